@@ -1,0 +1,90 @@
+//! What the engine reports, in the order in which it happens.
+
+use crate::connection::{Connection, ConnectionId};
+use crate::frame::{Frame, Other};
+use crate::record::Record;
+use crate::transaction::{Direction, Part, Transaction};
+use rdmascope_wire::bth::{Bth, Extensions};
+use rdmascope_wire::{Qpn, Stop, Xid, cm, rpcrdma};
+
+/// One thing that the engine found. What it borrows is gone after the call that reports it.
+#[derive(Clone, Copy, Debug)]
+pub enum Event<'a> {
+    /// A record was looked at. Reported only where [`crate::engine::Config::report_packets`] asks for it.
+    Packet(&'a Packet<'a>),
+    /// A transaction ended, or the capture did.
+    Transaction(&'a Transaction),
+    /// A connection ended, was forgotten, or the capture ended.
+    Connection(&'a Connection),
+    /// A table was full, and what it held longest was given up.
+    Eviction(Eviction),
+}
+
+/// A record, as far as it could be understood.
+#[derive(Clone, Copy, Debug)]
+pub struct Packet<'a> {
+    /// The record.
+    pub record: Record<'a>,
+    /// The transport packet in it, or why there is none.
+    pub frame: Result<Frame<'a>, Other>,
+    /// Its headers; where they could not be read, why.
+    pub headers: Option<Result<Headers<'a>, Stop>>,
+    /// The connection that it was counted for.
+    pub connection: Option<ConnectionId>,
+}
+
+/// The transport headers of a packet and what they carry.
+#[derive(Clone, Copy, Debug)]
+pub struct Headers<'a> {
+    /// The base transport header.
+    pub bth: Bth,
+    /// Its extension headers.
+    pub extensions: Extensions,
+    /// The captured bytes behind the headers, without padding.
+    pub payload: &'a [u8],
+    /// Bytes behind the headers on the wire, without padding.
+    pub payload_length: u32,
+    /// What the payload is.
+    pub content: Content<'a>,
+}
+
+/// What a packet carries, where that can be said of the packet alone.
+#[derive(Clone, Copy, Debug)]
+pub enum Content<'a> {
+    /// A CM message.
+    Cm(&'a cm::Message<'a>),
+    /// The front of an RPC-over-RDMA message: SEND First or Only on a queue pair that speaks it.
+    RpcRdma(rpcrdma::Header<'a>),
+    /// Part of a message, or of memory.
+    Other,
+}
+
+/// A bounded table that gave something up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Eviction {
+    /// A connection that was silent longest.
+    Connection(ConnectionId),
+    /// The transaction that was outstanding longest.
+    Transaction {
+        /// Of this connection.
+        connection: ConnectionId,
+        /// Its direction.
+        direction: Direction,
+        /// Its XID.
+        xid: Xid,
+    },
+    /// A CM exchange without an answer.
+    Exchange,
+    /// Packets ahead of a gap, given up before the gap was filled.
+    HeldPackets {
+        /// For this queue pair.
+        destination_qp: Qpn,
+    },
+    /// Bytes of a Long Call or Long Reply beyond what is gathered.
+    Gathered {
+        /// Of this transaction.
+        xid: Xid,
+        /// In this part.
+        part: Part,
+    },
+}

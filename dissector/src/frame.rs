@@ -1,0 +1,100 @@
+//! From a captured record to the InfiniBand transport packet in it.
+
+use core::fmt;
+use core::net::{Ipv4Addr, Ipv6Addr};
+use rdmascope_wire::Stop;
+
+/// Who sent a packet, or for whom it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Address {
+    /// An IPv4 address; also an IPv4-mapped GID.
+    V4(Ipv4Addr),
+    /// An IPv6 address or a GID.
+    V6(Ipv6Addr),
+    /// A local identifier, in native InfiniBand packets without a GRH.
+    Lid(u16),
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Address::V4(address) => address.fmt(f),
+            Address::V6(address) => address.fmt(f),
+            Address::Lid(lid) => write!(f, "LID {lid}"),
+        }
+    }
+}
+
+/// What carries the transport packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Carrier {
+    /// RoCEv2: UDP.
+    RoceV2 {
+        /// The UDP source port: entropy for the network, not an identity.
+        source_port: u16,
+        /// The UDP destination port.
+        destination_port: u16,
+    },
+    /// RoCEv1: a GRH in an Ethernet frame of type 0x8915.
+    RoceV1,
+    /// Native InfiniBand: an LRH.
+    InfiniBand,
+}
+
+/// What the invariant CRC says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum IcrcVerdict {
+    /// It is right.
+    Good,
+    /// It is wrong: a receiver drops the packet.
+    Bad,
+    /// The capture does not hold all the bytes that it covers.
+    Unverifiable,
+}
+
+/// A transport packet in its frame.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame<'a> {
+    /// Who sent it.
+    pub source: Address,
+    /// For whom it is.
+    pub destination: Address,
+    /// What carries it.
+    pub carrier: Carrier,
+    /// The captured bytes from the BTH on, without the ICRC.
+    pub transport: &'a [u8],
+    /// Bytes on the wire from the BTH on, without the ICRC: `transport` is shorter where the capture was cut.
+    pub transport_length: u32,
+    /// The verdict on the ICRC.
+    pub icrc: IcrcVerdict,
+    /// ECN bits of the IP header: 3 where the packet met congestion.
+    pub ecn: u8,
+}
+
+/// Why a record holds no transport packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Other {
+    /// It is something else.
+    NotInfiniBand,
+    /// Its link type is not one that is understood.
+    UnknownLinkType,
+    /// It is a fragment of an IP packet, which RoCEv2 does not allow (Annex A17.4.5.1).
+    Fragment,
+    /// It ends before its BTH.
+    Stop(Stop),
+}
+
+/// How frames are told apart.
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    /// The UDP destination port of RoCEv2.
+    pub port: u16,
+    /// Whether ICRCs are computed; where not, each is [`IcrcVerdict::Unverifiable`].
+    pub verify_icrc: bool,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config { port: 4791, verify_icrc: true }
+    }
+}

@@ -1,0 +1,11 @@
+//! Captured packets in, connections and RPC transactions out.
+//!
+//! Sans-I/O: whoever uses this reads the file or the interface and hands over [`record::Record`]s with their time
+//! stamps. The same records always give the same events: no stage reads a clock, a file, a random source or a global.
+#![forbid(unsafe_code)]
+
+pub mod connection;
+pub mod frame;
+pub mod record;
+pub mod transaction;
+pub mod ulb;

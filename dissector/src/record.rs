@@ -1,0 +1,55 @@
+//! What the dissector is fed: one captured packet at a time.
+
+/// One packet as a capture holds it.
+#[derive(Clone, Copy, Debug)]
+pub struct Record<'a> {
+    /// Number of the packet in its capture, from 1, as other tools count frames.
+    pub number: u64,
+    /// When it was captured.
+    pub time: Time,
+    /// What `data` begins with.
+    pub link: LinkType,
+    /// Bytes that the packet had on the wire; `data` is shorter where a snap length cut it.
+    pub original_length: u32,
+    /// The bytes that were kept.
+    pub data: &'a [u8],
+}
+
+/// Nanoseconds since 1970-01-01T00:00:00Z; negative before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Time(pub i64);
+
+impl Time {
+    /// Nanoseconds from `earlier` to here; 0 where `earlier` is the later one (captures do step back).
+    #[inline]
+    pub fn since(self, earlier: Time) -> u64 {
+        u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0)
+    }
+}
+
+/// A link type in the numbers of pcap and pcapng (the tcpdump.org registry, LINKTYPE_…).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LinkType(pub u16);
+
+impl LinkType {
+    /// BSD loopback encapsulation: four bytes of address family in the capturing host's order.
+    pub const NULL: LinkType = LinkType(0);
+    /// Ethernet.
+    pub const ETHERNET: LinkType = LinkType(1);
+    /// IPv4 or IPv6 without a link header.
+    pub const RAW: LinkType = LinkType(101);
+    /// OpenBSD loopback encapsulation: the address family in network order.
+    pub const LOOP: LinkType = LinkType(108);
+    /// Linux "cooked" capture, version 1.
+    pub const LINUX_SLL: LinkType = LinkType(113);
+    /// Endace ERF records.
+    pub const ERF: LinkType = LinkType(197);
+    /// IPv4 without a link header.
+    pub const IPV4: LinkType = LinkType(228);
+    /// IPv6 without a link header.
+    pub const IPV6: LinkType = LinkType(229);
+    /// Native InfiniBand, from the LRH on.
+    pub const INFINIBAND: LinkType = LinkType(247);
+    /// Linux "cooked" capture, version 2.
+    pub const LINUX_SLL2: LinkType = LinkType(276);
+}

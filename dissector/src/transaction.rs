@@ -1,0 +1,193 @@
+//! What comes out: RPC transactions, as plain data.
+
+use crate::connection::ConnectionId;
+use crate::record::Time;
+use crate::ulb::{Details, Procedure};
+use rdmascope_wire::rpcrdma::{self, Segment};
+use rdmascope_wire::{Rkey, Stop, Xid, rpc};
+
+/// Which way a transaction runs on its connection (RFC 8167, section 2.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// The side that opened the connection calls.
+    Forward,
+    /// The side that accepted the connection calls.
+    Backward,
+}
+
+/// How a transaction ended, as far as the capture shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// Call and reply are both there.
+    Completed,
+    /// The connection ended, or the XID was used again, and no reply was seen.
+    NoReply,
+    /// A reply to a call that was not captured.
+    NoCall,
+    /// The responder answered with RDMA_ERROR.
+    TransportError,
+    /// The capture ended while the call was outstanding.
+    CutOff,
+}
+
+/// An RPC call and its reply.
+#[derive(Clone, Debug)]
+pub struct Transaction {
+    /// Number in the order in which transactions are reported, from 1.
+    pub number: u64,
+    /// The connection.
+    pub connection: ConnectionId,
+    /// Which way it runs.
+    pub direction: Direction,
+    /// rdma_xid.
+    pub xid: Xid,
+    /// What is called; `None` where no call was captured, or not enough of it.
+    pub procedure: Option<Procedure>,
+    /// The minor version of an NFSv4 COMPOUND.
+    pub minor_version: Option<u32>,
+    /// How the call was authenticated.
+    pub security: Option<Security>,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Whether packets are missing from the capture that could have held what this transaction lacks.
+    pub capture_gap: bool,
+    /// The call.
+    pub call: Option<Message>,
+    /// The reply, or the RDMA_ERROR in its place.
+    pub reply: Option<Message>,
+    /// What the reply says at the RPC level.
+    pub rpc_status: Option<rpc::Status>,
+    /// The error of an RDMA_ERROR.
+    pub error: Option<rpcrdma::Error>,
+    /// The status of the procedure as a whole: nfsstat3, or the status of a COMPOUND.
+    pub status: Option<u32>,
+    /// The operations.
+    pub details: Details,
+    /// Where the upper layer could not be read on, in the call or the reply.
+    pub stop: Option<Stop>,
+    /// When its parts were on the wire.
+    pub timing: Timing,
+    /// RDMA_DONE: the requester has pulled a responder-provided Read chunk (reliable-reply draft, section 4.1.3).
+    pub done: Option<Seen>,
+}
+
+impl Transaction {
+    /// Nanoseconds from the packet that completed the call's Send to the one that completed the reply's.
+    pub fn latency(&self) -> Option<u64> {
+        Some(self.reply.as_ref()?.seen.time.since(self.call.as_ref()?.seen.time))
+    }
+}
+
+/// A packet in the capture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// Its number, from 1.
+    pub frame: u64,
+    /// When it was captured.
+    pub time: Time,
+}
+
+/// How a call was authenticated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Security {
+    /// AUTH_NONE.
+    None,
+    /// AUTH_SYS.
+    Sys,
+    /// RPCSEC_GSS with authentication only (krb5).
+    Gss,
+    /// RPCSEC_GSS with integrity (krb5i).
+    GssIntegrity,
+    /// RPCSEC_GSS with privacy (krb5p): arguments and results are encrypted.
+    GssPrivacy,
+    /// RPCSEC_GSS establishing or destroying a context.
+    GssControl,
+    /// Another flavor.
+    Other(u32),
+}
+
+/// One RPC-over-RDMA message: a Send with what its chunks moved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// The packet that completed the Send.
+    pub seen: Seen,
+    /// The first packet of the Send.
+    pub first: Seen,
+    /// rdma_vers.
+    pub version: u32,
+    /// rdma_proc.
+    pub procedure: rpcrdma::Procedure,
+    /// rdma_credit.
+    pub credits: u32,
+    /// Bytes of the RPC-over-RDMA header.
+    pub header_length: u32,
+    /// Bytes of the whole Send, header included.
+    pub send_length: u32,
+    /// Bytes of the RPC message before reduction, with the padding of reduced items; `None` where the capture does not tell.
+    pub message_length: Option<u64>,
+    /// The R_Key that the Send invalidated.
+    pub invalidated: Option<Rkey>,
+    /// Read chunks in the order of the Read list, segments of one Position together.
+    pub read_chunks: Vec<ReadChunk>,
+    /// Write chunks in the order of the Write list.
+    pub write_chunks: Vec<Chunk>,
+    /// The Reply chunk.
+    pub reply_chunk: Option<Chunk>,
+    /// What of the message the capture does not hold.
+    pub missing: Vec<Missing>,
+    /// Where the RPC-over-RDMA or RPC header could not be read on.
+    pub stop: Option<Stop>,
+}
+
+/// A Read chunk: the read segments that share a Position.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReadChunk {
+    /// Byte offset in the unreduced Payload stream; 0: a Position Zero Read chunk.
+    pub position: u32,
+    /// Its segments.
+    pub segments: Vec<Segment>,
+}
+
+/// A Write chunk or a Reply chunk.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Chunk {
+    /// Its segments.
+    pub segments: Vec<Segment>,
+}
+
+/// Which part of a message a byte range is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Part {
+    /// The Send itself, from the first byte of the RPC-over-RDMA header.
+    Send,
+    /// The Read chunk of this index in [`Message::read_chunks`].
+    ReadChunk(u16),
+    /// The Write chunk of this index in [`Message::write_chunks`].
+    WriteChunk(u16),
+    /// The Reply chunk.
+    ReplyChunk,
+}
+
+/// A byte range that should have moved and that the capture does not show moving.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Missing {
+    /// Of which part.
+    pub part: Part,
+    /// Its first byte.
+    pub start: u64,
+    /// The byte after its last; `None` where it is not known how long the part was.
+    pub end: Option<u64>,
+}
+
+/// When the parts of a transaction were on the wire. Spans are of packets captured, first to last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Timing {
+    /// First RDMA Read request and last RDMA Read response.
+    pub reads: Option<(Time, Time)>,
+    /// First and last packet of the RDMA Writes.
+    pub writes: Option<(Time, Time)>,
+    /// Bytes moved by RDMA Read, without what was moved twice.
+    pub read_bytes: u64,
+    /// Bytes moved by RDMA Write, without what was moved twice.
+    pub written_bytes: u64,
+}

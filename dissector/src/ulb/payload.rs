@@ -1,0 +1,215 @@
+//! The Payload stream as it was conveyed: a reduced XDR stream, and the items that chunks moved.
+
+use rdmascope_wire::xdr::{Reader, padded};
+use rdmascope_wire::{Layer, Stop};
+
+/// Where a DDP-eligible item stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In the reduced stream itself, at this byte.
+    Inline(u32),
+    /// In the Read chunk of this index, in the order of their Positions.
+    ReadChunk(u16),
+    /// In the Write chunk of this index.
+    WriteChunk(u16),
+}
+
+/// A DDP-eligible data item (RFC 8166, section 3.4.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Item {
+    /// The count in front of it, in bytes: without roundup padding.
+    pub length: u32,
+    /// Its first byte in the unreduced stream, from the XID on: what the Position of a Read chunk names.
+    pub position: u32,
+    /// Where its bytes are.
+    pub place: Place,
+}
+
+/// The chunks that hold what the stream lacks.
+#[derive(Clone, Copy, Debug)]
+pub enum Chunks<'a> {
+    /// Of a call: `(Position, length)` of each Read chunk but that at Position zero, in the order of Positions.
+    Read(&'a [(u32, u64)]),
+    /// Of a reply: the length that each Write chunk was returned with, in the order of the Write list.
+    Write(&'a [u64]),
+}
+
+/// A cursor over a reduced Payload stream.
+#[derive(Clone, Copy, Debug)]
+pub struct Payload<'a> {
+    reader: Reader<'a>,
+    chunks: Chunks<'a>,
+    /// Chunks used so far.
+    used: usize,
+    /// Bytes that the chunks used so far removed from the stream, with their padding.
+    removed: u64,
+}
+
+impl<'a> Payload<'a> {
+    /// A cursor at the start of the RPC message.
+    #[inline]
+    pub fn new(stream: &'a [u8], chunks: Chunks<'a>) -> Payload<'a> {
+        Payload { reader: Reader::new(stream, Layer::UpperLayer), chunks, used: 0, removed: 0 }
+    }
+
+    /// The underlying cursor, to read an RPC header with; it must not skip a reduced item.
+    #[inline]
+    pub fn reader(&mut self) -> &mut Reader<'a> {
+        &mut self.reader
+    }
+
+    /// Bytes from the start of the unreduced message to the cursor.
+    #[inline]
+    pub fn position(&self) -> u64 {
+        self.reader.position() as u64 + self.removed
+    }
+
+    /// An unsigned integer of 32 bits.
+    #[inline]
+    pub fn u32(&mut self) -> Result<u32, Stop> {
+        self.reader.u32()
+    }
+
+    /// An unsigned hyper of 64 bits.
+    #[inline]
+    pub fn u64(&mut self) -> Result<u64, Stop> {
+        self.reader.u64()
+    }
+
+    /// A boolean.
+    #[inline]
+    pub fn bool(&mut self) -> Result<bool, Stop> {
+        self.reader.bool()
+    }
+
+    /// Opaque data or a string that is not DDP-eligible.
+    #[inline]
+    pub fn opaque(&mut self) -> Result<&'a [u8], Stop> {
+        self.reader.opaque()
+    }
+
+    /// Opaque data of a fixed length.
+    #[inline]
+    pub fn fixed(&mut self, length: u32) -> Result<&'a [u8], Stop> {
+        self.reader.fixed(length)
+    }
+
+    /// Skips `length` bytes and their padding.
+    #[inline]
+    pub fn skip(&mut self, length: u32) -> Result<(), Stop> {
+        self.reader.skip(length)
+    }
+
+    /// Pulls a DDP-eligible item of variable length; its bytes too where they stand in the stream.
+    ///
+    /// In a call it is in the Read chunk whose Position equals that of the item's first byte (RFC 8166, section 4.3.1.1).
+    /// In a reply it is in the next Write chunk, unless that chunk came back empty (section 4.3.2.1); an item without bytes uses
+    /// up the chunk that was meant for it.
+    #[inline]
+    pub fn pull(&mut self) -> Result<(Item, &'a [u8]), Stop> {
+        let mut ahead = *self;
+        let length = ahead.reader.u32()?;
+        let position = u32::try_from(ahead.position())
+            .map_err(|_| Stop::malformed(Layer::UpperLayer, self.reader.position()))?;
+        let (place, bytes) = match ahead.reduced(position, length) {
+            Some(place) => {
+                ahead.used += 1;
+                ahead.removed += padded(length);
+                (place, &[][..])
+            }
+            None => {
+                let at = u32::try_from(ahead.reader.position()).unwrap_or(u32::MAX);
+                (Place::Inline(at), ahead.reader.fixed(length)?)
+            }
+        };
+        *self = ahead;
+        Ok((Item { length, position, place }, bytes))
+    }
+
+    /// Passes over the Write chunk that belongs to a result without a DDP-eligible item (RFC 8267, section 6.4.1: a READ that
+    /// failed leaves its Write chunk unused). Does nothing in a call, and nothing where that chunk was used after all.
+    #[inline]
+    pub fn pass_chunk(&mut self) {
+        if let Chunks::Write(lengths) = self.chunks
+            && lengths.get(self.used) == Some(&0)
+        {
+            self.used += 1;
+        }
+    }
+
+    fn reduced(&mut self, position: u32, length: u32) -> Option<Place> {
+        match self.chunks {
+            Chunks::Read(chunks) => {
+                // Positions that no item began at are passed over: the chunk is then nobody's.
+                while chunks.get(self.used)?.0 < position {
+                    self.used += 1;
+                }
+                (chunks[self.used].0 == position).then_some(Place::ReadChunk(self.used as u16))
+            }
+            Chunks::Write(lengths) => {
+                let returned = *lengths.get(self.used)?;
+                if returned == 0 && length != 0 {
+                    // An empty or unused Write chunk: the item is inline.
+                    self.used += 1;
+                    return None;
+                }
+                Some(Place::WriteChunk(self.used as u16))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(words: &[u32]) -> Vec<u8> {
+        words.iter().flat_map(|word| word.to_be_bytes()).collect()
+    }
+
+    #[test]
+    fn an_item_of_a_call_is_where_a_position_says() {
+        // A word, the count 5 of an item whose bytes begin at 8, a word after it; the Read chunk carries no padding.
+        let stream = words(&[1, 5, 2]);
+        let mut payload = Payload::new(&stream, Chunks::Read(&[(8, 5)]));
+        assert_eq!(payload.u32(), Ok(1));
+        let (item, bytes) = payload.pull().unwrap();
+        assert_eq!(item, Item { length: 5, position: 8, place: Place::ReadChunk(0) });
+        assert!(bytes.is_empty());
+        assert_eq!(payload.position(), 16, "the item and its padding count in the unreduced stream");
+        assert_eq!(payload.u32(), Ok(2));
+    }
+
+    #[test]
+    fn an_item_no_position_names_is_inline() {
+        let stream = words(&[4, 0xaabb_ccdd, 2]);
+        let mut payload = Payload::new(&stream, Chunks::Read(&[(8, 5)]));
+        let (item, bytes) = payload.pull().unwrap();
+        assert_eq!(item, Item { length: 4, position: 4, place: Place::Inline(4) });
+        assert_eq!(bytes, [0xaa, 0xbb, 0xcc, 0xdd]);
+        assert_eq!(payload.position(), 8);
+    }
+
+    #[test]
+    fn write_chunks_are_used_in_order_and_empty_ones_leave_the_item_inline() {
+        // RFC 8267, section 6.4.3: three items, the second of which is wanted inline.
+        let stream = words(&[100, 4, 0x0102_0304, 200]);
+        let mut payload = Payload::new(&stream, Chunks::Write(&[100, 0, 200]));
+        assert_eq!(payload.pull().unwrap().0.place, Place::WriteChunk(0));
+        assert_eq!(payload.pull().unwrap().1, [1, 2, 3, 4]);
+        assert_eq!(payload.pull().unwrap().0.place, Place::WriteChunk(2));
+        assert_eq!(payload.position(), 16 + 300);
+    }
+
+    #[test]
+    fn a_failed_result_leaves_its_chunk_unused() {
+        let stream = words(&[8]);
+        let mut payload = Payload::new(&stream, Chunks::Write(&[0, 8]));
+        payload.pass_chunk();
+        assert_eq!(payload.pull().unwrap().0.place, Place::WriteChunk(1));
+        // RFC 8166, section 4.3.2.2: or the next item uses the chunk that the failed one left.
+        let mut payload = Payload::new(&stream, Chunks::Write(&[8]));
+        payload.pass_chunk();
+        assert_eq!(payload.pull().unwrap().0.place, Place::WriteChunk(0));
+    }
+}

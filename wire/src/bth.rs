@@ -1,0 +1,717 @@
+//! The base transport header and its extension headers (IBTA volume 1, sections 9.2 and 9.3).
+//!
+//! ```text
+//!  0                   1                   2                   3
+//!  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//! +---------------+-+-+---+-------+-------------------------------+
+//! |    OpCode     |S|M|Pad| TVer  |        Partition Key          |
+//! +-+-+-----------+-+-+---+-------+-------------------------------+
+//! |F|B| reserved  |             Destination QP                    |
+//! +-+-+-----------+-----------------------------------------------+
+//! |A|  reserved   |          Packet Sequence Number               |
+//! +-+-------------+-----------------------------------------------+
+//! ```
+
+use crate::psn::Psn;
+use crate::{Layer, Qpn, Rkey, Stop};
+
+/// The base transport header. Fields are in host order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bth {
+    /// What the packet is and which extension headers follow.
+    pub opcode: Opcode,
+    /// SE: the responder is to raise an event.
+    pub solicited_event: bool,
+    /// M: migration state.
+    pub migration_request: bool,
+    /// Bytes, 0 to 3, that fill the payload up to a multiple of four.
+    pub pad_count: u8,
+    /// TVer: version of the transport header, 0.
+    pub transport_version: u8,
+    /// The partition key.
+    pub partition_key: u16,
+    /// FECN: the packet met congestion (bit 7 of the byte before the destination QP).
+    pub fecn: bool,
+    /// BECN: the destination caused congestion.
+    pub becn: bool,
+    /// The queue pair that the packet is for. The header does not say which one sent it.
+    pub destination_qp: Qpn,
+    /// A: the responder is to acknowledge this packet.
+    pub acknowledge_request: bool,
+    /// The packet sequence number.
+    pub psn: Psn,
+}
+
+impl Bth {
+    /// Length in bytes.
+    pub const LENGTH: usize = 12;
+
+    /// Reads the first [`Bth::LENGTH`] of `bytes`.
+    #[inline]
+    pub fn parse(bytes: &[u8]) -> Result<Bth, Stop> {
+        let Some(b) = bytes.first_chunk::<{ Bth::LENGTH }>() else {
+            return Err(Stop::short(Layer::Bth, 0, Bth::LENGTH, bytes.len()));
+        };
+        Ok(Bth {
+            opcode: Opcode(b[0]),
+            solicited_event: b[1] & 0x80 != 0,
+            migration_request: b[1] & 0x40 != 0,
+            pad_count: b[1] >> 4 & 3,
+            transport_version: b[1] & 0x0f,
+            partition_key: u16::from_be_bytes([b[2], b[3]]),
+            fecn: b[4] & 0x80 != 0,
+            becn: b[4] & 0x40 != 0,
+            destination_qp: Qpn(u32::from_be_bytes([0, b[5], b[6], b[7]])),
+            acknowledge_request: b[8] & 0x80 != 0,
+            psn: Psn::new(u32::from_be_bytes([0, b[9], b[10], b[11]])),
+        })
+    }
+
+    /// Appends the header. Reserved bits are zero; bits that do not fit a field are dropped.
+    pub fn build(&self, out: &mut Vec<u8>) {
+        let flag = |set: bool, bit: u8| if set { bit } else { 0 };
+        out.push(self.opcode.0);
+        out.push(
+            flag(self.solicited_event, 0x80)
+                | flag(self.migration_request, 0x40)
+                | (self.pad_count & 3) << 4
+                | self.transport_version & 0x0f,
+        );
+        out.extend_from_slice(&self.partition_key.to_be_bytes());
+        out.push(flag(self.fecn, 0x80) | flag(self.becn, 0x40));
+        out.extend_from_slice(&self.destination_qp.0.to_be_bytes()[1..]);
+        out.push(flag(self.acknowledge_request, 0x80));
+        out.extend_from_slice(&self.psn.value().to_be_bytes()[1..]);
+    }
+}
+
+/// An opcode: three bits of transport service, five of operation (IBTA volume 1, table 38).
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Opcode(pub u8);
+
+impl Opcode {
+    /// Reliable Connection, SEND Only.
+    pub const RC_SEND_ONLY: Opcode = Opcode(0x04);
+    /// Reliable Connection, RDMA READ Request.
+    pub const RC_READ_REQUEST: Opcode = Opcode(0x0c);
+    /// Reliable Connection, Acknowledge.
+    pub const RC_ACKNOWLEDGE: Opcode = Opcode(0x11);
+    /// Unreliable Datagram, SEND Only: what carries a MAD.
+    pub const UD_SEND_ONLY: Opcode = Opcode(0x64);
+    /// Congestion notification packet of RoCEv2 (Annex A17.9).
+    pub const CNP: Opcode = Opcode(0x81);
+
+    /// The transport service that the upper three bits name.
+    #[inline]
+    pub const fn transport(self) -> Transport {
+        match self.0 >> 5 {
+            0 => Transport::ReliableConnection,
+            1 => Transport::UnreliableConnection,
+            2 => Transport::ReliableDatagram,
+            3 => Transport::UnreliableDatagram,
+            4 => Transport::CongestionNotification,
+            5 => Transport::ExtendedReliableConnection,
+            _ => Transport::Reserved,
+        }
+    }
+
+    /// The operation, or `None` where the transport service does not have it.
+    #[inline]
+    pub const fn operation(self) -> Option<Operation> {
+        use Operation::*;
+        let operation = match self.0 & 0x1f {
+            0x00 => SendFirst,
+            0x01 => SendMiddle,
+            0x02 => SendLast,
+            0x03 => SendLastWithImmediate,
+            0x04 => SendOnly,
+            0x05 => SendOnlyWithImmediate,
+            0x06 => WriteFirst,
+            0x07 => WriteMiddle,
+            0x08 => WriteLast,
+            0x09 => WriteLastWithImmediate,
+            0x0a => WriteOnly,
+            0x0b => WriteOnlyWithImmediate,
+            0x0c => ReadRequest,
+            0x0d => ReadResponseFirst,
+            0x0e => ReadResponseMiddle,
+            0x0f => ReadResponseLast,
+            0x10 => ReadResponseOnly,
+            0x11 => Acknowledge,
+            0x12 => AtomicAcknowledge,
+            0x13 => CompareSwap,
+            0x14 => FetchAdd,
+            0x15 => Resync,
+            0x16 => SendLastWithInvalidate,
+            0x17 => SendOnlyWithInvalidate,
+            _ => return None,
+        };
+        let there = match self.transport() {
+            Transport::ReliableConnection | Transport::ExtendedReliableConnection => {
+                !matches!(operation, Resync)
+            }
+            Transport::UnreliableConnection => self.0 & 0x1f <= 0x0b,
+            Transport::ReliableDatagram => self.0 & 0x1f <= 0x15,
+            Transport::UnreliableDatagram => matches!(operation, SendOnly | SendOnlyWithImmediate),
+            Transport::CongestionNotification | Transport::Reserved => false,
+        };
+        if there { Some(operation) } else { None }
+    }
+}
+
+impl core::fmt::Debug for Opcode {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "Opcode(0x{:02x} {self})", self.0)
+    }
+}
+
+impl core::fmt::Display for Opcode {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        if *self == Opcode::CNP {
+            return f.write_str("CNP");
+        }
+        match (self.transport().abbreviation(), self.operation()) {
+            (Some(transport), Some(operation)) => write!(f, "{transport} {}", operation.name()),
+            _ => write!(f, "opcode 0x{:02x}", self.0),
+        }
+    }
+}
+
+/// The transport services in the order of their numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Transport {
+    ReliableConnection,
+    UnreliableConnection,
+    ReliableDatagram,
+    UnreliableDatagram,
+    CongestionNotification,
+    ExtendedReliableConnection,
+    Reserved,
+}
+
+impl Transport {
+    /// The specification's abbreviation: RC, UC, RD, UD, XRC.
+    pub const fn abbreviation(self) -> Option<&'static str> {
+        match self {
+            Transport::ReliableConnection => Some("RC"),
+            Transport::UnreliableConnection => Some("UC"),
+            Transport::ReliableDatagram => Some("RD"),
+            Transport::UnreliableDatagram => Some("UD"),
+            Transport::ExtendedReliableConnection => Some("XRC"),
+            Transport::CongestionNotification | Transport::Reserved => None,
+        }
+    }
+}
+
+/// The operations in the order of their numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Operation {
+    SendFirst,
+    SendMiddle,
+    SendLast,
+    SendLastWithImmediate,
+    SendOnly,
+    SendOnlyWithImmediate,
+    WriteFirst,
+    WriteMiddle,
+    WriteLast,
+    WriteLastWithImmediate,
+    WriteOnly,
+    WriteOnlyWithImmediate,
+    ReadRequest,
+    ReadResponseFirst,
+    ReadResponseMiddle,
+    ReadResponseLast,
+    ReadResponseOnly,
+    Acknowledge,
+    AtomicAcknowledge,
+    CompareSwap,
+    FetchAdd,
+    Resync,
+    SendLastWithInvalidate,
+    SendOnlyWithInvalidate,
+}
+
+impl Operation {
+    /// The name as the specification writes it.
+    pub const fn name(self) -> &'static str {
+        use Operation::*;
+        match self {
+            SendFirst => "SEND First",
+            SendMiddle => "SEND Middle",
+            SendLast => "SEND Last",
+            SendLastWithImmediate => "SEND Last with Immediate",
+            SendOnly => "SEND Only",
+            SendOnlyWithImmediate => "SEND Only with Immediate",
+            WriteFirst => "RDMA WRITE First",
+            WriteMiddle => "RDMA WRITE Middle",
+            WriteLast => "RDMA WRITE Last",
+            WriteLastWithImmediate => "RDMA WRITE Last with Immediate",
+            WriteOnly => "RDMA WRITE Only",
+            WriteOnlyWithImmediate => "RDMA WRITE Only with Immediate",
+            ReadRequest => "RDMA READ Request",
+            ReadResponseFirst => "RDMA READ Response First",
+            ReadResponseMiddle => "RDMA READ Response Middle",
+            ReadResponseLast => "RDMA READ Response Last",
+            ReadResponseOnly => "RDMA READ Response Only",
+            Acknowledge => "Acknowledge",
+            AtomicAcknowledge => "ATOMIC Acknowledge",
+            CompareSwap => "CmpSwap",
+            FetchAdd => "FetchAdd",
+            Resync => "RESYNC",
+            SendLastWithInvalidate => "SEND Last with Invalidate",
+            SendOnlyWithInvalidate => "SEND Only with Invalidate",
+        }
+    }
+
+    /// Where the packet stands in its message.
+    #[inline]
+    pub const fn place(self) -> Place {
+        use Operation::*;
+        match self {
+            SendFirst | WriteFirst | ReadResponseFirst => Place::First,
+            SendMiddle | WriteMiddle | ReadResponseMiddle => Place::Middle,
+            SendLast
+            | SendLastWithImmediate
+            | SendLastWithInvalidate
+            | WriteLast
+            | WriteLastWithImmediate
+            | ReadResponseLast => Place::Last,
+            _ => Place::Only,
+        }
+    }
+
+    /// Whether the packet answers a request, so that its PSN is one of the other half-flow's.
+    #[inline]
+    pub const fn is_response(self) -> bool {
+        use Operation::*;
+        matches!(
+            self,
+            ReadResponseFirst
+                | ReadResponseMiddle
+                | ReadResponseLast
+                | ReadResponseOnly
+                | Acknowledge
+                | AtomicAcknowledge
+        )
+    }
+
+    /// Whether the packet is part of a SEND.
+    #[inline]
+    pub const fn is_send(self) -> bool {
+        use Operation::*;
+        matches!(
+            self,
+            SendFirst
+                | SendMiddle
+                | SendLast
+                | SendLastWithImmediate
+                | SendOnly
+                | SendOnlyWithImmediate
+                | SendLastWithInvalidate
+                | SendOnlyWithInvalidate
+        )
+    }
+
+    /// Whether the packet is part of an RDMA WRITE.
+    #[inline]
+    pub const fn is_write(self) -> bool {
+        use Operation::*;
+        matches!(
+            self,
+            WriteFirst
+                | WriteMiddle
+                | WriteLast
+                | WriteLastWithImmediate
+                | WriteOnly
+                | WriteOnlyWithImmediate
+        )
+    }
+
+    /// Whether the packet is part of the answer to an RDMA READ.
+    #[inline]
+    pub const fn is_read_response(self) -> bool {
+        use Operation::*;
+        matches!(self, ReadResponseFirst | ReadResponseMiddle | ReadResponseLast | ReadResponseOnly)
+    }
+}
+
+/// Where a packet stands in its message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Place {
+    First,
+    Middle,
+    Last,
+    Only,
+}
+
+/// The RDMA extended transport header (section 9.3.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reth {
+    /// Where in the remote region.
+    pub virtual_address: u64,
+    /// The region.
+    pub rkey: Rkey,
+    /// Bytes that the whole message moves.
+    pub dma_length: u32,
+}
+
+impl Reth {
+    /// Length in bytes.
+    pub const LENGTH: usize = 16;
+
+    /// Appends the header.
+    pub fn build(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.virtual_address.to_be_bytes());
+        out.extend_from_slice(&self.rkey.0.to_be_bytes());
+        out.extend_from_slice(&self.dma_length.to_be_bytes());
+    }
+}
+
+/// The ACK extended transport header (section 9.3.5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Aeth {
+    /// What kind of acknowledgement, and its detail.
+    pub syndrome: Syndrome,
+    /// MSN: messages that the responder has completed, modulo 2^24.
+    pub message_sequence_number: u32,
+}
+
+impl Aeth {
+    /// Length in bytes.
+    pub const LENGTH: usize = 4;
+
+    /// Appends the header.
+    pub fn build(&self, out: &mut Vec<u8>) {
+        out.push(self.syndrome.0);
+        out.extend_from_slice(&self.message_sequence_number.to_be_bytes()[1..]);
+    }
+}
+
+/// The syndrome byte of an AETH (section 9.7.5.2.1, tables 45 to 47).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Syndrome(pub u8);
+
+impl Syndrome {
+    /// What bits 6 and 5 say, with the detail of bits 4 to 0.
+    #[inline]
+    pub const fn kind(self) -> Acknowledgement {
+        let detail = self.0 & 0x1f;
+        match self.0 >> 5 & 3 {
+            0 => Acknowledgement::Ack { credits: detail },
+            1 => Acknowledgement::RnrNak { timer: detail },
+            3 => Acknowledgement::Nak(match detail {
+                0 => NakCode::PsnSequenceError,
+                1 => NakCode::InvalidRequest,
+                2 => NakCode::RemoteAccessError,
+                3 => NakCode::RemoteOperationalError,
+                4 => NakCode::InvalidRdRequest,
+                other => NakCode::Reserved(other),
+            }),
+            _ => Acknowledgement::Reserved(detail),
+        }
+    }
+}
+
+/// What an AETH says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Acknowledgement {
+    /// All up to the PSN is received; `credits` is the encoded end-to-end credit count.
+    Ack {
+        /// Encoded as table 46 says; 31: no end-to-end flow control.
+        credits: u8,
+    },
+    /// The receiver had no Receive posted; try again after the encoded time.
+    RnrNak {
+        /// Encoded as table 47 says.
+        timer: u8,
+    },
+    /// The request at the PSN failed.
+    Nak(NakCode),
+    /// Bits 6 and 5 are 2.
+    Reserved(u8),
+}
+
+/// Why a request failed (table 48).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum NakCode {
+    PsnSequenceError,
+    InvalidRequest,
+    RemoteAccessError,
+    RemoteOperationalError,
+    InvalidRdRequest,
+    Reserved(u8),
+}
+
+impl core::fmt::Display for NakCode {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            NakCode::PsnSequenceError => "PSN sequence error",
+            NakCode::InvalidRequest => "invalid request",
+            NakCode::RemoteAccessError => "remote access error",
+            NakCode::RemoteOperationalError => "remote operational error",
+            NakCode::InvalidRdRequest => "invalid RD request",
+            NakCode::Reserved(code) => return write!(f, "reserved NAK code {code}"),
+        })
+    }
+}
+
+/// The datagram extended transport header (section 9.3.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deth {
+    /// Q_Key.
+    pub queue_key: u32,
+    /// The queue pair that sent the packet.
+    pub source_qp: Qpn,
+}
+
+impl Deth {
+    /// Length in bytes.
+    pub const LENGTH: usize = 8;
+
+    /// Appends the header.
+    pub fn build(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.queue_key.to_be_bytes());
+        out.extend_from_slice(&self.source_qp.0.to_be_bytes());
+    }
+}
+
+/// The atomic extended transport header (section 9.3.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AtomicEth {
+    /// Where in the remote region.
+    pub virtual_address: u64,
+    /// The region.
+    pub rkey: Rkey,
+    /// What to swap in or to add.
+    pub swap_or_add: u64,
+    /// What to compare with.
+    pub compare: u64,
+}
+
+/// The extension headers that an opcode calls for, in the order in which they follow the BTH.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Extensions {
+    /// Reliable datagram: the end-to-end context.
+    pub rdeth: Option<u32>,
+    /// Datagrams: queue key and source queue pair.
+    pub deth: Option<Deth>,
+    /// Extended reliable connection: the shared receive queue.
+    pub xrceth: Option<u32>,
+    /// RDMA WRITE and READ requests.
+    pub reth: Option<Reth>,
+    /// Atomic requests.
+    pub atomic_eth: Option<AtomicEth>,
+    /// Acknowledgements and the first, last or only READ response.
+    pub aeth: Option<Aeth>,
+    /// The original value that an ATOMIC Acknowledge returns.
+    pub atomic_ack_eth: Option<u64>,
+    /// Immediate data.
+    pub immediate: Option<u32>,
+    /// The R_Key that a SEND with Invalidate invalidates.
+    pub ieth: Option<Rkey>,
+}
+
+impl Extensions {
+    /// Reads the extension headers that `opcode` calls for from the bytes after the BTH; also returns their length.
+    /// Stops count from the first byte of the BTH.
+    #[inline]
+    pub fn parse(opcode: Opcode, bytes: &[u8]) -> Result<(Extensions, usize), Stop> {
+        let mut extensions = Extensions::default();
+        let mut cursor = Cursor { bytes, at: 0 };
+        let Some(operation) = opcode.operation() else {
+            return Ok((extensions, 0));
+        };
+        match opcode.transport() {
+            Transport::ReliableDatagram => {
+                extensions.rdeth = Some(u32::from_be_bytes(cursor.take()?) & 0x00ff_ffff);
+                if !operation.is_response() {
+                    extensions.deth = Some(cursor.deth()?);
+                }
+            }
+            Transport::UnreliableDatagram => extensions.deth = Some(cursor.deth()?),
+            Transport::ExtendedReliableConnection if !operation.is_response() => {
+                extensions.xrceth = Some(u32::from_be_bytes(cursor.take()?) & 0x00ff_ffff);
+            }
+            _ => {}
+        }
+        use Operation::*;
+        match operation {
+            WriteFirst | WriteOnly | ReadRequest => extensions.reth = Some(cursor.reth()?),
+            WriteOnlyWithImmediate => {
+                extensions.reth = Some(cursor.reth()?);
+                extensions.immediate = Some(u32::from_be_bytes(cursor.take()?));
+            }
+            SendLastWithImmediate | SendOnlyWithImmediate | WriteLastWithImmediate => {
+                extensions.immediate = Some(u32::from_be_bytes(cursor.take()?));
+            }
+            SendLastWithInvalidate | SendOnlyWithInvalidate => {
+                extensions.ieth = Some(Rkey(u32::from_be_bytes(cursor.take()?)));
+            }
+            ReadResponseFirst | ReadResponseLast | ReadResponseOnly | Acknowledge => {
+                extensions.aeth = Some(cursor.aeth()?);
+            }
+            AtomicAcknowledge => {
+                extensions.aeth = Some(cursor.aeth()?);
+                extensions.atomic_ack_eth = Some(u64::from_be_bytes(cursor.take()?));
+            }
+            CompareSwap | FetchAdd => {
+                extensions.atomic_eth = Some(AtomicEth {
+                    virtual_address: u64::from_be_bytes(cursor.take()?),
+                    rkey: Rkey(u32::from_be_bytes(cursor.take()?)),
+                    swap_or_add: u64::from_be_bytes(cursor.take()?),
+                    compare: u64::from_be_bytes(cursor.take()?),
+                });
+            }
+            SendFirst | SendMiddle | SendLast | SendOnly | WriteMiddle | WriteLast | ReadResponseMiddle
+            | Resync => {}
+        }
+        Ok((extensions, cursor.at))
+    }
+
+    /// Appends the headers that are there, in wire order.
+    pub fn build(&self, out: &mut Vec<u8>) {
+        out.extend(self.rdeth.into_iter().flat_map(u32::to_be_bytes));
+        if let Some(deth) = self.deth {
+            deth.build(out);
+        }
+        out.extend(self.xrceth.into_iter().flat_map(u32::to_be_bytes));
+        if let Some(reth) = self.reth {
+            reth.build(out);
+        }
+        if let Some(atomic) = self.atomic_eth {
+            out.extend_from_slice(&atomic.virtual_address.to_be_bytes());
+            out.extend_from_slice(&atomic.rkey.0.to_be_bytes());
+            out.extend_from_slice(&atomic.swap_or_add.to_be_bytes());
+            out.extend_from_slice(&atomic.compare.to_be_bytes());
+        }
+        if let Some(aeth) = self.aeth {
+            aeth.build(out);
+        }
+        out.extend(self.atomic_ack_eth.into_iter().flat_map(u64::to_be_bytes));
+        out.extend(self.immediate.into_iter().flat_map(u32::to_be_bytes));
+        out.extend(self.ieth.into_iter().flat_map(|rkey| rkey.0.to_be_bytes()));
+    }
+}
+
+struct Cursor<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl Cursor<'_> {
+    #[inline]
+    fn take<const N: usize>(&mut self) -> Result<[u8; N], Stop> {
+        match self.bytes[self.at..].first_chunk::<N>() {
+            Some(chunk) => {
+                self.at += N;
+                Ok(*chunk)
+            }
+            None => Err(Stop::short(Layer::Bth, Bth::LENGTH + self.at, N, Bth::LENGTH + self.bytes.len())),
+        }
+    }
+
+    fn deth(&mut self) -> Result<Deth, Stop> {
+        Ok(Deth {
+            queue_key: u32::from_be_bytes(self.take()?),
+            source_qp: Qpn(u32::from_be_bytes(self.take()?) & 0x00ff_ffff),
+        })
+    }
+
+    fn reth(&mut self) -> Result<Reth, Stop> {
+        Ok(Reth {
+            virtual_address: u64::from_be_bytes(self.take()?),
+            rkey: Rkey(u32::from_be_bytes(self.take()?)),
+            dma_length: u32::from_be_bytes(self.take()?),
+        })
+    }
+
+    fn aeth(&mut self) -> Result<Aeth, Stop> {
+        let [syndrome, number @ ..]: [u8; 4] = self.take()?;
+        Ok(Aeth {
+            syndrome: Syndrome(syndrome),
+            message_sequence_number: u32::from_be_bytes([0, number[0], number[1], number[2]]),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// RC SEND Only to QP 0x000016, acknowledgement asked for, written by hand from section 9.2.
+    const SEND_ONLY: [u8; 12] =
+        [0x04, 0xc0 | 0x20, 0xff, 0xff, 0x40, 0x00, 0x00, 0x16, 0x80, 0x12, 0x34, 0x56];
+
+    #[test]
+    fn fields_of_a_base_transport_header() {
+        let bth = Bth::parse(&SEND_ONLY).unwrap();
+        assert_eq!(bth.opcode, Opcode::RC_SEND_ONLY);
+        assert!(bth.solicited_event && bth.migration_request && bth.acknowledge_request);
+        assert!(!bth.fecn && bth.becn);
+        assert_eq!((bth.pad_count, bth.transport_version), (2, 0));
+        assert_eq!(bth.partition_key, 0xffff);
+        assert_eq!(bth.destination_qp, Qpn(0x16));
+        assert_eq!(bth.psn, Psn::new(0x12_3456));
+        let mut built = Vec::new();
+        bth.build(&mut built);
+        assert_eq!(built, SEND_ONLY);
+    }
+
+    #[test]
+    fn every_truncation_is_located() {
+        for length in 0..Bth::LENGTH {
+            let stop = Bth::parse(&SEND_ONLY[..length]).unwrap_err();
+            assert_eq!((stop.offset, stop.needed, stop.available), (0, 12, length));
+        }
+        let stop = Extensions::parse(Opcode::RC_READ_REQUEST, &[0; 10]).unwrap_err();
+        assert_eq!((stop.offset, stop.needed, stop.available), (12 + 8, 4, 2));
+    }
+
+    #[test]
+    fn names_of_opcodes() {
+        assert_eq!(Opcode(0x00).to_string(), "RC SEND First");
+        assert_eq!(Opcode(0x17).to_string(), "RC SEND Only with Invalidate");
+        assert_eq!(Opcode(0x0d).to_string(), "RC RDMA READ Response First");
+        assert_eq!(Opcode(0x2a).to_string(), "UC RDMA WRITE Only");
+        assert_eq!(Opcode(0x64).to_string(), "UD SEND Only");
+        assert_eq!(Opcode(0x81).to_string(), "CNP");
+        assert_eq!(Opcode(0x6a).to_string(), "opcode 0x6a");
+        assert_eq!(Opcode(0xff).to_string(), "opcode 0xff");
+    }
+
+    #[test]
+    fn syndromes() {
+        // Table 45: 0b000ccccc ACK, 0b001ttttt RNR NAK, 0b011nnnnn NAK.
+        assert_eq!(Syndrome(0x1f).kind(), Acknowledgement::Ack { credits: 31 });
+        assert_eq!(Syndrome(0x2c).kind(), Acknowledgement::RnrNak { timer: 12 });
+        assert_eq!(Syndrome(0x60).kind(), Acknowledgement::Nak(NakCode::PsnSequenceError));
+        assert_eq!(Syndrome(0x62).kind(), Acknowledgement::Nak(NakCode::RemoteAccessError));
+        assert_eq!(Syndrome(0x43).kind(), Acknowledgement::Reserved(3));
+    }
+
+    proptest! {
+        #[test]
+        fn a_header_survives_the_way_there_and_back(bytes: [u8; 12]) {
+            let bth = Bth::parse(&bytes).unwrap();
+            let mut built = Vec::new();
+            bth.build(&mut built);
+            prop_assert_eq!(Bth::parse(&built).unwrap(), bth);
+        }
+
+        #[test]
+        fn extensions_survive_the_way_there_and_back(opcode: u8, bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
+            if let Ok((extensions, length)) = Extensions::parse(Opcode(opcode), &bytes) {
+                let mut built = Vec::new();
+                extensions.build(&mut built);
+                prop_assert_eq!(built.len(), length);
+                prop_assert_eq!(Extensions::parse(Opcode(opcode), &built), Ok((extensions, length)));
+            }
+        }
+    }
+}

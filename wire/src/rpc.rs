@@ -1,0 +1,385 @@
+//! The RPC message header (RFC 5531, section 9) and the RPCSEC_GSS credential (RFC 2203, section 5).
+
+use crate::xdr::{Reader, put_opaque, put_u32};
+use crate::{Layer, Stop, Xid};
+
+/// The version of the RPC protocol that this header is of.
+pub const VERSION: u32 = 2;
+
+/// Authentication flavors (RFC 5531, section 8.2; RFC 2203, section 5).
+pub mod flavor {
+    /// AUTH_NONE.
+    pub const NONE: u32 = 0;
+    /// AUTH_SYS.
+    pub const SYS: u32 = 1;
+    /// AUTH_SHORT.
+    pub const SHORT: u32 = 2;
+    /// RPCSEC_GSS.
+    pub const RPCSEC_GSS: u32 = 6;
+    /// AUTH_TLS (RFC 9289).
+    pub const TLS: u32 = 7;
+}
+
+/// What `msg_type` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// 0.
+    Call,
+    /// 1.
+    Reply,
+}
+
+/// An `opaque_auth`: a credential or a verifier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Auth<'a> {
+    /// Which [`flavor`].
+    pub flavor: u32,
+    /// What that flavor makes of it, at most 400 bytes.
+    pub body: &'a [u8],
+}
+
+impl<'a> Auth<'a> {
+    fn parse(reader: &mut Reader<'a>) -> Result<Auth<'a>, Stop> {
+        Ok(Auth { flavor: reader.u32()?, body: reader.opaque()? })
+    }
+}
+
+/// The header of a call, up to its arguments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Call<'a> {
+    /// The transaction ID.
+    pub xid: Xid,
+    /// rpcvers, 2.
+    pub rpc_version: u32,
+    /// prog.
+    pub program: u32,
+    /// vers: the version of the program.
+    pub version: u32,
+    /// proc.
+    pub procedure: u32,
+    /// cred.
+    pub credential: Auth<'a>,
+    /// verf.
+    pub verifier: Auth<'a>,
+}
+
+/// The header of a reply, up to its results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reply<'a> {
+    /// The transaction ID.
+    pub xid: Xid,
+    /// Accepted or denied, and how.
+    pub status: Status,
+    /// verf, of an accepted reply.
+    pub verifier: Option<Auth<'a>>,
+}
+
+/// `reply_stat` with the status below it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// MSG_ACCEPTED, SUCCESS: results follow.
+    Success,
+    /// MSG_ACCEPTED, PROG_UNAVAIL.
+    ProgramUnavailable,
+    /// MSG_ACCEPTED, PROG_MISMATCH.
+    ProgramMismatch {
+        /// The lowest version of the program.
+        low: u32,
+        /// The highest version of the program.
+        high: u32,
+    },
+    /// MSG_ACCEPTED, PROC_UNAVAIL.
+    ProcedureUnavailable,
+    /// MSG_ACCEPTED, GARBAGE_ARGS.
+    GarbageArguments,
+    /// MSG_ACCEPTED, SYSTEM_ERR.
+    SystemError,
+    /// MSG_ACCEPTED with a number that the specification does not know.
+    UnknownAccepted(u32),
+    /// MSG_DENIED, RPC_MISMATCH.
+    RpcMismatch {
+        /// The lowest RPC version.
+        low: u32,
+        /// The highest RPC version.
+        high: u32,
+    },
+    /// MSG_DENIED, AUTH_ERROR with its auth_stat.
+    AuthError(u32),
+    /// MSG_DENIED with a number that the specification does not know.
+    UnknownDenied(u32),
+}
+
+impl core::fmt::Display for Status {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Status::Success => f.write_str("SUCCESS"),
+            Status::ProgramUnavailable => f.write_str("PROG_UNAVAIL"),
+            Status::ProgramMismatch { low, high } => write!(f, "PROG_MISMATCH {low} to {high}"),
+            Status::ProcedureUnavailable => f.write_str("PROC_UNAVAIL"),
+            Status::GarbageArguments => f.write_str("GARBAGE_ARGS"),
+            Status::SystemError => f.write_str("SYSTEM_ERR"),
+            Status::UnknownAccepted(number) => write!(f, "accept_stat {number}"),
+            Status::RpcMismatch { low, high } => write!(f, "RPC_MISMATCH {low} to {high}"),
+            Status::AuthError(number) => write!(f, "AUTH_ERROR {number}"),
+            Status::UnknownDenied(number) => write!(f, "reject_stat {number}"),
+        }
+    }
+}
+
+/// XID and `msg_type` of the message at the front of `bytes`.
+#[inline]
+pub fn peek(bytes: &[u8]) -> Result<(Xid, Kind), Stop> {
+    let mut reader = Reader::new(bytes, Layer::Rpc);
+    let xid = Xid(reader.u32()?);
+    match reader.u32()? {
+        0 => Ok((xid, Kind::Call)),
+        1 => Ok((xid, Kind::Reply)),
+        _ => Err(Stop::malformed(Layer::Rpc, 4)),
+    }
+}
+
+impl<'a> Call<'a> {
+    /// Reads the call that the cursor stands at and leaves it at the arguments.
+    #[inline]
+    pub fn parse(reader: &mut Reader<'a>) -> Result<Call<'a>, Stop> {
+        let xid = Xid(reader.u32()?);
+        expect(reader, 0)?;
+        Ok(Call {
+            xid,
+            rpc_version: reader.u32()?,
+            program: reader.u32()?,
+            version: reader.u32()?,
+            procedure: reader.u32()?,
+            credential: Auth::parse(reader)?,
+            verifier: Auth::parse(reader)?,
+        })
+    }
+
+    /// Appends the header.
+    ///
+    /// # Panics
+    /// Where a credential or verifier is 4 GiB or longer.
+    pub fn build(&self, out: &mut Vec<u8>) {
+        for word in [self.xid.0, 0, self.rpc_version, self.program, self.version, self.procedure] {
+            put_u32(out, word);
+        }
+        for auth in [self.credential, self.verifier] {
+            put_u32(out, auth.flavor);
+            put_opaque(out, auth.body);
+        }
+    }
+}
+
+impl<'a> Reply<'a> {
+    /// Reads the reply that the cursor stands at and leaves it at the results.
+    #[inline]
+    pub fn parse(reader: &mut Reader<'a>) -> Result<Reply<'a>, Stop> {
+        let xid = Xid(reader.u32()?);
+        expect(reader, 1)?;
+        let at = reader.position();
+        match reader.u32()? {
+            0 => {
+                let verifier = Auth::parse(reader)?;
+                let status = match reader.u32()? {
+                    0 => Status::Success,
+                    1 => Status::ProgramUnavailable,
+                    2 => Status::ProgramMismatch { low: reader.u32()?, high: reader.u32()? },
+                    3 => Status::ProcedureUnavailable,
+                    4 => Status::GarbageArguments,
+                    5 => Status::SystemError,
+                    other => Status::UnknownAccepted(other),
+                };
+                Ok(Reply { xid, status, verifier: Some(verifier) })
+            }
+            1 => {
+                let status = match reader.u32()? {
+                    0 => Status::RpcMismatch { low: reader.u32()?, high: reader.u32()? },
+                    1 => Status::AuthError(reader.u32()?),
+                    other => Status::UnknownDenied(other),
+                };
+                Ok(Reply { xid, status, verifier: None })
+            }
+            _ => Err(Stop::malformed(Layer::Rpc, at)),
+        }
+    }
+
+    /// Appends the header. An accepted reply without a verifier gets AUTH_NONE.
+    ///
+    /// # Panics
+    /// Where the verifier is 4 GiB or longer.
+    pub fn build(&self, out: &mut Vec<u8>) {
+        put_u32(out, self.xid.0);
+        put_u32(out, 1);
+        let words: &[u32] = match &self.status {
+            Status::Success => &[0],
+            Status::ProgramUnavailable => &[1],
+            Status::ProgramMismatch { low, high } => &[2, *low, *high],
+            Status::ProcedureUnavailable => &[3],
+            Status::GarbageArguments => &[4],
+            Status::SystemError => &[5],
+            Status::UnknownAccepted(number) => &[*number],
+            Status::RpcMismatch { low, high } => &[1, 0, *low, *high],
+            Status::AuthError(number) => &[1, 1, *number],
+            Status::UnknownDenied(number) => &[1, *number],
+        };
+        let denied = matches!(
+            self.status,
+            Status::RpcMismatch { .. } | Status::AuthError(_) | Status::UnknownDenied(_)
+        );
+        if !denied {
+            let verifier = self.verifier.unwrap_or(Auth { flavor: flavor::NONE, body: &[] });
+            put_u32(out, 0);
+            put_u32(out, verifier.flavor);
+            put_opaque(out, verifier.body);
+        }
+        words.iter().for_each(|word| put_u32(out, *word));
+    }
+}
+
+fn expect(reader: &mut Reader<'_>, kind: u32) -> Result<(), Stop> {
+    let at = reader.position();
+    if reader.u32()? == kind { Ok(()) } else { Err(Stop::malformed(Layer::Rpc, at)) }
+}
+
+/// The RPCSEC_GSS credential (RFC 2203, section 5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GssCredential<'a> {
+    /// RPCSEC_GSS version: 1, 2 or 3.
+    pub version: u32,
+    /// gss_proc.
+    pub procedure: GssProcedure,
+    /// seq_num.
+    pub sequence: u32,
+    /// service.
+    pub service: GssService,
+    /// The context handle.
+    pub handle: &'a [u8],
+}
+
+impl<'a> GssCredential<'a> {
+    /// Reads the body of a credential of flavor [`flavor::RPCSEC_GSS`].
+    pub fn parse(body: &'a [u8]) -> Result<GssCredential<'a>, Stop> {
+        let mut reader = Reader::new(body, Layer::RpcsecGss);
+        Ok(GssCredential {
+            version: reader.u32()?,
+            procedure: match reader.u32()? {
+                0 => GssProcedure::Data,
+                1 => GssProcedure::Init,
+                2 => GssProcedure::ContinueInit,
+                3 => GssProcedure::Destroy,
+                other => GssProcedure::Unknown(other),
+            },
+            sequence: reader.u32()?,
+            service: match reader.u32()? {
+                1 => GssService::None,
+                2 => GssService::Integrity,
+                3 => GssService::Privacy,
+                other => GssService::Unknown(other),
+            },
+            handle: reader.opaque()?,
+        })
+    }
+}
+
+/// gss_proc of an RPCSEC_GSS credential.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum GssProcedure {
+    Data,
+    Init,
+    ContinueInit,
+    Destroy,
+    Unknown(u32),
+}
+
+/// The service of an RPCSEC_GSS credential: krb5, krb5i and krb5p where the mechanism is Kerberos.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GssService {
+    /// rpc_gss_svc_none: only the header is protected.
+    None,
+    /// rpc_gss_svc_integrity: arguments and results follow in the clear, with a checksum.
+    Integrity,
+    /// rpc_gss_svc_privacy: arguments and results are encrypted.
+    Privacy,
+    /// A number that the specification does not know.
+    Unknown(u32),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_call_written_by_hand() {
+        // RFC 5531, section 9: xid, CALL, rpcvers 2, NFS (100003) version 3, procedure 0, AUTH_NONE twice.
+        let words: [u32; 10] = [0x1122_3344, 0, 2, 100_003, 3, 0, 0, 0, 0, 0];
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
+        let mut reader = Reader::new(&bytes, Layer::Rpc);
+        let call = Call::parse(&mut reader).unwrap();
+        assert_eq!(peek(&bytes), Ok((Xid(0x1122_3344), Kind::Call)));
+        assert_eq!((call.program, call.version, call.procedure), (100_003, 3, 0));
+        assert_eq!(call.credential, Auth { flavor: flavor::NONE, body: &[] });
+        assert!(reader.rest().is_empty());
+        for length in 0..bytes.len() {
+            let stop = Call::parse(&mut Reader::new(&bytes[..length], Layer::Rpc)).unwrap_err();
+            assert_eq!(stop.offset + stop.available, length);
+        }
+    }
+
+    #[test]
+    fn a_gss_credential_written_by_hand() {
+        // RFC 2203, section 5.3.1: version 1, RPCSEC_GSS_DATA, sequence 9, integrity, a handle of two bytes.
+        let body = [0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 2, 0, 0, 0, 2, 0xab, 0xcd, 0, 0];
+        let credential = GssCredential::parse(&body).unwrap();
+        assert_eq!(credential.procedure, GssProcedure::Data);
+        assert_eq!(credential.service, GssService::Integrity);
+        assert_eq!((credential.sequence, credential.handle), (9, &[0xab, 0xcd][..]));
+    }
+
+    fn any_status() -> impl Strategy<Value = Status> {
+        prop_oneof![
+            Just(Status::Success),
+            Just(Status::ProgramUnavailable),
+            any::<(u32, u32)>().prop_map(|(low, high)| Status::ProgramMismatch { low, high }),
+            Just(Status::ProcedureUnavailable),
+            Just(Status::GarbageArguments),
+            Just(Status::SystemError),
+            (6u32..).prop_map(Status::UnknownAccepted),
+            any::<(u32, u32)>().prop_map(|(low, high)| Status::RpcMismatch { low, high }),
+            any::<u32>().prop_map(Status::AuthError),
+            (2u32..).prop_map(Status::UnknownDenied),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn a_built_reply_is_parsed(xid: u32, status in any_status(), flavor: u32, body in proptest::collection::vec(any::<u8>(), 0..20)) {
+            let mut out = Vec::new();
+            Reply { xid: Xid(xid), status, verifier: Some(Auth { flavor, body: &body }) }.build(&mut out);
+            let mut reader = Reader::new(&out, Layer::Rpc);
+            let reply = Reply::parse(&mut reader).unwrap();
+            prop_assert_eq!(reply.status, status);
+            if let Some(verifier) = reply.verifier {
+                prop_assert_eq!(verifier, Auth { flavor, body: &body });
+            }
+            prop_assert!(reader.rest().is_empty());
+        }
+
+        #[test]
+        fn a_built_call_is_parsed(fields: [u32; 6], credential in proptest::collection::vec(any::<u8>(), 0..20)) {
+            let call = Call {
+                xid: Xid(fields[0]),
+                rpc_version: fields[1],
+                program: fields[2],
+                version: fields[3],
+                procedure: fields[4],
+                credential: Auth { flavor: fields[5], body: &credential },
+                verifier: Auth { flavor: flavor::NONE, body: &[] },
+            };
+            let mut out = Vec::new();
+            call.build(&mut out);
+            prop_assert_eq!(Call::parse(&mut Reader::new(&out, Layer::Rpc)).unwrap(), call);
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! XDR, the external data representation (RFC 4506): big-endian words, items padded to four bytes.
+
+use crate::{Layer, Stop};
+
+/// The length of an item of `length` bytes with its roundup padding (RFC 4506, section 3).
+#[inline]
+pub const fn padded(length: u32) -> u64 {
+    (length as u64 + 3) & !3
+}
+
+/// A cursor over an XDR stream. Every read either moves it past the item or leaves it where it was and says why.
+#[derive(Clone, Copy, Debug)]
+pub struct Reader<'a> {
+    bytes: &'a [u8],
+    position: usize,
+    layer: Layer,
+}
+
+impl<'a> Reader<'a> {
+    /// A cursor at the first of `bytes`; stops name `layer`.
+    #[inline]
+    pub fn new(bytes: &'a [u8], layer: Layer) -> Reader<'a> {
+        Reader { bytes, position: 0, layer }
+    }
+
+    /// Bytes from the start of the stream to the cursor.
+    #[inline]
+    pub fn position(&self) -> usize {
+        self.position
+    }
+
+    /// The bytes from the cursor on.
+    #[inline]
+    pub fn rest(&self) -> &'a [u8] {
+        &self.bytes[self.position..]
+    }
+
+    /// The layer that stops name.
+    #[inline]
+    pub fn layer(&self) -> Layer {
+        self.layer
+    }
+
+    /// An unsigned integer of 32 bits (section 4.2).
+    #[inline]
+    pub fn u32(&mut self) -> Result<u32, Stop> {
+        match self.rest().first_chunk::<4>() {
+            Some(word) => {
+                self.position += 4;
+                Ok(u32::from_be_bytes(*word))
+            }
+            None => Err(self.short(4)),
+        }
+    }
+
+    /// An unsigned hyper integer of 64 bits (section 4.5).
+    #[inline]
+    pub fn u64(&mut self) -> Result<u64, Stop> {
+        match self.rest().first_chunk::<8>() {
+            Some(word) => {
+                self.position += 8;
+                Ok(u64::from_be_bytes(*word))
+            }
+            None => Err(self.short(8)),
+        }
+    }
+
+    /// A boolean (section 4.4). Anything but 0 and 1 is malformed.
+    #[inline]
+    pub fn bool(&mut self) -> Result<bool, Stop> {
+        let at = self.position;
+        match self.u32()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => {
+                self.position = at;
+                Err(Stop::malformed(self.layer, at))
+            }
+        }
+    }
+
+    /// Opaque data of a fixed length (section 4.9) with its padding.
+    #[inline]
+    pub fn fixed(&mut self, length: u32) -> Result<&'a [u8], Stop> {
+        let padded = padded(length);
+        if (self.rest().len() as u64) < padded {
+            return Err(self.short(usize::try_from(padded).unwrap_or(usize::MAX)));
+        }
+        let data = &self.rest()[..length as usize];
+        self.position += padded as usize;
+        Ok(data)
+    }
+
+    /// Opaque data or a string of variable length (sections 4.10 and 4.11): the count, the bytes, the padding.
+    #[inline]
+    pub fn opaque(&mut self) -> Result<&'a [u8], Stop> {
+        let at = self.position;
+        let length = self.u32()?;
+        self.fixed(length).inspect_err(|_| self.position = at)
+    }
+
+    /// Skips `length` bytes and their padding.
+    #[inline]
+    pub fn skip(&mut self, length: u32) -> Result<(), Stop> {
+        self.fixed(length).map(|_| ())
+    }
+
+    fn short(&self, needed: usize) -> Stop {
+        Stop::short(self.layer, self.position, needed, self.bytes.len())
+    }
+}
+
+/// Appends a 32-bit word.
+pub fn put_u32(out: &mut Vec<u8>, value: u32) {
+    out.extend_from_slice(&value.to_be_bytes());
+}
+
+/// Appends a 64-bit hyper.
+pub fn put_u64(out: &mut Vec<u8>, value: u64) {
+    out.extend_from_slice(&value.to_be_bytes());
+}
+
+/// Appends opaque data of variable length: the count, the bytes, the padding.
+///
+/// # Panics
+/// Where `data` is longer than a 32-bit count can say.
+pub fn put_opaque(out: &mut Vec<u8>, data: &[u8]) {
+    put_u32(out, u32::try_from(data.len()).expect("an XDR item is shorter than 4 GiB"));
+    out.extend_from_slice(data);
+    out.resize(out.len().next_multiple_of(4), 0);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Cause;
+    use proptest::prelude::*;
+
+    #[test]
+    fn an_opaque_item_with_its_padding() {
+        // RFC 4506, section 4.10: count 5, "hello", three zeros; then the word 7.
+        let bytes = [0, 0, 0, 5, b'h', b'e', b'l', b'l', b'o', 0, 0, 0, 0, 0, 0, 7];
+        let mut reader = Reader::new(&bytes, Layer::Rpc);
+        assert_eq!(reader.opaque(), Ok(&b"hello"[..]));
+        assert_eq!(reader.position(), 12);
+        assert_eq!(reader.u32(), Ok(7));
+        assert_eq!(reader.u32(), Err(Stop::short(Layer::Rpc, 16, 4, 16)));
+    }
+
+    #[test]
+    fn a_count_beyond_the_end_leaves_the_cursor_at_the_count() {
+        let bytes = [0xff, 0xff, 0xff, 0xff, 1, 2, 3, 4];
+        let mut reader = Reader::new(&bytes, Layer::UpperLayer);
+        let stop = reader.opaque().unwrap_err();
+        assert_eq!((stop.offset, stop.needed, stop.available), (4, 0x1_0000_0000, 4));
+        assert_eq!(stop.cause, Cause::TruncatedPacket);
+        assert_eq!(reader.position(), 0);
+    }
+
+    #[test]
+    fn a_boolean_is_zero_or_one() {
+        let mut reader = Reader::new(&[0, 0, 0, 2], Layer::Rpc);
+        assert_eq!(reader.bool(), Err(Stop::malformed(Layer::Rpc, 0)));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_put_is_read(data in proptest::collection::vec(any::<u8>(), 0..40), word: u32, hyper: u64) {
+            let mut out = Vec::new();
+            put_opaque(&mut out, &data);
+            put_u32(&mut out, word);
+            put_u64(&mut out, hyper);
+            let mut reader = Reader::new(&out, Layer::Rpc);
+            prop_assert_eq!(reader.opaque().unwrap(), &data[..]);
+            prop_assert_eq!(reader.u32().unwrap(), word);
+            prop_assert_eq!(reader.u64().unwrap(), hyper);
+            prop_assert!(reader.rest().is_empty());
+        }
+    }
+}
