@@ -5,6 +5,8 @@
 #![forbid(unsafe_code)]
 
 pub mod connection;
+pub mod engine;
+pub mod event;
 pub mod frame;
 pub mod record;
 pub mod transaction;

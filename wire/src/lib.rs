@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bth;
+pub mod cm;
 pub mod icrc;
 pub mod psn;
 pub mod rpc;
