@@ -9,6 +9,7 @@
 pub mod bth;
 pub mod cm;
 pub mod icrc;
+pub mod mad;
 pub mod psn;
 pub mod rpc;
 pub mod rpcrdma;

@@ -1,0 +1,199 @@
+//! The common header of a management datagram, a MAD (IBTA volume 1, section 13.4).
+//!
+//! ```text
+//!  0                   1                   2                   3
+//!  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//! +---------------+---------------+---------------+-+-------------+
+//! |  BaseVersion  |   MgmtClass   | ClassVersion  |R|   Method    |
+//! +---------------+---------------+---------------+-+-------------+
+//! |            Status             |        Class specific         |
+//! +-------------------------------+-------------------------------+
+//! |                         Transaction ID                        |
+//! |                                                               |
+//! +-------------------------------+-------------------------------+
+//! |         Attribute ID          |           reserved            |
+//! +-------------------------------+-------------------------------+
+//! |                      Attribute modifier                       |
+//! +---------------------------------------------------------------+
+//! ```
+
+use crate::{Layer, Stop};
+
+/// Bytes of a MAD, header and data (section 13.4).
+pub const LENGTH: usize = 256;
+
+/// Bytes of a MAD behind the common header.
+pub const DATA_LENGTH: usize = LENGTH - Header::LENGTH;
+
+/// The common MAD header. Fields are in host order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Version of the MAD format: 1.
+    pub base_version: u8,
+    /// What the datagram manages.
+    pub management_class: ManagementClass,
+    /// Version of the class's own format.
+    pub class_version: u8,
+    /// What is asked for; its upper bit, R, marks a response.
+    pub method: Method,
+    /// How the request went; 0 in a request.
+    pub status: u16,
+    /// Sixteen bits that the class defines.
+    pub class_specific: u16,
+    /// What joins a request and its response.
+    pub transaction_id: u64,
+    /// What the data is; its meaning belongs to the class.
+    pub attribute: u16,
+    /// What the attribute is applied to.
+    pub attribute_modifier: u32,
+}
+
+impl Header {
+    /// Length in bytes.
+    pub const LENGTH: usize = 24;
+
+    /// The header of a message of communication management (section 12.6): class version 2, method Send.
+    pub const fn communication_management(attribute: u16, transaction_id: u64) -> Header {
+        Header {
+            base_version: 1,
+            management_class: ManagementClass::COMMUNICATION_MANAGEMENT,
+            class_version: 2,
+            method: Method::SEND,
+            status: 0,
+            class_specific: 0,
+            transaction_id,
+            attribute,
+            attribute_modifier: 0,
+        }
+    }
+
+    /// Reads the first [`Header::LENGTH`] of `bytes`.
+    #[inline]
+    pub fn parse(bytes: &[u8]) -> Result<Header, Stop> {
+        let Some(b) = bytes.first_chunk::<{ Header::LENGTH }>() else {
+            return Err(Stop::short(Layer::Mad, 0, Header::LENGTH, bytes.len()));
+        };
+        Ok(Header {
+            base_version: b[0],
+            management_class: ManagementClass(b[1]),
+            class_version: b[2],
+            method: Method(b[3]),
+            status: u16::from_be_bytes([b[4], b[5]]),
+            class_specific: u16::from_be_bytes([b[6], b[7]]),
+            transaction_id: u64::from_be_bytes([b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]]),
+            attribute: u16::from_be_bytes([b[16], b[17]]),
+            attribute_modifier: u32::from_be_bytes([b[20], b[21], b[22], b[23]]),
+        })
+    }
+
+    /// Appends the header. The reserved bytes are zero.
+    pub fn build(&self, out: &mut Vec<u8>) {
+        out.push(self.base_version);
+        out.push(self.management_class.0);
+        out.push(self.class_version);
+        out.push(self.method.0);
+        out.extend_from_slice(&self.status.to_be_bytes());
+        out.extend_from_slice(&self.class_specific.to_be_bytes());
+        out.extend_from_slice(&self.transaction_id.to_be_bytes());
+        out.extend_from_slice(&self.attribute.to_be_bytes());
+        out.extend_from_slice(&[0, 0]);
+        out.extend_from_slice(&self.attribute_modifier.to_be_bytes());
+    }
+}
+
+/// The stop of a MAD that has fewer than its [`LENGTH`] bytes, or `None` where all are there.
+///
+/// What the parsers of the data give of such a MAD is true but not everything: an empty private data may have had bytes.
+#[inline]
+pub fn cut(bytes: &[u8]) -> Option<Stop> {
+    (bytes.len() < LENGTH).then(|| Stop::short(Layer::Mad, bytes.len(), LENGTH - bytes.len(), bytes.len()))
+}
+
+/// A management class (section 13.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ManagementClass(pub u8);
+
+impl ManagementClass {
+    /// Subnet administration.
+    pub const SUBNET_ADMINISTRATION: ManagementClass = ManagementClass(0x03);
+    /// Communication management: the messages that [`cm`](crate::cm) reads.
+    pub const COMMUNICATION_MANAGEMENT: ManagementClass = ManagementClass(0x07);
+}
+
+/// A method (section 13.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Method(pub u8);
+
+impl Method {
+    /// Get: asks for an attribute.
+    pub const GET: Method = Method(0x01);
+    /// Set: changes an attribute.
+    pub const SET: Method = Method(0x02);
+    /// Send: a datagram that the class answers in its own way, or not at all. All CM messages are sent with it.
+    pub const SEND: Method = Method(0x03);
+    /// GetResp: answers Get and Set.
+    pub const GET_RESPONSE: Method = Method(0x81);
+
+    /// R: whether this is a response.
+    #[inline]
+    pub const fn is_response(self) -> bool {
+        self.0 & 0x80 != 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Every field another value, written by hand from section 13.4.
+    const BYTES: [u8; 24] = [
+        0x01, 0x07, 0x02, 0x81, // base version, class, class version, method
+        0x12, 0x34, 0x56, 0x78, // status, class specific
+        0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef, // transaction ID
+        0x00, 0x10, 0x00, 0x00, // attribute ID, reserved
+        0xfe, 0xdc, 0xba, 0x98, // attribute modifier
+    ];
+
+    #[test]
+    fn fields_of_a_header() {
+        let header = Header::parse(&BYTES).unwrap();
+        let expected = Header {
+            base_version: 1,
+            management_class: ManagementClass::COMMUNICATION_MANAGEMENT,
+            class_version: 2,
+            method: Method::GET_RESPONSE,
+            status: 0x1234,
+            class_specific: 0x5678,
+            transaction_id: 0x0123_4567_89ab_cdef,
+            attribute: 0x0010,
+            attribute_modifier: 0xfedc_ba98,
+        };
+        assert_eq!(header, expected);
+        assert!(header.method.is_response() && !Method::SEND.is_response());
+        let mut built = Vec::new();
+        header.build(&mut built);
+        assert_eq!(built, BYTES);
+    }
+
+    #[test]
+    fn every_truncation_is_located() {
+        for length in 0..Header::LENGTH {
+            let stop = Header::parse(&BYTES[..length]).unwrap_err();
+            assert_eq!(stop, Stop::short(Layer::Mad, 0, 24, length));
+        }
+        assert_eq!(cut(&[0; LENGTH]), None);
+        let stop = cut(&[0; 100]).unwrap();
+        assert_eq!((stop.layer, stop.offset, stop.needed, stop.available), (Layer::Mad, 100, 156, 0));
+    }
+
+    proptest! {
+        #[test]
+        fn a_header_survives_the_way_there_and_back(bytes: [u8; 24]) {
+            let header = Header::parse(&bytes).unwrap();
+            let mut built = Vec::new();
+            header.build(&mut built);
+            prop_assert_eq!(Header::parse(&built).unwrap(), header);
+        }
+    }
+}
