@@ -10,6 +10,7 @@ pub mod bth;
 pub mod cm;
 pub mod icrc;
 pub mod mad;
+pub mod private_data;
 pub mod psn;
 pub mod rpc;
 pub mod rpcrdma;
