@@ -1,12 +1,390 @@
-//! Connection management messages (IBTA volume 1, chapter 12).
+//! The messages of communication management (IBTA volume 1, section 12.6), each the data of a [MAD](crate::mad).
+//!
+//! ```text
+//! active side          passive side
+//!   REQ  ------------------>          ConnectRequest: here is my queue pair
+//!        <------------------  REP     ConnectReply: here is mine (REJ: no, and why; MRA: wait)
+//!   RTU  ------------------>          ReadyToUse
+//!   ...                               either side:
+//!   DREQ <----------------->  DREP    DisconnectRequest, DisconnectReply
+//!   LAP  ------------------>  APR     LoadAlternatePath, AlternatePathResponse
+//!   SIDR_REQ -------------->  SIDR_REP    ServiceIDResReq, ServiceIDResReqResp: which queue pair, without a connection
+//! ```
+//!
+//! "Local" and "remote" in the names of fields are as the message's sender sees them. Offsets in tables and in the
+//! [`Stop`]s of [`Layer::Cm`] count from the first byte behind the MAD header.
+//!
+//! A capture may cut a message off. Fields in front of the cut are still read; the private data, and other opaque fields,
+//! have then fewer bytes than the specification gives them, and [`Message::is_cut`] says so.
 
-/// A CM message.
+mod alternate_path;
+mod connect;
+mod disconnect;
+mod reject;
+mod service_id;
+
+use core::net::{IpAddr, Ipv6Addr};
+use core::time::Duration;
+
+pub use alternate_path::{AlternatePathResponse, LoadAlternatePath, Path, alternate_path_status_name};
+pub use connect::{ReadyToUse, Reply, Request, TransportServiceType, mtu_bytes, mtu_encoding};
+pub use disconnect::{DisconnectReply, DisconnectRequest};
+pub use reject::{Acknowledged, MessageReceiptAcknowledgement, Reject, Rejected, reject_reason_name};
+pub use service_id::{
+    ServiceId, ServiceIdResolutionReply, ServiceIdResolutionRequest, service_id_resolution_status_name,
+};
+
+use crate::mad::{self, ManagementClass};
+use crate::{Layer, Stop};
+
+crate::newtype! {
+    /// A communication ID: what one side calls a connection in all its messages (section 12.7).
+    CommunicationId, u32, 8
+}
+
+/// A CM message, in the order of the attribute IDs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Message<'a>(&'a [u8]);
+pub enum Message<'a> {
+    /// REQ, 0x0010.
+    Request(Request<'a>),
+    /// MRA, 0x0011.
+    MessageReceiptAcknowledgement(MessageReceiptAcknowledgement<'a>),
+    /// REJ, 0x0012.
+    Reject(Reject<'a>),
+    /// REP, 0x0013.
+    Reply(Reply<'a>),
+    /// RTU, 0x0014.
+    ReadyToUse(ReadyToUse<'a>),
+    /// DREQ, 0x0015.
+    DisconnectRequest(DisconnectRequest<'a>),
+    /// DREP, 0x0016.
+    DisconnectReply(DisconnectReply<'a>),
+    /// SIDR_REQ, 0x0017.
+    ServiceIdResolutionRequest(ServiceIdResolutionRequest<'a>),
+    /// SIDR_REP, 0x0018.
+    ServiceIdResolutionReply(ServiceIdResolutionReply<'a>),
+    /// LAP, 0x0019.
+    LoadAlternatePath(LoadAlternatePath<'a>),
+    /// APR, 0x001a.
+    AlternatePathResponse(AlternatePathResponse<'a>),
+    /// A MAD of another class than communication management, or an attribute that is none of the above.
+    Unknown {
+        /// The class that the MAD header names.
+        management_class: ManagementClass,
+        /// The attribute that it names.
+        attribute: u16,
+        /// The data, at most [`mad::DATA_LENGTH`] bytes.
+        data: &'a [u8],
+    },
+}
 
-impl Message<'_> {
+impl<'a> Message<'a> {
+    /// Reads a MAD from its first byte. Bytes behind [`mad::LENGTH`] are not looked at.
+    ///
+    /// An error means that the MAD header ([`Layer::Mad`]) or the fields in front of the opaque ones ([`Layer::Cm`]) are
+    /// not all there. Class version and method are not judged: they are in the header that is returned.
+    pub fn parse(mad: &'a [u8]) -> Result<(mad::Header, Message<'a>), Stop> {
+        let header = mad::Header::parse(mad)?;
+        let data = &mad[mad::Header::LENGTH..mad.len().min(mad::LENGTH)];
+        Ok((header, Message::parse_data(header.management_class, header.attribute, data)?))
+    }
+
+    fn parse_data(
+        management_class: ManagementClass,
+        attribute: u16,
+        data: &'a [u8],
+    ) -> Result<Message<'a>, Stop> {
+        if management_class != ManagementClass::COMMUNICATION_MANAGEMENT {
+            return Ok(Message::Unknown { management_class, attribute, data });
+        }
+        let mut fields = Fields { bytes: data, at: 0 };
+        let fields = &mut fields;
+        Ok(match attribute {
+            Request::ATTRIBUTE => Message::Request(Request::parse(fields)?),
+            MessageReceiptAcknowledgement::ATTRIBUTE => {
+                Message::MessageReceiptAcknowledgement(MessageReceiptAcknowledgement::parse(fields)?)
+            }
+            Reject::ATTRIBUTE => Message::Reject(Reject::parse(fields)?),
+            Reply::ATTRIBUTE => Message::Reply(Reply::parse(fields)?),
+            ReadyToUse::ATTRIBUTE => Message::ReadyToUse(ReadyToUse::parse(fields)?),
+            DisconnectRequest::ATTRIBUTE => Message::DisconnectRequest(DisconnectRequest::parse(fields)?),
+            DisconnectReply::ATTRIBUTE => Message::DisconnectReply(DisconnectReply::parse(fields)?),
+            ServiceIdResolutionRequest::ATTRIBUTE => {
+                Message::ServiceIdResolutionRequest(ServiceIdResolutionRequest::parse(fields)?)
+            }
+            ServiceIdResolutionReply::ATTRIBUTE => {
+                Message::ServiceIdResolutionReply(ServiceIdResolutionReply::parse(fields)?)
+            }
+            LoadAlternatePath::ATTRIBUTE => Message::LoadAlternatePath(LoadAlternatePath::parse(fields)?),
+            AlternatePathResponse::ATTRIBUTE => {
+                Message::AlternatePathResponse(AlternatePathResponse::parse(fields)?)
+            }
+            _ => Message::Unknown { management_class, attribute, data },
+        })
+    }
+
+    /// Appends a whole MAD of [`mad::LENGTH`] bytes: `header` as it is, right or wrong, and the message with zeros behind its
+    /// private data. [`Message::header`] makes the right header. Reserved bits are zero; bits that do not fit a field are
+    /// dropped.
+    ///
+    /// # Panics
+    /// Where the private data or another opaque field is longer than the specification allows; each message has its
+    /// `PRIVATE_DATA_LENGTH`.
+    pub fn build(&self, header: &mad::Header, out: &mut Vec<u8>) {
+        let start = out.len();
+        header.build(out);
+        match self {
+            Message::Request(message) => message.build(out),
+            Message::MessageReceiptAcknowledgement(message) => message.build(out),
+            Message::Reject(message) => message.build(out),
+            Message::Reply(message) => message.build(out),
+            Message::ReadyToUse(message) => message.build(out),
+            Message::DisconnectRequest(message) => message.build(out),
+            Message::DisconnectReply(message) => message.build(out),
+            Message::ServiceIdResolutionRequest(message) => message.build(out),
+            Message::ServiceIdResolutionReply(message) => message.build(out),
+            Message::LoadAlternatePath(message) => message.build(out),
+            Message::AlternatePathResponse(message) => message.build(out),
+            Message::Unknown { data, .. } => put_padded(out, data, mad::DATA_LENGTH),
+        }
+        debug_assert_eq!(out.len() - start, mad::LENGTH);
+    }
+
+    /// The MAD header that belongs to this message.
+    pub const fn header(&self, transaction_id: u64) -> mad::Header {
+        let header = mad::Header::communication_management(self.attribute(), transaction_id);
+        match self {
+            Message::Unknown { management_class, .. } => {
+                mad::Header { management_class: *management_class, ..header }
+            }
+            _ => header,
+        }
+    }
+
+    /// The attribute ID.
+    pub const fn attribute(&self) -> u16 {
+        match self {
+            Message::Request(_) => Request::ATTRIBUTE,
+            Message::MessageReceiptAcknowledgement(_) => MessageReceiptAcknowledgement::ATTRIBUTE,
+            Message::Reject(_) => Reject::ATTRIBUTE,
+            Message::Reply(_) => Reply::ATTRIBUTE,
+            Message::ReadyToUse(_) => ReadyToUse::ATTRIBUTE,
+            Message::DisconnectRequest(_) => DisconnectRequest::ATTRIBUTE,
+            Message::DisconnectReply(_) => DisconnectReply::ATTRIBUTE,
+            Message::ServiceIdResolutionRequest(_) => ServiceIdResolutionRequest::ATTRIBUTE,
+            Message::ServiceIdResolutionReply(_) => ServiceIdResolutionReply::ATTRIBUTE,
+            Message::LoadAlternatePath(_) => LoadAlternatePath::ATTRIBUTE,
+            Message::AlternatePathResponse(_) => AlternatePathResponse::ATTRIBUTE,
+            Message::Unknown { attribute, .. } => *attribute,
+        }
+    }
+
     /// The specification's name of the message: `ConnectRequest`, `ConnectReply` …
-    pub fn name(&self) -> &'static str {
-        "CM"
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Message::Request(_) => "ConnectRequest",
+            Message::MessageReceiptAcknowledgement(_) => "MsgRcptAck",
+            Message::Reject(_) => "ConnectReject",
+            Message::Reply(_) => "ConnectReply",
+            Message::ReadyToUse(_) => "ReadyToUse",
+            Message::DisconnectRequest(_) => "DisconnectRequest",
+            Message::DisconnectReply(_) => "DisconnectReply",
+            Message::ServiceIdResolutionRequest(_) => "ServiceIDResReq",
+            Message::ServiceIdResolutionReply(_) => "ServiceIDResReqResp",
+            Message::LoadAlternatePath(_) => "LoadAlternatePath",
+            Message::AlternatePathResponse(_) => "AlternatePathResponse",
+            Message::Unknown { .. } => "Unknown",
+        }
+    }
+
+    /// What the sender calls the connection, in the messages that say so.
+    pub const fn local_communication_id(&self) -> Option<CommunicationId> {
+        Some(match self {
+            Message::Request(message) => message.local_communication_id,
+            Message::MessageReceiptAcknowledgement(message) => message.local_communication_id,
+            Message::Reject(message) => message.local_communication_id,
+            Message::Reply(message) => message.local_communication_id,
+            Message::ReadyToUse(message) => message.local_communication_id,
+            Message::DisconnectRequest(message) => message.local_communication_id,
+            Message::DisconnectReply(message) => message.local_communication_id,
+            Message::LoadAlternatePath(message) => message.local_communication_id,
+            Message::AlternatePathResponse(message) => message.local_communication_id,
+            _ => return None,
+        })
+    }
+
+    /// What the receiver calls the connection, in the messages that say so: all of a connection but its ConnectRequest.
+    pub const fn remote_communication_id(&self) -> Option<CommunicationId> {
+        Some(match self {
+            Message::MessageReceiptAcknowledgement(message) => message.remote_communication_id,
+            Message::Reject(message) => message.remote_communication_id,
+            Message::Reply(message) => message.remote_communication_id,
+            Message::ReadyToUse(message) => message.remote_communication_id,
+            Message::DisconnectRequest(message) => message.remote_communication_id,
+            Message::DisconnectReply(message) => message.remote_communication_id,
+            Message::LoadAlternatePath(message) => message.remote_communication_id,
+            Message::AlternatePathResponse(message) => message.remote_communication_id,
+            _ => return None,
+        })
+    }
+
+    /// The private data, with the zeros behind it, as far as it is there. That of a [`Request`] may begin with the RDMA
+    /// connection manager's header: [`Request::consumer_private_data`] goes past it.
+    pub const fn private_data(&self) -> &'a [u8] {
+        self.opaque().0
+    }
+
+    /// Whether bytes of the message are missing at its end.
+    ///
+    /// True also of a message that is yet to be built, where its private data leaves room for padding.
+    pub const fn is_cut(&self) -> bool {
+        let (bytes, length) = self.opaque();
+        bytes.len() < length
+    }
+
+    /// The last field, and the length that it has by the specification.
+    const fn opaque(&self) -> (&'a [u8], usize) {
+        match self {
+            Message::Request(message) => (message.private_data, Request::PRIVATE_DATA_LENGTH),
+            Message::MessageReceiptAcknowledgement(message) => {
+                (message.private_data, MessageReceiptAcknowledgement::PRIVATE_DATA_LENGTH)
+            }
+            Message::Reject(message) => (message.private_data, Reject::PRIVATE_DATA_LENGTH),
+            Message::Reply(message) => (message.private_data, Reply::PRIVATE_DATA_LENGTH),
+            Message::ReadyToUse(message) => (message.private_data, ReadyToUse::PRIVATE_DATA_LENGTH),
+            Message::DisconnectRequest(message) => {
+                (message.private_data, DisconnectRequest::PRIVATE_DATA_LENGTH)
+            }
+            Message::DisconnectReply(message) => (message.private_data, DisconnectReply::PRIVATE_DATA_LENGTH),
+            Message::ServiceIdResolutionRequest(message) => {
+                (message.private_data, ServiceIdResolutionRequest::PRIVATE_DATA_LENGTH)
+            }
+            Message::ServiceIdResolutionReply(message) => {
+                (message.private_data, ServiceIdResolutionReply::PRIVATE_DATA_LENGTH)
+            }
+            Message::LoadAlternatePath(message) => {
+                (message.private_data, LoadAlternatePath::PRIVATE_DATA_LENGTH)
+            }
+            Message::AlternatePathResponse(message) => {
+                (message.private_data, AlternatePathResponse::PRIVATE_DATA_LENGTH)
+            }
+            Message::Unknown { data, .. } => (data, mad::DATA_LENGTH),
+        }
     }
 }
+
+/// A global identifier of a port: 128 bits. RoCEv2 writes IP addresses there, IPv4 ones mapped into IPv6 (annex A17).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Gid(pub [u8; 16]);
+
+impl Gid {
+    /// The identifier as the IP address that it stands for on a RoCEv2 network.
+    #[inline]
+    pub fn ip(self) -> IpAddr {
+        Ipv6Addr::from(self.0).to_canonical()
+    }
+}
+
+impl From<IpAddr> for Gid {
+    #[inline]
+    fn from(address: IpAddr) -> Gid {
+        Gid(match address {
+            IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
+            IpAddr::V6(address) => address.octets(),
+        })
+    }
+}
+
+impl core::fmt::Display for Gid {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        core::fmt::Display::fmt(&Ipv6Addr::from(self.0), f)
+    }
+}
+
+impl core::fmt::Debug for Gid {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "Gid({self})")
+    }
+}
+
+/// The time that the five bits of a CM response timeout, a service timeout, a Target ACK Delay or a local ACK timeout stand
+/// for: 4.096 microseconds times two to their power. A local ACK timeout of 0 means none at all (section 12.7).
+pub const fn timeout(encoded: u8) -> Duration {
+    Duration::from_nanos(4096 << (encoded & 0x1f))
+}
+
+/// A cursor over the fields of a message.
+struct Fields<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Fields<'a> {
+    #[inline]
+    fn take<const N: usize>(&mut self) -> Result<[u8; N], Stop> {
+        match self.bytes.get(self.at..).and_then(|rest| rest.first_chunk::<N>()) {
+            Some(chunk) => {
+                self.at += N;
+                Ok(*chunk)
+            }
+            None => Err(Stop::short(Layer::Cm, self.at, N, self.bytes.len())),
+        }
+    }
+
+    fn u8(&mut self) -> Result<u8, Stop> {
+        self.take().map(u8::from_be_bytes)
+    }
+
+    fn u16(&mut self) -> Result<u16, Stop> {
+        self.take().map(u16::from_be_bytes)
+    }
+
+    fn u32(&mut self) -> Result<u32, Stop> {
+        self.take().map(u32::from_be_bytes)
+    }
+
+    fn u64(&mut self) -> Result<u64, Stop> {
+        self.take().map(u64::from_be_bytes)
+    }
+
+    fn communication_id(&mut self) -> Result<CommunicationId, Stop> {
+        self.u32().map(CommunicationId)
+    }
+
+    /// A word whose upper 24 bits are one field and whose lower eight are others.
+    fn u24_u8(&mut self) -> Result<(u32, u8), Stop> {
+        let word = self.u32()?;
+        Ok((word >> 8, word as u8))
+    }
+
+    /// An opaque field: its bytes as far as they are there.
+    fn opaque(&mut self, length: usize) -> &'a [u8] {
+        let rest = self.bytes.get(self.at..).unwrap_or_default();
+        let there = &rest[..length.min(rest.len())];
+        self.at += there.len();
+        there
+    }
+}
+
+/// The other way round than [`Fields::u24_u8`]. Bits beyond the 24 are dropped.
+fn put_u24_u8(out: &mut Vec<u8>, upper: u32, lower: u8) {
+    out.extend_from_slice(&(upper << 8 | u32::from(lower)).to_be_bytes());
+}
+
+/// Appends an opaque field of `length` bytes: `data`, then zeros.
+///
+/// # Panics
+/// Where `data` is longer.
+fn put_padded(out: &mut Vec<u8>, data: &[u8], length: usize) {
+    assert!(data.len() <= length, "{} bytes for a field of {length}", data.len());
+    out.extend_from_slice(data);
+    out.resize(out.len() + length - data.len(), 0);
+}
+
+/// `set` as the bit of value `bit`.
+const fn flag(set: bool, bit: u8) -> u8 {
+    if set { bit } else { 0 }
+}
+
+#[cfg(test)]
+mod tests;

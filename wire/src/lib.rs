@@ -12,6 +12,7 @@ pub mod icrc;
 pub mod mad;
 pub mod private_data;
 pub mod psn;
+pub mod rdma_cm_ip;
 pub mod rpc;
 pub mod rpcrdma;
 mod stop;
@@ -38,6 +39,8 @@ macro_rules! newtype {
         }
     };
 }
+// By its path, so that the headers above can give their own identifiers a type.
+pub(crate) use newtype;
 
 newtype! {
     /// A queue pair number: 24 bits, in a `u32` (IBTA volume 1, section 9.2.5).

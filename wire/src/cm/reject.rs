@@ -1,0 +1,222 @@
+//! MRA and REJ: not yet, and no.
+
+use super::{CommunicationId, Fields, put_padded};
+use crate::Stop;
+
+/// MRA, MsgRcptAck: a message has come, its answer will take longer (section 12.6.6).
+///
+/// ```text
+///   0 Local Communication ID 32
+///   4 Remote Communication ID 32
+///   8 Message MRAed 2, reserved 6
+///   9 Service Timeout 5, reserved 3
+///  10 Private Data, 222 bytes
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MessageReceiptAcknowledgement<'a> {
+    /// What the sender calls the connection.
+    pub local_communication_id: CommunicationId,
+    /// What the receiver calls it.
+    pub remote_communication_id: CommunicationId,
+    /// The message that has come.
+    pub message_acknowledged: Acknowledged,
+    /// How long the answer may take, encoded in 5 bits: see [`timeout`](super::timeout).
+    pub service_timeout: u8,
+    /// Up to [`MessageReceiptAcknowledgement::PRIVATE_DATA_LENGTH`] bytes.
+    pub private_data: &'a [u8],
+}
+
+impl<'a> MessageReceiptAcknowledgement<'a> {
+    /// The attribute ID.
+    pub const ATTRIBUTE: u16 = 0x0011;
+    /// Bytes of private data.
+    pub const PRIVATE_DATA_LENGTH: usize = 222;
+
+    pub(super) fn parse(fields: &mut Fields<'a>) -> Result<MessageReceiptAcknowledgement<'a>, Stop> {
+        Ok(MessageReceiptAcknowledgement {
+            local_communication_id: fields.communication_id()?,
+            remote_communication_id: fields.communication_id()?,
+            message_acknowledged: Acknowledged::from_bits(fields.u8()? >> 6),
+            service_timeout: fields.u8()? >> 3,
+            private_data: fields.opaque(MessageReceiptAcknowledgement::PRIVATE_DATA_LENGTH),
+        })
+    }
+
+    pub(super) fn build(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.local_communication_id.0.to_be_bytes());
+        out.extend_from_slice(&self.remote_communication_id.0.to_be_bytes());
+        out.push(self.message_acknowledged.bits() << 6);
+        out.push(self.service_timeout << 3);
+        put_padded(out, self.private_data, MessageReceiptAcknowledgement::PRIVATE_DATA_LENGTH);
+    }
+}
+
+/// What an MRA acknowledges: two bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Acknowledged {
+    /// 0: a REQ.
+    Request,
+    /// 1: a REP.
+    Reply,
+    /// 2: a LAP.
+    LoadAlternatePath,
+    /// 3.
+    Reserved,
+}
+
+impl Acknowledged {
+    const fn from_bits(bits: u8) -> Acknowledged {
+        match bits & 3 {
+            0 => Acknowledged::Request,
+            1 => Acknowledged::Reply,
+            2 => Acknowledged::LoadAlternatePath,
+            _ => Acknowledged::Reserved,
+        }
+    }
+
+    /// The number on the wire.
+    pub const fn bits(self) -> u8 {
+        match self {
+            Acknowledged::Request => 0,
+            Acknowledged::Reply => 1,
+            Acknowledged::LoadAlternatePath => 2,
+            Acknowledged::Reserved => 3,
+        }
+    }
+}
+
+/// REJ, ConnectReject: the sender will not go on with a connection (section 12.6.7).
+///
+/// ```text
+///   0 Local Communication ID 32
+///   4 Remote Communication ID 32
+///   8 Message REJected 2, reserved 6
+///   9 Reject Info Length 7, reserved 1
+///  10 Reason 16
+///  12 Additional Reject Information, 72 bytes
+///  84 Private Data, 148 bytes
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reject<'a> {
+    /// What the sender calls the connection; 0 where it never gave it a name.
+    pub local_communication_id: CommunicationId,
+    /// What the receiver calls it.
+    pub remote_communication_id: CommunicationId,
+    /// The message that is rejected.
+    pub message_rejected: Rejected,
+    /// Bytes of the additional information that mean something, as the sender says: 7 bits, so it may say more than there
+    /// can be.
+    pub reject_info_length: u8,
+    /// Why: [`reject_reason_name`] knows the numbers.
+    pub reason: u16,
+    /// Up to [`Reject::ADDITIONAL_INFORMATION_LENGTH`] bytes, whose meaning depends on the reason.
+    pub additional_information: &'a [u8],
+    /// Up to [`Reject::PRIVATE_DATA_LENGTH`] bytes.
+    pub private_data: &'a [u8],
+}
+
+impl<'a> Reject<'a> {
+    /// The attribute ID.
+    pub const ATTRIBUTE: u16 = 0x0012;
+    /// Bytes of additional information.
+    pub const ADDITIONAL_INFORMATION_LENGTH: usize = 72;
+    /// Bytes of private data.
+    pub const PRIVATE_DATA_LENGTH: usize = 148;
+
+    pub(super) fn parse(fields: &mut Fields<'a>) -> Result<Reject<'a>, Stop> {
+        Ok(Reject {
+            local_communication_id: fields.communication_id()?,
+            remote_communication_id: fields.communication_id()?,
+            message_rejected: Rejected::from_bits(fields.u8()? >> 6),
+            reject_info_length: fields.u8()? >> 1,
+            reason: fields.u16()?,
+            additional_information: fields.opaque(Reject::ADDITIONAL_INFORMATION_LENGTH),
+            private_data: fields.opaque(Reject::PRIVATE_DATA_LENGTH),
+        })
+    }
+
+    pub(super) fn build(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.local_communication_id.0.to_be_bytes());
+        out.extend_from_slice(&self.remote_communication_id.0.to_be_bytes());
+        out.push(self.message_rejected.bits() << 6);
+        out.push(self.reject_info_length << 1);
+        out.extend_from_slice(&self.reason.to_be_bytes());
+        put_padded(out, self.additional_information, Reject::ADDITIONAL_INFORMATION_LENGTH);
+        put_padded(out, self.private_data, Reject::PRIVATE_DATA_LENGTH);
+    }
+}
+
+/// What a REJ rejects: two bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Rejected {
+    /// 0: a REQ.
+    Request,
+    /// 1: a REP.
+    Reply,
+    /// 2: no message, or another one.
+    Other,
+    /// 3.
+    Reserved,
+}
+
+impl Rejected {
+    const fn from_bits(bits: u8) -> Rejected {
+        match bits & 3 {
+            0 => Rejected::Request,
+            1 => Rejected::Reply,
+            2 => Rejected::Other,
+            _ => Rejected::Reserved,
+        }
+    }
+
+    /// The number on the wire.
+    pub const fn bits(self) -> u8 {
+        match self {
+            Rejected::Request => 0,
+            Rejected::Reply => 1,
+            Rejected::Other => 2,
+            Rejected::Reserved => 3,
+        }
+    }
+}
+
+/// What the reason of a REJ means (section 12.6.7.2), or `None` for a number that is not assigned.
+pub const fn reject_reason_name(reason: u16) -> Option<&'static str> {
+    Some(match reason {
+        1 => "no QP available",
+        2 => "no EEC available",
+        3 => "no resources available",
+        4 => "timeout",
+        5 => "unsupported request",
+        6 => "invalid communication ID",
+        7 => "invalid communication instance",
+        8 => "invalid service ID",
+        9 => "invalid transport service type",
+        10 => "stale connection",
+        11 => "RDC does not exist",
+        12 => "primary remote port GID rejected",
+        13 => "primary remote port LID rejected",
+        14 => "invalid primary SL",
+        15 => "invalid primary traffic class",
+        16 => "invalid primary hop limit",
+        17 => "invalid primary packet rate",
+        18 => "alternate remote port GID rejected",
+        19 => "alternate remote port LID rejected",
+        20 => "invalid alternate SL",
+        21 => "invalid alternate traffic class",
+        22 => "invalid alternate hop limit",
+        23 => "invalid alternate packet rate",
+        24 => "port and CM redirection",
+        25 => "port redirection",
+        26 => "invalid path MTU",
+        27 => "insufficient responder resources",
+        28 => "consumer reject",
+        29 => "RNR retry count reject",
+        30 => "duplicate local communication ID",
+        31 => "unsupported class version",
+        32 => "invalid primary flow label",
+        33 => "invalid alternate flow label",
+        35 => "vendor option not supported",
+        _ => return None,
+    })
+}
