@@ -4,17 +4,206 @@
 //! the [`Payload`], which knows whether that item stands in the stream or was moved by a chunk. So nothing below a
 //! binding has to know what it decodes.
 
+mod auxiliary;
+mod nfs2;
+mod nfs3;
+mod nfs4;
+mod nfsacl;
 mod payload;
+mod status;
+#[cfg(test)]
+mod tests;
+mod walk;
 
 pub use payload::{Chunks, Item, Payload, Place};
 
 use rdmascope_wire::Stop;
+use walk::Walk;
+
+/// What reading a message came to, besides the [`Details`].
+pub type Outcome = Result<(), Stop>;
+
+/// The RPC procedure that a message calls or answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Procedure {
+    /// RPC program number.
+    pub program: u32,
+    /// Its version.
+    pub version: u32,
+    /// The procedure.
+    pub number: u32,
+}
+
+/// Reads the arguments that `payload` stands at. What was understood is in `details`, after a [`Stop`] too.
+///
+/// A program without a binding leaves both as they are.
+pub fn call(procedure: Procedure, payload: &mut Payload<'_>, details: &mut Details) -> Outcome {
+    let number = procedure.number;
+    let arguments = match Protocol::of(procedure.program, procedure.version) {
+        Some(Protocol::Nfs2) => nfs2::arguments,
+        Some(Protocol::Nfs3) => nfs3::arguments,
+        Some(Protocol::Nfs4) if number == 1 => return nfs4::call(payload, details),
+        Some(Protocol::Callback) if number == 1 => return nfs4::callback_call(payload, details),
+        Some(Protocol::Nfs4 | Protocol::Callback) => |_, _: &mut Walk<'_, '_>| Ok(()),
+        Some(Protocol::NfsAcl2) => nfsacl::arguments_2,
+        Some(Protocol::NfsAcl3) => nfsacl::arguments_3,
+        None => return Ok(()),
+    };
+    let mut operation = Operation::new(number, procedure_name(procedure).unwrap_or("procedure"));
+    let outcome =
+        arguments(number, &mut Walk { payload, operation: &mut operation, arena: &mut details.arena });
+    details.add(operation);
+    outcome
+}
+
+/// Reads the results that `payload` stands at, and returns the status of the procedure as a whole: of a COMPOUND its own,
+/// of a procedure of NFS version 3 its nfsstat3.
+///
+/// `details` holds what [`call`] found, or nothing where no call was captured. After a [`Stop`] it has what was
+/// understood, [`Details::status`] included.
+pub fn reply(
+    procedure: Procedure,
+    payload: &mut Payload<'_>,
+    details: &mut Details,
+) -> Result<Option<u32>, Stop> {
+    let number = procedure.number;
+    let results = match Protocol::of(procedure.program, procedure.version) {
+        Some(Protocol::Nfs2) => nfs2::results,
+        Some(Protocol::Nfs3) => nfs3::results,
+        Some(Protocol::Nfs4) if number == 1 => {
+            return nfs4::reply(payload, details).map(|()| details.status);
+        }
+        Some(Protocol::Callback) if number == 1 => {
+            return nfs4::callback_reply(payload, details).map(|()| details.status);
+        }
+        Some(Protocol::Nfs4 | Protocol::Callback) => |_, _: &mut Walk<'_, '_>| Ok(()),
+        Some(Protocol::NfsAcl2) => nfsacl::results_2,
+        Some(Protocol::NfsAcl3) => nfsacl::results_3,
+        None => return Ok(None),
+    };
+    let name = procedure_name(procedure).unwrap_or("procedure");
+    if details.operations.first().is_none_or(|operation| operation.code != number) {
+        details.operations.insert(0, Operation::new(number, name));
+    }
+    let operation = &mut details.operations[0];
+    let outcome = results(number, &mut Walk { payload, operation, arena: &mut details.arena });
+    details.status = details.operations[0].status;
+    outcome.map(|()| details.status)
+}
+
+/// Whether arguments and results of this program are read.
+pub fn has_binding(program: u32, version: u32) -> bool {
+    Protocol::of(program, version).is_some()
+}
+
+/// The name of an RPC program that has to do with NFS.
+pub fn program_name(program: u32) -> Option<&'static str> {
+    Some(match program {
+        auxiliary::PORTMAPPER => "portmapper",
+        NFS => "NFS",
+        auxiliary::MOUNT => "MOUNT",
+        auxiliary::NLM => "NLM",
+        auxiliary::NSM => "NSM",
+        NFSACL => "NFSACL",
+        CALLBACK_FIRST..=CALLBACK_LAST => "NFS callback",
+        _ => return None,
+    })
+}
+
+/// The name of a procedure without the prefix of its specification: `NULL`, `WRITE`, `COMPOUND`, `CB_COMPOUND`.
+pub fn procedure_name(procedure: Procedure) -> Option<&'static str> {
+    let Procedure { program, version, number } = procedure;
+    let names: &[&'static str] = match Protocol::of(program, version) {
+        Some(Protocol::Nfs2) => &nfs2::PROCEDURES,
+        Some(Protocol::Nfs3) => &nfs3::PROCEDURES,
+        Some(Protocol::Nfs4) => &nfs4::PROCEDURES,
+        Some(Protocol::Callback) => &nfs4::CALLBACK_PROCEDURES,
+        Some(Protocol::NfsAcl2) => &nfsacl::PROCEDURES_2,
+        Some(Protocol::NfsAcl3) => &nfsacl::PROCEDURES_3,
+        None => return auxiliary::procedure_name(program, version, number),
+    };
+    names.get(number as usize).copied()
+}
+
+/// The name of a status in the specification's spelling: `NFS3ERR_NOENT`, `NFS4ERR_DELAY`, `NFS4_OK`.
+pub fn status_name(program: u32, version: u32, status: u32) -> Option<&'static str> {
+    match Protocol::of(program, version)? {
+        Protocol::Nfs2 | Protocol::NfsAcl2 => status::nfs2(status),
+        Protocol::Nfs3 | Protocol::NfsAcl3 => status::nfs3(status),
+        Protocol::Nfs4 | Protocol::Callback => status::nfs4(status),
+    }
+}
+
+/// The operation that a COMPOUND is about: the first that is more than an auxiliary one, else a GETATTR, else the last.
+pub fn principal_operation(details: &Details) -> Option<&Operation> {
+    let operations = &details.operations;
+    operations
+        .iter()
+        .find(|operation| !is_auxiliary(operation.name))
+        .or_else(|| operations.iter().find(|operation| operation.name == "GETATTR"))
+        .or(operations.last())
+}
+
+fn is_auxiliary(name: &str) -> bool {
+    matches!(
+        name,
+        "SEQUENCE"
+            | "PUTFH"
+            | "PUTROOTFH"
+            | "PUTPUBFH"
+            | "SAVEFH"
+            | "RESTOREFH"
+            | "GETFH"
+            | "GETATTR"
+            | "CB_SEQUENCE"
+    )
+}
+
+const NFS: u32 = 100_003;
+const NFSACL: u32 = 100_227;
+/// The transient program numbers (RFC 5531, section 13). A client chooses one of them for its callbacks
+/// (RFC 7530, section 16.33), and Linux 0x40000000.
+const CALLBACK_FIRST: u32 = 0x4000_0000;
+const CALLBACK_LAST: u32 = 0x5fff_ffff;
+
+/// A program and version that has a binding.
+#[derive(Clone, Copy)]
+enum Protocol {
+    Nfs2,
+    Nfs3,
+    Nfs4,
+    Callback,
+    NfsAcl2,
+    NfsAcl3,
+}
+
+impl Protocol {
+    #[inline]
+    fn of(program: u32, version: u32) -> Option<Protocol> {
+        Some(match (program, version) {
+            (NFS, 2) => Protocol::Nfs2,
+            (NFS, 3) => Protocol::Nfs3,
+            (NFS, 4) => Protocol::Nfs4,
+            // The specifications say version 1, and some servers call version 4.
+            (CALLBACK_FIRST..=CALLBACK_LAST, 1 | 4) => Protocol::Callback,
+            (NFSACL, 2) => Protocol::NfsAcl2,
+            (NFSACL, 3) => Protocol::NfsAcl3,
+            _ => return None,
+        })
+    }
+}
 
 /// What a binding found in a call and its reply.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Details {
     /// The operations in the order of the call: one for a plain procedure, several for a COMPOUND.
     pub operations: Vec<Operation>,
+    /// The minor version of a COMPOUND; `None` for anything else, and where no call was captured.
+    pub minor_version: Option<u32>,
+    /// The tag of a COMPOUND, mostly empty: the call's, or the reply's where the call had or has none.
+    pub tag: Text,
+    /// The status that the reply gave the procedure as a whole.
+    pub status: Option<u32>,
     /// The bytes that [`Text`] points into: names and file handles of all operations.
     pub arena: Vec<u8>,
 }
@@ -23,18 +212,24 @@ impl Details {
     /// Empties it and keeps the memory.
     pub fn clear(&mut self) {
         self.operations.clear();
+        self.minor_version = None;
+        self.tag = Text::default();
+        self.status = None;
         self.arena.clear();
     }
 
     /// Keeps a copy of `bytes`, at most [`Text::LONGEST`] of them, for as long as these details live.
     pub fn keep(&mut self, bytes: &[u8]) -> Text {
-        let bytes = &bytes[..bytes.len().min(Text::LONGEST)];
-        let start = u32::try_from(self.arena.len()).unwrap_or(u32::MAX);
-        if start as usize + bytes.len() > Details::LARGEST_ARENA {
-            return Text { start: 0, length: 0 };
+        keep(&mut self.arena, bytes)
+    }
+
+    /// Adds an operation, unless there are [`Details::MOST_OPERATIONS`]; returns its index, or one past the end.
+    fn add(&mut self, operation: Operation) -> usize {
+        let index = self.operations.len();
+        if index < Details::MOST_OPERATIONS {
+            self.operations.push(operation);
         }
-        self.arena.extend_from_slice(bytes);
-        Text { start, length: bytes.len() as u16 }
+        index
     }
 
     /// The bytes of a [`Text`] of these details.
@@ -47,6 +242,18 @@ impl Details {
     const LARGEST_ARENA: usize = 1 << 16;
     /// How many operations one transaction keeps; a COMPOUND with more is read on, and the rest not kept.
     pub const MOST_OPERATIONS: usize = 1024;
+}
+
+/// Appends at most [`Text::LONGEST`] of `bytes` to the arena; where that is full, the text is empty.
+#[inline]
+fn keep(arena: &mut Vec<u8>, bytes: &[u8]) -> Text {
+    let bytes = &bytes[..bytes.len().min(Text::LONGEST)];
+    let start = arena.len();
+    if start + bytes.len() > Details::LARGEST_ARENA {
+        return Text::default();
+    }
+    arena.extend_from_slice(bytes);
+    Text { start: start as u32, length: bytes.len() as u16 }
 }
 
 /// A range of [`Details::arena`].
@@ -71,8 +278,8 @@ impl Text {
 pub struct Operation {
     /// The number of the procedure or operation.
     pub code: u32,
-    /// Its name in the specification's spelling without prefix: `WRITE`, `OPEN`, `CB_RECALL`; `ILLEGAL` or
-    /// `operation` where the number has none.
+    /// Its name in the specification's spelling without prefix: `WRITE`, `OPEN`, `CB_RECALL`; `operation` or `procedure`
+    /// where the number has none.
     pub name: &'static str,
     /// The status that the reply gave it.
     pub status: Option<u32>,
@@ -82,15 +289,15 @@ pub struct Operation {
     pub result_file_handle: Option<Text>,
     /// The name of a directory entry that it is about.
     pub file_name: Option<Text>,
-    /// A second name: the target of RENAME and LINK, the text of a symbolic link.
+    /// A second name: the new one of RENAME, the text of a symbolic link where it stands inline.
     pub other_name: Option<Text>,
-    /// Byte offset in the file.
+    /// Byte offset in the file; of COPY and CLONE, in the destination.
     pub offset: Option<u64>,
-    /// Bytes asked for or sent.
+    /// Bytes asked for or sent; of READDIR, maxcount.
     pub count: Option<u64>,
     /// Bytes that the result says were moved.
     pub result_count: Option<u64>,
-    /// Whether a READ result reached the end of the file.
+    /// Whether the result reached the end: of the file, the directory or the list.
     pub end_of_file: Option<bool>,
     /// The DDP-eligible item of the arguments.
     pub argument_item: Option<Item>,
@@ -118,17 +325,3 @@ impl Operation {
         }
     }
 }
-
-/// The RPC procedure that a message calls or answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Procedure {
-    /// RPC program number.
-    pub program: u32,
-    /// Its version.
-    pub version: u32,
-    /// The procedure.
-    pub number: u32,
-}
-
-/// What reading a message came to, besides the [`Details`].
-pub type Outcome = Result<(), Stop>;

@@ -100,6 +100,29 @@ impl<'a> Payload<'a> {
         self.reader.skip(length)
     }
 
+    /// Skips a counted array of elements of `each` bytes, a multiple of four, and returns how many there are.
+    #[inline]
+    pub fn array(&mut self, each: u32) -> Result<u32, Stop> {
+        let mut ahead = *self;
+        let count = ahead.reader.u32()?;
+        let available = ahead.reader.rest().len();
+        let needed = u64::from(count) * u64::from(each);
+        if needed > available as u64 {
+            let at = ahead.reader.position();
+            let needed = usize::try_from(needed).unwrap_or(usize::MAX);
+            return Err(Stop::short(ahead.reader.layer(), at, needed, at + available));
+        }
+        ahead.reader.skip(count * each)?;
+        *self = ahead;
+        Ok(count)
+    }
+
+    /// The stop for the word just read: a discriminant that no arm of its union bears.
+    #[inline]
+    pub fn no_such_arm(&self) -> Stop {
+        Stop::malformed(self.reader.layer(), self.reader.position().saturating_sub(4))
+    }
+
     /// Pulls a DDP-eligible item of variable length; its bytes too where they stand in the stream.
     ///
     /// In a call it is in the Read chunk whose Position equals that of the item's first byte (RFC 8166, section 4.3.1.1).
@@ -178,6 +201,17 @@ mod tests {
         assert!(bytes.is_empty());
         assert_eq!(payload.position(), 16, "the item and its padding count in the unreduced stream");
         assert_eq!(payload.u32(), Ok(2));
+    }
+
+    #[test]
+    fn an_array_ends_where_its_count_says_or_stops_at_its_first_element() {
+        let stream = words(&[2, 1, 1, 2, 2, 0xffff_ffff, 7]);
+        let mut payload = Payload::new(&stream, Chunks::Read(&[]));
+        assert_eq!(payload.array(8), Ok(2));
+        let stop = payload.array(16).unwrap_err();
+        assert_eq!((stop.offset, stop.needed, stop.available), (24, 0xf_ffff_fff0, 4));
+        assert_eq!(payload.u32(), Ok(0xffff_ffff));
+        assert_eq!(payload.no_such_arm(), Stop::malformed(Layer::UpperLayer, 20));
     }
 
     #[test]

@@ -1,0 +1,127 @@
+//! Data types that arguments and results of several operations share.
+
+use super::super::Outcome;
+use super::super::walk::Walk;
+use rdmascope_wire::Stop;
+
+/// Bytes of a `stateid4`.
+pub(super) const STATEID: u32 = 16;
+/// Bytes of a `sessionid4`.
+pub(super) const SESSIONID: u32 = 16;
+/// Bytes of a `deviceid4`.
+pub(super) const DEVICEID: u32 = 16;
+/// Bytes of a `verifier4`.
+pub(super) const VERIFIER: u32 = 8;
+/// Bytes of a `clientid4`.
+pub(super) const CLIENTID: u32 = 8;
+/// Bytes of an `nfstime4`.
+pub(super) const TIME: u32 = 12;
+/// Bytes of a `change_info4`.
+pub(super) const CHANGE_INFO: u32 = 4 + 8 + 8;
+
+impl Walk<'_, '_> {
+    /// A `bitmap4`.
+    #[inline]
+    pub(super) fn bitmap(&mut self) -> Outcome {
+        self.array(4)
+    }
+
+    /// A `fattr4`.
+    #[inline]
+    pub(super) fn attributes(&mut self) -> Outcome {
+        self.bitmap()?;
+        self.opaque().map(|_| ())
+    }
+
+    /// A `state_owner4`.
+    #[inline]
+    pub(super) fn owner(&mut self) -> Outcome {
+        self.skip(CLIENTID)?;
+        self.opaque().map(|_| ())
+    }
+
+    /// A type or number of one word and an opaque body: `layout_content4`, `device_addr4`, `layoutupdate4`.
+    #[inline]
+    pub(super) fn typed_body(&mut self) -> Outcome {
+        self.skip(4)?;
+        self.opaque().map(|_| ())
+    }
+
+    /// A `netaddr4`.
+    pub(super) fn network_address(&mut self) -> Outcome {
+        self.opaque()?;
+        self.opaque().map(|_| ())
+    }
+
+    /// A `netloc4` (RFC 7863).
+    pub(super) fn network_location(&mut self) -> Outcome {
+        match self.u32()? {
+            // NL4_NAME and NL4_URL.
+            1 | 2 => self.opaque().map(|_| ()),
+            3 => self.network_address(),
+            _ => Err(self.no_such_arm()),
+        }
+    }
+
+    /// An `nfs_impl_id4`.
+    pub(super) fn implementation(&mut self) -> Outcome {
+        self.opaque()?;
+        self.opaque()?;
+        self.skip(TIME)
+    }
+
+    /// A `state_protect_ops4`.
+    pub(super) fn protected_operations(&mut self) -> Outcome {
+        self.bitmap()?;
+        self.bitmap()
+    }
+
+    /// A `channel_attrs4`.
+    pub(super) fn channel_attributes(&mut self) -> Outcome {
+        self.skip(6 * 4)?;
+        self.array(4)
+    }
+
+    /// A `write_response4`; returns its count.
+    pub(super) fn write_response(&mut self) -> Result<u64, Stop> {
+        self.array(STATEID)?;
+        let count = self.payload.u64()?;
+        self.skip(4 + VERIFIER)?;
+        Ok(count)
+    }
+
+    /// An `open_delegation4`, with the arms that RFC 9754 added.
+    pub(super) fn delegation(&mut self) -> Outcome {
+        match self.u32()? {
+            // OPEN_DELEGATE_NONE.
+            0 => Ok(()),
+            // OPEN_DELEGATE_READ and OPEN_DELEGATE_READ_ATTRS_DELEG.
+            1 | 4 => {
+                self.skip(STATEID + 4)?;
+                self.access_control_entry()
+            }
+            // OPEN_DELEGATE_WRITE and OPEN_DELEGATE_WRITE_ATTRS_DELEG.
+            2 | 5 => {
+                self.skip(STATEID + 4)?;
+                match self.u32()? {
+                    // NFS_LIMIT_SIZE: a hyper. NFS_LIMIT_BLOCKS: two words.
+                    1 | 2 => self.skip(8)?,
+                    _ => return Err(self.no_such_arm()),
+                }
+                self.access_control_entry()
+            }
+            // OPEN_DELEGATE_NONE_EXT, with a boolean after WND4_CONTENTION and WND4_RESOURCE.
+            3 => match self.u32()? {
+                1 | 2 => self.skip(4),
+                _ => Ok(()),
+            },
+            _ => Err(self.no_such_arm()),
+        }
+    }
+
+    /// An `nfsace4`.
+    fn access_control_entry(&mut self) -> Outcome {
+        self.skip(3 * 4)?;
+        self.opaque().map(|_| ())
+    }
+}

@@ -1,0 +1,220 @@
+//! A walk over one operation: what it reads goes past the cursor, and what helps to understand it into the operation.
+
+use super::{Operation, Outcome, Payload, Text, keep};
+use rdmascope_wire::Stop;
+
+/// The cursor, the operation it stands in, and where that operation's names go.
+pub(super) struct Walk<'w, 'a> {
+    pub(super) payload: &'w mut Payload<'a>,
+    pub(super) operation: &'w mut Operation,
+    pub(super) arena: &'w mut Vec<u8>,
+}
+
+impl<'a> Walk<'_, 'a> {
+    #[inline]
+    pub(super) fn u32(&mut self) -> Result<u32, Stop> {
+        self.payload.u32()
+    }
+
+    #[inline]
+    pub(super) fn bool(&mut self) -> Result<bool, Stop> {
+        self.payload.bool()
+    }
+
+    #[inline]
+    pub(super) fn no_such_arm(&self) -> Stop {
+        self.payload.no_such_arm()
+    }
+
+    /// Skips `bytes` of fields of fixed size, a multiple of four.
+    #[inline]
+    pub(super) fn skip(&mut self, bytes: u32) -> Outcome {
+        self.payload.skip(bytes)
+    }
+
+    /// Skips opaque data or a string and returns its length.
+    #[inline]
+    pub(super) fn opaque(&mut self) -> Result<u32, Stop> {
+        self.payload.opaque().map(|bytes| bytes.len() as u32)
+    }
+
+    /// Skips a counted array of elements of `each` bytes.
+    #[inline]
+    pub(super) fn array(&mut self, each: u32) -> Outcome {
+        self.payload.array(each).map(|_| ())
+    }
+
+    /// Walks a counted array of elements of variable size. Each takes at least a word, so the stream bounds the loop.
+    #[inline]
+    pub(super) fn each(&mut self, mut element: impl FnMut(&mut Self) -> Outcome) -> Outcome {
+        for _ in 0..self.u32()? {
+            element(self)?;
+        }
+        Ok(())
+    }
+
+    /// Walks a list whose entries stand behind a boolean each (RFC 4506, section 4.19).
+    #[inline]
+    pub(super) fn list(&mut self, mut entry: impl FnMut(&mut Self) -> Outcome) -> Outcome {
+        while self.bool()? {
+            entry(self)?;
+        }
+        Ok(())
+    }
+
+    /// Skips `bytes` that are there if the boolean in front of them says so.
+    #[inline]
+    pub(super) fn optional(&mut self, bytes: u32) -> Outcome {
+        if self.bool()? { self.skip(bytes) } else { Ok(()) }
+    }
+
+    #[inline]
+    fn text(&mut self) -> Result<Text, Stop> {
+        let bytes = self.payload.opaque()?;
+        Ok(keep(self.arena, bytes))
+    }
+
+    /// The file handle of the arguments; a second one is skipped.
+    #[inline]
+    pub(super) fn file_handle(&mut self) -> Outcome {
+        if self.operation.file_handle.is_some() {
+            return self.opaque().map(|_| ());
+        }
+        self.operation.file_handle = Some(self.text()?);
+        Ok(())
+    }
+
+    /// The file handle of NFS version 2, which has a fixed length (RFC 1094, section 2.3.3).
+    #[inline]
+    pub(super) fn file_handle_2(&mut self) -> Outcome {
+        let bytes = self.payload.fixed(32)?;
+        if self.operation.file_handle.is_none() {
+            self.operation.file_handle = Some(keep(self.arena, bytes));
+        }
+        Ok(())
+    }
+
+    #[inline]
+    pub(super) fn result_file_handle(&mut self) -> Outcome {
+        self.operation.result_file_handle = Some(self.text()?);
+        Ok(())
+    }
+
+    #[inline]
+    pub(super) fn result_file_handle_2(&mut self) -> Outcome {
+        let bytes = self.payload.fixed(32)?;
+        self.operation.result_file_handle = Some(keep(self.arena, bytes));
+        Ok(())
+    }
+
+    #[inline]
+    pub(super) fn file_name(&mut self) -> Outcome {
+        self.operation.file_name = Some(self.text()?);
+        Ok(())
+    }
+
+    #[inline]
+    pub(super) fn other_name(&mut self) -> Outcome {
+        self.operation.other_name = Some(self.text()?);
+        Ok(())
+    }
+
+    #[inline]
+    pub(super) fn offset(&mut self) -> Outcome {
+        self.operation.offset = Some(self.payload.u64()?);
+        Ok(())
+    }
+
+    /// A count of 32 bits.
+    #[inline]
+    pub(super) fn count(&mut self) -> Outcome {
+        self.operation.count = Some(self.u32()?.into());
+        Ok(())
+    }
+
+    /// A count of 64 bits.
+    #[inline]
+    pub(super) fn length(&mut self) -> Outcome {
+        self.operation.count = Some(self.payload.u64()?);
+        Ok(())
+    }
+
+    /// An offset and a count of 64 bits behind it.
+    #[inline]
+    pub(super) fn range(&mut self) -> Outcome {
+        self.offset()?;
+        self.length()
+    }
+
+    #[inline]
+    pub(super) fn result_count(&mut self) -> Outcome {
+        self.operation.result_count = Some(self.u32()?.into());
+        Ok(())
+    }
+
+    #[inline]
+    pub(super) fn result_length(&mut self) -> Outcome {
+        self.operation.result_count = Some(self.payload.u64()?);
+        Ok(())
+    }
+
+    #[inline]
+    pub(super) fn end_of_file(&mut self) -> Outcome {
+        self.operation.end_of_file = Some(self.u32()? != 0);
+        Ok(())
+    }
+
+    /// Pulls the DDP-eligible item of the arguments and returns its length.
+    #[inline]
+    pub(super) fn argument_item(&mut self) -> Result<u32, Stop> {
+        let (item, _) = self.payload.pull()?;
+        self.operation.argument_item = Some(item);
+        Ok(item.length)
+    }
+
+    /// Pulls the DDP-eligible item of the results and returns its length.
+    #[inline]
+    pub(super) fn result_item(&mut self) -> Result<u32, Stop> {
+        let (item, _) = self.payload.pull()?;
+        self.operation.result_item = Some(item);
+        Ok(item.length)
+    }
+
+    /// Pulls the text of a symbolic link, and keeps it where it stands inline.
+    #[inline]
+    pub(super) fn argument_link(&mut self) -> Outcome {
+        let (item, bytes) = self.payload.pull()?;
+        self.operation.argument_item = Some(item);
+        self.keep_link(item, bytes);
+        Ok(())
+    }
+
+    /// The same for the results.
+    #[inline]
+    pub(super) fn result_link(&mut self) -> Outcome {
+        let (item, bytes) = self.payload.pull()?;
+        self.operation.result_item = Some(item);
+        self.keep_link(item, bytes);
+        Ok(())
+    }
+
+    fn keep_link(&mut self, item: super::Item, bytes: &'a [u8]) {
+        if let super::Place::Inline(_) = item.place {
+            self.operation.other_name = Some(keep(self.arena, bytes));
+        }
+    }
+
+    /// Passes over the Write chunk of a result without a DDP-eligible item (RFC 8267, section 6.4.1).
+    #[inline]
+    pub(super) fn pass_chunk(&mut self) {
+        self.payload.pass_chunk();
+    }
+
+    /// The status of the result; returns whether it is success.
+    #[inline]
+    pub(super) fn status(&mut self) -> Result<bool, Stop> {
+        let status = self.u32()?;
+        self.operation.status = Some(status);
+        Ok(status == 0)
+    }
+}
