@@ -5,7 +5,7 @@ use crate::frame::{Frame, Other};
 use crate::record::Record;
 use crate::transaction::{Direction, Part, Transaction};
 use rdmascope_wire::bth::{Bth, Extensions};
-use rdmascope_wire::{Qpn, Stop, Xid, cm, rpcrdma};
+use rdmascope_wire::{Stop, Xid, cm, rpcrdma};
 
 /// One thing that the engine found. What it borrows is gone after the call that reports it.
 #[derive(Clone, Copy, Debug)]
@@ -52,7 +52,7 @@ pub struct Headers<'a> {
 #[derive(Clone, Copy, Debug)]
 pub enum Content<'a> {
     /// A CM message.
-    Cm(&'a cm::Message<'a>),
+    Cm(cm::Message<'a>),
     /// The front of an RPC-over-RDMA message: SEND First or Only on a queue pair that speaks it.
     RpcRdma(rpcrdma::Header<'a>),
     /// Part of a message, or of memory.
@@ -77,8 +77,8 @@ pub enum Eviction {
     Exchange,
     /// Packets ahead of a gap, given up before the gap was filled.
     HeldPackets {
-        /// For this queue pair.
-        destination_qp: Qpn,
+        /// Of this connection.
+        connection: ConnectionId,
     },
     /// Bytes of a Long Call or Long Reply beyond what is gathered.
     Gathered {

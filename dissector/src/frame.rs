@@ -98,3 +98,35 @@ impl Default for Config {
         Config { port: 4791, verify_icrc: true }
     }
 }
+
+/// The transport packet in an Ethernet frame with an IPv4 header of 20 bytes: enough to run the engine; the rest comes next.
+pub fn dissect<'a>(r: &crate::record::Record<'a>, c: &Config) -> Result<Frame<'a>, Other> {
+    let d = r.data;
+    if d.len() < 58 || d[12] != 8 || d[13] != 0 || d[23] != 17 || u16::from_be_bytes([d[36], d[37]]) != c.port
+    {
+        return Err(Other::NotInfiniBand);
+    }
+    let udp = u16::from_be_bytes([d[38], d[39]]) as usize;
+    let len = udp - 8 - 4;
+    let t = &d[42..d.len().min(42 + len)];
+    let a = |o: usize| Address::V4(Ipv4Addr::new(d[o], d[o + 1], d[o + 2], d[o + 3]));
+    let icrc = if d.len() >= 42 + len + 4 {
+        let want = u32::from_le_bytes(d[42 + len..46 + len].try_into().unwrap());
+        if rdmascope_wire::icrc::roce_v2(&d[14..34], d[34..42].try_into().unwrap(), t) == Some(want) {
+            IcrcVerdict::Good
+        } else {
+            IcrcVerdict::Bad
+        }
+    } else {
+        IcrcVerdict::Unverifiable
+    };
+    Ok(Frame {
+        source: a(26),
+        destination: a(30),
+        carrier: Carrier::InfiniBand,
+        transport: t,
+        transport_length: len as u32,
+        icrc,
+        ecn: d[15] & 3,
+    })
+}

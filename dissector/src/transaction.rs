@@ -43,8 +43,6 @@ pub struct Transaction {
     pub xid: Xid,
     /// What is called; `None` where no call was captured, or not enough of it.
     pub procedure: Option<Procedure>,
-    /// The minor version of an NFSv4 COMPOUND.
-    pub minor_version: Option<u32>,
     /// How the call was authenticated.
     pub security: Option<Security>,
     /// How it ended.
@@ -125,6 +123,8 @@ pub struct Message {
     pub send_length: u32,
     /// Bytes of the RPC message before reduction, with the padding of reduced items; `None` where the capture does not tell.
     pub message_length: Option<u64>,
+    /// The XID of the RPC message itself, which should equal rdma_xid (RFC 8166, section 4.2.1); `None` where it could not be read.
+    pub rpc_xid: Option<Xid>,
     /// The R_Key that the Send invalidated.
     pub invalidated: Option<Rkey>,
     /// Read chunks in the order of the Read list, segments of one Position together.

@@ -1,8 +1,18 @@
 //! One file that wires the stages.
 
-use crate::event::Event;
-use crate::frame;
+mod cm;
+mod links;
+
+use crate::event::{Content, Event, Headers, Packet};
+use crate::frame::{self, Frame, IcrcVerdict, Other};
+use crate::link::FlowKey;
+use crate::rc;
 use crate::record::{Record, Time};
+use crate::rpcrdma::Transactions;
+use crate::transaction::Seen;
+use links::{Links, Place};
+use rdmascope_wire::bth::{self, Bth, Extensions, Opcode, Transport};
+use rdmascope_wire::{Layer, Qpn, Stop, cm as wire_cm, rpcrdma};
 
 /// How the engine works.
 #[derive(Clone, Copy, Debug, Default)]
@@ -53,23 +63,204 @@ pub struct Totals {
 /// Records in, events out.
 #[derive(Debug, Default)]
 pub struct Engine {
+    config: Config,
     totals: Totals,
+    links: Links,
+    transactions: Transactions,
 }
 
 impl Engine {
     /// An engine that has seen nothing.
-    pub fn new(_config: Config) -> Engine {
-        Engine::default()
+    pub fn new(config: Config) -> Engine {
+        Engine { config, ..Engine::default() }
     }
 
-    /// Takes the next record of the capture.
-    pub fn handle(&mut self, _record: &Record<'_>, _report: &mut impl FnMut(Event<'_>)) {}
+    /// Takes the next record of the capture, and reports what it brought to light.
+    pub fn handle(&mut self, record: &Record<'_>, report: &mut impl FnMut(Event<'_>)) {
+        let Engine { config, totals, links, transactions } = self;
+        let frame = frame::dissect(record, &config.frame);
+        totals.count_record(record, &frame);
+        let mut headers = frame.as_ref().ok().map(|frame| Headers::parse(frame, record));
+        let mut place = None;
+        if let (Ok(frame), Some(Ok(headers))) = (&frame, &mut headers) {
+            totals.count_packet(headers);
+            // A receiver drops what has a bad ICRC. Where no packet at all has a good one, the capture was made before ICRCs
+            // were computed, and they say nothing.
+            let dropped = frame.icrc == IcrcVerdict::Bad && totals.icrc[0] > 0;
+            let seen = Seen { frame: record.number, time: record.time };
+            let mut counting = |event: Event<'_>| {
+                totals.count(&event);
+                report(event);
+            };
+            let mut stage = Stage { links, transactions, report: &mut counting };
+            place = stage.handle(frame, headers, seen, dropped);
+            totals.connections = links.seen();
+        }
+        if config.report_packets {
+            let connection = place.map(|place| links.link(place.link).peers.connection);
+            report(Event::Packet(&Packet { record: *record, frame, headers, connection }));
+        }
+    }
 
     /// Ends the capture: reports what is still open.
-    pub fn finish(&mut self, _report: &mut impl FnMut(Event<'_>)) {}
+    pub fn finish(&mut self, report: &mut impl FnMut(Event<'_>)) {
+        let Engine { totals, links, transactions, .. } = self;
+        links.end_all(transactions, &mut |event: Event<'_>| {
+            totals.count(&event);
+            report(event);
+        });
+    }
 
     /// What was counted so far.
     pub fn totals(&self) -> &Totals {
         &self.totals
+    }
+}
+
+/// What a packet is handed to.
+struct Stage<'a, F> {
+    links: &'a mut Links,
+    transactions: &'a mut Transactions,
+    report: &'a mut F,
+}
+
+impl<F: FnMut(Event<'_>)> Stage<'_, F> {
+    /// Hands a packet to the connection that it belongs to; returns which.
+    #[inline]
+    fn handle(
+        &mut self,
+        frame: &Frame<'_>,
+        headers: &mut Headers<'_>,
+        seen: Seen,
+        dropped: bool,
+    ) -> Option<Place> {
+        if let Content::Cm(message) = &headers.content {
+            return if dropped { None } else { cm::handle(self, frame, message, seen.time) };
+        }
+        let (Transport::ReliableConnection, Some(operation)) =
+            (headers.bth.opcode.transport(), headers.bth.opcode.operation())
+        else {
+            return None;
+        };
+        let Bth { destination_qp, psn, .. } = headers.bth;
+        let key = FlowKey { source: frame.source, destination: frame.destination, destination_qp };
+        let mut place = match self.links.find(&key) {
+            Some(place) => place,
+            None if dropped => return None,
+            None => {
+                let addresses = [frame.source, frame.destination];
+                let link = self.links.add(addresses, seen.time, self.transactions, self.report);
+                let place = Place { link, side: 0 };
+                self.links.claim(key, place, self.transactions, self.report);
+                place
+            }
+        };
+        let link = self.links.link(place.link);
+        if headers.bth.fecn || headers.bth.becn || frame.ecn == 3 {
+            link.count_congestion(place.side);
+        }
+        if dropped {
+            link.count_bad_icrc(place.side);
+            return Some(place);
+        }
+        let packet = rc::Packet {
+            seen,
+            operation,
+            psn,
+            extensions: headers.extensions,
+            payload: headers.payload,
+            payload_length: headers.payload_length,
+        };
+        if !link.peers.paired
+            && let Some(joined) = self.links.pair(place, &key, &packet, self.transactions, self.report)
+        {
+            place = joined;
+        }
+        let link = self.links.link(place.link);
+        link.handle(place.side, &packet, self.transactions, self.report);
+        if link.peers.speaks_rpc == Some(true)
+            && operation.is_send()
+            && matches!(operation.place(), bth::Place::First | bth::Place::Only)
+            && let Ok(header) = rpcrdma::Header::parse(headers.payload)
+        {
+            headers.content = Content::RpcRdma(header);
+        }
+        while let Some((index, slot)) = self.transactions.overdue() {
+            self.transactions.evict(slot, &mut self.links.link(index).peers, self.report);
+        }
+        Some(place)
+    }
+}
+
+impl<'a> Headers<'a> {
+    /// The queue pair of the general services interface, which CM messages are for.
+    const GENERAL_SERVICES_QP: Qpn = Qpn(1);
+
+    /// Reads the transport headers of a frame.
+    #[inline]
+    fn parse(frame: &Frame<'a>, record: &Record<'_>) -> Result<Headers<'a>, Stop> {
+        let located = |stop: Stop| {
+            let cut = record.data.len() < record.original_length as usize;
+            if cut { stop.in_cut_capture() } else { stop }
+        };
+        let bth = Bth::parse(frame.transport).map_err(located)?;
+        let rest = &frame.transport[Bth::LENGTH..];
+        let (extensions, length) = Extensions::parse(bth.opcode, rest).map_err(located)?;
+        let payload = &rest[length..];
+        let headers_length = (Bth::LENGTH + length) as u32;
+        let payload_length = frame
+            .transport_length
+            .checked_sub(headers_length + u32::from(bth.pad_count))
+            .ok_or(Stop::malformed(Layer::Bth, 1))?;
+        let payload = &payload[..payload.len().min(payload_length as usize)];
+        let is_mad = bth.opcode == Opcode::UD_SEND_ONLY && bth.destination_qp == Headers::GENERAL_SERVICES_QP;
+        let content = match is_mad.then(|| wire_cm::Message::parse(payload)) {
+            Some(Ok((_, message))) => Content::Cm(message),
+            _ => Content::Other,
+        };
+        Ok(Headers { bth, extensions, payload, payload_length, content })
+    }
+}
+
+impl Totals {
+    fn count_record(&mut self, record: &Record<'_>, frame: &Result<Frame<'_>, Other>) {
+        self.records += 1;
+        self.bytes += u64::from(record.original_length);
+        let (first, last) = self.span.unwrap_or((record.time, record.time));
+        self.span = Some((first.min(record.time), last.max(record.time)));
+        self.cut_records += u64::from(record.data.len() < record.original_length as usize);
+        match frame {
+            Ok(frame) => {
+                self.packets += 1;
+                self.icrc[match frame.icrc {
+                    IcrcVerdict::Good => 0,
+                    IcrcVerdict::Bad => 1,
+                    IcrcVerdict::Unverifiable => 2,
+                }] += 1;
+            }
+            Err(Other::NotInfiniBand) => self.others += 1,
+            Err(Other::UnknownLinkType) => self.unknown_link += 1,
+            Err(Other::Fragment) => self.fragments += 1,
+            Err(Other::Stop(_)) => self.stops += 1,
+        }
+    }
+
+    fn count_packet(&mut self, headers: &Headers<'_>) {
+        match (headers.content, headers.bth.opcode.transport()) {
+            (Content::Cm(_), _) => self.cm_messages += 1,
+            (_, Transport::ReliableConnection) => {}
+            (_, Transport::CongestionNotification) if headers.bth.opcode == Opcode::CNP => {
+                self.congestion_notifications += 1;
+            }
+            _ => self.other_transports += 1,
+        }
+    }
+
+    fn count(&mut self, event: &Event<'_>) {
+        match event {
+            Event::Transaction(transaction) => self.transactions[transaction.outcome as usize] += 1,
+            Event::Eviction(_) => self.evictions += 1,
+            Event::Packet(_) | Event::Connection(_) => {}
+        }
     }
 }

@@ -1,0 +1,152 @@
+//! CM messages: how connections come to be, and end (IBTA volume 1, section 12.9).
+
+use super::{Place, Stage};
+use crate::connection::{Origin, State};
+use crate::event::Event;
+use crate::frame::{Address, Frame};
+use crate::link::FlowKey;
+use crate::record::Time;
+use rdmascope_wire::cm::{CommunicationId, DisconnectRequest, Message, Reply, Request, TransportServiceType};
+use rdmascope_wire::private_data;
+
+/// The port that RFC 8267, section 8, and RFC 5667 assign to NFS over RDMA.
+const NFS_RDMA_PORT: u16 = 20049;
+
+/// Takes a CM message; returns the end of the connection that sent it.
+pub(super) fn handle<F: FnMut(Event<'_>)>(
+    stage: &mut Stage<'_, F>,
+    frame: &Frame<'_>,
+    message: &Message<'_>,
+    now: Time,
+) -> Option<Place> {
+    let (from, to) = (frame.source, frame.destination);
+    let place = match message {
+        Message::Request(request) => requested(stage, from, to, request, now)?,
+        Message::Reply(reply) => replied(stage, from, to, reply, now),
+        Message::DisconnectRequest(request) => disconnecting(stage, from, to, request)?,
+        Message::Reject(reject) => {
+            let place = sender(stage, to, reject.remote_communication_id)?;
+            stage.links.link(place.link).state = State::Rejected(reject.reason);
+            place
+        }
+        Message::DisconnectReply(reply) => {
+            let place = sender(stage, to, reply.remote_communication_id)?;
+            stage.links.link(place.link).state = State::Closed;
+            place
+        }
+        Message::ReadyToUse(ready) => sender(stage, to, ready.remote_communication_id)?,
+        Message::MessageReceiptAcknowledgement(message) => {
+            sender(stage, to, message.remote_communication_id)?
+        }
+        Message::LoadAlternatePath(load) => sender(stage, to, load.remote_communication_id)?,
+        Message::AlternatePathResponse(response) => sender(stage, to, response.remote_communication_id)?,
+        Message::ServiceIdResolutionRequest(_)
+        | Message::ServiceIdResolutionReply(_)
+        | Message::Unknown { .. } => return None,
+    };
+    let link = stage.links.link(place.link);
+    link.span.1 = link.span.1.max(now);
+    link.recent = true;
+    Some(place)
+}
+
+/// A message names the end that it is for; the other one sent it.
+fn sender<F>(stage: &Stage<'_, F>, to: Address, id: CommunicationId) -> Option<Place> {
+    let receiver = stage.links.find_exchange(to, id)?;
+    Some(Place { side: 1 - receiver.side, ..receiver })
+}
+
+fn requested<F: FnMut(Event<'_>)>(
+    stage: &mut Stage<'_, F>,
+    from: Address,
+    to: Address,
+    request: &Request<'_>,
+    now: Time,
+) -> Option<Place> {
+    if request.transport_service_type != TransportServiceType::ReliableConnection {
+        return None;
+    }
+    // A REQ that is sent again says nothing new; a communication ID may be used again, too, for another queue pair.
+    if let Some(place) = stage.links.find_exchange(from, request.local_communication_id)
+        && stage.links.link(place.link).ends[place.side].qpn == Some(request.local_qpn)
+    {
+        return Some(place);
+    }
+    let link = stage.links.add([from, to], now, stage.transactions, stage.report);
+    let (active, passive) = (Place { link, side: 0 }, Place { link, side: 1 });
+    stage.links.name(from, request.local_communication_id, active);
+    let connection = stage.links.link(link);
+    connection.origin = Origin::Cm;
+    connection.state = State::Requested;
+    connection.port = request.service_id.rdma_cm_port().map(|(_, port)| port);
+    connection.path_mtu = request.path_mtu_bytes();
+    connection.peers.requester = Some(active.side);
+    connection.ends[active.side].private_data = private_data_of(request.consumer_private_data());
+    let speaks =
+        connection.port == Some(NFS_RDMA_PORT) || connection.ends[active.side].private_data.is_some();
+    connection.peers.speaks_rpc = speaks.then_some(true);
+    // Each side names the PSN at which it expects to receive: that of the other side's first request.
+    connection.begin(passive.side, request.starting_psn);
+    let key = FlowKey { source: to, destination: from, destination_qp: request.local_qpn };
+    stage.links.claim(key, passive, stage.transactions, stage.report);
+    Some(active)
+}
+
+fn replied<F: FnMut(Event<'_>)>(
+    stage: &mut Stage<'_, F>,
+    from: Address,
+    to: Address,
+    reply: &Reply<'_>,
+    now: Time,
+) -> Place {
+    let active = match stage.links.find_exchange(to, reply.remote_communication_id) {
+        Some(active) => {
+            let passive = Place { side: 1 - active.side, ..active };
+            if stage.links.link(active.link).peers.paired {
+                return passive;
+            }
+            active
+        }
+        // The capture starts between REQ and REP: the queue pair of the active side is not known.
+        None => {
+            let link = stage.links.add([to, from], now, stage.transactions, stage.report);
+            let active = Place { link, side: 0 };
+            stage.links.name(to, reply.remote_communication_id, active);
+            stage.links.link(link).peers.requester = Some(active.side);
+            active
+        }
+    };
+    let passive = Place { side: 1 - active.side, ..active };
+    stage.links.name(from, reply.local_communication_id, passive);
+    let connection = stage.links.link(active.link);
+    connection.state = State::Open;
+    connection.ends[passive.side].private_data = private_data_of(reply.private_data);
+    if connection.ends[passive.side].private_data.is_some() {
+        connection.peers.speaks_rpc = Some(true);
+    }
+    connection.begin(active.side, reply.starting_psn);
+    let key = FlowKey { source: to, destination: from, destination_qp: reply.local_qpn };
+    stage.links.claim(key, active, stage.transactions, stage.report);
+    passive
+}
+
+fn disconnecting<F: FnMut(Event<'_>)>(
+    stage: &mut Stage<'_, F>,
+    from: Address,
+    to: Address,
+    request: &DisconnectRequest<'_>,
+) -> Option<Place> {
+    // Where the connect was not captured, the queue pair tells which connection is meant.
+    let key = FlowKey { source: from, destination: to, destination_qp: request.remote_qpn };
+    let place = match sender(stage, to, request.remote_communication_id) {
+        Some(place) => place,
+        None => stage.links.find(&key)?,
+    };
+    stage.links.link(place.link).state = State::Closed;
+    Some(place)
+}
+
+fn private_data_of(bytes: &[u8]) -> Option<(usize, private_data::PrivateData)> {
+    let found = private_data::find(bytes)?;
+    Some((found.offset, found.fields.ok()?))
+}

@@ -1,0 +1,247 @@
+//! The table of connections, and the pairing of half-flows.
+
+use crate::connection::{ConnectionId, Evidence, Origin, State};
+use crate::event::{Event, Eviction};
+use crate::frame::Address;
+use crate::link::{FlowKey, Link};
+use crate::rc::Packet;
+use crate::record::Time;
+use crate::rpcrdma::{BuildHasher, Transactions};
+use hashbrown::HashMap;
+use rdmascope_wire::cm::CommunicationId;
+
+/// Where the table keeps a connection, and which of its ends is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) link: u32,
+    pub(super) side: usize,
+}
+
+/// All connections that are remembered.
+#[derive(Debug, Default)]
+pub(super) struct Links {
+    slots: Vec<Option<Box<Link>>>,
+    free: Vec<u32>,
+    flows: HashMap<FlowKey, Place, BuildHasher>,
+    /// The flow of the last packet: the next one is likely to be of the same.
+    last: Option<(FlowKey, Place)>,
+    /// Connections with only one known half-flow, by its source and destination.
+    unpaired: HashMap<(Address, Address), Vec<u32>, BuildHasher>,
+    /// Ends that CM messages name by their communication IDs.
+    exchanges: HashMap<(Address, CommunicationId), Place, BuildHasher>,
+    /// Where the search for a connection to give up goes on.
+    hand: usize,
+    seen: u32,
+    pub(super) evicted: u64,
+}
+
+/// Connections remembered at once.
+const MOST: usize = 8192;
+/// Connections between two addresses that are looked at to pair a half-flow.
+const MOST_CANDIDATES: usize = 64;
+
+impl Links {
+    /// How many connections there were so far.
+    pub(super) fn seen(&self) -> u64 {
+        u64::from(self.seen)
+    }
+
+    #[inline]
+    pub(super) fn find(&mut self, key: &FlowKey) -> Option<Place> {
+        match self.last {
+            Some((last, place)) if last == *key => Some(place),
+            _ => {
+                let place = *self.flows.get(key)?;
+                self.last = Some((*key, place));
+                Some(place)
+            }
+        }
+    }
+
+    pub(super) fn find_exchange(&self, address: Address, id: CommunicationId) -> Option<Place> {
+        self.exchanges.get(&(address, id)).copied()
+    }
+
+    #[inline]
+    pub(super) fn link(&mut self, index: u32) -> &mut Link {
+        self.slots[index as usize].as_mut().expect("places are taken out of the tables with their link")
+    }
+
+    /// Adds a connection between two addresses, and makes room for it first.
+    pub(super) fn add(
+        &mut self,
+        addresses: [Address; 2],
+        now: Time,
+        transactions: &mut Transactions,
+        report: &mut impl FnMut(Event<'_>),
+    ) -> u32 {
+        if self.slots.len() - self.free.len() >= MOST {
+            self.give_up_one(transactions, report);
+        }
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            self.slots.len() as u32 - 1
+        });
+        self.seen = self.seen.saturating_add(1);
+        let link = Link::new(ConnectionId(self.seen), index, addresses, now);
+        self.slots[index as usize] = Some(Box::new(link));
+        index
+    }
+
+    /// Makes packets with this key those of end `side`. A connection that they belonged to before is over.
+    pub(super) fn claim(
+        &mut self,
+        key: FlowKey,
+        place: Place,
+        transactions: &mut Transactions,
+        report: &mut impl FnMut(Event<'_>),
+    ) {
+        if let Some(earlier) = self.find(&key)
+            && earlier.link != place.link
+        {
+            self.link(earlier.link).state = State::Closed;
+            self.end(earlier.link, transactions, report);
+        }
+        self.flows.insert(key, place);
+        self.last = None;
+        let link = self.link(place.link);
+        link.ends[place.side].flow = Some(key);
+        link.ends[1 - place.side].qpn = Some(key.destination_qp);
+        link.peers.paired = link.ends.iter().all(|end| end.flow.is_some());
+        if link.peers.paired {
+            self.forget_unpaired(place.link);
+        } else {
+            self.unpaired.entry((key.source, key.destination)).or_default().push(place.link);
+        }
+    }
+
+    /// Lets CM messages name an end by its communication ID.
+    pub(super) fn name(&mut self, address: Address, id: CommunicationId, place: Place) {
+        self.exchanges.insert((address, id), place);
+        self.link(place.link).ends[place.side].communication_id = Some(id);
+    }
+
+    /// Looks for the connection that the packet of an unpaired half-flow belongs to, and joins the two.
+    pub(super) fn pair(
+        &mut self,
+        place: Place,
+        key: &FlowKey,
+        packet: &Packet<'_>,
+        transactions: &mut Transactions,
+        report: &mut impl FnMut(Event<'_>),
+    ) -> Option<Place> {
+        let candidates = self.unpaired.get(&(key.destination, key.source))?;
+        let (found, evidence) = candidates
+            .iter()
+            .rev()
+            .take(MOST_CANDIDATES)
+            .filter(|candidate| **candidate != place.link)
+            .find_map(|candidate| {
+                let link = self.slots[*candidate as usize].as_ref()?;
+                Some((*candidate, link.evidence(link.known_side(), packet)?))
+            })?;
+        Some(self.join(found, place.link, evidence, transactions, report))
+    }
+
+    /// Makes one connection of two: the one that was seen first stays. Returns where the half-flow of `second` is then.
+    fn join(
+        &mut self,
+        first: u32,
+        second: u32,
+        evidence: Evidence,
+        transactions: &mut Transactions,
+        report: &mut impl FnMut(Event<'_>),
+    ) -> Place {
+        // A connection whose CM exchange was seen, if only in part, knows more than one that was not.
+        let rank = |link: &Link| (link.origin != Origin::Cm, link.peers.connection);
+        let (stays, goes) =
+            if rank(self.link(first)) <= rank(self.link(second)) { (first, second) } else { (second, first) };
+        self.forget_unpaired(stays);
+        self.forget_unpaired(goes);
+        let gone = self.take(goes);
+        let stays_side = 1 - self.link(stays).known_side();
+        let moved = Place { link: stays, side: stays_side };
+        if let Some(key) = gone.ends[gone.known_side()].flow {
+            self.flows.insert(key, moved);
+        }
+        self.last = None;
+        let link = self.link(stays);
+        link.join(*gone, evidence);
+        transactions.adopt(&link.peers);
+        transactions.release_orphans(&mut link.peers, report);
+        if second == goes { moved } else { Place { link: stays, side: 1 - stays_side } }
+    }
+
+    /// Ends every connection, in the order in which they were first seen.
+    pub(super) fn end_all(&mut self, transactions: &mut Transactions, report: &mut impl FnMut(Event<'_>)) {
+        let mut links: Vec<Box<Link>> = self.slots.drain(..).flatten().collect();
+        links.sort_by_key(|link| link.peers.connection);
+        *self = Links { seen: self.seen, evicted: self.evicted, ..Links::default() };
+        for link in links {
+            link.end(transactions, report);
+        }
+    }
+
+    /// Ends a connection.
+    pub(super) fn end(
+        &mut self,
+        index: u32,
+        transactions: &mut Transactions,
+        report: &mut impl FnMut(Event<'_>),
+    ) {
+        self.forget_unpaired(index);
+        self.take(index).end(transactions, report);
+    }
+
+    /// Takes a connection out of the table, and what leads to it.
+    fn take(&mut self, index: u32) -> Box<Link> {
+        let link =
+            self.slots[index as usize].take().expect("places are taken out of the tables with their link");
+        self.free.push(index);
+        for end in &link.ends {
+            if let Some(key) = end.flow
+                && self.flows.get(&key).is_some_and(|place| place.link == index)
+            {
+                self.flows.remove(&key);
+            }
+            if let Some(id) = end.communication_id
+                && self.exchanges.get(&(end.address, id)).is_some_and(|place| place.link == index)
+            {
+                self.exchanges.remove(&(end.address, id));
+            }
+        }
+        self.last = None;
+        link
+    }
+
+    fn forget_unpaired(&mut self, index: u32) {
+        let Some(link) = self.slots[index as usize].as_ref() else { return };
+        for end in &link.ends {
+            let Some(key) = end.flow else { continue };
+            let pair = (key.source, key.destination);
+            if let Some(links) = self.unpaired.get_mut(&pair) {
+                links.retain(|link| *link != index);
+                if links.is_empty() {
+                    self.unpaired.remove(&pair);
+                }
+            }
+        }
+    }
+
+    /// Gives up a connection that was silent since the search last came by.
+    fn give_up_one(&mut self, transactions: &mut Transactions, report: &mut impl FnMut(Event<'_>)) {
+        loop {
+            self.hand = (self.hand + 1) % self.slots.len();
+            match &mut self.slots[self.hand] {
+                Some(link) if link.recent => link.recent = false,
+                Some(link) => {
+                    self.evicted += 1;
+                    report(Event::Eviction(Eviction::Connection(link.peers.connection)));
+                    let index = self.hand as u32;
+                    return self.end(index, transactions, report);
+                }
+                None => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Sets of byte ranges.
+
+/// A set of bytes of a region of at most 4 GiB, as disjoint ranges in order.
+///
+/// Data that moves front to back, as nearly all does, costs no memory: only ranges that do not touch the front are kept
+/// in the list. More than [`Intervals::MOST`] of those are not kept: the set then knows less than was inserted, never more.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Intervals {
+    /// Bytes from 0 up to here are in the set.
+    front: u64,
+    /// Ranges `start..end` behind the front, in order, none touching another.
+    rest: Vec<(u64, u64)>,
+}
+
+impl Intervals {
+    /// How many ranges apart from the one at the front are kept.
+    pub const MOST: usize = 4096;
+
+    /// Empties the set and keeps the memory.
+    pub fn clear(&mut self) {
+        self.front = 0;
+        self.rest.clear();
+    }
+
+    /// Inserts `start..end`; returns how many of its bytes are new.
+    #[inline]
+    pub fn insert(&mut self, start: u64, end: u64) -> u64 {
+        if start <= self.front && self.rest.is_empty() {
+            let new = end.saturating_sub(self.front);
+            self.front += new;
+            return new;
+        }
+        self.insert_apart(start, end)
+    }
+
+    fn insert_apart(&mut self, start: u64, end: u64) -> u64 {
+        let start = start.max(self.front);
+        if start >= end {
+            return 0;
+        }
+        // The ranges that the new one meets or touches: they become one.
+        let from = self.rest.partition_point(|range| range.1 < start);
+        let to = self.rest.partition_point(|range| range.0 <= end);
+        if from == to && self.rest.len() >= Intervals::MOST {
+            return 0;
+        }
+        let met = &self.rest[from..to];
+        let old: u64 = met.iter().map(|range| range.1.min(end).saturating_sub(range.0.max(start))).sum();
+        let merged = (
+            met.first().map_or(start, |range| range.0.min(start)),
+            met.last().map_or(end, |range| range.1.max(end)),
+        );
+        if merged.0 <= self.front {
+            self.front = merged.1;
+            self.rest.drain(from..to);
+        } else {
+            self.rest.splice(from..to, [merged]);
+        }
+        end - start - old
+    }
+
+    /// Bytes from 0 on that are in the set without a hole.
+    #[inline]
+    pub fn front(&self) -> u64 {
+        self.front
+    }
+
+    /// The byte behind the last one in the set.
+    #[inline]
+    pub fn end(&self) -> u64 {
+        self.rest.last().map_or(self.front, |range| range.1)
+    }
+
+    /// The ranges of `0..length` that are not in the set, in order.
+    pub fn holes(&self, length: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let starts = core::iter::once(self.front).chain(self.rest.iter().map(|range| range.1));
+        let ends = self.rest.iter().map(|range| range.0).chain(core::iter::once(u64::MAX));
+        starts.zip(ends).map(move |(start, end)| (start, end.min(length))).filter(|(start, end)| start < end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn front_to_back_keeps_no_list() {
+        let mut set = Intervals::default();
+        assert_eq!(set.insert(0, 1024), 1024);
+        assert_eq!(set.insert(1024, 2048), 1024);
+        assert_eq!(set.insert(512, 1536), 0, "a duplicate adds nothing");
+        assert_eq!((set.front(), set.rest.len()), (2048, 0));
+    }
+
+    #[test]
+    fn a_hole_is_reported_until_it_is_filled() {
+        let mut set = Intervals::default();
+        set.insert(0, 10);
+        set.insert(20, 30);
+        assert_eq!(set.holes(40).collect::<Vec<_>>(), [(10, 20), (30, 40)]);
+        assert_eq!(set.end(), 30);
+        assert_eq!(set.insert(5, 25), 10);
+        assert_eq!(set.holes(30).count(), 0);
+        assert_eq!(set.front(), 30);
+    }
+
+    proptest! {
+        #[test]
+        fn it_agrees_with_a_plain_set(ranges in proptest::collection::vec((0u64..64, 0u64..16), 0..24)) {
+            let mut set = Intervals::default();
+            let mut plain = [false; 96];
+            for (start, length) in ranges {
+                let new = plain[start as usize..(start + length) as usize].iter().filter(|there| !**there).count();
+                plain[start as usize..(start + length) as usize].fill(true);
+                prop_assert_eq!(set.insert(start, start + length), new as u64);
+            }
+            let mut holes = [false; 96];
+            for (start, end) in set.holes(96) {
+                holes[start as usize..end as usize].fill(true);
+            }
+            for (byte, there) in plain.iter().enumerate() {
+                prop_assert_eq!(holes[byte], !there, "byte {}", byte);
+            }
+            prop_assert_eq!(set.front() as usize, plain.iter().position(|there| !there).unwrap_or(96));
+        }
+    }
+}

@@ -1,0 +1,343 @@
+//! Connections in the making: two half-flows, what each has going on, and how they were found to belong together.
+
+use crate::connection::{Connection, ConnectionId, Counts, Endpoint, Evidence, Origin, PrivateData, State};
+use crate::event::{Event, Eviction};
+use crate::frame::Address;
+use crate::rc::{Delivery, Packet, Reads, Requests, Response};
+use crate::record::Time;
+use crate::rpcrdma::{Kind, Peers, Transactions, reply_xid};
+use crate::transaction::Outcome;
+use rdmascope_wire::Qpn;
+use rdmascope_wire::bth::{NakCode, Operation, Place};
+use rdmascope_wire::cm::CommunicationId;
+use rdmascope_wire::private_data::{self, Negotiated};
+use rdmascope_wire::psn::Psn;
+
+/// What tells half-flows apart: a BTH names the queue pair that a packet is for, not the one that sent it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FlowKey {
+    /// Who sends.
+    pub source: Address,
+    /// Who receives.
+    pub destination: Address,
+    /// The receiver's queue pair.
+    pub destination_qp: Qpn,
+}
+
+/// A connection: two ends, one of which may be unknown still.
+#[derive(Debug)]
+pub struct Link {
+    /// The RPC-over-RDMA layer of both.
+    pub peers: Peers,
+    /// The ends. Which one opened the connection is for [`Peers::requester`] to say.
+    pub ends: [End; 2],
+    /// How it is known that the two belong together.
+    pub origin: Origin,
+    /// How far its life is known.
+    pub state: State,
+    /// The port of the service that was connected to.
+    pub port: Option<u16>,
+    /// The path MTU that the CM exchange agreed on.
+    pub path_mtu: Option<u16>,
+    /// First and last packet.
+    pub span: (Time, Time),
+    /// Seen since the table last looked for something to give up.
+    pub recent: bool,
+}
+
+/// One end of a connection.
+#[derive(Debug)]
+pub struct End {
+    /// Its address.
+    pub address: Address,
+    /// Its queue pair, once known.
+    pub qpn: Option<Qpn>,
+    /// The key of what it sends, once known.
+    pub flow: Option<FlowKey>,
+    /// The RFC 8797 private data that it sent.
+    pub private_data: Option<(usize, private_data::PrivateData)>,
+    /// The ID by which it names itself in CM messages.
+    pub communication_id: Option<CommunicationId>,
+    requests: Requests,
+    reads: Reads,
+    counts: Counts,
+}
+
+impl End {
+    fn new(address: Address) -> End {
+        End {
+            address,
+            qpn: None,
+            flow: None,
+            private_data: None,
+            communication_id: None,
+            requests: Requests::default(),
+            reads: Reads::default(),
+            counts: Counts::default(),
+        }
+    }
+
+    fn summary(&self) -> Endpoint {
+        let private_data = self.private_data.map(|(offset, data)| PrivateData {
+            offset: u8::try_from(offset).unwrap_or(u8::MAX),
+            version: data.version,
+            reserved: data.reserved,
+            remote_invalidation: data.remote_invalidation,
+            send_size: data.send_bytes(),
+            receive_size: data.receive_bytes(),
+        });
+        let sent = Counts {
+            repeated_packets: self.requests.repeated,
+            reordered_packets: self.requests.reordered,
+            ..self.counts
+        };
+        Endpoint { address: self.address, qpn: self.qpn, private_data, sent }
+    }
+}
+
+impl Link {
+    /// A connection between two addresses of which nothing is known yet.
+    pub fn new(id: ConnectionId, index: u32, addresses: [Address; 2], now: Time) -> Link {
+        Link {
+            peers: Peers::new(id, index),
+            ends: addresses.map(End::new),
+            origin: Origin::Inferred(Evidence::default()),
+            state: State::Open,
+            port: None,
+            path_mtu: None,
+            span: (now, now),
+            recent: true,
+        }
+    }
+
+    /// The end whose packets are known, of a connection that has only one such.
+    pub fn known_side(&self) -> usize {
+        usize::from(self.ends[0].flow.is_none())
+    }
+
+    /// Sets the PSN that the requests of end `side` begin at, as the CM exchange says.
+    pub fn begin(&mut self, side: usize, first: Psn) {
+        self.ends[side].requests.begin(first, self.path_mtu.map(u32::from));
+    }
+
+    /// Counts a packet that a receiver would drop, and that is left out of everything else.
+    pub fn count_bad_icrc(&mut self, side: usize) {
+        self.ends[side].counts.bad_icrc += 1;
+    }
+
+    /// Counts a packet that met congestion.
+    pub fn count_congestion(&mut self, side: usize) {
+        self.ends[side].counts.congestion_marks += 1;
+    }
+
+    /// What of a packet from the other end shows that it belongs to this connection, of which end `side` is known.
+    pub fn evidence(&self, side: usize, packet: &Packet<'_>) -> Option<Evidence> {
+        /// A responder acknowledges what was just sent.
+        const RECENT: core::ops::RangeInclusive<i32> = 1..=512;
+        let end = &self.ends[side];
+        let none = Evidence::default();
+        if packet.operation.is_response() {
+            let matches = if packet.operation.is_read_response() {
+                end.reads.expects(packet.psn)
+            } else {
+                end.requests.expected().is_some_and(|next| RECENT.contains(&packet.psn.distance(next)))
+            };
+            return matches.then_some(Evidence { acknowledged_psn: true, ..none });
+        }
+        let side = &self.peers.sides[side];
+        if let Some(reth) = packet.extensions.reth {
+            let matches = side.memory().advertises(reth.rkey, reth.virtual_address);
+            return matches.then_some(Evidence { rkey: true, ..none });
+        }
+        let begins =
+            packet.operation.is_send() && matches!(packet.operation.place(), Place::First | Place::Only);
+        let matches = begins && reply_xid(packet.payload).is_some_and(|xid| side.awaits(xid));
+        matches.then_some(Evidence { xid: true, ..none })
+    }
+
+    /// Takes over the known end of `other` as the end that was unknown here.
+    pub fn join(&mut self, other: Link, evidence: Evidence) {
+        let (side, from) = (1 - self.known_side(), other.known_side());
+        let requester = other.peers.requester.map(|end| if end == from { side } else { 1 - side });
+        let Peers { sides, missing_packets, reported, speaks_rpc, .. } = other.peers;
+        let [first, second] = sides;
+        let [end, far_end] = other.ends;
+        let (end, far_end, joined) = if from == 0 { (end, far_end, first) } else { (far_end, end, second) };
+        let known = self.ends[side].private_data;
+        self.ends[side] = End { private_data: end.private_data.or(known), ..end };
+        self.ends[1 - side].private_data = self.ends[1 - side].private_data.or(far_end.private_data);
+        self.ends[1 - side].qpn = self.ends[side].flow.map(|flow| flow.destination_qp);
+        self.ends[side].qpn = self.ends[1 - side].flow.map(|flow| flow.destination_qp);
+        self.peers.sides[side] = joined;
+        self.peers.missing_packets += missing_packets;
+        self.peers.reported[0] += reported[0];
+        self.peers.reported[1] += reported[1];
+        self.peers.speaks_rpc = self.peers.speaks_rpc.or(speaks_rpc);
+        self.peers.requester = self.peers.requester.or(requester);
+        self.peers.paired = true;
+        self.span = (self.span.0.min(other.span.0), self.span.1.max(other.span.1));
+        if let Origin::Inferred(_) = self.origin {
+            self.origin = Origin::Inferred(evidence);
+        }
+        if self.state == State::Requested {
+            self.state = State::Open;
+        }
+    }
+
+    /// Takes a packet of end `side`.
+    #[inline]
+    pub fn handle(
+        &mut self,
+        side: usize,
+        packet: &Packet<'_>,
+        transactions: &mut Transactions,
+        report: &mut impl FnMut(Event<'_>),
+    ) {
+        self.span.1 = self.span.1.max(packet.seen.time);
+        self.recent = true;
+        let counts = &mut self.ends[side].counts;
+        counts.packets += 1;
+        counts.bytes += u64::from(packet.payload_length);
+        if packet.operation.is_response() {
+            self.handle_response(side, packet, transactions, report);
+        } else {
+            let Link { peers, ends, .. } = self;
+            let End { requests, reads, counts, .. } = &mut ends[side];
+            requests.handle(packet, &mut |delivery| {
+                deliver(delivery, side, reads, counts, peers, transactions, report);
+            });
+        }
+    }
+
+    fn handle_response(
+        &mut self,
+        side: usize,
+        packet: &Packet<'_>,
+        transactions: &mut Transactions,
+        report: &mut impl FnMut(Event<'_>),
+    ) {
+        let Link { peers, ends, .. } = self;
+        let [first, second] = ends;
+        let (sender, asker) = if side == 0 { (first, second) } else { (second, first) };
+        let counts = &mut sender.counts;
+        let received = match packet.response() {
+            Response::Acknowledged => {
+                counts.acknowledgements += u64::from(packet.operation == Operation::Acknowledge);
+                packet.psn
+            }
+            // A refusal acknowledges what was before it.
+            Response::ReceiverNotReady => {
+                counts.rnr_naks += 1;
+                packet.psn.minus(1)
+            }
+            Response::Failed(NakCode::PsnSequenceError) => {
+                counts.sequence_naks += 1;
+                packet.psn.minus(1)
+            }
+            Response::Failed(_) => {
+                counts.fatal_naks += 1;
+                packet.psn.minus(1)
+            }
+        };
+        if packet.operation.is_read_response() {
+            counts.read_response_bytes += u64::from(packet.payload_length);
+            if matches!(packet.operation.place(), Place::First | Place::Middle) {
+                asker.requests.note_path_mtu(packet.payload_length);
+            }
+            match asker.reads.answer(packet) {
+                Some(placement) => {
+                    if !transactions.place(&placement, true, side, peers, report) {
+                        counts.unmatched_placements += 1;
+                    }
+                }
+                None => counts.unmatched_responses += 1,
+            }
+        }
+        let End { requests, reads, counts, .. } = asker;
+        requests.acknowledge(received, packet.seen.time, &mut |delivery| {
+            deliver(delivery, 1 - side, reads, counts, peers, transactions, report);
+        });
+    }
+
+    /// Ends the connection: reports what it still has open, then itself.
+    pub fn end(mut self, transactions: &mut Transactions, report: &mut impl FnMut(Event<'_>)) {
+        for side in 0..2 {
+            let Link { peers, ends, .. } = &mut self;
+            let End { requests, reads, counts, .. } = &mut ends[side];
+            requests.finish(&mut |delivery| {
+                deliver(delivery, side, reads, counts, peers, transactions, report);
+            });
+        }
+        let outcome = if self.state == State::Closed { Outcome::NoReply } else { Outcome::CutOff };
+        transactions.end_all(outcome, &mut self.peers, report);
+        report(Event::Connection(&self.summary()));
+    }
+
+    /// What is known of the connection now.
+    pub fn summary(&self) -> Connection {
+        let requester = self.peers.requester.unwrap_or(0);
+        let (requester, responder) = (&self.ends[requester], &self.ends[1 - requester]);
+        let agreed = (self.origin == Origin::Cm && self.peers.paired).then(|| {
+            let data = |end: &End| end.private_data.map(|(_, data)| data);
+            Negotiated::new(data(requester), data(responder))
+        });
+        let seen = self.ends.iter().filter_map(|end| end.requests.path_mtu()).max();
+        Connection {
+            id: self.peers.connection,
+            origin: self.origin,
+            state: self.state,
+            roles_known: self.peers.requester.is_some(),
+            requester: requester.summary(),
+            responder: responder.summary(),
+            port: self.port,
+            path_mtu: self.path_mtu.or(seen.and_then(|mtu| u16::try_from(mtu).ok())),
+            call_inline_threshold: agreed.map(|agreed| agreed.call_inline_threshold),
+            reply_inline_threshold: agreed.map(|agreed| agreed.reply_inline_threshold),
+            remote_invalidation: agreed.map(|agreed| agreed.remote_invalidation),
+            first: self.span.0,
+            last: self.span.1,
+            transactions: self.peers.reported,
+        }
+    }
+}
+
+/// Hands what the requests of end `side` came to to the layer above.
+#[inline]
+fn deliver(
+    delivery: Delivery<'_>,
+    side: usize,
+    reads: &mut Reads,
+    counts: &mut Counts,
+    peers: &mut Peers,
+    transactions: &mut Transactions,
+    report: &mut impl FnMut(Event<'_>),
+) {
+    match delivery {
+        Delivery::Send(send) => {
+            counts.sends += 1;
+            if transactions.handle_send(&send, side, peers, report) == Kind::Other {
+                counts.other_sends += 1;
+            }
+        }
+        Delivery::Write(placement) => {
+            counts.written_bytes += u64::from(placement.length);
+            if !transactions.place(&placement, false, 1 - side, peers, report) {
+                counts.unmatched_placements += 1;
+            }
+        }
+        Delivery::Read { seen, psn, packets, reth, repeated } => {
+            counts.read_requests += u64::from(!repeated);
+            reads.ask(psn, reth, packets);
+            transactions.handle_read(reth, seen, 1 - side, peers);
+        }
+        Delivery::Missing { packets } => {
+            counts.missing_packets += u64::from(packets);
+            peers.missing_packets += u64::from(packets);
+        }
+        Delivery::Unplaced { .. } => counts.unmatched_placements += 1,
+        Delivery::Overflow => {
+            let connection = peers.connection;
+            report(Event::Eviction(Eviction::HeldPackets { connection }));
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Reliable connections: from packets to whole Sends and to placements in memory (IBTA volume 1, section 9.7).
+//!
+//! A half-flow is what one end sends. Its requests (SEND, RDMA WRITE, RDMA READ request) carry PSNs of its own; the
+//! responses to them (RDMA READ response, acknowledgement) come the other way and carry PSNs of the same numbering. So
+//! each end has one [`Requests`] that puts its requests in order, and one [`Reads`] that says where responses to its
+//! RDMA READs belong.
+
+mod reads;
+mod requests;
+
+pub use reads::Reads;
+pub use requests::Requests;
+
+use crate::transaction::Seen;
+use rdmascope_wire::bth::{Extensions, Operation, Reth};
+use rdmascope_wire::psn::Psn;
+use rdmascope_wire::{Rkey, bth};
+
+/// A packet of a reliable connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Packet<'a> {
+    /// Where it stands in the capture.
+    pub seen: Seen,
+    /// What it is.
+    pub operation: Operation,
+    /// Its PSN.
+    pub psn: Psn,
+    /// Its extension headers.
+    pub extensions: Extensions,
+    /// The bytes of its payload that were captured.
+    pub payload: &'a [u8],
+    /// Bytes of payload on the wire.
+    pub payload_length: u32,
+}
+
+/// What the requests of one end come to, in the order of their PSNs.
+#[derive(Clone, Copy, Debug)]
+pub enum Delivery<'a> {
+    /// A whole Send, or what the capture has of one.
+    Send(Send<'a>),
+    /// One packet of an RDMA WRITE.
+    Write(Placement<'a>),
+    /// An RDMA READ request.
+    Read {
+        /// The packet.
+        seen: Seen,
+        /// Its PSN, which is that of the first response.
+        psn: Psn,
+        /// PSNs that its responses take up; `None` where the path MTU is not known.
+        packets: Option<u32>,
+        /// What it asks for.
+        reth: Reth,
+        /// It was asked before.
+        repeated: bool,
+    },
+    /// Packets that the capture lacks.
+    Missing {
+        /// How many.
+        packets: u32,
+    },
+    /// Payload that cannot be placed, because the packet that says where it goes is not in the capture.
+    Unplaced {
+        /// Its bytes.
+        bytes: u32,
+    },
+    /// Packets ahead of a gap were given up because there were too many.
+    Overflow,
+}
+
+/// A Send.
+#[derive(Clone, Copy, Debug)]
+pub struct Send<'a> {
+    /// Its first packet.
+    pub first: Seen,
+    /// The packet that completed it.
+    pub seen: Seen,
+    /// Its bytes from the first on, up to its end or to the first that the capture lacks.
+    pub bytes: &'a [u8],
+    /// Bytes that it had on the wire; `None` where its end was not captured.
+    pub length: Option<u32>,
+    /// Bytes of packets that the capture lacks: from, to (`None`: it is not known how far).
+    pub missing: Option<(u32, Option<u32>)>,
+    /// The R_Key that it invalidates.
+    pub invalidated: Option<Rkey>,
+}
+
+/// Bytes on their way into registered memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Placement<'a> {
+    /// The packet.
+    pub seen: Seen,
+    /// The registered memory.
+    pub rkey: Rkey,
+    /// Where in it.
+    pub address: u64,
+    /// The bytes that were captured.
+    pub bytes: &'a [u8],
+    /// Bytes on the wire.
+    pub length: u32,
+}
+
+/// What a response packet says besides the data that it brings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Response {
+    /// Everything up to its PSN is received.
+    Acknowledged,
+    /// The receiver had no Receive posted.
+    ReceiverNotReady,
+    /// The request at its PSN failed.
+    Failed(bth::NakCode),
+}
+
+impl Packet<'_> {
+    /// What its AETH says; an RDMA READ response without one acknowledges all the same (section 9.7.5.1.1).
+    #[inline]
+    pub fn response(&self) -> Response {
+        match self.extensions.aeth.map(|aeth| aeth.syndrome.kind()) {
+            Some(bth::Acknowledgement::RnrNak { .. }) => Response::ReceiverNotReady,
+            Some(bth::Acknowledgement::Nak(code)) => Response::Failed(code),
+            _ => Response::Acknowledged,
+        }
+    }
+}

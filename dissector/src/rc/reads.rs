@@ -1,0 +1,163 @@
+//! RDMA READs that wait for their responses.
+
+use super::{Packet, Placement};
+use rdmascope_wire::bth::{Place, Reth};
+use rdmascope_wire::psn::Psn;
+use std::collections::VecDeque;
+
+/// The RDMA READs that one end has asked for, oldest first.
+///
+/// A response carries a PSN from the range that its request took up, and nothing else that says where it belongs
+/// (section 9.7.3). A request that is repeated, for the whole or for what is left, is kept beside the one it repeats: both place the
+/// same bytes at the same addresses.
+#[derive(Clone, Debug, Default)]
+pub struct Reads {
+    requests: VecDeque<Request>,
+    /// The one that was answered last: responses to one request follow each other.
+    last: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Request {
+    first: Psn,
+    /// PSNs that the responses take up; `None` where the path MTU is not known yet.
+    packets: Option<u32>,
+    reth: Reth,
+    /// Payload of the responses that others follow: the path MTU, once one was seen.
+    step: Option<u32>,
+}
+
+impl Reads {
+    /// RDMA READs that are remembered: above the 255 that a connection may have outstanding.
+    const MOST: usize = 512;
+
+    /// Remembers a request. `packets`: how many PSNs its responses take up, where that is known.
+    pub fn ask(&mut self, first: Psn, reth: Reth, packets: Option<u32>) {
+        if self.requests.len() == Reads::MOST {
+            self.requests.pop_front();
+            self.last = self.last.wrapping_sub(1);
+        }
+        self.requests.push_back(Request { first, packets, reth, step: None });
+    }
+
+    /// Whether a response with this PSN answers a request that is remembered.
+    pub fn expects(&self, psn: Psn) -> bool {
+        self.find(psn).is_some()
+    }
+
+    /// Where the data of a response belongs; `None` where no request is known that it answers.
+    #[inline]
+    pub fn answer<'a>(&mut self, packet: &Packet<'a>) -> Option<Placement<'a>> {
+        let found = self.find(packet.psn)?;
+        self.last = found;
+        let request = &mut self.requests[found];
+        let index = request.first.distance(packet.psn) as u64;
+        let place = packet.operation.place();
+        if matches!(place, Place::First | Place::Middle) {
+            request.step = Some(packet.payload_length);
+        }
+        // Every response before the last one is as long as the path MTU, so its PSN says where it belongs; that holds
+        // too where it answers a repeated request that was not captured. The last one ends where the request does.
+        let offset = match (place, request.step) {
+            _ if index == 0 => 0,
+            (Place::First | Place::Middle, _) => index * u64::from(packet.payload_length),
+            (_, Some(step)) => index * u64::from(step),
+            (_, None) => u64::from(request.reth.dma_length.saturating_sub(packet.payload_length)),
+        };
+        Some(Placement {
+            seen: packet.seen,
+            rkey: request.reth.rkey,
+            address: request.reth.virtual_address.wrapping_add(offset),
+            bytes: packet.payload,
+            length: packet.payload_length,
+        })
+    }
+
+    #[inline]
+    fn covers(&self, index: usize, psn: Psn) -> bool {
+        self.requests.get(index).is_some_and(|request| {
+            let index = request.first.distance(psn);
+            index >= 0 && index < request.packets.map_or(1 << 16, |packets| packets as i32)
+        })
+    }
+
+    #[inline]
+    fn find(&self, psn: Psn) -> Option<usize> {
+        if self.covers(self.last, psn) {
+            return Some(self.last);
+        }
+        // The latest first: a repeated request answers for the one it repeats.
+        (0..self.requests.len()).rev().find(|index| self.covers(*index, psn))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Time;
+    use crate::transaction::Seen;
+    use rdmascope_wire::Rkey;
+    use rdmascope_wire::bth::{Extensions, Operation};
+
+    fn reth(virtual_address: u64, dma_length: u32) -> Reth {
+        Reth { virtual_address, rkey: Rkey(1), dma_length }
+    }
+
+    fn answer(reads: &mut Reads, operation: Operation, psn: u32, payload_length: u32) -> Option<u64> {
+        let packet = Packet {
+            seen: Seen { frame: 1, time: Time(0) },
+            operation,
+            psn: Psn::new(psn),
+            extensions: Extensions::default(),
+            payload: &[],
+            payload_length,
+        };
+        reads.answer(&packet).map(|placement| placement.address)
+    }
+
+    use Operation::{
+        ReadResponseFirst as First, ReadResponseLast as Last, ReadResponseMiddle as Middle,
+        ReadResponseOnly as Only,
+    };
+
+    #[test]
+    fn responses_stand_where_their_psns_say_in_any_order() {
+        let mut reads = Reads::default();
+        // 600 bytes at a path MTU of 256: three responses, across the wrap. Then a request of its own.
+        reads.ask(Psn::new(0xff_ffff), reth(0x1000, 600), Some(3));
+        reads.ask(Psn::new(2), reth(0x9000, 10), Some(1));
+        assert_eq!(answer(&mut reads, Only, 2, 10), Some(0x9000));
+        assert_eq!(answer(&mut reads, Last, 1, 88), Some(0x1200), "its end is that of the request");
+        assert_eq!(answer(&mut reads, First, 0xff_ffff, 256), Some(0x1000));
+        assert_eq!(answer(&mut reads, Middle, 0, 256), Some(0x1100));
+        assert_eq!(
+            answer(&mut reads, Middle, 0, 256),
+            Some(0x1100),
+            "a repetition stands where the first one did"
+        );
+        assert_eq!(answer(&mut reads, Only, 3, 10), None);
+    }
+
+    #[test]
+    fn a_request_for_the_rest_is_answered_from_its_own_beginning() {
+        let mut reads = Reads::default();
+        reads.ask(Psn::new(10), reth(0x1000, 1024), Some(4));
+        assert_eq!(answer(&mut reads, First, 10, 256), Some(0x1000));
+        // The second response is lost: the rest is asked for again, from its PSN and address on.
+        reads.ask(Psn::new(11), reth(0x1100, 768), Some(3));
+        assert_eq!(answer(&mut reads, First, 11, 256), Some(0x1100));
+        assert_eq!(answer(&mut reads, Middle, 12, 256), Some(0x1200));
+        assert_eq!(answer(&mut reads, Last, 13, 256), Some(0x1300));
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded() {
+        let mut reads = Reads::default();
+        for index in 0..10_000 {
+            reads.ask(Psn::new(index), reth(u64::from(index), 1), Some(1));
+        }
+        assert_eq!(reads.requests.len(), Reads::MOST);
+        assert_eq!(answer(&mut reads, Only, 9_999, 1), Some(9_999));
+        assert_eq!(answer(&mut reads, Only, 0, 1), None);
+    }
+}

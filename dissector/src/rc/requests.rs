@@ -1,0 +1,470 @@
+//! The requests of one end, put in the order of their PSNs.
+//!
+//! The capture may show packets out of order, twice, or not at all; the sender may go back and repeat. A packet at the
+//! expected PSN is delivered at once, without a copy. A packet behind it is a repetition, and says nothing new. A packet
+//! ahead of it is held until the gap is filled by reordering or retransmission, or until it is clear that the capture
+//! lost what is missing: because the receiver acknowledged it, or because nothing came for long.
+
+use super::{Delivery, Packet, Placement, Send};
+use crate::record::Time;
+use crate::transaction::Seen;
+use rdmascope_wire::Rkey;
+use rdmascope_wire::bth::{Extensions, Operation, Place, Reth};
+use rdmascope_wire::psn::Psn;
+use std::collections::VecDeque;
+
+/// The requests of one end of a connection.
+#[derive(Debug, Default)]
+pub struct Requests {
+    /// The PSN that comes next; `None` until a packet that begins a message was seen.
+    expected: Option<Psn>,
+    /// Packets ahead of a gap, in the order of their PSNs.
+    held: VecDeque<Held>,
+    /// Payload bytes held.
+    held_bytes: usize,
+    gap: Option<Gap>,
+    open: Open,
+    /// The bytes of the Send that is open, from its first on without a hole.
+    send: Vec<u8>,
+    /// The highest PSN that the other end acknowledged.
+    acknowledged: Option<Psn>,
+    /// The gaps last given up: `(first PSN, packets)`. What turns up in one was only late.
+    lost: VecDeque<(Psn, u32)>,
+    path_mtu: Option<u32>,
+    /// Requests seen before.
+    pub repeated: u64,
+    /// Requests seen out of order.
+    pub reordered: u64,
+}
+
+/// A packet that waits for those before it.
+#[derive(Debug)]
+struct Held {
+    seen: Seen,
+    operation: Operation,
+    psn: Psn,
+    extensions: Extensions,
+    payload: Vec<u8>,
+    payload_length: u32,
+}
+
+/// Packets are missing before the first one held.
+#[derive(Clone, Copy, Debug)]
+struct Gap {
+    since: Time,
+    /// When the other end was first seen to have received what is missing here.
+    confirmed: Option<Time>,
+    /// Packets looked at since then.
+    packets: u32,
+}
+
+/// The message that has begun and not ended.
+#[derive(Clone, Copy, Debug, Default)]
+enum Open {
+    #[default]
+    None,
+    Send {
+        first: Seen,
+        /// Bytes on the wire so far.
+        length: u32,
+        /// Payload of the FIRST packet: that of every one but the last.
+        step: u32,
+        /// Bytes of packets that the capture lacks.
+        missing: Option<(u32, u32)>,
+        /// Nothing more can be appended: a packet is missing or was cut.
+        closed: bool,
+    },
+    Write {
+        first: Psn,
+        reth: Reth,
+        step: u32,
+    },
+}
+
+impl Requests {
+    /// Packets held ahead of a gap.
+    const MOST_HELD: usize = 1024;
+    /// Payload bytes held ahead of a gap.
+    const MOST_HELD_BYTES: usize = 2 << 20;
+    /// Bytes of one Send that are kept: inline thresholds end at 256 KiB (RFC 8797, section 4.2).
+    const LONGEST_SEND: usize = 512 << 10;
+    /// A PSN that is further off than this belongs to another life of the queue pair: no sender has as many outstanding.
+    const WINDOW: i32 = 1 << 16;
+    /// How long a retransmission may take: the longest that common timeouts and RNR timers add up to.
+    const RETRANSMISSION: u64 = 4_000_000_000;
+    /// How long a packet that the receiver has may yet turn up in the capture, in nanoseconds and in packets.
+    const REORDERING: (u64, u32) = (2_000_000, 64);
+
+    /// The PSN that comes next, and the path MTU, as the CM exchange says.
+    pub fn begin(&mut self, first: Psn, path_mtu: Option<u32>) {
+        self.expected = Some(first);
+        self.path_mtu = path_mtu.or(self.path_mtu);
+    }
+
+    /// The PSN after the last one delivered.
+    pub fn expected(&self) -> Option<Psn> {
+        self.expected
+    }
+
+    /// How many PSNs an RDMA READ of `length` bytes takes up (section 9.7.4.1.1); `None` where the path MTU is not known.
+    pub fn read_packets(&self, length: u32) -> Option<u32> {
+        // 256 bytes is the smallest path MTU.
+        match self.path_mtu {
+            Some(mtu) => Some(length.div_ceil(mtu).max(1)),
+            None if length <= 256 => Some(1),
+            None => None,
+        }
+    }
+
+    /// Notes the payload of a packet that others of its message follow: the path MTU.
+    #[inline]
+    pub fn note_path_mtu(&mut self, payload_length: u32) {
+        if self.path_mtu.is_none() && payload_length.is_power_of_two() && payload_length >= 256 {
+            self.path_mtu = Some(payload_length);
+        }
+    }
+
+    /// The path MTU, as far as it is known.
+    pub fn path_mtu(&self) -> Option<u32> {
+        self.path_mtu
+    }
+
+    /// Takes a request packet.
+    #[inline]
+    pub fn handle(&mut self, packet: &Packet<'_>, deliver: &mut impl FnMut(Delivery<'_>)) {
+        match self.expected {
+            Some(expected) if expected == packet.psn => {
+                self.accept(packet, deliver);
+                if !self.held.is_empty() {
+                    self.drain(deliver);
+                }
+            }
+            _ => self.handle_out_of_order(packet, deliver),
+        }
+    }
+
+    fn handle_out_of_order(&mut self, packet: &Packet<'_>, deliver: &mut impl FnMut(Delivery<'_>)) {
+        let begins = matches!(packet.operation.place(), Place::First | Place::Only);
+        let Some(expected) = self.expected else {
+            // The capture starts in the middle: with a packet that begins a message all is clear. One that does not may
+            // have been overtaken by it.
+            if begins {
+                self.held.retain(|held| packet.psn.distance(held.psn) > 0);
+                self.held_bytes = self.held.iter().map(|held| held.payload.len()).sum();
+                self.expected = Some(packet.psn);
+                self.handle(packet, deliver);
+            } else if self.held.len() < 64 {
+                self.hold(packet);
+            } else {
+                self.expected = Some(packet.psn);
+                self.forget_held();
+                self.handle(packet, deliver);
+            }
+            return;
+        };
+        let ahead = expected.distance(packet.psn);
+        if ahead.abs() > Requests::WINDOW {
+            // The queue pair was given a new life that the capture does not show beginning.
+            self.give_up_all(deliver);
+            self.close_message(deliver);
+            self.lost.clear();
+            self.acknowledged = None;
+            self.expected = None;
+            self.handle_out_of_order(packet, deliver);
+        } else if ahead > 0 {
+            self.reordered += 1;
+            self.hold(packet);
+            self.settle(packet.seen.time, true, deliver);
+        } else {
+            self.handle_behind(packet, deliver);
+        }
+    }
+
+    /// A packet before the expected one: a repetition, or the late filling of a gap that was given up.
+    fn handle_behind(&mut self, packet: &Packet<'_>, deliver: &mut impl FnMut(Delivery<'_>)) {
+        let late = self.lost.iter().any(|(first, packets)| {
+            let index = first.distance(packet.psn);
+            index >= 0 && (index as u32) < *packets
+        });
+        if !late {
+            self.repeated += 1;
+            // An RDMA READ is asked for again, from where its responses broke off: they will answer to this one.
+            if let (Operation::ReadRequest, Some(reth)) = (packet.operation, packet.extensions.reth) {
+                let packets = self.read_packets(reth.dma_length);
+                deliver(Delivery::Read { seen: packet.seen, psn: packet.psn, packets, reth, repeated: true });
+            }
+        } else if packet.operation.place() == Place::Only {
+            // A message of one packet stands for itself, however late.
+            let expected = self.expected;
+            let open = core::mem::take(&mut self.open);
+            self.accept(packet, deliver);
+            self.open = open;
+            self.expected = expected;
+        }
+    }
+
+    /// Takes what the other end acknowledged: all up to `psn` was received there.
+    #[inline]
+    pub fn acknowledge(&mut self, psn: Psn, now: Time, deliver: &mut impl FnMut(Delivery<'_>)) {
+        if self.acknowledged.is_none_or(|before| before.distance(psn) > 0) {
+            self.acknowledged = Some(psn);
+        }
+        if !self.held.is_empty() {
+            self.settle(now, false, deliver);
+        }
+    }
+
+    /// Gives up what is missing once it is clear that it will not come.
+    fn settle(&mut self, now: Time, count: bool, deliver: &mut impl FnMut(Delivery<'_>)) {
+        let (Some(expected), Some(gap)) = (self.expected, &mut self.gap) else { return };
+        gap.packets += u32::from(count);
+        let received =
+            self.acknowledged.is_some_and(|psn| (0..Requests::WINDOW).contains(&expected.distance(psn)));
+        if received && gap.confirmed.is_none() {
+            gap.confirmed = Some(now);
+            gap.packets = 0;
+        }
+        let overflow = self.held.len() >= Requests::MOST_HELD || self.held_bytes >= Requests::MOST_HELD_BYTES;
+        let patience = match gap.confirmed {
+            Some(since) => now.since(since) > Requests::REORDERING.0 || gap.packets >= Requests::REORDERING.1,
+            // Nobody is seen to acknowledge anything: this direction is all that the capture holds.
+            None if self.acknowledged.is_none() => gap.packets >= Requests::REORDERING.1,
+            None => now.since(gap.since) > Requests::RETRANSMISSION,
+        };
+        if overflow && !patience {
+            deliver(Delivery::Overflow);
+        }
+        if overflow || patience {
+            self.give_up(deliver);
+        }
+    }
+
+    /// Ends the half-flow: delivers what is held and what is open, with its gaps.
+    pub fn finish(&mut self, deliver: &mut impl FnMut(Delivery<'_>)) {
+        if self.expected.is_none() {
+            self.forget_held();
+        }
+        self.give_up_all(deliver);
+        self.close_message(deliver);
+    }
+
+    fn forget_held(&mut self) {
+        self.held.clear();
+        self.held_bytes = 0;
+        self.gap = None;
+    }
+
+    fn give_up_all(&mut self, deliver: &mut impl FnMut(Delivery<'_>)) {
+        while !self.held.is_empty() && self.expected.is_some() {
+            self.give_up(deliver);
+        }
+    }
+
+    /// Goes on behind the gap before the first packet held.
+    fn give_up(&mut self, deliver: &mut impl FnMut(Delivery<'_>)) {
+        let (Some(expected), Some(next)) = (self.expected, self.held.front()) else { return };
+        let packets = expected.distance(next.psn).unsigned_abs();
+        deliver(Delivery::Missing { packets });
+        if self.lost.len() == 16 {
+            self.lost.pop_front();
+        }
+        self.lost.push_back((expected, packets));
+        self.expected = Some(next.psn);
+        let continues = matches!(next.operation.place(), Place::Middle | Place::Last);
+        match &mut self.open {
+            // One packet is missing between two of a Send: it was one of its middle. More could also have been the end of
+            // this Send and the beginning of another one.
+            Open::Send { length, step, missing, closed, .. }
+                if packets == 1 && continues && next.operation.is_send() && missing.is_none() =>
+            {
+                *missing = Some((*length, *length + *step));
+                *length += *step;
+                *closed = true;
+            }
+            // An RDMA WRITE says in front how long it is.
+            Open::Write { first, reth, step }
+                if continues
+                    && next.operation.is_write()
+                    && (first.distance(next.psn) as u32) < reth.dma_length.div_ceil((*step).max(1)) => {}
+            _ => self.close_message(deliver),
+        }
+        self.drain(deliver);
+    }
+
+    /// Delivers what is open although its end is not in the capture.
+    fn close_message(&mut self, deliver: &mut impl FnMut(Delivery<'_>)) {
+        if let Open::Send { first, length, missing, .. } = core::mem::take(&mut self.open) {
+            deliver(Delivery::Send(Send {
+                first,
+                seen: first,
+                bytes: &self.send,
+                length: None,
+                missing: Some((missing.map_or(length, |range| range.0), None)),
+                invalidated: None,
+            }));
+        }
+    }
+
+    fn hold(&mut self, packet: &Packet<'_>) {
+        let Err(at) = self.held.binary_search_by(|held| packet.psn.distance(held.psn).cmp(&0)) else {
+            self.repeated += 1;
+            return;
+        };
+        self.held_bytes += packet.payload.len();
+        self.held.insert(
+            at,
+            Held {
+                seen: packet.seen,
+                operation: packet.operation,
+                psn: packet.psn,
+                extensions: packet.extensions,
+                payload: packet.payload.to_vec(),
+                payload_length: packet.payload_length,
+            },
+        );
+        self.gap.get_or_insert(Gap { since: packet.seen.time, confirmed: None, packets: 0 });
+    }
+
+    /// Delivers the packets held that are now in order.
+    fn drain(&mut self, deliver: &mut impl FnMut(Delivery<'_>)) {
+        while let (Some(expected), Some(next)) = (self.expected, self.held.front()) {
+            let ahead = expected.distance(next.psn);
+            if ahead > 0 {
+                break;
+            }
+            let Some(held) = self.held.pop_front() else { break };
+            self.held_bytes -= held.payload.len();
+            if ahead < 0 {
+                self.repeated += 1;
+                continue;
+            }
+            let packet = Packet {
+                seen: held.seen,
+                operation: held.operation,
+                psn: held.psn,
+                extensions: held.extensions,
+                payload: &held.payload,
+                payload_length: held.payload_length,
+            };
+            self.accept(&packet, deliver);
+        }
+        // What is still held waits for another gap, which began no earlier than its first packet was seen.
+        self.gap = self.held.front().map(|held| Gap { since: held.seen.time, confirmed: None, packets: 0 });
+        if self.expected.is_none() {
+            self.forget_held();
+        }
+    }
+
+    /// Takes the packet at the expected PSN.
+    #[inline]
+    fn accept(&mut self, packet: &Packet<'_>, deliver: &mut impl FnMut(Delivery<'_>)) {
+        let mut next = Some(packet.psn.plus(1));
+        let place = packet.operation.place();
+        if matches!(place, Place::First | Place::Middle) {
+            self.note_path_mtu(packet.payload_length);
+        }
+        if matches!(place, Place::First | Place::Only) && !matches!(self.open, Open::None) {
+            self.close_message(deliver);
+        }
+        if packet.operation.is_send() {
+            self.accept_send(packet, place, deliver);
+        } else if packet.operation.is_write() {
+            self.accept_write(packet, place, deliver);
+        } else if let (Operation::ReadRequest, Some(reth)) = (packet.operation, packet.extensions.reth) {
+            // Without a path MTU it is not known which PSN follows: the next request says.
+            let packets = self.read_packets(reth.dma_length);
+            next = packets.map(|packets| packet.psn.plus(packets));
+            deliver(Delivery::Read { seen: packet.seen, psn: packet.psn, packets, reth, repeated: false });
+        }
+        self.expected = next;
+    }
+
+    fn accept_send(&mut self, packet: &Packet<'_>, place: Place, deliver: &mut impl FnMut(Delivery<'_>)) {
+        let invalidated = packet.extensions.ieth;
+        match place {
+            Place::Only => deliver(Delivery::Send(Send {
+                first: packet.seen,
+                seen: packet.seen,
+                bytes: packet.payload,
+                length: Some(packet.payload_length),
+                missing: None,
+                invalidated,
+            })),
+            Place::First => {
+                self.send.clear();
+                self.send.extend_from_slice(packet.payload);
+                self.open = Open::Send {
+                    first: packet.seen,
+                    length: packet.payload_length,
+                    step: packet.payload_length,
+                    missing: None,
+                    closed: packet.payload.len() < packet.payload_length as usize,
+                };
+            }
+            Place::Middle | Place::Last => {
+                let Open::Send { first, length, missing, closed, .. } = &mut self.open else {
+                    self.close_message(deliver);
+                    deliver(Delivery::Unplaced { bytes: packet.payload_length });
+                    return;
+                };
+                if !*closed && self.send.len() + packet.payload.len() <= Requests::LONGEST_SEND {
+                    self.send.extend_from_slice(packet.payload);
+                    *closed = packet.payload.len() < packet.payload_length as usize;
+                } else {
+                    *closed = true;
+                }
+                *length = length.saturating_add(packet.payload_length);
+                if place == Place::Last {
+                    let send = Send {
+                        first: *first,
+                        seen: packet.seen,
+                        bytes: &self.send,
+                        length: Some(*length),
+                        missing: missing.map(|(start, end)| (start, Some(end))),
+                        invalidated,
+                    };
+                    deliver(Delivery::Send(send));
+                    self.open = Open::None;
+                }
+            }
+        }
+    }
+
+    fn accept_write(&mut self, packet: &Packet<'_>, place: Place, deliver: &mut impl FnMut(Delivery<'_>)) {
+        if let Some(reth) = packet.extensions.reth {
+            self.open = if place == Place::First {
+                Open::Write { first: packet.psn, reth, step: packet.payload_length }
+            } else {
+                Open::None
+            };
+            if packet.payload_length > 0 {
+                deliver(Delivery::Write(placement(packet, reth, 0)));
+            }
+            return;
+        }
+        let Open::Write { first, reth, step } = self.open else {
+            self.close_message(deliver);
+            deliver(Delivery::Unplaced { bytes: packet.payload_length });
+            return;
+        };
+        let index = u64::from(first.distance(packet.psn).unsigned_abs());
+        deliver(Delivery::Write(placement(packet, reth, index * u64::from(step))));
+        if place == Place::Last {
+            self.open = Open::None;
+        }
+    }
+}
+
+fn placement<'a>(packet: &Packet<'a>, reth: Reth, offset: u64) -> Placement<'a> {
+    let rkey: Rkey = reth.rkey;
+    Placement {
+        seen: packet.seen,
+        rkey,
+        address: reth.virtual_address.wrapping_add(offset),
+        bytes: packet.payload,
+        length: packet.payload_length,
+    }
+}
+
+#[cfg(test)]
+mod tests;

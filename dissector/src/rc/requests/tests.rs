@@ -1,0 +1,312 @@
+use super::*;
+use proptest::prelude::*;
+use rdmascope_wire::bth::Reth;
+
+/// What a delivery says, owned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Got {
+    Send { bytes: Vec<u8>, length: Option<u32>, missing: Option<(u32, Option<u32>)>, last: u64 },
+    Write { address: u64, bytes: Vec<u8> },
+    Read { psn: u32, packets: Option<u32>, repeated: bool },
+    Missing(u32),
+    Unplaced(u32),
+    Overflow,
+}
+
+fn keep(delivery: Delivery<'_>) -> Got {
+    match delivery {
+        Delivery::Send(send) => Got::Send {
+            bytes: send.bytes.to_vec(),
+            length: send.length,
+            missing: send.missing,
+            last: send.seen.frame,
+        },
+        Delivery::Write(write) => Got::Write { address: write.address, bytes: write.bytes.to_vec() },
+        Delivery::Read { psn, packets, repeated, .. } => Got::Read { psn: psn.value(), packets, repeated },
+        Delivery::Missing { packets } => Got::Missing(packets),
+        Delivery::Unplaced { bytes } => Got::Unplaced(bytes),
+        Delivery::Overflow => Got::Overflow,
+    }
+}
+
+/// A request packet as a test writes it: its payload is `length` bytes of `fill`.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    operation: Operation,
+    psn: u32,
+    fill: u8,
+    length: u32,
+    reth: Option<Reth>,
+}
+
+fn sent(operation: Operation, psn: u32, fill: u8, length: u32) -> Sent {
+    Sent { operation, psn, fill, length, reth: None }
+}
+
+fn reth(virtual_address: u64, dma_length: u32) -> Option<Reth> {
+    Some(Reth { virtual_address, rkey: Rkey(7), dma_length })
+}
+
+/// Feeds packets a microsecond apart.
+struct Feed {
+    requests: Requests,
+    frame: u64,
+    got: Vec<Got>,
+}
+
+impl Feed {
+    fn new() -> Feed {
+        Feed { requests: Requests::default(), frame: 0, got: Vec::new() }
+    }
+
+    fn now(&self) -> Time {
+        Time(self.frame as i64 * 1000)
+    }
+
+    fn take(&mut self, sent: Sent) {
+        self.frame += 1;
+        let payload = vec![sent.fill; sent.length as usize];
+        let packet = Packet {
+            seen: Seen { frame: self.frame, time: self.now() },
+            operation: sent.operation,
+            psn: Psn::new(sent.psn),
+            extensions: Extensions { reth: sent.reth, ..Extensions::default() },
+            payload: &payload,
+            payload_length: sent.length,
+        };
+        let Feed { requests, got, .. } = self;
+        requests.handle(&packet, &mut |delivery| got.push(keep(delivery)));
+    }
+
+    fn acknowledge(&mut self, psn: u32) {
+        let now = self.now();
+        let Feed { requests, got, .. } = self;
+        requests.acknowledge(Psn::new(psn), now, &mut |delivery| got.push(keep(delivery)));
+    }
+
+    fn finish(&mut self) {
+        let Feed { requests, got, .. } = self;
+        requests.finish(&mut |delivery| got.push(keep(delivery)));
+    }
+}
+
+/// A Send of three packets, an RDMA WRITE of three, a Send of one, from PSN `first` on.
+fn conversation(first: u32) -> Vec<Sent> {
+    use Operation::*;
+    let at = |index: u32| Psn::new(first).plus(index).value();
+    vec![
+        sent(SendFirst, at(0), 1, 256),
+        sent(SendMiddle, at(1), 2, 256),
+        sent(SendLast, at(2), 3, 10),
+        Sent { reth: reth(0x1000, 600), ..sent(WriteFirst, at(3), 4, 256) },
+        sent(WriteMiddle, at(4), 5, 256),
+        sent(WriteLast, at(5), 6, 88),
+        sent(SendOnly, at(6), 7, 20),
+    ]
+}
+
+fn run(first: u32, order: &[usize]) -> Vec<Got> {
+    let all = conversation(first);
+    let mut feed = Feed::new();
+    feed.requests.begin(Psn::new(first), Some(256));
+    order.iter().for_each(|index| feed.take(all[*index]));
+    feed.finish();
+    feed.got
+}
+
+const IN_ORDER: [usize; 7] = [0, 1, 2, 3, 4, 5, 6];
+
+/// What must come of a delivery whatever happened on the way: without the frame numbers.
+fn essence(got: &[Got]) -> Vec<Got> {
+    got.iter()
+        .cloned()
+        .map(|got| match got {
+            Got::Send { bytes, length, missing, .. } => Got::Send { bytes, length, missing, last: 0 },
+            other => other,
+        })
+        .collect()
+}
+
+#[test]
+fn messages_across_the_wrap() {
+    // The PSN wraps inside the first Send, and in other places of the conversation.
+    for first in (0xff_fff8..=0xff_ffff).chain([0, 0x7f_fffd]) {
+        let got = run(first, &IN_ORDER);
+        let message = [vec![1; 256], vec![2; 256], vec![3; 10]].concat();
+        assert_eq!(got[0], Got::Send { bytes: message, length: Some(522), missing: None, last: 3 });
+        let addresses: Vec<u64> = got[1..4]
+            .iter()
+            .map(|got| match got {
+                Got::Write { address, .. } => *address,
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(addresses, [0x1000, 0x1100, 0x1200]);
+        assert_eq!(got[4], Got::Send { bytes: vec![7; 20], length: Some(20), missing: None, last: 7 });
+        assert_eq!(got.len(), 5);
+    }
+}
+
+#[test]
+fn a_last_before_its_first_at_the_start_of_a_capture() {
+    let all = conversation(100);
+    let mut feed = Feed::new();
+    [2, 0, 1, 3, 4, 5, 6].iter().for_each(|index| feed.take(all[*index]));
+    feed.finish();
+    assert_eq!(essence(&feed.got), essence(&run(100, &IN_ORDER)));
+}
+
+#[test]
+fn a_capture_that_starts_inside_a_message_says_nothing_of_it() {
+    let all = conversation(100);
+    let mut feed = Feed::new();
+    [4, 5, 6].iter().for_each(|index| feed.take(all[*index]));
+    assert_eq!(essence(&feed.got), essence(&run(100, &IN_ORDER)[4..]));
+    assert_eq!(feed.requests.expected(), Some(Psn::new(107)));
+}
+
+#[test]
+fn going_back_to_a_lost_packet_repeats_nothing() {
+    // Packet 1 is lost on its way to the receiver, after the capture or before it; the sender goes back to it.
+    for order in [&[0usize, 1, 2, 3, 1, 2, 3, 4, 5, 6][..], &[0, 2, 3, 1, 2, 3, 4, 5, 6]] {
+        assert_eq!(essence(&run(5, order)), essence(&run(5, &IN_ORDER)), "{order:?}");
+    }
+}
+
+#[test]
+fn one_packet_missing_inside_a_send_is_a_hole_of_known_length() {
+    let got = run(5, &[0, 2, 3, 4, 5, 6]);
+    assert_eq!(got[0], Got::Missing(1));
+    let expected =
+        Got::Send { bytes: vec![1; 256], length: Some(522), missing: Some((256, Some(512))), last: 2 };
+    assert_eq!(got[1], expected);
+}
+
+#[test]
+fn what_is_missing_may_hide_the_end_of_a_send() {
+    // Of PSNs 5 to 11 the capture has 5 and 8: whether 6 ended the Send cannot be told.
+    let mut feed = Feed::new();
+    feed.requests.begin(Psn::new(5), Some(256));
+    feed.take(sent(Operation::SendFirst, 5, 1, 256));
+    feed.take(sent(Operation::SendLast, 8, 3, 10));
+    feed.finish();
+    let broken = Got::Send { bytes: vec![1; 256], length: None, missing: Some((256, None)), last: 1 };
+    assert_eq!(feed.got, [Got::Missing(2), broken, Got::Unplaced(10)]);
+}
+
+#[test]
+fn a_write_goes_on_behind_a_gap() {
+    let got = run(5, &[0, 1, 2, 3, 5, 6]);
+    assert_eq!(got[2], Got::Missing(1));
+    assert_eq!(got[3], Got::Write { address: 0x1200, bytes: vec![6; 88] });
+}
+
+#[test]
+fn what_the_receiver_acknowledged_will_not_be_sent_again() {
+    let all = conversation(5);
+    let mut feed = Feed::new();
+    feed.requests.begin(Psn::new(5), Some(256));
+    for index in [0, 1, 2, 4, 5, 6] {
+        feed.take(all[index]);
+    }
+    assert_eq!(feed.got.len(), 1, "the gap may yet be filled");
+    feed.acknowledge(11);
+    feed.frame += 3000;
+    feed.acknowledge(11);
+    assert_eq!(feed.got[1], Got::Missing(1));
+    assert_eq!(feed.got[2..4], [Got::Unplaced(256), Got::Unplaced(88)]);
+    // And what turns up afterwards was only late: one packet that stands for itself is still good.
+    feed.requests.begin(Psn::new(12), Some(256));
+    feed.take(sent(Operation::SendOnly, 8, 9, 1));
+    assert!(matches!(feed.got.last(), Some(Got::Send { bytes, .. }) if bytes == &[9]));
+}
+
+#[test]
+fn a_read_takes_up_the_psns_of_its_responses() {
+    let mut feed = Feed::new();
+    feed.requests.begin(Psn::new(0xff_fffe), Some(1024));
+    feed.take(Sent { reth: reth(0, 3000), ..sent(Operation::ReadRequest, 0xff_fffe, 0, 0) });
+    feed.take(sent(Operation::SendOnly, 1, 1, 1));
+    feed.take(Sent { reth: reth(1024, 1976), ..sent(Operation::ReadRequest, 0xff_ffff, 0, 0) });
+    assert_eq!(feed.got[0], Got::Read { psn: 0xff_fffe, packets: Some(3), repeated: false });
+    assert!(matches!(feed.got[1], Got::Send { .. }));
+    assert_eq!(feed.got[2], Got::Read { psn: 0xff_ffff, packets: Some(2), repeated: true });
+}
+
+#[test]
+fn without_a_path_mtu_a_read_leaves_the_next_psn_open() {
+    let mut feed = Feed::new();
+    feed.take(Sent { reth: reth(0, 3000), ..sent(Operation::ReadRequest, 10, 0, 0) });
+    feed.take(sent(Operation::SendOnly, 13, 1, 1));
+    assert_eq!(feed.got[0], Got::Read { psn: 10, packets: None, repeated: false });
+    assert!(matches!(feed.got[1], Got::Send { .. }));
+    assert_eq!(feed.got.len(), 2);
+}
+
+#[test]
+fn a_queue_pair_with_a_new_life() {
+    let mut feed = Feed::new();
+    feed.take(sent(Operation::SendOnly, 10, 1, 1));
+    feed.take(sent(Operation::SendOnly, 0x70_0000, 2, 1));
+    feed.take(sent(Operation::SendOnly, 0x70_0001, 3, 1));
+    assert_eq!(feed.got.len(), 3);
+    assert_eq!((feed.requests.repeated, feed.requests.reordered), (0, 0));
+}
+
+#[test]
+fn a_storm_of_packets_ahead_is_bounded() {
+    let mut feed = Feed::new();
+    feed.requests.begin(Psn::new(0), Some(256));
+    feed.acknowledge(0xff_fff0);
+    for index in 0..3000u32 {
+        feed.take(sent(Operation::SendOnly, 2 + 2 * index, 0, 256));
+        assert!(feed.requests.held.len() <= Requests::MOST_HELD);
+    }
+    assert!(feed.got.contains(&Got::Overflow));
+}
+
+fn any_operation() -> impl Strategy<Value = Operation> {
+    use Operation::*;
+    proptest::sample::select(vec![
+        SendFirst,
+        SendMiddle,
+        SendLast,
+        SendOnly,
+        SendOnlyWithInvalidate,
+        WriteFirst,
+        WriteMiddle,
+        WriteLast,
+        WriteOnly,
+        ReadRequest,
+        CompareSwap,
+    ])
+}
+
+proptest! {
+    #[test]
+    fn any_reordering_and_repetition_comes_to_the_same(
+        first in 0u32..Psn::MODULUS,
+        order in Just(IN_ORDER.to_vec()).prop_shuffle(),
+        repeated in proptest::collection::vec(0usize..7, 0..7),
+    ) {
+        let order: Vec<usize> = order.into_iter().chain(repeated).collect();
+        prop_assert_eq!(essence(&run(first, &order)), essence(&run(first, &IN_ORDER)));
+    }
+
+    #[test]
+    fn any_packets_at_all(packets in proptest::collection::vec((any_operation(), 0u32..40, any::<bool>(), 0u32..300), 0..60)) {
+        let mut feed = Feed::new();
+        for (operation, psn, acknowledge, length) in packets {
+            let with_reth = matches!(operation, Operation::WriteFirst | Operation::WriteOnly | Operation::ReadRequest);
+            let reth = if with_reth { reth(u64::MAX - 100, length.wrapping_mul(9)) } else { None };
+            feed.take(Sent { reth, ..sent(operation, psn.wrapping_sub(8), 0, length) });
+            if acknowledge {
+                feed.frame += 3000;
+                feed.acknowledge(psn);
+            }
+        }
+        feed.finish();
+        prop_assert!(feed.requests.held.is_empty());
+        prop_assert_eq!(feed.requests.held_bytes, 0);
+    }
+}

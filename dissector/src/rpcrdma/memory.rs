@@ -1,0 +1,81 @@
+//! The memory that one end has advertised in transactions still open.
+
+use super::Slot;
+use rdmascope_wire::Rkey;
+use rdmascope_wire::rpcrdma::Segment;
+use std::collections::BTreeMap;
+
+/// Which segment of which transaction a piece of memory is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Target {
+    pub(super) slot: Slot,
+    /// Index in the transaction's segments.
+    pub(super) segment: u32,
+}
+
+/// Registered memory by R_Key and address.
+#[derive(Debug, Default)]
+pub struct Memory(BTreeMap<(Rkey, u64), (Target, u32)>);
+
+impl Memory {
+    /// Whether this memory was advertised.
+    pub fn advertises(&self, rkey: Rkey, address: u64) -> bool {
+        self.find(rkey, address).is_some()
+    }
+
+    /// Adds a segment. One that begins at the same address of the same region replaces it: the region was registered anew.
+    pub(super) fn advertise(&mut self, segment: &Segment, slot: Slot, index: u32) {
+        if segment.length > 0 {
+            let start = (segment.handle, segment.offset);
+            self.0.insert(start, (Target { slot, segment: index }, segment.length));
+        }
+    }
+
+    /// Takes a segment out, unless a later transaction has it now.
+    pub(super) fn withdraw(&mut self, segment: &Segment, slot: Slot) {
+        let start = (segment.handle, segment.offset);
+        if self.0.get(&start).is_some_and(|(target, _)| target.slot == slot) {
+            self.0.remove(&start);
+        }
+    }
+
+    /// The segment that holds `address`.
+    pub(super) fn find(&self, rkey: Rkey, address: u64) -> Option<Target> {
+        let (start, (target, length)) = self.0.range(..=(rkey, address)).next_back()?;
+        (start.0 == rkey && address - start.1 < u64::from(*length)).then_some(*target)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn segment(handle: u32, offset: u64, length: u32) -> Segment {
+        Segment { handle: Rkey(handle), length, offset }
+    }
+
+    #[test]
+    fn a_reused_rkey_belongs_to_the_later_transaction() {
+        let (first, second) = (Slot { index: 0, generation: 1 }, Slot { index: 1, generation: 1 });
+        let region = segment(7, 0x1000, 0x100);
+        let mut memory = Memory::default();
+        memory.advertise(&region, first, 0);
+        memory.advertise(&region, second, 3);
+        memory.withdraw(&region, first);
+        let target = memory.find(Rkey(7), 0x10ff).unwrap();
+        assert_eq!((target.slot, target.segment), (second, 3));
+        assert_eq!(memory.find(Rkey(7), 0x1100), None);
+        assert_eq!(memory.find(Rkey(7), 0xfff), None);
+        assert_eq!(memory.find(Rkey(8), 0x1000), None);
+        memory.withdraw(&region, second);
+        assert_eq!(memory.find(Rkey(7), 0x1000), None);
+    }
+
+    #[test]
+    fn a_region_at_the_end_of_the_address_space() {
+        let slot = Slot { index: 0, generation: 1 };
+        let mut memory = Memory::default();
+        memory.advertise(&segment(1, u64::MAX - 1, 100), slot, 0);
+        assert!(memory.advertises(Rkey(1), u64::MAX));
+    }
+}

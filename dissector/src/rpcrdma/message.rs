@@ -1,0 +1,206 @@
+//! Calls and replies: from the header of a Send to the transaction that it begins or ends.
+
+use super::open::{Open, saturate};
+use super::{MOST_ORPHANS, Peers, Transactions};
+use crate::event::Event;
+use crate::rc::Send;
+use crate::transaction::{Chunk, Message, Missing, Outcome, Part, ReadChunk};
+use rdmascope_wire::rpcrdma::{Header, Procedure, Segment, VERSION};
+use rdmascope_wire::xdr::padded;
+
+impl Transactions {
+    pub(super) fn handle_call(
+        &mut self,
+        send: &Send<'_>,
+        header: &Header<'_>,
+        payload: &[u8],
+        from: usize,
+        peers: &mut Peers,
+        report: &mut impl FnMut(Event<'_>),
+    ) {
+        if let Some(earlier) = peers.sides[from].calls.get(&header.xid).copied() {
+            self.end(earlier, Outcome::NoReply, peers, report);
+        }
+        let slot = self.begin(header.xid, from, peers);
+        let open = &mut self.slots[slot.index as usize];
+        let mut message = Message::new(send, header);
+        for chunk in message.read_chunks.iter().filter(|chunk| chunk.position != 0) {
+            open.read_lengths.push((chunk.position, length(&chunk.segments)));
+        }
+        open.read_lengths.sort_unstable();
+        let moved = open.read_lengths.iter().map(|(_, length)| round_up(*length)).sum();
+        message.message_length = message_length(&message, header, send, moved);
+
+        for (index, chunk) in message.read_chunks.iter().enumerate() {
+            let part = Part::ReadChunk(saturate(index));
+            open.advertise(part, false, &chunk.segments, chunk.position == 0);
+        }
+        for (index, chunk) in message.write_chunks.iter().enumerate() {
+            open.advertise(Part::WriteChunk(saturate(index)), false, &chunk.segments, false);
+        }
+        if let Some(chunk) = &message.reply_chunk {
+            open.advertise(Part::ReplyChunk, false, &chunk.segments, true);
+        }
+        if !open.segments.is_empty() {
+            for (index, placed) in open.segments.iter().enumerate() {
+                peers.sides[from].memory.advertise(&placed.segment, slot, index as u32);
+            }
+            self.segments += open.segments.len();
+            self.last = None;
+        }
+
+        open.transaction.call = Some(message);
+        if matches!(header.procedure, Procedure::Msg | Procedure::Msgp) {
+            open.read_call(payload, is_whole(send));
+            infer_requester(open, from, peers);
+        }
+        peers.sides[from].calls.insert(header.xid, slot);
+    }
+
+    pub(super) fn handle_reply(
+        &mut self,
+        send: &Send<'_>,
+        header: &Header<'_>,
+        payload: &[u8],
+        from: usize,
+        peers: &mut Peers,
+        report: &mut impl FnMut(Event<'_>),
+    ) {
+        let caller = 1 - from;
+        let called = peers.sides[caller].calls.remove(&header.xid);
+        let slot = called.unwrap_or_else(|| self.begin(header.xid, caller, peers));
+        let open = &mut self.slots[slot.index as usize];
+        let mut message = Message::new(send, header);
+        open.write_lengths.extend(message.write_chunks.iter().map(|chunk| length(&chunk.segments)));
+        let moved = open.write_lengths.iter().map(|length| round_up(*length)).sum();
+        message.message_length = message_length(&message, header, send, moved);
+
+        // Responder-provided: the requester has yet to pull the reply, and to say so (reliable-reply draft, section 4.1).
+        let provided = message.read_chunks.iter().position(|chunk| chunk.position == 0);
+        let provided = provided.filter(|_| header.procedure == Procedure::Nomsg);
+        if let Some(index) = provided {
+            let first = open.segments.len();
+            open.advertise(
+                Part::ReadChunk(saturate(index)),
+                true,
+                &message.read_chunks[index].segments,
+                true,
+            );
+            for (index, placed) in open.segments.iter().enumerate().skip(first) {
+                peers.sides[from].memory.advertise(&placed.segment, slot, index as u32);
+            }
+            self.segments += open.segments.len() - first;
+            self.last = None;
+        }
+
+        open.transaction.error = header.error;
+        open.transaction.reply = Some(message);
+        if matches!(header.procedure, Procedure::Msg | Procedure::Msgp) {
+            open.read_long_call();
+            open.read_reply(payload, is_whole(send));
+        }
+
+        let outcome = match (called, header.procedure) {
+            (Some(_), Procedure::Error) => Outcome::TransportError,
+            (Some(_), _) => Outcome::Completed,
+            (None, _) => Outcome::NoCall,
+        };
+        if provided.is_some() {
+            if let Some(earlier) = peers.sides[caller].pulls.insert(header.xid, slot) {
+                self.end(earlier, Outcome::Completed, peers, report);
+            }
+        } else if called.is_none() && !peers.paired {
+            peers.sides[from].orphans.push_back(slot);
+            if peers.sides[from].orphans.len() > MOST_ORPHANS
+                && let Some(oldest) = peers.sides[from].orphans.pop_front()
+            {
+                self.end(oldest, outcome, peers, report);
+            }
+        } else {
+            self.end(slot, outcome, peers, report);
+        }
+    }
+}
+
+impl Message {
+    fn new(send: &Send<'_>, header: &Header<'_>) -> Message {
+        let missing = send.missing.map(|(start, end)| Missing {
+            part: Part::Send,
+            start: u64::from(start),
+            end: end.map(u64::from),
+        });
+        Message {
+            seen: send.seen,
+            first: send.first,
+            version: header.version,
+            procedure: header.procedure,
+            credits: header.credits,
+            header_length: header.length as u32,
+            send_length: send.length.unwrap_or(send.bytes.len() as u32),
+            message_length: None,
+            rpc_xid: None,
+            invalidated: send.invalidated,
+            read_chunks: read_chunks(header),
+            write_chunks: header.writes.map(|chunk| Chunk { segments: chunk.segments().collect() }).collect(),
+            reply_chunk: header.reply.map(|chunk| Chunk { segments: chunk.segments().collect() }),
+            missing: missing.into_iter().collect(),
+            stop: header.stop.map(|stop| if is_whole(send) { stop } else { stop.in_cut_capture() }),
+        }
+    }
+}
+
+/// The read segments by Position: those of one Position are one Read chunk (RFC 8166, section 4.3.1).
+fn read_chunks(header: &Header<'_>) -> Vec<ReadChunk> {
+    let mut chunks: Vec<ReadChunk> = Vec::new();
+    for read in header.reads {
+        // Segments of one chunk follow each other; a list that interleaves more chunks than this is not put together.
+        match chunks.iter_mut().rev().take(64).find(|chunk| chunk.position == read.position) {
+            Some(chunk) => chunk.segments.push(read.target),
+            None => chunks.push(ReadChunk { position: read.position, segments: vec![read.target] }),
+        }
+    }
+    chunks
+}
+
+/// Bytes of the RPC message before reduction; `moved`: those of its reduced items, with padding.
+fn message_length(message: &Message, header: &Header<'_>, send: &Send<'_>, moved: u64) -> Option<u64> {
+    if header.stop.is_some() || header.version != VERSION {
+        return None;
+    }
+    let stream = match header.procedure {
+        Procedure::Msg | Procedure::Msgp => u64::from(send.length?).checked_sub(header.length as u64)?,
+        Procedure::Nomsg => match message.read_chunks.iter().find(|chunk| chunk.position == 0) {
+            Some(chunk) => length(&chunk.segments),
+            None => length(&message.reply_chunk.as_ref()?.segments),
+        },
+        _ => return None,
+    };
+    Some(stream + moved)
+}
+
+/// Whether the capture holds every byte of a Send.
+fn is_whole(send: &Send<'_>) -> bool {
+    send.length == Some(send.bytes.len() as u32)
+}
+
+/// The length of a chunk: the sum of those of its segments.
+pub(super) fn length(segments: &[Segment]) -> u64 {
+    segments.iter().map(|segment| u64::from(segment.length)).sum()
+}
+
+/// The bytes that a chunk of this length stands for in the unreduced stream.
+fn round_up(length: u64) -> u64 {
+    u32::try_from(length).map_or(length, padded)
+}
+
+/// Who opened a connection whose CM exchange was not captured: whoever calls NFS, or whoever a callback is for (RFC 8167,
+/// section 3.2).
+pub(super) fn infer_requester(open: &Open, caller: usize, peers: &mut Peers) {
+    const CALLBACK_PROGRAMS: core::ops::RangeInclusive<u32> = 0x4000_0000..=0x5fff_ffff;
+    if peers.requester.is_none()
+        && let Some(procedure) = open.transaction.procedure
+    {
+        let backward = CALLBACK_PROGRAMS.contains(&procedure.program);
+        peers.requester = Some(if backward { 1 - caller } else { caller });
+    }
+}

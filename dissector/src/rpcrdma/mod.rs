@@ -1,0 +1,407 @@
+//! RPC-over-RDMA messages, their chunks, and the transactions that they make up (RFC 8166, RFC 8167).
+//!
+//! A call advertises memory; RDMA operations then name that memory; the reply ends the transaction. So memory belongs to
+//! the transaction that advertised it: a placement is looked up by R_Key and address among the open transactions of
+//! the end whose memory it is, and an R_Key that is used again by a later call is safe.
+
+mod memory;
+mod message;
+mod open;
+mod read;
+
+pub use memory::Memory;
+
+use crate::connection::ConnectionId;
+use crate::event::{Event, Eviction};
+use crate::rc::{Placement, Send};
+use crate::transaction::{Direction, Outcome, Seen, Transaction};
+use hashbrown::HashMap;
+use memory::Target;
+use open::Open;
+use rdmascope_wire::bth::Reth;
+use rdmascope_wire::rpcrdma::{Header, Procedure, VERSION};
+use rdmascope_wire::{Rkey, Xid, rpc};
+use std::collections::VecDeque;
+
+/// The hasher of tables whose keys come from the wire: fixed, so that the same capture gives the same events.
+pub type BuildHasher = foldhash::quality::FixedState;
+
+/// Names an open transaction; the generation tells it from an earlier one in the same place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slot {
+    index: u32,
+    generation: u32,
+}
+
+/// What one end of a connection has going on.
+#[derive(Debug, Default)]
+pub struct Side {
+    /// Its calls that wait for a reply.
+    calls: HashMap<Xid, Slot, BuildHasher>,
+    /// Its calls whose reply is a Read chunk of the other end, until it says RDMA_DONE.
+    pulls: HashMap<Xid, Slot, BuildHasher>,
+    /// Replies of it whose calls were not captured, kept back until it is known which connection this is.
+    orphans: VecDeque<Slot>,
+    /// The memory that it advertised.
+    memory: Memory,
+}
+
+impl Side {
+    /// Whether a call with this XID waits for a reply.
+    pub fn awaits(&self, xid: Xid) -> bool {
+        self.calls.contains_key(&xid)
+    }
+
+    /// The memory that it advertised in transactions still open.
+    pub fn memory(&self) -> &Memory {
+        &self.memory
+    }
+}
+
+/// The two ends of a connection as RPC-over-RDMA sees them.
+#[derive(Debug)]
+pub struct Peers {
+    /// The ends.
+    pub sides: [Side; 2],
+    /// The connection.
+    pub connection: ConnectionId,
+    /// Where the engine keeps it.
+    pub link: u32,
+    /// Which end opened the connection, where that is known or inferred.
+    pub requester: Option<usize>,
+    /// Whether Sends are RPC-over-RDMA messages; `None` until something says so.
+    pub speaks_rpc: Option<bool>,
+    /// Whether both half-flows are known, so that replies without a call need not be kept back.
+    pub paired: bool,
+    /// Packets that the capture lacks, of both ends.
+    pub missing_packets: u64,
+    /// Transactions reported: forward, backward.
+    pub reported: [u64; 2],
+}
+
+impl Peers {
+    /// Two ends that have said nothing yet.
+    pub fn new(connection: ConnectionId, link: u32) -> Peers {
+        Peers {
+            sides: Default::default(),
+            connection,
+            link,
+            requester: None,
+            speaks_rpc: None,
+            paired: false,
+            missing_packets: 0,
+            reported: [0; 2],
+        }
+    }
+
+    fn direction(&self, caller: usize) -> Direction {
+        if caller == self.requester.unwrap_or(0) { Direction::Forward } else { Direction::Backward }
+    }
+}
+
+/// What a Send turned out to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// An RPC call.
+    Call,
+    /// An RPC reply.
+    Reply,
+    /// RDMA_ERROR.
+    Error,
+    /// RDMA_DONE.
+    Done,
+    /// No RPC-over-RDMA message.
+    Other,
+}
+
+/// The open transactions of all connections.
+#[derive(Debug, Default)]
+pub struct Transactions {
+    slots: Vec<Open>,
+    free: Vec<u32>,
+    /// Open transactions, oldest first; some have ended since.
+    order: VecDeque<Slot>,
+    open: usize,
+    /// Segments of open transactions.
+    segments: usize,
+    /// Bytes gathered for open transactions.
+    gathered: usize,
+    /// Where the last placement went: the packets of one message go to one segment.
+    last: Option<Target>,
+    begun: u64,
+    reported: u64,
+}
+
+/// Transactions open at once, over all connections.
+const MOST_OPEN: usize = 16_384;
+/// Segments of open transactions, over all connections.
+const MOST_SEGMENTS: usize = 1 << 16;
+/// Replies without a call that one end keeps back.
+const MOST_ORPHANS: usize = 64;
+
+impl Transactions {
+    /// The link and the connection of the transaction to give up, where too many are open.
+    pub fn overdue(&mut self) -> Option<(u32, Slot)> {
+        if self.open <= MOST_OPEN && self.segments <= MOST_SEGMENTS {
+            return None;
+        }
+        while let Some(slot) = self.order.pop_front() {
+            if let Some(open) = self.find(slot) {
+                return Some((open.link, slot));
+            }
+        }
+        None
+    }
+
+    /// Gives up a transaction that [`Transactions::overdue`] named.
+    pub fn evict(&mut self, slot: Slot, peers: &mut Peers, report: &mut impl FnMut(Event<'_>)) {
+        let Some(open) = self.find(slot) else { return };
+        let direction = peers.direction(open.caller);
+        let (connection, xid) = (peers.connection, open.transaction.xid);
+        report(Event::Eviction(Eviction::Transaction { connection, direction, xid }));
+        self.end(slot, Outcome::NoReply, peers, report);
+    }
+
+    /// Takes a Send of end `from`.
+    pub fn handle_send(
+        &mut self,
+        send: &Send<'_>,
+        from: usize,
+        peers: &mut Peers,
+        report: &mut impl FnMut(Event<'_>),
+    ) -> Kind {
+        let Ok(header) = Header::parse(send.bytes) else { return Kind::Other };
+        let payload = payload_of(&header, send.bytes);
+        if peers.speaks_rpc != Some(true) {
+            if !plausible(&header, payload) {
+                return Kind::Other;
+            }
+            peers.speaks_rpc = Some(true);
+        }
+        let kind = self.kind(&header, payload, from, peers);
+        match kind {
+            Kind::Call => self.handle_call(send, &header, payload, from, peers, report),
+            Kind::Reply | Kind::Error => self.handle_reply(send, &header, payload, from, peers, report),
+            Kind::Done => {
+                let Some(slot) = peers.sides[from].pulls.remove(&header.xid) else { return Kind::Done };
+                if let Some(open) = self.find(slot) {
+                    open.transaction.done = Some(send.seen);
+                }
+                self.end(slot, Outcome::Completed, peers, report);
+            }
+            Kind::Other => {}
+        }
+        kind
+    }
+
+    /// RPC messages say themselves whether they are calls. Where none can be read here, an XID that the other end waits for
+    /// means a reply.
+    fn kind(&self, header: &Header<'_>, payload: &[u8], from: usize, peers: &Peers) -> Kind {
+        let awaited = if peers.sides[1 - from].awaits(header.xid) { Kind::Reply } else { Kind::Call };
+        match header.procedure {
+            Procedure::Error => Kind::Error,
+            Procedure::Done if header.version == VERSION => Kind::Done,
+            _ if header.version != VERSION => awaited,
+            Procedure::Msg | Procedure::Msgp => match rpc::peek(payload) {
+                Ok((_, rpc::Kind::Call)) => Kind::Call,
+                Ok((_, rpc::Kind::Reply)) => Kind::Reply,
+                Err(_) => awaited,
+            },
+            // A Long Call is in a Position Zero Read chunk; a Long Reply is in the Reply chunk, or, after the reliable-reply
+            // draft, in a Position Zero Read chunk too.
+            Procedure::Nomsg if header.reads.is_empty() && header.reply.is_some() => Kind::Reply,
+            _ => awaited,
+        }
+    }
+
+    /// Notes that end `reader` asks for memory of the other end.
+    pub fn handle_read(&mut self, reth: Reth, seen: Seen, owner: usize, peers: &Peers) {
+        let Some(target) = self.target(peers, owner, reth.rkey, reth.virtual_address) else { return };
+        if let Some(open) = self.find(target.slot) {
+            open.note_read(seen.time);
+        }
+    }
+
+    /// Puts bytes into memory of end `owner`, or takes them out of it (`reading`). False where no open transaction
+    /// advertised that memory for it.
+    #[inline]
+    pub fn place(
+        &mut self,
+        placement: &Placement<'_>,
+        reading: bool,
+        owner: usize,
+        peers: &Peers,
+        report: &mut impl FnMut(Event<'_>),
+    ) -> bool {
+        let Some(target) = self.target(peers, owner, placement.rkey, placement.address) else {
+            return false;
+        };
+        self.last = Some(target);
+        let Some(open) = self.slots.get_mut(target.slot.index as usize) else { return false };
+        let budget = open::BUDGET.saturating_sub(self.gathered);
+        match open.place(target.segment as usize, placement, reading, budget) {
+            Ok(grown) => {
+                self.gathered += grown;
+                true
+            }
+            Err(open::Refusal::OtherWay) => false,
+            Err(open::Refusal::Budget(part)) => {
+                let xid = open.transaction.xid;
+                report(Event::Eviction(Eviction::Gathered { xid, part }));
+                true
+            }
+        }
+    }
+
+    #[inline]
+    fn target(&self, peers: &Peers, owner: usize, rkey: Rkey, address: u64) -> Option<Target> {
+        if let Some(last) = self.last
+            && let Some(open) = self.slots.get(last.slot.index as usize)
+            && open.is_open
+            && open.generation == last.slot.generation
+            && open.link == peers.link
+            && open.holds(last.segment as usize, owner, rkey, address)
+        {
+            return Some(last);
+        }
+        peers.sides[owner].memory.find(rkey, address)
+    }
+
+    /// Ends what end `side` of a connection has open, because the connection or the capture is over.
+    pub fn end_all(&mut self, outcome: Outcome, peers: &mut Peers, report: &mut impl FnMut(Event<'_>)) {
+        self.release_orphans(peers, report);
+        let mut slots: Vec<Slot> = peers
+            .sides
+            .iter()
+            .flat_map(|side| side.calls.values().chain(side.pulls.values()))
+            .copied()
+            .collect();
+        slots.sort_by_key(|slot| self.slots[slot.index as usize].opened);
+        for slot in slots {
+            let Some(open) = self.find(slot) else { continue };
+            let outcome = if open.transaction.reply.is_some() { Outcome::Completed } else { outcome };
+            self.end(slot, outcome, peers, report);
+        }
+    }
+
+    /// Reports the replies without calls that were kept back.
+    pub fn release_orphans(&mut self, peers: &mut Peers, report: &mut impl FnMut(Event<'_>)) {
+        for side in 0..2 {
+            while let Some(slot) = peers.sides[side].orphans.pop_front() {
+                self.end(slot, Outcome::NoCall, peers, report);
+            }
+        }
+    }
+
+    /// Tells the open transactions of `peers` that they belong to it: after two half-flows became one connection.
+    pub fn adopt(&mut self, peers: &Peers) {
+        for (index, side) in peers.sides.iter().enumerate() {
+            let callers = side.calls.values().chain(side.pulls.values()).map(|slot| (slot, index));
+            // An orphan is a reply: its caller is the other end.
+            let orphans = side.orphans.iter().map(|slot| (slot, 1 - index));
+            for (slot, caller) in callers.chain(orphans) {
+                if let Some(open) = self.slots.get_mut(slot.index as usize) {
+                    open.link = peers.link;
+                    open.caller = caller;
+                }
+            }
+        }
+    }
+
+    fn find(&mut self, slot: Slot) -> Option<&mut Open> {
+        self.slots
+            .get_mut(slot.index as usize)
+            .filter(|open| open.is_open && open.generation == slot.generation)
+    }
+
+    fn begin(&mut self, xid: Xid, caller: usize, peers: &Peers) -> Slot {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Open::default());
+            self.slots.len() as u32 - 1
+        });
+        let open = &mut self.slots[index as usize];
+        self.begun += 1;
+        open.begin(xid, caller, self.begun, peers);
+        let slot = Slot { index, generation: open.generation };
+        self.open += 1;
+        // Ended ones stay in the order until they come up; it is swept before they are the greater part of it.
+        if self.order.len() >= 2 * MOST_OPEN {
+            let slots = &self.slots;
+            self.order.retain(|slot| {
+                let open = &slots[slot.index as usize];
+                open.is_open && open.generation == slot.generation
+            });
+        }
+        self.order.push_back(slot);
+        slot
+    }
+
+    /// Ends a transaction: takes it out of every table, reports it, and keeps its memory for the next one.
+    fn end(&mut self, slot: Slot, outcome: Outcome, peers: &mut Peers, report: &mut impl FnMut(Event<'_>)) {
+        let Some(open) = self.slots.get_mut(slot.index as usize) else { return };
+        if !open.is_open || open.generation != slot.generation {
+            return;
+        }
+        open.is_open = false;
+        let xid = open.transaction.xid;
+        let caller = &mut peers.sides[open.caller];
+        for table in [&mut caller.calls, &mut caller.pulls] {
+            if table.get(&xid) == Some(&slot) {
+                table.remove(&xid);
+            }
+        }
+        for placed in &open.segments {
+            let owner = if placed.of_reply { 1 - open.caller } else { open.caller };
+            peers.sides[owner].memory.withdraw(&placed.segment, slot);
+        }
+        self.segments -= open.segments.len();
+        self.open -= 1;
+        self.free.push(slot.index);
+
+        let gap = peers.missing_packets > open.missing_before;
+        open.conclude(outcome, gap);
+        message::infer_requester(open, open.caller, peers);
+        let direction = peers.direction(open.caller);
+        self.reported += 1;
+        peers.reported[usize::from(direction == Direction::Backward)] += 1;
+        let transaction: &mut Transaction = &mut open.transaction;
+        transaction.number = self.reported;
+        transaction.connection = peers.connection;
+        transaction.direction = direction;
+        report(Event::Transaction(transaction));
+        self.gathered -= open.release();
+    }
+}
+
+/// The bytes behind the header: the Payload stream of an RDMA_MSG.
+fn payload_of<'a>(header: &Header<'_>, message: &'a [u8]) -> &'a [u8] {
+    match header.procedure {
+        Procedure::Msg | Procedure::Msgp if header.stop.is_none() && header.version == VERSION => {
+            &message[header.length..]
+        }
+        _ => &[],
+    }
+}
+
+/// Whether a Send on a connection that nothing is known of looks like RPC-over-RDMA version 1.
+fn plausible(header: &Header<'_>, payload: &[u8]) -> bool {
+    header.version == VERSION
+        && header.stop.is_none()
+        && match header.procedure {
+            Procedure::Msg => rpc::peek(payload).is_ok_and(|(xid, _)| xid == header.xid),
+            Procedure::Nomsg => !header.reads.is_empty() || header.reply.is_some(),
+            Procedure::Error => header.error.is_some(),
+            _ => false,
+        }
+}
+
+/// Whether the Send at the front of `message` could be the reply to a call with its XID.
+pub fn reply_xid(message: &[u8]) -> Option<Xid> {
+    let header = Header::parse(message).ok()?;
+    let payload = payload_of(&header, message);
+    let is_call = matches!(rpc::peek(payload), Ok((_, rpc::Kind::Call)));
+    (header.version == VERSION
+        && !is_call
+        && !matches!(header.procedure, Procedure::Unknown(_) | Procedure::Done))
+    .then_some(header.xid)
+}

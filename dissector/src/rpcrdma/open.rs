@@ -1,0 +1,334 @@
+//! A transaction that has begun and not ended.
+
+use super::Peers;
+use crate::connection::ConnectionId;
+use crate::interval::Intervals;
+use crate::rc::Placement;
+use crate::record::Time;
+use crate::transaction::{Direction, Missing, Outcome, Part, Timing, Transaction};
+use crate::ulb::Details;
+use rdmascope_wire::rpcrdma::{Procedure, Segment};
+use rdmascope_wire::{Rkey, Xid};
+
+/// Bytes of one Long Call or Long Reply that are gathered to be parsed.
+const LONGEST: u64 = 2 << 20;
+/// Bytes gathered for all open transactions together.
+pub(super) const BUDGET: usize = 16 << 20;
+
+/// A transaction that has begun and not ended. Kept and used again, so that its lists need no new memory.
+#[derive(Debug)]
+pub(super) struct Open {
+    pub(super) is_open: bool,
+    pub(super) generation: u32,
+    /// When it was opened, in the order of all.
+    pub(super) opened: u64,
+    /// The connection, as the engine numbers it.
+    pub(super) link: u32,
+    /// Which end called.
+    pub(super) caller: usize,
+    /// Packets that the capture lacked when it was opened.
+    pub(super) missing_before: u64,
+    pub(super) transaction: Transaction,
+    /// The segments that call and reply advertised.
+    pub(super) segments: Vec<Placed>,
+    /// The Payload stream of a Long Call.
+    pub(super) call_stream: Vec<u8>,
+    /// The Payload stream of a Long Reply.
+    pub(super) reply_stream: Vec<u8>,
+    /// Position and length of each Read chunk of the call but that at Position zero, in the order of Positions.
+    pub(super) read_lengths: Vec<(u32, u64)>,
+    /// Length of each Write chunk of the reply.
+    pub(super) write_lengths: Vec<u64>,
+    /// The call has been parsed.
+    pub(super) call_read: bool,
+    /// The reply has been parsed.
+    pub(super) reply_read: bool,
+}
+
+/// A segment, and what of it has moved.
+#[derive(Clone, Debug)]
+pub(super) struct Placed {
+    pub(super) part: Part,
+    /// Advertised by the reply, not the call.
+    pub(super) of_reply: bool,
+    pub(super) segment: Segment,
+    /// Bytes of its chunk in front of it.
+    pub(super) base: u64,
+    /// It holds a Payload stream, which has to be parsed.
+    pub(super) is_stream: bool,
+    /// What moved.
+    pub(super) moved: Intervals,
+    /// What of that the capture holds; kept for streams only.
+    pub(super) captured: Intervals,
+}
+
+/// Why bytes were not placed.
+pub(super) enum Refusal {
+    /// An RDMA Read of memory that is to be written, or the reverse.
+    OtherWay,
+    /// Too much is being gathered already.
+    Budget(Part),
+}
+
+impl Default for Open {
+    fn default() -> Open {
+        Open {
+            is_open: false,
+            generation: 0,
+            opened: 0,
+            link: 0,
+            caller: 0,
+            missing_before: 0,
+            transaction: Transaction {
+                number: 0,
+                connection: ConnectionId(0),
+                direction: Direction::Forward,
+                xid: Xid(0),
+                procedure: None,
+                security: None,
+                outcome: Outcome::CutOff,
+                capture_gap: false,
+                call: None,
+                reply: None,
+                rpc_status: None,
+                error: None,
+                status: None,
+                details: Details::default(),
+                stop: None,
+                timing: Timing::default(),
+                done: None,
+            },
+            segments: Vec::new(),
+            call_stream: Vec::new(),
+            reply_stream: Vec::new(),
+            read_lengths: Vec::new(),
+            write_lengths: Vec::new(),
+            call_read: false,
+            reply_read: false,
+        }
+    }
+}
+
+impl Open {
+    pub(super) fn begin(&mut self, xid: Xid, caller: usize, opened: u64, peers: &Peers) {
+        self.is_open = true;
+        self.generation = self.generation.wrapping_add(1);
+        self.opened = opened;
+        self.link = peers.link;
+        self.caller = caller;
+        self.missing_before = peers.missing_packets;
+        self.segments.clear();
+        self.read_lengths.clear();
+        self.write_lengths.clear();
+        self.call_read = false;
+        self.reply_read = false;
+        let transaction = &mut self.transaction;
+        transaction.xid = xid;
+        transaction.procedure = None;
+        transaction.security = None;
+        transaction.call = None;
+        transaction.reply = None;
+        transaction.rpc_status = None;
+        transaction.error = None;
+        transaction.status = None;
+        transaction.details.clear();
+        transaction.stop = None;
+        transaction.timing = Timing::default();
+        transaction.done = None;
+    }
+
+    /// Whether segment `index` is memory of end `owner` and holds this address.
+    #[inline]
+    pub(super) fn holds(&self, index: usize, owner: usize, rkey: Rkey, address: u64) -> bool {
+        self.segments.get(index).is_some_and(|placed| {
+            (placed.of_reply == (owner != self.caller))
+                && placed.segment.handle == rkey
+                && address.wrapping_sub(placed.segment.offset) < u64::from(placed.segment.length)
+        })
+    }
+
+    pub(super) fn note_read(&mut self, time: Time) {
+        let reads = &mut self.transaction.timing.reads;
+        *reads = Some(reads.map_or((time, time), |(first, last)| (first, last.max(time))));
+    }
+
+    /// Notes that bytes moved, and keeps those that have to be parsed. Returns by how many bytes the streams grew, at
+    /// most `budget`.
+    #[inline]
+    pub(super) fn place(
+        &mut self,
+        index: usize,
+        placement: &Placement<'_>,
+        reading: bool,
+        budget: usize,
+    ) -> Result<usize, Refusal> {
+        let Some(placed) = self.segments.get_mut(index) else { return Err(Refusal::OtherWay) };
+        if reading != matches!(placed.part, Part::ReadChunk(_)) {
+            return Err(Refusal::OtherWay);
+        }
+        let start = placement.address.wrapping_sub(placed.segment.offset);
+        let end = start.saturating_add(u64::from(placement.length)).min(u64::from(placed.segment.length));
+        let new = placed.moved.insert(start, end);
+        let timing = &mut self.transaction.timing;
+        let time = placement.seen.time;
+        let (span, bytes) = if reading {
+            (&mut timing.reads, &mut timing.read_bytes)
+        } else {
+            (&mut timing.writes, &mut timing.written_bytes)
+        };
+        *span = Some(span.map_or((time, time), |(first, last)| (first, last.max(time))));
+        *bytes += new;
+        if !placed.is_stream || new == 0 {
+            return Ok(0);
+        }
+
+        let stream = if placed.part == Part::ReplyChunk || placed.of_reply {
+            &mut self.reply_stream
+        } else {
+            &mut self.call_stream
+        };
+        let captured = (placement.bytes.len() as u64).min(end - start);
+        let (from, to) = (placed.base + start, placed.base + start + captured);
+        if to > LONGEST {
+            return Err(Refusal::Budget(placed.part));
+        }
+        let grow = (to as usize).saturating_sub(stream.len());
+        if grow > budget {
+            return Err(Refusal::Budget(placed.part));
+        }
+        if grow > 0 {
+            stream.resize(to as usize, 0);
+        }
+        stream[from as usize..to as usize].copy_from_slice(&placement.bytes[..captured as usize]);
+        placed.captured.insert(start, start + captured);
+        Ok(grow)
+    }
+
+    /// Adds the segments of a chunk to the memory that may move.
+    pub(super) fn advertise(&mut self, part: Part, of_reply: bool, segments: &[Segment], is_stream: bool) {
+        let mut base = 0;
+        for segment in segments {
+            let (moved, captured) = Default::default();
+            self.segments.push(Placed {
+                part,
+                of_reply,
+                segment: *segment,
+                base,
+                is_stream,
+                moved,
+                captured,
+            });
+            base += u64::from(segment.length);
+        }
+    }
+
+    /// Moves the stream of a chunk together: segments need not be used to their ends (RFC 8166, section 3.4.6). `used` is how much of
+    /// each is, in order. Returns how many bytes there are from the first on without a hole.
+    pub(super) fn gather(&mut self, part: Part, of_reply: bool, used: impl Iterator<Item = u32>) -> usize {
+        let is_reply = part == Part::ReplyChunk || of_reply;
+        let stream = if is_reply { &mut self.reply_stream } else { &mut self.call_stream };
+        let mut end = 0;
+        for (placed, used) in chunk(&self.segments, part, of_reply).zip(used) {
+            let there = placed.captured.front().min(u64::from(used)) as usize;
+            let base = placed.base as usize;
+            if base != end && there > 0 {
+                stream.copy_within(base..base + there, end);
+            }
+            end += there;
+            if there < used as usize {
+                break;
+            }
+        }
+        end
+    }
+
+    /// Settles what can only be said at the end.
+    pub(super) fn conclude(&mut self, outcome: Outcome, gap: bool) {
+        self.read_long_call();
+        self.read_long_reply();
+        self.list_missing(outcome);
+        let transaction = &mut self.transaction;
+        transaction.outcome = outcome;
+        let lacks_reply = matches!(outcome, Outcome::NoReply | Outcome::NoCall | Outcome::CutOff);
+        let lacks_bytes = [&transaction.call, &transaction.reply]
+            .into_iter()
+            .flatten()
+            .any(|message| !message.missing.is_empty());
+        transaction.capture_gap = gap && (lacks_reply || lacks_bytes);
+    }
+
+    /// Lists the bytes of the chunks that should have moved and did not.
+    fn list_missing(&mut self, outcome: Outcome) {
+        let Transaction { call: Some(call), reply, .. } = &mut self.transaction else { return };
+        for (index, read) in call.read_chunks.iter().enumerate() {
+            let part = Part::ReadChunk(saturate(index));
+            // Without a reply it is not known that the responder went on reading: only holes are certain.
+            let reached = chunk(&self.segments, part, false).map(|placed| match outcome {
+                Outcome::Completed => placed.segment.length,
+                _ => placed.moved.end() as u32,
+            });
+            debug_assert_eq!(chunk(&self.segments, part, false).count(), read.segments.len());
+            missing_of(&self.segments, part, false, reached, &mut call.missing);
+        }
+        let Some(reply) = reply else { return };
+        for (index, write) in reply.write_chunks.iter().enumerate() {
+            let part = Part::WriteChunk(saturate(index));
+            let lengths = write.segments.iter().map(|segment| segment.length);
+            missing_of(&self.segments, part, false, lengths, &mut reply.missing);
+        }
+        if let (Procedure::Nomsg, Some(written)) = (reply.procedure, &reply.reply_chunk) {
+            let lengths = written.segments.iter().map(|segment| segment.length);
+            missing_of(&self.segments, Part::ReplyChunk, false, lengths, &mut reply.missing);
+        }
+        for (index, read) in reply.read_chunks.iter().enumerate() {
+            let part = Part::ReadChunk(saturate(index));
+            let lengths = read.segments.iter().map(|segment| segment.length);
+            missing_of(&self.segments, part, true, lengths, &mut reply.missing);
+        }
+    }
+
+    /// Empties the streams; returns how many bytes that were.
+    pub(super) fn release(&mut self) -> usize {
+        let bytes = self.call_stream.len() + self.reply_stream.len();
+        for stream in [&mut self.call_stream, &mut self.reply_stream] {
+            stream.clear();
+            stream.shrink_to(64 << 10);
+        }
+        bytes
+    }
+}
+
+/// The segments of one chunk, in order.
+pub(super) fn chunk(segments: &[Placed], part: Part, of_reply: bool) -> impl Iterator<Item = &Placed> {
+    segments.iter().filter(move |placed| placed.part == part && placed.of_reply == of_reply)
+}
+
+/// An index as [`Part`] keeps it; a message with more chunks than that lists the rest under the last.
+pub(super) fn saturate(index: usize) -> u16 {
+    u16::try_from(index).unwrap_or(u16::MAX)
+}
+
+/// Ranges that one message lists.
+const MOST_MISSING: usize = 1024;
+
+fn missing_of(
+    segments: &[Placed],
+    part: Part,
+    of_reply: bool,
+    lengths: impl Iterator<Item = u32>,
+    missing: &mut Vec<Missing>,
+) {
+    let mut base = 0;
+    for (placed, used) in chunk(segments, part, of_reply).zip(lengths) {
+        for (start, end) in placed.moved.holes(u64::from(used)) {
+            let (start, end) = (base + start, base + end);
+            if let Some(last) = missing.last_mut().filter(|last| last.part == part && last.end == Some(start))
+            {
+                last.end = Some(end);
+            } else if missing.len() < MOST_MISSING {
+                missing.push(Missing { part, start, end: Some(end) });
+            }
+        }
+        base += u64::from(used);
+    }
+}

@@ -1,0 +1,135 @@
+//! Reading the RPC message that a transaction's call or reply conveys.
+
+use super::message::length;
+use super::open::{Open, saturate};
+use crate::transaction::{Part, Security, Transaction};
+use crate::ulb::{self, Chunks, Payload};
+use rdmascope_wire::rpc::{self, Auth, GssCredential, GssProcedure, GssService, flavor};
+use rdmascope_wire::rpcrdma::Procedure;
+use rdmascope_wire::{Layer, Stop};
+
+impl Open {
+    /// Reads the call from its Payload stream; `whole`: nothing of the stream is missing.
+    pub(super) fn read_call(&mut self, stream: &[u8], whole: bool) {
+        self.call_read = true;
+        let mut payload = Payload::new(stream, Chunks::Read(&self.read_lengths));
+        let stop = read_call(&mut self.transaction, &mut payload).err();
+        self.note_stop(stop, whole);
+    }
+
+    /// Reads the reply from its Payload stream; `whole`: nothing of the stream is missing.
+    pub(super) fn read_reply(&mut self, stream: &[u8], whole: bool) {
+        self.reply_read = true;
+        let mut payload = Payload::new(stream, Chunks::Write(&self.write_lengths));
+        let stop = read_reply(&mut self.transaction, &mut payload).err();
+        self.note_stop(stop, whole);
+    }
+
+    /// Reads a call that is in a Position Zero Read chunk, as far as that was captured.
+    pub(super) fn read_long_call(&mut self) {
+        if self.call_read {
+            return;
+        }
+        let Some(call) = &self.transaction.call else { return };
+        let Some(index) = call.read_chunks.iter().position(|chunk| chunk.position == 0) else { return };
+        let segments = call.read_chunks[index].segments.clone();
+        let used = segments.iter().map(|segment| segment.length);
+        let end = self.gather(Part::ReadChunk(saturate(index)), false, used);
+        let stream = core::mem::take(&mut self.call_stream);
+        self.read_call(&stream[..end], end as u64 == length(&segments));
+        self.call_stream = stream;
+    }
+
+    /// Reads a reply that is in the Reply chunk, or in a Position Zero Read chunk of the responder.
+    pub(super) fn read_long_reply(&mut self) {
+        let Some(reply) = &self.transaction.reply else { return };
+        if self.reply_read || reply.procedure != Procedure::Nomsg {
+            return;
+        }
+        let provided = reply.read_chunks.iter().position(|chunk| chunk.position == 0);
+        let (part, segments) = match (provided, &reply.reply_chunk) {
+            (Some(index), _) => (Part::ReadChunk(saturate(index)), reply.read_chunks[index].segments.clone()),
+            (None, Some(chunk)) => (Part::ReplyChunk, chunk.segments.clone()),
+            (None, None) => return,
+        };
+        let end = self.gather(part, provided.is_some(), segments.iter().map(|segment| segment.length));
+        let stream = core::mem::take(&mut self.reply_stream);
+        self.read_reply(&stream[..end], end as u64 == length(&segments));
+        self.reply_stream = stream;
+    }
+
+    fn note_stop(&mut self, stop: Option<Stop>, whole: bool) {
+        let stop = stop.map(|stop| if whole { stop } else { stop.in_cut_capture() });
+        self.transaction.stop = self.transaction.stop.or(stop);
+    }
+}
+
+fn read_call(transaction: &mut Transaction, payload: &mut Payload<'_>) -> Result<(), Stop> {
+    let call = rpc::Call::parse(payload.reader()).map_err(in_rpc)?;
+    if let Some(message) = &mut transaction.call {
+        message.rpc_xid = Some(call.xid);
+    }
+    let procedure = ulb::Procedure { program: call.program, version: call.version, number: call.procedure };
+    transaction.procedure = Some(procedure);
+    let security = security(&call.credential);
+    transaction.security = Some(security);
+    if enter(security, payload)? {
+        ulb::call(procedure, payload, &mut transaction.details)?;
+    }
+    Ok(())
+}
+
+fn read_reply(transaction: &mut Transaction, payload: &mut Payload<'_>) -> Result<(), Stop> {
+    let reply = rpc::Reply::parse(payload.reader()).map_err(in_rpc)?;
+    if let Some(message) = &mut transaction.reply {
+        message.rpc_xid = Some(reply.xid);
+    }
+    transaction.rpc_status = Some(reply.status);
+    // Without the call it is not known what the results are of, nor whether they are encrypted.
+    let (Some(procedure), Some(security)) = (transaction.procedure, transaction.security) else {
+        return Ok(());
+    };
+    if reply.status == rpc::Status::Success && enter(security, payload)? {
+        let outcome = ulb::reply(procedure, payload, &mut transaction.details);
+        // It stands in front of the results, so it is known even where they cannot be read to their end.
+        transaction.status = transaction.details.status;
+        outcome?;
+    }
+    Ok(())
+}
+
+/// Steps over what RPCSEC_GSS puts in front of arguments or results; false where they cannot be read.
+fn enter(security: Security, payload: &mut Payload<'_>) -> Result<bool, Stop> {
+    match security {
+        // RFC 2203, section 5.3.2.2: a counted databody of the sequence number and the arguments, then a checksum.
+        Security::GssIntegrity => {
+            payload.u32()?;
+            payload.u32()?;
+            Ok(true)
+        }
+        Security::GssPrivacy | Security::GssControl => Ok(false),
+        _ => Ok(true),
+    }
+}
+
+fn security(credential: &Auth<'_>) -> Security {
+    match credential.flavor {
+        flavor::NONE => Security::None,
+        flavor::SYS => Security::Sys,
+        flavor::RPCSEC_GSS => match GssCredential::parse(credential.body) {
+            Ok(GssCredential { procedure: GssProcedure::Data, service, .. }) => match service {
+                GssService::None => Security::Gss,
+                GssService::Integrity => Security::GssIntegrity,
+                GssService::Privacy => Security::GssPrivacy,
+                GssService::Unknown(_) => Security::GssControl,
+            },
+            _ => Security::GssControl,
+        },
+        other => Security::Other(other),
+    }
+}
+
+/// The RPC header is read with the cursor of the upper layer; its stops are its own.
+fn in_rpc(stop: Stop) -> Stop {
+    Stop { layer: Layer::Rpc, ..stop }
+}
