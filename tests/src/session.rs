@@ -1,5 +1,6 @@
 //! A run of the engine over a capture, with what it reported kept.
 
+use crate::Differences;
 use crate::pcap::Capture;
 use core::net::Ipv4Addr;
 use rdmascope_dissector::connection::{Connection, ConnectionId};
@@ -7,7 +8,7 @@ use rdmascope_dissector::engine::{Config, Engine, Totals};
 use rdmascope_dissector::event::{Content, Event, Eviction};
 use rdmascope_dissector::frame::{Address, Carrier, IcrcVerdict, Other};
 use rdmascope_dissector::record::{LinkType, Record, Time};
-use rdmascope_dissector::transaction::{Direction, Transaction};
+use rdmascope_dissector::transaction::{Direction, Seen, Transaction};
 use rdmascope_dissector::ulb::Operation;
 use rdmascope_wire::bth::{Bth, Extensions};
 use rdmascope_wire::rpcrdma::{Error, Procedure, Segment};
@@ -141,6 +142,7 @@ pub fn run_with(capture: &Capture, config: Config) -> Session {
         engine.handle(&record, &mut |event| session.keep(event));
     }
     engine.finish(&mut |event| session.keep(event));
+    session.connections.sort_by_key(|connection| connection.id);
     session.totals = *engine.totals();
     session
 }
@@ -254,6 +256,81 @@ pub fn principal(transaction: &Transaction) -> Option<&Operation> {
             LESSER.iter().find_map(|name| operations.iter().find(|operation| operation.name == *name))
         })
         .or(operations.first())
+}
+
+/// All that a transaction says but its number and its connection's.
+pub fn all_but_numbers(transaction: &Transaction) -> String {
+    let transaction = Transaction { number: 0, connection: ConnectionId(0), ..transaction.clone() };
+    format!("{transaction:#?}")
+}
+
+/// All that a transaction says but numbers, frames and times: what does not change where the same packets come in another
+/// order, or some of them twice.
+pub fn content(transaction: &Transaction) -> String {
+    let mut transaction = transaction.clone();
+    let nowhere = Seen { frame: 0, time: Time(0) };
+    for message in transaction.call.iter_mut().chain(&mut transaction.reply) {
+        message.seen = nowhere;
+        message.first = nowhere;
+    }
+    transaction.timing.reads = transaction.timing.reads.map(|_| (Time(0), Time(0)));
+    transaction.timing.writes = transaction.timing.writes.map(|_| (Time(0), Time(0)));
+    transaction.done = transaction.done.map(|_| nowhere);
+    all_but_numbers(&transaction)
+}
+
+/// Compares two sessions' transactions by direction and XID; `view` says what is compared. Transactions for which `left_out`
+/// holds may differ.
+///
+/// # Panics
+/// Where they differ, with the first line that does for each transaction.
+pub fn compare_transactions(
+    what: &str,
+    expected: &Session,
+    actual: &Session,
+    view: impl Fn(&Transaction) -> String,
+    left_out: impl Fn(Direction, Xid) -> bool,
+) {
+    let mut differences = Differences::of(what);
+    for side in [Direction::Forward, Direction::Backward] {
+        let kept = |session: &Session| -> Vec<Xid> {
+            let mut xids: Vec<Xid> = session
+                .transactions
+                .iter()
+                .filter(|transaction| transaction.direction == side)
+                .map(|transaction| transaction.xid)
+                .filter(|xid| !left_out(side, *xid))
+                .collect();
+            xids.sort_unstable();
+            xids
+        };
+        let (before, after) = (kept(expected), kept(actual));
+        for xid in after.iter().filter(|xid| !before.contains(xid)) {
+            differences.check(false, format!("{side:?} {xid}: is new"));
+        }
+        for xid in before {
+            let before = expected.find(side, xid.0).map(&view);
+            match (before, actual.find(side, xid.0)) {
+                (Ok(before), Ok(after)) => {
+                    let after = view(after);
+                    let line = before.lines().zip(after.lines()).find(|(before, after)| before != after);
+                    differences.check(
+                        before == after,
+                        format!("{side:?} {xid}: expected, got (first of the lines that differ): {line:?}"),
+                    );
+                }
+                (before, after) => differences.check(
+                    false,
+                    format!(
+                        "{side:?} {xid}: expected {:?}, got {:?}",
+                        before.map(|_| "one"),
+                        after.map(|_| "one")
+                    ),
+                ),
+            }
+        }
+    }
+    differences.end();
 }
 
 /// An address of the lab.
