@@ -181,6 +181,39 @@ fn a_starting_psn_is_what_the_sender_of_the_cm_message_expects() {
 }
 
 #[test]
+fn private_data_is_where_the_alterations_look_for_it() {
+    // REQ: private data at 140, in it the RDMA-CM IP header of 36 bytes; REP: at 36. The bytes are those of the field notes.
+    for sample in samples::MOUNTS {
+        for packet in &mut samples::capture(sample).packets {
+            let (at, expected) = match packet.cm_attribute() {
+                Some(attribute::REQ) => (140 + 36, [0xf6, 0xab, 0x0e, 0x18, 1, 1, 3, 3]),
+                Some(attribute::REP) => (36, [0xf6, 0xab, 0x0e, 0x18, 1, 0, 3, 3]),
+                _ => continue,
+            };
+            let number = packet.number;
+            assert_eq!(packet.cm_body()[at..at + 8], expected, "{sample} frame {number}");
+        }
+    }
+}
+
+#[test]
+fn the_lossy_session_holds_retransmissions() {
+    // RDMA WRITE packets: more bytes passed the bridge than the server's replies returned.
+    let returned: u64 =
+        samples::server_trace("nfs3-lossy").returned.iter().map(|segment| u64::from(segment.length)).sum();
+    let writes = samples::capture("nfs3-lossy");
+    let passed: usize = writes
+        .packets
+        .iter()
+        .filter(|packet| {
+            packet.is_rc() && (opcode::WRITE_FIRST..=opcode::WRITE_ONLY).contains(&packet.opcode())
+        })
+        .map(|packet| packet.payload().len())
+        .sum();
+    assert!(passed as u64 > returned, "{passed} bytes passed, {returned} were returned");
+}
+
+#[test]
 fn long_replies_begin_with_the_xid() {
     // What `change_xids` relies on.
     let capture = samples::capture("nfs3-basic");
