@@ -1,0 +1,141 @@
+//! Whatever one packet is missing from a capture: nothing panics, and no transaction suffers but the one that the packet was of.
+
+use rdmascope_dissector::transaction::Direction;
+use rdmascope_tests::mutate::{self, CLIENT, opcode};
+use rdmascope_tests::pcap::{Capture, Packet};
+use rdmascope_tests::{samples, session};
+use rdmascope_wire::Xid;
+use std::collections::HashMap;
+
+/// The XIDs that each packet of a session without loss is of, by frame. Told from the packets alone: a Send has its XID in
+/// front; memory of the Linux client has the XID in the upper half of its addresses (witnesses.rs); what has no RETH goes on
+/// with what precedes it, a READ response with the request whose PSNs it has. None for acknowledgements and CM.
+fn owners(capture: &Capture) -> HashMap<u64, Xid> {
+    let mut owners = HashMap::new();
+    // Per sender: whose WRITE is going on. Per requester: the READs asked for, by PSN.
+    let mut writing = HashMap::new();
+    let mut reads: Vec<(core::net::Ipv4Addr, u32, u32, Xid)> = Vec::new();
+    for packet in capture.packets.iter().filter(|packet| packet.is_rc()) {
+        let by_address = packet.reth().map(|(address, _, _)| Xid((address >> 32) as u32));
+        let owner = match packet.opcode() {
+            opcode::WRITE_FIRST | opcode::WRITE_ONLY => {
+                writing.insert(packet.source(), by_address);
+                by_address
+            }
+            opcode::WRITE_MIDDLE | opcode::WRITE_LAST => writing.get(&packet.source()).copied().flatten(),
+            opcode::READ_REQUEST => {
+                let (_, _, length) = packet.reth().expect("a READ request has one");
+                let xid = by_address.expect("a READ request has an address");
+                // No path MTU is below 256, so this many PSNs at most; the latest request at or before a PSN is the one.
+                reads.push((packet.source(), packet.psn(), length.div_ceil(256), xid));
+                by_address
+            }
+            opcode::READ_RESPONSE_FIRST..=opcode::READ_RESPONSE_ONLY => reads
+                .iter()
+                .rev()
+                .find(|(requester, start, count, _)| {
+                    *requester == packet.destination()
+                        && packet.psn().wrapping_sub(*start) % mutate::PSNS < *count
+                })
+                .map(|(_, _, _, xid)| *xid),
+            _ => packet.xid().map(Xid),
+        };
+        owners.extend(owner.map(|owner| (packet.number, owner)));
+    }
+    owners
+}
+
+fn without(capture: &Capture, lost: &Packet) -> Capture {
+    mutate::keep(capture, |packet| packet.number != lost.number)
+}
+
+#[test]
+fn the_packets_owners_are_told_rightly() {
+    // Of 181 frames 5 are CM and 88 acknowledgements.
+    let capture = samples::capture("nfs4.1-backchannel-recall");
+    assert_eq!(owners(&capture).len(), 181 - 5 - 88);
+    let xids: Vec<u32> = samples::client_trace("nfs4.1-backchannel-recall")
+        .marshals
+        .iter()
+        .map(|marshal| marshal.xid)
+        .collect();
+    let callbacks = samples::client_trace("nfs4.1-backchannel-recall").callbacks;
+    assert!(owners(&capture).values().all(|xid| xids.contains(&xid.0) || callbacks.contains(&xid.0)));
+}
+
+#[test]
+fn dropping_any_one_packet_touches_only_its_own_transaction() {
+    let capture = samples::capture("nfs4.1-backchannel-recall");
+    let owners = owners(&capture);
+    let whole = session::run(&capture);
+    assert!(!whole.transactions.is_empty(), "the whole session gives no transactions");
+    for lost in &capture.packets {
+        let rest = session::run(&without(&capture, lost));
+        let owner = owners.get(&lost.number);
+        let what = format!("without frame {} (opcode 0x{:02x}, of {owner:?})", lost.number, lost.opcode());
+        session::compare_transactions(&what, &whole, &rest, session::all_but_numbers, |_, xid| {
+            owner == Some(&xid)
+        });
+    }
+}
+
+#[test]
+fn dropping_any_packet_of_bulk_transfers_touches_only_its_own_transaction() {
+    // The first WRITE by Read chunk, the first READs by Write chunk: frames around multi-packet messages.
+    let capture = samples::capture("nfs4.2-basic");
+    let owners = owners(&capture);
+    let whole = session::run(&capture);
+    assert!(!whole.transactions.is_empty(), "the whole session gives no transactions");
+    let bulk = |packet: &&Packet| {
+        packet.is_rc() && !matches!(packet.opcode(), opcode::ACKNOWLEDGE | opcode::SEND_ONLY)
+    };
+    // Every seventh is enough to come by all of the opcodes.
+    for lost in capture.packets.iter().filter(bulk).step_by(7) {
+        let rest = session::run(&without(&capture, lost));
+        let owner = owners.get(&lost.number);
+        assert!(owner.is_some(), "frame {}", lost.number);
+        let what = format!("without frame {} (opcode 0x{:02x}, of {owner:?})", lost.number, lost.opcode());
+        session::compare_transactions(&what, &whole, &rest, session::all_but_numbers, |_, xid| {
+            owner == Some(&xid)
+        });
+    }
+}
+
+#[test]
+fn what_is_missing_is_said() {
+    // The loss of one RDMA WRITE packet of a READ's reply: its transaction says which bytes are not there.
+    let capture = samples::capture("nfs4.2-basic");
+    let owners = owners(&capture);
+    // One with a Write chunk of one segment, so that the chunk begins where the RDMA WRITE does.
+    let by_write_chunk: Vec<u32> = samples::client_trace("nfs4.2-basic")
+        .marshals
+        .iter()
+        .filter(|marshal| marshal.writes.len() == 1)
+        .map(|marshal| marshal.xid)
+        .collect();
+    let (index, lost) = capture
+        .packets
+        .iter()
+        .enumerate()
+        .find(|(_, packet)| {
+            packet.is_rc()
+                && packet.opcode() == opcode::WRITE_MIDDLE
+                && owners.get(&packet.number).is_some_and(|xid| by_write_chunk.contains(&xid.0))
+        })
+        .expect("the sample has RDMA WRITEs of several packets");
+    // The frames before it, up to the FIRST with the address.
+    let first = capture.packets[..index]
+        .iter()
+        .rfind(|packet| packet.is_rc() && packet.opcode() == opcode::WRITE_FIRST && packet.source() != CLIENT)
+        .expect("a FIRST is before its MIDDLE");
+    let before = (lost.psn().wrapping_sub(first.psn()) % mutate::PSNS) as u64 * first.payload().len() as u64;
+    let xid = owners[&lost.number];
+    let rest = session::run(&without(&capture, lost));
+    let transaction =
+        rest.find(Direction::Forward, xid.0).unwrap_or_else(|problem| panic!("{xid}: {problem}"));
+    let reply = transaction.reply.as_ref().expect("its reply is in a Send of its own");
+    let [missing] = reply.missing[..] else { panic!("{xid}: one range expected: {:?}", reply.missing) };
+    // The RETH's address is the segment's offset: the range counts from the chunk's first byte.
+    assert_eq!((missing.start, missing.end), (before, Some(before + lost.payload().len() as u64)), "{xid}");
+    assert!(transaction.capture_gap, "{xid}: the capture lacks a packet that could have held it");
+}

@@ -1,0 +1,66 @@
+//! What the tests judge with. None of it shares code with what is judged, but for the engine's interface and the ICRC:
+//! captures are read, tracepoints parsed and packets altered here by code of their own.
+#![forbid(unsafe_code)]
+
+pub mod mountstats;
+pub mod mutate;
+pub mod pcap;
+pub mod samples;
+pub mod session;
+pub mod trace;
+
+/// Differences found, gathered so that a failure shows more than the first one.
+#[derive(Debug)]
+pub struct Differences {
+    what: String,
+    compared: usize,
+    found: Vec<String>,
+}
+
+impl Differences {
+    /// None yet, in the comparison that `what` names.
+    pub fn of(what: impl Into<String>) -> Differences {
+        Differences { what: what.into(), compared: 0, found: Vec::new() }
+    }
+
+    /// Compares two values; `place` names the frame or XID.
+    pub fn equal<T: PartialEq + core::fmt::Debug>(
+        &mut self,
+        place: impl core::fmt::Display,
+        expected: T,
+        actual: T,
+    ) {
+        self.compared += 1;
+        if expected != actual {
+            self.found.push(format!("{place}: expected {expected:?}, got {actual:?}"));
+        }
+    }
+
+    /// Notes a difference where `holds` is false.
+    pub fn check(&mut self, holds: bool, place: impl core::fmt::Display) {
+        self.compared += 1;
+        if !holds {
+            self.found.push(place.to_string());
+        }
+    }
+
+    /// Panics with what was found, or where nothing was compared at all.
+    ///
+    /// # Panics
+    /// That is what it is for.
+    pub fn end(self) {
+        const SHOWN: usize = 25;
+        assert!(self.compared > 0, "{}: nothing was compared", self.what);
+        if !self.found.is_empty() {
+            let shown = self.found.iter().take(SHOWN).map(|line| format!("\n  {line}")).collect::<String>();
+            let more = self.found.len().saturating_sub(SHOWN);
+            panic!(
+                "{}: {} of {} comparisons differ{shown}{}",
+                self.what,
+                self.found.len(),
+                self.compared,
+                if more > 0 { format!("\n  … and {more} more") } else { String::new() }
+            );
+        }
+    }
+}

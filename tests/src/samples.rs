@@ -1,0 +1,60 @@
+//! Where the samples are.
+
+use crate::{mountstats, pcap, trace};
+use std::path::PathBuf;
+
+/// The sessions with an NFS mount in them: all samples but the one whose connect is rejected.
+pub const MOUNTS: [&str; 6] = [
+    "nfs3-basic",
+    "nfs3-lossy",
+    "nfs4.1-backchannel-recall",
+    "nfs4.1-basic",
+    "nfs4.2-basic",
+    "nfs4.2-mtu4096-large-io",
+];
+
+/// A connect to a port where nobody listens, tried twice.
+pub const REJECTED: &str = "connect-rejected";
+
+/// The folder of the samples.
+pub fn folder() -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../samples"))
+}
+
+/// The text of a sample's file.
+///
+/// # Panics
+/// Where it cannot be read: the repository holds it.
+pub fn text(sample: &str, extension: &str) -> String {
+    let path = folder().join(format!("{sample}.{extension}"));
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The packets of a sample.
+///
+/// # Panics
+/// As [`text`].
+pub fn capture(sample: &str) -> pcap::Capture {
+    let path = folder().join(format!("{sample}.pcap"));
+    let bytes = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    pcap::read(&bytes).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// What the client's kernel recorded.
+pub fn client_trace(sample: &str) -> trace::Client {
+    trace::Client::parse(&text(sample, "client.trace"))
+}
+
+/// What the server's kernel recorded.
+pub fn server_trace(sample: &str) -> trace::Server {
+    trace::Server::parse(&text(sample, "server.trace"))
+}
+
+/// What the client counted.
+///
+/// # Panics
+/// Where the sample has no mountstats.
+pub fn mountstats(sample: &str) -> mountstats::Mountstats {
+    mountstats::Mountstats::parse(&text(sample, "truth.txt"))
+        .unwrap_or_else(|| panic!("{sample}.truth.txt has no mountstats"))
+}

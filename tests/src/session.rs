@@ -1,0 +1,339 @@
+//! A run of the engine over a capture, with what it reported kept.
+
+use crate::Differences;
+use crate::pcap::Capture;
+use core::net::Ipv4Addr;
+use rdmascope_dissector::connection::{Connection, ConnectionId};
+use rdmascope_dissector::engine::{Config, Engine, Totals};
+use rdmascope_dissector::event::{Content, Event, Eviction};
+use rdmascope_dissector::frame::{Address, Carrier, IcrcVerdict, Other};
+use rdmascope_dissector::record::{LinkType, Record, Time};
+use rdmascope_dissector::transaction::{Direction, Seen, Transaction};
+use rdmascope_dissector::ulb::Operation;
+use rdmascope_wire::bth::{Bth, Extensions};
+use rdmascope_wire::rpcrdma::{Error, Procedure, Segment};
+use rdmascope_wire::{Stop, Xid};
+
+/// What the engine reported.
+#[derive(Clone, Debug, Default)]
+pub struct Session {
+    /// Packets, where they were asked for.
+    pub packets: Vec<PacketSeen>,
+    /// Transactions in the order in which they ended.
+    pub transactions: Vec<Transaction>,
+    /// Connections.
+    pub connections: Vec<Connection>,
+    /// Evictions.
+    pub evictions: Vec<Eviction>,
+    /// What was counted over all.
+    pub totals: Totals,
+}
+
+/// An owned [`rdmascope_dissector::event::Packet`].
+#[derive(Clone, Debug)]
+pub struct PacketSeen {
+    /// The frame's number.
+    pub number: u64,
+    /// The frame around the transport packet.
+    pub frame: Result<FrameSeen, Other>,
+    /// The transport headers.
+    pub headers: Option<Result<HeadersSeen, Stop>>,
+    /// The connection.
+    pub connection: Option<ConnectionId>,
+}
+
+impl PacketSeen {
+    /// The headers, where there are some.
+    pub fn headers(&self) -> Option<&HeadersSeen> {
+        self.headers.as_ref()?.as_ref().ok()
+    }
+
+    /// The RPC-over-RDMA header, where there is one.
+    pub fn rpcrdma(&self) -> Option<&RpcRdmaSeen> {
+        match &self.headers()?.content {
+            ContentSeen::RpcRdma(header) => Some(header),
+            _ => None,
+        }
+    }
+
+    /// The verdict on the ICRC.
+    pub fn icrc(&self) -> Option<IcrcVerdict> {
+        Some(self.frame.as_ref().ok()?.icrc)
+    }
+}
+
+/// An owned part of a [`rdmascope_dissector::frame::Frame`].
+#[derive(Clone, Copy, Debug)]
+pub struct FrameSeen {
+    /// Who sent it.
+    pub source: Address,
+    /// For whom it is.
+    pub destination: Address,
+    /// What carries it.
+    pub carrier: Carrier,
+    /// The verdict on the ICRC.
+    pub icrc: IcrcVerdict,
+}
+
+/// Owned [`rdmascope_dissector::event::Headers`].
+#[derive(Clone, Debug)]
+pub struct HeadersSeen {
+    /// The base transport header.
+    pub bth: Bth,
+    /// Its extension headers.
+    pub extensions: Extensions,
+    /// Bytes of payload captured.
+    pub payload_captured: usize,
+    /// Bytes of payload on the wire.
+    pub payload_length: u32,
+    /// What the payload is.
+    pub content: ContentSeen,
+}
+
+/// An owned [`Content`].
+#[derive(Clone, Debug)]
+pub enum ContentSeen {
+    /// A CM message of this name.
+    Cm(String),
+    /// An RPC-over-RDMA header.
+    RpcRdma(RpcRdmaSeen),
+    /// Neither.
+    Other,
+}
+
+/// An owned [`rdmascope_wire::rpcrdma::Header`].
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct RpcRdmaSeen {
+    pub xid: Xid,
+    pub version: u32,
+    pub credits: u32,
+    pub procedure: Procedure,
+    pub reads: Vec<(u32, Segment)>,
+    pub writes: Vec<Vec<Segment>>,
+    pub reply: Option<Vec<Segment>>,
+    pub error: Option<Error>,
+    pub length: usize,
+    pub stop: Option<Stop>,
+}
+
+/// Runs the engine over a capture.
+pub fn run(capture: &Capture) -> Session {
+    run_with(capture, Config::default())
+}
+
+/// Runs the engine over a capture and keeps the packets too.
+pub fn run_with_packets(capture: &Capture) -> Session {
+    run_with(capture, Config { report_packets: true, ..Config::default() })
+}
+
+/// Runs the engine over a capture, as `config` says.
+pub fn run_with(capture: &Capture, config: Config) -> Session {
+    let mut engine = Engine::new(config);
+    let mut session = Session::default();
+    for packet in &capture.packets {
+        let record = Record {
+            number: packet.number,
+            time: Time(packet.time),
+            link: LinkType(capture.link),
+            original_length: packet.original_length,
+            data: &packet.data,
+        };
+        engine.handle(&record, &mut |event| session.keep(event));
+    }
+    engine.finish(&mut |event| session.keep(event));
+    session.connections.sort_by_key(|connection| connection.id);
+    session.totals = *engine.totals();
+    session
+}
+
+impl Session {
+    fn keep(&mut self, event: Event<'_>) {
+        match event {
+            Event::Packet(packet) => self.packets.push(PacketSeen {
+                number: packet.record.number,
+                frame: packet.frame.map(|frame| FrameSeen {
+                    source: frame.source,
+                    destination: frame.destination,
+                    carrier: frame.carrier,
+                    icrc: frame.icrc,
+                }),
+                headers: packet.headers.map(|headers| {
+                    headers.map(|headers| HeadersSeen {
+                        bth: headers.bth,
+                        extensions: headers.extensions,
+                        payload_captured: headers.payload.len(),
+                        payload_length: headers.payload_length,
+                        content: keep_content(&headers.content),
+                    })
+                }),
+                connection: packet.connection,
+            }),
+            Event::Transaction(transaction) => self.transactions.push(transaction.clone()),
+            Event::Connection(connection) => self.connections.push(connection.clone()),
+            Event::Eviction(eviction) => self.evictions.push(eviction),
+        }
+    }
+
+    /// The transactions of one direction in the order of their calls.
+    pub fn of(&self, direction: Direction) -> Vec<&Transaction> {
+        let mut chosen: Vec<&Transaction> =
+            self.transactions.iter().filter(|transaction| transaction.direction == direction).collect();
+        chosen.sort_by_key(|transaction| {
+            let message = transaction.call.as_ref().or(transaction.reply.as_ref());
+            message.map_or(0, |message| message.seen.frame)
+        });
+        chosen
+    }
+
+    /// The one transaction of that direction and XID, or what is wrong: none, or several.
+    pub fn find(&self, direction: Direction, xid: u32) -> Result<&Transaction, String> {
+        let mut all = self
+            .transactions
+            .iter()
+            .filter(|transaction| transaction.direction == direction && transaction.xid == Xid(xid));
+        match (all.next(), all.count()) {
+            (Some(transaction), 0) => Ok(transaction),
+            (None, _) => Err(format!("no {direction:?} transaction")),
+            (Some(_), more) => Err(format!("{} {direction:?} transactions", more + 1)),
+        }
+    }
+
+    /// The packet of that frame number.
+    pub fn packet(&self, number: u64) -> Option<&PacketSeen> {
+        let index = self.packets.binary_search_by_key(&number, |packet| packet.number).ok()?;
+        self.packets.get(index)
+    }
+}
+
+fn keep_content(content: &Content<'_>) -> ContentSeen {
+    match content {
+        Content::Cm(message) => ContentSeen::Cm(message.name().to_string()),
+        Content::RpcRdma(header) => ContentSeen::RpcRdma(RpcRdmaSeen {
+            xid: header.xid,
+            version: header.version,
+            credits: header.credits,
+            procedure: header.procedure,
+            reads: header.reads.map(|read| (read.position, read.target)).collect(),
+            writes: header.writes.map(|chunk| chunk.segments().collect()).collect(),
+            reply: header.reply.map(|chunk| chunk.segments().collect()),
+            error: header.error,
+            length: header.length,
+            stop: header.stop,
+        }),
+        Content::Other => ContentSeen::Other,
+    }
+}
+
+/// The names of a transaction's operations.
+pub fn names(transaction: &Transaction) -> Vec<&'static str> {
+    transaction.details.operations.iter().map(|operation| operation.name).collect()
+}
+
+/// The operation that a COMPOUND is sent for: the first that does more than choose a file or frame the request; GETATTR
+/// where there is no other.
+pub fn principal(transaction: &Transaction) -> Option<&Operation> {
+    const AROUND: [&str; 11] = [
+        "SEQUENCE",
+        "CB_SEQUENCE",
+        "PUTFH",
+        "PUTROOTFH",
+        "PUTPUBFH",
+        "GETFH",
+        "SAVEFH",
+        "RESTOREFH",
+        "GETATTR",
+        "ACCESS",
+        "LOOKUP",
+    ];
+    // What can stand beside another operation counts only where no other does, the more telling first.
+    const LESSER: [&str; 3] = ["LOOKUP", "ACCESS", "GETATTR"];
+    let operations = &transaction.details.operations;
+    operations
+        .iter()
+        .find(|operation| !AROUND.contains(&operation.name))
+        .or_else(|| {
+            LESSER.iter().find_map(|name| operations.iter().find(|operation| operation.name == *name))
+        })
+        .or(operations.first())
+}
+
+/// All that a transaction says but its number and its connection's.
+pub fn all_but_numbers(transaction: &Transaction) -> String {
+    let transaction = Transaction { number: 0, connection: ConnectionId(0), ..transaction.clone() };
+    format!("{transaction:#?}")
+}
+
+/// All that a transaction says but numbers, frames and times: what does not change where the same packets come in another
+/// order, or some of them twice.
+pub fn content(transaction: &Transaction) -> String {
+    let mut transaction = transaction.clone();
+    let nowhere = Seen { frame: 0, time: Time(0) };
+    for message in transaction.call.iter_mut().chain(&mut transaction.reply) {
+        message.seen = nowhere;
+        message.first = nowhere;
+    }
+    transaction.timing.reads = transaction.timing.reads.map(|_| (Time(0), Time(0)));
+    transaction.timing.writes = transaction.timing.writes.map(|_| (Time(0), Time(0)));
+    transaction.done = transaction.done.map(|_| nowhere);
+    all_but_numbers(&transaction)
+}
+
+/// Compares two sessions' transactions by direction and XID; `view` says what is compared. Transactions for which `left_out`
+/// holds may differ.
+///
+/// # Panics
+/// Where they differ, with the first line that does for each transaction.
+pub fn compare_transactions(
+    what: &str,
+    expected: &Session,
+    actual: &Session,
+    view: impl Fn(&Transaction) -> String,
+    left_out: impl Fn(Direction, Xid) -> bool,
+) {
+    let mut differences = Differences::of(what);
+    for side in [Direction::Forward, Direction::Backward] {
+        let kept = |session: &Session| -> Vec<Xid> {
+            let mut xids: Vec<Xid> = session
+                .transactions
+                .iter()
+                .filter(|transaction| transaction.direction == side)
+                .map(|transaction| transaction.xid)
+                .filter(|xid| !left_out(side, *xid))
+                .collect();
+            xids.sort_unstable();
+            xids
+        };
+        let (before, after) = (kept(expected), kept(actual));
+        for xid in after.iter().filter(|xid| !before.contains(xid)) {
+            differences.check(false, format!("{side:?} {xid}: is new"));
+        }
+        for xid in before {
+            let before = expected.find(side, xid.0).map(&view);
+            match (before, actual.find(side, xid.0)) {
+                (Ok(before), Ok(after)) => {
+                    let after = view(after);
+                    let line = before.lines().zip(after.lines()).find(|(before, after)| before != after);
+                    differences.check(
+                        before == after,
+                        format!("{side:?} {xid}: expected, got (first of the lines that differ): {line:?}"),
+                    );
+                }
+                (before, after) => differences.check(
+                    false,
+                    format!(
+                        "{side:?} {xid}: expected {:?}, got {:?}",
+                        before.map(|_| "one"),
+                        after.map(|_| "one")
+                    ),
+                ),
+            }
+        }
+    }
+    differences.end();
+}
+
+/// An address of the lab.
+pub fn address(last: u8) -> Address {
+    Address::V4(Ipv4Addr::new(10, 77, 0, last))
+}
