@@ -158,7 +158,8 @@ impl Link {
     /// Takes over the known end of `other` as the end that was unknown here.
     pub fn join(&mut self, other: Link, evidence: Evidence) {
         let (side, from) = (1 - self.known_side(), other.known_side());
-        let requester = other.peers.requester.map(|end| if end == from { side } else { 1 - side });
+        let here = |end: Option<usize>| end.map(|end| if end == from { side } else { 1 - side });
+        let (requester, presumed) = (here(other.peers.requester), here(other.peers.presumed_requester));
         let Peers { sides, missing_packets, reported, speaks_rpc, .. } = other.peers;
         let [first, second] = sides;
         let [end, far_end] = other.ends;
@@ -174,6 +175,7 @@ impl Link {
         self.peers.reported[1] += reported[1];
         self.peers.speaks_rpc = self.peers.speaks_rpc.or(speaks_rpc);
         self.peers.requester = self.peers.requester.or(requester);
+        self.peers.presumed_requester = self.peers.presumed_requester.or(presumed);
         self.peers.paired = true;
         self.span = (self.span.0.min(other.span.0), self.span.1.max(other.span.1));
         if let Origin::Inferred(_) = self.origin {
@@ -201,12 +203,33 @@ impl Link {
         if packet.operation.is_response() {
             self.handle_response(side, packet, transactions, report);
         } else {
+            if self.ends[1 - side].requests.is_waiting() {
+                self.overtake(side, packet, transactions, report);
+            }
             let Link { peers, ends, .. } = self;
             let End { requests, reads, counts, .. } = &mut ends[side];
             requests.handle(packet, &mut |delivery| {
                 deliver(delivery, side, reads, counts, peers, transactions, report);
             });
         }
+    }
+
+    /// Lets a request of end `side` settle what the other end's requests wait for.
+    fn overtake(
+        &mut self,
+        side: usize,
+        packet: &Packet<'_>,
+        transactions: &mut Transactions,
+        report: &mut impl FnMut(Event<'_>),
+    ) {
+        let begins =
+            packet.operation.is_send() && matches!(packet.operation.place(), Place::First | Place::Only);
+        let xid = packet.payload.first_chunk().copied().filter(|_| begins);
+        let Link { peers, ends, .. } = self;
+        let End { requests, reads, counts, .. } = &mut ends[1 - side];
+        requests.overtake(xid, &mut |delivery| {
+            deliver(delivery, 1 - side, reads, counts, peers, transactions, report);
+        });
     }
 
     fn handle_response(
@@ -275,7 +298,7 @@ impl Link {
 
     /// What is known of the connection now.
     pub fn summary(&self) -> Connection {
-        let requester = self.peers.requester.unwrap_or(0);
+        let requester = self.peers.requester.or(self.peers.presumed_requester).unwrap_or(0);
         let (requester, responder) = (&self.ends[requester], &self.ends[1 - requester]);
         let agreed = (self.origin == Origin::Cm && self.peers.paired).then(|| {
             let data = |end: &End| end.private_data.map(|(_, data)| data);

@@ -138,6 +138,17 @@ pub fn peek(bytes: &[u8]) -> Result<(Xid, Kind), Stop> {
     }
 }
 
+/// Program, version and procedure of the call at the front of `bytes`: they stand at fixed places, in front of the
+/// credential that a snap length may have cut off.
+#[inline]
+pub fn called(bytes: &[u8]) -> Result<(u32, u32, u32), Stop> {
+    let mut reader = Reader::new(bytes, Layer::Rpc);
+    reader.u32()?;
+    expect(&mut reader, 0)?;
+    reader.u32()?;
+    Ok((reader.u32()?, reader.u32()?, reader.u32()?))
+}
+
 impl<'a> Call<'a> {
     /// Reads the call that the cursor stands at and leaves it at the arguments.
     #[inline]
@@ -319,6 +330,8 @@ mod tests {
         let call = Call::parse(&mut reader).unwrap();
         assert_eq!(peek(&bytes), Ok((Xid(0x1122_3344), Kind::Call)));
         assert_eq!((call.program, call.version, call.procedure), (100_003, 3, 0));
+        assert_eq!(called(&bytes[..24]), Ok((100_003, 3, 0)));
+        assert_eq!(called(&bytes[..23]), Err(Stop::short(Layer::Rpc, 20, 4, 23)));
         assert_eq!(call.credential, Auth { flavor: flavor::NONE, body: &[] });
         assert!(reader.rest().is_empty());
         for length in 0..bytes.len() {

@@ -15,6 +15,8 @@ pub struct Reads {
     requests: VecDeque<Request>,
     /// The one that was answered last: responses to one request follow each other.
     last: usize,
+    /// Some request does not know yet how many responses it has.
+    unresolved: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +39,7 @@ impl Reads {
             self.requests.pop_front();
             self.last = self.last.wrapping_sub(1);
         }
+        self.unresolved |= packets.is_none();
         self.requests.push_back(Request { first, packets, reth, step: None });
     }
 
@@ -50,9 +53,12 @@ impl Reads {
     pub fn answer<'a>(&mut self, packet: &Packet<'a>) -> Option<Placement<'a>> {
         let found = self.find(packet.psn)?;
         self.last = found;
+        let place = packet.operation.place();
+        if self.unresolved && matches!(place, Place::First | Place::Middle) {
+            self.resolve(packet.payload_length.max(1));
+        }
         let request = &mut self.requests[found];
         let index = request.first.distance(packet.psn) as u64;
-        let place = packet.operation.place();
         if matches!(place, Place::First | Place::Middle) {
             request.step = Some(packet.payload_length);
         }
@@ -73,6 +79,14 @@ impl Reads {
         })
     }
 
+    /// A response that others follow is as long as the path MTU: now it is known how many each request has.
+    fn resolve(&mut self, path_mtu: u32) {
+        for request in &mut self.requests {
+            request.packets.get_or_insert(request.reth.dma_length.div_ceil(path_mtu).max(1));
+        }
+        self.unresolved = false;
+    }
+
     #[inline]
     fn covers(&self, index: usize, psn: Psn) -> bool {
         self.requests.get(index).is_some_and(|request| {
@@ -83,7 +97,7 @@ impl Reads {
 
     #[inline]
     fn find(&self, psn: Psn) -> Option<usize> {
-        if self.covers(self.last, psn) {
+        if !self.unresolved && self.covers(self.last, psn) {
             return Some(self.last);
         }
         // The latest first: a repeated request answers for the one it repeats.
@@ -148,6 +162,18 @@ mod tests {
         assert_eq!(answer(&mut reads, First, 11, 256), Some(0x1100));
         assert_eq!(answer(&mut reads, Middle, 12, 256), Some(0x1200));
         assert_eq!(answer(&mut reads, Last, 13, 256), Some(0x1300));
+    }
+
+    #[test]
+    fn without_a_path_mtu_the_latest_request_before_a_response_is_meant() {
+        let mut reads = Reads::default();
+        reads.ask(Psn::new(10), reth(0x1000, 600), None);
+        reads.ask(Psn::new(13), reth(0x2000, 600), None);
+        assert_eq!(answer(&mut reads, First, 10, 256), Some(0x1000));
+        assert_eq!(answer(&mut reads, First, 13, 256), Some(0x2000));
+        assert_eq!(answer(&mut reads, Last, 12, 88), Some(0x1200));
+        assert_eq!(answer(&mut reads, Last, 15, 88), Some(0x2200));
+        assert_eq!(answer(&mut reads, Only, 16, 1), None);
     }
 
     #[test]

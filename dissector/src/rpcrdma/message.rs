@@ -67,6 +67,7 @@ impl Transactions {
         report: &mut impl FnMut(Event<'_>),
     ) {
         let caller = 1 - from;
+        peers.presumed_requester.get_or_insert(caller);
         let called = peers.sides[caller].calls.remove(&header.xid);
         let slot = called.unwrap_or_else(|| self.begin(header.xid, caller, peers));
         let open = &mut self.slots[slot.index as usize];

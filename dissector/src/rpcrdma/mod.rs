@@ -69,6 +69,8 @@ pub struct Peers {
     pub link: u32,
     /// Which end opened the connection, where that is known or inferred.
     pub requester: Option<usize>,
+    /// Which end is taken for that one as long as it is not known: whoever was first seen to be answered.
+    pub presumed_requester: Option<usize>,
     /// Whether Sends are RPC-over-RDMA messages; `None` until something says so.
     pub speaks_rpc: Option<bool>,
     /// Whether both half-flows are known, so that replies without a call need not be kept back.
@@ -87,6 +89,7 @@ impl Peers {
             connection,
             link,
             requester: None,
+            presumed_requester: None,
             speaks_rpc: None,
             paired: false,
             missing_packets: 0,
@@ -95,7 +98,8 @@ impl Peers {
     }
 
     fn direction(&self, caller: usize) -> Direction {
-        if caller == self.requester.unwrap_or(0) { Direction::Forward } else { Direction::Backward }
+        let requester = self.requester.or(self.presumed_requester).unwrap_or(caller);
+        if caller == requester { Direction::Forward } else { Direction::Backward }
     }
 }
 

@@ -65,12 +65,13 @@ impl Open {
 }
 
 fn read_call(transaction: &mut Transaction, payload: &mut Payload<'_>) -> Result<(), Stop> {
-    let call = rpc::Call::parse(payload.reader()).map_err(in_rpc)?;
-    if let Some(message) = &mut transaction.call {
-        message.rpc_xid = Some(call.xid);
-    }
-    let procedure = ulb::Procedure { program: call.program, version: call.version, number: call.procedure };
+    let (program, version, number) = rpc::called(payload.reader().rest())?;
+    let procedure = ulb::Procedure { program, version, number };
     transaction.procedure = Some(procedure);
+    if let Some(message) = &mut transaction.call {
+        message.rpc_xid = rpc::peek(payload.reader().rest()).ok().map(|(xid, _)| xid);
+    }
+    let call = rpc::Call::parse(payload.reader()).map_err(in_rpc)?;
     let security = security(&call.credential);
     transaction.security = Some(security);
     if enter(security, payload)? {
@@ -80,16 +81,19 @@ fn read_call(transaction: &mut Transaction, payload: &mut Payload<'_>) -> Result
 }
 
 fn read_reply(transaction: &mut Transaction, payload: &mut Payload<'_>) -> Result<(), Stop> {
-    let reply = rpc::Reply::parse(payload.reader()).map_err(in_rpc)?;
     if let Some(message) = &mut transaction.reply {
-        message.rpc_xid = Some(reply.xid);
+        message.rpc_xid = rpc::peek(payload.reader().rest()).ok().map(|(xid, _)| xid);
     }
+    let reply = rpc::Reply::parse(payload.reader()).map_err(in_rpc)?;
     transaction.rpc_status = Some(reply.status);
-    // Without the call it is not known what the results are of, nor whether they are encrypted.
-    let (Some(procedure), Some(security)) = (transaction.procedure, transaction.security) else {
+    // Without the call it is not known what the results are of.
+    let (Some(procedure), rpc::Status::Success) = (transaction.procedure, reply.status) else {
         return Ok(());
     };
-    if reply.status == rpc::Status::Success && enter(security, payload)? {
+    // Where the capture cut the credential off, the verifier of the reply shows at least that it was not RPCSEC_GSS.
+    let plain = reply.verifier.is_none_or(|verifier| verifier.flavor != flavor::RPCSEC_GSS);
+    let security = transaction.security.unwrap_or(if plain { Security::None } else { Security::GssControl });
+    if enter(security, payload)? {
         let outcome = ulb::reply(procedure, payload, &mut transaction.details);
         // It stands in front of the results, so it is known even where they cannot be read to their end.
         transaction.status = transaction.details.status;
