@@ -655,6 +655,9 @@ fn any_xids_will_do() {
     mutate::change_xids(&mut altered, |xid| !xid);
     for transaction in &mut whole.transactions {
         transaction.xid = Xid(!transaction.xid.0);
+        for message in [&mut transaction.call, &mut transaction.reply].into_iter().flatten() {
+            message.rpc_xid = message.rpc_xid.map(|xid| Xid(!xid.0));
+        }
     }
     same("other XIDs", &whole, &run(&altered), session::all_but_numbers);
 }

@@ -9,7 +9,6 @@ use rdmascope_dissector::event::{Content, Event, Eviction};
 use rdmascope_dissector::frame::{Address, Carrier, IcrcVerdict, Other};
 use rdmascope_dissector::record::{LinkType, Record, Time};
 use rdmascope_dissector::transaction::{Direction, Seen, Transaction};
-use rdmascope_dissector::ulb::Operation;
 use rdmascope_wire::bth::{Bth, Extensions};
 use rdmascope_wire::rpcrdma::{Error, Procedure, Segment};
 use rdmascope_wire::{Stop, Xid};
@@ -228,34 +227,6 @@ fn keep_content(content: &Content<'_>) -> ContentSeen {
 /// The names of a transaction's operations.
 pub fn names(transaction: &Transaction) -> Vec<&'static str> {
     transaction.details.operations.iter().map(|operation| operation.name).collect()
-}
-
-/// The operation that a COMPOUND is sent for: the first that does more than choose a file or frame the request; GETATTR
-/// where there is no other.
-pub fn principal(transaction: &Transaction) -> Option<&Operation> {
-    const AROUND: [&str; 11] = [
-        "SEQUENCE",
-        "CB_SEQUENCE",
-        "PUTFH",
-        "PUTROOTFH",
-        "PUTPUBFH",
-        "GETFH",
-        "SAVEFH",
-        "RESTOREFH",
-        "GETATTR",
-        "ACCESS",
-        "LOOKUP",
-    ];
-    // What can stand beside another operation counts only where no other does, the more telling first.
-    const LESSER: [&str; 3] = ["LOOKUP", "ACCESS", "GETATTR"];
-    let operations = &transaction.details.operations;
-    operations
-        .iter()
-        .find(|operation| !AROUND.contains(&operation.name))
-        .or_else(|| {
-            LESSER.iter().find_map(|name| operations.iter().find(|operation| operation.name == *name))
-        })
-        .or(operations.first())
 }
 
 /// All that a transaction says but its number and its connection's.

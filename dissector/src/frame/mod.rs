@@ -1,8 +1,12 @@
 //! From a captured record to the InfiniBand transport packet in it.
 
+mod ip;
+mod link;
+
+use crate::record::Record;
 use core::fmt;
 use core::net::{Ipv4Addr, Ipv6Addr};
-use rdmascope_wire::Stop;
+use rdmascope_wire::{Layer, Stop};
 
 /// Who sent a packet, or for whom it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -13,6 +17,16 @@ pub enum Address {
     V6(Ipv6Addr),
     /// A local identifier, in native InfiniBand packets without a GRH.
     Lid(u16),
+}
+
+impl Address {
+    /// An IPv6 address or a GID; an IPv4-mapped one stands for the IPv4 address.
+    pub fn from_ipv6(address: Ipv6Addr) -> Address {
+        match address.to_ipv4_mapped() {
+            Some(mapped) => Address::V4(mapped),
+            None => Address::V6(address),
+        }
+    }
 }
 
 impl fmt::Display for Address {
@@ -84,6 +98,12 @@ pub enum Other {
     Stop(Stop),
 }
 
+impl From<Stop> for Other {
+    fn from(stop: Stop) -> Other {
+        Other::Stop(stop)
+    }
+}
+
 /// How frames are told apart.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
@@ -99,34 +119,49 @@ impl Default for Config {
     }
 }
 
-/// The transport packet in an Ethernet frame with an IPv4 header of 20 bytes: enough to run the engine; the rest comes next.
-pub fn dissect<'a>(r: &crate::record::Record<'a>, c: &Config) -> Result<Frame<'a>, Other> {
-    let d = r.data;
-    if d.len() < 58 || d[12] != 8 || d[13] != 0 || d[23] != 17 || u16::from_be_bytes([d[36], d[37]]) != c.port
-    {
-        return Err(Other::NotInfiniBand);
-    }
-    let udp = u16::from_be_bytes([d[38], d[39]]) as usize;
-    let len = udp - 8 - 4;
-    let t = &d[42..d.len().min(42 + len)];
-    let a = |o: usize| Address::V4(Ipv4Addr::new(d[o], d[o + 1], d[o + 2], d[o + 3]));
-    let icrc = if d.len() >= 42 + len + 4 {
-        let want = u32::from_le_bytes(d[42 + len..46 + len].try_into().unwrap());
-        if rdmascope_wire::icrc::roce_v2(&d[14..34], d[34..42].try_into().unwrap(), t) == Some(want) {
-            IcrcVerdict::Good
-        } else {
-            IcrcVerdict::Bad
-        }
-    } else {
-        IcrcVerdict::Unverifiable
-    };
-    Ok(Frame {
-        source: a(26),
-        destination: a(30),
-        carrier: Carrier::InfiniBand,
-        transport: t,
-        transport_length: len as u32,
-        icrc,
-        ecn: d[15] & 3,
-    })
+/// The transport packet in a record.
+///
+/// Its length comes from the headers; what of it was captured may be less.
+#[inline]
+pub fn dissect<'a>(record: &Record<'a>, config: &Config) -> Result<Frame<'a>, Other> {
+    let span = Span { bytes: record.data, length: (record.original_length as usize).max(record.data.len()) };
+    link::dissect(record.link, span, config)
 }
+
+/// Bytes of a packet: those captured, and how many there were on the wire.
+#[derive(Clone, Copy, Debug)]
+struct Span<'a> {
+    bytes: &'a [u8],
+    length: usize,
+}
+
+impl<'a> Span<'a> {
+    /// The first `length` bytes, which a header needs, and what follows them.
+    #[inline]
+    fn split(self, layer: Layer, length: usize) -> Result<(&'a [u8], Span<'a>), Stop> {
+        match self.bytes.split_at_checked(length) {
+            Some((header, bytes)) => Ok((header, Span { bytes, length: self.length - length })),
+            None => Err(self.short(layer, 0, length)),
+        }
+    }
+
+    /// A stop at byte `offset`, where `needed` bytes should be.
+    fn short(self, layer: Layer, offset: usize, needed: usize) -> Stop {
+        let stop = Stop::short(layer, offset, needed, self.bytes.len());
+        if self.length > self.bytes.len() && self.length >= offset + needed {
+            stop.in_cut_capture()
+        } else {
+            stop
+        }
+    }
+
+    /// No more than the first `length` bytes: what follows belongs to a lower layer.
+    #[inline]
+    fn limit(self, length: usize) -> Span<'a> {
+        let length = length.min(self.length);
+        Span { bytes: &self.bytes[..self.bytes.len().min(length)], length }
+    }
+}
+
+#[cfg(test)]
+mod tests;
