@@ -7,10 +7,12 @@ use crate::source::Source;
 use crate::table::Style;
 use crate::tables;
 use anyhow::Result;
+use core::fmt;
 use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::frame;
 use rdmascope_dissector::record::Time;
+use std::borrow::Cow;
 use std::io::{self, BufWriter, StdoutLock, Write};
 use std::path::Path;
 
@@ -39,7 +41,7 @@ fn analyze(command: &Analyze, style: Style, out: &mut Out) -> io::Result<bool> {
     let mut success = true;
     let mut first = true;
     for path in &command.input.files {
-        let name = path.display().to_string();
+        let name = path.to_string_lossy();
         let mut report = Report::default();
         let read = read(&command.input, path, false, |event, _| {
             report.handle(&event);
@@ -58,10 +60,10 @@ fn analyze(command: &Analyze, style: Style, out: &mut Out) -> io::Result<bool> {
             if !core::mem::take(&mut first) {
                 writeln!(out)?;
             }
-            report.write_text(&name, &ending, style, out)?;
+            report.write_text(&title(path), &ending, style, out)?;
         } else {
             report.write_jsonl(&name, &ending, out)?;
-            warn_of_cut(&name, &ending, out)?;
+            warn_of_cut(path, &ending, out)?;
         }
         if let Some(trouble) = &ending.trouble {
             success = false;
@@ -148,16 +150,16 @@ fn list(
 ) -> io::Result<bool> {
     let mut success = true;
     for (index, path) in input.files.iter().enumerate() {
-        let name = path.display().to_string();
-        let file = (input.files.len() > 1).then_some(name.as_str());
+        let name = path.to_string_lossy();
+        let file = (input.files.len() > 1).then_some(&*name);
         let mut headed = output.format != Format::Text;
         let mut head = |out: &mut Out| -> io::Result<()> {
             if core::mem::replace(&mut headed, true) {
                 return Ok(());
             }
-            if let Some(name) = file {
+            if file.is_some() {
                 let gap = if index > 0 { "\n" } else { "" };
-                writeln!(out, "{gap}{}", style.bold(name))?;
+                writeln!(out, "{gap}{}", style.bold(title(path)))?;
             }
             write_heading(style, out)
         };
@@ -168,7 +170,7 @@ fn list(
         match read {
             Ok(ending) => {
                 head(out)?;
-                warn_of_cut(&name, &ending, out)?;
+                warn_of_cut(path, &ending, out)?;
                 if let Some(trouble) = &ending.trouble {
                     success = false;
                     complain(trouble, out)?;
@@ -228,19 +230,32 @@ fn read(
     Ok(Ok(Ending { totals: *engine.totals(), cut: source.cut(), trouble, port: input.port }))
 }
 
-/// One line on standard error, after all that was written so far.
+/// What a person calls the capture at `path`.
+fn title(path: &Path) -> Cow<'_, str> {
+    if path == Path::new("-") { Cow::Borrowed("standard input") } else { path.to_string_lossy() }
+}
+
+/// Says what went wrong, after all that was written so far.
 fn complain(error: &anyhow::Error, out: &mut Out) -> io::Result<()> {
     out.flush()?;
-    eprintln!("rdmascope: {error:#}");
+    tell(format_args!("{error:#}"));
     Ok(())
 }
 
-fn warn_of_cut(name: &str, ending: &Ending, out: &mut Out) -> io::Result<()> {
+fn warn_of_cut(path: &Path, ending: &Ending, out: &mut Out) -> io::Result<()> {
     let Some(cut) = ending.cut else { return Ok(()) };
     out.flush()?;
-    eprintln!(
-        "rdmascope: warning: {name} is cut short at byte {}: {} bytes needed, {} there",
-        cut.offset, cut.needed, cut.available
-    );
+    tell(format_args!(
+        "warning: {} is cut short at byte {}: {} bytes needed, {} there",
+        title(path),
+        cut.offset,
+        cut.needed,
+        cut.available
+    ));
     Ok(())
+}
+
+/// One line on standard error. Where nobody listens there, nobody can be told.
+pub(crate) fn tell(line: fmt::Arguments<'_>) {
+    let _ = writeln!(io::stderr(), "rdmascope: {line}");
 }

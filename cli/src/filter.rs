@@ -70,7 +70,7 @@ pub(crate) struct TransactionFilter {
     #[arg(long = "status", value_name = "STATUS", value_parser = StatusFilter::parse)]
     statuses: Vec<StatusFilter>,
     /// That ended so
-    #[arg(long = "outcome", value_enum)]
+    #[arg(long = "outcome", value_name = "OUTCOME", value_enum)]
     outcomes: Vec<OutcomeFilter>,
     /// That run this way: forward is from the side that opened the connection
     #[arg(long, value_enum)]

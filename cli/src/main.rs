@@ -30,7 +30,7 @@ fn main() -> ExitCode {
         // Whoever read our output has seen enough.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("rdmascope: standard output: {error}");
+            commands::tell(format_args!("standard output: {error}"));
             ExitCode::from(FAILURE)
         }
     }

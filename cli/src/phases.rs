@@ -1,5 +1,6 @@
 //! Where the time of a transaction went.
 
+use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::Transaction;
 
 /// Nanoseconds: the call on the wire, RDMA Reads, the server, RDMA Writes, the reply on the wire.
@@ -17,21 +18,13 @@ impl Phases {
     /// The phases of a transaction of which both call and reply are there.
     pub(crate) fn of(transaction: &Transaction) -> Option<Phases> {
         let (call, reply) = (transaction.call.as_ref()?, transaction.reply.as_ref()?);
-        let span = |span: Option<_>| span.map_or(0, |(first, last): (_, _)| since(last, first));
-        let reads = span(transaction.timing.reads);
-        let writes = span(transaction.timing.writes);
-        let reply_time = since(reply.seen.time, reply.first.time);
-        let server = transaction.latency()?.saturating_sub(reads).saturating_sub(writes);
-        Some(Phases([
-            since(call.seen.time, call.first.time),
-            reads,
-            server.saturating_sub(reply_time),
-            writes,
-            reply_time,
-        ]))
+        let length = |span: Option<(Time, Time)>| span.map_or(0, |(first, last)| last.since(first));
+        let call_wire = call.seen.time.since(call.first.time);
+        let reads = length(transaction.timing.reads);
+        let writes = length(transaction.timing.writes);
+        let reply_wire = reply.seen.time.since(reply.first.time);
+        let others = reads.saturating_add(writes).saturating_add(reply_wire);
+        let server = transaction.latency()?.saturating_sub(others);
+        Some(Phases([call_wire, reads, server, writes, reply_wire]))
     }
-}
-
-fn since(last: rdmascope_dissector::record::Time, first: rdmascope_dissector::record::Time) -> u64 {
-    last.since(first)
 }

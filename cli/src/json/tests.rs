@@ -248,3 +248,19 @@ fn every_field_is_documented() {
     let missing: Vec<_> = keys.iter().filter(|key| !documentation.contains(&format!("`{key}`"))).collect();
     assert!(missing.is_empty(), "not in docs/json.md: {missing:?}");
 }
+
+/// Whoever reads our output may stop, and that must be told apart from a disk that is full.
+#[test]
+fn a_broken_pipe_stays_one() {
+    struct Broken;
+    impl Write for Broken {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(io::ErrorKind::BrokenPipe.into())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let error = write_line(&mut Broken, &TransactionLine::new(&samples::full(), None)).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
+}
