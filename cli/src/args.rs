@@ -1,0 +1,174 @@
+//! The command line.
+
+use crate::filter::{ConnectionFilter, PacketFilter, TransactionFilter};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use rdmascope_dissector::frame;
+use std::path::PathBuf;
+
+/// Reads captures of NFS over RDMA: every connection, every RPC with its chunks, and what went wrong.
+#[derive(Parser, Debug)]
+#[command(name = "rdmascope", version, max_term_width = 100, after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    /// Report what a capture holds: connections, operations with latencies, what went wrong
+    ///
+    /// The report says what was captured, which connections there are and what they negotiated, and for each operation how
+    /// many there were, how many failed, what they moved, how long they took and where the time went. It ends
+    /// with what went wrong.
+    #[command(after_help = ANALYZE_EXAMPLES)]
+    Analyze(Analyze),
+    /// List the connections
+    ///
+    /// One line for each connection: its ends, how it is known, what was negotiated, and what both ends sent.
+    #[command(after_help = CONNECTIONS_EXAMPLES)]
+    Connections(Connections),
+    /// List the RPC transactions
+    ///
+    /// One line for each call and its reply, in the order in which they end.
+    #[command(after_help = TRANSACTIONS_EXAMPLES)]
+    Transactions(Transactions),
+    /// List the packets
+    ///
+    /// One line for each RoCE packet, with the front of the RPC-over-RDMA message or the CM message that it carries.
+    #[command(after_help = PACKETS_EXAMPLES)]
+    Packets(Packets),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Analyze {
+    #[command(flatten)]
+    pub(crate) input: Input,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Connections {
+    #[command(flatten)]
+    pub(crate) input: Input,
+    #[command(flatten)]
+    pub(crate) output: Output,
+    #[command(flatten)]
+    pub(crate) filter: ConnectionFilter,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Transactions {
+    #[command(flatten)]
+    pub(crate) input: Input,
+    #[command(flatten)]
+    pub(crate) output: Output,
+    #[command(flatten)]
+    pub(crate) filter: TransactionFilter,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Packets {
+    #[command(flatten)]
+    pub(crate) input: Input,
+    #[command(flatten)]
+    pub(crate) output: Output,
+    #[command(flatten)]
+    pub(crate) filter: PacketFilter,
+}
+
+/// What is read.
+#[derive(Args, Debug)]
+pub(crate) struct Input {
+    /// Captures, each analyzed by itself; `-` is standard input
+    #[arg(value_name = "FILE", required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// UDP destination port of RoCEv2
+    #[arg(long, value_name = "PORT", default_value_t = frame::Config::default().port)]
+    pub(crate) port: u16,
+    /// Do not verify the invariant CRC of packets
+    #[arg(long)]
+    pub(crate) no_icrc: bool,
+}
+
+/// How it is written.
+#[derive(Args, Debug)]
+pub(crate) struct Output {
+    /// How to write: for people, or JSON Lines for programs
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+}
+
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// Text in columns
+    Text,
+    /// One JSON object per line; docs/json.md describes them
+    Jsonl,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  rdmascope analyze mount.pcap
+  rdmascope transactions mount.pcap --operation write --latency-above 5ms
+  rdmascope packets mount.pcap --connection 1 --since 2.5 --until 3
+
+Exit status: 0; 2 for wrong usage and for what is no capture.";
+
+const ANALYZE_EXAMPLES: &str = "\
+Examples:
+  rdmascope analyze mount.pcap
+  tcpdump -i eth0 -w - udp port 4791 | rdmascope analyze -
+  rdmascope analyze mount.pcap --format jsonl | jq 'select(.type == \"operation\")'";
+
+const CONNECTIONS_EXAMPLES: &str = "\
+Examples:
+  rdmascope connections mount.pcap
+  rdmascope connections mount.pcap --format jsonl | jq '.requester.private_data'";
+
+const TRANSACTIONS_EXAMPLES: &str = "\
+Examples:
+  rdmascope transactions mount.pcap --operation read --operation write --latency-above 5ms
+  rdmascope transactions mount.pcap --status error
+  rdmascope transactions mount.pcap --status NFS4ERR_DELAY --since 2025-11-21T09:30:00Z
+  rdmascope transactions mount.pcap --xid 0x1a2b3c4d --format jsonl | jq .call.read_chunks";
+
+const PACKETS_EXAMPLES: &str = "\
+Examples:
+  rdmascope packets mount.pcap --connection 1 --since 2.5 --until 3
+  rdmascope packets mount.pcap --opcode 'read response' --qp 0x12
+  rdmascope packets mount.pcap --psn 16777210-5";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_has_examples() {
+        for command in Arguments::command().get_subcommands() {
+            let help = command.get_after_help().expect("examples").to_string();
+            let call = format!("  rdmascope {} ", command.get_name());
+            assert!(help.contains(&call), "{}", command.get_name());
+        }
+    }
+
+    /// What the examples show is parsed, so that they cannot fall behind.
+    #[test]
+    fn examples_are_right() {
+        let texts =
+            [EXAMPLES, ANALYZE_EXAMPLES, CONNECTIONS_EXAMPLES, TRANSACTIONS_EXAMPLES, PACKETS_EXAMPLES];
+        for line in texts.iter().flat_map(|text| text.lines()).filter(|line| line.starts_with("  ")) {
+            let command = line.split('|').find(|part| part.contains("rdmascope")).unwrap();
+            let words = command.split_whitespace().map(|word| word.trim_matches('\''));
+            // The one argument with a space in it.
+            let words: Vec<_> = words.filter(|word| *word != "response").collect();
+            Arguments::try_parse_from(&words).unwrap_or_else(|error| panic!("{line}: {error}"));
+        }
+    }
+}

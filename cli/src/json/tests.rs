@@ -1,0 +1,266 @@
+use super::*;
+use crate::report::{Ending, Report};
+use crate::samples;
+use crate::source::Cut;
+use crate::tables::tests::with_packets;
+use rdmascope_dissector::connection::State;
+use rdmascope_dissector::event::Event;
+use rdmascope_dissector::transaction::{Outcome, Security};
+use rdmascope_wire::rpc;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+/// What is written is one line, and parses.
+fn written(line: &impl Serialize) -> Value {
+    let mut out = Vec::new();
+    write_line(&mut out, line).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    assert_eq!(text.find('\n'), Some(text.len() - 1));
+    samples::show(&text);
+    serde_json::from_str(&text).unwrap()
+}
+
+fn object_keys(value: &Value) -> Vec<&str> {
+    value.as_object().unwrap().keys().map(String::as_str).collect()
+}
+
+#[test]
+fn a_transaction() {
+    let line = written(&TransactionLine::new(&samples::full(), None));
+    for (pointer, expected) in [
+        ("/type", json!("transaction")),
+        ("/connection", json!(1)),
+        ("/direction", json!("forward")),
+        ("/xid", json!("0x1a2b3c07")),
+        ("/program", json!(100_003)),
+        ("/version", json!(4)),
+        ("/minor_version", json!(1)),
+        ("/procedure", json!(1)),
+        ("/name", json!("COMPOUND")),
+        ("/operations", json!(["SEQUENCE", "PUTFH", "WRITE", "GETATTR"])),
+        ("/status", json!(0)),
+        ("/outcome", json!("completed")),
+        ("/latency_ns", json!(2_500_000)),
+        ("/phases/server_ns", json!(1_300_000)),
+        ("/security", json!("sys")),
+        ("/rpc_status", json!("SUCCESS")),
+        ("/error", json!("ERR_VERS 1 to 1")),
+        ("/call/frame", json!(7)),
+        ("/call/time", json!("2025-11-21T09:30:00.070000000Z")),
+        ("/call/first_time", json!("2025-11-21T09:30:00.069990000Z")),
+        ("/call/procedure", json!("RDMA_MSG")),
+        ("/call/credits", json!(128)),
+        ("/call/header_length", json!(28)),
+        ("/call/message_length", json!(172)),
+        (
+            "/call/read_chunks",
+            json!([{"position": 168, "segments": [
+                {"handle": "0x000000ab", "length": 4096, "offset": "0x0000000000001000"},
+                {"handle": "0x000000ac", "length": 4096, "offset": "0xfffffffffffff000"},
+            ]}]),
+        ),
+        (
+            "/call/write_chunks",
+            json!([{"segments": [{"handle": "0x000000ad", "length": 100, "offset": "0x0000000000000000"}]}]),
+        ),
+        (
+            "/call/reply_chunk",
+            json!({"segments": [{"handle": "0x000000ae", "length": 2048, "offset": "0x0000000000000008"}]}),
+        ),
+        (
+            "/call/missing",
+            json!([
+                {"part": "read-chunk", "index": 0, "start": 1024, "end": 2048},
+                {"part": "send", "index": null, "start": 0, "end": null},
+            ]),
+        ),
+        ("/reply/read_chunks", json!([])),
+        ("/reply/reply_chunk", Value::Null),
+        ("/reply/invalidated", json!("0x000000ab")),
+        ("/operation_details/1/file_handle", json!("deadbeef")),
+        ("/operation_details/2/file_name", json!("caf\u{e9}")),
+        ("/operation_details/2/other_name", json!("\u{fffd}\n")),
+        ("/operation_details/2/other_name_hex", json!("ff0a")),
+        ("/operation_details/2/argument_item/place", json!("read-chunk")),
+        ("/operation_details/0/status_name", json!("NFS4_OK")),
+    ] {
+        assert_eq!(line.pointer(pointer), Some(&expected), "{pointer}");
+    }
+    assert_eq!(line.pointer("/operation_details/2/file_name_hex"), None);
+}
+
+#[test]
+fn a_transaction_of_which_little_is_known() {
+    let mut lost = samples::read(3, 10);
+    lost.procedure = None;
+    lost.call = None;
+    lost.outcome = Outcome::NoCall;
+    lost.security = Some(Security::Other(9));
+    lost.rpc_status = Some(rpc::Status::AuthError(13));
+    lost.details.clear();
+    let line = written(&TransactionLine::new(&lost, Some("a.pcap")));
+    for key in ["program", "version", "minor_version", "procedure", "name", "call", "latency_ns", "phases"] {
+        assert_eq!(line.get(key), Some(&Value::Null), "{key}");
+    }
+    assert_eq!(line["file"], "a.pcap");
+    assert_eq!(line["outcome"], "no-call");
+    assert_eq!(line["security"], "flavor-9");
+    assert_eq!(line["rpc_status"], "AUTH_ERROR 13");
+    assert_eq!(line["operations"], json!([]));
+    // Whatever is known, the fields of a transaction are the same.
+    let mut keys = object_keys(&line);
+    keys.retain(|key| *key != "file");
+    assert_eq!(keys, object_keys(&written(&TransactionLine::new(&samples::full(), None))));
+}
+
+#[test]
+fn connections() {
+    let line = written(&ConnectionLine::new(&samples::connection(), None));
+    for (pointer, expected) in [
+        ("/type", json!("connection")),
+        ("/connection", json!(1)),
+        ("/origin", json!("cm")),
+        ("/state", json!("closed")),
+        ("/reject_reason", Value::Null),
+        ("/requester/address", json!("10.77.0.1")),
+        ("/requester/qpn", json!("0x000011")),
+        (
+            "/requester/private_data",
+            json!({"offset": 0, "version": 1, "reserved": 0, "remote_invalidation": true,
+                "send_size": 4096, "receive_size": 4096}),
+        ),
+        ("/responder/counts/written_bytes", json!(786_432)),
+        ("/call_inline_threshold", json!(4096)),
+        ("/reply_inline_threshold", json!(4096)),
+        ("/remote_invalidation", json!(false)),
+        ("/transactions", json!({"forward": 208, "backward": 4})),
+        ("/last", json!("2025-11-21T09:30:12.345678000Z")),
+    ] {
+        assert_eq!(line.pointer(pointer), Some(&expected), "{pointer}");
+    }
+    let line = written(&ConnectionLine::new(&samples::inferred(), None));
+    assert_eq!(line["origin"], "inferred");
+    assert_eq!(line["evidence"], json!({"acknowledged_psn": true, "xid": true, "rkey": false}));
+    assert_eq!(line["requester"]["qpn"], Value::Null);
+    let mut rejected = samples::connection();
+    rejected.state = State::Rejected(8);
+    assert_eq!(written(&ConnectionLine::new(&rejected, None))["reject_reason"], 8);
+}
+
+#[test]
+fn packets() {
+    let mut lines = Vec::new();
+    with_packets(|packet| lines.push(written(&PacketLine::new(packet, None))));
+    for (line, pointer, expected) in [
+        (0, "/type", json!("packet")),
+        (0, "/opcode", json!("RC SEND Only")),
+        (0, "/qpn", json!("0x000012")),
+        (0, "/psn", json!(1_234_567)),
+        (0, "/rpcrdma/xid", json!("0x1a2b3c4d")),
+        (
+            0,
+            "/rpcrdma/read_segments/1",
+            json!({"position": 168, "handle": "0x000000ab", "length": 4096, "offset": "0x0000000000002000"}),
+        ),
+        (1, "/reth/length", json!(4096)),
+        (2, "/icrc", json!("bad")),
+        (3, "/aeth", json!({"kind": "nak", "syndrome": 96, "msn": 7})),
+        (4, "/rpcrdma/stop/cause", json!("truncated-packet")),
+        (5, "/stop/offset", json!(12)),
+        (6, "/other", json!("not-infiniband")),
+        (7, "/stop/layer", json!("BTH")),
+    ] {
+        assert_eq!(lines[line].pointer(pointer), Some(&expected), "{line} {pointer}");
+    }
+    assert_eq!(lines[6].get("opcode"), None);
+}
+
+fn report() -> Vec<Value> {
+    let mut report = Report::default();
+    let mut connection = samples::connection();
+    connection.requester.sent.sequence_naks = 2;
+    report.handle(&Event::Connection(&connection));
+    report.handle(&Event::Transaction(&samples::full()));
+    let mut failed = samples::compound(&[(53, "SEQUENCE"), (15, "LOOKUP")], 2, 1, 10);
+    report.handle(&Event::Transaction(&failed));
+    failed.outcome = Outcome::NoReply;
+    failed.reply = None;
+    report.handle(&Event::Transaction(&failed));
+    report.finish();
+    let mut ending = Ending {
+        cut: Some(Cut { offset: 24, needed: 16, available: 3 }),
+        trouble: Some(anyhow::anyhow!("no such block")),
+        ..Ending::default()
+    };
+    ending.totals.span = Some((samples::START, samples::after(5)));
+    let mut out = Vec::new();
+    report.write_jsonl("a.pcap", &ending, &mut out).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    samples::show(&text);
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn the_report() {
+    let lines = report();
+    let of_type = |kind: &str| lines.iter().filter(|line| line["type"] == kind).collect::<Vec<_>>();
+    assert_eq!(lines[0]["type"], "capture");
+    assert_eq!(lines[0]["cut_short"], json!({"offset": 24, "needed": 16, "available": 3}));
+    assert_eq!(of_type("connection").len(), 1);
+    let operations = of_type("operation");
+    let write = operations.iter().find(|line| line["operation"] == "WRITE").unwrap();
+    assert_eq!(write["protocol"], "NFSv4.1");
+    assert_eq!(write["latency"]["median_ns"], 2_500_000);
+    assert_eq!(write["shares"]["reads"], 0.3984);
+    let errors = of_type("error");
+    let lookup = errors.iter().find(|line| line["operation"] == "LOOKUP").unwrap();
+    assert_eq!((&lookup["status_name"], &lookup["count"]), (&json!("NFS4ERR_NOENT"), &json!(2)));
+    let problems = of_type("problem");
+    assert!(problems.iter().any(|line| line["problem"] == "sequence-nak" && line["count"] == 2));
+    assert!(problems.iter().any(|line| line["problem"] == "no-reply" && line["first_frame"] == 1));
+    assert!(lines.iter().all(|line| line["file"] == "a.pcap"));
+}
+
+/// The documentation names every field and every word that stands for a kind of problem.
+#[test]
+fn every_field_is_documented() {
+    fn collect(value: &Value, keys: &mut BTreeSet<String>) {
+        match value {
+            Value::Object(map) => map.iter().for_each(|(key, value)| {
+                keys.insert(key.clone());
+                collect(value, keys);
+            }),
+            Value::Array(values) => values.iter().for_each(|value| collect(value, keys)),
+            _ => {}
+        }
+    }
+    let mut keys = BTreeSet::new();
+    collect(&written(&TransactionLine::new(&samples::full(), Some("a"))), &mut keys);
+    for connection in [samples::connection(), samples::inferred()] {
+        collect(&written(&ConnectionLine::new(&connection, Some("a"))), &mut keys);
+    }
+    with_packets(|packet| collect(&written(&PacketLine::new(packet, Some("a"))), &mut keys));
+    report().iter().for_each(|line| collect(line, &mut keys));
+    keys.extend(["cm", "fields"].map(str::to_owned)); // No CM message can be made by hand yet.
+
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/json.md");
+    let documentation = std::fs::read_to_string(path).expect("docs/json.md is there");
+    let missing: Vec<_> = keys.iter().filter(|key| !documentation.contains(&format!("`{key}`"))).collect();
+    assert!(missing.is_empty(), "not in docs/json.md: {missing:?}");
+}
+
+/// Whoever reads our output may stop, and that must be told apart from a disk that is full.
+#[test]
+fn a_broken_pipe_stays_one() {
+    struct Broken;
+    impl Write for Broken {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(io::ErrorKind::BrokenPipe.into())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let error = write_line(&mut Broken, &TransactionLine::new(&samples::full(), None)).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
+}

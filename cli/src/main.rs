@@ -1,0 +1,37 @@
+//! `rdmascope`: reads captures of NFS over RDMA.
+#![forbid(unsafe_code)]
+
+mod args;
+mod commands;
+mod filter;
+mod json;
+mod names;
+mod phases;
+mod report;
+#[cfg(test)]
+mod samples;
+mod source;
+mod table;
+mod tables;
+mod time;
+
+use clap::Parser as _;
+use std::io::ErrorKind;
+use std::process::ExitCode;
+
+/// Wrong usage, no capture, or output that cannot be written. Clap exits with the same.
+const FAILURE: u8 = 2;
+
+fn main() -> ExitCode {
+    let arguments = args::Arguments::parse();
+    match commands::run(&arguments.command) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(FAILURE),
+        // Whoever read our output has seen enough.
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => {
+            commands::tell(format_args!("standard output: {error}"));
+            ExitCode::from(FAILURE)
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Per operation: how many, what they moved, how long they took and where the time went.
+
+use crate::names::{Failure, Label, Protocol};
+use crate::phases::Phases;
+use hdrhistogram::Histogram;
+use rdmascope_dissector::transaction::{Direction, Transaction};
+use std::collections::HashMap;
+
+/// What is counted together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Key {
+    /// The protocol, where the call is known.
+    pub(crate) protocol: Option<Protocol>,
+    /// Whether it runs backward.
+    pub(crate) backward: bool,
+    /// The principal operation.
+    pub(crate) label: Label,
+}
+
+/// The operations of a capture.
+#[derive(Debug, Default)]
+pub(crate) struct Operations(HashMap<Key, Stats>);
+
+impl Operations {
+    /// Program and procedure numbers come from the wire, so there is a bound to how many are kept apart.
+    const MOST: usize = 256;
+    /// What is counted beyond it.
+    const FURTHER: Key = Key { protocol: None, backward: false, label: Label::Named("(others)") };
+
+    /// Takes in a transaction.
+    pub(crate) fn count(&mut self, transaction: &Transaction) {
+        let mut key = Key {
+            protocol: Protocol::of(transaction),
+            backward: transaction.direction == Direction::Backward,
+            label: Label::of(transaction),
+        };
+        if self.0.len() >= Operations::MOST && !self.0.contains_key(&key) {
+            key = Operations::FURTHER;
+        }
+        self.0.entry(key).or_default().count(transaction);
+    }
+
+    /// Whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// All of them, protocol by protocol; within one, what took most time comes first.
+    pub(crate) fn by_time(&self) -> Vec<(&Key, &Stats)> {
+        let mut all: Vec<_> = self.0.iter().collect();
+        let group = |key: &Key| (key.protocol.is_none(), key.protocol, key.backward);
+        all.sort_by(|(a, a_stats), (b, b_stats)| {
+            let by_time = b_stats.total_latency.cmp(&a_stats.total_latency);
+            group(a).cmp(&group(b)).then(by_time).then(a.label.cmp(&b.label))
+        });
+        all
+    }
+}
+
+/// The numbers of one operation.
+#[derive(Debug)]
+pub(crate) struct Stats {
+    /// Transactions.
+    pub(crate) count: u64,
+    /// Transactions that failed.
+    pub(crate) errors: u64,
+    /// Payload bytes that they moved.
+    pub(crate) bytes: u64,
+    /// Sum of the latencies, in nanoseconds.
+    pub(crate) total_latency: u64,
+    minimum: u64,
+    maximum: u64,
+    latencies: Histogram<u64>,
+    phases: [u64; 5],
+}
+
+impl Default for Stats {
+    fn default() -> Stats {
+        Stats {
+            count: 0,
+            errors: 0,
+            bytes: 0,
+            total_latency: 0,
+            minimum: u64::MAX,
+            maximum: 0,
+            latencies: Histogram::new(Stats::DIGITS).expect("three significant digits are possible"),
+            phases: [0; 5],
+        }
+    }
+}
+
+/// Latencies in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Latency {
+    /// The shortest.
+    pub(crate) minimum: u64,
+    /// Half of them were no longer.
+    pub(crate) median: u64,
+    /// 99 of a hundred were no longer.
+    pub(crate) p99: u64,
+    /// The longest.
+    pub(crate) maximum: u64,
+}
+
+impl Stats {
+    /// Significant decimal digits of median and percentile.
+    const DIGITS: u8 = 3;
+    /// Longer latencies than this day count as this long, which bounds the histogram.
+    const LONGEST: u64 = 86_400 * crate::time::SECOND;
+
+    fn count(&mut self, transaction: &Transaction) {
+        self.count += 1;
+        self.errors += u64::from(Failure::of(transaction).is_some());
+        self.bytes = self.bytes.saturating_add(payload_bytes(transaction));
+        if let Some(latency) = transaction.latency() {
+            self.total_latency = self.total_latency.saturating_add(latency);
+            self.minimum = self.minimum.min(latency);
+            self.maximum = self.maximum.max(latency);
+            let bounded = latency.min(Stats::LONGEST);
+            self.latencies.record(bounded).expect("the histogram grows to hold any value");
+        }
+        if let Some(Phases(phases)) = Phases::of(transaction) {
+            for (sum, phase) in self.phases.iter_mut().zip(phases) {
+                *sum = sum.saturating_add(phase);
+            }
+        }
+    }
+
+    /// The latencies, where any transaction had one.
+    pub(crate) fn latency(&self) -> Option<Latency> {
+        if self.latencies.is_empty() {
+            return None;
+        }
+        let quantile = |q| self.latencies.value_at_quantile(q).clamp(self.minimum, self.maximum);
+        Some(Latency {
+            minimum: self.minimum,
+            median: quantile(0.5),
+            p99: quantile(0.99),
+            maximum: self.maximum,
+        })
+    }
+
+    /// Which share of the time went where, in the order of [`Phases`]; together 1.
+    pub(crate) fn shares(&self) -> Option<[f64; 5]> {
+        let whole: f64 = self.phases.iter().map(|phase| *phase as f64).sum();
+        (whole > 0.0).then(|| self.phases.map(|phase| phase as f64 / whole))
+    }
+}
+
+/// The DDP-eligible items of arguments and results; where there are none, what chunks moved.
+fn payload_bytes(transaction: &Transaction) -> u64 {
+    let operations = transaction.details.operations.iter();
+    let items = operations.flat_map(|operation| [operation.argument_item, operation.result_item]);
+    match items.flatten().map(|item| u64::from(item.length)).sum() {
+        0 => transaction.timing.read_bytes + transaction.timing.written_bytes,
+        bytes => bytes,
+    }
+}
