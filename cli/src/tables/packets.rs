@@ -66,7 +66,7 @@ impl fmt::Display for Carried<'_> {
         let headers = self.0;
         let extensions = &headers.extensions;
         if let Some(reth) = extensions.reth {
-            write!(f, " {} of {} at 0x{:x}", reth.dma_length, reth.rkey, reth.virtual_address)?;
+            write!(f, " {} of {} at 0x{:016x}", reth.dma_length, reth.rkey, reth.virtual_address)?;
         }
         if let Some(aeth) = extensions.aeth {
             match aeth.syndrome.kind() {
