@@ -1,8 +1,25 @@
 //! From a captured record to the InfiniBand transport packet in it.
 
+mod infiniband;
+mod link;
+mod network;
+mod tunnel;
+mod view;
+
+use crate::record::Record;
 use core::fmt;
 use core::net::{Ipv4Addr, Ipv6Addr};
 use rdmascope_wire::Stop;
+use view::View;
+
+/// The transport packet in `record`, or why there is none.
+///
+/// Lengths are those that the headers tell, so that neither a snap length nor the padding of a short Ethernet frame
+/// changes them. Packets within GRE, ERSPAN and VXLAN are found too.
+#[inline]
+pub fn dissect<'a>(record: &Record<'a>, config: &Config) -> Result<Frame<'a>, Other> {
+    link::by_link_type(record.link, View::of(record), config)
+}
 
 /// Who sent a packet, or for whom it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -48,7 +65,8 @@ pub enum IcrcVerdict {
     Good,
     /// It is wrong: a receiver drops the packet.
     Bad,
-    /// The capture does not hold all the bytes that it covers.
+    /// The capture does not hold all the bytes that it covers, or not as they were on the wire, or the specification
+    /// does not say how it is computed (behind IPv6 extension headers).
     Unverifiable,
 }
 
@@ -61,13 +79,13 @@ pub struct Frame<'a> {
     pub destination: Address,
     /// What carries it.
     pub carrier: Carrier,
-    /// The captured bytes from the BTH on, without the ICRC.
+    /// The captured bytes from the BTH on, without the ICRC: the BTH at least.
     pub transport: &'a [u8],
     /// Bytes on the wire from the BTH on, without the ICRC: `transport` is shorter where the capture was cut.
     pub transport_length: u32,
     /// The verdict on the ICRC.
     pub icrc: IcrcVerdict,
-    /// ECN bits of the IP header: 3 where the packet met congestion.
+    /// ECN bits of the IP header: 3 where the packet met congestion. 0 for RoCEv1 and native InfiniBand, which have none.
     pub ecn: u8,
 }
 
@@ -98,3 +116,6 @@ impl Default for Config {
         Config { port: 4791, verify_icrc: true }
     }
 }
+
+#[cfg(test)]
+mod tests;
