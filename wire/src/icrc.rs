@@ -1,7 +1,8 @@
 //! The invariant CRC (IBTA volume 1, section 7.8.1; Annex A17.3.3 for RoCEv2).
 //!
 //! A CRC-32 over the packet with the fields that may change on the way set to ones, stored little-endian behind the
-//! payload and its padding.
+//! payload and its padding. Which fields these are depends on what carries the BTH: [`roce_v2`] has an IP header in front,
+//! [`grh`] a GRH (RoCEv1, and native InfiniBand between subnets), [`lrh`] an LRH alone (native InfiniBand within a subnet).
 
 /// Length of the ICRC in bytes.
 pub const LENGTH: usize = 4;
@@ -51,10 +52,51 @@ pub fn roce_v2(ip: &[u8], udp: &[u8; 8], transport: &[u8]) -> Option<u32> {
     masked[at..at + 12].copy_from_slice(bth);
     masked[at + 4] = 0xff;
     at += 12;
+    Some(checksum(&masked[..at], rest))
+}
+
+/// The ICRC of a packet with a GRH: RoCEv1, or native InfiniBand with or without its LRH at hand.
+///
+/// `transport` is everything from the BTH on up to, not including, the ICRC; `None` where it is shorter than a BTH.
+///
+/// Masked are traffic class, flow label and hop limit of the GRH and the byte before the destination QP. Where there is a
+/// GRH a router may rewrite the LRH, so none of the LRH is covered: eight bytes of ones stand for it, whether the packet
+/// has one or not.
+#[inline]
+pub fn grh(grh: &[u8; 40], transport: &[u8]) -> Option<u32> {
+    let mut masked = [0xffu8; 8 + 40 + 12];
+    masked[8..48].copy_from_slice(grh);
+    masked[8] |= 0x0f;
+    masked[9..12].fill(0xff);
+    masked[15] = 0xff;
+    let (bth, rest) = transport.split_first_chunk::<12>()?;
+    masked[48..60].copy_from_slice(bth);
+    masked[52] = 0xff;
+    Some(checksum(&masked, rest))
+}
+
+/// The ICRC of a native InfiniBand packet that has no GRH.
+///
+/// `transport` is everything from the BTH on up to, not including, the ICRC; `None` where it is shorter than a BTH.
+///
+/// Masked are the virtual lane of the LRH and the byte before the destination QP.
+#[inline]
+pub fn lrh(lrh: &[u8; 8], transport: &[u8]) -> Option<u32> {
+    let mut masked = [0xffu8; 8 + 12];
+    masked[..8].copy_from_slice(lrh);
+    masked[0] |= 0xf0;
+    let (bth, rest) = transport.split_first_chunk::<12>()?;
+    masked[8..20].copy_from_slice(bth);
+    masked[12] = 0xff;
+    Some(checksum(&masked, rest))
+}
+
+#[inline]
+fn checksum(masked: &[u8], rest: &[u8]) -> u32 {
     let mut crc = crc32fast::Hasher::new();
-    crc.update(&masked[..at]);
+    crc.update(masked);
     crc.update(rest);
-    Some(crc.finalize())
+    crc.finalize()
 }
 
 #[cfg(test)]
@@ -94,5 +136,66 @@ mod tests {
         assert_eq!(roce_v2(&[0x45; 20], &[0; 8], &[0; 11]), None);
         assert_eq!(roce_v2(&[], &[0; 8], &[0; 16]), None);
         assert_eq!(roce_v2(&[0x45; 61], &[0; 8], &[0; 16]), None);
+    }
+
+    /// The sample packet of IBTA volume 1, section 7.8: LRH, BTH, RETH, 14 bytes and their padding.
+    #[rustfmt::skip]
+    const SAMPLE: [u8; 52] = [
+        0x70, 0x12, 0x37, 0x5c, 0x00, 0x0e, 0x17, 0xd2,
+        0x0a, 0x20, 0x24, 0x87, 0x00, 0x87, 0xb1, 0xb3, 0x00, 0x0d, 0xec, 0x2a,
+        0x01, 0x71, 0x0a, 0x1c, 0x01, 0x5d, 0x40, 0x02, 0x38, 0xf2, 0x7a, 0x05, 0x00, 0x00, 0x00, 0x0e,
+        0xbb, 0x88, 0x4d, 0x85, 0xfd, 0x5c, 0xfb, 0xa4, 0x72, 0x8b, 0xc0, 0x69, 0x0e, 0xd4, 0x00, 0x00,
+    ];
+
+    #[test]
+    fn the_sample_packet_of_the_specification() {
+        let (header, transport) = SAMPLE.split_first_chunk().unwrap();
+        // Byte 52 on the wire is 0x96.
+        assert_eq!(lrh(header, transport).unwrap().to_le_bytes(), [0x96, 0x25, 0xb7, 0x5a]);
+    }
+
+    #[test]
+    fn of_the_lrh_all_but_the_virtual_lane_is_covered() {
+        let covered = |bit: usize| {
+            let mut changed = SAMPLE;
+            changed[bit / 8] ^= 0x80 >> (bit % 8);
+            let icrc = |packet: &[u8; 52]| lrh(packet[..8].try_into().unwrap(), &packet[8..]);
+            icrc(&changed) != icrc(&SAMPLE)
+        };
+        for bit in 0..SAMPLE.len() * 8 {
+            assert_eq!(covered(bit), bit > 3 && bit / 8 != 12, "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn of_the_grh_what_routers_change_is_not_covered() {
+        let mut packet = [0x5a; 40 + 16];
+        packet[0] = 0x60;
+        let icrc = |packet: &[u8; 56]| grh(packet[..40].try_into().unwrap(), &packet[40..]);
+        for bit in 0..packet.len() * 8 {
+            let mut changed = packet;
+            changed[bit / 8] ^= 0x80 >> (bit % 8);
+            // Traffic class and flow label, hop limit, the BTH's fifth byte.
+            let free = (4..32).contains(&bit) || bit / 8 == 7 || bit / 8 == 44;
+            assert_eq!(icrc(&changed) == icrc(&packet), free, "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn a_grh_is_covered_as_an_ipv6_header_is() {
+        // The same bytes as an IPv6 header with nothing but a UDP header between it and the BTH give the same prefix.
+        let header = [0x61; 40];
+        let mut masked = [0x61; 40];
+        masked[..4].copy_from_slice(&[0x6f, 0xff, 0xff, 0xff]);
+        masked[7] = 0xff;
+        let bth = [0x0a, 0, 0, 0, 0xff, 0, 0, 0, 0, 0, 0, 0];
+        let all = [&[0xff; 8][..], &masked, &bth, b"data"].concat();
+        assert_eq!(grh(&header, &[&bth[..], b"data"].concat()), Some(crc32fast::hash(&all)));
+    }
+
+    #[test]
+    fn without_a_whole_bth_there_is_none() {
+        assert_eq!(grh(&[0; 40], &[0; 11]), None);
+        assert_eq!(lrh(&[0; 8], &[0; 11]), None);
     }
 }

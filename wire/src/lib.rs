@@ -8,7 +8,9 @@
 
 pub mod bth;
 pub mod cm;
+pub mod grh;
 pub mod icrc;
+pub mod lrh;
 pub mod mad;
 pub mod private_data;
 pub mod psn;

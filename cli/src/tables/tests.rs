@@ -172,7 +172,7 @@ fn of_packets() {
         text,
         "  frame     seconds source             destination     opcode                       QP            PSN carries
       1    1.250000 10.77.0.1       -> 10.77.0.2       RC SEND Only                 0x000012  1234567 RDMA_MSG xid 0x1a2b3c4d credits 128 read 8 KiB@168 write 64 KiB reply chunk 2 KiB
-      2    1.250000 10.77.0.1       -> 10.77.0.2       RC RDMA READ Request         0x000012  1234567 4096 of 0x000000ab at 0x1000
+      2    1.250000 10.77.0.1       -> 10.77.0.2       RC RDMA READ Request         0x000012  1234567 4096 of 0x000000ab at 0x0000000000001000
       3    1.250000 10.77.0.1       -> 10.77.0.2       RC RDMA READ Response Middle 0x000012  1234567 1024 bytes bad ICRC
       4    1.250000 10.77.0.1       -> 10.77.0.2       RC Acknowledge               0x000012  1234567 NAK, PSN sequence error invalidates 0x000000ab
       5    1.250000 10.77.0.1       -> 10.77.0.2       RC SEND Only                 0x000012  1234567 RDMA_MSG xid 0x1a2b3c4d credits 128 (RPC-over-RDMA stops at byte 20: truncated packet, 20 bytes needed, 10 there)

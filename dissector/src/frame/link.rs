@@ -1,55 +1,121 @@
-//! Link headers: from the link type of a record to what its network layer is.
+//! Link headers, up to the network layer's.
 
-use super::{Config, Frame, Other, Span, ip};
+use super::view::View;
+use super::{Config, Frame, Other, infiniband, network};
 use crate::record::LinkType;
-use etherparse::{EtherType, ether_type};
+use etherparse::{Ethernet2HeaderSlice, SingleVlanHeaderSlice};
 use rdmascope_wire::Layer;
 
-/// The transport packet in a frame of this link type.
+/// Where encapsulation ends: a packet within a packet within … that deep is nobody's traffic.
+pub(super) const MAXIMUM_DEPTH: u8 = 4;
+
+/// Raw IP has a link type of its own, 101; these are the values that some systems write in its place.
+const RAW_AS_WRITTEN_BY_BSD: LinkType = LinkType(12);
+const RAW_AS_WRITTEN_BY_OPENBSD: LinkType = LinkType(14);
+
 #[inline]
-pub(super) fn dissect<'a>(link: LinkType, span: Span<'a>, config: &Config) -> Result<Frame<'a>, Other> {
+pub(super) fn by_link_type<'a>(link: LinkType, view: View<'a>, config: &Config) -> Result<Frame<'a>, Other> {
     match link {
-        LinkType::ETHERNET => ethernet(span, config),
+        LinkType::ETHERNET => ethernet(view, config, 0),
         LinkType::LINUX_SLL => {
-            // Packet type, ARPHRD type, address length, address, protocol.
-            let (header, rest) = span.split(Layer::Link, 16)?;
-            network(word(header, 14), rest, config)
+            let header = view.header::<16>(Layer::Link)?;
+            by_ether_type([header[14], header[15]], view.skip(16), config, 0)
         }
         LinkType::LINUX_SLL2 => {
-            // Protocol, reserved, interface index, ARPHRD type, packet type, address length, address.
-            let (header, rest) = span.split(Layer::Link, 20)?;
-            network(word(header, 0), rest, config)
+            let header = view.header::<20>(Layer::Link)?;
+            by_ether_type([header[0], header[1]], view.skip(20), config, 0)
         }
-        // The address family, whose numbers differ from system to system: the packet itself says what it is.
-        LinkType::NULL | LinkType::LOOP => ip::dissect(span.split(Layer::Link, 4)?.1, config),
-        LinkType::RAW | LinkType::IPV4 | LinkType::IPV6 => ip::dissect(span, config),
+        LinkType::RAW
+        | LinkType::IPV4
+        | LinkType::IPV6
+        | RAW_AS_WRITTEN_BY_BSD
+        | RAW_AS_WRITTEN_BY_OPENBSD => by_ip_version(view, config, 0),
+        LinkType::NULL | LinkType::LOOP => loopback(view, config),
+        LinkType::INFINIBAND => infiniband::native(view, config),
+        LinkType::ERF => erf(view, config),
         _ => Err(Other::UnknownLinkType),
     }
 }
 
-/// Destination, source, any number of VLAN tags, type.
-#[inline]
-fn ethernet<'a>(span: Span<'a>, config: &Config) -> Result<Frame<'a>, Other> {
-    let (header, rest) = span.split(Layer::Link, 14)?;
-    network(word(header, 12), rest, config)
+pub(super) fn ethernet<'a>(view: View<'a>, config: &Config, depth: u8) -> Result<Frame<'a>, Other> {
+    let header = Ethernet2HeaderSlice::from_slice(view.data).map_err(|_| view.stop(Layer::Link, 0, 14))?;
+    by_ether_type(header.ether_type().0.to_be_bytes(), view.skip(14), config, depth)
 }
 
+/// What an Ethertype names, behind any number of VLAN tags.
 #[inline]
-fn network<'a>(mut kind: EtherType, mut span: Span<'a>, config: &Config) -> Result<Frame<'a>, Other> {
-    // IEEE 802.1Q, 802.1ad, and the number that QinQ used before it.
-    while let ether_type::VLAN_TAGGED_FRAME
-    | ether_type::PROVIDER_BRIDGING
-    | ether_type::VLAN_DOUBLE_TAGGED_FRAME = kind
-    {
-        let (tag, rest) = span.split(Layer::Link, 4)?;
-        (kind, span) = (word(tag, 2), rest);
+pub(super) fn by_ether_type<'a>(
+    ether_type: [u8; 2],
+    mut view: View<'a>,
+    config: &Config,
+    depth: u8,
+) -> Result<Frame<'a>, Other> {
+    let mut ether_type = u16::from_be_bytes(ether_type);
+    loop {
+        match ether_type {
+            0x0800 => return network::ipv4(view, config, depth),
+            0x86dd => return network::ipv6(view, config, depth),
+            0x8915 => return infiniband::roce_v1(view, config),
+            // IEEE 802.1Q, 802.1ad, and what was used for stacked tags before 802.1ad.
+            0x8100 | 0x88a8 | 0x9100 => {
+                let tag =
+                    SingleVlanHeaderSlice::from_slice(view.data).map_err(|_| view.stop(Layer::Link, 0, 4))?;
+                ether_type = tag.ether_type().0;
+                view = view.skip(4);
+            }
+            _ => return Err(Other::NotInfiniBand),
+        }
     }
-    match kind {
-        ether_type::IPV4 | ether_type::IPV6 => ip::dissect(span, config),
+}
+
+pub(super) fn by_ip_version<'a>(view: View<'a>, config: &Config, depth: u8) -> Result<Frame<'a>, Other> {
+    let [first] = view.header(Layer::Network)?;
+    match first >> 4 {
+        4 => network::ipv4(view, config, depth),
+        6 => network::ipv6(view, config, depth),
         _ => Err(Other::NotInfiniBand),
     }
 }
 
-fn word(header: &[u8], at: usize) -> EtherType {
-    EtherType(u16::from_be_bytes([header[at], header[at + 1]]))
+/// Four bytes of address family: those of [`LinkType::NULL`] in the order of the host that captured, those of
+/// [`LinkType::LOOP`] in network order. No family fits both ways round, so both orders are tried for both.
+fn loopback<'a>(view: View<'a>, config: &Config) -> Result<Frame<'a>, Other> {
+    let family = u32::from_be_bytes(*view.header(Layer::Link)?);
+    let family = if family > 0xffff { family.swap_bytes() } else { family };
+    match family {
+        2 => network::ipv4(view.skip(4), config, 0),
+        // Linux, Windows, BSD, FreeBSD, Darwin.
+        10 | 23 | 24 | 28 | 30 => network::ipv6(view.skip(4), config, 0),
+        _ => Err(Other::NotInfiniBand),
+    }
+}
+
+/// An Endace Extensible Record Format record.
+///
+/// ```text
+/// timestamp 8 | type 1 | flags 1 | record length 2 | loss or color 2 | wire length 2
+/// type: high bit set: extension headers of 8 bytes follow, each with the high bit of its first byte set if another follows
+/// ```
+fn erf<'a>(view: View<'a>, config: &Config) -> Result<Frame<'a>, Other> {
+    let header = view.header::<16>(Layer::Link)?;
+    let wire_length = usize::from(u16::from_be_bytes([header[14], header[15]]));
+    let mut more = header[8] & 0x80 != 0;
+    let mut at = 16;
+    while more {
+        let Some(first) = view.data.get(at..).and_then(<[u8]>::first_chunk::<8>) else {
+            return Err(view.stop(Layer::Link, at, 8));
+        };
+        more = first[0] & 0x80 != 0;
+        at += 8;
+    }
+    // The wire length counts from the first byte of the packet. Padding behind it needs no care: the packet's own headers
+    // tell where it ends.
+    let packet = |padding: usize| view.skip(at + padding).cut_from(wire_length);
+    match header[8] & 0x7f {
+        // ETH, COLOR_ETH, DSM_COLOR_ETH, COLOR_HASH_ETH: a byte of offset and one of padding.
+        2 | 11 | 16 | 20 => ethernet(packet(2), config, 0),
+        21 => infiniband::native(packet(0), config),
+        22 | 23 => by_ip_version(packet(0), config, 0),
+        _ => Err(Other::NotInfiniBand),
+    }
 }

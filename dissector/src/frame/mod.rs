@@ -1,12 +1,25 @@
 //! From a captured record to the InfiniBand transport packet in it.
 
-mod ip;
+mod infiniband;
 mod link;
+mod network;
+mod tunnel;
+mod view;
 
 use crate::record::Record;
 use core::fmt;
 use core::net::{Ipv4Addr, Ipv6Addr};
-use rdmascope_wire::{Layer, Stop};
+use rdmascope_wire::Stop;
+use view::View;
+
+/// The transport packet in `record`, or why there is none.
+///
+/// Lengths are those that the headers tell, so that neither a snap length nor the padding of a short Ethernet frame
+/// changes them. Packets within GRE, ERSPAN and VXLAN are found too.
+#[inline]
+pub fn dissect<'a>(record: &Record<'a>, config: &Config) -> Result<Frame<'a>, Other> {
+    link::by_link_type(record.link, View::of(record), config)
+}
 
 /// Who sent a packet, or for whom it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -17,16 +30,6 @@ pub enum Address {
     V6(Ipv6Addr),
     /// A local identifier, in native InfiniBand packets without a GRH.
     Lid(u16),
-}
-
-impl Address {
-    /// An IPv6 address or a GID; an IPv4-mapped one stands for the IPv4 address.
-    pub fn from_ipv6(address: Ipv6Addr) -> Address {
-        match address.to_ipv4_mapped() {
-            Some(mapped) => Address::V4(mapped),
-            None => Address::V6(address),
-        }
-    }
 }
 
 impl fmt::Display for Address {
@@ -62,7 +65,8 @@ pub enum IcrcVerdict {
     Good,
     /// It is wrong: a receiver drops the packet.
     Bad,
-    /// The capture does not hold all the bytes that it covers.
+    /// The capture does not hold all the bytes that it covers, or not as they were on the wire, or the specification
+    /// does not say how it is computed (behind IPv6 extension headers).
     Unverifiable,
 }
 
@@ -75,13 +79,13 @@ pub struct Frame<'a> {
     pub destination: Address,
     /// What carries it.
     pub carrier: Carrier,
-    /// The captured bytes from the BTH on, without the ICRC.
+    /// The captured bytes from the BTH on, without the ICRC: the BTH at least.
     pub transport: &'a [u8],
     /// Bytes on the wire from the BTH on, without the ICRC: `transport` is shorter where the capture was cut.
     pub transport_length: u32,
     /// The verdict on the ICRC.
     pub icrc: IcrcVerdict,
-    /// ECN bits of the IP header: 3 where the packet met congestion.
+    /// ECN bits of the IP header: 3 where the packet met congestion. 0 for RoCEv1 and native InfiniBand, which have none.
     pub ecn: u8,
 }
 
@@ -98,12 +102,6 @@ pub enum Other {
     Stop(Stop),
 }
 
-impl From<Stop> for Other {
-    fn from(stop: Stop) -> Other {
-        Other::Stop(stop)
-    }
-}
-
 /// How frames are told apart.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
@@ -116,50 +114,6 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Config {
         Config { port: 4791, verify_icrc: true }
-    }
-}
-
-/// The transport packet in a record.
-///
-/// Its length comes from the headers; what of it was captured may be less.
-#[inline]
-pub fn dissect<'a>(record: &Record<'a>, config: &Config) -> Result<Frame<'a>, Other> {
-    let span = Span { bytes: record.data, length: (record.original_length as usize).max(record.data.len()) };
-    link::dissect(record.link, span, config)
-}
-
-/// Bytes of a packet: those captured, and how many there were on the wire.
-#[derive(Clone, Copy, Debug)]
-struct Span<'a> {
-    bytes: &'a [u8],
-    length: usize,
-}
-
-impl<'a> Span<'a> {
-    /// The first `length` bytes, which a header needs, and what follows them.
-    #[inline]
-    fn split(self, layer: Layer, length: usize) -> Result<(&'a [u8], Span<'a>), Stop> {
-        match self.bytes.split_at_checked(length) {
-            Some((header, bytes)) => Ok((header, Span { bytes, length: self.length - length })),
-            None => Err(self.short(layer, 0, length)),
-        }
-    }
-
-    /// A stop at byte `offset`, where `needed` bytes should be.
-    fn short(self, layer: Layer, offset: usize, needed: usize) -> Stop {
-        let stop = Stop::short(layer, offset, needed, self.bytes.len());
-        if self.length > self.bytes.len() && self.length >= offset + needed {
-            stop.in_cut_capture()
-        } else {
-            stop
-        }
-    }
-
-    /// No more than the first `length` bytes: what follows belongs to a lower layer.
-    #[inline]
-    fn limit(self, length: usize) -> Span<'a> {
-        let length = length.min(self.length);
-        Span { bytes: &self.bytes[..self.bytes.len().min(length)], length }
     }
 }
 

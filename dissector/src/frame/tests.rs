@@ -1,183 +1,328 @@
+//! Frames off the wire between two Linux 6.1 hosts (`testdata/`), and the same packets in every encapsulation.
+
 use super::*;
 use crate::record::{LinkType, Time};
 use proptest::prelude::*;
-use rdmascope_wire::{Cause, icrc};
+use rdmascope_wire::grh::Grh;
+use rdmascope_wire::lrh::{Lrh, NextHeader};
+use rdmascope_wire::{Cause, Layer, icrc};
 
-/// A RoCEv2 acknowledgement taken off the wire between two Linux 6.1 hosts, from the IPv4 header to the ICRC.
-const ACKNOWLEDGE: &[u8; 48] = include_bytes!("../../testdata/acknowledge.bin");
+/// Ethernet, IPv4, UDP, BTH, AETH, ICRC.
+const ACKNOWLEDGE: &[u8] = include_bytes!("../../testdata/acknowledge.bin");
+/// The same with a NULL call of NFSv3 in a SEND Only.
+const SEND_ONLY: &[u8] = include_bytes!("../../testdata/send-only.bin");
+/// The same with a CM REQ in a UD SEND Only.
+const CONNECT_REQUEST: &[u8] = include_bytes!("../../testdata/connect-request.bin");
 
-const MACS: [u8; 12] = [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
-
-fn ethernet(kind: &[u8], packet: &[u8]) -> Vec<u8> {
-    [&MACS[..], kind, packet].concat()
-}
-
-/// The UDP datagram of [`ACKNOWLEDGE`] behind another IP header; its ICRC is put right.
-fn behind(ip: &[u8]) -> Vec<u8> {
-    let udp: [u8; 8] = ACKNOWLEDGE[20..28].try_into().unwrap();
-    let transport = &ACKNOWLEDGE[28..44];
-    let icrc = icrc::roce_v2(ip, &udp, transport).unwrap();
-    [ip, &udp, transport, &icrc.to_le_bytes()].concat()
-}
-
-/// An IPv6 header from 2001:db8::1 to 2001:db8::2, ECN 3, flow label 0xabcde, written from RFC 8200, section 3.
-fn ipv6_header(next_header: u8, payload_length: u16) -> Vec<u8> {
-    let mut header = vec![0x60, 0x3a, 0xbc, 0xde];
-    header.extend(payload_length.to_be_bytes());
-    header.extend([next_header, 64]);
-    for last in [1, 2] {
-        header.extend([0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last]);
-    }
-    header
-}
+const CLIENT: Address = Address::V4(Ipv4Addr::new(10, 77, 0, 2));
+const SERVER: Address = Address::V4(Ipv4Addr::new(10, 77, 0, 1));
+const CONFIG: Config = Config { port: 4791, verify_icrc: true };
 
 fn record(link: LinkType, data: &[u8]) -> Record<'_> {
     Record { number: 1, time: Time(0), link, original_length: data.len() as u32, data }
 }
 
-fn run(link: LinkType, data: &[u8]) -> Result<Frame<'_>, Other> {
-    dissect(&record(link, data), &Config::default())
+fn dissected(link: LinkType, data: &[u8]) -> Result<Frame<'_>, Other> {
+    dissect(&record(link, data), &CONFIG)
 }
 
-/// Every frame that a test below builds, with its link type.
-fn frames() -> Vec<(LinkType, Vec<u8>)> {
-    let mut with_options = ACKNOWLEDGE[..20].to_vec();
-    with_options[0] = 0x46;
-    with_options[3] += 4;
-    with_options.extend([1, 1, 1, 0]);
-    let v6 = behind(&ipv6_header(17, 28));
-    let hop_by_hop = [&ipv6_header(0, 36)[..], &[17, 0, 1, 4, 0, 0, 0, 0], &ACKNOWLEDGE[20..]].concat();
+fn stop(link: LinkType, data: &[u8]) -> Stop {
+    match dissected(link, data) {
+        Err(Other::Stop(stop)) => stop,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// From the BTH on, without the ICRC.
+fn transport() -> &'static [u8] {
+    &SEND_ONLY[42..122]
+}
+
+/// From the IPv4 header on.
+fn ip() -> Vec<u8> {
+    SEND_ONLY[14..].to_vec()
+}
+
+fn with_icrc(mut headers: Vec<u8>, icrc: Option<u32>) -> Vec<u8> {
+    headers.extend_from_slice(transport());
+    headers.extend_from_slice(&icrc.unwrap().to_le_bytes());
+    headers
+}
+
+fn ethernet(ether_type: u16, payload: &[u8]) -> Vec<u8> {
+    [&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2][..], &ether_type.to_be_bytes(), payload].concat()
+}
+
+fn ipv4(options: &[u8], protocol: u8, payload: &[u8]) -> Vec<u8> {
+    let mut out = ip()[..20].to_vec();
+    out[0] = 0x45 + (options.len() / 4) as u8;
+    let total = (20 + options.len() + payload.len()) as u16;
+    out[2..4].copy_from_slice(&total.to_be_bytes());
+    out[9] = protocol;
+    out.extend_from_slice(options);
+    out.extend_from_slice(payload);
+    out
+}
+
+fn ipv4_with_options() -> Vec<u8> {
+    let packet = ipv4(&[1; 8], 17, &ip()[20..]);
+    let icrc = icrc::roce_v2(&packet[..28], packet[28..36].try_into().unwrap(), transport());
+    with_icrc(packet[..36].to_vec(), icrc)
+}
+
+const V6_CLIENT: [u8; 16] = [0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2];
+const V6_SERVER: [u8; 16] = [0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
+
+/// `next` and `extensions` are what stands between the fixed header and UDP.
+fn ipv6(next: u8, extensions: &[u8]) -> Vec<u8> {
+    let udp = &ip()[20..28];
+    let mut out = vec![0x60, 0x20, 0, 0];
+    out.extend_from_slice(&((extensions.len() + 8 + transport().len() + 4) as u16).to_be_bytes());
+    out.extend_from_slice(&[next, 64]);
+    out.extend_from_slice(&V6_CLIENT);
+    out.extend_from_slice(&V6_SERVER);
+    let icrc = icrc::roce_v2(&out, udp.try_into().unwrap(), transport());
+    out.extend_from_slice(extensions);
+    out.extend_from_slice(udp);
+    with_icrc(out, icrc)
+}
+
+fn grh(source: [u8; 16], destination: [u8; 16]) -> Vec<u8> {
+    let mut out = Vec::new();
+    let header = Grh {
+        ip_version: 6,
+        traffic_class: 0,
+        flow_label: 7,
+        payload_length: transport().len() as u16 + 4,
+        next_header: Grh::NEXT_HEADER_BTH,
+        hop_limit: 1,
+        source,
+        destination,
+    };
+    header.build(&mut out);
+    let icrc = icrc::grh(out[..].try_into().unwrap(), transport());
+    with_icrc(out, icrc)
+}
+
+fn mapped(last: u8) -> [u8; 16] {
+    [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 77, 0, last]
+}
+
+/// `rest` is what follows the LRH, with its ICRC; the variant CRC goes behind it.
+fn native(next_header: NextHeader, rest: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    let lrh = Lrh {
+        virtual_lane: 3,
+        link_version: 0,
+        service_level: 1,
+        next_header,
+        destination: 1,
+        packet_length: ((8 + rest.len()) / 4) as u16,
+        source: 2,
+    };
+    lrh.build(&mut out);
+    out.extend_from_slice(rest);
+    if next_header == NextHeader::Bth {
+        let icrc = icrc::lrh(out[..8].try_into().unwrap(), transport()).unwrap();
+        let at = out.len() - 4;
+        out[at..].copy_from_slice(&icrc.to_le_bytes());
+    }
+    out.extend_from_slice(&[0xbe, 0xef]);
+    out
+}
+
+fn native_local() -> Vec<u8> {
+    native(NextHeader::Bth, &[transport(), &[0; 4]].concat())
+}
+
+fn native_global() -> Vec<u8> {
+    native(NextHeader::Grh, &grh(mapped(2), mapped(1)))
+}
+
+fn erf(kind: u8, extensions: &[u8], payload: &[u8]) -> Vec<u8> {
+    let mut out = vec![0; 8];
+    out.extend_from_slice(&[kind, 4]);
+    out.extend_from_slice(&((16 + extensions.len() + payload.len()) as u16).to_be_bytes());
+    out.extend_from_slice(&[0, 0]);
+    out.extend_from_slice(&(payload.len() as u16).to_be_bytes());
+    [&out[..], extensions, payload].concat()
+}
+
+/// `flags` are the first two bytes of the GRE header; what they promise is in `header`.
+fn gre(flags: [u8; 2], protocol: u16, header: &[u8], payload: &[u8]) -> Vec<u8> {
+    let gre = [&flags[..], &protocol.to_be_bytes(), header, payload].concat();
+    ethernet(0x0800, &ipv4(&[], 47, &gre))
+}
+
+fn vxlan(inner: &[u8]) -> Vec<u8> {
+    let length = (16 + inner.len()) as u16;
+    let udp = [&[0xc0, 0, 0x12, 0xb5][..], &length.to_be_bytes(), &[0, 0]].concat();
+    let vxlan = [8, 0, 0, 0, 0, 0, 42, 0];
+    ethernet(0x0800, &ipv4(&[], 17, &[&udp[..], &vxlan, inner].concat()))
+}
+
+/// The SEND Only in every encapsulation.
+fn frames() -> Vec<(&'static str, LinkType, Vec<u8>)> {
+    let ether = LinkType::ETHERNET;
+    let ip = ip();
+    let tag = [0x60, 0x05];
+    let behind_tag = [&tag[..], &[8, 0], &ip].concat();
+    let behind_tags = [&tag[..], &[0x81, 0], &tag, &[0x91, 0], &tag, &[0x88, 0xa8], &behind_tag].concat();
+    let v6 = ipv6(17, &[]);
+    let v1 = grh(mapped(2), mapped(1));
+    let sll = |protocol: u16, rest: &[u8]| {
+        [&[0, 0, 0, 1, 0, 6, 2, 0, 0, 0, 0, 1, 0, 0][..], &protocol.to_be_bytes(), rest].concat()
+    };
+    let sll2 = |protocol: u16, rest: &[u8]| {
+        let fixed = [0, 0, 0, 0, 0, 3, 0, 1, 0, 6, 2, 0, 0, 0, 0, 1, 0, 0];
+        [&protocol.to_be_bytes()[..], &fixed, rest].concat()
+    };
+    let family = |family: [u8; 4], rest: &[u8]| [&family[..], rest].concat();
+    let padded = [&[0, 0][..], SEND_ONLY].concat();
+    // Version 1, VLAN 0, session 1; type III: version 2, granularity and the O bit at its end.
+    let erspan_2 = [0x10, 0, 0, 1, 0, 0, 0, 0];
+    let erspan_3 = [0x20, 0, 0, 1, 0, 0, 0, 9, 0, 0, 0, 0];
+    let erspan_3_long = [0x20, 0, 0, 1, 0, 0, 0, 9, 0, 0, 0, 1, 1, 2, 3, 4, 5, 6, 7, 8];
+    let sequence = [0, 0, 0, 1];
     vec![
-        (LinkType::ETHERNET, ethernet(&[8, 0], ACKNOWLEDGE)),
-        (LinkType::ETHERNET, ethernet(&[0x81, 0, 0, 5, 8, 0], ACKNOWLEDGE)),
-        (LinkType::ETHERNET, ethernet(&[0x88, 0xa8, 0, 5, 0x81, 0, 0, 6, 8, 0], ACKNOWLEDGE)),
+        ("Ethernet", ether, SEND_ONLY.to_vec()),
+        ("one VLAN tag", ether, ethernet(0x8100, &behind_tag)),
+        ("four VLAN tags", ether, ethernet(0x88a8, &behind_tags)),
+        ("padding behind the packet", ether, [SEND_ONLY, &[0; 9]].concat()),
+        ("IPv4 options", ether, ethernet(0x0800, &ipv4_with_options())),
+        ("IPv6", ether, ethernet(0x86dd, &v6)),
+        ("SLL", LinkType::LINUX_SLL, sll(0x0800, &ip)),
+        ("SLL, VLAN tag", LinkType::LINUX_SLL, sll(0x8100, &behind_tag)),
+        ("SLL2", LinkType::LINUX_SLL2, sll2(0x0800, &ip)),
+        ("SLL2, IPv6", LinkType::LINUX_SLL2, sll2(0x86dd, &v6)),
+        ("raw", LinkType::RAW, ip.clone()),
+        ("raw, IPv6", LinkType::RAW, v6.clone()),
+        ("raw, 12", LinkType(12), ip.clone()),
+        ("raw, 14", LinkType(14), v6.clone()),
+        ("raw IPv4", LinkType::IPV4, ip.clone()),
+        ("raw IPv6", LinkType::IPV6, v6.clone()),
+        ("NULL, little-endian", LinkType::NULL, family([2, 0, 0, 0], &ip)),
+        ("NULL, big-endian", LinkType::NULL, family([0, 0, 0, 2], &ip)),
+        ("NULL, Darwin's IPv6", LinkType::NULL, family([30, 0, 0, 0], &v6)),
+        ("LOOP", LinkType::LOOP, family([0, 0, 0, 2], &ip)),
+        ("LOOP, IPv6", LinkType::LOOP, family([0, 0, 0, 24], &v6)),
+        ("RoCEv1", ether, ethernet(0x8915, &v1)),
+        ("RoCEv1, VLAN tag", ether, ethernet(0x8100, &[&tag[..], &[0x89, 0x15], &v1].concat())),
+        ("RoCEv1 in SLL", LinkType::LINUX_SLL, sll(0x8915, &v1)),
+        ("native", LinkType::INFINIBAND, native_local()),
+        ("native, GRH", LinkType::INFINIBAND, native_global()),
+        ("ERF, native", LinkType::ERF, erf(21, &[], &native_local())),
         (
-            LinkType::ETHERNET,
-            ethernet(&[0x91, 0, 0, 1, 0x81, 0, 0, 2, 0x81, 0, 0, 3, 0x81, 0, 0, 4, 8, 0], ACKNOWLEDGE),
+            "ERF, native, extended",
+            LinkType::ERF,
+            erf(21 | 0x80, &[0x83, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0], &native_local()),
         ),
-        (LinkType::ETHERNET, ethernet(&[8, 0], &behind(&with_options))),
-        (LinkType::ETHERNET, ethernet(&[0x86, 0xdd], &v6)),
-        (LinkType::ETHERNET, ethernet(&[0x86, 0xdd], &hop_by_hop)),
-        (LinkType::LINUX_SLL, [&[0, 0, 0, 1, 0, 6, 2, 0, 0, 0, 0, 1, 0, 0, 8, 0][..], ACKNOWLEDGE].concat()),
+        ("ERF, Ethernet", LinkType::ERF, erf(2, &[], &padded)),
+        ("ERF, IPv4", LinkType::ERF, erf(22, &[], &ip)),
+        ("ERSPAN I", ether, gre([0, 0], 0x88be, &[], SEND_ONLY)),
+        ("ERSPAN II", ether, gre([0x10, 0], 0x88be, &[&sequence[..], &erspan_2].concat(), SEND_ONLY)),
+        ("ERSPAN III", ether, gre([0x10, 0], 0x22eb, &[&sequence[..], &erspan_3].concat(), SEND_ONLY)),
         (
-            LinkType::LINUX_SLL2,
-            [&[8, 0, 0, 0, 0, 0, 0, 3, 0, 1, 0, 6, 2, 0, 0, 0, 0, 1, 0, 0][..], ACKNOWLEDGE].concat(),
+            "ERSPAN III, platform",
+            ether,
+            gre([0x10, 0], 0x22eb, &[&sequence[..], &erspan_3_long].concat(), SEND_ONLY),
         ),
-        (LinkType::NULL, [&[2, 0, 0, 0][..], ACKNOWLEDGE].concat()),
-        (LinkType::LOOP, [&[0, 0, 0, 24][..], &v6].concat()),
-        (LinkType::RAW, ACKNOWLEDGE.to_vec()),
-        (LinkType::IPV4, ACKNOWLEDGE.to_vec()),
-        (LinkType::IPV6, v6.clone()),
+        ("GRE, Ethernet, all fields", ether, gre([0xb0, 0], 0x6558, &[7; 12], SEND_ONLY)),
+        ("GRE, IPv4", ether, gre([0, 0], 0x0800, &[], &ip)),
+        ("VXLAN", ether, vxlan(SEND_ONLY)),
+        ("VXLAN in VXLAN", ether, vxlan(&vxlan(SEND_ONLY))),
     ]
 }
 
 #[test]
-fn the_same_packet_in_every_wrapping() {
-    for (link, data) in frames() {
-        let frame = run(link, &data).unwrap_or_else(|other| panic!("{link:?} {data:02x?}: {other:?}"));
-        assert_eq!(frame.transport, &ACKNOWLEDGE[28..44], "{link:?}");
-        assert_eq!(frame.transport_length, 16);
-        assert_eq!(frame.carrier, Carrier::RoceV2 { source_port: 0xeedb, destination_port: 4791 });
-        match frame.source {
-            Address::V4(source) => {
-                assert_eq!(
-                    (source, frame.destination),
-                    (Ipv4Addr::new(10, 77, 0, 1), Address::V4(Ipv4Addr::new(10, 77, 0, 2)))
-                );
-                assert_eq!(frame.icrc, IcrcVerdict::Good, "{link:?} {data:02x?}");
+fn real_frames() {
+    for (frame, source, destination, source_port) in [
+        (ACKNOWLEDGE, SERVER, CLIENT, 0xe179),
+        (SEND_ONLY, CLIENT, SERVER, 0xe179),
+        (CONNECT_REQUEST, CLIENT, SERVER, 0xd872),
+    ] {
+        let found = dissected(LinkType::ETHERNET, frame).unwrap();
+        assert_eq!((found.source, found.destination), (source, destination));
+        assert_eq!(found.carrier, Carrier::RoceV2 { source_port, destination_port: 4791 });
+        assert_eq!(found.transport, &frame[42..frame.len() - 4]);
+        assert_eq!(found.transport_length as usize, frame.len() - 46);
+        assert_eq!((found.icrc, found.ecn), (IcrcVerdict::Good, 0));
+    }
+}
+
+#[test]
+fn every_encapsulation() {
+    for (name, link, data) in frames() {
+        let found = dissected(link, &data).unwrap_or_else(|other| panic!("{name}: {other:?}"));
+        assert_eq!(found.transport, transport(), "{name}");
+        assert_eq!(found.transport_length as usize, transport().len(), "{name}");
+        assert_eq!(found.icrc, IcrcVerdict::Good, "{name}");
+        let expected = match found.carrier {
+            Carrier::InfiniBand if name.ends_with("GRH") => (CLIENT, SERVER),
+            Carrier::InfiniBand => (Address::Lid(2), Address::Lid(1)),
+            _ if name.contains("IPv6") || name == "raw, 14" => {
+                (Address::V6(V6_CLIENT.into()), Address::V6(V6_SERVER.into()))
             }
-            source => {
-                assert_eq!(source.to_string(), "2001:db8::1");
-                assert_eq!((frame.destination.to_string().as_str(), frame.ecn), ("2001:db8::2", 3));
-                // Annex A17 does not say whether the ICRC covers extension headers.
-                let expected = if data.len() == 90 { IcrcVerdict::Unverifiable } else { IcrcVerdict::Good };
-                assert_eq!(frame.icrc, expected, "{link:?} {}", data.len());
+            _ => (CLIENT, SERVER),
+        };
+        assert_eq!((found.source, found.destination), expected, "{name}");
+        assert_eq!(found.carrier == Carrier::RoceV1, name.starts_with("RoCEv1"), "{name}");
+        assert_eq!(found.carrier == Carrier::InfiniBand, name.contains("native"), "{name}");
+    }
+}
+
+#[test]
+fn every_snap_length() {
+    for (name, link, whole) in frames() {
+        for length in 0..whole.len() {
+            let cut = Record { data: &whole[..length], ..record(link, &whole) };
+            match dissect(&cut, &CONFIG) {
+                Ok(found) => {
+                    assert!((12..=80).contains(&found.transport.len()), "{name}, {length}");
+                    assert_eq!(found.transport, &transport()[..found.transport.len()], "{name}, {length}");
+                    assert_eq!(found.transport_length, 80, "{name}, {length}");
+                    if found.icrc != IcrcVerdict::Unverifiable {
+                        // Only padding and variant CRC were cut.
+                        assert_eq!(found.icrc, IcrcVerdict::Good, "{name}, {length}");
+                        assert!(length + 9 >= whole.len(), "{name}, {length}");
+                    }
+                }
+                Err(Other::Stop(stop)) => {
+                    assert_eq!(stop.cause, Cause::TruncatedCapture, "{name}, {length}: {stop}");
+                    assert!(stop.available < stop.needed, "{name}, {length}: {stop}");
+                }
+                Err(other) => panic!("{name}, {length}: {other:?}"),
             }
         }
     }
 }
 
 #[test]
-fn only_the_destination_port_decides() {
-    let mut data = ethernet(&[8, 0], ACKNOWLEDGE);
-    data[34..36].copy_from_slice(&69u16.to_be_bytes());
-    let frame = run(LinkType::ETHERNET, &data).unwrap();
-    assert_eq!(frame.carrier, Carrier::RoceV2 { source_port: 69, destination_port: 4791 });
-    assert_eq!(frame.icrc, IcrcVerdict::Bad, "the ICRC covers the port");
-    data[36..38].copy_from_slice(&4790u16.to_be_bytes());
-    assert_eq!(run(LinkType::ETHERNET, &data).unwrap_err(), Other::NotInfiniBand);
-    let other_port = Config { port: 4790, ..Config::default() };
-    assert!(dissect(&record(LinkType::ETHERNET, &data), &other_port).is_ok());
-}
-
-#[test]
-fn ethernet_padding_is_no_part_of_the_packet() {
-    let mut data = ethernet(&[8, 0], ACKNOWLEDGE);
-    data.extend([0xaa; 20]);
-    let frame = run(LinkType::ETHERNET, &data).unwrap();
-    assert_eq!((frame.transport.len(), frame.icrc), (16, IcrcVerdict::Good));
-}
-
-#[test]
-fn a_total_length_of_zero_is_that_of_the_frame() {
-    let mut data = ethernet(&[8, 0], ACKNOWLEDGE);
-    data[16..18].fill(0);
-    assert_eq!(run(LinkType::ETHERNET, &data).unwrap().transport_length, 16);
-}
-
-#[test]
-fn fragments_are_told_apart() {
-    for flags_and_offset in [0x2000u16, 0x0001] {
-        let mut data = ethernet(&[8, 0], ACKNOWLEDGE);
-        data[20..22].copy_from_slice(&flags_and_offset.to_be_bytes());
-        assert_eq!(run(LinkType::ETHERNET, &data).unwrap_err(), Other::Fragment);
-    }
-    // RFC 8200, section 4.5: next header, reserved, offset and M flag, identification.
-    let packet = [&ipv6_header(44, 36)[..], &[17, 0, 0, 1, 0, 0, 0, 9], &ACKNOWLEDGE[20..]].concat();
-    assert_eq!(run(LinkType::RAW, &packet).unwrap_err(), Other::Fragment);
-}
-
-#[test]
-fn a_udp_length_beyond_the_packet_is_malformed() {
-    let mut data = ethernet(&[8, 0], ACKNOWLEDGE);
-    data[39] += 1;
-    assert_eq!(run(LinkType::ETHERNET, &data).unwrap_err(), Other::Stop(Stop::malformed(Layer::Udp, 4)));
-}
-
-#[test]
-fn what_is_something_else() {
-    assert_eq!(run(LinkType::ETHERNET, &ethernet(&[8, 6], &[0; 28])).unwrap_err(), Other::NotInfiniBand);
-    let mut tcp = ethernet(&[8, 0], ACKNOWLEDGE);
-    tcp[23] = 6;
-    assert_eq!(run(LinkType::ETHERNET, &tcp).unwrap_err(), Other::NotInfiniBand);
-    assert_eq!(run(LinkType(999), &tcp).unwrap_err(), Other::UnknownLinkType);
-}
-
-#[test]
-fn a_snap_length_anywhere_leaves_a_shorter_packet_or_a_located_stop() {
-    for (link, data) in frames() {
-        let udp_at = data.len() - 28;
-        for length in 0..data.len() {
-            let cut = Record { data: &data[..length], ..record(link, &data) };
-            match dissect(&cut, &Config::default()) {
-                Ok(frame) => {
-                    assert!(length >= udp_at + 8);
-                    assert_eq!(frame.transport.len(), (length - udp_at - 8).min(16));
-                    assert_eq!((frame.transport_length, frame.icrc), (16, IcrcVerdict::Unverifiable));
-                }
-                Err(Other::Stop(stop)) => {
-                    assert!(length < udp_at + 8, "{link:?} {length}: {stop}");
-                    assert_eq!(stop.cause, Cause::TruncatedCapture, "{link:?} {length}: {stop}");
-                    assert!(stop.needed > stop.available);
-                }
-                Err(other) => panic!("{link:?} {length}: {other:?}"),
+fn every_end_of_the_packet_itself() {
+    for (name, link, whole) in frames() {
+        for length in 0..whole.len() {
+            match dissected(link, &whole[..length]) {
+                Ok(found) => assert!(found.transport.len() >= 12, "{name}, {length}"),
+                // ERF's header says that there was more on the wire.
+                Err(Other::Stop(_)) if link == LinkType::ERF => {}
+                Err(Other::Stop(stop)) => assert_eq!(stop.cause, Cause::TruncatedPacket, "{name}, {length}"),
+                Err(other) => panic!("{name}, {length}: {other:?}"),
             }
-            // The same bytes as a whole packet: it is the packet then that is too short.
-            match run(link, &data[..length]) {
-                Err(Other::Stop(stop)) => {
-                    assert_ne!(stop.cause, Cause::TruncatedCapture, "{link:?} {length}")
+        }
+    }
+}
+
+#[test]
+fn every_byte_flipped() {
+    for (name, link, whole) in frames() {
+        for at in 0..whole.len() {
+            for flip in [0x01, 0x10, 0x80, 0xff] {
+                let mut data = whole.clone();
+                data[at] ^= flip;
+                if let Ok(found) = dissected(link, &data) {
+                    assert!(found.transport.len() >= 12, "{name}, byte {at}");
+                    assert!(found.transport.len() <= found.transport_length as usize, "{name}, byte {at}");
                 }
-                other => panic!("{link:?} {length}: {other:?}"),
             }
         }
     }
@@ -185,13 +330,226 @@ fn a_snap_length_anywhere_leaves_a_shorter_packet_or_a_located_stop() {
 
 proptest! {
     #[test]
-    fn any_bytes_at_all(frame in 0usize..14, at: prop::sample::Index, value: u8, length: prop::sample::Index) {
-        let (link, mut data) = frames().swap_remove(frame);
-        let at = at.index(data.len());
-        data[at] = value;
-        let cut = Record { data: &data[..length.index(data.len() + 1)], ..record(link, &data) };
-        if let Ok(frame) = dissect(&cut, &Config::default()) {
-            prop_assert!(frame.transport.len() <= frame.transport_length as usize);
+    fn any_bytes(
+        link in prop::sample::select(vec![0u16, 1, 12, 14, 101, 108, 113, 197, 228, 229, 247, 276, 147]),
+        frame: prop::sample::Index,
+        noise in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6),
+        tail in prop::collection::vec(any::<u8>(), 0..40),
+        original_length: u32,
+    ) {
+        let mut data = [&frame.get(&frames()).2[..], &tail].concat();
+        for (at, byte) in noise {
+            let at = at.index(data.len());
+            data[at] = byte;
+        }
+        let record = Record { original_length, ..record(LinkType(link), &data) };
+        if let Ok(found) = dissect(&record, &CONFIG) {
+            prop_assert!(found.transport.len() >= 12);
+            prop_assert!(found.transport.len() <= found.transport_length as usize);
         }
     }
+}
+
+#[test]
+fn a_changed_payload_is_a_bad_icrc() {
+    for (name, link, mut data) in frames() {
+        let at = data.windows(80).position(|window| window == transport()).unwrap();
+        data[at + 20] ^= 1;
+        assert_eq!(dissected(link, &data).unwrap().icrc, IcrcVerdict::Bad, "{name}");
+    }
+}
+
+#[test]
+fn only_the_destination_port_decides() {
+    for source_port in [69, 4791, 4789, 53] {
+        let mut data = SEND_ONLY.to_vec();
+        data[34..36].copy_from_slice(&u16::to_be_bytes(source_port));
+        let found = dissected(LinkType::ETHERNET, &data).unwrap();
+        assert_eq!(found.carrier, Carrier::RoceV2 { source_port, destination_port: 4791 });
+        data[36..38].copy_from_slice(&[0x12, 0xb6]);
+        assert!(matches!(dissected(LinkType::ETHERNET, &data), Err(Other::NotInfiniBand)));
+    }
+    let other_port = Config { port: 4792, ..CONFIG };
+    let mut data = SEND_ONLY.to_vec();
+    assert!(matches!(dissect(&record(LinkType::ETHERNET, &data), &other_port), Err(Other::NotInfiniBand)));
+    data[37] += 1;
+    assert!(dissect(&record(LinkType::ETHERNET, &data), &other_port).is_ok());
+}
+
+#[test]
+fn icrcs_are_not_computed_where_that_is_not_wanted() {
+    let config = Config { verify_icrc: false, ..CONFIG };
+    let found = dissect(&record(LinkType::ETHERNET, SEND_ONLY), &config).unwrap();
+    assert_eq!(found.icrc, IcrcVerdict::Unverifiable);
+    assert_eq!(found.transport, transport());
+}
+
+#[test]
+fn congestion_marks() {
+    let mut data = SEND_ONLY.to_vec();
+    data[15] = 0xff;
+    let found = dissected(LinkType::ETHERNET, &data).unwrap();
+    assert_eq!((found.ecn, found.icrc), (3, IcrcVerdict::Good));
+    let mut data = ipv6(17, &[]);
+    data[1] |= 0x10;
+    assert_eq!(dissected(LinkType::RAW, &data).unwrap().ecn, 3);
+}
+
+#[test]
+fn ipv4_fragments() {
+    let fragment = |offset_field: u16, edit: fn(&mut Vec<u8>)| {
+        let mut data = SEND_ONLY.to_vec();
+        data[20..22].copy_from_slice(&offset_field.to_be_bytes());
+        edit(&mut data);
+        dissected(LinkType::ETHERNET, &data).map(|_| ()).unwrap_err()
+    };
+    assert_eq!(fragment(0x2000, |_| ()), Other::Fragment);
+    assert_eq!(fragment(0x2001, |_| ()), Other::Fragment);
+    assert_eq!(fragment(0x0001, |_| ()), Other::Fragment);
+    assert_eq!(fragment(0x2000, |data| data[37] ^= 1), Other::NotInfiniBand);
+    assert_eq!(fragment(0x0001, |data| data[37] ^= 1), Other::Fragment);
+    assert_eq!(fragment(0x2000, |data| data[23] = 6), Other::NotInfiniBand);
+    assert_eq!(fragment(0x0001, |data| data[23] = 47), Other::NotInfiniBand);
+}
+
+#[test]
+fn ipv6_extension_headers() {
+    let hop_by_hop = [43, 0, 1, 4, 0, 0, 0, 0];
+    let routing = [60, 0, 4, 0, 0, 0, 0, 0];
+    let options = [51, 1, 1, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    let authentication = [44, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    let atomic = [17, 0, 0, 0, 0, 0, 0, 1];
+    let chain = [&hop_by_hop[..], &routing, &options, &authentication, &atomic].concat();
+    let data = ipv6(0, &chain);
+    let found = dissected(LinkType::RAW, &data).unwrap();
+    assert_eq!((found.transport, found.transport_length), (transport(), 80));
+    assert_eq!(found.icrc, IcrcVerdict::Unverifiable);
+    for length in 0..data.len() {
+        let cut = Record { data: &data[..length], ..record(LinkType::RAW, &data) };
+        match dissect(&cut, &CONFIG) {
+            Ok(found) => assert_eq!(found.transport, &transport()[..length.min(192) - 112]),
+            Err(Other::Stop(stop)) => assert_eq!(stop.cause, Cause::TruncatedCapture),
+            Err(other) => panic!("{length}: {other:?}"),
+        }
+    }
+
+    let fragment = |next: u8, field: u16, port: u8| {
+        let [high, low] = field.to_be_bytes();
+        let mut data = ipv6(44, &[next, 0, high, low, 0, 0, 0, 1]);
+        data[51] = port;
+        dissected(LinkType::RAW, &data).map(|_| ()).unwrap_err()
+    };
+    assert_eq!(fragment(17, 0x0001, 0xb7), Other::Fragment);
+    assert_eq!(fragment(17, 0x0009, 0xb7), Other::Fragment);
+    assert_eq!(fragment(17, 0x0008, 0), Other::Fragment);
+    assert_eq!(fragment(17, 0x0001, 0), Other::NotInfiniBand);
+    assert_eq!(fragment(6, 0x0008, 0), Other::NotInfiniBand);
+
+    // An extension header longer than the packet.
+    let stop = stop(LinkType::RAW, &ipv6(60, &[17, 255, 1, 4, 0, 0, 0, 0]));
+    assert_eq!((stop.layer, stop.offset, stop.needed), (Layer::Network, 40, 2048));
+    assert_eq!(stop.cause, Cause::TruncatedPacket);
+}
+
+#[test]
+fn lengths_that_disagree() {
+    let changed = |at: usize, value: u16| {
+        let mut data = SEND_ONLY.to_vec();
+        data[at..at + 2].copy_from_slice(&value.to_be_bytes());
+        data
+    };
+    let ether = LinkType::ETHERNET;
+    // UDP: 92 bytes; more than the IP packet has, fewer than a UDP header.
+    for length in [93, 0xffff, 7, 0] {
+        assert_eq!(stop(ether, &changed(38, length)), Stop::malformed(Layer::Udp, 4));
+    }
+    // Fewer than the IP packet has: the rest is not UDP's.
+    let data = changed(38, 88);
+    assert_eq!(dissected(ether, &data).unwrap().transport, &transport()[..76]);
+    // No room for a BTH and an ICRC.
+    for length in 8..24 {
+        let stop = stop(ether, &changed(38, length));
+        assert_eq!((stop.layer, stop.needed, stop.available), (Layer::Bth, 16, usize::from(length) - 8));
+        assert_eq!(stop.cause, Cause::TruncatedPacket);
+    }
+    // IPv4: a total length below that of the header.
+    assert_eq!(stop(ether, &changed(16, 19)), Stop::malformed(Layer::Network, 2));
+    // A total length of 0, as a sender captures it before its adapter fills it in.
+    let data = changed(16, 0);
+    let found = dissected(ether, &data).unwrap();
+    assert_eq!((found.transport, found.icrc), (transport(), IcrcVerdict::Unverifiable));
+    let cut = Record { data: &data[..100], ..record(ether, &data) };
+    assert_eq!(dissect(&cut, &CONFIG).unwrap().transport_length, 80);
+    // A total length beyond the frame, which UDP's goes with: the frame was cut by something that says nothing of it.
+    let mut data = changed(16, 1112);
+    data[38..40].copy_from_slice(&1092u16.to_be_bytes());
+    let found = dissected(ether, &data).unwrap();
+    assert_eq!((found.transport.len(), found.transport_length), (84, 1080));
+    assert_eq!(found.icrc, IcrcVerdict::Unverifiable);
+    // More captured than there was.
+    let record = Record { original_length: 10, ..record(ether, SEND_ONLY) };
+    assert_eq!(dissect(&record, &CONFIG).unwrap().icrc, IcrcVerdict::Good);
+}
+
+#[test]
+fn lengths_of_native_packets() {
+    let link = LinkType::INFINIBAND;
+    let mut data = native_global();
+    data[5] = 1;
+    assert_eq!(stop(link, &data), Stop::malformed(Layer::Lrh, 4));
+    let mut data = native_global();
+    data[8 + 5] += 4;
+    assert_eq!(stop(link, &data), Stop::malformed(Layer::Grh, 4));
+    let mut data = native_local();
+    data[5] = 5;
+    assert_eq!(stop(link, &data).layer, Layer::Bth);
+    for raw in [0x10, 0x11] {
+        let mut data = native_local();
+        data[1] = raw;
+        assert!(matches!(dissected(link, &data), Err(Other::NotInfiniBand)));
+    }
+}
+
+#[test]
+fn a_mirror_may_cut_too() {
+    // ERSPAN type II with T set; the mirroring device sent 60 bytes of the frame.
+    let header = [0, 0, 0, 1, 0x10, 0, 0x04, 1, 0, 0, 0, 0];
+    let data = gre([0x10, 0], 0x88be, &header, &SEND_ONLY[..60]);
+    let found = dissected(LinkType::ETHERNET, &data).unwrap();
+    assert_eq!((found.transport, found.transport_length), (&transport()[..18], 80));
+    assert_eq!(found.icrc, IcrcVerdict::Unverifiable);
+    let data = gre([0x10, 0], 0x88be, &header, &SEND_ONLY[..50]);
+    assert_eq!(stop(LinkType::ETHERNET, &data).cause, Cause::TruncatedCapture);
+}
+
+#[test]
+fn nesting_has_an_end() {
+    let mut data = SEND_ONLY.to_vec();
+    for depth in 1..8 {
+        data = vxlan(&data);
+        assert_eq!(dissected(LinkType::ETHERNET, &data).is_ok(), depth <= 4, "{depth}");
+    }
+}
+
+#[test]
+fn what_is_something_else() {
+    let other = |link: u16, data: &[u8]| dissected(LinkType(link), data).map(|_| ()).unwrap_err();
+    assert_eq!(other(147, SEND_ONLY), Other::UnknownLinkType);
+    assert_eq!(other(1, &ethernet(0x0806, &[0; 46])), Other::NotInfiniBand);
+    assert_eq!(other(1, &ethernet(0x0026, &[0; 46])), Other::NotInfiniBand);
+    assert_eq!(other(1, &ethernet(0x0800, &ipv4(&[], 6, &[0; 40]))), Other::NotInfiniBand);
+    assert_eq!(other(0, &[7, 0, 0, 0, 0x45]), Other::NotInfiniBand);
+    assert_eq!(other(101, &[0x50; 40]), Other::NotInfiniBand);
+    assert_eq!(other(197, &erf(1, &[], SEND_ONLY)), Other::NotInfiniBand);
+    // GRE version 1 is PPTP's; source routing in GRE is deprecated.
+    assert_eq!(other(1, &gre([0, 1], 0x6558, &[], SEND_ONLY)), Other::NotInfiniBand);
+    assert_eq!(other(1, &gre([0x40, 0], 0x6558, &[], SEND_ONLY)), Other::NotInfiniBand);
+    // A GRH that carries something else.
+    let mut v1 = grh(mapped(2), mapped(1));
+    v1[6] = 17;
+    assert_eq!(other(1, &ethernet(0x8915, &v1)), Other::NotInfiniBand);
+    // Version and header length that cannot be.
+    assert_eq!(stop(LinkType::ETHERNET, &ethernet(0x0800, &[0x65; 60])), Stop::malformed(Layer::Network, 0));
+    assert_eq!(stop(LinkType::ETHERNET, &ethernet(0x0800, &[0x44; 60])), Stop::malformed(Layer::Network, 0));
+    assert_eq!(stop(LinkType::ETHERNET, &ethernet(0x86dd, &[0x45; 60])), Stop::malformed(Layer::Network, 0));
 }

@@ -1,0 +1,115 @@
+//! LRH and GRH, and where every carrier ends: the transport packet.
+
+use super::view::{View, malformed};
+use super::{Address, Carrier, Config, Frame, IcrcVerdict, Other};
+use core::net::Ipv6Addr;
+use rdmascope_wire::bth::Bth;
+use rdmascope_wire::grh::Grh;
+use rdmascope_wire::lrh::{Lrh, NextHeader};
+use rdmascope_wire::{Layer, icrc};
+
+/// A GRH in an Ethernet frame (Annex A16).
+pub(super) fn roce_v1<'a>(view: View<'a>, config: &Config) -> Result<Frame<'a>, Other> {
+    let bytes = view.header::<{ Grh::LENGTH }>(Layer::Grh)?;
+    let grh = Grh::parse(bytes).map_err(Other::Stop)?;
+    let payload = view.limit(Grh::LENGTH + usize::from(grh.payload_length)).skip(Grh::LENGTH);
+    behind_grh(Carrier::RoceV1, bytes, &grh, payload, config)
+}
+
+/// A packet as an InfiniBand link carries it. The variant CRC behind the ICRC may or may not have been captured.
+pub(super) fn native<'a>(view: View<'a>, config: &Config) -> Result<Frame<'a>, Other> {
+    let bytes = view.header::<{ Lrh::LENGTH }>(Layer::Lrh)?;
+    let lrh = Lrh::parse(bytes).map_err(Other::Stop)?;
+    let length = usize::from(lrh.packet_length) * 4;
+    if length < Lrh::LENGTH {
+        return Err(malformed(Layer::Lrh, 4));
+    }
+    let view = view.limit(length).skip(Lrh::LENGTH);
+    match lrh.next_header {
+        NextHeader::RawEthertype | NextHeader::RawIpv6 => Err(Other::NotInfiniBand),
+        NextHeader::Bth => {
+            let (transport, transport_length, icrc) =
+                transport(view, config, |transport| icrc::lrh(bytes, transport))?;
+            Ok(Frame {
+                source: Address::Lid(lrh.source),
+                destination: Address::Lid(lrh.destination),
+                carrier: Carrier::InfiniBand,
+                transport,
+                transport_length,
+                icrc,
+                ecn: 0,
+            })
+        }
+        NextHeader::Grh => {
+            let bytes = view.header::<{ Grh::LENGTH }>(Layer::Grh)?;
+            let grh = Grh::parse(bytes).map_err(Other::Stop)?;
+            let length = Grh::LENGTH + usize::from(grh.payload_length);
+            if length > view.wire {
+                return Err(malformed(Layer::Grh, 4));
+            }
+            let payload = view.limit(length).skip(Grh::LENGTH);
+            behind_grh(Carrier::InfiniBand, bytes, &grh, payload, config)
+        }
+    }
+}
+
+fn behind_grh<'a>(
+    carrier: Carrier,
+    bytes: &[u8; Grh::LENGTH],
+    grh: &Grh,
+    payload: View<'a>,
+    config: &Config,
+) -> Result<Frame<'a>, Other> {
+    if grh.next_header != Grh::NEXT_HEADER_BTH {
+        return Err(Other::NotInfiniBand);
+    }
+    let (transport, transport_length, icrc) =
+        transport(payload, config, |transport| icrc::grh(bytes, transport))?;
+    Ok(Frame {
+        source: address(grh.source),
+        destination: address(grh.destination),
+        carrier,
+        transport,
+        transport_length,
+        icrc,
+        ecn: 0,
+    })
+}
+
+/// A GID as people write it: RoCE makes GIDs of IPv4 addresses by mapping them (RFC 4291, section 2.5.5.2).
+fn address(gid: [u8; 16]) -> Address {
+    let gid = Ipv6Addr::from(gid);
+    gid.to_ipv4_mapped().map_or(Address::V6(gid), Address::V4)
+}
+
+/// The transport packet that `payload` is but for the ICRC at its end, its length, and the verdict on the ICRC.
+/// `expected` is what the ICRC should be; `None` where that cannot be told.
+#[inline]
+pub(super) fn transport<'a>(
+    payload: View<'a>,
+    config: &Config,
+    expected: impl FnOnce(&'a [u8]) -> Option<u32>,
+) -> Result<(&'a [u8], u32, IcrcVerdict), Other> {
+    if payload.wire < Bth::LENGTH + icrc::LENGTH {
+        return Err(payload.stop(Layer::Bth, 0, Bth::LENGTH + icrc::LENGTH));
+    }
+    if payload.data.len() < Bth::LENGTH {
+        return Err(payload.stop(Layer::Bth, 0, Bth::LENGTH));
+    }
+    let length = payload.wire - icrc::LENGTH;
+    let (transport, verdict) = match payload.data.split_at_checked(length) {
+        None => (payload.data, IcrcVerdict::Unverifiable),
+        Some((transport, found)) => {
+            let verdict = match found.first_chunk() {
+                Some(found) if config.verify_icrc => match expected(transport) {
+                    Some(expected) if expected == u32::from_le_bytes(*found) => IcrcVerdict::Good,
+                    Some(_) => IcrcVerdict::Bad,
+                    None => IcrcVerdict::Unverifiable,
+                },
+                _ => IcrcVerdict::Unverifiable,
+            };
+            (transport, verdict)
+        }
+    };
+    Ok((transport, u32::try_from(length).unwrap_or(u32::MAX), verdict))
+}

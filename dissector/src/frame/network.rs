@@ -1,0 +1,175 @@
+//! IPv4, IPv6 and UDP.
+
+use super::link::MAXIMUM_DEPTH;
+use super::view::{View, malformed};
+use super::{Address, Carrier, Config, Frame, Other, infiniband, tunnel};
+use etherparse::{Ipv4HeaderSlice, Ipv6HeaderSlice, err};
+use rdmascope_wire::{Layer, icrc};
+
+/// What UDP has to know of the header below it.
+#[derive(Clone, Copy)]
+struct Below<'a> {
+    /// The IP header, for the ICRC.
+    header: &'a [u8],
+    /// Whether `header` is, in all that the ICRC covers, what was on the wire.
+    verifiable: bool,
+    /// Whether the IP header says how long the packet is.
+    length_known: bool,
+    source: Address,
+    destination: Address,
+    ecn: u8,
+    fragment: Fragment,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fragment {
+    Whole,
+    First,
+    Later,
+}
+
+impl Fragment {
+    #[inline]
+    fn from_fields(offset: u16, more: bool) -> Fragment {
+        match (offset, more) {
+            (0, false) => Fragment::Whole,
+            (0, true) => Fragment::First,
+            _ => Fragment::Later,
+        }
+    }
+}
+
+pub(super) fn ipv4<'a>(view: View<'a>, config: &Config, depth: u8) -> Result<Frame<'a>, Other> {
+    let header = Ipv4HeaderSlice::from_slice(view.data).map_err(|error| match error {
+        err::ipv4::HeaderSliceError::Len(error) => view.stop(Layer::Network, 0, error.required_len),
+        err::ipv4::HeaderSliceError::Content(_) => malformed(Layer::Network, 0),
+    })?;
+    let length = header.slice().len();
+    let total_length = usize::from(header.total_len());
+    // 0 stands in packets that were captured before the network adapter segmented them: the frame tells the length, and
+    // the header is not the one that the ICRC was computed over.
+    let length_known = total_length != 0;
+    let view = match total_length {
+        0 => view,
+        short if short < length => return Err(malformed(Layer::Network, 2)),
+        _ => view.limit(total_length),
+    };
+    let below = Below {
+        header: header.slice(),
+        verifiable: length_known,
+        length_known,
+        source: Address::V4(header.source_addr()),
+        destination: Address::V4(header.destination_addr()),
+        ecn: header.slice()[1] & 3,
+        fragment: Fragment::from_fields(header.fragments_offset().value(), header.more_fragments()),
+    };
+    upper(header.protocol().0, view.skip(length), &below, config, depth)
+}
+
+pub(super) fn ipv6<'a>(view: View<'a>, config: &Config, depth: u8) -> Result<Frame<'a>, Other> {
+    let header = Ipv6HeaderSlice::from_slice(view.data).map_err(|error| match error {
+        err::ipv6::HeaderSliceError::Len(error) => view.stop(Layer::Network, 0, error.required_len),
+        err::ipv6::HeaderSliceError::Content(_) => malformed(Layer::Network, 0),
+    })?;
+    let payload_length = usize::from(header.payload_length());
+    let length_known = payload_length != 0;
+    let view = if length_known { view.limit(40 + payload_length) } else { view };
+    let mut next_header = header.next_header().0;
+    let mut at = 40;
+    let mut fragment = Fragment::Whole;
+    loop {
+        let extension = view.skip(at);
+        let length = match next_header {
+            // Hop-by-hop options, routing, destination options; fragment; authentication.
+            0 | 43 | 44 | 51 | 60 => {
+                let Some(&[next, length]) = extension.data.first_chunk() else {
+                    return Err(view.stop(Layer::Network, at, 8));
+                };
+                let length = match next_header {
+                    44 => 8,
+                    51 => (usize::from(length) + 2) * 4,
+                    _ => (usize::from(length) + 1) * 8,
+                };
+                if extension.data.len() < length {
+                    return Err(view.stop(Layer::Network, at, length));
+                }
+                if next_header == 44 {
+                    let field = u16::from_be_bytes([extension.data[2], extension.data[3]]);
+                    fragment = Fragment::from_fields(field >> 3, field & 1 != 0);
+                }
+                next_header = next;
+                length
+            }
+            _ => break,
+        };
+        at += length;
+        if fragment == Fragment::Later {
+            break;
+        }
+    }
+    let below = Below {
+        header: header.slice(),
+        // Which fields of an extension header the ICRC would mask, Annex A17 does not say.
+        verifiable: length_known && at == 40,
+        length_known,
+        source: Address::V6(header.source_addr()),
+        destination: Address::V6(header.destination_addr()),
+        ecn: header.traffic_class() & 3,
+        fragment,
+    };
+    upper(next_header, view.skip(at), &below, config, depth)
+}
+
+#[inline]
+fn upper<'a>(
+    protocol: u8,
+    view: View<'a>,
+    below: &Below<'a>,
+    config: &Config,
+    depth: u8,
+) -> Result<Frame<'a>, Other> {
+    match (protocol, below.fragment) {
+        (17, Fragment::Later) => Err(Other::Fragment),
+        (17, _) => udp(view, below, config, depth),
+        (47, Fragment::Whole) if depth < MAXIMUM_DEPTH => tunnel::gre(view, config, depth + 1),
+        _ => Err(Other::NotInfiniBand),
+    }
+}
+
+/// Only the destination port decides: the source port is whatever spreads the flows, and may well be another protocol's.
+#[inline]
+fn udp<'a>(view: View<'a>, below: &Below<'a>, config: &Config, depth: u8) -> Result<Frame<'a>, Other> {
+    let Some(&[s0, s1, d0, d1]) = view.data.first_chunk() else {
+        return Err(view.stop(Layer::Udp, 0, 8));
+    };
+    let destination_port = u16::from_be_bytes([d0, d1]);
+    if destination_port != config.port {
+        let vxlan = destination_port == tunnel::VXLAN_PORT && below.fragment == Fragment::Whole;
+        if !vxlan || depth >= MAXIMUM_DEPTH {
+            return Err(Other::NotInfiniBand);
+        }
+        view.header::<8>(Layer::Udp)?;
+        return tunnel::vxlan(view.skip(8), config, depth + 1);
+    }
+    if below.fragment == Fragment::First {
+        return Err(Other::Fragment);
+    }
+    let header = view.header::<8>(Layer::Udp)?;
+    let payload = match usize::from(u16::from_be_bytes([header[4], header[5]])) {
+        0 if !below.length_known => view.skip(8),
+        length if length < 8 || length > view.wire => return Err(malformed(Layer::Udp, 4)),
+        length => view.limit(length).skip(8),
+    };
+    let (transport, transport_length, icrc) = infiniband::transport(payload, config, |transport| {
+        if below.verifiable { icrc::roce_v2(below.header, header, transport) } else { None }
+    })?;
+    Ok(Frame {
+        source: below.source,
+        destination: below.destination,
+        carrier: Carrier::RoceV2 { source_port: u16::from_be_bytes([s0, s1]), destination_port },
+        transport,
+        transport_length,
+        icrc,
+        ecn: below.ecn,
+    })
+}

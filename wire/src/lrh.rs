@@ -1,0 +1,136 @@
+//! The local route header (IBTA volume 1, section 7.7): what begins a native InfiniBand packet.
+//!
+//! ```text
+//!  0                   1                   2                   3
+//!  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//! +-------+-------+-------+---+---+-------------------------------+
+//! |  VL   | LVer  |  SL   |rsv|LNH|   Destination Local Identifier |
+//! +-------+-+-----+-------+---+---+-------------------------------+
+//! | reserved|  Packet Length      |     Source Local Identifier    |
+//! +---------+---------------------+-------------------------------+
+//! ```
+
+use crate::{Layer, Stop};
+
+/// The local route header. Fields are in host order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lrh {
+    /// VL: the virtual lane, 4 bits. Each link may change it.
+    pub virtual_lane: u8,
+    /// LVer: version of the link header, 4 bits, 0.
+    pub link_version: u8,
+    /// SL: the service level, 4 bits.
+    pub service_level: u8,
+    /// LNH: what follows.
+    pub next_header: NextHeader,
+    /// DLID: the port that the packet is for.
+    pub destination: u16,
+    /// Packet length in words of four bytes, 11 bits: from the first byte of this header up to and with the ICRC.
+    pub packet_length: u16,
+    /// SLID: the port that sent it.
+    pub source: u16,
+}
+
+/// What follows the LRH (section 7.7.5, table 15), in the order of the numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum NextHeader {
+    /// 0: a raw packet with an Ethertype.
+    RawEthertype,
+    /// 1: a raw IPv6 packet.
+    RawIpv6,
+    /// 2: a BTH; the packet stays in its subnet.
+    Bth,
+    /// 3: a GRH, then a BTH.
+    Grh,
+}
+
+impl Lrh {
+    /// Length in bytes.
+    pub const LENGTH: usize = 8;
+
+    /// Reads the first [`Lrh::LENGTH`] of `bytes`.
+    #[inline]
+    pub fn parse(bytes: &[u8]) -> Result<Lrh, Stop> {
+        let Some(b) = bytes.first_chunk::<{ Lrh::LENGTH }>() else {
+            return Err(Stop::short(Layer::Lrh, 0, Lrh::LENGTH, bytes.len()));
+        };
+        Ok(Lrh {
+            virtual_lane: b[0] >> 4,
+            link_version: b[0] & 0x0f,
+            service_level: b[1] >> 4,
+            next_header: match b[1] & 3 {
+                0 => NextHeader::RawEthertype,
+                1 => NextHeader::RawIpv6,
+                2 => NextHeader::Bth,
+                _ => NextHeader::Grh,
+            },
+            destination: u16::from_be_bytes([b[2], b[3]]),
+            packet_length: u16::from_be_bytes([b[4], b[5]]) & 0x07ff,
+            source: u16::from_be_bytes([b[6], b[7]]),
+        })
+    }
+
+    /// Appends the header. Reserved bits are zero; bits that do not fit a field are dropped.
+    pub fn build(&self, out: &mut Vec<u8>) {
+        out.push(self.virtual_lane << 4 | self.link_version & 0x0f);
+        out.push(self.service_level << 4 | self.next_header as u8);
+        out.extend_from_slice(&self.destination.to_be_bytes());
+        out.extend_from_slice(&(self.packet_length & 0x07ff).to_be_bytes());
+        out.extend_from_slice(&self.source.to_be_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    // VL 7, LVer 0 | SL 1, LNH 2 | DLID 0x375c | 14 words | SLID 0x17d2
+    const BYTES: [u8; 8] = [0x70, 0x12, 0x37, 0x5c, 0x00, 0x0e, 0x17, 0xd2];
+
+    fn lrh() -> Lrh {
+        Lrh {
+            virtual_lane: 7,
+            link_version: 0,
+            service_level: 1,
+            next_header: NextHeader::Bth,
+            destination: 0x375c,
+            packet_length: 14,
+            source: 0x17d2,
+        }
+    }
+
+    #[test]
+    fn hand_written_bytes_both_ways() {
+        assert_eq!(Lrh::parse(&BYTES), Ok(lrh()));
+        let mut out = Vec::new();
+        lrh().build(&mut out);
+        assert_eq!(out, BYTES);
+    }
+
+    #[test]
+    fn reserved_bits_are_not_fields() {
+        let mut bytes = BYTES;
+        bytes[1] |= 0x0c;
+        bytes[4] |= 0xf8;
+        assert_eq!(Lrh::parse(&bytes), Ok(lrh()));
+    }
+
+    #[test]
+    fn too_short() {
+        for length in 0..Lrh::LENGTH {
+            assert_eq!(Lrh::parse(&BYTES[..length]), Err(Stop::short(Layer::Lrh, 0, 8, length)));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn bytes_survive_the_round_trip(mut bytes: [u8; 8]) {
+            bytes[1] &= 0xf3;
+            bytes[4] &= 0x07;
+            let mut out = Vec::new();
+            Lrh::parse(&bytes).unwrap().build(&mut out);
+            prop_assert_eq!(out, bytes);
+        }
+    }
+}
