@@ -1,0 +1,255 @@
+//! The binary as a person meets it: output, exit statuses, standard error.
+
+use serde_json::Value;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+fn sample(name: &str) -> String {
+    root().join("samples").join(name).to_str().expect("the path is UTF-8").to_owned()
+}
+
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rdmascope"));
+    command.args(arguments).current_dir(root());
+    command
+}
+
+fn run(arguments: &[&str]) -> Output {
+    command(arguments).stdin(Stdio::null()).output().expect("the binary runs")
+}
+
+fn with_input(arguments: &[&str], input: &[u8]) -> Output {
+    let mut child = command(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    let mut stdin = child.stdin.take().expect("it was piped");
+    let input = input.to_vec();
+    let writer = std::thread::spawn(move || {
+        // What is not wanted any more need not be taken.
+        let _ = stdin.write_all(&input);
+    });
+    let output = child.wait_with_output().expect("the binary ends");
+    writer.join().expect("the writer ends");
+    output
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).expect("output is UTF-8")
+}
+
+fn lines(output: &Output) -> Vec<Value> {
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    text(&output.stdout)
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
+        .collect()
+}
+
+/// One clear line on standard error, exit status 2, nothing on standard output.
+fn refused(output: &Output, parts: &[&str]) {
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(text(&output.stdout), "");
+    let complaint = text(&output.stderr);
+    assert_eq!(complaint.lines().count(), 1, "{complaint}");
+    for part in parts {
+        assert!(complaint.contains(part), "{part:?} is not in: {complaint}");
+    }
+}
+
+#[test]
+fn a_transaction_has_every_field_that_was_promised() {
+    let file = sample("nfs3-basic.pcap");
+    let transactions = lines(&run(&["transactions", &file, "--format", "jsonl"]));
+    // The client's tracepoints count as many calls.
+    assert_eq!(transactions.len(), 265);
+    let promised = [
+        "connection",
+        "direction",
+        "xid",
+        "program",
+        "version",
+        "procedure",
+        "name",
+        "operations",
+        "status",
+        "outcome",
+        "call",
+        "reply",
+        "latency_ns",
+    ];
+    let of_a_message = [
+        "frame",
+        "time",
+        "procedure",
+        "credits",
+        "header_length",
+        "message_length",
+        "read_chunks",
+        "write_chunks",
+        "reply_chunk",
+        "missing",
+    ];
+    for transaction in &transactions {
+        for key in promised {
+            assert!(transaction.get(key).is_some(), "{key}: {transaction}");
+        }
+        for message in ["call", "reply"] {
+            for key in of_a_message {
+                assert!(transaction[message].get(key).is_some(), "{message}.{key}: {transaction}");
+            }
+        }
+    }
+    // xprtrdma_marshal and xprtrdma_chunk_read of this XID in nfs3-basic.client.trace.
+    let write = transactions.iter().find(|one| one["xid"] == "0x1b396a62").expect("it is there");
+    assert_eq!(write["name"], "WRITE");
+    assert_eq!(write["call"]["header_length"], 76);
+    assert_eq!(write["call"]["message_length"], 108 + 262_144);
+    let chunk = serde_json::json!([{"position": 108, "segments": [
+        {"handle": "0x00000c43", "length": 131_072, "offset": "0x1b396a6204694000"},
+        {"handle": "0x00000bc4", "length": 131_072, "offset": "0x1b396a62046b4000"},
+    ]}]);
+    assert_eq!(write["call"]["read_chunks"], chunk);
+    assert_eq!(write["call"]["reply_chunk"], Value::Null);
+}
+
+#[test]
+fn a_connection_has_every_field_that_was_promised() {
+    let connections = lines(&run(&["connections", &sample("nfs4.1-basic.pcap"), "--format", "jsonl"]));
+    assert_eq!(connections.len(), 1);
+    let connection = &connections[0];
+    assert_eq!(connection["origin"], "cm");
+    // xprtrdma_inline_thresh: 4096/4096.
+    assert_eq!(connection["call_inline_threshold"], 4096);
+    assert_eq!(connection["reply_inline_threshold"], 4096);
+    assert_eq!(connection["remote_invalidation"], false);
+    assert_eq!(connection["requester"]["address"], "10.77.0.2");
+    assert_eq!(connection["responder"]["address"], "10.77.0.1");
+    assert_eq!(connection["requester"]["private_data"]["remote_invalidation"], true);
+}
+
+#[test]
+fn filters_choose() {
+    let file = sample("nfs3-basic.pcap");
+    let count = |arguments: &[&str]| {
+        let all = [&["transactions", &file, "--format", "jsonl"], arguments].concat();
+        lines(&run(&all)).len()
+    };
+    assert_eq!(count(&["--xid", "0x1b396a62"]), 1);
+    // mountstats: 42 WRITEs before the removal of the files, which has none.
+    assert_eq!(count(&["--operation", "write"]), 42);
+    assert_eq!(count(&["--operation", "write", "--operation", "create"]), 84);
+    // mountstats: 44 LOOKUPs failed, and nothing else did; those of the removal succeed.
+    assert_eq!(count(&["--status", "error"]), 44);
+    assert_eq!(count(&["--connection", "2"]), 0);
+    assert_eq!(count(&["--latency-above", "10s"]), 0);
+}
+
+#[test]
+fn standard_input_is_a_file_like_any_other() {
+    let bytes = std::fs::read(sample("nfs4.1-backchannel-recall.pcap")).expect("the sample is there");
+    let file = sample("nfs4.1-backchannel-recall.pcap");
+    let from_file = run(&["transactions", &file, "--format", "jsonl"]);
+    let from_input = with_input(&["transactions", "-", "--format", "jsonl"], &bytes);
+    assert_eq!(text(&from_file.stdout), text(&from_input.stdout));
+    assert!(!from_file.stdout.is_empty());
+}
+
+#[test]
+fn what_is_no_capture_is_refused_in_one_line() {
+    let readme = root().join("README.md");
+    refused(&run(&["analyze", readme.to_str().expect("UTF-8")]), &["README.md", "byte 0", "expected"]);
+    refused(&run(&["analyze", "no-such-file.pcap"]), &["no-such-file.pcap", "No such file"]);
+    refused(&with_input(&["analyze", "-"], b""), &["standard input"]);
+}
+
+#[test]
+fn bad_usage_is_refused() {
+    for arguments in [&["analyze"][..], &["transactions", "x", "--latency-above", "5parsecs"], &["dissect"]] {
+        let output = run(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(!output.stderr.is_empty());
+        assert_eq!(text(&output.stdout), "");
+    }
+    for arguments in [&["--help"][..], &["--version"], &["analyze", "--help"], &["packets", "--help"]] {
+        let output = run(arguments);
+        assert!(output.status.success(), "{arguments:?}");
+        assert!(!output.stdout.is_empty());
+    }
+}
+
+#[test]
+fn a_capture_cut_short_is_analyzed_up_to_the_cut() {
+    let bytes = std::fs::read(sample("nfs3-basic.pcap")).expect("the sample is there");
+    // A quarter of the file: the WRITE of 256 KiB is being read.
+    let cut = &bytes[..bytes.len() / 4];
+    let output = with_input(&["analyze", "-"], cut);
+    assert!(output.status.success());
+    assert!(text(&output.stdout).contains("cut short"), "{}", text(&output.stdout));
+    let output = with_input(&["transactions", "-", "--format", "jsonl"], cut);
+    assert!(text(&output.stderr).contains("cut short"), "{}", text(&output.stderr));
+    let transactions = lines(&output);
+    assert!(transactions.len() > 10);
+    assert_eq!(
+        transactions.iter().filter(|one| one["outcome"] == "completed").count(),
+        transactions.len() - 1
+    );
+    assert_eq!(transactions.last().expect("there are some")["outcome"], "cut-off");
+}
+
+#[test]
+fn a_reader_that_leaves_is_no_error() {
+    let mut child = command(&["packets", &sample("nfs3-basic.pcap"), &sample("nfs3-lossy.pcap")])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("the binary ends");
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), ""));
+}
+
+#[test]
+fn no_colour_where_nobody_sees_it() {
+    for command in ["analyze", "connections", "transactions", "packets"] {
+        let output = run(&[command, &sample("nfs3-lossy.pcap")]);
+        assert!(!output.stdout.contains(&0x1b), "{command}");
+    }
+}
+
+#[test]
+fn the_readme_shows_what_is_printed() {
+    let readme = std::fs::read_to_string(root().join("README.md")).expect("it is there");
+    let block: Vec<&str> = readme
+        .lines()
+        .skip_while(|line| !line.contains("$ rdmascope analyze samples/nfs3-lossy.pcap"))
+        .skip(1)
+        .take_while(|line| line.is_empty() || line.starts_with("    "))
+        .map(str::trim)
+        .filter(|line| !line.is_empty() && *line != "…")
+        .collect();
+    assert!(block.len() > 10);
+    let output = run(&["analyze", "samples/nfs3-lossy.pcap"]);
+    for line in block {
+        assert!(text(&output.stdout).lines().any(|printed| printed.trim() == line), "not printed: {line}");
+    }
+}
+
+#[test]
+fn the_readmes_commands_are_those_of_the_gate() {
+    let readme = std::fs::read_to_string(root().join("README.md")).expect("it is there");
+    let gate = std::fs::read_to_string(root().join(".ci/run")).expect("it is there");
+    let commands: Vec<&str> =
+        readme.lines().filter(|line| line.starts_with("    cargo ")).map(str::trim).take(2).collect();
+    assert_eq!(commands.len(), 2);
+    for command in commands {
+        assert!(gate.lines().any(|line| line.trim() == command), "the gate does not run: {command}");
+    }
+}
