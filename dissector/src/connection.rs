@@ -91,7 +91,7 @@ pub struct Connection {
     /// Path MTU in bytes: from CM, else the largest payload seen in a packet that others follow.
     pub path_mtu: Option<u16>,
     /// Bytes that a Send towards the responder may have: as negotiated (RFC 8797), or 1024 by default (RFC 8166, section 3.3.3);
-    /// `None` where the CM exchange was not captured.
+    /// `None` where the CM exchange was not captured, or the capture cut off its private data.
     pub call_inline_threshold: Option<u32>,
     /// The same towards the requester.
     pub reply_inline_threshold: Option<u32>,

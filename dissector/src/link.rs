@@ -56,6 +56,8 @@ pub struct End {
     pub flow: Option<FlowKey>,
     /// The RFC 8797 private data that it sent.
     pub private_data: Option<(usize, private_data::PrivateData)>,
+    /// The capture cut off what could have been private data.
+    private_data_cut: bool,
     /// The ID by which it names itself in CM messages.
     pub communication_id: Option<CommunicationId>,
     requests: Requests,
@@ -70,11 +72,19 @@ impl End {
             qpn: None,
             flow: None,
             private_data: None,
+            private_data_cut: false,
             communication_id: None,
             requests: Requests::default(),
             reads: Reads::default(),
             counts: Counts::default(),
         }
+    }
+
+    /// Notes what a CM message of this end carries for its consumer; `is_cut`: the capture may have cut some of it off.
+    pub fn note_private_data(&mut self, bytes: &[u8], is_cut: bool) {
+        let found = private_data::find(bytes).and_then(|found| Some((found.offset, found.fields.ok()?)));
+        self.private_data = found;
+        self.private_data_cut = is_cut && found.is_none();
     }
 
     fn summary(&self) -> Endpoint {
@@ -300,7 +310,8 @@ impl Link {
     pub fn summary(&self) -> Connection {
         let requester = self.peers.requester.or(self.peers.presumed_requester).unwrap_or(0);
         let (requester, responder) = (&self.ends[requester], &self.ends[1 - requester]);
-        let agreed = (self.origin == Origin::Cm && self.peers.paired).then(|| {
+        let heard = self.ends.iter().all(|end| !end.private_data_cut);
+        let agreed = (self.origin == Origin::Cm && self.peers.paired && heard).then(|| {
             let data = |end: &End| end.private_data.map(|(_, data)| data);
             Negotiated::new(data(requester), data(responder))
         });

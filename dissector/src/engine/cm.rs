@@ -7,7 +7,6 @@ use crate::frame::{Address, Frame};
 use crate::link::FlowKey;
 use crate::record::Time;
 use rdmascope_wire::cm::{CommunicationId, DisconnectRequest, Message, Reply, Request, TransportServiceType};
-use rdmascope_wire::private_data;
 
 /// The port that RFC 8267, section 8, and RFC 5667 assign to NFS over RDMA.
 const NFS_RDMA_PORT: u16 = 20049;
@@ -20,9 +19,10 @@ pub(super) fn handle<F: FnMut(Event<'_>)>(
     now: Time,
 ) -> Option<Place> {
     let (from, to) = (frame.source, frame.destination);
+    let is_cut = message.is_cut();
     let place = match message {
-        Message::Request(request) => requested(stage, from, to, request, now)?,
-        Message::Reply(reply) => replied(stage, from, to, reply, now),
+        Message::Request(request) => requested(stage, from, to, request, is_cut, now)?,
+        Message::Reply(reply) => replied(stage, from, to, reply, is_cut, now),
         Message::DisconnectRequest(request) => disconnecting(stage, from, to, request)?,
         Message::Reject(reject) => {
             let place = sender(stage, to, reject.remote_communication_id)?;
@@ -61,6 +61,7 @@ fn requested<F: FnMut(Event<'_>)>(
     from: Address,
     to: Address,
     request: &Request<'_>,
+    is_cut: bool,
     now: Time,
 ) -> Option<Place> {
     if request.transport_service_type != TransportServiceType::ReliableConnection {
@@ -81,7 +82,7 @@ fn requested<F: FnMut(Event<'_>)>(
     connection.port = request.service_id.rdma_cm_port().map(|(_, port)| port);
     connection.path_mtu = request.path_mtu_bytes();
     connection.peers.requester = Some(active.side);
-    connection.ends[active.side].private_data = private_data_of(request.consumer_private_data());
+    connection.ends[active.side].note_private_data(request.consumer_private_data(), is_cut);
     let speaks =
         connection.port == Some(NFS_RDMA_PORT) || connection.ends[active.side].private_data.is_some();
     connection.peers.speaks_rpc = speaks.then_some(true);
@@ -97,6 +98,7 @@ fn replied<F: FnMut(Event<'_>)>(
     from: Address,
     to: Address,
     reply: &Reply<'_>,
+    is_cut: bool,
     now: Time,
 ) -> Place {
     let active = match stage.links.find_exchange(to, reply.remote_communication_id) {
@@ -120,7 +122,7 @@ fn replied<F: FnMut(Event<'_>)>(
     stage.links.name(from, reply.local_communication_id, passive);
     let connection = stage.links.link(active.link);
     connection.state = State::Open;
-    connection.ends[passive.side].private_data = private_data_of(reply.private_data);
+    connection.ends[passive.side].note_private_data(reply.private_data, is_cut);
     if connection.ends[passive.side].private_data.is_some() {
         connection.peers.speaks_rpc = Some(true);
     }
@@ -144,9 +146,4 @@ fn disconnecting<F: FnMut(Event<'_>)>(
     };
     stage.links.link(place.link).state = State::Closed;
     Some(place)
-}
-
-fn private_data_of(bytes: &[u8]) -> Option<(usize, private_data::PrivateData)> {
-    let found = private_data::find(bytes)?;
-    Some((found.offset, found.fields.ok()?))
 }

@@ -23,8 +23,8 @@ pub(super) struct Links {
     slots: Vec<Option<Box<Link>>>,
     free: Vec<u32>,
     flows: HashMap<FlowKey, Place, BuildHasher>,
-    /// The flow of the last packet: the next one is likely to be of the same.
-    last: Option<(FlowKey, Place)>,
+    /// Flows seen lately, by the low bits of their queue pairs: most packets are of one of these.
+    recent: Recent,
     /// Connections with only one known half-flow, by its source and destination.
     unpaired: HashMap<(Address, Address), Vec<u32>, BuildHasher>,
     /// Ends that CM messages name by their communication IDs.
@@ -33,6 +33,20 @@ pub(super) struct Links {
     hand: usize,
     seen: u32,
     pub(super) evicted: u64,
+}
+
+/// Some of the flows, found without hashing. Emptied whenever a flow changes its place.
+#[derive(Debug)]
+struct Recent([Option<(FlowKey, Place)>; Recent::MOST]);
+
+impl Recent {
+    const MOST: usize = 64;
+}
+
+impl Default for Recent {
+    fn default() -> Recent {
+        Recent([None; Recent::MOST])
+    }
 }
 
 /// Connections remembered at once.
@@ -48,11 +62,12 @@ impl Links {
 
     #[inline]
     pub(super) fn find(&mut self, key: &FlowKey) -> Option<Place> {
-        match self.last {
-            Some((last, place)) if last == *key => Some(place),
+        let recent = &mut self.recent.0[key.destination_qp.0 as usize % Recent::MOST];
+        match recent {
+            Some((recent, place)) if recent == key => Some(*place),
             _ => {
                 let place = *self.flows.get(key)?;
-                self.last = Some((*key, place));
+                *recent = Some((*key, place));
                 Some(place)
             }
         }
@@ -103,7 +118,7 @@ impl Links {
             self.end(earlier.link, transactions, report);
         }
         self.flows.insert(key, place);
-        self.last = None;
+        self.recent = Recent::default();
         let link = self.link(place.link);
         link.ends[place.side].flow = Some(key);
         link.ends[1 - place.side].qpn = Some(key.destination_qp);
@@ -164,7 +179,7 @@ impl Links {
         if let Some(key) = gone.ends[gone.known_side()].flow {
             self.flows.insert(key, moved);
         }
-        self.last = None;
+        self.recent = Recent::default();
         let link = self.link(stays);
         link.join(*gone, evidence);
         transactions.adopt(&link.peers);
@@ -210,7 +225,7 @@ impl Links {
                 self.exchanges.remove(&(end.address, id));
             }
         }
-        self.last = None;
+        self.recent = Recent::default();
         link
     }
 
