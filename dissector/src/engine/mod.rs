@@ -11,7 +11,7 @@ use crate::record::{Record, Time};
 use crate::rpcrdma::Transactions;
 use crate::transaction::Seen;
 use links::{Links, Place};
-use rdmascope_wire::bth::{self, Bth, Extensions, Opcode, Transport};
+use rdmascope_wire::bth::{self, Bth, Extensions, Opcode, Transport as Service};
 use rdmascope_wire::{Layer, Qpn, Stop, cm as wire_cm, rpcrdma};
 
 /// How the engine works.
@@ -77,13 +77,24 @@ impl Engine {
 
     /// Takes the next record of the capture, and reports what it brought to light.
     pub fn handle(&mut self, record: &Record<'_>, report: &mut impl FnMut(Event<'_>)) {
+        let frame = frame::dissect(record, &self.config.frame);
+        self.handle_frame(record, frame, report);
+    }
+
+    /// The same, where the frame has been taken apart already, as [`frame::dissect`] does with the configuration of
+    /// this engine.
+    pub fn handle_frame(
+        &mut self,
+        record: &Record<'_>,
+        frame: Result<Frame<'_>, Other>,
+        report: &mut impl FnMut(Event<'_>),
+    ) {
         let Engine { config, totals, links, transactions } = self;
-        let frame = frame::dissect(record, &config.frame);
         totals.count_record(record, &frame);
-        let mut headers = frame.as_ref().ok().map(|frame| Headers::parse(frame, record));
+        let transport = frame.as_ref().ok().map(|frame| Transport::parse(frame, record));
         let mut place = None;
-        if let (Ok(frame), Some(Ok(headers))) = (&frame, &mut headers) {
-            totals.count_packet(headers);
+        if let (Ok(frame), Some(Ok(transport))) = (&frame, &transport) {
+            totals.count_packet(transport);
             // A receiver drops what has a bad ICRC. Where no packet at all has a good one, the capture was made before ICRCs
             // were computed, and they say nothing.
             let dropped = frame.icrc == IcrcVerdict::Bad && totals.icrc[0] > 0;
@@ -93,11 +104,14 @@ impl Engine {
                 report(event);
             };
             let mut stage = Stage { links, transactions, report: &mut counting };
-            place = stage.handle(frame, headers, seen, dropped);
+            place = stage.handle(frame, transport, seen, dropped);
             totals.connections = links.seen();
         }
         if config.report_packets {
-            let connection = place.map(|place| links.link(place.link).peers.connection);
+            let link = place.map(|place| &links.link(place.link).peers);
+            let speaks_rpc = link.is_some_and(|peers| peers.speaks_rpc == Some(true));
+            let headers = transport.map(|transport| transport.map(|transport| transport.headers(speaks_rpc)));
+            let connection = link.map(|peers| peers.connection);
             report(Event::Packet(&Packet { record: *record, frame, headers, connection }));
         }
     }
@@ -130,19 +144,17 @@ impl<F: FnMut(Event<'_>)> Stage<'_, F> {
     fn handle(
         &mut self,
         frame: &Frame<'_>,
-        headers: &mut Headers<'_>,
+        transport: &Transport<'_>,
         seen: Seen,
         dropped: bool,
     ) -> Option<Place> {
-        if let Content::Cm(message) = &headers.content {
-            return if dropped { None } else { cm::handle(self, frame, message, seen.time) };
+        let Bth { opcode, destination_qp, psn, .. } = transport.bth;
+        if let Some(message) = transport.cm_message() {
+            return if dropped { None } else { cm::handle(self, frame, &message, seen.time) };
         }
-        let (Transport::ReliableConnection, Some(operation)) =
-            (headers.bth.opcode.transport(), headers.bth.opcode.operation())
-        else {
+        let (Service::ReliableConnection, Some(operation)) = (opcode.transport(), opcode.operation()) else {
             return None;
         };
-        let Bth { destination_qp, psn, .. } = headers.bth;
         let key = FlowKey { source: frame.source, destination: frame.destination, destination_qp };
         let mut place = match self.links.find(&key) {
             Some(place) => place,
@@ -156,7 +168,7 @@ impl<F: FnMut(Event<'_>)> Stage<'_, F> {
             }
         };
         let link = self.links.link(place.link);
-        if headers.bth.fecn || headers.bth.becn || frame.ecn == 3 {
+        if transport.bth.fecn || transport.bth.becn || frame.ecn == 3 {
             link.count_congestion(place.side);
         }
         if dropped {
@@ -167,9 +179,9 @@ impl<F: FnMut(Event<'_>)> Stage<'_, F> {
             seen,
             operation,
             psn,
-            extensions: headers.extensions,
-            payload: headers.payload,
-            payload_length: headers.payload_length,
+            extensions: transport.extensions,
+            payload: transport.payload,
+            payload_length: transport.payload_length,
         };
         if !link.peers.paired
             && let Some(joined) = self.links.pair(place, &key, &packet, self.transactions, self.report)
@@ -178,13 +190,6 @@ impl<F: FnMut(Event<'_>)> Stage<'_, F> {
         }
         let link = self.links.link(place.link);
         link.handle(place.side, &packet, self.transactions, self.report);
-        if link.peers.speaks_rpc == Some(true)
-            && operation.is_send()
-            && matches!(operation.place(), bth::Place::First | bth::Place::Only)
-            && let Ok(header) = rpcrdma::Header::parse(headers.payload)
-        {
-            headers.content = Content::RpcRdma(header);
-        }
         while let Some((index, slot)) = self.transactions.overdue() {
             self.transactions.evict(slot, &mut self.links.link(index).peers, self.report);
         }
@@ -192,13 +197,24 @@ impl<F: FnMut(Event<'_>)> Stage<'_, F> {
     }
 }
 
-impl<'a> Headers<'a> {
+/// The transport headers of a packet, and what is behind them.
+#[derive(Clone, Copy)]
+struct Transport<'a> {
+    bth: Bth,
+    extensions: Extensions,
+    /// The captured bytes behind the headers, without padding.
+    payload: &'a [u8],
+    /// Bytes behind the headers on the wire, without padding.
+    payload_length: u32,
+}
+
+impl<'a> Transport<'a> {
     /// The queue pair of the general services interface, which CM messages are for.
     const GENERAL_SERVICES_QP: Qpn = Qpn(1);
 
     /// Reads the transport headers of a frame.
     #[inline]
-    fn parse(frame: &Frame<'a>, record: &Record<'_>) -> Result<Headers<'a>, Stop> {
+    fn parse(frame: &Frame<'a>, record: &Record<'_>) -> Result<Transport<'a>, Stop> {
         let located = |stop: Stop| {
             let cut = record.data.len() < record.original_length as usize;
             if cut { stop.in_cut_capture() } else { stop }
@@ -206,19 +222,41 @@ impl<'a> Headers<'a> {
         let bth = Bth::parse(frame.transport).map_err(located)?;
         let rest = &frame.transport[Bth::LENGTH..];
         let (extensions, length) = Extensions::parse(bth.opcode, rest).map_err(located)?;
-        let payload = &rest[length..];
         let headers_length = (Bth::LENGTH + length) as u32;
         let payload_length = frame
             .transport_length
             .checked_sub(headers_length + u32::from(bth.pad_count))
             .ok_or(Stop::malformed(Layer::Bth, 1))?;
+        let payload = &rest[length..];
         let payload = &payload[..payload.len().min(payload_length as usize)];
-        let is_mad = bth.opcode == Opcode::UD_SEND_ONLY && bth.destination_qp == Headers::GENERAL_SERVICES_QP;
-        let content = match is_mad.then(|| wire_cm::Message::parse(payload)) {
-            Some(Ok((_, message))) => Content::Cm(message),
-            _ => Content::Other,
+        Ok(Transport { bth, extensions, payload, payload_length })
+    }
+
+    /// The CM message that the packet carries.
+    #[inline]
+    fn cm_message(&self) -> Option<wire_cm::Message<'a>> {
+        let is_mad = self.bth.destination_qp == Transport::GENERAL_SERVICES_QP
+            && self.bth.opcode == Opcode::UD_SEND_ONLY;
+        if is_mad { wire_cm::Message::parse(self.payload).ok().map(|(_, message)| message) } else { None }
+    }
+
+    /// What is reported of the packet.
+    fn headers(self, speaks_rpc: bool) -> Headers<'a> {
+        let Transport { bth, extensions, payload, payload_length } = self;
+        let begins = bth.opcode.operation().is_some_and(|operation| {
+            operation.is_send() && matches!(operation.place(), bth::Place::First | bth::Place::Only)
+        });
+        let content = if let Some(message) = self.cm_message() {
+            Content::Cm(message)
+        } else if speaks_rpc
+            && begins
+            && let Ok(header) = rpcrdma::Header::parse(payload)
+        {
+            Content::RpcRdma(header)
+        } else {
+            Content::Other
         };
-        Ok(Headers { bth, extensions, payload, payload_length, content })
+        Headers { bth, extensions, payload, payload_length, content }
     }
 }
 
@@ -245,13 +283,11 @@ impl Totals {
         }
     }
 
-    fn count_packet(&mut self, headers: &Headers<'_>) {
-        match (headers.content, headers.bth.opcode.transport()) {
-            (Content::Cm(_), _) => self.cm_messages += 1,
-            (_, Transport::ReliableConnection) => {}
-            (_, Transport::CongestionNotification) if headers.bth.opcode == Opcode::CNP => {
-                self.congestion_notifications += 1;
-            }
+    fn count_packet(&mut self, transport: &Transport<'_>) {
+        match transport.bth.opcode.transport() {
+            Service::ReliableConnection => {}
+            _ if transport.cm_message().is_some() => self.cm_messages += 1,
+            _ if transport.bth.opcode == Opcode::CNP => self.congestion_notifications += 1,
             _ => self.other_transports += 1,
         }
     }
