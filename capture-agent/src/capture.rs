@@ -2,6 +2,7 @@
 
 use crate::decompress::{Compression, Decoded};
 use crate::framing::{self, Damage, Fault, Framer, Step};
+use crate::mapped::Mapped;
 use crate::stream::{Over, Stream};
 use crate::unsafe_io;
 use memmap2::Mmap;
@@ -171,6 +172,15 @@ impl Capture {
         self.source.consume(framed.consumed);
         let bytes = self.source.consumed(framed.consumed);
         Ok(Some(framed.record(bytes)))
+    }
+
+    /// What is left of the capture, where it is memory-mapped: records that can be held on to.
+    pub fn mapped(&mut self) -> Option<Mapped<'_>> {
+        let Capture { name, framer, source, over, cut, .. } = self;
+        match source {
+            Source::Map { map, at } => Some(Mapped { name, framer, bytes: map, at, over, cut }),
+            Source::Stream(_) => None,
+        }
     }
 
     /// After the last record: how the capture was cut short, if it was.

@@ -7,8 +7,10 @@
 mod capture;
 mod decompress;
 pub mod framing;
+mod mapped;
 mod stream;
 #[allow(unsafe_code)]
 mod unsafe_io;
 
 pub use capture::{Capture, Cut, Error};
+pub use mapped::Mapped;

@@ -8,6 +8,7 @@ use crate::table::Style;
 use crate::tables;
 use anyhow::Result;
 use core::fmt;
+use core::ops::ControlFlow;
 use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::frame;
@@ -202,20 +203,18 @@ fn read(
     let mut engine = Engine::new(Config { frame, report_packets });
     let mut start = None;
     let mut written = Ok(());
-    let trouble = loop {
-        let record = match source.next() {
-            Ok(Some(record)) => record,
-            Ok(None) => break None,
-            Err(error) => break Some(error),
-        };
+    let read = source.for_each(&frame, |record, frame| {
         let start = *start.get_or_insert(record.time);
-        engine.handle(&record, &mut |event| {
+        engine.handle_frame(record, frame, &mut |event| {
             if written.is_ok() {
                 written = handle(event, start);
             }
         });
-        core::mem::replace(&mut written, Ok(()))?;
-    };
+        if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    });
+    written?;
+    let mut written = Ok(());
+    let trouble = read.err();
     if start.is_none()
         && let Some(error) = trouble
     {

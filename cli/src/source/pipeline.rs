@@ -1,0 +1,72 @@
+//! Two threads on one capture: one finds records and takes frames apart, the other follows the sessions.
+//!
+//! Taking a frame apart needs nothing but its record, so it can be done ahead, on another core; mostly it is the ICRC,
+//! which reads every byte. Order stays exact: batches of records pass through one queue. Which thread takes the frames of a
+//! batch apart depends on which has less to do, and changes nothing in what comes out.
+
+use core::ops::ControlFlow;
+use rdmascope_capture_agent::{Error, Mapped};
+use rdmascope_dissector::frame::{self, Frame, Other};
+use rdmascope_dissector::record::Record;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+
+/// Records that change hands at once.
+const BATCH: usize = 256;
+/// Batches under way.
+const QUEUE: usize = 8;
+
+type Batch<'a> = Vec<(Record<'a>, Option<Result<Frame<'a>, Other>>)>;
+
+/// Hands on every record with its frame, in order, until the end or until `handle` breaks off.
+pub(super) fn for_each(
+    mut records: Mapped<'_>,
+    config: &frame::Config,
+    mut handle: impl FnMut(&Record<'_>, Result<Frame<'_>, Other>) -> ControlFlow<()>,
+) -> Result<(), Error> {
+    let waiting = AtomicUsize::new(0);
+    let waiting = &waiting;
+    std::thread::scope(|scope| {
+        let (full, filled) = mpsc::sync_channel::<Batch<'_>>(QUEUE);
+        let (empty, emptied) = mpsc::channel::<Batch<'_>>();
+        let finder = scope.spawn(move || {
+            loop {
+                let mut batch = emptied.try_recv().unwrap_or_else(|_| Batch::with_capacity(BATCH));
+                // Where the other thread has nothing to do, it takes the frames apart itself.
+                let ahead = waiting.load(Ordering::Relaxed) > 0;
+                let end = loop {
+                    match records.next() {
+                        Ok(Some(record)) => {
+                            let frame = ahead.then(|| frame::dissect(&record, config));
+                            batch.push((record, frame));
+                        }
+                        Ok(None) => break Some(Ok(())),
+                        Err(error) => break Some(Err(error)),
+                    }
+                    if batch.len() == BATCH {
+                        break None;
+                    }
+                };
+                waiting.fetch_add(1, Ordering::Relaxed);
+                let left = full.send(batch).is_err();
+                match end {
+                    Some(end) => return end,
+                    None if left => return Ok(()),
+                    None => {}
+                }
+            }
+        });
+        'batches: for mut batch in filled {
+            for (record, frame) in batch.drain(..) {
+                let frame = frame.unwrap_or_else(|| frame::dissect(&record, config));
+                if handle(&record, frame).is_break() {
+                    break 'batches;
+                }
+            }
+            waiting.fetch_sub(1, Ordering::Relaxed);
+            // The finder may have ended; then nobody wants it.
+            let _ = empty.send(batch);
+        }
+        finder.join().expect("the finder does not panic: it only walks bytes")
+    })
+}
