@@ -1,0 +1,261 @@
+//! The same captures from files, from pipes, and compressed.
+
+use super::*;
+use crate::framing::tests::{LITTLE, Seen, captures, seen};
+use std::io::Write;
+use std::path::PathBuf;
+
+/// A file that is gone after the test.
+struct Temporary(PathBuf);
+
+impl Temporary {
+    fn new(name: &str, bytes: &[u8]) -> Temporary {
+        let path = std::env::temp_dir().join(format!("rdmascope-{}-{name}", std::process::id()));
+        std::fs::write(&path, bytes).unwrap();
+        Temporary(path)
+    }
+
+    fn open(&self) -> Result<Capture, Error> {
+        Capture::open(&self.0)
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+type All = (Vec<Seen>, Option<Cut>, Option<String>);
+
+/// All records, the cut, and the error without the name in front.
+fn all(capture: Result<Capture, Error>) -> All {
+    let mut records = Vec::new();
+    let mut capture = match capture {
+        Ok(capture) => capture,
+        Err(error) => return (records, None, Some(tail(&error))),
+    };
+    loop {
+        match capture.next() {
+            Ok(Some(record)) => records.push(seen(&record)),
+            Ok(None) => return (records, capture.end().copied(), None),
+            Err(error) => {
+                assert!(matches!(capture.next(), Ok(None)));
+                return (records, None, Some(tail(&error)));
+            }
+        }
+    }
+}
+
+fn tail(error: &Error) -> String {
+    let text = error.to_string();
+    text.split_once(": ").map_or(text.clone(), |(_, tail)| tail.to_owned())
+}
+
+/// Gives `bytes` a few at a time.
+struct Pipe {
+    bytes: Vec<u8>,
+    at: usize,
+    piece: usize,
+}
+
+impl Read for Pipe {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let length = self.piece.min(out.len()).min(self.bytes.len() - self.at);
+        out[..length].copy_from_slice(&self.bytes[self.at..self.at + length]);
+        self.at += length;
+        Ok(length)
+    }
+}
+
+fn pipe(bytes: &[u8], piece: usize) -> Result<Capture, Error> {
+    Capture::from_reader("pipe", Pipe { bytes: bytes.to_vec(), at: 0, piece })
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn zstd(bytes: &[u8]) -> Vec<u8> {
+    zstd::encode_all(bytes, 0).unwrap()
+}
+
+/// Some 3 MiB of packets, no two alike.
+fn large() -> Vec<u8> {
+    let data: Vec<Vec<u8>> = (0..3000u32)
+        .map(|n| (0..n % 2048).map(|at| (at.wrapping_mul(2_654_435_761) >> (n % 24)) as u8).collect())
+        .collect();
+    let records: Vec<_> = data.iter().zip(0..).map(|(data, n)| (n, n, 9000, &data[..])).collect();
+    LITTLE.pcap(0xa1b2_c3d4, 1, &records)
+}
+
+#[test]
+fn every_source_gives_the_same() {
+    for (index, bytes) in captures().into_iter().chain([large()]).enumerate() {
+        let file = Temporary::new(&format!("same-{index}"), &bytes);
+        let expected = all(file.open());
+        assert_eq!((&expected.1, &expected.2), (&None, &None));
+        for piece in [1, 7, 4096, usize::MAX] {
+            assert_eq!(all(pipe(&bytes, piece)), expected);
+        }
+        // Members one behind the other are one stream.
+        let half = bytes.len() / 2;
+        let members =
+            |encode: fn(&[u8]) -> Vec<u8>| [encode(&bytes[..half]), encode(&bytes[half..])].concat();
+        for (name, compressed) in
+            [("gz", gzip(&bytes)), ("zst", zstd(&bytes)), ("gz2", members(gzip)), ("zst2", members(zstd))]
+        {
+            let file = Temporary::new(&format!("same-{index}.{name}"), &compressed);
+            assert_eq!(all(file.open()), expected, "{name}");
+            assert_eq!(all(pipe(&compressed, 5)), expected, "{name}");
+        }
+    }
+    assert_eq!(all(pipe(&large(), 4096)).0.len(), 3000);
+}
+
+#[test]
+fn a_cut_is_told_and_loses_nothing_before_it() {
+    for (index, bytes) in captures().into_iter().enumerate() {
+        let whole = all(pipe(&bytes, 100)).0;
+        for length in 4..bytes.len() {
+            let file = Temporary::new(&format!("cut-{index}"), &bytes[..length]);
+            let (records, cut, error) = all(file.open());
+            assert_eq!(records, whole[..records.len()]);
+            assert_eq!(error, None);
+            if let Some(cut) = cut {
+                assert_eq!(cut.offset + cut.available, length as u64);
+                assert!(cut.needed > cut.available && cut.available > 0);
+            }
+            assert_eq!(all(pipe(&bytes[..length], 3)), (records.clone(), cut, None));
+            // Of compressed data that were whole, the same.
+            assert_eq!(all(pipe(&zstd(&bytes[..length]), 3)), (records, cut, None));
+        }
+    }
+    let cut = Cut { offset: 40, needed: 21, available: 20 };
+    assert_eq!(cut.to_string(), "cut short: at byte 40 21 bytes needed, 20 there");
+}
+
+#[test]
+fn compressed_data_cut_short() {
+    let bytes = large();
+    let whole = all(pipe(&bytes, 4096)).0;
+    for compressed in [gzip(&bytes), zstd(&bytes)] {
+        for length in [4, 9, 20, compressed.len() / 2, compressed.len() - 1] {
+            let (records, cut, error) = all(pipe(&compressed[..length], 4096));
+            assert_eq!(error, None, "{length}");
+            assert!(cut.is_some(), "{length}");
+            assert_eq!(records, whole[..records.len()]);
+        }
+        let (records, _, _) = all(pipe(&compressed[..compressed.len() / 2], 4096));
+        assert!(records.len() > 100);
+    }
+}
+
+#[test]
+fn compressed_data_damaged() {
+    let bytes = large();
+    let whole = all(pipe(&bytes, 4096)).0;
+    for mut compressed in [gzip(&bytes), zstd(&bytes)] {
+        let at = compressed.len() - 2000;
+        compressed[at..at + 100].fill(0x55);
+        let (records, cut, error) = all(pipe(&compressed, 4096));
+        // Found by the decoder, or, where that delivers wrong bytes first, by the framer.
+        assert!(error.is_some() || cut.is_some());
+        assert!(records.len() > 100);
+        assert_eq!(records[..100], whole[..100]);
+    }
+    let file = [gzip(&bytes), b"trailing garbage".to_vec()].concat();
+    let (records, _, error) = all(pipe(&file, 4096));
+    assert_eq!(records, whole);
+    assert!(error.unwrap().contains("cannot be decompressed further"));
+}
+
+#[test]
+fn damage_in_the_middle() {
+    let mut bytes = LITTLE.pcap(0xa1b2_c3d4, 1, &[(1, 0, 1, b"a"), (2, 0, 1, b"b"), (3, 0, 1, b"c")]);
+    bytes[24 + 17 + 8 + 3] = 0xff;
+    let expected =
+        "byte 49: expected a record of at most 16777216 bytes, found a captured length of 4278190081";
+    for capture in [pipe(&bytes, 1), Temporary::new("damage", &bytes).open()] {
+        let (records, cut, error) = all(capture);
+        assert_eq!((records.len(), cut, error.as_deref()), (1, None, Some(expected)));
+    }
+    let error = match all(pipe(&gzip(&bytes), 100)) {
+        (_, _, Some(error)) => error,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(error, expected);
+}
+
+#[test]
+fn what_is_no_capture() {
+    let error = |capture: Result<Capture, Error>| capture.err().unwrap().to_string();
+    let name = "pipe: ";
+    assert_eq!(
+        error(pipe(b"# fields", 3)),
+        format!(
+            "{name}byte 0: expected the magic number of a pcap or pcapng file, gzip or zstd, found 23 20 66 69"
+        )
+    );
+    assert!(error(pipe(b"# f", 3)).ends_with("found 23 20 66"));
+    assert!(error(pipe(&gzip(b"# f"), 3)).starts_with("pipe (decompressed): byte 0: expected"));
+    let empty = "empty; a capture has a file header even where it has no packets";
+    assert_eq!(error(pipe(b"", 3)), format!("{name}{empty}"));
+    assert_eq!(error(pipe(&zstd(b""), 3)), format!("{name}{empty}"));
+    let file = Temporary::new("empty", b"");
+    assert_eq!(error(file.open()), format!("{}: {empty}", file.0.display()));
+    assert!(error(Capture::open(&file.0.with_extension("absent"))).contains("cannot be opened: "));
+    assert!(error(Capture::open(&std::env::temp_dir())).contains("cannot be opened: is a directory"));
+}
+
+#[test]
+fn a_reader_that_fails() {
+    struct Failing;
+    impl Read for Failing {
+        fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+            Err(io::Error::other("the cable is out"))
+        }
+    }
+    let bytes = LITTLE.pcap(0xa1b2_c3d4, 1, &[(1, 0, 1, b"a")]);
+    let length = bytes.len();
+    let (records, _, error) = all(Capture::from_reader("wire", io::Cursor::new(bytes).chain(Failing)));
+    assert_eq!(records.len(), 1);
+    assert_eq!(error.unwrap(), format!("byte {length}: cannot be read further: the cable is out"));
+}
+
+#[test]
+fn a_length_that_lies_allocates_little() {
+    let mut bytes = LITTLE.pcap(0xa1b2_c3d4, 1, &[(1, 0, 1, b"a")]);
+    bytes[24 + 8..24 + 12].copy_from_slice(&(16u32 << 20).to_le_bytes());
+    let (records, cut, error) = all(pipe(&bytes, 100));
+    assert_eq!((records.len(), error), (0, None));
+    assert_eq!(cut, Some(Cut { offset: 24, needed: 16 + (16 << 20), available: 17 }));
+}
+
+#[test]
+fn progress() {
+    let bytes = large();
+    for (name, contents) in [("progress", bytes.clone()), ("progress.gz", gzip(&bytes))] {
+        let file = Temporary::new(name, &contents);
+        let mut capture = file.open().unwrap();
+        assert_eq!(capture.size(), Some(contents.len() as u64));
+        let mut before = 0;
+        while capture.next().unwrap().is_some() {
+            assert!(before <= capture.position());
+            before = capture.position();
+        }
+        assert_eq!(Some(capture.position()), capture.size());
+    }
+    assert_eq!(pipe(&bytes, 100).unwrap().size(), None);
+}
+
+#[test]
+fn giving_up_early_leaves_no_thread_waiting_for_us() {
+    let bytes = gzip(&large());
+    for _ in 0..20 {
+        let mut capture = pipe(&bytes, 4096).unwrap();
+        assert!(capture.next().unwrap().is_some());
+    }
+}

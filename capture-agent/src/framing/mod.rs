@@ -1,0 +1,301 @@
+//! From bytes to records: pcap and pcapng.
+//!
+//! Sans-I/O: [`Framer::next`] looks at the bytes from the current offset on and says what is there, whether these bytes are
+//! all of a memory-mapped file or the few that a pipe has given so far. Nothing is allocated by a length that the
+//! bytes name.
+//!
+//! pcap: draft-ietf-opsawg-pcap; pcapng: draft-ietf-opsawg-pcapng.
+
+mod pcap;
+mod pcapng;
+
+use core::fmt;
+use rdmascope_dissector::record::{LinkType, Record, Time};
+
+/// The most bytes that a pcap record may have captured, or a pcapng block may have: 16 MiB. A longer one is damage: no
+/// link has packets near that length, and a reader must not gather without bound because four bytes say so.
+pub const LIMIT: usize = 16 << 20;
+
+/// Finds the records of a capture.
+#[derive(Debug, Default)]
+pub struct Framer {
+    format: Format,
+    records: u64,
+    offset: u64,
+}
+
+#[derive(Debug, Default)]
+enum Format {
+    #[default]
+    Unknown,
+    Pcap(pcap::File),
+    Pcapng(pcapng::Section),
+}
+
+/// What the next bytes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// A record. The caller takes it with [`Framed::record`] and drops [`Framed::consumed`] bytes.
+    Record(Framed),
+    /// So many bytes that are no record. The caller drops them.
+    Skip(usize),
+    /// Not enough of them: so many are needed, counted from the current offset. Where there are no more, the capture
+    /// ends; if there were any at all, it was cut short.
+    Need(usize),
+    /// Not what they should be. There is no way to go on.
+    Damaged(Damage),
+}
+
+/// A record in the bytes that [`Framer::next`] was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Framed {
+    /// See [`Record::number`].
+    pub number: u64,
+    /// See [`Record::time`].
+    pub time: Time,
+    /// See [`Record::link`].
+    pub link: LinkType,
+    /// See [`Record::original_length`].
+    pub original_length: u32,
+    /// Where the captured bytes begin.
+    pub start: usize,
+    /// Where they end.
+    pub end: usize,
+    /// Bytes of the record with its headers and padding.
+    pub consumed: usize,
+}
+
+impl Framed {
+    /// The record, of the same bytes that [`Framer::next`] was given. Panics where they are fewer.
+    #[inline]
+    pub fn record<'a>(&self, bytes: &'a [u8]) -> Record<'a> {
+        Record {
+            number: self.number,
+            time: self.time,
+            link: self.link,
+            original_length: self.original_length,
+            data: &bytes[self.start..self.end],
+        }
+    }
+}
+
+impl Framer {
+    /// At the beginning of a capture.
+    pub fn new() -> Framer {
+        Framer::default()
+    }
+
+    /// What the bytes from the current offset on are. The offset moves by what [`Step::Record`] and [`Step::Skip`] tell
+    /// the caller to drop.
+    #[inline]
+    pub fn next(&mut self, bytes: &[u8]) -> Step {
+        let found = match &mut self.format {
+            Format::Pcap(file) => file.next(bytes),
+            Format::Pcapng(section) => section.next(bytes),
+            Format::Unknown => self.recognise(bytes),
+        };
+        match found {
+            Ok(Found::Record { time, link, original_length, start, end, consumed }) => {
+                self.records += 1;
+                self.offset += consumed as u64;
+                Step::Record(Framed {
+                    number: self.records,
+                    time,
+                    link,
+                    original_length,
+                    start,
+                    end,
+                    consumed,
+                })
+            }
+            Ok(Found::Nothing { consumed }) => {
+                self.offset += consumed as u64;
+                Step::Skip(consumed)
+            }
+            Err(Trouble::Short(needed)) => Step::Need(needed),
+            Err(Trouble::Fault { at, fault }) => {
+                Step::Damaged(Damage { offset: self.offset + at as u64, fault })
+            }
+        }
+    }
+
+    /// Bytes from the beginning of the capture to the next record.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    #[cold]
+    fn recognise(&mut self, bytes: &[u8]) -> Result<Found, Trouble> {
+        let magic = bytes.first_chunk().ok_or(Trouble::Short(4))?;
+        match recognised(magic).map_err(|fault| Trouble::Fault { at: 0, fault })? {
+            Magic::Pcap(order) => {
+                let (file, consumed) = pcap::File::open(order, bytes)?;
+                self.format = Format::Pcap(file);
+                Ok(Found::Nothing { consumed })
+            }
+            Magic::Pcapng => {
+                self.format = Format::Pcapng(pcapng::Section::default());
+                Ok(Found::Nothing { consumed: 0 })
+            }
+        }
+    }
+}
+
+/// What a format finds.
+enum Found {
+    Record { time: Time, link: LinkType, original_length: u32, start: usize, end: usize, consumed: usize },
+    Nothing { consumed: usize },
+}
+
+/// Why it finds nothing.
+enum Trouble {
+    /// So many bytes are needed.
+    Short(usize),
+    /// What is wrong, and where, counted from the first of the bytes.
+    Fault { at: usize, fault: Fault },
+}
+
+/// The two byte orders of the host that wrote the capture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+enum Order {
+    #[default]
+    Little,
+    Big,
+}
+
+impl Order {
+    #[inline]
+    fn u16(self, bytes: [u8; 2]) -> u16 {
+        match self {
+            Order::Little => u16::from_le_bytes(bytes),
+            Order::Big => u16::from_be_bytes(bytes),
+        }
+    }
+
+    #[inline]
+    fn u32(self, bytes: [u8; 4]) -> u32 {
+        match self {
+            Order::Little => u32::from_le_bytes(bytes),
+            Order::Big => u32::from_be_bytes(bytes),
+        }
+    }
+}
+
+/// What the first four bytes of a capture say.
+pub(crate) enum Magic {
+    Pcap(pcap::Variant),
+    Pcapng,
+}
+
+pub(crate) fn recognised(magic: &[u8; 4]) -> Result<Magic, Fault> {
+    use pcap::Variant;
+    let pcap = |order, nanoseconds| Ok(Magic::Pcap(Variant { order, nanoseconds }));
+    match magic {
+        [0xd4, 0xc3, 0xb2, 0xa1] => pcap(Order::Little, false),
+        [0xa1, 0xb2, 0xc3, 0xd4] => pcap(Order::Big, false),
+        [0x4d, 0x3c, 0xb2, 0xa1] => pcap(Order::Little, true),
+        [0xa1, 0xb2, 0x3c, 0x4d] => pcap(Order::Big, true),
+        [0x0a, 0x0d, 0x0d, 0x0a] => Ok(Magic::Pcapng),
+        [0x34, 0xcd, 0xb2, 0xa1] | [0xa1, 0xb2, 0xcd, 0x34] => Err(Fault::ModifiedPcap),
+        [0xfd, b'7', b'z', b'X'] => Err(Fault::Compressed { with: "xz", tool: "xz -d" }),
+        [b'B', b'Z', b'h', _] => Err(Fault::Compressed { with: "bzip2", tool: "bzip2 -d" }),
+        [0x04, 0x22, 0x4d, 0x18] => Err(Fault::Compressed { with: "lz4", tool: "lz4 -d" }),
+        [b's', b'n', b'o', b'o'] => Err(Fault::Snoop),
+        found => Err(Fault::Magic { found: *found, there: 4 }),
+    }
+}
+
+/// Bytes that are not what they should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("byte {offset}: {fault}")]
+pub struct Damage {
+    /// Where, in bytes from the beginning of the capture.
+    pub offset: u64,
+    /// What was expected there, and what was found.
+    pub fault: Fault,
+}
+
+/// What is wrong with damaged bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Fault {
+    /// No magic number of a format that is understood. `there`: how many of the bytes there are.
+    Magic { found: [u8; 4], there: usize },
+    /// The pcap variant with longer record headers that some Linux systems wrote around 1999.
+    ModifiedPcap,
+    /// A snoop file.
+    Snoop,
+    /// A compression that is not understood.
+    Compressed { with: &'static str, tool: &'static str },
+    /// A version of the format that is not understood.
+    Version { expected: u16, found: (u16, u16) },
+    /// A pcap record longer than [`LIMIT`].
+    RecordLength { found: u32 },
+    /// The field of a pcapng section that tells its byte order.
+    ByteOrder { found: [u8; 4] },
+    /// A pcapng block too short for its type, longer than [`LIMIT`], or not a multiple of four.
+    BlockLength { found: u32, least: u32 },
+    /// The length at the end of a pcapng block is not the one at its beginning.
+    BlockTrailer { expected: u32, found: u32 },
+    /// A captured length beyond the end of its pcapng block.
+    CapturedLength { found: u32, room: u32 },
+    /// An interface that the pcapng section does not describe.
+    Interface { found: u32, described: usize },
+    /// More interfaces than a section may describe.
+    Interfaces { limit: usize },
+    /// An option that runs past the end of its pcapng block, or has not the length that its type has.
+    Option { code: u16, length: u16 },
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Fault::Magic { found, there } => {
+                f.write_str("expected the magic number of a pcap or pcapng file, gzip or zstd, found")?;
+                found.iter().take(there).try_for_each(|byte| write!(f, " {byte:02x}"))
+            }
+            Fault::ModifiedPcap => f.write_str(
+                "found the magic number of the modified pcap format of 1999; convert the file with `editcap -F pcap`",
+            ),
+            Fault::Snoop => f.write_str(
+                "expected the magic number of a pcap or pcapng file, found that of snoop; convert the file with `editcap -F pcap`",
+            ),
+            Fault::Compressed { with, tool } => write!(
+                f,
+                "expected the magic number of a pcap or pcapng file, gzip or zstd, found that of {with}; decompress the file with `{tool}`"
+            ),
+            Fault::Version { expected, found: (major, minor) } => {
+                write!(f, "expected version {expected} of the format, found {major}.{minor}")
+            }
+            Fault::RecordLength { found } => {
+                write!(f, "expected a record of at most {LIMIT} bytes, found a captured length of {found}")
+            }
+            Fault::ByteOrder { found: [a, b, c, d] } => write!(
+                f,
+                "expected the byte-order magic 1a2b3c4d of a pcapng section, found {a:02x}{b:02x}{c:02x}{d:02x}"
+            ),
+            Fault::BlockLength { found, least } => write!(
+                f,
+                "expected the length of a pcapng block, a multiple of 4 from {least} to {LIMIT}, found {found}"
+            ),
+            Fault::BlockTrailer { expected, found } => {
+                write!(f, "expected the length {expected} again at the end of its pcapng block, found {found}")
+            }
+            Fault::CapturedLength { found, room } => {
+                write!(f, "expected a captured length of at most {room}, the rest of the block, found {found}")
+            }
+            Fault::Interface { found, described } => {
+                write!(f, "expected one of the {described} interfaces that the section describes, found number {found}")
+            }
+            Fault::Interfaces { limit } => {
+                write!(f, "expected a section of at most {limit} interfaces, found another")
+            }
+            Fault::Option { code, length } => {
+                write!(f, "expected an option within its pcapng block, found option {code} with a length of {length}")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,14 @@
+//! Where captures come from: files and pipes.
+//!
+//! [`Capture`] opens whatever it is given and hands out one [`Record`](rdmascope_dissector::record::Record) after the
+//! other. [`framing`] is what it does so with, and knows nothing of files: bytes in, records out.
+#![deny(unsafe_code)]
+
+mod capture;
+mod decompress;
+pub mod framing;
+mod stream;
+#[allow(unsafe_code)]
+mod unsafe_io;
+
+pub use capture::{Capture, Cut, Error};
