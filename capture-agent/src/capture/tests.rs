@@ -26,6 +26,26 @@ impl Drop for Temporary {
     }
 }
 
+/// The same as [`all`], through [`Capture::mapped`].
+fn all_mapped(capture: Result<Capture, Error>) -> All {
+    let mut capture = match capture {
+        Ok(capture) => capture,
+        Err(error) => return (Vec::new(), None, Some(tail(&error))),
+    };
+    let mut mapped = capture.mapped().expect("a regular file is mapped");
+    let mut records = Vec::new();
+    let error = loop {
+        match mapped.next() {
+            Ok(Some(record)) => records.push(record),
+            Ok(None) => break None,
+            Err(error) => break Some(tail(&error)),
+        }
+    };
+    // All of them are still there.
+    let records = records.iter().map(seen).collect();
+    (records, capture.end().copied().filter(|_| error.is_none()), error)
+}
+
 type All = (Vec<Seen>, Option<Cut>, Option<String>);
 
 /// All records, the cut, and the error without the name in front.
@@ -128,6 +148,7 @@ fn a_cut_is_told_and_loses_nothing_before_it() {
                 assert_eq!(cut.offset + cut.available, length as u64);
                 assert!(cut.needed > cut.available && cut.available > 0);
             }
+            assert_eq!(all_mapped(file.open()), (records.clone(), cut, None));
             assert_eq!(all(pipe(&bytes[..length], 3)), (records.clone(), cut, None));
             // Of compressed data that were whole, the same.
             assert_eq!(all(pipe(&zstd(&bytes[..length]), 3)), (records, cut, None));
@@ -182,6 +203,8 @@ fn damage_in_the_middle() {
         let (records, cut, error) = all(capture);
         assert_eq!((records.len(), cut, error.as_deref()), (1, None, Some(expected)));
     }
+    let file = Temporary::new("damage-mapped", &bytes);
+    assert_eq!(all_mapped(file.open()), all(file.open()));
     let error = match all(pipe(&gzip(&bytes), 100)) {
         (_, _, Some(error)) => error,
         other => panic!("{other:?}"),

@@ -5,6 +5,11 @@
 //! bytes name.
 //!
 //! pcap: draft-ietf-opsawg-pcap; pcapng: draft-ietf-opsawg-pcapng.
+//!
+//! The crate pcap-parser frames blocks as well, but its data of an enhanced packet block include the padding, its time stamps are wrong
+//! for resolutions that are powers of two or finer than nanoseconds and for offsets in big-endian sections, and it cannot
+//! say where a lie in a length stands: around all that, little but the fixed fields was left to take from it. It is a
+//! witness in the tests instead.
 
 mod pcap;
 mod pcapng;

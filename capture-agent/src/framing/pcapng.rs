@@ -92,7 +92,9 @@ impl Resolution {
         match exponent {
             0..=9 => Resolution::Multiple(10u64.pow(u32::from(9 - exponent))),
             // Beyond 10^19 ticks a nanosecond, no 64-bit count reaches one.
-            _ => Resolution::Fraction(10u64.checked_pow(u32::from(exponent - 9)).unwrap_or(u64::MAX)),
+            _ => 10u64
+                .checked_pow(u32::from(exponent - 9))
+                .map_or(Resolution::Multiple(0), Resolution::Fraction),
         }
     }
 }
