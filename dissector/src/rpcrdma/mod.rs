@@ -196,16 +196,16 @@ impl Transactions {
 
     /// RPC messages say themselves whether they are calls. Where none can be read here, an XID that the other end waits for
     /// means a reply.
-    fn kind(&self, header: &Header<'_>, payload: &[u8], from: usize, peers: &Peers) -> Kind {
+    fn kind(&self, header: &Header<'_>, payload: Option<&[u8]>, from: usize, peers: &Peers) -> Kind {
         let awaited = if peers.sides[1 - from].awaits(header.xid) { Kind::Reply } else { Kind::Call };
         match header.procedure {
             Procedure::Error => Kind::Error,
             Procedure::Done if header.version == VERSION => Kind::Done,
             _ if header.version != VERSION => awaited,
-            Procedure::Msg | Procedure::Msgp => match rpc::peek(payload) {
-                Ok((_, rpc::Kind::Call)) => Kind::Call,
-                Ok((_, rpc::Kind::Reply)) => Kind::Reply,
-                Err(_) => awaited,
+            Procedure::Msg | Procedure::Msgp => match payload.map(rpc::peek) {
+                Some(Ok((_, rpc::Kind::Call))) => Kind::Call,
+                Some(Ok((_, rpc::Kind::Reply))) => Kind::Reply,
+                Some(Err(_)) | None => awaited,
             },
             // A Long Call is in a Position Zero Read chunk; a Long Reply is in the Reply chunk, or, after the reliable-reply
             // draft, in a Position Zero Read chunk too.
@@ -373,22 +373,23 @@ impl Transactions {
     }
 }
 
-/// The bytes behind the header: the Payload stream of an RDMA_MSG.
-fn payload_of<'a>(header: &Header<'_>, message: &'a [u8]) -> &'a [u8] {
+/// The bytes behind the header: the Payload stream of an RDMA_MSG. `None` where it is in a chunk, or where it is not known where the
+/// header ends.
+fn payload_of<'a>(header: &Header<'_>, message: &'a [u8]) -> Option<&'a [u8]> {
     match header.procedure {
         Procedure::Msg | Procedure::Msgp if header.stop.is_none() && header.version == VERSION => {
-            &message[header.length..]
+            Some(&message[header.length..])
         }
-        _ => &[],
+        _ => None,
     }
 }
 
 /// Whether a Send on a connection that nothing is known of looks like RPC-over-RDMA version 1.
-fn plausible(header: &Header<'_>, payload: &[u8]) -> bool {
+fn plausible(header: &Header<'_>, payload: Option<&[u8]>) -> bool {
     header.version == VERSION
         && header.stop.is_none()
         && match header.procedure {
-            Procedure::Msg => rpc::peek(payload).is_ok_and(|(xid, _)| xid == header.xid),
+            Procedure::Msg => matches!(payload.map(rpc::peek), Some(Ok((xid, _))) if xid == header.xid),
             Procedure::Nomsg => !header.reads.is_empty() || header.reply.is_some(),
             Procedure::Error => header.error.is_some(),
             _ => false,
@@ -399,7 +400,7 @@ fn plausible(header: &Header<'_>, payload: &[u8]) -> bool {
 pub fn reply_xid(message: &[u8]) -> Option<Xid> {
     let header = Header::parse(message).ok()?;
     let payload = payload_of(&header, message);
-    let is_call = matches!(rpc::peek(payload), Ok((_, rpc::Kind::Call)));
+    let is_call = matches!(payload.map(rpc::peek), Some(Ok((_, rpc::Kind::Call))));
     (header.version == VERSION
         && !is_call
         && !matches!(header.procedure, Procedure::Unknown(_) | Procedure::Done))
