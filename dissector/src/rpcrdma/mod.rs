@@ -159,7 +159,8 @@ impl Transactions {
         let direction = peers.direction(open.caller);
         let (connection, xid) = (peers.connection, open.transaction.xid);
         report(Event::Eviction(Eviction::Transaction { connection, direction, xid }));
-        self.end(slot, Outcome::NoReply, peers, report);
+        let outcome = outcome_of(&open.transaction, Outcome::NoReply);
+        self.end(slot, outcome, peers, report);
     }
 
     /// Takes a Send of end `from`.
@@ -186,8 +187,9 @@ impl Transactions {
                 let Some(slot) = peers.sides[from].pulls.remove(&header.xid) else { return Kind::Done };
                 if let Some(open) = self.find(slot) {
                     open.transaction.done = Some(send.seen);
+                    let outcome = outcome_of(&open.transaction, Outcome::Completed);
+                    self.end(slot, outcome, peers, report);
                 }
-                self.end(slot, Outcome::Completed, peers, report);
             }
             Kind::Other => {}
         }
@@ -279,7 +281,7 @@ impl Transactions {
         slots.sort_by_key(|slot| self.slots[slot.index as usize].opened);
         for slot in slots {
             let Some(open) = self.find(slot) else { continue };
-            let outcome = if open.transaction.reply.is_some() { Outcome::Completed } else { outcome };
+            let outcome = outcome_of(&open.transaction, outcome);
             self.end(slot, outcome, peers, report);
         }
     }
@@ -370,6 +372,15 @@ impl Transactions {
         transaction.direction = direction;
         report(Event::Transaction(transaction));
         self.gathered -= open.release();
+    }
+}
+
+/// How a transaction ends that is open still; `without_reply`: what it is where no reply was seen.
+fn outcome_of(transaction: &Transaction, without_reply: Outcome) -> Outcome {
+    match (&transaction.call, &transaction.reply) {
+        (_, None) => without_reply,
+        (None, Some(_)) => Outcome::NoCall,
+        (Some(_), Some(_)) => Outcome::Completed,
     }
 }
 
