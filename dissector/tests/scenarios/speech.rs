@@ -21,7 +21,7 @@ pub fn data(length: usize) -> Vec<u8> {
     (0..length).map(|index| (index * 7 + index / 251) as u8).collect()
 }
 
-pub fn segment(handle: u32, length: u32, offset: u64) -> Segment {
+pub const fn segment(handle: u32, length: u32, offset: u64) -> Segment {
     Segment { handle: Rkey(handle), length, offset }
 }
 
