@@ -216,6 +216,15 @@ impl Transactions {
         }
     }
 
+    /// Whether the responder has asked for memory of this call and not got all of it yet.
+    pub fn is_being_read(&self, caller: &Side, xid: Xid) -> bool {
+        caller
+            .calls
+            .get(&xid)
+            .and_then(|slot| self.slots.get(slot.index as usize))
+            .is_some_and(|open| open.is_being_read())
+    }
+
     /// Notes that end `reader` asks for memory of the other end.
     pub fn handle_read(&mut self, reth: Reth, seen: Seen, owner: usize, peers: &Peers) {
         let Some(target) = self.target(peers, owner, reth.rkey, reth.virtual_address) else { return };
@@ -405,6 +414,20 @@ fn plausible(header: &Header<'_>, payload: Option<&[u8]>) -> bool {
             Procedure::Error => header.error.is_some(),
             _ => false,
         }
+}
+
+/// The XID that the Send at the front of `message` answers, where it can be nothing but a reply or an error.
+pub fn answered_xid(message: &[u8]) -> Option<Xid> {
+    let header = Header::parse(message).ok()?;
+    let is_reply = match header.procedure {
+        Procedure::Error => true,
+        Procedure::Msg => {
+            matches!(payload_of(&header, message).map(rpc::peek), Some(Ok((_, rpc::Kind::Reply))))
+        }
+        Procedure::Nomsg => header.stop.is_none() && header.reads.is_empty() && header.reply.is_some(),
+        _ => false,
+    };
+    is_reply.then_some(header.xid)
 }
 
 /// Whether the Send at the front of `message` could be the reply to a call with its XID.
