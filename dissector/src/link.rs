@@ -1,12 +1,15 @@
 //! Connections in the making: two half-flows, what each has going on, and how they were found to belong together.
 
+mod early;
+
 use crate::connection::{Connection, ConnectionId, Counts, Endpoint, Evidence, Origin, PrivateData, State};
 use crate::event::{Event, Eviction};
 use crate::frame::Address;
 use crate::rc::{Delivery, Packet, Reads, Requests, Response};
 use crate::record::Time;
-use crate::rpcrdma::{Kind, Peers, Transactions, reply_xid};
-use crate::transaction::Outcome;
+use crate::rpcrdma::{Kind, Peers, Transactions, answered_xid, reply_xid};
+use crate::transaction::{Outcome, Seen};
+use early::Early;
 use rdmascope_wire::Qpn;
 use rdmascope_wire::bth::{NakCode, Operation, Place};
 use rdmascope_wire::cm::CommunicationId;
@@ -62,6 +65,7 @@ pub struct End {
     pub communication_id: Option<CommunicationId>,
     requests: Requests,
     reads: Reads,
+    early: Early,
     counts: Counts,
 }
 
@@ -76,6 +80,7 @@ impl End {
             communication_id: None,
             requests: Requests::default(),
             reads: Reads::default(),
+            early: Early::default(),
             counts: Counts::default(),
         }
     }
@@ -210,6 +215,86 @@ impl Link {
         let counts = &mut self.ends[side].counts;
         counts.packets += 1;
         counts.bytes += u64::from(packet.payload_length);
+        let waits = self.ends[side].early.has_requests() && !packet.operation.is_response();
+        if waits || self.is_early(side, packet, transactions) {
+            self.ends[side].early.keep(packet);
+        } else {
+            self.pass(side, packet, transactions, report);
+        }
+        if self.ends.iter().any(|end| !end.early.is_empty()) {
+            self.settle_early(packet.seen, transactions, report);
+        }
+    }
+
+    /// Whether a packet of end `side` answers what the other end has not been seen to ask.
+    #[inline]
+    fn is_early(&self, side: usize, packet: &Packet<'_>, transactions: &Transactions) -> bool {
+        let (operation, Peers { sides, paired, speaks_rpc, .. }) = (packet.operation, &self.peers);
+        if !paired || *speaks_rpc != Some(true) {
+            return false;
+        }
+        let other = &sides[1 - side];
+        if operation.is_read_response() {
+            return !self.ends[1 - side].reads.expects(packet.psn);
+        }
+        if let Some(reth) = packet.extensions.reth {
+            return reth.dma_length > 0 && !other.memory().advertises(reth.rkey, reth.virtual_address);
+        }
+        // A reply ends what it answers, so it has to come last.
+        operation.is_send()
+            && matches!(operation.place(), Place::First | Place::Only)
+            && answered_xid(packet.payload)
+                .is_some_and(|xid| !other.awaits(xid) || transactions.is_being_read(other, xid))
+    }
+
+    /// Lets go of packets kept back that are early no longer, and of those that have waited long enough.
+    fn settle_early(
+        &mut self,
+        now: Seen,
+        transactions: &mut Transactions,
+        report: &mut impl FnMut(Event<'_>),
+    ) {
+        loop {
+            let ready = (0..2).find_map(|side| {
+                let mut early = core::mem::take(&mut self.ends[side].early);
+                let kept = early.take_ready(|packet| !self.is_early(side, packet, transactions));
+                self.ends[side].early = early;
+                Some((side, kept?))
+            });
+            if let Some((side, kept)) = ready {
+                self.pass(side, &kept.packet(), transactions, report);
+                continue;
+            }
+            if !self.ends.iter().any(|end| end.early.is_due(now)) {
+                return;
+            }
+            self.release_first(transactions, report);
+        }
+    }
+
+    /// Lets go of the packet kept back longest. What it answers may be behind a gap: that is not waited for any longer.
+    fn release_first(&mut self, transactions: &mut Transactions, report: &mut impl FnMut(Event<'_>)) {
+        let oldest = |side: &usize| self.ends[*side].early.first().map_or(u64::MAX, |seen| seen.frame);
+        let side = usize::from(oldest(&1) < oldest(&0));
+        let Link { peers, ends, .. } = self;
+        let End { requests, reads, counts, .. } = &mut ends[1 - side];
+        let given_up = requests.give_up_received(&mut |delivery| {
+            deliver(delivery, 1 - side, reads, counts, peers, transactions, report);
+        });
+        if !given_up && let Some(kept) = self.ends[side].early.take_first() {
+            self.pass(side, &kept.packet(), transactions, report);
+        }
+    }
+
+    /// Hands a packet of end `side` to what follows its PSNs.
+    #[inline]
+    fn pass(
+        &mut self,
+        side: usize,
+        packet: &Packet<'_>,
+        transactions: &mut Transactions,
+        report: &mut impl FnMut(Event<'_>),
+    ) {
         if packet.operation.is_response() {
             self.handle_response(side, packet, transactions, report);
         } else {
@@ -294,16 +379,23 @@ impl Link {
 
     /// Ends the connection: reports what it still has open, then itself.
     pub fn end(mut self, transactions: &mut Transactions, report: &mut impl FnMut(Event<'_>)) {
+        // Nothing that is missing will come any more, so what was kept back can go on behind it.
+        self.finish_requests(transactions, report);
+        self.settle_early(Seen { frame: u64::MAX, time: self.span.1 }, transactions, report);
+        self.finish_requests(transactions, report);
+        let outcome = if self.state == State::Closed { Outcome::NoReply } else { Outcome::CutOff };
+        transactions.end_all(outcome, &mut self.peers, report);
+        report(Event::Connection(&self.summary()));
+    }
+
+    fn finish_requests(&mut self, transactions: &mut Transactions, report: &mut impl FnMut(Event<'_>)) {
         for side in 0..2 {
-            let Link { peers, ends, .. } = &mut self;
+            let Link { peers, ends, .. } = self;
             let End { requests, reads, counts, .. } = &mut ends[side];
             requests.finish(&mut |delivery| {
                 deliver(delivery, side, reads, counts, peers, transactions, report);
             });
         }
-        let outcome = if self.state == State::Closed { Outcome::NoReply } else { Outcome::CutOff };
-        transactions.end_all(outcome, &mut self.peers, report);
-        report(Event::Connection(&self.summary()));
     }
 
     /// What is known of the connection now.

@@ -16,6 +16,9 @@ use rdmascope_wire::bth::{Extensions, Operation, Reth};
 use rdmascope_wire::psn::Psn;
 use rdmascope_wire::{Rkey, bth};
 
+/// How long a packet may yet turn up in the capture behind what came after it, in nanoseconds and in packets.
+pub const REORDERING: (u64, u32) = (2_000_000, 64);
+
 /// A packet of a reliable connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet<'a> {

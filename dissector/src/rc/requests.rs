@@ -5,7 +5,7 @@
 //! ahead of it is held until the gap is filled by reordering or retransmission, or until it is clear that the capture
 //! lost what is missing: because the receiver acknowledged it, or because nothing came for long.
 
-use super::{Delivery, Packet, Placement, Send};
+use super::{Delivery, Packet, Placement, REORDERING, Send};
 use crate::record::Time;
 use crate::transaction::Seen;
 use rdmascope_wire::Rkey;
@@ -92,8 +92,6 @@ impl Requests {
     const WINDOW: i32 = 1 << 16;
     /// How long a retransmission may take: the longest that common timeouts and RNR timers add up to.
     const RETRANSMISSION: u64 = 4_000_000_000;
-    /// How long a packet that the receiver has may yet turn up in the capture, in nanoseconds and in packets.
-    const REORDERING: (u64, u32) = (2_000_000, 64);
 
     /// The PSN that comes next, and the path MTU, as the CM exchange says.
     pub fn begin(&mut self, first: Psn, path_mtu: Option<u32>) {
@@ -251,9 +249,9 @@ impl Requests {
         }
         let overflow = self.held.len() >= Requests::MOST_HELD || self.held_bytes >= Requests::MOST_HELD_BYTES;
         let patience = match gap.confirmed {
-            Some(since) => now.since(since) > Requests::REORDERING.0 || gap.packets >= Requests::REORDERING.1,
+            Some(since) => now.since(since) > REORDERING.0 || gap.packets >= REORDERING.1,
             // Nobody is seen to acknowledge anything: this direction is all that the capture holds.
-            None if self.acknowledged.is_none() => gap.packets >= Requests::REORDERING.1,
+            None if self.acknowledged.is_none() => gap.packets >= REORDERING.1,
             None => now.since(gap.since) > Requests::RETRANSMISSION,
         };
         if overflow && !patience {
@@ -262,6 +260,19 @@ impl Requests {
         if overflow || patience {
             self.give_up(deliver);
         }
+    }
+
+    /// Gives up what is missing although it was received, without waiting longer for it to turn up. False where nothing is.
+    pub fn give_up_received(&mut self, deliver: &mut impl FnMut(Delivery<'_>)) -> bool {
+        let received = match (self.expected, self.acknowledged) {
+            (Some(expected), Some(psn)) => (0..Requests::WINDOW).contains(&expected.distance(psn)),
+            _ => false,
+        };
+        if !received || self.held.is_empty() {
+            return false;
+        }
+        self.give_up(deliver);
+        true
     }
 
     /// Ends the half-flow: delivers what is held and what is open, with its gaps.

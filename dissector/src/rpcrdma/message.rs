@@ -13,7 +13,7 @@ impl Transactions {
         &mut self,
         send: &Send<'_>,
         header: &Header<'_>,
-        payload: &[u8],
+        payload: Option<&[u8]>,
         from: usize,
         peers: &mut Peers,
         report: &mut impl FnMut(Event<'_>),
@@ -50,7 +50,7 @@ impl Transactions {
         }
 
         open.transaction.call = Some(message);
-        if matches!(header.procedure, Procedure::Msg | Procedure::Msgp) {
+        if let Some(payload) = payload {
             open.read_call(payload, is_whole(send));
             infer_requester(open, from, peers);
         }
@@ -61,7 +61,7 @@ impl Transactions {
         &mut self,
         send: &Send<'_>,
         header: &Header<'_>,
-        payload: &[u8],
+        payload: Option<&[u8]>,
         from: usize,
         peers: &mut Peers,
         report: &mut impl FnMut(Event<'_>),
@@ -96,7 +96,7 @@ impl Transactions {
 
         open.transaction.error = header.error;
         open.transaction.reply = Some(message);
-        if matches!(header.procedure, Procedure::Msg | Procedure::Msgp) {
+        if let Some(payload) = payload {
             open.read_long_call();
             open.read_reply(payload, is_whole(send));
         }

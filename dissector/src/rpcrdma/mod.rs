@@ -163,7 +163,8 @@ impl Transactions {
         let direction = peers.direction(open.caller);
         let (connection, xid) = (peers.connection, open.transaction.xid);
         report(Event::Eviction(Eviction::Transaction { connection, direction, xid }));
-        self.end(slot, Outcome::NoReply, peers, report);
+        let outcome = outcome_of(&open.transaction, Outcome::NoReply);
+        self.end(slot, outcome, peers, report);
     }
 
     /// Takes a Send of end `from`.
@@ -190,8 +191,9 @@ impl Transactions {
                 let Some(slot) = peers.sides[from].pulls.remove(&header.xid) else { return Kind::Done };
                 if let Some(open) = self.find(slot) {
                     open.transaction.done = Some(send.seen);
+                    let outcome = outcome_of(&open.transaction, Outcome::Completed);
+                    self.end(slot, outcome, peers, report);
                 }
-                self.end(slot, Outcome::Completed, peers, report);
             }
             Kind::Other => {}
         }
@@ -200,22 +202,31 @@ impl Transactions {
 
     /// RPC messages say themselves whether they are calls. Where none can be read here, an XID that the other end waits for
     /// means a reply.
-    fn kind(&self, header: &Header<'_>, payload: &[u8], from: usize, peers: &Peers) -> Kind {
+    fn kind(&self, header: &Header<'_>, payload: Option<&[u8]>, from: usize, peers: &Peers) -> Kind {
         let awaited = if peers.sides[1 - from].awaits(header.xid) { Kind::Reply } else { Kind::Call };
         match header.procedure {
             Procedure::Error => Kind::Error,
             Procedure::Done if header.version == VERSION => Kind::Done,
             _ if header.version != VERSION => awaited,
-            Procedure::Msg | Procedure::Msgp => match rpc::peek(payload) {
-                Ok((_, rpc::Kind::Call)) => Kind::Call,
-                Ok((_, rpc::Kind::Reply)) => Kind::Reply,
-                Err(_) => awaited,
+            Procedure::Msg | Procedure::Msgp => match payload.map(rpc::peek) {
+                Some(Ok((_, rpc::Kind::Call))) => Kind::Call,
+                Some(Ok((_, rpc::Kind::Reply))) => Kind::Reply,
+                Some(Err(_)) | None => awaited,
             },
             // A Long Call is in a Position Zero Read chunk; a Long Reply is in the Reply chunk, or, after the reliable-reply
             // draft, in a Position Zero Read chunk too.
             Procedure::Nomsg if header.reads.is_empty() && header.reply.is_some() => Kind::Reply,
             _ => awaited,
         }
+    }
+
+    /// Whether the responder has asked for memory of this call and not got all of it yet.
+    pub fn is_being_read(&self, caller: &Side, xid: Xid) -> bool {
+        caller
+            .calls
+            .get(&xid)
+            .and_then(|slot| self.slots.get(slot.index as usize))
+            .is_some_and(|open| open.is_being_read())
     }
 
     /// Notes that end `reader` asks for memory of the other end.
@@ -283,7 +294,7 @@ impl Transactions {
         slots.sort_by_key(|slot| self.slots[slot.index as usize].opened);
         for slot in slots {
             let Some(open) = self.find(slot) else { continue };
-            let outcome = if open.transaction.reply.is_some() { Outcome::Completed } else { outcome };
+            let outcome = outcome_of(&open.transaction, outcome);
             self.end(slot, outcome, peers, report);
         }
     }
@@ -377,33 +388,57 @@ impl Transactions {
     }
 }
 
-/// The bytes behind the header: the Payload stream of an RDMA_MSG.
-fn payload_of<'a>(header: &Header<'_>, message: &'a [u8]) -> &'a [u8] {
+/// How a transaction ends that is open still; `without_reply`: what it is where no reply was seen.
+fn outcome_of(transaction: &Transaction, without_reply: Outcome) -> Outcome {
+    match (&transaction.call, &transaction.reply) {
+        (_, None) => without_reply,
+        (None, Some(_)) => Outcome::NoCall,
+        (Some(_), Some(_)) => Outcome::Completed,
+    }
+}
+
+/// The bytes behind the header: the Payload stream of an RDMA_MSG. `None` where it is in a chunk, or where it is not known where the
+/// header ends.
+fn payload_of<'a>(header: &Header<'_>, message: &'a [u8]) -> Option<&'a [u8]> {
     match header.procedure {
         Procedure::Msg | Procedure::Msgp if header.stop.is_none() && header.version == VERSION => {
-            &message[header.length..]
+            Some(&message[header.length..])
         }
-        _ => &[],
+        _ => None,
     }
 }
 
 /// Whether a Send on a connection that nothing is known of looks like RPC-over-RDMA version 1.
-fn plausible(header: &Header<'_>, payload: &[u8]) -> bool {
+fn plausible(header: &Header<'_>, payload: Option<&[u8]>) -> bool {
     header.version == VERSION
         && header.stop.is_none()
         && match header.procedure {
-            Procedure::Msg => rpc::peek(payload).is_ok_and(|(xid, _)| xid == header.xid),
+            Procedure::Msg => matches!(payload.map(rpc::peek), Some(Ok((xid, _))) if xid == header.xid),
             Procedure::Nomsg => !header.reads.is_empty() || header.reply.is_some(),
             Procedure::Error => header.error.is_some(),
             _ => false,
         }
 }
 
+/// The XID that the Send at the front of `message` answers, where it can be nothing but a reply or an error.
+pub fn answered_xid(message: &[u8]) -> Option<Xid> {
+    let header = Header::parse(message).ok()?;
+    let is_reply = match header.procedure {
+        Procedure::Error => true,
+        Procedure::Msg => {
+            matches!(payload_of(&header, message).map(rpc::peek), Some(Ok((_, rpc::Kind::Reply))))
+        }
+        Procedure::Nomsg => header.stop.is_none() && header.reads.is_empty() && header.reply.is_some(),
+        _ => false,
+    };
+    is_reply.then_some(header.xid)
+}
+
 /// Whether the Send at the front of `message` could be the reply to a call with its XID.
 pub fn reply_xid(message: &[u8]) -> Option<Xid> {
     let header = Header::parse(message).ok()?;
     let payload = payload_of(&header, message);
-    let is_call = matches!(rpc::peek(payload), Ok((_, rpc::Kind::Call)));
+    let is_call = matches!(payload.map(rpc::peek), Some(Ok((_, rpc::Kind::Call))));
     (header.version == VERSION
         && !is_call
         && !matches!(header.procedure, Procedure::Unknown(_) | Procedure::Done))

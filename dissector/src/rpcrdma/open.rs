@@ -147,6 +147,15 @@ impl Open {
         })
     }
 
+    /// Whether RDMA READs of its memory have begun, and bytes of it have yet to come.
+    pub(super) fn is_being_read(&self) -> bool {
+        self.transaction.timing.reads.is_some()
+            && self.segments.iter().any(|placed| {
+                matches!(placed.part, Part::ReadChunk(_))
+                    && placed.moved.front() < u64::from(placed.segment.length)
+            })
+    }
+
     pub(super) fn note_read(&mut self, time: Time) {
         let reads = &mut self.transaction.timing.reads;
         *reads = Some(reads.map_or((time, time), |(first, last)| (first, last.max(time))));

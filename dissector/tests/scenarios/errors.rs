@@ -1,0 +1,179 @@
+//! Headers that cannot be used, and RDMA_ERROR (RFC 8166, section 4.5).
+
+use crate::speech::*;
+use crate::world::*;
+use rdmascope_dissector::transaction::{Outcome, Transaction};
+use rdmascope_wire::rpcrdma::{Builder, Error, Procedure};
+use rdmascope_wire::{Cause, Layer, Xid};
+
+/// What comes of one Send of the client, and of the RDMA_ERROR that answers it.
+fn refused(call: &[u8], answer: &Builder) -> Transaction {
+    let mut world = World::connected();
+    world.send(CLIENT, call);
+    world.ack(SERVER);
+    world.send(SERVER, &message(answer, &[]));
+    world.ack(CLIENT);
+    let report = world.run();
+    let refused = report.one().clone();
+    assert_eq!((refused.outcome, refused.error), (Outcome::TransportError, answer.error));
+    assert_eq!(refused.reply.as_ref().unwrap().procedure, Procedure::Error);
+    assert_eq!(refused.reply.as_ref().unwrap().message_length, None);
+    assert_eq!(refused.rpc_status, None);
+    refused
+}
+
+fn error(xid: u32, error: Error) -> Builder {
+    let mut answer = header(xid, Procedure::Error);
+    answer.error = Some(error);
+    answer
+}
+
+fn err_chunk(xid: u32) -> Builder {
+    error(xid, Error::Chunk)
+}
+
+#[test]
+fn version_9_is_answered_with_err_vers() {
+    let mut call = msg(1);
+    call.version = 9;
+    // "The rdma_vers field MUST contain the same version that was in the rdma_vers field in the failing request."
+    let mut answer = error(1, Error::Version { low: 1, high: 1 });
+    answer.version = 9;
+    let refused = refused(&message(&call, &nfs3(1, 1, "'handle'")), &answer);
+    let call = refused.call.as_ref().unwrap();
+    assert_eq!((call.version, call.procedure, call.credits), (9, Procedure::Msg, CREDITS));
+    assert_eq!((call.header_length, call.message_length), (16, None));
+    assert_eq!((refused.procedure, refused.stop), (None, None), "nothing else of version 9 is known");
+    assert_eq!(refused.reply.as_ref().unwrap().version, 9);
+}
+
+#[test]
+fn version_9_is_answered_with_the_version_that_the_server_speaks() {
+    let mut call = msg(1);
+    call.version = 9;
+    let refused = refused(&message(&call, &[]), &error(1, Error::Version { low: 1, high: 2 }));
+    assert_eq!(refused.reply.as_ref().unwrap().version, 1);
+}
+
+#[test]
+fn a_call_is_answered_with_err_chunk() {
+    let refused = refused(&getattr(1).0, &err_chunk(1));
+    assert_eq!(names(&refused), ["GETATTR"]);
+    assert_eq!(refused.stop, None);
+}
+
+#[test]
+fn an_error_that_is_none_of_the_specification() {
+    refused(&getattr(1).0, &error(1, Error::Unknown(3)));
+}
+
+#[test]
+fn err_chunk_after_a_reconnect_names_a_call_of_before() {
+    // RFC 8166, section 4.5.3: the Responder reports on the XID once the connection is there again.
+    let mut world = World::connected();
+    world.send(SERVER, &message(&err_chunk(5), &[]));
+    let report = world.run();
+    let lone = report.one();
+    assert_eq!((lone.outcome, lone.error, lone.xid), (Outcome::NoCall, Some(Error::Chunk), Xid(5)));
+}
+
+#[test]
+fn a_header_that_ends_in_its_chunk_lists() {
+    // 20 bytes: the four fixed fields and an empty Read list; section 4.5 wants 28.
+    let call = &getattr(1).0[..20];
+    let refused = refused(call, &err_chunk(1));
+    let stop = refused.call.as_ref().unwrap().stop.unwrap();
+    assert_eq!((stop.layer, stop.offset, stop.needed, stop.available), (Layer::RpcRdma, 20, 4, 0));
+    assert_eq!(stop.cause, Cause::TruncatedPacket);
+    assert_eq!((refused.stop, refused.procedure), (None, None), "no RPC message was come to");
+}
+
+#[test]
+fn a_send_without_the_four_fixed_fields_is_counted_and_no_more() {
+    let mut world = World::connected();
+    world.send(CLIENT, &getattr(1).0[..12]);
+    let report = world.run();
+    assert!(report.transactions.is_empty());
+    assert_eq!(report.connections[0].requester.sent.other_sends, 1);
+}
+
+#[test]
+fn a_discriminator_that_is_neither_0_nor_1() {
+    // The Write list begins at byte 20, the Reply chunk's word is at byte 24.
+    for offset in [16, 20, 24] {
+        let mut call = getattr(1).0;
+        call[offset..offset + 4].copy_from_slice(&[0, 0, 0, 2]);
+        let refused = refused(&call, &err_chunk(1));
+        let stop = refused.call.as_ref().unwrap().stop.unwrap();
+        assert_eq!((stop.layer, stop.offset, stop.cause), (Layer::RpcRdma, offset, Cause::Malformed));
+        assert_eq!(refused.stop, None, "no RPC message was come to");
+    }
+}
+
+#[test]
+fn a_write_chunk_that_runs_past_the_message() {
+    let mut call = msg(1);
+    call.writes = vec![vec![segment(1, 100, 0)]];
+    let mut call = message(&call, &[]);
+    // The count of segments, at byte 24, says 1000.
+    call[24..28].copy_from_slice(&1000u32.to_be_bytes());
+    let refused = refused(&call, &err_chunk(1));
+    let stop = refused.call.as_ref().unwrap().stop.unwrap();
+    assert_eq!((stop.offset, stop.needed, stop.cause), (28, 16_000, Cause::TruncatedPacket));
+}
+
+#[test]
+fn an_unknown_procedure() {
+    let refused = refused(&message(&header(1, Procedure::Unknown(9)), &[]), &err_chunk(1));
+    let call = refused.call.as_ref().unwrap();
+    assert_eq!(call.procedure, Procedure::Unknown(9));
+    let stop = call.stop.unwrap();
+    assert_eq!((stop.layer, stop.offset, stop.cause), (Layer::RpcRdma, 12, Cause::Malformed));
+    assert_eq!(refused.stop, None);
+}
+
+#[test]
+fn a_nomsg_without_any_chunk() {
+    // Section 4.5.2 has this among the XDR errors.
+    let refused = refused(&message(&nomsg(1), &[]), &err_chunk(1));
+    let call = refused.call.as_ref().unwrap();
+    assert_eq!((call.procedure, call.message_length), (Procedure::Nomsg, None));
+}
+
+#[test]
+fn msgp_is_read_all_the_same() {
+    let mut call = header(1, Procedure::Msgp);
+    call.padding = Some((64, 1024));
+    let refused = refused(&message(&call, &nfs3(1, 1, "'handle'")), &err_chunk(1));
+    assert_eq!(names(&refused), ["GETATTR"]);
+    assert_eq!(refused.call.as_ref().unwrap().header_length, 36);
+}
+
+#[test]
+fn the_xid_of_the_header_is_not_that_of_the_rpc_message() {
+    let mut world = World::connected();
+    world.send(CLIENT, &message(&msg(1), &nfs3(99, 1, "'handle'")));
+    world.send(SERVER, &message(&msg(1), &reply(98, "0 #84")));
+    let report = world.run();
+    let getattr = report.one();
+    assert_eq!((getattr.xid, getattr.outcome), (Xid(1), Outcome::Completed));
+    assert_eq!(getattr.call.as_ref().unwrap().rpc_xid, Some(Xid(99)));
+    assert_eq!(getattr.reply.as_ref().unwrap().rpc_xid, Some(Xid(98)));
+}
+
+#[test]
+fn arguments_that_end_early_stop_in_the_upper_layer() {
+    let call = message(&msg(1), &nfs3(1, 6, "'handle' h0"));
+    let mut world = World::connected();
+    world.send(CLIENT, &call);
+    let mut garbage = Vec::new();
+    let status = rdmascope_wire::rpc::Status::GarbageArguments;
+    rdmascope_wire::rpc::Reply { xid: Xid(1), status, verifier: None }.build(&mut garbage);
+    world.send(SERVER, &message(&msg(1), &garbage));
+    let report = world.run();
+    let read = report.one();
+    assert_eq!((read.outcome, read.rpc_status), (Outcome::Completed, Some(status)));
+    let stop = read.stop.unwrap();
+    assert_eq!((stop.layer, stop.offset, stop.available), (Layer::UpperLayer, 60, 0));
+    assert_eq!(stop.cause, Cause::TruncatedPacket);
+}

@@ -1,0 +1,18 @@
+//! Scenarios of the whole engine: records in, events out.
+//!
+//! Each test scripts what two hosts put on the wire and states what the specifications make of it. [`world`] builds the
+//! frames; the expectations come from RFC 8166, RFC 8167, RFC 8267, RFC 8797 and the reliable-reply draft.
+
+mod speech;
+mod world;
+
+mod bounds;
+mod chunks;
+mod direction;
+mod errors;
+mod loss;
+mod matching;
+mod missing;
+mod order;
+mod pairing;
+mod reliable_reply;

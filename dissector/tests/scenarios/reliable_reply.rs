@@ -1,0 +1,142 @@
+//! Replies that the requester pulls (reliable-reply draft, section 4).
+//!
+//! ```text
+//! Requester                                   Responder
+//!   Send: RDMA_MSG (call)                       ->
+//!                                            <- Send: RDMA_NOMSG, Position Zero Read chunk
+//!   RDMA READ of each segment                   ->, responses <-
+//!   Send: RDMA_DONE                             ->
+//! ```
+
+use crate::speech::*;
+use crate::world::*;
+use rdmascope_dissector::event::Eviction;
+use rdmascope_dissector::transaction::{Outcome, Part};
+use rdmascope_wire::Xid;
+use rdmascope_wire::rpcrdma::{Procedure, Segment};
+
+const READDIR: &str = "0 1 #84 #8 1 h5 'name' h1 1 h6 'other' h2 1 h7 *255 h3 0 1";
+
+/// The call, the reply's header, and what is to be pulled from where.
+fn call_and_reply(world: &mut World, xid: u32) -> Vec<(Segment, Vec<u8>)> {
+    let stream = reply(xid, READDIR);
+    let (front, back) = stream.split_at(301);
+    let base = u64::from(xid) << 20;
+    let pulls = vec![
+        (segment(100 + xid, front.len() as u32, base), front.to_vec()),
+        (segment(200 + xid, back.len() as u32, base), back.to_vec()),
+    ];
+    world.send(CLIENT, &message(&msg(xid), &nfs3(xid, 16, "'dir' h0 #8 4096")));
+    let mut answer = nomsg(xid);
+    answer.reads = pulls.iter().map(|(target, _)| read_segment(0, *target)).collect();
+    world.send(SERVER, &message(&answer, &[]));
+    pulls
+}
+
+fn pull(world: &mut World, pulls: &[(Segment, Vec<u8>)]) {
+    for (target, bytes) in pulls {
+        world.read(CLIENT, *target, bytes);
+    }
+}
+
+fn done(world: &mut World, xid: u32) {
+    world.send(CLIENT, &message(&header(xid, Procedure::Done), &[]));
+}
+
+#[test]
+fn a_reply_is_pulled_and_done() {
+    let mut world = World::connected();
+    let pulls = call_and_reply(&mut world, 1);
+    pull(&mut world, &pulls);
+    done(&mut world, 1);
+    let frames = world.frames.len() as u64;
+    let report = world.run();
+    let readdir = report.one();
+    assert_whole(readdir);
+    assert_eq!((readdir.outcome, readdir.status), (Outcome::Completed, Some(0)));
+    assert_eq!(names(readdir), ["READDIR"]);
+    assert_eq!(readdir.done.map(|seen| seen.frame), Some(frames));
+    let length: usize = pulls.iter().map(|(_, bytes)| bytes.len()).sum();
+    assert_eq!(readdir.reply.as_ref().unwrap().message_length, Some(length as u64));
+    assert_eq!(readdir.timing.read_bytes, length as u64);
+    assert_eq!(report.connections[0].requester.sent.other_sends, 0);
+}
+
+#[test]
+fn done_never_comes() {
+    let mut world = World::connected();
+    let pulls = call_and_reply(&mut world, 1);
+    pull(&mut world, &pulls);
+    let (call, answer) = getattr(2);
+    world.send(CLIENT, &call);
+    world.send(SERVER, &answer);
+    let report = world.run();
+    let readdir = report.xid(1);
+    assert_whole(readdir);
+    assert_eq!((readdir.outcome, readdir.done), (Outcome::Completed, None));
+    assert_eq!(names(readdir), ["READDIR"]);
+    assert_eq!(report.xid(2).outcome, Outcome::Completed);
+}
+
+#[test]
+fn done_comes_unsolicited_and_twice() {
+    // "… the responder MUST silently drop the notification."
+    let mut world = World::connected();
+    done(&mut world, 1);
+    let pulls = call_and_reply(&mut world, 1);
+    pull(&mut world, &pulls);
+    done(&mut world, 1);
+    let first = world.frames.len() as u64;
+    done(&mut world, 1);
+    done(&mut world, 77);
+    let report = world.run();
+    assert_whole(report.one());
+    assert_eq!(report.one().done.map(|seen| seen.frame), Some(first));
+}
+
+#[test]
+fn the_capture_ends_before_the_pull() {
+    let mut world = World::connected();
+    let pulls = call_and_reply(&mut world, 1);
+    let report = world.run();
+    let readdir = report.one();
+    assert_eq!((readdir.outcome, readdir.done, readdir.status), (Outcome::Completed, None, None));
+    let length: usize = pulls.iter().map(|(_, bytes)| bytes.len()).sum();
+    let reply = readdir.reply.as_ref().unwrap();
+    assert_eq!(reply.missing, [missing(Part::ReadChunk(0), 0, length as u64)]);
+    assert_eq!(reply.message_length, Some(length as u64));
+    assert_eq!(names(readdir), ["READDIR"], "the call says so");
+}
+
+#[test]
+fn an_xid_is_used_again_before_done() {
+    let mut world = World::connected();
+    let first = call_and_reply(&mut world, 1);
+    pull(&mut world, &first);
+    let second = call_and_reply(&mut world, 1);
+    pull(&mut world, &second);
+    done(&mut world, 1);
+    let report = world.run();
+    assert_eq!(report.transactions.len(), 2);
+    report.transactions.iter().for_each(assert_whole);
+    assert_eq!(report.transactions.iter().map(|each| each.done.is_some()).collect::<Vec<_>>(), [false, true]);
+}
+
+#[test]
+fn replies_never_done_are_given_up_as_completed() {
+    let mut world = World::connected();
+    let count = 17_000;
+    for xid in 0..count {
+        world.send(CLIENT, &getattr(xid).0);
+        let mut answer = nomsg(xid);
+        answer.reads = vec![read_segment(0, segment(xid, 100, 0))];
+        world.send(SERVER, &message(&answer, &[]));
+    }
+    let report = world.run();
+    assert_eq!(report.transactions.len(), count as usize);
+    assert!(report.transactions.iter().all(|each| each.outcome == Outcome::Completed));
+    assert!(
+        report.evictions.iter().any(|each| matches!(each, Eviction::Transaction { xid: Xid(0), .. })),
+        "the oldest is given up first"
+    );
+}

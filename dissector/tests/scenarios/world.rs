@@ -1,0 +1,485 @@
+//! A scripted world: two hosts, reliable connections between them, and the capture of what they say.
+
+use crate::speech::private_data;
+use rdmascope_dissector::connection::Connection;
+use rdmascope_dissector::engine::{Config, Engine, Totals};
+use rdmascope_dissector::event::{Event, Eviction};
+use rdmascope_dissector::record::{LinkType, Record, Time};
+use rdmascope_dissector::transaction::Transaction;
+use rdmascope_wire::bth::{Aeth, Bth, Deth, Extensions, Opcode, Reth, Syndrome};
+use rdmascope_wire::cm::{self, CommunicationId, ServiceId, TransportServiceType};
+
+use rdmascope_wire::psn::Psn;
+use rdmascope_wire::rdma_cm_ip::{self, PortSpace};
+use rdmascope_wire::rpcrdma::Segment;
+use rdmascope_wire::{Qpn, Rkey, Xid, icrc};
+use std::net::Ipv4Addr;
+use std::ops::Range;
+
+/// The end that opens the connections.
+pub const CLIENT: usize = 0;
+/// The end that accepts them.
+pub const SERVER: usize = 1;
+/// The path MTU, small so that little makes many packets.
+pub const MTU: usize = 256;
+/// Credits in every header.
+pub const CREDITS: u32 = 32;
+
+/// A captured frame.
+#[derive(Clone)]
+pub struct Frame {
+    pub time: i64,
+    pub data: Vec<u8>,
+    /// Which end sent it.
+    pub from: usize,
+}
+
+/// One end of a connection.
+#[derive(Clone, Copy)]
+pub struct End {
+    pub address: Ipv4Addr,
+    pub qpn: Qpn,
+    /// The PSN of its next request.
+    pub psn: Psn,
+    pub communication_id: CommunicationId,
+}
+
+/// Two hosts, what is between them, and the capture.
+pub struct World {
+    pub frames: Vec<Frame>,
+    pub now: i64,
+    /// Connections; those that follow speak on [`World::on`].
+    pub connections: Vec<[End; 2]>,
+    pub on: usize,
+    /// Private data of REQ and REP.
+    pub private_data: [Vec<u8>; 2],
+}
+
+/// What the engine made of a capture.
+#[derive(Debug)]
+pub struct Report {
+    pub transactions: Vec<Transaction>,
+    pub connections: Vec<Connection>,
+    pub evictions: Vec<Eviction>,
+    pub totals: Totals,
+}
+
+impl World {
+    /// Two hosts with a connection whose making is not captured.
+    pub fn new() -> World {
+        let mut world = World {
+            frames: Vec::new(),
+            now: 1_700_000_000_000_000_000,
+            connections: Vec::new(),
+            on: 0,
+            private_data: [private_data(4096, 4096), private_data(4096, 4096)],
+        };
+        world.add([0x11, 0x22], [1_000, 500_000]);
+        world
+    }
+
+    /// Two hosts with a connection whose making is captured.
+    pub fn connected() -> World {
+        let mut world = World::new();
+        world.connect();
+        world
+    }
+
+    /// Adds a connection and goes on with it.
+    pub fn add(&mut self, qpns: [u32; 2], psns: [u32; 2]) {
+        self.on = self.connections.len();
+        let end = |side: usize| End {
+            address: Ipv4Addr::new(192, 0, 2, 1 + side as u8),
+            qpn: Qpn(qpns[side]),
+            psn: Psn::new(psns[side]),
+            communication_id: CommunicationId(0x1000 * (self.on as u32 + 1) + side as u32),
+        };
+        self.connections.push([end(CLIENT), end(SERVER)]);
+    }
+
+    pub fn end(&mut self, side: usize) -> &mut End {
+        &mut self.connections[self.on][side]
+    }
+
+    pub fn wait(&mut self, nanoseconds: i64) {
+        self.now += nanoseconds;
+    }
+
+    /// REQ, REP, RTU.
+    pub fn connect(&mut self) {
+        self.req();
+        self.rep();
+        self.rtu();
+    }
+
+    pub fn req(&mut self) {
+        let [client, server] = self.connections[self.on];
+        let mut data = Vec::new();
+        rdma_cm_ip::Header::ipv4(client.address, 700, server.address).build(&mut data);
+        data.extend_from_slice(&self.private_data[CLIENT]);
+        self.cm(
+            CLIENT,
+            &cm::Message::Request(cm::Request {
+                local_communication_id: client.communication_id,
+                vendor_id: 0,
+                service_id: ServiceId::rdma_cm(PortSpace::Tcp, 20049),
+                local_ca_guid: 1,
+                local_queue_key: 0,
+                local_qpn: client.qpn,
+                responder_resources: 4,
+                local_eecn: 0,
+                initiator_depth: 4,
+                remote_eecn: 0,
+                remote_cm_response_timeout: 20,
+                transport_service_type: TransportServiceType::ReliableConnection,
+                end_to_end_flow_control: false,
+                // The PSN at which the sender expects to receive.
+                starting_psn: server.psn,
+                local_cm_response_timeout: 20,
+                retry_count: 7,
+                partition_key: 0xffff,
+                path_packet_payload_mtu: cm::mtu_encoding(MTU as u16).unwrap(),
+                rdc_exists: false,
+                rnr_retry_count: 7,
+                max_cm_retries: 15,
+                srq: false,
+                extended_transport_type: 0,
+                primary_path: None,
+                alternate_path: None,
+                sap_supported: false,
+                private_data: &data,
+            }),
+        );
+    }
+
+    pub fn rep(&mut self) {
+        let [client, server] = self.connections[self.on];
+        let data = self.private_data[SERVER].clone();
+        self.cm(
+            SERVER,
+            &cm::Message::Reply(cm::Reply {
+                local_communication_id: server.communication_id,
+                remote_communication_id: client.communication_id,
+                local_queue_key: 0,
+                local_qpn: server.qpn,
+                local_eecn: 0,
+                starting_psn: client.psn,
+                vendor_id: 0,
+                responder_resources: 4,
+                initiator_depth: 4,
+                target_ack_delay: 15,
+                failover_accepted: 0,
+                end_to_end_flow_control: false,
+                rnr_retry_count: 7,
+                srq: false,
+                local_ca_guid: 2,
+                private_data: &data,
+            }),
+        );
+    }
+
+    pub fn rtu(&mut self) {
+        let [client, server] = self.connections[self.on];
+        self.cm(
+            CLIENT,
+            &cm::Message::ReadyToUse(cm::ReadyToUse {
+                local_communication_id: client.communication_id,
+                remote_communication_id: server.communication_id,
+                private_data: &[],
+            }),
+        );
+    }
+
+    pub fn rej(&mut self, reason: u16) {
+        let client = self.connections[self.on][CLIENT];
+        self.cm(
+            SERVER,
+            &cm::Message::Reject(cm::Reject {
+                local_communication_id: CommunicationId(0),
+                remote_communication_id: client.communication_id,
+                message_rejected: cm::Rejected::Request,
+                reject_info_length: 0,
+                reason,
+                additional_information: &[],
+                private_data: &[],
+            }),
+        );
+    }
+
+    /// DREQ, DREP.
+    pub fn disconnect(&mut self, from: usize) {
+        let ends = self.connections[self.on];
+        let (local, remote) = (ends[from], ends[1 - from]);
+        self.cm(
+            from,
+            &cm::Message::DisconnectRequest(cm::DisconnectRequest {
+                local_communication_id: local.communication_id,
+                remote_communication_id: remote.communication_id,
+                remote_qpn: remote.qpn,
+                private_data: &[],
+            }),
+        );
+        self.cm(
+            1 - from,
+            &cm::Message::DisconnectReply(cm::DisconnectReply {
+                local_communication_id: remote.communication_id,
+                remote_communication_id: local.communication_id,
+                private_data: &[],
+            }),
+        );
+    }
+
+    fn cm(&mut self, from: usize, message: &cm::Message<'_>) {
+        let mut mad = Vec::new();
+        message.build(&message.header(1), &mut mad);
+        let deth = Some(Deth { queue_key: 0x8001_0000, source_qp: Qpn(1) });
+        let extensions = Extensions { deth, ..Extensions::default() };
+        self.put(from, Opcode::UD_SEND_ONLY.0, Qpn(1), Psn::new(0), extensions, &mad);
+    }
+
+    /// One packet of the connection.
+    pub fn packet(&mut self, from: usize, opcode: u8, psn: Psn, extensions: Extensions, payload: &[u8]) {
+        let qpn = self.connections[self.on][1 - from].qpn;
+        self.put(from, opcode, qpn, psn, extensions, payload);
+    }
+
+    fn put(
+        &mut self,
+        from: usize,
+        opcode: u8,
+        destination_qp: Qpn,
+        psn: Psn,
+        extensions: Extensions,
+        payload: &[u8],
+    ) {
+        let pad = payload.len().wrapping_neg() & 3;
+        let mut transport = Vec::new();
+        Bth {
+            opcode: Opcode(opcode),
+            solicited_event: false,
+            migration_request: true,
+            pad_count: pad as u8,
+            transport_version: 0,
+            partition_key: 0xffff,
+            fecn: false,
+            becn: false,
+            destination_qp,
+            acknowledge_request: true,
+            psn,
+        }
+        .build(&mut transport);
+        extensions.build(&mut transport);
+        transport.extend_from_slice(payload);
+        transport.resize(transport.len() + pad, 0);
+        let ends = self.connections[self.on];
+        let data = ethernet(ends[from].address, ends[1 - from].address, &transport);
+        self.now += 1_000;
+        self.frames.push(Frame { time: self.now, data, from });
+    }
+
+    /// A message of one operation, split by the path MTU. `opcodes`: First, Middle, Last, Only.
+    fn split(
+        &mut self,
+        from: usize,
+        opcodes: [u8; 4],
+        first: Psn,
+        data: &[u8],
+        mut extensions: impl FnMut(bool, bool) -> Extensions,
+    ) -> Range<usize> {
+        let start = self.frames.len();
+        let count = data.len().div_ceil(MTU).max(1);
+        for index in 0..count {
+            let payload = &data[index * MTU..data.len().min((index + 1) * MTU)];
+            let (is_first, is_last) = (index == 0, index + 1 == count);
+            let opcode = opcodes[match (is_first, is_last) {
+                (true, true) => 3,
+                (true, false) => 0,
+                (false, false) => 1,
+                (false, true) => 2,
+            }];
+            self.packet(from, opcode, first.plus(index as u32), extensions(is_first, is_last), payload);
+        }
+        start..self.frames.len()
+    }
+
+    /// SEND. Returns its frames.
+    pub fn send(&mut self, from: usize, message: &[u8]) -> Range<usize> {
+        let psn = self.advance(from, message.len());
+        self.split(from, [0x00, 0x01, 0x02, 0x04], psn, message, |_, _| Extensions::default())
+    }
+
+    /// SEND with Invalidate.
+    pub fn send_invalidate(&mut self, from: usize, message: &[u8], rkey: u32) -> Range<usize> {
+        let psn = self.advance(from, message.len());
+        self.split(from, [0x00, 0x01, 0x16, 0x17], psn, message, |_, last| Extensions {
+            ieth: last.then_some(Rkey(rkey)),
+            ..Extensions::default()
+        })
+    }
+
+    /// RDMA WRITE of `data` to the front of `segment`.
+    pub fn write(&mut self, from: usize, segment: Segment, data: &[u8]) -> Range<usize> {
+        let psn = self.advance(from, data.len());
+        let reth = reth(segment, data.len());
+        self.split(from, [0x06, 0x07, 0x08, 0x0a], psn, data, |first, _| Extensions {
+            reth: first.then_some(reth),
+            ..Extensions::default()
+        })
+    }
+
+    /// RDMA READ request for the first `length` bytes of `segment`. Returns its PSN.
+    pub fn read_request(&mut self, from: usize, segment: Segment, length: usize) -> Psn {
+        let psn = self.advance(from, length);
+        self.ask_again(from, psn, segment, length);
+        psn
+    }
+
+    /// An RDMA READ request with a PSN that was used before.
+    pub fn ask_again(&mut self, from: usize, psn: Psn, segment: Segment, length: usize) {
+        let reth = Some(reth(segment, length));
+        self.packet(from, 0x0c, psn, Extensions { reth, ..Extensions::default() }, &[]);
+    }
+
+    /// RDMA READ responses of end `from`.
+    pub fn read_response(&mut self, from: usize, psn: Psn, data: &[u8]) -> Range<usize> {
+        self.split(from, [0x0d, 0x0e, 0x0f, 0x10], psn, data, |first, last| Extensions {
+            aeth: (first || last).then_some(aeth(0x1f)),
+            ..Extensions::default()
+        })
+    }
+
+    /// A whole RDMA READ by end `from`. Returns the frames of the responses.
+    pub fn read(&mut self, from: usize, segment: Segment, data: &[u8]) -> Range<usize> {
+        let psn = self.read_request(from, segment, data.len());
+        self.read_response(1 - from, psn, data)
+    }
+
+    /// End `from` acknowledges all that the other end sent.
+    pub fn ack(&mut self, from: usize) {
+        let psn = self.end(1 - from).psn.minus(1);
+        self.respond(from, psn, 0x1f);
+    }
+
+    /// NAK: PSN sequence error at `psn`.
+    pub fn nak(&mut self, from: usize, psn: Psn) {
+        self.respond(from, psn, 0x60);
+    }
+
+    /// RNR NAK at `psn`.
+    pub fn rnr_nak(&mut self, from: usize, psn: Psn) {
+        self.respond(from, psn, 0x20 | 12);
+    }
+
+    fn respond(&mut self, from: usize, psn: Psn, syndrome: u8) {
+        let aeth = Some(aeth(syndrome));
+        self.packet(from, 0x11, psn, Extensions { aeth, ..Extensions::default() }, &[]);
+    }
+
+    /// The PSN of a request of `length` bytes; the next one comes behind it.
+    fn advance(&mut self, from: usize, length: usize) -> Psn {
+        let end = self.end(from);
+        let psn = end.psn;
+        end.psn = psn.plus(length.div_ceil(MTU).max(1) as u32);
+        psn
+    }
+
+    /// A frame appears again at the end of the capture.
+    pub fn again(&mut self, frames: Range<usize>) {
+        for index in frames {
+            self.now += 1_000;
+            let frame = Frame { time: self.now, ..self.frames[index].clone() };
+            self.frames.push(frame);
+        }
+    }
+
+    /// Hands the capture to the engine.
+    pub fn run(&self) -> Report {
+        run(&self.frames)
+    }
+
+    /// The same, without these frames.
+    pub fn run_without(&self, frames: impl IntoIterator<Item = usize>) -> Report {
+        let lost: Vec<usize> = frames.into_iter().collect();
+        let kept = self.frames.iter().enumerate().filter(|(index, _)| !lost.contains(index));
+        run(&kept.map(|(_, frame)| frame.clone()).collect::<Vec<_>>())
+    }
+
+    /// The same, with only what one end sent.
+    pub fn run_only(&self, from: usize) -> Report {
+        run(&self.frames.iter().filter(|frame| frame.from == from).cloned().collect::<Vec<_>>())
+    }
+}
+
+pub fn run(frames: &[Frame]) -> Report {
+    let mut engine = Engine::new(Config::default());
+    let (mut transactions, mut connections, mut evictions) = (Vec::new(), Vec::new(), Vec::new());
+    let mut report = |event: Event<'_>| match event {
+        Event::Transaction(transaction) => transactions.push(transaction.clone()),
+        Event::Connection(connection) => connections.push(connection.clone()),
+        Event::Eviction(eviction) => evictions.push(eviction),
+        Event::Packet(_) => {}
+    };
+    for (index, frame) in frames.iter().enumerate() {
+        let record = Record {
+            number: index as u64 + 1,
+            time: Time(frame.time),
+            link: LinkType::ETHERNET,
+            original_length: frame.data.len() as u32,
+            data: &frame.data,
+        };
+        engine.handle(&record, &mut report);
+    }
+    engine.finish(&mut report);
+    let totals = *engine.totals();
+    Report { transactions, connections, evictions, totals }
+}
+
+impl Report {
+    /// The only transaction.
+    #[track_caller]
+    pub fn one(&self) -> &Transaction {
+        assert_eq!(self.transactions.len(), 1, "{:#?}", self.transactions);
+        &self.transactions[0]
+    }
+
+    /// The only transaction with this XID.
+    #[track_caller]
+    pub fn xid(&self, xid: u32) -> &Transaction {
+        let mut found = self.transactions.iter().filter(|transaction| transaction.xid == Xid(xid));
+        let first = found.next().expect("a transaction has this XID");
+        assert!(found.next().is_none(), "only one transaction has this XID");
+        first
+    }
+}
+
+fn reth(segment: Segment, length: usize) -> Reth {
+    Reth { virtual_address: segment.offset, rkey: segment.handle, dma_length: length as u32 }
+}
+
+fn aeth(syndrome: u8) -> Aeth {
+    Aeth { syndrome: Syndrome(syndrome), message_sequence_number: 0 }
+}
+
+/// Ethernet, IPv4, UDP to port 4791, the packet, its ICRC.
+fn ethernet(source: Ipv4Addr, destination: Ipv4Addr, transport: &[u8]) -> Vec<u8> {
+    let udp_length = (8 + transport.len() + icrc::LENGTH) as u16;
+    let mut out = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x08, 0x00];
+    let mut ip = vec![0x45, 0];
+    ip.extend((20 + udp_length).to_be_bytes());
+    ip.extend([0, 0, 0x40, 0, 64, 17, 0, 0]);
+    ip.extend(source.octets());
+    ip.extend(destination.octets());
+    let sum: u32 = ip.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
+    let checksum = !((sum & 0xffff) + (sum >> 16)) as u16;
+    ip[10..12].copy_from_slice(&checksum.to_be_bytes());
+    let mut udp = [0u8; 8];
+    udp[..2].copy_from_slice(&50_000u16.to_be_bytes());
+    udp[2..4].copy_from_slice(&4791u16.to_be_bytes());
+    udp[4..6].copy_from_slice(&udp_length.to_be_bytes());
+    let check = icrc::roce_v2(&ip, &udp, transport).unwrap();
+    out.extend(ip);
+    out.extend(udp);
+    out.extend_from_slice(transport);
+    out.extend(check.to_le_bytes());
+    out
+}
