@@ -164,6 +164,7 @@ impl Link {
     pub fn join(&mut self, other: Link, evidence: Evidence) {
         let (side, from) = (1 - self.known_side(), other.known_side());
         let requester = other.peers.requester.map(|end| if end == from { side } else { 1 - side });
+        let caller = other.peers.caller.map(|end| if end == from { side } else { 1 - side });
         let Peers { sides, missing_packets, reported, speaks_rpc, .. } = other.peers;
         let [first, second] = sides;
         let [end, far_end] = other.ends;
@@ -179,6 +180,7 @@ impl Link {
         self.peers.reported[1] += reported[1];
         self.peers.speaks_rpc = self.peers.speaks_rpc.or(speaks_rpc);
         self.peers.requester = self.peers.requester.or(requester);
+        self.peers.caller = self.peers.caller.or(caller);
         self.peers.paired = true;
         self.span = (self.span.0.min(other.span.0), self.span.1.max(other.span.1));
         if let Origin::Inferred(_) = self.origin {
@@ -367,7 +369,7 @@ impl Link {
 
     /// What is known of the connection now.
     pub fn summary(&self) -> Connection {
-        let requester = self.peers.requester.unwrap_or(0);
+        let requester = self.peers.forward_caller();
         let (requester, responder) = (&self.ends[requester], &self.ends[1 - requester]);
         let agreed = (self.origin == Origin::Cm && self.peers.paired).then(|| {
             let data = |end: &End| end.private_data.map(|(_, data)| data);
