@@ -125,6 +125,14 @@ impl Link {
         self.ends[side].requests.begin(first, self.path_mtu.map(u32::from));
     }
 
+    /// Sets the path MTU that a REQ names.
+    pub fn agree_on_path_mtu(&mut self, path_mtu: Option<u16>) {
+        self.path_mtu = path_mtu;
+        for end in &mut self.ends {
+            end.requests.agree_on_path_mtu(path_mtu.map(u32::from));
+        }
+    }
+
     /// Counts a packet that a receiver would drop, and that is left out of everything else.
     pub fn count_bad_icrc(&mut self, side: usize) {
         self.ends[side].counts.bad_icrc += 1;
@@ -169,8 +177,13 @@ impl Link {
         let [first, second] = sides;
         let [end, far_end] = other.ends;
         let (end, far_end, joined) = if from == 0 { (end, far_end, first) } else { (far_end, end, second) };
-        let known = self.ends[side].private_data;
-        self.ends[side] = End { private_data: end.private_data.or(known), ..end };
+        let known = &self.ends[side];
+        self.ends[side] = End {
+            private_data: end.private_data.or(known.private_data),
+            // The tables know the ends of this connection by these, not those of the one that goes.
+            communication_id: known.communication_id,
+            ..end
+        };
         self.ends[1 - side].private_data = self.ends[1 - side].private_data.or(far_end.private_data);
         self.ends[1 - side].qpn = self.ends[side].flow.map(|flow| flow.destination_qp);
         self.ends[side].qpn = self.ends[1 - side].flow.map(|flow| flow.destination_qp);
@@ -371,7 +384,9 @@ impl Link {
     pub fn summary(&self) -> Connection {
         let requester = self.peers.forward_caller();
         let (requester, responder) = (&self.ends[requester], &self.ends[1 - requester]);
-        let agreed = (self.origin == Origin::Cm && self.peers.paired).then(|| {
+        // REQ and REP each name the ID of their sender.
+        let exchanged = self.ends.iter().all(|end| end.communication_id.is_some());
+        let agreed = (self.origin == Origin::Cm && exchanged).then(|| {
             let data = |end: &End| end.private_data.map(|(_, data)| data);
             Negotiated::new(data(requester), data(responder))
         });
