@@ -135,6 +135,14 @@ impl Link {
         self.ends[side].requests.begin(first, self.path_mtu.map(u32::from));
     }
 
+    /// Sets the path MTU that a REQ names.
+    pub fn agree_on_path_mtu(&mut self, path_mtu: Option<u16>) {
+        self.path_mtu = path_mtu;
+        for end in &mut self.ends {
+            end.requests.agree_on_path_mtu(path_mtu.map(u32::from));
+        }
+    }
+
     /// Counts a packet that a receiver would drop, and that is left out of everything else.
     pub fn count_bad_icrc(&mut self, side: usize) {
         self.ends[side].counts.bad_icrc += 1;
@@ -173,14 +181,19 @@ impl Link {
     /// Takes over the known end of `other` as the end that was unknown here.
     pub fn join(&mut self, other: Link, evidence: Evidence) {
         let (side, from) = (1 - self.known_side(), other.known_side());
-        let here = |end: Option<usize>| end.map(|end| if end == from { side } else { 1 - side });
-        let (requester, presumed) = (here(other.peers.requester), here(other.peers.presumed_requester));
+        let requester = other.peers.requester.map(|end| if end == from { side } else { 1 - side });
+        let caller = other.peers.caller.map(|end| if end == from { side } else { 1 - side });
         let Peers { sides, missing_packets, reported, speaks_rpc, .. } = other.peers;
         let [first, second] = sides;
         let [end, far_end] = other.ends;
         let (end, far_end, joined) = if from == 0 { (end, far_end, first) } else { (far_end, end, second) };
-        let known = self.ends[side].private_data;
-        self.ends[side] = End { private_data: end.private_data.or(known), ..end };
+        let known = &self.ends[side];
+        self.ends[side] = End {
+            private_data: end.private_data.or(known.private_data),
+            // The tables know the ends of this connection by these, not those of the one that goes.
+            communication_id: known.communication_id,
+            ..end
+        };
         self.ends[1 - side].private_data = self.ends[1 - side].private_data.or(far_end.private_data);
         self.ends[1 - side].qpn = self.ends[side].flow.map(|flow| flow.destination_qp);
         self.ends[side].qpn = self.ends[1 - side].flow.map(|flow| flow.destination_qp);
@@ -190,7 +203,7 @@ impl Link {
         self.peers.reported[1] += reported[1];
         self.peers.speaks_rpc = self.peers.speaks_rpc.or(speaks_rpc);
         self.peers.requester = self.peers.requester.or(requester);
-        self.peers.presumed_requester = self.peers.presumed_requester.or(presumed);
+        self.peers.caller = self.peers.caller.or(caller);
         self.peers.paired = true;
         self.span = (self.span.0.min(other.span.0), self.span.1.max(other.span.1));
         if let Origin::Inferred(_) = self.origin {
@@ -400,10 +413,11 @@ impl Link {
 
     /// What is known of the connection now.
     pub fn summary(&self) -> Connection {
-        let requester = self.peers.requester.or(self.peers.presumed_requester).unwrap_or(0);
+        let requester = self.peers.forward_caller();
         let (requester, responder) = (&self.ends[requester], &self.ends[1 - requester]);
-        let heard = self.ends.iter().all(|end| !end.private_data_cut);
-        let agreed = (self.origin == Origin::Cm && self.peers.paired && heard).then(|| {
+        // REQ and REP each name the ID of their sender.
+        let exchanged = self.ends.iter().all(|end| end.communication_id.is_some() && !end.private_data_cut);
+        let agreed = (self.origin == Origin::Cm && exchanged).then(|| {
             let data = |end: &End| end.private_data.map(|(_, data)| data);
             Negotiated::new(data(requester), data(responder))
         });

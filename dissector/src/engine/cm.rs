@@ -67,27 +67,39 @@ fn requested<F: FnMut(Event<'_>)>(
     if request.transport_service_type != TransportServiceType::ReliableConnection {
         return None;
     }
-    // A REQ that is sent again says nothing new; a communication ID may be used again, too, for another queue pair.
-    if let Some(place) = stage.links.find_exchange(from, request.local_communication_id)
-        && stage.links.link(place.link).ends[place.side].qpn == Some(request.local_qpn)
-    {
-        return Some(place);
-    }
-    let link = stage.links.add([from, to], now, stage.transactions, stage.report);
-    let (active, passive) = (Place { link, side: 0 }, Place { link, side: 1 });
-    stage.links.name(from, request.local_communication_id, active);
-    let connection = stage.links.link(link);
+    let known = stage.links.find_exchange(from, request.local_communication_id).filter(|place| {
+        // A communication ID may be used again: for another queue pair, or once the connection is over.
+        let link = stage.links.link(place.link);
+        let qpn = link.ends[place.side].qpn;
+        matches!(link.state, State::Requested | State::Open) && qpn.is_none_or(|qpn| qpn == request.local_qpn)
+    });
+    let active = match known {
+        // A REQ that is sent again says nothing new.
+        Some(place) if stage.links.link(place.link).origin == Origin::Cm => return Some(place),
+        // The REP was captured before it.
+        Some(place) => place,
+        None => {
+            let link = stage.links.add([from, to], now, stage.transactions, stage.report);
+            let active = Place { link, side: 0 };
+            stage.links.name(from, request.local_communication_id, active);
+            stage.links.link(link).state = State::Requested;
+            active
+        }
+    };
+    let passive = Place { side: 1 - active.side, ..active };
+    let connection = stage.links.link(active.link);
     connection.origin = Origin::Cm;
-    connection.state = State::Requested;
     connection.port = request.service_id.rdma_cm_port().map(|(_, port)| port);
-    connection.path_mtu = request.path_mtu_bytes();
+    connection.agree_on_path_mtu(request.path_mtu_bytes());
     connection.peers.requester = Some(active.side);
     connection.ends[active.side].note_private_data(request.consumer_private_data(), is_cut);
     let speaks =
         connection.port == Some(NFS_RDMA_PORT) || connection.ends[active.side].private_data.is_some();
-    connection.peers.speaks_rpc = speaks.then_some(true);
+    connection.peers.speaks_rpc = connection.peers.speaks_rpc.or(speaks.then_some(true));
     // Each side names the PSN at which it expects to receive: that of the other side's first request.
-    connection.begin(passive.side, request.starting_psn);
+    if !connection.peers.paired {
+        connection.begin(passive.side, request.starting_psn);
+    }
     let key = FlowKey { source: to, destination: from, destination_qp: request.local_qpn };
     stage.links.claim(key, passive, stage.transactions, stage.report);
     Some(active)

@@ -117,23 +117,29 @@ impl Links {
             self.link(earlier.link).state = State::Closed;
             self.end(earlier.link, transactions, report);
         }
+        // A REP that is repeated may name another queue pair than the first one did.
+        if let Some(former) = self.link(place.link).ends[place.side].flow.filter(|former| *former != key) {
+            self.flows.remove(&former);
+        }
+        self.forget_unpaired(place.link);
         self.flows.insert(key, place);
         self.recent = Recent::default();
         let link = self.link(place.link);
         link.ends[place.side].flow = Some(key);
         link.ends[1 - place.side].qpn = Some(key.destination_qp);
         link.peers.paired = link.ends.iter().all(|end| end.flow.is_some());
-        if link.peers.paired {
-            self.forget_unpaired(place.link);
-        } else {
+        if !link.peers.paired {
             self.unpaired.entry((key.source, key.destination)).or_default().push(place.link);
         }
     }
 
     /// Lets CM messages name an end by its communication ID.
     pub(super) fn name(&mut self, address: Address, id: CommunicationId, place: Place) {
+        let former = self.link(place.link).ends[place.side].communication_id.replace(id);
+        if let Some(former) = former.filter(|former| *former != id) {
+            self.exchanges.remove(&(address, former));
+        }
         self.exchanges.insert((address, id), place);
-        self.link(place.link).ends[place.side].communication_id = Some(id);
     }
 
     /// Looks for the connection that the packet of an unpaired half-flow belongs to, and joins the two.
@@ -146,15 +152,20 @@ impl Links {
         report: &mut impl FnMut(Event<'_>),
     ) -> Option<Place> {
         let candidates = self.unpaired.get(&(key.destination, key.source))?;
-        let (found, evidence) = candidates
+        let mut fitting = candidates
             .iter()
             .rev()
             .take(MOST_CANDIDATES)
             .filter(|candidate| **candidate != place.link)
-            .find_map(|candidate| {
+            .filter_map(|candidate| {
                 let link = self.slots[*candidate as usize].as_ref()?;
                 Some((*candidate, link.evidence(link.known_side(), packet)?))
-            })?;
+            });
+        let (found, evidence) = fitting.next()?;
+        // What fits more than one is no evidence: two connections between the same hosts may have like PSNs or XIDs.
+        if fitting.next().is_some() {
+            return None;
+        }
         Some(self.join(found, place.link, evidence, transactions, report))
     }
 

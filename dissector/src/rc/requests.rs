@@ -96,6 +96,11 @@ impl Requests {
     /// The PSN that comes next, and the path MTU, as the CM exchange says.
     pub fn begin(&mut self, first: Psn, path_mtu: Option<u32>) {
         self.expected = Some(first);
+        self.agree_on_path_mtu(path_mtu);
+    }
+
+    /// The path MTU, as the CM exchange says.
+    pub fn agree_on_path_mtu(&mut self, path_mtu: Option<u32>) {
         self.path_mtu = path_mtu.or(self.path_mtu);
     }
 

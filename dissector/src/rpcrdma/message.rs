@@ -1,7 +1,7 @@
 //! Calls and replies: from the header of a Send to the transaction that it begins or ends.
 
 use super::open::{Open, saturate};
-use super::{MOST_ORPHANS, Peers, Transactions};
+use super::{Peers, Transactions};
 use crate::event::Event;
 use crate::rc::Send;
 use crate::transaction::{Chunk, Message, Missing, Outcome, Part, ReadChunk};
@@ -23,6 +23,10 @@ impl Transactions {
         }
         let slot = self.begin(header.xid, from, peers);
         let open = &mut self.slots[slot.index as usize];
+        if send.missing.is_some() {
+            // That packets are missing was said before it came to this call.
+            open.missing_before = 0;
+        }
         let mut message = Message::new(send, header);
         for chunk in message.read_chunks.iter().filter(|chunk| chunk.position != 0) {
             open.read_lengths.push((chunk.position, length(&chunk.segments)));
@@ -67,10 +71,13 @@ impl Transactions {
         report: &mut impl FnMut(Event<'_>),
     ) {
         let caller = 1 - from;
-        peers.presumed_requester.get_or_insert(caller);
         let called = peers.sides[caller].calls.remove(&header.xid);
         let slot = called.unwrap_or_else(|| self.begin(header.xid, caller, peers));
         let open = &mut self.slots[slot.index as usize];
+        if called.is_none() {
+            // Whatever is missing, the call may have been there.
+            open.missing_before = 0;
+        }
         let mut message = Message::new(send, header);
         open.write_lengths.extend(message.write_chunks.iter().map(|chunk| length(&chunk.segments)));
         let moved = open.write_lengths.iter().map(|length| round_up(*length)).sum();
@@ -109,13 +116,6 @@ impl Transactions {
         if provided.is_some() {
             if let Some(earlier) = peers.sides[caller].pulls.insert(header.xid, slot) {
                 self.end(earlier, Outcome::Completed, peers, report);
-            }
-        } else if called.is_none() && !peers.paired {
-            peers.sides[from].orphans.push_back(slot);
-            if peers.sides[from].orphans.len() > MOST_ORPHANS
-                && let Some(oldest) = peers.sides[from].orphans.pop_front()
-            {
-                self.end(oldest, outcome, peers, report);
             }
         } else {
             self.end(slot, outcome, peers, report);

@@ -7,6 +7,7 @@
 mod memory;
 mod message;
 mod open;
+mod orphans;
 mod read;
 
 pub use memory::Memory;
@@ -18,6 +19,7 @@ use crate::transaction::{Direction, Outcome, Seen, Transaction};
 use hashbrown::HashMap;
 use memory::Target;
 use open::Open;
+use orphans::Orphan;
 use rdmascope_wire::bth::Reth;
 use rdmascope_wire::rpcrdma::{Header, Procedure, VERSION};
 use rdmascope_wire::{Rkey, Xid, rpc};
@@ -41,7 +43,7 @@ pub struct Side {
     /// Its calls whose reply is a Read chunk of the other end, until it says RDMA_DONE.
     pulls: HashMap<Xid, Slot, BuildHasher>,
     /// Replies of it whose calls were not captured, kept back until it is known which connection this is.
-    orphans: VecDeque<Slot>,
+    orphans: VecDeque<Orphan>,
     /// The memory that it advertised.
     memory: Memory,
 }
@@ -69,8 +71,8 @@ pub struct Peers {
     pub link: u32,
     /// Which end opened the connection, where that is known or inferred.
     pub requester: Option<usize>,
-    /// Which end is taken for that one as long as it is not known: whoever was first seen to be answered.
-    pub presumed_requester: Option<usize>,
+    /// Which end was first seen to call, or to be answered: it stands as the requester where nothing says more.
+    pub caller: Option<usize>,
     /// Whether Sends are RPC-over-RDMA messages; `None` until something says so.
     pub speaks_rpc: Option<bool>,
     /// Whether both half-flows are known, so that replies without a call need not be kept back.
@@ -89,7 +91,7 @@ impl Peers {
             connection,
             link,
             requester: None,
-            presumed_requester: None,
+            caller: None,
             speaks_rpc: None,
             paired: false,
             missing_packets: 0,
@@ -97,9 +99,13 @@ impl Peers {
         }
     }
 
+    /// The end that opened the connection, or the one that stands as it.
+    pub fn forward_caller(&self) -> usize {
+        self.requester.or(self.caller).unwrap_or(0)
+    }
+
     fn direction(&self, caller: usize) -> Direction {
-        let requester = self.requester.or(self.presumed_requester).unwrap_or(caller);
-        if caller == requester { Direction::Forward } else { Direction::Backward }
+        if caller == self.forward_caller() { Direction::Forward } else { Direction::Backward }
     }
 }
 
@@ -130,6 +136,8 @@ pub struct Transactions {
     segments: usize,
     /// Bytes gathered for open transactions.
     gathered: usize,
+    /// Bytes of replies that are kept back.
+    orphaned: usize,
     /// Where the last placement went: the packets of one message go to one segment.
     last: Option<Target>,
     begun: u64,
@@ -140,8 +148,6 @@ pub struct Transactions {
 const MOST_OPEN: usize = 16_384;
 /// Segments of open transactions, over all connections.
 const MOST_SEGMENTS: usize = 1 << 16;
-/// Replies without a call that one end keeps back.
-const MOST_ORPHANS: usize = 64;
 
 impl Transactions {
     /// The link and the connection of the transaction to give up, where too many are open.
@@ -186,7 +192,13 @@ impl Transactions {
         let kind = self.kind(&header, payload, from, peers);
         match kind {
             Kind::Call => self.handle_call(send, &header, payload, from, peers, report),
-            Kind::Reply | Kind::Error => self.handle_reply(send, &header, payload, from, peers, report),
+            Kind::Reply | Kind::Error => {
+                if peers.paired || peers.sides[1 - from].awaits(header.xid) {
+                    self.handle_reply(send, &header, payload, from, peers, report);
+                } else {
+                    self.keep_orphan(send, from, peers, report);
+                }
+            }
             Kind::Done => {
                 let Some(slot) = peers.sides[from].pulls.remove(&header.xid) else { return Kind::Done };
                 if let Some(open) = self.find(slot) {
@@ -198,6 +210,18 @@ impl Transactions {
             Kind::Other => {}
         }
         kind
+    }
+
+    /// Takes a Send that is known to be a reply.
+    fn take_reply(
+        &mut self,
+        send: &Send<'_>,
+        from: usize,
+        peers: &mut Peers,
+        report: &mut impl FnMut(Event<'_>),
+    ) {
+        let Ok(header) = Header::parse(send.bytes) else { return };
+        self.handle_reply(send, &header, payload_of(&header, send.bytes), from, peers, report);
     }
 
     /// RPC messages say themselves whether they are calls. Where none can be read here, an XID that the other end waits for
@@ -299,25 +323,13 @@ impl Transactions {
         }
     }
 
-    /// Reports the replies without calls that were kept back.
-    pub fn release_orphans(&mut self, peers: &mut Peers, report: &mut impl FnMut(Event<'_>)) {
-        for side in 0..2 {
-            while let Some(slot) = peers.sides[side].orphans.pop_front() {
-                self.end(slot, Outcome::NoCall, peers, report);
-            }
-        }
-    }
-
     /// Tells the open transactions of `peers` that they belong to it: after two half-flows became one connection.
     pub fn adopt(&mut self, peers: &Peers) {
         for (index, side) in peers.sides.iter().enumerate() {
-            let callers = side.calls.values().chain(side.pulls.values()).map(|slot| (slot, index));
-            // An orphan is a reply: its caller is the other end.
-            let orphans = side.orphans.iter().map(|slot| (slot, 1 - index));
-            for (slot, caller) in callers.chain(orphans) {
+            for slot in side.calls.values().chain(side.pulls.values()) {
                 if let Some(open) = self.slots.get_mut(slot.index as usize) {
                     open.link = peers.link;
-                    open.caller = caller;
+                    open.caller = index;
                 }
             }
         }
@@ -329,7 +341,8 @@ impl Transactions {
             .filter(|open| open.is_open && open.generation == slot.generation)
     }
 
-    fn begin(&mut self, xid: Xid, caller: usize, peers: &Peers) -> Slot {
+    fn begin(&mut self, xid: Xid, caller: usize, peers: &mut Peers) -> Slot {
+        peers.caller.get_or_insert(caller);
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Open::default());
             self.slots.len() as u32 - 1

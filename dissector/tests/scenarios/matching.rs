@@ -1,1 +1,220 @@
-//! TODO
+//! Which reply belongs to which call, and which memory to which.
+
+use crate::speech::*;
+use crate::world::*;
+use rdmascope_dissector::connection::{ConnectionId, State};
+use rdmascope_dissector::transaction::{Outcome, Security, Transaction};
+use rdmascope_wire::{Xid, rpc};
+
+fn outcomes(report: &Report) -> Vec<(u32, Outcome)> {
+    report.transactions.iter().map(|each| (each.xid.0, each.outcome)).collect()
+}
+
+/// A READ of `length` bytes into the same memory each time.
+fn read(world: &mut World, xid: u32, length: usize) {
+    let mut call = msg(xid);
+    call.writes = vec![vec![segment(7, 1000, 0x1000)]];
+    world.send(CLIENT, &message(&call, &nfs3(xid, 6, "'handle' h0 1000")));
+    world.ack(SERVER);
+    world.write(SERVER, segment(7, 1000, 0x1000), &data(length));
+    let mut answer = msg(xid);
+    answer.writes = vec![vec![segment(7, length as u32, 0x1000)]];
+    let results = format!("0 0 {length} 1 {length}");
+    world.send(SERVER, &message(&answer, &reply(xid, &results)));
+    world.ack(CLIENT);
+}
+
+#[test]
+fn an_rkey_and_offset_are_used_again_by_the_next_call() {
+    let mut world = World::connected();
+    for (xid, length) in [(1, 1000), (2, 300), (3, 700)] {
+        read(&mut world, xid, length);
+    }
+    let report = world.run();
+    for (xid, length) in [(1, 1000), (2, 300), (3, 700)] {
+        assert_whole(report.xid(xid));
+        assert_eq!(report.xid(xid).timing.written_bytes, length);
+    }
+    assert_eq!(report.connections[0].responder.sent.unmatched_placements, 0);
+}
+
+#[test]
+fn a_write_to_memory_of_a_call_that_is_over_is_unmatched() {
+    let mut world = World::connected();
+    read(&mut world, 1, 1000);
+    world.write(SERVER, segment(7, 1000, 0x1000), &data(10));
+    let report = world.run();
+    assert_whole(report.one());
+    assert_eq!(report.one().timing.written_bytes, 1000);
+    assert_eq!(report.connections[0].responder.sent.unmatched_placements, 1);
+}
+
+#[test]
+fn a_misdirected_write_is_unmatched() {
+    let mut world = World::connected();
+    let mut call = msg(1);
+    let chunk = segment(7, 100, 0x1000);
+    call.writes = vec![vec![chunk]];
+    world.send(CLIENT, &message(&call, &nfs3(1, 6, "'handle' h0 100")));
+    world.write(SERVER, segment(8, 100, 0x1000), &data(100));
+    world.write(SERVER, segment(7, 100, 0x0fff), &data(100));
+    world.write(SERVER, segment(7, 100, 0x1064), &data(100));
+    let mut answer = msg(1);
+    answer.writes = vec![vec![chunk]];
+    world.send(SERVER, &message(&answer, &reply(1, "0 0 100 1 100")));
+    let report = world.run();
+    let read = report.one();
+    assert_eq!(read.timing.written_bytes, 0);
+    let part = rdmascope_dissector::transaction::Part::WriteChunk(0);
+    assert_eq!(read.reply.as_ref().unwrap().missing, [missing(part, 0, 100)]);
+    assert!(!read.capture_gap, "nothing suggests that the capture is at fault");
+    assert_eq!(report.connections[0].responder.sent.unmatched_placements, 3);
+}
+
+#[test]
+fn the_same_xid_on_two_connections() {
+    let mut world = World::connected();
+    world.add([0x33, 0x44], [70, 80]);
+    world.connect();
+    let (call, answer) = getattr(5);
+    for (on, from, bytes) in
+        [(0, CLIENT, &call), (1, CLIENT, &call), (0, SERVER, &answer), (1, SERVER, &answer)]
+    {
+        world.on = on;
+        world.send(from, bytes);
+    }
+    let report = world.run();
+    assert_eq!(outcomes(&report), [(5, Outcome::Completed); 2]);
+    let connections: Vec<_> = report.transactions.iter().map(|each| each.connection).collect();
+    assert_eq!(connections, [ConnectionId(1), ConnectionId(2)]);
+}
+
+#[test]
+fn an_xid_is_used_again_while_it_is_outstanding() {
+    let mut world = World::connected();
+    let (call, answer) = getattr(5);
+    world.send(CLIENT, &call);
+    world.send(CLIENT, &call);
+    world.send(SERVER, &answer);
+    let report = world.run();
+    assert_eq!(outcomes(&report), [(5, Outcome::NoReply), (5, Outcome::Completed)]);
+    assert!(!report.transactions[0].capture_gap);
+}
+
+#[test]
+fn a_call_without_reply_and_the_end_of_its_connection() {
+    let mut world = World::connected();
+    world.send(CLIENT, &getattr(5).0);
+    world.ack(SERVER);
+    let cut_off = world.run();
+    assert_eq!(outcomes(&cut_off), [(5, Outcome::CutOff)]);
+    assert_eq!(cut_off.connections[0].state, State::Open);
+    world.disconnect(SERVER);
+    assert_eq!(outcomes(&world.run()), [(5, Outcome::NoReply)]);
+}
+
+#[test]
+fn a_reply_without_a_call() {
+    let mut world = World::connected();
+    world.send(SERVER, &getattr(5).1);
+    let (call, answer) = getattr(6);
+    world.send(CLIENT, &call);
+    world.send(SERVER, &answer);
+    let report = world.run();
+    assert_eq!(outcomes(&report), [(5, Outcome::NoCall), (6, Outcome::Completed)]);
+    let lone = &report.transactions[0];
+    assert_eq!((lone.rpc_status, lone.status, lone.latency()), (Some(rpc::Status::Success), None, None));
+    assert_eq!(lone.reply.as_ref().unwrap().rpc_xid, Some(Xid(5)));
+}
+
+#[test]
+fn a_reply_without_a_call_on_a_half_flow_that_is_paired_later() {
+    let mut world = World::new();
+    world.send(SERVER, &getattr(5).1);
+    let (call, answer) = getattr(6);
+    world.send(CLIENT, &call);
+    world.send(SERVER, &answer);
+    let report = world.run();
+    assert_eq!(outcomes(&report), [(5, Outcome::NoCall), (6, Outcome::Completed)]);
+    assert_eq!(report.connections.len(), 1);
+    assert!(report.transactions.iter().all(|each| each.connection == report.connections[0].id));
+}
+
+#[test]
+fn xids_are_replayed_on_the_next_connection() {
+    // Addresses and queue pairs are the same; the calls outstanding are sent again with the same XIDs and memory.
+    let mut world = World::connected();
+    let mut call = msg(5);
+    call.writes = vec![vec![segment(7, 1000, 0x1000)]];
+    world.send(CLIENT, &message(&call, &nfs3(5, 6, "'handle' h0 1000")));
+    world.write(SERVER, segment(7, 1000, 0x1000), &data(400));
+    let [mut client, mut server] = world.connections[0];
+    client.communication_id.0 += 0x100;
+    server.communication_id.0 += 0x100;
+    (client.psn, server.psn) = (client.psn.plus(5_000_000), server.psn.plus(3));
+    world.connections[0] = [client, server];
+    world.connect();
+    read(&mut world, 5, 1000);
+    let report = world.run();
+    assert_eq!(outcomes(&report), [(5, Outcome::NoReply), (5, Outcome::Completed)]);
+    assert_whole(&report.transactions[1]);
+    assert_eq!(
+        report.transactions.iter().map(|each| each.timing.written_bytes).collect::<Vec<_>>(),
+        [400, 1000]
+    );
+    assert_eq!(report.connections.len(), 2);
+    assert_eq!(report.connections[0].state, State::Closed);
+}
+
+/// What a NULL-like GETATTR of RPCSEC_GSS becomes: the arguments and results as they stand behind the headers.
+fn gss(service: u32, arguments: &str, results: &str) -> Transaction {
+    // RFC 2203, section 5.3.1: version 1, RPCSEC_GSS_DATA, sequence 9, service, a handle.
+    let body = xdr(&format!("1 0 9 {service} 'ctx'"));
+    let credential = rpc::Auth { flavor: rpc::flavor::RPCSEC_GSS, body: &body };
+    let verifier = rpc::Auth { flavor: rpc::flavor::RPCSEC_GSS, body: b"mic." };
+    let mut call = Vec::new();
+    rpc::Call {
+        xid: Xid(1),
+        rpc_version: 2,
+        program: 100_003,
+        version: 3,
+        procedure: 1,
+        credential,
+        verifier,
+    }
+    .build(&mut call);
+    call.extend(xdr(arguments));
+    let mut answer = Vec::new();
+    rpc::Reply { xid: Xid(1), status: rpc::Status::Success, verifier: Some(verifier) }.build(&mut answer);
+    answer.extend(xdr(results));
+    let mut world = World::connected();
+    world.send(CLIENT, &message(&msg(1), &call));
+    world.send(SERVER, &message(&msg(1), &answer));
+    let report = world.run();
+    assert_whole(report.one());
+    report.one().clone()
+}
+
+#[test]
+fn krb5_is_read_like_any_call() {
+    let getattr = gss(1, "'handle'", "2");
+    assert_eq!((getattr.security, getattr.status), (Some(Security::Gss), Some(2)));
+    assert!(getattr.details.operations[0].file_handle.is_some());
+}
+
+#[test]
+fn krb5i_is_read_inside_its_databody() {
+    // RFC 2203, section 5.3.2.2: length, sequence number, arguments; then the checksum.
+    let getattr = gss(2, "16 9 'handle' *28", "8 9 2 *28");
+    assert_eq!((getattr.security, getattr.status), (Some(Security::GssIntegrity), Some(2)));
+    assert!(getattr.details.operations[0].file_handle.is_some());
+}
+
+#[test]
+fn krb5p_is_opaque_and_says_so() {
+    let getattr = gss(3, "*100", "*200");
+    assert_eq!((getattr.security, getattr.status), (Some(Security::GssPrivacy), None));
+    assert_eq!(getattr.procedure.map(|procedure| procedure.number), Some(1));
+    assert_eq!(getattr.rpc_status, Some(rpc::Status::Success));
+    assert!(getattr.details.operations.is_empty());
+}

@@ -1,1 +1,393 @@
-//! TODO
+//! Half-flows and connections: by CM (IBTA volume 1, section 12.9; RFC 8797), or by inference.
+
+use crate::speech::*;
+use crate::world::*;
+use rdmascope_dissector::connection::{Evidence, Origin, State};
+use rdmascope_dissector::transaction::Outcome;
+use rdmascope_wire::rpcrdma::Procedure;
+
+const NONE: Evidence = Evidence { acknowledged_psn: false, xid: false, rkey: false };
+
+#[test]
+fn a_connection_from_req_to_drep() {
+    let mut world = World::connected();
+    let (call, answer) = getattr(1);
+    world.send(CLIENT, &call);
+    world.ack(SERVER);
+    world.send(SERVER, &answer);
+    world.ack(CLIENT);
+    world.disconnect(CLIENT);
+    let report = world.run();
+    let [connection] = &report.connections[..] else { panic!("one connection") };
+    assert_eq!((connection.origin, connection.state), (Origin::Cm, State::Closed));
+    assert!(connection.roles_known);
+    assert_eq!((connection.port, connection.path_mtu), (Some(20049), Some(256)));
+    assert_eq!(connection.requester.qpn, Some(world.end(CLIENT).qpn));
+    assert_eq!(connection.responder.qpn, Some(world.end(SERVER).qpn));
+    let thresholds = (connection.call_inline_threshold, connection.reply_inline_threshold);
+    assert_eq!(thresholds, (Some(4096), Some(4096)));
+    assert_eq!(connection.remote_invalidation, Some(false));
+    assert_eq!(connection.requester.sent.sends, 1);
+    assert_eq!(report.totals.cm_messages, 5);
+}
+
+#[test]
+fn thresholds_are_of_each_direction_its_own() {
+    // RFC 8797, section 4.2: the smaller of what one sends and the other receives.
+    let mut world = World::new();
+    world.private_data = [private_data(8192, 2048), private_data(4096, 16384)];
+    world.connect();
+    let connection = &world.run().connections[0];
+    assert_eq!(connection.call_inline_threshold, Some(8192));
+    assert_eq!(connection.reply_inline_threshold, Some(2048));
+    let data = connection.requester.private_data.unwrap();
+    assert_eq!((data.send_size, data.receive_size, data.offset), (8192, 2048, 0));
+}
+
+#[test]
+fn without_private_data_of_one_side_the_defaults_hold() {
+    // RFC 8166, section 3.3.3: 1024 bytes, each way.
+    for silent in [CLIENT, SERVER] {
+        let mut world = World::new();
+        world.private_data[silent].clear();
+        world.connect();
+        let connection = &world.run().connections[0];
+        assert_eq!(connection.call_inline_threshold, Some(1024));
+        assert_eq!(connection.reply_inline_threshold, Some(1024));
+        assert_eq!(connection.requester.private_data.is_none(), silent == CLIENT);
+        assert_eq!(connection.responder.private_data.is_none(), silent == SERVER);
+    }
+}
+
+#[test]
+fn private_data_at_an_odd_offset() {
+    // RFC 8797, section 5.2: other layers may put theirs in front.
+    let mut world = World::new();
+    for side in [CLIENT, SERVER] {
+        world.private_data[side].splice(0..0, [1, 2, 3]);
+    }
+    world.connect();
+    let connection = &world.run().connections[0];
+    assert_eq!(connection.requester.private_data.unwrap().offset, 3);
+    assert_eq!(connection.responder.private_data.unwrap().offset, 3);
+    assert_eq!(connection.call_inline_threshold, Some(4096));
+}
+
+#[test]
+fn private_data_of_another_version_count_for_nothing() {
+    let mut world = World::new();
+    world.private_data[SERVER][4] = 2;
+    world.connect();
+    let connection = &world.run().connections[0];
+    assert_eq!(connection.responder.private_data.unwrap().version, 2, "it is kept as it was");
+    assert_eq!(connection.call_inline_threshold, Some(1024));
+}
+
+#[test]
+fn a_request_is_rejected() {
+    let mut world = World::new();
+    world.req();
+    world.rej(28);
+    let report = world.run();
+    assert_eq!(report.connections.len(), 1);
+    assert_eq!(report.connections[0].state, State::Rejected(28));
+    assert_eq!(report.connections[0].call_inline_threshold, None);
+    assert!(report.transactions.is_empty());
+}
+
+#[test]
+fn cm_messages_come_twice() {
+    let mut world = World::new();
+    world.req();
+    world.req();
+    world.rep();
+    world.rep();
+    world.rtu();
+    world.req();
+    world.rep();
+    let (call, answer) = getattr(1);
+    world.send(CLIENT, &call);
+    world.send(SERVER, &answer);
+    world.rep();
+    let report = world.run();
+    assert_eq!(report.connections.len(), 1);
+    assert_eq!(report.connections[0].state, State::Open);
+    assert_whole(report.one());
+}
+
+#[test]
+fn a_connection_without_its_req_or_without_its_rep() {
+    for captured in ["REQ", "REP"] {
+        let mut world = World::new();
+        if captured == "REQ" {
+            world.req()
+        } else {
+            world.rep()
+        }
+        world.rtu();
+        let (call, answer) = getattr(1);
+        world.send(CLIENT, &call);
+        world.ack(SERVER);
+        world.send(SERVER, &answer);
+        world.ack(CLIENT);
+        world.disconnect(SERVER);
+        let report = world.run();
+        assert_whole(report.one());
+        let [connection] = &report.connections[..] else { panic!("one connection") };
+        assert_eq!(connection.state, State::Closed);
+        assert!(connection.roles_known);
+        assert_eq!(connection.requester.qpn, Some(world.end(CLIENT).qpn));
+        assert_eq!(connection.responder.qpn, Some(world.end(SERVER).qpn));
+        assert_eq!(connection.requester.private_data.is_some(), captured == "REQ");
+        assert_eq!(connection.responder.private_data.is_some(), captured == "REP");
+        // What the other side said is not known, so neither is what they agreed on.
+        assert_eq!(connection.call_inline_threshold, None, "{captured} alone");
+        assert_eq!(connection.remote_invalidation, None, "{captured} alone");
+    }
+}
+
+#[test]
+fn the_capture_shows_rep_before_req() {
+    let mut world = World::new();
+    world.rep();
+    world.req();
+    world.rtu();
+    let (call, answer) = getattr(1);
+    world.send(CLIENT, &call);
+    world.send(SERVER, &answer);
+    let report = world.run();
+    assert_whole(report.one());
+    let [connection] = &report.connections[..] else { panic!("one connection") };
+    assert_eq!((connection.origin, connection.path_mtu), (Origin::Cm, Some(256)));
+    assert_eq!(connection.call_inline_threshold, Some(4096));
+}
+
+#[test]
+fn communication_ids_are_used_again_after_a_connection_that_was_pieced_together() {
+    // The REP is not captured, traffic joins the two; then the same IDs and queue pairs connect anew, twice.
+    let mut world = World::new();
+    world.req();
+    for round in 1..4 {
+        let (call, answer) = getattr(round);
+        world.send(CLIENT, &call);
+        world.ack(SERVER);
+        world.send(SERVER, &answer);
+        world.ack(CLIENT);
+        world.disconnect(CLIENT);
+        let first = world.end(CLIENT).psn;
+        world.end(CLIENT).psn = first.plus(77_777);
+        world.end(CLIENT).qpn.0 += u32::from(round == 1);
+        world.connect();
+    }
+    let report = world.run();
+    assert_eq!(report.transactions.len(), 3);
+    report.transactions.iter().for_each(assert_whole);
+    assert_eq!(report.connections.len(), 4);
+}
+
+#[test]
+fn a_rep_that_changes_its_mind() {
+    // Queue pair and communication ID of a second REP are not those of the first, and no REQ was seen.
+    let mut world = World::new();
+    world.rep();
+    world.end(SERVER).qpn.0 = 0x99;
+    world.end(SERVER).communication_id.0 += 9;
+    world.rep();
+    world.end(SERVER).qpn.0 = 0x22;
+    let (call, answer) = getattr(1);
+    world.send(CLIENT, &call);
+    world.send(SERVER, &answer);
+    world.connect();
+    world.send(CLIENT, &getattr(2).0);
+    let report = world.run();
+    assert!(report.transactions.iter().any(|each| each.outcome == Outcome::Completed));
+}
+
+#[test]
+fn paired_by_an_acknowledged_psn_alone() {
+    // The call is acknowledged; its reply is not captured.
+    let mut world = World::new();
+    world.send(CLIENT, &getattr(1).0);
+    world.ack(SERVER);
+    let report = world.run();
+    let [connection] = &report.connections[..] else { panic!("one connection") };
+    assert_eq!(connection.origin, Origin::Inferred(Evidence { acknowledged_psn: true, ..NONE }));
+    assert_eq!(connection.requester.qpn, Some(world.end(CLIENT).qpn));
+    assert_eq!(connection.responder.qpn, Some(world.end(SERVER).qpn));
+    assert_eq!(connection.call_inline_threshold, None);
+    assert_eq!(report.one().outcome, Outcome::CutOff);
+}
+
+#[test]
+fn paired_by_an_xid_alone() {
+    let mut world = World::new();
+    world.send(CLIENT, &getattr(1).0);
+    world.send(SERVER, &getattr(1).1);
+    let report = world.run();
+    let [connection] = &report.connections[..] else { panic!("one connection") };
+    assert_eq!(connection.origin, Origin::Inferred(Evidence { xid: true, ..NONE }));
+    assert_whole(report.one());
+}
+
+#[test]
+fn paired_by_an_rkey_alone() {
+    for reading in [false, true] {
+        let chunk = segment(7, 200, 0x1000);
+        let mut world = World::new();
+        let mut call = msg(1);
+        if reading {
+            call.reads = vec![read_segment(CALL_HEADER + 32, chunk)];
+            world.send(CLIENT, &message(&call, &nfs3(1, 7, "'handle' h0 200 2 200")));
+            world.read(SERVER, chunk, &data(200));
+        } else {
+            call.writes = vec![vec![chunk]];
+            world.send(CLIENT, &message(&call, &nfs3(1, 6, "'handle' h0 200")));
+            world.write(SERVER, chunk, &data(200));
+        }
+        let report = world.run();
+        let [connection] = &report.connections[..] else { panic!("one connection") };
+        assert_eq!(connection.origin, Origin::Inferred(Evidence { rkey: true, ..NONE }));
+        let timing = report.one().timing;
+        assert_eq!(timing.read_bytes + timing.written_bytes, 200);
+    }
+}
+
+#[test]
+fn paired_in_the_middle_of_everything() {
+    // The capture begins between two packets of a reply; from the next call on all is as ever.
+    let mut world = World::new();
+    let frames = world.send(SERVER, &message(&msg(1), &reply(1, "0 1 #84 600 1 *600")));
+    world.frames.remove(frames.start);
+    world.ack(CLIENT);
+    let (call, answer) = getattr(2);
+    world.send(CLIENT, &call);
+    world.ack(SERVER);
+    world.send(SERVER, &answer);
+    world.ack(CLIENT);
+    let report = world.run();
+    assert_eq!(report.connections.len(), 1);
+    assert_whole(report.xid(2));
+}
+
+#[test]
+fn only_calls_are_captured() {
+    let mut world = World::connected();
+    for xid in 0..200 {
+        let (call, answer) = getattr(xid);
+        world.send(CLIENT, &call);
+        world.send(SERVER, &answer);
+        world.ack(CLIENT);
+    }
+    let report = world.run_only(CLIENT);
+    assert_eq!(report.transactions.len(), 200);
+    assert!(
+        report.transactions.iter().all(|each| each.outcome == Outcome::CutOff && names(each) == ["GETATTR"])
+    );
+
+    // Mid-connection, and the connection ends.
+    world.frames.drain(..3);
+    world.disconnect(CLIENT);
+    let report = world.run_only(CLIENT);
+    assert_eq!(report.transactions.len(), 200);
+    assert_eq!(report.connections.len(), 1);
+    assert!(report.transactions.iter().all(|each| each.outcome == Outcome::NoReply));
+}
+
+#[test]
+fn only_replies_are_captured() {
+    for connected in [true, false] {
+        let mut world = if connected { World::connected() } else { World::new() };
+        for xid in 0..200 {
+            let (call, answer) = getattr(xid);
+            world.send(CLIENT, &call);
+            world.send(SERVER, &answer);
+        }
+        let report = world.run_only(SERVER);
+        assert_eq!(report.transactions.len(), 200);
+        for (xid, transaction) in report.transactions.iter().enumerate() {
+            assert_eq!((transaction.outcome, transaction.xid.0), (Outcome::NoCall, xid as u32));
+            assert_eq!(transaction.rpc_status, Some(rdmascope_wire::rpc::Status::Success));
+        }
+        // Nothing joins a REP to what was never acknowledged.
+        assert_eq!(report.connections.len(), 1 + usize::from(connected));
+    }
+}
+
+/// Two connections between the same hosts, whose making is not captured, with the same XIDs in flight on both.
+fn two_connections(order: [usize; 2], acked: bool, psns: [[u32; 2]; 2], xids: [u32; 2]) -> Report {
+    let mut world = World::new();
+    world.connections.clear();
+    world.add([0x11, 0x22], psns[0]);
+    world.add([0x33, 0x44], psns[1]);
+    for on in [0, 1] {
+        world.on = on;
+        world.send(CLIENT, &getattr(xids[on]).0);
+    }
+    for on in order {
+        world.on = on;
+        if acked {
+            world.ack(SERVER);
+        }
+        world.send(SERVER, &getattr(xids[on]).1);
+    }
+    for on in [0, 1] {
+        world.on = on;
+        world.ack(CLIENT);
+        let (call, answer) = getattr(xids[on] + 1 + on as u32);
+        world.send(CLIENT, &call);
+        world.ack(SERVER);
+        world.send(SERVER, &answer);
+    }
+    world.run()
+}
+
+#[track_caller]
+fn assert_not_mixed_up(report: &Report) {
+    assert_eq!(report.connections.len(), 2);
+    for connection in &report.connections {
+        let pair = (connection.requester.qpn.unwrap().0, connection.responder.qpn.unwrap().0);
+        assert!([(0x11, 0x22), (0x33, 0x44)].contains(&pair), "{pair:x?}");
+        assert_eq!(connection.transactions, [2, 0]);
+    }
+    assert_eq!(report.transactions.len(), 4);
+    report.transactions.iter().for_each(assert_whole);
+}
+
+#[test]
+fn two_connections_are_not_mixed_up() {
+    for (order, acked) in [([0, 1], true), ([1, 0], true), ([0, 1], false), ([1, 0], false)] {
+        assert_not_mixed_up(&two_connections(
+            order,
+            acked,
+            [[1_000, 500_000], [9_000_000, 80_000]],
+            [10, 20],
+        ));
+    }
+}
+
+#[test]
+fn two_connections_with_the_same_xids_are_not_mixed_up() {
+    for (order, acked) in [([0, 1], true), ([1, 0], true), ([0, 1], false), ([1, 0], false)] {
+        assert_not_mixed_up(&two_connections(
+            order,
+            acked,
+            [[1_000, 500_000], [9_000_000, 80_000]],
+            [10, 10],
+        ));
+    }
+}
+
+#[test]
+fn two_connections_with_psns_close_to_each_other_are_not_mixed_up() {
+    for (order, acked) in [([0, 1], true), ([1, 0], true), ([0, 1], false), ([1, 0], false)] {
+        assert_not_mixed_up(&two_connections(order, acked, [[1_000, 500_000], [1_003, 500_002]], [10, 20]));
+    }
+}
+
+#[test]
+fn done_of_an_unknown_connection_makes_no_transaction() {
+    let mut world = World::new();
+    world.send(CLIENT, &message(&header(1, Procedure::Done), &[]));
+    let report = world.run();
+    assert!(report.transactions.is_empty());
+}
