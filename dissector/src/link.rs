@@ -250,6 +250,10 @@ impl Link {
         if operation.is_read_response() {
             return !self.ends[1 - side].reads.expects(packet.psn);
         }
+        // What is repeated says nothing new, so it need not wait.
+        if self.ends[side].requests.expected().is_some_and(|next| next.distance(packet.psn) < 0) {
+            return false;
+        }
         if let Some(reth) = packet.extensions.reth {
             return reth.dma_length > 0 && !other.memory().advertises(reth.rkey, reth.virtual_address);
         }

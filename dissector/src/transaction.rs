@@ -156,7 +156,7 @@ pub struct Chunk {
 }
 
 /// Which part of a message a byte range is of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Part {
     /// The Send itself, from the first byte of the RPC-over-RDMA header.
     Send,

@@ -39,6 +39,10 @@ impl Reads {
             self.requests.pop_front();
             self.last = self.last.wrapping_sub(1);
         }
+        // One whose path MTU is not known yet takes up no more PSNs than there are before the next one.
+        if let Some(last) = self.requests.back_mut().filter(|last| last.packets.is_none()) {
+            last.packets = u32::try_from(last.first.distance(first)).ok().filter(|packets| *packets > 0);
+        }
         self.unresolved |= packets.is_none();
         self.requests.push_back(Request { first, packets, reth, step: None });
     }
@@ -150,6 +154,18 @@ mod tests {
             "a repetition stands where the first one did"
         );
         assert_eq!(answer(&mut reads, Only, 3, 10), None);
+    }
+
+    #[test]
+    fn a_request_ends_where_the_next_begins_if_the_path_mtu_is_not_known() {
+        let mut reads = Reads::default();
+        reads.ask(Psn::new(10), reth(0x1000, 512), None);
+        reads.ask(Psn::new(12), reth(0x9000, 512), None);
+        assert_eq!(answer(&mut reads, First, 10, 256), Some(0x1000));
+        assert_eq!(answer(&mut reads, Last, 11, 256), Some(0x1100));
+        assert_eq!(answer(&mut reads, First, 12, 256), Some(0x9000));
+        assert_eq!(answer(&mut reads, Last, 13, 256), Some(0x9100));
+        assert_eq!(answer(&mut reads, Only, 14, 256), None, "two responses brought all of it");
     }
 
     #[test]

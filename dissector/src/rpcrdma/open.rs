@@ -307,9 +307,12 @@ impl Open {
     }
 }
 
-/// The segments of one chunk, in order.
+/// The segments of one chunk, in order: calls and replies advertise theirs part by part.
 pub(super) fn chunk(segments: &[Placed], part: Part, of_reply: bool) -> impl Iterator<Item = &Placed> {
-    segments.iter().filter(move |placed| placed.part == part && placed.of_reply == of_reply)
+    let key = |placed: &Placed| (placed.of_reply, placed.part);
+    let start = segments.partition_point(|placed| key(placed) < (of_reply, part));
+    let end = segments.partition_point(|placed| key(placed) <= (of_reply, part));
+    segments[start..end].iter()
 }
 
 /// An index as [`Part`] keeps it; a message with more chunks than that lists the rest under the last.

@@ -1,1 +1,275 @@
-//! TODO
+//! Packets lost on the wire and sent again, packets that the capture lacks, and PSNs that wrap.
+
+use crate::speech::*;
+use crate::world::*;
+use rdmascope_dissector::transaction::Outcome;
+use rdmascope_wire::psn::Psn;
+use rdmascope_wire::rpcrdma::Segment;
+use std::ops::Range;
+
+const WRITE_POSITION: u32 = CALL_HEADER + 32;
+const SYMLINK: &str = "'dir' 'name' 0 0 0 0 0 0 *990";
+const ARGUMENTS: Segment = segment(7, 2000, 0x1000);
+const RESULTS: Segment = segment(8, 2000, 0x1000);
+
+/// One call of each kind: a long Send, data pulled, data pushed.
+pub(crate) fn session(world: &mut World) {
+    world.send(CLIENT, &message(&msg(1), &nfs3(1, 10, SYMLINK)));
+    world.ack(SERVER);
+    world.send(SERVER, &message(&msg(1), &reply(1, "0 0 0 0 0")));
+    world.ack(CLIENT);
+
+    let mut call = msg(2);
+    call.reads = vec![read_segment(WRITE_POSITION, ARGUMENTS)];
+    world.send(CLIENT, &message(&call, &nfs3(2, 7, "'handle' h0 2000 2 2000")));
+    world.ack(SERVER);
+    world.read(SERVER, ARGUMENTS, &data(2000));
+    world.send(SERVER, &message(&msg(2), &reply(2, "0 0 0 2000 2 #8")));
+    world.ack(CLIENT);
+
+    let mut call = msg(3);
+    call.writes = vec![vec![RESULTS]];
+    world.send(CLIENT, &message(&call, &nfs3(3, 6, "'handle' h0 2000")));
+    world.ack(SERVER);
+    world.write(SERVER, RESULTS, &data(2000));
+    let mut answer = msg(3);
+    answer.writes = vec![vec![RESULTS]];
+    world.send(SERVER, &message(&answer, &reply(3, "0 0 2000 1 2000")));
+    world.ack(CLIENT);
+}
+
+/// The three transactions of [`session`] are there, and lack nothing.
+#[track_caller]
+pub(crate) fn assert_session(report: &Report) {
+    assert_eq!(report.transactions.len(), 3);
+    for (xid, name, read_bytes, written_bytes) in
+        [(1, "SYMLINK", 0, 0), (2, "WRITE", 2000, 0), (3, "READ", 0, 2000)]
+    {
+        let transaction = report.xid(xid);
+        assert_whole(transaction);
+        assert_eq!((transaction.outcome, transaction.status), (Outcome::Completed, Some(0)));
+        assert_eq!(names(transaction), [name]);
+        let timing = transaction.timing;
+        assert_eq!((timing.read_bytes, timing.written_bytes), (read_bytes, written_bytes));
+    }
+    assert_eq!(report.connections.len(), 1);
+    assert_eq!(report.evictions, []);
+}
+
+fn with_psns(client: u32, server: u32) -> World {
+    let mut world = World::new();
+    world.end(CLIENT).psn = Psn::new(client);
+    world.end(SERVER).psn = Psn::new(server);
+    world
+}
+
+#[test]
+fn psns_wrap_inside_every_kind_of_message() {
+    for before in 0..32 {
+        for connected in [true, false] {
+            let mut world = with_psns(0x100_0000 - before, 0x100_0000 - before);
+            if connected {
+                world.connect();
+            }
+            session(&mut world);
+            let report = world.run();
+            assert_session(&report);
+            for end in [report.connections[0].requester, report.connections[0].responder] {
+                let sent = end.sent;
+                assert_eq!((sent.repeated_packets, sent.reordered_packets, sent.missing_packets), (0, 0, 0));
+                assert_eq!((sent.unmatched_responses, sent.unmatched_placements), (0, 0));
+            }
+        }
+    }
+}
+
+/// Loses each packet of end `from` in turn; the receiver answers with NAK, and everything from there on is sent again.
+fn go_back(from: usize, is_request: impl Fn(u8) -> bool) {
+    let mut world = World::connected();
+    session(&mut world);
+    let opcode = |frame: &Frame| frame.data[42];
+    let psn =
+        |frame: &Frame| Psn::new(u32::from_be_bytes([0, frame.data[51], frame.data[52], frame.data[53]]));
+    for lost in 3..world.frames.len() {
+        let frame = &world.frames[lost];
+        if frame.from != from || !is_request(opcode(frame)) {
+            continue;
+        }
+        // What else the sender had on its way before the NAK reached it: the requests that follow without an answer.
+        let burst = world.frames[lost..].iter().take_while(|frame| frame.from == from).count();
+        let mut again = World::connected();
+        again.frames = world.frames[..lost].to_vec();
+        again.frames.extend_from_slice(&world.frames[lost + 1..lost + burst]);
+        again.now = again.frames.last().unwrap().time;
+        if burst > 1 {
+            again.nak(1 - from, psn(frame));
+        } else {
+            // Nothing behind it shows the loss: the timeout does.
+            again.wait(500_000_000);
+        }
+        let shift = again.now + 1_000 - frame.time;
+        let rest = world.frames[lost..].iter();
+        again.frames.extend(rest.map(|frame| Frame { time: frame.time + shift, ..frame.clone() }));
+        let report = again.run();
+        assert_session(&report);
+        let sent = [report.connections[0].requester.sent, report.connections[0].responder.sent];
+        assert_eq!(sent[from].missing_packets, 0, "packet {lost}");
+        assert_eq!(sent[from].repeated_packets, burst as u64 - 1, "packet {lost}");
+        assert_eq!(sent[1 - from].sequence_naks, u64::from(burst > 1));
+    }
+}
+
+#[test]
+fn the_client_goes_back_after_a_nak() {
+    go_back(CLIENT, |opcode| opcode <= 0x0c);
+}
+
+#[test]
+fn the_server_goes_back_after_a_nak() {
+    go_back(SERVER, |opcode| opcode <= 0x0b);
+}
+
+#[test]
+fn a_send_meets_a_receiver_that_is_not_ready() {
+    let mut world = World::connected();
+    let first = world.end(CLIENT).psn;
+    let frames = world.send(CLIENT, &message(&msg(1), &nfs3(1, 10, SYMLINK)));
+    world.rnr_nak(SERVER, first);
+    world.wait(10_000_000);
+    world.again(frames.clone());
+    world.ack(SERVER);
+    world.send(SERVER, &message(&msg(1), &reply(1, "0 0 0 0 0")));
+    let report = world.run();
+    assert_whole(report.one());
+    let connection = &report.connections[0];
+    assert_eq!(connection.responder.sent.rnr_naks, 1);
+    assert_eq!(connection.requester.sent.repeated_packets, frames.len() as u64);
+    assert_eq!(connection.requester.sent.sends, 1);
+}
+
+#[test]
+fn every_packet_comes_twice() {
+    let mut world = World::connected();
+    session(&mut world);
+    let frames = world.frames.len();
+    for twice in 0..frames {
+        // Once more at once, and once more at the end.
+        for place in [twice + 1, frames] {
+            let mut captured = world.frames.clone();
+            captured.insert(place, Frame { time: captured[place - 1].time, ..captured[twice].clone() });
+            assert_session(&run(&captured));
+        }
+    }
+}
+
+#[test]
+fn a_packet_with_a_bad_icrc_is_dropped_and_sent_again() {
+    let mut world = World::connected();
+    session(&mut world);
+    for bad in 3..world.frames.len() {
+        // The last byte of the payload or of a header is another; then the good one.
+        let mut captured = world.frames.clone();
+        let mut broken = captured[bad].clone();
+        let at = broken.data.len() - 5;
+        broken.data[at] ^= 0x55;
+        captured.insert(bad, broken);
+        let report = run(&captured);
+        assert_session(&report);
+        let sent = [report.connections[0].requester.sent, report.connections[0].responder.sent];
+        assert_eq!(sent[0].bad_icrc + sent[1].bad_icrc, 1);
+        assert_eq!(sent[0].repeated_packets + sent[1].repeated_packets, 0);
+        assert_eq!(report.totals.icrc[1], 1);
+    }
+}
+
+#[test]
+fn a_gap_of_the_capture_is_passed_once_the_receiver_has_acknowledged_it() {
+    // The call of XID 2 is not captured at all, though it was received; what follows goes on.
+    let mut world = World::connected();
+    let mut lost = 0..0;
+    for xid in 1..100 {
+        let (call, answer) = getattr(xid);
+        let frames = world.send(CLIENT, &call);
+        if xid == 2 {
+            lost = frames;
+        }
+        world.ack(SERVER);
+        world.send(SERVER, &answer);
+        world.ack(CLIENT);
+    }
+    let report = world.run_without(lost);
+    assert_eq!(report.transactions.len(), 99);
+    for transaction in &report.transactions {
+        if transaction.xid.0 == 2 {
+            assert_eq!(transaction.outcome, Outcome::NoCall);
+            assert!(transaction.capture_gap);
+        } else {
+            assert_whole(transaction);
+            assert_eq!(transaction.outcome, Outcome::Completed);
+        }
+    }
+    assert_eq!(report.connections[0].requester.sent.missing_packets, 1);
+}
+
+#[test]
+fn a_reply_that_the_capture_lacks_is_a_gap_and_not_silence() {
+    let mut world = World::connected();
+    let mut lost = 0..0;
+    for xid in 1..10 {
+        let (call, answer) = getattr(xid);
+        world.send(CLIENT, &call);
+        world.ack(SERVER);
+        let frames = world.send(SERVER, &answer);
+        if xid == 2 {
+            lost = frames;
+        }
+        world.ack(CLIENT);
+    }
+    world.disconnect(CLIENT);
+    let report = world.run_without(lost);
+    assert_eq!(report.xid(2).outcome, Outcome::NoReply);
+    assert!(report.xid(2).capture_gap);
+    assert!(report.transactions.iter().filter(|each| each.xid.0 != 2).all(|each| !each.capture_gap));
+}
+
+/// Frames of two RDMA READs of 2000 bytes each that are outstanding together.
+fn two_reads(world: &mut World) -> Range<usize> {
+    let start = world.frames.len();
+    let mut call = msg(1);
+    let targets = [segment(7, 2000, 0x1000), segment(8, 2000, 0x9000)];
+    call.reads = targets.map(|target| read_segment(WRITE_POSITION, target)).to_vec();
+    world.send(CLIENT, &message(&call, &nfs3(1, 7, "'handle' h0 4000 2 4000")));
+    world.ack(SERVER);
+    let psns = targets.map(|target| world.read_request(SERVER, target, 2000));
+    for psn in psns {
+        world.read_response(CLIENT, psn, &data(2000));
+    }
+    world.send(SERVER, &message(&msg(1), &reply(1, "0 0 0 4000 2 #8")));
+    start..world.frames.len()
+}
+
+#[test]
+fn two_rdma_reads_are_outstanding_and_the_path_mtu_is_not_known() {
+    let mut world = World::new();
+    two_reads(&mut world);
+    let report = world.run();
+    assert_whole(report.one());
+    assert_eq!(report.one().timing.read_bytes, 4000);
+}
+
+#[test]
+fn a_cut_capture_places_all_and_blames_nobody() {
+    let mut world = World::connected();
+    session(&mut world);
+    let report = run_cut(&world.frames, 160);
+    assert_eq!(report.transactions.len(), 3);
+    for transaction in &report.transactions {
+        assert_eq!(transaction.outcome, Outcome::Completed);
+        for stop in [transaction.stop, transaction.call.as_ref().unwrap().stop].into_iter().flatten() {
+            assert_eq!(stop.cause, rdmascope_wire::Cause::TruncatedCapture);
+        }
+    }
+    assert_eq!(report.xid(2).timing.read_bytes, 2000);
+    assert_eq!(report.xid(3).timing.written_bytes, 2000);
+    assert_eq!(names(report.xid(2)), ["WRITE"]);
+}

@@ -7,7 +7,7 @@ use rdmascope_wire::rpcrdma::{Builder, Procedure, ReadSegment, Segment};
 use rdmascope_wire::{Rkey, Xid, rpc};
 
 /// RFC 8797 private data of a version 1 peer that does not do remote invalidation.
-pub fn private_data(send: u32, receive: u32) -> Vec<u8> {
+pub(crate) fn private_data(send: u32, receive: u32) -> Vec<u8> {
     let size = |bytes| rdmascope_wire::private_data::encode_size(bytes).unwrap();
     let mut out = Vec::new();
     let (send_size, receive_size) = (size(send), size(receive));
@@ -17,39 +17,39 @@ pub fn private_data(send: u32, receive: u32) -> Vec<u8> {
 }
 
 /// `length` bytes that differ from place to place.
-pub fn data(length: usize) -> Vec<u8> {
+pub(crate) fn data(length: usize) -> Vec<u8> {
     (0..length).map(|index| (index * 7 + index / 251) as u8).collect()
 }
 
-pub const fn segment(handle: u32, length: u32, offset: u64) -> Segment {
+pub(crate) const fn segment(handle: u32, length: u32, offset: u64) -> Segment {
     Segment { handle: Rkey(handle), length, offset }
 }
 
-pub fn read_segment(position: u32, target: Segment) -> ReadSegment {
+pub(crate) fn read_segment(position: u32, target: Segment) -> ReadSegment {
     ReadSegment { position, target }
 }
 
-pub fn missing(part: Part, start: u64, end: u64) -> Missing {
+pub(crate) fn missing(part: Part, start: u64, end: u64) -> Missing {
     Missing { part, start, end: Some(end) }
 }
 
 /// A header without chunks.
-pub fn header(xid: u32, procedure: Procedure) -> Builder {
+pub(crate) fn header(xid: u32, procedure: Procedure) -> Builder {
     Builder::new(Xid(xid), CREDITS, procedure)
 }
 
 /// The header of an RDMA_MSG.
-pub fn msg(xid: u32) -> Builder {
+pub(crate) fn msg(xid: u32) -> Builder {
     header(xid, Procedure::Msg)
 }
 
 /// The header of an RDMA_NOMSG.
-pub fn nomsg(xid: u32) -> Builder {
+pub(crate) fn nomsg(xid: u32) -> Builder {
     header(xid, Procedure::Nomsg)
 }
 
 /// A header and the Payload stream behind it.
-pub fn message(header: &Builder, payload: &[u8]) -> Vec<u8> {
+pub(crate) fn message(header: &Builder, payload: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     header.build(&mut out);
     out.extend_from_slice(payload);
@@ -57,12 +57,12 @@ pub fn message(header: &Builder, payload: &[u8]) -> Vec<u8> {
 }
 
 /// Length of the header of an RPC call with AUTH_NONE.
-pub const CALL_HEADER: u32 = 40;
+pub(crate) const CALL_HEADER: u32 = 40;
 /// Length of the header of an accepted RPC reply with AUTH_NONE.
-pub const REPLY_HEADER: u32 = 24;
+pub(crate) const REPLY_HEADER: u32 = 24;
 
 /// An RPC call: program, version, procedure.
-pub fn call_to(xid: u32, [program, version, procedure]: [u32; 3], arguments: &str) -> Vec<u8> {
+pub(crate) fn call_to(xid: u32, [program, version, procedure]: [u32; 3], arguments: &str) -> Vec<u8> {
     let none = rpc::Auth { flavor: rpc::flavor::NONE, body: &[] };
     let (credential, verifier) = (none, none);
     let mut out = Vec::new();
@@ -73,17 +73,17 @@ pub fn call_to(xid: u32, [program, version, procedure]: [u32; 3], arguments: &st
 }
 
 /// A call of NFS version 3.
-pub fn nfs3(xid: u32, procedure: u32, arguments: &str) -> Vec<u8> {
+pub(crate) fn nfs3(xid: u32, procedure: u32, arguments: &str) -> Vec<u8> {
     call_to(xid, [100_003, 3, procedure], arguments)
 }
 
 /// A COMPOUND of NFS version 4.1, without a tag: the number of operations and they.
-pub fn compound(xid: u32, operations: &str) -> Vec<u8> {
+pub(crate) fn compound(xid: u32, operations: &str) -> Vec<u8> {
     call_to(xid, [100_003, 4, 1], &format!("'' 1 {operations}"))
 }
 
 /// An accepted reply.
-pub fn reply(xid: u32, results: &str) -> Vec<u8> {
+pub(crate) fn reply(xid: u32, results: &str) -> Vec<u8> {
     let mut out = Vec::new();
     rpc::Reply { xid: Xid(xid), status: rpc::Status::Success, verifier: None }.build(&mut out);
     out.extend(xdr(results));
@@ -92,7 +92,7 @@ pub fn reply(xid: u32, results: &str) -> Vec<u8> {
 
 /// XDR written as text: `7` is a word, `h7` a hyper, `#16` sixteen bytes of fixed opaque data, `'name'` counted opaque data with its
 /// padding, `*5` five bytes of counted opaque data.
-pub fn xdr(text: &str) -> Vec<u8> {
+pub(crate) fn xdr(text: &str) -> Vec<u8> {
     let mut out = Vec::new();
     let opaque = |out: &mut Vec<u8>, bytes: &[u8]| {
         out.extend((bytes.len() as u32).to_be_bytes());
@@ -116,20 +116,20 @@ pub fn xdr(text: &str) -> Vec<u8> {
 }
 
 /// GETATTR of NFS version 3: a call and a reply as short as they come.
-pub fn getattr(xid: u32) -> (Vec<u8>, Vec<u8>) {
+pub(crate) fn getattr(xid: u32) -> (Vec<u8>, Vec<u8>) {
     let call = message(&msg(xid), &nfs3(xid, 1, "'handle'"));
     let reply = message(&msg(xid), &reply(xid, "0 #84"));
     (call, reply)
 }
 
 /// The names of the operations.
-pub fn names(transaction: &Transaction) -> Vec<&'static str> {
+pub(crate) fn names(transaction: &Transaction) -> Vec<&'static str> {
     transaction.details.operations.iter().map(|operation| operation.name).collect()
 }
 
 /// The two messages of a transaction list nothing missing.
 #[track_caller]
-pub fn assert_whole(transaction: &Transaction) {
+pub(crate) fn assert_whole(transaction: &Transaction) {
     for message in [&transaction.call, &transaction.reply].into_iter().flatten() {
         assert_eq!(message.missing, []);
         assert_eq!(message.stop, None);

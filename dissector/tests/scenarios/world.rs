@@ -17,56 +17,56 @@ use std::net::Ipv4Addr;
 use std::ops::Range;
 
 /// The end that opens the connections.
-pub const CLIENT: usize = 0;
+pub(crate) const CLIENT: usize = 0;
 /// The end that accepts them.
-pub const SERVER: usize = 1;
+pub(crate) const SERVER: usize = 1;
 /// The path MTU, small so that little makes many packets.
-pub const MTU: usize = 256;
+pub(crate) const MTU: usize = 256;
 /// Credits in every header.
-pub const CREDITS: u32 = 32;
+pub(crate) const CREDITS: u32 = 32;
 
 /// A captured frame.
 #[derive(Clone)]
-pub struct Frame {
-    pub time: i64,
-    pub data: Vec<u8>,
+pub(crate) struct Frame {
+    pub(crate) time: i64,
+    pub(crate) data: Vec<u8>,
     /// Which end sent it.
-    pub from: usize,
+    pub(crate) from: usize,
 }
 
 /// One end of a connection.
 #[derive(Clone, Copy)]
-pub struct End {
-    pub address: Ipv4Addr,
-    pub qpn: Qpn,
+pub(crate) struct End {
+    pub(crate) address: Ipv4Addr,
+    pub(crate) qpn: Qpn,
     /// The PSN of its next request.
-    pub psn: Psn,
-    pub communication_id: CommunicationId,
+    pub(crate) psn: Psn,
+    pub(crate) communication_id: CommunicationId,
 }
 
 /// Two hosts, what is between them, and the capture.
-pub struct World {
-    pub frames: Vec<Frame>,
-    pub now: i64,
+pub(crate) struct World {
+    pub(crate) frames: Vec<Frame>,
+    pub(crate) now: i64,
     /// Connections; those that follow speak on [`World::on`].
-    pub connections: Vec<[End; 2]>,
-    pub on: usize,
+    pub(crate) connections: Vec<[End; 2]>,
+    pub(crate) on: usize,
     /// Private data of REQ and REP.
-    pub private_data: [Vec<u8>; 2],
+    pub(crate) private_data: [Vec<u8>; 2],
 }
 
 /// What the engine made of a capture.
 #[derive(Debug)]
-pub struct Report {
-    pub transactions: Vec<Transaction>,
-    pub connections: Vec<Connection>,
-    pub evictions: Vec<Eviction>,
-    pub totals: Totals,
+pub(crate) struct Report {
+    pub(crate) transactions: Vec<Transaction>,
+    pub(crate) connections: Vec<Connection>,
+    pub(crate) evictions: Vec<Eviction>,
+    pub(crate) totals: Totals,
 }
 
 impl World {
     /// Two hosts with a connection whose making is not captured.
-    pub fn new() -> World {
+    pub(crate) fn new() -> World {
         let mut world = World {
             frames: Vec::new(),
             now: 1_700_000_000_000_000_000,
@@ -79,14 +79,14 @@ impl World {
     }
 
     /// Two hosts with a connection whose making is captured.
-    pub fn connected() -> World {
+    pub(crate) fn connected() -> World {
         let mut world = World::new();
         world.connect();
         world
     }
 
     /// Adds a connection and goes on with it.
-    pub fn add(&mut self, qpns: [u32; 2], psns: [u32; 2]) {
+    pub(crate) fn add(&mut self, qpns: [u32; 2], psns: [u32; 2]) {
         self.on = self.connections.len();
         let end = |side: usize| End {
             address: Ipv4Addr::new(192, 0, 2, 1 + side as u8),
@@ -97,22 +97,22 @@ impl World {
         self.connections.push([end(CLIENT), end(SERVER)]);
     }
 
-    pub fn end(&mut self, side: usize) -> &mut End {
+    pub(crate) fn end(&mut self, side: usize) -> &mut End {
         &mut self.connections[self.on][side]
     }
 
-    pub fn wait(&mut self, nanoseconds: i64) {
+    pub(crate) fn wait(&mut self, nanoseconds: i64) {
         self.now += nanoseconds;
     }
 
     /// REQ, REP, RTU.
-    pub fn connect(&mut self) {
+    pub(crate) fn connect(&mut self) {
         self.req();
         self.rep();
         self.rtu();
     }
 
-    pub fn req(&mut self) {
+    pub(crate) fn req(&mut self) {
         let [client, server] = self.connections[self.on];
         let mut data = Vec::new();
         rdma_cm_ip::Header::ipv4(client.address, 700, server.address).build(&mut data);
@@ -152,7 +152,7 @@ impl World {
         );
     }
 
-    pub fn rep(&mut self) {
+    pub(crate) fn rep(&mut self) {
         let [client, server] = self.connections[self.on];
         let data = self.private_data[SERVER].clone();
         self.cm(
@@ -178,7 +178,7 @@ impl World {
         );
     }
 
-    pub fn rtu(&mut self) {
+    pub(crate) fn rtu(&mut self) {
         let [client, server] = self.connections[self.on];
         self.cm(
             CLIENT,
@@ -190,7 +190,7 @@ impl World {
         );
     }
 
-    pub fn rej(&mut self, reason: u16) {
+    pub(crate) fn rej(&mut self, reason: u16) {
         let client = self.connections[self.on][CLIENT];
         self.cm(
             SERVER,
@@ -207,7 +207,7 @@ impl World {
     }
 
     /// DREQ, DREP.
-    pub fn disconnect(&mut self, from: usize) {
+    pub(crate) fn disconnect(&mut self, from: usize) {
         let ends = self.connections[self.on];
         let (local, remote) = (ends[from], ends[1 - from]);
         self.cm(
@@ -238,7 +238,14 @@ impl World {
     }
 
     /// One packet of the connection.
-    pub fn packet(&mut self, from: usize, opcode: u8, psn: Psn, extensions: Extensions, payload: &[u8]) {
+    pub(crate) fn packet(
+        &mut self,
+        from: usize,
+        opcode: u8,
+        psn: Psn,
+        extensions: Extensions,
+        payload: &[u8],
+    ) {
         let qpn = self.connections[self.on][1 - from].qpn;
         self.put(from, opcode, qpn, psn, extensions, payload);
     }
@@ -303,13 +310,13 @@ impl World {
     }
 
     /// SEND. Returns its frames.
-    pub fn send(&mut self, from: usize, message: &[u8]) -> Range<usize> {
+    pub(crate) fn send(&mut self, from: usize, message: &[u8]) -> Range<usize> {
         let psn = self.advance(from, message.len());
         self.split(from, [0x00, 0x01, 0x02, 0x04], psn, message, |_, _| Extensions::default())
     }
 
     /// SEND with Invalidate.
-    pub fn send_invalidate(&mut self, from: usize, message: &[u8], rkey: u32) -> Range<usize> {
+    pub(crate) fn send_invalidate(&mut self, from: usize, message: &[u8], rkey: u32) -> Range<usize> {
         let psn = self.advance(from, message.len());
         self.split(from, [0x00, 0x01, 0x16, 0x17], psn, message, |_, last| Extensions {
             ieth: last.then_some(Rkey(rkey)),
@@ -318,7 +325,7 @@ impl World {
     }
 
     /// RDMA WRITE of `data` to the front of `segment`.
-    pub fn write(&mut self, from: usize, segment: Segment, data: &[u8]) -> Range<usize> {
+    pub(crate) fn write(&mut self, from: usize, segment: Segment, data: &[u8]) -> Range<usize> {
         let psn = self.advance(from, data.len());
         let reth = reth(segment, data.len());
         self.split(from, [0x06, 0x07, 0x08, 0x0a], psn, data, |first, _| Extensions {
@@ -328,20 +335,20 @@ impl World {
     }
 
     /// RDMA READ request for the first `length` bytes of `segment`. Returns its PSN.
-    pub fn read_request(&mut self, from: usize, segment: Segment, length: usize) -> Psn {
+    pub(crate) fn read_request(&mut self, from: usize, segment: Segment, length: usize) -> Psn {
         let psn = self.advance(from, length);
         self.ask_again(from, psn, segment, length);
         psn
     }
 
     /// An RDMA READ request with a PSN that was used before.
-    pub fn ask_again(&mut self, from: usize, psn: Psn, segment: Segment, length: usize) {
+    pub(crate) fn ask_again(&mut self, from: usize, psn: Psn, segment: Segment, length: usize) {
         let reth = Some(reth(segment, length));
         self.packet(from, 0x0c, psn, Extensions { reth, ..Extensions::default() }, &[]);
     }
 
     /// RDMA READ responses of end `from`.
-    pub fn read_response(&mut self, from: usize, psn: Psn, data: &[u8]) -> Range<usize> {
+    pub(crate) fn read_response(&mut self, from: usize, psn: Psn, data: &[u8]) -> Range<usize> {
         self.split(from, [0x0d, 0x0e, 0x0f, 0x10], psn, data, |first, last| Extensions {
             aeth: (first || last).then_some(aeth(0x1f)),
             ..Extensions::default()
@@ -349,24 +356,24 @@ impl World {
     }
 
     /// A whole RDMA READ by end `from`. Returns the frames of the responses.
-    pub fn read(&mut self, from: usize, segment: Segment, data: &[u8]) -> Range<usize> {
+    pub(crate) fn read(&mut self, from: usize, segment: Segment, data: &[u8]) -> Range<usize> {
         let psn = self.read_request(from, segment, data.len());
         self.read_response(1 - from, psn, data)
     }
 
     /// End `from` acknowledges all that the other end sent.
-    pub fn ack(&mut self, from: usize) {
+    pub(crate) fn ack(&mut self, from: usize) {
         let psn = self.end(1 - from).psn.minus(1);
         self.respond(from, psn, 0x1f);
     }
 
     /// NAK: PSN sequence error at `psn`.
-    pub fn nak(&mut self, from: usize, psn: Psn) {
+    pub(crate) fn nak(&mut self, from: usize, psn: Psn) {
         self.respond(from, psn, 0x60);
     }
 
     /// RNR NAK at `psn`.
-    pub fn rnr_nak(&mut self, from: usize, psn: Psn) {
+    pub(crate) fn rnr_nak(&mut self, from: usize, psn: Psn) {
         self.respond(from, psn, 0x20 | 12);
     }
 
@@ -384,7 +391,7 @@ impl World {
     }
 
     /// A frame appears again at the end of the capture.
-    pub fn again(&mut self, frames: Range<usize>) {
+    pub(crate) fn again(&mut self, frames: Range<usize>) {
         for index in frames {
             self.now += 1_000;
             let frame = Frame { time: self.now, ..self.frames[index].clone() };
@@ -393,24 +400,29 @@ impl World {
     }
 
     /// Hands the capture to the engine.
-    pub fn run(&self) -> Report {
+    pub(crate) fn run(&self) -> Report {
         run(&self.frames)
     }
 
     /// The same, without these frames.
-    pub fn run_without(&self, frames: impl IntoIterator<Item = usize>) -> Report {
+    pub(crate) fn run_without(&self, frames: impl IntoIterator<Item = usize>) -> Report {
         let lost: Vec<usize> = frames.into_iter().collect();
         let kept = self.frames.iter().enumerate().filter(|(index, _)| !lost.contains(index));
         run(&kept.map(|(_, frame)| frame.clone()).collect::<Vec<_>>())
     }
 
     /// The same, with only what one end sent.
-    pub fn run_only(&self, from: usize) -> Report {
+    pub(crate) fn run_only(&self, from: usize) -> Report {
         run(&self.frames.iter().filter(|frame| frame.from == from).cloned().collect::<Vec<_>>())
     }
 }
 
-pub fn run(frames: &[Frame]) -> Report {
+pub(crate) fn run(frames: &[Frame]) -> Report {
+    run_cut(frames, usize::MAX)
+}
+
+/// Runs a capture that keeps `snap` bytes of each frame.
+pub(crate) fn run_cut(frames: &[Frame], snap: usize) -> Report {
     let mut engine = Engine::new(Config::default());
     let (mut transactions, mut connections, mut evictions) = (Vec::new(), Vec::new(), Vec::new());
     let mut report = |event: Event<'_>| match event {
@@ -425,7 +437,7 @@ pub fn run(frames: &[Frame]) -> Report {
             time: Time(frame.time),
             link: LinkType::ETHERNET,
             original_length: frame.data.len() as u32,
-            data: &frame.data,
+            data: &frame.data[..frame.data.len().min(snap)],
         };
         engine.handle(&record, &mut report);
     }
@@ -437,14 +449,14 @@ pub fn run(frames: &[Frame]) -> Report {
 impl Report {
     /// The only transaction.
     #[track_caller]
-    pub fn one(&self) -> &Transaction {
+    pub(crate) fn one(&self) -> &Transaction {
         assert_eq!(self.transactions.len(), 1, "{:#?}", self.transactions);
         &self.transactions[0]
     }
 
     /// The only transaction with this XID.
     #[track_caller]
-    pub fn xid(&self, xid: u32) -> &Transaction {
+    pub(crate) fn xid(&self, xid: u32) -> &Transaction {
         let mut found = self.transactions.iter().filter(|transaction| transaction.xid == Xid(xid));
         let first = found.next().expect("a transaction has this XID");
         assert!(found.next().is_none(), "only one transaction has this XID");
