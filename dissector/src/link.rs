@@ -61,8 +61,8 @@ pub struct End {
     pub private_data: Option<(usize, private_data::PrivateData)>,
     /// The capture cut off what could have been private data.
     private_data_cut: bool,
-    /// The ID by which it names itself in CM messages.
-    pub communication_id: Option<CommunicationId>,
+    /// The ID by which it names itself in CM messages, and the address that these came from.
+    pub communication_id: Option<(Address, CommunicationId)>,
     requests: Requests,
     reads: Reads,
     early: Early,
@@ -186,18 +186,23 @@ impl Link {
         let Peers { sides, missing_packets, reported, speaks_rpc, .. } = other.peers;
         let [first, second] = sides;
         let [end, far_end] = other.ends;
-        let (end, far_end, joined) = if from == 0 { (end, far_end, first) } else { (far_end, end, second) };
-        let known = &self.ends[side];
+        let (end, far_end, joined, far_joined) =
+            if from == 0 { (end, far_end, first, second) } else { (far_end, end, second, first) };
+        let (known, name) = (self.ends[side].private_data, self.ends[side].communication_id);
         self.ends[side] = End {
-            private_data: end.private_data.or(known.private_data),
-            // The tables know the ends of this connection by these, not those of the one that goes.
-            communication_id: known.communication_id,
+            private_data: end.private_data.or(known),
+            communication_id: name.or(end.communication_id),
             ..end
         };
+        let name = self.ends[1 - side].communication_id;
+        self.ends[1 - side].communication_id = name.or(far_end.communication_id);
         self.ends[1 - side].private_data = self.ends[1 - side].private_data.or(far_end.private_data);
         self.ends[1 - side].qpn = self.ends[side].flow.map(|flow| flow.destination_qp);
         self.ends[side].qpn = self.ends[1 - side].flow.map(|flow| flow.destination_qp);
-        self.peers.sides[side] = joined;
+        // What an end has open may have been noted before any packet of it was seen: replies that it is to pull.
+        let noted = core::mem::replace(&mut self.peers.sides[side], joined);
+        self.peers.sides[side].absorb(noted);
+        self.peers.sides[1 - side].absorb(far_joined);
         self.peers.missing_packets += missing_packets;
         self.peers.reported[0] += reported[0];
         self.peers.reported[1] += reported[1];

@@ -135,11 +135,20 @@ impl Links {
 
     /// Lets CM messages name an end by its communication ID.
     pub(super) fn name(&mut self, address: Address, id: CommunicationId, place: Place) {
-        let former = self.link(place.link).ends[place.side].communication_id.replace(id);
-        if let Some(former) = former.filter(|former| *former != id) {
-            self.exchanges.remove(&(address, former));
-        }
+        self.forget_name(place);
         self.exchanges.insert((address, id), place);
+        let end = &mut self.link(place.link).ends[place.side];
+        end.communication_id = Some((address, id));
+    }
+
+    /// Takes away the name of an end: what has no name in its end must have no entry in the table.
+    fn forget_name(&mut self, place: Place) {
+        let name = self.link(place.link).ends[place.side].communication_id.take();
+        if let Some(name) = name
+            && self.exchanges.get(&name).is_some_and(|named| named.link == place.link)
+        {
+            self.exchanges.remove(&name);
+        }
     }
 
     /// Looks for the connection that the packet of an unpaired half-flow belongs to, and joins the two.
@@ -193,6 +202,12 @@ impl Links {
         self.recent = Recent::default();
         let link = self.link(stays);
         link.join(*gone, evidence);
+        for side in 0..2 {
+            if let Some(name) = self.link(stays).ends[side].communication_id {
+                self.exchanges.entry(name).or_insert(Place { link: stays, side });
+            }
+        }
+        let link = self.link(stays);
         transactions.adopt(&link.peers);
         transactions.release_orphans(&mut link.peers, report);
         if second == goes { moved } else { Place { link: stays, side: 1 - stays_side } }
@@ -230,10 +245,10 @@ impl Links {
             {
                 self.flows.remove(&key);
             }
-            if let Some(id) = end.communication_id
-                && self.exchanges.get(&(end.address, id)).is_some_and(|place| place.link == index)
+            if let Some(name) = end.communication_id
+                && self.exchanges.get(&name).is_some_and(|place| place.link == index)
             {
-                self.exchanges.remove(&(end.address, id));
+                self.exchanges.remove(&name);
             }
         }
         self.recent = Recent::default();

@@ -123,6 +123,7 @@ impl Engine {
             totals.count(&event);
             report(event);
         });
+        debug_assert_eq!(transactions.open(), 0, "an open transaction belongs to a connection");
     }
 
     /// What was counted so far.

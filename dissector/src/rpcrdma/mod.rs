@@ -54,6 +54,18 @@ impl Side {
         self.calls.contains_key(&xid)
     }
 
+    /// Takes over what was noted of the same end before two half-flows became one connection.
+    pub fn absorb(&mut self, other: Side) {
+        for (xid, slot) in other.calls {
+            self.calls.entry(xid).or_insert(slot);
+        }
+        for (xid, slot) in other.pulls {
+            self.pulls.entry(xid).or_insert(slot);
+        }
+        self.orphans.extend(other.orphans);
+        self.memory.absorb(other.memory);
+    }
+
     /// The memory that it advertised in transactions still open.
     pub fn memory(&self) -> &Memory {
         &self.memory
@@ -321,6 +333,11 @@ impl Transactions {
             let outcome = outcome_of(&open.transaction, outcome);
             self.end(slot, outcome, peers, report);
         }
+    }
+
+    /// How many are open.
+    pub fn open(&self) -> usize {
+        self.open
     }
 
     /// Tells the open transactions of `peers` that they belong to it: after two half-flows became one connection.

@@ -1,0 +1,43 @@
+//! One frame: the first byte chooses the link type, the next ones what the capture did to it.
+
+use crate::bytes::Bytes;
+use rdmascope_dissector::frame::{self, Config};
+use rdmascope_dissector::record::{LinkType, Record, Time};
+use rdmascope_wire::bth::Bth;
+
+/// The link types that are understood, and one that is not.
+pub(crate) const LINKS: [LinkType; 12] = [
+    LinkType::ETHERNET,
+    LinkType::RAW,
+    LinkType::LINUX_SLL,
+    LinkType::LINUX_SLL2,
+    LinkType::INFINIBAND,
+    LinkType::ERF,
+    LinkType::NULL,
+    LinkType::LOOP,
+    LinkType::IPV4,
+    LinkType::IPV6,
+    LinkType(12),
+    LinkType(105),
+];
+
+/// Finds the transport packet in a frame.
+pub fn frame(data: &[u8]) {
+    let mut bytes = Bytes(data);
+    let link = bytes.choose(&LINKS);
+    let (how, cut) = (bytes.u8(), usize::from(bytes.u8()));
+    let whole = bytes.0;
+    // Nothing cut, cut to some length, or cut with an original length that lies.
+    let (kept, original) = match how & 3 {
+        0 | 1 => (whole.len(), whole.len() as u32),
+        2 => (cut.min(whole.len()), whole.len() as u32),
+        _ => (whole.len(), u32::from_be_bytes([0, how, cut as u8, 0])),
+    };
+    let config = Config { port: if how & 4 == 0 { 4791 } else { 0 }, verify_icrc: how & 8 == 0 };
+    let record = Record { number: 1, time: Time(0), link, original_length: original, data: &whole[..kept] };
+    if let Ok(frame) = frame::dissect(&record, &config) {
+        assert!(frame.transport.len() >= Bth::LENGTH);
+        assert!(frame.transport.len() as u64 <= u64::from(frame.transport_length));
+        let _ = (frame.source.to_string(), frame.destination.to_string());
+    }
+}

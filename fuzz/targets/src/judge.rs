@@ -1,0 +1,104 @@
+//! What must hold for the engine, whatever it is fed.
+
+use core::hash::{Hash, Hasher};
+use rdmascope_dissector::engine::{Config, Engine};
+use rdmascope_dissector::event::{Content, Event};
+use rdmascope_dissector::record::Record;
+use rdmascope_dissector::transaction::{Outcome, Transaction};
+use std::collections::HashSet;
+use std::hash::DefaultHasher;
+
+/// Runs the engine twice over the same records, once reporting packets, and judges what it reports.
+pub(crate) fn judge<'a>(records: impl Iterator<Item = Record<'a>> + Clone) {
+    let first = run(records.clone(), Config { report_packets: true, ..Config::default() });
+    let second = run(records, Config::default());
+    assert_eq!(first, second, "the same records give the same events");
+}
+
+fn run<'a>(records: impl Iterator<Item = Record<'a>>, config: Config) -> u64 {
+    let mut engine = Engine::new(config);
+    let mut seen = Seen::default();
+    let mut count = 0;
+    for record in records {
+        count += 1;
+        let packets = seen.packets;
+        engine.handle(&record, &mut |event| seen.take(&event));
+        assert_eq!(seen.packets - packets, u64::from(config.report_packets));
+    }
+    engine.finish(&mut |event| seen.take(&event));
+
+    let totals = engine.totals();
+    assert_eq!(totals.records, count);
+    let kinds = [totals.packets, totals.others, totals.unknown_link, totals.fragments, totals.stops];
+    assert_eq!(kinds.iter().sum::<u64>(), count);
+    assert_eq!(totals.icrc.iter().sum::<u64>(), totals.packets);
+    assert_eq!(totals.transactions.iter().sum::<u64>(), seen.transactions);
+    assert_eq!(totals.evictions, seen.evictions);
+    assert!(seen.connections.len() as u64 <= totals.connections);
+    let again = seen.events;
+    engine.finish(&mut |event| seen.take(&event));
+    assert_eq!(seen.events, again, "what has ended does not end again");
+    seen.digest.finish()
+}
+
+#[derive(Default)]
+struct Seen {
+    events: u64,
+    packets: u64,
+    transactions: u64,
+    evictions: u64,
+    connections: HashSet<u32>,
+    digest: DefaultHasher,
+}
+
+impl Seen {
+    fn take(&mut self, event: &Event<'_>) {
+        match event {
+            Event::Packet(packet) => {
+                self.packets += 1;
+                if let Some(Ok(headers)) = &packet.headers {
+                    assert!(headers.payload.len() as u64 <= u64::from(headers.payload_length));
+                    if let Content::RpcRdma(header) = &headers.content {
+                        assert!(header.length <= headers.payload.len());
+                    }
+                }
+                return;
+            }
+            Event::Transaction(transaction) => {
+                self.transactions += 1;
+                assert_eq!(transaction.number, self.transactions, "each is reported once, in order");
+                self.take_transaction(transaction);
+            }
+            Event::Connection(connection) => {
+                assert!(self.connections.insert(connection.id.0), "each is reported once");
+                assert!(connection.first <= connection.last);
+                (connection.id, connection.transactions).hash(&mut self.digest);
+            }
+            Event::Eviction(eviction) => {
+                self.evictions += 1;
+                core::mem::discriminant(eviction).hash(&mut self.digest);
+            }
+        }
+        self.events += 1;
+    }
+
+    fn take_transaction(&mut self, transaction: &Transaction) {
+        assert!(!self.connections.contains(&transaction.connection.0), "connections end last");
+        match transaction.outcome {
+            Outcome::Completed => assert!(transaction.reply.is_some()),
+            Outcome::NoReply | Outcome::CutOff => assert!(transaction.call.is_some()),
+            Outcome::NoCall => assert!(transaction.reply.is_some() && transaction.call.is_none()),
+            Outcome::TransportError => assert!(transaction.error.is_some() || transaction.reply.is_some()),
+        }
+        for message in [&transaction.call, &transaction.reply].into_iter().flatten() {
+            assert!(message.first.frame > 0 && message.header_length <= message.send_length);
+            assert!(message.missing.iter().all(|missing| missing.end.is_none_or(|end| missing.start < end)));
+            (message.first.frame, message.seen.frame, message.missing.len()).hash(&mut self.digest);
+            (message.message_length, message.read_chunks.len(), message.rpc_xid).hash(&mut self.digest);
+        }
+        (transaction.xid, transaction.outcome, transaction.direction).hash(&mut self.digest);
+        (transaction.connection, transaction.status, transaction.procedure).hash(&mut self.digest);
+        (transaction.timing.read_bytes, transaction.timing.written_bytes).hash(&mut self.digest);
+        (transaction.latency(), transaction.details.operations.len()).hash(&mut self.digest);
+    }
+}

@@ -1,0 +1,32 @@
+//! What the fuzz targets do with their bytes, as plain functions: libfuzzer calls them in `fuzz/`, and the test
+//! `fuzz_corpus` calls them with the corpora and the samples, on any toolchain.
+//!
+//! A target panics where something does not hold, and takes any bytes at all.
+#![forbid(unsafe_code)]
+
+mod bytes;
+mod capture_engine;
+mod engine;
+mod frame;
+mod headers;
+mod judge;
+mod upper_layer;
+
+pub use capture_engine::{capture_engine, records};
+pub use engine::engine;
+pub use frame::frame;
+pub use headers::headers;
+pub use upper_layer::upper_layer;
+
+/// A target.
+pub type Target = fn(&[u8]);
+
+/// Every target with its name, which is that of its corpus.
+// The readers of capture files come here as `framing`.
+pub const TARGETS: [(&str, Target); 5] = [
+    ("headers", headers),
+    ("frame", frame),
+    ("upper_layer", upper_layer),
+    ("engine", engine),
+    ("capture_engine", capture_engine),
+];
