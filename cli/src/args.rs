@@ -80,7 +80,11 @@ pub(crate) struct Packets {
 /// What is read.
 #[derive(Args, Debug)]
 pub(crate) struct Input {
-    /// Captures, each analyzed by itself; `-` is standard input
+    /// Capture; `-` is standard input. Several files are one capture
+    ///
+    /// `-` is standard input. Several files, such as rotated ones, are analyzed as one capture, of whatever formats they are:
+    /// packets are taken in the order of time, where times are equal in the order of the files, and numbered in that
+    /// order. Within a file the order of its packets is kept.
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
     /// UDP destination port of RoCEv2
@@ -118,6 +122,7 @@ Exit status: 0; 2 for wrong usage and for what is no capture.";
 const ANALYZE_EXAMPLES: &str = "\
 Examples:
   rdmascope analyze mount.pcap
+  rdmascope analyze mount.pcap0 mount.pcap1 mount.pcap2.zst
   tcpdump -i eth0 -w - udp port 4791 | rdmascope analyze -
   rdmascope analyze mount.pcap --format jsonl | jq 'select(.type == \"operation\")'";
 
