@@ -93,6 +93,12 @@ pub(crate) struct Input {
     /// Do not verify the invariant CRC of packets
     #[arg(long)]
     pub(crate) no_icrc: bool,
+    /// Do not show progress
+    ///
+    /// Without this, progress is shown on standard error while large files or long pipes are read, where that is a terminal
+    /// and lines of output do not go to a terminal too.
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
 }
 
 /// How it is written.

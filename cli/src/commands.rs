@@ -53,6 +53,8 @@ fn analyze(command: &Analyze, style: Style, out: &mut Out) -> io::Result<bool> {
 }
 
 impl Audience for Report {
+    const LISTS: bool = false;
+
     fn event(&mut self, event: Event<'_>, _: Time) -> io::Result<()> {
         self.handle(&event);
         Ok(())
@@ -173,6 +175,8 @@ where
     H: Fn(Style, &mut Out) -> io::Result<()>,
     W: FnMut(Shown<'_>, &mut Out) -> io::Result<()>,
 {
+    const LISTS: bool = true;
+
     fn event(&mut self, event: Event<'_>, start: Time) -> io::Result<()> {
         self.head()?;
         (self.write)(Shown { event, start, format: self.format }, self.out)
@@ -186,6 +190,9 @@ where
 
 /// Who takes the events of a capture.
 trait Audience {
+    /// Whether events are written as they come.
+    const LISTS: bool;
+
     /// The next event, of a capture that starts at `start`.
     fn event(&mut self, event: Event<'_>, start: Time) -> io::Result<()>;
 
@@ -204,7 +211,9 @@ fn read<A: Audience>(input: &Input, report_packets: bool, audience: &mut A) -> i
     let frame = frame::Config { port: input.port, verify_icrc: !input.no_icrc };
     let engine = Engine::new(Config { frame, report_packets });
     let mut reading = Reading { engine, start: None, written: Ok(()), audience };
-    let read = source.for_each(&frame, &mut Progress, &mut reading);
+    let mut progress = Progress::on_terminal(source.size(), A::LISTS, input.quiet);
+    let read = source.for_each(&frame, &mut progress, &mut reading);
+    drop(progress);
     reading.written?;
     if let Err(error) = read {
         return Ok(Err(error));

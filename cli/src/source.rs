@@ -80,6 +80,11 @@ impl Source {
         Ok(Source { files })
     }
 
+    /// Bytes in all files, where all have an end.
+    pub(crate) fn size(&self) -> Option<u64> {
+        self.files.iter().map(|file| file.capture.size()).sum()
+    }
+
     /// Hands on every packet with its frame, in order, until the end or until `sink` breaks off. The records of several files
     /// come in the order of time and are numbered in that order.
     ///
