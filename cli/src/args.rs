@@ -84,7 +84,7 @@ pub(crate) struct Input {
     ///
     /// `-` is standard input. Several files, such as rotated ones, are analyzed as one capture, of whatever formats they are:
     /// packets are taken in the order of time, where times are equal in the order of the files, and numbered in that
-    /// order. Within a file the order of its packets is kept.
+    /// order. Within a file the order of its packets is kept. A packet that was captured twice counts as sent again.
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
     /// UDP destination port of RoCEv2
@@ -141,6 +141,7 @@ const TRANSACTIONS_EXAMPLES: &str = "\
 Examples:
   rdmascope transactions mount.pcap --operation read --operation write --latency-above 5ms
   rdmascope transactions mount.pcap --status error
+  tcpdump -i eth0 -U -w - udp port 4791 | rdmascope transactions - --latency-above 5ms
   rdmascope transactions mount.pcap --status NFS4ERR_DELAY --since 2025-11-21T09:30:00Z
   rdmascope transactions mount.pcap --xid 0x1a2b3c4d --format jsonl | jq .call.read_chunks";
 

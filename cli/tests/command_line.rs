@@ -159,6 +159,14 @@ fn a_reader_that_leaves_is_no_error() {
 }
 
 #[test]
+fn no_progress_where_nobody_sees_it() {
+    for arguments in [&["analyze"][..], &["analyze", "--quiet"], &["transactions", "-q"]] {
+        let output = run(&[arguments, &[&sample("nfs3-basic.pcap")]].concat());
+        assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), ""), "{arguments:?}");
+    }
+}
+
+#[test]
 fn no_colour_where_nobody_sees_it() {
     for command in ["analyze", "connections", "transactions", "packets"] {
         let output = run(&[command, &sample("nfs3-lossy.pcap")]);
