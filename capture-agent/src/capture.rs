@@ -1,7 +1,7 @@
 //! A capture, wherever it comes from.
 
 use crate::decompress::{Compression, Decoded};
-use crate::framing::{self, Damage, Fault, Framer, Step};
+use crate::framing::{self, Damage, Fault, Framed, Framer, Step};
 use crate::mapped::Mapped;
 use crate::stream::{Over, Stream};
 use crate::unsafe_io;
@@ -28,6 +28,17 @@ pub struct Capture {
 enum Source {
     Map { map: Mmap, at: usize },
     Stream(Stream),
+}
+
+/// What [`Capture::advance`] comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Advance {
+    /// A record, for [`Capture::record`].
+    Record(Framed),
+    /// Bytes that are needed to go on and were not read yet, for [`Capture::read`].
+    Short(usize),
+    /// There is no further record.
+    End,
 }
 
 /// How a capture was cut short: by a full disk, or because it was copied while it was written.
@@ -156,22 +167,54 @@ impl Capture {
     #[allow(clippy::should_implement_trait)] // The record borrows from the capture.
     pub fn next(&mut self) -> Result<Option<Record<'_>>, Error> {
         let framed = loop {
-            if self.over {
-                return Ok(None);
+            match self.advance()? {
+                Advance::Record(framed) => break framed,
+                Advance::Short(needed) => self.read(needed)?,
+                Advance::End => return Ok(None),
             }
+        };
+        Ok(Some(self.record(&framed)))
+    }
+
+    /// As [`Capture::next`], in the steps of a caller who has something to do before it waits, or who looks at the next
+    /// records of several captures: finds the next record in what was read so far, and reads nothing.
+    #[inline]
+    pub fn advance(&mut self) -> Result<Advance, Error> {
+        while !self.over {
             match self.framer.next(self.source.bytes()) {
-                Step::Record(framed) => break framed,
+                Step::Record(framed) => {
+                    self.source.consume(framed.consumed);
+                    return Ok(Advance::Record(framed));
+                }
                 Step::Skip(length) => self.source.consume(length),
-                Step::Need(needed) => self.more(needed)?,
+                Step::Need(needed) => return Ok(Advance::Short(needed)),
                 Step::Damaged(damage) => {
                     self.over = true;
                     return Err(Error::Damaged { name: self.name_of_content(), damage });
                 }
             }
+        }
+        Ok(Advance::End)
+    }
+
+    /// The record that [`Capture::advance`] found last. After any other call that needs `&mut self` it is gone.
+    #[inline]
+    pub fn record(&self, framed: &Framed) -> Record<'_> {
+        framed.record(self.source.consumed(framed.consumed))
+    }
+
+    /// Reads, and waits, until there are the bytes that [`Capture::advance`] asked for, or the capture is over.
+    #[cold]
+    pub fn read(&mut self, needed: usize) -> Result<(), Error> {
+        let Err(over) = self.fill(needed)? else {
+            return Ok(());
         };
-        self.source.consume(framed.consumed);
-        let bytes = self.source.consumed(framed.consumed);
-        Ok(Some(framed.record(bytes)))
+        self.over = true;
+        let available = self.source.bytes().len() as u64;
+        if available > 0 || over == Over::Cut {
+            self.cut = Some(Cut { offset: self.framer.offset(), needed: needed as u64, available });
+        }
+        Ok(())
     }
 
     /// What is left of the capture, where it is memory-mapped: records that can be held on to.
@@ -201,6 +244,11 @@ impl Capture {
         }
     }
 
+    /// Records that were found so far.
+    pub fn records(&self) -> u64 {
+        self.framer.records()
+    }
+
     /// Bytes in the file, where it is one that has an end.
     pub fn size(&self) -> Option<u64> {
         self.size
@@ -210,20 +258,6 @@ impl Capture {
     fn name_of_content(&self) -> String {
         let note = if self.compressed.is_some() { " (decompressed)" } else { "" };
         format!("{}{note}", self.name)
-    }
-
-    /// Has `needed` bytes at hand, or finds that the capture is over.
-    #[cold]
-    fn more(&mut self, needed: usize) -> Result<(), Error> {
-        let Err(over) = self.fill(needed)? else {
-            return Ok(());
-        };
-        self.over = true;
-        let available = self.source.bytes().len() as u64;
-        if available > 0 || over == Over::Cut {
-            self.cut = Some(Cut { offset: self.framer.offset(), needed: needed as u64, available });
-        }
-        Ok(())
     }
 
     fn fill(&mut self, needed: usize) -> Result<Result<(), Over>, Error> {

@@ -12,5 +12,5 @@ mod stream;
 #[allow(unsafe_code)]
 mod unsafe_io;
 
-pub use capture::{Capture, Cut, Error};
+pub use capture::{Advance, Capture, Cut, Error};
 pub use mapped::Mapped;

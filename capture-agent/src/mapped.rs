@@ -43,4 +43,9 @@ impl<'a> Mapped<'a> {
         }
         Ok(None)
     }
+
+    /// As [`Capture::position`](crate::Capture::position).
+    pub fn position(&self) -> u64 {
+        self.framer.offset()
+    }
 }

@@ -80,7 +80,11 @@ pub(crate) struct Packets {
 /// What is read.
 #[derive(Args, Debug)]
 pub(crate) struct Input {
-    /// Captures, each analyzed by itself; `-` is standard input
+    /// Capture; `-` is standard input. Several files are one capture
+    ///
+    /// `-` is standard input. Several files, such as rotated ones, are analyzed as one capture, of whatever formats they are:
+    /// packets are taken in the order of time, where times are equal in the order of the files, and numbered in that
+    /// order. Within a file the order of its packets is kept. A packet that was captured twice counts as sent again.
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
     /// UDP destination port of RoCEv2
@@ -89,6 +93,12 @@ pub(crate) struct Input {
     /// Do not verify the invariant CRC of packets
     #[arg(long)]
     pub(crate) no_icrc: bool,
+    /// Do not show progress
+    ///
+    /// Without this, progress is shown on standard error while large files or long pipes are read, where that is a terminal
+    /// and lines of output do not go to a terminal too.
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
 }
 
 /// How it is written.
@@ -118,6 +128,7 @@ Exit status: 0; 2 for wrong usage and for what is no capture.";
 const ANALYZE_EXAMPLES: &str = "\
 Examples:
   rdmascope analyze mount.pcap
+  rdmascope analyze mount.pcap0 mount.pcap1 mount.pcap2.zst
   tcpdump -i eth0 -w - udp port 4791 | rdmascope analyze -
   rdmascope analyze mount.pcap --format jsonl | jq 'select(.type == \"operation\")'";
 
@@ -130,6 +141,7 @@ const TRANSACTIONS_EXAMPLES: &str = "\
 Examples:
   rdmascope transactions mount.pcap --operation read --operation write --latency-above 5ms
   rdmascope transactions mount.pcap --status error
+  tcpdump -i eth0 -U -w - udp port 4791 | rdmascope transactions - --latency-above 5ms
   rdmascope transactions mount.pcap --status NFS4ERR_DELAY --since 2025-11-21T09:30:00Z
   rdmascope transactions mount.pcap --xid 0x1a2b3c4d --format jsonl | jq .call.read_chunks";
 

@@ -2,8 +2,9 @@
 
 use crate::args::{Analyze, Command, Connections, Format, Input, Output, Packets, Transactions};
 use crate::json::{self, ConnectionLine, PacketLine, TransactionLine};
+use crate::progress::Progress;
 use crate::report::{Ending, Report};
-use crate::source::Source;
+use crate::source::{Sink, Source};
 use crate::table::Style;
 use crate::tables;
 use anyhow::Result;
@@ -11,11 +12,9 @@ use core::fmt;
 use core::ops::ControlFlow;
 use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::event::Event;
-use rdmascope_dissector::frame;
-use rdmascope_dissector::record::Time;
-use std::borrow::Cow;
+use rdmascope_dissector::frame::{self, Frame, Other};
+use rdmascope_dissector::record::{Record, Time};
 use std::io::{self, BufWriter, StdoutLock, Write};
-use std::path::Path;
 
 /// Output is gathered to this many bytes before it is handed on.
 const BUFFER: usize = 128 << 10;
@@ -23,7 +22,7 @@ const BUFFER: usize = 128 << 10;
 /// Standard output with a buffer.
 type Out = BufWriter<StdoutLock<'static>>;
 
-/// Runs a subcommand; every file that could not be read is told of on standard error, and makes this false.
+/// Runs a subcommand; what could not be read is told of on standard error, and makes this false.
 pub(crate) fn run(command: &Command) -> io::Result<bool> {
     let mut out = BufWriter::with_capacity(BUFFER, io::stdout().lock());
     let style = Style::of_stdout();
@@ -38,40 +37,33 @@ pub(crate) fn run(command: &Command) -> io::Result<bool> {
 }
 
 fn analyze(command: &Analyze, style: Style, out: &mut Out) -> io::Result<bool> {
-    let text = command.output.format == Format::Text;
-    let mut success = true;
-    let mut first = true;
-    for path in &command.input.files {
-        let name = path.to_string_lossy();
-        let mut report = Report::default();
-        let read = read(&command.input, path, false, |event, _| {
-            report.handle(&event);
-            Ok(())
-        })?;
-        let ending = match read {
-            Ok(ending) => ending,
-            Err(error) => {
-                success = false;
-                complain(&error, out)?;
-                continue;
-            }
-        };
-        report.finish();
-        if text {
-            if !core::mem::take(&mut first) {
-                writeln!(out)?;
-            }
-            report.write_text(&title(path), &ending, style, out)?;
-        } else {
-            report.write_jsonl(&name, &ending, out)?;
-            warn_of_cut(path, &ending, out)?;
-        }
-        if let Some(trouble) = &ending.trouble {
-            success = false;
-            complain(trouble, out)?;
-        }
+    let mut report = Report::default();
+    let ending = match read(&command.input, false, &mut report)? {
+        Ok(ending) => ending,
+        Err(error) => return complain(&error, out),
+    };
+    report.finish();
+    if command.output.format == Format::Text {
+        report.write_text(&ending, style, out)?;
+    } else {
+        report.write_jsonl(&ending, out)?;
+        warn_of_cuts(&ending, out)?;
     }
-    Ok(success)
+    complain_of_troubles(&ending, out)
+}
+
+impl Audience for Report {
+    const LISTS: bool = false;
+
+    fn event(&mut self, event: Event<'_>, _: Time) -> io::Result<()> {
+        self.handle(&event);
+        Ok(())
+    }
+
+    /// Nothing is shown before the end.
+    fn wait(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 fn connections(command: &Connections, style: Style, out: &mut Out) -> io::Result<bool> {
@@ -89,7 +81,7 @@ fn connections(command: &Connections, style: Style, out: &mut Out) -> io::Result
             }
             match shown.format {
                 Format::Text => tables::connections::write_row(connection, style, out),
-                Format::Jsonl => json::write_line(out, &ConnectionLine::new(connection, shown.file)),
+                Format::Jsonl => json::write_line(out, &ConnectionLine::from(connection)),
             }
         },
     )
@@ -110,7 +102,7 @@ fn transactions(command: &Transactions, style: Style, out: &mut Out) -> io::Resu
             }
             match shown.format {
                 Format::Text => tables::transactions::write_row(transaction, shown.start, style, out),
-                Format::Jsonl => json::write_line(out, &TransactionLine::new(transaction, shown.file)),
+                Format::Jsonl => json::write_line(out, &TransactionLine::from(transaction)),
             }
         },
     )
@@ -124,7 +116,7 @@ fn packets(command: &Packets, style: Style, out: &mut Out) -> io::Result<bool> {
         }
         match shown.format {
             Format::Text => tables::packets::write_row(packet, shown.start, style, out),
-            Format::Jsonl => json::write_line(out, &PacketLine::new(packet, shown.file)),
+            Format::Jsonl => json::write_line(out, &PacketLine::from(packet)),
         }
     })
 }
@@ -135,11 +127,9 @@ struct Shown<'a> {
     /// When the capture starts.
     start: Time,
     format: Format,
-    /// The capture's name, where there are several.
-    file: Option<&'a str>,
 }
 
-/// Reads all files and hands on their events.
+/// Reads the capture and writes its events as they come.
 fn list(
     input: &Input,
     output: &Output,
@@ -147,110 +137,152 @@ fn list(
     out: &mut Out,
     report_packets: bool,
     write_heading: impl Fn(Style, &mut Out) -> io::Result<()>,
-    mut write: impl FnMut(Shown<'_>, &mut Out) -> io::Result<()>,
+    write: impl FnMut(Shown<'_>, &mut Out) -> io::Result<()>,
 ) -> io::Result<bool> {
-    let mut success = true;
-    for (index, path) in input.files.iter().enumerate() {
-        let name = path.to_string_lossy();
-        let file = (input.files.len() > 1).then_some(&*name);
-        let mut headed = output.format != Format::Text;
-        let mut head = |out: &mut Out| -> io::Result<()> {
-            if core::mem::replace(&mut headed, true) {
-                return Ok(());
-            }
-            if file.is_some() {
-                let gap = if index > 0 { "\n" } else { "" };
-                writeln!(out, "{gap}{}", style.bold(title(path)))?;
-            }
-            write_heading(style, out)
-        };
-        let read = read(input, path, report_packets, |event, start| {
-            head(out)?;
-            write(Shown { event, start, format: output.format, file }, out)
-        })?;
-        match read {
-            Ok(ending) => {
-                head(out)?;
-                warn_of_cut(path, &ending, out)?;
-                if let Some(trouble) = &ending.trouble {
-                    success = false;
-                    complain(trouble, out)?;
-                }
-            }
-            Err(error) => {
-                success = false;
-                complain(&error, out)?;
-            }
+    let headed = output.format != Format::Text;
+    let mut listing = Listing { format: output.format, style, out, headed, write_heading, write };
+    match read(input, report_packets, &mut listing)? {
+        Ok(ending) => {
+            listing.head()?;
+            warn_of_cuts(&ending, out)?;
+            complain_of_troubles(&ending, out)
         }
+        Err(error) => complain(&error, out),
     }
-    Ok(success)
 }
 
-/// Reads one capture through the engine. The outer error is one of the output, the inner one says that `path` is no capture.
+/// Lines on their way to the output, below a heading that waits for the first: what is no capture gets none.
+struct Listing<'a, H, W> {
+    format: Format,
+    style: Style,
+    out: &'a mut Out,
+    headed: bool,
+    write_heading: H,
+    write: W,
+}
+
+impl<H: Fn(Style, &mut Out) -> io::Result<()>, W> Listing<'_, H, W> {
+    fn head(&mut self) -> io::Result<()> {
+        if core::mem::replace(&mut self.headed, true) {
+            return Ok(());
+        }
+        (self.write_heading)(self.style, self.out)
+    }
+}
+
+impl<H, W> Audience for Listing<'_, H, W>
+where
+    H: Fn(Style, &mut Out) -> io::Result<()>,
+    W: FnMut(Shown<'_>, &mut Out) -> io::Result<()>,
+{
+    const LISTS: bool = true;
+
+    fn event(&mut self, event: Event<'_>, start: Time) -> io::Result<()> {
+        self.head()?;
+        (self.write)(Shown { event, start, format: self.format }, self.out)
+    }
+
+    /// Whoever watches a growing pipe sees all that was read before anybody waits for more.
+    fn wait(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+/// Who takes the events of a capture.
+trait Audience {
+    /// Whether events are written as they come.
+    const LISTS: bool;
+
+    /// The next event, of a capture that starts at `start`.
+    fn event(&mut self, event: Event<'_>, start: Time) -> io::Result<()>;
+
+    /// The next packet may be long in coming.
+    fn wait(&mut self) -> io::Result<()>;
+}
+
+/// Reads the capture through the engine. The outer error is one of the output, the inner one says what is no capture.
 ///
-/// A capture that cannot be read on after its first packet counts up to there.
-fn read(
-    input: &Input,
-    path: &Path,
-    report_packets: bool,
-    mut handle: impl FnMut(Event<'_>, Time) -> io::Result<()>,
-) -> io::Result<Result<Ending>> {
-    let mut source = match Source::open(path) {
+/// A file that cannot be read on after its first packet counts up to there.
+fn read<A: Audience>(input: &Input, report_packets: bool, audience: &mut A) -> io::Result<Result<Ending>> {
+    let mut source = match Source::open(&input.files) {
         Ok(source) => source,
         Err(error) => return Ok(Err(error)),
     };
     let frame = frame::Config { port: input.port, verify_icrc: !input.no_icrc };
-    let mut engine = Engine::new(Config { frame, report_packets });
-    let mut start = None;
-    let mut written = Ok(());
-    let read = source.for_each(&frame, |record, frame| {
-        let start = *start.get_or_insert(record.time);
-        engine.handle_frame(record, frame, &mut |event| {
-            if written.is_ok() {
-                written = handle(event, start);
-            }
-        });
-        if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-    });
-    written?;
-    let mut written = Ok(());
-    let trouble = read.err();
-    if start.is_none()
-        && let Some(error) = trouble
-    {
+    let engine = Engine::new(Config { frame, report_packets });
+    let mut reading = Reading { engine, start: None, written: Ok(()), audience };
+    let mut progress = Progress::on_terminal(source.size(), A::LISTS, input.quiet);
+    let read = source.for_each(&frame, &mut progress, &mut reading);
+    drop(progress);
+    reading.written?;
+    if let Err(error) = read {
         return Ok(Err(error));
     }
+    let Reading { mut engine, start, audience, .. } = reading;
+    let mut written = Ok(());
     engine.finish(&mut |event| {
         if written.is_ok() {
-            written = handle(event, start.unwrap_or_default());
+            written = audience.event(event, start.unwrap_or_default());
         }
     });
     written?;
-    Ok(Ok(Ending { totals: *engine.totals(), cut: source.cut(), trouble, port: input.port }))
+    Ok(Ok(Ending { totals: *engine.totals(), files: source.endings(), port: input.port }))
 }
 
-/// What a person calls the capture at `path`.
-fn title(path: &Path) -> Cow<'_, str> {
-    if path == Path::new("-") { Cow::Borrowed("standard input") } else { path.to_string_lossy() }
+/// Records on their way through the engine.
+struct Reading<'a, A> {
+    engine: Engine,
+    /// When the capture starts.
+    start: Option<Time>,
+    /// What became of the output.
+    written: io::Result<()>,
+    audience: &'a mut A,
 }
 
-/// Says what went wrong, after all that was written so far.
-fn complain(error: &anyhow::Error, out: &mut Out) -> io::Result<()> {
+impl<A: Audience> Sink for Reading<'_, A> {
+    #[inline]
+    fn packet(&mut self, record: &Record<'_>, frame: Result<Frame<'_>, Other>) -> ControlFlow<()> {
+        let Reading { engine, start, written, audience } = self;
+        let start = *start.get_or_insert(record.time);
+        engine.handle_frame(record, frame, &mut |event| {
+            if written.is_ok() {
+                *written = audience.event(event, start);
+            }
+        });
+        if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    }
+
+    fn wait(&mut self) -> ControlFlow<()> {
+        self.written = self.audience.wait();
+        if self.written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    }
+}
+
+/// Says what went wrong, after all that was written so far. There is no success, then.
+fn complain(error: &anyhow::Error, out: &mut Out) -> io::Result<bool> {
     out.flush()?;
     tell(format_args!("{error:#}"));
-    Ok(())
+    Ok(false)
 }
 
-fn warn_of_cut(path: &Path, ending: &Ending, out: &mut Out) -> io::Result<()> {
-    let Some(cut) = ending.cut else { return Ok(()) };
-    out.flush()?;
-    tell(format_args!(
-        "warning: {} is cut short at byte {}: {} bytes needed, {} there",
-        title(path),
-        cut.offset,
-        cut.needed,
-        cut.available
-    ));
+/// Says which files could not be read on. Whether all could.
+fn complain_of_troubles(ending: &Ending, out: &mut Out) -> io::Result<bool> {
+    let troubles = ending.files.iter().filter_map(|file| file.trouble.as_ref());
+    troubles.map(|trouble| complain(trouble, out)).try_fold(true, |success, told| Ok(success & told?))
+}
+
+fn warn_of_cuts(ending: &Ending, out: &mut Out) -> io::Result<()> {
+    for file in &ending.files {
+        let Some(cut) = file.cut else { continue };
+        out.flush()?;
+        tell(format_args!(
+            "warning: {} is cut short at byte {}: {} bytes needed, {} there",
+            file.title(),
+            cut.offset,
+            cut.needed,
+            cut.available
+        ));
+    }
     Ok(())
 }
 

@@ -7,6 +7,7 @@ mod filter;
 mod json;
 mod names;
 mod phases;
+mod progress;
 mod report;
 #[cfg(test)]
 mod samples;

@@ -10,7 +10,7 @@ use problems::Problems;
 pub(crate) use problems::{ErrorCount, ErrorKey, Group, Problem};
 
 use crate::json;
-use crate::source::Cut;
+use crate::source::FileEnding;
 use rdmascope_dissector::connection::Connection;
 use rdmascope_dissector::engine::Totals;
 use rdmascope_dissector::event::Event;
@@ -21,12 +21,17 @@ use std::io::{self, Write};
 pub(crate) struct Ending {
     /// What the engine counted.
     pub(crate) totals: Totals,
-    /// Where the file ends in the middle of something.
-    pub(crate) cut: Option<Cut>,
-    /// Why the file could not be read on.
-    pub(crate) trouble: Option<anyhow::Error>,
+    /// How each file ended, in the order in which they were given.
+    pub(crate) files: Vec<FileEnding>,
     /// The UDP port at which RoCEv2 was looked for.
     pub(crate) port: u16,
+}
+
+impl Ending {
+    /// Whether every file could be read on to its end.
+    fn is_readable(&self) -> bool {
+        self.files.iter().all(|file| file.trouble.is_none())
+    }
 }
 
 /// All that `analyze` has to say.
@@ -70,19 +75,19 @@ impl Report {
     }
 
     /// Writes the report for programs.
-    pub(crate) fn write_jsonl(&self, name: &str, ending: &Ending, out: &mut impl Write) -> io::Result<()> {
-        json::write_line(out, &json::CaptureLine::new(name, ending))?;
+    pub(crate) fn write_jsonl(&self, ending: &Ending, out: &mut impl Write) -> io::Result<()> {
+        json::write_line(out, &json::CaptureLine::new(ending))?;
         for connection in &self.connections {
-            json::write_line(out, &json::ConnectionLine::new(connection, Some(name)))?;
+            json::write_line(out, &json::ConnectionLine::from(connection))?;
         }
         for (key, stats) in self.operations.by_time() {
-            json::write_line(out, &json::OperationLine::new(name, key, stats))?;
+            json::write_line(out, &json::OperationLine::new(key, stats))?;
         }
         for (key, error) in self.problems.errors.by_count() {
-            json::write_line(out, &json::ErrorLine::new(name, key, error))?;
+            json::write_line(out, &json::ErrorLine::new(key, error))?;
         }
         for problem in self.problems.list(ending) {
-            json::write_line(out, &json::ProblemLine::new(name, &problem))?;
+            json::write_line(out, &json::ProblemLine::new(&problem))?;
         }
         Ok(())
     }

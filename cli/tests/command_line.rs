@@ -1,68 +1,10 @@
 //! The binary as a person meets it: output, exit statuses, standard error.
 
+mod binary;
+
+use binary::{command, lines, refused, root, run, sample, text, with_input};
 use serde_json::Value;
-use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
-}
-
-fn sample(name: &str) -> String {
-    root().join("samples").join(name).to_str().expect("the path is UTF-8").to_owned()
-}
-
-fn command(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rdmascope"));
-    command.args(arguments).current_dir(root());
-    command
-}
-
-fn run(arguments: &[&str]) -> Output {
-    command(arguments).stdin(Stdio::null()).output().expect("the binary runs")
-}
-
-fn with_input(arguments: &[&str], input: &[u8]) -> Output {
-    let mut child = command(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the binary runs");
-    let mut stdin = child.stdin.take().expect("it was piped");
-    let input = input.to_vec();
-    let writer = std::thread::spawn(move || {
-        // What is not wanted any more need not be taken.
-        let _ = stdin.write_all(&input);
-    });
-    let output = child.wait_with_output().expect("the binary ends");
-    writer.join().expect("the writer ends");
-    output
-}
-
-fn text(bytes: &[u8]) -> &str {
-    std::str::from_utf8(bytes).expect("output is UTF-8")
-}
-
-fn lines(output: &Output) -> Vec<Value> {
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    text(&output.stdout)
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
-        .collect()
-}
-
-/// One clear line on standard error, exit status 2, nothing on standard output.
-fn refused(output: &Output, parts: &[&str]) {
-    assert_eq!(output.status.code(), Some(2));
-    assert_eq!(text(&output.stdout), "");
-    let complaint = text(&output.stderr);
-    assert_eq!(complaint.lines().count(), 1, "{complaint}");
-    for part in parts {
-        assert!(complaint.contains(part), "{part:?} is not in: {complaint}");
-    }
-}
+use std::process::Stdio;
 
 #[test]
 fn a_transaction_has_every_field_that_was_promised() {
@@ -214,6 +156,14 @@ fn a_reader_that_leaves_is_no_error() {
     drop(child.stdout.take());
     let output = child.wait_with_output().expect("the binary ends");
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), ""));
+}
+
+#[test]
+fn no_progress_where_nobody_sees_it() {
+    for arguments in [&["analyze"][..], &["analyze", "--quiet"], &["transactions", "-q"]] {
+        let output = run(&[arguments, &[&sample("nfs3-basic.pcap")]].concat());
+        assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), ""), "{arguments:?}");
+    }
 }
 
 #[test]

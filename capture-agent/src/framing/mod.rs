@@ -124,6 +124,11 @@ impl Framer {
         }
     }
 
+    /// Records that were found so far.
+    pub fn records(&self) -> u64 {
+        self.records
+    }
+
     /// Bytes from the beginning of the capture to the next record.
     pub fn offset(&self) -> u64 {
         self.offset

@@ -9,10 +9,8 @@ use serde::{Serialize, Serializer};
 
 /// `"type":"connection"`.
 #[derive(Serialize)]
-pub(crate) struct ConnectionLine<'a> {
+pub(crate) struct ConnectionLine {
     r#type: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    file: Option<&'a str>,
     connection: u32,
     origin: &'static str,
     evidence: Option<EvidenceView>,
@@ -33,9 +31,8 @@ pub(crate) struct ConnectionLine<'a> {
     transactions: Transactions,
 }
 
-impl<'a> ConnectionLine<'a> {
-    /// The line of `connection`, of `file` where several are read.
-    pub(crate) fn new(connection: &Connection, file: Option<&'a str>) -> ConnectionLine<'a> {
+impl From<&Connection> for ConnectionLine {
+    fn from(connection: &Connection) -> ConnectionLine {
         let (origin, evidence) = match connection.origin {
             Origin::Cm => ("cm", None),
             Origin::Inferred(evidence) => ("inferred", Some(EvidenceView(evidence))),
@@ -43,7 +40,6 @@ impl<'a> ConnectionLine<'a> {
         let [forward, backward] = connection.transactions;
         ConnectionLine {
             r#type: "connection",
-            file,
             connection: connection.id.0,
             origin,
             evidence,

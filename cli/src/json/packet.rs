@@ -14,8 +14,6 @@ use serde::{Serialize, Serializer};
 #[derive(Serialize)]
 pub(crate) struct PacketLine<'a> {
     r#type: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    file: Option<&'a str>,
     frame: u64,
     #[serde(serialize_with = "time")]
     time: Time,
@@ -32,9 +30,8 @@ pub(crate) struct PacketLine<'a> {
     stop: Option<StopView>,
 }
 
-impl<'a> PacketLine<'a> {
-    /// The line of `packet`, of `file` where several are read.
-    pub(crate) fn new(packet: &'a Packet<'a>, file: Option<&'a str>) -> PacketLine<'a> {
+impl<'a> From<&'a Packet<'a>> for PacketLine<'a> {
+    fn from(packet: &'a Packet<'a>) -> PacketLine<'a> {
         let (other, outer_stop) = match packet.frame {
             Ok(_) => (None, None),
             Err(Other::NotInfiniBand) => (Some("not-infiniband"), None),
@@ -49,7 +46,6 @@ impl<'a> PacketLine<'a> {
         };
         PacketLine {
             r#type: "packet",
-            file,
             frame: packet.record.number,
             time: packet.record.time,
             length: packet.record.original_length,

@@ -3,6 +3,7 @@
 use super::{Shown, optional_time};
 use crate::names::{self, Failure, Label, Protocol};
 use crate::report::{Ending, ErrorCount, ErrorKey, Group, Key, Problem, Stats};
+use crate::source::{Cut, FileEnding};
 use rdmascope_dissector::record::Time;
 use serde::Serialize;
 
@@ -10,7 +11,6 @@ use serde::Serialize;
 #[derive(Serialize)]
 pub(crate) struct CaptureLine<'a> {
     r#type: &'static str,
-    file: &'a str,
     records: u64,
     bytes: u64,
     #[serde(serialize_with = "optional_time")]
@@ -30,6 +30,12 @@ pub(crate) struct CaptureLine<'a> {
     connections: u64,
     transactions: OutcomesView,
     evictions: u64,
+    files: Vec<FileView<'a>>,
+}
+
+#[derive(Serialize)]
+struct FileView<'a> {
+    name: &'a str,
     cut_short: Option<CutView>,
     trouble: Option<Shown<&'a anyhow::Error>>,
 }
@@ -58,14 +64,13 @@ struct CutView {
 }
 
 impl<'a> CaptureLine<'a> {
-    /// The line of the capture that was called `file`.
-    pub(crate) fn new(file: &'a str, ending: &'a Ending) -> CaptureLine<'a> {
+    /// The capture's line.
+    pub(crate) fn new(ending: &'a Ending) -> CaptureLine<'a> {
         let totals = &ending.totals;
         let [good, bad, unverifiable] = totals.icrc;
         let [completed, no_reply, no_call, transport_error, cut_off] = totals.transactions;
         CaptureLine {
             r#type: "capture",
-            file,
             records: totals.records,
             bytes: totals.bytes,
             first: totals.span.map(|(first, _)| first),
@@ -83,21 +88,22 @@ impl<'a> CaptureLine<'a> {
             connections: totals.connections,
             transactions: OutcomesView { completed, no_reply, no_call, transport_error, cut_off },
             evictions: totals.evictions,
-            cut_short: ending.cut.map(|cut| CutView {
-                offset: cut.offset,
-                needed: cut.needed,
-                available: cut.available,
-            }),
-            trouble: ending.trouble.as_ref().map(Shown),
+            files: ending.files.iter().map(FileView::from).collect(),
         }
+    }
+}
+
+impl<'a> From<&'a FileEnding> for FileView<'a> {
+    fn from(file: &'a FileEnding) -> FileView<'a> {
+        let cut = |cut: Cut| CutView { offset: cut.offset, needed: cut.needed, available: cut.available };
+        FileView { name: &file.name, cut_short: file.cut.map(cut), trouble: file.trouble.as_ref().map(Shown) }
     }
 }
 
 /// `"type":"operation"`.
 #[derive(Serialize)]
-pub(crate) struct OperationLine<'a> {
+pub(crate) struct OperationLine {
     r#type: &'static str,
-    file: &'a str,
     protocol: Option<Shown<Protocol>>,
     program: Option<u32>,
     version: Option<u32>,
@@ -129,12 +135,11 @@ struct SharesView {
     reply: f64,
 }
 
-impl<'a> OperationLine<'a> {
+impl OperationLine {
     /// The line of one operation.
-    pub(crate) fn new(file: &'a str, key: &Key, stats: &Stats) -> OperationLine<'a> {
+    pub(crate) fn new(key: &Key, stats: &Stats) -> OperationLine {
         OperationLine {
             r#type: "operation",
-            file,
             protocol: key.protocol.map(Shown),
             program: key.protocol.map(|protocol| protocol.program),
             version: key.protocol.map(|protocol| protocol.version),
@@ -162,9 +167,8 @@ impl<'a> OperationLine<'a> {
 
 /// `"type":"error"`.
 #[derive(Serialize)]
-pub(crate) struct ErrorLine<'a> {
+pub(crate) struct ErrorLine {
     r#type: &'static str,
-    file: &'a str,
     protocol: Option<Shown<Protocol>>,
     program: Option<u32>,
     version: Option<u32>,
@@ -177,9 +181,9 @@ pub(crate) struct ErrorLine<'a> {
     first_frame: Option<u64>,
 }
 
-impl<'a> ErrorLine<'a> {
+impl ErrorLine {
     /// The line of one kind of error.
-    pub(crate) fn new(file: &'a str, key: ErrorKey, error: ErrorCount) -> ErrorLine<'a> {
+    pub(crate) fn new(key: ErrorKey, error: ErrorCount) -> ErrorLine {
         let protocol = key.protocol;
         let (layer, status, name) = match key.failure {
             Failure::Transport(error) => ("rpc-over-rdma", None, error.map(FailureName::Transport)),
@@ -191,7 +195,6 @@ impl<'a> ErrorLine<'a> {
         };
         ErrorLine {
             r#type: "error",
-            file,
             protocol: protocol.map(Shown),
             program: protocol.map(|protocol| protocol.program),
             version: protocol.map(|protocol| protocol.version),
@@ -225,9 +228,8 @@ impl core::fmt::Display for FailureName {
 
 /// `"type":"problem"`.
 #[derive(Serialize)]
-pub(crate) struct ProblemLine<'a> {
+pub(crate) struct ProblemLine {
     r#type: &'static str,
-    file: &'a str,
     problem: &'static str,
     group: &'static str,
     count: u64,
@@ -235,12 +237,11 @@ pub(crate) struct ProblemLine<'a> {
     first_frame: Option<u64>,
 }
 
-impl<'a> ProblemLine<'a> {
+impl ProblemLine {
     /// The line of one kind of problem.
-    pub(crate) fn new(file: &'a str, problem: &Problem) -> ProblemLine<'a> {
+    pub(crate) fn new(problem: &Problem) -> ProblemLine {
         ProblemLine {
             r#type: "problem",
-            file,
             problem: problem.name,
             group: match problem.group {
                 Group::Transactions => "transactions",

@@ -1,7 +1,7 @@
 use super::*;
 use crate::report::{Ending, Report};
 use crate::samples;
-use crate::source::Cut;
+use crate::source::{Cut, FileEnding};
 use crate::tables::tests::with_packets;
 use rdmascope_dissector::connection::State;
 use rdmascope_dissector::event::Event;
@@ -26,7 +26,7 @@ fn object_keys(value: &Value) -> Vec<&str> {
 
 #[test]
 fn a_transaction() {
-    let line = written(&TransactionLine::new(&samples::full(), None));
+    let line = written(&TransactionLine::from(&samples::full()));
     for (pointer, expected) in [
         ("/type", json!("transaction")),
         ("/connection", json!(1)),
@@ -98,24 +98,21 @@ fn a_transaction_of_which_little_is_known() {
     lost.security = Some(Security::Other(9));
     lost.rpc_status = Some(rpc::Status::AuthError(13));
     lost.details.clear();
-    let line = written(&TransactionLine::new(&lost, Some("a.pcap")));
+    let line = written(&TransactionLine::from(&lost));
     for key in ["program", "version", "minor_version", "procedure", "name", "call", "latency_ns", "phases"] {
         assert_eq!(line.get(key), Some(&Value::Null), "{key}");
     }
-    assert_eq!(line["file"], "a.pcap");
     assert_eq!(line["outcome"], "no-call");
     assert_eq!(line["security"], "flavor-9");
     assert_eq!(line["rpc_status"], "AUTH_ERROR 13");
     assert_eq!(line["operations"], json!([]));
     // Whatever is known, the fields of a transaction are the same.
-    let mut keys = object_keys(&line);
-    keys.retain(|key| *key != "file");
-    assert_eq!(keys, object_keys(&written(&TransactionLine::new(&samples::full(), None))));
+    assert_eq!(object_keys(&line), object_keys(&written(&TransactionLine::from(&samples::full()))));
 }
 
 #[test]
 fn connections() {
-    let line = written(&ConnectionLine::new(&samples::connection(), None));
+    let line = written(&ConnectionLine::from(&samples::connection()));
     for (pointer, expected) in [
         ("/type", json!("connection")),
         ("/connection", json!(1)),
@@ -138,19 +135,19 @@ fn connections() {
     ] {
         assert_eq!(line.pointer(pointer), Some(&expected), "{pointer}");
     }
-    let line = written(&ConnectionLine::new(&samples::inferred(), None));
+    let line = written(&ConnectionLine::from(&samples::inferred()));
     assert_eq!(line["origin"], "inferred");
     assert_eq!(line["evidence"], json!({"acknowledged_psn": true, "xid": true, "rkey": false}));
     assert_eq!(line["requester"]["qpn"], Value::Null);
     let mut rejected = samples::connection();
     rejected.state = State::Rejected(8);
-    assert_eq!(written(&ConnectionLine::new(&rejected, None))["reject_reason"], 8);
+    assert_eq!(written(&ConnectionLine::from(&rejected))["reject_reason"], 8);
 }
 
 #[test]
 fn packets() {
     let mut lines = Vec::new();
-    with_packets(|packet| lines.push(written(&PacketLine::new(packet, None))));
+    with_packets(|packet| lines.push(written(&PacketLine::from(packet))));
     for (line, pointer, expected) in [
         (0, "/type", json!("packet")),
         (0, "/opcode", json!("RC SEND Only")),
@@ -187,14 +184,16 @@ fn report() -> Vec<Value> {
     failed.reply = None;
     report.handle(&Event::Transaction(&failed));
     report.finish();
-    let mut ending = Ending {
-        cut: Some(Cut { offset: 24, needed: 16, available: 3 }),
-        trouble: Some(anyhow::anyhow!("no such block")),
-        ..Ending::default()
-    };
+    let cut = Some(Cut { offset: 24, needed: 16, available: 3 });
+    let trouble = Some(anyhow::anyhow!("no such block"));
+    let files = vec![
+        FileEnding { name: "a.pcap".into(), cut, trouble: None },
+        FileEnding { name: "b.pcap".into(), cut: None, trouble },
+    ];
+    let mut ending = Ending { files, ..Ending::default() };
     ending.totals.span = Some((samples::START, samples::after(5)));
     let mut out = Vec::new();
-    report.write_jsonl("a.pcap", &ending, &mut out).unwrap();
+    report.write_jsonl(&ending, &mut out).unwrap();
     let text = String::from_utf8(out).unwrap();
     samples::show(&text);
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -205,7 +204,11 @@ fn the_report() {
     let lines = report();
     let of_type = |kind: &str| lines.iter().filter(|line| line["type"] == kind).collect::<Vec<_>>();
     assert_eq!(lines[0]["type"], "capture");
-    assert_eq!(lines[0]["cut_short"], json!({"offset": 24, "needed": 16, "available": 3}));
+    let files = json!([
+        {"name": "a.pcap", "cut_short": {"offset": 24, "needed": 16, "available": 3}, "trouble": null},
+        {"name": "b.pcap", "cut_short": null, "trouble": "no such block"},
+    ]);
+    assert_eq!(lines[0]["files"], files);
     assert_eq!(of_type("connection").len(), 1);
     let operations = of_type("operation");
     let write = operations.iter().find(|line| line["operation"] == "WRITE").unwrap();
@@ -218,7 +221,6 @@ fn the_report() {
     let problems = of_type("problem");
     assert!(problems.iter().any(|line| line["problem"] == "sequence-nak" && line["count"] == 2));
     assert!(problems.iter().any(|line| line["problem"] == "no-reply" && line["first_frame"] == 1));
-    assert!(lines.iter().all(|line| line["file"] == "a.pcap"));
 }
 
 /// The documentation names every field and every word that stands for a kind of problem.
@@ -235,11 +237,11 @@ fn every_field_is_documented() {
         }
     }
     let mut keys = BTreeSet::new();
-    collect(&written(&TransactionLine::new(&samples::full(), Some("a"))), &mut keys);
+    collect(&written(&TransactionLine::from(&samples::full())), &mut keys);
     for connection in [samples::connection(), samples::inferred()] {
-        collect(&written(&ConnectionLine::new(&connection, Some("a"))), &mut keys);
+        collect(&written(&ConnectionLine::from(&connection)), &mut keys);
     }
-    with_packets(|packet| collect(&written(&PacketLine::new(packet, Some("a"))), &mut keys));
+    with_packets(|packet| collect(&written(&PacketLine::from(packet)), &mut keys));
     report().iter().for_each(|line| collect(line, &mut keys));
     keys.extend(["cm", "fields"].map(str::to_owned)); // No CM message can be made by hand yet.
 
@@ -261,6 +263,6 @@ fn a_broken_pipe_stays_one() {
             Ok(())
         }
     }
-    let error = write_line(&mut Broken, &TransactionLine::new(&samples::full(), None)).unwrap_err();
+    let error = write_line(&mut Broken, &TransactionLine::from(&samples::full())).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
 }

@@ -16,8 +16,6 @@ use serde::{Serialize, Serializer};
 #[derive(Serialize)]
 pub(crate) struct TransactionLine<'a> {
     r#type: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    file: Option<&'a str>,
     number: u64,
     connection: u32,
     direction: &'static str,
@@ -48,16 +46,14 @@ pub(crate) struct TransactionLine<'a> {
     stop: Option<StopView>,
 }
 
-impl<'a> TransactionLine<'a> {
-    /// The line of `transaction`, of `file` where several are read.
-    pub(crate) fn new(transaction: &'a Transaction, file: Option<&'a str>) -> TransactionLine<'a> {
+impl<'a> From<&'a Transaction> for TransactionLine<'a> {
+    fn from(transaction: &'a Transaction) -> TransactionLine<'a> {
         let procedure = transaction.procedure;
         let name_of = move |status: u32| {
             procedure.and_then(|called| names::status_name(called.program, called.version, status))
         };
         TransactionLine {
             r#type: "transaction",
-            file,
             number: transaction.number,
             connection: transaction.connection.0,
             direction: names::direction(transaction.direction),

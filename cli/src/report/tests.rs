@@ -1,5 +1,6 @@
 use super::*;
 use crate::samples::{self, START, after};
+use crate::source::Cut;
 use crate::table::Style;
 use rdmascope_dissector::connection::{ConnectionId, State};
 use rdmascope_dissector::event::Eviction;
@@ -8,14 +9,15 @@ use rdmascope_dissector::ulb::{Operation, Procedure};
 
 fn text(report: &Report, ending: &Ending) -> String {
     let mut out = Vec::new();
-    report.write_text("mount.pcap", ending, Style::default(), &mut out).unwrap();
+    report.write_text(ending, Style::default(), &mut out).unwrap();
     let text = String::from_utf8(out).unwrap();
     samples::show(&text);
     text
 }
 
 fn ending() -> Ending {
-    let mut ending = Ending { port: 4791, ..Ending::default() };
+    let files = vec![FileEnding { name: "mount.pcap".into(), ..FileEnding::default() }];
+    let mut ending = Ending { port: 4791, files, ..Ending::default() };
     ending.totals.records = 3812;
     ending.totals.bytes = 2_345_678;
     ending.totals.span = Some((START, after(12_345_678)));
@@ -83,7 +85,7 @@ fn much_wrong() {
 
     let mut ending = ending();
     ending.totals.icrc = [3757, 3, 0];
-    ending.cut = Some(Cut { offset: 2_345_000, needed: 1090, available: 678 });
+    ending.files[0].cut = Some(Cut { offset: 2_345_000, needed: 1090, available: 678 });
     let report = text(&report, &ending);
     for part in [
         "cut short at byte 2345000: 1,090 bytes needed, 678 there; analyzed up to here",
@@ -101,6 +103,27 @@ fn much_wrong() {
     }
     assert!(!report.contains("Nothing"));
     assert!(report.lines().all(|line| line.chars().count() <= 120));
+}
+
+#[test]
+fn several_files() {
+    let mut ending = ending();
+    ending.files[0].cut = Some(Cut { offset: 2_345_000, needed: 1090, available: 678 });
+    ending.files.push(FileEnding { name: "-".into(), ..FileEnding::default() });
+    let trouble = Some(anyhow::anyhow!("c.pcap: byte 77: no such block"));
+    ending.files.push(FileEnding { name: "c.pcap".into(), cut: None, trouble });
+    let mut report = Report::default();
+    report.handle(&Event::Connection(&samples::connection()));
+    let report = text(&report, &ending);
+    for part in [
+        "Capture of 3 files\n",
+        "  files         mount.pcap: cut short at byte 2345000: 1,090 bytes needed, 678 there; analyzed up to here\n",
+        "                standard input: whole: the file ends where a packet ends\n",
+        "                c.pcap: unreadable from here on: c.pcap: byte 77: no such block\n",
+    ] {
+        assert!(report.contains(part), "{part} is not in\n{report}");
+    }
+    assert!(!report.contains("Nothing"));
 }
 
 #[test]

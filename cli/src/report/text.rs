@@ -3,6 +3,7 @@
 use super::{Ending, Group, Report, Stats};
 use crate::names::{self, Failure, Protocol};
 use crate::phases::Phases;
+use crate::source::FileEnding;
 use crate::table::{Bytes, Counted, Duration, Left, Maybe, Number, Style};
 use crate::tables::connections::{Known, StateName};
 use crate::time::Rfc3339;
@@ -12,14 +13,11 @@ use std::io::{self, Write};
 
 impl Report {
     /// Writes the report for people.
-    pub(crate) fn write_text(
-        &self,
-        name: &str,
-        ending: &Ending,
-        style: Style,
-        out: &mut impl Write,
-    ) -> io::Result<()> {
-        writeln!(out, "{}", style.bold(format_args!("Capture {name}")))?;
+    pub(crate) fn write_text(&self, ending: &Ending, style: Style, out: &mut impl Write) -> io::Result<()> {
+        match ending.files.as_slice() {
+            [file] => writeln!(out, "{}", style.bold(format_args!("Capture {}", file.title())))?,
+            files => writeln!(out, "{}", style.bold(format_args!("Capture of {} files", files.len())))?,
+        }
         capture(ending, style, out)?;
         self.write_connections(style, out)?;
         self.write_operations(style, out)?;
@@ -83,7 +81,7 @@ impl Report {
         let problems = self.problems.list(ending);
         let errors = self.problems.errors.by_count();
         writeln!(out, "\n{}", style.bold("What went wrong"))?;
-        if problems.is_empty() && errors.is_empty() && ending.trouble.is_none() {
+        if problems.is_empty() && errors.is_empty() && ending.is_readable() {
             let nothing = match ending.totals.packets {
                 0 => "  Nothing that can be seen: there is no RoCE packet to look at.",
                 _ if self.operations.is_empty() => {
@@ -187,18 +185,33 @@ fn capture(ending: &Ending, style: Style, out: &mut impl Write) -> io::Result<()
     if totals.others + totals.unknown_link > 0 {
         row("other traffic", &Counted(totals.others + totals.unknown_link, "packet"))?;
     }
-    match (&ending.trouble, ending.cut) {
-        (Some(trouble), _) => row("end", &style.red(format_args!("unreadable from here on: {trouble:#}"))),
-        (None, Some(cut)) => row(
-            "end",
-            &style.yellow(format_args!(
-                "cut short at byte {}: {} needed, {} there; analyzed up to here",
-                cut.offset,
-                Counted(cut.needed, "byte"),
-                cut.available
-            )),
-        ),
-        (None, None) => row("end", &"whole: the file ends where a packet ends"),
+    match ending.files.as_slice() {
+        [file] => row("end", &End(file, style)),
+        files => files.iter().enumerate().try_for_each(|(index, file)| {
+            let name = if index == 0 { "files" } else { "" };
+            row(name, &format_args!("{}: {}", file.title(), End(file, style)))
+        }),
+    }
+}
+
+/// How a file ended.
+struct End<'a>(&'a FileEnding, Style);
+
+impl Display for End<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let End(file, style) = *self;
+        match (&file.trouble, file.cut) {
+            (Some(trouble), _) => style.red(format_args!("unreadable from here on: {trouble:#}")).fmt(f),
+            (None, Some(cut)) => style
+                .yellow(format_args!(
+                    "cut short at byte {}: {} needed, {} there; analyzed up to here",
+                    cut.offset,
+                    Counted(cut.needed, "byte"),
+                    cut.available
+                ))
+                .fmt(f),
+            (None, None) => f.write_str("whole: the file ends where a packet ends"),
+        }
     }
 }
 

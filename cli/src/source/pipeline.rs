@@ -4,7 +4,8 @@
 //! which reads every byte. Order stays exact: batches of records pass through one queue. Which thread takes the frames of a
 //! batch apart depends on which has less to do, and changes nothing in what comes out.
 
-use core::ops::ControlFlow;
+use super::Sink;
+use crate::progress::Progress;
 use rdmascope_capture_agent::{Error, Mapped};
 use rdmascope_dissector::frame::{self, Frame, Other};
 use rdmascope_dissector::record::Record;
@@ -16,13 +17,19 @@ const BATCH: usize = 256;
 /// Batches under way.
 const QUEUE: usize = 8;
 
-type Batch<'a> = Vec<(Record<'a>, Option<Result<Frame<'a>, Other>>)>;
+#[derive(Default)]
+struct Batch<'a> {
+    records: Vec<(Record<'a>, Option<Result<Frame<'a>, Other>>)>,
+    /// How far the file was read when the batch was full.
+    position: u64,
+}
 
-/// Hands on every record with its frame, in order, until the end or until `handle` breaks off.
+/// Hands on every record with its frame, in order, until the end or until `sink` breaks off.
 pub(super) fn for_each(
     mut records: Mapped<'_>,
     config: &frame::Config,
-    mut handle: impl FnMut(&Record<'_>, Result<Frame<'_>, Other>) -> ControlFlow<()>,
+    progress: &mut Progress,
+    sink: &mut impl Sink,
 ) -> Result<(), Error> {
     let waiting = AtomicUsize::new(0);
     let waiting = &waiting;
@@ -31,22 +38,24 @@ pub(super) fn for_each(
         let (empty, emptied) = mpsc::channel::<Batch<'_>>();
         let finder = scope.spawn(move || {
             loop {
-                let mut batch = emptied.try_recv().unwrap_or_else(|_| Batch::with_capacity(BATCH));
+                let mut batch = emptied.try_recv().unwrap_or_default();
+                batch.records.reserve_exact(BATCH);
                 // Where the other thread has nothing to do, it takes the frames apart itself.
                 let ahead = waiting.load(Ordering::Relaxed) > 0;
                 let end = loop {
                     match records.next() {
                         Ok(Some(record)) => {
                             let frame = ahead.then(|| frame::dissect(&record, config));
-                            batch.push((record, frame));
+                            batch.records.push((record, frame));
                         }
                         Ok(None) => break Some(Ok(())),
                         Err(error) => break Some(Err(error)),
                     }
-                    if batch.len() == BATCH {
+                    if batch.records.len() == BATCH {
                         break None;
                     }
                 };
+                batch.position = records.position();
                 waiting.fetch_add(1, Ordering::Relaxed);
                 let left = full.send(batch).is_err();
                 match end {
@@ -56,13 +65,16 @@ pub(super) fn for_each(
                 }
             }
         });
+        let mut told = 0;
         'batches: for mut batch in filled {
-            for (record, frame) in batch.drain(..) {
+            for (record, frame) in batch.records.drain(..) {
                 let frame = frame.unwrap_or_else(|| frame::dissect(&record, config));
-                if handle(&record, frame).is_break() {
+                if sink.packet(&record, frame).is_break() {
                     break 'batches;
                 }
             }
+            progress.advanced(batch.position - told);
+            told = batch.position;
             waiting.fetch_sub(1, Ordering::Relaxed);
             // The finder may have ended; then nobody wants it.
             let _ = empty.send(batch);

@@ -1,0 +1,160 @@
+//! How far a long reading has come: a line on standard error, gone when the reading is over.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::IsTerminal as _;
+use std::time::{Duration, Instant};
+
+/// Bytes from which on a capture takes long enough for somebody to wonder.
+const LONG: u64 = 256_000_000;
+/// Where nobody knows how long it is, the time after which somebody does.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The line, or nothing. Dropped, it is gone.
+pub(crate) struct Progress {
+    bar: Option<ProgressBar>,
+    /// Where the line is drawn once patience is at its end.
+    later: Option<(Instant, ProgressDrawTarget)>,
+}
+
+impl Progress {
+    /// Of reading `size` bytes, if that is known. `listing`: whether lines of output come as the reading goes on.
+    pub(crate) fn on_terminal(size: Option<u64>, listing: bool, quiet: bool) -> Progress {
+        // On one terminal with the line, the listing would be torn apart; and it is progress to look at.
+        let torn = listing && std::io::stdout().is_terminal();
+        if quiet || torn || !std::io::stderr().is_terminal() {
+            return Progress { bar: None, later: None };
+        }
+        Progress::on(ProgressDrawTarget::stderr(), size)
+    }
+
+    fn on(target: ProgressDrawTarget, size: Option<u64>) -> Progress {
+        let bar = ProgressBar::with_draw_target(size, ProgressDrawTarget::hidden());
+        let mut progress = Progress { bar: None, later: None };
+        match size {
+            Some(..LONG) => return progress,
+            Some(_) => {
+                bar.set_style(style("{wide_bar} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} to go "));
+                bar.set_draw_target(target);
+                bar.tick();
+            }
+            None => {
+                bar.set_style(style("{bytes} read, {bytes_per_sec}"));
+                progress.later = Some((Instant::now() + PATIENCE, target));
+            }
+        }
+        progress.bar = Some(bar);
+        progress
+    }
+
+    /// So many more bytes were read. To be called every few hundred packets.
+    pub(crate) fn advanced(&mut self, bytes: u64) {
+        let Some(bar) = &self.bar else { return };
+        if let Some((_, target)) = self.later.take_if(|(from, _)| Instant::now() >= *from) {
+            bar.set_draw_target(target);
+        }
+        bar.inc(bytes);
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).expect("the template is right: tests draw it")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use indicatif::TermLike;
+    use std::io;
+    use std::sync::{Arc, Mutex};
+
+    /// A terminal that keeps what is written to it.
+    #[derive(Clone, Debug, Default)]
+    struct Terminal(Arc<Mutex<String>>);
+
+    impl TermLike for Terminal {
+        fn width(&self) -> u16 {
+            100
+        }
+        fn move_cursor_up(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_down(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_right(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_left(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn write_line(&self, text: &str) -> io::Result<()> {
+            self.write_str(text)
+        }
+        fn write_str(&self, text: &str) -> io::Result<()> {
+            self.0.lock().unwrap().push_str(text);
+            Ok(())
+        }
+        fn clear_line(&self) -> io::Result<()> {
+            self.0.lock().unwrap().clear();
+            Ok(())
+        }
+        fn flush(&self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Terminal {
+        fn progress(&self, size: Option<u64>) -> Progress {
+            // So often that every change is drawn.
+            Progress::on(ProgressDrawTarget::term_like_with_hz(Box::new(self.clone()), 255), size)
+        }
+
+        fn shown(&self) -> String {
+            self.0.lock().unwrap().clone()
+        }
+    }
+
+    #[test]
+    fn a_long_file_from_the_beginning() {
+        let terminal = Terminal::default();
+        let mut progress = terminal.progress(Some(1 << 30));
+        assert!(terminal.shown().contains("0 B of 1.00 GiB"), "{}", terminal.shown());
+        progress.advanced(256 << 20);
+        progress.advanced(256 << 20);
+        progress.bar.as_ref().unwrap().force_draw();
+        assert!(terminal.shown().contains("512.00 MiB of 1.00 GiB"), "{}", terminal.shown());
+        drop(progress);
+        assert_eq!(terminal.shown().trim(), "");
+    }
+
+    #[test]
+    fn a_short_file_never() {
+        let terminal = Terminal::default();
+        let mut progress = terminal.progress(Some(LONG - 1));
+        progress.advanced(LONG - 1);
+        assert_eq!(terminal.shown(), "");
+    }
+
+    #[test]
+    fn what_has_no_length_after_a_while() {
+        let terminal = Terminal::default();
+        let mut progress = terminal.progress(None);
+        progress.advanced(3 << 20);
+        assert_eq!(terminal.shown(), "");
+        let (from, _) = progress.later.as_mut().expect("nothing was drawn yet");
+        *from = Instant::now();
+        progress.advanced(1 << 20);
+        progress.bar.as_ref().unwrap().force_draw();
+        assert!(terminal.shown().contains("4.00 MiB read"), "{}", terminal.shown());
+        drop(progress);
+        assert_eq!(terminal.shown().trim(), "");
+    }
+}

@@ -1,0 +1,37 @@
+//! Whether two paths lead to the same file.
+
+use super::{is_standard_input, title};
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+/// Refuses a file that was given before: as a part of the capture it would be there twice. What cannot be looked at is left
+/// to those who open it.
+pub(super) fn all_different(paths: &[PathBuf]) -> anyhow::Result<()> {
+    let mut seen = HashSet::new();
+    for path in paths {
+        if let Some(identity) = identity(path)
+            && !seen.insert(identity)
+        {
+            anyhow::bail!("{}: given twice; all files together are one capture", title(path));
+        }
+    }
+    Ok(())
+}
+
+/// Device and inode, which all names of a file share.
+#[cfg(unix)]
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    use std::os::fd::AsFd;
+    use std::os::unix::fs::MetadataExt;
+    let metadata = match is_standard_input(path) {
+        true => std::fs::File::from(std::io::stdin().as_fd().try_clone_to_owned().ok()?).metadata(),
+        false => path.metadata(),
+    };
+    metadata.ok().map(|metadata| (metadata.dev(), metadata.ino()))
+}
+
+/// The one name that leads there.
+#[cfg(not(unix))]
+fn identity(path: &Path) -> Option<PathBuf> {
+    if is_standard_input(path) { Some(path.to_owned()) } else { path.canonicalize().ok() }
+}

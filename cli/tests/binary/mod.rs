@@ -1,0 +1,124 @@
+//! The binary, run as a person runs it.
+#![allow(dead_code, unreachable_pub)] // Each test file takes what it needs.
+
+use serde_json::Value;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+pub fn sample(name: &str) -> String {
+    root().join("samples").join(name).to_str().expect("the path is UTF-8").to_owned()
+}
+
+pub fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rdmascope"));
+    command.args(arguments).current_dir(root());
+    command
+}
+
+pub fn run(arguments: &[&str]) -> Output {
+    command(arguments).stdin(Stdio::null()).output().expect("the binary runs")
+}
+
+pub fn with_input(arguments: &[&str], input: &[u8]) -> Output {
+    let mut child = command(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    let mut stdin = child.stdin.take().expect("it was piped");
+    let input = input.to_vec();
+    let writer = std::thread::spawn(move || {
+        // What is not wanted any more need not be taken.
+        let _ = stdin.write_all(&input);
+    });
+    let output = child.wait_with_output().expect("the binary ends");
+    writer.join().expect("the writer ends");
+    output
+}
+
+pub fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).expect("output is UTF-8")
+}
+
+pub fn lines(output: &Output) -> Vec<Value> {
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    text(&output.stdout)
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
+        .collect()
+}
+
+/// One clear line on standard error, exit status 2, nothing on standard output.
+pub fn refused(output: &Output, parts: &[&str]) {
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(text(&output.stdout), "");
+    let complaint = text(&output.stderr);
+    assert_eq!(complaint.lines().count(), 1, "{complaint}");
+    for part in parts {
+        assert!(complaint.contains(part), "{part:?} is not in: {complaint}");
+    }
+}
+
+/// A file that is gone after the test.
+pub struct Temporary(PathBuf);
+
+impl Temporary {
+    pub fn new(name: &str, bytes: &[u8]) -> Temporary {
+        let name = format!("{}-{name}", std::process::id());
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        std::fs::write(&path, bytes).expect("the folder for temporary files can be written to");
+        Temporary(path)
+    }
+
+    pub fn path(&self) -> &str {
+        self.0.to_str().expect("the path is UTF-8")
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// A pcap file as tcpdump writes it on the machines of the samples: little-endian, microseconds.
+pub struct Pcap {
+    pub header: Vec<u8>,
+    /// Each with its header of 16 bytes: seconds, microseconds, captured length, length.
+    pub records: Vec<Vec<u8>>,
+}
+
+impl Pcap {
+    pub fn read(name: &str) -> Pcap {
+        let bytes = std::fs::read(sample(name)).expect("the sample is there");
+        let (header, mut rest) = bytes.split_at(24);
+        assert_eq!(header[..4], [0xd4, 0xc3, 0xb2, 0xa1]);
+        let mut records = Vec::new();
+        while !rest.is_empty() {
+            let length = u32::from_le_bytes(rest[8..12].try_into().expect("four bytes"));
+            let (record, behind) = rest.split_at(16 + length as usize);
+            records.push(record.to_vec());
+            rest = behind;
+        }
+        Pcap { header: header.to_vec(), records }
+    }
+
+    /// A file with some of the records.
+    pub fn with<'a>(&self, records: impl IntoIterator<Item = &'a Vec<u8>>) -> Vec<u8> {
+        let mut bytes = self.header.clone();
+        records.into_iter().for_each(|record| bytes.extend_from_slice(record));
+        bytes
+    }
+}
+
+/// The two words of a record's time.
+pub fn time(record: &[u8]) -> (u32, u32) {
+    let word = |at: usize| u32::from_le_bytes(record[at..at + 4].try_into().expect("four bytes"));
+    (word(0), word(4))
+}

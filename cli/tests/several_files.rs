@@ -1,0 +1,180 @@
+//! Several files in one command are one capture.
+
+mod binary;
+
+use binary::{Pcap, Temporary, lines, refused, run, sample, text, time, with_input};
+use serde_json::{Value, json};
+use std::process::Output;
+
+const COMMANDS: [&str; 4] = ["analyze", "connections", "transactions", "packets"];
+
+/// The same command on other files prints the same; names of files aside.
+fn same(command: &str, whole: &Output, parts: &Output) {
+    let cleaned = |output: &Output| {
+        let mut lines = lines(output);
+        lines
+            .iter_mut()
+            .filter(|line| line["type"] == "capture")
+            .for_each(|line| line["files"] = Value::Null);
+        lines
+    };
+    let (whole, parts) = (cleaned(whole), cleaned(parts));
+    assert!(!whole.is_empty());
+    for (index, (whole, part)) in whole.iter().zip(&parts).enumerate() {
+        assert_eq!(whole, part, "{command}: line {index}");
+    }
+    assert_eq!(whole.len(), parts.len(), "{command}");
+}
+
+#[test]
+fn rotated_files_are_what_was_rotated() {
+    let name = "nfs3-basic.pcap";
+    let pcap = Pcap::read(name);
+    let third = pcap.records.len() / 3;
+    // Between these, time goes on, so that the order of the files does not matter.
+    let parts = [&pcap.records[..third], &pcap.records[third..2 * third], &pcap.records[2 * third..]];
+    assert!(parts.windows(2).all(|two| time(two[0].last().unwrap()) < time(&two[1][0])));
+    let files = ["0", "1", "2"].map(|part| {
+        let records = parts[part.parse::<usize>().unwrap()];
+        Temporary::new(&format!("rotated-{part}.pcap"), &pcap.with(records))
+    });
+    for command in COMMANDS {
+        let whole = run(&[command, &sample(name), "--format", "jsonl"]);
+        for [a, b, c] in [[0, 1, 2], [2, 0, 1]] {
+            let files = [a, b, c].map(|index| files[index].path());
+            same(command, &whole, &run(&[&[command, "--format", "jsonl"], &files[..]].concat()));
+        }
+    }
+}
+
+#[test]
+fn files_of_any_format_are_interleaved() {
+    let name = "nfs4.1-backchannel-recall.pcap";
+    let pcap = Pcap::read(name);
+    let mut parts = [Vec::new(), Vec::new()];
+    let (mut at, mut latest) = (0, (0, 0));
+    for record in &pcap.records {
+        // Whoever has the same time as the one before stays behind it.
+        if time(record) > latest {
+            latest = time(record);
+            at = 1 - at;
+        }
+        parts[at].push(record);
+    }
+    assert!(parts.iter().all(|part| part.len() > pcap.records.len() / 4));
+    let plain = Temporary::new("interleaved.pcap", &pcap.with(parts[0].iter().copied()));
+    // The other one with nanoseconds, big-endian.
+    let mut other = Vec::new();
+    let word = |bytes: &[u8], factor: u32| {
+        let word = u32::from_le_bytes(bytes.try_into().unwrap());
+        (word * factor).to_be_bytes()
+    };
+    other.extend_from_slice(&[0xa1, 0xb2, 0x3c, 0x4d, 0, 2, 0, 4]);
+    pcap.header[8..].chunks(4).for_each(|bytes| other.extend_from_slice(&word(bytes, 1)));
+    for record in &parts[1] {
+        for (index, bytes) in record[..16].chunks(4).enumerate() {
+            other.extend_from_slice(&word(bytes, if index == 1 { 1000 } else { 1 }));
+        }
+        other.extend_from_slice(&record[16..]);
+    }
+    for command in COMMANDS {
+        let whole = run(&[command, &sample(name), "--format", "jsonl"]);
+        let parts = with_input(&[command, plain.path(), "-", "--format", "jsonl"], &other);
+        same(command, &whole, &parts);
+    }
+}
+
+/// A capture of packets at these seconds with these lengths, by which they are told apart; all are the same RoCE packet,
+/// cut to [`KEPT`] bytes by a snap length.
+fn capture(packets: &[(u32, u32)]) -> Vec<u8> {
+    let mut pcap = Pcap::read("nfs3-basic.pcap");
+    let roce = pcap
+        .records
+        .iter()
+        .find(|record| record.len() >= 16 + KEPT && record[16 + 36..][..2] == [0x12, 0xb7]);
+    let bytes = &roce.expect("UDP port 4791")[16..][..KEPT];
+    let mut records = Vec::new();
+    for (seconds, length) in packets {
+        let header = [*seconds, 0, KEPT as u32, *length].map(u32::to_le_bytes).concat();
+        records.push([&header[..], bytes].concat());
+    }
+    pcap.records = records;
+    pcap.with(&pcap.records)
+}
+
+const KEPT: usize = 60;
+
+/// The lengths of the packets in the order in which they are listed.
+fn order(files: &[&str]) -> Vec<u64> {
+    let listed = lines(&run(&[&["packets", "--format", "jsonl"], files].concat()));
+    let frames: Vec<u64> = listed.iter().map(|line| line["frame"].as_u64().unwrap()).collect();
+    assert_eq!(frames, (1..=listed.len() as u64).collect::<Vec<_>>());
+    listed.iter().map(|line| line["length"].as_u64().unwrap()).collect()
+}
+
+#[test]
+fn equal_times_keep_the_order_of_the_command_line_and_a_file_keeps_its_own() {
+    let one = Temporary::new("order-1.pcap", &capture(&[(10, 160), (20, 161), (15, 162), (30, 163)]));
+    let two =
+        Temporary::new("order-2.pcap", &capture(&[(10, 170), (12, 171), (20, 172), (20, 173), (40, 174)]));
+    let none = Temporary::new("order-3.pcap", &capture(&[]));
+    let (one, two, none) = (one.path(), two.path(), none.path());
+    assert_eq!(order(&[one, two]), [160, 170, 171, 161, 162, 172, 173, 163, 174]);
+    assert_eq!(order(&[two, none, one]), [170, 160, 171, 172, 173, 161, 162, 163, 174]);
+}
+
+#[test]
+fn one_that_is_no_capture_spoils_all_before_anything_is_analyzed() {
+    let good = sample("nfs3-basic.pcap");
+    let damaged = Temporary::new("damaged-at-once.pcap", &[&capture(&[])[..], &[0xff; 64]].concat());
+    for command in COMMANDS {
+        refused(&run(&[command, &good, "README.md"]), &["README.md", "byte 0"]);
+        refused(&run(&[command, "no-such-file.pcap", &good]), &["no-such-file.pcap", "No such file"]);
+        refused(&run(&[command, &good, damaged.path()]), &["damaged-at-once.pcap", "byte 32"]);
+        refused(&with_input(&[command, &good, "-"], b""), &["standard input"]);
+    }
+}
+
+#[test]
+fn a_file_given_twice_is_refused() {
+    let file = sample("nfs3-basic.pcap");
+    let other = sample("nfs3-lossy.pcap");
+    refused(&run(&["analyze", &file, &other, &file]), &["nfs3-basic.pcap", "twice"]);
+    refused(&run(&["packets", "samples/nfs3-basic.pcap", "samples/../samples/nfs3-basic.pcap"]), &["twice"]);
+    refused(&with_input(&["analyze", "-", "-"], b""), &["standard input", "twice"]);
+}
+
+#[test]
+fn the_others_go_on_where_one_ends_early() {
+    let records = |length: u32| (1..=5).map(|second| (second * 10, length)).collect::<Vec<_>>();
+    let whole = Temporary::new("early-whole.pcap", &capture(&records(160)));
+    let bytes = capture(&records(170));
+    let cut = Temporary::new("early-cut.pcap", &bytes[..24 + 2 * (16 + KEPT) + 30]);
+    let bytes = [&capture(&records(180)[..3])[..], &[0xff; 64]].concat();
+    let damaged = Temporary::new("early-damaged.pcap", &bytes);
+    let files = [cut.path(), whole.path(), damaged.path()];
+
+    let report = run(&[&["analyze", "--format", "jsonl"], &files[..]].concat());
+    assert_eq!(report.status.code(), Some(2));
+    let first = text(&report.stdout).lines().next().expect("there is a report");
+    let capture: Value = serde_json::from_str(first).expect("it is JSON");
+    assert_eq!(capture["records"], 2 + 5 + 3);
+    let told = capture["files"].as_array().expect("an array");
+    let cut_short = json!({"offset": 24 + 2 * (16 + KEPT), "needed": 16 + KEPT, "available": 30});
+    assert_eq!(told[0], json!({"name": files[0], "cut_short": cut_short, "trouble": null}));
+    assert_eq!(told[1], json!({"name": files[1], "cut_short": null, "trouble": null}));
+    assert_eq!((&told[2]["name"], &told[2]["cut_short"]), (&json!(files[2]), &Value::Null));
+    assert!(told[2]["trouble"].as_str().expect("a string").contains("byte 260"), "{}", told[2]);
+    let warnings: Vec<&str> = text(&report.stderr).lines().collect();
+    assert_eq!(warnings.len(), 2, "{warnings:?}");
+    assert!(warnings[0].contains("early-cut.pcap is cut short"), "{warnings:?}");
+    assert!(warnings[1].contains("early-damaged.pcap") && warnings[1].contains("byte 260"), "{warnings:?}");
+
+    let report = run(&[&["analyze"], &files[..]].concat());
+    for part in ["Capture of 3 files", "early-cut.pcap: cut short at byte 176", "early-whole.pcap: whole"] {
+        assert!(text(&report.stdout).contains(part), "{part}: {}", text(&report.stdout));
+    }
+    let listed = run(&[&["packets", "--format", "jsonl"], &files[..]].concat());
+    assert_eq!(text(&listed.stdout).lines().count(), 10);
+    assert_eq!(listed.status.code(), Some(2));
+}
