@@ -1,0 +1,114 @@
+//! What each stage costs by itself, on the samples: `cargo bench -p rdmascope-tests`.
+
+use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use rdmascope_capture_agent::framing::{Framer, Step};
+use rdmascope_dissector::engine::{Config, Engine};
+use rdmascope_dissector::event::Event;
+use rdmascope_dissector::frame;
+use rdmascope_dissector::record::{LinkType, Record, Time};
+use rdmascope_tests::{pcap, samples};
+use rdmascope_wire::rpcrdma::Header;
+use std::hint::black_box;
+
+/// Small operations, and bulk at path MTU 4096.
+const SAMPLES: [&str; 2] = ["nfs4.1-backchannel-recall", "nfs4.2-mtu4096-large-io"];
+
+fn record(packet: &pcap::Packet) -> Record<'_> {
+    Record {
+        number: packet.number,
+        time: Time(packet.time),
+        link: LinkType::ETHERNET,
+        original_length: packet.original_length,
+        data: &packet.data,
+    }
+}
+
+fn stages(criterion: &mut Criterion) {
+    for sample in SAMPLES {
+        let capture = samples::capture(sample);
+        let bytes = pcap::write(&capture);
+        let records: Vec<Record<'_>> = capture.packets.iter().map(record).collect();
+        let mut group = criterion.benchmark_group(sample);
+        group.throughput(Throughput::Elements(records.len() as u64));
+
+        group.bench_function("framing", |bencher| {
+            bencher.iter(|| {
+                let (mut framer, mut at, mut found) = (Framer::new(), 0, 0u64);
+                loop {
+                    match framer.next(&bytes[at..]) {
+                        Step::Record(framed) => {
+                            found += 1;
+                            at += framed.consumed;
+                        }
+                        Step::Skip(length) => at += length,
+                        Step::Need(_) | Step::Damaged(_) => break found,
+                    }
+                }
+            });
+        });
+
+        for (name, verify_icrc) in [("frame", false), ("frame and ICRC", true)] {
+            let config = frame::Config { verify_icrc, ..frame::Config::default() };
+            group.bench_function(name, |bencher| {
+                bencher.iter(|| {
+                    records.iter().filter(|record| frame::dissect(black_box(record), &config).is_ok()).count()
+                });
+            });
+        }
+
+        let config = frame::Config { verify_icrc: false, ..frame::Config::default() };
+        let frames: Vec<_> = records.iter().map(|record| frame::dissect(record, &config)).collect();
+        group.bench_function("engine behind frame", |bencher| {
+            bencher.iter_batched_ref(
+                || Engine::new(Config { frame: config, report_packets: false }),
+                |engine| {
+                    let mut transactions = 0u64;
+                    let mut report = |event: Event<'_>| {
+                        transactions += u64::from(matches!(event, Event::Transaction(_)));
+                    };
+                    for (record, frame) in records.iter().zip(&frames) {
+                        engine.handle_frame(record, *frame, &mut report);
+                    }
+                    engine.finish(&mut report);
+                    transactions
+                },
+                BatchSize::SmallInput,
+            );
+        });
+        group.finish();
+    }
+
+    // The header of a call with a Read chunk of two segments, as Linux sends it.
+    let words: [u32; 20] = [
+        0x1b39_6a62,
+        1,
+        128,
+        0,
+        1,
+        108,
+        0xc43,
+        131_072,
+        0x1b39_6a62,
+        0x0469_4000,
+        1,
+        108,
+        0xbc4,
+        131_072,
+        0x1b39_6a62,
+        0x046b_4000,
+        0,
+        0,
+        0,
+        0,
+    ];
+    let message: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
+    criterion.bench_function("RPC-over-RDMA header", |bencher| {
+        bencher.iter(|| {
+            let header = Header::parse(black_box(&message)).expect("the fixed fields are there");
+            header.reads.map(|read| u64::from(read.target.length)).sum::<u64>()
+        });
+    });
+}
+
+criterion_group!(benches, stages);
+criterion_main!(benches);
