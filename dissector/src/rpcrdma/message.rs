@@ -45,7 +45,6 @@ impl Transactions {
             for (index, placed) in open.segments.iter().enumerate() {
                 peers.sides[from].memory.advertise(&placed.segment, slot, index as u32);
             }
-            self.segments += open.segments.len();
             self.last = None;
         }
 
@@ -55,6 +54,7 @@ impl Transactions {
             infer_requester(open, from, peers);
         }
         peers.sides[from].calls.insert(header.xid, slot);
+        self.reweigh(slot);
     }
 
     pub(super) fn handle_reply(
@@ -90,7 +90,6 @@ impl Transactions {
             for (index, placed) in open.segments.iter().enumerate().skip(first) {
                 peers.sides[from].memory.advertise(&placed.segment, slot, index as u32);
             }
-            self.segments += open.segments.len() - first;
             self.last = None;
         }
 
@@ -100,6 +99,8 @@ impl Transactions {
             open.read_long_call();
             open.read_reply(payload, is_whole(send));
         }
+
+        self.reweigh(slot);
 
         let outcome = match (called, header.procedure) {
             (Some(_), Procedure::Error) => Outcome::TransportError,
