@@ -46,6 +46,8 @@ pub struct Link {
     pub span: (Time, Time),
     /// Seen since the table last looked for something to give up.
     pub recent: bool,
+    /// Bytes held back, as last counted.
+    pub buffered: usize,
 }
 
 /// One end of a connection.
@@ -122,6 +124,27 @@ impl Link {
             path_mtu: None,
             span: (now, now),
             recent: true,
+            buffered: 0,
+        }
+    }
+
+    /// Counts the bytes that are held back.
+    #[inline]
+    pub fn count_buffered(&mut self) -> usize {
+        self.buffered = self.ends.iter().map(|end| end.requests.buffered() + end.reads.buffered()).sum();
+        self.buffered
+    }
+
+    /// Gives up what is held back, because all connections together hold back too much.
+    pub fn give_up_buffered(&mut self, transactions: &mut Transactions, report: &mut impl FnMut(Event<'_>)) {
+        report(Event::Eviction(Eviction::HeldPackets { connection: self.peers.connection }));
+        for side in 0..2 {
+            let Link { peers, ends, .. } = self;
+            let End { requests, reads, counts, .. } = &mut ends[side];
+            requests.give_up_buffered(&mut |delivery| {
+                deliver(delivery, side, reads, counts, peers, transactions, report);
+            });
+            self.ends[side].reads = Reads::default();
         }
     }
 

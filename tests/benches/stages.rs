@@ -1,5 +1,7 @@
 //! What each stage costs by itself, on the samples: `cargo bench -p rdmascope-tests`.
 
+#![allow(missing_docs)] // criterion_group! makes a public function.
+
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use rdmascope_capture_agent::framing::{Framer, Step};
 use rdmascope_dissector::engine::{Config, Engine};

@@ -32,6 +32,8 @@ pub(super) struct Links {
     /// Where the search for a connection to give up goes on.
     hand: usize,
     seen: u32,
+    /// Bytes that all connections hold back.
+    buffered: usize,
     pub(super) evicted: u64,
 }
 
@@ -51,6 +53,8 @@ impl Default for Recent {
 
 /// Connections remembered at once.
 const MOST: usize = 8192;
+/// Bytes that all connections together hold back: packets ahead of gaps, Sends that have not ended, READs not answered.
+const MOST_BUFFERED: usize = 16 << 20;
 /// Connections between two addresses that are looked at to pair a half-flow.
 const MOST_CANDIDATES: usize = 64;
 
@@ -252,7 +256,25 @@ impl Links {
             }
         }
         self.recent = Recent::default();
+        self.buffered -= link.buffered;
         link
+    }
+
+    /// Counts anew what a connection holds back, and takes it from it where all together hold too much.
+    #[inline]
+    pub(super) fn settle(
+        &mut self,
+        index: u32,
+        transactions: &mut Transactions,
+        report: &mut impl FnMut(Event<'_>),
+    ) {
+        let link = self.slots[index as usize].as_mut().expect("a connection that has just taken a packet");
+        let (before, now) = (link.buffered, link.count_buffered());
+        self.buffered = self.buffered - before + now;
+        if now > before && self.buffered > MOST_BUFFERED {
+            link.give_up_buffered(transactions, report);
+            self.buffered = self.buffered - now + link.count_buffered();
+        }
     }
 
     fn forget_unpaired(&mut self, index: u32) {
@@ -261,7 +283,10 @@ impl Links {
             let Some(key) = end.flow else { continue };
             let pair = (key.source, key.destination);
             if let Some(links) = self.unpaired.get_mut(&pair) {
-                links.retain(|link| *link != index);
+                // What is given up is mostly among the oldest, at the front.
+                while let Some(at) = links.iter().position(|link| *link == index) {
+                    links.remove(at);
+                }
                 if links.is_empty() {
                     self.unpaired.remove(&pair);
                 }

@@ -191,6 +191,7 @@ impl<F: FnMut(Event<'_>)> Stage<'_, F> {
         }
         let link = self.links.link(place.link);
         link.handle(place.side, &packet, self.transactions, self.report);
+        self.links.settle(place.link, self.transactions, self.report);
         while let Some((index, slot)) = self.transactions.overdue() {
             self.transactions.evict(slot, &mut self.links.link(index).peers, self.report);
         }

@@ -47,6 +47,12 @@ impl Reads {
         self.requests.push_back(Request { first, packets, reth, step: None });
     }
 
+    /// Bytes of memory that the requests take up.
+    #[inline]
+    pub fn buffered(&self) -> usize {
+        self.requests.capacity() * size_of::<Request>()
+    }
+
     /// Whether a response with this PSN answers a request that is remembered.
     pub fn expects(&self, psn: Psn) -> bool {
         self.find(psn).is_some()

@@ -289,6 +289,21 @@ impl Requests {
         self.close_message(deliver);
     }
 
+    /// Bytes of memory that held packets and the open Send take up.
+    #[inline]
+    pub fn buffered(&self) -> usize {
+        self.held_bytes + self.held.capacity() * size_of::<Held>() + self.send.capacity()
+    }
+
+    /// Gives up what is held and what is open, and the memory of both.
+    pub fn give_up_buffered(&mut self, deliver: &mut impl FnMut(Delivery<'_>)) {
+        self.give_up_all(deliver);
+        self.close_message(deliver);
+        self.forget_held();
+        self.held = VecDeque::new();
+        self.send = Vec::new();
+    }
+
     fn forget_held(&mut self) {
         self.held.clear();
         self.held_bytes = 0;

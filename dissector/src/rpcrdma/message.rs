@@ -49,7 +49,6 @@ impl Transactions {
             for (index, placed) in open.segments.iter().enumerate() {
                 peers.sides[from].memory.advertise(&placed.segment, slot, index as u32);
             }
-            self.segments += open.segments.len();
             self.last = None;
         }
 
@@ -59,6 +58,7 @@ impl Transactions {
             infer_requester(open, from, peers);
         }
         peers.sides[from].calls.insert(header.xid, slot);
+        self.reweigh(slot);
     }
 
     pub(super) fn handle_reply(
@@ -97,7 +97,6 @@ impl Transactions {
             for (index, placed) in open.segments.iter().enumerate().skip(first) {
                 peers.sides[from].memory.advertise(&placed.segment, slot, index as u32);
             }
-            self.segments += open.segments.len() - first;
             self.last = None;
         }
 
@@ -107,6 +106,8 @@ impl Transactions {
             open.read_long_call();
             open.read_reply(payload, is_whole(send));
         }
+
+        self.reweigh(slot);
 
         let outcome = match (called, header.procedure) {
             (Some(_), Procedure::Error) => Outcome::TransportError,

@@ -144,8 +144,8 @@ pub struct Transactions {
     /// Open transactions, oldest first; some have ended since.
     order: VecDeque<Slot>,
     open: usize,
-    /// Segments of open transactions.
-    segments: usize,
+    /// Bytes of memory that the lists of open transactions take up.
+    weight: usize,
     /// Bytes gathered for open transactions.
     gathered: usize,
     /// Bytes of replies that are kept back.
@@ -158,13 +158,15 @@ pub struct Transactions {
 
 /// Transactions open at once, over all connections.
 const MOST_OPEN: usize = 16_384;
-/// Segments of open transactions, over all connections.
-const MOST_SEGMENTS: usize = 1 << 16;
+/// Bytes of memory that open transactions list chunks, operations and names in, over all connections.
+const MOST_WEIGHT: usize = 16 << 20;
+/// Slots that keep their lists' memory for the next transaction; where there are more, none does.
+const MOST_KEEPING: usize = 128;
 
 impl Transactions {
     /// The link and the connection of the transaction to give up, where too many are open.
     pub fn overdue(&mut self) -> Option<(u32, Slot)> {
-        if self.open <= MOST_OPEN && self.segments <= MOST_SEGMENTS {
+        if self.open <= MOST_OPEN && self.weight <= MOST_WEIGHT {
             return None;
         }
         while let Some(slot) = self.order.pop_front() {
@@ -352,6 +354,14 @@ impl Transactions {
         }
     }
 
+    /// Counts anew what the lists of a transaction take up.
+    fn reweigh(&mut self, slot: Slot) {
+        let open = &mut self.slots[slot.index as usize];
+        let before = core::mem::replace(&mut open.weight, 0);
+        open.weight = open.weigh();
+        self.weight = self.weight - before + open.weight;
+    }
+
     fn find(&mut self, slot: Slot) -> Option<&mut Open> {
         self.slots
             .get_mut(slot.index as usize)
@@ -399,7 +409,7 @@ impl Transactions {
             let owner = if placed.of_reply { 1 - open.caller } else { open.caller };
             peers.sides[owner].memory.withdraw(&placed.segment, slot);
         }
-        self.segments -= open.segments.len();
+        self.weight -= core::mem::take(&mut open.weight);
         self.open -= 1;
         self.free.push(slot.index);
 
@@ -414,7 +424,8 @@ impl Transactions {
         transaction.connection = peers.connection;
         transaction.direction = direction;
         report(Event::Transaction(transaction));
-        self.gathered -= open.release();
+        let many = self.slots.len() > MOST_KEEPING;
+        self.gathered -= self.slots[slot.index as usize].release(many);
     }
 }
 

@@ -5,8 +5,8 @@ use crate::connection::ConnectionId;
 use crate::interval::Intervals;
 use crate::rc::Placement;
 use crate::record::Time;
-use crate::transaction::{Direction, Missing, Outcome, Part, Timing, Transaction};
-use crate::ulb::Details;
+use crate::transaction::{Direction, Missing, Outcome, Part, ReadChunk, Timing, Transaction};
+use crate::ulb::{Details, Operation};
 use rdmascope_wire::rpcrdma::{Procedure, Segment};
 use rdmascope_wire::{Rkey, Xid};
 
@@ -39,6 +39,8 @@ pub(super) struct Open {
     pub(super) read_lengths: Vec<(u32, u64)>,
     /// Length of each Write chunk of the reply.
     pub(super) write_lengths: Vec<u64>,
+    /// Bytes of memory that its lists take up, as last counted.
+    pub(super) weight: usize,
     /// The call has been parsed.
     pub(super) call_read: bool,
     /// The reply has been parsed.
@@ -103,6 +105,7 @@ impl Default for Open {
             reply_stream: Vec::new(),
             read_lengths: Vec::new(),
             write_lengths: Vec::new(),
+            weight: 0,
             call_read: false,
             reply_read: false,
         }
@@ -296,13 +299,44 @@ impl Open {
         }
     }
 
-    /// Empties the streams; returns how many bytes that were.
-    pub(super) fn release(&mut self) -> usize {
+    /// Bytes of memory that what the messages list takes up.
+    pub(super) fn weigh(&self) -> usize {
+        let Transaction { call, reply, details, .. } = &self.transaction;
+        let chunks = [call, reply].into_iter().flatten().map(|message| {
+            let segments = message.read_chunks.iter().map(|chunk| chunk.segments.capacity()).sum::<usize>()
+                + message.write_chunks.iter().map(|chunk| chunk.segments.capacity()).sum::<usize>();
+            (message.read_chunks.capacity() + message.write_chunks.capacity()) * size_of::<ReadChunk>()
+                + segments * size_of::<Segment>()
+        });
+        chunks.sum::<usize>()
+            + self.segments.capacity() * size_of::<Placed>()
+            + self.read_lengths.capacity() * size_of::<(u32, u64)>()
+            + self.write_lengths.capacity() * size_of::<u64>()
+            + details.operations.capacity() * size_of::<Operation>()
+            + details.arena.capacity()
+    }
+
+    /// Empties the streams; returns how many bytes that were. Memory is kept for the next transaction, and none at all
+    /// where there are `many` to keep some.
+    pub(super) fn release(&mut self, many: bool) -> usize {
         let bytes = self.call_stream.len() + self.reply_stream.len();
+        let most = |kept: usize| if many { 0 } else { kept };
         for stream in [&mut self.call_stream, &mut self.reply_stream] {
             stream.clear();
-            stream.shrink_to(64 << 10);
+            stream.shrink_to(most(64 << 10));
         }
+        self.segments.clear();
+        self.segments.shrink_to(most(64));
+        self.read_lengths.clear();
+        self.read_lengths.shrink_to(most(64));
+        self.write_lengths.clear();
+        self.write_lengths.shrink_to(most(64));
+        self.transaction.call = None;
+        self.transaction.reply = None;
+        let details = &mut self.transaction.details;
+        details.clear();
+        details.operations.shrink_to(most(64));
+        details.arena.shrink_to(most(4 << 10));
         bytes
     }
 }

@@ -1,0 +1,288 @@
+//! Any bytes at all: real sessions cut and corrupted everywhere, and captures made to eat memory.
+
+use rdmascope_dissector::engine::{Config, Engine, Totals};
+use rdmascope_dissector::frame;
+use rdmascope_dissector::record::{LinkType, Record, Time};
+use rdmascope_fuzz_targets::records;
+use rdmascope_tests::{mutate, pcap, samples};
+use rdmascope_wire::rpcrdma::{Builder, Procedure, ReadSegment, Segment};
+use rdmascope_wire::{Rkey, Xid};
+use std::process::{Command, Stdio};
+use std::{env, fs};
+
+/// ICRCs are not looked at: what was corrupted would only be dropped.
+const UNCHECKED: Config =
+    Config { frame: frame::Config { port: 4791, verify_icrc: false }, report_packets: true };
+
+fn all_samples() -> impl Iterator<Item = &'static str> {
+    samples::MOUNTS.into_iter().chain([samples::REJECTED])
+}
+
+fn run<'a>(records: impl Iterator<Item = Record<'a>>, config: Config) -> Totals {
+    let mut engine = Engine::new(config);
+    records.for_each(|record| engine.handle(&record, &mut |_| ()));
+    engine.finish(&mut |_| ());
+    *engine.totals()
+}
+
+fn record(packet: &pcap::Packet) -> Record<'_> {
+    Record {
+        number: packet.number,
+        time: Time(packet.time),
+        link: LinkType::ETHERNET,
+        original_length: packet.original_length,
+        data: &packet.data,
+    }
+}
+
+#[test]
+fn a_capture_cut_at_every_byte() {
+    const PACKETS: usize = 40;
+    for sample in all_samples() {
+        let file = fs::read(samples::folder().join(format!("{sample}.pcap"))).expect("a sample");
+        let end: usize =
+            24 + records(&file).take(PACKETS).map(|record| 16 + record.data.len()).sum::<usize>();
+        for length in 0..=end.min(24_000) {
+            let whole = run(records(&file[..length]), Config::default()).records;
+            assert!(whole <= PACKETS as u64);
+        }
+        // The same as a snap length does it: the last packet is cut, and says so.
+        let packets = &samples::capture(sample).packets;
+        let packets = &packets[..packets.len().min(PACKETS)];
+        for last in 0..packets.len() {
+            for kept in 0..packets[last].data.len().min(400) {
+                let mut cut = packets[last].clone();
+                cut.data.truncate(kept);
+                let from = last.saturating_sub(8);
+                let totals = run(packets[from..last].iter().chain([&cut]).map(record), UNCHECKED);
+                assert_eq!(totals.records, (last - from + 1) as u64);
+            }
+        }
+    }
+}
+
+/// Runs the packets around packet `at` with `change` made to that one.
+fn changed(packets: &[pcap::Packet], at: usize, change: impl FnOnce(&mut Vec<u8>)) {
+    let mut packet = packets[at].clone();
+    change(&mut packet.data);
+    let (from, to) = (at.saturating_sub(6), packets.len().min(at + 10));
+    let around = packets[from..at].iter().chain([&packet]).chain(&packets[at + 1..to]);
+    assert_eq!(run(around.map(record), UNCHECKED).records, (to - from) as u64);
+}
+
+#[test]
+fn every_byte_of_the_headers_flipped() {
+    for sample in all_samples() {
+        let packets = samples::capture(sample).packets;
+        for at in 0..packets.len().min(60) {
+            for byte in 12..packets[at].data.len().min(240) {
+                for mask in [0xff, 0x01, 0x80] {
+                    changed(&packets, at, |data| data[byte] ^= mask);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_length_field_a_lie() {
+    const IP_LENGTH: usize = 16;
+    const UDP_LENGTH: usize = 38;
+    for sample in all_samples() {
+        let packets = samples::capture(sample).packets;
+        for at in 0..packets.len().min(60) {
+            for field in [IP_LENGTH, UDP_LENGTH] {
+                for lie in [0u16, 1, 7, 8, 19, 20, 27, 28, 40, u16::MAX] {
+                    changed(&packets, at, |data| data[field..field + 2].copy_from_slice(&lie.to_be_bytes()));
+                }
+            }
+            // Every word behind the BTH: the length of a RETH, the counts and lengths of chunks, those of XDR items.
+            let words = (mutate::EXTENSION..packets[at].data.len().min(300).saturating_sub(4)).step_by(4);
+            for word in words {
+                for lie in [0, 1, u32::MAX] {
+                    changed(&packets, at, |data| data[word..word + 4].copy_from_slice(&lie.to_be_bytes()));
+                }
+            }
+        }
+    }
+}
+
+/// An engine that is fed packets made here.
+struct Hostile {
+    engine: Engine,
+    number: u64,
+    frame: Vec<u8>,
+}
+
+impl Hostile {
+    fn new() -> Hostile {
+        let config = Config { report_packets: false, ..UNCHECKED };
+        Hostile { engine: Engine::new(config), number: 0, frame: Vec::new() }
+    }
+
+    /// One more packet of host 1 for queue pair `qp` of host 2; `rest` is what is behind the BTH.
+    fn packet(&mut self, qp: u32, opcode: u8, psn: u32, rest: &[u8]) {
+        let pad = rest.len().wrapping_neg() & 3;
+        let length = 20 + 8 + 12 + rest.len() + pad + 4;
+        self.frame.clear();
+        self.frame.extend([0x45, 0]);
+        self.frame.extend((length.min(0xffff) as u16).to_be_bytes());
+        self.frame.extend([0, 0, 0x40, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+        self.frame.extend([0xc0, 0, 0x12, 0xb7]);
+        self.frame.extend((length.saturating_sub(20).min(0xffff) as u16).to_be_bytes());
+        self.frame.extend([0, 0, opcode, (pad as u8) << 4, 0xff, 0xff]);
+        self.frame.extend(qp.to_be_bytes());
+        self.frame.extend(psn.to_be_bytes());
+        let reserved = self.frame.len() - 4;
+        self.frame[reserved] = 0;
+        self.frame.extend(rest);
+        self.frame.resize(length, 0);
+        self.number += 1;
+        let record = Record {
+            number: self.number,
+            time: Time(self.number as i64 * 1000),
+            link: LinkType::RAW,
+            original_length: length as u32,
+            data: &self.frame,
+        };
+        self.engine.handle(&record, &mut |_| ());
+    }
+
+    fn end(mut self) -> Totals {
+        self.engine.finish(&mut |_| ());
+        let totals = *self.engine.totals();
+        assert_eq!(totals.packets, self.number, "the packets are what they are meant to be");
+        totals
+    }
+}
+
+const SEND_FIRST: u8 = 0;
+const SEND_MIDDLE: u8 = 1;
+const SEND_LAST: u8 = 2;
+const SEND_ONLY: u8 = 4;
+
+/// A call of NFS version 4, procedure COMPOUND, with `count` operations of one word.
+fn call(xid: u32, count: u32, segments: usize) -> Vec<u8> {
+    let mut header = Builder::new(Xid(xid), 8, Procedure::Msg);
+    header.reads = (0..segments)
+        .map(|index| ReadSegment {
+            position: index as u32 + 1,
+            target: Segment { handle: Rkey(xid), length: 1 << 20, offset: (index as u64) << 20 },
+        })
+        .collect();
+    let mut out = Vec::new();
+    header.build(&mut out);
+    // Call, version 2, NFS 4, COMPOUND, AUTH_NONE twice, no tag, minor version 1; then PUTROOTFH.
+    for word in [xid, 0, 2, 100_003, 4, 1, 0, 0, 0, 0, 0, 1, count] {
+        out.extend(word.to_be_bytes());
+    }
+    (0..count).for_each(|_| out.extend(24u32.to_be_bytes()));
+    out
+}
+
+/// The hostile captures by name: each runs in a process of its own, so that its peak can be read.
+const HOSTILE: [(&str, fn()); 7] = [
+    ("queue pairs", || {
+        let mut hostile = Hostile::new();
+        (0..1_000_000).for_each(|qp| hostile.packet(qp + 2, SEND_ONLY, 7, &[0; 32]));
+        let totals = hostile.end();
+        assert_eq!(totals.connections, 1_000_000);
+        assert!(totals.evictions > 990_000);
+    }),
+    ("outstanding XIDs", || {
+        let mut hostile = Hostile::new();
+        (0..1_000_000u32).for_each(|xid| hostile.packet(2, SEND_ONLY, xid, &call(xid, 0, 0)));
+        let totals = hostile.end();
+        assert_eq!(totals.transactions.iter().sum::<u64>(), 1_000_000);
+        assert!(totals.evictions > 980_000);
+    }),
+    ("operations", || {
+        let mut hostile = Hostile::new();
+        (0..20_000u32).for_each(|xid| hostile.packet(2, SEND_ONLY, xid, &call(xid, 1000, 0)));
+        assert_eq!(hostile.end().transactions.iter().sum::<u64>(), 20_000);
+    }),
+    ("segments", || {
+        let mut hostile = Hostile::new();
+        // As many as one packet holds, and as many as one Send may be long.
+        (0..300).for_each(|xid| hostile.packet(2, SEND_ONLY, xid, &call(xid, 0, 2700)));
+        let long = call(1000, 0, 21_000);
+        for round in 0..20 {
+            let pieces: Vec<&[u8]> = long.chunks(32_768).collect();
+            for (index, piece) in pieces.iter().enumerate() {
+                let opcode = match index {
+                    0 => SEND_FIRST,
+                    _ if index + 1 == pieces.len() => SEND_LAST,
+                    _ => SEND_MIDDLE,
+                };
+                hostile.packet(3, opcode, round * pieces.len() as u32 + index as u32, piece);
+            }
+        }
+        assert_eq!(hostile.end().transactions.iter().sum::<u64>(), 320);
+    }),
+    ("empty chunks", || {
+        let mut hostile = Hostile::new();
+        for xid in 0..2_000u32 {
+            let mut header = Builder::new(Xid(xid), 8, Procedure::Msg);
+            header.writes = vec![Vec::new(); 8000];
+            let mut out = Vec::new();
+            header.build(&mut out);
+            out.extend([xid.to_be_bytes(), [0; 4]].concat());
+            hostile.packet(2, SEND_ONLY, xid, &out);
+        }
+        assert_eq!(hostile.end().transactions.iter().sum::<u64>(), 2_000);
+    }),
+    ("PSN storm", || {
+        let mut hostile = Hostile::new();
+        let mut dice = 1u32;
+        for _ in 0..400_000 {
+            dice = dice.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let opcode = (dice >> 3) as u8 % 0x18;
+            hostile.packet(2 + (dice & 1), opcode, dice >> 8, &[0; 200]);
+        }
+        hostile.end();
+    }),
+    ("gaps everywhere", || {
+        let mut hostile = Hostile::new();
+        for psn in [0].into_iter().chain(2..130) {
+            (0..1000).for_each(|qp| hostile.packet(qp + 2, SEND_ONLY, psn, &[0; 1000]));
+        }
+        hostile.end();
+    }),
+];
+
+const CHILD: &str = "RDMASCOPE_HOSTILE";
+
+/// Not a test of its own: what the other processes of the next one run.
+#[test]
+fn hostile_child() {
+    let Ok(name) = env::var(CHILD) else { return };
+    let (_, case) = HOSTILE.iter().find(|(known, _)| *known == name).expect("a case");
+    case();
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let peak = status.lines().find(|line| line.starts_with("VmHWM")).unwrap_or("VmHWM: unknown");
+    println!("{peak}");
+}
+
+#[test]
+fn hostile_captures_eat_no_memory() {
+    const MOST_KIB: u64 = 64 << 10;
+    // All at once; their output is short enough for a pipe.
+    let children = HOSTILE.map(|(name, _)| {
+        let mut command = Command::new(env::current_exe().expect("a path"));
+        command.args(["--exact", "hostile_child", "--nocapture"]).env(CHILD, name);
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        (name, child.expect("the test starts"))
+    });
+    let mut greedy = Vec::new();
+    for (name, child) in children {
+        let output = child.wait_with_output().expect("it ends");
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{name}: {text}{}", String::from_utf8_lossy(&output.stderr));
+        let peak = text.lines().find(|line| line.starts_with("VmHWM"));
+        let peak = peak.and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok());
+        if peak.is_some_and(|peak| peak > MOST_KIB) {
+            greedy.push((name, peak));
+        }
+    }
+    assert!(greedy.is_empty(), "KiB: {greedy:?}");
+}
