@@ -10,11 +10,11 @@ use crate::record::Time;
 use crate::rpcrdma::{Kind, Peers, Transactions, answered_xid, reply_xid};
 use crate::transaction::{Outcome, Seen};
 use early::Early;
-use rdmascope_wire::Qpn;
 use rdmascope_wire::bth::{NakCode, Operation, Place};
 use rdmascope_wire::cm::CommunicationId;
 use rdmascope_wire::private_data::{self, Negotiated};
 use rdmascope_wire::psn::Psn;
+use rdmascope_wire::{Qpn, Xid};
 
 /// What tells half-flows apart: a BTH names the queue pair that a packet is for, not the one that sent it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -285,11 +285,14 @@ impl Link {
         if let Some(reth) = packet.extensions.reth {
             return reth.dma_length > 0 && !other.memory().advertises(reth.rkey, reth.virtual_address);
         }
-        // A reply ends what it answers, so it has to come last.
-        operation.is_send()
-            && matches!(operation.place(), Place::First | Place::Only)
-            && answered_xid(packet.payload)
-                .is_some_and(|xid| !other.awaits(xid) || transactions.is_being_read(other, xid))
+        if !operation.is_send() || !matches!(operation.place(), Place::First | Place::Only) {
+            return false;
+        }
+        // A reply ends what it answers, so it has to come last. Most messages are replies to what is waited for, and need no
+        // closer look.
+        let is_early = |xid| !other.awaits(xid) || transactions.is_being_read(other, xid);
+        let xid = packet.payload.first_chunk().map(|word| Xid(u32::from_be_bytes(*word)));
+        xid.is_some_and(is_early) && answered_xid(packet.payload).is_some_and(is_early)
     }
 
     /// Lets go of packets kept back that are early no longer, and of those that have waited long enough.

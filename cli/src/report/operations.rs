@@ -2,6 +2,7 @@
 
 use crate::names::{Failure, Label, Protocol};
 use crate::phases::Phases;
+use foldhash::fast::FixedState;
 use hdrhistogram::Histogram;
 use rdmascope_dissector::transaction::{Direction, Transaction};
 use std::collections::HashMap;
@@ -19,7 +20,7 @@ pub(crate) struct Key {
 
 /// The operations of a capture.
 #[derive(Debug, Default)]
-pub(crate) struct Operations(HashMap<Key, Stats>);
+pub(crate) struct Operations(HashMap<Key, Stats, FixedState>);
 
 impl Operations {
     /// Program and procedure numbers come from the wire, so there is a bound to how many are kept apart.

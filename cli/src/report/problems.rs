@@ -2,6 +2,7 @@
 
 use super::Ending;
 use crate::names::{Failure, Label, Protocol};
+use foldhash::fast::FixedState;
 use rdmascope_dissector::connection::{Connection, Counts, State};
 use rdmascope_dissector::event::Eviction;
 use rdmascope_dissector::transaction::{Outcome, Transaction};
@@ -207,7 +208,7 @@ type Failures = Vec<(Failure, ErrorCount)>;
 /// Errors by what failed and how.
 #[derive(Debug, Default)]
 pub(crate) struct Errors {
-    known: HashMap<(Option<Protocol>, Label), Failures>,
+    known: HashMap<(Option<Protocol>, Label), Failures, FixedState>,
     kinds: usize,
     /// Errors of further kinds than are kept apart.
     pub(crate) further: u64,

@@ -13,9 +13,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 
 /// Records that change hands at once.
-const BATCH: usize = 256;
+const BATCH: usize = 1024;
 /// Batches under way.
-const QUEUE: usize = 8;
+const QUEUE: usize = 4;
 
 #[derive(Default)]
 struct Batch<'a> {

@@ -180,7 +180,7 @@ impl<F: FnMut(Event<'_>)> Stage<'_, F> {
             seen,
             operation,
             psn,
-            extensions: transport.extensions,
+            extensions: &transport.extensions,
             payload: transport.payload,
             payload_length: transport.payload_length,
         };

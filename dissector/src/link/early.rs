@@ -46,7 +46,7 @@ impl Early {
             seen: packet.seen,
             operation: packet.operation,
             psn: packet.psn,
-            extensions: packet.extensions,
+            extensions: *packet.extensions,
             payload: packet.payload.to_vec(),
             payload_length: packet.payload_length,
         });
@@ -96,7 +96,7 @@ impl Kept {
             seen: self.seen,
             operation: self.operation,
             psn: self.psn,
-            extensions: self.extensions,
+            extensions: &self.extensions,
             payload: &self.payload,
             payload_length: self.payload_length,
         }

@@ -29,7 +29,7 @@ pub struct Packet<'a> {
     /// Its PSN.
     pub psn: Psn,
     /// Its extension headers.
-    pub extensions: Extensions,
+    pub extensions: &'a Extensions,
     /// The bytes of its payload that were captured.
     pub payload: &'a [u8],
     /// Bytes of payload on the wire.

@@ -132,7 +132,7 @@ mod tests {
             seen: Seen { frame: 1, time: Time(0) },
             operation,
             psn: Psn::new(psn),
-            extensions: Extensions::default(),
+            extensions: &Extensions::default(),
             payload: &[],
             payload_length,
         };

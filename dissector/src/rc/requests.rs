@@ -373,7 +373,7 @@ impl Requests {
                 seen: packet.seen,
                 operation: packet.operation,
                 psn: packet.psn,
-                extensions: packet.extensions,
+                extensions: *packet.extensions,
                 payload: packet.payload.to_vec(),
                 payload_length: packet.payload_length,
             },
@@ -398,7 +398,7 @@ impl Requests {
                 seen: held.seen,
                 operation: held.operation,
                 psn: held.psn,
-                extensions: held.extensions,
+                extensions: &held.extensions,
                 payload: &held.payload,
                 payload_length: held.payload_length,
             };

@@ -70,7 +70,7 @@ impl Feed {
             seen: Seen { frame: self.frame, time: self.now() },
             operation: sent.operation,
             psn: Psn::new(sent.psn),
-            extensions: Extensions { reth: sent.reth, ..Extensions::default() },
+            extensions: &Extensions { reth: sent.reth, ..Extensions::default() },
             payload: &payload,
             payload_length: sent.length,
         };
