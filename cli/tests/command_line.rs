@@ -203,3 +203,43 @@ fn the_readmes_commands_are_those_of_the_gate() {
         assert!(gate.lines().any(|line| line.trim() == command), "the gate does not run: {command}");
     }
 }
+
+/// The little-endian pcap file `bytes` as if captured with a snap length.
+fn cut_packets(bytes: &[u8], snap_length: usize) -> Vec<u8> {
+    let (header, mut rest) = bytes.split_at(24);
+    let mut out = header.to_vec();
+    while let Some((record, behind)) = rest.split_first_chunk::<16>() {
+        let captured = u32::from_le_bytes([record[8], record[9], record[10], record[11]]) as usize;
+        let (data, next) = behind.split_at(captured);
+        let kept = &data[..captured.min(snap_length)];
+        out.extend_from_slice(&record[..8]);
+        out.extend_from_slice(&(kept.len() as u32).to_le_bytes());
+        out.extend_from_slice(&record[12..]);
+        out.extend_from_slice(kept);
+        rest = next;
+    }
+    out
+}
+
+#[test]
+fn what_a_snap_length_cut_off_is_nobodys_fault() {
+    let bytes = std::fs::read(sample("nfs3-basic.pcap")).expect("the sample is there");
+    for snap_length in [160, 128, 96] {
+        let cut = cut_packets(&bytes, snap_length);
+        let transactions = lines(&with_input(&["transactions", "-", "--format", "jsonl"], &cut));
+        // Every call of the client's tracepoints is there with its lengths, whatever of its bytes is.
+        assert_eq!(transactions.len(), 265, "{snap_length}");
+        let write = transactions.iter().find(|one| one["xid"] == "0x1b396a62").expect("it is there");
+        assert_eq!(write["outcome"], "completed");
+        if snap_length == 160 {
+            assert_eq!(write["call"]["message_length"], 108 + 262_144);
+            assert!(transactions.iter().all(|one| one["name"].is_string()));
+        }
+        let report = with_input(&["analyze", "-"], &cut);
+        let (_, wrong) = text(&report.stdout).split_once("What went wrong").expect("the report has it");
+        assert!(wrong.contains("messages that the snap length cut off"), "{wrong}");
+        for group in ["\n  Transactions\n", "\n  Transport\n"] {
+            assert!(!wrong.contains(group), "{snap_length}: {wrong}");
+        }
+    }
+}

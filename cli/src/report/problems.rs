@@ -6,6 +6,7 @@ use foldhash::fast::FixedState;
 use rdmascope_dissector::connection::{Connection, Counts, State};
 use rdmascope_dissector::event::Eviction;
 use rdmascope_dissector::transaction::{Outcome, Transaction};
+use rdmascope_wire::{Cause, Stop};
 use std::collections::HashMap;
 
 /// All that went wrong in a capture.
@@ -20,6 +21,8 @@ pub(crate) struct Problems {
     missing_bytes: Tally,
     unreadable_headers: Tally,
     unreadable_bodies: Tally,
+    /// Messages that the capture, not the sender, cut off.
+    cut_messages: Tally,
     rejected: u64,
     unanswered: u64,
     sent: Counts,
@@ -89,15 +92,23 @@ impl Problems {
             if !message.missing.is_empty() {
                 lacking = lacking.or(Some(message.seen.frame));
             }
-            if message.stop.is_some() {
-                self.unreadable_headers.add(Some(message.seen.frame));
+            if let Some(stop) = message.stop {
+                self.stopped(stop, Some(message.seen.frame), |problems| &mut problems.unreadable_headers);
             }
         }
         if lacking.is_some() {
             self.missing_bytes.add(lacking);
         }
-        if transaction.stop.is_some() {
-            self.unreadable_bodies.add(call.or(reply));
+        if let Some(stop) = transaction.stop {
+            self.stopped(stop, call.or(reply), |problems| &mut problems.unreadable_bodies);
+        }
+    }
+
+    /// Takes in where a message could not be read on: the fault of `tally`, unless the capture cut it off.
+    fn stopped(&mut self, stop: Stop, frame: Option<u64>, tally: impl Fn(&mut Problems) -> &mut Tally) {
+        match stop.cause {
+            Cause::TruncatedCapture => self.cut_messages.add(frame),
+            Cause::TruncatedPacket | Cause::Malformed => tally(self).add(frame),
         }
     }
 
@@ -148,10 +159,12 @@ impl Problems {
             (Transport, "retransmission", tally(sent.repeated_packets), "packets sent again"),
             (Transport, "reordered-packet", tally(sent.reordered_packets), "packets ahead of one that came later: reordered, or lost before the capture and sent again"),
             (Transport, "bad-icrc", tally(totals.icrc[1]), "packets with a bad ICRC, left out of everything else"),
-            (Transport, "unmatched-placement", tally(sent.unmatched_placements), "RDMA Reads and Writes of memory that no open transaction advertised"),
+            // A snap length may have cut off the chunks that advertise the memory.
+            (if totals.cut_records > 0 { Capture } else { Transport }, "unmatched-placement", tally(sent.unmatched_placements), "RDMA Reads and Writes of memory that no open transaction advertised"),
             (Transport, "unmatched-response", tally(sent.unmatched_responses), "RDMA Read responses to no Read that was seen"),
             (Transport, "congestion-mark", tally(sent.congestion_marks), "packets marked as having met congestion"),
             (Transport, "congestion-notification", tally(totals.congestion_notifications), "congestion notification packets"),
+            (Capture, "cut-message", self.cut_messages, "messages that the snap length cut off before their end"),
             (Capture, "missing-packet", tally(sent.missing_packets), "packets that were sent and are not in the capture"),
             (Capture, "fragment", tally(totals.fragments), "fragments of IP packets, not looked into"),
             (Capture, "unreadable-packet", tally(totals.stops), "packets that end before their headers do"),
