@@ -8,6 +8,7 @@ mod bytes;
 mod capture_engine;
 mod engine;
 mod frame;
+mod framing;
 mod headers;
 mod judge;
 mod upper_layer;
@@ -15,6 +16,7 @@ mod upper_layer;
 pub use capture_engine::{capture_engine, records};
 pub use engine::engine;
 pub use frame::frame;
+pub use framing::framing;
 pub use headers::headers;
 pub use upper_layer::upper_layer;
 
@@ -22,8 +24,8 @@ pub use upper_layer::upper_layer;
 pub type Target = fn(&[u8]);
 
 /// Every target with its name, which is that of its corpus.
-// The readers of capture files come here as `framing`.
-pub const TARGETS: [(&str, Target); 5] = [
+pub const TARGETS: [(&str, Target); 6] = [
+    ("framing", framing),
     ("headers", headers),
     ("frame", frame),
     ("upper_layer", upper_layer),

@@ -1,0 +1,83 @@
+//! A capture file: pcap or pcapng, compressed or not.
+
+use rdmascope_capture_agent::Capture;
+use rdmascope_capture_agent::framing::{Framer, LIMIT, Step};
+use std::io::{self, Read};
+
+/// Records that are looked at: compressed ones may hold more than anyone has time for.
+const MOST: usize = 20_000;
+
+/// What is kept of a record.
+type Kept = (u64, i64, u16, u32, Vec<u8>);
+
+/// Finds the records of a capture in one piece, and again through a pipe that gives a few bytes at a time.
+pub fn framing(data: &[u8]) {
+    let (mut framer, mut at, mut whole) = (Framer::new(), 0, Vec::new());
+    let mut steps = 0;
+    while whole.len() < MOST {
+        steps += 1;
+        assert!(steps <= data.len() + 2, "every step takes some bytes");
+        match framer.next(&data[at..]) {
+            Step::Record(framed) => {
+                let record = framed.record(&data[at..at + framed.consumed]);
+                assert!(record.data.len() <= LIMIT);
+                whole.push((
+                    record.number,
+                    record.time.0,
+                    record.link.0,
+                    record.original_length,
+                    record.data.to_vec(),
+                ));
+                at += framed.consumed;
+            }
+            Step::Skip(length) => {
+                // The format is recognised before anything is read.
+                assert!(length > 0 || at == 0, "it gets on");
+                at += length;
+            }
+            Step::Need(needed) => {
+                assert!(needed > data.len() - at, "what is there is not asked for");
+                break;
+            }
+            Step::Damaged(damage) => {
+                assert!(damage.offset <= data.len() as u64);
+                break;
+            }
+        }
+    }
+
+    let pipe = Pieces { bytes: data.to_vec(), at: 0 };
+    let Ok(mut capture) = Capture::from_reader("fuzz", pipe) else { return };
+    let compressed = matches!(data, [0x1f, 0x8b, ..] | [0x28, 0xb5, 0x2f, 0xfd, ..]);
+    let mut piped: Vec<Kept> = Vec::new();
+    while let Ok(Some(record)) = capture.next() {
+        piped.push((
+            record.number,
+            record.time.0,
+            record.link.0,
+            record.original_length,
+            record.data.to_vec(),
+        ));
+        if piped.len() == MOST {
+            break;
+        }
+    }
+    if !compressed {
+        assert_eq!(piped, whole, "a pipe gives the same records");
+    }
+}
+
+/// Gives 1, 2, 3, … 17 bytes, and from the start again.
+struct Pieces {
+    bytes: Vec<u8>,
+    at: usize,
+}
+
+impl Read for Pieces {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let length = (self.at % 17 + 1).min(out.len()).min(self.bytes.len() - self.at);
+        out[..length].copy_from_slice(&self.bytes[self.at..self.at + length]);
+        self.at += length;
+        Ok(length)
+    }
+}
