@@ -59,6 +59,12 @@ impl Intervals {
         end - start - old
     }
 
+    /// Bytes of memory that the list takes up.
+    #[inline]
+    pub fn memory(&self) -> usize {
+        self.rest.capacity() * size_of::<(u64, u64)>()
+    }
+
     /// Bytes from 0 on that are in the set without a hole.
     #[inline]
     pub fn front(&self) -> u64 {

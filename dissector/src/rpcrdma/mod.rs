@@ -292,7 +292,12 @@ impl Transactions {
         self.last = Some(target);
         let Some(open) = self.slots.get_mut(target.slot.index as usize) else { return false };
         let budget = open::BUDGET.saturating_sub(self.gathered);
-        match open.place(target.segment as usize, placement, reading, budget) {
+        let scattered = open.scattered;
+        let placed = open.place(target.segment as usize, placement, reading, budget);
+        let more = open.scattered - scattered;
+        open.weight += more;
+        self.weight += more;
+        match placed {
             Ok(grown) => {
                 self.gathered += grown;
                 true
@@ -358,7 +363,7 @@ impl Transactions {
     fn reweigh(&mut self, slot: Slot) {
         let open = &mut self.slots[slot.index as usize];
         let before = core::mem::replace(&mut open.weight, 0);
-        open.weight = open.weigh();
+        open.weight = open.weigh() + open.scattered;
         self.weight = self.weight - before + open.weight;
     }
 

@@ -41,6 +41,8 @@ pub(super) struct Open {
     pub(super) write_lengths: Vec<u64>,
     /// Bytes of memory that its lists take up, as last counted.
     pub(super) weight: usize,
+    /// The part of it that lists what moved out of order.
+    pub(super) scattered: usize,
     /// The call has been parsed.
     pub(super) call_read: bool,
     /// The reply has been parsed.
@@ -106,6 +108,7 @@ impl Default for Open {
             read_lengths: Vec::new(),
             write_lengths: Vec::new(),
             weight: 0,
+            scattered: 0,
             call_read: false,
             reply_read: false,
         }
@@ -120,6 +123,7 @@ impl Open {
         self.link = peers.link;
         self.caller = caller;
         self.missing_before = peers.missing_packets;
+        self.scattered = 0;
         self.segments.clear();
         self.read_lengths.clear();
         self.write_lengths.clear();
@@ -180,7 +184,9 @@ impl Open {
         }
         let start = placement.address.wrapping_sub(placed.segment.offset);
         let end = start.saturating_add(u64::from(placement.length)).min(u64::from(placed.segment.length));
+        let list = placed.moved.memory();
         let new = placed.moved.insert(start, end);
+        self.scattered += placed.moved.memory() - list;
         let timing = &mut self.transaction.timing;
         let time = placement.seen.time;
         let (span, bytes) = if reading {
@@ -212,7 +218,9 @@ impl Open {
             stream.resize(to as usize, 0);
         }
         stream[from as usize..to as usize].copy_from_slice(&placement.bytes[..captured as usize]);
+        let list = placed.captured.memory();
         placed.captured.insert(start, start + captured);
+        self.scattered += placed.captured.memory() - list;
         Ok(grow)
     }
 
