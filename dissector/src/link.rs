@@ -346,33 +346,12 @@ impl Link {
         if packet.operation.is_response() {
             self.handle_response(side, packet, transactions, report);
         } else {
-            if self.ends[1 - side].requests.is_waiting() {
-                self.overtake(side, packet, transactions, report);
-            }
             let Link { peers, ends, .. } = self;
             let End { requests, reads, counts, .. } = &mut ends[side];
             requests.handle(packet, &mut |delivery| {
                 deliver(delivery, side, reads, counts, peers, transactions, report);
             });
         }
-    }
-
-    /// Lets a request of end `side` settle what the other end's requests wait for.
-    fn overtake(
-        &mut self,
-        side: usize,
-        packet: &Packet<'_>,
-        transactions: &mut Transactions,
-        report: &mut impl FnMut(Event<'_>),
-    ) {
-        let begins =
-            packet.operation.is_send() && matches!(packet.operation.place(), Place::First | Place::Only);
-        let xid = packet.payload.first_chunk().copied().filter(|_| begins);
-        let Link { peers, ends, .. } = self;
-        let End { requests, reads, counts, .. } = &mut ends[1 - side];
-        requests.overtake(xid, &mut |delivery| {
-            deliver(delivery, 1 - side, reads, counts, peers, transactions, report);
-        });
     }
 
     fn handle_response(

@@ -217,31 +217,6 @@ impl Requests {
         }
     }
 
-    /// Whether packets wait for others.
-    #[inline]
-    pub fn is_waiting(&self) -> bool {
-        !self.held.is_empty()
-    }
-
-    /// Takes that the other end goes on to speak: `answered` is the XID that its message begins with, if it is a Send.
-    ///
-    /// What it was seen to have received will not come any more, and must be delivered before what it says in return. A
-    /// message that it answers is received, too, with all before it: the connection is reliable.
-    pub fn overtake(&mut self, answered: Option<[u8; 4]>, deliver: &mut impl FnMut(Delivery<'_>)) {
-        while self.gap.is_some_and(|gap| gap.confirmed.is_some()) {
-            self.give_up(deliver);
-        }
-        let Some(xid) = answered else { return };
-        let begins = |held: &Held| matches!(held.operation.place(), Place::First | Place::Only);
-        while self
-            .held
-            .iter()
-            .any(|held| held.operation.is_send() && begins(held) && held.payload.starts_with(&xid))
-        {
-            self.give_up(deliver);
-        }
-    }
-
     /// Gives up what is missing once it is clear that it will not come.
     fn settle(&mut self, now: Time, count: bool, deliver: &mut impl FnMut(Delivery<'_>)) {
         let (Some(expected), Some(gap)) = (self.expected, &mut self.gap) else { return };

@@ -1,0 +1,72 @@
+use super::*;
+use proptest::prelude::*;
+
+/// RC SEND Only to QP 0x000016, acknowledgement asked for, written by hand from section 9.2.
+const SEND_ONLY: [u8; 12] = [0x04, 0xc0 | 0x20, 0xff, 0xff, 0x40, 0x00, 0x00, 0x16, 0x80, 0x12, 0x34, 0x56];
+
+#[test]
+fn fields_of_a_base_transport_header() {
+    let bth = Bth::parse(&SEND_ONLY).unwrap();
+    assert_eq!(bth.opcode, Opcode::RC_SEND_ONLY);
+    assert!(bth.solicited_event && bth.migration_request && bth.acknowledge_request);
+    assert!(!bth.fecn && bth.becn);
+    assert_eq!((bth.pad_count, bth.transport_version), (2, 0));
+    assert_eq!(bth.partition_key, 0xffff);
+    assert_eq!(bth.destination_qp, Qpn(0x16));
+    assert_eq!(bth.psn, Psn::new(0x12_3456));
+    let mut built = Vec::new();
+    bth.build(&mut built);
+    assert_eq!(built, SEND_ONLY);
+}
+
+#[test]
+fn every_truncation_is_located() {
+    for length in 0..Bth::LENGTH {
+        let stop = Bth::parse(&SEND_ONLY[..length]).unwrap_err();
+        assert_eq!((stop.offset, stop.needed, stop.available), (0, 12, length));
+    }
+    let stop = Extensions::parse(Opcode::RC_READ_REQUEST, &[0; 10]).unwrap_err();
+    assert_eq!((stop.offset, stop.needed, stop.available), (12 + 8, 4, 2));
+}
+
+#[test]
+fn names_of_opcodes() {
+    assert_eq!(Opcode(0x00).to_string(), "RC SEND First");
+    assert_eq!(Opcode(0x17).to_string(), "RC SEND Only with Invalidate");
+    assert_eq!(Opcode(0x0d).to_string(), "RC RDMA READ Response First");
+    assert_eq!(Opcode(0x2a).to_string(), "UC RDMA WRITE Only");
+    assert_eq!(Opcode(0x64).to_string(), "UD SEND Only");
+    assert_eq!(Opcode(0x81).to_string(), "CNP");
+    assert_eq!(Opcode(0x6a).to_string(), "opcode 0x6a");
+    assert_eq!(Opcode(0xff).to_string(), "opcode 0xff");
+}
+
+#[test]
+fn syndromes() {
+    // Table 45: 0b000ccccc ACK, 0b001ttttt RNR NAK, 0b011nnnnn NAK.
+    assert_eq!(Syndrome(0x1f).kind(), Acknowledgement::Ack { credits: 31 });
+    assert_eq!(Syndrome(0x2c).kind(), Acknowledgement::RnrNak { timer: 12 });
+    assert_eq!(Syndrome(0x60).kind(), Acknowledgement::Nak(NakCode::PsnSequenceError));
+    assert_eq!(Syndrome(0x62).kind(), Acknowledgement::Nak(NakCode::RemoteAccessError));
+    assert_eq!(Syndrome(0x43).kind(), Acknowledgement::Reserved(3));
+}
+
+proptest! {
+    #[test]
+    fn a_header_survives_the_way_there_and_back(bytes: [u8; 12]) {
+        let bth = Bth::parse(&bytes).unwrap();
+        let mut built = Vec::new();
+        bth.build(&mut built);
+        prop_assert_eq!(Bth::parse(&built).unwrap(), bth);
+    }
+
+    #[test]
+    fn extensions_survive_the_way_there_and_back(opcode: u8, bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
+        if let Ok((extensions, length)) = Extensions::parse(Opcode(opcode), &bytes) {
+            let mut built = Vec::new();
+            extensions.build(&mut built);
+            prop_assert_eq!(built.len(), length);
+            prop_assert_eq!(Extensions::parse(Opcode(opcode), &built), Ok((extensions, length)));
+        }
+    }
+}
