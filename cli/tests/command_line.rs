@@ -243,3 +243,18 @@ fn what_a_snap_length_cut_off_is_nobodys_fault() {
         }
     }
 }
+
+#[test]
+fn cm_messages_have_their_fields() {
+    let packets = lines(&run(&["packets", &sample("connect-rejected.pcap"), "--format", "jsonl"]));
+    // As tshark reads frames 1 and 2: tests/expectations/connect-rejected.cm.tsv.
+    let (request, reject) = (&packets[0]["cm"], &packets[1]["cm"]);
+    assert_eq!(request["name"], "ConnectRequest");
+    assert_eq!(request["port"], 20050);
+    assert_eq!(request["private_data"]["send_size"], 4096);
+    assert_eq!(reject["name"], "ConnectReject");
+    assert_eq!(reject["reject_reason"], 8);
+    assert_eq!(reject["remote_communication_id"], request["local_communication_id"]);
+    let line = text(&run(&["packets", &sample("connect-rejected.pcap")]).stdout).to_owned();
+    assert!(line.contains("ConnectReject local 0x00000000 remote 0x"), "{line}");
+}

@@ -1,7 +1,7 @@
 //! Packets. Most fields concern few packets, so what is not there is left out.
 
+use super::connection::PrivateDataView;
 use super::{Hex, SegmentView, Shown, StopView, time};
-use crate::names;
 use rdmascope_dissector::event::{Content, Headers, Packet};
 use rdmascope_dissector::frame::{Address, Carrier, IcrcVerdict, Other};
 use rdmascope_dissector::record::Time;
@@ -208,18 +208,67 @@ impl From<Deth> for DethView {
     }
 }
 
+/// The fields of a CM message that tell one from another; those that the message has not are left out.
 #[derive(Serialize)]
 struct CmView {
     name: &'static str,
-    /// As the text output shows them: CM messages are few, and their fields many.
-    fields: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    local_communication_id: Option<Hex<8>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remote_communication_id: Option<Hex<8>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    qpn: Option<Shown<Qpn>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    starting_psn: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    port: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path_mtu: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reject_reason: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reject_reason_name: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    private_data: Option<PrivateDataView>,
 }
 
 impl From<&cm::Message<'_>> for CmView {
     fn from(message: &cm::Message<'_>) -> CmView {
-        let mut fields = String::new();
-        names::cm_fields(message, &mut fields).expect("a string takes all");
-        CmView { name: message.name(), fields }
+        let id = |id: Option<cm::CommunicationId>| id.map(|id| Hex(id.0.into()));
+        let mut view = CmView {
+            name: message.name(),
+            local_communication_id: id(message.local_communication_id()),
+            remote_communication_id: id(message.remote_communication_id()),
+            qpn: None,
+            starting_psn: None,
+            port: None,
+            path_mtu: None,
+            reject_reason: None,
+            reject_reason_name: None,
+            private_data: None,
+        };
+        match message {
+            cm::Message::Request(request) => {
+                view.qpn = Some(Shown(request.local_qpn));
+                view.starting_psn = Some(request.starting_psn.value());
+                view.port = request.service_id.rdma_cm_port().map(|(_, port)| port);
+                view.path_mtu = request.path_mtu_bytes();
+                view.private_data = PrivateDataView::find(request.consumer_private_data());
+            }
+            cm::Message::Reply(reply) => {
+                view.qpn = Some(Shown(reply.local_qpn));
+                view.starting_psn = Some(reply.starting_psn.value());
+                view.private_data = PrivateDataView::find(reply.private_data);
+            }
+            cm::Message::Reject(reject) => {
+                view.reject_reason = Some(reject.reason);
+                view.reject_reason_name = cm::reject_reason_name(reject.reason);
+            }
+            cm::Message::DisconnectRequest(request) => view.qpn = Some(Shown(request.remote_qpn)),
+            cm::Message::ServiceIdResolutionReply(reply) => view.qpn = Some(Shown(reply.qpn)),
+            _ => {}
+        }
+        view
     }
 }
 
