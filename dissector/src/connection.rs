@@ -2,7 +2,7 @@
 
 use crate::frame::Address;
 use crate::record::Time;
-use rdmascope_wire::Qpn;
+use rdmascope_wire::{Qpn, private_data};
 
 /// Number of a connection, from 1 in the order in which they were first seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -69,6 +69,26 @@ pub struct PrivateData {
     pub send_size: u32,
     /// Receive Size, decoded: bytes.
     pub receive_size: u32,
+}
+
+impl PrivateData {
+    /// The private data among what a CM message carries for its consumer, where there is any that is whole.
+    pub fn find(bytes: &[u8]) -> Option<PrivateData> {
+        let found = private_data::find(bytes)?;
+        Some(PrivateData::new(found.offset, &found.fields.ok()?))
+    }
+
+    /// What stood behind `offset` bytes of something else.
+    pub fn new(offset: usize, data: &private_data::PrivateData) -> PrivateData {
+        PrivateData {
+            offset: u8::try_from(offset).unwrap_or(u8::MAX),
+            version: data.version,
+            reserved: data.reserved,
+            remote_invalidation: data.remote_invalidation,
+            send_size: data.send_bytes(),
+            receive_size: data.receive_bytes(),
+        }
+    }
 }
 
 /// A connection: two half-flows, or one where the capture holds no more.

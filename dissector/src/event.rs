@@ -73,8 +73,6 @@ pub enum Eviction {
         /// Its XID.
         xid: Xid,
     },
-    /// A CM exchange without an answer.
-    Exchange,
     /// Packets ahead of a gap, given up before the gap was filled.
     HeldPackets {
         /// Of this connection.

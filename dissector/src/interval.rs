@@ -16,12 +16,6 @@ impl Intervals {
     /// How many ranges apart from the one at the front are kept.
     pub const MOST: usize = 4096;
 
-    /// Empties the set and keeps the memory.
-    pub fn clear(&mut self) {
-        self.front = 0;
-        self.rest.clear();
-    }
-
     /// Inserts `start..end`; returns how many of its bytes are new.
     #[inline]
     pub fn insert(&mut self, start: u64, end: u64) -> u64 {

@@ -95,14 +95,7 @@ impl End {
     }
 
     fn summary(&self) -> Endpoint {
-        let private_data = self.private_data.map(|(offset, data)| PrivateData {
-            offset: u8::try_from(offset).unwrap_or(u8::MAX),
-            version: data.version,
-            reserved: data.reserved,
-            remote_invalidation: data.remote_invalidation,
-            send_size: data.send_bytes(),
-            receive_size: data.receive_bytes(),
-        });
+        let private_data = self.private_data.map(|(offset, data)| PrivateData::new(offset, &data));
         let sent = Counts {
             repeated_packets: self.requests.repeated,
             reordered_packets: self.requests.reordered,

@@ -4,7 +4,7 @@ use super::{Shown, time};
 use rdmascope_dissector::connection::{Connection, Counts, Endpoint, Evidence, Origin, PrivateData, State};
 use rdmascope_dissector::frame::Address;
 use rdmascope_dissector::record::Time;
-use rdmascope_wire::{Qpn, private_data};
+use rdmascope_wire::Qpn;
 use serde::{Serialize, Serializer};
 
 /// `"type":"connection"`.
@@ -115,16 +115,7 @@ pub(super) struct PrivateDataView(PrivateData);
 impl PrivateDataView {
     /// RFC 8797 private data among what a CM message carries for its consumer.
     pub(super) fn find(bytes: &[u8]) -> Option<PrivateDataView> {
-        let found = private_data::find(bytes)?;
-        let data = found.fields.ok()?;
-        Some(PrivateDataView(PrivateData {
-            offset: u8::try_from(found.offset).unwrap_or(u8::MAX),
-            version: data.version,
-            reserved: data.reserved,
-            remote_invalidation: data.remote_invalidation,
-            send_size: data.send_bytes(),
-            receive_size: data.receive_bytes(),
-        }))
+        PrivateData::find(bytes).map(PrivateDataView)
     }
 }
 

@@ -26,7 +26,7 @@ pub(crate) struct Problems {
     rejected: u64,
     unanswered: u64,
     sent: Counts,
-    evictions: [u64; 5],
+    evictions: [u64; 4],
 }
 
 /// How many, and where the first is.
@@ -129,9 +129,8 @@ impl Problems {
         let index = match eviction {
             Eviction::Connection(_) => 0,
             Eviction::Transaction { .. } => 1,
-            Eviction::Exchange => 2,
-            Eviction::HeldPackets { .. } => 3,
-            Eviction::Gathered { .. } => 4,
+            Eviction::HeldPackets { .. } => 2,
+            Eviction::Gathered { .. } => 3,
         };
         self.evictions[index] += 1;
     }
@@ -142,7 +141,7 @@ impl Problems {
         use Group::{Capture, Transactions, Transport};
         let (sent, totals) = (&self.sent, &ending.totals);
         let tally = |count| Tally { count, first_frame: None };
-        let [connections, transactions, exchanges, held, gathered] = self.evictions.map(tally);
+        let [connections, transactions, held, gathered] = self.evictions.map(tally);
         [
             (Transactions, "no-reply", self.no_reply, "calls without a reply when the connection ended or the XID was used again"),
             (Transactions, "transport-error", self.transport_error, "calls answered with RDMA_ERROR"),
@@ -171,7 +170,6 @@ impl Problems {
             (Capture, "unknown-link", tally(totals.unknown_link), "packets of a link type that is not understood"),
             (Capture, "evicted-connection", connections, "connections given up because too many were open at once"),
             (Capture, "evicted-transaction", transactions, "transactions given up because too many were outstanding at once"),
-            (Capture, "evicted-exchange", exchanges, "connection requests given up because too many were unanswered"),
             (Capture, "evicted-packets", held, "times that packets behind a gap were given up"),
             (Capture, "evicted-bytes", gathered, "long messages not gathered whole"),
         ]

@@ -80,7 +80,7 @@ fn much_wrong() {
     lost.status = None;
     lost.outcome = Outcome::NoReply;
     report.handle(&Event::Transaction(&lost));
-    report.handle(&Event::Eviction(Eviction::Exchange));
+    report.handle(&Event::Eviction(Eviction::Connection(ConnectionId(9))));
     report.finish();
 
     let mut ending = ending();

@@ -34,7 +34,6 @@ pub(super) struct Links {
     seen: u32,
     /// Bytes that all connections hold back.
     buffered: usize,
-    pub(super) evicted: u64,
 }
 
 /// Some of the flows, found without hashing. Emptied whenever a flow changes its place.
@@ -221,7 +220,7 @@ impl Links {
     pub(super) fn end_all(&mut self, transactions: &mut Transactions, report: &mut impl FnMut(Event<'_>)) {
         let mut links: Vec<Box<Link>> = self.slots.drain(..).flatten().collect();
         links.sort_by_key(|link| link.peers.connection);
-        *self = Links { seen: self.seen, evicted: self.evicted, ..Links::default() };
+        *self = Links { seen: self.seen, ..Links::default() };
         for link in links {
             link.end(transactions, report);
         }
@@ -301,7 +300,6 @@ impl Links {
             match &mut self.slots[self.hand] {
                 Some(link) if link.recent => link.recent = false,
                 Some(link) => {
-                    self.evicted += 1;
                     report(Event::Eviction(Eviction::Connection(link.peers.connection)));
                     let index = self.hand as u32;
                     return self.end(index, transactions, report);
