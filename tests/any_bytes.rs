@@ -2,6 +2,7 @@
 
 use rdmascope_dissector::engine::{Config, Engine, Totals};
 use rdmascope_dissector::frame;
+use rdmascope_dissector::kept::Keep;
 use rdmascope_dissector::record::{LinkType, Record, Time};
 use rdmascope_fuzz_targets::records;
 use rdmascope_tests::{mutate, pcap, samples};
@@ -11,8 +12,11 @@ use std::process::{Command, Stdio};
 use std::{env, fs};
 
 /// ICRCs are not looked at: what was corrupted would only be dropped.
-const UNCHECKED: Config =
-    Config { frame: frame::Config { port: 4791, verify_icrc: false }, report_packets: true };
+const UNCHECKED: Config = Config {
+    frame: frame::Config { port: 4791, verify_icrc: false },
+    report_packets: true,
+    keep: Keep { steps: true, contents: true },
+};
 
 fn all_samples() -> impl Iterator<Item = &'static str> {
     samples::MOUNTS.into_iter().chain([samples::REJECTED])

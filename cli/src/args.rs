@@ -1,9 +1,11 @@
 //! The command line.
 
 use crate::filter::{ConnectionFilter, PacketFilter, TransactionFilter};
+use crate::source::Spool;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use rdmascope_dissector::frame;
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 
 /// Reads captures of NFS over RDMA: every connection, every RPC with its chunks, and what went wrong.
 #[derive(Parser, Debug)]
@@ -99,6 +101,19 @@ pub(crate) struct Input {
     /// and lines of output do not go to a terminal too.
     #[arg(short, long)]
     pub(crate) quiet: bool,
+    /// Standard input, for commands that read it more than once.
+    #[arg(skip)]
+    pub(crate) spool: Option<Spool>,
+}
+
+impl Input {
+    /// Makes it possible to read this more than once. Standard input is read to its end, once.
+    pub(crate) fn keep(&mut self) -> io::Result<()> {
+        if self.spool.is_none() && self.files.iter().any(|path| path == Path::new("-")) {
+            self.spool = Some(Spool::new()?);
+        }
+        Ok(())
+    }
 }
 
 /// How it is written.

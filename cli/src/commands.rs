@@ -20,25 +20,35 @@ use std::io::{self, BufWriter, StdoutLock, Write};
 const BUFFER: usize = 128 << 10;
 
 /// Standard output with a buffer.
-type Out = BufWriter<StdoutLock<'static>>;
+pub(crate) type Out = BufWriter<StdoutLock<'static>>;
 
-/// Runs a subcommand; what could not be read is told of on standard error, and makes this false.
-pub(crate) fn run(command: &Command) -> io::Result<bool> {
+/// How a command ended: the exit statuses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Status {
+    /// All was done.
+    Done = 0,
+    /// Wrong usage, no capture, or output that cannot be written. Clap exits with the same.
+    Failed = 2,
+}
+
+/// Runs a subcommand; what could not be read is told of on standard error.
+pub(crate) fn run(command: &Command) -> io::Result<Status> {
     let mut out = BufWriter::with_capacity(BUFFER, io::stdout().lock());
     let style = Style::of_stdout();
-    let success = match command {
+    let status = match command {
         Command::Analyze(command) => analyze(command, style, &mut out)?,
         Command::Connections(command) => connections(command, style, &mut out)?,
         Command::Transactions(command) => transactions(command, style, &mut out)?,
         Command::Packets(command) => packets(command, style, &mut out)?,
     };
     out.flush()?;
-    Ok(success)
+    Ok(status)
 }
 
-fn analyze(command: &Analyze, style: Style, out: &mut Out) -> io::Result<bool> {
+fn analyze(command: &Analyze, style: Style, out: &mut Out) -> io::Result<Status> {
     let mut report = Report::default();
-    let ending = match read(&command.input, false, &mut report)? {
+    let ending = match read(&command.input, Config::default(), &mut report)? {
         Ok(ending) => ending,
         Err(error) => return complain(&error, out),
     };
@@ -66,7 +76,7 @@ impl Audience for Report {
     }
 }
 
-fn connections(command: &Connections, style: Style, out: &mut Out) -> io::Result<bool> {
+fn connections(command: &Connections, style: Style, out: &mut Out) -> io::Result<Status> {
     list(
         &command.input,
         &command.output,
@@ -87,7 +97,7 @@ fn connections(command: &Connections, style: Style, out: &mut Out) -> io::Result
     )
 }
 
-fn transactions(command: &Transactions, style: Style, out: &mut Out) -> io::Result<bool> {
+fn transactions(command: &Transactions, style: Style, out: &mut Out) -> io::Result<Status> {
     list(
         &command.input,
         &command.output,
@@ -108,7 +118,7 @@ fn transactions(command: &Transactions, style: Style, out: &mut Out) -> io::Resu
     )
 }
 
-fn packets(command: &Packets, style: Style, out: &mut Out) -> io::Result<bool> {
+fn packets(command: &Packets, style: Style, out: &mut Out) -> io::Result<Status> {
     list(&command.input, &command.output, style, out, true, tables::packets::write_heading, |shown, out| {
         let Event::Packet(packet) = shown.event else { return Ok(()) };
         if !command.filter.matches(packet, shown.start) {
@@ -138,10 +148,10 @@ fn list(
     report_packets: bool,
     write_heading: impl Fn(Style, &mut Out) -> io::Result<()>,
     write: impl FnMut(Shown<'_>, &mut Out) -> io::Result<()>,
-) -> io::Result<bool> {
+) -> io::Result<Status> {
     let headed = output.format != Format::Text;
     let mut listing = Listing { format: output.format, style, out, headed, write_heading, write };
-    match read(input, report_packets, &mut listing)? {
+    match read(input, Config { report_packets, ..Config::default() }, &mut listing)? {
         Ok(ending) => {
             listing.head()?;
             warn_of_cuts(&ending, out)?;
@@ -189,7 +199,7 @@ where
 }
 
 /// Who takes the events of a capture.
-trait Audience {
+pub(crate) trait Audience {
     /// Whether events are written as they come.
     const LISTS: bool;
 
@@ -203,13 +213,19 @@ trait Audience {
 /// Reads the capture through the engine. The outer error is one of the output, the inner one says what is no capture.
 ///
 /// A file that cannot be read on after its first packet counts up to there.
-fn read<A: Audience>(input: &Input, report_packets: bool, audience: &mut A) -> io::Result<Result<Ending>> {
-    let mut source = match Source::open(&input.files) {
+///
+/// What `config` says of frames is overruled by `input`.
+pub(crate) fn read<A: Audience>(
+    input: &Input,
+    config: Config,
+    audience: &mut A,
+) -> io::Result<Result<Ending>> {
+    let mut source = match Source::open(&input.files, input.spool.as_ref()) {
         Ok(source) => source,
         Err(error) => return Ok(Err(error)),
     };
     let frame = frame::Config { port: input.port, verify_icrc: !input.no_icrc };
-    let engine = Engine::new(Config { frame, report_packets });
+    let engine = Engine::new(Config { frame, ..config });
     let mut reading = Reading { engine, start: None, written: Ok(()), audience };
     let mut progress = Progress::on_terminal(source.size(), A::LISTS, input.quiet);
     let read = source.for_each(&frame, &mut progress, &mut reading);
@@ -258,20 +274,20 @@ impl<A: Audience> Sink for Reading<'_, A> {
     }
 }
 
-/// Says what went wrong, after all that was written so far. There is no success, then.
-fn complain(error: &anyhow::Error, out: &mut Out) -> io::Result<bool> {
+/// Says what went wrong, after all that was written so far. The command has failed, then.
+pub(crate) fn complain(error: &anyhow::Error, out: &mut Out) -> io::Result<Status> {
     out.flush()?;
     tell(format_args!("{error:#}"));
-    Ok(false)
+    Ok(Status::Failed)
 }
 
-/// Says which files could not be read on. Whether all could.
-fn complain_of_troubles(ending: &Ending, out: &mut Out) -> io::Result<bool> {
+/// Says which files could not be read on.
+pub(crate) fn complain_of_troubles(ending: &Ending, out: &mut Out) -> io::Result<Status> {
     let troubles = ending.files.iter().filter_map(|file| file.trouble.as_ref());
-    troubles.map(|trouble| complain(trouble, out)).try_fold(true, |success, told| Ok(success & told?))
+    troubles.map(|trouble| complain(trouble, out)).try_fold(Status::Done, |_, told| told)
 }
 
-fn warn_of_cuts(ending: &Ending, out: &mut Out) -> io::Result<()> {
+pub(crate) fn warn_of_cuts(ending: &Ending, out: &mut Out) -> io::Result<()> {
     for file in &ending.files {
         let Some(cut) = file.cut else { continue };
         out.flush()?;

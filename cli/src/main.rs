@@ -17,22 +17,19 @@ mod tables;
 mod time;
 
 use clap::Parser as _;
+use commands::Status;
 use std::io::ErrorKind;
 use std::process::ExitCode;
-
-/// Wrong usage, no capture, or output that cannot be written. Clap exits with the same.
-const FAILURE: u8 = 2;
 
 fn main() -> ExitCode {
     let arguments = args::Arguments::parse();
     match commands::run(&arguments.command) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::from(FAILURE),
+        Ok(status) => ExitCode::from(status as u8),
         // Whoever read our output has seen enough.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
             commands::tell(format_args!("standard output: {error}"));
-            ExitCode::from(FAILURE)
+            ExitCode::from(Status::Failed as u8)
         }
     }
 }

@@ -76,6 +76,7 @@ pub(crate) fn transaction(procedure: Procedure, frame: u64, latency: i64) -> Tra
         stop: None,
         timing: Timing::default(),
         done: None,
+        kept: None,
     }
 }
 

@@ -3,6 +3,9 @@
 mod identity;
 mod merge;
 mod pipeline;
+mod spool;
+
+pub(crate) use spool::Spool;
 
 use crate::progress::Progress;
 use core::ops::ControlFlow;
@@ -74,9 +77,10 @@ impl FileEnding {
 impl Source {
     /// Opens files that are one capture; standard input where a path is `-`. The first that cannot be opened, that is no
     /// capture, or that was given before, is an error.
-    pub(crate) fn open(paths: &[PathBuf]) -> anyhow::Result<Source> {
+    /// What `spool` holds stands for standard input.
+    pub(crate) fn open(paths: &[PathBuf], spool: Option<&Spool>) -> anyhow::Result<Source> {
         identity::all_different(paths)?;
-        let files = paths.iter().map(|path| File::open(path)).collect::<Result<_, _>>()?;
+        let files = paths.iter().map(|path| File::open(path, spool)).collect::<anyhow::Result<_>>()?;
         Ok(Source { files })
     }
 
@@ -114,10 +118,11 @@ impl Source {
 }
 
 impl File {
-    fn open(path: &Path) -> Result<File, Error> {
-        let capture = match is_standard_input(path) {
-            true => Capture::from_reader(title(path), std::io::stdin())?,
-            false => Capture::open(path)?,
+    fn open(path: &Path, spool: Option<&Spool>) -> anyhow::Result<File> {
+        let capture = match (is_standard_input(path), spool) {
+            (true, Some(spool)) => Capture::from_reader(title(path), spool.reader()?)?,
+            (true, None) => Capture::from_reader(title(path), std::io::stdin())?,
+            (false, _) => Capture::open(path)?,
         };
         Ok(File { name: path.to_string_lossy().into_owned(), capture, told: 0, trouble: None })
     }

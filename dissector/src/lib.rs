@@ -9,6 +9,8 @@ pub mod engine;
 pub mod event;
 pub mod frame;
 pub mod interval;
+pub mod kept;
+pub mod layout;
 pub mod link;
 pub mod rc;
 pub mod record;

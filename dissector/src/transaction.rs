@@ -1,6 +1,7 @@
 //! What comes out: RPC transactions, as plain data.
 
 use crate::connection::ConnectionId;
+use crate::kept::Kept;
 use crate::record::Time;
 use crate::ulb::{Details, Procedure};
 use rdmascope_wire::rpcrdma::{self, Segment};
@@ -67,6 +68,8 @@ pub struct Transaction {
     pub timing: Timing,
     /// RDMA_DONE: the requester has pulled a responder-provided Read chunk (reliable-reply draft, section 4.1.3).
     pub done: Option<Seen>,
+    /// What more of it was kept, where [`crate::engine::Config::keep`] asks for something.
+    pub kept: Option<Box<Kept>>,
 }
 
 impl Transaction {

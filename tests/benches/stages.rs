@@ -62,7 +62,7 @@ fn stages(criterion: &mut Criterion) {
         let frames: Vec<_> = records.iter().map(|record| frame::dissect(record, &config)).collect();
         group.bench_function("engine behind frame", |bencher| {
             bencher.iter_batched_ref(
-                || Engine::new(Config { frame: config, report_packets: false }),
+                || Engine::new(Config { frame: config, ..Config::default() }),
                 |engine| {
                     let mut transactions = 0u64;
                     let mut report = |event: Event<'_>| {

@@ -5,6 +5,7 @@ mod links;
 
 use crate::event::{Content, Event, Headers, Packet};
 use crate::frame::{self, Frame, IcrcVerdict, Other};
+use crate::kept::Keep;
 use crate::link::FlowKey;
 use crate::rc;
 use crate::record::{Record, Time};
@@ -21,6 +22,8 @@ pub struct Config {
     pub frame: frame::Config,
     /// Whether every record is reported as [`Event::Packet`].
     pub report_packets: bool,
+    /// What is kept of each transaction beyond its plain data.
+    pub keep: Keep,
 }
 
 /// What the engine counted over all connections.

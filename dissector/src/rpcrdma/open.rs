@@ -101,6 +101,7 @@ impl Default for Open {
                 stop: None,
                 timing: Timing::default(),
                 done: None,
+                kept: None,
             },
             segments: Vec::new(),
             call_stream: Vec::new(),
