@@ -184,7 +184,7 @@ impl Link {
             return matches.then_some(Evidence { acknowledged_psn: true, ..none });
         }
         let side = &self.peers.sides[side];
-        if let Some(reth) = packet.extensions.reth {
+        if let Some(reth) = packet.extension.reth() {
             let matches = side.memory().advertises(reth.rkey, reth.virtual_address);
             return matches.then_some(Evidence { rkey: true, ..none });
         }
@@ -275,7 +275,7 @@ impl Link {
         if self.ends[side].requests.expected().is_some_and(|next| next.distance(packet.psn) < 0) {
             return false;
         }
-        if let Some(reth) = packet.extensions.reth {
+        if let Some(reth) = packet.extension.reth() {
             return reth.dma_length > 0 && !other.memory().advertises(reth.rkey, reth.virtual_address);
         }
         if !operation.is_send() || !matches!(operation.place(), Place::First | Place::Only) {

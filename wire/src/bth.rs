@@ -363,6 +363,17 @@ impl Reth {
     /// Length in bytes.
     pub const LENGTH: usize = 16;
 
+    /// Reads the header.
+    #[inline]
+    pub fn parse(bytes: &[u8; Reth::LENGTH]) -> Reth {
+        let [a0, a1, a2, a3, a4, a5, a6, a7, r0, r1, r2, r3, length @ ..] = *bytes;
+        Reth {
+            virtual_address: u64::from_be_bytes([a0, a1, a2, a3, a4, a5, a6, a7]),
+            rkey: Rkey(u32::from_be_bytes([r0, r1, r2, r3])),
+            dma_length: u32::from_be_bytes(length),
+        }
+    }
+
     /// Appends the header.
     pub fn build(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.virtual_address.to_be_bytes());
@@ -383,6 +394,13 @@ pub struct Aeth {
 impl Aeth {
     /// Length in bytes.
     pub const LENGTH: usize = 4;
+
+    /// Reads the header.
+    #[inline]
+    pub fn parse(bytes: &[u8; Aeth::LENGTH]) -> Aeth {
+        let [syndrome, n0, n1, n2] = *bytes;
+        Aeth { syndrome: Syndrome(syndrome), message_sequence_number: u32::from_be_bytes([0, n0, n1, n2]) }
+    }
 
     /// Appends the header.
     pub fn build(&self, out: &mut Vec<u8>) {
@@ -493,6 +511,11 @@ pub struct AtomicEth {
     pub compare: u64,
 }
 
+impl AtomicEth {
+    /// Length in bytes.
+    pub const LENGTH: usize = 28;
+}
+
 /// The extension headers that an opcode calls for, in the order in which they follow the BTH.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extensions {
@@ -541,9 +564,9 @@ impl Extensions {
         }
         use Operation::*;
         match operation {
-            WriteFirst | WriteOnly | ReadRequest => extensions.reth = Some(cursor.reth()?),
+            WriteFirst | WriteOnly | ReadRequest => extensions.reth = Some(Reth::parse(&cursor.take()?)),
             WriteOnlyWithImmediate => {
-                extensions.reth = Some(cursor.reth()?);
+                extensions.reth = Some(Reth::parse(&cursor.take()?));
                 extensions.immediate = Some(u32::from_be_bytes(cursor.take()?));
             }
             SendLastWithImmediate | SendOnlyWithImmediate | WriteLastWithImmediate => {
@@ -553,10 +576,10 @@ impl Extensions {
                 extensions.ieth = Some(Rkey(u32::from_be_bytes(cursor.take()?)));
             }
             ReadResponseFirst | ReadResponseLast | ReadResponseOnly | Acknowledge => {
-                extensions.aeth = Some(cursor.aeth()?);
+                extensions.aeth = Some(Aeth::parse(&cursor.take()?));
             }
             AtomicAcknowledge => {
-                extensions.aeth = Some(cursor.aeth()?);
+                extensions.aeth = Some(Aeth::parse(&cursor.take()?));
                 extensions.atomic_ack_eth = Some(u64::from_be_bytes(cursor.take()?));
             }
             CompareSwap | FetchAdd => {
@@ -571,6 +594,49 @@ impl Extensions {
             | Resync => {}
         }
         Ok((extensions, cursor.at))
+    }
+
+    /// Bytes of the extension headers that `opcode` calls for.
+    #[inline]
+    pub const fn length(opcode: Opcode) -> usize {
+        /// One for each opcode.
+        const LENGTHS: [u8; 256] = {
+            let mut lengths = [0; 256];
+            let mut opcode = 0;
+            while opcode < 256 {
+                lengths[opcode] = Extensions::length_of(Opcode(opcode as u8)) as u8;
+                opcode += 1;
+            }
+            lengths
+        };
+        LENGTHS[opcode.0 as usize] as usize
+    }
+
+    const fn length_of(opcode: Opcode) -> usize {
+        let Some(operation) = opcode.operation() else { return 0 };
+        let in_front = match opcode.transport() {
+            Transport::ReliableDatagram if operation.is_response() => 4,
+            Transport::ReliableDatagram => 4 + Deth::LENGTH,
+            Transport::UnreliableDatagram => Deth::LENGTH,
+            Transport::ExtendedReliableConnection if !operation.is_response() => 4,
+            _ => 0,
+        };
+        use Operation::*;
+        in_front
+            + match operation {
+                WriteFirst | WriteOnly | ReadRequest => Reth::LENGTH,
+                WriteOnlyWithImmediate => Reth::LENGTH + 4,
+                SendLastWithImmediate
+                | SendOnlyWithImmediate
+                | WriteLastWithImmediate
+                | SendLastWithInvalidate
+                | SendOnlyWithInvalidate => 4,
+                ReadResponseFirst | ReadResponseLast | ReadResponseOnly | Acknowledge => Aeth::LENGTH,
+                AtomicAcknowledge => Aeth::LENGTH + 8,
+                CompareSwap | FetchAdd => AtomicEth::LENGTH,
+                SendFirst | SendMiddle | SendLast | SendOnly | WriteMiddle | WriteLast
+                | ReadResponseMiddle | Resync => 0,
+            }
     }
 
     /// Appends the headers that are there, in wire order.
@@ -619,22 +685,6 @@ impl Cursor<'_> {
         Ok(Deth {
             queue_key: u32::from_be_bytes(self.take()?),
             source_qp: Qpn(u32::from_be_bytes(self.take()?) & 0x00ff_ffff),
-        })
-    }
-
-    fn reth(&mut self) -> Result<Reth, Stop> {
-        Ok(Reth {
-            virtual_address: u64::from_be_bytes(self.take()?),
-            rkey: Rkey(u32::from_be_bytes(self.take()?)),
-            dma_length: u32::from_be_bytes(self.take()?),
-        })
-    }
-
-    fn aeth(&mut self) -> Result<Aeth, Stop> {
-        let [syndrome, number @ ..]: [u8; 4] = self.take()?;
-        Ok(Aeth {
-            syndrome: Syndrome(syndrome),
-            message_sequence_number: u32::from_be_bytes([0, number[0], number[1], number[2]]),
         })
     }
 }

@@ -113,7 +113,8 @@ impl Engine {
         if config.report_packets {
             let link = place.map(|place| &links.link(place.link).peers);
             let speaks_rpc = link.is_some_and(|peers| peers.speaks_rpc == Some(true));
-            let headers = transport.map(|transport| transport.map(|transport| transport.headers(speaks_rpc)));
+            let headers =
+                transport.map(|transport| transport.and_then(|transport| transport.headers(speaks_rpc)));
             let connection = link.map(|peers| peers.connection);
             report(Event::Packet(&Packet { record: *record, frame, headers, connection }));
         }
@@ -183,7 +184,7 @@ impl<F: FnMut(Event<'_>)> Stage<'_, F> {
             seen,
             operation,
             psn,
-            extensions: &transport.extensions,
+            extension: rc::Extension::parse(operation, transport.extensions),
             payload: transport.payload,
             payload_length: transport.payload_length,
         };
@@ -206,7 +207,8 @@ impl<F: FnMut(Event<'_>)> Stage<'_, F> {
 #[derive(Clone, Copy)]
 struct Transport<'a> {
     bth: Bth,
-    extensions: Extensions,
+    /// The bytes of the extension headers: all that the opcode calls for.
+    extensions: &'a [u8],
     /// The captured bytes behind the headers, without padding.
     payload: &'a [u8],
     /// Bytes behind the headers on the wire, without padding.
@@ -225,15 +227,17 @@ impl<'a> Transport<'a> {
             if cut { stop.in_cut_capture() } else { stop }
         };
         let bth = Bth::parse(frame.transport).map_err(located)?;
+        let length = Extensions::length(bth.opcode);
         let rest = &frame.transport[Bth::LENGTH..];
-        let (extensions, length) = Extensions::parse(bth.opcode, rest).map_err(located)?;
+        let (extensions, rest) = rest
+            .split_at_checked(length)
+            .ok_or_else(|| located(Stop::short(Layer::Bth, Bth::LENGTH, length, frame.transport.len())))?;
         let headers_length = (Bth::LENGTH + length) as u32;
         let payload_length = frame
             .transport_length
             .checked_sub(headers_length + u32::from(bth.pad_count))
             .ok_or(Stop::malformed(Layer::Bth, 1))?;
-        let payload = &rest[length..];
-        let payload = &payload[..payload.len().min(payload_length as usize)];
+        let payload = &rest[..rest.len().min(payload_length as usize)];
         Ok(Transport { bth, extensions, payload, payload_length })
     }
 
@@ -246,8 +250,9 @@ impl<'a> Transport<'a> {
     }
 
     /// What is reported of the packet.
-    fn headers(self, speaks_rpc: bool) -> Headers<'a> {
-        let Transport { bth, extensions, payload, payload_length } = self;
+    fn headers(self, speaks_rpc: bool) -> Result<Headers<'a>, Stop> {
+        let Transport { bth, payload, payload_length, .. } = self;
+        let (extensions, _) = Extensions::parse(bth.opcode, self.extensions)?;
         let begins = bth.opcode.operation().is_some_and(|operation| {
             operation.is_send() && matches!(operation.place(), bth::Place::First | bth::Place::Only)
         });
@@ -261,7 +266,7 @@ impl<'a> Transport<'a> {
         } else {
             Content::Other
         };
-        Headers { bth, extensions, payload, payload_length, content }
+        Ok(Headers { bth, extensions, payload, payload_length, content })
     }
 }
 

@@ -4,9 +4,9 @@
 //! other, and it may lack part of a call, so that the call is not put together yet when its consequences come by. Such packets
 //! are kept back, for as long as captures reorder.
 
-use crate::rc::{self, Packet};
+use crate::rc::{self, Extension, Packet};
 use crate::transaction::Seen;
-use rdmascope_wire::bth::{Extensions, Operation};
+use rdmascope_wire::bth::Operation;
 use rdmascope_wire::psn::Psn;
 use std::collections::VecDeque;
 
@@ -22,7 +22,7 @@ pub(super) struct Kept {
     seen: Seen,
     operation: Operation,
     psn: Psn,
-    extensions: Extensions,
+    extension: Extension,
     payload: Vec<u8>,
     payload_length: u32,
 }
@@ -46,7 +46,7 @@ impl Early {
             seen: packet.seen,
             operation: packet.operation,
             psn: packet.psn,
-            extensions: *packet.extensions,
+            extension: packet.extension,
             payload: packet.payload.to_vec(),
             payload_length: packet.payload_length,
         });
@@ -96,7 +96,7 @@ impl Kept {
             seen: self.seen,
             operation: self.operation,
             psn: self.psn,
-            extensions: &self.extensions,
+            extension: self.extension,
             payload: &self.payload,
             payload_length: self.payload_length,
         }

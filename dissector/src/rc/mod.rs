@@ -12,7 +12,7 @@ pub use reads::Reads;
 pub use requests::Requests;
 
 use crate::transaction::Seen;
-use rdmascope_wire::bth::{Extensions, Operation, Reth};
+use rdmascope_wire::bth::{Aeth, Operation, Reth};
 use rdmascope_wire::psn::Psn;
 use rdmascope_wire::{Rkey, bth};
 
@@ -28,12 +28,65 @@ pub struct Packet<'a> {
     pub operation: Operation,
     /// Its PSN.
     pub psn: Psn,
-    /// Its extension headers.
-    pub extensions: &'a Extensions,
+    /// Its extension header.
+    pub extension: Extension,
     /// The bytes of its payload that were captured.
     pub payload: &'a [u8],
     /// Bytes of payload on the wire.
     pub payload_length: u32,
+}
+
+/// The extension header of a packet, as far as it matters to a reliable connection: none has more than one of these.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Extension {
+    /// No header, or another.
+    #[default]
+    None,
+    /// RDMA WRITE and READ requests.
+    Reth(Reth),
+    /// Acknowledgements and the first, last or only READ response.
+    Aeth(Aeth),
+    /// The R_Key that a SEND with Invalidate invalidates.
+    Ieth(Rkey),
+}
+
+impl Extension {
+    /// Reads the header that `operation` calls for from the bytes behind the BTH.
+    #[inline]
+    pub fn parse(operation: Operation, bytes: &[u8]) -> Extension {
+        use Operation::*;
+        let header = match operation {
+            WriteFirst | WriteOnly | WriteOnlyWithImmediate | ReadRequest => {
+                bytes.first_chunk().map(|bytes| Extension::Reth(Reth::parse(bytes)))
+            }
+            ReadResponseFirst | ReadResponseLast | ReadResponseOnly | Acknowledge | AtomicAcknowledge => {
+                bytes.first_chunk().map(|bytes| Extension::Aeth(Aeth::parse(bytes)))
+            }
+            SendLastWithInvalidate | SendOnlyWithInvalidate => {
+                bytes.first_chunk().map(|bytes| Extension::Ieth(Rkey(u32::from_be_bytes(*bytes))))
+            }
+            _ => None,
+        };
+        header.unwrap_or_default()
+    }
+
+    /// The RETH, where it is one.
+    #[inline]
+    pub fn reth(&self) -> Option<Reth> {
+        if let Extension::Reth(reth) = self { Some(*reth) } else { None }
+    }
+
+    /// The AETH, where it is one.
+    #[inline]
+    pub fn aeth(&self) -> Option<Aeth> {
+        if let Extension::Aeth(aeth) = self { Some(*aeth) } else { None }
+    }
+
+    /// The R_Key of an IETH, where it is one.
+    #[inline]
+    pub fn ieth(&self) -> Option<Rkey> {
+        if let Extension::Ieth(rkey) = self { Some(*rkey) } else { None }
+    }
 }
 
 /// What the requests of one end come to, in the order of their PSNs.
@@ -117,7 +170,7 @@ impl Packet<'_> {
     /// What its AETH says; an RDMA READ response without one acknowledges all the same (section 9.7.5.1.1).
     #[inline]
     pub fn response(&self) -> Response {
-        match self.extensions.aeth.map(|aeth| aeth.syndrome.kind()) {
+        match self.extension.aeth().map(|aeth| aeth.syndrome.kind()) {
             Some(bth::Acknowledgement::RnrNak { .. }) => Response::ReceiverNotReady,
             Some(bth::Acknowledgement::Nak(code)) => Response::Failed(code),
             _ => Response::Acknowledged,

@@ -118,10 +118,11 @@ impl Reads {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rc::Extension;
     use crate::record::Time;
     use crate::transaction::Seen;
     use rdmascope_wire::Rkey;
-    use rdmascope_wire::bth::{Extensions, Operation};
+    use rdmascope_wire::bth::Operation;
 
     fn reth(virtual_address: u64, dma_length: u32) -> Reth {
         Reth { virtual_address, rkey: Rkey(1), dma_length }
@@ -132,7 +133,7 @@ mod tests {
             seen: Seen { frame: 1, time: Time(0) },
             operation,
             psn: Psn::new(psn),
-            extensions: &Extensions::default(),
+            extension: Extension::None,
             payload: &[],
             payload_length,
         };

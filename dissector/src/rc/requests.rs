@@ -5,11 +5,11 @@
 //! ahead of it is held until the gap is filled by reordering or retransmission, or until it is clear that the capture
 //! lost what is missing: because the receiver acknowledged it, or because nothing came for long.
 
-use super::{Delivery, Packet, Placement, REORDERING, Send};
+use super::{Delivery, Extension, Packet, Placement, REORDERING, Send};
 use crate::record::Time;
 use crate::transaction::Seen;
 use rdmascope_wire::Rkey;
-use rdmascope_wire::bth::{Extensions, Operation, Place, Reth};
+use rdmascope_wire::bth::{Operation, Place, Reth};
 use rdmascope_wire::psn::Psn;
 use std::collections::VecDeque;
 
@@ -43,7 +43,7 @@ struct Held {
     seen: Seen,
     operation: Operation,
     psn: Psn,
-    extensions: Extensions,
+    extension: Extension,
     payload: Vec<u8>,
     payload_length: u32,
 }
@@ -192,7 +192,7 @@ impl Requests {
         if !late {
             self.repeated += 1;
             // An RDMA READ is asked for again, from where its responses broke off: they will answer to this one.
-            if let (Operation::ReadRequest, Some(reth)) = (packet.operation, packet.extensions.reth) {
+            if let (Operation::ReadRequest, Some(reth)) = (packet.operation, packet.extension.reth()) {
                 let packets = self.read_packets(reth.dma_length);
                 deliver(Delivery::Read { seen: packet.seen, psn: packet.psn, packets, reth, repeated: true });
             }
@@ -348,7 +348,7 @@ impl Requests {
                 seen: packet.seen,
                 operation: packet.operation,
                 psn: packet.psn,
-                extensions: *packet.extensions,
+                extension: packet.extension,
                 payload: packet.payload.to_vec(),
                 payload_length: packet.payload_length,
             },
@@ -373,7 +373,7 @@ impl Requests {
                 seen: held.seen,
                 operation: held.operation,
                 psn: held.psn,
-                extensions: &held.extensions,
+                extension: held.extension,
                 payload: &held.payload,
                 payload_length: held.payload_length,
             };
@@ -401,7 +401,7 @@ impl Requests {
             self.accept_send(packet, place, deliver);
         } else if packet.operation.is_write() {
             self.accept_write(packet, place, deliver);
-        } else if let (Operation::ReadRequest, Some(reth)) = (packet.operation, packet.extensions.reth) {
+        } else if let (Operation::ReadRequest, Some(reth)) = (packet.operation, packet.extension.reth()) {
             // Without a path MTU it is not known which PSN follows: the next request says.
             let packets = self.read_packets(reth.dma_length);
             next = packets.map(|packets| packet.psn.plus(packets));
@@ -411,7 +411,7 @@ impl Requests {
     }
 
     fn accept_send(&mut self, packet: &Packet<'_>, place: Place, deliver: &mut impl FnMut(Delivery<'_>)) {
-        let invalidated = packet.extensions.ieth;
+        let invalidated = packet.extension.ieth();
         match place {
             Place::Only => deliver(Delivery::Send(Send {
                 first: packet.seen,
@@ -462,7 +462,7 @@ impl Requests {
     }
 
     fn accept_write(&mut self, packet: &Packet<'_>, place: Place, deliver: &mut impl FnMut(Delivery<'_>)) {
-        if let Some(reth) = packet.extensions.reth {
+        if let Some(reth) = packet.extension.reth() {
             self.open = if place == Place::First {
                 Open::Write { first: packet.psn, reth, step: packet.payload_length }
             } else {

@@ -26,7 +26,7 @@ fn every_truncation_is_located() {
         assert_eq!((stop.offset, stop.needed, stop.available), (0, 12, length));
     }
     let stop = Extensions::parse(Opcode::RC_READ_REQUEST, &[0; 10]).unwrap_err();
-    assert_eq!((stop.offset, stop.needed, stop.available), (12 + 8, 4, 2));
+    assert_eq!((stop.offset, stop.needed, stop.available), (12, 16, 10));
 }
 
 #[test]
@@ -68,5 +68,13 @@ proptest! {
             prop_assert_eq!(built.len(), length);
             prop_assert_eq!(Extensions::parse(Opcode(opcode), &built), Ok((extensions, length)));
         }
+    }
+}
+
+#[test]
+fn every_opcode_is_as_long_as_its_extension_headers() {
+    for opcode in (0..=255).map(Opcode) {
+        let (_, length) = Extensions::parse(opcode, &[0; 64]).unwrap();
+        assert_eq!(Extensions::length(opcode), length, "{opcode}");
     }
 }

@@ -70,7 +70,7 @@ impl Feed {
             seen: Seen { frame: self.frame, time: self.now() },
             operation: sent.operation,
             psn: Psn::new(sent.psn),
-            extensions: &Extensions { reth: sent.reth, ..Extensions::default() },
+            extension: sent.reth.map_or(Extension::None, Extension::Reth),
             payload: &payload,
             payload_length: sent.length,
         };
