@@ -12,8 +12,9 @@ use core::fmt;
 use core::ops::ControlFlow;
 use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::event::Event;
-use rdmascope_dissector::frame::{self, Frame, Other};
+use rdmascope_dissector::frame;
 use rdmascope_dissector::record::{Record, Time};
+use rdmascope_dissector::transport::Dissected;
 use std::io::{self, BufWriter, StdoutLock, Write};
 
 /// Output is gathered to this many bytes before it is handed on.
@@ -257,10 +258,10 @@ struct Reading<'a, A> {
 
 impl<A: Audience> Sink for Reading<'_, A> {
     #[inline]
-    fn packet(&mut self, record: &Record<'_>, frame: Result<Frame<'_>, Other>) -> ControlFlow<()> {
+    fn packet(&mut self, record: &Record<'_>, dissected: Dissected<'_>) -> ControlFlow<()> {
         let Reading { engine, start, written, audience } = self;
         let start = *start.get_or_insert(record.time);
-        engine.handle_frame(record, frame, &mut |event| {
+        engine.handle_dissected(record, dissected, &mut |event| {
             if written.is_ok() {
                 *written = audience.event(event, start);
             }

@@ -11,8 +11,9 @@ use crate::progress::Progress;
 use core::ops::ControlFlow;
 use rdmascope_capture_agent::framing::Framed;
 use rdmascope_capture_agent::{Advance, Capture, Error};
-use rdmascope_dissector::frame::{self, Frame, Other};
+use rdmascope_dissector::frame;
 use rdmascope_dissector::record::Record;
+use rdmascope_dissector::transport::Dissected;
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
@@ -60,8 +61,8 @@ pub(crate) struct Cut {
 
 /// Who takes what a source hands on, and may break off.
 pub(crate) trait Sink {
-    /// The next packet with its frame.
-    fn packet(&mut self, record: &Record<'_>, frame: Result<Frame<'_>, Other>) -> ControlFlow<()>;
+    /// The next record, taken apart.
+    fn packet(&mut self, record: &Record<'_>, dissected: Dissected<'_>) -> ControlFlow<()>;
 
     /// What comes next may have to be waited for.
     fn wait(&mut self) -> ControlFlow<()>;
@@ -89,7 +90,7 @@ impl Source {
         self.files.iter().map(|file| file.capture.size()).sum()
     }
 
-    /// Hands on every packet with its frame, in order, until the end or until `sink` breaks off. The records of several files
+    /// Hands on every record, taken apart, in order, until the end or until `sink` breaks off. The records of several files
     /// come in the order of time and are numbered in that order.
     ///
     /// An error is one of a file of which nothing can be read, and then nothing was handed on. One that cannot be read on
@@ -142,7 +143,7 @@ impl File {
         }
         while let ControlFlow::Continue(Some(framed)) = self.advance(progress, sink)? {
             let record = self.capture.record(&framed);
-            if sink.packet(&record, frame::dissect(&record, config)).is_break() {
+            if sink.packet(&record, Dissected::new(&record, config)).is_break() {
                 break;
             }
         }

@@ -16,4 +16,5 @@ pub mod rc;
 pub mod record;
 pub mod rpcrdma;
 pub mod transaction;
+pub mod transport;
 pub mod ulb;

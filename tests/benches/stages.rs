@@ -8,6 +8,7 @@ use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::frame;
 use rdmascope_dissector::record::{LinkType, Record, Time};
+use rdmascope_dissector::transport::Dissected;
 use rdmascope_tests::{pcap, samples};
 use rdmascope_wire::rpcrdma::Header;
 use std::hint::black_box;
@@ -59,7 +60,7 @@ fn stages(criterion: &mut Criterion) {
         }
 
         let config = frame::Config { verify_icrc: false, ..frame::Config::default() };
-        let frames: Vec<_> = records.iter().map(|record| frame::dissect(record, &config)).collect();
+        let all: Vec<_> = records.iter().map(|record| Dissected::new(record, &config)).collect();
         group.bench_function("engine behind frame", |bencher| {
             bencher.iter_batched_ref(
                 || Engine::new(Config { frame: config, ..Config::default() }),
@@ -68,8 +69,8 @@ fn stages(criterion: &mut Criterion) {
                     let mut report = |event: Event<'_>| {
                         transactions += u64::from(matches!(event, Event::Transaction(_)));
                     };
-                    for (record, frame) in records.iter().zip(&frames) {
-                        engine.handle_frame(record, *frame, &mut report);
+                    for (record, dissected) in records.iter().zip(&all) {
+                        engine.handle_dissected(record, *dissected, &mut report);
                     }
                     engine.finish(&mut report);
                     transactions

@@ -10,6 +10,7 @@ use core::ops::ControlFlow;
 use rdmascope_capture_agent::framing::Framed;
 use rdmascope_dissector::frame;
 use rdmascope_dissector::record::{Record, Time};
+use rdmascope_dissector::transport::Dissected;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 
@@ -40,7 +41,7 @@ pub(super) fn for_each(
         let framed = ahead[*index].as_ref().expect("a file with a head has a record ahead");
         number += 1;
         let record = Record { number, ..files[*index].capture.record(framed) };
-        if sink.packet(&record, frame::dissect(&record, config)).is_break() {
+        if sink.packet(&record, Dissected::new(&record, config)).is_break() {
             return Ok(());
         }
         match files[*index].advance(progress, sink)? {

@@ -7,8 +7,9 @@
 use super::Sink;
 use crate::progress::Progress;
 use rdmascope_capture_agent::{Error, Mapped};
-use rdmascope_dissector::frame::{self, Frame, Other};
+use rdmascope_dissector::frame;
 use rdmascope_dissector::record::Record;
+use rdmascope_dissector::transport::Dissected;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 
@@ -19,7 +20,7 @@ const QUEUE: usize = 4;
 
 #[derive(Default)]
 struct Batch<'a> {
-    records: Vec<(Record<'a>, Option<Result<Frame<'a>, Other>>)>,
+    records: Vec<(Record<'a>, Option<Dissected<'a>>)>,
     /// How far the file was read when the batch was full.
     position: u64,
 }
@@ -45,8 +46,8 @@ pub(super) fn for_each(
                 let end = loop {
                     match records.next() {
                         Ok(Some(record)) => {
-                            let frame = ahead.then(|| frame::dissect(&record, config));
-                            batch.records.push((record, frame));
+                            let dissected = ahead.then(|| Dissected::new(&record, config));
+                            batch.records.push((record, dissected));
                         }
                         Ok(None) => break Some(Ok(())),
                         Err(error) => break Some(Err(error)),
@@ -67,9 +68,9 @@ pub(super) fn for_each(
         });
         let mut told = 0;
         'batches: for mut batch in filled {
-            for (record, frame) in batch.records.drain(..) {
-                let frame = frame.unwrap_or_else(|| frame::dissect(&record, config));
-                if sink.packet(&record, frame).is_break() {
+            for (record, dissected) in batch.records.drain(..) {
+                let dissected = dissected.unwrap_or_else(|| Dissected::new(&record, config));
+                if sink.packet(&record, dissected).is_break() {
                     break 'batches;
                 }
             }

@@ -3,7 +3,7 @@
 mod cm;
 mod links;
 
-use crate::event::{Content, Event, Headers, Packet};
+use crate::event::{Event, Packet};
 use crate::frame::{self, Frame, IcrcVerdict, Other};
 use crate::kept::Keep;
 use crate::link::FlowKey;
@@ -11,9 +11,9 @@ use crate::rc;
 use crate::record::{Record, Time};
 use crate::rpcrdma::Transactions;
 use crate::transaction::Seen;
+use crate::transport::{Dissected, Transport};
 use links::{Links, Place};
-use rdmascope_wire::bth::{self, Bth, Extensions, Opcode, Transport as Service};
-use rdmascope_wire::{Layer, Qpn, Stop, cm as wire_cm, rpcrdma};
+use rdmascope_wire::bth::{Bth, Opcode, Transport as Service};
 
 /// How the engine works.
 #[derive(Clone, Copy, Debug, Default)]
@@ -80,21 +80,19 @@ impl Engine {
 
     /// Takes the next record of the capture, and reports what it brought to light.
     pub fn handle(&mut self, record: &Record<'_>, report: &mut impl FnMut(Event<'_>)) {
-        let frame = frame::dissect(record, &self.config.frame);
-        self.handle_frame(record, frame, report);
+        self.handle_dissected(record, Dissected::new(record, &self.config.frame), report);
     }
 
-    /// The same, where the frame has been taken apart already, as [`frame::dissect`] does with the configuration of
-    /// this engine.
-    pub fn handle_frame(
+    /// The same, where the record has been taken apart already, with the configuration of this engine.
+    pub fn handle_dissected(
         &mut self,
         record: &Record<'_>,
-        frame: Result<Frame<'_>, Other>,
+        dissected: Dissected<'_>,
         report: &mut impl FnMut(Event<'_>),
     ) {
+        let Dissected { frame, transport } = dissected;
         let Engine { config, totals, links, transactions } = self;
         totals.count_record(record, &frame);
-        let transport = frame.as_ref().ok().map(|frame| Transport::parse(frame, record));
         let mut place = None;
         if let (Ok(frame), Some(Ok(transport))) = (&frame, &transport) {
             totals.count_packet(transport);
@@ -200,73 +198,6 @@ impl<F: FnMut(Event<'_>)> Stage<'_, F> {
             self.transactions.evict(slot, &mut self.links.link(index).peers, self.report);
         }
         Some(place)
-    }
-}
-
-/// The transport headers of a packet, and what is behind them.
-#[derive(Clone, Copy)]
-struct Transport<'a> {
-    bth: Bth,
-    /// The bytes of the extension headers: all that the opcode calls for.
-    extensions: &'a [u8],
-    /// The captured bytes behind the headers, without padding.
-    payload: &'a [u8],
-    /// Bytes behind the headers on the wire, without padding.
-    payload_length: u32,
-}
-
-impl<'a> Transport<'a> {
-    /// The queue pair of the general services interface, which CM messages are for.
-    const GENERAL_SERVICES_QP: Qpn = Qpn(1);
-
-    /// Reads the transport headers of a frame.
-    #[inline]
-    fn parse(frame: &Frame<'a>, record: &Record<'_>) -> Result<Transport<'a>, Stop> {
-        let located = |stop: Stop| {
-            let cut = record.data.len() < record.original_length as usize;
-            if cut { stop.in_cut_capture() } else { stop }
-        };
-        let bth = Bth::parse(frame.transport).map_err(located)?;
-        let length = Extensions::length(bth.opcode);
-        let rest = &frame.transport[Bth::LENGTH..];
-        let (extensions, rest) = rest
-            .split_at_checked(length)
-            .ok_or_else(|| located(Stop::short(Layer::Bth, Bth::LENGTH, length, frame.transport.len())))?;
-        let headers_length = (Bth::LENGTH + length) as u32;
-        let payload_length = frame
-            .transport_length
-            .checked_sub(headers_length + u32::from(bth.pad_count))
-            .ok_or(Stop::malformed(Layer::Bth, 1))?;
-        let payload = &rest[..rest.len().min(payload_length as usize)];
-        Ok(Transport { bth, extensions, payload, payload_length })
-    }
-
-    /// The CM message that the packet carries.
-    #[inline]
-    fn cm_message(&self) -> Option<wire_cm::Message<'a>> {
-        let is_mad = self.bth.destination_qp == Transport::GENERAL_SERVICES_QP
-            && self.bth.opcode == Opcode::UD_SEND_ONLY;
-        if is_mad { wire_cm::Message::parse(self.payload).ok().map(|(_, message)| message) } else { None }
-    }
-
-    /// What is reported of the packet.
-    fn headers(self, speaks_rpc: bool) -> Result<Headers<'a>, Stop> {
-        let Transport { bth, payload, payload_length, .. } = self;
-        let (extensions, _) = Extensions::parse(bth.opcode, self.extensions)?;
-        let begins = bth.opcode.operation().is_some_and(|operation| {
-            operation.is_send() && matches!(operation.place(), bth::Place::First | bth::Place::Only)
-        });
-        let content = if let Some(message) = self.cm_message() {
-            Content::Cm(message)
-        } else if speaks_rpc
-            && begins
-            && let Ok(header) = rpcrdma::Header::parse(payload)
-        {
-            Content::RpcRdma(header)
-        } else {
-            Content::Other
-        };
-        Ok(Headers { bth, extensions, payload, payload_length, content })
     }
 }
 

@@ -1,0 +1,96 @@
+//! From a captured record to its transport headers: all that can be said of it by itself.
+//!
+//! It depends on nothing but the record, so it may be done ahead, on another thread than the engine's.
+
+use crate::event::{Content, Headers};
+use crate::frame::{self, Frame, Other};
+use crate::record::Record;
+use rdmascope_wire::bth::{Bth, Extensions, Opcode, Place};
+use rdmascope_wire::{Layer, Qpn, Stop, cm, rpcrdma};
+
+/// A record taken apart, as far as that can be done without knowing the packets around it.
+#[derive(Clone, Copy, Debug)]
+pub struct Dissected<'a> {
+    /// The transport packet, or why there is none.
+    pub frame: Result<Frame<'a>, Other>,
+    /// Its headers, or why they could not be read; `None` where there is no such packet.
+    pub transport: Option<Result<Transport<'a>, Stop>>,
+}
+
+impl<'a> Dissected<'a> {
+    /// Takes a record apart.
+    #[inline]
+    pub fn new(record: &Record<'a>, config: &frame::Config) -> Dissected<'a> {
+        let frame = frame::dissect(record, config);
+        let transport = frame.as_ref().ok().map(|frame| Transport::parse(frame, record));
+        Dissected { frame, transport }
+    }
+}
+
+/// The transport headers of a packet, and what is behind them.
+#[derive(Clone, Copy, Debug)]
+pub struct Transport<'a> {
+    /// The base transport header.
+    pub bth: Bth,
+    /// The bytes of the extension headers: all that the opcode calls for.
+    pub extensions: &'a [u8],
+    /// The captured bytes behind the headers, without padding.
+    pub payload: &'a [u8],
+    /// Bytes behind the headers on the wire, without padding.
+    pub payload_length: u32,
+}
+
+impl<'a> Transport<'a> {
+    /// The queue pair of the general services interface, which CM messages are for.
+    const GENERAL_SERVICES_QP: Qpn = Qpn(1);
+
+    /// Reads the transport headers of a frame.
+    #[inline]
+    fn parse(frame: &Frame<'a>, record: &Record<'_>) -> Result<Transport<'a>, Stop> {
+        let located = |stop: Stop| {
+            let cut = record.data.len() < record.original_length as usize;
+            if cut { stop.in_cut_capture() } else { stop }
+        };
+        let bth = Bth::parse(frame.transport).map_err(located)?;
+        let length = Extensions::length(bth.opcode);
+        let rest = &frame.transport[Bth::LENGTH..];
+        let (extensions, rest) = rest
+            .split_at_checked(length)
+            .ok_or_else(|| located(Stop::short(Layer::Bth, Bth::LENGTH, length, frame.transport.len())))?;
+        let headers_length = (Bth::LENGTH + length) as u32;
+        let payload_length = frame
+            .transport_length
+            .checked_sub(headers_length + u32::from(bth.pad_count))
+            .ok_or(Stop::malformed(Layer::Bth, 1))?;
+        let payload = &rest[..rest.len().min(payload_length as usize)];
+        Ok(Transport { bth, extensions, payload, payload_length })
+    }
+
+    /// The CM message that the packet carries.
+    #[inline]
+    pub fn cm_message(&self) -> Option<cm::Message<'a>> {
+        let is_mad = self.bth.destination_qp == Transport::GENERAL_SERVICES_QP
+            && self.bth.opcode == Opcode::UD_SEND_ONLY;
+        if is_mad { cm::Message::parse(self.payload).ok().map(|(_, message)| message) } else { None }
+    }
+
+    /// What is reported of the packet.
+    pub(crate) fn headers(self, speaks_rpc: bool) -> Result<Headers<'a>, Stop> {
+        let Transport { bth, payload, payload_length, .. } = self;
+        let (extensions, _) = Extensions::parse(bth.opcode, self.extensions)?;
+        let begins = bth.opcode.operation().is_some_and(|operation| {
+            operation.is_send() && matches!(operation.place(), Place::First | Place::Only)
+        });
+        let content = if let Some(message) = self.cm_message() {
+            Content::Cm(message)
+        } else if speaks_rpc
+            && begins
+            && let Ok(header) = rpcrdma::Header::parse(payload)
+        {
+            Content::RpcRdma(header)
+        } else {
+            Content::Other
+        };
+        Ok(Headers { bth, extensions, payload, payload_length, content })
+    }
+}
