@@ -8,6 +8,17 @@ use rdmascope_wire::{Qpn, private_data};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ConnectionId(pub u32);
 
+/// What tells half-flows apart: a BTH names the queue pair that a packet is for, not the one that sent it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FlowKey {
+    /// Who sends.
+    pub source: Address,
+    /// Who receives.
+    pub destination: Address,
+    /// The receiver's queue pair.
+    pub destination_qp: Qpn,
+}
+
 /// How it is known that two half-flows are one connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Origin {

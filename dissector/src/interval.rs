@@ -71,6 +71,12 @@ impl Intervals {
         self.rest.last().map_or(self.front, |range| range.1)
     }
 
+    /// The ranges `start..end` in the set, in order, none touching another.
+    pub fn ranges(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let front = (self.front > 0).then_some((0, self.front));
+        front.into_iter().chain(self.rest.iter().copied())
+    }
+
     /// The ranges of `0..length` that are not in the set, in order.
     pub fn holes(&self, length: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
         let starts = core::iter::once(self.front).chain(self.rest.iter().map(|range| range.1));
@@ -114,6 +120,10 @@ mod tests {
                 let new = plain[start as usize..(start + length) as usize].iter().filter(|there| !**there).count();
                 plain[start as usize..(start + length) as usize].fill(true);
                 prop_assert_eq!(set.insert(start, start + length), new as u64);
+            }
+            for (start, end) in set.ranges() {
+                prop_assert!(plain[start as usize..end as usize].iter().all(|there| *there));
+                prop_assert!(!plain[end as usize]);
             }
             let mut holes = [false; 96];
             for (start, end) in set.holes(96) {

@@ -1,5 +1,6 @@
 //! What is kept of a transaction beyond its plain data, where the engine is asked to.
 
+use crate::connection::FlowKey;
 use crate::interval::Intervals;
 use crate::transaction::{Part, Seen};
 use rdmascope_wire::psn::Psn;
@@ -21,8 +22,12 @@ pub struct Kept {
     pub steps: Vec<Step>,
     /// Steps beyond [`Kept::MOST_STEPS`].
     pub steps_left_out: u64,
-    /// The bytes of the Sends and chunks, those of the call before those of the reply, in the order of [`Part`].
+    /// The bytes of the Sends and chunks, those of the call before those of the reply, in the order of [`Part`]. What the
+    /// capture holds nothing of is not listed.
     pub contents: Vec<Content>,
+    /// What tells the packets of the caller from others, and those of the other end; `None` of an end whose packets are not in
+    /// the capture.
+    pub flows: [Option<FlowKey>; 2],
 }
 
 /// A Send or an RDMA operation: packets of one sender with consecutive PSNs.
@@ -63,7 +68,7 @@ pub enum StepKind {
     Write,
     /// The Send of the reply, or of the RDMA_ERROR in its place.
     Reply,
-    /// RDMA_DONE.
+    /// RDMA_DONE, which stands with the reply that it concludes.
     Done,
 }
 
@@ -75,10 +80,27 @@ pub struct Content {
     pub of_reply: bool,
     /// Which part: [`Part::Send`] begins with the RPC-over-RDMA header.
     pub part: Part,
-    /// Its bytes, segments of a chunk one behind the other as far as each was used; 0 where the capture lacks them.
+    /// Its bytes up to the last that the capture holds, segments of a chunk one behind the other as far as each was used; 0 where
+    /// the capture lacks them.
     pub bytes: Vec<u8>,
     /// Which of the bytes the capture holds.
     pub captured: Intervals,
+}
+
+impl Step {
+    /// Whether one of its packets has this PSN.
+    pub fn covers(&self, psn: Psn) -> bool {
+        u32::try_from(self.psn.distance(psn)).is_ok_and(|index| index < self.packets)
+    }
+}
+
+impl Content {
+    /// Bytes of which none is missing.
+    pub fn whole(of_reply: bool, part: Part, bytes: Vec<u8>) -> Content {
+        let mut captured = Intervals::default();
+        captured.insert(0, bytes.len() as u64);
+        Content { of_reply, part, bytes, captured }
+    }
 }
 
 impl Kept {

@@ -16,17 +16,6 @@ use rdmascope_wire::private_data::{self, Negotiated};
 use rdmascope_wire::psn::Psn;
 use rdmascope_wire::{Qpn, Xid};
 
-/// What tells half-flows apart: a BTH names the queue pair that a packet is for, not the one that sent it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct FlowKey {
-    /// Who sends.
-    pub source: Address,
-    /// Who receives.
-    pub destination: Address,
-    /// The receiver's queue pair.
-    pub destination_qp: Qpn,
-}
-
 /// A connection: two ends, one of which may be unknown still.
 #[derive(Debug)]
 pub struct Link {
@@ -57,8 +46,6 @@ pub struct End {
     pub address: Address,
     /// Its queue pair, once known.
     pub qpn: Option<Qpn>,
-    /// The key of what it sends, once known.
-    pub flow: Option<FlowKey>,
     /// The RFC 8797 private data that it sent.
     pub private_data: Option<(usize, private_data::PrivateData)>,
     /// The capture cut off what could have been private data.
@@ -76,7 +63,6 @@ impl End {
         End {
             address,
             qpn: None,
-            flow: None,
             private_data: None,
             private_data_cut: false,
             communication_id: None,
@@ -143,7 +129,7 @@ impl Link {
 
     /// The end whose packets are known, of a connection that has only one such.
     pub fn known_side(&self) -> usize {
-        usize::from(self.ends[0].flow.is_none())
+        usize::from(self.peers.flows[0].is_none())
     }
 
     /// Sets the PSN that the requests of end `side` begin at, as the CM exchange says.
@@ -199,7 +185,7 @@ impl Link {
         let (side, from) = (1 - self.known_side(), other.known_side());
         let requester = other.peers.requester.map(|end| if end == from { side } else { 1 - side });
         let caller = other.peers.caller.map(|end| if end == from { side } else { 1 - side });
-        let Peers { sides, missing_packets, reported, speaks_rpc, .. } = other.peers;
+        let Peers { sides, flows, missing_packets, reported, speaks_rpc, .. } = other.peers;
         let [first, second] = sides;
         let [end, far_end] = other.ends;
         let (end, far_end, joined, far_joined) =
@@ -210,11 +196,12 @@ impl Link {
             communication_id: name.or(end.communication_id),
             ..end
         };
+        self.peers.flows[side] = flows[from];
         let name = self.ends[1 - side].communication_id;
         self.ends[1 - side].communication_id = name.or(far_end.communication_id);
         self.ends[1 - side].private_data = self.ends[1 - side].private_data.or(far_end.private_data);
-        self.ends[1 - side].qpn = self.ends[side].flow.map(|flow| flow.destination_qp);
-        self.ends[side].qpn = self.ends[1 - side].flow.map(|flow| flow.destination_qp);
+        self.ends[1 - side].qpn = self.peers.flows[side].map(|flow| flow.destination_qp);
+        self.ends[side].qpn = self.peers.flows[1 - side].map(|flow| flow.destination_qp);
         // What an end has open may have been noted before any packet of it was seen: replies that it is to pull.
         let noted = core::mem::replace(&mut self.peers.sides[side], joined);
         self.peers.sides[side].absorb(noted);
@@ -475,7 +462,7 @@ fn deliver(
         Delivery::Read { seen, psn, packets, reth, repeated } => {
             counts.read_requests += u64::from(!repeated);
             reads.ask(psn, reth, packets);
-            transactions.handle_read(reth, seen, 1 - side, peers);
+            transactions.handle_read(seen, psn, packets, reth, 1 - side, peers);
         }
         Delivery::Missing { packets } => {
             counts.missing_packets += u64::from(packets);

@@ -1,10 +1,9 @@
 //! CM messages: how connections come to be, and end (IBTA volume 1, section 12.9).
 
 use super::{Place, Stage};
-use crate::connection::{Origin, State};
+use crate::connection::{FlowKey, Origin, State};
 use crate::event::Event;
 use crate::frame::{Address, Frame};
-use crate::link::FlowKey;
 use crate::record::Time;
 use rdmascope_wire::cm::{CommunicationId, DisconnectRequest, Message, Reply, Request, TransportServiceType};
 

@@ -1,9 +1,9 @@
 //! The table of connections, and the pairing of half-flows.
 
-use crate::connection::{ConnectionId, Evidence, Origin, State};
+use crate::connection::{ConnectionId, Evidence, FlowKey, Origin, State};
 use crate::event::{Event, Eviction};
 use crate::frame::Address;
-use crate::link::{FlowKey, Link};
+use crate::link::Link;
 use crate::rc::Packet;
 use crate::record::Time;
 use crate::rpcrdma::{BuildHasher, Transactions};
@@ -121,16 +121,16 @@ impl Links {
             self.end(earlier.link, transactions, report);
         }
         // A REP that is repeated may name another queue pair than the first one did.
-        if let Some(former) = self.link(place.link).ends[place.side].flow.filter(|former| *former != key) {
+        if let Some(former) = self.link(place.link).peers.flows[place.side].filter(|former| *former != key) {
             self.flows.remove(&former);
         }
         self.forget_unpaired(place.link);
         self.flows.insert(key, place);
         self.recent = Recent::default();
         let link = self.link(place.link);
-        link.ends[place.side].flow = Some(key);
+        link.peers.flows[place.side] = Some(key);
         link.ends[1 - place.side].qpn = Some(key.destination_qp);
-        link.peers.paired = link.ends.iter().all(|end| end.flow.is_some());
+        link.peers.paired = link.peers.flows.iter().all(Option::is_some);
         if !link.peers.paired {
             self.unpaired.entry((key.source, key.destination)).or_default().push(place.link);
         }
@@ -199,7 +199,7 @@ impl Links {
         let gone = self.take(goes);
         let stays_side = 1 - self.link(stays).known_side();
         let moved = Place { link: stays, side: stays_side };
-        if let Some(key) = gone.ends[gone.known_side()].flow {
+        if let Some(key) = gone.peers.flows[gone.known_side()] {
             self.flows.insert(key, moved);
         }
         self.recent = Recent::default();
@@ -242,12 +242,12 @@ impl Links {
         let link =
             self.slots[index as usize].take().expect("places are taken out of the tables with their link");
         self.free.push(index);
-        for end in &link.ends {
-            if let Some(key) = end.flow
-                && self.flows.get(&key).is_some_and(|place| place.link == index)
-            {
+        for key in link.peers.flows.into_iter().flatten() {
+            if self.flows.get(&key).is_some_and(|place| place.link == index) {
                 self.flows.remove(&key);
             }
+        }
+        for end in &link.ends {
             if let Some(name) = end.communication_id
                 && self.exchanges.get(&name).is_some_and(|place| place.link == index)
             {
@@ -278,8 +278,7 @@ impl Links {
 
     fn forget_unpaired(&mut self, index: u32) {
         let Some(link) = self.slots[index as usize].as_ref() else { return };
-        for end in &link.ends {
-            let Some(key) = end.flow else { continue };
+        for key in link.peers.flows.into_iter().flatten() {
             let pair = (key.source, key.destination);
             if let Some(links) = self.unpaired.get_mut(&pair) {
                 // What is given up is mostly among the oldest, at the front.

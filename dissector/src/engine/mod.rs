@@ -3,10 +3,10 @@
 mod cm;
 mod links;
 
+use crate::connection::FlowKey;
 use crate::event::{Event, Packet};
 use crate::frame::{self, Frame, IcrcVerdict, Other};
 use crate::kept::Keep;
-use crate::link::FlowKey;
 use crate::rc;
 use crate::record::{Record, Time};
 use crate::rpcrdma::Transactions;
@@ -75,7 +75,7 @@ pub struct Engine {
 impl Engine {
     /// An engine that has seen nothing.
     pub fn new(config: Config) -> Engine {
-        Engine { config, ..Engine::default() }
+        Engine { config, transactions: Transactions::keeping(config.keep), ..Engine::default() }
     }
 
     /// Takes the next record of the capture, and reports what it brought to light.

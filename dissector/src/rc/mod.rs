@@ -130,6 +130,10 @@ pub struct Send<'a> {
     pub first: Seen,
     /// The packet that completed it.
     pub seen: Seen,
+    /// The PSN of its first packet.
+    pub psn: Psn,
+    /// PSNs that it takes up, as far as it is known.
+    pub packets: u32,
     /// Its bytes from the first on, up to its end or to the first that the capture lacks.
     pub bytes: &'a [u8],
     /// Bytes that it had on the wire; `None` where its end was not captured.
@@ -145,9 +149,13 @@ pub struct Send<'a> {
 pub struct Placement<'a> {
     /// The packet.
     pub seen: Seen,
-    /// The registered memory.
-    pub rkey: Rkey,
-    /// Where in it.
+    /// Its PSN.
+    pub psn: Psn,
+    /// The PSN of the RDMA operation that it is part of: of its first packet, or of the RDMA READ request that it answers.
+    pub first: Psn,
+    /// The registered memory that the whole operation is about.
+    pub reth: Reth,
+    /// Where the bytes of this packet belong.
     pub address: u64,
     /// The bytes that were captured.
     pub bytes: &'a [u8],

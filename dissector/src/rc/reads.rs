@@ -82,7 +82,9 @@ impl Reads {
         };
         Some(Placement {
             seen: packet.seen,
-            rkey: request.reth.rkey,
+            psn: packet.psn,
+            first: request.first,
+            reth: request.reth,
             address: request.reth.virtual_address.wrapping_add(offset),
             bytes: packet.payload,
             length: packet.payload_length,

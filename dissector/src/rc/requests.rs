@@ -8,7 +8,6 @@
 use super::{Delivery, Extension, Packet, Placement, REORDERING, Send};
 use crate::record::Time;
 use crate::transaction::Seen;
-use rdmascope_wire::Rkey;
 use rdmascope_wire::bth::{Operation, Place, Reth};
 use rdmascope_wire::psn::Psn;
 use std::collections::VecDeque;
@@ -65,6 +64,7 @@ enum Open {
     None,
     Send {
         first: Seen,
+        psn: Psn,
         /// Bytes on the wire so far.
         length: u32,
         /// Payload of the FIRST packet: that of every one but the last.
@@ -324,10 +324,12 @@ impl Requests {
 
     /// Delivers what is open although its end is not in the capture.
     fn close_message(&mut self, deliver: &mut impl FnMut(Delivery<'_>)) {
-        if let Open::Send { first, length, missing, .. } = core::mem::take(&mut self.open) {
+        if let Open::Send { first, psn, length, step, missing, .. } = core::mem::take(&mut self.open) {
             deliver(Delivery::Send(Send {
                 first,
                 seen: first,
+                psn,
+                packets: length.div_ceil(step.max(1)).max(1),
                 bytes: &self.send,
                 length: None,
                 missing: Some((missing.map_or(length, |range| range.0), None)),
@@ -416,6 +418,8 @@ impl Requests {
             Place::Only => deliver(Delivery::Send(Send {
                 first: packet.seen,
                 seen: packet.seen,
+                psn: packet.psn,
+                packets: 1,
                 bytes: packet.payload,
                 length: Some(packet.payload_length),
                 missing: None,
@@ -426,6 +430,7 @@ impl Requests {
                 self.send.extend_from_slice(packet.payload);
                 self.open = Open::Send {
                     first: packet.seen,
+                    psn: packet.psn,
                     length: packet.payload_length,
                     step: packet.payload_length,
                     missing: None,
@@ -433,7 +438,7 @@ impl Requests {
                 };
             }
             Place::Middle | Place::Last => {
-                let Open::Send { first, length, missing, closed, .. } = &mut self.open else {
+                let Open::Send { first, psn, length, missing, closed, .. } = &mut self.open else {
                     self.close_message(deliver);
                     deliver(Delivery::Unplaced { bytes: packet.payload_length });
                     return;
@@ -449,6 +454,8 @@ impl Requests {
                     let send = Send {
                         first: *first,
                         seen: packet.seen,
+                        psn: *psn,
+                        packets: psn.distance(packet.psn).unsigned_abs() + 1,
                         bytes: &self.send,
                         length: Some(*length),
                         missing: missing.map(|(start, end)| (start, Some(end))),
@@ -469,7 +476,7 @@ impl Requests {
                 Open::None
             };
             if packet.payload_length > 0 {
-                deliver(Delivery::Write(placement(packet, reth, 0)));
+                deliver(Delivery::Write(placement(packet, packet.psn, reth, 0)));
             }
             return;
         }
@@ -479,18 +486,19 @@ impl Requests {
             return;
         };
         let index = u64::from(first.distance(packet.psn).unsigned_abs());
-        deliver(Delivery::Write(placement(packet, reth, index * u64::from(step))));
+        deliver(Delivery::Write(placement(packet, first, reth, index * u64::from(step))));
         if place == Place::Last {
             self.open = Open::None;
         }
     }
 }
 
-fn placement<'a>(packet: &Packet<'a>, reth: Reth, offset: u64) -> Placement<'a> {
-    let rkey: Rkey = reth.rkey;
+fn placement<'a>(packet: &Packet<'a>, first: Psn, reth: Reth, offset: u64) -> Placement<'a> {
     Placement {
         seen: packet.seen,
-        rkey,
+        psn: packet.psn,
+        first,
+        reth,
         address: reth.virtual_address.wrapping_add(offset),
         bytes: packet.payload,
         length: packet.payload_length,

@@ -3,6 +3,7 @@
 use super::open::{Open, saturate};
 use super::{Peers, Transactions};
 use crate::event::Event;
+use crate::kept::StepKind;
 use crate::rc::Send;
 use crate::transaction::{Chunk, Message, Missing, Outcome, Part, ReadChunk};
 use rdmascope_wire::rpcrdma::{Header, Procedure, Segment, VERSION};
@@ -58,6 +59,7 @@ impl Transactions {
             infer_requester(open, from, peers);
         }
         peers.sides[from].calls.insert(header.xid, slot);
+        self.keep_send(slot, StepKind::Call, send, report);
         self.reweigh(slot);
     }
 
@@ -107,6 +109,7 @@ impl Transactions {
             open.read_reply(payload, is_whole(send));
         }
 
+        self.keep_send(slot, StepKind::Reply, send, report);
         self.reweigh(slot);
 
         let outcome = match (called, header.procedure) {

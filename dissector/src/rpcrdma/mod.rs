@@ -4,6 +4,7 @@
 //! the transaction that advertised it: a placement is looked up by R_Key and address among the open transactions of
 //! the end whose memory it is, and an R_Key that is used again by a later call is safe.
 
+mod keeping;
 mod memory;
 mod message;
 mod open;
@@ -12,8 +13,9 @@ mod read;
 
 pub use memory::Memory;
 
-use crate::connection::ConnectionId;
+use crate::connection::{ConnectionId, FlowKey};
 use crate::event::{Event, Eviction};
+use crate::kept::{Keep, StepKind};
 use crate::rc::{Placement, Send};
 use crate::transaction::{Direction, Outcome, Seen, Transaction};
 use hashbrown::HashMap;
@@ -21,6 +23,7 @@ use memory::Target;
 use open::Open;
 use orphans::Orphan;
 use rdmascope_wire::bth::Reth;
+use rdmascope_wire::psn::Psn;
 use rdmascope_wire::rpcrdma::{Header, Procedure, VERSION};
 use rdmascope_wire::{Rkey, Xid, rpc};
 use std::collections::VecDeque;
@@ -77,6 +80,8 @@ impl Side {
 pub struct Peers {
     /// The ends.
     pub sides: [Side; 2],
+    /// The key of what each end sends, once known.
+    pub flows: [Option<FlowKey>; 2],
     /// The connection.
     pub connection: ConnectionId,
     /// Where the engine keeps it.
@@ -100,6 +105,7 @@ impl Peers {
     pub fn new(connection: ConnectionId, link: u32) -> Peers {
         Peers {
             sides: Default::default(),
+            flows: [None; 2],
             connection,
             link,
             requester: None,
@@ -143,11 +149,15 @@ pub struct Transactions {
     free: Vec<u32>,
     /// Open transactions, oldest first; some have ended since.
     order: VecDeque<Slot>,
+    /// What is kept of each beyond its plain data.
+    keep: Keep,
     open: usize,
     /// Bytes of memory that the lists of open transactions take up.
     weight: usize,
     /// Bytes gathered for open transactions.
     gathered: usize,
+    /// Bytes kept of open transactions because somebody asks for them.
+    kept: usize,
     /// Bytes of replies that are kept back.
     orphaned: usize,
     /// Where the last placement went: the packets of one message go to one segment.
@@ -164,6 +174,11 @@ const MOST_WEIGHT: usize = 16 << 20;
 const MOST_KEEPING: usize = 128;
 
 impl Transactions {
+    /// No transactions; `keep`: what is kept of those that come.
+    pub fn keeping(keep: Keep) -> Transactions {
+        Transactions { keep, ..Transactions::default() }
+    }
+
     /// The link and the connection of the transaction to give up, where too many are open.
     pub fn overdue(&mut self) -> Option<(u32, Slot)> {
         if self.open <= MOST_OPEN && self.weight <= MOST_WEIGHT {
@@ -215,6 +230,7 @@ impl Transactions {
             }
             Kind::Done => {
                 let Some(slot) = peers.sides[from].pulls.remove(&header.xid) else { return Kind::Done };
+                self.keep_send(slot, StepKind::Done, send, report);
                 if let Some(open) = self.find(slot) {
                     open.transaction.done = Some(send.seen);
                     let outcome = outcome_of(&open.transaction, Outcome::Completed);
@@ -267,11 +283,21 @@ impl Transactions {
             .is_some_and(|open| open.is_being_read())
     }
 
-    /// Notes that end `reader` asks for memory of the other end.
-    pub fn handle_read(&mut self, reth: Reth, seen: Seen, owner: usize, peers: &Peers) {
+    /// Notes an RDMA READ request for memory of end `owner`; `packets`: the PSNs that its responses take up, where known.
+    pub fn handle_read(
+        &mut self,
+        seen: Seen,
+        psn: Psn,
+        packets: Option<u32>,
+        reth: Reth,
+        owner: usize,
+        peers: &Peers,
+    ) {
         let Some(target) = self.target(peers, owner, reth.rkey, reth.virtual_address) else { return };
-        if let Some(open) = self.find(target.slot) {
-            open.note_read(seen.time);
+        let Some(open) = self.find(target.slot) else { return };
+        open.note_read(seen.time);
+        if open.keeping.is_some() {
+            self.keep_read(target, seen, (psn, packets.unwrap_or(1), reth));
         }
     }
 
@@ -286,7 +312,7 @@ impl Transactions {
         peers: &Peers,
         report: &mut impl FnMut(Event<'_>),
     ) -> bool {
-        let Some(target) = self.target(peers, owner, placement.rkey, placement.address) else {
+        let Some(target) = self.target(peers, owner, placement.reth.rkey, placement.address) else {
             return false;
         };
         self.last = Some(target);
@@ -297,6 +323,11 @@ impl Transactions {
         let more = open.scattered - scattered;
         open.weight += more;
         self.weight += more;
+        let is_kept = open.keeping.is_some() && !matches!(placed, Err(open::Refusal::OtherWay));
+        let xid = open.transaction.xid;
+        if is_kept {
+            self.keep_placement(target, placement, reading, report);
+        }
         match placed {
             Ok(grown) => {
                 self.gathered += grown;
@@ -304,7 +335,6 @@ impl Transactions {
             }
             Err(open::Refusal::OtherWay) => false,
             Err(open::Refusal::Budget(part)) => {
-                let xid = open.transaction.xid;
                 report(Event::Eviction(Eviction::Gathered { xid, part }));
                 true
             }
@@ -381,7 +411,7 @@ impl Transactions {
         });
         let open = &mut self.slots[index as usize];
         self.begun += 1;
-        open.begin(xid, caller, self.begun, peers);
+        open.begin(xid, caller, self.begun, self.keep, peers);
         let slot = Slot { index, generation: open.generation };
         self.open += 1;
         // Ended ones stay in the order until they come up; it is swept before they are the greater part of it.
@@ -421,6 +451,12 @@ impl Transactions {
         let gap = peers.missing_packets > open.missing_before;
         open.conclude(outcome, gap);
         message::infer_requester(open, open.caller, peers);
+        let keeping = open.keeping.take();
+        self.kept -= keeping.as_ref().map_or(0, |keeping| keeping.bytes());
+        if let Some(keeping) = keeping {
+            let flows = [peers.flows[open.caller], peers.flows[1 - open.caller]];
+            open.transaction.kept = Some(Box::new(keeping.into_kept(open, flows)));
+        }
         let direction = peers.direction(open.caller);
         self.reported += 1;
         peers.reported[usize::from(direction == Direction::Backward)] += 1;

@@ -1,14 +1,17 @@
 //! A transaction that has begun and not ended.
 
 use super::Peers;
+use super::keeping::Keeping;
 use crate::connection::ConnectionId;
 use crate::interval::Intervals;
+use crate::kept::Keep;
 use crate::rc::Placement;
 use crate::record::Time;
 use crate::transaction::{Direction, Missing, Outcome, Part, ReadChunk, Timing, Transaction};
 use crate::ulb::{Details, Operation};
 use rdmascope_wire::rpcrdma::{Procedure, Segment};
 use rdmascope_wire::{Rkey, Xid};
+use std::ops::Range;
 
 /// Bytes of one Long Call or Long Reply that are gathered to be parsed.
 const LONGEST: u64 = 2 << 20;
@@ -29,6 +32,8 @@ pub(super) struct Open {
     /// Packets that the capture lacked when it was opened.
     pub(super) missing_before: u64,
     pub(super) transaction: Transaction,
+    /// What is kept beyond that, where somebody asks for it.
+    pub(super) keeping: Option<Box<Keeping>>,
     /// The segments that call and reply advertised.
     pub(super) segments: Vec<Placed>,
     /// The Payload stream of a Long Call.
@@ -41,7 +46,7 @@ pub(super) struct Open {
     pub(super) write_lengths: Vec<u64>,
     /// Bytes of memory that its lists take up, as last counted.
     pub(super) weight: usize,
-    /// The part of it that lists what moved out of order.
+    /// The part of it that lists what moved out of order, and what is kept.
     pub(super) scattered: usize,
     /// The call has been parsed.
     pub(super) call_read: bool,
@@ -103,6 +108,7 @@ impl Default for Open {
                 done: None,
                 kept: None,
             },
+            keeping: None,
             segments: Vec::new(),
             call_stream: Vec::new(),
             reply_stream: Vec::new(),
@@ -117,7 +123,7 @@ impl Default for Open {
 }
 
 impl Open {
-    pub(super) fn begin(&mut self, xid: Xid, caller: usize, opened: u64, peers: &Peers) {
+    pub(super) fn begin(&mut self, xid: Xid, caller: usize, opened: u64, keep: Keep, peers: &Peers) {
         self.is_open = true;
         self.generation = self.generation.wrapping_add(1);
         self.opened = opened;
@@ -125,6 +131,7 @@ impl Open {
         self.caller = caller;
         self.missing_before = peers.missing_packets;
         self.scattered = 0;
+        self.keeping = Keeping::new(keep);
         self.segments.clear();
         self.read_lengths.clear();
         self.write_lengths.clear();
@@ -342,6 +349,7 @@ impl Open {
         self.write_lengths.shrink_to(most(64));
         self.transaction.call = None;
         self.transaction.reply = None;
+        self.transaction.kept = None;
         let details = &mut self.transaction.details;
         details.clear();
         details.operations.shrink_to(most(64));
@@ -352,10 +360,15 @@ impl Open {
 
 /// The segments of one chunk, in order: calls and replies advertise theirs part by part.
 pub(super) fn chunk(segments: &[Placed], part: Part, of_reply: bool) -> impl Iterator<Item = &Placed> {
+    segments[chunk_range(segments, part, of_reply)].iter()
+}
+
+/// Where the segments of one chunk stand among those of all.
+pub(super) fn chunk_range(segments: &[Placed], part: Part, of_reply: bool) -> Range<usize> {
     let key = |placed: &Placed| (placed.of_reply, placed.part);
     let start = segments.partition_point(|placed| key(placed) < (of_reply, part));
     let end = segments.partition_point(|placed| key(placed) <= (of_reply, part));
-    segments[start..end].iter()
+    start..end
 }
 
 /// An index as [`Part`] keeps it; a message with more chunks than that lists the rest under the last.

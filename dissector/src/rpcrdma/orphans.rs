@@ -5,12 +5,15 @@ use crate::event::Event;
 use crate::rc::Send;
 use crate::transaction::Seen;
 use rdmascope_wire::Rkey;
+use rdmascope_wire::psn::Psn;
 
 /// A Send that is kept back.
 #[derive(Debug)]
 pub(super) struct Orphan {
     first: Seen,
     seen: Seen,
+    psn: Psn,
+    packets: u32,
     bytes: Vec<u8>,
     length: Option<u32>,
     missing: Option<(u32, Option<u32>)>,
@@ -36,6 +39,8 @@ impl Transactions {
         orphans.push_back(Orphan {
             first: send.first,
             seen: send.seen,
+            psn: send.psn,
+            packets: send.packets,
             bytes: send.bytes.to_vec(),
             length: send.length,
             missing: send.missing,
@@ -62,6 +67,8 @@ impl Transactions {
         let send = Send {
             first: orphan.first,
             seen: orphan.seen,
+            psn: orphan.psn,
+            packets: orphan.packets,
             bytes: &orphan.bytes,
             length: orphan.length,
             missing: orphan.missing,

@@ -10,6 +10,7 @@ mod bounds;
 mod chunks;
 mod direction;
 mod errors;
+mod kept;
 mod loss;
 mod matching;
 mod missing;

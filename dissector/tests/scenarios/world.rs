@@ -4,6 +4,7 @@ use crate::speech::private_data;
 use rdmascope_dissector::connection::Connection;
 use rdmascope_dissector::engine::{Config, Engine, Totals};
 use rdmascope_dissector::event::{Event, Eviction};
+use rdmascope_dissector::kept::Keep;
 use rdmascope_dissector::record::{LinkType, Record, Time};
 use rdmascope_dissector::transaction::Transaction;
 use rdmascope_wire::bth::{Aeth, Bth, Deth, Extensions, Opcode, Reth, Syndrome};
@@ -404,6 +405,11 @@ impl World {
         run(&self.frames)
     }
 
+    /// The same, and has the engine keep all that it can.
+    pub(crate) fn run_keeping(&self) -> Report {
+        run_with(&self.frames, usize::MAX, EVERYTHING)
+    }
+
     /// The same, without these frames.
     pub(crate) fn run_without(&self, frames: impl IntoIterator<Item = usize>) -> Report {
         let lost: Vec<usize> = frames.into_iter().collect();
@@ -421,9 +427,23 @@ pub(crate) fn run(frames: &[Frame]) -> Report {
     run_cut(frames, usize::MAX)
 }
 
-/// Runs a capture that keeps `snap` bytes of each frame.
+/// Runs a capture that keeps `snap` bytes of each frame. That the engine is asked to keep more changes nothing else.
 pub(crate) fn run_cut(frames: &[Frame], snap: usize) -> Report {
-    let mut engine = Engine::new(Config::default());
+    let report = run_with(frames, snap, Keep::default());
+    let mut kept = run_with(frames, snap, EVERYTHING);
+    for transaction in &mut kept.transactions {
+        assert!(transaction.kept.take().is_some());
+    }
+    assert_eq!(format!("{:?}", report.transactions), format!("{:?}", kept.transactions));
+    assert_eq!(format!("{:?}", report.connections), format!("{:?}", kept.connections));
+    report
+}
+
+const EVERYTHING: Keep = Keep { steps: true, contents: true };
+
+/// Runs a capture that keeps `snap` bytes of each frame, and has the engine keep what is asked for.
+pub(crate) fn run_with(frames: &[Frame], snap: usize, keep: Keep) -> Report {
+    let mut engine = Engine::new(Config { keep, ..Config::default() });
     let (mut transactions, mut connections, mut evictions) = (Vec::new(), Vec::new(), Vec::new());
     let mut report = |event: Event<'_>| match event {
         Event::Transaction(transaction) => transactions.push(transaction.clone()),

@@ -1,5 +1,6 @@
 use super::*;
 use proptest::prelude::*;
+use rdmascope_wire::Rkey;
 use rdmascope_wire::bth::Reth;
 
 /// What a delivery says, owned.

@@ -1,0 +1,376 @@
+//! What is kept of a transaction beyond its plain data, while it is open.
+
+use super::memory::Target;
+use super::open::{Open, Placed, chunk_range};
+use super::{Slot, Transactions};
+use crate::connection::FlowKey;
+use crate::event::{Event, Eviction};
+use crate::interval::Intervals;
+use crate::kept::{Content, Keep, Kept, Step, StepKind};
+use crate::rc::{Placement, Send};
+use crate::transaction::{Part, Seen};
+use rdmascope_wire::bth::Reth;
+use rdmascope_wire::psn::Psn;
+use std::collections::BTreeMap;
+
+/// What is kept of a transaction that is open.
+#[derive(Debug)]
+pub(super) struct Keeping {
+    keep: Keep,
+    steps: Vec<Step>,
+    steps_left_out: u64,
+    /// The Sends of call and reply.
+    sends: [Option<Vec<u8>>; 2],
+    /// The chunks, each with room for all of its segments, by whether the reply advertised them.
+    chunks: BTreeMap<(bool, Part), Gathered>,
+    /// Bytes of Sends and chunks.
+    bytes: usize,
+    /// Bytes of memory that the lists take up.
+    lists: usize,
+}
+
+/// What moved of a chunk.
+#[derive(Debug, Default)]
+struct Gathered {
+    bytes: Vec<u8>,
+    captured: Intervals,
+}
+
+/// More would be kept of this part than may be.
+struct Full(Part);
+
+impl Transactions {
+    /// Keeps a Send of a transaction.
+    pub(super) fn keep_send(
+        &mut self,
+        slot: Slot,
+        kind: StepKind,
+        send: &Send<'_>,
+        report: &mut impl FnMut(Event<'_>),
+    ) {
+        self.keep_more(slot, report, |keeping, _, budget| keeping.take_send(kind, send, budget));
+    }
+
+    /// Keeps an RDMA READ request for the memory of a transaction.
+    #[cold]
+    pub(super) fn keep_read(&mut self, target: Target, seen: Seen, asked: (Psn, u32, Reth)) {
+        self.keep_more(target.slot, &mut |_| {}, |keeping, open, _| {
+            let placed = &open.segments[target.segment as usize];
+            let (psn, packets, reth) = asked;
+            let offset = placed.base + reth.virtual_address.wrapping_sub(placed.segment.offset);
+            keeping.note(Step {
+                kind: StepKind::ReadRequest,
+                // A chunk that the call advertised is the caller's memory, and the other end reads it.
+                from_caller: placed.of_reply,
+                first: seen,
+                last: seen,
+                psn,
+                packets,
+                of_reply: is_of_reply(placed.of_reply, placed.part),
+                part: placed.part,
+                offset,
+                length: reth.dma_length.into(),
+            });
+            Ok(())
+        });
+    }
+
+    /// Keeps bytes that moved from or to the memory of a transaction.
+    #[cold]
+    pub(super) fn keep_placement(
+        &mut self,
+        target: Target,
+        placement: &Placement<'_>,
+        reading: bool,
+        report: &mut impl FnMut(Event<'_>),
+    ) {
+        self.keep_more(target.slot, report, |keeping, open, budget| {
+            let placed = &open.segments[target.segment as usize];
+            keeping.take_placement(placed, placement, reading, budget)
+        });
+    }
+
+    /// Lets a transaction keep more, and counts what that takes up.
+    fn keep_more(
+        &mut self,
+        slot: Slot,
+        report: &mut impl FnMut(Event<'_>),
+        more: impl FnOnce(&mut Keeping, &Open, usize) -> Result<(), Full>,
+    ) {
+        let budget = Kept::MOST_CONTENTS.saturating_sub(self.kept);
+        let Some(open) = self.find(slot) else { return };
+        let Some(mut keeping) = open.keeping.take() else { return };
+        let (bytes, lists) = (keeping.bytes, keeping.lists);
+        let outcome = more(&mut keeping, open, budget);
+        let (bytes, lists) = (keeping.bytes - bytes, keeping.lists - lists);
+        open.keeping = Some(keeping);
+        open.scattered += lists;
+        open.weight += lists;
+        let xid = open.transaction.xid;
+        self.weight += lists;
+        self.kept += bytes;
+        if let Err(Full(part)) = outcome {
+            report(Event::Eviction(Eviction::Gathered { xid, part }));
+        }
+    }
+}
+
+impl Keeping {
+    /// What keeps as much as `keep` asks for; `None` where that is nothing.
+    #[inline]
+    pub(super) fn new(keep: Keep) -> Option<Box<Keeping>> {
+        (keep != Keep::default()).then(|| {
+            Box::new(Keeping {
+                keep,
+                steps: Vec::new(),
+                steps_left_out: 0,
+                sends: [None, None],
+                chunks: BTreeMap::new(),
+                bytes: 0,
+                lists: 0,
+            })
+        })
+    }
+
+    fn take_send(&mut self, kind: StepKind, send: &Send<'_>, budget: usize) -> Result<(), Full> {
+        // Where packets overtook each other, the first of the Send need not come first in the capture.
+        let in_order = send.first.frame <= send.seen.frame;
+        let (first, last) = if in_order { (send.first, send.seen) } else { (send.seen, send.first) };
+        let of_reply = kind != StepKind::Call;
+        self.note(Step {
+            kind,
+            from_caller: kind != StepKind::Reply,
+            first,
+            last,
+            psn: send.psn,
+            packets: send.packets,
+            of_reply,
+            part: Part::Send,
+            offset: 0,
+            length: send.length.unwrap_or(send.bytes.len() as u32).into(),
+        });
+        if !self.keep.contents || kind == StepKind::Done {
+            return Ok(());
+        }
+        if send.bytes.len() > budget {
+            return Err(Full(Part::Send));
+        }
+        self.bytes += send.bytes.len();
+        self.sends[usize::from(of_reply)] = Some(send.bytes.to_vec());
+        Ok(())
+    }
+
+    fn take_placement(
+        &mut self,
+        placed: &Placed,
+        placement: &Placement<'_>,
+        reading: bool,
+        budget: usize,
+    ) -> Result<(), Full> {
+        let start = placement.address.wrapping_sub(placed.segment.offset);
+        let start = placed.base.saturating_add(start);
+        self.note_placement(placed, placement, reading, start);
+        if !self.keep.contents {
+            return Ok(());
+        }
+        let room = (placed.base + u64::from(placed.segment.length)).saturating_sub(start);
+        let bytes =
+            &placement.bytes[..placement.bytes.len().min(usize::try_from(room).unwrap_or(usize::MAX))];
+        let end = start + bytes.len() as u64;
+        if end > Kept::LONGEST_CONTENT {
+            return Err(Full(placed.part));
+        }
+        let (start, end) = (start as usize, end as usize);
+        let lists = &mut self.lists;
+        let gathered = self.chunks.entry((placed.of_reply, placed.part)).or_insert_with(|| {
+            *lists += size_of::<((bool, Part), Gathered)>();
+            Gathered::default()
+        });
+        let grow = end.saturating_sub(gathered.bytes.len());
+        if grow > budget {
+            return Err(Full(placed.part));
+        }
+        let list = gathered.captured.memory();
+        if gathered.captured.insert(start as u64, end as u64) > 0 {
+            self.bytes += grow;
+            gathered.bytes.resize(gathered.bytes.len() + grow, 0);
+            gathered.bytes[start..end].copy_from_slice(bytes);
+        }
+        *lists += gathered.captured.memory() - list;
+        Ok(())
+    }
+
+    /// Notes the RDMA operation that a placement is part of, or that it has one packet more.
+    fn note_placement(&mut self, placed: &Placed, placement: &Placement<'_>, reading: bool, start: u64) {
+        let Placement { seen, psn, first, reth, address, length, .. } = *placement;
+        let kind = if reading { StepKind::ReadResponse } else { StepKind::Write };
+        let index = first.distance(psn).unsigned_abs();
+        if let Some(step) = self.step(kind, if reading { psn } else { first }) {
+            step.packets = step.packets.max(step.psn.distance(psn).unsigned_abs() + 1);
+            step.first = if seen.frame < step.first.frame { seen } else { step.first };
+            step.last = if seen.frame > step.last.frame { seen } else { step.last };
+            return;
+        }
+        let moved = address.wrapping_sub(reth.virtual_address);
+        // Every packet but the last is as long as the path MTU.
+        let is_last = moved.saturating_add(length.into()) >= reth.dma_length.into();
+        let packets =
+            if is_last { index + 1 } else { reth.dma_length.div_ceil(length.max(1)).max(index + 1) };
+        if reading && let Some(request) = self.step(StepKind::ReadRequest, first) {
+            // Without a path MTU it was not known yet how many PSNs the request takes up.
+            request.packets = request.packets.max(packets);
+        }
+        self.note(Step {
+            kind,
+            // A chunk that the call advertised is the caller's memory: it answers reads of it, and the other end writes it.
+            from_caller: reading != placed.of_reply,
+            first: seen,
+            last: seen,
+            psn: first,
+            packets,
+            of_reply: is_of_reply(placed.of_reply, placed.part),
+            part: placed.part,
+            offset: start.saturating_sub(moved),
+            length: reth.dma_length.into(),
+        });
+    }
+
+    /// Notes a step, or that it was seen once more.
+    fn note(&mut self, step: Step) {
+        if !self.keep.steps {
+            return;
+        }
+        if step.kind == StepKind::ReadRequest && self.step(step.kind, step.psn).is_some() {
+            return;
+        }
+        if self.steps.len() >= Kept::MOST_STEPS {
+            self.steps_left_out += 1;
+            return;
+        }
+        let capacity = self.steps.capacity();
+        self.steps.push(step);
+        self.lists += (self.steps.capacity() - capacity) * size_of::<Step>();
+    }
+
+    /// The step of this kind that takes up this PSN.
+    fn step(&mut self, kind: StepKind, psn: Psn) -> Option<&mut Step> {
+        /// Steps looked at: above the requests and responses of the 255 RDMA READs that a connection may have outstanding.
+        const RECENT: usize = 512;
+        self.steps.iter_mut().rev().take(RECENT).find(|step| step.kind == kind && step.covers(psn))
+    }
+
+    /// Bytes of Sends and chunks that are kept.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// What was kept of a transaction that has ended.
+    pub(super) fn into_kept(self, open: &Open, flows: [Option<FlowKey>; 2]) -> Kept {
+        let Keeping { mut steps, steps_left_out, sends, chunks, .. } = self;
+        let uses = uses(open);
+        let pieces = |by_reply: bool, part: Part| {
+            let range = chunk_range(&open.segments, part, by_reply);
+            (&open.segments[range.clone()], &uses[range])
+        };
+        for step in steps.iter_mut().filter(|step| step.part != Part::Send) {
+            // Write chunks and the Reply chunk are advertised by the call, and the reply's all the same.
+            let by_reply = step.of_reply && matches!(step.part, Part::ReadChunk(_));
+            let (segments, uses) = pieces(by_reply, step.part);
+            let index = segments.partition_point(|placed| placed.base <= step.offset).saturating_sub(1);
+            if let (Some(placed), Some(usage)) = (segments.get(index), uses.get(index)) {
+                step.offset = step.offset - placed.base + usage.base;
+            }
+        }
+        let [call, reply] = sends;
+        let mut contents: Vec<Content> = [call, reply]
+            .into_iter()
+            .enumerate()
+            .filter_map(|(index, bytes)| Some(Content::whole(index == 1, Part::Send, bytes?)))
+            .collect();
+        contents.extend(chunks.into_iter().filter_map(|((by_reply, part), gathered)| {
+            let (segments, uses) = pieces(by_reply, part);
+            let (bytes, captured) = gathered.close_up(segments, uses);
+            (!bytes.is_empty()).then(|| Content {
+                of_reply: is_of_reply(by_reply, part),
+                part,
+                bytes,
+                captured,
+            })
+        }));
+        contents.sort_by_key(|content| (content.of_reply, content.part));
+        Kept { steps, steps_left_out, contents, flows }
+    }
+}
+
+impl Gathered {
+    /// Moves the segments together, since they need not be used to their ends (RFC 8166, section 3.4.6).
+    fn close_up(self, segments: &[Placed], uses: &[Usage]) -> (Vec<u8>, Intervals) {
+        let Gathered { mut bytes, captured } = self;
+        let mut moved = Intervals::default();
+        let mut ranges = captured.ranges().peekable();
+        for (placed, usage) in segments.iter().zip(uses) {
+            let (from, to, end) = (placed.base, placed.base + usage.used, usage.base);
+            let there = to.min(bytes.len() as u64);
+            if from < there && from != end {
+                bytes.copy_within(from as usize..there as usize, end as usize);
+            }
+            while let Some(&(start, stop)) = ranges.peek()
+                && start < to
+            {
+                let (first, last) = (start.max(from), stop.min(to));
+                if first < last {
+                    moved.insert(first - from + end, last - from + end);
+                }
+                if stop > to {
+                    break;
+                }
+                ranges.next();
+            }
+        }
+        bytes.truncate(moved.end() as usize);
+        (bytes, moved)
+    }
+}
+
+/// What a segment was used for.
+struct Usage {
+    /// Bytes used of it, from its first on.
+    used: u64,
+    /// Bytes used of the segments of its chunk in front of it.
+    base: u64,
+}
+
+/// How far each segment was used: of chunks that the reply returns, it says so.
+fn uses(open: &Open) -> Vec<Usage> {
+    let reply = open.transaction.reply.as_ref();
+    let (mut chunk, mut index, mut base) = (None, 0, 0);
+    let uses = open.segments.iter().map(|placed| {
+        let length = placed.segment.length;
+        if chunk.replace((placed.of_reply, placed.part)) == Some((placed.of_reply, placed.part)) {
+            index += 1;
+        } else {
+            (index, base) = (0, 0);
+        }
+        let returned = match placed.part {
+            Part::WriteChunk(chunk) => reply.and_then(|reply| reply.write_chunks.get(usize::from(chunk))),
+            Part::ReplyChunk => reply.and_then(|reply| reply.reply_chunk.as_ref()),
+            Part::Send | Part::ReadChunk(_) => None,
+        };
+        let used = match (placed.part, returned) {
+            (Part::Send | Part::ReadChunk(_), _) => length.into(),
+            (_, Some(chunk)) => {
+                chunk.segments.get(index).map_or(0, |segment| segment.length.min(length)).into()
+            }
+            (_, None) => placed.moved.end(),
+        };
+        let usage = Usage { used, base };
+        base += used;
+        usage
+    });
+    uses.collect()
+}
+
+/// Whether a chunk is one of the reply's message; `by_reply`: the reply advertised it.
+fn is_of_reply(by_reply: bool, part: Part) -> bool {
+    by_reply || !matches!(part, Part::ReadChunk(_))
+}

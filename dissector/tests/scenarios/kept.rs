@@ -1,0 +1,263 @@
+//! What is kept of a transaction on request: its steps, and the bytes of its Sends and chunks.
+
+use crate::speech::*;
+use crate::world::*;
+use rdmascope_dissector::event::Eviction;
+use rdmascope_dissector::kept::{Keep, Kept, Step, StepKind};
+use rdmascope_dissector::transaction::{Part, Transaction};
+use rdmascope_wire::psn::Psn;
+use rdmascope_wire::rpcrdma::{Procedure, Segment};
+
+const CLIENT_PSN: u32 = 1_000;
+const SERVER_PSN: u32 = 500_000;
+/// Where the data of an NFS version 3 WRITE begin.
+const WRITE_POSITION: u32 = CALL_HEADER + 12 + 8 + 4 + 4 + 4;
+
+fn kept(transaction: &Transaction) -> &Kept {
+    transaction.kept.as_ref().unwrap()
+}
+
+/// What a step moved: kind, whether the caller sent it, frames, PSNs, part, offset, length.
+type Line = (StepKind, bool, (u64, u64), (u32, u32), Part, u64, u64);
+
+fn lines(transaction: &Transaction) -> Vec<Line> {
+    let line = |step: &Step| {
+        let Step { kind, from_caller, first, last, psn, packets, part, offset, length, .. } = *step;
+        (kind, from_caller, (first.frame, last.frame), (psn.value(), packets), part, offset, length)
+    };
+    kept(transaction).steps.iter().map(line).collect()
+}
+
+/// The bytes of a part, of which none is missing.
+#[track_caller]
+fn whole(transaction: &Transaction, of_reply: bool, part: Part) -> &[u8] {
+    let content = kept(transaction).content(of_reply, part).expect("the part is there");
+    assert_eq!(content.captured.holes(content.bytes.len() as u64).count(), 0);
+    &content.bytes
+}
+
+/// A WRITE of 1001 bytes in a Read chunk of two segments; frames 4 on are its own, 1 to 3 are the CM exchange.
+fn write(world: &mut World) -> (Vec<u8>, Vec<u8>, [Segment; 2]) {
+    let segments = [segment(7, 600, 0x1000), segment(8, 401, 0x9000)];
+    let mut call = msg(1);
+    call.reads = segments.map(|each| read_segment(WRITE_POSITION, each)).to_vec();
+    let call = message(&call, &nfs3(1, 7, "'handle' h0 1001 2 1001"));
+    let answer = message(&msg(1), &reply(1, "0 0 0 1001 2 #8"));
+    world.send(CLIENT, &call);
+    (call, answer, segments)
+}
+
+#[test]
+fn the_steps_and_contents_of_a_write() {
+    let mut world = World::connected();
+    let (call, answer, [a, b]) = write(&mut world);
+    // Both requests, then both answers.
+    let (first, second) = (world.read_request(SERVER, a, 600), world.read_request(SERVER, b, 401));
+    world.read_response(CLIENT, first, &data(1001)[..600]);
+    world.read_response(CLIENT, second, &data(1001)[600..]);
+    world.send(SERVER, &answer);
+    let report = world.run_keeping();
+    let write = report.one();
+    let (chunk, calls) = (Part::ReadChunk(0), call.len() as u64);
+    assert_eq!(
+        lines(write),
+        [
+            (StepKind::Call, true, (4, 4), (CLIENT_PSN, 1), Part::Send, 0, calls),
+            (StepKind::ReadRequest, false, (5, 5), (SERVER_PSN, 3), chunk, 0, 600),
+            (StepKind::ReadRequest, false, (6, 6), (SERVER_PSN + 3, 2), chunk, 600, 401),
+            (StepKind::ReadResponse, true, (7, 9), (SERVER_PSN, 3), chunk, 0, 600),
+            (StepKind::ReadResponse, true, (10, 11), (SERVER_PSN + 3, 2), chunk, 600, 401),
+            (StepKind::Reply, false, (12, 12), (SERVER_PSN + 5, 1), Part::Send, 0, answer.len() as u64),
+        ]
+    );
+    assert!(kept(write).steps.iter().all(|step| step.of_reply == (step.kind == StepKind::Reply)));
+    assert_eq!(whole(write, false, Part::Send), call);
+    assert_eq!(whole(write, false, chunk), data(1001));
+    assert_eq!(whole(write, true, Part::Send), answer);
+    let [caller, other] = kept(write).flows.map(Option::unwrap);
+    assert_eq!(caller.destination_qp, world.end(SERVER).qpn);
+    assert_eq!(other.destination_qp, world.end(CLIENT).qpn);
+}
+
+#[test]
+fn packets_out_of_order_again_and_late_make_no_other_steps() {
+    let mut world = World::connected();
+    let (call, answer, [a, b]) = write(&mut world);
+    let first = world.read_request(SERVER, a, 600);
+    let responses = world.read_response(CLIENT, first, &data(1001)[..600]);
+    // The responses overtake each other; one is lost on the way, and the rest is asked for again.
+    world.frames.swap(responses.start, responses.start + 2);
+    world.again(responses.start..responses.start + 1);
+    world.ask_again(SERVER, first.plus(1), Segment { length: 344, offset: 0x1100, ..a }, 344);
+    world.read_response(CLIENT, first.plus(1), &data(1001)[256..600]);
+    world.read(SERVER, b, &data(1001)[600..]);
+    world.send(SERVER, &answer);
+    let report = world.run_keeping();
+    let write = report.one();
+    let kinds: Vec<_> =
+        kept(write).steps.iter().map(|step| (step.kind, step.psn.value(), step.packets)).collect();
+    assert_eq!(
+        kinds,
+        [
+            (StepKind::Call, CLIENT_PSN, 1),
+            (StepKind::ReadRequest, SERVER_PSN, 3),
+            (StepKind::ReadResponse, SERVER_PSN, 3),
+            (StepKind::ReadRequest, SERVER_PSN + 3, 2),
+            (StepKind::ReadResponse, SERVER_PSN + 3, 2),
+            (StepKind::Reply, SERVER_PSN + 5, 1),
+        ]
+    );
+    assert_eq!(whole(write, false, Part::Send), call);
+    assert_eq!(whole(write, false, Part::ReadChunk(0)), data(1001));
+}
+
+#[test]
+fn a_write_chunk_counts_as_far_as_each_segment_was_used() {
+    let chunk = [segment(7, 600, 0x1000), segment(8, 600, 0x9000)];
+    let mut world = World::connected();
+    let mut call = msg(1);
+    call.writes = vec![chunk.to_vec()];
+    world.send(CLIENT, &message(&call, &nfs3(1, 6, "'handle' h0 1200")));
+    world.write(SERVER, chunk[0], &data(605)[..500]);
+    let last = world.write(SERVER, chunk[1], &data(605)[500..]);
+    let mut answer = msg(1);
+    answer.writes = vec![vec![segment(7, 500, 0x1000), segment(8, 105, 0x9000)]];
+    world.send(SERVER, &message(&answer, &reply(1, "0 1 #84 605 1 605")));
+    let report = world.run_keeping();
+    let read = report.one();
+    assert_eq!(whole(read, true, Part::WriteChunk(0)), data(605));
+    assert_eq!(kept(read).content(false, Part::WriteChunk(0)), None, "what the reply returns is the reply's");
+    let chunk = Part::WriteChunk(0);
+    assert_eq!(lines(read)[1], (StepKind::Write, false, (5, 6), (SERVER_PSN, 2), chunk, 0, 500));
+    let frame = last.end as u64;
+    assert_eq!(
+        lines(read)[2],
+        (StepKind::Write, false, (frame, frame), (SERVER_PSN + 2, 1), chunk, 500, 105)
+    );
+    assert!(kept(read).steps[1].of_reply);
+}
+
+#[test]
+fn what_the_capture_lacks_of_a_chunk_is_zeros() {
+    let chunk = segment(7, 600, 0x1000);
+    let mut world = World::connected();
+    let mut call = msg(1);
+    call.writes = vec![vec![chunk]];
+    world.send(CLIENT, &message(&call, &nfs3(1, 6, "'handle' h0 600")));
+    let written = world.write(SERVER, chunk, &data(600));
+    let mut answer = msg(1);
+    answer.writes = vec![vec![chunk]];
+    world.send(SERVER, &message(&answer, &reply(1, "0 1 #84 600 1 600")));
+    world.ack(CLIENT);
+    world.frames.remove(written.start + 1);
+    let report = world.run_keeping();
+    let read = report.one();
+    let content = kept(read).content(true, Part::WriteChunk(0)).unwrap();
+    let mut expected = data(600);
+    expected[256..512].fill(0);
+    assert_eq!(content.bytes, expected);
+    assert_eq!(content.captured.holes(600).collect::<Vec<_>>(), [(256, 512)]);
+    assert_eq!(lines(read)[1].3, (SERVER_PSN, 3), "the step takes up the PSN that is missing");
+}
+
+#[test]
+fn a_snap_length_leaves_the_front_of_each_packet() {
+    let chunk = segment(7, 600, 0x1000);
+    let mut world = World::connected();
+    let mut call = msg(1);
+    call.writes = vec![vec![chunk]];
+    world.send(CLIENT, &message(&call, &nfs3(1, 6, "'handle' h0 600")));
+    world.write(SERVER, chunk, &data(600));
+    let mut answer = msg(1);
+    answer.writes = vec![vec![chunk]];
+    world.send(SERVER, &message(&answer, &reply(1, "0 1 #84 600 1 600")));
+    // Ethernet, IPv4, UDP, BTH and, in the first, RETH in front.
+    let report = run_with(&world.frames, 14 + 20 + 8 + 12 + 16 + 100, Keep { steps: true, contents: true });
+    let read = report.one();
+    let content = kept(read).content(true, Part::WriteChunk(0)).unwrap();
+    assert_eq!(content.captured.ranges().collect::<Vec<_>>(), [(0, 100), (256, 372), (512, 600)]);
+    assert_eq!(content.bytes[256..372], data(600)[256..372]);
+    assert_eq!(content.bytes[372..512], [0; 140]);
+}
+
+#[test]
+fn a_reply_that_is_pulled() {
+    let stream = reply(1, "0 1 #84 #8 1 h5 'name' h1 0 1 *255");
+    let target = segment(9, stream.len() as u32, 0x1000);
+    let mut world = World::connected();
+    world.send(CLIENT, &message(&msg(1), &nfs3(1, 16, "'dir' h0 #8 4096")));
+    let mut answer = nomsg(1);
+    answer.reads = vec![read_segment(0, target)];
+    world.send(SERVER, &message(&answer, &[]));
+    world.read(CLIENT, target, &stream);
+    world.send(CLIENT, &message(&header(1, Procedure::Done), &[]));
+    let report = world.run_keeping();
+    let steps: Vec<_> =
+        kept(report.one()).steps.iter().map(|step| (step.kind, step.from_caller, step.of_reply)).collect();
+    assert_eq!(
+        steps,
+        [
+            (StepKind::Call, true, false),
+            (StepKind::Reply, false, true),
+            (StepKind::ReadRequest, true, true),
+            (StepKind::ReadResponse, false, true),
+            (StepKind::Done, true, true),
+        ]
+    );
+    assert_eq!(whole(report.one(), true, Part::ReadChunk(0)), stream);
+    assert_eq!(whole(report.one(), true, Part::Send), message(&answer, &[]));
+}
+
+#[test]
+fn a_call_backward_is_the_servers() {
+    let call = message(&msg(7), &call_to(7, [0x4000_0000, 1, 1], "'' 1 0 1 11 #16 1 0 0 1 0"));
+    let answer = message(&msg(7), &reply(7, "0 '' 1 11 0 #16 1 0 0 0"));
+    let mut world = World::connected();
+    world.send(SERVER, &call);
+    world.send(CLIENT, &answer);
+    let report = world.run_keeping();
+    let psns = [SERVER_PSN, CLIENT_PSN].map(Psn::new);
+    let steps = &kept(report.one()).steps;
+    assert_eq!([steps[0].psn, steps[1].psn], psns);
+    assert_eq!([steps[0].from_caller, steps[1].from_caller], [true, false]);
+    assert_eq!(kept(report.one()).flows[0].unwrap().destination_qp, world.end(CLIENT).qpn);
+    assert_eq!(whole(report.one(), false, Part::Send), call);
+}
+
+#[test]
+fn steps_are_bounded() {
+    let chunk = segment(7, 1 << 20, 0x1000);
+    let mut world = World::connected();
+    let mut call = msg(1);
+    call.writes = vec![vec![chunk]];
+    world.send(CLIENT, &message(&call, &nfs3(1, 6, "'handle' h0 1048576")));
+    let most = Kept::MOST_STEPS as u64;
+    for offset in 0..most + 10 {
+        world.write(SERVER, segment(7, 4, 0x1000 + 4 * offset), &[1; 4]);
+    }
+    let report = world.run_keeping();
+    let kept = kept(report.one());
+    assert_eq!((kept.steps.len(), kept.steps_left_out), (Kept::MOST_STEPS, 11));
+    assert_eq!(kept.contents[1].bytes.len() as u64, 4 * (most + 10));
+}
+
+#[test]
+fn a_byte_far_behind_takes_up_no_more_than_is_allowed() {
+    // Five chunks of which the last byte that counts is written: each alone fits, all together do not.
+    let length = Kept::LONGEST_CONTENT as u32 + 4;
+    let mut world = World::connected();
+    let mut call = msg(1);
+    call.writes = (0..5).map(|index| vec![segment(10 + index, length, 0)]).collect();
+    world.send(CLIENT, &message(&call, &compound(1, "1 22 'handle'")));
+    for index in 0..5 {
+        world.write(SERVER, segment(10 + index, 4, u64::from(length) - 8), &[1; 4]);
+    }
+    world.write(SERVER, segment(10, 4, u64::from(length) - 4), &[1; 4]);
+    let report = world.run_keeping();
+    let kept = kept(report.one());
+    let bytes: usize = kept.contents.iter().map(|content| content.bytes.len()).sum();
+    assert!(bytes <= Kept::MOST_CONTENTS, "{bytes}");
+    assert_eq!(kept.contents.len(), 4, "the Send and three chunks");
+    let gathered = |eviction: &&Eviction| matches!(eviction, Eviction::Gathered { .. });
+    assert_eq!(report.evictions.iter().filter(gathered).count(), 3);
+}
