@@ -2,17 +2,22 @@
 
 use core::hash::{Hash, Hasher};
 use rdmascope_dissector::engine::{Config, Engine};
-use rdmascope_dissector::event::{Content, Event};
+use rdmascope_dissector::event::{Content, Event, Eviction};
+use rdmascope_dissector::kept::{Keep, Kept};
 use rdmascope_dissector::record::Record;
 use rdmascope_dissector::transaction::{Outcome, Transaction};
 use std::collections::HashSet;
 use std::hash::DefaultHasher;
 
-/// Runs the engine twice over the same records, once reporting packets, and judges what it reports.
+/// Runs the engine over the same records, reporting packets, then without, then keeping all that it can, and judges what it
+/// reports.
 pub(crate) fn judge<'a>(records: impl Iterator<Item = Record<'a>> + Clone) {
     let first = run(records.clone(), Config { report_packets: true, ..Config::default() });
-    let second = run(records, Config::default());
+    let second = run(records.clone(), Config::default());
     assert_eq!(first, second, "the same records give the same events");
+    let keep = Keep { steps: true, contents: true };
+    let third = run(records, Config { keep, ..Config::default() });
+    assert_eq!(second, third, "what is kept changes nothing else");
 }
 
 fn run<'a>(records: impl Iterator<Item = Record<'a>>, config: Config) -> u64 {
@@ -76,7 +81,10 @@ impl Seen {
             }
             Event::Eviction(eviction) => {
                 self.evictions += 1;
-                core::mem::discriminant(eviction).hash(&mut self.digest);
+                // Whoever keeps more gives up more.
+                if !matches!(eviction, Eviction::Gathered { .. }) {
+                    core::mem::discriminant(eviction).hash(&mut self.digest);
+                }
             }
         }
         self.events += 1;
@@ -90,6 +98,9 @@ impl Seen {
             Outcome::NoCall => assert!(transaction.reply.is_some() && transaction.call.is_none()),
             Outcome::TransportError => assert!(transaction.error.is_some() || transaction.reply.is_some()),
         }
+        if let Some(kept) = &transaction.kept {
+            take_kept(kept);
+        }
         for message in [&transaction.call, &transaction.reply].into_iter().flatten() {
             assert!(message.first.frame > 0 && message.header_length <= message.send_length);
             assert!(message.missing.iter().all(|missing| missing.end.is_none_or(|end| missing.start < end)));
@@ -101,4 +112,14 @@ impl Seen {
         (transaction.timing.read_bytes, transaction.timing.written_bytes).hash(&mut self.digest);
         (transaction.latency(), transaction.details.operations.len()).hash(&mut self.digest);
     }
+}
+
+fn take_kept(kept: &Kept) {
+    for step in &kept.steps {
+        assert!(step.first.frame <= step.last.frame && step.packets > 0);
+    }
+    for content in &kept.contents {
+        assert!(content.captured.end() <= content.bytes.len() as u64);
+    }
+    assert!(kept.contents.is_sorted_by_key(|content| (content.of_reply, content.part)));
 }
