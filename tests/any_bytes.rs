@@ -120,18 +120,23 @@ struct Hostile {
 
 impl Hostile {
     fn new() -> Hostile {
-        let config = Config { report_packets: false, ..UNCHECKED };
+        let config = Config { frame: UNCHECKED.frame, ..Config::default() };
         Hostile { engine: Engine::new(config), number: 0, frame: Vec::new() }
     }
 
     /// One more packet of host 1 for queue pair `qp` of host 2; `rest` is what is behind the BTH.
     fn packet(&mut self, qp: u32, opcode: u8, psn: u32, rest: &[u8]) {
+        self.packet_of([1, 2], qp, opcode, psn, rest);
+    }
+
+    /// One more packet of the first of two hosts for queue pair `qp` of the second.
+    fn packet_of(&mut self, [from, to]: [u8; 2], qp: u32, opcode: u8, psn: u32, rest: &[u8]) {
         let pad = rest.len().wrapping_neg() & 3;
         let length = 20 + 8 + 12 + rest.len() + pad + 4;
         self.frame.clear();
         self.frame.extend([0x45, 0]);
         self.frame.extend((length.min(0xffff) as u16).to_be_bytes());
-        self.frame.extend([0, 0, 0x40, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+        self.frame.extend([0, 0, 0x40, 0, 64, 17, 0, 0, 10, 0, 0, from, 10, 0, 0, to]);
         self.frame.extend([0xc0, 0, 0x12, 0xb7]);
         self.frame.extend((length.saturating_sub(20).min(0xffff) as u16).to_be_bytes());
         self.frame.extend([0, 0, opcode, (pad as u8) << 4, 0xff, 0xff]);
@@ -164,6 +169,7 @@ const SEND_FIRST: u8 = 0;
 const SEND_MIDDLE: u8 = 1;
 const SEND_LAST: u8 = 2;
 const SEND_ONLY: u8 = 4;
+const WRITE_ONLY: u8 = 0x0a;
 
 /// A call of NFS version 4, procedure COMPOUND, with `count` operations of one word.
 fn call(xid: u32, count: u32, segments: usize) -> Vec<u8> {
@@ -185,7 +191,7 @@ fn call(xid: u32, count: u32, segments: usize) -> Vec<u8> {
 }
 
 /// The hostile captures by name: each runs in a process of its own, so that its peak can be read.
-const HOSTILE: [(&str, fn()); 7] = [
+const HOSTILE: [(&str, fn()); 8] = [
     ("queue pairs", || {
         let mut hostile = Hostile::new();
         (0..1_000_000).for_each(|qp| hostile.packet(qp + 2, SEND_ONLY, 7, &[0; 32]));
@@ -244,6 +250,28 @@ const HOSTILE: [(&str, fn()); 7] = [
             hostile.packet(2 + (dice & 1), opcode, dice >> 8, &[0; 200]);
         }
         hostile.end();
+    }),
+    ("scattered writes", || {
+        let mut hostile = Hostile::new();
+        // Each call offers memory, of which every other byte is written: no two of them can be remembered as one range.
+        let (calls, writes) = (400u32, 4096u32);
+        for xid in 0..calls {
+            let mut header = Builder::new(Xid(xid), 8, Procedure::Msg);
+            header.writes = vec![vec![Segment { handle: Rkey(xid), length: 1 << 20, offset: 0 }]];
+            let mut out = Vec::new();
+            header.build(&mut out);
+            out.extend([xid.to_be_bytes(), [0; 4]].concat());
+            hostile.packet(2, SEND_ONLY, xid, &out);
+            for write in 0..writes {
+                let address = u64::from(2 * write + 1).to_be_bytes();
+                let reth = [&address[..], &xid.to_be_bytes(), &1u32.to_be_bytes(), &[0xff]].concat();
+                hostile.packet_of([2, 1], 3, WRITE_ONLY, xid * writes + write, &reth);
+            }
+        }
+        let totals = hostile.end();
+        assert_eq!(totals.transactions.iter().sum::<u64>(), u64::from(calls));
+        assert_eq!(totals.connections, 1, "the memory that was written shows who wrote it");
+        assert!(totals.evictions > 100, "{}", totals.evictions);
     }),
     ("gaps everywhere", || {
         let mut hostile = Hostile::new();

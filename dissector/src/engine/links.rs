@@ -32,6 +32,8 @@ pub(super) struct Links {
     /// Where the search for a connection to give up goes on.
     hand: usize,
     seen: u32,
+    /// Connections that turned out to be the other half of an earlier one.
+    joined: u32,
     /// Bytes that all connections hold back.
     buffered: usize,
 }
@@ -58,9 +60,9 @@ const MOST_BUFFERED: usize = 16 << 20;
 const MOST_CANDIDATES: usize = 64;
 
 impl Links {
-    /// How many connections there were so far.
+    /// How many connections there were so far, as far as is known.
     pub(super) fn seen(&self) -> u64 {
-        u64::from(self.seen)
+        u64::from(self.seen - self.joined)
     }
 
     #[inline]
@@ -197,6 +199,7 @@ impl Links {
         self.forget_unpaired(stays);
         self.forget_unpaired(goes);
         let gone = self.take(goes);
+        self.joined += 1;
         let stays_side = 1 - self.link(stays).known_side();
         let moved = Place { link: stays, side: stays_side };
         if let Some(key) = gone.peers.flows[gone.known_side()] {
@@ -220,7 +223,7 @@ impl Links {
     pub(super) fn end_all(&mut self, transactions: &mut Transactions, report: &mut impl FnMut(Event<'_>)) {
         let mut links: Vec<Box<Link>> = self.slots.drain(..).flatten().collect();
         links.sort_by_key(|link| link.peers.connection);
-        *self = Links { seen: self.seen, ..Links::default() };
+        *self = Links { seen: self.seen, joined: self.joined, ..Links::default() };
         for link in links {
             link.end(transactions, report);
         }

@@ -39,7 +39,7 @@ fn run<'a>(records: impl Iterator<Item = Record<'a>>, config: Config) -> u64 {
     assert_eq!(totals.icrc.iter().sum::<u64>(), totals.packets);
     assert_eq!(totals.transactions.iter().sum::<u64>(), seen.transactions);
     assert_eq!(totals.evictions, seen.evictions);
-    assert!(seen.connections.len() as u64 <= totals.connections);
+    assert_eq!(seen.connections.len() as u64, totals.connections);
     let again = seen.events;
     engine.finish(&mut |event| seen.take(&event));
     assert_eq!(seen.events, again, "what has ended does not end again");
