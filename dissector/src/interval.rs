@@ -73,8 +73,16 @@ impl Intervals {
 
     /// The ranges `start..end` in the set, in order, none touching another.
     pub fn ranges(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        let front = (self.front > 0).then_some((0, self.front));
-        front.into_iter().chain(self.rest.iter().copied())
+        self.within(0, u64::MAX)
+    }
+
+    /// The parts of those ranges that lie within `start..end`.
+    pub fn within(&self, start: u64, end: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let from = self.rest.partition_point(|range| range.1 <= start);
+        let rest = self.rest.get(from..).unwrap_or(&[]).iter().copied();
+        let ranges = core::iter::once((0, self.front)).chain(rest).take_while(move |range| range.0 < end);
+        let within = ranges.map(move |range| (range.0.max(start), range.1.min(end)));
+        within.filter(|range| range.0 < range.1)
     }
 
     /// The ranges of `0..length` that are not in the set, in order.
@@ -121,9 +129,13 @@ mod tests {
                 plain[start as usize..(start + length) as usize].fill(true);
                 prop_assert_eq!(set.insert(start, start + length), new as u64);
             }
-            for (start, end) in set.ranges() {
-                prop_assert!(plain[start as usize..end as usize].iter().all(|there| *there));
-                prop_assert!(!plain[end as usize]);
+            let mut there = [false; 96];
+            for (start, end) in set.within(8, 50) {
+                prop_assert!(!there[start as usize - 1]);
+                there[start as usize..end as usize].fill(true);
+            }
+            for byte in 0..96 {
+                prop_assert_eq!(there[byte], plain[byte] && (8..50).contains(&byte), "byte {}", byte);
             }
             let mut holes = [false; 96];
             for (start, end) in set.holes(96) {

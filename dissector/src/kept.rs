@@ -113,6 +113,8 @@ impl Kept {
 
     /// The bytes of one part of the call's or the reply's message.
     pub fn content(&self, of_reply: bool, part: Part) -> Option<&Content> {
-        self.contents.iter().find(|content| (content.of_reply, content.part) == (of_reply, part))
+        let key = |content: &Content| (content.of_reply, content.part);
+        let index = self.contents.binary_search_by_key(&(of_reply, part), key).ok()?;
+        self.contents.get(index)
     }
 }

@@ -1,6 +1,12 @@
 //! Where the bytes of an RPC message are: what the Send conveys inline, and what the chunks moved.
 
-use crate::transaction::{Part, Transaction};
+use crate::interval::Intervals;
+use crate::kept::Kept;
+use crate::transaction::{Message, Part, Transaction};
+use crate::ulb::{Item, Place};
+use core::ops::Range;
+use rdmascope_wire::rpcrdma::{Procedure, Segment, VERSION};
+use rdmascope_wire::xdr::padded;
 
 /// A stretch of an RPC message before reduction (RFC 8166, section 3.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +28,17 @@ pub enum Source {
     Padding,
 }
 
+/// Bytes of an RPC message before reduction, as far as the capture holds them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Piece {
+    /// How many there are.
+    pub length: u64,
+    /// They, up to the last that the capture holds; 0 where it lacks some.
+    pub bytes: Vec<u8>,
+    /// Which of them the capture holds.
+    pub captured: Intervals,
+}
+
 impl Transaction {
     /// The extents of the call (`of_reply` false) or of the reply, in order and without gaps, as far as the headers tell. Empty
     /// where there is no such message, where it is no RPC message, or where its header could not be read to its end.
@@ -29,7 +46,195 @@ impl Transaction {
     /// In a call the Position of each Read chunk says where it belongs (RFC 8166, section 4.3.1). In a reply the upper layer does
     /// (RFC 8267): a Write chunk whose item was not recognized is left out.
     pub fn layout(&self, of_reply: bool) -> Vec<Extent> {
-        let _ = of_reply;
-        Vec::new()
+        let message = if of_reply { &self.reply } else { &self.call };
+        let Some(message) = message else { return Vec::new() };
+        let Some(stream) = stream(message, of_reply) else { return Vec::new() };
+        let mut reduced = if of_reply { self.reduced_in_reply(message) } else { reduced_in_call(message) };
+        reduced.sort_by_key(|item| item.position);
+        lay_out(stream, &reduced)
     }
+
+    /// The call or the reply before reduction. `None` where nothing was kept of it, or where it is not known how it is made up.
+    ///
+    /// Bytes beyond [`Kept::MOST_CONTENTS`] are left out.
+    pub fn message(&self, of_reply: bool) -> Option<Piece> {
+        self.piece(of_reply, 0..u64::MAX)
+    }
+
+    /// A DDP-eligible item of the call or the reply, without its padding, wherever it was conveyed.
+    pub fn item(&self, of_reply: bool, item: &Item) -> Option<Piece> {
+        let start = u64::from(item.position);
+        let end = start + u64::from(item.length);
+        self.piece(of_reply, start..end).map(|piece| Piece { length: item.length.into(), ..piece })
+    }
+
+    fn piece(&self, of_reply: bool, range: Range<u64>) -> Option<Piece> {
+        let kept = self.kept.as_deref().filter(|kept| !kept.contents.is_empty())?;
+        let layout = self.layout(of_reply);
+        let length = layout.last()?.end().min(range.end).saturating_sub(range.start);
+        let mut piece = Piece { length, ..Piece::default() };
+        let first = layout.partition_point(|extent| extent.end() <= range.start);
+        for extent in &layout[first..] {
+            let (from, to) = (extent.start.max(range.start), extent.end().min(range.end));
+            if from >= to {
+                break;
+            }
+            let at = from - range.start;
+            match extent.source {
+                Source::Part(part, offset) => {
+                    let offset = offset + (from - extent.start);
+                    piece.copy(at, kept, of_reply, part, offset..offset + (to - from));
+                }
+                Source::Padding => piece.pad(at, to - from),
+            }
+        }
+        Some(piece)
+    }
+
+    /// In a reply the upper layer says where the items of Write chunks belong.
+    fn reduced_in_reply(&self, message: &Message) -> Vec<Reduced> {
+        let items = self.details.operations.iter().filter_map(|operation| operation.result_item);
+        let reduced = items.filter_map(|item| {
+            let Place::WriteChunk(index) = item.place else { return None };
+            let returned = total(&message.write_chunks.get(usize::from(index))?.segments);
+            let (length, with_padding) = (u64::from(item.length), padded(item.length));
+            Some(Reduced {
+                position: item.position.into(),
+                part: Part::WriteChunk(index),
+                // Roundup padding in a Write chunk is not wanted, and it happens (RFC 8166, section 3.4.6.2).
+                length: returned.clamp(length, with_padding),
+                with_padding,
+            })
+        });
+        reduced.collect()
+    }
+}
+
+impl Extent {
+    /// The byte behind its last.
+    pub fn end(&self) -> u64 {
+        self.start.saturating_add(self.length)
+    }
+}
+
+impl Piece {
+    /// The ranges that the capture lacks.
+    pub fn missing(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.captured.holes(self.length)
+    }
+
+    /// Copies bytes of a part to byte `at`.
+    fn copy(&mut self, at: u64, kept: &Kept, of_reply: bool, part: Part, range: Range<u64>) {
+        let Some(content) = kept.content(of_reply, part) else { return };
+        for (start, end) in content.captured.within(range.start, range.end) {
+            let Some(bytes) = content.bytes.get(start as usize..end as usize) else { return };
+            let to = at + (start - range.start);
+            // What lies behind what is missing takes up room for that too.
+            if to + bytes.len() as u64 > Kept::MOST_CONTENTS as u64 {
+                return;
+            }
+            let to = to as usize;
+            if self.bytes.len() < to + bytes.len() {
+                self.bytes.resize(to + bytes.len(), 0);
+            }
+            self.bytes[to..to + bytes.len()].copy_from_slice(bytes);
+            self.captured.insert(to as u64, (to + bytes.len()) as u64);
+        }
+    }
+
+    /// Puts zeros behind the last byte, if that is there.
+    fn pad(&mut self, at: u64, length: u64) {
+        if self.bytes.len() as u64 == at {
+            self.bytes.resize((at + length) as usize, 0);
+            self.captured.insert(at, at + length);
+        }
+    }
+}
+
+/// What stands in a Payload stream: the part, the first byte there, and how many follow.
+struct Stream {
+    part: Part,
+    start: u64,
+    length: u64,
+}
+
+/// An item that a chunk moved.
+struct Reduced {
+    /// Its first byte in the message before reduction.
+    position: u64,
+    part: Part,
+    /// Its bytes in the chunk, from the first on.
+    length: u64,
+    /// Bytes that it takes up in the message.
+    with_padding: u64,
+}
+
+/// Where the Payload stream of a message is: what reduction left of it.
+fn stream(message: &Message, of_reply: bool) -> Option<Stream> {
+    if message.version != VERSION || message.stop.is_some() {
+        return None;
+    }
+    let zero = message.read_chunks.iter().position(|chunk| chunk.position == 0);
+    match (message.procedure, zero, &message.reply_chunk) {
+        (Procedure::Msg | Procedure::Msgp, ..) => {
+            let start = u64::from(message.header_length);
+            let length = u64::from(message.send_length).checked_sub(start)?;
+            Some(Stream { part: Part::Send, start, length })
+        }
+        // A Long Call, or a reply that the responder provides (reliable-reply draft, section 4.1).
+        (Procedure::Nomsg, Some(index), _) => {
+            let length = total(&message.read_chunks[index].segments);
+            Some(Stream { part: Part::ReadChunk(u16::try_from(index).ok()?), start: 0, length })
+        }
+        (Procedure::Nomsg, None, Some(chunk)) if of_reply => {
+            Some(Stream { part: Part::ReplyChunk, start: 0, length: total(&chunk.segments) })
+        }
+        _ => None,
+    }
+}
+
+/// In a call the Positions say where the items of Read chunks belong; whether a chunk carries their padding is up to it.
+fn reduced_in_call(message: &Message) -> Vec<Reduced> {
+    let chunks = message.read_chunks.iter().enumerate().filter(|(_, chunk)| chunk.position != 0);
+    let reduced = chunks.filter_map(|(index, chunk)| {
+        let length = total(&chunk.segments);
+        Some(Reduced {
+            position: chunk.position.into(),
+            part: Part::ReadChunk(u16::try_from(index).ok()?),
+            length,
+            with_padding: length.next_multiple_of(4),
+        })
+    });
+    reduced.collect()
+}
+
+/// Puts items, in the order of their positions, into the stream.
+fn lay_out(stream: Stream, reduced: &[Reduced]) -> Vec<Extent> {
+    let mut extents = Vec::with_capacity(2 * reduced.len() + 1);
+    let mut at = 0;
+    let mut put = |length: u64, source: Source| {
+        if length > 0 {
+            extents.push(Extent { start: at, length, source });
+            at += length;
+        }
+        at
+    };
+    let (mut next, mut taken) = (0, 0);
+    for item in reduced {
+        // An item that begins within the one before it belongs nowhere.
+        let Some(inline) = item.position.checked_sub(next) else { continue };
+        if inline > stream.length - taken {
+            break;
+        }
+        put(inline, Source::Part(stream.part, stream.start + taken));
+        taken += inline;
+        put(item.length, Source::Part(item.part, 0));
+        next = put(item.with_padding - item.length, Source::Padding);
+    }
+    put(stream.length - taken, Source::Part(stream.part, stream.start + taken));
+    extents
+}
+
+fn total(segments: &[Segment]) -> u64 {
+    segments.iter().map(|segment| u64::from(segment.length)).sum()
 }

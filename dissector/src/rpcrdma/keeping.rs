@@ -41,6 +41,7 @@ struct Full(Part);
 
 impl Transactions {
     /// Keeps a Send of a transaction.
+    #[inline]
     pub(super) fn keep_send(
         &mut self,
         slot: Slot,
@@ -48,7 +49,9 @@ impl Transactions {
         send: &Send<'_>,
         report: &mut impl FnMut(Event<'_>),
     ) {
-        self.keep_more(slot, report, |keeping, _, budget| keeping.take_send(kind, send, budget));
+        if self.keep != Keep::default() {
+            self.keep_more(slot, report, |keeping, _, budget| keeping.take_send(kind, send, budget));
+        }
     }
 
     /// Keeps an RDMA READ request for the memory of a transaction.
@@ -91,6 +94,7 @@ impl Transactions {
     }
 
     /// Lets a transaction keep more, and counts what that takes up.
+    #[cold]
     fn keep_more(
         &mut self,
         slot: Slot,

@@ -29,11 +29,12 @@ impl Transactions {
             open.missing_before = 0;
         }
         let mut message = Message::new(send, header);
-        for chunk in message.read_chunks.iter().filter(|chunk| chunk.position != 0) {
-            open.read_lengths.push((chunk.position, length(&chunk.segments)));
-        }
+        let reduced = message.read_chunks.iter().enumerate().filter(|(_, chunk)| chunk.position != 0);
+        let lengths =
+            reduced.map(|(index, chunk)| (chunk.position, length(&chunk.segments), saturate(index)));
+        open.read_lengths.extend(lengths);
         open.read_lengths.sort_unstable();
-        let moved = open.read_lengths.iter().map(|(_, length)| round_up(*length)).sum();
+        let moved = open.read_lengths.iter().map(|(_, length, _)| round_up(*length)).sum();
         message.message_length = message_length(&message, header, send, moved);
 
         for (index, chunk) in message.read_chunks.iter().enumerate() {

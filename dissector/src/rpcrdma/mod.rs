@@ -323,22 +323,19 @@ impl Transactions {
         let more = open.scattered - scattered;
         open.weight += more;
         self.weight += more;
-        let is_kept = open.keeping.is_some() && !matches!(placed, Err(open::Refusal::OtherWay));
-        let xid = open.transaction.xid;
+        let is_kept = open.keeping.is_some();
+        match placed {
+            Ok(grown) => self.gathered += grown,
+            Err(open::Refusal::OtherWay) => return false,
+            Err(open::Refusal::Budget(part)) => {
+                let xid = open.transaction.xid;
+                report(Event::Eviction(Eviction::Gathered { xid, part }));
+            }
+        }
         if is_kept {
             self.keep_placement(target, placement, reading, report);
         }
-        match placed {
-            Ok(grown) => {
-                self.gathered += grown;
-                true
-            }
-            Err(open::Refusal::OtherWay) => false,
-            Err(open::Refusal::Budget(part)) => {
-                report(Event::Eviction(Eviction::Gathered { xid, part }));
-                true
-            }
-        }
+        true
     }
 
     #[inline]
@@ -451,9 +448,8 @@ impl Transactions {
         let gap = peers.missing_packets > open.missing_before;
         open.conclude(outcome, gap);
         message::infer_requester(open, open.caller, peers);
-        let keeping = open.keeping.take();
-        self.kept -= keeping.as_ref().map_or(0, |keeping| keeping.bytes());
-        if let Some(keeping) = keeping {
+        if let Some(keeping) = open.keeping.take() {
+            self.kept -= keeping.bytes();
             let flows = [peers.flows[open.caller], peers.flows[1 - open.caller]];
             open.transaction.kept = Some(Box::new(keeping.into_kept(open, flows)));
         }

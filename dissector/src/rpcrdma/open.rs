@@ -40,8 +40,8 @@ pub(super) struct Open {
     pub(super) call_stream: Vec<u8>,
     /// The Payload stream of a Long Reply.
     pub(super) reply_stream: Vec<u8>,
-    /// Position and length of each Read chunk of the call but that at Position zero, in the order of Positions.
-    pub(super) read_lengths: Vec<(u32, u64)>,
+    /// Position, length and index of each Read chunk of the call but that at Position zero, in the order of Positions.
+    pub(super) read_lengths: Vec<(u32, u64, u16)>,
     /// Length of each Write chunk of the reply.
     pub(super) write_lengths: Vec<u64>,
     /// Bytes of memory that its lists take up, as last counted.
@@ -326,7 +326,7 @@ impl Open {
         });
         chunks.sum::<usize>()
             + self.segments.capacity() * size_of::<Placed>()
-            + self.read_lengths.capacity() * size_of::<(u32, u64)>()
+            + self.read_lengths.capacity() * size_of::<(u32, u64, u16)>()
             + self.write_lengths.capacity() * size_of::<u64>()
             + details.operations.capacity() * size_of::<Operation>()
             + details.arena.capacity()

@@ -8,7 +8,7 @@ use rdmascope_wire::{Layer, Stop};
 pub enum Place {
     /// In the reduced stream itself, at this byte.
     Inline(u32),
-    /// In the Read chunk of this index, in the order of their Positions.
+    /// In the Read chunk of this index in the message's Read list, as [`crate::transaction::Part`] counts them.
     ReadChunk(u16),
     /// In the Write chunk of this index.
     WriteChunk(u16),
@@ -28,8 +28,9 @@ pub struct Item {
 /// The chunks that hold what the stream lacks.
 #[derive(Clone, Copy, Debug)]
 pub enum Chunks<'a> {
-    /// Of a call: `(Position, length)` of each Read chunk but that at Position zero, in the order of Positions.
-    Read(&'a [(u32, u64)]),
+    /// Of a call: `(Position, length, index)` of each Read chunk but that at Position zero, in the order of Positions; the index is that
+    /// in the Read list.
+    Read(&'a [(u32, u64, u16)]),
     /// Of a reply: the length that each Write chunk was returned with, in the order of the Write list.
     Write(&'a [u64]),
 }
@@ -167,7 +168,8 @@ impl<'a> Payload<'a> {
                 while chunks.get(self.used)?.0 < position {
                     self.used += 1;
                 }
-                (chunks[self.used].0 == position).then_some(Place::ReadChunk(self.used as u16))
+                let (next, _, index) = chunks[self.used];
+                (next == position).then_some(Place::ReadChunk(index))
             }
             Chunks::Write(lengths) => {
                 let returned = *lengths.get(self.used)?;
@@ -194,10 +196,10 @@ mod tests {
     fn an_item_of_a_call_is_where_a_position_says() {
         // A word, the count 5 of an item whose bytes begin at 8, a word after it; the Read chunk carries no padding.
         let stream = words(&[1, 5, 2]);
-        let mut payload = Payload::new(&stream, Chunks::Read(&[(8, 5)]));
+        let mut payload = Payload::new(&stream, Chunks::Read(&[(8, 5, 3)]));
         assert_eq!(payload.u32(), Ok(1));
         let (item, bytes) = payload.pull().unwrap();
-        assert_eq!(item, Item { length: 5, position: 8, place: Place::ReadChunk(0) });
+        assert_eq!(item, Item { length: 5, position: 8, place: Place::ReadChunk(3) });
         assert!(bytes.is_empty());
         assert_eq!(payload.position(), 16, "the item and its padding count in the unreduced stream");
         assert_eq!(payload.u32(), Ok(2));
@@ -217,7 +219,7 @@ mod tests {
     #[test]
     fn an_item_no_position_names_is_inline() {
         let stream = words(&[4, 0xaabb_ccdd, 2]);
-        let mut payload = Payload::new(&stream, Chunks::Read(&[(8, 5)]));
+        let mut payload = Payload::new(&stream, Chunks::Read(&[(8, 5, 0)]));
         let (item, bytes) = payload.pull().unwrap();
         assert_eq!(item, Item { length: 4, position: 4, place: Place::Inline(4) });
         assert_eq!(bytes, [0xaa, 0xbb, 0xcc, 0xdd]);

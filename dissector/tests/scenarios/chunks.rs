@@ -123,7 +123,7 @@ fn a_read_list_whose_positions_go_down() {
     world.send(SERVER, &message(&msg(1), &reply(1, "0 '' 3 22 0 38 0 501 2 #8 38 0 1000 2 #8")));
     let report = world.run();
     assert_whole(report.one());
-    let expected = [None, in_read_chunk(501, first, 0), in_read_chunk(1000, second, 1)];
+    let expected = [None, in_read_chunk(501, first, 1), in_read_chunk(1000, second, 0)];
     assert_eq!(items(report.one()).iter().map(|item| item.0).collect::<Vec<_>>(), expected);
 }
 
@@ -156,7 +156,8 @@ fn a_long_call_whose_write_data_are_in_a_read_chunk() {
     // RFC 8166, section 3.5.3: the Position Zero Read chunk holds the stream that is left after reduction.
     let stream = nfs3(1, 7, "'handle' h0 1001 2 1001");
     let (zero, item) = (segment(7, stream.len() as u32, 0x1000), segment(8, 1001, 0x1000));
-    for reads in [[(0, zero), (WRITE_POSITION, item)], [(WRITE_POSITION, item), (0, zero)]] {
+    let orders = [(1, [(0, zero), (WRITE_POSITION, item)]), (0, [(WRITE_POSITION, item), (0, zero)])];
+    for (index, reads) in orders {
         let mut world = World::connected();
         let mut call = nomsg(1);
         call.reads = reads.map(|(position, target)| read_segment(position, target)).to_vec();
@@ -166,7 +167,7 @@ fn a_long_call_whose_write_data_are_in_a_read_chunk() {
         world.send(SERVER, &message(&msg(1), &reply(1, "0 0 0 1001 2 #8")));
         let report = world.run();
         assert_whole(report.one());
-        assert_eq!(items(report.one()), [(in_read_chunk(1001, WRITE_POSITION, 0), None)]);
+        assert_eq!(items(report.one()), [(in_read_chunk(1001, WRITE_POSITION, index), None)]);
         let length = report.one().call.as_ref().unwrap().message_length;
         assert_eq!(length, Some(u64::from(WRITE_POSITION) + 1004));
     }

@@ -11,6 +11,7 @@ mod chunks;
 mod direction;
 mod errors;
 mod kept;
+mod layout;
 mod loss;
 mod matching;
 mod missing;

@@ -25,8 +25,9 @@ pub fn upper_layer(data: &[u8]) {
     let (program, version) = bytes.choose(&PROGRAMS);
     let procedure = Procedure { program, version, number: u32::from(bytes.u8()) };
     let counts = bytes.u8();
-    let mut reads: Vec<(u32, u64)> =
-        (0..counts & 3).map(|_| (u32::from(bytes.u16()), u64::from(bytes.u16()))).collect();
+    let mut reads: Vec<(u32, u64, u16)> = (0..u16::from(counts & 3))
+        .map(|index| (u32::from(bytes.u16()), u64::from(bytes.u16()), index))
+        .collect();
     reads.sort_unstable();
     let writes: Vec<u64> = (0..counts >> 2 & 3).map(|_| u64::from(bytes.u16())).collect();
     let length = usize::from(bytes.u16());

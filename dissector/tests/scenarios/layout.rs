@@ -1,0 +1,273 @@
+//! Messages before reduction: where their bytes are, and what they are (RFC 8166, sections 3.4 and 3.5; RFC 8267, section 6).
+
+use crate::speech::*;
+use crate::world::*;
+use rdmascope_dissector::layout::{Piece, Source};
+use rdmascope_dissector::transaction::{Part, Transaction};
+use rdmascope_wire::rpcrdma::Segment;
+
+const WRITE_POSITION: u32 = CALL_HEADER + 12 + 8 + 4 + 4 + 4;
+const SEND: Part = Part::Send;
+
+/// Length, part and offset of each extent; `None`: padding.
+fn extents(transaction: &Transaction, of_reply: bool) -> Vec<(u64, Option<(Part, u64)>)> {
+    let layout = transaction.layout(of_reply);
+    let mut at = 0;
+    for extent in &layout {
+        assert_eq!(extent.start, at, "no gaps");
+        at += extent.length;
+    }
+    let source = |source| match source {
+        Source::Part(part, offset) => Some((part, offset)),
+        Source::Padding => None,
+    };
+    layout.iter().map(|extent| (extent.length, source(extent.source))).collect()
+}
+
+#[track_caller]
+fn assert_is(piece: Option<Piece>, expected: &[u8]) {
+    let piece = piece.expect("it is there");
+    assert_eq!(piece.missing().collect::<Vec<_>>(), []);
+    assert_eq!((piece.length, piece.bytes.as_slice()), (expected.len() as u64, expected));
+}
+
+/// A WRITE of 1001 bytes in a Read chunk of these segments.
+fn write(segments: &[u32]) -> Transaction {
+    let mut world = World::connected();
+    let mut call = msg(1);
+    let mut moved = data(1001);
+    moved.resize(1004, 0);
+    for (index, length) in segments.iter().enumerate() {
+        call.reads.push(read_segment(WRITE_POSITION, segment(7 + index as u32, *length, 0x1000)));
+    }
+    world.send(CLIENT, &message(&call, &nfs3(1, 7, "'handle' h0 1001 2 1001")));
+    for read in &call.reads {
+        let rest = moved.split_off(read.target.length as usize);
+        world.read(SERVER, read.target, &moved);
+        moved = rest;
+    }
+    world.send(SERVER, &message(&msg(1), &reply(1, "0 0 0 1001 2 #8")));
+    let report = world.run_keeping();
+    let write = report.one().clone();
+    // As RFC 4506 writes it down, had nothing been reduced.
+    assert_is(write.message(false), &nfs3(1, 7, "'handle' h0 1001 2 *1001"));
+    assert_is(write.message(true), &reply(1, "0 0 0 1001 2 #8"));
+    assert_is(write.item(false, &write.details.operations[0].argument_item.unwrap()), &data(1001));
+    write
+}
+
+#[test]
+fn a_read_chunk_without_padding_at_the_end_of_the_call() {
+    let write = write(&[1001]);
+    let header = u64::from(write.call.as_ref().unwrap().header_length);
+    assert_eq!(
+        extents(&write, false),
+        [(WRITE_POSITION.into(), Some((SEND, header))), (1001, Some((Part::ReadChunk(0), 0))), (3, None)]
+    );
+}
+
+#[test]
+fn a_read_chunk_with_its_padding() {
+    assert_eq!(extents(&write(&[600, 404]), false)[1], (1004, Some((Part::ReadChunk(0), 0))));
+    assert_eq!(extents(&write(&[600, 401, 3]), false).len(), 2);
+}
+
+#[test]
+fn read_chunks_stand_where_their_positions_say_in_whatever_order_they_come() {
+    let first = CALL_HEADER + 12 + (4 + 12) + (4 + 16 + 8 + 4 + 4);
+    let second = first + 504 + (4 + 16 + 8 + 4 + 4);
+    let (a, b) = (segment(1, 501, 0x1000), segment(2, 1000, 0x2000));
+    let mut world = World::connected();
+    let mut call = msg(1);
+    call.reads = vec![read_segment(second, b), read_segment(first, a)];
+    let arguments = "3 22 'handle' 38 #16 h0 2 501 38 #16 h501 2 1000";
+    world.send(CLIENT, &message(&call, &compound(1, arguments)));
+    world.read(SERVER, a, &data(501));
+    world.read(SERVER, b, &data(1000));
+    world.send(SERVER, &message(&msg(1), &reply(1, "0 '' 3 22 0 38 0 501 2 #8 38 0 1000 2 #8")));
+    let report = world.run_keeping();
+    let writes = report.one();
+    assert_is(writes.message(false), &compound(1, "3 22 'handle' 38 #16 h0 2 *501 38 #16 h501 2 *1000"));
+    let sources: Vec<_> =
+        extents(writes, false).iter().map(|extent| extent.1.map(|source| source.0)).collect();
+    assert_eq!(sources, [Some(SEND), Some(Part::ReadChunk(1)), None, Some(SEND), Some(Part::ReadChunk(0))]);
+    for (index, length) in [(1, 501), (2, 1000)] {
+        let item = writes.details.operations[index].argument_item.unwrap();
+        assert_is(writes.item(false, &item), &data(length));
+    }
+}
+
+#[test]
+fn a_long_call_alone_and_with_another_read_chunk() {
+    let stream = nfs3(1, 10, "'dir' 'name' 0 0 0 0 0 0 *2001");
+    let mut world = World::connected();
+    let (front, back) = stream.split_at(777);
+    let (a, b) = (segment(7, 777, 0x1000), segment(8, back.len() as u32, 0x1000));
+    let mut call = nomsg(1);
+    call.reads = vec![read_segment(0, a), read_segment(0, b)];
+    world.send(CLIENT, &message(&call, &[]));
+    world.read(SERVER, a, front);
+    world.read(SERVER, b, back);
+    world.send(SERVER, &message(&msg(1), &reply(1, "0 0 0 0 0")));
+
+    let reduced = nfs3(2, 7, "'handle' h0 1001 2 1001");
+    let (zero, item) = (segment(9, reduced.len() as u32, 0x1000), segment(10, 1001, 0x1000));
+    let mut call = nomsg(2);
+    call.reads = vec![read_segment(WRITE_POSITION, item), read_segment(0, zero)];
+    world.send(CLIENT, &message(&call, &[]));
+    world.read(SERVER, zero, &reduced);
+    world.read(SERVER, item, &data(1001));
+    world.send(SERVER, &message(&msg(2), &reply(2, "0 0 0 1001 2 #8")));
+
+    let report = world.run_keeping();
+    assert_is(report.xid(1).message(false), &stream);
+    assert_eq!(extents(report.xid(1), false), [(stream.len() as u64, Some((Part::ReadChunk(0), 0)))]);
+    let text = report.xid(1).details.operations[0].argument_item.unwrap();
+    assert_is(report.xid(1).item(false, &text), &data(2001));
+    assert_is(report.xid(2).message(false), &nfs3(2, 7, "'handle' h0 1001 2 *1001"));
+    assert_eq!(
+        extents(report.xid(2), false),
+        [
+            (WRITE_POSITION.into(), Some((Part::ReadChunk(1), 0))),
+            (1001, Some((Part::ReadChunk(0), 0))),
+            (3, None)
+        ]
+    );
+}
+
+#[test]
+fn write_chunks_stand_where_the_upper_layer_says() {
+    // RFC 8267, section 6.4.3: three items, the second of which is wanted inline.
+    let arguments = "9 22 'dir' 15 'a' 25 #16 h0 1000 22 'dir' 15 'b' 27 22 'dir' 15 'c' 25 #16 h0 1000";
+    let (a, c1, c2) = (segment(1, 1000, 0x1000), segment(2, 300, 0x2000), segment(3, 700, 0x3000));
+    let mut world = World::connected();
+    let mut call = msg(1);
+    call.writes = vec![vec![a], vec![], vec![c1, c2]];
+    world.send(CLIENT, &message(&call, &compound(1, arguments)));
+    world.write(SERVER, a, &data(1000));
+    world.write(SERVER, c1, &data(399)[..300]);
+    world.write(SERVER, c2, &data(399)[300..]);
+    let mut answer = msg(1);
+    answer.writes = vec![vec![a], vec![], vec![c1, segment(3, 99, 0x3000)]];
+    let results = "0 '' 9 22 0 15 0 25 0 0 1000 22 0 15 0 27 0 'target' 22 0 15 0 25 0 1 399";
+    world.send(SERVER, &message(&answer, &reply(1, results)));
+    let report = world.run_keeping();
+    let reads = report.one();
+    let whole = "0 '' 9 22 0 15 0 25 0 0 *1000 22 0 15 0 27 0 'target' 22 0 15 0 25 0 1 *399";
+    assert_is(reads.message(true), &reply(1, whole));
+    for (index, expected) in [(2, data(1000)), (5, b"target".to_vec()), (8, data(399))] {
+        let item = reads.details.operations[index].result_item.unwrap();
+        assert_is(reads.item(true, &item), &expected);
+    }
+    assert_eq!(extents(reads, true).last(), Some(&(1, None)));
+}
+
+#[test]
+fn a_long_reply_alone_and_with_a_write_chunk() {
+    let long = reply(1, "0 1 #84 #8 1 h5 'name' h1 1 h6 *255 h2 0 1");
+    let offered = [segment(7, 200, 0x1000), segment(8, 4000, 0x3000)];
+    let mut world = World::connected();
+    let mut call = msg(1);
+    call.reply = Some(offered.to_vec());
+    world.send(CLIENT, &message(&call, &nfs3(1, 16, "'dir' h0 #8 4096")));
+    world.write(SERVER, offered[0], &long[..100]);
+    world.write(SERVER, offered[1], &long[100..]);
+    let mut answer = nomsg(1);
+    let used = [100, long.len() as u32 - 100];
+    answer.reply = Some(offered.iter().zip(used).map(|(each, length)| Segment { length, ..*each }).collect());
+    world.send(SERVER, &message(&answer, &[]));
+
+    let reduced = reply(2, "0 '' 3 22 0 9 0 1 7 *400 25 0 1 901");
+    let (write, rest) = (segment(9, 1000, 0x1000), segment(10, 4096, 0x2000));
+    let mut call = msg(2);
+    call.writes = vec![vec![write]];
+    call.reply = Some(vec![rest]);
+    world.send(CLIENT, &message(&call, &compound(2, "3 22 'handle' 9 1 7 25 #16 h0 1000")));
+    // This server writes the roundup padding too, and what it should be is nobody's to say.
+    let mut padded = data(901);
+    padded.extend([9, 9, 9]);
+    world.write(SERVER, write, &padded);
+    world.write(SERVER, rest, &reduced);
+    let mut answer = nomsg(2);
+    answer.writes = vec![vec![segment(9, 904, 0x1000)]];
+    answer.reply = Some(vec![segment(10, reduced.len() as u32, 0x2000)]);
+    world.send(SERVER, &message(&answer, &[]));
+
+    let report = world.run_keeping();
+    assert_is(report.xid(1).message(true), &long);
+    assert_eq!(extents(report.xid(1), true), [(long.len() as u64, Some((Part::ReplyChunk, 0)))]);
+    let mut whole = reply(2, "0 '' 3 22 0 9 0 1 7 *400 25 0 1 *901");
+    let end = whole.len() - 3;
+    whole[end..].fill(9);
+    assert_is(report.xid(2).message(true), &whole);
+    let item = report.xid(2).details.operations[2].result_item.unwrap();
+    assert_is(report.xid(2).item(true, &item), &data(901));
+}
+
+#[test]
+fn a_reply_that_is_pulled() {
+    let stream = reply(1, "0 1 #84 #8 1 h5 'name' h1 0 1 *255");
+    let target = segment(9, stream.len() as u32, 0x1000);
+    let mut world = World::connected();
+    world.send(CLIENT, &message(&msg(1), &nfs3(1, 16, "'dir' h0 #8 4096")));
+    let mut answer = nomsg(1);
+    answer.reads = vec![read_segment(0, target)];
+    world.send(SERVER, &message(&answer, &[]));
+    world.read(CLIENT, target, &stream);
+    let report = world.run_keeping();
+    assert_is(report.one().message(true), &stream);
+}
+
+#[test]
+fn what_the_capture_lacks_is_told() {
+    let segment = segment(7, 1001, 0x1000);
+    let mut world = World::connected();
+    let mut call = msg(1);
+    call.reads = vec![read_segment(WRITE_POSITION, segment)];
+    world.send(CLIENT, &message(&call, &nfs3(1, 7, "'handle' h0 1001 2 1001")));
+    let responses = world.read(SERVER, segment, &data(1001));
+    world.send(SERVER, &message(&msg(1), &reply(1, "0 0 0 1001 2 #8")));
+    // The second packet, and the last one.
+    for index in [responses.end - 1, responses.start + 1] {
+        world.frames.remove(index);
+    }
+    let report = world.run_keeping();
+    let write = report.one();
+    let piece = write.message(false).unwrap();
+    let at = u64::from(WRITE_POSITION);
+    assert_eq!(piece.length, at + 1004);
+    assert_eq!(piece.missing().collect::<Vec<_>>(), [(at + 256, at + 512), (at + 768, at + 1004)]);
+    let item = write.item(false, &write.details.operations[0].argument_item.unwrap()).unwrap();
+    assert_eq!(item.missing().collect::<Vec<_>>(), [(256, 512), (768, 1001)]);
+    assert_eq!(item.bytes[512..768], data(1001)[512..768]);
+}
+
+#[test]
+fn positions_that_cannot_be() {
+    // Within the item before, and behind the end of the stream.
+    let stream = nfs3(1, 7, "'handle' h0 1001 2 1001");
+    let chunk = |position, handle| read_segment(position, segment(handle, 1001, 0x1000));
+    let mut world = World::connected();
+    let mut call = msg(1);
+    call.reads = vec![chunk(WRITE_POSITION, 7), chunk(WRITE_POSITION + 4, 8), chunk(u32::MAX, 9)];
+    let call = message(&call, &stream);
+    world.send(CLIENT, &call);
+    world.send(SERVER, &message(&msg(1), &reply(1, "0 0 0 1001 2 #8")));
+    let report = world.run_keeping();
+    let header = (call.len() - stream.len()) as u64;
+    assert_eq!(
+        extents(report.one(), false),
+        [(WRITE_POSITION.into(), Some((SEND, header))), (1001, Some((Part::ReadChunk(0), 0))), (3, None)]
+    );
+}
+
+#[test]
+fn what_is_no_rpc_message_has_no_layout() {
+    let mut world = World::connected();
+    let (call, _) = getattr(1);
+    world.send(CLIENT, &call);
+    let report = world.run_keeping();
+    assert!(report.one().layout(true).is_empty());
+    assert_eq!(report.one().message(true), None);
+    assert_eq!(world.run().one().message(false), None, "nothing was kept");
+}

@@ -1,0 +1,137 @@
+//! What is kept of transactions on request, on the samples: messages before reduction, and steps.
+
+use rdmascope_dissector::engine::Config;
+use rdmascope_dissector::kept::{Keep, Kept, StepKind};
+use rdmascope_dissector::transaction::{Direction, Outcome, Transaction};
+use rdmascope_dissector::ulb::{Chunks, Details, Payload, Place, call, reply};
+use rdmascope_tests::session::{ContentSeen, Session, run_with};
+use rdmascope_tests::{Differences, samples};
+use rdmascope_wire::bth::Operation;
+use rdmascope_wire::rpc;
+use std::collections::BTreeMap;
+
+fn run(sample: &str) -> Session {
+    let keep = Keep { steps: true, contents: true };
+    run_with(&samples::capture(sample), Config { report_packets: true, keep, ..Config::default() })
+}
+
+/// The items of both sides, all of them inline: what reading the message before reduction has to find.
+fn unreduced(details: &Details) -> Details {
+    let mut details = details.clone();
+    for operation in &mut details.operations {
+        for item in operation.argument_item.iter_mut().chain(&mut operation.result_item) {
+            item.place = Place::Inline(item.position);
+        }
+    }
+    details
+}
+
+#[test]
+fn messages_before_reduction_are_whole_and_say_the_same() {
+    for sample in samples::MOUNTS {
+        let mut differences = Differences::of(sample);
+        for transaction in run(sample).transactions {
+            let Transaction { xid, procedure: Some(procedure), .. } = transaction else { continue };
+            let mut details = Details::default();
+            for of_reply in [false, true] {
+                let message = if of_reply { &transaction.reply } else { &transaction.call };
+                let Some(message) = message else { continue };
+                let Some(whole) = transaction.message(of_reply) else {
+                    differences.check(false, format!("{xid} {of_reply}: nothing"));
+                    continue;
+                };
+                differences.check(
+                    Some(whole.length) == message.message_length,
+                    format!("{xid} {of_reply}: {} bytes, not {:?}", whole.length, message.message_length),
+                );
+                let missing: Vec<_> = whole.missing().collect();
+                if !missing.is_empty() {
+                    let known = transaction.capture_gap || transaction.outcome != Outcome::Completed;
+                    differences.check(known, format!("{xid} {of_reply}: {missing:?} missing"));
+                    continue;
+                }
+                if of_reply {
+                    let mut payload = Payload::new(&whole.bytes, Chunks::Write(&[]));
+                    rpc::Reply::parse(payload.reader()).expect("a reply");
+                    if transaction.rpc_status == Some(rpc::Status::Success) {
+                        reply(procedure, &mut payload, &mut details).expect("results");
+                    }
+                } else {
+                    let mut payload = Payload::new(&whole.bytes, Chunks::Read(&[]));
+                    rpc::Call::parse(payload.reader()).expect("a call");
+                    call(procedure, &mut payload, &mut details).expect("arguments");
+                }
+            }
+            if transaction.outcome == Outcome::Completed && !transaction.capture_gap {
+                // Links that a chunk moved are read only where they are inline.
+                let same = |details: &Details| {
+                    let mut details = unreduced(details);
+                    details.operations.iter_mut().for_each(|operation| operation.other_name = None);
+                    format!("{:?}", details.operations)
+                };
+                let (expected, actual) = (same(&transaction.details), same(&details));
+                differences.check(expected == actual, format!("{xid}: {expected}\n  read again: {actual}"));
+            }
+        }
+        differences.end();
+    }
+}
+
+/// The PSNs of steps, against those that the packets' own headers give: each packet that names memory or begins or ends a Send.
+#[test]
+fn steps_stand_where_the_packets_are() {
+    for sample in samples::MOUNTS {
+        let mut differences = Differences::of(sample);
+        let session = run(sample);
+        let mut begun: BTreeMap<u64, StepKind> = BTreeMap::new();
+        for transaction in &session.transactions {
+            let kept: &Kept = transaction.kept.as_ref().expect("asked for");
+            differences.check(kept.steps_left_out == 0, format!("{}: steps left out", transaction.xid));
+            for step in &kept.steps {
+                let sender = kept.flows[usize::from(!step.from_caller)].expect("both half-flows are there");
+                let frames = [step.first.frame, step.last.frame].map(|frame| session.packet(frame));
+                let [Some(first), Some(last)] = frames else {
+                    panic!("{}: no such packets", transaction.xid)
+                };
+                let headers = first.headers().expect("headers");
+                differences.check(
+                    headers.bth.destination_qp == sender.destination_qp
+                        && step.covers(headers.bth.psn)
+                        && step.covers(last.headers().expect("headers").bth.psn),
+                    format!("{} frame {}: {step:?}", transaction.xid, first.number),
+                );
+                begun.insert(step.first.frame, step.kind);
+                // The connection was opened by whoever calls forward.
+                let forward = transaction.direction == Direction::Forward;
+                let client = samples_client(first);
+                differences.check(
+                    client == (forward == step.from_caller),
+                    format!("{} frame {}: sent by the other end", transaction.xid, first.number),
+                );
+            }
+        }
+        // Of what the capture shows in order, nothing is left over: every RPC-over-RDMA message, READ request and WRITE is a step.
+        if sample != "nfs3-lossy" {
+            for packet in &session.packets {
+                let Some(headers) = packet.headers() else { continue };
+                let expected = match (headers.bth.opcode.operation(), &headers.content) {
+                    (_, ContentSeen::RpcRdma(_)) => true,
+                    (Some(operation), _) => {
+                        operation == Operation::ReadRequest || headers.extensions.reth.is_some()
+                    }
+                    _ => false,
+                };
+                differences.check(
+                    !expected || begun.contains_key(&packet.number),
+                    format!("frame {} begins no step", packet.number),
+                );
+            }
+        }
+        differences.end();
+    }
+}
+
+/// Whether the client of the lab sent a packet.
+fn samples_client(packet: &rdmascope_tests::session::PacketSeen) -> bool {
+    packet.frame.is_ok_and(|frame| frame.source == rdmascope_tests::session::address(2))
+}
