@@ -258,7 +258,7 @@ struct Reading<'a, A> {
 
 impl<A: Audience> Sink for Reading<'_, A> {
     #[inline]
-    fn packet(&mut self, record: &Record<'_>, dissected: Dissected<'_>) -> ControlFlow<()> {
+    fn packet(&mut self, record: &Record<'_>, dissected: &Dissected<'_>) -> ControlFlow<()> {
         let Reading { engine, start, written, audience } = self;
         let start = *start.get_or_insert(record.time);
         engine.handle_dissected(record, dissected, &mut |event| {

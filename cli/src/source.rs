@@ -62,7 +62,7 @@ pub(crate) struct Cut {
 /// Who takes what a source hands on, and may break off.
 pub(crate) trait Sink {
     /// The next record, taken apart.
-    fn packet(&mut self, record: &Record<'_>, dissected: Dissected<'_>) -> ControlFlow<()>;
+    fn packet(&mut self, record: &Record<'_>, dissected: &Dissected<'_>) -> ControlFlow<()>;
 
     /// What comes next may have to be waited for.
     fn wait(&mut self) -> ControlFlow<()>;
@@ -143,7 +143,7 @@ impl File {
         }
         while let ControlFlow::Continue(Some(framed)) = self.advance(progress, sink)? {
             let record = self.capture.record(&framed);
-            if sink.packet(&record, Dissected::new(&record, config)).is_break() {
+            if sink.packet(&record, &Dissected::new(&record, config)).is_break() {
                 break;
             }
         }

@@ -70,7 +70,7 @@ fn stages(criterion: &mut Criterion) {
                         transactions += u64::from(matches!(event, Event::Transaction(_)));
                     };
                     for (record, dissected) in records.iter().zip(&all) {
-                        engine.handle_dissected(record, *dissected, &mut report);
+                        engine.handle_dissected(record, dissected, &mut report);
                     }
                     engine.finish(&mut report);
                     transactions

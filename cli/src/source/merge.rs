@@ -41,7 +41,7 @@ pub(super) fn for_each(
         let framed = ahead[*index].as_ref().expect("a file with a head has a record ahead");
         number += 1;
         let record = Record { number, ..files[*index].capture.record(framed) };
-        if sink.packet(&record, Dissected::new(&record, config)).is_break() {
+        if sink.packet(&record, &Dissected::new(&record, config)).is_break() {
             return Ok(());
         }
         match files[*index].advance(progress, sink)? {

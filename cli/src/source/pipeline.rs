@@ -68,12 +68,16 @@ pub(super) fn for_each(
         });
         let mut told = 0;
         'batches: for mut batch in filled {
-            for (record, dissected) in batch.records.drain(..) {
-                let dissected = dissected.unwrap_or_else(|| Dissected::new(&record, config));
-                if sink.packet(&record, dissected).is_break() {
+            for (record, dissected) in &batch.records {
+                let handed_on = match dissected {
+                    Some(dissected) => sink.packet(record, dissected),
+                    None => sink.packet(record, &Dissected::new(record, config)),
+                };
+                if handed_on.is_break() {
                     break 'batches;
                 }
             }
+            batch.records.clear();
             progress.advanced(batch.position - told);
             told = batch.position;
             waiting.fetch_sub(1, Ordering::Relaxed);

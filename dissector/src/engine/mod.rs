@@ -80,21 +80,22 @@ impl Engine {
 
     /// Takes the next record of the capture, and reports what it brought to light.
     pub fn handle(&mut self, record: &Record<'_>, report: &mut impl FnMut(Event<'_>)) {
-        self.handle_dissected(record, Dissected::new(record, &self.config.frame), report);
+        let dissected = Dissected::new(record, &self.config.frame);
+        self.handle_dissected(record, &dissected, report);
     }
 
     /// The same, where the record has been taken apart already, with the configuration of this engine.
     pub fn handle_dissected(
         &mut self,
         record: &Record<'_>,
-        dissected: Dissected<'_>,
+        dissected: &Dissected<'_>,
         report: &mut impl FnMut(Event<'_>),
     ) {
         let Dissected { frame, transport } = dissected;
         let Engine { config, totals, links, transactions } = self;
-        totals.count_record(record, &frame);
+        totals.count_record(record, frame);
         let mut place = None;
-        if let (Ok(frame), Some(Ok(transport))) = (&frame, &transport) {
+        if let (Ok(frame), Some(Ok(transport))) = (frame, transport) {
             totals.count_packet(transport);
             // A receiver drops what has a bad ICRC. Where no packet at all has a good one, the capture was made before ICRCs
             // were computed, and they say nothing.
@@ -114,7 +115,7 @@ impl Engine {
             let headers =
                 transport.map(|transport| transport.and_then(|transport| transport.headers(speaks_rpc)));
             let connection = link.map(|peers| peers.connection);
-            report(Event::Packet(&Packet { record: *record, frame, headers, connection }));
+            report(Event::Packet(&Packet { record: *record, frame: *frame, headers, connection }));
         }
     }
 
