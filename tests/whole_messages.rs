@@ -1,7 +1,12 @@
 //! What is kept of transactions on request, on the samples: messages before reduction, and steps.
 
-use rdmascope_dissector::engine::Config;
+use rdmascope_dissector::attribution::{Role, Steps};
+use rdmascope_dissector::connection::Counts;
+use rdmascope_dissector::engine::{Config, Engine};
+use rdmascope_dissector::event::Event;
+use rdmascope_dissector::frame::IcrcVerdict;
 use rdmascope_dissector::kept::{Keep, Kept, StepKind};
+use rdmascope_dissector::record::{LinkType, Record, Time};
 use rdmascope_dissector::transaction::{Direction, Outcome, Transaction};
 use rdmascope_dissector::ulb::{Chunks, Details, Payload, Place, call, reply};
 use rdmascope_tests::session::{ContentSeen, Session, run_with};
@@ -126,6 +131,64 @@ fn steps_stand_where_the_packets_are() {
                     format!("frame {} begins no step", packet.number),
                 );
             }
+        }
+        differences.end();
+    }
+}
+
+/// Every packet of a session is something to a transaction, as often as the counts of the connections say.
+#[test]
+fn every_packet_belongs_to_a_transaction() {
+    for sample in samples::MOUNTS {
+        let mut differences = Differences::of(sample);
+        let session = run(sample);
+        let mut steps = Steps::default();
+        session.transactions.iter().for_each(|transaction| steps.add(transaction));
+        let mut attribution = steps.finish();
+        let mut counted = [0u64; 6];
+        let mut engine = Engine::new(Config { report_packets: true, ..Config::default() });
+        for packet in &samples::capture(sample).packets {
+            let record = Record {
+                number: packet.number,
+                time: Time(packet.time),
+                link: LinkType::ETHERNET,
+                original_length: packet.original_length,
+                data: &packet.data,
+            };
+            engine.handle(&record, &mut |event| {
+                let Event::Packet(packet) = event else { return };
+                let Some(Ok(headers)) = &packet.headers else { return };
+                let is_request = headers.bth.opcode.operation().is_some_and(|each| !each.is_response());
+                match attribution.next(packet).role {
+                    Role::Part(_) => counted[0] += 1,
+                    Role::Repetition(_) => counted[if is_request { 1 } else { 2 }] += 1,
+                    Role::Acknowledgement(_) => counted[3] += 1,
+                    Role::Refusal(_) => counted[4] += 1,
+                    Role::ConnectionManagement => {}
+                    Role::Nothing => {
+                        let bad = packet.frame.is_ok_and(|frame| frame.icrc == IcrcVerdict::Bad);
+                        differences.check(bad, format!("frame {} is nothing", packet.record.number));
+                        counted[5] += 1;
+                    }
+                }
+            });
+        }
+        let sum = |count: fn(&Counts) -> u64| -> u64 {
+            session
+                .connections
+                .iter()
+                .map(|each| count(&each.requester.sent) + count(&each.responder.sent))
+                .sum()
+        };
+        let expected = [
+            (1, sum(|sent| sent.repeated_packets)),
+            (3, sum(|sent| sent.acknowledgements)),
+            (4, sum(|sent| sent.sequence_naks + sent.fatal_naks + sent.rnr_naks)),
+            (5, sum(|sent| sent.bad_icrc)),
+        ];
+        for (index, expected) in expected {
+            differences
+                .check(counted[index] == expected, format!("{index}: {} of {expected}", counted[index]));
         }
         differences.end();
     }

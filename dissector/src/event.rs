@@ -1,6 +1,6 @@
 //! What the engine reports, in the order in which it happens.
 
-use crate::connection::{Connection, ConnectionId};
+use crate::connection::{Connection, ConnectionId, FlowKey};
 use crate::frame::{Frame, Other};
 use crate::record::Record;
 use crate::transaction::{Direction, Part, Transaction};
@@ -31,6 +31,15 @@ pub struct Packet<'a> {
     pub headers: Option<Result<Headers<'a>, Stop>>,
     /// The connection that it was counted for.
     pub connection: Option<ConnectionId>,
+}
+
+impl Packet<'_> {
+    /// What tells the half-flow that it is of from others.
+    pub fn flow(&self) -> Option<FlowKey> {
+        let (Ok(frame), Some(Ok(headers))) = (&self.frame, &self.headers) else { return None };
+        let destination_qp = headers.bth.destination_qp;
+        Some(FlowKey { source: frame.source, destination: frame.destination, destination_qp })
+    }
 }
 
 /// The transport headers of a packet and what they carry.

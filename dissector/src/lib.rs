@@ -4,6 +4,7 @@
 //! stamps. The same records always give the same events: no stage reads a clock, a file, a random source or a global.
 #![forbid(unsafe_code)]
 
+pub mod attribution;
 pub mod connection;
 pub mod engine;
 pub mod event;

@@ -178,10 +178,16 @@ impl Packet<'_> {
     /// What its AETH says; an RDMA READ response without one acknowledges all the same (section 9.7.5.1.1).
     #[inline]
     pub fn response(&self) -> Response {
-        match self.extension.aeth().map(|aeth| aeth.syndrome.kind()) {
-            Some(bth::Acknowledgement::RnrNak { .. }) => Response::ReceiverNotReady,
-            Some(bth::Acknowledgement::Nak(code)) => Response::Failed(code),
-            _ => Response::Acknowledged,
-        }
+        response(self.extension.aeth())
+    }
+}
+
+/// What the AETH of a response says.
+#[inline]
+pub fn response(aeth: Option<Aeth>) -> Response {
+    match aeth.map(|aeth| aeth.syndrome.kind()) {
+        Some(bth::Acknowledgement::RnrNak { .. }) => Response::ReceiverNotReady,
+        Some(bth::Acknowledgement::Nak(code)) => Response::Failed(code),
+        _ => Response::Acknowledged,
     }
 }

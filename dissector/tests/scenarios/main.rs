@@ -6,6 +6,7 @@
 mod speech;
 mod world;
 
+mod attribution;
 mod bounds;
 mod chunks;
 mod direction;

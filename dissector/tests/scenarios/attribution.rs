@@ -1,0 +1,287 @@
+//! What each packet is to the transactions, said in a second pass over the same capture.
+
+use crate::speech::*;
+use crate::world::*;
+use rdmascope_dissector::attribution::{Attribution, Role, StepOf, Steps};
+use rdmascope_dissector::engine::{Config, Engine};
+use rdmascope_dissector::event::Event;
+use rdmascope_dissector::kept::StepKind;
+use rdmascope_dissector::record::{LinkType, Record, Time};
+use rdmascope_dissector::transaction::Transaction;
+use rdmascope_wire::Xid;
+use rdmascope_wire::psn::Psn;
+use rdmascope_wire::rpcrdma::Segment;
+
+const WRITE_POSITION: u32 = CALL_HEADER + 12 + 8 + 4 + 4 + 4;
+
+/// What a packet is: a word for its role, the XID of the transaction, what the step is.
+type Said = (&'static str, u32, Option<StepKind>);
+
+/// Goes through a capture twice. Returns what each packet is, and the steps that it acknowledges.
+fn attribute(frames: &[Frame]) -> Vec<(Said, Vec<(u32, StepKind)>)> {
+    let transactions = {
+        let world = World { frames: frames.to_vec(), ..World::new() };
+        world.run_keeping().transactions
+    };
+    let mut steps = Steps::default();
+    transactions.iter().for_each(|transaction| steps.add(transaction));
+    let mut attribution: Attribution = steps.finish();
+    let mut engine = Engine::new(Config { report_packets: true, ..Config::default() });
+    let mut said = Vec::new();
+    for (index, frame) in frames.iter().enumerate() {
+        let record = Record {
+            number: index as u64 + 1,
+            time: Time(frame.time),
+            link: LinkType::ETHERNET,
+            original_length: frame.data.len() as u32,
+            data: &frame.data,
+        };
+        engine.handle(&record, &mut |event| {
+            let Event::Packet(packet) = event else { return };
+            let attributed = attribution.next(packet);
+            let named = |of: &StepOf| name(&transactions, of);
+            let with = |word, of: StepOf| (word, named(&of).0, Some(named(&of).1));
+            let role = match attributed.role {
+                Role::Part(of) => with("part", of),
+                Role::Repetition(of) => with("again", of),
+                Role::Acknowledgement(of) => with("ack", of),
+                Role::Refusal(of) => with("nak", of),
+                Role::ConnectionManagement => ("cm", 0, None),
+                Role::Nothing => ("nothing", 0, None),
+            };
+            said.push((role, attributed.acknowledged.iter().map(named).collect()));
+        });
+    }
+    assert_eq!(said.len(), frames.len());
+    said
+}
+
+fn name(transactions: &[Transaction], of: &StepOf) -> (u32, StepKind) {
+    let transaction = transactions.iter().find(|transaction| transaction.number == of.transaction).unwrap();
+    let Xid(xid) = transaction.xid;
+    (xid, transaction.kept.as_ref().unwrap().steps[of.step as usize].kind)
+}
+
+fn roles(frames: &[Frame]) -> Vec<Said> {
+    attribute(frames).into_iter().map(|(role, _)| role).collect()
+}
+
+fn write_call(world: &mut World, segment: Segment) {
+    let mut call = msg(1);
+    call.reads = vec![read_segment(WRITE_POSITION, segment)];
+    world.send(CLIENT, &message(&call, &nfs3(1, 7, "'handle' h0 600 2 600")));
+}
+
+fn write_reply(world: &mut World) {
+    world.send(SERVER, &message(&msg(1), &reply(1, "0 0 0 600 2 #8")));
+}
+
+#[test]
+fn each_packet_of_a_write() {
+    let segment = segment(7, 600, 0x1000);
+    let mut world = World::connected();
+    write_call(&mut world, segment);
+    world.ack(SERVER);
+    world.read(SERVER, segment, &data(600));
+    write_reply(&mut world);
+    world.ack(CLIENT);
+    world.disconnect(CLIENT);
+    let (call, request, response, answer) = (
+        Some(StepKind::Call),
+        Some(StepKind::ReadRequest),
+        Some(StepKind::ReadResponse),
+        Some(StepKind::Reply),
+    );
+    let said = attribute(&world.frames);
+    let roles: Vec<_> = said.iter().map(|(role, _)| *role).collect();
+    assert_eq!(
+        roles,
+        [
+            ("cm", 0, None),
+            ("cm", 0, None),
+            ("cm", 0, None),
+            ("part", 1, call),
+            ("ack", 1, call),
+            ("part", 1, request),
+            ("part", 1, response),
+            ("part", 1, response),
+            ("part", 1, response),
+            ("part", 1, answer),
+            ("ack", 1, answer),
+            ("cm", 0, None),
+            ("cm", 0, None),
+        ]
+    );
+    let acknowledged: Vec<_> = said
+        .iter()
+        .enumerate()
+        .filter(|(_, (_, steps))| !steps.is_empty())
+        .map(|(at, (_, steps))| (at, steps.clone()))
+        .collect();
+    // The last response acknowledges the request.
+    assert_eq!(
+        acknowledged,
+        [
+            (4, vec![(1, StepKind::Call)]),
+            (8, vec![(1, StepKind::ReadRequest)]),
+            (10, vec![(1, StepKind::Reply)])
+        ]
+    );
+}
+
+#[test]
+fn what_is_refused_is_sent_again() {
+    let segment = segment(7, 600, 0x1000);
+    let mut world = World::connected();
+    let first = world.end(CLIENT).psn;
+    write_call(&mut world, segment);
+    world.rnr_nak(SERVER, first);
+    world.again(3..4);
+    world.ack(SERVER);
+    // The second response is lost before it reaches the capture: the rest is asked for again.
+    let psn = world.read_request(SERVER, segment, 600);
+    let responses = world.read_response(CLIENT, psn, &data(600));
+    world.frames.remove(responses.start + 1);
+    world.ask_again(SERVER, psn.plus(1), Segment { length: 344, offset: 0x1100, ..segment }, 344);
+    world.read_response(CLIENT, psn.plus(1), &data(600)[256..]);
+    write_reply(&mut world);
+    world.nak(CLIENT, psn.plus(3));
+    let frame = world.frames.len() - 2;
+    world.again(frame..frame + 1);
+    let (call, request, response, answer) = (
+        Some(StepKind::Call),
+        Some(StepKind::ReadRequest),
+        Some(StepKind::ReadResponse),
+        Some(StepKind::Reply),
+    );
+    assert_eq!(
+        roles(&world.frames)[3..],
+        [
+            ("part", 1, call),
+            ("nak", 1, call),
+            ("again", 1, call),
+            ("ack", 1, call),
+            ("part", 1, request),
+            ("part", 1, response),
+            ("part", 1, response),
+            ("again", 1, request),
+            ("part", 1, response),
+            ("again", 1, response),
+            ("part", 1, answer),
+            ("nak", 1, answer),
+            ("again", 1, answer),
+        ]
+    );
+}
+
+#[test]
+fn one_acknowledgement_for_several_transactions_and_none_of_them() {
+    let mut world = World::connected();
+    let mut calls = Vec::new();
+    for xid in [1, 2, 3] {
+        calls.push(getattr(xid));
+        world.send(CLIENT, &calls.last().unwrap().0);
+    }
+    world.ack(SERVER);
+    // Something that is no RPC-over-RDMA message, and its acknowledgement.
+    world.send(CLIENT, b"hello");
+    world.ack(SERVER);
+    for (_, answer) in &calls {
+        world.send(SERVER, answer);
+    }
+    let said = attribute(&world.frames);
+    let call = StepKind::Call;
+    assert_eq!(said[6], (("ack", 3, Some(call)), vec![(1, call), (2, call), (3, call)]));
+    assert_eq!(said[7].0, ("nothing", 0, None));
+    assert_eq!(said[8], (("ack", 3, Some(call)), vec![]), "it lies behind the call, and in no step");
+}
+
+#[test]
+fn psns_that_come_round_again() {
+    // 300 times 60,000 PSNs are more than there are.
+    let long = 60_000 * MTU as u32;
+    let mut world = World::connected();
+    let start = world.end(SERVER).psn;
+    let mut wrapped = false;
+    for xid in 1..=300 {
+        let segment = segment(xid, long, 0x1000);
+        let mut call = msg(xid);
+        call.reads = vec![read_segment(WRITE_POSITION, segment)];
+        world.send(CLIENT, &message(&call, &nfs3(xid, 7, &format!("'handle' h0 {long} 2 {long}"))));
+        world.read_request(SERVER, segment, long as usize);
+        world.send(SERVER, &message(&msg(xid), &reply(xid, &format!("0 0 0 {long} 2 #8"))));
+        world.ack(CLIENT);
+        wrapped |= start.distance(world.end(SERVER).psn) < 0;
+    }
+    assert!(wrapped);
+    let said = roles(&world.frames);
+    for xid in 1..=300 {
+        let at = 3 + 4 * (xid as usize - 1);
+        assert_eq!(
+            said[at..at + 4],
+            [
+                ("part", xid, Some(StepKind::Call)),
+                ("part", xid, Some(StepKind::ReadRequest)),
+                ("part", xid, Some(StepKind::Reply)),
+                ("ack", xid, Some(StepKind::Reply)),
+            ]
+        );
+    }
+}
+
+#[test]
+fn a_queue_pair_with_a_second_life() {
+    let mut world = World::connected();
+    let mut frames = Vec::new();
+    for (life, psns) in [(0, [1_000, 500_000]), (1, [70_000_000, 500_001]), (2, [1_000, 500_000])] {
+        if life > 0 {
+            world.add([0x11, 0x22], psns);
+            world.connect();
+        }
+        let (call, answer) = getattr(7);
+        world.send(CLIENT, &call);
+        world.ack(SERVER);
+        world.send(SERVER, &answer);
+        world.ack(CLIENT);
+        let from = frames.len();
+        frames.extend_from_slice(&world.frames[from..]);
+    }
+    let said = attribute(&frames);
+    let life: Vec<Said> = ["part", "ack", "part", "ack"]
+        .into_iter()
+        .zip([StepKind::Call, StepKind::Call, StepKind::Reply, StepKind::Reply])
+        .map(|(word, kind)| (word, 7, Some(kind)))
+        .collect();
+    for start in [3, 10, 17] {
+        let roles: Vec<_> = said[start..start + 4].iter().map(|(role, _)| *role).collect();
+        assert_eq!(roles, life, "from frame {}", start + 1);
+    }
+    let parts = said.iter().filter(|((word, ..), _)| *word == "part").count();
+    assert_eq!(parts, 6, "each life has a transaction of its own");
+}
+
+#[test]
+fn a_capture_that_starts_with_a_callback_and_learns_the_roles_later() {
+    let mut world = World::new();
+    world.end(SERVER).psn = Psn::new(0xff_ffff);
+    let callback = call_to(9, [0x4000_0000, 1, 1], "'' 1 0 1 11 #16 1 0 0 1 0");
+    let (call, answer) = getattr(9);
+    world.send(SERVER, &message(&msg(9), &callback));
+    world.ack(CLIENT);
+    world.send(CLIENT, &message(&msg(9), &reply(9, "0 '' 1 11 0 #16 1 0 0 0")));
+    world.send(CLIENT, &call);
+    world.send(SERVER, &answer);
+    world.ack(CLIENT);
+    let (call, answer) = (Some(StepKind::Call), Some(StepKind::Reply));
+    assert_eq!(
+        roles(&world.frames),
+        [
+            ("part", 9, call),
+            ("ack", 9, call),
+            ("part", 9, answer),
+            ("part", 9, call),
+            ("part", 9, answer),
+            ("ack", 9, answer)
+        ]
+    );
+}
