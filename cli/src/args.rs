@@ -1,6 +1,8 @@
 //! The command line.
 
+use crate::completions::{self, Completions};
 use crate::filter::{ConnectionFilter, PacketFilter, TransactionFilter};
+use crate::man::{self, Man};
 use crate::source::Spool;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use rdmascope_dissector::frame;
@@ -9,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 /// Reads captures of NFS over RDMA: every connection, every RPC with its chunks, and what went wrong.
 #[derive(Parser, Debug)]
-#[command(name = "rdmascope", version, max_term_width = 100, after_help = EXAMPLES)]
+#[command(name = "rdmascope", version, max_term_width = 100, after_help = format!("{EXAMPLES}\n\n{}", man::COMMON))]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -39,6 +41,16 @@ pub(crate) enum Command {
     /// One line for each RoCE packet, with the front of the RPC-over-RDMA message or the CM message that it carries.
     #[command(after_help = PACKETS_EXAMPLES)]
     Packets(Packets),
+    /// Print a script by which a shell completes the command line
+    ///
+    /// The script completes commands, options and those values of which there are only a few. Packages install it.
+    #[command(after_help = completions::EXAMPLES)]
+    Completions(Completions),
+    /// Print a manual page, or write all of them
+    ///
+    /// There is a page for each command: rdmascope-analyze(1). Packages install them.
+    #[command(after_help = man::EXAMPLES)]
+    Man(Man),
 }
 
 #[derive(Args, Debug)]
@@ -136,9 +148,7 @@ const EXAMPLES: &str = "\
 Examples:
   rdmascope analyze mount.pcap
   rdmascope transactions mount.pcap --operation write --latency-above 5ms
-  rdmascope packets mount.pcap --connection 1 --since 2.5 --until 3
-
-Exit status: 0; 2 for wrong usage and for what is no capture.";
+  rdmascope packets mount.pcap --connection 1 --since 2.5 --until 3";
 
 const ANALYZE_EXAMPLES: &str = "\
 Examples:

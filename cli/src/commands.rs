@@ -1,7 +1,9 @@
 //! What each subcommand does: records from the source to the engine, events from the engine to the output.
 
 use crate::args::{Analyze, Command, Connections, Format, Input, Output, Packets, Transactions};
+use crate::completions;
 use crate::json::{self, ConnectionLine, PacketLine, TransactionLine};
+use crate::man;
 use crate::progress::Progress;
 use crate::report::{Ending, Report};
 use crate::source::{Sink, Source};
@@ -42,6 +44,8 @@ pub(crate) fn run(command: &Command) -> io::Result<Status> {
         Command::Connections(command) => connections(command, style, &mut out)?,
         Command::Transactions(command) => transactions(command, style, &mut out)?,
         Command::Packets(command) => packets(command, style, &mut out)?,
+        Command::Completions(command) => completions::run(command, &mut out)?,
+        Command::Man(command) => man::run(command, &mut out)?,
     };
     out.flush()?;
     Ok(status)

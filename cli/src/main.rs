@@ -3,8 +3,10 @@
 
 mod args;
 mod commands;
+mod completions;
 mod filter;
 mod json;
+mod man;
 mod names;
 mod phases;
 mod progress;

@@ -9,11 +9,11 @@ pub(crate) struct Style {
 }
 
 impl Style {
-    /// Colours where standard output is a terminal and `NO_COLOR` (no-color.org) is not set.
+    /// Colours where clap's help has them too: where standard output is a terminal that knows them, unless `NO_COLOR`
+    /// (no-color.org), `CLICOLOR` or `CLICOLOR_FORCE` (bixense.com/clicolors) say otherwise.
     pub(crate) fn of_stdout() -> Style {
-        use std::io::IsTerminal as _;
-        let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        Style { colour: !no_colour && std::io::stdout().is_terminal() }
+        let choice = anstream::AutoStream::choice(&std::io::stdout());
+        Style { colour: choice != anstream::ColorChoice::Never }
     }
 
     /// Headings.

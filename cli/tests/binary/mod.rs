@@ -17,6 +17,10 @@ pub fn sample(name: &str) -> String {
 pub fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rdmascope"));
     command.args(arguments).current_dir(root());
+    // What the developer's own shell says of colour is not tested.
+    for variable in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE"] {
+        command.env_remove(variable);
+    }
     command
 }
 

@@ -1,0 +1,36 @@
+//! `rdmascope completions`: scripts by which shells complete commands, options and their values.
+
+use crate::args::Arguments;
+use crate::commands::{Out, Status};
+use clap::{Args, CommandFactory as _};
+use clap_complete::Shell;
+use std::io::{self, Write as _};
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  rdmascope completions bash > ~/.local/share/bash-completion/completions/rdmascope
+  rdmascope completions zsh > ~/.zfunc/_rdmascope
+  rdmascope completions fish > ~/.config/fish/completions/rdmascope.fish
+
+Zsh looks in ~/.zfunc where ~/.zshrc says so: fpath+=~/.zfunc, before compinit.";
+
+#[derive(Args, Debug)]
+pub(crate) struct Completions {
+    /// The shell to write for
+    #[arg(value_enum)]
+    shell: Shell,
+}
+
+/// Writes the script.
+pub(crate) fn run(command: &Completions, out: &mut Out) -> io::Result<Status> {
+    // The generator takes no error: what it writes to must not fail.
+    let mut script = Vec::new();
+    clap_complete::generate(command.shell, &mut Arguments::command(), "rdmascope", &mut script);
+    let mut script = String::from_utf8_lossy(&script).into_owned();
+    if command.shell == Shell::Zsh {
+        // With two colons, _arguments completes no options behind a file, where most of ours are written.
+        script = script.replace("\n'*::", "\n'*:");
+    }
+    out.write_all(script.as_bytes())?;
+    Ok(Status::Done)
+}

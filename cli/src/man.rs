@@ -1,0 +1,236 @@
+//! `rdmascope man`: the manual pages, made from what the command line says of itself.
+
+use crate::args::Arguments;
+use crate::commands::{Out, Status, complain};
+use anyhow::Context as _;
+use clap::{Args, Command, CommandFactory as _};
+use clap_mangen::roff::{Roff, bold, roman};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  rdmascope man transactions | man -l -
+  rdmascope man --into ~/.local/share/man/man1";
+
+/// What holds for every command: the end of `rdmascope --help` and of every page.
+pub(crate) const COMMON: &str = "\
+Exit status:
+  0  Done. A capture that was cut short is read up to the cut, and it is said where that is.
+  1  A difference was found, by a command that compares.
+  2  It failed: wrong usage, no capture, a damaged one. One line on standard error says what.
+
+Environment:
+  NO_COLOR          If set and not empty, nothing is coloured.
+  CLICOLOR_FORCE=1  Colour also where standard output is no terminal.
+  CLICOLOR=0        No colour.
+  TERM=dumb         No colour.
+  TMPDIR            Where what has to be read twice of standard input is kept; without it, /tmp.";
+
+#[derive(Args, Debug)]
+pub(crate) struct Man {
+    /// The command whose page is written to standard output; without one, rdmascope(1)
+    #[arg(value_name = "COMMAND", conflicts_with = "into")]
+    command: Vec<String>,
+    /// Write every page to a file in this folder, which is made where it is not there
+    #[arg(long, value_name = "DIR")]
+    into: Option<PathBuf>,
+}
+
+/// Writes one page, or all of them into a folder.
+pub(crate) fn run(command: &Man, out: &mut Out) -> io::Result<Status> {
+    let root = tree();
+    if let Some(folder) = &command.into {
+        return match write_all(&root, folder) {
+            Ok(()) => Ok(Status::Done),
+            Err(error) => complain(&error, out),
+        };
+    }
+    match page_of(&root, &command.command) {
+        Ok(page) => out.write_all(&render(page, &root)?)?,
+        Err(error) => return complain(&error, out),
+    }
+    Ok(Status::Done)
+}
+
+fn page_of<'a>(root: &'a Command, names: &[String]) -> anyhow::Result<&'a Command> {
+    names.iter().try_fold(root, |command, name| {
+        let found = command.find_subcommand(name);
+        found.with_context(|| format!("no command is called {name:?}: see rdmascope --help"))
+    })
+}
+
+/// All commands with the names of their pages: `rdmascope-analyze`.
+fn tree() -> Command {
+    let mut root = Arguments::command().disable_help_subcommand(true);
+    root.build();
+    root
+}
+
+fn write_all(root: &Command, folder: &Path) -> anyhow::Result<()> {
+    std::fs::create_dir_all(folder).with_context(|| format!("{}: cannot be made", folder.display()))?;
+    let mut commands = vec![root];
+    while let Some(command) = commands.pop() {
+        commands.extend(command.get_subcommands());
+        let path = folder.join(format!("{}.1", page_name(command)));
+        std::fs::write(&path, render(command, root)?)
+            .with_context(|| format!("{}: cannot be written", path.display()))?;
+    }
+    Ok(())
+}
+
+fn page_name(command: &Command) -> &str {
+    command.get_display_name().unwrap_or_else(|| command.get_name())
+}
+
+fn render(command: &Command, root: &Command) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    let mut start = Roff::new();
+    let source = format!("rdmascope {}", root.get_version().unwrap_or_default());
+    // The third is the date, which the sources do not have.
+    start.control("TH", [page_name(command), "1", "\"\"", &source, "NFS over RDMA"]);
+    start.to_writer(&mut text)?;
+
+    let page = clap_mangen::Man::new(command.clone());
+    page.render_name_section(&mut text)?;
+    synopsis(command).to_writer(&mut text)?;
+    page.render_description_section(&mut text)?;
+    page.render_options_section(&mut text)?;
+    if command.has_subcommands() {
+        page.render_subcommands_section(&mut text)?;
+    }
+
+    let mut end = Roff::new();
+    let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let own = sections(&help);
+    own.iter().for_each(|section| section.render(&mut end));
+    for section in sections(COMMON).iter().filter(|one| own.iter().all(|own| own.title != one.title)) {
+        section.render(&mut end);
+    }
+    see_also(&mut end, command, root);
+    end.to_writer(&mut text)?;
+    Ok(tidy(&String::from_utf8_lossy(&text)).into_bytes())
+}
+
+/// What clap says of the usage: unlike that of clap_mangen it does not list every option.
+fn synopsis(command: &Command) -> Roff {
+    let usage = command.clone().render_usage().to_string();
+    let usage = usage.strip_prefix("Usage: ").unwrap_or(&usage);
+    let name = command.get_bin_name().unwrap_or_else(|| command.get_name());
+    let mut roff = Roff::new();
+    roff.control("SH", ["SYNOPSIS"]);
+    match usage.strip_prefix(name) {
+        Some(rest) => roff.text([bold(name), roman(rest)]),
+        None => roff.text([roman(usage)]),
+    };
+    roff
+}
+
+/// Leaves out what [`Roff`] writes before each part again and breaks beside empty lines, which are breaks; sets in bold what
+/// stands in backticks.
+fn tidy(page: &str) -> String {
+    let mut out = String::with_capacity(page.len());
+    let preamble = |line: &str| line.contains(".ds Aq");
+    for (index, line) in page.lines().enumerate() {
+        if line == ".br" || (index > 1 && preamble(line)) {
+            continue;
+        }
+        let mut parts = line.split('`');
+        out.push_str(parts.next().unwrap_or_default());
+        for (index, part) in parts.enumerate() {
+            out.push_str(if index % 2 == 0 { "\\fB" } else { "\\fR" });
+            out.push_str(part);
+        }
+        out.push('\n');
+    }
+    out
+}
+
+/// The section whose lines are command lines, not entries.
+const EXAMPLES_TITLE: &str = "Examples";
+
+/// A part of the text that stands at the end of a command's help.
+struct Section<'a> {
+    title: &'a str,
+    lines: Vec<&'a str>,
+}
+
+/// The sections of `help`: each begins with a line that is not indented and ends in a colon. What a command says of its own
+/// exit status may stand in the same line.
+fn sections(help: &str) -> Vec<Section<'_>> {
+    const STATUS: &str = "Exit status";
+    let mut found: Vec<Section<'_>> = Vec::new();
+    for line in help.lines() {
+        let rest = line.strip_prefix(STATUS).and_then(|rest| rest.strip_prefix(": "));
+        match (line.strip_suffix(':'), rest, found.last_mut()) {
+            (Some(title), ..) if !title.starts_with(' ') => found.push(Section { title, lines: Vec::new() }),
+            (_, Some(rest), _) => found.push(Section { title: STATUS, lines: vec![rest] }),
+            (.., Some(section)) => section.lines.push(line),
+            (.., None) => {}
+        }
+    }
+    found
+}
+
+impl Section<'_> {
+    fn render(&self, roff: &mut Roff) {
+        roff.control("SH", [self.title.to_uppercase().as_str()]);
+        let mut between = false;
+        for line in self.lines.iter().filter(|line| !line.is_empty()) {
+            let indented = line.strip_prefix("  ");
+            let entry =
+                indented.filter(|_| self.title != EXAMPLES_TITLE).and_then(|line| line.split_once("  "));
+            if let Some((name, meaning)) = entry {
+                roff.control("TP", []);
+                roff.text([bold(name)]);
+                roff.text([roman(meaning.trim_start())]);
+                continue;
+            }
+            if core::mem::replace(&mut between, true) {
+                roff.control("PP", []);
+            }
+            match indented {
+                Some(example) => {
+                    roff.control("EX", []);
+                    roff.text([roman(example)]);
+                    roff.control("EE", []);
+                }
+                None => {
+                    roff.text([roman(*line)]);
+                }
+            }
+        }
+    }
+}
+
+/// The pages around this one, and the tools beside this one.
+fn see_also(roff: &mut Roff, command: &Command, root: &Command) {
+    roff.control("SH", ["SEE ALSO"]);
+    let mut pages: Vec<&str> = command.get_subcommands().map(page_name).collect();
+    pages.sort_unstable();
+    if command.get_name() != root.get_name() {
+        pages.insert(0, page_name(root));
+    }
+    let ours = pages.into_iter().map(|name| (name, 1));
+    let mut line = Vec::new();
+    for (name, section) in ours.chain(BESIDE) {
+        if !line.is_empty() {
+            line.push(roman(", "));
+        }
+        line.extend([bold(name), roman(format!("({section})"))]);
+    }
+    roff.text(line);
+    roff.control("PP", []);
+    roff.text([
+        roman("docs/json.md, the fields of "),
+        bold("--format jsonl"),
+        roman(", and docs/tour.md, in packages below /usr/share/doc/rdmascope"),
+    ]);
+}
+
+/// Tools that capture, that read captures too, and that show what the hosts themselves count.
+const BESIDE: [(&str, u8); 5] =
+    [("mountstats", 8), ("nfs", 5), ("nfsstat", 8), ("tcpdump", 8), ("tshark", 1)];
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,140 @@
+use super::*;
+use clap::Parser as _;
+use clap::builder::PossibleValue;
+
+/// Every command that does something, each with its path: `rdmascope analyze`.
+fn commands() -> Vec<Command> {
+    let mut found = Vec::new();
+    let mut groups = vec![tree()];
+    while let Some(group) = groups.pop() {
+        for command in group.get_subcommands() {
+            let kind = if command.has_subcommands() { &mut groups } else { &mut found };
+            kind.push(command.clone());
+        }
+    }
+    assert!(found.len() >= 6);
+    found
+}
+
+fn path(command: &Command) -> &str {
+    command.get_bin_name().expect("the tree is built")
+}
+
+/// The lines of `command`'s examples.
+fn examples(command: &Command) -> Vec<String> {
+    let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let section = sections(&help).into_iter().find(|section| section.title == EXAMPLES_TITLE);
+    let lines = section.map(|section| section.lines).unwrap_or_default();
+    lines.iter().filter_map(|line| line.strip_prefix("  ")).map(ToOwned::to_owned).collect()
+}
+
+/// The words of the part of a pipeline that calls rdmascope, as a shell splits them.
+fn words(line: &str) -> Vec<String> {
+    let mut parts = vec![vec![String::new()]];
+    let mut quote = None;
+    for character in line.chars() {
+        let part = parts.last_mut().expect("there is always one");
+        match (quote, character) {
+            (Some(open), _) if open == character => quote = None,
+            (None, '\'' | '"') => quote = Some(character),
+            (None, '|' | '>' | '&' | ';') => parts.push(vec![String::new()]),
+            (None, ' ') => part.push(String::new()),
+            _ => part.last_mut().expect("there is always one").push(character),
+        }
+    }
+    parts.iter_mut().for_each(|part| part.retain(|word| !word.is_empty()));
+    parts.into_iter().find(|part| part.first().is_some_and(|word| word == "rdmascope")).unwrap_or_default()
+}
+
+#[test]
+fn every_command_has_examples_which_are_right() {
+    for command in commands() {
+        let examples = examples(&command);
+        let call = path(&command);
+        assert!(
+            examples.iter().any(|line| line.contains(&format!("{call} "))),
+            "{call} has no example of its own: {examples:?}"
+        );
+        for line in examples {
+            if let Err(error) = Arguments::try_parse_from(words(&line)) {
+                panic!("{line}: {error}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_first_help_has_examples_which_are_right() {
+    let lines = examples(&tree());
+    assert!(!lines.is_empty());
+    for line in lines {
+        Arguments::try_parse_from(words(&line)).unwrap_or_else(|error| panic!("{line}: {error}"));
+    }
+}
+
+/// What these write is not lines: a script, pages, the bytes that were carried, files of another format.
+const OTHER_OUTPUT: [&str; 4] =
+    ["rdmascope completions", "rdmascope man", "rdmascope extract", "rdmascope export"];
+
+#[test]
+fn format_is_the_same_everywhere() {
+    for command in commands() {
+        let path = path(&command);
+        let Some(format) = command.get_arguments().find(|argument| argument.get_id() == "format") else {
+            assert!(
+                OTHER_OUTPUT.iter().any(|other| path.starts_with(other)),
+                "{path} prints and takes no --format"
+            );
+            continue;
+        };
+        let values = format.get_possible_values();
+        let values: Vec<&str> = values.iter().map(PossibleValue::get_name).collect();
+        assert_eq!(values, ["text", "jsonl"], "{path}");
+        assert_eq!(format.get_default_values(), ["text"], "{path}");
+        assert_eq!((format.get_long(), format.get_short()), (Some("format"), None), "{path}");
+    }
+}
+
+#[test]
+fn every_command_has_a_page() {
+    let root = tree();
+    let groups = root.get_subcommands().filter(|command| command.has_subcommands()).cloned();
+    for command in commands().into_iter().chain(groups).chain([root.clone()]) {
+        let page = String::from_utf8(render(&command, &root).unwrap()).unwrap();
+        let name = page_name(&command);
+        assert!(page.contains(&format!(".TH {name} 1 \"\" \"rdmascope ")), "{page}");
+        for section in ["NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "\"EXIT STATUS\"", "ENVIRONMENT"] {
+            assert_eq!(page.matches(&format!(".SH {section}\n")).count(), 1, "{name}: {section}");
+        }
+        let options = command.get_arguments().filter(|argument| !argument.is_hide_set());
+        for long in options.filter_map(clap::Arg::get_long) {
+            let escaped = format!("--{long}").replace('-', "\\-");
+            assert!(page.contains(&escaped), "{name}: --{long}");
+        }
+        assert!(!page.contains('`'), "{name} has a backtick without its partner");
+    }
+}
+
+#[test]
+fn a_page_is_found_by_the_words_of_its_command() {
+    let root = tree();
+    for command in commands() {
+        let words: Vec<String> = path(&command).split(' ').skip(1).map(ToOwned::to_owned).collect();
+        assert_eq!(page_name(page_of(&root, &words).unwrap()), path(&command).replace(' ', "-"));
+    }
+    assert!(page_of(&root, &["dissect".to_owned()]).is_err());
+}
+
+#[test]
+fn the_end_of_the_help_becomes_sections() {
+    let help = "Examples:\n  rdmascope a  b\n  x | y\nA remark.\n\nExit status:\n  0  Done.\n  10  'Else'.";
+    let mut roff = Roff::new();
+    sections(help).iter().for_each(|section| section.render(&mut roff));
+    let examples = ".SH EXAMPLES\n.EX\nrdmascope a  b\n.EE\n.PP\n.EX\nx | y\n.EE\n.PP\nA remark.\n";
+    let status = ".SH \"EXIT STATUS\"\n.TP\n\\fB0\\fR\nDone.\n.TP\n\\fB10\\fR\n'Else'.\n";
+    let written = tidy(&roff.to_roff());
+    assert_eq!(written, [examples, &status.replace("\n'E", "\n\\&'E")].concat());
+    let one_line = sections("Exit status: 0 or 2.");
+    assert_eq!((one_line[0].title, one_line[0].lines.as_slice()), ("Exit status", &["0 or 2."][..]));
+    assert_eq!(tidy("of `rdmascope`, and\n"), "of \\fBrdmascope\\fR, and\n");
+}

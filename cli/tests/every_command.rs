@@ -1,0 +1,311 @@
+//! What holds for every command, also for those that are yet to come: commands and their examples are found in the help.
+
+mod binary;
+
+use binary::{command, root, run, sample, text};
+use std::fs::File;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use tempfile::TempDir;
+
+/// A command that does something, with what its help says.
+struct Described {
+    /// As in `["export", "parquet"]`.
+    path: Vec<String>,
+    help: String,
+}
+
+/// Every command below `path`.
+fn commands_below(path: &[String]) -> Vec<Described> {
+    let arguments: Vec<&str> = path.iter().map(String::as_str).chain(["--help"]).collect();
+    let output = run(&arguments);
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), ""), "{arguments:?}");
+    let help = text(&output.stdout).to_owned();
+    let names: Vec<String> = section(&help, "Commands:")
+        .filter_map(|line| line.strip_prefix("  ")?.split(' ').next())
+        .filter(|name| !name.is_empty() && *name != "help")
+        .map(ToOwned::to_owned)
+        .collect();
+    if names.is_empty() {
+        return vec![Described { path: path.to_vec(), help }];
+    }
+    names.iter().flat_map(|name| commands_below(&[path, std::slice::from_ref(name)].concat())).collect()
+}
+
+fn commands() -> Vec<Described> {
+    let found = commands_below(&[]);
+    assert!(found.len() >= 6, "{}", found.len());
+    found
+}
+
+/// The lines below a heading.
+fn section<'a>(help: &'a str, heading: &str) -> impl Iterator<Item = &'a str> {
+    help.lines().skip_while(move |line| *line != heading).skip(1).take_while(|line| line.starts_with("  "))
+}
+
+/// A word of an example.
+#[derive(Clone, Debug)]
+enum Word {
+    /// A command, an option, or what belongs to one.
+    Given(String),
+    /// What the command works on.
+    Subject(String),
+}
+
+impl Described {
+    fn is(&self, name: &str) -> bool {
+        self.path.first().is_some_and(|first| first == name)
+    }
+
+    /// Whether it reads captures. These two read nothing.
+    fn reads(&self) -> bool {
+        !self.is("completions") && !self.is("man")
+    }
+
+    fn examples(&self) -> Vec<Vec<Word>> {
+        let call = format!("rdmascope {}", self.path.join(" "));
+        let lines = section(&self.help, "Examples:");
+        let calls = lines.filter_map(|line| line.find(&format!("{call} ")).map(|at| &line[at..]));
+        let found: Vec<_> = calls.map(|line| self.words(line)).collect();
+        assert!(!found.is_empty(), "{call} has no examples in its help");
+        found
+    }
+
+    /// The words of a command line, up to where a shell sees its end.
+    fn words(&self, line: &str) -> Vec<Word> {
+        let mut words = vec![String::new()];
+        let mut quote = None;
+        for character in line.chars() {
+            match (quote, character) {
+                (Some(open), _) if open == character => quote = None,
+                (None, '\'' | '"') => quote = Some(character),
+                (None, '|' | '>' | '&' | ';') => break,
+                (None, ' ') => words.push(String::new()),
+                _ => words.last_mut().expect("there is always one").push(character),
+            }
+        }
+        let mut words = words.into_iter().filter(|word| !word.is_empty()).skip(1);
+        let mut found: Vec<Word> = words.by_ref().take(self.path.len()).map(Word::Given).collect();
+        while let Some(word) = words.next() {
+            if word.starts_with('-') && word != "-" {
+                let takes_a_value = self.help.contains(&format!("{word} <"));
+                found.push(Word::Given(word));
+                found.extend(takes_a_value.then(|| words.next()).flatten().map(Word::Given));
+            } else {
+                found.push(Word::Subject(word));
+            }
+        }
+        found
+    }
+}
+
+/// An example's words with what `instead` says in place of its subjects.
+fn arguments(example: &[Word], instead: impl Fn(&str) -> String) -> Vec<String> {
+    let word = |word: &Word| match word {
+        Word::Given(word) => word.clone(),
+        Word::Subject(subject) => instead(subject),
+    };
+    example.iter().map(word).collect()
+}
+
+/// A folder in which an example may write.
+struct Folder(TempDir);
+
+impl Folder {
+    fn new() -> Folder {
+        let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR"));
+        Folder(folder.expect("the folder for temporary files can be written to"))
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// The binary with `arguments`, run in the folder with a sample on standard input.
+    fn command(&self, arguments: &[String]) -> Command {
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let mut command = command(&arguments);
+        let input = File::open(sample(SAMPLE)).expect("the sample is there");
+        command.current_dir(self.path()).env("HOME", self.path()).stdin(input);
+        command
+    }
+
+    fn run(&self, arguments: &[String]) -> Output {
+        self.command(arguments).output().expect("the binary runs")
+    }
+}
+
+/// The sample that stands for what examples name, with one of its XIDs (a WRITE in nfs3-basic.client.trace).
+const SAMPLE: &str = "nfs3-basic.pcap";
+const XID: &str = "0x1b396a62";
+
+/// The examples of a command with samples in place of what they name, each with the folder to run it in.
+fn runnable(described: &Described) -> Vec<(Folder, Vec<String>)> {
+    let mut found = Vec::new();
+    for example in &described.examples() {
+        let folder = Folder::new();
+        let subject = |subject: &str| match subject {
+            "-" => subject.to_owned(),
+            _ if !described.reads() => subject.to_owned(),
+            _ if subject.contains(".pcap") => capture(&folder, subject),
+            _ => samples(&folder),
+        };
+        let words = arguments(example, subject);
+        let words = words.into_iter().map(|word| word.replace("0x1a2b3c4d", XID)).collect();
+        found.push((folder, words));
+    }
+    found
+}
+
+/// A file of its own for each name: the same file may not be given twice.
+fn capture(folder: &Folder, name: &str) -> String {
+    let name = Path::new(name).file_name().expect("an example names files").to_string_lossy().into_owned();
+    std::fs::copy(sample(SAMPLE), folder.path().join(&name)).expect("the sample can be copied");
+    name
+}
+
+/// A copy of the samples: a command may write beside them.
+fn samples(folder: &Folder) -> String {
+    let copy = folder.path().join("samples");
+    std::fs::create_dir_all(&copy).expect("a folder can be made");
+    for entry in std::fs::read_dir(root().join("samples")).expect("it is there") {
+        let path = entry.expect("it can be read").path();
+        if path.is_file() {
+            std::fs::copy(&path, copy.join(path.file_name().expect("it has a name")))
+                .expect("it can be copied");
+        }
+    }
+    "samples".to_owned()
+}
+
+/// One line on standard error that names `subject`, exit status 2, nothing on standard output.
+fn refused(output: &Output, arguments: &[String], subject: &str) {
+    let complaint = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {complaint}");
+    assert_eq!(text(&output.stdout), "", "{arguments:?}");
+    assert_eq!(complaint.lines().count(), 1, "{arguments:?}: {complaint}");
+    assert!(complaint.starts_with("rdmascope: ") && complaint.contains(subject), "{complaint}");
+}
+
+#[test]
+fn help_is_asked_for_in_any_way() {
+    for Described { path, help } in commands() {
+        let words: Vec<&str> = ["help"].into_iter().chain(path.iter().map(String::as_str)).collect();
+        let output = run(&words);
+        assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), ""), "{words:?}");
+        assert_eq!(text(&output.stdout), help, "{words:?}");
+        assert!(!help.contains('\u{1b}'), "{words:?}");
+    }
+}
+
+#[test]
+fn examples_run() {
+    for described in commands() {
+        let runs = runnable(&described);
+        let works = |(folder, words): &(Folder, Vec<String>)| {
+            let output = folder.run(words);
+            matches!(output.status.code(), Some(0 | 1)) && output.stderr.is_empty()
+        };
+        assert!(runs.iter().any(works), "no example of {:?} works on a sample", described.path);
+    }
+}
+
+#[test]
+fn a_file_that_is_not_there_is_refused_in_one_line() {
+    for described in commands().iter().filter(|described| described.reads()) {
+        let folder = Folder::new();
+        for example in described.examples() {
+            let words = arguments(&example, |_| "no-such-file.pcap".to_owned());
+            refused(&folder.run(&words), &words, "no-such-file.pcap");
+        }
+    }
+}
+
+#[test]
+fn what_is_no_capture_is_refused_in_one_line() {
+    for described in commands().iter().filter(|described| described.reads()) {
+        for example in described.examples().iter().filter(|example| names_captures(example)) {
+            for kind in ["empty", "folder", "prose"] {
+                let folder = Folder::new();
+                let words = arguments(example, |subject| {
+                    let path = folder.path().join(subject);
+                    let made = match kind {
+                        "empty" => std::fs::write(path, b""),
+                        "folder" => std::fs::create_dir(path),
+                        _ => std::fs::write(path, b"this is no capture\n".repeat(10)),
+                    };
+                    made.expect("the folder can be written to");
+                    subject.to_owned()
+                });
+                refused(&folder.run(&words), &words, ".pcap");
+            }
+        }
+    }
+}
+
+fn names_captures(example: &[Word]) -> bool {
+    let subjects = example.iter().filter_map(|word| match word {
+        Word::Subject(subject) => Some(subject),
+        Word::Given(_) => None,
+    });
+    subjects.clone().count() > 0 && subjects.clone().all(|subject| subject.contains(".pcap"))
+}
+
+#[test]
+fn a_reader_that_has_left_is_no_error() {
+    let left = |mut command: Command, words: &[String]| {
+        let (reader, writer) = std::io::pipe().expect("there are pipes");
+        drop(reader);
+        let child = command.stdout(writer).stderr(Stdio::piped()).spawn().expect("the binary runs");
+        // The command holds its own copy of the end that is written to.
+        drop(command);
+        let output = child.wait_with_output().expect("the binary ends");
+        assert_eq!(text(&output.stderr), "", "{words:?}");
+        assert!(matches!(output.status.code(), Some(0 | 1)), "{words:?}: {:?}", output.status);
+    };
+    for described in commands() {
+        for (folder, words) in runnable(&described) {
+            if folder.run(&words).status.code() != Some(2) {
+                left(folder.command(&words), &words);
+            }
+        }
+        let words = [described.path, vec!["--help".to_owned()]].concat();
+        left(command(&words.iter().map(String::as_str).collect::<Vec<_>>()), &words);
+    }
+}
+
+#[test]
+fn colour_follows_the_conventions() {
+    for described in commands() {
+        for (folder, words) in runnable(&described) {
+            let coloured = |variables: &[(&str, &str)]| {
+                let mut command = folder.command(&words);
+                command.envs(variables.iter().copied());
+                command.output().expect("the binary runs").stdout.contains(&0x1b)
+            };
+            assert!(!coloured(&[]), "{words:?}");
+            assert!(!coloured(&[("NO_COLOR", "1"), ("CLICOLOR_FORCE", "1")]), "{words:?}");
+        }
+    }
+    let forced = |arguments: &[&str]| {
+        let output = command(arguments).env("CLICOLOR_FORCE", "1").output().expect("the binary runs");
+        output.stdout.contains(&0x1b)
+    };
+    assert!(forced(&["--help"]) && forced(&["analyze", "samples/nfs3-lossy.pcap"]));
+    assert!(!forced(&["analyze", "samples/nfs3-lossy.pcap", "--format", "jsonl"]));
+}
+
+#[test]
+fn exit_statuses_are_documented_in_the_same_words() {
+    let help = text(&run(&["--help"]).stdout).to_owned();
+    let page = text(&run(&["man", "analyze"]).stdout).to_owned();
+    let document = std::fs::read_to_string(root().join("docs/command-line.md")).expect("it is there");
+    let meanings: Vec<&str> = section(&help, "Exit status:").collect();
+    assert_eq!(meanings.len(), 3);
+    for (status, line) in meanings.iter().enumerate() {
+        let (number, meaning) = line.trim_start().split_once("  ").expect("a status has a meaning");
+        assert_eq!(number, status.to_string());
+        assert!(page.contains(&format!("\\fB{number}\\fR\n{meaning}\n")), "{page}");
+        assert!(document.contains(&format!("| {number} | {meaning} |")), "{line}");
+    }
+}
