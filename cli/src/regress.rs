@@ -1,0 +1,121 @@
+//! A folder of captures as a regression test: each is analyzed, and compared with what is expected of it.
+//!
+//! docs/regress.md says what stands where. Here: the plan (what there is to look at), the work on each file, on two threads, and
+//! the outcomes, in the order of names.
+
+mod compare;
+mod json;
+mod lines;
+mod manifest;
+mod pairs;
+mod perform;
+mod plan;
+mod show;
+
+use crate::args::Output;
+use crate::commands::{self, Out, Status};
+use crate::table::Style;
+use clap::Args;
+use plan::Plan;
+use rdmascope_dissector::frame;
+use show::Show;
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+
+/// Captures that are worked on at a time.
+const THREADS: usize = 2;
+
+/// Differences shown of a capture, for people who do not say.
+const SHOWN: usize = 20;
+
+/// `rdmascope regress`.
+#[derive(Args, Debug)]
+pub(crate) struct Regress {
+    /// Folders of captures, searched with all folders in them
+    #[arg(value_name = "DIR", required = true)]
+    folders: Vec<PathBuf>,
+    /// Write what is found as what is expected from now on
+    ///
+    /// Read what changed before it is committed: `git diff`. Of a capture that cannot be read to its end nothing is written.
+    #[arg(long)]
+    bless: bool,
+    /// Only files whose path below DIR contains TEXT
+    #[arg(long, value_name = "TEXT")]
+    name: Option<String>,
+    /// How many differences are shown of each capture; 20 for people, all for programs
+    #[arg(long, value_name = "COUNT")]
+    limit: Option<usize>,
+    /// Also name the captures that are the same, and say how many files are no captures
+    #[arg(short, long)]
+    verbose: bool,
+    /// UDP destination port of RoCEv2
+    #[arg(long, value_name = "PORT", default_value_t = frame::Config::default().port)]
+    port: u16,
+    #[command(flatten)]
+    output: Output,
+}
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  rdmascope regress samples
+  rdmascope regress captures --name nfs4.2 --limit 100
+  rdmascope regress captures --bless && git diff captures
+  rdmascope regress captures --format jsonl | jq 'select(.field)'
+
+Exit status: 0 where all is as expected; 1 where something differs, or has no expectation; 2 where a file could not be
+read or written, is not the one that a MANIFEST lists, or there is no capture at all.";
+
+/// Does what was asked for.
+pub(crate) fn run(command: &Regress, style: Style, out: &mut Out) -> io::Result<Status> {
+    let plan = match Plan::of(&command.folders, command.name.as_deref()) {
+        Ok(plan) => plan,
+        Err(error) => return commands::complain(&error, out),
+    };
+    let mut show = Show::new(command, style, out);
+    let perform = |job: &plan::Job| perform::perform(job, command);
+    in_order(&plan.jobs, perform, |outcome| show.outcome(&outcome))?;
+    show.finish(plan.others)
+}
+
+/// Performs all jobs on a few threads, and hands on what comes of them in their order.
+fn in_order<J: Sync, R: Send>(
+    jobs: &[J],
+    perform: impl Fn(&J) -> R + Sync,
+    mut take: impl FnMut(R) -> io::Result<()>,
+) -> io::Result<()> {
+    let next = AtomicUsize::new(0);
+    let (done, results) = mpsc::channel();
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS.min(jobs.len()) {
+            let done = done.clone();
+            let (next, perform) = (&next, &perform);
+            scope.spawn(move || {
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(job) = jobs.get(index) else { break };
+                    // Where nobody takes results any more, no more are wanted.
+                    if done.send((index, perform(job))).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+        drop(done);
+        let mut early = BTreeMap::new();
+        let mut wanted = 0;
+        for (index, result) in results {
+            early.insert(index, result);
+            while let Some(result) = early.remove(&wanted) {
+                wanted += 1;
+                take(result)?;
+            }
+        }
+        Ok(())
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,329 @@
+//! What differs between what is expected of a capture and what was found in it.
+//!
+//! Lines are paired by what they are of, never by where they stand, so that one transaction more is one difference.
+
+use super::lines::{Line, Lines};
+use super::pairs::{Moved, Pairs, Side};
+use serde_json::Value;
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// What differs.
+#[derive(Debug)]
+pub(super) struct Comparison {
+    /// As many as were asked for.
+    pub(super) differences: Vec<Difference>,
+    /// How many there are.
+    pub(super) count: u64,
+}
+
+/// One difference.
+#[derive(Debug)]
+pub(super) struct Difference {
+    /// The line that it is about: the one expected, or a new one.
+    pub(super) of: Line,
+    pub(super) change: Change,
+}
+
+#[derive(Debug)]
+pub(super) enum Change {
+    /// The line is expected, and not there.
+    Missing,
+    /// The line is not expected.
+    New,
+    /// It has another place among the lines of its type, from 1.
+    Moved { expected: usize, found: usize },
+    /// A field has another value.
+    Changed { field: String, expected: Value, found: Value },
+    /// A field is not there.
+    LostField { field: String, expected: Value, lines: u64 },
+    /// A field is not expected to be there.
+    NewField { field: String, found: Value, lines: u64 },
+}
+
+/// Compares. At most `limit` differences are kept.
+pub(super) fn compare(expected: &Lines, found: &Lines, limit: usize) -> Comparison {
+    let mut comparer = Comparer { limit, differences: Vec::new(), count: 0 };
+    let mut captures = Pairs::new(&expected.capture, &found.capture);
+    captures.pair(|_, _| Some(()));
+    comparer.compare(&captures, false, &|_, expected, found| expected == found);
+
+    // Numbers count what comes before: one thing more would change all numbers behind it. They are compared as an order.
+    let connections = pair_connections(&expected.connections, &found.connections);
+    comparer
+        .compare(&connections, true, &|field, expected, found| field == "connection" || expected == found);
+
+    let numbers: HashMap<u64, u64> =
+        connections.both().map(|(expected, found)| (connection(found), connection(expected))).collect();
+    // A connection that is not expected gets a number that none has.
+    let renumbered = |number: u64| numbers.get(&number).copied().unwrap_or(u64::MAX - number);
+    let transactions = pair_transactions(&expected.transactions, &found.transactions, renumbered);
+    comparer.compare(&transactions, true, &|field, expected, found| match field {
+        "number" => true,
+        "connection" => found.as_u64().map(renumbered) == expected.as_u64(),
+        _ => expected == found,
+    });
+
+    let mut others = Pairs::new(&expected.others, &found.others);
+    others.pair(|_, line| serde_json::to_string(line).ok());
+    comparer.compare(&others, false, &|_, expected, found| expected == found);
+    Comparison { differences: comparer.differences, count: comparer.count }
+}
+
+/// Connections belong together that have the same ends; then those that begin at the same time, then those of the same number.
+fn pair_connections<'a>(expected: &'a [Line], found: &'a [Line]) -> Pairs<'a> {
+    let mut pairs = Pairs::new(expected, found);
+    pairs.pair(|_, line| {
+        let end = |name: &str| {
+            let end = line.get(name)?;
+            Some((end.get("address")?.as_str()?, end.get("qpn")?.as_str()))
+        };
+        let mut ends = [end("requester")?, end("responder")?];
+        // Whichever opened it.
+        ends.sort_unstable();
+        Some(ends)
+    });
+    pairs.pair(|_, line| line.get("first")?.as_str());
+    pairs.pair(|_, line| Some(connection(line)));
+    pairs
+}
+
+/// Transactions belong together that have connection, direction, XID and time in common; then those of the same XID at
+/// the same time, whatever else is said of them; then those of the same connection, direction and XID, in their order.
+fn pair_transactions<'a>(
+    expected: &'a [Line],
+    found: &'a [Line],
+    renumbered: impl Fn(u64) -> u64,
+) -> Pairs<'a> {
+    let whose = |side, line| match side {
+        Side::Expected => connection(line),
+        Side::Found => renumbered(connection(line)),
+    };
+    let direction = |line: &'a Line| line.get("direction").and_then(Value::as_str);
+    let xid = |line: &'a Line| line.get("xid").and_then(Value::as_str);
+    let mut pairs = Pairs::new(expected, found);
+    pairs.pair(|side, line| Some((whose(side, line), direction(line)?, xid(line)?, time(line)?)));
+    pairs.pair(|_, line| Some((xid(line)?, time(line)?)));
+    pairs.pair(|side, line| Some((whose(side, line), direction(line)?, xid(line)?)));
+    pairs
+}
+
+/// When a transaction began, as far as it was captured.
+fn time(line: &Line) -> Option<&str> {
+    let messages = ["call", "reply"].into_iter().filter_map(|message| line.get(message));
+    messages.filter_map(|message| message.get("time")?.as_str()).next()
+}
+
+/// The number of the connection that a line is of. Those of connections and transactions have one: it was looked for when
+/// they were read.
+fn connection(line: &Line) -> u64 {
+    line.get("connection").and_then(Value::as_u64).unwrap_or_default()
+}
+
+/// Whether a field of a line, with its values expected and found, is the same.
+type Same<'a> = &'a dyn Fn(&str, &Value, &Value) -> bool;
+
+struct Comparer {
+    limit: usize,
+    differences: Vec<Difference>,
+    count: u64,
+}
+
+impl Comparer {
+    /// Compares the lines of one type. `ordered`: whether their order says something.
+    fn compare(&mut self, pairs: &Pairs<'_>, ordered: bool, same: Same<'_>) {
+        for line in pairs.missing() {
+            self.note(line, || Change::Missing);
+        }
+        for line in pairs.new_ones() {
+            self.note(line, || Change::New);
+        }
+        let mut fields = Fields {
+            known: [Known::of(pairs.expected), Known::of(pairs.found)],
+            line: 0,
+            everywhere: BTreeMap::new(),
+            single: Vec::new(),
+        };
+        for (index, (expected, found)) in pairs.both().enumerate() {
+            fields.line = index;
+            fields.objects(&mut String::new(), expected, found, same);
+        }
+        let lines: Vec<&Line> = pairs.both().map(|(expected, _)| expected).collect();
+        for ((field, side), kept) in fields.everywhere {
+            self.note(lines[kept.first], || Change::one_sided(side, field, kept.value, kept.lines));
+        }
+        if ordered {
+            for Moved { line, expected, found } in pairs.moved() {
+                self.note(line, || Change::Moved { expected, found });
+            }
+        }
+        for (line, change) in fields.single {
+            self.note(lines[line], || change);
+        }
+    }
+
+    fn note(&mut self, of: &Line, change: impl FnOnce() -> Change) {
+        self.count += 1;
+        if self.differences.len() < self.limit {
+            self.differences.push(Difference { of: of.clone(), change: change() });
+        }
+    }
+}
+
+impl Change {
+    /// A field that only one side has.
+    fn one_sided(side: Side, field: String, value: Value, lines: u64) -> Change {
+        match side {
+            Side::Expected => Change::LostField { field, expected: value, lines },
+            Side::Found => Change::NewField { field, found: value, lines },
+        }
+    }
+}
+
+/// Finds the fields that differ in lines that belong together.
+struct Fields {
+    /// The fields that there are at all, on either side.
+    known: [Known; 2],
+    /// Which pair of lines is being compared.
+    line: usize,
+    /// Fields that only one side knows, by name: another version adds them to every line.
+    everywhere: BTreeMap<(String, Side), Everywhere>,
+    /// All else, by line.
+    single: Vec<(usize, Change)>,
+}
+
+/// A field that is new in all lines that have it.
+struct Everywhere {
+    /// The first pair of lines with it.
+    first: usize,
+    /// Its value there.
+    value: Value,
+    /// The last pair so far.
+    last: usize,
+    /// How many pairs.
+    lines: u64,
+}
+
+impl Fields {
+    fn values(&mut self, path: &mut String, expected: &Value, found: &Value) {
+        match (expected, found) {
+            (Value::Object(expected), Value::Object(found)) => {
+                self.objects(path, expected, found, &|_, expected, found| expected == found);
+            }
+            (Value::Array(expected), Value::Array(found)) => self.arrays(path, expected, found),
+            _ => {
+                let (expected, found) = (expected.clone(), found.clone());
+                self.single.push((self.line, Change::Changed { field: path.clone(), expected, found }));
+            }
+        }
+    }
+
+    fn objects(&mut self, path: &mut String, expected: &Line, found: &Line, same: Same<'_>) {
+        for (key, expected) in expected {
+            within(path, key, |path| match found.get(key) {
+                Some(found) if same(key, expected, found) => {}
+                Some(found) => self.values(path, expected, found),
+                None => self.field_of_one(Side::Expected, path, expected),
+            });
+        }
+        for (key, value) in found.iter().filter(|(key, _)| !expected.contains_key(*key)) {
+            within(path, key, |path| self.field_of_one(Side::Found, path, value));
+        }
+    }
+
+    /// Of what is between the entries that are the same at both ends, the first belongs to the first.
+    fn arrays(&mut self, path: &mut String, expected: &[Value], found: &[Value]) {
+        let first = expected.iter().zip(found).take_while(|(one, other)| one == other).count();
+        let (expected, found) = (&expected[first..], &found[first..]);
+        let last =
+            expected.iter().rev().zip(found.iter().rev()).take_while(|(one, other)| one == other).count();
+        let (expected, found) = (&expected[..expected.len() - last], &found[..found.len() - last]);
+        for index in 0..expected.len().max(found.len()) {
+            let length = path.len();
+            path.push_str(&format!("[{}]", first + index));
+            match (expected.get(index), found.get(index)) {
+                (Some(expected), Some(found)) if expected != found => self.values(path, expected, found),
+                (Some(expected), None) => self.entry_of_one(Side::Expected, path, expected),
+                (None, Some(found)) => self.entry_of_one(Side::Found, path, found),
+                _ => {}
+            }
+            path.truncate(length);
+        }
+    }
+
+    fn field_of_one(&mut self, side: Side, path: &str, value: &Value) {
+        let name = without_indices(path);
+        let [expected, found] = &self.known;
+        let other = if side == Side::Expected { found } else { expected };
+        if other.0.contains(&name) {
+            return self.entry_of_one(side, path, value);
+        }
+        let line = self.line;
+        let kept = self.everywhere.entry((name, side)).or_insert_with(|| Everywhere {
+            first: line,
+            value: value.clone(),
+            last: line,
+            lines: 1,
+        });
+        // It may be there several times in one line.
+        kept.lines += u64::from(kept.last != line);
+        kept.last = line;
+    }
+
+    fn entry_of_one(&mut self, side: Side, path: &str, value: &Value) {
+        self.single.push((self.line, Change::one_sided(side, path.to_owned(), value.clone(), 1)));
+    }
+}
+
+/// The fields that lines have, with those inside of fields: `call.read_chunks[].position`.
+#[derive(Debug, Default)]
+struct Known(HashSet<String>);
+
+impl Known {
+    fn of(lines: &[Line]) -> Known {
+        let mut known = Known::default();
+        lines.iter().for_each(|line| known.object(&mut String::new(), line));
+        known
+    }
+
+    fn object(&mut self, path: &mut String, fields: &Line) {
+        for (key, value) in fields {
+            within(path, key, |path| {
+                if !self.0.contains(path.as_str()) {
+                    self.0.insert(path.clone());
+                }
+                self.value(path, value);
+            });
+        }
+    }
+
+    fn value(&mut self, path: &mut String, value: &Value) {
+        match value {
+            Value::Object(fields) => self.object(path, fields),
+            Value::Array(entries) => {
+                path.push_str("[]");
+                entries.iter().for_each(|entry| self.value(path, entry));
+                path.truncate(path.len() - "[]".len());
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Does something with `path` and the field `key` behind it.
+fn within(path: &mut String, key: &str, act: impl FnOnce(&mut String)) {
+    let length = path.len();
+    if !path.is_empty() {
+        path.push('.');
+    }
+    path.push_str(key);
+    act(path);
+    path.truncate(length);
+}
+
+/// `call.read_chunks[0].position` as `call.read_chunks[].position`.
+fn without_indices(path: &str) -> String {
+    path.split('[')
+        .map(|part| part.trim_start_matches(|digit: char| digit.is_ascii_digit()))
+        .collect::<Vec<_>>()
+        .join("[")
+}

@@ -1,0 +1,160 @@
+//! What is expected of a capture, or found in it: the lines of its `capture`, its connections and its transactions.
+
+use crate::args::Input;
+use crate::commands::{self, Audience};
+use crate::json::{self, CaptureLine, ConnectionLine, TransactionLine};
+use anyhow::{Result, anyhow};
+use core::fmt;
+use rdmascope_dissector::engine::Config;
+use rdmascope_dissector::event::Event;
+use rdmascope_dissector::record::Time;
+use serde_json::{Map, Value};
+use std::collections::HashSet;
+use std::io;
+use std::path::Path;
+
+/// The most bytes of lines that a capture may come to: they are compared in memory. Some 150,000 transactions.
+pub(super) const MOST_BYTES: usize = 256 << 20;
+
+/// A line: the fields of a JSON object.
+pub(super) type Line = Map<String, Value>;
+
+/// Reads the capture at `path` and writes its lines as an expectation has them; `name` stands for the file's.
+pub(super) fn found(path: &Path, name: &str, port: u16) -> Result<Vec<u8>> {
+    let input = Input { files: vec![path.to_owned()], port, no_icrc: false, quiet: true, spool: None };
+    let mut gathered = Gathered::default();
+    let mut ending = match commands::read(&input, Config::default(), &mut gathered) {
+        Ok(read) => read?,
+        Err(error) => return Err(anyhow!("{}: {error}", path.display())),
+    };
+    for file in &mut ending.files {
+        if let Some(trouble) = file.trouble.take() {
+            return Err(trouble);
+        }
+        // Neither the folder nor the compression is a matter of the session.
+        name.clone_into(&mut file.name);
+    }
+    let mut lines = Vec::new();
+    json::write_line(&mut lines, &CaptureLine::new(&ending))?;
+    gathered.connections.sort_by_key(|(number, _)| *number);
+    gathered.connections.iter().for_each(|(_, line)| lines.extend_from_slice(line));
+    lines.append(&mut gathered.transactions);
+    Ok(lines)
+}
+
+/// Lines, as the engine reports what they are of.
+#[derive(Default)]
+struct Gathered {
+    connections: Vec<(u32, Vec<u8>)>,
+    transactions: Vec<u8>,
+    bytes: usize,
+}
+
+impl Audience for Gathered {
+    const LISTS: bool = false;
+
+    fn event(&mut self, event: Event<'_>, _: Time) -> io::Result<()> {
+        match event {
+            Event::Connection(connection) => {
+                let mut line = Vec::new();
+                json::write_line(&mut line, &ConnectionLine::from(connection))?;
+                self.bytes += line.len();
+                self.connections.push((connection.id.0, line));
+            }
+            Event::Transaction(transaction) => {
+                let before = self.transactions.len();
+                json::write_line(&mut self.transactions, &TransactionLine::from(transaction))?;
+                self.bytes += self.transactions.len() - before;
+            }
+            // Evictions are counted in the line of the capture.
+            Event::Packet(_) | Event::Eviction(_) => {}
+        }
+        if self.bytes > MOST_BYTES {
+            return Err(io::Error::other("too much in it for a regression test, which compares in memory"));
+        }
+        Ok(())
+    }
+
+    fn wait(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The lines, by what they are of.
+#[derive(Debug, Default)]
+pub(super) struct Lines {
+    /// `capture`: one.
+    pub(super) capture: Vec<Line>,
+    pub(super) connections: Vec<Line>,
+    pub(super) transactions: Vec<Line>,
+    /// Lines of types that this version does not write.
+    pub(super) others: Vec<Line>,
+}
+
+/// Why an expectation cannot be taken for one.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Broken {
+    /// From 1.
+    pub(super) line: usize,
+    pub(super) cause: String,
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}: {}", self.line, self.cause)
+    }
+}
+
+impl Lines {
+    /// Reads what [`found`] wrote, or what somebody made of it.
+    pub(super) fn parse(bytes: &[u8]) -> Result<Lines, Broken> {
+        let mut lines = Lines::default();
+        let mut connections = HashSet::new();
+        let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
+        for (line, bytes) in (1..).zip(bytes.split(|byte| *byte == b'\n')) {
+            let broken = |cause: String| Broken { line, cause };
+            if bytes.is_empty() {
+                return Err(broken("it is empty; a line is a JSON object".into()));
+            }
+            let fields: Line = serde_json::from_slice(bytes).map_err(|error| {
+                broken(format!("no JSON object: column {}: {}", error.column(), cause(&error)))
+            })?;
+            let lacks = |field: &str| broken(format!("it has no {field:?}, or not as docs/json.md says"));
+            let number = |field: &str| fields.get(field).and_then(Value::as_u64).ok_or(lacks(field));
+            let text = |field: &str| fields.get(field).and_then(Value::as_str).ok_or(lacks(field));
+            match text("type")? {
+                "capture" if lines.capture.is_empty() => lines.capture.push(fields),
+                "capture" => return Err(broken("a second line of type \"capture\"".into())),
+                "connection" => {
+                    if !connections.insert(number("connection")?) {
+                        return Err(broken("a second line of this \"connection\"".into()));
+                    }
+                    lines.connections.push(fields);
+                }
+                "transaction" => {
+                    number("number")?;
+                    number("connection")?;
+                    text("direction")?;
+                    text("xid")?;
+                    lines.transactions.push(fields);
+                }
+                _ => lines.others.push(fields),
+            }
+        }
+        match lines.capture.is_empty() {
+            true => {
+                Err(Broken { line: 1, cause: "there is no line of type \"capture\" in this file".into() })
+            }
+            false => Ok(lines),
+        }
+    }
+}
+
+/// What serde_json says without the place, which it knows only within the line.
+fn cause(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    match text.rsplit_once(" at line ") {
+        Some((cause, _)) => cause.to_owned(),
+        None => text,
+    }
+}

@@ -1,0 +1,223 @@
+//! What there is to look at in a folder.
+
+use super::manifest::{self, Digest, Manifest};
+use anyhow::{Context as _, Result, bail};
+use rdmascope_capture_agent::{Capture, Error};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// What the name of an expectation ends with.
+const EXPECTATION: &str = ".expected.jsonl";
+
+/// What is to be done, in the order of paths.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) jobs: Vec<Job>,
+    /// Files that are neither captures nor belong to them.
+    pub(super) others: u64,
+}
+
+/// Something to do with a file.
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) path: PathBuf,
+    pub(super) task: Task,
+}
+
+#[derive(Debug)]
+pub(super) enum Task {
+    /// A capture is analyzed and compared.
+    Capture {
+        /// Where its expectation stands.
+        expectation: PathBuf,
+        /// Its name without what tells of its format.
+        name: String,
+        listed: Listed,
+    },
+    /// Another file that a manifest lists is verified.
+    Verify(Digest),
+    /// A manifest lists it, and it is not there.
+    Absent,
+    /// An expectation stands there, and no capture beside it.
+    Orphan,
+}
+
+/// What a manifest says of a capture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Listed {
+    /// There is none.
+    NoManifest,
+    /// Nothing.
+    No,
+    Yes(Digest),
+}
+
+/// What was found in the folders.
+#[derive(Default)]
+struct Found {
+    captures: Vec<PathBuf>,
+    expectations: BTreeSet<PathBuf>,
+    manifests: Vec<Manifest>,
+    others: BTreeSet<PathBuf>,
+}
+
+impl Plan {
+    /// Looks into `folders`, and keeps what has `name` in its path below its folder.
+    pub(super) fn of(folders: &[PathBuf], name: Option<&str>) -> Result<Plan> {
+        let mut plan = Plan { jobs: Vec::new(), others: 0 };
+        let mut captures = 0;
+        for folder in folders {
+            let found = Found::below(folder)?;
+            let wanted = |path: &Path| {
+                let below = path.strip_prefix(folder).unwrap_or(path);
+                name.is_none_or(|name| below.to_string_lossy().contains(name))
+            };
+            let others = found.others.len() as u64;
+            let (jobs, verified) = found.into_jobs()?;
+            plan.others += others - verified;
+            let jobs = jobs.into_iter().filter(|job| wanted(&job.path));
+            let before = plan.jobs.len();
+            plan.jobs.extend(jobs);
+            let is_capture = |job: &&Job| matches!(job.task, Task::Capture { .. });
+            captures += plan.jobs[before..].iter().filter(is_capture).count();
+        }
+        let folders =
+            || folders.iter().map(|folder| folder.display().to_string()).collect::<Vec<_>>().join(", ");
+        match name {
+            _ if captures > 0 => {}
+            Some(name) => bail!("{}: no capture with {name:?} in its path", folders()),
+            None => bail!("{}: no capture there: no pcap or pcapng file, compressed or not", folders()),
+        }
+        plan.jobs.sort_by(|one, other| one.path.cmp(&other.path));
+        if let Some([twice, _]) = plan.jobs.array_windows().find(|[one, next]| one.path == next.path) {
+            bail!("{}: below two of the folders that were given", twice.path.display());
+        }
+        Ok(plan)
+    }
+}
+
+impl Found {
+    /// Looks into `folder` and all folders in it. What is hidden is left out, such as `.git`; links to folders are not
+    /// followed, for they may lead in a circle.
+    fn below(folder: &Path) -> Result<Found> {
+        if folder.is_file() {
+            bail!("{}: no folder; give the folder that it is in, and its name with --name", folder.display());
+        }
+        let mut found = Found::default();
+        let mut folders = vec![folder.to_owned()];
+        while let Some(folder) = folders.pop() {
+            let cannot_be_read = || format!("{}: cannot be read", folder.display());
+            for entry in std::fs::read_dir(&folder).with_context(cannot_be_read)? {
+                let entry = entry.with_context(cannot_be_read)?;
+                if entry.file_name().as_encoded_bytes().starts_with(b".") {
+                    continue;
+                }
+                match entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                    true => folders.push(entry.path()),
+                    false => found.file(entry.path())?,
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    fn file(&mut self, path: PathBuf) -> Result<()> {
+        if !path.is_file() {
+            // A link that leads nowhere may have led to a capture.
+            if is_capture_name(&path) && !path.exists() {
+                self.captures.push(path);
+            } else {
+                self.others.insert(path);
+            }
+            return Ok(());
+        }
+        let name = path.file_name().unwrap_or_default();
+        if name == manifest::NAME {
+            self.manifests.push(Manifest::read(&path)?);
+        } else if name.as_encoded_bytes().ends_with(EXPECTATION.as_bytes()) {
+            self.expectations.insert(path);
+        } else if is_capture_name(&path) || holds_capture(&path) {
+            self.captures.push(path);
+        } else {
+            self.others.insert(path);
+        }
+        Ok(())
+    }
+
+    /// What there is to do with it, and how many of the other files are part of that.
+    fn into_jobs(self) -> Result<(Vec<Job>, u64)> {
+        let Found { captures, mut expectations, manifests, others } = self;
+        let mut listed: BTreeMap<&Path, Digest> = BTreeMap::new();
+        for (path, digest) in manifests.iter().flat_map(|manifest| &manifest.files) {
+            if listed.insert(path, *digest).is_some_and(|before| before != *digest) {
+                bail!("{}: listed twice, with different digests", path.display());
+            }
+        }
+        let mut jobs: Vec<Job> = Vec::new();
+        let mut of_expectation: BTreeMap<PathBuf, PathBuf> = BTreeMap::new();
+        for path in captures {
+            let (stem, expectation) = (stem(&path), expectation_of(&path));
+            if let Some(other) = of_expectation.insert(expectation.clone(), path.clone()) {
+                bail!(
+                    "{} and {}: {} would be the expectation of both; rename one",
+                    other.display(),
+                    path.display(),
+                    expectation.display()
+                );
+            }
+            expectations.remove(&expectation);
+            let ruled = manifests.iter().any(|manifest| path.starts_with(&manifest.folder));
+            let listed = match listed.remove(&*path) {
+                Some(digest) => Listed::Yes(digest),
+                None if ruled => Listed::No,
+                None => Listed::NoManifest,
+            };
+            let name = stem.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            jobs.push(Job { path, task: Task::Capture { expectation, name, listed } });
+        }
+        let mut verified = 0;
+        for (path, digest) in listed {
+            verified += u64::from(others.contains(path));
+            let task = if path.exists() { Task::Verify(digest) } else { Task::Absent };
+            jobs.push(Job { path: path.to_owned(), task });
+        }
+        jobs.extend(expectations.into_iter().map(|path| Job { path, task: Task::Orphan }));
+        Ok((jobs, verified))
+    }
+}
+
+/// Whether what is no capture by its name is one by its content. What cannot be opened may be one, and whoever reads it will
+/// say so.
+fn holds_capture(path: &Path) -> bool {
+    matches!(Capture::open(path), Ok(_) | Err(Error::Open { .. }))
+}
+
+fn is_capture_name(path: &Path) -> bool {
+    ends_with_one_of(&without_compression(path), &CAPTURES)
+}
+
+const CAPTURES: [&str; 3] = ["pcap", "pcapng", "cap"];
+const COMPRESSIONS: [&str; 2] = ["gz", "zst"];
+
+/// The path of a capture without what tells of its format, so that a capture can be compressed and stay the same.
+fn stem(path: &Path) -> PathBuf {
+    let path = without_compression(path);
+    if ends_with_one_of(&path, &CAPTURES) { path.with_extension("") } else { path }
+}
+
+fn without_compression(path: &Path) -> PathBuf {
+    if ends_with_one_of(path, &COMPRESSIONS) { path.with_extension("") } else { path.to_owned() }
+}
+
+fn ends_with_one_of(path: &Path, extensions: &[&str]) -> bool {
+    let Some(extension) = path.extension() else { return false };
+    extensions.iter().any(|one| extension.eq_ignore_ascii_case(one))
+}
+
+/// Where the expectation of the capture at `path` stands.
+pub(super) fn expectation_of(path: &Path) -> PathBuf {
+    let stem = stem(path);
+    let mut name = stem.file_name().unwrap_or_default().to_owned();
+    name.push(EXPECTATION);
+    stem.with_file_name(name)
+}
