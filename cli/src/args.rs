@@ -1,6 +1,7 @@
 //! The command line.
 
 use crate::completions::{self, Completions};
+use crate::diff::{self, Diff};
 use crate::filter::{ConnectionFilter, PacketFilter, TransactionFilter};
 use crate::man::{self, Man};
 use crate::regress::{self, Regress};
@@ -42,6 +43,13 @@ pub(crate) enum Command {
     /// One line for each RoCE packet, with the front of the RPC-over-RDMA message or the CM message that it carries.
     #[command(after_help = PACKETS_EXAMPLES)]
     Packets(Packets),
+    /// Compare two captures of the same workload
+    ///
+    /// What differs between two kernels, two servers, or before and after a change: what was negotiated, what went wrong, how
+    /// long operations took and whether the difference is more than chance, how messages were conveyed, what was called. What a
+    /// person should look at first stands first.
+    #[command(after_help = diff::EXAMPLES)]
+    Diff(Diff),
     /// Analyze a folder of captures and compare with what is expected of each
     ///
     /// What is expected of NAME.pcap stands beside it in NAME.expected.jsonl, in the form that `connections` and

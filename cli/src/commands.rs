@@ -2,6 +2,7 @@
 
 use crate::args::{Analyze, Command, Connections, Format, Input, Output, Packets, Transactions};
 use crate::completions;
+use crate::diff;
 use crate::json::{self, ConnectionLine, PacketLine, TransactionLine};
 use crate::man;
 use crate::progress::Progress;
@@ -32,7 +33,7 @@ pub(crate) type Out = BufWriter<StdoutLock<'static>>;
 pub(crate) enum Status {
     /// All was done.
     Done = 0,
-    /// All was done, and what was compared differs.
+    /// A comparison found a difference.
     Differs = 1,
     /// Wrong usage, no capture, or output that cannot be written. Clap exits with the same.
     Failed = 2,
@@ -47,6 +48,7 @@ pub(crate) fn run(command: &Command) -> io::Result<Status> {
         Command::Connections(command) => connections(command, style, &mut out)?,
         Command::Transactions(command) => transactions(command, style, &mut out)?,
         Command::Packets(command) => packets(command, style, &mut out)?,
+        Command::Diff(command) => diff::run(command, style, &mut out)?,
         Command::Regress(command) => regress::run(command, style, &mut out)?,
         Command::Completions(command) => completions::run(command, &mut out)?,
         Command::Man(command) => man::run(command, &mut out)?,

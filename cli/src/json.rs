@@ -58,7 +58,7 @@ impl<const DIGITS: usize> Serialize for Hex<DIGITS> {
 }
 
 /// What `Display` writes, as a string.
-struct Shown<T>(T);
+pub(crate) struct Shown<T>(pub(crate) T);
 
 impl<T: core::fmt::Display> Serialize for Shown<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

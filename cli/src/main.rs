@@ -4,6 +4,7 @@
 mod args;
 mod commands;
 mod completions;
+mod diff;
 mod filter;
 mod json;
 mod man;

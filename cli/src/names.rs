@@ -174,6 +174,23 @@ impl Failure {
     }
 }
 
+/// What is wrong, for people: `NFS4ERR_NOENT (2)`. The protocol, where it is known, has the names of statuses.
+pub(crate) struct FailureName(pub(crate) Failure, pub(crate) Option<Protocol>);
+
+impl fmt::Display for FailureName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Failure::Transport(Some(error)) => write!(f, "RDMA_ERROR {error}"),
+            Failure::Transport(None) => f.write_str("RDMA_ERROR"),
+            Failure::Rpc(status) => status.fmt(f),
+            Failure::Status(status) => match self.1.and_then(|p| status_name(p.program, p.version, status)) {
+                Some(name) => write!(f, "{name} ({status})"),
+                None => write!(f, "status {status}"),
+            },
+        }
+    }
+}
+
 /// The word for an outcome, in every format.
 pub(crate) const fn outcome(outcome: Outcome) -> &'static str {
     match outcome {

@@ -4,10 +4,8 @@ mod operations;
 mod problems;
 mod text;
 
-use operations::Operations;
-pub(crate) use operations::{Key, Stats};
-use problems::Problems;
-pub(crate) use problems::{ErrorCount, ErrorKey, Group, Problem};
+pub(crate) use operations::{Count, Key, Latency, Operations, Stats};
+pub(crate) use problems::{ErrorCount, ErrorKey, Group, Problem, Problems};
 
 use crate::json;
 use crate::source::FileEnding;

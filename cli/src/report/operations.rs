@@ -18,11 +18,17 @@ pub(crate) struct Key {
     pub(crate) label: Label,
 }
 
+/// What is counted of the transactions of one operation.
+pub(crate) trait Count: Default {
+    /// Takes in a transaction.
+    fn count(&mut self, transaction: &Transaction);
+}
+
 /// The operations of a capture.
 #[derive(Debug, Default)]
-pub(crate) struct Operations(HashMap<Key, Stats, FixedState>);
+pub(crate) struct Operations<T = Stats>(HashMap<Key, T, FixedState>);
 
-impl Operations {
+impl<T: Count> Operations<T> {
     /// Program and procedure numbers come from the wire, so there is a bound to how many are kept apart.
     const MOST: usize = 256;
     /// What is counted beyond it.
@@ -35,12 +41,24 @@ impl Operations {
             backward: transaction.direction == Direction::Backward,
             label: Label::of(transaction),
         };
-        if self.0.len() >= Operations::MOST && !self.0.contains_key(&key) {
-            key = Operations::FURTHER;
+        if self.0.len() >= Self::MOST && !self.0.contains_key(&key) {
+            key = Self::FURTHER;
         }
         self.0.entry(key).or_default().count(transaction);
     }
 
+    /// What was counted of one operation.
+    pub(crate) fn find(&self, key: &Key) -> Option<&T> {
+        self.0.get(key)
+    }
+
+    /// All of them, in no order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Key, &T)> {
+        self.0.iter()
+    }
+}
+
+impl Operations {
     /// Whether there are none.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -97,6 +115,8 @@ pub(crate) struct Latency {
     pub(crate) minimum: u64,
     /// Half of them were no longer.
     pub(crate) median: u64,
+    /// 90 of a hundred were no longer.
+    pub(crate) p90: u64,
     /// 99 of a hundred were no longer.
     pub(crate) p99: u64,
     /// The longest.
@@ -109,6 +129,41 @@ impl Stats {
     /// Longer latencies than this day count as this long, which bounds the histogram.
     const LONGEST: u64 = 86_400 * crate::time::SECOND;
 
+    /// All latencies, in nanoseconds.
+    pub(crate) fn latencies(&self) -> &Histogram<u64> {
+        &self.latencies
+    }
+
+    /// How long each phase was on average, in nanoseconds.
+    pub(crate) fn mean_phases(&self) -> Option<Phases> {
+        // Call and reply make a latency, and the same make phases.
+        let count = self.latencies.len();
+        (count > 0).then(|| Phases(self.phases.map(|phase| phase / count)))
+    }
+
+    /// The latencies, where any transaction had one.
+    pub(crate) fn latency(&self) -> Option<Latency> {
+        if self.latencies.is_empty() {
+            return None;
+        }
+        let quantile = |q| self.latencies.value_at_quantile(q).clamp(self.minimum, self.maximum);
+        Some(Latency {
+            minimum: self.minimum,
+            median: quantile(0.5),
+            p90: quantile(0.9),
+            p99: quantile(0.99),
+            maximum: self.maximum,
+        })
+    }
+
+    /// Which share of the time went where, in the order of [`Phases`]; together 1.
+    pub(crate) fn shares(&self) -> Option<[f64; 5]> {
+        let whole: f64 = self.phases.iter().map(|phase| *phase as f64).sum();
+        (whole > 0.0).then(|| self.phases.map(|phase| phase as f64 / whole))
+    }
+}
+
+impl Count for Stats {
     fn count(&mut self, transaction: &Transaction) {
         self.count += 1;
         self.errors += u64::from(Failure::of(transaction).is_some());
@@ -125,26 +180,6 @@ impl Stats {
                 *sum = sum.saturating_add(phase);
             }
         }
-    }
-
-    /// The latencies, where any transaction had one.
-    pub(crate) fn latency(&self) -> Option<Latency> {
-        if self.latencies.is_empty() {
-            return None;
-        }
-        let quantile = |q| self.latencies.value_at_quantile(q).clamp(self.minimum, self.maximum);
-        Some(Latency {
-            minimum: self.minimum,
-            median: quantile(0.5),
-            p99: quantile(0.99),
-            maximum: self.maximum,
-        })
-    }
-
-    /// Which share of the time went where, in the order of [`Phases`]; together 1.
-    pub(crate) fn shares(&self) -> Option<[f64; 5]> {
-        let whole: f64 = self.phases.iter().map(|phase| *phase as f64).sum();
-        (whole > 0.0).then(|| self.phases.map(|phase| phase as f64 / whole))
     }
 }
 

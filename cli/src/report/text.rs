@@ -1,7 +1,7 @@
 //! The report for people, at most 120 columns wide.
 
 use super::{Ending, Group, Report, Stats};
-use crate::names::{self, Failure, Protocol};
+use crate::names::FailureName;
 use crate::phases::Phases;
 use crate::source::FileEnding;
 use crate::table::{Bytes, Counted, Duration, Left, Maybe, Number, Style};
@@ -99,7 +99,7 @@ impl Report {
         for (key, error) in errors.iter().take(Report::MOST_ERRORS) {
             let protocol = Left(Maybe(key.protocol), 8);
             write!(out, "  {:>10}  {protocol} {} ", Number(error.count), Left(key.label, 20))?;
-            write_failure(key.failure, key.protocol, style, out)?;
+            write!(out, "{}", style.red(Left(FailureName(key.failure, key.protocol), 30)))?;
             if let Some(frame) = error.first_frame {
                 write!(out, "  first in frame {frame}")?;
             }
@@ -301,29 +301,6 @@ fn write_stats(stats: &Stats, style: Style, out: &mut impl Write) -> io::Result<
         }
     }
     writeln!(out)
-}
-
-fn write_failure(
-    failure: Failure,
-    protocol: Option<Protocol>,
-    style: Style,
-    out: &mut impl Write,
-) -> io::Result<()> {
-    const WIDTH: usize = 30;
-    match failure {
-        Failure::Transport(Some(error)) => {
-            write!(out, "{}", style.red(Left(format_args!("RDMA_ERROR {error}"), WIDTH)))
-        }
-        Failure::Transport(None) => write!(out, "{}", style.red(Left("RDMA_ERROR", WIDTH))),
-        Failure::Rpc(status) => write!(out, "{}", style.red(Left(status, WIDTH))),
-        Failure::Status(status) => {
-            let name = protocol.and_then(|p| names::status_name(p.program, p.version, status));
-            match name {
-                Some(name) => write!(out, "{}", style.red(Left(format_args!("{name} ({status})"), WIDTH))),
-                None => write!(out, "{}", style.red(Left(format_args!("status {status}"), WIDTH))),
-            }
-        }
-    }
 }
 
 /// An end of a connection.

@@ -1,0 +1,144 @@
+//! `rdmascope diff`: what differs between two captures of the same workload.
+
+mod compare;
+mod conveyance;
+mod difference;
+mod histogram;
+mod lines;
+mod pairing;
+mod side;
+mod statistics;
+mod text;
+
+use crate::args::{Format, Input, Output};
+use crate::commands::{Out, Status, complain, complain_of_troubles, read, warn_of_cuts};
+use crate::json;
+use crate::table::Style;
+use clap::{ArgAction, Args};
+use compare::Comparison;
+use lines::{ComparisonLine, DifferenceLine};
+use rdmascope_dissector::engine::Config;
+use side::Side;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// What is compared, and how.
+#[derive(Args, Debug)]
+#[command(mut_arg("files", |files| files
+    .num_args(2)
+    .action(ArgAction::Set)
+    .value_names(["A", "B"])
+    .help("The two captures; one of them can be `-`, standard input")
+    .long_help(None)))]
+pub(crate) struct Diff {
+    #[command(flatten)]
+    input: Input,
+    #[command(flatten)]
+    output: Output,
+    /// Show also what is equal, what chance explains, and what one capture does not tell
+    #[arg(long)]
+    all: bool,
+    /// For how many operations the distribution of latencies is drawn
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    histograms: usize,
+    #[command(flatten)]
+    thresholds: Thresholds,
+}
+
+/// From where on something is a difference.
+#[derive(Args, Clone, Copy, Debug)]
+#[command(next_help_heading = "Thresholds")]
+pub(crate) struct Thresholds {
+    /// By what factor median latencies, or 90th percentiles, have to be apart
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.1, value_parser = parse_factor)]
+    latency_ratio: f64,
+    /// By what factor counts, or their shares, averages and credits have to be apart
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.1, value_parser = parse_factor)]
+    count_ratio: f64,
+    /// How probable it may be that chance alone makes what is shown as a difference
+    ///
+    /// Latencies are compared by the rank test of Mann and Whitney, the share of them beyond the 90th percentile and
+    /// the shares of other things by the exact test of Fisher or the chi-squared test. For latencies this is the
+    /// probability that any of the operations is shown wrongly (Holm's correction). The tests take the values
+    /// to be independent of each other; those of one run are not quite, so repeat a run before you trust a narrow result.
+    #[arg(long, value_name = "PROBABILITY", default_value_t = 0.01, value_parser = parse_probability)]
+    significance: f64,
+}
+
+/// Examples for `--help`.
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  rdmascope diff linux-6.1.pcap linux-6.12.pcap
+  rdmascope diff before.pcap after.pcap --latency-ratio 1.25 --histograms 10
+  tcpdump -i eth0 -w - udp port 4791 | rdmascope diff good.pcap -
+  rdmascope diff a.pcap b.pcap --format jsonl | jq 'select(.area == \"latency\")'
+
+Exit status: 0 where nothing differs, 1 where something does, 2 for wrong usage and for what is no capture.";
+
+fn parse_factor(text: &str) -> anyhow::Result<f64> {
+    match text.parse() {
+        Ok(factor) if (1.0..=f64::MAX).contains(&factor) => Ok(factor),
+        _ => anyhow::bail!("a factor of 1 or more is expected, as in 1.1"),
+    }
+}
+
+fn parse_probability(text: &str) -> anyhow::Result<f64> {
+    match text.parse() {
+        Ok(probability) if probability > 0.0 && probability < 1.0 => Ok(probability),
+        _ => anyhow::bail!("a probability between 0 and 1 is expected, as in 0.01"),
+    }
+}
+
+/// Compares the captures and writes what differs.
+pub(crate) fn run(command: &Diff, style: Style, out: &mut Out) -> io::Result<Status> {
+    if command.input.files.iter().all(|path| path == Path::new("-")) {
+        return complain(&anyhow::anyhow!("standard input can be one of the two captures, not both"), out);
+    }
+    let mut sides = [Side::default(), Side::default()];
+    for (side, path) in sides.iter_mut().zip(&command.input.files) {
+        match read(&command.one(path), Config::default(), side)? {
+            Ok(ending) => side.ending = ending,
+            Err(error) => return complain(&error, out),
+        }
+    }
+    let [a, b] = &sides;
+    let comparison = Comparison::of([a, b], &command.thresholds);
+    let shown = comparison.differences.iter().filter(|difference| command.all || difference.is_shown());
+    match command.output.format {
+        Format::Text => {
+            let shown: Vec<_> = shown.collect();
+            text::Text { sides: [a, b], comparison: &comparison, shown: &shown, style }
+                .write(command.histograms, out)?;
+        }
+        Format::Jsonl => {
+            json::write_line(out, &ComparisonLine::new([a, b], &comparison))?;
+            for difference in shown {
+                json::write_line(out, &DifferenceLine::new(difference))?;
+            }
+            warn_of_cuts(&a.ending, out)?;
+            warn_of_cuts(&b.ending, out)?;
+        }
+    }
+    for side in &sides {
+        if complain_of_troubles(&side.ending, out)? == Status::Failed {
+            return Ok(Status::Failed);
+        }
+    }
+    Ok(if comparison.count() == 0 { Status::Done } else { Status::Differs })
+}
+
+impl Diff {
+    /// What is to be read of one side.
+    fn one(&self, path: &Path) -> Input {
+        Input {
+            files: vec![PathBuf::from(path)],
+            port: self.input.port,
+            no_icrc: self.input.no_icrc,
+            quiet: self.input.quiet,
+            spool: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

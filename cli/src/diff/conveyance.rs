@@ -1,0 +1,209 @@
+//! How messages were conveyed (RFC 8166, section 3.5): inline, reduced by chunks, or as a whole in a chunk.
+
+use rdmascope_dissector::transaction::{Chunk, Message, Transaction};
+use rdmascope_wire::rpcrdma::Procedure;
+
+/// A way in which a call or a reply was conveyed, or something that goes with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// The call is in its Send.
+    InlineCall,
+    /// Read chunks carry the DDP-eligible items of the call.
+    ReadChunk,
+    /// The call is in a Position Zero Read chunk.
+    LongCall,
+    /// The call is in a Position Zero Read chunk, without what other Read chunks carry.
+    ReducedLongCall,
+    /// The reply is in its Send.
+    InlineReply,
+    /// Write chunks carry the DDP-eligible items of the reply.
+    WriteChunk,
+    /// The reply is in the Reply chunk.
+    LongReply,
+    /// The reply is in the Reply chunk, without what Write chunks carry.
+    ReducedLongReply,
+    /// The reply is in a Read chunk of the responder, which the requester pulls (reliable-reply draft, section 4.1).
+    ResponderProvided,
+    /// RDMA_ERROR stands in place of the reply.
+    Error,
+    /// The call offered Write chunks, and the reply used none.
+    UnusedWriteChunk,
+    /// The call offered a Reply chunk, and the reply did not use it.
+    UnusedReplyChunk,
+    /// The reply's Send invalidated a handle.
+    RemoteInvalidation,
+}
+
+impl Way {
+    pub(super) const ALL: [Way; 13] = [
+        Way::InlineCall,
+        Way::ReadChunk,
+        Way::LongCall,
+        Way::ReducedLongCall,
+        Way::InlineReply,
+        Way::WriteChunk,
+        Way::LongReply,
+        Way::ReducedLongReply,
+        Way::ResponderProvided,
+        Way::Error,
+        Way::UnusedWriteChunk,
+        Way::UnusedReplyChunk,
+        Way::RemoteInvalidation,
+    ];
+
+    /// Its name for programs.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Way::InlineCall => "inline-call",
+            Way::ReadChunk => "read-chunk",
+            Way::LongCall => "long-call",
+            Way::ReducedLongCall => "reduced-long-call",
+            Way::InlineReply => "inline-reply",
+            Way::WriteChunk => "write-chunk",
+            Way::LongReply => "long-reply",
+            Way::ReducedLongReply => "reduced-long-reply",
+            Way::ResponderProvided => "responder-provided",
+            Way::Error => "rdma-error",
+            Way::UnusedWriteChunk => "unused-write-chunk",
+            Way::UnusedReplyChunk => "unused-reply-chunk",
+            Way::RemoteInvalidation => "remote-invalidation",
+        }
+    }
+
+    /// Its name for people.
+    pub(super) const fn title(self) -> &'static str {
+        match self {
+            Way::InlineCall => "call inline",
+            Way::ReadChunk => "call with Read chunk",
+            Way::LongCall => "Long Call",
+            Way::ReducedLongCall => "Long Call with Read chunk",
+            Way::InlineReply => "reply inline",
+            Way::WriteChunk => "reply by Write chunk",
+            Way::LongReply => "Long Reply",
+            Way::ReducedLongReply => "Long Reply with Write chunk",
+            Way::ResponderProvided => "reply in a Read chunk of the responder",
+            Way::Error => "RDMA_ERROR",
+            Way::UnusedWriteChunk => "Write chunk offered, not used",
+            Way::UnusedReplyChunk => "Reply chunk offered, not used",
+            Way::RemoteInvalidation => "reply with remote invalidation",
+        }
+    }
+
+    fn of_call(call: &Message) -> Way {
+        let reduced = call.read_chunks.iter().any(|chunk| chunk.position != 0);
+        match (call.procedure == Procedure::Nomsg, reduced) {
+            (false, false) => Way::InlineCall,
+            (false, true) => Way::ReadChunk,
+            (true, false) => Way::LongCall,
+            (true, true) => Way::ReducedLongCall,
+        }
+    }
+
+    fn of_reply(reply: &Message) -> Way {
+        let reduced = reply.write_chunks.iter().any(is_used);
+        match (reply.procedure, reduced) {
+            (Procedure::Error, _) => Way::Error,
+            (Procedure::Nomsg, _) if !reply.read_chunks.is_empty() => Way::ResponderProvided,
+            (Procedure::Nomsg, false) => Way::LongReply,
+            (Procedure::Nomsg, true) => Way::ReducedLongReply,
+            (_, false) => Way::InlineReply,
+            (_, true) => Way::WriteChunk,
+        }
+    }
+}
+
+/// Whether anything was written to a chunk that a reply returns.
+fn is_used(chunk: &Chunk) -> bool {
+    chunk.segments.iter().any(|segment| segment.length > 0)
+}
+
+/// How the messages of one operation were conveyed.
+#[derive(Debug, Default)]
+pub(super) struct Conveyance {
+    /// Calls captured.
+    pub(super) calls: u64,
+    /// Replies captured.
+    pub(super) replies: u64,
+    ways: [u64; Way::ALL.len()],
+    /// Chunks and their segments, by [`ChunkKind`].
+    chunks: [[u64; 2]; ChunkKind::ALL.len()],
+}
+
+/// What chunks a call offers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ChunkKind {
+    Read,
+    Write,
+    Reply,
+}
+
+impl ChunkKind {
+    pub(super) const ALL: [ChunkKind; 3] = [ChunkKind::Read, ChunkKind::Write, ChunkKind::Reply];
+
+    /// What is said of its segments: for programs, and for people.
+    pub(super) const fn segments(self) -> (&'static str, &'static str) {
+        match self {
+            ChunkKind::Read => ("read-chunk-segments", "segments per Read chunk"),
+            ChunkKind::Write => ("write-chunk-segments", "segments per Write chunk"),
+            ChunkKind::Reply => ("reply-chunk-segments", "segments per Reply chunk"),
+        }
+    }
+}
+
+impl Conveyance {
+    /// Takes in a transaction.
+    pub(super) fn count(&mut self, transaction: &Transaction) {
+        let (call, reply) = (transaction.call.as_ref(), transaction.reply.as_ref());
+        if let Some(call) = call {
+            self.calls += 1;
+            self.add(Way::of_call(call));
+            let reads = call.read_chunks.iter().map(|chunk| chunk.segments.len());
+            reads.for_each(|segments| self.add_chunk(ChunkKind::Read, segments));
+            let writes = call.write_chunks.iter().map(|chunk| chunk.segments.len());
+            writes.for_each(|segments| self.add_chunk(ChunkKind::Write, segments));
+            if let Some(chunk) = &call.reply_chunk {
+                self.add_chunk(ChunkKind::Reply, chunk.segments.len());
+            }
+        }
+        if let Some(reply) = reply {
+            self.replies += 1;
+            self.add(Way::of_reply(reply));
+            if reply.invalidated.is_some() {
+                self.add(Way::RemoteInvalidation);
+            }
+        }
+        if let (Some(call), Some(reply)) = (call, reply) {
+            if !call.write_chunks.is_empty() && !reply.write_chunks.iter().any(is_used) {
+                self.add(Way::UnusedWriteChunk);
+            }
+            if call.reply_chunk.is_some() && !reply.reply_chunk.as_ref().is_some_and(is_used) {
+                self.add(Way::UnusedReplyChunk);
+            }
+        }
+    }
+
+    fn add(&mut self, way: Way) {
+        self.ways[way as usize] += 1;
+    }
+
+    fn add_chunk(&mut self, kind: ChunkKind, segments: usize) {
+        let [chunks, sum] = &mut self.chunks[kind as usize];
+        *chunks += 1;
+        *sum += segments as u64;
+    }
+
+    /// How many messages went this way, and how many could have.
+    pub(super) fn way(&self, way: Way) -> (u64, u64) {
+        let of = match way {
+            Way::InlineCall | Way::ReadChunk | Way::LongCall | Way::ReducedLongCall => self.calls,
+            _ => self.replies,
+        };
+        (self.ways[way as usize], of)
+    }
+
+    /// How many segments a chunk has on average, where there is any.
+    pub(super) fn segments(&self, kind: ChunkKind) -> Option<f64> {
+        let [chunks, segments] = self.chunks[kind as usize];
+        (chunks > 0).then(|| segments as f64 / chunks as f64)
+    }
+}
