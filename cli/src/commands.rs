@@ -9,7 +9,7 @@ use crate::progress::Progress;
 use crate::regress;
 use crate::report::{Ending, Report};
 use crate::source::{Sink, Source};
-use crate::table::Style;
+use crate::table::{Plain, Style};
 use crate::tables;
 use anyhow::Result;
 use core::fmt;
@@ -313,7 +313,7 @@ pub(crate) fn warn_of_cuts(ending: &Ending, out: &mut Out) -> io::Result<()> {
     Ok(())
 }
 
-/// One line on standard error. Where nobody listens there, nobody can be told.
+/// One line on standard error, whatever the names of files in it. Where nobody listens there, nobody can be told.
 pub(crate) fn tell(line: fmt::Arguments<'_>) {
-    let _ = writeln!(io::stderr(), "rdmascope: {line}");
+    let _ = writeln!(io::stderr(), "rdmascope: {}", Plain(line));
 }

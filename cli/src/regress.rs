@@ -65,8 +65,9 @@ Examples:
   rdmascope regress captures --bless && git diff captures
   rdmascope regress captures --format jsonl | jq 'select(.field)'
 
-Exit status: 0 where all is as expected; 1 where something differs, or has no expectation; 2 where a file could not be
-read or written, is not the one that a MANIFEST lists, or there is no capture at all.";
+Exit status: 0 where all is as expected; 1 where something differs, or has no expectation;
+2 where a file could not be read or written, is not the one that a MANIFEST lists, or there is
+no capture at all.";
 
 /// Does what was asked for.
 pub(crate) fn run(command: &Regress, style: Style, out: &mut Out) -> io::Result<Status> {

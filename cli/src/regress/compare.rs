@@ -2,7 +2,7 @@
 //!
 //! Lines are paired by what they are of, never by where they stand, so that one transaction more is one difference.
 
-use super::lines::{Line, Lines};
+use super::lines::{Line, Lines, Object};
 use super::pairs::{Moved, Pairs, Side};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -64,7 +64,7 @@ pub(super) fn compare(expected: &Lines, found: &Lines, limit: usize) -> Comparis
     });
 
     let mut others = Pairs::new(&expected.others, &found.others);
-    others.pair(|_, line| serde_json::to_string(line).ok());
+    others.pair(|_, line| serde_json::to_string(&**line).ok());
     comparer.compare(&others, false, &|_, expected, found| expected == found);
     Comparison { differences: comparer.differences, count: comparer.count }
 }
@@ -217,7 +217,7 @@ impl Fields {
         }
     }
 
-    fn objects(&mut self, path: &mut String, expected: &Line, found: &Line, same: Same<'_>) {
+    fn objects(&mut self, path: &mut String, expected: &Object, found: &Object, same: Same<'_>) {
         for (key, expected) in expected {
             within(path, key, |path| match found.get(key) {
                 Some(found) if same(key, expected, found) => {}
@@ -285,7 +285,7 @@ impl Known {
         known
     }
 
-    fn object(&mut self, path: &mut String, fields: &Line) {
+    fn object(&mut self, path: &mut String, fields: &Object) {
         for (key, value) in fields {
             within(path, key, |path| {
                 if !self.0.contains(path.as_str()) {

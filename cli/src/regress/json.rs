@@ -28,7 +28,7 @@ pub(super) struct DeviationLine<'a> {
 impl<'a> DeviationLine<'a> {
     pub(super) fn new(capture: &'a str, difference: &'a Difference) -> DeviationLine<'a> {
         let Difference { of, change } = difference;
-        let whole = || Some(Cow::Owned(Value::Object(of.clone())));
+        let whole = || Some(Cow::Owned(Value::Object((**of).clone())));
         let value = |value: &'a Value| Some(Cow::Borrowed(value));
         let place = |place: &usize| Some(Cow::Owned(Value::from(*place)));
         let (change, field, expected, found, lines) = match change {

@@ -9,15 +9,18 @@ use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::record::Time;
 use serde_json::{Map, Value};
-use std::collections::HashSet;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 /// The most bytes of lines that a capture may come to: they are compared in memory. Some 150,000 transactions.
 pub(super) const MOST_BYTES: usize = 256 << 20;
 
-/// A line: the fields of a JSON object.
-pub(super) type Line = Map<String, Value>;
+/// The fields of a JSON object.
+pub(super) type Object = Map<String, Value>;
+
+/// A line. Many differences may be about it.
+pub(super) type Line = Arc<Object>;
 
 /// Reads the capture at `path` and writes its lines as an expectation has them; `name` stands for the file's.
 pub(super) fn found(path: &Path, name: &str, port: u16) -> Result<Vec<u8>> {
@@ -109,36 +112,33 @@ impl Lines {
     /// Reads what [`found`] wrote, or what somebody made of it.
     pub(super) fn parse(bytes: &[u8]) -> Result<Lines, Broken> {
         let mut lines = Lines::default();
-        let mut connections = HashSet::new();
         let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
         for (line, bytes) in (1..).zip(bytes.split(|byte| *byte == b'\n')) {
             let broken = |cause: String| Broken { line, cause };
             if bytes.is_empty() {
                 return Err(broken("it is empty; a line is a JSON object".into()));
             }
-            let fields: Line = serde_json::from_slice(bytes).map_err(|error| {
+            let fields: Object = serde_json::from_slice(bytes).map_err(|error| {
                 broken(format!("no JSON object: column {}: {}", error.column(), cause(&error)))
             })?;
             let lacks = |field: &str| broken(format!("it has no {field:?}, or not as docs/json.md says"));
             let number = |field: &str| fields.get(field).and_then(Value::as_u64).ok_or(lacks(field));
             let text = |field: &str| fields.get(field).and_then(Value::as_str).ok_or(lacks(field));
             match text("type")? {
-                "capture" if lines.capture.is_empty() => lines.capture.push(fields),
+                "capture" if lines.capture.is_empty() => lines.capture.push(fields.into()),
                 "capture" => return Err(broken("a second line of type \"capture\"".into())),
                 "connection" => {
-                    if !connections.insert(number("connection")?) {
-                        return Err(broken("a second line of this \"connection\"".into()));
-                    }
-                    lines.connections.push(fields);
+                    number("connection")?;
+                    lines.connections.push(fields.into());
                 }
                 "transaction" => {
                     number("number")?;
                     number("connection")?;
                     text("direction")?;
                     text("xid")?;
-                    lines.transactions.push(fields);
+                    lines.transactions.push(fields.into());
                 }
-                _ => lines.others.push(fields),
+                _ => lines.others.push(fields.into()),
             }
         }
         match lines.capture.is_empty() {

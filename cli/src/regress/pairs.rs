@@ -120,7 +120,7 @@ mod tests {
     use serde_json::json;
 
     fn lines(keys: &[&str]) -> Vec<Line> {
-        keys.iter().map(|key| json!({ "key": key }).as_object().unwrap().clone()).collect()
+        keys.iter().map(|key| json!({ "key": key }).as_object().unwrap().clone().into()).collect()
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::manifest::Digest;
 use super::plan::{Job, Listed, Task};
 use super::{Regress, SHOWN};
 use crate::args::Format;
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, anyhow, bail};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -85,7 +85,7 @@ pub(super) fn perform(job: &Job, command: &Regress) -> Outcome {
 fn verify(path: &Path, expected: Digest) -> Option<Verdict> {
     match Digest::of(path) {
         Ok(found) if found == expected => None,
-        Ok(found) => Some(Verdict::OtherFile(anyhow::anyhow!(
+        Ok(found) => Some(Verdict::OtherFile(anyhow!(
             "{}: not the file that MANIFEST lists: its SHA-256 digest is {found}, not {expected}",
             path.display()
         ))),
@@ -107,7 +107,7 @@ fn judge(expectation: &Path, found: &[u8], command: &Regress) -> Verdict {
     let expected = match Lines::parse(&expected) {
         Ok(expected) => expected,
         Err(broken) => {
-            return Verdict::BrokenExpectation(anyhow::anyhow!("{}: {broken}", expectation.display()));
+            return Verdict::BrokenExpectation(anyhow!("{}: {broken}", expectation.display()));
         }
     };
     let found = Lines::parse(found).expect("what was just written is as documented");
@@ -137,14 +137,20 @@ fn bless(expectation: &Path, found: &[u8]) -> Verdict {
 
 /// The bytes of the file at `path`, if there is one.
 fn read(path: &Path) -> Result<Option<Vec<u8>>> {
-    let mut bytes = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(MOST_BYTES as u64 + 1).read_to_end(&mut bytes));
-    match read {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error).with_context(|| format!("{}: cannot be read", path.display())),
-        Ok(length) if length > MOST_BYTES => anyhow::bail!("{}: too long", path.display()),
-        Ok(_) => Ok(Some(bytes)),
+    let cannot_be_read = || format!("{}: cannot be read", path.display());
+    match path.metadata() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        // Of a pipe nobody knows whether anybody writes into it.
+        Ok(metadata) if !metadata.is_file() => bail!("{}: cannot be read: no regular file", path.display()),
+        Ok(_) | Err(_) => {}
     }
+    let mut bytes = Vec::new();
+    let file = File::open(path).with_context(cannot_be_read)?;
+    let length = file.take(MOST_BYTES as u64 + 1).read_to_end(&mut bytes).with_context(cannot_be_read)?;
+    if length > MOST_BYTES {
+        bail!("{}: longer than an expectation can be", path.display());
+    }
+    Ok(Some(bytes))
 }
 
 /// Writes the file at `path`, whole or not at all.

@@ -65,34 +65,36 @@ impl Plan {
     /// Looks into `folders`, and keeps what has `name` in its path below its folder.
     pub(super) fn of(folders: &[PathBuf], name: Option<&str>) -> Result<Plan> {
         let mut plan = Plan { jobs: Vec::new(), others: 0 };
-        let mut captures = 0;
         for folder in folders {
-            let found = Found::below(folder)?;
             let wanted = |path: &Path| {
                 let below = path.strip_prefix(folder).unwrap_or(path);
                 name.is_none_or(|name| below.to_string_lossy().contains(name))
             };
-            let others = found.others.len() as u64;
-            let (jobs, verified) = found.into_jobs()?;
-            plan.others += others - verified;
-            let jobs = jobs.into_iter().filter(|job| wanted(&job.path));
-            let before = plan.jobs.len();
-            plan.jobs.extend(jobs);
-            let is_capture = |job: &&Job| matches!(job.task, Task::Capture { .. });
-            captures += plan.jobs[before..].iter().filter(is_capture).count();
-        }
-        let folders =
-            || folders.iter().map(|folder| folder.display().to_string()).collect::<Vec<_>>().join(", ");
-        match name {
-            _ if captures > 0 => {}
-            Some(name) => bail!("{}: no capture with {name:?} in its path", folders()),
-            None => bail!("{}: no capture there: no pcap or pcapng file, compressed or not", folders()),
+            let (jobs, others) = Found::below(folder)?.into_jobs()?;
+            plan.jobs.extend(jobs.into_iter().filter(|job| wanted(&job.path)));
+            plan.others += others;
         }
         plan.jobs.sort_by(|one, other| one.path.cmp(&other.path));
-        if let Some([twice, _]) = plan.jobs.array_windows().find(|[one, next]| one.path == next.path) {
-            bail!("{}: below two of the folders that were given", twice.path.display());
+        let captures: Vec<&Path> = plan.jobs.iter().filter_map(Job::capture).collect();
+        if captures.is_empty() {
+            let folders =
+                folders.iter().map(|folder| folder.display().to_string()).collect::<Vec<_>>().join(", ");
+            match name {
+                Some(name) => bail!("{folders}: no capture with {name:?} in its path"),
+                None => bail!("{folders}: no capture there: no pcap or pcapng file, compressed or not"),
+            }
+        }
+        if let Some([twice, _]) = captures.array_windows().find(|[one, next]| one == next) {
+            bail!("{}: below two of the folders that were given", twice.display());
         }
         Ok(plan)
+    }
+}
+
+impl Job {
+    /// The path of the capture that is to be compared.
+    fn capture(&self) -> Option<&Path> {
+        matches!(self.task, Task::Capture { .. }).then_some(&*self.path)
     }
 }
 
@@ -144,9 +146,9 @@ impl Found {
         Ok(())
     }
 
-    /// What there is to do with it, and how many of the other files are part of that.
+    /// What there is to do with it, and how many files there are with which there is nothing to do.
     fn into_jobs(self) -> Result<(Vec<Job>, u64)> {
-        let Found { captures, mut expectations, manifests, others } = self;
+        let Found { captures, mut expectations, manifests, mut others } = self;
         let mut listed: BTreeMap<&Path, Digest> = BTreeMap::new();
         for (path, digest) in manifests.iter().flat_map(|manifest| &manifest.files) {
             if listed.insert(path, *digest).is_some_and(|before| before != *digest) {
@@ -175,14 +177,13 @@ impl Found {
             let name = stem.file_name().unwrap_or_default().to_string_lossy().into_owned();
             jobs.push(Job { path, task: Task::Capture { expectation, name, listed } });
         }
-        let mut verified = 0;
         for (path, digest) in listed {
-            verified += u64::from(others.contains(path));
-            let task = if path.exists() { Task::Verify(digest) } else { Task::Absent };
+            others.remove(path);
+            let task = if path.is_file() { Task::Verify(digest) } else { Task::Absent };
             jobs.push(Job { path: path.to_owned(), task });
         }
         jobs.extend(expectations.into_iter().map(|path| Job { path, task: Task::Orphan }));
-        Ok((jobs, verified))
+        Ok((jobs, others.len() as u64))
     }
 }
 

@@ -3,7 +3,7 @@
 use super::Regress;
 use super::compare::{Change, Difference};
 use super::json::{DeviationLine, VerdictLine};
-use super::lines::Line;
+use super::lines::{Line, Object};
 use super::perform::{Blessed, Outcome, Verdict};
 use crate::args::Format;
 use crate::commands::{self, Out, Status};
@@ -13,6 +13,7 @@ use core::fmt;
 use serde_json::Value;
 use std::borrow::Cow;
 use std::io::{self, Write};
+use std::sync::Arc;
 
 /// Writes outcomes as they come.
 pub(super) struct Show<'a> {
@@ -53,7 +54,7 @@ impl<'a> Show<'a> {
         }
         if let Some(trouble) = trouble(outcome) {
             self.out.flush()?;
-            commands::tell(format_args!("{}", Plain(trouble)));
+            commands::tell(format_args!("{trouble}"));
         }
         Ok(())
     }
@@ -228,7 +229,7 @@ fn write_differences(differences: &[Difference], style: Style, out: &mut Out) ->
             before = None;
             continue;
         };
-        if before != Some(of) {
+        if !before.is_some_and(|before| Arc::ptr_eq(before, of)) {
             writeln!(out, "  {subject}")?;
             before = Some(of);
         }
@@ -262,7 +263,7 @@ impl fmt::Display for Shown<'_> {
 }
 
 /// What a line is of, so that a person finds it in the capture.
-pub(super) struct Subject<'a>(pub(super) &'a Line);
+pub(super) struct Subject<'a>(pub(super) &'a Object);
 
 impl Subject<'_> {
     fn text(&self, field: &str) -> Option<&str> {
