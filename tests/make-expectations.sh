@@ -13,6 +13,8 @@
 #                   - RPC messages on frames other than Sends: the frame of a call that came by Read chunk is the READ response.
 #                   - statuses of NFSv4 beyond the first: tshark lists the COMPOUND's and each operation's without telling which.
 # NAME.cm.tsv       one row per CM message.
+# NAME.fields.tsv   one row per field and frame, with its place in the frame; of frames with the same fields at the same places only
+#                   the first. fields-from-pdml.py says what was left out. For cli/src/show/tests.rs.
 # What tshark cannot show at all (ICRC verdicts, RFC 8797 private data, MRA, LAP, APR, SIDR) is not here.
 set -eu
 cd "$(dirname "$0")/.."
@@ -52,3 +54,6 @@ done
 # An NFSv3 session for its procedures.
 fields nfs3-basic a "rpc && $send" -2 frame.number ip.src rpc.xid rpc.msgtyp rpc.program rpc.programversion \
     rpc.procedure nfs.opcode nfs.cb.operation >$out/nfs3-basic.rpc.tsv
+for sample in connect-rejected nfs3-basic nfs3-lossy nfs4.1-backchannel-recall nfs4.1-basic nfs4.2-basic nfs4.2-mtu4096-large-io; do
+    tshark -r samples/$sample.pcap -T pdml 2>/dev/null | tests/fields-from-pdml.py >$out/$sample.fields.tsv
+done

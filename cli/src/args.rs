@@ -5,6 +5,7 @@ use crate::diff::{self, Diff};
 use crate::filter::{ConnectionFilter, PacketFilter, TransactionFilter};
 use crate::man::{self, Man};
 use crate::regress::{self, Regress};
+use crate::show;
 use crate::source::Spool;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use rdmascope_dissector::frame;
@@ -43,6 +44,12 @@ pub(crate) enum Command {
     /// One line for each RoCE packet, with the front of the RPC-over-RDMA message or the CM message that it carries.
     #[command(after_help = PACKETS_EXAMPLES)]
     Packets(Packets),
+    /// Show one frame or one transaction, whole
+    ///
+    /// Of a frame, every field of every header with its bytes. Of a transaction, what it was, where its time went, how
+    /// Requester and Responder exchanged it, the fields of its headers, and its messages as they were before reduction.
+    #[command(after_help = show::EXAMPLES)]
+    Show(show::Show),
     /// Compare two captures of the same workload
     ///
     /// What differs between two kernels, two servers, or before and after a change: what was negotiated, what went wrong, how

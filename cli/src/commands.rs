@@ -8,6 +8,7 @@ use crate::man;
 use crate::progress::Progress;
 use crate::regress;
 use crate::report::{Ending, Report};
+use crate::show;
 use crate::source::{Sink, Source};
 use crate::table::{Plain, Style};
 use crate::tables;
@@ -40,7 +41,7 @@ pub(crate) enum Status {
 }
 
 /// Runs a subcommand; what could not be read is told of on standard error.
-pub(crate) fn run(command: &Command) -> io::Result<Status> {
+pub(crate) fn run(command: &mut Command) -> io::Result<Status> {
     let mut out = BufWriter::with_capacity(BUFFER, io::stdout().lock());
     let style = Style::of_stdout();
     let status = match command {
@@ -48,6 +49,7 @@ pub(crate) fn run(command: &Command) -> io::Result<Status> {
         Command::Connections(command) => connections(command, style, &mut out)?,
         Command::Transactions(command) => transactions(command, style, &mut out)?,
         Command::Packets(command) => packets(command, style, &mut out)?,
+        Command::Show(command) => show::run(command, style, &mut out)?,
         Command::Diff(command) => diff::run(command, style, &mut out)?,
         Command::Regress(command) => regress::run(command, style, &mut out)?,
         Command::Completions(command) => completions::run(command, &mut out)?,

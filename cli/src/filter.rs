@@ -160,7 +160,7 @@ fn among<T>(values: &[T], matches: impl FnMut(&T) -> bool) -> bool {
 }
 
 /// A number of 32 bits: decimal, or hexadecimal after `0x`.
-fn parse_number(text: &str) -> Result<u32> {
+pub(crate) fn parse_number(text: &str) -> Result<u32> {
     let hexadecimal = text.strip_prefix("0x").or(text.strip_prefix("0X"));
     match hexadecimal {
         Some(digits) => u32::from_str_radix(digits, 16),

@@ -3,14 +3,18 @@
 //! Views borrow from the dissector's values and are written as they are walked; nothing is collected on the way.
 
 mod connection;
+mod exchange;
+mod frame;
 mod packet;
 mod report;
 mod transaction;
 
 pub(crate) use connection::ConnectionLine;
+pub(crate) use exchange::ExchangeLine;
+pub(crate) use frame::FrameLine;
 pub(crate) use packet::PacketLine;
 pub(crate) use report::{CaptureLine, ErrorLine, OperationLine, ProblemLine};
-pub(crate) use transaction::TransactionLine;
+pub(crate) use transaction::{HexBytes, TransactionLine};
 
 use crate::time::Rfc3339;
 use rdmascope_dissector::record::Time;

@@ -7,6 +7,7 @@ mod completions;
 mod diff;
 mod filter;
 mod json;
+mod ladder;
 mod man;
 mod names;
 mod phases;
@@ -15,6 +16,7 @@ mod regress;
 mod report;
 #[cfg(test)]
 mod samples;
+mod show;
 mod source;
 mod table;
 mod tables;
@@ -26,8 +28,8 @@ use std::io::ErrorKind;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let arguments = args::Arguments::parse();
-    match commands::run(&arguments.command) {
+    let mut arguments = args::Arguments::parse();
+    match commands::run(&mut arguments.command) {
         Ok(status) => ExitCode::from(status as u8),
         // Whoever read our output has seen enough.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,

@@ -226,3 +226,23 @@ impl fmt::Display for SecurityName {
         })
     }
 }
+
+/// A name in quotes, with whatever a terminal must not see escaped.
+pub(crate) struct Quoted<'a>(pub(crate) &'a [u8]);
+
+impl fmt::Display for Quoted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("\"")?;
+        for chunk in self.0.utf8_chunks() {
+            for character in chunk.valid().chars() {
+                match character {
+                    '"' | '\\' => write!(f, "\\{character}")?,
+                    character if character.is_control() => write!(f, "{}", character.escape_unicode())?,
+                    character => write!(f, "{character}")?,
+                }
+            }
+            chunk.invalid().iter().try_for_each(|byte| write!(f, "\\x{byte:02x}"))?;
+        }
+        f.write_str("\"")
+    }
+}

@@ -12,8 +12,10 @@
 //! +-+-------------+-----------------------------------------------+
 //! ```
 
+use crate::layout::Layout;
 use crate::psn::Psn;
 use crate::{Layer, Qpn, Rkey, Stop};
+use core::time::Duration;
 
 /// The base transport header. Fields are in host order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +47,22 @@ pub struct Bth {
 impl Bth {
     /// Length in bytes.
     pub const LENGTH: usize = 12;
+    /// Its fields and where they stand.
+    pub const LAYOUT: Layout = Layout(&[
+        ("OpCode", 8),
+        ("SE", 1),
+        ("M", 1),
+        ("Pad", 2),
+        ("TVer", 4),
+        ("Partition Key", 16),
+        ("FECN", 1),
+        ("BECN", 1),
+        ("reserved", 6),
+        ("Destination QP", 24),
+        ("A", 1),
+        ("reserved", 7),
+        ("PSN", 24),
+    ]);
 
     /// Reads the first [`Bth::LENGTH`] of `bytes`.
     #[inline]
@@ -362,6 +380,8 @@ pub struct Reth {
 impl Reth {
     /// Length in bytes.
     pub const LENGTH: usize = 16;
+    /// Its fields and where they stand.
+    pub const LAYOUT: Layout = Layout(&[("Virtual Address", 64), ("R_Key", 32), ("DMA Length", 32)]);
 
     /// Reads the header.
     #[inline]
@@ -394,6 +414,8 @@ pub struct Aeth {
 impl Aeth {
     /// Length in bytes.
     pub const LENGTH: usize = 4;
+    /// Its fields and where they stand.
+    pub const LAYOUT: Layout = Layout(&[("Syndrome", 8), ("MSN", 24)]);
 
     /// Reads the header.
     #[inline]
@@ -432,6 +454,26 @@ impl Syndrome {
             _ => Acknowledgement::Reserved(detail),
         }
     }
+}
+
+/// The end-to-end credits that the five bits of an ACK stand for (table 46); `None` where there is no end-to-end flow control.
+pub const fn end_to_end_credits(encoded: u8) -> Option<u32> {
+    match encoded {
+        0..=2 => Some(encoded as u32),
+        // Every second one is a power of two, and the one behind it half as much again.
+        3..=30 if encoded.is_multiple_of(2) => Some(1 << (encoded / 2)),
+        3..=30 => Some(3 << ((encoded - 3) / 2)),
+        _ => None,
+    }
+}
+
+/// The time to wait that the five bits of an RNR NAK stand for (table 47).
+pub const fn rnr_timer(encoded: u8) -> Duration {
+    const HUNDREDTHS_OF_A_MILLISECOND: [u64; 32] = [
+        65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048,
+        3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
+    ];
+    Duration::from_micros(HUNDREDTHS_OF_A_MILLISECOND[(encoded & 0x1f) as usize] * 10)
 }
 
 /// What an AETH says.
@@ -490,6 +532,8 @@ pub struct Deth {
 impl Deth {
     /// Length in bytes.
     pub const LENGTH: usize = 8;
+    /// Its fields and where they stand.
+    pub const LAYOUT: Layout = Layout(&[("Queue Key", 32), ("reserved", 8), ("Source QP", 24)]);
 
     /// Appends the header.
     pub fn build(&self, out: &mut Vec<u8>) {
@@ -512,6 +556,9 @@ pub struct AtomicEth {
 }
 
 impl AtomicEth {
+    /// Its fields and where they stand.
+    pub const LAYOUT: Layout =
+        Layout(&[("Virtual Address", 64), ("R_Key", 32), ("Swap (or Add) Data", 64), ("Compare Data", 64)]);
     /// Length in bytes.
     pub const LENGTH: usize = 28;
 }
@@ -540,6 +587,17 @@ pub struct Extensions {
 }
 
 impl Extensions {
+    /// What an [`rdeth`](Extensions::rdeth) consists of.
+    pub const RDETH: Layout = Layout(&[("reserved", 8), ("EE-Context", 24)]);
+    /// What an [`xrceth`](Extensions::xrceth) consists of.
+    pub const XRCETH: Layout = Layout(&[("reserved", 8), ("XRCSRQ", 24)]);
+    /// What an [`atomic_ack_eth`](Extensions::atomic_ack_eth) consists of.
+    pub const ATOMIC_ACK_ETH: Layout = Layout(&[("Original Remote Data", 64)]);
+    /// What an [`immediate`](Extensions::immediate) consists of.
+    pub const IMM_DT: Layout = Layout(&[("Immediate Data", 32)]);
+    /// What an [`ieth`](Extensions::ieth) consists of.
+    pub const IETH: Layout = Layout(&[("R_Key", 32)]);
+
     /// Reads the extension headers that `opcode` calls for from the bytes after the BTH; also returns their length.
     /// Stops count from the first byte of the BTH.
     #[inline]

@@ -34,6 +34,7 @@ pub use service_id::{
     ServiceId, ServiceIdResolutionReply, ServiceIdResolutionRequest, service_id_resolution_status_name,
 };
 
+use crate::layout::Layout;
 use crate::mad::{self, ManagementClass};
 use crate::{Layer, Stop};
 
@@ -271,6 +272,25 @@ impl<'a> Message<'a> {
             Message::Unknown { data, .. } => (data, mad::DATA_LENGTH),
         }
     }
+}
+
+/// The fields of the message with this attribute ID, behind the MAD header, and where they stand; `None` where the attribute is
+/// none of communication management's.
+pub const fn layout(attribute: u16) -> Option<Layout> {
+    Some(match attribute {
+        Request::ATTRIBUTE => Request::LAYOUT,
+        MessageReceiptAcknowledgement::ATTRIBUTE => MessageReceiptAcknowledgement::LAYOUT,
+        Reject::ATTRIBUTE => Reject::LAYOUT,
+        Reply::ATTRIBUTE => Reply::LAYOUT,
+        ReadyToUse::ATTRIBUTE => ReadyToUse::LAYOUT,
+        DisconnectRequest::ATTRIBUTE => DisconnectRequest::LAYOUT,
+        DisconnectReply::ATTRIBUTE => DisconnectReply::LAYOUT,
+        ServiceIdResolutionRequest::ATTRIBUTE => ServiceIdResolutionRequest::LAYOUT,
+        ServiceIdResolutionReply::ATTRIBUTE => ServiceIdResolutionReply::LAYOUT,
+        LoadAlternatePath::ATTRIBUTE => LoadAlternatePath::LAYOUT,
+        AlternatePathResponse::ATTRIBUTE => AlternatePathResponse::LAYOUT,
+        _ => return None,
+    })
 }
 
 /// A global identifier of a port: 128 bits. RoCEv2 writes IP addresses there, IPv4 ones mapped into IPv6 (annex A17).

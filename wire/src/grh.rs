@@ -15,6 +15,7 @@
 //! +---------------------------------------------------------------+
 //! ```
 
+use crate::layout::Layout;
 use crate::{Layer, Stop};
 
 /// The global route header. Fields are in host order.
@@ -41,6 +42,17 @@ pub struct Grh {
 impl Grh {
     /// Length in bytes.
     pub const LENGTH: usize = 40;
+    /// Its fields and where they stand.
+    pub const LAYOUT: Layout = Layout(&[
+        ("IPVer", 4),
+        ("TClass", 8),
+        ("FlowLabel", 20),
+        ("PayLen", 16),
+        ("NxtHdr", 8),
+        ("HopLmt", 8),
+        ("SGID", 128),
+        ("DGID", 128),
+    ]);
 
     /// The next header that says that an IBA transport header follows.
     pub const NEXT_HEADER_BTH: u8 = 0x1b;
@@ -110,6 +122,14 @@ mod tests {
     #[test]
     fn hand_written_bytes_both_ways() {
         assert_eq!(Grh::parse(&BYTES), Ok(grh()));
+        let value = |name| Grh::LAYOUT.field(name).unwrap().value(&BYTES);
+        assert_eq!(Grh::LAYOUT.length(), Grh::LENGTH);
+        assert_eq!(
+            (value("IPVer"), value("TClass"), value("FlowLabel")),
+            (Some(6), Some(0x12), Some(0xabcde))
+        );
+        assert_eq!((value("PayLen"), value("NxtHdr"), value("HopLmt")), (Some(268), Some(0x1b), Some(64)));
+        assert_eq!(Grh::LAYOUT.field("DGID").unwrap().bytes(), 24..40);
         let mut out = Vec::new();
         grh().build(&mut out);
         assert_eq!(out, BYTES);

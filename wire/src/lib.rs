@@ -10,6 +10,7 @@ pub mod bth;
 pub mod cm;
 pub mod grh;
 pub mod icrc;
+pub mod layout;
 pub mod lrh;
 pub mod mad;
 pub mod private_data;

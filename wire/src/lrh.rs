@@ -10,6 +10,7 @@
 //! +---------+---------------------+-------------------------------+
 //! ```
 
+use crate::layout::Layout;
 use crate::{Layer, Stop};
 
 /// The local route header. Fields are in host order.
@@ -47,6 +48,18 @@ pub enum NextHeader {
 impl Lrh {
     /// Length in bytes.
     pub const LENGTH: usize = 8;
+    /// Its fields and where they stand.
+    pub const LAYOUT: Layout = Layout(&[
+        ("VL", 4),
+        ("LVer", 4),
+        ("SL", 4),
+        ("reserved", 2),
+        ("LNH", 2),
+        ("DLID", 16),
+        ("reserved", 5),
+        ("PktLen", 11),
+        ("SLID", 16),
+    ]);
 
     /// Reads the first [`Lrh::LENGTH`] of `bytes`.
     #[inline]
@@ -103,6 +116,10 @@ mod tests {
     #[test]
     fn hand_written_bytes_both_ways() {
         assert_eq!(Lrh::parse(&BYTES), Ok(lrh()));
+        let value = |name| Lrh::LAYOUT.field(name).and_then(|field| field.value(&BYTES)).unwrap();
+        assert_eq!(Lrh::LAYOUT.length(), Lrh::LENGTH);
+        assert_eq!(["VL", "LVer", "SL", "LNH"].map(value), [7, 0, 1, 2]);
+        assert_eq!(["DLID", "PktLen", "SLID"].map(value), [0x375c, 14, 0x17d2]);
         let mut out = Vec::new();
         lrh().build(&mut out);
         assert_eq!(out, BYTES);

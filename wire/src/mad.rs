@@ -17,6 +17,7 @@
 //! +---------------------------------------------------------------+
 //! ```
 
+use crate::layout::Layout;
 use crate::{Layer, Stop};
 
 /// Bytes of a MAD, header and data (section 13.4).
@@ -51,6 +52,20 @@ pub struct Header {
 impl Header {
     /// Length in bytes.
     pub const LENGTH: usize = 24;
+    /// Its fields and where they stand.
+    pub const LAYOUT: Layout = Layout(&[
+        ("BaseVersion", 8),
+        ("MgmtClass", 8),
+        ("ClassVersion", 8),
+        ("R", 1),
+        ("Method", 7),
+        ("Status", 16),
+        ("ClassSpecific", 16),
+        ("TransactionID", 64),
+        ("AttributeID", 16),
+        ("reserved", 16),
+        ("AttributeModifier", 32),
+    ]);
 
     /// The header of a message of communication management (section 12.6): class version 2, method Send.
     pub const fn communication_management(attribute: u16, transaction_id: u64) -> Header {
@@ -170,6 +185,11 @@ mod tests {
             attribute_modifier: 0xfedc_ba98,
         };
         assert_eq!(header, expected);
+        let value = |name| Header::LAYOUT.field(name).and_then(|field| field.value(&BYTES)).unwrap();
+        assert_eq!(Header::LAYOUT.length(), Header::LENGTH);
+        assert_eq!(["BaseVersion", "MgmtClass", "ClassVersion", "R", "Method"].map(value), [1, 7, 2, 1, 1]);
+        assert_eq!(["Status", "ClassSpecific", "AttributeID"].map(value), [0x1234, 0x5678, 0x10]);
+        assert_eq!(["TransactionID", "AttributeModifier"].map(value), [0x0123_4567_89ab_cdef, 0xfedc_ba98]);
         assert!(header.method.is_response() && !Method::SEND.is_response());
         let mut built = Vec::new();
         header.build(&mut built);

@@ -10,6 +10,7 @@
 //! +---------------+-------------+-+---------------+---------------+
 //! ```
 
+use crate::layout::Layout;
 use crate::{Layer, Stop};
 
 /// What says that RPC-over-RDMA version 1 private data begins (section 4).
@@ -39,6 +40,15 @@ pub struct PrivateData {
 impl PrivateData {
     /// Length in bytes, the Format Identifier included.
     pub const LENGTH: usize = 8;
+    /// Its fields and where they stand.
+    pub const LAYOUT: Layout = Layout(&[
+        ("Format Identifier", 32),
+        ("Version", 8),
+        ("Reserved", 7),
+        ("R", 1),
+        ("Send Size", 8),
+        ("Receive Size", 8),
+    ]);
 
     /// What a peer says by saying nothing (section 5.1): R clear, both sizes 1024 bytes.
     pub const DEFAULT: PrivateData = PrivateData {
@@ -204,6 +214,10 @@ mod tests {
         let found = find(&CLIENT).unwrap();
         assert_eq!(found, Found { offset: 0, fields: Ok(data(3, 3, true)) });
         assert!(found.is_valid());
+        let value = |name| PrivateData::LAYOUT.field(name).and_then(|field| field.value(&CLIENT)).unwrap();
+        assert_eq!(PrivateData::LAYOUT.length(), PrivateData::LENGTH);
+        assert_eq!(value("Format Identifier"), u64::from(FORMAT_IDENTIFIER));
+        assert_eq!(["Version", "Reserved", "R", "Send Size", "Receive Size"].map(value), [1, 0, 1, 3, 3]);
         let mut built = Vec::new();
         found.fields.unwrap().build(&mut built);
         assert_eq!(built, CLIENT);

@@ -17,6 +17,7 @@
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::cm::ServiceId;
+use crate::layout::Layout;
 use crate::{Layer, Stop};
 
 /// The header. Addresses are kept as the wire has them; [`source`](Header::source) and
@@ -40,6 +41,16 @@ pub struct Header {
 impl Header {
     /// Length in bytes.
     pub const LENGTH: usize = 36;
+    /// Its fields and where they stand.
+    pub const LAYOUT: Layout = Layout(&[
+        ("MajV", 4),
+        ("MinV", 4),
+        ("IPV", 4),
+        ("reserved", 4),
+        ("Source port", 16),
+        ("Source IP address", 128),
+        ("Destination IP address", 128),
+    ]);
 
     /// The header of a connection between IPv4 addresses.
     pub fn ipv4(source: Ipv4Addr, source_port: u16, destination: Ipv4Addr) -> Header {

@@ -243,13 +243,18 @@ struct MissingView {
 
 impl From<&Missing> for MissingView {
     fn from(missing: &Missing) -> MissingView {
-        let (part, index) = match missing.part {
-            Part::Send => ("send", None),
-            Part::ReadChunk(index) => ("read-chunk", Some(index)),
-            Part::WriteChunk(index) => ("write-chunk", Some(index)),
-            Part::ReplyChunk => ("reply-chunk", None),
-        };
+        let (part, index) = part(missing.part);
         MissingView { part, index, start: missing.start, end: missing.end }
+    }
+}
+
+/// The word for a part of a message, and which of its kind it is.
+pub(super) const fn part(part: Part) -> (&'static str, Option<u16>) {
+    match part {
+        Part::Send => ("send", None),
+        Part::ReadChunk(index) => ("read-chunk", Some(index)),
+        Part::WriteChunk(index) => ("write-chunk", Some(index)),
+        Part::ReplyChunk => ("reply-chunk", None),
     }
 }
 
@@ -342,7 +347,7 @@ fn file_name<M: SerializeMap>(
 }
 
 /// Bytes as hexadecimal digits.
-pub(super) struct HexBytes<'a>(pub(super) &'a [u8]);
+pub(crate) struct HexBytes<'a>(pub(crate) &'a [u8]);
 
 impl fmt::Display for HexBytes<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -63,12 +63,12 @@ fn of_transactions() {
     });
     assert_eq!(
         text,
-        r#"conn    XID           call   reply     seconds  latency  protocol operation            status         chunks; operations
-   1 -> 0x1a2b3c05       5       7    0.050000    250us  NFSv3    READ                 OK             64 KiB written; 65536 at 131072
-   1 -> 0x1a2b3c07       7       9    0.070000   2.50ms  NFSv4.1  WRITE                OK             8 KiB read; 100 B written; bytes missing; SEQUENCE PUTFH WRITE("café" "\xff\u{a}" 8192 at 4096) GETATTR
-   1 -> 0x1a2b3c1f      31       -    0.310000        -  NFSv4.1  READ                 no-reply       Long Call; gap in the capture; SEQUENCE PUTFH READ
-   1 <- 0x1a2b3c29       -      43    0.410001        -  -        ?                    no-call        64 KiB written
-   1 -> 0x1a2b3c33      51      53    0.510000     80us  NFSv4.1  LOOKUP               NOENT          SEQUENCE LOOKUP
+        r#"     # conn    XID           call   reply     seconds  latency  protocol operation            status         chunks; operations
+     1    1 -> 0x1a2b3c05       5       7    0.050000    250us  NFSv3    READ                 OK             64 KiB written; 65536 at 131072
+     1    1 -> 0x1a2b3c07       7       9    0.070000   2.50ms  NFSv4.1  WRITE                OK             8 KiB read; 100 B written; bytes missing; SEQUENCE PUTFH WRITE("café" "\xff\u{a}" 8192 at 4096) GETATTR
+     1    1 -> 0x1a2b3c1f      31       -    0.310000        -  NFSv4.1  READ                 no-reply       Long Call; gap in the capture; SEQUENCE PUTFH READ
+     1    1 <- 0x1a2b3c29       -      43    0.410001        -  -        ?                    no-call        64 KiB written
+     1    1 -> 0x1a2b3c33      51      53    0.510000     80us  NFSv4.1  LOOKUP               NOENT          SEQUENCE LOOKUP
 "#
     );
 }

@@ -1,18 +1,19 @@
 //! Transactions, one line each.
 
-use crate::names::{self, Failure, Label, Protocol};
+use crate::names::{self, Failure, Label, Protocol, Quoted};
 use crate::table::{Bytes, Duration, Left, Maybe, Seconds, Style};
 use core::fmt;
 use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::{Direction, Outcome, Transaction};
-use rdmascope_dissector::ulb::{Details, Operation, Text};
+use rdmascope_dissector::ulb::{Details, Operation};
 use rdmascope_wire::rpcrdma;
 use std::io::{self, Write};
 
 /// The line of headings.
 pub(crate) fn write_heading(style: Style, out: &mut impl Write) -> io::Result<()> {
     let line = format!(
-        "{:>4}    {:10} {:>7} {:>7} {:>11} {:>8}  {:8} {:20} {:14} {}",
+        "{:>6} {:>4}    {:10} {:>7} {:>7} {:>11} {:>8}  {:8} {:20} {:14} {}",
+        "#",
         "conn",
         "XID",
         "call",
@@ -42,7 +43,8 @@ pub(crate) fn write_row(
     let began = call.or(reply).map(|message| Seconds(message.seen.time.0.saturating_sub(start.0)));
     write!(
         out,
-        "{:>4} {direction} {} {:>7} {:>7} {:>11} {:>8}  {} {} ",
+        "{:>6} {:>4} {direction} {} {:>7} {:>7} {:>11} {:>8}  {} {} ",
+        transaction.number,
         transaction.connection.0,
         transaction.xid,
         Maybe(call.map(|message| message.seen.frame)),
@@ -144,19 +146,19 @@ impl fmt::Display for Compound<'_> {
 }
 
 /// Whether [`Arguments`] has something to show.
-fn operation_details(operation: &Operation) -> bool {
+pub(crate) fn operation_details(operation: &Operation) -> bool {
     operation.file_name.is_some() || operation.offset.is_some() || operation.count.is_some()
 }
 
 /// Name, offset and count of one operation.
-struct Arguments<'a>(&'a Details, &'a Operation);
+pub(crate) struct Arguments<'a>(pub(crate) &'a Details, pub(crate) &'a Operation);
 
 impl fmt::Display for Arguments<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Arguments(details, operation) = self;
         let mut space = "";
         for name in [operation.file_name, operation.other_name].into_iter().flatten() {
-            write!(f, "{space}{}", Quoted(details, name))?;
+            write!(f, "{space}{}", Quoted(details.bytes(name)))?;
             space = " ";
         }
         match (operation.offset, operation.count) {
@@ -165,25 +167,5 @@ impl fmt::Display for Arguments<'_> {
             (None, Some(count)) => write!(f, "{space}{count}"),
             (None, None) => Ok(()),
         }
-    }
-}
-
-/// A name in quotes, with whatever a terminal must not see escaped.
-struct Quoted<'a>(&'a Details, Text);
-
-impl fmt::Display for Quoted<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("\"")?;
-        for chunk in self.0.bytes(self.1).utf8_chunks() {
-            for character in chunk.valid().chars() {
-                match character {
-                    '"' | '\\' => write!(f, "\\{character}")?,
-                    character if character.is_control() => write!(f, "{}", character.escape_unicode())?,
-                    character => write!(f, "{character}")?,
-                }
-            }
-            chunk.invalid().iter().try_for_each(|byte| write!(f, "\\x{byte:02x}"))?;
-        }
-        f.write_str("\"")
     }
 }

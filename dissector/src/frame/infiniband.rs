@@ -1,7 +1,8 @@
 //! LRH and GRH, and where every carrier ends: the transport packet.
 
+use super::headers::{Found, Header, Walk};
 use super::view::{View, malformed};
-use super::{Address, Carrier, Config, Frame, IcrcVerdict, Other};
+use super::{Address, Carrier, Frame, IcrcVerdict, Other};
 use core::net::Ipv6Addr;
 use rdmascope_wire::bth::Bth;
 use rdmascope_wire::grh::Grh;
@@ -9,27 +10,29 @@ use rdmascope_wire::lrh::{Lrh, NextHeader};
 use rdmascope_wire::{Layer, icrc};
 
 /// A GRH in an Ethernet frame (Annex A16).
-pub(super) fn roce_v1<'a>(view: View<'a>, config: &Config) -> Result<Frame<'a>, Other> {
+pub(super) fn roce_v1<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> Result<Frame<'a>, Other> {
     let bytes = view.header::<{ Grh::LENGTH }>(Layer::Grh)?;
     let grh = Grh::parse(bytes).map_err(Other::Stop)?;
+    walk.found(Header::Grh, &view, Grh::LENGTH);
     let payload = view.limit(Grh::LENGTH + usize::from(grh.payload_length)).skip(Grh::LENGTH);
-    behind_grh(Carrier::RoceV1, bytes, &grh, payload, config)
+    behind_grh(Carrier::RoceV1, bytes, &grh, payload, walk)
 }
 
 /// A packet as an InfiniBand link carries it. The variant CRC behind the ICRC may or may not have been captured.
-pub(super) fn native<'a>(view: View<'a>, config: &Config) -> Result<Frame<'a>, Other> {
+pub(super) fn native<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> Result<Frame<'a>, Other> {
     let bytes = view.header::<{ Lrh::LENGTH }>(Layer::Lrh)?;
     let lrh = Lrh::parse(bytes).map_err(Other::Stop)?;
     let length = usize::from(lrh.packet_length) * 4;
     if length < Lrh::LENGTH {
         return Err(malformed(Layer::Lrh, 4));
     }
+    walk.found(Header::Lrh, &view, Lrh::LENGTH);
     let view = view.limit(length).skip(Lrh::LENGTH);
     match lrh.next_header {
         NextHeader::RawEthertype | NextHeader::RawIpv6 => Err(Other::NotInfiniBand),
         NextHeader::Bth => {
             let (transport, transport_length, icrc) =
-                transport(view, config, |transport| icrc::lrh(bytes, transport))?;
+                transport(view, walk, |transport| icrc::lrh(bytes, transport))?;
             Ok(Frame {
                 source: Address::Lid(lrh.source),
                 destination: Address::Lid(lrh.destination),
@@ -47,24 +50,25 @@ pub(super) fn native<'a>(view: View<'a>, config: &Config) -> Result<Frame<'a>, O
             if length > view.wire {
                 return Err(malformed(Layer::Grh, 4));
             }
+            walk.found(Header::Grh, &view, Grh::LENGTH);
             let payload = view.limit(length).skip(Grh::LENGTH);
-            behind_grh(Carrier::InfiniBand, bytes, &grh, payload, config)
+            behind_grh(Carrier::InfiniBand, bytes, &grh, payload, walk)
         }
     }
 }
 
-fn behind_grh<'a>(
+fn behind_grh<'a, F: Found>(
     carrier: Carrier,
     bytes: &[u8; Grh::LENGTH],
     grh: &Grh,
     payload: View<'a>,
-    config: &Config,
+    walk: &mut Walk<'_, F>,
 ) -> Result<Frame<'a>, Other> {
     if grh.next_header != Grh::NEXT_HEADER_BTH {
         return Err(Other::NotInfiniBand);
     }
     let (transport, transport_length, icrc) =
-        transport(payload, config, |transport| icrc::grh(bytes, transport))?;
+        transport(payload, walk, |transport| icrc::grh(bytes, transport))?;
     Ok(Frame {
         source: address(grh.source),
         destination: address(grh.destination),
@@ -85,9 +89,9 @@ fn address(gid: [u8; 16]) -> Address {
 /// The transport packet that `payload` is but for the ICRC at its end, its length, and the verdict on the ICRC.
 /// `expected` is what the ICRC should be; `None` where that cannot be told.
 #[inline]
-pub(super) fn transport<'a>(
+pub(super) fn transport<'a, F: Found>(
     payload: View<'a>,
-    config: &Config,
+    walk: &mut Walk<'_, F>,
     expected: impl FnOnce(&'a [u8]) -> Option<u32>,
 ) -> Result<(&'a [u8], u32, IcrcVerdict), Other> {
     if payload.wire < Bth::LENGTH + icrc::LENGTH {
@@ -101,7 +105,7 @@ pub(super) fn transport<'a>(
         None => (payload.data, IcrcVerdict::Unverifiable),
         Some((transport, found)) => {
             let verdict = match found.first_chunk() {
-                Some(found) if config.verify_icrc => match expected(transport) {
+                Some(found) if walk.config.verify_icrc => match expected(transport) {
                     Some(expected) if expected == u32::from_le_bytes(*found) => IcrcVerdict::Good,
                     Some(_) => IcrcVerdict::Bad,
                     None => IcrcVerdict::Unverifiable,
@@ -111,5 +115,10 @@ pub(super) fn transport<'a>(
             (transport, verdict)
         }
     };
+    walk.found(Header::Transport, &payload, transport.len());
+    if payload.data.len() > length {
+        let check = payload.skip(length);
+        walk.found(Header::Icrc, &check, check.data.len().min(icrc::LENGTH));
+    }
     Ok((transport, u32::try_from(length).unwrap_or(u32::MAX), verdict))
 }

@@ -1,7 +1,8 @@
 //! Link headers, up to the network layer's.
 
+use super::headers::{Found, Header, Walk};
 use super::view::View;
-use super::{Config, Frame, Other, infiniband, network};
+use super::{Frame, Other, infiniband, network};
 use crate::record::LinkType;
 use etherparse::{Ethernet2HeaderSlice, SingleVlanHeaderSlice};
 use rdmascope_wire::Layer;
@@ -14,53 +15,65 @@ const RAW_AS_WRITTEN_BY_BSD: LinkType = LinkType(12);
 const RAW_AS_WRITTEN_BY_OPENBSD: LinkType = LinkType(14);
 
 #[inline]
-pub(super) fn by_link_type<'a>(link: LinkType, view: View<'a>, config: &Config) -> Result<Frame<'a>, Other> {
+pub(super) fn by_link_type<'a, F: Found>(
+    link: LinkType,
+    view: View<'a>,
+    walk: &mut Walk<'_, F>,
+) -> Result<Frame<'a>, Other> {
     match link {
-        LinkType::ETHERNET => ethernet(view, config, 0),
+        LinkType::ETHERNET => ethernet(view, walk, 0),
         LinkType::LINUX_SLL => {
             let header = view.header::<16>(Layer::Link)?;
-            by_ether_type([header[14], header[15]], view.skip(16), config, 0)
+            walk.found(Header::LinuxSll, &view, 16);
+            by_ether_type([header[14], header[15]], view.skip(16), walk, 0)
         }
         LinkType::LINUX_SLL2 => {
             let header = view.header::<20>(Layer::Link)?;
-            by_ether_type([header[0], header[1]], view.skip(20), config, 0)
+            walk.found(Header::LinuxSll2, &view, 20);
+            by_ether_type([header[0], header[1]], view.skip(20), walk, 0)
         }
         LinkType::RAW
         | LinkType::IPV4
         | LinkType::IPV6
         | RAW_AS_WRITTEN_BY_BSD
-        | RAW_AS_WRITTEN_BY_OPENBSD => by_ip_version(view, config, 0),
-        LinkType::NULL | LinkType::LOOP => loopback(view, config),
-        LinkType::INFINIBAND => infiniband::native(view, config),
-        LinkType::ERF => erf(view, config),
+        | RAW_AS_WRITTEN_BY_OPENBSD => by_ip_version(view, walk, 0),
+        LinkType::NULL | LinkType::LOOP => loopback(view, walk),
+        LinkType::INFINIBAND => infiniband::native(view, walk),
+        LinkType::ERF => erf(view, walk),
         _ => Err(Other::UnknownLinkType),
     }
 }
 
-pub(super) fn ethernet<'a>(view: View<'a>, config: &Config, depth: u8) -> Result<Frame<'a>, Other> {
+pub(super) fn ethernet<'a, F: Found>(
+    view: View<'a>,
+    walk: &mut Walk<'_, F>,
+    depth: u8,
+) -> Result<Frame<'a>, Other> {
     let header = Ethernet2HeaderSlice::from_slice(view.data).map_err(|_| view.stop(Layer::Link, 0, 14))?;
-    by_ether_type(header.ether_type().0.to_be_bytes(), view.skip(14), config, depth)
+    walk.found(Header::Ethernet, &view, 14);
+    by_ether_type(header.ether_type().0.to_be_bytes(), view.skip(14), walk, depth)
 }
 
 /// What an Ethertype names, behind any number of VLAN tags.
 #[inline]
-pub(super) fn by_ether_type<'a>(
+pub(super) fn by_ether_type<'a, F: Found>(
     ether_type: [u8; 2],
     mut view: View<'a>,
-    config: &Config,
+    walk: &mut Walk<'_, F>,
     depth: u8,
 ) -> Result<Frame<'a>, Other> {
     let mut ether_type = u16::from_be_bytes(ether_type);
     loop {
         match ether_type {
-            0x0800 => return network::ipv4(view, config, depth),
-            0x86dd => return network::ipv6(view, config, depth),
-            0x8915 => return infiniband::roce_v1(view, config),
+            0x0800 => return network::ipv4(view, walk, depth),
+            0x86dd => return network::ipv6(view, walk, depth),
+            0x8915 => return infiniband::roce_v1(view, walk),
             // IEEE 802.1Q, 802.1ad, and what was used for stacked tags before 802.1ad.
             0x8100 | 0x88a8 | 0x9100 => {
                 let tag =
                     SingleVlanHeaderSlice::from_slice(view.data).map_err(|_| view.stop(Layer::Link, 0, 4))?;
                 ether_type = tag.ether_type().0;
+                walk.found(Header::VlanTag, &view, 4);
                 view = view.skip(4);
             }
             _ => return Err(Other::NotInfiniBand),
@@ -68,24 +81,29 @@ pub(super) fn by_ether_type<'a>(
     }
 }
 
-pub(super) fn by_ip_version<'a>(view: View<'a>, config: &Config, depth: u8) -> Result<Frame<'a>, Other> {
+pub(super) fn by_ip_version<'a, F: Found>(
+    view: View<'a>,
+    walk: &mut Walk<'_, F>,
+    depth: u8,
+) -> Result<Frame<'a>, Other> {
     let [first] = view.header(Layer::Network)?;
     match first >> 4 {
-        4 => network::ipv4(view, config, depth),
-        6 => network::ipv6(view, config, depth),
+        4 => network::ipv4(view, walk, depth),
+        6 => network::ipv6(view, walk, depth),
         _ => Err(Other::NotInfiniBand),
     }
 }
 
 /// Four bytes of address family: those of [`LinkType::NULL`] in the order of the host that captured, those of
 /// [`LinkType::LOOP`] in network order. No family fits both ways round, so both orders are tried for both.
-fn loopback<'a>(view: View<'a>, config: &Config) -> Result<Frame<'a>, Other> {
+fn loopback<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> Result<Frame<'a>, Other> {
     let family = u32::from_be_bytes(*view.header(Layer::Link)?);
+    walk.found(Header::Loopback, &view, 4);
     let family = if family > 0xffff { family.swap_bytes() } else { family };
     match family {
-        2 => network::ipv4(view.skip(4), config, 0),
+        2 => network::ipv4(view.skip(4), walk, 0),
         // Linux, Windows, BSD, FreeBSD, Darwin.
-        10 | 23 | 24 | 28 | 30 => network::ipv6(view.skip(4), config, 0),
+        10 | 23 | 24 | 28 | 30 => network::ipv6(view.skip(4), walk, 0),
         _ => Err(Other::NotInfiniBand),
     }
 }
@@ -96,7 +114,7 @@ fn loopback<'a>(view: View<'a>, config: &Config) -> Result<Frame<'a>, Other> {
 /// timestamp 8 | type 1 | flags 1 | record length 2 | loss or color 2 | wire length 2
 /// type: high bit set: extension headers of 8 bytes follow, each with the high bit of its first byte set if another follows
 /// ```
-fn erf<'a>(view: View<'a>, config: &Config) -> Result<Frame<'a>, Other> {
+fn erf<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> Result<Frame<'a>, Other> {
     let header = view.header::<16>(Layer::Link)?;
     let wire_length = usize::from(u16::from_be_bytes([header[14], header[15]]));
     let mut more = header[8] & 0x80 != 0;
@@ -108,14 +126,15 @@ fn erf<'a>(view: View<'a>, config: &Config) -> Result<Frame<'a>, Other> {
         more = first[0] & 0x80 != 0;
         at += 8;
     }
+    walk.found(Header::Erf, &view, at);
     // The wire length counts from the first byte of the packet. Padding behind it needs no care: the packet's own headers
     // tell where it ends.
     let packet = |padding: usize| view.skip(at + padding).cut_from(wire_length);
     match header[8] & 0x7f {
         // ETH, COLOR_ETH, DSM_COLOR_ETH, COLOR_HASH_ETH: a byte of offset and one of padding.
-        2 | 11 | 16 | 20 => ethernet(packet(2), config, 0),
-        21 => infiniband::native(packet(0), config),
-        22 | 23 => by_ip_version(packet(0), config, 0),
+        2 | 11 | 16 | 20 => ethernet(packet(2), walk, 0),
+        21 => infiniband::native(packet(0), walk),
+        22 | 23 => by_ip_version(packet(0), walk, 0),
         _ => Err(Other::NotInfiniBand),
     }
 }

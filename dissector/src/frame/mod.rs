@@ -1,14 +1,19 @@
 //! From a captured record to the InfiniBand transport packet in it.
 
+mod headers;
 mod infiniband;
 mod link;
 mod network;
 mod tunnel;
 mod view;
 
+pub use headers::Header;
+
 use crate::record::Record;
 use core::fmt;
 use core::net::{Ipv4Addr, Ipv6Addr};
+use core::ops::Range;
+use headers::Walk;
 use rdmascope_wire::Stop;
 use view::View;
 
@@ -18,7 +23,20 @@ use view::View;
 /// changes them. Packets within GRE, ERSPAN and VXLAN are found too.
 #[inline]
 pub fn dissect<'a>(record: &Record<'a>, config: &Config) -> Result<Frame<'a>, Other> {
-    link::by_link_type(record.link, View::of(record), config)
+    dissect_telling(record, config, |_, _| {})
+}
+
+/// The same; tells `found` of each header on the way, in the order in which they stand, and of the bytes of the record that it
+/// takes up. Only headers that are whole are told of. The one in which a [`Stop`] is begins where the last one ends; but one in
+/// [`Layer::Network`](rdmascope_wire::Layer::Network) counts from the beginning of the [`Header::Ipv6`] that was told of last, if
+/// nothing but its extension headers was told of after it.
+#[inline]
+pub fn dissect_telling<'a>(
+    record: &Record<'a>,
+    config: &Config,
+    found: impl FnMut(Header, Range<usize>),
+) -> Result<Frame<'a>, Other> {
+    link::by_link_type(record.link, View::of(record), &mut Walk { config, tell: found })
 }
 
 /// Who sent a packet, or for whom it is.

@@ -1,8 +1,9 @@
 //! IPv4, IPv6 and UDP.
 
+use super::headers::{Found, Header, Walk};
 use super::link::MAXIMUM_DEPTH;
 use super::view::{View, malformed};
-use super::{Address, Carrier, Config, Frame, Other, infiniband, tunnel};
+use super::{Address, Carrier, Frame, Other, infiniband, tunnel};
 use etherparse::{Ipv4HeaderSlice, Ipv6HeaderSlice, err};
 use rdmascope_wire::{Layer, icrc};
 
@@ -39,7 +40,11 @@ impl Fragment {
     }
 }
 
-pub(super) fn ipv4<'a>(view: View<'a>, config: &Config, depth: u8) -> Result<Frame<'a>, Other> {
+pub(super) fn ipv4<'a, F: Found>(
+    view: View<'a>,
+    walk: &mut Walk<'_, F>,
+    depth: u8,
+) -> Result<Frame<'a>, Other> {
     let header = Ipv4HeaderSlice::from_slice(view.data).map_err(|error| match error {
         err::ipv4::HeaderSliceError::Len(error) => view.stop(Layer::Network, 0, error.required_len),
         err::ipv4::HeaderSliceError::Content(_) => malformed(Layer::Network, 0),
@@ -54,6 +59,7 @@ pub(super) fn ipv4<'a>(view: View<'a>, config: &Config, depth: u8) -> Result<Fra
         short if short < length => return Err(malformed(Layer::Network, 2)),
         _ => view.limit(total_length),
     };
+    walk.found(Header::Ipv4, &view, length);
     let below = Below {
         header: header.slice(),
         verifiable: length_known,
@@ -63,10 +69,14 @@ pub(super) fn ipv4<'a>(view: View<'a>, config: &Config, depth: u8) -> Result<Fra
         ecn: header.slice()[1] & 3,
         fragment: Fragment::from_fields(header.fragments_offset().value(), header.more_fragments()),
     };
-    upper(header.protocol().0, view.skip(length), &below, config, depth)
+    upper(header.protocol().0, view.skip(length), &below, walk, depth)
 }
 
-pub(super) fn ipv6<'a>(view: View<'a>, config: &Config, depth: u8) -> Result<Frame<'a>, Other> {
+pub(super) fn ipv6<'a, F: Found>(
+    view: View<'a>,
+    walk: &mut Walk<'_, F>,
+    depth: u8,
+) -> Result<Frame<'a>, Other> {
     let header = Ipv6HeaderSlice::from_slice(view.data).map_err(|error| match error {
         err::ipv6::HeaderSliceError::Len(error) => view.stop(Layer::Network, 0, error.required_len),
         err::ipv6::HeaderSliceError::Content(_) => malformed(Layer::Network, 0),
@@ -74,6 +84,7 @@ pub(super) fn ipv6<'a>(view: View<'a>, config: &Config, depth: u8) -> Result<Fra
     let payload_length = usize::from(header.payload_length());
     let length_known = payload_length != 0;
     let view = if length_known { view.limit(40 + payload_length) } else { view };
+    walk.found(Header::Ipv6, &view, 40);
     let mut next_header = header.next_header().0;
     let mut at = 40;
     let mut fragment = Fragment::Whole;
@@ -97,6 +108,7 @@ pub(super) fn ipv6<'a>(view: View<'a>, config: &Config, depth: u8) -> Result<Fra
                     let field = u16::from_be_bytes([extension.data[2], extension.data[3]]);
                     fragment = Fragment::from_fields(field >> 3, field & 1 != 0);
                 }
+                walk.found(Header::Ipv6Extension(next_header), &extension, length);
                 next_header = next;
                 length
             }
@@ -117,39 +129,45 @@ pub(super) fn ipv6<'a>(view: View<'a>, config: &Config, depth: u8) -> Result<Fra
         ecn: header.traffic_class() & 3,
         fragment,
     };
-    upper(next_header, view.skip(at), &below, config, depth)
+    upper(next_header, view.skip(at), &below, walk, depth)
 }
 
 #[inline]
-fn upper<'a>(
+fn upper<'a, F: Found>(
     protocol: u8,
     view: View<'a>,
     below: &Below<'a>,
-    config: &Config,
+    walk: &mut Walk<'_, F>,
     depth: u8,
 ) -> Result<Frame<'a>, Other> {
     match (protocol, below.fragment) {
         (17, Fragment::Later) => Err(Other::Fragment),
-        (17, _) => udp(view, below, config, depth),
-        (47, Fragment::Whole) if depth < MAXIMUM_DEPTH => tunnel::gre(view, config, depth + 1),
+        (17, _) => udp(view, below, walk, depth),
+        (47, Fragment::Whole) if depth < MAXIMUM_DEPTH => tunnel::gre(view, walk, depth + 1),
         _ => Err(Other::NotInfiniBand),
     }
 }
 
 /// Only the destination port decides: the source port is whatever spreads the flows, and may well be another protocol's.
 #[inline]
-fn udp<'a>(view: View<'a>, below: &Below<'a>, config: &Config, depth: u8) -> Result<Frame<'a>, Other> {
+fn udp<'a, F: Found>(
+    view: View<'a>,
+    below: &Below<'a>,
+    walk: &mut Walk<'_, F>,
+    depth: u8,
+) -> Result<Frame<'a>, Other> {
     let Some(&[s0, s1, d0, d1]) = view.data.first_chunk() else {
         return Err(view.stop(Layer::Udp, 0, 8));
     };
     let destination_port = u16::from_be_bytes([d0, d1]);
-    if destination_port != config.port {
+    if destination_port != walk.config.port {
         let vxlan = destination_port == tunnel::VXLAN_PORT && below.fragment == Fragment::Whole;
         if !vxlan || depth >= MAXIMUM_DEPTH {
             return Err(Other::NotInfiniBand);
         }
         view.header::<8>(Layer::Udp)?;
-        return tunnel::vxlan(view.skip(8), config, depth + 1);
+        walk.found(Header::Udp, &view, 8);
+        return tunnel::vxlan(view.skip(8), walk, depth + 1);
     }
     if below.fragment == Fragment::First {
         return Err(Other::Fragment);
@@ -160,7 +178,8 @@ fn udp<'a>(view: View<'a>, below: &Below<'a>, config: &Config, depth: u8) -> Res
         length if length < 8 || length > view.wire => return Err(malformed(Layer::Udp, 4)),
         length => view.limit(length).skip(8),
     };
-    let (transport, transport_length, icrc) = infiniband::transport(payload, config, |transport| {
+    walk.found(Header::Udp, &view, 8);
+    let (transport, transport_length, icrc) = infiniband::transport(payload, walk, |transport| {
         if below.verifiable { icrc::roce_v2(below.header, header, transport) } else { None }
     })?;
     Ok(Frame {

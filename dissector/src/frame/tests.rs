@@ -553,3 +553,44 @@ fn what_is_something_else() {
     assert_eq!(stop(LinkType::ETHERNET, &ethernet(0x0800, &[0x44; 60])), Stop::malformed(Layer::Network, 0));
     assert_eq!(stop(LinkType::ETHERNET, &ethernet(0x86dd, &[0x45; 60])), Stop::malformed(Layer::Network, 0));
 }
+
+/// RFC 2784 and 2890, draft-foschiano-erspan-03 section 4.2: lengths added up by hand.
+#[test]
+fn where_the_headers_stand() {
+    let mut inner = vec![0; 12];
+    inner.extend_from_slice(&[0x81, 0x00, 0x00, 0x05, 0x08, 0x00]);
+    let mut ip = vec![0x45, 0, 0, 20 + 8 + 12 + 4, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+    ip.extend_from_slice(&[0xc0, 0x00, 0x12, 0xb7, 0, 8 + 12 + 4, 0, 0]);
+    ip.extend_from_slice(&[0; 16]);
+    inner.extend_from_slice(&ip);
+    let mut outer = vec![0; 12];
+    outer.extend_from_slice(&[0x08, 0x00]);
+    let length = (20 + 8 + 8 + inner.len()) as u8;
+    outer.extend_from_slice(&[0x45, 0, 0, length, 0, 0, 0, 0, 64, 47, 0, 0, 10, 0, 0, 3, 10, 0, 0, 4]);
+    outer.extend_from_slice(&[0x10, 0x00, 0x88, 0xbe, 0, 0, 0, 1]);
+    outer.extend_from_slice(&[0x10, 0, 0, 0, 0, 0, 0, 0]);
+    outer.extend_from_slice(&inner);
+    let record = Record {
+        number: 1,
+        time: Time(0),
+        link: LinkType::ETHERNET,
+        original_length: outer.len() as u32,
+        data: &outer,
+    };
+    let mut found = Vec::new();
+    let frame = dissect_telling(&record, &Config::default(), |header, place| found.push((header, place)));
+    assert_eq!(frame.unwrap().transport.len(), 12);
+    let expected = [
+        (Header::Ethernet, 0..14),
+        (Header::Ipv4, 14..34),
+        (Header::Gre, 34..42),
+        (Header::Erspan2, 42..50),
+        (Header::Ethernet, 50..64),
+        (Header::VlanTag, 64..68),
+        (Header::Ipv4, 68..88),
+        (Header::Udp, 88..96),
+        (Header::Transport, 96..108),
+        (Header::Icrc, 108..112),
+    ];
+    assert_eq!(found, expected);
+}

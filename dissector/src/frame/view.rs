@@ -9,6 +9,8 @@ use rdmascope_wire::{Cause, Layer, Stop};
 pub(super) struct View<'a> {
     /// The captured ones.
     pub(super) data: &'a [u8],
+    /// Where in the record they begin.
+    pub(super) at: usize,
     /// How many there were: never fewer than were captured, more where the capture was cut or a length field says more.
     pub(super) wire: usize,
     /// Whether whoever captured, or mirrored, cut the packet short.
@@ -20,7 +22,7 @@ impl<'a> View<'a> {
     pub(super) fn of(record: &Record<'a>) -> View<'a> {
         let original = record.original_length as usize;
         let captured = record.data.len();
-        View { data: record.data, wire: original.max(captured), cut: captured < original }
+        View { data: record.data, at: 0, wire: original.max(captured), cut: captured < original }
     }
 
     /// What follows the next `length` bytes.
@@ -28,6 +30,7 @@ impl<'a> View<'a> {
     pub(super) fn skip(self, length: usize) -> View<'a> {
         View {
             data: self.data.get(length..).unwrap_or(&[]),
+            at: self.at.saturating_add(length),
             wire: self.wire.saturating_sub(length),
             cut: self.cut,
         }
@@ -37,7 +40,7 @@ impl<'a> View<'a> {
     /// beyond the frame is believed: mirroring devices cut packets, and tools that cut captures forget original lengths.
     #[inline]
     pub(super) fn limit(self, length: usize) -> View<'a> {
-        View { data: self.data.get(..length).unwrap_or(self.data), wire: length, cut: self.cut }
+        View { data: self.data.get(..length).unwrap_or(self.data), wire: length, ..self }
     }
 
     /// The same, known to have been cut on its way to whoever captured it.
@@ -48,7 +51,7 @@ impl<'a> View<'a> {
 
     /// The same, where another header tells that there were `length` bytes, if those are more.
     pub(super) fn cut_from(self, length: usize) -> View<'a> {
-        View { data: self.data, wire: self.wire.max(length), cut: self.cut || length > self.wire }
+        View { wire: self.wire.max(length), cut: self.cut || length > self.wire, ..self }
     }
 
     /// The first `N` bytes, which are all of a header of `layer`.

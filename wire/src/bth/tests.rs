@@ -78,3 +78,51 @@ fn every_opcode_is_as_long_as_its_extension_headers() {
         assert_eq!(Extensions::length(opcode), length, "{opcode}");
     }
 }
+
+/// Tables 46 and 47, and the comments of `enum ib_rnr_timeout` in Linux's ib_verbs.h.
+#[test]
+fn credits_and_timers_are_encoded() {
+    let credits =
+        [(0, 0), (1, 1), (2, 2), (3, 3), (4, 4), (5, 6), (6, 8), (7, 12), (10, 32), (11, 48), (30, 32_768)];
+    for (encoded, expected) in credits {
+        assert_eq!(end_to_end_credits(encoded), Some(expected), "{encoded}");
+    }
+    assert_eq!(end_to_end_credits(31), None);
+    for (encoded, microseconds) in
+        [(0, 655_360), (1, 10), (4, 40), (5, 60), (12, 640), (14, 1280), (31, 491_520)]
+    {
+        assert_eq!(rnr_timer(encoded).as_micros(), microseconds, "{encoded}");
+    }
+}
+
+proptest! {
+    /// What the layouts say stands where the parsers read it.
+    #[test]
+    fn layouts_agree_with_the_parsers(bytes: [u8; 36]) {
+        let bth = Bth::parse(&bytes).unwrap();
+        let values = |layout: Layout, bytes: &[u8]| -> Vec<u64> {
+            let fields = layout.fields().filter(|field| field.name != "reserved");
+            fields.map(|field| field.value(bytes).unwrap()).collect()
+        };
+        prop_assert_eq!(Bth::LAYOUT.length(), Bth::LENGTH);
+        prop_assert_eq!(values(Bth::LAYOUT, &bytes), vec![
+            bth.opcode.0.into(), bth.solicited_event.into(), bth.migration_request.into(), bth.pad_count.into(),
+            bth.transport_version.into(), bth.partition_key.into(), bth.fecn.into(), bth.becn.into(),
+            bth.destination_qp.0.into(), bth.acknowledge_request.into(), bth.psn.value().into(),
+        ]);
+        let extensions = |opcode: u8| Extensions::parse(Opcode(opcode), &bytes).unwrap().0;
+        let reth = extensions(0x0c).reth.unwrap();
+        let expected = vec![reth.virtual_address, reth.rkey.0.into(), reth.dma_length.into()];
+        prop_assert_eq!(values(Reth::LAYOUT, &bytes), expected);
+        let aeth = extensions(0x11).aeth.unwrap();
+        let expected = vec![aeth.syndrome.0.into(), aeth.message_sequence_number.into()];
+        prop_assert_eq!(values(Aeth::LAYOUT, &bytes), expected);
+        let deth = extensions(0x64).deth.unwrap();
+        prop_assert_eq!(values(Deth::LAYOUT, &bytes), vec![deth.queue_key.into(), deth.source_qp.0.into()]);
+        let atomic = extensions(0x13).atomic_eth.unwrap();
+        let expected = vec![atomic.virtual_address, atomic.rkey.0.into(), atomic.swap_or_add, atomic.compare];
+        prop_assert_eq!(values(AtomicEth::LAYOUT, &bytes), expected);
+        prop_assert_eq!(values(Extensions::RDETH, &bytes), vec![extensions(0x51).rdeth.unwrap().into()]);
+        prop_assert_eq!(values(Extensions::IETH, &bytes), vec![extensions(0x17).ieth.unwrap().0.into()]);
+    }
+}

@@ -1,6 +1,7 @@
 //! Paths, and LAP and APR, which give a connection another one.
 
 use super::{CommunicationId, Fields, Gid, flag, put_padded, put_u24_u8};
+use crate::layout::Layout;
 use crate::{Qpn, Stop};
 
 /// A path between two ports. REQ and LAP have the same fields in two layouts.
@@ -146,6 +147,32 @@ pub struct LoadAlternatePath<'a> {
 }
 
 impl<'a> LoadAlternatePath<'a> {
+    /// Its fields behind the MAD header and where they stand.
+    pub const LAYOUT: Layout = Layout(&[
+        ("Local Communication ID", 32),
+        ("Remote Communication ID", 32),
+        ("reserved", 32),
+        ("Remote QPN/EECN", 24),
+        ("Remote CM Response Timeout", 5),
+        ("reserved", 3),
+        ("reserved", 32),
+        ("Alternate Local Port LID", 16),
+        ("Alternate Remote Port LID", 16),
+        ("Alternate Local Port GID", 128),
+        ("Alternate Remote Port GID", 128),
+        ("Alternate Flow Label", 20),
+        ("reserved", 4),
+        ("Alternate Traffic Class", 8),
+        ("Alternate Hop Limit", 8),
+        ("reserved", 2),
+        ("Alternate Packet Rate", 6),
+        ("Alternate SL", 4),
+        ("Alternate Subnet Local", 1),
+        ("reserved", 3),
+        ("Alternate Local ACK Timeout", 5),
+        ("reserved", 3),
+        ("Private Data", 1344),
+    ]);
     /// The attribute ID.
     pub const ATTRIBUTE: u16 = 0x0019;
     /// Bytes of private data.
@@ -206,6 +233,16 @@ pub struct AlternatePathResponse<'a> {
 }
 
 impl<'a> AlternatePathResponse<'a> {
+    /// Its fields behind the MAD header and where they stand.
+    pub const LAYOUT: Layout = Layout(&[
+        ("Local Communication ID", 32),
+        ("Remote Communication ID", 32),
+        ("Additional Information Length", 8),
+        ("AP Status", 8),
+        ("reserved", 16),
+        ("Additional Information", 576),
+        ("Private Data", 1184),
+    ]);
     /// The attribute ID.
     pub const ATTRIBUTE: u16 = 0x001a;
     /// Bytes of additional information.

@@ -1,6 +1,7 @@
 //! REQ, REP and RTU: how a connection comes about.
 
 use super::{CommunicationId, Fields, Path, ServiceId, flag, put_padded, put_u24_u8};
+use crate::layout::Layout;
 use crate::psn::Psn;
 use crate::{Qpn, Stop, rdma_cm_ip};
 
@@ -77,6 +78,64 @@ pub struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
+    /// Its fields behind the MAD header and where they stand.
+    pub const LAYOUT: Layout = Layout(&[
+        ("Local Communication ID", 32),
+        ("reserved", 8),
+        ("Vendor ID", 24),
+        ("Service ID", 64),
+        ("Local CA GUID", 64),
+        ("reserved", 32),
+        ("Local Q_Key", 32),
+        ("Local QPN", 24),
+        ("Responder Resources", 8),
+        ("Local EECN", 24),
+        ("Initiator Depth", 8),
+        ("Remote EECN", 24),
+        ("Remote CM Response Timeout", 5),
+        ("Transport Service Type", 2),
+        ("End-to-End Flow Control", 1),
+        ("Starting PSN", 24),
+        ("Local CM Response Timeout", 5),
+        ("Retry Count", 3),
+        ("Partition Key", 16),
+        ("Path Packet Payload MTU", 4),
+        ("RDC Exists", 1),
+        ("RNR Retry Count", 3),
+        ("Max CM Retries", 4),
+        ("SRQ", 1),
+        ("Extended Transport Type", 3),
+        ("Primary Local Port LID", 16),
+        ("Primary Remote Port LID", 16),
+        ("Primary Local Port GID", 128),
+        ("Primary Remote Port GID", 128),
+        ("Primary Flow Label", 20),
+        ("reserved", 6),
+        ("Primary Packet Rate", 6),
+        ("Primary Traffic Class", 8),
+        ("Primary Hop Limit", 8),
+        ("Primary SL", 4),
+        ("Primary Subnet Local", 1),
+        ("reserved", 3),
+        ("Primary Local ACK Timeout", 5),
+        ("reserved", 3),
+        ("Alternate Local Port LID", 16),
+        ("Alternate Remote Port LID", 16),
+        ("Alternate Local Port GID", 128),
+        ("Alternate Remote Port GID", 128),
+        ("Alternate Flow Label", 20),
+        ("reserved", 6),
+        ("Alternate Packet Rate", 6),
+        ("Alternate Traffic Class", 8),
+        ("Alternate Hop Limit", 8),
+        ("Alternate SL", 4),
+        ("Alternate Subnet Local", 1),
+        ("reserved", 3),
+        ("Alternate Local ACK Timeout", 5),
+        ("SAP Supported", 1),
+        ("reserved", 2),
+        ("Private Data", 736),
+    ]);
     /// The attribute ID.
     pub const ATTRIBUTE: u16 = 0x0010;
     /// Bytes of private data.
@@ -287,6 +346,28 @@ pub struct Reply<'a> {
 }
 
 impl<'a> Reply<'a> {
+    /// Its fields behind the MAD header and where they stand.
+    pub const LAYOUT: Layout = Layout(&[
+        ("Local Communication ID", 32),
+        ("Remote Communication ID", 32),
+        ("Local Q_Key", 32),
+        ("Local QPN", 24),
+        ("Vendor ID 23-16", 8),
+        ("Local EECN", 24),
+        ("Vendor ID 15-8", 8),
+        ("Starting PSN", 24),
+        ("Vendor ID 7-0", 8),
+        ("Responder Resources", 8),
+        ("Initiator Depth", 8),
+        ("Target ACK Delay", 5),
+        ("Failover Accepted", 2),
+        ("End-to-End Flow Control", 1),
+        ("RNR Retry Count", 3),
+        ("SRQ", 1),
+        ("reserved", 4),
+        ("Local CA GUID", 64),
+        ("Private Data", 1568),
+    ]);
     /// The attribute ID.
     pub const ATTRIBUTE: u16 = 0x0013;
     /// Bytes of private data.
@@ -359,6 +440,9 @@ pub struct ReadyToUse<'a> {
 }
 
 impl<'a> ReadyToUse<'a> {
+    /// Its fields behind the MAD header and where they stand.
+    pub const LAYOUT: Layout =
+        Layout(&[("Local Communication ID", 32), ("Remote Communication ID", 32), ("Private Data", 1792)]);
     /// The attribute ID.
     pub const ATTRIBUTE: u16 = 0x0014;
     /// Bytes of private data.

@@ -1,6 +1,7 @@
 //! DREQ and DREP: how a connection ends.
 
 use super::{CommunicationId, Fields, put_padded, put_u24_u8};
+use crate::layout::Layout;
 use crate::{Qpn, Stop};
 
 /// DREQ, DisconnectRequest: either side ends the connection (section 12.6.10).
@@ -24,6 +25,14 @@ pub struct DisconnectRequest<'a> {
 }
 
 impl<'a> DisconnectRequest<'a> {
+    /// Its fields behind the MAD header and where they stand.
+    pub const LAYOUT: Layout = Layout(&[
+        ("Local Communication ID", 32),
+        ("Remote Communication ID", 32),
+        ("Remote QPN/EECN", 24),
+        ("reserved", 8),
+        ("Private Data", 1760),
+    ]);
     /// The attribute ID.
     pub const ATTRIBUTE: u16 = 0x0015;
     /// Bytes of private data.
@@ -64,6 +73,9 @@ pub struct DisconnectReply<'a> {
 }
 
 impl<'a> DisconnectReply<'a> {
+    /// Its fields behind the MAD header and where they stand.
+    pub const LAYOUT: Layout =
+        Layout(&[("Local Communication ID", 32), ("Remote Communication ID", 32), ("Private Data", 1792)]);
     /// The attribute ID.
     pub const ATTRIBUTE: u16 = 0x0016;
     /// Bytes of private data.

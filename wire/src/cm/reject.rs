@@ -2,6 +2,7 @@
 
 use super::{CommunicationId, Fields, put_padded};
 use crate::Stop;
+use crate::layout::Layout;
 
 /// MRA, MsgRcptAck: a message has come, its answer will take longer (section 12.6.6).
 ///
@@ -27,6 +28,16 @@ pub struct MessageReceiptAcknowledgement<'a> {
 }
 
 impl<'a> MessageReceiptAcknowledgement<'a> {
+    /// Its fields behind the MAD header and where they stand.
+    pub const LAYOUT: Layout = Layout(&[
+        ("Local Communication ID", 32),
+        ("Remote Communication ID", 32),
+        ("Message MRAed", 2),
+        ("reserved", 6),
+        ("Service Timeout", 5),
+        ("reserved", 3),
+        ("Private Data", 1776),
+    ]);
     /// The attribute ID.
     pub const ATTRIBUTE: u16 = 0x0011;
     /// Bytes of private data.
@@ -116,6 +127,18 @@ pub struct Reject<'a> {
 }
 
 impl<'a> Reject<'a> {
+    /// Its fields behind the MAD header and where they stand.
+    pub const LAYOUT: Layout = Layout(&[
+        ("Local Communication ID", 32),
+        ("Remote Communication ID", 32),
+        ("Message REJected", 2),
+        ("reserved", 6),
+        ("Reject Info Length", 7),
+        ("reserved", 1),
+        ("Reason", 16),
+        ("Additional Reject Information", 576),
+        ("Private Data", 1184),
+    ]);
     /// The attribute ID.
     pub const ATTRIBUTE: u16 = 0x0012;
     /// Bytes of additional information.

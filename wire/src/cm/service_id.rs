@@ -1,6 +1,7 @@
 //! Service IDs, and SIDR_REQ and SIDR_REP, which resolve them for datagrams.
 
 use super::{Fields, put_padded, put_u24_u8};
+use crate::layout::Layout;
 use crate::{Qpn, Stop};
 
 crate::newtype! {
@@ -30,6 +31,14 @@ pub struct ServiceIdResolutionRequest<'a> {
 }
 
 impl<'a> ServiceIdResolutionRequest<'a> {
+    /// Its fields behind the MAD header and where they stand.
+    pub const LAYOUT: Layout = Layout(&[
+        ("Request ID", 32),
+        ("Partition Key", 16),
+        ("reserved", 16),
+        ("Service ID", 64),
+        ("Private Data", 1728),
+    ]);
     /// The attribute ID.
     pub const ATTRIBUTE: u16 = 0x0017;
     /// Bytes of private data.
@@ -92,6 +101,19 @@ pub struct ServiceIdResolutionReply<'a> {
 }
 
 impl<'a> ServiceIdResolutionReply<'a> {
+    /// Its fields behind the MAD header and where they stand.
+    pub const LAYOUT: Layout = Layout(&[
+        ("Request ID", 32),
+        ("Status", 8),
+        ("Additional Information Length", 8),
+        ("Vendor ID 23-8", 16),
+        ("QPN", 24),
+        ("Vendor ID 7-0", 8),
+        ("Service ID", 64),
+        ("Q_Key", 32),
+        ("Additional Information", 576),
+        ("Private Data", 1088),
+    ]);
     /// The attribute ID.
     pub const ATTRIBUTE: u16 = 0x0018;
     /// Bytes of additional information.

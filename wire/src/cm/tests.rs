@@ -537,3 +537,86 @@ proptest! {
         }
     }
 }
+
+/// What the layouts say stands where the parsers read it.
+mod layouts {
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn of_the_messages(data in proptest::array::uniform32(any::<u8>()).prop_map(|part| part.repeat(8))) {
+            for (attribute, _) in ATTRIBUTES {
+                let layout = layout(attribute).expect("every attribute has a layout");
+                prop_assert_eq!(layout.length(), mad::DATA_LENGTH);
+                let bytes = mad(attribute, &data[..mad::DATA_LENGTH]);
+                let data = &bytes[mad::Header::LENGTH..];
+                let value = |name| layout.field(name).and_then(|field| field.value(data));
+                let (_, message) = Message::parse(&bytes).unwrap();
+                let id = |id: Option<CommunicationId>| id.map(|id| u64::from(id.0));
+                prop_assert_eq!(value("Local Communication ID"), id(message.local_communication_id()));
+                prop_assert_eq!(value("Remote Communication ID"), id(message.remote_communication_id()));
+                let opaque = layout.field("Private Data").unwrap();
+                prop_assert_eq!(&data[opaque.bytes()], message.private_data());
+                match message {
+                    Message::Request(request) => {
+                        let primary = request.primary_path.unwrap();
+                        let alternate = request.alternate_path.unwrap();
+                        for (name, expected) in [
+                            ("Service ID", request.service_id.0),
+                            ("Local QPN", request.local_qpn.0.into()),
+                            ("Responder Resources", request.responder_resources.into()),
+                            ("Transport Service Type", request.transport_service_type.bits().into()),
+                            ("Starting PSN", request.starting_psn.value().into()),
+                            ("Retry Count", request.retry_count.into()),
+                            ("Path Packet Payload MTU", request.path_packet_payload_mtu.into()),
+                            ("RNR Retry Count", request.rnr_retry_count.into()),
+                            ("SRQ", request.srq.into()),
+                            ("Extended Transport Type", request.extended_transport_type.into()),
+                            ("Primary Flow Label", primary.flow_label.into()),
+                            ("Primary Packet Rate", primary.packet_rate.into()),
+                            ("Primary SL", primary.service_level.into()),
+                            ("Primary Local ACK Timeout", primary.local_ack_timeout.into()),
+                            ("Alternate Local Port LID", alternate.local_lid.into()),
+                            ("Alternate Hop Limit", alternate.hop_limit.into()),
+                            ("SAP Supported", request.sap_supported.into()),
+                        ] {
+                            prop_assert_eq!(value(name), Some(expected), "{}", name);
+                        }
+                    }
+                    Message::Reply(reply) => {
+                        for (name, expected) in [
+                            ("Local QPN", reply.local_qpn.0.into()),
+                            ("Starting PSN", reply.starting_psn.value().into()),
+                            ("Target ACK Delay", reply.target_ack_delay.into()),
+                            ("Failover Accepted", reply.failover_accepted.into()),
+                            ("RNR Retry Count", reply.rnr_retry_count.into()),
+                            ("SRQ", reply.srq.into()),
+                            ("Local CA GUID", reply.local_ca_guid),
+                        ] {
+                            prop_assert_eq!(value(name), Some(expected), "{}", name);
+                        }
+                    }
+                    Message::Reject(reject) => {
+                        prop_assert_eq!(value("Message REJected"), Some(reject.message_rejected.bits().into()));
+                        prop_assert_eq!(value("Reject Info Length"), Some(reject.reject_info_length.into()));
+                        prop_assert_eq!(value("Reason"), Some(reject.reason.into()));
+                    }
+                    Message::LoadAlternatePath(load) => {
+                        let path = load.alternate_path;
+                        prop_assert_eq!(value("Alternate Flow Label"), Some(path.flow_label.into()));
+                        prop_assert_eq!(value("Alternate Packet Rate"), Some(path.packet_rate.into()));
+                        prop_assert_eq!(value("Alternate SL"), Some(path.service_level.into()));
+                    }
+                    Message::AlternatePathResponse(response) => {
+                        prop_assert_eq!(value("AP Status"), Some(response.status.into()));
+                    }
+                    Message::ServiceIdResolutionReply(reply) => {
+                        prop_assert_eq!(value("QPN"), Some(reply.qpn.0.into()));
+                        prop_assert_eq!(value("Q_Key"), Some(reply.queue_key.into()));
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+}

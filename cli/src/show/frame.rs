@@ -1,0 +1,115 @@
+//! One frame: its fields and its bytes.
+
+use super::headers;
+use super::screen::{self, Screen};
+use super::{Show, listen};
+use crate::args::Format;
+use crate::commands::{self, Out, Status};
+use crate::json::{self, FrameLine};
+use crate::table::{Number, Seconds};
+use crate::time::Rfc3339;
+use rdmascope_dissector::attribution::{Attributed, Role, Steps};
+use rdmascope_dissector::engine::Config;
+use rdmascope_dissector::event::{Event, Packet};
+use rdmascope_dissector::frame;
+use rdmascope_dissector::kept::Keep;
+use rdmascope_dissector::record::Time;
+use rdmascope_dissector::transaction::Transaction;
+use std::io::{self, Write};
+
+/// Shows the frame of this number.
+pub(super) fn run(command: &Show, number: u64, screen: Screen, out: &mut Out) -> io::Result<Status> {
+    let (mut near, mut steps) = (Vec::new(), Steps::default());
+    let config = Config { keep: Keep { steps: true, contents: false }, ..Config::default() };
+    let read = listen(&command.input, config, |event, _| {
+        if let Event::Transaction(transaction) = event {
+            steps.add(transaction);
+            if may_own(transaction, number) {
+                near.push(transaction.clone());
+            }
+        }
+        Ok(())
+    })?;
+    if let Err(error) = read {
+        return commands::complain(&error, out);
+    }
+    let mut attribution = steps.finish();
+    let config = Config { report_packets: true, ..Config::default() };
+    let frame_config = frame::Config { port: command.input.port, verify_icrc: !command.input.no_icrc };
+    let mut shown = false;
+    let read = listen(&command.input, config, |event, start| {
+        let Event::Packet(packet) = event else { return Ok(()) };
+        let attributed = attribution.next(packet);
+        if packet.record.number != number {
+            return Ok(());
+        }
+        shown = true;
+        let of = of(&attributed);
+        let transaction = near.iter().find(|transaction| Some(transaction.number) == of);
+        let fields = headers::frame(packet, &frame_config, transaction);
+        match command.output.format {
+            Format::Jsonl => json::write_line(out, &FrameLine::new(packet, of, &fields)),
+            Format::Text => {
+                head(packet, start, of, screen, out)?;
+                writeln!(out)?;
+                screen::tree(&fields, packet.record.data, screen, out)?;
+                screen::heading("Bytes", screen, out)?;
+                screen::rows(packet.record.data, 0, |_| true, out)
+            }
+        }
+    })?;
+    match read {
+        Ok(ending) if shown => commands::complain_of_troubles(&ending, out),
+        Ok(ending) => {
+            let records = Number(ending.totals.records);
+            let error = anyhow::anyhow!("there is no frame {number}: frames are 1 to {records}");
+            commands::complain(&error, out)
+        }
+        Err(error) => commands::complain(&error, out),
+    }
+}
+
+/// Whether the Send of the call or the reply ended in this frame, or may have begun in it: then its operations are shown.
+fn may_own(transaction: &Transaction, frame: u64) -> bool {
+    let messages = [&transaction.call, &transaction.reply].into_iter().flatten();
+    messages.map(|message| message.first.frame..=message.seen.frame).any(|frames| frames.contains(&frame))
+}
+
+/// The transaction that a packet belongs to.
+fn of(attributed: &Attributed<'_>) -> Option<u64> {
+    match attributed.role {
+        Role::Part(of) | Role::Repetition(of) | Role::Acknowledgement(of) | Role::Refusal(of) => {
+            Some(of.transaction)
+        }
+        Role::ConnectionManagement | Role::Nothing => None,
+    }
+}
+
+/// Which frame it is.
+fn head(
+    packet: &Packet<'_>,
+    start: Time,
+    transaction: Option<u64>,
+    screen: Screen,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let record = &packet.record;
+    let seconds = Seconds(record.time.0.saturating_sub(start.0));
+    let title = format!("Frame {}", record.number);
+    writeln!(
+        out,
+        "{}  {}, {seconds} s after the first",
+        screen.style.bold(title),
+        Rfc3339::from(record.time)
+    )?;
+    write!(out, "{} bytes on the wire, {} captured", record.original_length, record.data.len())?;
+    match packet.connection {
+        Some(connection) => writeln!(out, "; connection {}", connection.0)?,
+        None => writeln!(out)?,
+    }
+    if let Some(number) = transaction {
+        let dots = if screen.unicode { "\u{2026}" } else { "..." };
+        writeln!(out, "part of transaction {number}: rdmascope show {dots} --transaction {number}")?;
+    }
+    Ok(())
+}

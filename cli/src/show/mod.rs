@@ -1,0 +1,93 @@
+//! `rdmascope show`: one frame or one transaction, whole.
+
+mod drawing;
+pub(crate) mod fields;
+mod frame;
+mod headers;
+pub(crate) mod message;
+mod rpc;
+mod screen;
+mod transaction;
+
+use crate::args::{Input, Output};
+use crate::commands::{self, Audience, Out, Status};
+use crate::filter::parse_number;
+use crate::report::Ending;
+use crate::table::Style;
+use clap::{ArgGroup, Args};
+use rdmascope_dissector::engine::Config;
+use rdmascope_dissector::event::Event;
+use rdmascope_dissector::record::Time;
+use screen::Screen;
+use std::io;
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  rdmascope show mount.pcap --frame 12
+  rdmascope show mount.pcap --transaction 7
+  rdmascope show mount.pcap --xid 0x1a2b3c4d --connection 1 --full
+  rdmascope show mount.pcap --frame 12 --format jsonl | jq '.fields[] | select(.name == \"BTH\")'";
+
+#[derive(Args, Debug)]
+#[command(group = ArgGroup::new("what").required(true).args(["xid", "frame", "transaction"]))]
+pub(crate) struct Show {
+    #[command(flatten)]
+    input: Input,
+    #[command(flatten)]
+    output: Output,
+    /// The transaction with this XID: decimal, or hexadecimal after 0x
+    #[arg(long, value_name = "XID", value_parser = parse_number)]
+    xid: Option<u32>,
+    /// The frame of this number, from 1, as other tools count
+    #[arg(long, value_name = "N")]
+    frame: Option<u64>,
+    /// The transaction of this number, from 1 in the order of `rdmascope transactions`
+    #[arg(long, value_name = "N")]
+    transaction: Option<u64>,
+    /// Only a transaction on the connection of this number
+    #[arg(long, value_name = "N", conflicts_with_all = ["frame", "transaction"])]
+    connection: Option<u32>,
+    /// All bytes of a transaction's messages, however many there are
+    #[arg(long, conflicts_with = "frame")]
+    full: bool,
+}
+
+/// Runs the command.
+pub(crate) fn run(command: &mut Show, style: Style, out: &mut Out) -> io::Result<Status> {
+    if let Err(error) = command.input.keep() {
+        return commands::complain(&anyhow::Error::new(error).context("standard input"), out);
+    }
+    let screen = Screen::of_stdout(style);
+    match command.frame {
+        Some(number) => frame::run(command, number, screen, out),
+        None => transaction::run(command, screen, out),
+    }
+}
+
+/// Who takes events of one reading.
+struct Listener<F>(F);
+
+impl<F: FnMut(Event<'_>, Time) -> io::Result<()>> Audience for Listener<F> {
+    const LISTS: bool = false;
+
+    fn event(&mut self, event: Event<'_>, start: Time) -> io::Result<()> {
+        (self.0)(event, start)
+    }
+
+    /// Nothing is shown before the end.
+    fn wait(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Reads the capture once.
+fn listen(
+    input: &Input,
+    config: Config,
+    event: impl FnMut(Event<'_>, Time) -> io::Result<()>,
+) -> io::Result<anyhow::Result<Ending>> {
+    commands::read(input, config, &mut Listener(event))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,281 @@
+//! `rdmascope show`, as a person and a program meet it.
+
+mod binary;
+
+use binary::{lines, refused, root, run, sample, text, with_input};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+/// The one line that a transaction or frame is.
+fn shown(file: &str, what: &[&str]) -> Value {
+    let arguments = [&["show", file, "--format", "jsonl"], what].concat();
+    let mut lines = lines(&run(&arguments));
+    assert_eq!(lines.len(), 1);
+    lines.remove(0)
+}
+
+/// A frame as tshark lists it: tests/expectations/NAME.frames.tsv.
+#[derive(Debug)]
+struct Listed {
+    number: u64,
+    source: String,
+    opcode: u64,
+    psn: u64,
+    dma_length: u64,
+    syndrome: Option<u64>,
+}
+
+fn listed(name: &str) -> Vec<Listed> {
+    let path = root().join("tests/expectations").join(format!("{name}.frames.tsv"));
+    let content = std::fs::read_to_string(path).expect("the expectation is there");
+    let mut rows = content.lines();
+    let names: Vec<&str> = rows.next().expect("names").split('\t').collect();
+    let parse = |row: &str| {
+        let columns: BTreeMap<&str, &str> = names.iter().copied().zip(row.split('\t')).collect();
+        let number = |name: &str| columns[name].parse().unwrap_or(0);
+        Listed {
+            number: number("frame.number"),
+            source: columns["ip.src"].to_owned(),
+            opcode: number("infiniband.bth.opcode"),
+            psn: number("infiniband.bth.psn"),
+            dma_length: number("infiniband.reth.dmalen"),
+            syndrome: columns["infiniband.aeth.syndrome"].parse().ok(),
+        }
+    };
+    rows.map(parse).collect()
+}
+
+/// The kind of a rung by the opcode of its first packet (IBTA volume 1, table 38).
+fn kinds(frame: &Listed) -> &'static [&'static str] {
+    match (frame.opcode, frame.syndrome.unwrap_or(0) >> 5 & 3) {
+        (0..=5 | 0x16 | 0x17, _) => &["call", "reply", "done"],
+        (6..=0x0b, _) => &["write"],
+        (0x0c, _) => &["read-request"],
+        (0x0d..=0x10, _) => &["read-response"],
+        (0x11, 0) => &["acknowledgement"],
+        (0x11, 1) => &["rnr-nak"],
+        (0x11, 3) => &["nak"],
+        _ => panic!("{frame:?}"),
+    }
+}
+
+/// Holds the rungs of a ladder against tshark's list of the frames in its span. `alone`: no other transaction is under way
+/// meanwhile, so that every frame of the span has to be in a rung.
+fn compare(name: &str, number: u64, client_calls: bool, alone: bool) -> Vec<Value> {
+    let line = shown(&sample(&format!("{name}.pcap")), &["--transaction", &number.to_string()]);
+    let frames = listed(name);
+    let of = |frame: u64| frames.iter().find(|listed| listed.number == frame).expect("tshark lists it");
+    let rungs = line["rungs"].as_array().expect("a list").clone();
+    let field = |rung: &Value, key: &str| rung[key].as_u64().unwrap_or_else(|| panic!("{key}: {rung}"));
+    let requester = if client_calls { "10.77.0.2" } else { "10.77.0.1" };
+    let mut covered: HashSet<u64> = HashSet::new();
+    let mut again = 0;
+    for rung in &rungs {
+        let (first, last) = (of(field(rung, "frame")), of(field(rung, "last_frame")));
+        let sender =
+            if rung["from"] == "requester" { requester == first.source } else { requester != first.source };
+        assert!(sender && last.source == first.source, "{rung} is no {first:?}");
+        let kind = rung["kind"].as_str().expect("a word");
+        assert!(kinds(first).contains(&kind) && kinds(last).contains(&kind), "{rung} is no {first:?}");
+        let (psn, last_psn) = (field(rung, "psn"), field(rung, "last_psn"));
+        let within = |frame: &Listed| (psn..=last_psn).contains(&frame.psn);
+        assert!(within(first) && within(last), "{rung} is no {first:?}");
+        if kind == "read-request" {
+            assert_eq!((first.psn, first.dma_length), (psn, field(rung, "length")), "{rung}");
+        }
+        let packets: Vec<u64> = frames
+            .iter()
+            .filter(|frame| (first.number..=last.number).contains(&frame.number))
+            .filter(|frame| frame.source == first.source && kinds(frame).contains(&kind) && within(frame))
+            .map(|frame| frame.number)
+            .collect();
+        if rung["again"] == true {
+            again += if kind == "read-request" { 1 } else { packets.len() };
+        } else if kind != "read-request" && kind != "acknowledgement" {
+            // No packet of the samples is missing, so that all PSNs are there.
+            let distinct: BTreeSet<u64> = packets.iter().map(|number| of(*number).psn).collect();
+            assert_eq!(distinct.len() as u64, last_psn - psn + 1, "{rung}");
+        }
+        covered.extend(packets);
+    }
+    let span =
+        field(&rungs[0], "frame")..=rungs.iter().map(|rung| field(rung, "last_frame")).max().unwrap_or(0);
+    let in_span: Vec<&Listed> = frames.iter().filter(|frame| span.contains(&frame.number)).collect();
+    if alone {
+        for frame in &in_span {
+            assert!(covered.contains(&frame.number), "in no rung: {frame:?}");
+        }
+        // Sent again is what asks for, or carries, PSNs that were there before.
+        let mut there: HashSet<(&str, bool, u64)> = HashSet::new();
+        let mut repeated = 0;
+        for frame in in_span.iter().filter(|frame| frame.opcode != 0x11) {
+            let response = (0x0d..=0x10).contains(&frame.opcode);
+            let packets = if frame.opcode == 0x0c { frame.dma_length.div_ceil(1024) } else { 1 };
+            let psns: Vec<_> =
+                (0..packets).map(|index| (&*frame.source, response, frame.psn + index)).collect();
+            repeated += usize::from(there.contains(&psns[0]));
+            there.extend(psns);
+        }
+        assert_eq!(again, repeated);
+    }
+    let times: Vec<u64> = rungs.iter().map(|rung| field(rung, "since_ns")).collect();
+    assert!(times.is_sorted(), "{times:?}");
+    rungs
+}
+
+fn count(rungs: &[Value], kind: &str) -> usize {
+    rungs.iter().filter(|rung| rung["kind"] == kind && rung["again"] == false).count()
+}
+
+#[test]
+fn the_ladder_of_a_write_by_read_chunk() {
+    let rungs = compare("nfs4.2-basic", 22, true, true);
+    assert_eq!((rungs[0]["kind"].as_str(), rungs[0]["from"].as_str()), (Some("call"), Some("requester")));
+    assert_eq!(count(&rungs, "read-request"), count(&rungs, "read-response"));
+    let asked: u64 = rungs
+        .iter()
+        .filter(|rung| rung["kind"] == "read-request")
+        .map(|rung| rung["length"].as_u64().expect("a number"))
+        .sum();
+    assert_eq!(asked, 262_144);
+    assert_eq!(count(&rungs, "reply"), 1);
+}
+
+#[test]
+fn the_ladder_of_a_read_by_write_chunk() {
+    let rungs = compare("nfs4.2-basic", 166, true, true);
+    assert!(count(&rungs, "write") > 0 && count(&rungs, "read-request") == 0);
+    let moved: u64 = rungs
+        .iter()
+        .filter(|rung| rung["kind"] == "write")
+        .map(|rung| rung["length"].as_u64().expect("a number"))
+        .sum();
+    assert_eq!(moved, 65_536);
+}
+
+#[test]
+fn the_ladder_of_a_long_reply() {
+    let rungs = compare("nfs3-lossy", 10, true, true);
+    let write = rungs.iter().find(|rung| rung["kind"] == "write").expect("the reply is in the Reply chunk");
+    assert_eq!((write["part"].as_str(), write["from"].as_str()), (Some("reply-chunk"), Some("responder")));
+}
+
+#[test]
+fn the_ladder_of_a_write_under_loss() {
+    let rungs = compare("nfs3-lossy", 13, true, true);
+    assert!(rungs.iter().filter(|rung| rung["again"] == true).count() > 100);
+}
+
+/// The one NAK of the sample, where tshark lists the one syndrome 0x60.
+#[test]
+fn the_ladder_of_a_read_that_was_refused() {
+    let rungs = compare("nfs3-lossy", 19, true, false);
+    let nak = rungs.iter().find(|rung| rung["kind"] == "nak").expect("there is one");
+    assert_eq!((nak["nak"].as_str(), nak["from"].as_str()), (Some("PSN sequence error"), Some("requester")));
+    assert!(rungs.iter().any(|rung| rung["again"] == true && rung["psn"] == nak["psn"]));
+    let listed: Vec<Listed> =
+        listed("nfs3-lossy").into_iter().filter(|frame| frame.syndrome == Some(0x60)).collect();
+    assert_eq!(listed.len(), 1);
+    assert_eq!((nak["frame"].as_u64(), nak["psn"].as_u64()), (Some(listed[0].number), Some(listed[0].psn)));
+}
+
+#[test]
+fn the_ladder_of_a_backward_call() {
+    let rungs = compare("nfs4.1-backchannel-recall", 28, false, false);
+    assert_eq!(rungs[0]["from"], "requester");
+    assert_eq!((count(&rungs, "call"), count(&rungs, "reply")), (1, 1));
+}
+
+/// The message before reduction of the WRITE, put together from its stretches, holds the Read chunk at its Position
+/// (xprtrdma_chunk_read in nfs3-basic.client.trace: 108).
+#[test]
+fn a_message_before_reduction() {
+    let line = shown(&sample("nfs3-basic.pcap"), &["--xid", "0x1b396a62", "--full"]);
+    assert_eq!(line["type"], "exchange");
+    let message = &line["call_message"];
+    assert_eq!(message["length"], 108 + 262_144);
+    let stretches = message["stretches"].as_array().expect("a list");
+    let parts: Vec<_> = stretches.iter().map(|stretch| stretch["part"].as_str().expect("a word")).collect();
+    assert_eq!(parts, ["send", "read-chunk"]);
+    assert_eq!((&stretches[1]["start"], &stretches[1]["position"]), (&108.into(), &108.into()));
+    assert_eq!(stretches[1]["bytes"].as_str().map(str::len), Some(2 * 262_144));
+    let short = shown(&sample("nfs3-basic.pcap"), &["--xid", "0x1b396a62"]);
+    let stretch = &short["call_message"]["stretches"][1];
+    assert_eq!(stretch["left_out"], 262_144 - 160);
+    let output = run(&["show", &sample("nfs3-basic.pcap"), "--xid", "0x1b396a62"]);
+    assert!(text(&output.stdout).contains("Read chunk 0 at Position 108"));
+    assert!(text(&output.stdout).contains("261,984 bytes left out"));
+}
+
+#[test]
+fn what_is_not_there_or_not_clear_is_told_of_in_one_line() {
+    let file = sample("nfs3-basic.pcap");
+    refused(&run(&["show", &file, "--xid", "0xdead"]), &["0x0000dead", "rdmascope transactions"]);
+    refused(&run(&["show", &file, "--transaction", "9999"]), &["9999"]);
+    refused(&run(&["show", &file, "--frame", "0"]), &["no frame 0", "1,723"]);
+    // The same session twice: each XID is there twice.
+    let pcap = binary::Pcap::read("nfs3-basic.pcap");
+    let twice: Vec<&Vec<u8>> = pcap.records.iter().chain(&pcap.records).collect();
+    let bytes = pcap.with(twice);
+    refused(
+        &with_input(&["show", "-", "--xid", "0x1b396a62"], &bytes),
+        &["2 transactions have the XID 0x1b396a62", "16 (WRITE on connection 1", "--transaction"],
+    );
+    assert!(with_input(&["show", "-", "--xid", "0x1b396a62", "--connection", "2"], &bytes).status.success());
+    assert!(with_input(&["show", "-", "--transaction", "16"], &bytes).status.success());
+}
+
+#[test]
+fn a_frame_names_its_transaction() {
+    let file = sample("nfs3-basic.pcap");
+    // Frame 68 is the call of the WRITE, frame 75 a READ response for it.
+    for frame in ["68", "75"] {
+        assert_eq!(shown(&file, &["--frame", frame])["transaction"], 16, "{frame}");
+        let output = run(&["show", &file, "--frame", frame]);
+        assert!(text(&output.stdout).contains("--transaction 16"), "{frame}");
+    }
+}
+
+/// What every line of text keeps to, in the narrowest and plainest case.
+#[test]
+fn text_without_a_terminal() {
+    for (name, what) in [("nfs3-lossy", "13"), ("nfs4.1-backchannel-recall", "28"), ("nfs3-lossy", "10")] {
+        let output = binary::command(&["show", &sample(&format!("{name}.pcap")), "--transaction", what])
+            .env("LC_ALL", "C")
+            .output()
+            .expect("the binary runs");
+        let shown = text(&output.stdout);
+        assert!(shown.is_ascii() && !shown.contains('\x1b'));
+        assert!(shown.contains("Requester") && shown.contains("Where the time went"));
+        let long: Vec<&str> = shown.lines().filter(|line| line.chars().count() > 80).collect();
+        assert!(long.is_empty(), "{long:?}");
+        assert!(shown.lines().all(|line| !line.ends_with(' ')));
+    }
+}
+
+#[test]
+fn every_key_is_documented() {
+    fn collect(value: &Value, keys: &mut BTreeSet<String>) {
+        match value {
+            Value::Object(map) => map.iter().for_each(|(key, value)| {
+                keys.insert(key.clone());
+                collect(value, keys);
+            }),
+            Value::Array(values) => values.iter().for_each(|value| collect(value, keys)),
+            _ => {}
+        }
+    }
+    let mut keys = BTreeSet::new();
+    collect(&shown(&sample("nfs3-lossy.pcap"), &["--transaction", "19"]), &mut keys);
+    for frame in ["1", "68"] {
+        collect(&shown(&sample("nfs3-basic.pcap"), &["--frame", frame]), &mut keys);
+    }
+    let documentation = std::fs::read_to_string(root().join("docs/json.md")).expect("docs/json.md is there");
+    let section = documentation.split("## `frame`").nth(1).expect("frames and exchanges have a section");
+    let transaction = lines(&run(&["transactions", &sample("nfs3-lossy.pcap"), "--format", "jsonl"]));
+    let mut known = BTreeSet::new();
+    transaction.iter().for_each(|line| collect(line, &mut known));
+    let missing: Vec<_> =
+        keys.iter().filter(|key| !known.contains(*key) && !section.contains(&format!("`{key}`"))).collect();
+    assert!(missing.is_empty(), "not in docs/json.md: {missing:?}");
+}

@@ -1,0 +1,65 @@
+//! Which headers stand in front of a transport packet, and where, for whoever shows them.
+
+use super::Config;
+use super::view::View;
+use core::ops::Range;
+
+/// A header between the first byte of a record and its transport packet, or what comes behind that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Header {
+    /// Ethernet II.
+    Ethernet,
+    /// A VLAN tag: control information and the Ethertype of what follows.
+    VlanTag,
+    /// Linux "cooked" capture, version 1.
+    LinuxSll,
+    /// Linux "cooked" capture, version 2.
+    LinuxSll2,
+    /// Four bytes of address family.
+    Loopback,
+    /// An Endace record header, with its extension headers.
+    Erf,
+    /// IPv4, with its options.
+    Ipv4,
+    /// IPv6.
+    Ipv6,
+    /// An extension header of IPv6; this number announced it.
+    Ipv6Extension(u8),
+    /// UDP.
+    Udp,
+    /// GRE.
+    Gre,
+    /// ERSPAN type II.
+    Erspan2,
+    /// ERSPAN type III.
+    Erspan3,
+    /// VXLAN.
+    Vxlan,
+    /// The local route header.
+    Lrh,
+    /// The global route header.
+    Grh,
+    /// The transport packet, from the BTH on, as far as it was captured.
+    Transport,
+    /// The invariant CRC.
+    Icrc,
+}
+
+/// Who is told of headers as they are found, with the bytes of the record that they take up.
+pub(super) trait Found: FnMut(Header, Range<usize>) {}
+
+impl<F: FnMut(Header, Range<usize>)> Found for F {}
+
+/// What goes along on the way through the headers.
+pub(super) struct Walk<'c, F> {
+    pub(super) config: &'c Config,
+    pub(super) tell: F,
+}
+
+impl<F: Found> Walk<'_, F> {
+    /// A header takes up the first `length` bytes of `view`.
+    #[inline]
+    pub(super) fn found(&mut self, header: Header, view: &View<'_>, length: usize) {
+        (self.tell)(header, view.at..view.at.saturating_add(length));
+    }
+}

@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+"""Reads tshark's PDML from standard input, writes rows for cli/src/show/tests.rs: frame, field, first byte, bytes, value in hexadecimal
+digits. Of frames with the same fields at the same places, only the first one; with --all, all of them.
+
+Left out, because tshark shows there what is not in the frame: fields of reassembled data, and RPC-over-RDMA headers that it repeats
+at the last READ response and the last RDMA WRITE. And, because tshark 4.0 is wrong there: flow label and packet rate of a REQ's path,
+where it takes 12 bits for the one and those behind them for the other (20 and 6 by IBTA volume 1, table 106, and Linux)."""
+import sys
+import xml.etree.ElementTree as ElementTree
+
+FIELDS = """
+    eth.dst eth.src eth.type
+    ip.id ip.len ip.ttl ip.proto ip.src ip.dst udp.srcport udp.dstport udp.length
+    infiniband.bth.opcode infiniband.bth.se infiniband.bth.m infiniband.bth.padcnt infiniband.bth.tver infiniband.bth.p_key
+    infiniband.bth.destqp infiniband.bth.a infiniband.bth.psn
+    infiniband.reth.va infiniband.reth.r_key infiniband.reth.dmalen
+    infiniband.aeth.syndrome infiniband.aeth.msn infiniband.deth.q_key infiniband.deth.srcqp infiniband.ieth
+    infiniband.invariant.crc
+    infiniband.mad.baseversion infiniband.mad.mgmtclass infiniband.mad.classversion infiniband.mad.status
+    infiniband.mad.transactionid infiniband.mad.attributeid infiniband.mad.attributemodifier
+    infiniband.cm.req.serviceid infiniband.cm.req.localcaguid infiniband.cm.req.localqpn infiniband.cm.req.responderres
+    infiniband.cm.req.initdepth infiniband.cm.req.remoteresptout infiniband.cm.req.startpsn infiniband.cm.req.localresptout
+    infiniband.cm.req.retrcount infiniband.cm.req.pkey infiniband.cm.req.pppmtu infiniband.cm.req.rnrretrcount
+    infiniband.cm.req.maxcmretr infiniband.cm.req.prim_locallid
+    infiniband.cm.req.prim_hoplim infiniband.cm.req.prim_sl
+    infiniband.cm.req.prim_localacktout infiniband.cm.req.ip_cm.sport infiniband.cm.req.ip_cm.ipv
+    infiniband.cm.rep.remotecommid infiniband.cm.rep.localqpn infiniband.cm.rep.startpsn infiniband.cm.rep.respres
+    infiniband.cm.rep.initdepth infiniband.cm.rep.tgtackdelay infiniband.cm.rep.rnrretrcount infiniband.cm.rep.localcaguid
+    infiniband.cm.rej.remotecommid infiniband.cm.rej.msgrej infiniband.cm.rej.reason
+    rpcordma.xid rpcordma.version rpcordma.flow_control rpcordma.msg_type
+    rpcordma.position rpcordma.rdma_handle rpcordma.rdma_length rpcordma.rdma_offset
+    rpc.xid rpc.msgtyp rpc.program rpc.procedure rpc.auth.machinename rpc.auth.uid rpc.replystat rpc.state_accept
+""".split()
+SENDS = (0, 4, 5, 0x16, 0x17)
+
+
+def rows_of(packet):
+    """Field, first byte, bytes and value of each field of a packet that is in the frame."""
+    rows, opcode, header_end, rpc_in_frame = [], None, None, False
+    for element in packet.iter():
+        name = element.get("name")
+        if name == "infiniband.bth.opcode" and opcode is None:
+            opcode = int(element.get("show"))
+        if element.tag == "proto" and name == "rpcordma":
+            header_end = int(element.get("pos")) + int(element.get("size"))
+        if name not in FIELDS or not element.get("value"):
+            continue
+        position, size = int(element.get("pos")), int(element.get("size"))
+        if name.startswith("rpcordma.") and opcode not in SENDS:
+            continue
+        # The RPC message behind the header; one that was put together from chunks counts from elsewhere.
+        if name == "rpc.xid":
+            rpc_in_frame = opcode in SENDS and position == header_end
+        if name.startswith("rpc.") and not rpc_in_frame:
+            continue
+        row = (name, position, size, element.get("value").lower().lstrip("0") or "0")
+        # tshark 4.0 adds some fields twice.
+        if row not in rows:
+            rows.append(row)
+    return rows
+
+
+def main():
+    every, layouts = "--all" in sys.argv[1:], set()
+    print("frame", "field", "position", "size", "value", sep="\t")
+    for _, packet in ElementTree.iterparse(sys.stdin):
+        if packet.tag != "packet":
+            continue
+        number = packet.find("./proto[@name='geninfo']/field[@name='num']").get("show")
+        rows = rows_of(packet)
+        layout = tuple(row[:3] for row in rows)
+        if every or layout not in layouts:
+            layouts.add(layout)
+            for row in rows:
+                print(number, *row, sep="\t")
+        packet.clear()
+
+
+main()
