@@ -2,6 +2,7 @@
 
 use crate::completions::{self, Completions};
 use crate::diff::{self, Diff};
+use crate::extract::{self, Extract};
 use crate::filter::{ConnectionFilter, PacketFilter, TransactionFilter};
 use crate::man::{self, Man};
 use crate::regress::{self, Regress};
@@ -44,6 +45,12 @@ pub(crate) enum Command {
     /// One line for each RoCE packet, with the front of the RPC-over-RDMA message or the CM message that it carries.
     #[command(after_help = PACKETS_EXAMPLES)]
     Packets(Packets),
+    /// Get the bytes of a transaction, or the files that NFS moved
+    ///
+    /// Of a transaction, the call or the reply as it was before reduction, its payload, or one chunk. Of all, the contents that
+    /// NFS READ and WRITE moved, put together file by file.
+    #[command(after_help = extract::EXAMPLES)]
+    Extract(Extract),
     /// Show one frame or one transaction, whole
     ///
     /// Of a frame, every field of every header with its bytes. Of a transaction, what it was, where its time went, how

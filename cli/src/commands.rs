@@ -3,6 +3,7 @@
 use crate::args::{Analyze, Command, Connections, Format, Input, Output, Packets, Transactions};
 use crate::completions;
 use crate::diff;
+use crate::extract;
 use crate::json::{self, ConnectionLine, PacketLine, TransactionLine};
 use crate::man;
 use crate::progress::Progress;
@@ -49,6 +50,7 @@ pub(crate) fn run(command: &mut Command) -> io::Result<Status> {
         Command::Connections(command) => connections(command, style, &mut out)?,
         Command::Transactions(command) => transactions(command, style, &mut out)?,
         Command::Packets(command) => packets(command, style, &mut out)?,
+        Command::Extract(command) => extract::run(command, style, &mut out)?,
         Command::Show(command) => show::run(command, style, &mut out)?,
         Command::Diff(command) => diff::run(command, style, &mut out)?,
         Command::Regress(command) => regress::run(command, style, &mut out)?,

@@ -4,6 +4,7 @@
 
 mod connection;
 mod exchange;
+mod extract;
 mod frame;
 mod packet;
 mod report;
@@ -11,6 +12,7 @@ mod transaction;
 
 pub(crate) use connection::ConnectionLine;
 pub(crate) use exchange::ExchangeLine;
+pub(crate) use extract::{ExtractionLine, FileLine};
 pub(crate) use frame::FrameLine;
 pub(crate) use packet::PacketLine;
 pub(crate) use report::{CaptureLine, ErrorLine, OperationLine, ProblemLine};

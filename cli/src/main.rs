@@ -5,6 +5,7 @@ mod args;
 mod commands;
 mod completions;
 mod diff;
+mod extract;
 mod filter;
 mod json;
 mod ladder;

@@ -68,6 +68,21 @@ impl Transaction {
         self.piece(of_reply, start..end).map(|piece| Piece { length: item.length.into(), ..piece })
     }
 
+    /// A Send or a chunk of the call or the reply, as long as the headers say that it is.
+    pub fn part(&self, of_reply: bool, part: Part) -> Option<Piece> {
+        let message = if of_reply { &self.reply } else { &self.call };
+        let message = message.as_ref()?;
+        let length = match part {
+            Part::Send => message.send_length.into(),
+            Part::ReadChunk(index) => total(&message.read_chunks.get(usize::from(index))?.segments),
+            Part::WriteChunk(index) => total(&message.write_chunks.get(usize::from(index))?.segments),
+            Part::ReplyChunk => total(&message.reply_chunk.as_ref()?.segments),
+        };
+        let mut piece = Piece { length, ..Piece::default() };
+        piece.copy(0, self.kept.as_deref()?, of_reply, part, 0..length);
+        Some(piece)
+    }
+
     fn piece(&self, of_reply: bool, range: Range<u64>) -> Option<Piece> {
         let kept = self.kept.as_deref().filter(|kept| !kept.contents.is_empty())?;
         let layout = self.layout(of_reply);

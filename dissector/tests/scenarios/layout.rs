@@ -240,6 +240,9 @@ fn what_the_capture_lacks_is_told() {
     let item = write.item(false, &write.details.operations[0].argument_item.unwrap()).unwrap();
     assert_eq!(item.missing().collect::<Vec<_>>(), [(256, 512), (768, 1001)]);
     assert_eq!(item.bytes[512..768], data(1001)[512..768]);
+    let part = write.part(false, Part::ReadChunk(0)).unwrap();
+    assert_eq!((part.length, part.missing().collect::<Vec<_>>()), (1001, vec![(256, 512), (768, 1001)]));
+    assert_eq!(write.part(false, Part::ReadChunk(1)), None);
 }
 
 #[test]

@@ -1,9 +1,11 @@
 //! What must hold for the engine, whatever it is fed.
 
 use core::hash::{Hash, Hasher};
+use rdmascope_dissector::attribution::{Role, Steps};
 use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::event::{Content, Event, Eviction};
 use rdmascope_dissector::kept::{Keep, Kept};
+use rdmascope_dissector::layout::Piece;
 use rdmascope_dissector::record::Record;
 use rdmascope_dissector::transaction::{Outcome, Transaction};
 use std::collections::HashSet;
@@ -16,8 +18,38 @@ pub(crate) fn judge<'a>(records: impl Iterator<Item = Record<'a>> + Clone) {
     let second = run(records.clone(), Config::default());
     assert_eq!(first, second, "the same records give the same events");
     let keep = Keep { steps: true, contents: true };
-    let third = run(records, Config { keep, ..Config::default() });
+    let third = run(records.clone(), Config { keep, ..Config::default() });
     assert_eq!(second, third, "what is kept changes nothing else");
+    attribute(records);
+}
+
+/// Says of every packet what it is to the transactions. Each step acknowledged is so once.
+fn attribute<'a>(records: impl Iterator<Item = Record<'a>> + Clone) {
+    let mut steps = Steps::default();
+    let mut count = 0;
+    let keep = Keep { steps: true, contents: false };
+    let mut engine = Engine::new(Config { keep, ..Config::default() });
+    let mut gather = |event: Event<'_>| {
+        if let Event::Transaction(transaction) = event {
+            count += transaction.kept.as_ref().map_or(0, |kept| kept.steps.len());
+            steps.add(transaction);
+        }
+    };
+    records.clone().for_each(|record| engine.handle(&record, &mut gather));
+    engine.finish(&mut gather);
+
+    let mut attribution = steps.finish();
+    let mut engine = Engine::new(Config { report_packets: true, ..Config::default() });
+    let mut acknowledged = 0;
+    for record in records {
+        engine.handle(&record, &mut |event| {
+            let Event::Packet(packet) = event else { return };
+            let attributed = attribution.next(packet);
+            assert!(packet.frame.is_ok() || attributed.role == Role::Nothing);
+            acknowledged += attributed.acknowledged.len();
+        });
+    }
+    assert!(acknowledged <= count);
 }
 
 fn run<'a>(records: impl Iterator<Item = Record<'a>>, config: Config) -> u64 {
@@ -100,6 +132,15 @@ impl Seen {
         }
         if let Some(kept) = &transaction.kept {
             take_kept(kept);
+            for of_reply in [false, true] {
+                transaction.message(of_reply).iter().for_each(take_piece);
+                let operations = transaction.details.operations.iter();
+                let items =
+                    operations.filter_map(|one| if of_reply { one.result_item } else { one.argument_item });
+                items
+                    .filter_map(|item| transaction.item(of_reply, &item))
+                    .for_each(|piece| take_piece(&piece));
+            }
         }
         for message in [&transaction.call, &transaction.reply].into_iter().flatten() {
             assert!(message.first.frame > 0 && message.header_length <= message.send_length);
@@ -112,6 +153,11 @@ impl Seen {
         (transaction.timing.read_bytes, transaction.timing.written_bytes).hash(&mut self.digest);
         (transaction.latency(), transaction.details.operations.len()).hash(&mut self.digest);
     }
+}
+
+fn take_piece(piece: &Piece) {
+    assert!(piece.captured.end() <= piece.bytes.len() as u64 && piece.bytes.len() as u64 <= piece.length);
+    assert!(piece.bytes.len() <= Kept::MOST_CONTENTS);
 }
 
 fn take_kept(kept: &Kept) {

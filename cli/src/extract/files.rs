@@ -1,0 +1,260 @@
+//! The files that NFS READ and WRITE moved, followed through a capture.
+
+use super::contents::{Contents, Log};
+use crate::commands::Audience;
+use rdmascope_dissector::event::Event;
+use rdmascope_dissector::frame::Address;
+use rdmascope_dissector::layout::Piece;
+use rdmascope_dissector::record::Time;
+use rdmascope_dissector::transaction::{Outcome, Transaction};
+use rdmascope_dissector::ulb::{Operation, Text};
+use rdmascope_wire::rpc;
+use std::collections::HashMap;
+use std::io;
+
+/// How much is extracted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// Bytes from the start of one file to its end, holes included.
+    pub(super) file_size: u64,
+    /// Files.
+    pub(super) files: usize,
+}
+
+/// What was left out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LeftOut {
+    /// Bytes behind the largest size of a file.
+    pub(crate) bytes_beyond_size: u64,
+    /// READs and WRITEs of files beyond the most that there may be.
+    pub(crate) of_further_files: u64,
+    /// READs and WRITEs that the capture shows no file handle or no count of.
+    pub(crate) unclear: u64,
+    /// READs and WRITEs beyond the stretches that are kept track of.
+    pub(crate) scattered: u64,
+}
+
+/// Stretches of all files together: what moves front to back is one.
+const MOST_STRETCHES: usize = 1 << 20;
+/// Names that are remembered.
+const MOST_NAMES: usize = 1 << 16;
+/// Bytes of a file handle (RFC 8881, section 3.2).
+const LONGEST_HANDLE: usize = 128;
+
+/// A file handle, which means something to one server only.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Key {
+    pub(crate) server: Address,
+    pub(crate) handle: Vec<u8>,
+}
+
+/// A file that bytes moved from or to.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) key: Key,
+    pub(crate) contents: Contents,
+    /// READs and WRITEs.
+    pub(crate) transactions: u64,
+    pub(crate) bytes_written: u64,
+    pub(crate) bytes_read: u64,
+    /// READs that returned something else than what was written or read before.
+    pub(crate) conflicts: u64,
+    /// Bytes that were left out.
+    pub(crate) left_out: u64,
+}
+
+/// All files of a capture.
+pub(super) struct Files {
+    limits: Limits,
+    pub(super) log: Log,
+    /// In the order in which they were first read or written.
+    pub(super) found: Vec<Found>,
+    by_key: HashMap<Key, usize>,
+    /// The name that each was last shown under.
+    pub(super) names: HashMap<Key, Vec<u8>>,
+    stretches: usize,
+    pub(super) left_out: LeftOut,
+    /// Why no more can be taken in.
+    pub(super) trouble: Option<io::Error>,
+}
+
+impl Files {
+    pub(super) fn new(limits: Limits) -> io::Result<Files> {
+        Ok(Files {
+            limits,
+            log: Log::new()?,
+            found: Vec::new(),
+            by_key: HashMap::new(),
+            names: HashMap::new(),
+            stretches: 0,
+            left_out: LeftOut::default(),
+            trouble: None,
+        })
+    }
+
+    fn take(&mut self, transaction: &Transaction) -> io::Result<()> {
+        const NFS: u32 = 100_003;
+        let completed =
+            transaction.outcome == Outcome::Completed && transaction.rpc_status == Some(rpc::Status::Success);
+        let Some(procedure) = transaction.procedure.filter(|called| called.program == NFS && completed)
+        else {
+            return Ok(());
+        };
+        let Some(server) = server(transaction) else { return Ok(()) };
+        if procedure.version == 4 {
+            self.take_compound(transaction, server)
+        } else {
+            self.take_procedure(transaction, server)
+        }
+    }
+
+    /// NFS versions 2 and 3: one operation, which names its file.
+    fn take_procedure(&mut self, transaction: &Transaction, server: Address) -> io::Result<()> {
+        let Some(operation) = transaction.details.operations.first() else { return Ok(()) };
+        if operation.status != Some(0) {
+            return Ok(());
+        }
+        // LOOKUP, CREATE and their like: the only ones with a name whose results have a handle.
+        if let (Some(name), Some(handle)) = (operation.file_name, operation.result_file_handle) {
+            self.bind(transaction, server, name, handle);
+        }
+        self.take_operation(transaction, server, operation, operation.file_handle)
+    }
+
+    /// NFS version 4: operations on the current file handle (RFC 8881, section 16.2.3.1.1).
+    fn take_compound(&mut self, transaction: &Transaction, server: Address) -> io::Result<()> {
+        // The file handle, where it is known, and the name that led to it.
+        let (mut current, mut saved) = ((None, None), (None, None));
+        for operation in &transaction.details.operations {
+            if operation.status != Some(0) {
+                break;
+            }
+            match operation.name {
+                "PUTFH" => current = (operation.file_handle, None),
+                "PUTROOTFH" | "PUTPUBFH" | "LOOKUPP" | "OPENATTR" => current = (None, None),
+                "LOOKUP" | "CREATE" => current = (None, operation.file_name),
+                // An OPEN by file handle leaves it as it is.
+                "OPEN" if operation.file_name.is_some() => current = (None, operation.file_name),
+                "SAVEFH" => saved = current,
+                "RESTOREFH" => current = saved,
+                "GETFH" => {
+                    if let (Some(name), Some(handle)) = (current.1, operation.result_file_handle) {
+                        self.bind(transaction, server, name, handle);
+                    }
+                    current.0 = operation.result_file_handle;
+                }
+                _ => self.take_operation(transaction, server, operation, current.0)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Remembers the name that a file handle was shown under.
+    fn bind(&mut self, transaction: &Transaction, server: Address, name: Text, handle: Text) {
+        let [name, handle] = [name, handle].map(|text| transaction.details.bytes(text).to_vec());
+        let key = Key { server, handle };
+        if self.names.len() < MOST_NAMES || self.names.contains_key(&key) {
+            self.names.insert(key, name);
+        }
+    }
+
+    /// Takes what a READ or a WRITE that succeeded moved.
+    fn take_operation(
+        &mut self,
+        transaction: &Transaction,
+        server: Address,
+        operation: &Operation,
+        handle: Option<Text>,
+    ) -> io::Result<()> {
+        let (of_reply, item) = match operation.name {
+            "READ" => (true, operation.result_item),
+            "WRITE" => (false, operation.argument_item),
+            _ => return Ok(()),
+        };
+        // In NFS version 2 a WRITE that succeeds has written all.
+        let is_version_2 = transaction.procedure.is_some_and(|procedure| procedure.version == 2);
+        let all = item.filter(|_| is_version_2).map(|item| u64::from(item.length));
+        let handle = handle.map(|handle| transaction.details.bytes(handle));
+        let handle = handle.filter(|handle| (1..=LONGEST_HANDLE).contains(&handle.len()));
+        let (Some(handle), Some(item), Some(offset), Some(count)) =
+            (handle, item, operation.offset, operation.result_count.or(all))
+        else {
+            self.left_out.unclear += 1;
+            return Ok(());
+        };
+        let key = Key { server, handle: handle.to_vec() };
+        let count = count.min(item.length.into());
+        if self.stretches >= MOST_STRETCHES {
+            self.left_out.scattered += 1;
+            return Ok(());
+        }
+        let (length, limits) = (count.min(self.limits.file_size.saturating_sub(offset)), self.limits);
+        let Some(found) = self.find(key, limits.files) else {
+            self.left_out.of_further_files += 1;
+            return Ok(());
+        };
+        let nothing = || Piece { length, ..Piece::default() };
+        let piece = transaction.item(of_reply, &item).unwrap_or_else(nothing);
+        let found = &mut self.found[found];
+        let before = found.contents.stretches();
+        found.transactions += 1;
+        found.left_out += count - length;
+        self.left_out.bytes_beyond_size += count - length;
+        if length == 0 {
+            // Nothing of it is within bounds, or there was nothing.
+        } else if of_reply {
+            let same = found.contents.read(offset, length, &piece, &mut self.log)?;
+            found.conflicts += u64::from(!same);
+        } else {
+            found.contents.write(offset, length, &piece, &mut self.log)?;
+        }
+        *if of_reply { &mut found.bytes_read } else { &mut found.bytes_written } += count;
+        self.stretches = self.stretches - before + found.contents.stretches();
+        Ok(())
+    }
+
+    /// The file with this handle, a new one if there are fewer than `most`.
+    fn find(&mut self, key: Key, most: usize) -> Option<usize> {
+        if let Some(index) = self.by_key.get(&key) {
+            return Some(*index);
+        }
+        if self.found.len() >= most {
+            return None;
+        }
+        let index = self.found.len();
+        self.by_key.insert(key.clone(), index);
+        self.found.push(Found {
+            key,
+            contents: Contents::default(),
+            transactions: 0,
+            bytes_written: 0,
+            bytes_read: 0,
+            conflicts: 0,
+            left_out: 0,
+        });
+        Some(index)
+    }
+}
+
+impl Audience for Files {
+    const LISTS: bool = false;
+
+    fn event(&mut self, event: Event<'_>, _: Time) -> io::Result<()> {
+        let Event::Transaction(transaction) = event else { return Ok(()) };
+        self.take(transaction).map_err(|error| {
+            let kind = error.kind();
+            self.trouble = Some(error);
+            kind.into()
+        })
+    }
+
+    fn wait(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Who was called.
+fn server(transaction: &Transaction) -> Option<Address> {
+    let [caller, other] = transaction.kept.as_deref()?.flows;
+    caller.map(|flow| flow.destination).or(other.map(|flow| flow.source))
+}

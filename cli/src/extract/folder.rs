@@ -1,0 +1,236 @@
+//! The folder that files go to. Nothing outside it is written, whatever names a capture shows.
+
+use super::contents::{Contents, Log};
+use anyhow::{Context, Result, bail, ensure};
+use md5::Md5;
+use sha2::{Digest, Sha256};
+use std::collections::HashSet;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, ErrorKind, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+/// The index's name.
+pub(super) const INDEX: &str = "index.jsonl";
+
+/// A folder that was empty.
+///
+/// It stays flat: a name has no separator in it, so nothing that a symbolic link could stand for lies on the way. Each file is
+/// made anew, and where something has its name already, a link too, it gets another name.
+pub(super) struct Folder {
+    path: PathBuf,
+    /// Names taken, in lower case: some file systems hold two that differ in case for the same.
+    taken: HashSet<String>,
+}
+
+/// Digests of a file.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Digests {
+    /// MD5, in hexadecimal digits.
+    pub(crate) md5: String,
+    /// SHA-256, likewise.
+    pub(crate) sha256: String,
+}
+
+impl Folder {
+    /// Whether there could be a folder at `path`: nothing is there, or an empty one.
+    pub(super) fn check(path: &Path) -> Result<()> {
+        match fs::read_dir(path) {
+            Ok(mut entries) => {
+                ensure!(
+                    entries.next().is_none(),
+                    "{}: not empty; give a new or an empty folder",
+                    path.display()
+                );
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(error).with_context(|| path.display().to_string()),
+        }
+        Ok(())
+    }
+
+    /// The folder at `path`, made if it is not there.
+    pub(super) fn open(path: &Path) -> Result<Folder> {
+        fs::create_dir_all(path).with_context(|| format!("{}: the folder cannot be made", path.display()))?;
+        Folder::check(path)?;
+        Ok(Folder { path: path.to_owned(), taken: HashSet::from([INDEX.to_owned()]) })
+    }
+
+    /// Makes a file of this name, which has to be safe, or of one like it. Returns its name.
+    pub(super) fn create(&mut self, name: &str, handle: &str) -> Result<(String, File)> {
+        let others = (0..100).map(|number| match number {
+            0 => name.to_owned(),
+            1 => format!("{name}~{handle}"),
+            _ => format!("{name}~{handle}~{number}"),
+        });
+        for name in others {
+            if !self.taken.insert(name.to_lowercase()) {
+                continue;
+            }
+            let path = self.path.join(&name);
+            match OpenOptions::new().write(true).create_new(true).open(&path) {
+                Ok(file) => return Ok((name, file)),
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error).with_context(|| path.display().to_string()),
+            }
+        }
+        bail!("{}: no free name like {name}", self.path.display())
+    }
+
+    /// Makes the index.
+    pub(super) fn create_index(&self) -> Result<BufWriter<File>> {
+        let path = self.path.join(INDEX);
+        let file = OpenOptions::new().write(true).create_new(true).open(&path);
+        Ok(BufWriter::new(file.with_context(|| path.display().to_string())?))
+    }
+}
+
+/// Writes a file, with holes where bytes are not there. Returns its digests if none is missing.
+pub(super) fn write(file: File, contents: &Contents, log: &mut Log) -> io::Result<Option<Digests>> {
+    let mut out = BufWriter::with_capacity(64 << 10, file);
+    let (mut md5, mut sha256) = (Md5::new(), Sha256::new());
+    let mut next = 0;
+    let mut whole = true;
+    contents.each(log, |at, bytes| {
+        if at != next {
+            whole = false;
+            out.seek(SeekFrom::Start(at))?;
+        }
+        next = at + bytes.len() as u64;
+        md5.update(bytes);
+        sha256.update(bytes);
+        out.write_all(bytes)
+    })?;
+    let file = out.into_inner()?;
+    // Bytes may be missing at the end.
+    if next < contents.size() {
+        whole = false;
+        file.set_len(contents.size())?;
+    }
+    Ok(whole.then(|| Digests { md5: hexadecimal(&md5.finalize()), sha256: hexadecimal(&sha256.finalize()) }))
+}
+
+/// A short name for a file handle of a server.
+pub(super) fn short_hash(server: &str, handle: &[u8]) -> String {
+    let digest = Sha256::new().chain_update(server).chain_update([0]).chain_update(handle).finalize();
+    hexadecimal(&digest[..6])
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A name that every file system takes, that names nothing but an entry of its folder, and that is harmless on a terminal and as
+/// an argument; `None` where nothing would be left.
+pub(super) fn safe_name(name: &[u8]) -> Option<String> {
+    /// Bytes of a name: file systems take 255, and there is more to come behind it.
+    const LONGEST: usize = 180;
+    let mut safe = String::new();
+    for chunk in name.utf8_chunks() {
+        let replaced =
+            chunk.valid().chars().map(|character| if is_safe(character) { character } else { '_' });
+        for character in replaced.chain(chunk.invalid().iter().map(|_| '_')) {
+            if safe.len() + character.len_utf8() > LONGEST {
+                break;
+            }
+            safe.push(character);
+        }
+    }
+    // Windows takes away dots and spaces at the end; `.` and `..` are folders everywhere.
+    let kept = safe.trim_end_matches(['.', ' ']).len();
+    let dots = safe.len() - kept;
+    safe.truncate(kept);
+    safe.extend(core::iter::repeat_n('_', dots));
+    if safe.is_empty() {
+        return None;
+    }
+    // An option, or a device of Windows, with whatever behind a dot.
+    let stem = safe.split('.').next().unwrap_or_default().trim_end().to_ascii_uppercase();
+    let is_device = matches!(stem.as_str(), "CON" | "PRN" | "AUX" | "NUL" | "CONIN$" | "CONOUT$")
+        || matches!(stem.strip_prefix("COM").or(stem.strip_prefix("LPT")), Some(port) if port.chars().count() == 1);
+    if is_device || safe.starts_with(['-', '~', ' ']) {
+        safe.insert(0, '_');
+    }
+    Some(safe)
+}
+
+/// Whether a character may stand in a name: none that separates, that a shell or Windows reads as more than itself, or that shows
+/// as something else than it is.
+fn is_safe(character: char) -> bool {
+    let is_invisible = matches!(character,
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+        | '\u{feff}' | '\u{fff0}'..='\u{ffff}' | '\u{e0000}'..='\u{e007f}');
+    !character.is_control()
+        && !is_invisible
+        && !matches!(character, '/' | '\\' | ':' | '*' | '?' | '"' | '<' | '>' | '|' | '\'' | '`' | '$')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::path::Component;
+
+    #[test]
+    fn names_that_would_be_more_than_names() {
+        for (name, safe) in [
+            (&b"big"[..], Some("big")),
+            (b"with space.txt", Some("with space.txt")),
+            (b".bashrc", Some(".bashrc")),
+            ("gr\u{fc}n".as_bytes(), Some("gr\u{fc}n")),
+            (b"..", Some("__")),
+            (b".", Some("_")),
+            (b"", None),
+            (b"../../etc/passwd", Some(".._.._etc_passwd")),
+            (b"/etc/passwd", Some("_etc_passwd")),
+            (b"..\\..\\boot.ini", Some(".._.._boot.ini")),
+            (b"C:evil", Some("C_evil")),
+            (b"a\0b\x1b[31mc\x7f", Some("a_b_[31mc_")),
+            (b"\xff\xfe", Some("__")),
+            ("a\u{202e}txt.exe".as_bytes(), Some("a_txt.exe")),
+            (b"NUL", Some("_NUL")),
+            (b"com1.txt", Some("_com1.txt")),
+            (b"nul .txt", Some("_nul .txt")),
+            (b"COM10", Some("COM10")),
+            (b"-rf", Some("_-rf")),
+            (b"name. .", Some("name___")),
+        ] {
+            assert_eq!(safe_name(name).as_deref(), safe, "{name:?}");
+        }
+        assert_eq!(safe_name(&[b'x'; 4000]).unwrap().len(), 180);
+        assert_eq!(safe_name("\u{20ac}".repeat(100).as_bytes()).unwrap().len(), 180);
+    }
+
+    proptest! {
+        #[test]
+        fn a_safe_name_is_one_plain_component(name in proptest::collection::vec(any::<u8>(), 0..300)) {
+            if let Some(safe) = safe_name(&name) {
+                let path = Path::new(&safe);
+                let components: Vec<_> = path.components().collect();
+                prop_assert_eq!(components, [Component::Normal(path.as_os_str())]);
+                prop_assert!(safe.len() <= 181 && !safe.contains(char::is_control));
+                prop_assert_eq!(safe_name(safe.as_bytes()).map(|again| again.len() <= safe.len() + 1), Some(true));
+            }
+        }
+    }
+
+    #[test]
+    fn names_that_are_taken_get_another() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("out");
+        let mut folder = Folder::open(&path).unwrap();
+        // What comes into the folder behind our back is neither followed nor overwritten.
+        let outside = directory.path().join("outside");
+        fs::write(&outside, "precious").unwrap();
+        #[cfg(unix)]
+        std::os::unix::fs::symlink(&outside, path.join("link")).unwrap();
+        #[cfg(unix)]
+        assert_eq!(folder.create("link", "c0ffee").unwrap().0, "link~c0ffee");
+        assert_eq!(folder.create("name", "1").unwrap().0, "name");
+        assert_eq!(folder.create("NAME", "2").unwrap().0, "NAME~2");
+        assert_eq!(folder.create("name", "2").unwrap().0, "name~2~2");
+        assert_eq!(folder.create("index.jsonl", "3").unwrap().0, "index.jsonl~3");
+        folder.create_index().unwrap();
+        assert_eq!(fs::read_to_string(&outside).unwrap(), "precious");
+        assert!(Folder::open(&path).is_err(), "it is not empty");
+    }
+}

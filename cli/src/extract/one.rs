@@ -1,0 +1,367 @@
+//! The bytes of one transaction: a message before reduction, its payload, a Send, or a chunk.
+
+use crate::args::Input;
+use crate::commands::{Audience, Out, Status, complain, complain_of_troubles, read, warn_of_cuts};
+use crate::filter::parse_number;
+use crate::names::{self, Label};
+use crate::table::Counted;
+use anyhow::{Context, Result, anyhow, bail};
+use clap::{ArgGroup, Args};
+use core::fmt;
+use rdmascope_dissector::attribution::{Role, Steps};
+use rdmascope_dissector::engine::Config;
+use rdmascope_dissector::event::Event;
+use rdmascope_dissector::kept::{Keep, Kept};
+use rdmascope_dissector::layout::Piece;
+use rdmascope_dissector::record::Time;
+use rdmascope_dissector::transaction::{Part, Transaction};
+use rdmascope_dissector::ulb::Item;
+use rdmascope_wire::Xid;
+use std::fs::File;
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+/// What is extracted.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "One transaction")]
+#[command(group = ArgGroup::new("what").required(true).args(["xid", "transaction", "frame", "folder"]))]
+pub(super) struct Choice {
+    /// The transaction with this XID: decimal, or hexadecimal after 0x
+    #[arg(long, value_name = "XID", value_parser = parse_number)]
+    xid: Option<u32>,
+    /// The transaction of this number, from 1 in the order of `rdmascope transactions`
+    #[arg(long, value_name = "N")]
+    transaction: Option<u64>,
+    /// The transaction that the frame of this number belongs to
+    #[arg(long, value_name = "N")]
+    frame: Option<u64>,
+    /// Of its reply; without this of its call
+    ///
+    /// Write chunks and the Reply chunk are the reply's in any case, and the payload is that of whichever has one.
+    #[arg(long, conflicts_with = "folder")]
+    reply: bool,
+    /// `message`: the RPC message before reduction; `send`: the Send, RPC-over-RDMA header and all; `payload`: the DDP-eligible
+    /// item, such as the data of a WRITE, or `payload:I` if there are several; `read-chunk:I`, `write-chunk:I`, `reply-chunk`:
+    /// one chunk. I counts from 0
+    #[arg(long, value_name = "PART", value_parser = Wanted::parse, default_value = "message", conflicts_with = "folder")]
+    part: Wanted,
+    /// Where to write; `-` is standard output, even if it is a terminal
+    #[arg(short, long, value_name = "FILE", conflicts_with = "folder")]
+    out: Option<PathBuf>,
+}
+
+/// Which bytes of a transaction are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wanted {
+    Message,
+    Payload(Option<usize>),
+    Part(Part),
+}
+
+impl Wanted {
+    fn parse(text: &str) -> Result<Wanted> {
+        let (name, index) = match text.split_once(':') {
+            Some((name, index)) => {
+                (name, Some(index.parse::<u16>().context("an index is expected behind the colon")?))
+            }
+            None => (text, None),
+        };
+        Ok(match (name, index) {
+            ("message", None) => Wanted::Message,
+            ("send", None) => Wanted::Part(Part::Send),
+            ("payload", index) => Wanted::Payload(index.map(usize::from)),
+            ("read-chunk", Some(index)) => Wanted::Part(Part::ReadChunk(index)),
+            ("write-chunk", Some(index)) => Wanted::Part(Part::WriteChunk(index)),
+            ("reply-chunk", None) => Wanted::Part(Part::ReplyChunk),
+            _ => bail!(
+                "message, send, payload, payload:I, read-chunk:I, write-chunk:I or reply-chunk is expected"
+            ),
+        })
+    }
+}
+
+/// Runs the command.
+pub(super) fn run(input: &mut Input, choice: &Choice, out: &mut Out) -> io::Result<Status> {
+    if choice.out.is_none() && io::stdout().is_terminal() {
+        let error = anyhow!("raw bytes do not go to a terminal: give --out FILE, or --out - to insist");
+        return complain(&error, out);
+    }
+    let chosen = match (choice.xid, choice.transaction, choice.frame) {
+        (Some(xid), ..) => Chosen::Xid(Xid(xid)),
+        (_, Some(number), _) => Chosen::Number(number),
+        (.., frame) => match transaction_of(input, frame.unwrap_or_default())? {
+            Ok(number) => Chosen::Number(number),
+            Err(error) => return complain(&error, out),
+        },
+    };
+    let mut search = Search { chosen, choice, found: None, candidates: Vec::new(), matches: 0 };
+    let config = Config { keep: Keep { steps: false, contents: true }, ..Config::default() };
+    let ending = match read(input, config, &mut search)? {
+        Ok(ending) => ending,
+        Err(error) => return complain(&error, out),
+    };
+    warn_of_cuts(&ending, out)?;
+    let status = complain_of_troubles(&ending, out)?;
+    let piece = match search.result() {
+        Ok(piece) => piece,
+        Err(error) => return complain(&error, out),
+    };
+    match &choice.out {
+        Some(path) if path != Path::new("-") => {
+            let written = File::create(path).and_then(|mut file| write(&piece, &mut file));
+            if let Err(error) = written {
+                return complain(&anyhow::Error::new(error).context(path.display().to_string()), out);
+            }
+        }
+        _ => write(&piece, out)?,
+    }
+    if piece.missing().next().is_none() {
+        return Ok(status);
+    }
+    complain(&anyhow!("{}", Lacks(&piece)), out)
+}
+
+/// The transaction that a frame belongs to. Reads the capture twice.
+fn transaction_of(input: &mut Input, frame: u64) -> io::Result<Result<u64>> {
+    if let Err(error) = input.keep() {
+        return Ok(Err(anyhow::Error::new(error).context("standard input")));
+    }
+    let mut steps = Steps::default();
+    let config = Config { keep: Keep { steps: true, contents: false }, ..Config::default() };
+    let mut gather = Listener(|event: Event<'_>| {
+        if let Event::Transaction(transaction) = event {
+            steps.add(transaction);
+        }
+    });
+    if let Err(error) = read(input, config, &mut gather)? {
+        return Ok(Err(error));
+    }
+    let mut attribution = steps.finish();
+    let mut role = None;
+    let config = Config { report_packets: true, ..Config::default() };
+    let mut look = Listener(|event: Event<'_>| {
+        if let Event::Packet(packet) = event {
+            let attributed = attribution.next(packet);
+            if packet.record.number == frame {
+                role = Some(attributed.role);
+            }
+        }
+    });
+    if let Err(error) = read(input, config, &mut look)? {
+        return Ok(Err(error));
+    }
+    Ok(match role {
+        Some(Role::Part(of) | Role::Repetition(of) | Role::Acknowledgement(of) | Role::Refusal(of)) => {
+            Ok(of.transaction)
+        }
+        Some(_) => Err(anyhow!("frame {frame} belongs to no transaction")),
+        None => Err(anyhow!("the capture has no frame {frame}")),
+    })
+}
+
+/// Who takes the events of one reading.
+struct Listener<F>(F);
+
+impl<F: FnMut(Event<'_>)> Audience for Listener<F> {
+    const LISTS: bool = false;
+
+    fn event(&mut self, event: Event<'_>, _: Time) -> io::Result<()> {
+        (self.0)(event);
+        Ok(())
+    }
+
+    fn wait(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// How the transaction was chosen.
+#[derive(Clone, Copy, Debug)]
+enum Chosen {
+    Xid(Xid),
+    Number(u64),
+}
+
+/// The search for the transaction.
+struct Search<'a> {
+    chosen: Chosen,
+    choice: &'a Choice,
+    /// What is wanted of the first that matches.
+    found: Option<Result<Piece>>,
+    /// Those that match, in words.
+    candidates: Vec<String>,
+    matches: u64,
+}
+
+impl Search<'_> {
+    /// Transactions that are listed where one was meant.
+    const MOST_LISTED: usize = 16;
+
+    fn result(self) -> Result<Piece> {
+        match (self.found, self.chosen) {
+            (None, Chosen::Xid(xid)) => bail!("no transaction has the XID {xid}"),
+            (None, Chosen::Number(number)) => bail!("there is no transaction {number}"),
+            (Some(_), Chosen::Xid(xid)) if self.matches > 1 => {
+                let further = self.matches - self.candidates.len() as u64;
+                let further = if further > 0 { format!(", and {further} more") } else { String::new() };
+                bail!(
+                    "{} have the XID {xid}: choose by {}{further}",
+                    Counted(self.matches, "transaction"),
+                    self.candidates.join(", ")
+                )
+            }
+            (Some(piece), _) => piece,
+        }
+    }
+}
+
+impl Audience for Search<'_> {
+    const LISTS: bool = false;
+
+    fn event(&mut self, event: Event<'_>, _: Time) -> io::Result<()> {
+        let Event::Transaction(transaction) = event else { return Ok(()) };
+        let matches = match self.chosen {
+            Chosen::Xid(xid) => transaction.xid == xid,
+            Chosen::Number(number) => transaction.number == number,
+        };
+        if matches {
+            self.matches += 1;
+            if self.candidates.len() < Search::MOST_LISTED {
+                self.candidates.push(candidate(transaction));
+            }
+            let choice = self.choice;
+            self.found.get_or_insert_with(|| wanted(transaction, choice));
+        }
+        Ok(())
+    }
+
+    fn wait(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A transaction in the words of the command line.
+fn candidate(transaction: &Transaction) -> String {
+    format!(
+        "--transaction {} ({}, connection {}, {}, {})",
+        transaction.number,
+        Label::of(transaction),
+        transaction.connection.0,
+        names::direction(transaction.direction),
+        names::outcome(transaction.outcome),
+    )
+}
+
+/// The bytes that are wanted of a transaction.
+fn wanted(transaction: &Transaction, choice: &Choice) -> Result<Piece> {
+    let (piece, what) = match choice.part {
+        Wanted::Message => {
+            let what = if choice.reply { "reply" } else { "call" };
+            (transaction.message(choice.reply), format!("{what} whose header can be read"))
+        }
+        Wanted::Payload(index) => {
+            let (of_reply, item) = payload(transaction, choice.reply, index)?;
+            (transaction.item(of_reply, &item), "message that the payload stands in".to_owned())
+        }
+        Wanted::Part(part) => {
+            let of_reply = choice.reply || matches!(part, Part::WriteChunk(_) | Part::ReplyChunk);
+            (
+                transaction.part(of_reply, part),
+                format!("{} in its {}", PartName(part), if of_reply { "reply" } else { "call" }),
+            )
+        }
+    };
+    let number = transaction.number;
+    let piece = piece.with_context(|| format!("transaction {number} has no {what} in this capture"))?;
+    if piece.length > 0 && piece.captured.end() == 0 {
+        bail!(
+            "of transaction {number}, none of the {} wanted are in this capture",
+            Counted(piece.length, "byte")
+        );
+    }
+    Ok(piece)
+}
+
+/// The DDP-eligible item that is meant, and whether it is the reply's.
+fn payload(transaction: &Transaction, of_reply: bool, index: Option<usize>) -> Result<(bool, Item)> {
+    let items = |of_reply: bool| -> Vec<(bool, Item)> {
+        let operations = transaction.details.operations.iter();
+        operations
+            .filter_map(|operation| if of_reply { operation.result_item } else { operation.argument_item })
+            .map(|item| (of_reply, item))
+            .collect()
+    };
+    let mut found = items(of_reply);
+    if found.is_empty() && !of_reply {
+        found = items(true);
+    }
+    let number = transaction.number;
+    match (found.as_slice(), index) {
+        ([], _) => bail!("transaction {number} has no DDP-eligible item"),
+        ([only], None) => Ok(*only),
+        (_, None) => bail!(
+            "transaction {number} has {} DDP-eligible items: choose by --part payload:0 to payload:{}",
+            found.len(),
+            found.len() - 1
+        ),
+        (_, Some(index)) => found.get(index).copied().with_context(|| {
+            format!("transaction {number} has {}", Counted(found.len() as u64, "DDP-eligible item"))
+        }),
+    }
+}
+
+/// What people call a part.
+struct PartName(Part);
+
+impl fmt::Display for PartName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Part::Send => f.write_str("Send"),
+            Part::ReadChunk(index) => write!(f, "Read chunk {index}"),
+            Part::WriteChunk(index) => write!(f, "Write chunk {index}"),
+            Part::ReplyChunk => f.write_str("Reply chunk"),
+        }
+    }
+}
+
+/// Bytes of a piece that are written: it may claim to be longer than anything that anybody moves.
+fn length_written(piece: &Piece) -> u64 {
+    piece.length.min(Kept::LONGEST_CONTENT.max(piece.bytes.len() as u64))
+}
+
+fn write(piece: &Piece, out: &mut impl Write) -> io::Result<()> {
+    out.write_all(&piece.bytes)?;
+    let behind = length_written(piece).saturating_sub(piece.bytes.len() as u64);
+    io::copy(&mut io::Read::take(io::repeat(0), behind), out)?;
+    Ok(())
+}
+
+/// Which bytes of a piece are not there.
+struct Lacks<'a>(&'a Piece);
+
+impl fmt::Display for Lacks<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const MOST: usize = 8;
+        let piece = self.0;
+        let lacking: u64 = piece.missing().map(|(start, end)| end - start).sum();
+        write!(
+            f,
+            "not whole: of {} the capture lacks {}:",
+            Counted(piece.length, "byte"),
+            Counted(lacking, "byte")
+        )?;
+        for (index, (start, end)) in piece.missing().take(MOST).enumerate() {
+            write!(f, "{} {start} to {}", if index == 0 { "" } else { "," }, end - 1)?;
+        }
+        let further = piece.missing().count().saturating_sub(MOST);
+        if further > 0 {
+            write!(f, ", and {further} ranges more")?;
+        }
+        match length_written(piece) {
+            length if length < piece.length => {
+                write!(f, "; zeros stand for them up to byte {length}, where the output ends")
+            }
+            _ => write!(f, "; zeros stand for them"),
+        }
+    }
+}

@@ -1,0 +1,510 @@
+//! `rdmascope extract`, against what the samples' hosts wrote down and against captures made by hand.
+
+mod binary;
+
+use binary::{Pcap, Temporary, lines, refused, root, run, sample, text};
+use rdmascope_wire::bth::{Bth, Extensions, Opcode};
+use rdmascope_wire::psn::Psn;
+use rdmascope_wire::rpcrdma::{Builder, Procedure};
+use rdmascope_wire::{Qpn, Xid, icrc, rpc};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::Output;
+use tempfile::TempDir;
+
+fn folder() -> TempDir {
+    TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("the folder for temporary files can be written to")
+}
+
+/// The digests that the client computed of the file it wrote, and of the same file read back, by its name there.
+fn truth(name: &str) -> Option<(String, String)> {
+    let truth = fs::read_to_string(sample(&format!("{name}.truth.txt"))).expect("the sample is there");
+    let line = |line: &str| {
+        let (digest, path) = line.split_once("  ")?;
+        let is_digest = digest.len() == 32 && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
+        is_digest.then(|| (digest.to_owned(), path.rsplit('/').next().unwrap_or(path).to_owned()))
+    };
+    let mut found = truth.lines().filter_map(line);
+    let (digest, name) = found.next()?;
+    assert_eq!(found.next(), Some((digest.clone(), name.clone())), "read back as it was written");
+    Some((digest, name))
+}
+
+fn extract_files(capture: &str, to: &Path, further: &[&str]) -> Output {
+    let to = to.to_str().expect("the path is UTF-8");
+    run(&[&["extract", capture, "--files", to, "--format", "jsonl"], further].concat())
+}
+
+/// The lines of the index by the path of the file, and the one behind them.
+fn index(output: &Output, to: &Path) -> (BTreeMap<String, Value>, Value) {
+    let mut found = lines(output);
+    let written = fs::read_to_string(to.join("index.jsonl")).expect("there is an index");
+    let written: Vec<Value> =
+        written.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect();
+    assert_eq!(found, written, "the index says what standard output does");
+    let last = found.pop().expect("a last line");
+    assert_eq!(last["type"], "extraction");
+    let files = found.into_iter().map(|line| {
+        assert_eq!(line["type"], "file");
+        (line["path"].as_str().unwrap_or_default().to_owned(), line)
+    });
+    (files.collect(), last)
+}
+
+#[test]
+fn every_file_that_the_samples_wrote_and_read_back() {
+    let mut compared = 0;
+    for entry in fs::read_dir(root().join("samples")).expect("it is there") {
+        let path = entry.expect("it can be read").path();
+        let Some(name) = path.file_name().and_then(|name| name.to_str()?.strip_suffix(".truth.txt")) else {
+            continue;
+        };
+        let Some((digest, file)) = truth(name) else { continue };
+        let to = folder();
+        let to = to.path().join("new");
+        let output = extract_files(&sample(&format!("{name}.pcap")), &to, &[]);
+        let (files, _) = index(&output, &to);
+        let found = &files[&file];
+        assert_eq!((&found["md5"], &found["name"]), (&json!(digest), &json!(file)), "{name}");
+        assert_eq!(
+            (&found["hole_bytes"], &found["missing_bytes"], &found["conflicts"]),
+            (&json!(0), &json!(0), &json!(0))
+        );
+        let bytes = fs::read(to.join(&file)).expect("the file is there");
+        assert_eq!(found["size"], bytes.len() as u64);
+        compared += 1;
+    }
+    assert_eq!(compared, 5);
+}
+
+#[test]
+fn what_a_snap_length_cut_off_is_listed_as_missing() {
+    let mut pcap = Pcap::read("nfs3-basic.pcap");
+    for record in &mut pcap.records {
+        if record.len() > 16 + 600 {
+            record.truncate(16 + 600);
+            record[8..12].copy_from_slice(&600u32.to_le_bytes());
+        }
+    }
+    let capture = Temporary::new("cut.pcap", &pcap.with(&pcap.records));
+    let to = folder();
+    let output = extract_files(capture.path(), to.path(), &[]);
+    let (files, _) = index(&output, to.path());
+    let big = &files["big"];
+    let (missing, size) = (big["missing_bytes"].as_u64().unwrap(), big["size"].as_u64().unwrap());
+    assert!(missing > size / 4 && missing < size, "{missing} of {size}");
+    assert_eq!((&big["md5"], &big["hole_bytes"]), (&Value::Null, &json!(0)));
+    let first = &big["missing"][0];
+    let bytes = fs::read(to.path().join("big")).unwrap();
+    let range = first["start"].as_u64().unwrap() as usize..first["end"].as_u64().unwrap() as usize;
+    assert!(bytes[range].iter().all(|byte| *byte == 0));
+}
+
+#[test]
+fn the_payloads_of_all_writes_are_the_file() {
+    let (digest, _) = truth("nfs3-basic").unwrap();
+    let capture = sample("nfs3-basic.pcap");
+    let writes = lines(&run(&["transactions", &capture, "--operation", "write", "--format", "jsonl"]));
+    let mut pieces = BTreeMap::new();
+    for write in &writes {
+        let details = &write["operation_details"][0];
+        if details["count"].as_u64() < Some(100_000) {
+            continue;
+        }
+        let number = write["number"].to_string();
+        let payload = run(&["extract", &capture, "--transaction", &number, "--part", "payload"]);
+        assert_eq!((payload.status.code(), text(&payload.stderr)), (Some(0), ""));
+        let chunk = run(&["extract", &capture, "--transaction", &number, "--part", "read-chunk:0"]);
+        assert_eq!(chunk.stdout, payload.stdout);
+        // Each packet of the transaction leads to it.
+        let frame = write["reply"]["frame"].to_string();
+        let message = run(&["extract", &capture, "--frame", &frame]);
+        assert_eq!(message.stdout.len() as u64, write["call"]["message_length"].as_u64().unwrap());
+        assert!(message.stdout.ends_with(&payload.stdout));
+        pieces.insert(details["offset"].as_u64().unwrap(), payload.stdout);
+    }
+    let whole: Vec<u8> = pieces.into_values().flatten().collect();
+    let to = folder();
+    extract_files(&capture, to.path(), &[]);
+    assert_eq!(fs::read(to.path().join("big")).unwrap(), whole);
+    assert_eq!(digest.len(), 32);
+}
+
+#[test]
+fn a_message_that_is_not_whole_is_no_success() {
+    let pcap = Pcap::read("nfs3-basic.pcap");
+    let writes = lines(&run(&[
+        "packets",
+        &sample("nfs3-basic.pcap"),
+        "--opcode",
+        "read response middle",
+        "--format",
+        "jsonl",
+    ]));
+    let lost = writes[0]["frame"].as_u64().unwrap() as usize - 1;
+    let rest = pcap.records.iter().enumerate().filter(|(at, _)| *at != lost).map(|(_, record)| record);
+    let capture = Temporary::new("lost.pcap", &pcap.with(rest));
+    let transactions = lines(&run(&["transactions", capture.path(), "--format", "jsonl"]));
+    let write = transactions
+        .iter()
+        .find(|line| line["call"]["missing"].as_array().is_some_and(|missing| !missing.is_empty()))
+        .expect("a WRITE that lacks a packet");
+    let missing = &write["call"]["missing"][0];
+    let number = write["number"].to_string();
+    let output = run(&["extract", capture.path(), "--transaction", &number, "--part", "read-chunk:0"]);
+    assert_eq!(output.status.code(), Some(2));
+    let (start, end) = (missing["start"].as_u64().unwrap(), missing["end"].as_u64().unwrap());
+    let complaint = text(&output.stderr);
+    assert!(complaint.contains(&format!("{start} to {}", end - 1)), "{complaint}");
+    assert_eq!(complaint.lines().count(), 1);
+    assert!(output.stdout[start as usize..end as usize].iter().all(|byte| *byte == 0));
+    assert!(output.stdout.len() as u64 >= end);
+    // What was written and lacks bytes is filled from what was read back.
+    let to = folder();
+    let (files, _) = index(&extract_files(capture.path(), to.path(), &[]), to.path());
+    assert_eq!(files["big"]["md5"], truth("nfs3-basic").unwrap().0);
+}
+
+#[test]
+fn a_folder_that_is_not_empty_is_refused() {
+    let to = folder();
+    fs::write(to.path().join("mine"), "precious").unwrap();
+    refused(&extract_files(&sample("nfs3-basic.pcap"), to.path(), &[]), &["not empty", "empty folder"]);
+    let file = to.path().join("mine");
+    refused(&extract_files(&sample("nfs3-basic.pcap"), &file, &[]), &["mine"]);
+    // Where nothing can be read, nothing is made.
+    let new = to.path().join("new");
+    refused(&extract_files("no-such-file.pcap", &new, &[]), &["no-such-file.pcap"]);
+    assert!(!new.exists());
+}
+
+#[test]
+fn wrong_choices_are_refused() {
+    let capture = sample("nfs3-basic.pcap");
+    let extract = |arguments: &[&str]| run(&[&["extract", &capture], arguments].concat());
+    refused(&extract(&["--xid", "0x12345678"]), &["0x12345678"]);
+    refused(&extract(&["--transaction", "100000"]), &["100000"]);
+    refused(&extract(&["--frame", "100000000"]), &["no frame 100000000"]);
+    refused(&extract(&["--transaction", "1", "--part", "reply-chunk"]), &["transaction 1", "Reply chunk"]);
+    refused(&extract(&["--transaction", "1", "--part", "payload"]), &["transaction 1", "DDP-eligible"]);
+    for wrong in [
+        &["--part", "send"][..],
+        &["--transaction", "1", "--xid", "1"],
+        &["--transaction", "1", "--part", "reply-chunk:1"],
+        &["--xid", "1", "--files", "out"],
+    ] {
+        assert_eq!(extract(wrong).status.code(), Some(2), "{wrong:?}");
+    }
+}
+
+#[test]
+fn every_field_of_the_index_is_documented() {
+    fn collect(value: &Value, keys: &mut Vec<String>) {
+        match value {
+            Value::Object(map) => map.iter().for_each(|(key, value)| {
+                keys.push(key.clone());
+                collect(value, keys);
+            }),
+            Value::Array(values) => values.iter().for_each(|value| collect(value, keys)),
+            _ => {}
+        }
+    }
+    let mut world = World::new();
+    world.named(b"\xff", b"handle");
+    world.write(b"handle", 1 << 62, b"far");
+    world.write(b"handle", 10, b"near");
+    let to = folder();
+    let mut keys = Vec::new();
+    lines(&world.extract(to.path(), &[])).iter().for_each(|line| collect(line, &mut keys));
+    let documentation = fs::read_to_string(root().join("docs/json.md")).expect("it is there");
+    for key in keys {
+        assert!(documentation.contains(&format!("`{key}`")), "{key} is not in docs/json.md");
+    }
+}
+
+/// A client and a server that speak NFS version 3 without chunks, captured in the middle of their connection.
+struct World {
+    frames: Vec<Vec<u8>>,
+    psns: [u32; 2],
+    xid: u32,
+    /// The last byte of the server's address.
+    server: u8,
+}
+
+impl World {
+    fn new() -> World {
+        World { frames: Vec::new(), psns: [100, 9000], xid: 1, server: 1 }
+    }
+
+    /// A call with these arguments, and a reply with these results.
+    fn call(&mut self, procedure: u32, arguments: &[u8], results: &[u8]) {
+        let xid = Xid(self.xid);
+        self.xid += 1;
+        let none = rpc::Auth { flavor: rpc::flavor::NONE, body: &[] };
+        let (credential, verifier) = (none, none);
+        let mut message = header(xid);
+        rpc::Call { xid, rpc_version: 2, program: 100_003, version: 3, procedure, credential, verifier }
+            .build(&mut message);
+        message.extend(arguments);
+        self.send(0, &message);
+        let mut message = header(xid);
+        rpc::Reply { xid, status: rpc::Status::Success, verifier: None }.build(&mut message);
+        message.extend(results);
+        self.send(1, &message);
+    }
+
+    /// LOOKUP of `name`, which is `handle`.
+    fn named(&mut self, name: &[u8], handle: &[u8]) {
+        let arguments = [opaque(b"directory"), opaque(name)].concat();
+        self.call(3, &arguments, &[word(0), opaque(handle), word(0), word(0)].concat());
+    }
+
+    fn write(&mut self, handle: &[u8], offset: u64, data: &[u8]) {
+        self.write_some(handle, offset, data, data.len());
+    }
+
+    /// A WRITE of which the server took so many bytes.
+    fn write_some(&mut self, handle: &[u8], offset: u64, data: &[u8], count: usize) {
+        let arguments =
+            [opaque(handle), offset.to_be_bytes().to_vec(), word(data.len()), word(2), opaque(data)].concat();
+        let results = [word(0), word(0), word(0), word(count), word(2), vec![0; 8]].concat();
+        self.call(7, &arguments, &results);
+    }
+
+    fn read(&mut self, handle: &[u8], offset: u64, data: &[u8]) {
+        let arguments = [opaque(handle), offset.to_be_bytes().to_vec(), word(data.len())].concat();
+        let results = [word(0), word(0), word(data.len()), word(1), opaque(data)].concat();
+        self.call(6, &arguments, &results);
+    }
+
+    /// SEND Only in a frame of its own.
+    fn send(&mut self, from: usize, message: &[u8]) {
+        let pad = message.len().wrapping_neg() & 3;
+        let mut transport = Vec::new();
+        Bth {
+            opcode: Opcode(0x04),
+            solicited_event: false,
+            migration_request: true,
+            pad_count: pad as u8,
+            transport_version: 0,
+            partition_key: 0xffff,
+            fecn: false,
+            becn: false,
+            destination_qp: Qpn(if from == 0 { 0x11 } else { 0x22 }),
+            acknowledge_request: false,
+            psn: Psn::new(self.psns[from]),
+        }
+        .build(&mut transport);
+        Extensions::default().build(&mut transport);
+        self.psns[from] += 1;
+        transport.extend_from_slice(message);
+        transport.resize(transport.len() + pad, 0);
+        let length = (8 + transport.len() + icrc::LENGTH) as u16;
+        let mut ip = vec![0x45, 0];
+        ip.extend((20 + length).to_be_bytes());
+        ip.extend([0, 0, 0x40, 0, 64, 17, 0, 0]);
+        let ends = [[192, 0, 2, 200], [192, 0, 2, self.server]];
+        ip.extend(ends[from]);
+        ip.extend(ends[1 - from]);
+        let mut udp = [0u8; 8];
+        udp[..2].copy_from_slice(&50_000u16.to_be_bytes());
+        udp[2..4].copy_from_slice(&4791u16.to_be_bytes());
+        udp[4..6].copy_from_slice(&length.to_be_bytes());
+        let check = icrc::roce_v2(&ip, &udp, &transport).expect("headers that can be checked");
+        let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x08, 0x00];
+        for part in [&ip[..], &udp, &transport, &check.to_le_bytes()] {
+            frame.extend_from_slice(part);
+        }
+        self.frames.push(frame);
+    }
+
+    fn capture(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        for word in [0xa1b2_c3d4u32, 0x0004_0002, 0, 0, 65_535, 1] {
+            out.extend(word.to_le_bytes());
+        }
+        for (at, frame) in self.frames.iter().enumerate() {
+            for word in [1_700_000_000, at as u32, frame.len() as u32, frame.len() as u32] {
+                out.extend(word.to_le_bytes());
+            }
+            out.extend(frame);
+        }
+        out
+    }
+
+    fn extract(&self, to: &Path, further: &[&str]) -> Output {
+        let capture = to.with_extension("pcap");
+        fs::write(&capture, self.capture()).expect("the folder for temporary files can be written to");
+        let output = extract_files(capture.to_str().expect("the path is UTF-8"), to, further);
+        fs::remove_file(capture).expect("it was made");
+        output
+    }
+}
+
+fn header(xid: Xid) -> Vec<u8> {
+    let mut out = Vec::new();
+    Builder::new(xid, 32, Procedure::Msg).build(&mut out);
+    out
+}
+
+fn word(value: usize) -> Vec<u8> {
+    (value as u32).to_be_bytes().to_vec()
+}
+
+fn opaque(bytes: &[u8]) -> Vec<u8> {
+    let mut out = word(bytes.len());
+    out.extend_from_slice(bytes);
+    out.resize(out.len().next_multiple_of(4), 0);
+    out
+}
+
+#[test]
+fn no_name_leads_out_of_the_folder() {
+    let long = vec![b'x'; 1000];
+    let names: [&[u8]; 14] = [
+        b"../../outside",
+        b"/etc/passwd",
+        b"..",
+        b".",
+        b"",
+        b"a/b",
+        b"a\\b",
+        b"a\0b",
+        b"\x1b]0;title\x07",
+        &long,
+        b"CON",
+        b"index.jsonl",
+        b"same",
+        b"SAME",
+    ];
+    let mut world = World::new();
+    for (index, name) in names.iter().enumerate() {
+        let handle = [b'h', index as u8];
+        world.named(name, &handle);
+        world.write(&handle, 0, &[index as u8; 5]);
+    }
+    let around = folder();
+    fs::write(around.path().join("outside"), "precious").unwrap();
+    let to = around.path().join("a").join("b");
+    fs::create_dir_all(&to).unwrap();
+    let output = world.extract(&to, &[]);
+    let (files, last) = index(&output, &to);
+    assert_eq!((files.len(), &last["files"]), (names.len(), &json!(names.len())));
+    assert!(!text(&output.stdout).contains('\x1b'));
+    for (path, line) in &files {
+        assert!(!path.contains(['/', '\\', '\0']) && !path.contains(char::is_control), "{path:?}");
+        let number = u8::from_str_radix(&line["file_handle"].as_str().unwrap()[2..], 16).unwrap();
+        assert_eq!(fs::read(to.join(path)).unwrap(), [number; 5], "{path}");
+    }
+    assert!(files.contains_key(".._.._outside") && files.contains_key("_CON"));
+    // Nothing but these and the index, here and around.
+    assert_eq!(fs::read_dir(&to).unwrap().count(), names.len() + 1);
+    let mut around_it: Vec<_> =
+        fs::read_dir(around.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    around_it.sort();
+    assert_eq!(around_it, ["a", "outside"]);
+    assert_eq!(fs::read_to_string(around.path().join("outside")).unwrap(), "precious");
+}
+
+#[test]
+fn no_offset_makes_a_file_large() {
+    let mut world = World::new();
+    for offset in [0, (1 << 30) - 2, 1 << 40, 1 << 62, u64::MAX - 1] {
+        world.write(b"handle", offset, b"four");
+    }
+    world.write(b"other", (1 << 30) - 4, b"four");
+    let to = folder();
+    let output = world.extract(to.path(), &[]);
+    let (files, last) = index(&output, to.path());
+    let far = files.values().find(|line| line["file_handle"] == "68616e646c65").unwrap();
+    assert_eq!((&far["size"], &far["left_out_bytes"]), (&json!(1 << 30), &json!(2 + 3 * 4)));
+    assert_eq!((&far["md5"], &far["holes"]), (&Value::Null, &json!([{"start": 4, "end": (1 << 30) - 2}])));
+    assert_eq!(far["path"].as_str().unwrap().split('-').next(), Some("handle"), "it was never named");
+    for line in files.values() {
+        let written = fs::metadata(to.path().join(line["path"].as_str().unwrap())).unwrap();
+        assert_eq!(written.len(), 1 << 30);
+        #[cfg(unix)]
+        assert!(std::os::unix::fs::MetadataExt::blocks(&written) * 512 < 1 << 20, "holes take up no room");
+    }
+    assert_eq!(last["left_out"]["bytes_beyond_size"], 14);
+    assert!(text(&output.stderr).contains("--max-file-size"), "{}", text(&output.stderr));
+
+    let to = folder();
+    let limits = ["--max-file-size", "4K", "--max-total-size", "100", "--max-files", "2"];
+    world.write(b"third", 0, b"four");
+    world.write(b"other", 0, b"four");
+    world.write(b"other", 4092, b"four");
+    let (files, last) = index(&world.extract(to.path(), &limits), to.path());
+    assert_eq!(files.len(), 2);
+    let left_out = json!({"bytes_beyond_size": 20, "of_further_files": 1, "unclear": 0, "scattered": 0, "files_beyond_total": 1});
+    assert_eq!((&last["left_out"], &last["files"]), (&left_out, &json!(1)));
+}
+
+#[test]
+fn later_writes_win_and_reads_fill_what_is_not_there() {
+    let mut world = World::new();
+    world.named(b"old", b"handle");
+    world.named(b"new", b"handle");
+    world.read(b"handle", 0, b"0123456789");
+    world.write(b"handle", 2, b"abcdef");
+    world.write(b"handle", 4, b"XY");
+    // The server takes half of it.
+    world.write_some(b"handle", 12, b"half????", 4);
+    world.read(b"handle", 0, b"01abXYef89");
+    world.read(b"handle", 8, b"!!..half");
+    let to = folder();
+    let (files, _) = index(&world.extract(to.path(), &[]), to.path());
+    let found = &files["new"];
+    assert_eq!(fs::read(to.path().join("new")).unwrap(), b"01abXYef89..half");
+    assert_eq!((&found["conflicts"], &found["transactions"]), (&json!(1), &json!(6)));
+    assert_eq!((&found["bytes_written"], &found["bytes_read"]), (&json!(12), &json!(28)));
+}
+
+#[test]
+fn the_same_handle_of_two_servers_is_two_files() {
+    let mut world = World::new();
+    world.named(b"name", b"handle");
+    world.write(b"handle", 0, b"one");
+    world.server = 2;
+    world.psns = [70_000, 80_000];
+    world.named(b"name", b"handle");
+    world.write(b"handle", 0, b"other");
+    let to = folder();
+    let (files, _) = index(&world.extract(to.path(), &[]), to.path());
+    let mut contents: Vec<_> = files
+        .iter()
+        .map(|(path, line)| (line["server"].clone(), fs::read(to.path().join(path)).unwrap()))
+        .collect();
+    contents.sort_by_key(|(server, _)| server.to_string());
+    assert_eq!(contents, [(json!("192.0.2.1"), b"one".to_vec()), (json!("192.0.2.2"), b"other".to_vec())]);
+}
+
+#[test]
+fn an_xid_of_several_transactions_is_not_guessed() {
+    let mut world = World::new();
+    world.write(b"handle", 0, b"one");
+    world.xid = 1;
+    world.read(b"handle", 0, b"one");
+    let capture = Temporary::new("twice.pcap", &world.capture());
+    let output = run(&["extract", capture.path(), "--xid", "1"]);
+    refused(&output, &["2 transactions", "--transaction 1 (WRITE", "--transaction 2 (READ"]);
+    let output = run(&["extract", capture.path(), "--transaction", "2", "--part", "payload"]);
+    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(0), &b"one"[..]));
+    // To a file, from standard input, which is read more than once.
+    let to = folder();
+    let file = to.path().join("out.bin");
+    let path = file.to_str().expect("the path is UTF-8");
+    let output =
+        binary::with_input(&["extract", "-", "--frame", "2", "--reply", "--out", path], &world.capture());
+    assert_eq!(
+        (output.status.code(), output.stdout.as_slice()),
+        (Some(0), &b""[..]),
+        "{}",
+        text(&output.stderr)
+    );
+    let expected =
+        [word(1), word(1), vec![0; 16], word(0), word(0), word(0), word(3), word(2), vec![0; 8]].concat();
+    assert_eq!(fs::read(file).unwrap(), expected);
+}
