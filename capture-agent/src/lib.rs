@@ -1,4 +1,4 @@
-//! Where captures come from: files and pipes.
+//! Where captures come from, files and pipes, and how they are written.
 //!
 //! [`Capture`] opens whatever it is given and hands out one [`Record`](rdmascope_dissector::record::Record) after the
 //! other. [`framing`] is what it does so with, and knows nothing of files: bytes in, records out.
@@ -8,9 +8,11 @@ mod capture;
 mod decompress;
 pub mod framing;
 mod mapped;
+mod pcapng_writer;
 mod stream;
 #[allow(unsafe_code)]
 mod unsafe_io;
 
 pub use capture::{Advance, Capture, Cut, Error};
 pub use mapped::Mapped;
+pub use pcapng_writer::PcapngWriter;

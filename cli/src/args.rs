@@ -2,6 +2,7 @@
 
 use crate::completions::{self, Completions};
 use crate::diff::{self, Diff};
+use crate::export::{self, Export};
 use crate::extract::{self, Extract};
 use crate::filter::{ConnectionFilter, PacketFilter, TransactionFilter};
 use crate::man::{self, Man};
@@ -45,6 +46,9 @@ pub(crate) enum Command {
     /// One line for each RoCE packet, with the front of the RPC-over-RDMA message or the CM message that it carries.
     #[command(after_help = PACKETS_EXAMPLES)]
     Packets(Packets),
+    /// Write what was found in forms that other programs work on
+    #[command(after_help = export::EXAMPLES)]
+    Export(Export),
     /// Get the bytes of a transaction, or the files that NFS moved
     ///
     /// Of a transaction, the call or the reply as it was before reduction, its payload, or one chunk. Of all, the contents that

@@ -3,6 +3,7 @@
 use crate::args::{Analyze, Command, Connections, Format, Input, Output, Packets, Transactions};
 use crate::completions;
 use crate::diff;
+use crate::export;
 use crate::extract;
 use crate::json::{self, ConnectionLine, PacketLine, TransactionLine};
 use crate::man;
@@ -50,6 +51,7 @@ pub(crate) fn run(command: &mut Command) -> io::Result<Status> {
         Command::Connections(command) => connections(command, style, &mut out)?,
         Command::Transactions(command) => transactions(command, style, &mut out)?,
         Command::Packets(command) => packets(command, style, &mut out)?,
+        Command::Export(command) => export::run(command, &mut out)?,
         Command::Extract(command) => extract::run(command, style, &mut out)?,
         Command::Show(command) => show::run(command, style, &mut out)?,
         Command::Diff(command) => diff::run(command, style, &mut out)?,
@@ -169,8 +171,7 @@ fn list(
     match read(input, Config { report_packets, ..Config::default() }, &mut listing)? {
         Ok(ending) => {
             listing.head()?;
-            warn_of_cuts(&ending, out)?;
-            complain_of_troubles(&ending, out)
+            tell_of_ending(&ending, out)
         }
         Err(error) => complain(&error, out),
     }
@@ -294,6 +295,12 @@ pub(crate) fn complain(error: &anyhow::Error, out: &mut Out) -> io::Result<Statu
     out.flush()?;
     tell(format_args!("{error:#}"));
     Ok(Status::Failed)
+}
+
+/// Says which files are cut short, and which could not be read on.
+pub(crate) fn tell_of_ending(ending: &Ending, out: &mut Out) -> io::Result<Status> {
+    warn_of_cuts(ending, out)?;
+    complain_of_troubles(ending, out)
 }
 
 /// Says which files could not be read on.

@@ -19,9 +19,10 @@ pub(crate) use report::{CaptureLine, ErrorLine, OperationLine, ProblemLine};
 pub(crate) use transaction::{HexBytes, TransactionLine};
 
 use crate::time::Rfc3339;
+use crate::words;
 use rdmascope_dissector::record::Time;
+use rdmascope_wire::Stop;
 use rdmascope_wire::rpcrdma::Segment;
-use rdmascope_wire::{Cause, Stop};
 use serde::{Serialize, Serializer};
 use std::io::{self, Write};
 
@@ -106,11 +107,7 @@ impl From<Stop> for StopView {
             offset: stop.offset,
             needed: stop.needed,
             available: stop.available,
-            cause: match stop.cause {
-                Cause::TruncatedCapture => "truncated-capture",
-                Cause::TruncatedPacket => "truncated-packet",
-                Cause::Malformed => "malformed",
-            },
+            cause: words::cause(stop.cause),
         }
     }
 }

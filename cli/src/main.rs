@@ -2,9 +2,11 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod cm_fields;
 mod commands;
 mod completions;
 mod diff;
+mod export;
 mod extract;
 mod filter;
 mod json;
@@ -22,6 +24,7 @@ mod source;
 mod table;
 mod tables;
 mod time;
+mod words;
 
 use clap::Parser as _;
 use commands::Status;

@@ -33,7 +33,20 @@ pub struct Packet<'a> {
     pub connection: Option<ConnectionId>,
 }
 
-impl Packet<'_> {
+impl<'a> Packet<'a> {
+    /// The headers, where they could be read.
+    pub fn readable_headers(&self) -> Option<&Headers<'a>> {
+        self.headers.as_ref()?.as_ref().ok()
+    }
+
+    /// Where the packet could not be read on.
+    pub fn stop(&self) -> Option<Stop> {
+        match (&self.frame, &self.headers) {
+            (Err(Other::Stop(stop)), _) | (_, Some(Err(stop))) => Some(*stop),
+            _ => None,
+        }
+    }
+
     /// What tells the half-flow that it is of from others.
     pub fn flow(&self) -> Option<FlowKey> {
         let (Ok(frame), Some(Ok(headers))) = (&self.frame, &self.headers) else { return None };

@@ -1,6 +1,7 @@
 //! Connections.
 
 use super::{Shown, time};
+use crate::words;
 use rdmascope_dissector::connection::{Connection, Counts, Endpoint, Evidence, Origin, PrivateData, State};
 use rdmascope_dissector::frame::Address;
 use rdmascope_dissector::record::Time;
@@ -33,23 +34,18 @@ pub(crate) struct ConnectionLine {
 
 impl From<&Connection> for ConnectionLine {
     fn from(connection: &Connection) -> ConnectionLine {
-        let (origin, evidence) = match connection.origin {
-            Origin::Cm => ("cm", None),
-            Origin::Inferred(evidence) => ("inferred", Some(EvidenceView(evidence))),
+        let evidence = match connection.origin {
+            Origin::Cm => None,
+            Origin::Inferred(evidence) => Some(EvidenceView(evidence)),
         };
         let [forward, backward] = connection.transactions;
         ConnectionLine {
             r#type: "connection",
             connection: connection.id.0,
-            origin,
+            origin: words::origin(connection.origin),
             evidence,
             roles_known: connection.roles_known,
-            state: match connection.state {
-                State::Requested => "requested",
-                State::Open => "open",
-                State::Rejected(_) => "rejected",
-                State::Closed => "closed",
-            },
+            state: words::state(connection.state),
             reject_reason: match connection.state {
                 State::Rejected(reason) => Some(reason),
                 _ => None,
@@ -110,14 +106,7 @@ struct EvidenceDef {
     rkey: bool,
 }
 
-pub(super) struct PrivateDataView(PrivateData);
-
-impl PrivateDataView {
-    /// RFC 8797 private data among what a CM message carries for its consumer.
-    pub(super) fn find(bytes: &[u8]) -> Option<PrivateDataView> {
-        PrivateData::find(bytes).map(PrivateDataView)
-    }
-}
+pub(super) struct PrivateDataView(pub(super) PrivateData);
 
 impl Serialize for PrivateDataView {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

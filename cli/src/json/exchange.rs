@@ -1,11 +1,12 @@
 //! Transactions, whole: how they were exchanged, their headers and messages.
 
 use super::frame::Fields;
-use super::transaction::{HexBytes, TransactionLine, part};
+use super::transaction::{HexBytes, TransactionLine};
 use super::{Shown, time};
 use crate::ladder::{Ladder, Rung, RungKind};
 use crate::show::fields::Field;
 use crate::show::message::{Stretch, stretches};
+use crate::words;
 use rdmascope_dissector::kept::StepKind;
 use rdmascope_dissector::layout::{Piece, Source};
 use rdmascope_dissector::record::Time;
@@ -85,7 +86,7 @@ impl RungView {
             RungKind::Nak(code) => ("nak", false, Some(Shown(code))),
             RungKind::RnrNak(_) => ("rnr-nak", false, None),
         };
-        let place = rung.piece.map(|piece| part(piece.part));
+        let place = rung.piece.map(|piece| words::part(piece.part));
         RungView {
             kind,
             again,
@@ -136,7 +137,7 @@ impl Serialize for StretchView<'_> {
         map.serialize_entry("length", &extent.length)?;
         match extent.source {
             Source::Part(source, at) => {
-                let (name, index) = part(source);
+                let (name, index) = words::part(source);
                 map.serialize_entry("part", name)?;
                 map.serialize_entry("index", &index)?;
                 map.serialize_entry("offset", &at)?;

@@ -2,10 +2,12 @@
 
 use super::connection::PrivateDataView;
 use super::{Hex, SegmentView, Shown, StopView, time};
+use crate::cm_fields::CmFields;
+use crate::words;
 use rdmascope_dissector::event::{Content, Headers, Packet};
-use rdmascope_dissector::frame::{Address, Carrier, IcrcVerdict, Other};
+use rdmascope_dissector::frame::Address;
 use rdmascope_dissector::record::Time;
-use rdmascope_wire::bth::{Acknowledgement, Aeth, Deth, Opcode, Reth};
+use rdmascope_wire::bth::{Aeth, Deth, Opcode, Reth};
 use rdmascope_wire::rpcrdma::{self, Chunk, ReadList, ReadSegment, WriteList};
 use rdmascope_wire::{Qpn, cm};
 use serde::{Serialize, Serializer};
@@ -32,18 +34,6 @@ pub(crate) struct PacketLine<'a> {
 
 impl<'a> From<&'a Packet<'a>> for PacketLine<'a> {
     fn from(packet: &'a Packet<'a>) -> PacketLine<'a> {
-        let (other, outer_stop) = match packet.frame {
-            Ok(_) => (None, None),
-            Err(Other::NotInfiniBand) => (Some("not-infiniband"), None),
-            Err(Other::UnknownLinkType) => (Some("unknown-link-type"), None),
-            Err(Other::Fragment) => (Some("fragment"), None),
-            Err(Other::Stop(stop)) => (Some("stop"), Some(stop)),
-        };
-        let (headers, inner_stop) = match &packet.headers {
-            Some(Ok(headers)) => (Some(headers), None),
-            Some(Err(stop)) => (None, Some(*stop)),
-            None => (None, None),
-        };
         PacketLine {
             r#type: "packet",
             frame: packet.record.number,
@@ -52,30 +42,20 @@ impl<'a> From<&'a Packet<'a>> for PacketLine<'a> {
             captured_length: packet.record.data.len(),
             connection: packet.connection.map(|id| id.0),
             network: packet.frame.ok().map(|frame| {
-                let (carrier, source_port, destination_port) = match frame.carrier {
-                    Carrier::RoceV2 { source_port, destination_port } => {
-                        ("rocev2", Some(source_port), Some(destination_port))
-                    }
-                    Carrier::RoceV1 => ("rocev1", None, None),
-                    Carrier::InfiniBand => ("infiniband", None, None),
-                };
+                let ports = frame.carrier.ports();
                 Network {
                     source: Shown(frame.source),
                     destination: Shown(frame.destination),
-                    carrier,
-                    source_port,
-                    destination_port,
+                    carrier: words::carrier(frame.carrier),
+                    source_port: ports.map(|(source, _)| source),
+                    destination_port: ports.map(|(_, destination)| destination),
                     ecn: frame.ecn,
-                    icrc: match frame.icrc {
-                        IcrcVerdict::Good => "good",
-                        IcrcVerdict::Bad => "bad",
-                        IcrcVerdict::Unverifiable => "unverifiable",
-                    },
+                    icrc: words::icrc(frame.icrc),
                 }
             }),
-            transport: headers.map(Transport::from),
-            other,
-            stop: outer_stop.or(inner_stop).map(StopView::from),
+            transport: packet.readable_headers().map(Transport::from),
+            other: packet.frame.err().map(words::other),
+            stop: packet.stop().map(StopView::from),
         }
     }
 }
@@ -184,12 +164,7 @@ struct AethView {
 impl From<Aeth> for AethView {
     fn from(aeth: Aeth) -> AethView {
         AethView {
-            kind: match aeth.syndrome.kind() {
-                Acknowledgement::Ack { .. } => "ack",
-                Acknowledgement::RnrNak { .. } => "rnr-nak",
-                Acknowledgement::Nak(_) => "nak",
-                Acknowledgement::Reserved(_) => "reserved",
-            },
+            kind: words::acknowledgement(aeth.syndrome.kind()),
             syndrome: aeth.syndrome.0,
             msn: aeth.message_sequence_number,
         }
@@ -234,41 +209,20 @@ struct CmView {
 
 impl From<&cm::Message<'_>> for CmView {
     fn from(message: &cm::Message<'_>) -> CmView {
+        let fields = CmFields::from(message);
         let id = |id: Option<cm::CommunicationId>| id.map(|id| Hex(id.0.into()));
-        let mut view = CmView {
-            name: message.name(),
-            local_communication_id: id(message.local_communication_id()),
-            remote_communication_id: id(message.remote_communication_id()),
-            qpn: None,
-            starting_psn: None,
-            port: None,
-            path_mtu: None,
-            reject_reason: None,
-            reject_reason_name: None,
-            private_data: None,
-        };
-        match message {
-            cm::Message::Request(request) => {
-                view.qpn = Some(Shown(request.local_qpn));
-                view.starting_psn = Some(request.starting_psn.value());
-                view.port = request.service_id.rdma_cm_port().map(|(_, port)| port);
-                view.path_mtu = request.path_mtu_bytes();
-                view.private_data = PrivateDataView::find(request.consumer_private_data());
-            }
-            cm::Message::Reply(reply) => {
-                view.qpn = Some(Shown(reply.local_qpn));
-                view.starting_psn = Some(reply.starting_psn.value());
-                view.private_data = PrivateDataView::find(reply.private_data);
-            }
-            cm::Message::Reject(reject) => {
-                view.reject_reason = Some(reject.reason);
-                view.reject_reason_name = cm::reject_reason_name(reject.reason);
-            }
-            cm::Message::DisconnectRequest(request) => view.qpn = Some(Shown(request.remote_qpn)),
-            cm::Message::ServiceIdResolutionReply(reply) => view.qpn = Some(Shown(reply.qpn)),
-            _ => {}
+        CmView {
+            name: fields.name,
+            local_communication_id: id(fields.local_communication_id),
+            remote_communication_id: id(fields.remote_communication_id),
+            qpn: fields.qpn.map(Shown),
+            starting_psn: fields.starting_psn.map(|psn| psn.value()),
+            port: fields.port,
+            path_mtu: fields.path_mtu,
+            reject_reason: fields.reject_reason,
+            reject_reason_name: fields.reject_reason_name(),
+            private_data: fields.private_data.map(PrivateDataView),
         }
-        view
     }
 }
 

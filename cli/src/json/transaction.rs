@@ -3,10 +3,11 @@
 use super::{Hex, SegmentView, Shown, StopView, time};
 use crate::names::{self, SecurityName};
 use crate::phases::Phases;
+use crate::words;
 use core::fmt;
 use rdmascope_dissector::record::Time;
-use rdmascope_dissector::transaction::{Chunk, Message, Missing, Part, ReadChunk, Seen, Transaction};
-use rdmascope_dissector::ulb::{Details, Item, Operation, Place, Text};
+use rdmascope_dissector::transaction::{Chunk, Message, Missing, ReadChunk, Seen, Transaction};
+use rdmascope_dissector::ulb::{Details, Item, Operation, Text};
 use rdmascope_wire::rpcrdma::{self, Segment};
 use rdmascope_wire::{Xid, rpc};
 use serde::ser::{SerializeMap, SerializeSeq};
@@ -243,18 +244,8 @@ struct MissingView {
 
 impl From<&Missing> for MissingView {
     fn from(missing: &Missing) -> MissingView {
-        let (part, index) = part(missing.part);
+        let (part, index) = words::part(missing.part);
         MissingView { part, index, start: missing.start, end: missing.end }
-    }
-}
-
-/// The word for a part of a message, and which of its kind it is.
-pub(super) const fn part(part: Part) -> (&'static str, Option<u16>) {
-    match part {
-        Part::Send => ("send", None),
-        Part::ReadChunk(index) => ("read-chunk", Some(index)),
-        Part::WriteChunk(index) => ("write-chunk", Some(index)),
-        Part::ReplyChunk => ("reply-chunk", None),
     }
 }
 
@@ -366,11 +357,7 @@ struct ItemView {
 
 impl From<Item> for ItemView {
     fn from(item: Item) -> ItemView {
-        let (place, index) = match item.place {
-            Place::Inline(_) => ("inline", None),
-            Place::ReadChunk(index) => ("read-chunk", Some(index)),
-            Place::WriteChunk(index) => ("write-chunk", Some(index)),
-        };
+        let (place, index) = words::place(item.place);
         ItemView { length: item.length, position: item.position, place, index }
     }
 }

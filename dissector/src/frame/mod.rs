@@ -76,6 +76,16 @@ pub enum Carrier {
     InfiniBand,
 }
 
+impl Carrier {
+    /// The UDP source and destination port, where there is UDP.
+    pub const fn ports(self) -> Option<(u16, u16)> {
+        match self {
+            Carrier::RoceV2 { source_port, destination_port } => Some((source_port, destination_port)),
+            Carrier::RoceV1 | Carrier::InfiniBand => None,
+        }
+    }
+}
+
 /// What the invariant CRC says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IcrcVerdict {

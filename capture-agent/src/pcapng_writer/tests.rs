@@ -1,0 +1,82 @@
+use super::*;
+use crate::Capture;
+use rdmascope_dissector::record::Time;
+
+fn record(data: &[u8], link: LinkType, time: i64) -> Record<'_> {
+    Record { number: 1, time: Time(time), link, original_length: data.len() as u32 + 100, data }
+}
+
+fn written(write: impl FnOnce(&mut PcapngWriter<Vec<u8>>)) -> Vec<u8> {
+    let mut writer = PcapngWriter::new(Vec::new(), "rdmascope").unwrap();
+    write(&mut writer);
+    writer.finish().unwrap()
+}
+
+/// draft-ietf-opsawg-pcapng, sections 4.1 to 4.3, byte by byte.
+#[test]
+fn as_the_draft_draws_it() {
+    let bytes = written(|writer| {
+        let record = record(&[0xaa; 5], LinkType::ETHERNET, 0x0102_0304_0506_0708);
+        writer.packet(&record, "NAK").unwrap();
+    });
+    let expected: &[&[u8]] = &[
+        // Section header: byte-order magic, version 1.0, unspecified length, shb_userappl, opt_endofopt.
+        &[0x0a, 0x0d, 0x0d, 0x0a, 48, 0, 0, 0, 0x4d, 0x3c, 0x2b, 0x1a, 1, 0, 0, 0],
+        &[0xff; 8],
+        b"\x04\0\x09\0rdmascope\0\0\0\0\0\0\0",
+        &[48, 0, 0, 0],
+        // Interface description: LINKTYPE_ETHERNET, no snap length, if_tsresol 9, opt_endofopt.
+        &[1, 0, 0, 0, 32, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 9, 0, 1, 0, 9, 0, 0, 0, 0, 0, 0, 0, 32, 0, 0, 0],
+        // Enhanced packet: interface 0, time stamp, lengths.
+        &[6, 0, 0, 0, 52, 0, 0, 0, 0, 0, 0, 0, 4, 3, 2, 1, 8, 7, 6, 5, 5, 0, 0, 0, 105, 0, 0, 0],
+        &[0xaa, 0xaa, 0xaa, 0xaa, 0xaa, 0, 0, 0],
+        // opt_comment, opt_endofopt.
+        &[1, 0, 3, 0, b'N', b'A', b'K', 0, 0, 0, 0, 0, 52, 0, 0, 0],
+    ];
+    assert_eq!(bytes, expected.concat());
+}
+
+#[test]
+fn what_was_written_is_read() {
+    let data: Vec<u8> = (0..=255).collect();
+    let links = [LinkType::ETHERNET, LinkType::INFINIBAND, LinkType::ETHERNET];
+    let records: Vec<Record<'_>> = (0..9usize)
+        .map(|length| Record {
+            number: length as u64 + 1,
+            ..record(&data[..length], links[length % 3], 1_763_717_400_000_000_001 + length as i64)
+        })
+        .collect();
+    let bytes = written(|writer| {
+        for record in &records {
+            writer.packet(record, &"x".repeat(record.data.len())).unwrap();
+        }
+    });
+    let mut capture = Capture::from_reader("written", std::io::Cursor::new(bytes)).unwrap();
+    for record in &records {
+        let read = capture.next().unwrap().expect("as many as were written");
+        assert_eq!((read.number, read.time, read.link), (record.number, record.time, record.link));
+        assert_eq!((read.original_length, read.data), (record.original_length, record.data));
+    }
+    assert!(capture.next().unwrap().is_none());
+    assert_eq!(capture.end(), None);
+}
+
+#[test]
+fn what_the_format_cannot_hold() {
+    // Three bytes each: the limit of 65,535 falls on a boundary, one less does not.
+    for (comment, kept) in
+        [("\u{20ac}".repeat(30_000), 65_535), (format!("a{}", "\u{20ac}".repeat(30_000)), 65_533)]
+    {
+        let bytes = written(|writer| writer.packet(&record(&[1], LinkType::RAW, -1), &comment).unwrap());
+        let packet = &bytes[48 + 32..];
+        assert_eq!(packet[12..20], [0; 8], "a time before 1970");
+        assert_eq!(packet[34..36], (kept as u16).to_le_bytes());
+        assert!(core::str::from_utf8(&packet[36..36 + kept]).is_ok());
+    }
+}
+
+#[test]
+fn a_capture_without_packets_is_one() {
+    let mut capture = Capture::from_reader("empty", std::io::Cursor::new(written(|_| {}))).unwrap();
+    assert!(capture.next().unwrap().is_none());
+}

@@ -1,0 +1,65 @@
+//! The fields of a CM message that tell one from another.
+
+use rdmascope_dissector::connection::PrivateData;
+use rdmascope_dissector::event::{Content, Packet};
+use rdmascope_wire::{Qpn, cm, psn::Psn};
+
+/// Whichever of them a message has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CmFields {
+    pub(crate) name: &'static str,
+    pub(crate) local_communication_id: Option<cm::CommunicationId>,
+    pub(crate) remote_communication_id: Option<cm::CommunicationId>,
+    /// Of the sender; in a DisconnectRequest, of the receiver.
+    pub(crate) qpn: Option<Qpn>,
+    pub(crate) starting_psn: Option<Psn>,
+    pub(crate) port: Option<u16>,
+    pub(crate) path_mtu: Option<u16>,
+    pub(crate) reject_reason: Option<u16>,
+    pub(crate) private_data: Option<PrivateData>,
+}
+
+impl CmFields {
+    /// Those of the message that a packet carries, if it does.
+    pub(crate) fn of(packet: &Packet<'_>) -> Option<CmFields> {
+        match &packet.readable_headers()?.content {
+            Content::Cm(message) => Some(CmFields::from(message)),
+            Content::RpcRdma(_) | Content::Other => None,
+        }
+    }
+
+    pub(crate) fn reject_reason_name(&self) -> Option<&'static str> {
+        self.reject_reason.and_then(cm::reject_reason_name)
+    }
+}
+
+impl From<&cm::Message<'_>> for CmFields {
+    fn from(message: &cm::Message<'_>) -> CmFields {
+        let fields = CmFields {
+            name: message.name(),
+            local_communication_id: message.local_communication_id(),
+            remote_communication_id: message.remote_communication_id(),
+            ..CmFields::default()
+        };
+        match message {
+            cm::Message::Request(request) => CmFields {
+                qpn: Some(request.local_qpn),
+                starting_psn: Some(request.starting_psn),
+                port: request.service_id.rdma_cm_port().map(|(_, port)| port),
+                path_mtu: request.path_mtu_bytes(),
+                private_data: PrivateData::find(request.consumer_private_data()),
+                ..fields
+            },
+            cm::Message::Reply(reply) => CmFields {
+                qpn: Some(reply.local_qpn),
+                starting_psn: Some(reply.starting_psn),
+                private_data: PrivateData::find(reply.private_data),
+                ..fields
+            },
+            cm::Message::Reject(reject) => CmFields { reject_reason: Some(reject.reason), ..fields },
+            cm::Message::DisconnectRequest(request) => CmFields { qpn: Some(request.remote_qpn), ..fields },
+            cm::Message::ServiceIdResolutionReply(reply) => CmFields { qpn: Some(reply.qpn), ..fields },
+            _ => fields,
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Tables for DuckDB, Polars, Spark and whoever else reads Parquet: docs/parquet.md.
+
+mod column;
+mod partition;
+mod tables;
+mod writer;
+
+use crate::args::Input;
+use crate::commands::{self, Audience, Out, Status};
+use crate::report::Ending;
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
+use column::Column;
+use partition::Staging;
+use rdmascope_dissector::engine::Config;
+use rdmascope_dissector::event::Event;
+use rdmascope_dissector::record::Time;
+use std::borrow::Cow;
+use std::io;
+use std::path::{Path, PathBuf};
+use tables::{Connections, MessageRow, Messages, OperationRow, Operations, Packets, Transactions};
+use writer::TableWriter;
+
+#[derive(Args, Debug)]
+pub(super) struct Parquet {
+    #[command(flatten)]
+    input: Input,
+    /// Folder of the tables; it is made where it is not there
+    #[arg(short, long, value_name = "DIR")]
+    output: PathBuf,
+    /// What the tables call the capture [default: the name of the file]
+    ///
+    /// Where it is the name of a capture that was exported before, that one is replaced. Needed where the capture is several
+    /// files or standard input.
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    capture: Option<String>,
+}
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  rdmascope export parquet mount.pcap --output tables
+  rdmascope export parquet mount.pcap0 mount.pcap1 --capture mount --output tables
+  tcpdump -i eth0 -w - udp port 4791 | rdmascope export parquet - --capture today --output tables";
+
+impl Parquet {
+    fn capture(&self) -> Result<Cow<'_, str>> {
+        match (&self.capture, self.input.files.as_slice()) {
+            (Some(name), _) => Ok(Cow::Borrowed(name)),
+            (None, [file]) if file != Path::new("-") => {
+                let name = file.file_name().with_context(|| format!("{}: is no file", file.display()))?;
+                Ok(name.to_string_lossy())
+            }
+            (None, _) => {
+                bail!("several files, or standard input, have no name together: choose one with --capture")
+            }
+        }
+    }
+}
+
+/// A table.
+trait Table: Sized + 'static {
+    /// What a row is made of.
+    type Row<'a>;
+    /// What its folder is called.
+    const NAME: &'static str;
+    /// What a row has, in groups that belong together.
+    const COLUMNS: &'static [&'static [Column<Self>]];
+
+    /// The same one by one.
+    fn columns() -> impl Iterator<Item = &'static Column<Self>> {
+        Self::COLUMNS.iter().copied().flatten()
+    }
+}
+
+/// Writes the tables.
+pub(super) fn run(command: &Parquet, out: &mut Out) -> io::Result<Status> {
+    match write(command) {
+        Ok(ending) => commands::tell_of_ending(&ending, out),
+        Err(error) => commands::complain(&error, out),
+    }
+}
+
+fn write(command: &Parquet) -> Result<Ending> {
+    let capture = command.capture()?;
+    let cannot = || format!("{}: cannot be written to", command.output.display());
+    let staging = Staging::in_folder(&command.output).with_context(cannot)?;
+    let mut writers = Writers::create(&staging).with_context(cannot)?;
+    let config = Config { report_packets: true, ..Config::default() };
+    let ending = commands::read(&command.input, config, &mut writers).with_context(cannot)??;
+    writers.finish(&staging, &capture).with_context(cannot)?;
+    Ok(ending)
+}
+
+/// All tables.
+struct Writers {
+    transactions: TableWriter<Transactions>,
+    operations: TableWriter<Operations>,
+    messages: TableWriter<Messages>,
+    packets: TableWriter<Packets>,
+    connections: TableWriter<Connections>,
+}
+
+impl Writers {
+    fn create(staging: &Staging<'_>) -> io::Result<Writers> {
+        Ok(Writers {
+            transactions: TableWriter::create(&staging.path::<Transactions>())?,
+            operations: TableWriter::create(&staging.path::<Operations>())?,
+            messages: TableWriter::create(&staging.path::<Messages>())?,
+            packets: TableWriter::create(&staging.path::<Packets>())?,
+            connections: TableWriter::create(&staging.path::<Connections>())?,
+        })
+    }
+
+    /// Ends all files before any takes its place.
+    fn finish(self, staging: &Staging<'_>, capture: &str) -> io::Result<()> {
+        self.transactions.finish()?;
+        self.operations.finish()?;
+        self.messages.finish()?;
+        self.packets.finish()?;
+        self.connections.finish()?;
+        staging.place::<Transactions>(capture)?;
+        staging.place::<Operations>(capture)?;
+        staging.place::<Messages>(capture)?;
+        staging.place::<Packets>(capture)?;
+        staging.place::<Connections>(capture)
+    }
+}
+
+impl Audience for Writers {
+    const LISTS: bool = false;
+
+    fn event(&mut self, event: Event<'_>, _: Time) -> io::Result<()> {
+        match event {
+            Event::Packet(packet) => self.packets.row(packet),
+            Event::Transaction(transaction) => {
+                for (index, operation) in transaction.details.operations.iter().enumerate() {
+                    self.operations.row(&OperationRow { transaction, index, operation })?;
+                }
+                let messages = [(&transaction.call, false), (&transaction.reply, true)];
+                for (message, is_reply) in messages {
+                    let Some(message) = message else { continue };
+                    self.messages.row(&MessageRow { transaction, message, is_reply })?;
+                }
+                self.transactions.row(transaction)
+            }
+            Event::Connection(connection) => self.connections.row(connection),
+            Event::Eviction(_) => Ok(()),
+        }
+    }
+
+    fn wait(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

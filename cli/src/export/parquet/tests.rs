@@ -1,0 +1,193 @@
+use super::tables::{Connections, MessageRow, Messages, OperationRow, Operations, Packets, Transactions};
+use super::writer::{TableWriter, schema};
+use super::{Parquet, Table};
+use crate::samples;
+use clap::{Args as _, FromArgMatches as _};
+use parquet::basic::{LogicalType, TimeUnit, Type as Physical};
+use parquet::file::reader::{FileReader as _, SerializedFileReader};
+use parquet::schema::types::Type;
+use std::fs::File;
+
+/// A type as docs/parquet.md writes it.
+fn type_name(column: &Type) -> String {
+    if column.is_primitive() {
+        return match (column.get_physical_type(), column.get_basic_info().logical_type_ref()) {
+            (Physical::BOOLEAN, None) => "BOOLEAN".to_owned(),
+            (Physical::BYTE_ARRAY, Some(LogicalType::String)) => "STRING".to_owned(),
+            (Physical::INT32 | Physical::INT64, Some(LogicalType::Integer(integer)))
+                if !integer.is_signed =>
+            {
+                format!("UINT{}", integer.bit_width)
+            }
+            (Physical::INT64, Some(LogicalType::Timestamp(time)))
+                if time.is_adjusted_to_u_t_c && time.unit == TimeUnit::NANOS =>
+            {
+                "TIMESTAMP".to_owned()
+            }
+            other => panic!("{}: {other:?}", column.name()),
+        };
+    }
+    if column.get_basic_info().logical_type_ref() == Some(&LogicalType::List) {
+        return format!("LIST<{}>", type_name(&column.get_fields()[0].get_fields()[0]));
+    }
+    let fields = column.get_fields().iter();
+    let fields: Vec<_> = fields.map(|field| format!("{} {}", field.name(), type_name(field))).collect();
+    format!("STRUCT<{}>", fields.join(", "))
+}
+
+fn has<T: Table>() -> Vec<(String, String)> {
+    let schema = schema::<T>().unwrap();
+    schema.get_fields().iter().map(|column| (column.name().to_owned(), type_name(column))).collect()
+}
+
+/// The rows of the table below a heading: names and types.
+fn documented(table: &str) -> Vec<(String, String)> {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/parquet.md");
+    let text = std::fs::read_to_string(path).expect("docs/parquet.md is there");
+    let heading = format!("## `{table}`");
+    let section = text.lines().skip_while(|line| !line.starts_with(&heading)).skip(1);
+    let rows = section.take_while(|line| !line.starts_with("## ")).filter(|line| line.starts_with("| `"));
+    rows.flat_map(|row| {
+        let [_, names, kind, meaning, _] = row.split('|').map(str::trim).collect::<Vec<_>>()[..] else {
+            panic!("not three cells: {row}");
+        };
+        assert!(!meaning.is_empty(), "{row}");
+        let kind = kind.trim_matches('`').to_owned();
+        names
+            .split(", ")
+            .map(move |name| (name.trim_matches('`').to_owned(), kind.clone()))
+            .collect::<Vec<_>>()
+    })
+    .collect()
+}
+
+#[test]
+fn every_column_is_documented() {
+    assert_eq!(documented("transactions"), has::<Transactions>());
+    assert_eq!(documented("operations"), has::<Operations>());
+    assert_eq!(documented("messages"), has::<Messages>());
+    assert_eq!(documented("packets"), has::<Packets>());
+    assert_eq!(documented("connections"), has::<Connections>());
+}
+
+/// The file that was written.
+fn written<T: Table>(write: impl FnOnce(&mut TableWriter<T>)) -> SerializedFileReader<File> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("table");
+    let mut writer = TableWriter::<T>::create(&path).unwrap();
+    write(&mut writer);
+    writer.finish().unwrap();
+    SerializedFileReader::new(File::open(&path).unwrap()).unwrap()
+}
+
+/// Its rows, as the reader of the crate shows them.
+fn rows(file: &SerializedFileReader<File>) -> Vec<String> {
+    file.get_row_iter(None).unwrap().map(|row| row.unwrap().to_string()).collect()
+}
+
+/// How many rows each row group has.
+fn groups(file: &SerializedFileReader<File>) -> Vec<i64> {
+    file.metadata().row_groups().iter().map(|group| group.num_rows()).collect()
+}
+
+fn assert_has(row: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(row.contains(part), "{part} is not in {row}");
+    }
+}
+
+#[test]
+fn lists_of_all_lengths() {
+    let full = samples::full();
+    let read = samples::read(3, 10);
+    let (call, reply) = (full.call.as_ref().unwrap(), full.reply.as_ref().unwrap());
+    let file = written::<Messages>(|writer| {
+        writer.row(&MessageRow { transaction: &full, message: reply, is_reply: true }).unwrap();
+        writer.row(&MessageRow { transaction: &full, message: call, is_reply: false }).unwrap();
+        let offers = read.call.as_ref().unwrap();
+        writer.row(&MessageRow { transaction: &read, message: offers, is_reply: false }).unwrap();
+    });
+    let rows = rows(&file);
+    assert_eq!(rows.len(), 3);
+    assert_has(
+        &rows[0],
+        &["read_segments: [], ", "write_segments: [], ", "reply_segments: [], ", "missing: [], "],
+    );
+    assert_has(
+        &rows[1],
+        &[
+            "read_chunk_count: 1, read_chunk_bytes: 8192",
+            "read_segments: [{position: 168, handle: 171, length: 4096, offset: 4096}, \
+             {position: 168, handle: 172, length: 4096, offset: 18446744073709547520}]",
+            "write_segments: [{chunk: 0, handle: 173, length: 100, offset: 0}]",
+            "reply_segments: [{handle: 174, length: 2048, offset: 8}]",
+            "missing: [{part: \"read-chunk\", index: 0, start: 1024, end: 2048}, \
+             {part: \"send\", index: null, start: 0, end: null}]",
+        ],
+    );
+    assert_has(&rows[2], &["read_segments: [], ", "write_segments: [{chunk: 0, handle: 4660, length: 65536"]);
+}
+
+#[test]
+fn names_that_are_no_text() {
+    let full = samples::full();
+    let file = written::<Operations>(|writer| {
+        for (index, operation) in full.details.operations.iter().enumerate() {
+            writer.row(&OperationRow { transaction: &full, index, operation }).unwrap();
+        }
+    });
+    let rows = rows(&file);
+    assert_has(&rows[1], &["file_handle: \"deadbeef\"", "file_name: null, file_name_hex: null"]);
+    assert_has(
+        &rows[2],
+        &[
+            "file_name: \"caf\u{e9}\", file_name_hex: null",
+            "other_name: \"\u{fffd}\n\", other_name_hex: \"ff0a\"",
+            "argument_item_place: \"read-chunk\", argument_item_index: 0",
+        ],
+    );
+}
+
+/// Rows are written before they are many, by their number or by their bytes.
+#[test]
+fn row_groups_are_bounded() {
+    let full = samples::full();
+    let operation = OperationRow { transaction: &full, index: 0, operation: &full.details.operations[0] };
+    let file = written::<Operations>(|writer| {
+        (0..65_537).for_each(|_| writer.row(&operation).unwrap());
+    });
+    assert_eq!(groups(&file), [65_536, 1]);
+
+    let mut many = samples::transaction(samples::read(1, 1).procedure.unwrap(), 1, 1);
+    let segments = vec![samples::segment(1, 2, 3); 100_000];
+    many.call.as_mut().unwrap().write_chunks.push(rdmascope_dissector::transaction::Chunk { segments });
+    let message = many.call.as_ref().unwrap();
+    let file = written::<Messages>(|writer| {
+        (0..40)
+            .for_each(|_| writer.row(&MessageRow { transaction: &many, message, is_reply: false }).unwrap());
+    });
+    // 20 bytes of numbers and 16 of levels for each segment: 3.6 MB a row, and 16 MiB are not filled by four.
+    assert_eq!(groups(&file), [5; 8]);
+}
+
+#[test]
+fn a_table_without_rows_has_its_columns() {
+    let file = written::<Packets>(|_| {});
+    assert_eq!(groups(&file), [0; 0]);
+    assert_eq!(rows(&file), [""; 0]);
+}
+
+#[test]
+fn what_a_capture_is_called() {
+    let capture = |arguments: &[&str]| {
+        let command = Parquet::augment_args(clap::Command::new("parquet"));
+        let words = ["parquet", "--output", "tables"].iter().chain(arguments);
+        let parquet = Parquet::from_arg_matches(&command.try_get_matches_from(words).unwrap()).unwrap();
+        parquet.capture().map(|name| name.into_owned()).map_err(|error| error.to_string())
+    };
+    assert_eq!(capture(&["a/mount.pcap"]).unwrap(), "mount.pcap");
+    assert_eq!(capture(&["a/mount.pcap", "--capture", "a b"]).unwrap(), "a b");
+    for nameless in [&["-"][..], &["a", "b"], &["a", "-"]] {
+        assert!(capture(nameless).unwrap_err().contains("--capture"));
+    }
+}

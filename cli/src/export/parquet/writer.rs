@@ -1,0 +1,81 @@
+//! A table on its way to a file, one row group after the other.
+
+use super::Table;
+use super::column::{Column, Waiting};
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::errors::{ParquetError, Result};
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::types::{Type, TypePtr};
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Rows of a row group, unless their bytes are too many before.
+const ROWS: usize = 1 << 16;
+/// Bytes of values that wait to be written, from which on a row group is full.
+const BYTES: usize = 16 << 20;
+
+/// Takes rows and writes a file. Memory does not grow with their number, but for the few bytes about each row group that
+/// stand at the end of the file.
+pub(super) struct TableWriter<T: Table> {
+    file: SerializedFileWriter<File>,
+    leaves: Vec<Box<dyn Waiting<T>>>,
+    rows: usize,
+    bytes: usize,
+}
+
+impl<T: Table> TableWriter<T> {
+    /// Begins the file at `path`.
+    pub(super) fn create(path: &Path) -> io::Result<TableWriter<T>> {
+        let properties = WriterProperties::builder()
+            .set_compression(Compression::ZSTD(ZstdLevel::default()))
+            .set_created_by(concat!("rdmascope version ", env!("CARGO_PKG_VERSION")).to_owned());
+        let schema = schema::<T>().map_err(plain)?;
+        let file = SerializedFileWriter::new(File::create_new(path)?, schema, Arc::new(properties.build()));
+        let leaves = T::columns().flat_map(Column::leaves).collect();
+        Ok(TableWriter { file: file.map_err(plain)?, leaves, rows: 0, bytes: 0 })
+    }
+
+    /// Takes a row.
+    pub(super) fn row(&mut self, row: &T::Row<'_>) -> io::Result<()> {
+        self.bytes += self.leaves.iter_mut().map(|leaf| leaf.take(row)).sum::<usize>();
+        self.rows += 1;
+        if self.rows == ROWS || self.bytes >= BYTES { self.write_row_group().map_err(plain) } else { Ok(()) }
+    }
+
+    /// Ends the file: all of it is on the disk then.
+    pub(super) fn finish(mut self) -> io::Result<()> {
+        if self.rows > 0 {
+            self.write_row_group().map_err(plain)?;
+        }
+        self.file.into_inner().map_err(plain)?.sync_all()
+    }
+
+    fn write_row_group(&mut self) -> Result<()> {
+        let mut group = self.file.next_row_group()?;
+        for leaf in &mut self.leaves {
+            let mut column = group.next_column()?.expect("the schema was made of the same columns");
+            leaf.write(&mut column)?;
+            column.close()?;
+        }
+        group.close()?;
+        (self.rows, self.bytes) = (0, 0);
+        Ok(())
+    }
+}
+
+/// The schema of a table's files.
+pub(super) fn schema<T: Table>() -> Result<TypePtr> {
+    let columns = T::columns().map(Column::schema).collect::<Result<_>>()?;
+    Ok(Arc::new(Type::group_type_builder(T::NAME).with_fields(columns).build()?))
+}
+
+/// The error below, which is one of the file.
+fn plain(error: ParquetError) -> io::Error {
+    match error {
+        ParquetError::External(error) => io::Error::other(error),
+        error => io::Error::other(error),
+    }
+}

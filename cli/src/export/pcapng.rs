@@ -1,0 +1,146 @@
+//! The packets as pcapng, each with a comment: what is known of it.
+//!
+//! The first pass finds transactions with their steps; the second writes the packets. In between, memory is linear in the number of
+//! transactions and of their steps.
+
+mod comments;
+mod facts;
+
+use super::output::OutputFile;
+use crate::args::Input;
+use crate::commands::{self, Audience, Out, Status};
+use crate::report::Ending;
+use anyhow::{Context, Result, anyhow};
+use clap::Args;
+use comments::Comments;
+use facts::Facts;
+use rdmascope_capture_agent::PcapngWriter;
+use rdmascope_dissector::attribution::Steps;
+use rdmascope_dissector::engine::Config;
+use rdmascope_dissector::event::Event;
+use rdmascope_dissector::kept::Keep;
+use rdmascope_dissector::record::Time;
+use std::io::{self, IsTerminal as _, Write};
+use std::path::{Path, PathBuf};
+
+#[derive(Args, Debug)]
+pub(super) struct Pcapng {
+    #[command(flatten)]
+    input: Input,
+    /// Where to write; `-` is standard output
+    ///
+    /// The file appears when it is whole, in the place of one of that name.
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+}
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  rdmascope export pcapng mount.pcap --output mount.pcapng
+  rdmascope export pcapng mount.pcap0 mount.pcap1 --output - | tshark -r - -Y frame.comment";
+
+/// Writes the capture.
+pub(super) fn run(command: &mut Pcapng, out: &mut Out) -> io::Result<Status> {
+    let Pcapng { input, output } = command;
+    if let Some(path) = input.files.iter().find(|path| can_be_read_once_only(path)) {
+        let error = anyhow!(
+            "{}: is read twice, which takes a file; let it be standard input, and give - in its place",
+            path.display()
+        );
+        return commands::complain(&error, out);
+    }
+    if let Err(error) = input.keep() {
+        return commands::complain(&anyhow!(error).context("standard input"), out);
+    }
+    if output == Path::new("-") {
+        if io::stdout().is_terminal() {
+            let error = anyhow!("pcapng is nothing for a terminal: name a file with --output, or pipe it on");
+            return commands::complain(&error, out);
+        }
+        return match write(input, &mut *out)? {
+            Ok(ending) => commands::tell_of_ending(&ending, out),
+            Err(error) => commands::complain(&error, out),
+        };
+    }
+    match write_file(input, output) {
+        Ok(ending) => commands::tell_of_ending(&ending, out),
+        Err(error) => commands::complain(&error, out),
+    }
+}
+
+/// Whether a path leads to a pipe or a device. Standard input is kept.
+fn can_be_read_once_only(path: &Path) -> bool {
+    path != Path::new("-") && path.metadata().is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir())
+}
+
+fn write_file(input: &Input, output: &Path) -> Result<Ending> {
+    let cannot = || format!("{}: cannot be written", output.display());
+    let mut file = OutputFile::create(output, &input.files)?;
+    let ending = write(input, &mut file).with_context(cannot)??;
+    file.finish().with_context(cannot)?;
+    Ok(ending)
+}
+
+/// The outer error is one of the output, the inner one says what is no capture.
+fn write(input: &Input, out: impl Write) -> io::Result<Result<Ending>> {
+    let mut first = FirstPass::default();
+    let config = Config { keep: Keep { steps: true, contents: false }, ..Config::default() };
+    if let Err(error) = commands::read(input, config, &mut first)? {
+        return Ok(Err(error));
+    }
+    let comments = Comments::new(first.facts, first.steps.finish());
+    let writer = PcapngWriter::new(out, concat!("rdmascope ", env!("CARGO_PKG_VERSION")))?;
+    let mut second = SecondPass { comments, comment: String::new(), writer };
+    let config = Config { report_packets: true, ..Config::default() };
+    let ending = match commands::read(input, config, &mut second)? {
+        Ok(ending) => ending,
+        Err(error) => return Ok(Err(error)),
+    };
+    second.writer.finish()?;
+    Ok(Ok(ending))
+}
+
+/// Gathers what comments speak of.
+#[derive(Default)]
+struct FirstPass {
+    facts: Facts,
+    steps: Steps,
+}
+
+impl Audience for FirstPass {
+    const LISTS: bool = false;
+
+    fn event(&mut self, event: Event<'_>, _: Time) -> io::Result<()> {
+        self.facts.handle(&event);
+        if let Event::Transaction(transaction) = event {
+            self.steps.add(transaction);
+        }
+        Ok(())
+    }
+
+    fn wait(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Writes packets and comments.
+struct SecondPass<W> {
+    comments: Comments,
+    /// That of the current packet.
+    comment: String,
+    writer: PcapngWriter<W>,
+}
+
+impl<W: Write> Audience for SecondPass<W> {
+    const LISTS: bool = false;
+
+    fn event(&mut self, event: Event<'_>, _: Time) -> io::Result<()> {
+        let Event::Packet(packet) = event else { return Ok(()) };
+        self.comments.write(packet, &mut self.comment);
+        self.writer.packet(&packet.record, &self.comment)
+    }
+
+    fn wait(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

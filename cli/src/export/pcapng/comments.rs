@@ -1,0 +1,373 @@
+//! What is said of a packet, in one line: the connection, the transaction, what the packet is to it, and what is wrong.
+//!
+//! Nothing of it is text from the capture.
+
+use super::facts::{Facts, MessageFacts, TransactionFacts};
+use crate::names;
+use crate::table::Duration;
+use core::fmt::{self, Write as _};
+use foldhash::fast::FixedState;
+use rdmascope_dissector::attribution::{Attribution, Role, StepOf};
+use rdmascope_dissector::event::{Content, Packet};
+use rdmascope_dissector::frame::IcrcVerdict;
+use rdmascope_dissector::kept::{Step, StepKind};
+use rdmascope_dissector::transaction::{Missing, Outcome, Part};
+use rdmascope_wire::bth::Acknowledgement;
+use rdmascope_wire::cm;
+use std::collections::{HashMap, VecDeque};
+
+/// Says of the packets of the second pass, in the order of the capture, what is known of them.
+#[derive(Debug)]
+pub(super) struct Comments {
+    facts: Facts,
+    attribution: Attribution,
+    recent: Recent,
+    /// A good ICRC was seen: bad ones are taken as such.
+    good: bool,
+}
+
+impl Comments {
+    pub(super) fn new(facts: Facts, attribution: Attribution) -> Comments {
+        Comments { facts, attribution, recent: Recent::default(), good: false }
+    }
+
+    /// Puts the comment on the next packet into `text`, which is empty where there is nothing to say.
+    pub(super) fn write(&mut self, packet: &Packet<'_>, text: &mut String) {
+        text.clear();
+        let role = self.attribution.next(packet).role;
+        // A string takes all.
+        let _ = self.describe(packet, role, &mut Parts { text });
+        if let Role::Part(of) = role
+            && let Some(step) = self.step(of)
+        {
+            self.recent.add((of, index(step, packet)), packet.record.number);
+        }
+    }
+
+    fn describe(&mut self, packet: &Packet<'_>, role: Role, parts: &mut Parts<'_>) -> fmt::Result {
+        let of = match role {
+            Role::Part(of) | Role::Repetition(of) | Role::Acknowledgement(of) | Role::Refusal(of) => Some(of),
+            Role::ConnectionManagement | Role::Nothing => None,
+        };
+        let transaction = of.and_then(|of| self.facts.transaction(of.transaction));
+        // Before its ends were joined, a connection may have had a number that none has in the end.
+        let id = transaction.map(|transaction| transaction.connection).or(packet.connection);
+        let connection = id.and_then(|id| Some((id, self.facts.connection(id)?)));
+        if let Some((id, connection)) = connection {
+            parts.add(format_args!("connection {}", id.0))?;
+            if let Some(sender) = connection.sender(packet) {
+                parts.add(format_args!("{sender}"))?;
+            }
+        }
+        if let (Some(of), Some(transaction)) = (of, transaction) {
+            parts.add(format_args!("transaction {}, XID {}", of.transaction, transaction.xid))?;
+            if let Some(protocol) = transaction.protocol {
+                write!(parts.text, ", {protocol} {}", transaction.label)?;
+            }
+            if let Some(step) = transaction.steps.get(of.step as usize) {
+                self.part_taken(packet, role, step, of, transaction, parts)?;
+            }
+        }
+        let headers = packet.readable_headers();
+        if let Some(headers) = headers {
+            match &headers.content {
+                Content::Cm(message) => {
+                    parts.add(format_args!("{}", message.name()))?;
+                    names::cm_fields(message, parts.text)?;
+                    let negotiated = connection.and_then(|(_, connection)| connection.negotiated);
+                    if let (cm::Message::Reply(_), Some((call, reply, invalidation))) = (message, negotiated)
+                    {
+                        let not = if invalidation { "" } else { "no " };
+                        parts.add(format_args!("negotiated: Sends of {call} bytes towards the responder"))?;
+                        write!(parts.text, " and {reply} towards the requester, {not}remote invalidation")?;
+                    }
+                }
+                Content::RpcRdma(header) => {
+                    if let Some(stop) = header.stop {
+                        parts.add(format_args!("not read to its end: {stop}"))?;
+                    }
+                }
+                Content::Other => {}
+            }
+            if let (Role::Nothing, Some(aeth)) = (role, headers.extensions.aeth) {
+                match aeth.syndrome.kind() {
+                    Acknowledgement::Nak(code) => parts.add(format_args!("NAK because of {code}"))?,
+                    Acknowledgement::RnrNak { .. } => parts.add(format_args!("RNR NAK"))?,
+                    Acknowledgement::Ack { .. } | Acknowledgement::Reserved(_) => {}
+                }
+            }
+        }
+        self.troubles(packet, parts)
+    }
+
+    /// What the packet is to a step of a transaction.
+    fn part_taken(
+        &self,
+        packet: &Packet<'_>,
+        role: Role,
+        step: &Step,
+        of: StepOf,
+        transaction: &TransactionFacts,
+        parts: &mut Parts<'_>,
+    ) -> fmt::Result {
+        let index = index(step, packet);
+        match role {
+            Role::Part(_) => {
+                parts.add(format_args!("{}", Moved { step, packet }))?;
+                self.ending(packet, step, transaction, parts)
+            }
+            Role::Repetition(_) => {
+                // A request for what is left of an earlier one stands for that one.
+                let index = if step.kind == StepKind::ReadRequest { 0 } else { index };
+                parts.add(format_args!("retransmission of "))?;
+                self.write_frame(step, of, index, parts.text)?;
+                parts.add(format_args!("{}", Moved { step, packet }))
+            }
+            Role::Acknowledgement(_) => {
+                parts.add(format_args!("acknowledges "))?;
+                self.write_frame(step, of, index, parts.text)?;
+                write!(parts.text, ", {}", Kind(step))
+            }
+            Role::Refusal(_) => {
+                let aeth = packet.readable_headers().and_then(|headers| headers.extensions.aeth);
+                match aeth.map(|aeth| aeth.syndrome.kind()) {
+                    Some(Acknowledgement::Nak(code)) => {
+                        parts.add(format_args!("NAK because of {code}, concerning "))?;
+                    }
+                    _ => parts.add(format_args!("RNR NAK because no Receive was posted for "))?,
+                }
+                self.write_frame(step, of, index, parts.text)?;
+                write!(parts.text, ", {}", Kind(step))
+            }
+            Role::ConnectionManagement | Role::Nothing => Ok(()),
+        }
+    }
+
+    /// What the message comes to, where the packet completes one.
+    fn ending(
+        &self,
+        packet: &Packet<'_>,
+        step: &Step,
+        transaction: &TransactionFacts,
+        parts: &mut Parts<'_>,
+    ) -> fmt::Result {
+        let completed = |message: &Option<MessageFacts>| {
+            message.as_ref().is_some_and(|message| message.frame == packet.record.number)
+        };
+        match step.kind {
+            StepKind::Call if completed(&transaction.call) => {
+                match transaction.outcome {
+                    Outcome::NoReply => {
+                        parts.add(format_args!(
+                            "no reply before the connection ended or the XID was used again"
+                        ))?;
+                    }
+                    Outcome::CutOff => parts.add(format_args!("no reply before the capture ends"))?,
+                    Outcome::Completed | Outcome::TransportError => {
+                        if let Some(reply) = &transaction.reply {
+                            parts.add(format_args!("reply in frame {}", reply.frame))?;
+                        }
+                    }
+                    Outcome::NoCall => {}
+                }
+                lack(&transaction.call, parts)
+            }
+            StepKind::Reply if completed(&transaction.reply) => {
+                write!(parts.text, "{}", transaction.ending)?;
+                match (&transaction.call, transaction.latency) {
+                    (Some(call), Some(latency)) => {
+                        write!(parts.text, ", {} after the call in frame {}", Duration(latency), call.frame)?;
+                    }
+                    _ => write!(parts.text, ", whose call was not captured")?,
+                }
+                lack(&transaction.reply, parts)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Names the packet of a step that has this place in it.
+    fn write_frame(&self, step: &Step, of: StepOf, index: u32, text: &mut String) -> fmt::Result {
+        let (first, last) = (step.first.frame, step.last.frame);
+        match self.recent.frame((of, index)) {
+            Some(frame) => write!(text, "frame {frame}"),
+            None if first == last => write!(text, "frame {first}"),
+            None => write!(text, "one of frames {first} to {last}"),
+        }
+    }
+
+    /// What is wrong with the packet itself.
+    fn troubles(&mut self, packet: &Packet<'_>, parts: &mut Parts<'_>) -> fmt::Result {
+        if let Ok(frame) = packet.frame {
+            self.good |= frame.icrc == IcrcVerdict::Good;
+            match frame.icrc {
+                IcrcVerdict::Bad if self.good => {
+                    parts.add(format_args!("bad ICRC: its receiver drops it"))?
+                }
+                IcrcVerdict::Bad => {
+                    parts.add(format_args!("bad ICRC, as all so far: taken as not computed"))?;
+                }
+                IcrcVerdict::Good | IcrcVerdict::Unverifiable => {}
+            }
+        }
+        match packet.stop() {
+            Some(stop) => parts.add(format_args!("not read to its end: {stop}")),
+            None => Ok(()),
+        }
+    }
+
+    fn step(&self, of: StepOf) -> Option<&Step> {
+        self.facts.transaction(of.transaction)?.steps.get(of.step as usize)
+    }
+}
+
+/// The place of the packet's PSN among those of a step.
+fn index(step: &Step, packet: &Packet<'_>) -> u32 {
+    let psn = packet.readable_headers().map(|headers| headers.bth.psn);
+    let index = psn.and_then(|psn| u32::try_from(step.psn.distance(psn)).ok()).unwrap_or(0);
+    index.min(step.packets.saturating_sub(1))
+}
+
+/// What the capture does not show moving of a message.
+fn lack(message: &Option<MessageFacts>, parts: &mut Parts<'_>) -> fmt::Result {
+    let Some(message) = message else { return Ok(()) };
+    for Missing { part, start, end } in &message.missing {
+        let part = PartName(*part);
+        match end {
+            Some(end) => {
+                let length = end.saturating_sub(*start);
+                parts.add(format_args!("not seen moving: {} of {part}", Bytes(*start, length)))?;
+            }
+            None => parts.add(format_args!("not seen moving: {part} from byte {start} on"))?,
+        }
+    }
+    match message.further_missing {
+        0 => Ok(()),
+        further => parts.add(format_args!("and {further} more ranges")),
+    }
+}
+
+/// A line of parts.
+struct Parts<'a> {
+    text: &'a mut String,
+}
+
+impl Parts<'_> {
+    fn add(&mut self, part: fmt::Arguments<'_>) -> fmt::Result {
+        let separator = if self.text.is_empty() { "" } else { "; " };
+        write!(self.text, "{separator}{part}")
+    }
+}
+
+/// What a step is: `RDMA Write into Write chunk 0`.
+struct Kind<'a>(&'a Step);
+
+impl fmt::Display for Kind<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let part = PartName(self.0.part);
+        // Chunks in Read lists of replies are those of the reliable-reply draft.
+        let whose =
+            if self.0.of_reply && matches!(self.0.part, Part::ReadChunk(_)) { "the reply's " } else { "" };
+        match self.0.kind {
+            StepKind::Call => f.write_str("call"),
+            StepKind::ReadRequest => write!(f, "RDMA Read request for {whose}{part}"),
+            StepKind::ReadResponse => write!(f, "RDMA Read response with {whose}{part}"),
+            StepKind::Write => write!(f, "RDMA Write into {part}"),
+            StepKind::Reply => f.write_str("reply"),
+            StepKind::Done => f.write_str("RDMA_DONE"),
+        }
+    }
+}
+
+/// What a packet of a step moved, or asks for.
+struct Moved<'a, 'b> {
+    step: &'a Step,
+    packet: &'a Packet<'b>,
+}
+
+impl fmt::Display for Moved<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Moved { step, packet } = self;
+        write!(f, "{}", Kind(step))?;
+        let Some(headers) = packet.readable_headers() else { return Ok(()) };
+        let index = index(step, packet);
+        let is_last = index + 1 >= step.packets;
+        match step.kind {
+            StepKind::Call | StepKind::Reply | StepKind::Done if step.packets > 1 => {
+                write!(f, ", packet {} of {}", index + 1, step.packets)
+            }
+            StepKind::Call | StepKind::Reply | StepKind::Done => Ok(()),
+            StepKind::ReadRequest => {
+                // One that is sent again may ask for the end only.
+                let asked = headers.extensions.reth.map_or(step.length, |reth| reth.dma_length.into());
+                let before = step.length.saturating_sub(asked);
+                write!(f, ", {}", Bytes(step.offset.saturating_add(before), asked))
+            }
+            StepKind::ReadResponse | StepKind::Write => {
+                // All but the last packet of an operation have the same length.
+                let length = u64::from(headers.payload_length);
+                let before = match is_last {
+                    true => step.length.saturating_sub(length),
+                    false => length.saturating_mul(index.into()),
+                };
+                write!(f, ", {}", Bytes(step.offset.saturating_add(before), length))
+            }
+        }
+    }
+}
+
+/// A range from its first byte, of so many bytes.
+struct Bytes(u64, u64);
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Bytes(_, 0) => f.write_str("no bytes"),
+            Bytes(start, length) => write!(f, "bytes {start}-{}", start.saturating_add(length - 1)),
+        }
+    }
+}
+
+/// A part of a message, in the words of RFC 8166.
+struct PartName(Part);
+
+impl fmt::Display for PartName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Part::Send => f.write_str("Send"),
+            Part::ReadChunk(index) => write!(f, "Read chunk {index}"),
+            Part::WriteChunk(index) => write!(f, "Write chunk {index}"),
+            Part::ReplyChunk => f.write_str("Reply chunk"),
+        }
+    }
+}
+
+/// The packets of steps that came by last, so that what is sent again, or acknowledged, can be named.
+#[derive(Debug, Default)]
+struct Recent {
+    frames: HashMap<(StepOf, u32), u64, FixedState>,
+    /// In the order in which they came by.
+    order: VecDeque<(StepOf, u32)>,
+}
+
+impl Recent {
+    /// How many are known.
+    const MOST: usize = 1 << 16;
+
+    fn add(&mut self, key: (StepOf, u32), frame: u64) {
+        if self.order.len() == Recent::MOST
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.frames.remove(&oldest);
+        }
+        // Its first one stays the one that is named.
+        self.frames.entry(key).or_insert_with(|| {
+            self.order.push_back(key);
+            frame
+        });
+    }
+
+    fn frame(&self, key: (StepOf, u32)) -> Option<u64> {
+        self.frames.get(&key).copied()
+    }
+}

@@ -1,0 +1,178 @@
+//! What the first pass keeps, for the comments of the second.
+
+use crate::names::{self, Failure, Label, Protocol};
+use core::fmt;
+use foldhash::fast::FixedState;
+use rdmascope_dissector::connection::{Connection, ConnectionId, Endpoint};
+use rdmascope_dissector::event::{Event, Packet};
+use rdmascope_dissector::kept::Step;
+use rdmascope_dissector::transaction::{Message, Missing, Outcome, Transaction};
+use rdmascope_wire::Xid;
+use std::collections::HashMap;
+
+/// Connections and transactions, as far as comments speak of them.
+#[derive(Debug, Default)]
+pub(super) struct Facts {
+    connections: HashMap<ConnectionId, ConnectionFacts, FixedState>,
+    /// In the order of their numbers, from 1.
+    transactions: Vec<TransactionFacts>,
+}
+
+#[derive(Debug)]
+pub(super) struct ConnectionFacts {
+    requester: Endpoint,
+    responder: Endpoint,
+    roles_known: bool,
+    /// What the ends agreed on: bytes that Sends towards the responder and towards the requester may have, and whether both
+    /// support remote invalidation.
+    pub(super) negotiated: Option<(u32, u32, bool)>,
+}
+
+#[derive(Debug)]
+pub(super) struct TransactionFacts {
+    pub(super) connection: ConnectionId,
+    pub(super) xid: Xid,
+    pub(super) protocol: Option<Protocol>,
+    pub(super) label: Label,
+    pub(super) outcome: Outcome,
+    pub(super) ending: Ending,
+    pub(super) latency: Option<u64>,
+    pub(super) call: Option<MessageFacts>,
+    pub(super) reply: Option<MessageFacts>,
+    pub(super) steps: Box<[Step]>,
+}
+
+#[derive(Debug)]
+pub(super) struct MessageFacts {
+    /// The packet that completed the Send.
+    pub(super) frame: u64,
+    /// The first ranges of what the capture lacks.
+    pub(super) missing: Box<[Missing]>,
+    /// Further such ranges.
+    pub(super) further_missing: usize,
+}
+
+impl Facts {
+    /// Takes in what the first pass reports.
+    pub(super) fn handle(&mut self, event: &Event<'_>) {
+        match event {
+            Event::Transaction(transaction) => self.transactions.push(TransactionFacts::from(*transaction)),
+            Event::Connection(connection) => {
+                self.connections.insert(connection.id, ConnectionFacts::from(*connection));
+            }
+            Event::Packet(_) | Event::Eviction(_) => {}
+        }
+    }
+
+    /// A connection. One that turned out to be part of another has a number, and is not here.
+    pub(super) fn connection(&self, id: ConnectionId) -> Option<&ConnectionFacts> {
+        self.connections.get(&id)
+    }
+
+    /// A transaction by its number.
+    pub(super) fn transaction(&self, number: u64) -> Option<&TransactionFacts> {
+        self.transactions.get(usize::try_from(number.checked_sub(1)?).ok()?)
+    }
+}
+
+impl From<&Connection> for ConnectionFacts {
+    fn from(connection: &Connection) -> ConnectionFacts {
+        let thresholds = connection.call_inline_threshold.zip(connection.reply_inline_threshold);
+        let negotiated = thresholds.zip(connection.remote_invalidation);
+        ConnectionFacts {
+            requester: connection.requester,
+            responder: connection.responder,
+            roles_known: connection.roles_known,
+            negotiated: negotiated.map(|((call, reply), invalidation)| (call, reply, invalidation)),
+        }
+    }
+}
+
+impl ConnectionFacts {
+    /// Which end sent a packet of the connection, in words.
+    pub(super) fn sender(&self, packet: &Packet<'_>) -> Option<&'static str> {
+        let flow = packet.flow()?;
+        let is_from = |from: &Endpoint, to: &Endpoint| {
+            let addresses = (from.address, to.address) == (flow.source, flow.destination);
+            addresses && (from.address != to.address || to.qpn == Some(flow.destination_qp))
+        };
+        let by_requester = is_from(&self.requester, &self.responder);
+        let by_responder = is_from(&self.responder, &self.requester);
+        Some(match (by_requester, by_responder, self.roles_known) {
+            (true, false, true) => "from the requester",
+            (false, true, true) => "from the responder",
+            (true, false, false) => "from what seems to be the requester",
+            (false, true, false) => "from what seems to be the responder",
+            _ => return None,
+        })
+    }
+}
+
+impl From<&Transaction> for TransactionFacts {
+    fn from(transaction: &Transaction) -> TransactionFacts {
+        TransactionFacts {
+            connection: transaction.connection,
+            xid: transaction.xid,
+            protocol: Protocol::of(transaction),
+            label: Label::of(transaction),
+            outcome: transaction.outcome,
+            ending: Ending::of(transaction),
+            latency: transaction.latency(),
+            call: transaction.call.as_ref().map(MessageFacts::from),
+            reply: transaction.reply.as_ref().map(MessageFacts::from),
+            steps: transaction.kept.as_ref().map(|kept| kept.steps.as_slice()).unwrap_or_default().into(),
+        }
+    }
+}
+
+impl From<&Message> for MessageFacts {
+    fn from(message: &Message) -> MessageFacts {
+        const MOST: usize = 4;
+        let missing = &message.missing[..message.missing.len().min(MOST)];
+        MessageFacts {
+            frame: message.seen.frame,
+            missing: missing.into(),
+            further_missing: message.missing.len() - missing.len(),
+        }
+    }
+}
+
+/// What the reply says, in words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// Something is wrong below the procedure.
+    Failed(Failure),
+    /// The status of the procedure.
+    Status(u32, Option<&'static str>),
+    /// Nothing that is understood.
+    Unknown,
+}
+
+impl Ending {
+    fn of(transaction: &Transaction) -> Ending {
+        let name = |status| {
+            let called = transaction.procedure?;
+            names::status_name(called.program, called.version, status)
+        };
+        match (Failure::of(transaction), transaction.status) {
+            (Some(Failure::Status(status)), _) | (None, Some(status)) => Ending::Status(status, name(status)),
+            (Some(failure), _) => Ending::Failed(failure),
+            (None, None) => Ending::Unknown,
+        }
+    }
+}
+
+impl fmt::Display for Ending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Ending::Failed(Failure::Transport(Some(error))) => write!(f, ", RDMA_ERROR {error}"),
+            Ending::Failed(Failure::Transport(None)) => f.write_str(", RDMA_ERROR"),
+            Ending::Failed(Failure::Rpc(status)) => write!(f, ", {status}"),
+            Ending::Failed(Failure::Status(status)) | Ending::Status(status, None) => {
+                write!(f, ", status {status}")
+            }
+            Ending::Status(_, Some(name)) => write!(f, ", {name}"),
+            Ending::Unknown => Ok(()),
+        }
+    }
+}

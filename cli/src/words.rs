@@ -1,0 +1,85 @@
+//! The words that stand for the dissector's enumerations in every format for programs: docs/json.md lists them.
+
+use rdmascope_dissector::connection::{Origin, State};
+use rdmascope_dissector::frame::{Carrier, IcrcVerdict, Other};
+use rdmascope_dissector::transaction::Part;
+use rdmascope_dissector::ulb::Place;
+use rdmascope_wire::Cause;
+use rdmascope_wire::bth::Acknowledgement;
+
+pub(crate) const fn origin(origin: Origin) -> &'static str {
+    match origin {
+        Origin::Cm => "cm",
+        Origin::Inferred(_) => "inferred",
+    }
+}
+
+pub(crate) const fn state(state: State) -> &'static str {
+    match state {
+        State::Requested => "requested",
+        State::Open => "open",
+        State::Rejected(_) => "rejected",
+        State::Closed => "closed",
+    }
+}
+
+pub(crate) const fn carrier(carrier: Carrier) -> &'static str {
+    match carrier {
+        Carrier::RoceV2 { .. } => "rocev2",
+        Carrier::RoceV1 => "rocev1",
+        Carrier::InfiniBand => "infiniband",
+    }
+}
+
+pub(crate) const fn icrc(verdict: IcrcVerdict) -> &'static str {
+    match verdict {
+        IcrcVerdict::Good => "good",
+        IcrcVerdict::Bad => "bad",
+        IcrcVerdict::Unverifiable => "unverifiable",
+    }
+}
+
+pub(crate) const fn other(other: Other) -> &'static str {
+    match other {
+        Other::NotInfiniBand => "not-infiniband",
+        Other::UnknownLinkType => "unknown-link-type",
+        Other::Fragment => "fragment",
+        Other::Stop(_) => "stop",
+    }
+}
+
+pub(crate) const fn acknowledgement(kind: Acknowledgement) -> &'static str {
+    match kind {
+        Acknowledgement::Ack { .. } => "ack",
+        Acknowledgement::RnrNak { .. } => "rnr-nak",
+        Acknowledgement::Nak(_) => "nak",
+        Acknowledgement::Reserved(_) => "reserved",
+    }
+}
+
+pub(crate) const fn cause(cause: Cause) -> &'static str {
+    match cause {
+        Cause::TruncatedCapture => "truncated-capture",
+        Cause::TruncatedPacket => "truncated-packet",
+        Cause::Malformed => "malformed",
+    }
+}
+
+/// With which of the chunks it is.
+pub(crate) const fn part(part: Part) -> (&'static str, Option<u16>) {
+    match part {
+        Part::Send => ("send", None),
+        Part::ReadChunk(index) => ("read-chunk", Some(index)),
+        Part::WriteChunk(index) => ("write-chunk", Some(index)),
+        Part::ReplyChunk => ("reply-chunk", None),
+    }
+}
+
+/// With which of the chunks it is.
+pub(crate) const fn place(place: Place) -> (&'static str, Option<u16>) {
+    match place {
+        Place::Inline(_) => ("inline", None),
+        Place::ReadChunk(index) => ("read-chunk", Some(index)),
+        Place::WriteChunk(index) => ("write-chunk", Some(index)),
+    }
+}

@@ -1,0 +1,379 @@
+//! `rdmascope export parquet`: the tables, row by row, against the JSON Lines of the same capture.
+#![cfg(feature = "parquet")]
+
+mod binary;
+
+use binary::{lines, refused, root, run, sample, text, with_input};
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::Field;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+const SAMPLES: [&str; 7] = [
+    "connect-rejected.pcap",
+    "nfs3-basic.pcap",
+    "nfs3-lossy.pcap",
+    "nfs4.1-backchannel-recall.pcap",
+    "nfs4.1-basic.pcap",
+    "nfs4.2-basic.pcap",
+    "nfs4.2-mtu4096-large-io.pcap",
+];
+
+const TABLES: [&str; 5] = ["transactions", "operations", "messages", "packets", "connections"];
+
+/// A folder that is gone after the test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}-{name}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        Folder(path)
+    }
+
+    fn path(&self) -> &str {
+        self.0.to_str().expect("the path is UTF-8")
+    }
+
+    fn part(&self, table: &str, capture: &str) -> PathBuf {
+        self.0.join(table).join(format!("capture={capture}")).join("part-0.parquet")
+    }
+
+    fn rows(&self, table: &str, capture: &str) -> Vec<Row> {
+        rows(&self.part(table, capture))
+    }
+
+    /// What is in it: folders and files.
+    fn entries(&self) -> Vec<String> {
+        let Ok(entries) = std::fs::read_dir(&self.0) else { return Vec::new() };
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// What a row has, without what is null.
+type Row = BTreeMap<String, Value>;
+
+fn rows(path: &Path) -> Vec<Row> {
+    let reader =
+        SerializedFileReader::new(File::open(path).expect("the table is there")).expect("it is whole");
+    let rows = reader.get_row_iter(None).expect("it has rows");
+    rows.map(|row| {
+        let row = row.expect("it can be read");
+        let columns = row.get_column_iter().map(|(name, field)| (name.clone(), value(field)));
+        columns.filter(|(_, value)| !value.is_null()).collect()
+    })
+    .collect()
+}
+
+fn value(field: &Field) -> Value {
+    match field {
+        Field::Null => Value::Null,
+        Field::Bool(value) => json!(value),
+        Field::UByte(value) => json!(value),
+        Field::UShort(value) => json!(value),
+        Field::UInt(value) => json!(value),
+        Field::ULong(value) => json!(value),
+        Field::Long(value) => json!(value),
+        Field::Str(value) => json!(value),
+        Field::ListInternal(list) => list.elements().iter().map(value).collect(),
+        Field::Group(row) => {
+            let fields = row.get_column_iter().map(|(name, field)| (name.clone(), value(field)));
+            Value::Object(fields.collect())
+        }
+        other => panic!("no column has such a value: {other:?}"),
+    }
+}
+
+/// The fields of a line as a row has them: those of objects behind the objects' names, nothing that is null.
+fn flat(line: &Map<String, Value>) -> Row {
+    fn walk(prefix: &str, object: &Map<String, Value>, row: &mut Row) {
+        for (key, value) in object {
+            let name = match (prefix, key.as_str()) {
+                ("", key) => key.to_owned(),
+                // The one object whose name no column has.
+                (prefix, "counts") => prefix.to_owned(),
+                (prefix, key) => format!("{prefix}_{key}"),
+            };
+            match value {
+                Value::Null => {}
+                Value::Object(object) => walk(&name, object, row),
+                value => {
+                    row.insert(name, value.clone());
+                }
+            }
+        }
+    }
+    let mut row = Row::new();
+    walk("", line, &mut row);
+    row.remove("type");
+    row
+}
+
+/// `expected` with numbers where the row has some: JSON shows some numbers, and times, as strings.
+fn as_stored(expected: &Value, found: &Value) -> Value {
+    match (expected, found) {
+        (Value::String(text), Value::Number(_)) => match text.strip_prefix("0x") {
+            Some(digits) => json!(u64::from_str_radix(digits, 16).expect("hexadecimal digits")),
+            None => json!(nanoseconds(text)),
+        },
+        (Value::Array(expected), Value::Array(found)) if expected.len() == found.len() => {
+            expected.iter().zip(found).map(|(expected, found)| as_stored(expected, found)).collect()
+        }
+        (Value::Object(expected), Value::Object(found)) => {
+            let field = |(key, value): (&String, &Value)| {
+                (key.clone(), as_stored(value, found.get(key).unwrap_or(&Value::Null)))
+            };
+            Value::Object(expected.iter().map(field).collect())
+        }
+        _ => expected.clone(),
+    }
+}
+
+fn nanoseconds(time: &str) -> i64 {
+    let time: jiff::Timestamp = time.parse().expect("a time");
+    i64::try_from(time.as_nanosecond()).expect("64 bits")
+}
+
+/// All rows have all that is expected of them, and nothing else.
+#[track_caller]
+fn same(what: &str, expected: &[Row], found: &[Row]) {
+    assert_eq!(expected.len(), found.len(), "{what}: rows");
+    for (index, (expected, found)) in expected.iter().zip(found).enumerate() {
+        let null = Value::Null;
+        let stored = expected
+            .iter()
+            .map(|(name, value)| (name.clone(), as_stored(value, found.get(name).unwrap_or(&null))));
+        assert_eq!(&stored.collect::<Row>(), found, "{what}: row {index}");
+    }
+}
+
+fn jsonl(command: &str, sample_name: &str) -> Vec<Map<String, Value>> {
+    let lines = lines(&run(&[command, &sample(sample_name), "--format", "jsonl"]));
+    lines
+        .into_iter()
+        .map(|line| match line {
+            Value::Object(map) => map,
+            other => panic!("no object: {other}"),
+        })
+        .collect()
+}
+
+fn transaction(mut line: Map<String, Value>) -> Row {
+    line.remove("operation_details");
+    for message in ["call", "reply"] {
+        if let Some(Value::Object(message)) = line.get_mut(message) {
+            message.retain(|key, _| key == "frame" || key == "time");
+        }
+    }
+    flat(&line)
+}
+
+fn of_transaction(line: &Map<String, Value>, keys: &[&str]) -> Map<String, Value> {
+    keys.iter().map(|key| ((*key).to_owned(), line[*key].clone())).collect()
+}
+
+fn operations(line: &Map<String, Value>) -> Vec<Row> {
+    let details = line["operation_details"].as_array().expect("a list");
+    let row = |(index, details): (usize, &Value)| {
+        let mut row = of_transaction(line, &["number", "connection", "xid"]);
+        row.insert("index".to_owned(), json!(index));
+        row.extend(details.as_object().expect("an object").clone());
+        flat(&row)
+    };
+    details.iter().enumerate().map(row).collect()
+}
+
+/// The segments of chunks, each with what `more` says of its chunk.
+fn segments<'a>(
+    chunks: impl Iterator<Item = &'a Value>,
+    more: impl Fn(usize, &Value) -> Option<(&'static str, Value)>,
+) -> Vec<Value> {
+    let mut all = Vec::new();
+    for (index, chunk) in chunks.enumerate() {
+        for segment in chunk["segments"].as_array().expect("a list") {
+            let mut segment = segment.clone();
+            if let Some((name, value)) = more(index, chunk) {
+                segment[name] = value;
+            }
+            all.push(segment);
+        }
+    }
+    all
+}
+
+fn total(segments: &[Value]) -> u64 {
+    segments.iter().map(|segment| segment["length"].as_u64().expect("a number")).sum()
+}
+
+fn messages(line: &Map<String, Value>) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (name, is_reply) in [("call", false), ("reply", true)] {
+        let Value::Object(message) = &line[name] else { continue };
+        let mut row = of_transaction(line, &["number", "connection", "direction", "xid"]);
+        row.extend(message.clone());
+        let chunks = |row: &mut Map<String, Value>, name| row.remove(name).expect("it is there");
+        let reads = chunks(&mut row, "read_chunks");
+        let writes = chunks(&mut row, "write_chunks");
+        let reply = chunks(&mut row, "reply_chunk");
+        let (reads, writes) = (reads.as_array().expect("a list"), writes.as_array().expect("a list"));
+        let read_segments = segments(reads.iter(), |_, chunk| Some(("position", chunk["position"].clone())));
+        let write_segments = segments(writes.iter(), |index, _| Some(("chunk", json!(index))));
+        let reply_segments = segments([&reply].into_iter().filter(|chunk| chunk.is_object()), |_, _| None);
+        for (name, value) in [
+            ("is_reply", json!(is_reply)),
+            ("read_chunk_count", json!(reads.len())),
+            ("read_chunk_bytes", json!(total(&read_segments))),
+            ("write_chunk_count", json!(writes.len())),
+            ("write_chunk_bytes", json!(total(&write_segments))),
+            ("has_reply_chunk", json!(reply.is_object())),
+            ("reply_chunk_bytes", json!(total(&reply_segments))),
+            ("read_segments", json!(read_segments)),
+            ("write_segments", json!(write_segments)),
+            ("reply_segments", json!(reply_segments)),
+        ] {
+            row.insert(name.to_owned(), value);
+        }
+        rows.push(flat(&row));
+    }
+    rows
+}
+
+fn packet(mut line: Map<String, Value>) -> Row {
+    if let Some(Value::Object(header)) = line.get_mut("rpcrdma") {
+        for list in ["read_segments", "write_chunks", "reply_chunk"] {
+            header.remove(list);
+        }
+    }
+    flat(&line)
+}
+
+#[test]
+fn every_row_says_what_the_line_says() {
+    let folder = Folder::new("rows");
+    for capture in SAMPLES {
+        let output = run(&["export", "parquet", &sample(capture), "--output", folder.path()]);
+        assert_eq!((output.status.code(), text(&output.stdout), text(&output.stderr)), (Some(0), "", ""));
+
+        let lines = jsonl("transactions", capture);
+        let mut rows = folder.rows("transactions", capture);
+        // What no line has: the labels of `analyze`, which are compared with it below.
+        for row in &mut rows {
+            assert!(row.remove("failed").is_some() && row.remove("operation").is_some());
+            assert_eq!(row.remove("protocol").is_some(), row.contains_key("program"));
+        }
+        let expected: Vec<_> = lines.iter().cloned().map(transaction).collect();
+        same(capture, &expected, &rows);
+        let expected: Vec<_> = lines.iter().flat_map(operations).collect();
+        same(capture, &expected, &folder.rows("operations", capture));
+        let expected: Vec<_> = lines.iter().flat_map(messages).collect();
+        same(capture, &expected, &folder.rows("messages", capture));
+        let expected: Vec<_> = jsonl("packets", capture).into_iter().map(packet).collect();
+        same(capture, &expected, &folder.rows("packets", capture));
+        let expected: Vec<_> = jsonl("connections", capture).iter().map(flat).collect();
+        same(capture, &expected, &folder.rows("connections", capture));
+    }
+    let mut entries = folder.entries();
+    entries.sort();
+    let mut tables = TABLES;
+    tables.sort_unstable();
+    assert_eq!(entries, tables, "nothing else stays behind");
+}
+
+#[test]
+fn labels_are_those_of_the_report() {
+    let folder = Folder::new("labels");
+    for capture in ["nfs3-lossy.pcap", "nfs4.1-backchannel-recall.pcap"] {
+        run(&["export", "parquet", &sample(capture), "--output", folder.path()]);
+        let mut found: BTreeMap<_, (u64, u64)> = BTreeMap::new();
+        for row in folder.rows("transactions", capture) {
+            let key = ["protocol", "direction", "operation"].map(|name| row.get(name).cloned());
+            let (count, failed) =
+                found.entry(key.map(|value| value.unwrap_or_default().to_string())).or_default();
+            *count += 1;
+            *failed += u64::from(row["failed"] == json!(true));
+        }
+        let lines = jsonl("analyze", capture);
+        let operations = lines.iter().filter(|line| line["type"] == "operation");
+        let expected: BTreeMap<_, _> = operations
+            .map(|line| {
+                let key = ["protocol", "direction", "operation"].map(|name| line[name].to_string());
+                let number = |name: &str| line[name].as_u64().expect("a number");
+                (key, (number("count"), number("errors")))
+            })
+            .collect();
+        assert_eq!(found, expected, "{capture}");
+    }
+}
+
+/// The kernel's tracepoints, not our JSON: xprtrdma_marshal and xprtrdma_chunk_read of this XID in nfs3-basic.client.trace.
+#[test]
+fn a_write_as_the_kernel_marshalled_it() {
+    let folder = Folder::new("trace");
+    run(&["export", "parquet", &sample("nfs3-basic.pcap"), "--output", folder.path()]);
+    let messages = folder.rows("messages", "nfs3-basic.pcap");
+    let mut of_xid = messages.iter().filter(|row| row["xid"] == json!(0x1b39_6a62));
+    let call = of_xid.next().expect("it is there");
+    assert_eq!(call["header_length"], 76);
+    assert_eq!(call["message_length"], 108 + 262_144);
+    assert_eq!(
+        call["read_segments"],
+        json!([
+            {"position": 108, "handle": 0xc43, "length": 131_072, "offset": 0x1b39_6a62_0469_4000_u64},
+            {"position": 108, "handle": 0xbc4, "length": 131_072, "offset": 0x1b39_6a62_046b_4000_u64},
+        ])
+    );
+}
+
+#[test]
+fn an_export_replaces_that_of_the_same_capture() {
+    let folder = Folder::new("replaces");
+    let export = |file: &str, capture: &str| {
+        let output =
+            run(&["export", "parquet", &sample(file), "--output", folder.path(), "--capture", capture]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    };
+    export("nfs3-basic.pcap", "a b");
+    export("nfs3-basic.pcap", "other");
+    // As the client's tracepoints count.
+    assert_eq!(folder.rows("transactions", "a%20b").len(), 265);
+    export("connect-rejected.pcap", "a b");
+    assert_eq!(folder.rows("transactions", "a%20b").len(), 0);
+    // tshark: two ConnectRequests with communication IDs of their own.
+    assert_eq!(folder.rows("connections", "a%20b").len(), 2);
+    assert_eq!(folder.rows("transactions", "other").len(), 265);
+}
+
+#[test]
+fn a_capture_from_standard_input_has_the_name_that_it_is_given() {
+    let folder = Folder::new("stdin");
+    let bytes = std::fs::read(sample("nfs4.1-backchannel-recall.pcap")).expect("the sample is there");
+    refused(&with_input(&["export", "parquet", "-", "--output", folder.path()], &bytes), &["--capture"]);
+    let output =
+        with_input(&["export", "parquet", "-", "--output", folder.path(), "--capture", "../up"], &bytes);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let named = Folder::new("named");
+    run(&["export", "parquet", &sample("nfs4.1-backchannel-recall.pcap"), "--output", named.path()]);
+    for table in TABLES {
+        same(table, &named.rows(table, "nfs4.1-backchannel-recall.pcap"), &folder.rows(table, "..%2Fup"));
+    }
+}
+
+#[test]
+fn what_fails_leaves_no_partition() {
+    let folder = Folder::new("fails");
+    let manifest = root().join("Cargo.toml");
+    let output = run(&["export", "parquet", manifest.to_str().unwrap(), "--output", folder.path()]);
+    refused(&output, &["Cargo.toml", "byte 0"]);
+    assert_eq!(folder.entries(), [""; 0]);
+    let output =
+        run(&["export", "parquet", &sample("nfs3-basic.pcap"), "--output", manifest.to_str().unwrap()]);
+    refused(&output, &["Cargo.toml: cannot be written to"]);
+}

@@ -1,0 +1,168 @@
+//! `rdmascope export pcapng`: the same packets, and what their comments say. `tests/pcapng_tshark` asks tshark.
+
+mod binary;
+
+use binary::{Pcap, Temporary, lines, refused, root, run, sample, text, with_input};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// The comments of all packets, read by hand: little-endian blocks, of which type 6 are packets; option 1 is a comment.
+fn comments(file: &[u8]) -> Vec<String> {
+    let word = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().unwrap()) as usize;
+    let half = |at: usize| usize::from(u16::from_le_bytes(file[at..at + 2].try_into().unwrap()));
+    let (mut comments, mut at) = (Vec::new(), 0);
+    while at < file.len() {
+        let end = at + word(at + 4);
+        if word(at) == 6 {
+            let option = at + 28 + word(at + 20).next_multiple_of(4);
+            let comment = match option < end - 4 && half(option) == 1 {
+                true => &file[option + 4..option + 4 + half(option + 2)],
+                false => &[],
+            };
+            comments.push(text(comment).to_owned());
+        }
+        at = end;
+    }
+    comments
+}
+
+fn exported(file: &str) -> Vec<u8> {
+    let output = run(&["export", "pcapng", file, "--output", "-"]);
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), ""));
+    output.stdout
+}
+
+#[test]
+fn packets_stay_what_they_are() {
+    for name in ["nfs3-lossy.pcap", "nfs4.1-backchannel-recall.pcap", "connect-rejected.pcap"] {
+        let file = Temporary::new(&format!("same-{name}ng"), b"");
+        let output = run(&["export", "pcapng", &sample(name), "--output", file.path()]);
+        assert_eq!((output.status.code(), text(&output.stdout), text(&output.stderr)), (Some(0), "", ""));
+        let written = std::fs::read(file.path()).expect("it is there");
+        assert_eq!(written, exported(&sample(name)), "{name}: the same on standard output");
+        let bytes = std::fs::read(sample(name)).expect("the sample is there");
+        let piped = with_input(&["export", "pcapng", "-", "--output", "-"], &bytes);
+        assert_eq!(written, piped.stdout, "{name}: the same from standard input");
+        for command in ["packets", "transactions", "connections"] {
+            let original = lines(&run(&[command, &sample(name), "--format", "jsonl"]));
+            assert_eq!(
+                lines(&run(&[command, file.path(), "--format", "jsonl"])),
+                original,
+                "{name}: {command}"
+            );
+        }
+    }
+}
+
+/// As many calls as the client's tracepoints count, each with its reply.
+#[test]
+fn calls_and_replies_name_each_other() {
+    let comments = comments(&exported(&sample("nfs3-basic.pcap")));
+    let number = |text: &str| -> usize { text.split(&[',', ';'][..]).next().unwrap().parse().unwrap() };
+    let mut calls = 0;
+    for (index, comment) in comments.iter().enumerate() {
+        let Some((_, reply)) = comment.split_once("; reply in frame ") else { continue };
+        let answer = &comments[number(reply) - 1];
+        let (_, call) = answer.split_once(" after the call in frame ").expect("it is the reply");
+        assert_eq!(number(call), index + 1);
+        calls += 1;
+    }
+    assert_eq!(calls, 265);
+}
+
+/// Every byte of the chunk that xprtrdma_chunk_read shows in nfs3-basic.client.trace for this XID, once.
+#[test]
+fn each_byte_of_a_read_chunk_moves_once() {
+    let mut ranges = BTreeMap::new();
+    for comment in comments(&exported(&sample("nfs3-basic.pcap"))) {
+        if !comment.contains("XID 0x1b396a62, NFSv3 WRITE") {
+            continue;
+        }
+        if let Some((_, range)) = comment.split_once("RDMA Read response with Read chunk 0, bytes ") {
+            let (start, last) = range.split_once('-').expect("a range");
+            let (start, last): (u64, u64) = (start.parse().unwrap(), last.parse().unwrap());
+            assert_eq!(ranges.insert(start, last + 1), None, "{comment}");
+        }
+    }
+    let mut end = 0;
+    for (start, next) in ranges {
+        assert_eq!(start, end);
+        end = next;
+    }
+    assert_eq!(end, 262_144);
+}
+
+/// The frames in which tshark reads NAKs.
+#[test]
+fn refusals_say_why() {
+    let table = std::fs::read_to_string(root().join("tests/expectations/nfs3-lossy.frames.tsv")).unwrap();
+    let mut rows = table.lines().map(|line| line.split('\t').collect::<Vec<_>>());
+    let heading = rows.next().expect("a heading");
+    let column = |name: &str| heading.iter().position(|cell| *cell == name).expect("a column");
+    let (frame, syndrome) = (column("frame.number"), column("infiniband.aeth.syndrome"));
+    let expected: Vec<_> =
+        rows.filter(|row| row[syndrome] == "96").map(|row| row[frame].to_owned()).collect();
+    assert!(!expected.is_empty());
+    let comments = comments(&exported(&sample("nfs3-lossy.pcap")));
+    let found = (1..).zip(&comments).filter(|(_, text)| text.contains("NAK because of PSN sequence error"));
+    assert_eq!(found.map(|(frame, _): (u32, _)| frame.to_string()).collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn what_is_wrong_is_said() {
+    // Of a READ, a middle packet of an RDMA Write less, and one whose ICRC is wrong.
+    let mut pcap = Pcap::read("nfs3-basic.pcap");
+    let before = comments(&exported(&sample("nfs3-basic.pcap")));
+    let writes =
+        (0..before.len()).filter(|index| before[*index].contains("; RDMA Write into Write chunk 0, bytes"));
+    let writes: Vec<_> = writes.collect();
+    let (dropped, damaged) = (writes[2], writes[5]);
+    let last = pcap.records[damaged].len() - 1;
+    pcap.records[damaged][last] ^= 1;
+    let records = pcap.records.iter().enumerate().filter(|(index, _)| *index != dropped);
+    let file = Temporary::new("wrong.pcap", &pcap.with(records.map(|(_, record)| record)));
+    let after = comments(&exported(file.path()));
+    assert_eq!(after[damaged - 1], "connection 1; from the responder; bad ICRC: its receiver drops it");
+    let lacks: Vec<_> = after.iter().filter(|comment| comment.contains("not seen moving")).collect();
+    assert_eq!(lacks.len(), 1, "{lacks:?}");
+    for index in [dropped, damaged] {
+        let (_, range) = before[index].split_once(", bytes ").expect("a range");
+        assert!(
+            lacks[0].contains(&format!("; not seen moving: bytes {range} of Write chunk 0")),
+            "{}",
+            lacks[0]
+        );
+    }
+    assert!(!before.iter().any(|comment| comment.contains("not seen") || comment.contains("ICRC")));
+}
+
+#[test]
+fn what_negotiation_came_to() {
+    let comments = comments(&exported(&sample("nfs4.1-basic.pcap")));
+    // xprtrdma_inline_thresh: 4096/4096.
+    let negotiated = "negotiated: Sends of 4096 bytes towards the responder and 4096 towards the requester";
+    let found: Vec<_> = comments.iter().filter(|comment| comment.contains(negotiated)).collect();
+    assert_eq!(found.len(), 1);
+    assert!(found[0].contains("from the responder; ConnectReply"), "{}", found[0]);
+}
+
+#[test]
+fn files_are_whole_or_not_there() {
+    let file = sample("nfs3-basic.pcap");
+    refused(&run(&["export", "pcapng", &file, "--output", &file]), &["is read"]);
+    let manifest = root().join("Cargo.toml");
+    let output = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}-never.pcapng", std::process::id()));
+    let output = output.to_str().unwrap();
+    refused(&run(&["export", "pcapng", manifest.to_str().unwrap(), "--output", output]), &["byte 0"]);
+    assert!(!Path::new(output).exists());
+    refused(&run(&["export", "pcapng", manifest.to_str().unwrap(), "--output", "-"]), &["byte 0"]);
+    refused(&run(&["export", "pcapng", &file, "--output", "/nowhere/x.pcapng"]), &["cannot be written"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn what_can_be_read_once_only_is_refused() {
+    let bytes = std::fs::read(sample("nfs3-basic.pcap")).expect("the sample is there");
+    let piped = with_input(&["export", "pcapng", "/dev/stdin", "--output", "-"], &bytes);
+    refused(&piped, &["/dev/stdin", "standard input"]);
+}
