@@ -1,5 +1,6 @@
 //! `rdmascope export`: what was found, in forms that other programs work on.
 
+mod html;
 mod output;
 #[cfg(feature = "parquet")]
 mod parquet;
@@ -7,6 +8,7 @@ mod pcapng;
 
 use crate::commands::{Out, Status};
 use clap::{Args, Subcommand};
+use html::Html;
 use pcapng::Pcapng;
 use std::io;
 
@@ -39,12 +41,19 @@ enum Form {
     /// transaction, and for every Send and RDMA operation: a few hundred bytes each.
     #[command(after_help = pcapng::EXAMPLES)]
     Pcapng(Pcapng),
+    /// Write a report as one page of HTML
+    ///
+    /// The page opens in any browser without a network, and holds what `analyze` says, charts of latencies, throughput, transactions
+    /// and credits over time, and drawings of the slowest and of the broken transactions. The capture is read twice.
+    #[command(after_help = html::EXAMPLES)]
+    Html(Html),
 }
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   rdmascope export parquet mount.pcap --output tables
-  rdmascope export pcapng mount.pcap --output mount.pcapng";
+  rdmascope export pcapng mount.pcap --output mount.pcapng
+  rdmascope export html mount.pcap --output mount.html";
 
 /// Runs one of the exports.
 pub(crate) fn run(command: &mut Export, out: &mut Out) -> io::Result<Status> {
@@ -52,5 +61,6 @@ pub(crate) fn run(command: &mut Export, out: &mut Out) -> io::Result<Status> {
         #[cfg(feature = "parquet")]
         Form::Parquet(parquet) => parquet::run(parquet, out),
         Form::Pcapng(pcapng) => pcapng::run(pcapng, out),
+        Form::Html(html) => html::run(html, out),
     }
 }

@@ -9,6 +9,8 @@ pub(crate) use problems::{ErrorCount, ErrorKey, Group, Problem, Problems};
 
 use crate::json;
 use crate::source::FileEnding;
+use crate::table::Counted;
+use core::fmt;
 use rdmascope_dissector::connection::Connection;
 use rdmascope_dissector::engine::Totals;
 use rdmascope_dissector::event::Event;
@@ -32,6 +34,25 @@ impl Ending {
     }
 }
 
+/// How a file ended, in words.
+pub(crate) struct FileEnd<'a>(pub(crate) &'a FileEnding);
+
+impl fmt::Display for FileEnd<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.0.trouble, self.0.cut) {
+            (Some(trouble), _) => write!(f, "unreadable from here on: {trouble:#}"),
+            (None, Some(cut)) => write!(
+                f,
+                "cut short at byte {}: {} needed, {} there; analyzed up to here",
+                cut.offset,
+                Counted(cut.needed, "byte"),
+                cut.available
+            ),
+            (None, None) => f.write_str("whole: the file ends where a packet ends"),
+        }
+    }
+}
+
 /// All that `analyze` has to say.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
@@ -46,6 +67,8 @@ pub(crate) struct Report {
 impl Report {
     /// Connections that are shown one by one.
     const MOST_CONNECTIONS: usize = 64;
+    /// Kinds of errors that are shown one by one.
+    pub(crate) const MOST_ERRORS: usize = 40;
 
     /// Takes in what the engine reports.
     pub(crate) fn handle(&mut self, event: &Event<'_>) {
@@ -70,6 +93,43 @@ impl Report {
     /// Orders what is shown, once all is in.
     pub(crate) fn finish(&mut self) {
         self.connections.sort_by_key(|connection| connection.id);
+    }
+
+    /// Connections to show, and how many there are besides.
+    pub(crate) fn connections(&self) -> (&[Connection], u64) {
+        (&self.connections, self.further_connections)
+    }
+
+    /// The operations, protocol by protocol; within one, what took most time comes first.
+    pub(crate) fn operations(&self) -> Vec<(&Key, &Stats)> {
+        self.operations.by_time()
+    }
+
+    /// Errors in replies, the most frequent first, as many kinds as are shown one by one; and how many there are of other kinds.
+    pub(crate) fn errors(&self) -> (Vec<(ErrorKey, ErrorCount)>, u64) {
+        let mut errors = self.problems.errors.by_count();
+        let further: u64 = errors.iter().skip(Report::MOST_ERRORS).map(|(_, error)| error.count).sum();
+        errors.truncate(Report::MOST_ERRORS);
+        (errors, further + self.problems.errors.further)
+    }
+
+    /// The problems, group by group.
+    pub(crate) fn problems(&self, ending: &Ending) -> Vec<Problem> {
+        self.problems.list(ending)
+    }
+
+    /// What is said where nothing went wrong.
+    pub(crate) fn nothing_wrong(&self, ending: &Ending) -> Option<&'static str> {
+        let nothing = self.problems(ending).is_empty() && self.errors().0.is_empty() && ending.is_readable();
+        nothing.then(|| match ending.totals.packets {
+            0 => "Nothing that can be seen: there is no RoCE packet to look at.",
+            _ if self.operations.is_empty() => {
+                "Nothing that can be seen: there is no RPC transaction to look at."
+            }
+            _ => {
+                "Nothing: every call has its reply, and there is no error, no NAK, no retransmission, no gap."
+            }
+        })
     }
 
     /// Writes the report for programs.

@@ -18,6 +18,17 @@ pub(crate) struct Key {
     pub(crate) label: Label,
 }
 
+impl Key {
+    /// What a transaction is counted as.
+    pub(crate) fn of(transaction: &Transaction) -> Key {
+        Key {
+            protocol: Protocol::of(transaction),
+            backward: transaction.direction == Direction::Backward,
+            label: Label::of(transaction),
+        }
+    }
+}
+
 /// What is counted of the transactions of one operation.
 pub(crate) trait Count: Default {
     /// Takes in a transaction.
@@ -36,11 +47,7 @@ impl<T: Count> Operations<T> {
 
     /// Takes in a transaction.
     pub(crate) fn count(&mut self, transaction: &Transaction) {
-        let mut key = Key {
-            protocol: Protocol::of(transaction),
-            backward: transaction.direction == Direction::Backward,
-            label: Label::of(transaction),
-        };
+        let mut key = Key::of(transaction);
         if self.0.len() >= Self::MOST && !self.0.contains_key(&key) {
             key = Self::FURTHER;
         }
@@ -132,6 +139,14 @@ impl Stats {
     /// All latencies, in nanoseconds.
     pub(crate) fn latencies(&self) -> &Histogram<u64> {
         &self.latencies
+    }
+
+    /// The latencies, the shortest first, to three significant digits: each with how many transactions took so long.
+    pub(crate) fn latency_steps(&self) -> impl Iterator<Item = (u64, u64)> {
+        let recorded = self.latencies.iter_recorded();
+        recorded.map(|step| {
+            (step.value_iterated_to().clamp(self.minimum, self.maximum), step.count_since_last_iteration())
+        })
     }
 
     /// How long each phase was on average, in nanoseconds.

@@ -57,6 +57,15 @@ pub(crate) enum Group {
 impl Group {
     /// All of them, in the order of the report.
     pub(crate) const ALL: [Group; 3] = [Group::Transactions, Group::Transport, Group::Capture];
+
+    /// What the group is called above its problems.
+    pub(crate) const fn heading(self) -> &'static str {
+        match self {
+            Group::Transactions => "Transactions",
+            Group::Transport => "Transport",
+            Group::Capture => "The capture itself (no fault of those who were captured)",
+        }
+    }
 }
 
 /// One kind of problem that is there.

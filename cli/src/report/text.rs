@@ -1,6 +1,6 @@
 //! The report for people, at most 120 columns wide.
 
-use super::{Ending, Group, Report, Stats};
+use super::{Ending, FileEnd, Group, Report, Stats};
 use crate::names::FailureName;
 use crate::phases::Phases;
 use crate::source::FileEnding;
@@ -79,24 +79,15 @@ impl Report {
 
     fn write_problems(&self, ending: &Ending, style: Style, out: &mut impl Write) -> io::Result<()> {
         let problems = self.problems.list(ending);
-        let errors = self.problems.errors.by_count();
+        let (errors, further) = self.errors();
         writeln!(out, "\n{}", style.bold("What went wrong"))?;
-        if problems.is_empty() && errors.is_empty() && ending.is_readable() {
-            let nothing = match ending.totals.packets {
-                0 => "  Nothing that can be seen: there is no RoCE packet to look at.",
-                _ if self.operations.is_empty() => {
-                    "  Nothing that can be seen: there is no RPC transaction to look at."
-                }
-                _ => {
-                    "  Nothing: every call has its reply, and there is no error, no NAK, no retransmission, no gap."
-                }
-            };
-            return writeln!(out, "{nothing}");
+        if let Some(nothing) = self.nothing_wrong(ending) {
+            return writeln!(out, "  {nothing}");
         }
         if !errors.is_empty() {
             writeln!(out, "  Errors in replies")?;
         }
-        for (key, error) in errors.iter().take(Report::MOST_ERRORS) {
+        for (key, error) in &errors {
             let protocol = Left(Maybe(key.protocol), 8);
             write!(out, "  {:>10}  {protocol} {} ", Number(error.count), Left(key.label, 20))?;
             write!(out, "{}", style.red(Left(FailureName(key.failure, key.protocol), 30)))?;
@@ -105,9 +96,8 @@ impl Report {
             }
             writeln!(out)?;
         }
-        let further: u64 = errors.iter().skip(Report::MOST_ERRORS).map(|(_, error)| error.count).sum();
-        if further + self.problems.errors.further > 0 {
-            let further = Number(further + self.problems.errors.further);
+        if further > 0 {
+            let further = Number(further);
             writeln!(
                 out,
                 "  {further:>10}  of other kinds: `rdmascope transactions --status error` lists all"
@@ -118,15 +108,7 @@ impl Report {
             for problem in problems.iter().filter(|problem| problem.group == group) {
                 if !headed {
                     headed = true;
-                    writeln!(
-                        out,
-                        "  {}",
-                        match group {
-                            Group::Transactions => "Transactions",
-                            Group::Transport => "Transport",
-                            Group::Capture => "The capture itself (no fault of those who were captured)",
-                        }
-                    )?;
+                    writeln!(out, "  {}", group.heading())?;
                 }
                 let count = Number(problem.count);
                 let count = match group {
@@ -142,9 +124,6 @@ impl Report {
         }
         Ok(())
     }
-
-    /// Kinds of errors that are shown one by one.
-    const MOST_ERRORS: usize = 40;
 }
 
 /// What was captured.
@@ -194,23 +173,17 @@ fn capture(ending: &Ending, style: Style, out: &mut impl Write) -> io::Result<()
     }
 }
 
-/// How a file ended.
+/// How a file ended, in its colour.
 struct End<'a>(&'a FileEnding, Style);
 
 impl Display for End<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let End(file, style) = *self;
+        let end = FileEnd(file);
         match (&file.trouble, file.cut) {
-            (Some(trouble), _) => style.red(format_args!("unreadable from here on: {trouble:#}")).fmt(f),
-            (None, Some(cut)) => style
-                .yellow(format_args!(
-                    "cut short at byte {}: {} needed, {} there; analyzed up to here",
-                    cut.offset,
-                    Counted(cut.needed, "byte"),
-                    cut.available
-                ))
-                .fmt(f),
-            (None, None) => f.write_str("whole: the file ends where a packet ends"),
+            (Some(_), _) => style.red(end).fmt(f),
+            (None, Some(_)) => style.yellow(end).fmt(f),
+            (None, None) => end.fmt(f),
         }
     }
 }

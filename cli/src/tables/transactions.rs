@@ -64,7 +64,7 @@ pub(crate) fn write_row(
 }
 
 /// The status, or why there is none.
-struct Ending<'a>(&'a Transaction);
+pub(crate) struct Ending<'a>(pub(crate) &'a Transaction);
 
 impl fmt::Display for Ending<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -88,7 +88,7 @@ impl fmt::Display for Ending<'_> {
 }
 
 /// What chunks moved, what is missing, and the operations.
-struct Remarks<'a>(&'a Transaction);
+pub(crate) struct Remarks<'a>(pub(crate) &'a Transaction);
 
 impl fmt::Display for Remarks<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

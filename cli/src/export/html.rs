@@ -1,0 +1,194 @@
+//! `rdmascope export html`: a report in one page that opens without a network.
+//!
+//! The capture is read twice: once for the figures and to choose which transactions to draw, once more for the packets that answer
+//! them and that were sent again.
+//! Whatever the capture, there are at most so many connections, operations, kinds of errors, intervals, ladders and arrows in the
+//! page; so neither it nor the memory that it takes grows with the length of the capture.
+
+mod charts;
+mod choice;
+mod credits;
+mod gather;
+mod ladders;
+mod page;
+mod plot;
+mod repeats;
+#[cfg(test)]
+mod tests;
+mod timeline;
+
+use super::output::OutputFile;
+use crate::args::Input;
+use crate::commands::{self, Audience, Out, Status};
+use crate::ladder::Ladder;
+use crate::report::Ending;
+use anyhow::{Context as _, Result};
+use choice::Choice;
+use clap::Args;
+use foldhash::fast::FixedState;
+use gather::Gathered;
+use page::Page;
+use rdmascope_dissector::attribution::{Attributed, Attribution, Role, Steps};
+use rdmascope_dissector::engine::Config;
+use rdmascope_dissector::event::{Event, Packet};
+use rdmascope_dissector::kept::Keep;
+use rdmascope_dissector::record::Time;
+use rdmascope_dissector::transaction::Transaction;
+use std::collections::HashMap;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  rdmascope export html mount.pcap --output mount.html
+  rdmascope export html mount.pcap --output mount.html --ladders 30";
+
+/// What is written, and from what.
+#[derive(Args, Debug)]
+pub(super) struct Html {
+    #[command(flatten)]
+    input: Input,
+    /// Where to write; `-` is standard output
+    ///
+    /// The file appears when it is whole, in the place of one of that name.
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    /// How many of the slowest transactions are drawn, and how many of the broken ones
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u8).range(..=100))]
+    ladders: u8,
+}
+
+/// Writes the report.
+pub(super) fn run(command: &mut Html, out: &mut Out) -> io::Result<Status> {
+    let Html { input, output, ladders } = command;
+    if let Err(error) = input.keep().context("standard input") {
+        return commands::complain(&error, out);
+    }
+    if output == Path::new("-") {
+        return match report(input, *ladders)? {
+            Ok((page, ending)) => {
+                out.write_all(page.as_bytes())?;
+                commands::tell_of_ending(&ending, out)
+            }
+            Err(error) => commands::complain(&error, out),
+        };
+    }
+    match write_file(input, output, *ladders) {
+        Ok(ending) => commands::tell_of_ending(&ending, out),
+        Err(error) => commands::complain(&error, out),
+    }
+}
+
+fn write_file(input: &Input, output: &Path, ladders: u8) -> Result<Ending> {
+    let cannot = || format!("{}: cannot be written", output.display());
+    let mut file = OutputFile::create(output, &input.files)?;
+    let (page, ending) = report(input, ladders)??;
+    file.write_all(page.as_bytes()).and_then(|()| file.finish()).with_context(cannot)?;
+    Ok(ending)
+}
+
+/// The page, and how the capture ended.
+fn report(input: &Input, ladders: u8) -> io::Result<Result<(String, Ending)>> {
+    let mut gathered = Gathered::new(ladders.into());
+    let keep = Keep { steps: true, contents: false };
+    let config = Config { report_packets: true, keep, ..Config::default() };
+    let ending = match commands::read(input, config, &mut gathered)? {
+        Ok(ending) => ending,
+        Err(error) => return Ok(Err(error)),
+    };
+    gathered.finish(&ending);
+    let mut drawing = Drawing::new(&gathered.choice);
+    let config = Config { report_packets: true, ..Config::default() };
+    if let Err(error) = commands::read(input, config, &mut drawing)? {
+        return Ok(Err(error));
+    }
+    let page = Page { gathered: &gathered, ending: &ending, drawing: &drawing };
+    Ok(Ok((printable(page.render().into_string()), ending)))
+}
+
+/// The page without what is not text: what controls a terminal or the direction of writing is shown as U+FFFD, wherever in a name
+/// it stands. The page's own markup has none of that.
+fn printable(page: String) -> String {
+    let hidden = |c: char| {
+        c.is_control() && c != '\n'
+            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+    };
+    match page.contains(hidden) {
+        true => page.replace(hidden, "\u{fffd}"),
+        false => page,
+    }
+}
+
+/// The ladders of the chosen transactions, to which the second reading adds what answers them and what is sent again.
+#[derive(Debug)]
+struct Drawing<'a> {
+    ladders: HashMap<u64, (&'a Transaction, Ladder), FixedState>,
+    attribution: Attribution,
+}
+
+impl<'a> Drawing<'a> {
+    fn new(choice: &'a Choice) -> Drawing<'a> {
+        let broken = choice.broken().into_iter().map(|(transaction, _)| transaction);
+        let ladders: HashMap<_, _, _> = broken
+            .chain(choice.slowest())
+            .map(|transaction| (transaction.number, (transaction, Ladder::of(transaction))))
+            .collect();
+        let mut steps = Steps::default();
+        ladders.values().for_each(|(transaction, _)| steps.add(transaction));
+        Drawing { ladders, attribution: steps.finish() }
+    }
+
+    fn packet(&mut self, packet: &Packet<'_>) {
+        let attributed = self.attribution.next(packet);
+        let named = match attributed.role {
+            Role::Repetition(of) | Role::Refusal(of) | Role::Acknowledgement(of) => Some(of.transaction),
+            Role::Part(_) | Role::ConnectionManagement | Role::Nothing => None,
+        };
+        let acknowledged = attributed.acknowledged.iter().map(|of| of.transaction);
+        let mut before = None;
+        for number in acknowledged.clone().chain(named) {
+            // Steps of one transaction follow each other.
+            if before.replace(number) == Some(number) {
+                continue;
+            }
+            let Some((transaction, ladder)) = self.ladders.get_mut(&number) else { continue };
+            if is_about(&attributed, packet, transaction) {
+                ladder.see(transaction, packet, &attributed);
+            }
+        }
+    }
+
+    /// The ladder of a chosen transaction.
+    fn ladder(&self, transaction: &Transaction) -> Option<&Ladder> {
+        self.ladders.get(&transaction.number).map(|(_, ladder)| ladder)
+    }
+}
+
+/// Whether a packet is about `transaction`. Only steps of chosen transactions are known here, so that an acknowledgement behind one
+/// may be of another transaction that was not chosen; unless it is the first of all.
+fn is_about(attributed: &Attributed<'_>, packet: &Packet<'_>, transaction: &Transaction) -> bool {
+    let Role::Acknowledgement(of) = attributed.role else { return true };
+    let (Some(kept), Some(Ok(headers))) = (&transaction.kept, &packet.headers) else { return false };
+    if attributed.acknowledged.iter().any(|first| first.transaction == transaction.number) {
+        return true;
+    }
+    let step = kept.steps.get(of.step as usize).filter(|_| of.transaction == transaction.number);
+    step.is_some_and(|step| {
+        u32::try_from(step.psn.distance(headers.bth.psn)).is_ok_and(|ahead| ahead < step.packets)
+    })
+}
+
+impl Audience for Drawing<'_> {
+    const LISTS: bool = false;
+
+    fn event(&mut self, event: Event<'_>, _: Time) -> io::Result<()> {
+        if let Event::Packet(packet) = event {
+            self.packet(packet);
+        }
+        Ok(())
+    }
+
+    fn wait(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

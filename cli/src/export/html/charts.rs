@@ -1,0 +1,390 @@
+//! The charts.
+
+use super::credits::{CreditInterval, CreditsOf};
+use super::gather::{Gathered, Moved};
+use super::plot::{Axis, Frame, Sample, Units, drawing, legend};
+use super::timeline::{Classes, Interval, Latencies, Timeline};
+use crate::report::{Key, Stats};
+use crate::table::{Bytes, Counted, Duration, Number};
+use core::cmp::Reverse;
+use core::fmt::{self, Display, Write as _};
+use maud::{Markup, html};
+
+/// What time counts from in every chart.
+const TIME: &str = "time since the first packet";
+
+/// A chart below its heading.
+fn figure(heading: impl Display, legend: Markup, drawing: Markup) -> Markup {
+    html! {
+        figure {
+            figcaption { (heading) }
+            (legend)
+            (drawing)
+        }
+    }
+}
+
+/// The latencies of each operation.
+pub(super) fn latencies(operations: &[(&Key, &Stats)]) -> Option<Markup> {
+    const MOST_ROWS: usize = 16;
+    const ROW: f64 = 36.0;
+    let mut shown: Vec<_> = operations.iter().filter(|(_, stats)| stats.latency().is_some()).collect();
+    let with_latencies = shown.len();
+    let mut times: Vec<u64> = shown.iter().map(|(_, stats)| stats.total_latency).collect();
+    times.sort_by_key(|time| Reverse(*time));
+    let least = *times.get(MOST_ROWS.min(times.len()).checked_sub(1)?)?;
+    shown.retain(|(_, stats)| stats.total_latency >= least);
+    shown.truncate(MOST_ROWS);
+
+    let rows: Vec<_> = shown
+        .into_iter()
+        .map(|(key, stats)| {
+            let mut classes = Latencies::default();
+            stats.latency_steps().for_each(|(latency, count)| classes.add(latency, count));
+            (*key, *stats, classes)
+        })
+        .collect();
+    let ranges = || rows.iter().filter_map(|(.., classes)| classes.range());
+    let first = ranges().map(|(first, _)| first).min()?;
+    let last = ranges().map(|(_, last)| last).max()?;
+    let axis = Axis::of_latencies(Classes::start(first), Classes::start(last));
+    let height = ROW * rows.len() as f64;
+    let frame = Frame { left: 190.0, top: 4.0, width: 790.0, height };
+    let content = html! {
+        @for mark in &axis.marks {
+            @let x = Units(frame.x(&axis, mark.value));
+            line class="grid" x1=(x) x2=(x) y1=(Units(frame.top)) y2=(Units(frame.bottom())) {}
+        }
+        @for (index, (key, stats, classes)) in rows.iter().enumerate() {
+            @let row = Frame { top: frame.top + ROW * index as f64, height: ROW, ..frame };
+            (latency_row(row, &axis, key, stats, classes))
+        }
+        (frame.bottom_axis(&axis, "latency, from call to reply"))
+    };
+    let mut entries = vec![
+        (Sample::Area("s0"), "transactions, each row to its own highest bar".to_owned()),
+        (Sample::Upward("median"), "median".to_owned()),
+        (Sample::Upward("p99"), "p99: 99 of a hundred took no longer".to_owned()),
+    ];
+    if with_latencies > rows.len() {
+        let (rows, all) = (rows.len(), with_latencies);
+        entries[0].1 =
+            format!("the {rows} operations of {all} that took most time, each to its own highest bar");
+    }
+    let drawing =
+        drawing((1000.0, height + 48.0), "Latencies of each operation on a logarithmic axis", content);
+    Some(html! { div class="wide" { (figure("Latency by operation", legend(entries), drawing)) } })
+}
+
+/// The latencies of one operation.
+fn latency_row(row: Frame, axis: &Axis, key: &Key, stats: &Stats, classes: &Latencies) -> Markup {
+    let highest = classes.0.iter().copied().max().unwrap_or(0).max(1);
+    let base = row.bottom() - 4.0;
+    let latency = stats.latency();
+    html! {
+        text x=(Units(row.left - 8.0)) y=(Units(row.top + 16.0)) text-anchor="end" { (Name(key)) }
+        text class="what" x=(Units(row.left - 8.0)) y=(Units(row.top + 29.0)) text-anchor="end" { (Number(stats.count)) " ×" }
+        line class="base" x1=(Units(row.left)) x2=(Units(row.right())) y1=(Units(base)) y2=(Units(base)) {}
+        @for (class, count) in classes.0.iter().enumerate().filter(|(_, count)| **count > 0) {
+            @let (low, high) = (Classes::start(class), Classes::start(class + 1));
+            @let (left, right) = (row.x(axis, low), row.x(axis, high));
+            // What was counted at all is seen.
+            @let tall = (f64::from(*count) / f64::from(highest) * (row.height - 10.0)).max(1.5);
+            rect class="s0" x=(Units(left + 0.5)) width=(Units((right - left - 1.0).max(1.0))) y=(Units(base - tall)) height=(Units(tall)) {
+                title { (Name(key)) ": " (Counted((*count).into(), "transaction")) ", " (Duration(low as u64)) " to " (Duration(high as u64)) }
+            }
+        }
+        @if let Some(latency) = latency {
+            @for (class, name, value) in [("median", "median", latency.median), ("p99", "p99", latency.p99)] {
+                @let x = Units(row.x(axis, value as f64));
+                path class=(class) d={ "M" (x) " " (Units(row.top + 3.0)) "V" (Units(base + 2.0)) } {
+                    title { (Name(key)) ": " (name) " " (Duration(value)) }
+                }
+            }
+        }
+    }
+}
+
+/// The name of an operation, with its protocol.
+pub(super) struct Name<'a>(pub(super) &'a Key);
+
+impl Display for Name<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(protocol) = self.0.protocol {
+            write!(f, "{protocol} ")?;
+        }
+        self.0.label.fmt(f)
+    }
+}
+
+/// One colour of a stack: its name, its class, and its value in each interval.
+struct Layer {
+    name: String,
+    class: String,
+    values: Vec<u64>,
+}
+
+/// How a stack is told of.
+struct Stack<'a> {
+    heading: &'a str,
+    layers: Vec<Layer>,
+    /// Nanoseconds that an interval is long.
+    width: u64,
+    axis: fn(f64) -> Axis,
+    /// The sum of an interval, in words.
+    words: &'a dyn Fn(&Layer, u64) -> String,
+    /// What else is marked above an interval.
+    marks: &'a [u64],
+}
+
+/// Bytes on the wire over time.
+pub(super) fn throughput(gathered: &Gathered) -> Markup {
+    let timeline = &gathered.moved;
+    let layers = Moved::NAMES.into_iter().enumerate().map(|(index, name)| Layer {
+        name: name.to_owned(),
+        class: format!("s{index}"),
+        values: timeline.intervals().iter().map(|sums| sums[index]).collect(),
+    });
+    stacked(&Stack {
+        heading: "Payload on the wire",
+        layers: layers.collect(),
+        width: timeline.width(),
+        axis: Axis::of_bytes,
+        words: &|layer, bytes| format!("{} of {}", Bytes(bytes), layer.name),
+        marks: &[],
+    })
+}
+
+/// Transactions over time.
+pub(super) fn operations(gathered: &Gathered) -> Option<Markup> {
+    const MOST_LAYERS: usize = 5;
+    let mut all: Vec<_> = gathered.operations.iter().collect();
+    let count = |timeline: &Timeline<u64>| timeline.intervals().iter().sum::<u64>();
+    all.sort_by_key(|(key, timeline)| (Reverse(count(timeline)), **key));
+    let width = all.first()?.1.width();
+    let length = gathered.failures.intervals().len();
+    let mut others = vec![0; length];
+    for (_, timeline) in all.iter().skip(MOST_LAYERS) {
+        others.iter_mut().zip(timeline.intervals()).for_each(|(sum, count)| sum.join(*count));
+    }
+    let further = all.len().saturating_sub(MOST_LAYERS);
+    let mut layers: Vec<_> = all
+        .into_iter()
+        .take(MOST_LAYERS)
+        .enumerate()
+        .map(|(index, (key, timeline))| Layer {
+            name: format!("{}{}", Name(key), if key.backward { ", backward" } else { "" }),
+            class: format!("s{index}"),
+            values: timeline.intervals().to_vec(),
+        })
+        .collect();
+    if further > 0 {
+        layers.push(Layer { name: format!("{further} others"), class: "rest".to_owned(), values: others });
+    }
+    Some(stacked(&Stack {
+        heading: "Transactions that ended",
+        layers,
+        width,
+        axis: Axis::of_rates,
+        words: &|layer, count| format!("{} {}", Number(count), layer.name),
+        marks: gathered.failures.intervals(),
+    }))
+}
+
+fn stacked(stack: &Stack<'_>) -> Markup {
+    let length = stack.layers.iter().map(|layer| layer.values.len()).max().unwrap_or(0);
+    let value = |layer: &Layer, index: usize| layer.values.get(index).copied().unwrap_or(0);
+    let sum = |index: usize| -> u64 {
+        stack.layers.iter().fold(0, |sum: u64, layer| sum.saturating_add(value(layer, index)))
+    };
+    let seconds = stack.width as f64 / 1e9;
+    let highest = (0..length).map(sum).max().unwrap_or(0);
+    let up = (stack.axis)(highest as f64 / seconds);
+    let along = Axis::of_time(length as f64 * stack.width as f64);
+    let frame = Frame::HALF;
+    let sides = |index: usize| interval_sides(frame, &along, index, stack.width);
+    let mut below = vec![0u64; length];
+    let paths = stack.layers.iter().map(|layer| {
+        let mut path = String::new();
+        for (index, below) in below.iter_mut().enumerate() {
+            let value = value(layer, index);
+            if value == 0 {
+                continue;
+            }
+            let (left, right) = sides(index);
+            let foot = frame.y(&up, *below as f64 / seconds);
+            *below = below.saturating_add(value);
+            let head = frame.y(&up, *below as f64 / seconds);
+            let (left, right, head, foot) = (Units(left), Units(right), Units(head), Units(foot));
+            write!(path, "M{left} {foot}V{head}H{right}V{foot}z").expect("a String takes everything");
+        }
+        (layer.class.as_str(), path)
+    });
+    let paths: Vec<_> = paths.collect();
+    let content = html! {
+        (frame.left_axis(&up))
+        @for (class, path) in &paths { path class={ "area " (class) } d=(path) {} }
+        @for (index, count) in stack.marks.iter().enumerate().filter(|(_, count)| **count > 0) {
+            @let (left, right) = sides(index);
+            @let middle = (left + right) / 2.0;
+            path class="failed" d={ "M" (Units(middle)) " " (Units(frame.bottom() - 9.0)) "l4 8h-8z" } {
+                title { (Counted(*count, "failed transaction")) }
+            }
+        }
+        @for index in (0..length).filter(|index| sum(*index) > 0) {
+            @let (left, right) = sides(index);
+            rect class="hit" x=(Units(left)) width=(Units(right - left)) y=(Units(frame.top)) height=(Units(frame.height)) {
+                title {
+                    (IntervalName(index, stack.width))
+                    @for layer in stack.layers.iter().filter(|layer| value(layer, index) > 0) {
+                        "\n" ((stack.words)(layer, value(layer, index)))
+                    }
+                    @if let Some(failed) = stack.marks.get(index).filter(|failed| **failed > 0) { "\n" (Number(*failed)) " failed" }
+                }
+            }
+        }
+        (frame.bottom_axis(&along, TIME))
+    };
+    let mut entries: Vec<_> =
+        stack.layers.iter().map(|layer| (Sample::Area(&layer.class), layer.name.clone())).collect();
+    if stack.marks.iter().any(|count| *count > 0) {
+        entries.push((Sample::Area("failed"), "some failed".to_owned()));
+    }
+    let heading = format!("{}, in intervals of {}", stack.heading, Duration(stack.width));
+    figure(&heading, legend(entries), drawing(Frame::HALF_SIZE, &heading, content))
+}
+
+/// The latencies of the transactions of one direction over time.
+pub(super) fn heat(timeline: &Timeline<Latencies>, heading: &str) -> Option<Markup> {
+    const LEVELS: u32 = 6;
+    let ranges = || timeline.intervals().iter().filter_map(Latencies::range);
+    let first = ranges().map(|(first, _)| first).min()?;
+    let last = ranges().map(|(_, last)| last).max()?;
+    // Whole decades.
+    let decade = Classes::PER_DECADE as usize;
+    let up = Axis::of_latencies(
+        Classes::start(first / decade * decade),
+        Classes::start(last.div_ceil(decade) * decade),
+    );
+    let width = timeline.width();
+    let along = Axis::of_time(timeline.intervals().len() as f64 * width as f64);
+    let frame = Frame::HALF;
+    let counts = || timeline.intervals().iter().flat_map(|interval| interval.0);
+    let most = counts().max()?;
+    // The most there are has the strongest colour, whatever their number.
+    let level = |count: u32| match most {
+        ..=LEVELS => LEVELS - most + count,
+        _ => 1 + (f64::from(count).ln() / f64::from(most).ln() * f64::from(LEVELS - 1)) as u32,
+    };
+    let content = html! {
+        (frame.left_axis(&up))
+        @for (index, interval) in timeline.intervals().iter().enumerate() {
+            @let (left, right) = interval_sides(frame, &along, index, width);
+            @for (class, count) in interval.0.iter().enumerate().filter(|(_, count)| **count > 0) {
+                @let (low, high) = (Classes::start(class), Classes::start(class + 1));
+                @let (foot, head) = (frame.y(&up, low), frame.y(&up, high));
+                // What is alone in the chart is seen.
+                rect class={ "h" (level(*count)) } x=(Units(left)) width=(Units((right - left).max(3.0))) y=(Units(head)) height=(Units(foot - head)) {
+                    title { (IntervalName(index, width)) "\n" (Counted((*count).into(), "transaction")) ", " (Duration(low as u64)) " to " (Duration(high as u64)) }
+                }
+            }
+        }
+        (frame.bottom_axis(&along, TIME))
+    };
+    let levels = most.min(LEVELS);
+    let legend = html! {
+        p class="legend" {
+            span {
+                @if levels == 1 {
+                    svg class="swatch" width="12" height="12" viewBox="0 0 12 12" aria-hidden="true" { rect class={ "h" (LEVELS) } width="12" height="12" {} }
+                }
+                (Counted(1, "transaction"))
+                @if levels > 1 {
+                    svg class="ramp" width=(12 * levels) height="12" viewBox={ "0 0 " (12 * levels) " 12" } aria-hidden="true" {
+                        @for step in 0..levels { rect class={ "h" (LEVELS - levels + 1 + step) } x=(12 * step) width="12" height="12" {} }
+                    }
+                    (Number(most.into()))
+                }
+            }
+        }
+    };
+    Some(figure(heading, legend, drawing(Frame::HALF_SIZE, heading, content)))
+}
+
+/// Credits granted and calls outstanding of one direction of a connection.
+pub(super) fn credits((connection, backward, credits): CreditsOf<'_>) -> Markup {
+    let timeline = credits.timeline();
+    let width = timeline.width();
+    let intervals = timeline.intervals();
+    let granted = |interval: &CreditInterval| interval.granted.map_or(0, |(_, highest)| highest.into());
+    let highest = intervals.iter().map(|interval| granted(interval).max(interval.peak)).max().unwrap_or(0);
+    let up = Axis::of_counts(highest as f64);
+    let along = Axis::of_time(intervals.len() as f64 * width as f64);
+    let frame = Frame::HALF;
+    let sides = |index: usize| interval_sides(frame, &along, index, width);
+    let mut bars = String::new();
+    let mut line = String::new();
+    let mut known = false;
+    for (index, interval) in intervals.iter().enumerate() {
+        let (left, right) = sides(index);
+        let (left, right) = (Units(left), Units(right));
+        if interval.peak > 0 {
+            let (head, foot) = (Units(frame.y(&up, interval.peak as f64)), Units(frame.bottom()));
+            write!(bars, "M{left} {foot}V{head}H{right}V{foot}z").expect("a String takes everything");
+        }
+        // A grant holds until the next one.
+        if let Some((lowest, highest)) = interval.granted {
+            let (low, high) = (Units(frame.y(&up, lowest.into())), Units(frame.y(&up, highest.into())));
+            let first = if known { format!("H{left}V{low}") } else { format!("M{left} {low}") };
+            write!(line, "{first}V{high}").expect("a String takes everything");
+            known = true;
+        }
+    }
+    if known {
+        write!(line, "H{}", Units(frame.right())).expect("a String takes everything");
+    }
+    let content = html! {
+        (frame.left_axis(&up))
+        path class="area s0" d=(bars) {}
+        path class="granted" d=(line) {}
+        @for (index, interval) in intervals.iter().enumerate() {
+            @if interval.peak > 0 || interval.granted.is_some() {
+                @let (left, right) = sides(index);
+                rect class="hit" x=(Units(left)) width=(Units(right - left)) y=(Units(frame.top)) height=(Units(frame.height)) {
+                    title {
+                        (IntervalName(index, width))
+                        "\nup to " (Counted(interval.peak, "call")) " outstanding"
+                        @if let Some((lowest, highest)) = interval.granted {
+                            "\n" (Number(lowest.into())) @if highest > lowest { " to " (Number(highest.into())) } " granted"
+                        }
+                    }
+                }
+            }
+        }
+        (frame.bottom_axis(&along, TIME))
+    };
+    let direction = if backward { "backward" } else { "forward" };
+    let heading = format!("Credits of connection {}, {direction}", connection.0);
+    let entries = [
+        (Sample::Across("granted"), "granted in replies".to_owned()),
+        (Sample::Area("s0"), "calls outstanding at once, at most".to_owned()),
+    ];
+    figure(&heading, legend(entries), drawing(Frame::HALF_SIZE, &heading, content))
+}
+
+/// Where an interval begins and ends along the axis of time.
+fn interval_sides(frame: Frame, along: &Axis, index: usize, width: u64) -> (f64, f64) {
+    let at = |index: usize| frame.x(along, index as f64 * width as f64);
+    (at(index), at(index + 1))
+}
+
+/// When an interval is.
+struct IntervalName(usize, u64);
+
+impl Display for IntervalName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let IntervalName(index, width) = *self;
+        let at = |index: usize| (index as u64).saturating_mul(width);
+        write!(f, "{} to {}", Duration(at(index)), Duration(at(index + 1)))
+    }
+}

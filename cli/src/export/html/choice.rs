@@ -1,0 +1,207 @@
+//! Which transactions are drawn: the slowest, and those with which something went wrong.
+
+use crate::names::{Failure, FailureName};
+use crate::report::Key;
+use core::cmp::Reverse;
+use core::fmt;
+use foldhash::fast::FixedState;
+use rdmascope_dissector::transaction::{Outcome, Transaction};
+use rdmascope_wire::Cause;
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
+
+/// Why a transaction is drawn as a broken one, the worst first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reason {
+    /// No reply came before the connection ended or the XID was used again.
+    NoReply,
+    /// Its reply reports an error.
+    Failed(Failure),
+    /// Its header, arguments or results are not what the specification says.
+    Malformed,
+    /// Packets of it were sent again.
+    Retransmitted,
+    /// The capture lacks bytes of it.
+    MissingBytes,
+}
+
+impl Reason {
+    /// What is worst of a transaction, if anything is.
+    pub(super) fn of(transaction: &Transaction, retransmitted: bool) -> Option<Reason> {
+        let messages = || [&transaction.call, &transaction.reply].into_iter().flatten();
+        let stops = messages().filter_map(|message| message.stop).chain(transaction.stop);
+        if transaction.outcome == Outcome::NoReply {
+            Some(Reason::NoReply)
+        } else if let Some(failure) = Failure::of(transaction) {
+            Some(Reason::Failed(failure))
+        } else if stops.into_iter().any(|stop| stop.cause != Cause::TruncatedCapture) {
+            Some(Reason::Malformed)
+        } else if retransmitted {
+            Some(Reason::Retransmitted)
+        } else if messages().any(|message| !message.missing.is_empty()) {
+            Some(Reason::MissingBytes)
+        } else {
+            None
+        }
+    }
+
+    fn severity(self) -> u8 {
+        match self {
+            Reason::Failed(Failure::Transport(_)) => 0,
+            Reason::NoReply => 1,
+            Reason::Failed(Failure::Rpc(_)) => 2,
+            Reason::Malformed => 3,
+            Reason::Retransmitted => 4,
+            Reason::MissingBytes => 5,
+            Reason::Failed(Failure::Status(_)) => 6,
+        }
+    }
+
+    /// A number that tells failures of one severity apart.
+    fn code(self) -> u32 {
+        match self {
+            Reason::Failed(Failure::Status(status)) => status,
+            _ => 0,
+        }
+    }
+}
+
+/// Why `transaction` is drawn, in words.
+pub(super) struct ReasonText<'a>(pub(super) Reason, pub(super) &'a Transaction);
+
+impl fmt::Display for ReasonText<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Reason::NoReply => f.write_str("no reply"),
+            Reason::Failed(failure) => FailureName(failure, Key::of(self.1).protocol).fmt(f),
+            Reason::Malformed => f.write_str("malformed"),
+            Reason::Retransmitted => f.write_str("packets sent again"),
+            Reason::MissingBytes => f.write_str("the capture lacks bytes"),
+        }
+    }
+}
+
+/// The transactions that are drawn.
+#[derive(Debug)]
+pub(super) struct Choice {
+    most: usize,
+    /// By latency, the longest first, and number.
+    slowest: BTreeMap<(Reverse<u64>, u64), Transaction>,
+    /// By how many of its kind came before, how bad it is, and number.
+    broken: BTreeMap<(u64, u8, u64), (Transaction, Reason)>,
+    /// How many transactions were broken in the same way before the last one.
+    kinds: HashMap<(Key, u8, u32), u64, FixedState>,
+    broken_count: u64,
+}
+
+impl Choice {
+    /// What is broken in more ways than this is not told apart.
+    const MOST_KINDS: usize = 1024;
+
+    /// Of each kind so many.
+    pub(super) fn new(most: usize) -> Choice {
+        Choice {
+            most,
+            slowest: BTreeMap::new(),
+            broken: BTreeMap::new(),
+            kinds: HashMap::default(),
+            broken_count: 0,
+        }
+    }
+
+    /// Takes in a transaction, and whether packets of it were sent again.
+    pub(super) fn transaction(&mut self, transaction: &Transaction, retransmitted: bool) {
+        if let Some(latency) = transaction.latency() {
+            let key = (Reverse(latency), transaction.number);
+            keep(&mut self.slowest, self.most, key, || transaction.clone());
+        }
+        let Some(reason) = Reason::of(transaction, retransmitted) else { return };
+        self.broken_count += 1;
+        let kind = (Key::of(transaction), reason.severity(), reason.code());
+        let known = self.kinds.len();
+        let before = match self.kinds.entry(kind) {
+            Entry::Occupied(mut count) => {
+                *count.get_mut() += 1;
+                *count.get()
+            }
+            Entry::Vacant(first) if known < Choice::MOST_KINDS => *first.insert(0),
+            Entry::Vacant(_) => u64::MAX,
+        };
+        let key = (before, reason.severity(), transaction.number);
+        keep(&mut self.broken, self.most, key, || (transaction.clone(), reason));
+    }
+
+    /// The slowest, the slowest first.
+    pub(super) fn slowest(&self) -> Vec<&Transaction> {
+        self.slowest.values().collect()
+    }
+
+    /// The broken ones, the worst first. Of each kind there is one before there are two of any.
+    pub(super) fn broken(&self) -> Vec<(&Transaction, Reason)> {
+        let mut all: Vec<_> = self.broken.iter().collect();
+        all.sort_by_key(|((_, severity, number), _)| (*severity, *number));
+        all.into_iter().map(|(_, (transaction, reason))| (transaction, *reason)).collect()
+    }
+
+    /// How many transactions are broken.
+    pub(super) fn broken_count(&self) -> u64 {
+        self.broken_count
+    }
+}
+
+/// Keeps a value if its key is among the first `most`.
+fn keep<K: Ord, V>(kept: &mut BTreeMap<K, V>, most: usize, key: K, value: impl FnOnce() -> V) {
+    if kept.len() >= most && kept.last_key_value().is_none_or(|(last, _)| *last < key) {
+        return;
+    }
+    kept.insert(key, value());
+    if kept.len() > most {
+        kept.pop_last();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples;
+
+    fn slowest(choice: &Choice) -> Vec<u64> {
+        choice.slowest().into_iter().map(|transaction| transaction.number).collect()
+    }
+
+    fn broken(choice: &Choice) -> Vec<u64> {
+        choice.broken().into_iter().map(|(transaction, _)| transaction.number).collect()
+    }
+
+    #[test]
+    fn the_slowest_come_first_and_those_before_others_as_slow() {
+        let mut choice = Choice::new(3);
+        for (number, latency) in [(1, 50), (2, 70), (3, 10), (4, 70), (5, 60), (6, 60)] {
+            let mut read = samples::read(1, latency);
+            read.number = number;
+            choice.transaction(&read, false);
+        }
+        assert_eq!(slowest(&choice), [2, 4, 5]);
+        assert_eq!(broken(&choice), [0u64; 0]);
+    }
+
+    #[test]
+    fn one_of_each_kind_comes_before_a_second_of_any() {
+        let mut choice = Choice::new(4);
+        for number in 1..=20 {
+            let mut lookup = samples::compound(&[(53, "SEQUENCE"), (15, "LOOKUP")], 2, number, 10);
+            lookup.number = number;
+            choice.transaction(&lookup, false);
+        }
+        let mut lost = samples::read(1, 10);
+        lost.number = 21;
+        lost.outcome = Outcome::NoReply;
+        lost.reply = None;
+        choice.transaction(&lost, true);
+        let mut again = samples::read(1, 10);
+        again.number = 22;
+        choice.transaction(&again, true);
+        assert_eq!(broken(&choice), [21, 22, 1, 2]);
+        assert_eq!(choice.broken_count(), 22);
+    }
+}

@@ -1,0 +1,218 @@
+//! Credits over time: how many were granted, and how many calls were outstanding.
+
+use super::timeline::{Interval, Timeline};
+use core::cmp::Reverse;
+use rdmascope_dissector::connection::ConnectionId;
+use rdmascope_dissector::record::Time;
+use rdmascope_dissector::transaction::{Direction, Outcome, Transaction};
+use std::collections::{BTreeMap, BinaryHeap};
+
+/// The credits of a capture, by connection and direction.
+#[derive(Debug, Default)]
+pub(super) struct AllCredits(BTreeMap<(ConnectionId, bool), Credits>);
+
+/// A connection, whether backward, and the credits of that direction.
+pub(super) type CreditsOf<'a> = (ConnectionId, bool, &'a Credits);
+
+impl AllCredits {
+    /// Directions of connections that are looked at.
+    const MOST: usize = 64;
+
+    /// Takes in a transaction of a capture that begins at `start`.
+    pub(super) fn transaction(&mut self, transaction: &Transaction, start: Time) {
+        let key = (transaction.connection, transaction.direction == Direction::Backward);
+        if self.0.len() < AllCredits::MOST || self.0.contains_key(&key) {
+            self.0.entry(key).or_default().transaction(transaction, start);
+        }
+    }
+
+    /// Sweeps what is left, up to this many nanoseconds from the start.
+    pub(super) fn finish(&mut self, end: u64) {
+        self.0.values_mut().for_each(|credits| credits.finish(end));
+    }
+
+    /// Those with the most transactions, as many as are shown, the busiest first.
+    pub(super) fn busiest(&self, most: usize) -> Vec<CreditsOf<'_>> {
+        let credits =
+            self.0.iter().map(|((connection, backward), credits)| (*connection, *backward, credits));
+        let mut all: Vec<_> = credits.filter(|(.., credits)| credits.granted).collect();
+        all.sort_by_key(|(.., credits)| Reverse(credits.transactions));
+        all.truncate(most);
+        all
+    }
+
+    /// How many directions of connections there are with grants.
+    pub(super) fn count(&self) -> usize {
+        self.0.values().filter(|credits| credits.granted).count()
+    }
+}
+
+/// The credits of one direction of a connection.
+///
+/// Transactions are reported in the order in which they end, and their calls were sent in another order; so what is known of
+/// calls and replies waits in a heap, and the earlier half of it is swept when it is full. A call older than that counts
+/// from the next interval on: a peak may have been higher than shown then, never lower.
+#[derive(Debug, Default)]
+pub(super) struct Credits {
+    timeline: Timeline<CreditInterval>,
+    /// Changes of the number of calls outstanding: when, and by how many. What ends at the moment when another begins ends first.
+    ahead: BinaryHeap<Reverse<(u64, i8)>>,
+    swept: u64,
+    outstanding: i64,
+    transactions: u64,
+    granted: bool,
+}
+
+/// What is known of an interval.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct CreditInterval {
+    /// The lowest and the highest grant of replies.
+    pub(super) granted: Option<(u32, u32)>,
+    /// Calls outstanding at once, at most.
+    pub(super) peak: u64,
+}
+
+impl Interval for CreditInterval {
+    fn join(&mut self, next: CreditInterval) {
+        self.peak = self.peak.max(next.peak);
+        if let Some((lowest, highest)) = next.granted {
+            self.grant(lowest, highest);
+        }
+    }
+}
+
+impl CreditInterval {
+    fn grant(&mut self, low: u32, high: u32) {
+        let (lowest, highest) = self.granted.unwrap_or((low, high));
+        self.granted = Some((lowest.min(low), highest.max(high)));
+    }
+}
+
+impl Credits {
+    /// Changes that wait for what was reported late.
+    const MOST_AHEAD: usize = 8192;
+
+    fn transaction(&mut self, transaction: &Transaction, start: Time) {
+        self.transactions += 1;
+        let reply = transaction.reply.as_ref().map(|reply| (reply.seen.time.since(start), reply.credits));
+        if let Some((at, credits)) = reply {
+            self.granted = true;
+            self.timeline.at(at).grant(credits, credits);
+        }
+        let Some(call) = &transaction.call else { return };
+        let began = call.first.time.since(start);
+        match (reply, transaction.outcome) {
+            (Some((ended, _)), _) => self.outstanding_between(began, Some(ended)),
+            (None, Outcome::CutOff) => self.outstanding_between(began, None),
+            // Until when the requester waited is not known.
+            (None, _) => {}
+        }
+        if self.ahead.len() > Credits::MOST_AHEAD {
+            while self.ahead.len() > Credits::MOST_AHEAD / 2 {
+                self.sweep_one();
+            }
+        }
+    }
+
+    fn outstanding_between(&mut self, began: u64, ended: Option<u64>) {
+        if ended.is_some_and(|ended| ended < began) {
+            return;
+        }
+        if began >= self.swept {
+            self.ahead.push(Reverse((began, 1)));
+            self.ahead.extend(ended.map(|ended| Reverse((ended, -1))));
+            return;
+        }
+        let until = ended.map_or(self.swept, |ended| ended.min(self.swept));
+        self.timeline.behind(began, until).iter_mut().for_each(|interval| interval.peak += 1);
+        if ended.is_none_or(|ended| ended >= self.swept) {
+            self.outstanding += 1;
+            self.ahead.extend(ended.map(|ended| Reverse((ended, -1))));
+        }
+    }
+
+    fn sweep_one(&mut self) {
+        let Some(Reverse((at, change))) = self.ahead.pop() else { return };
+        self.sweep_to(at);
+        self.outstanding += i64::from(change);
+        let outstanding = u64::try_from(self.outstanding).unwrap_or(0);
+        let interval = self.timeline.at(at);
+        interval.peak = interval.peak.max(outstanding);
+    }
+
+    /// Nothing changes up to this many nanoseconds from the start.
+    fn sweep_to(&mut self, at: u64) {
+        let outstanding = u64::try_from(self.outstanding).unwrap_or(0);
+        for interval in self.timeline.behind(self.swept, at) {
+            interval.peak = interval.peak.max(outstanding);
+        }
+        self.swept = self.swept.max(at);
+    }
+
+    fn finish(&mut self, end: u64) {
+        while !self.ahead.is_empty() {
+            self.sweep_one();
+        }
+        self.sweep_to(end.max(self.swept));
+    }
+
+    /// What is known of each interval.
+    pub(super) fn timeline(&self) -> &Timeline<CreditInterval> {
+        &self.timeline
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples::{self, START, after};
+
+    /// Calls and replies at these microseconds.
+    fn credits(spans: &[(i64, i64)]) -> Credits {
+        let mut credits = Credits::default();
+        for (began, ended) in spans {
+            let mut read = samples::read(1, 1);
+            for (message, at) in [(&mut read.call, began), (&mut read.reply, ended)] {
+                let message = message.as_mut().unwrap();
+                message.seen.time = after(*at);
+                message.first.time = after(*at);
+                message.credits = 32 + *began as u32 % 2;
+            }
+            credits.transaction(&read, START);
+        }
+        credits.finish(10_000);
+        credits
+    }
+
+    fn peaks(credits: &Credits) -> Vec<u64> {
+        credits.timeline().intervals().iter().map(|interval| interval.peak).collect()
+    }
+
+    #[test]
+    fn calls_outstanding_at_once() {
+        // In the order in which they end; the first to begin ends last.
+        let credits = credits(&[(2, 3), (3, 4), (6, 8), (6, 9), (1, 9)]);
+        assert_eq!(peaks(&credits), [0, 1, 2, 2, 2, 1, 3, 3, 3, 2, 0]);
+        assert_eq!(credits.timeline().intervals()[9].granted, Some((32, 33)));
+    }
+
+    #[test]
+    fn what_was_swept_already_counts_from_the_next_interval_on() {
+        let mut swept: Vec<(i64, i64)> = (0..20_000).map(|index| (index % 3, index % 3)).collect();
+        swept.push((1, 5));
+        // What neither begins nor ends at another time than its reply was never outstanding.
+        assert_eq!(peaks(&credits(&swept))[3..6], [1, 1, 1]);
+    }
+
+    #[test]
+    fn a_call_that_is_never_answered_counts_to_the_end_of_the_capture() {
+        let mut credits = Credits::default();
+        let mut read = samples::read(0, 1);
+        read.reply = None;
+        read.outcome = Outcome::CutOff;
+        credits.transaction(&read, START);
+        credits.finish(3000);
+        assert_eq!(peaks(&credits), [1, 1, 1, 1]);
+        assert!(!credits.granted);
+    }
+}

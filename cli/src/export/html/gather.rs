@@ -1,0 +1,142 @@
+//! What the first reading of a capture gathers. Memory does not grow with the length of the capture.
+
+use super::choice::Choice;
+use super::credits::AllCredits;
+use super::repeats::Repeats;
+use super::timeline::{Latencies, Timeline};
+use crate::commands::Audience;
+use crate::names::Failure;
+use crate::report::{Ending, Key, Report};
+use foldhash::fast::FixedState;
+use rdmascope_dissector::event::{Event, Packet};
+use rdmascope_dissector::record::Time;
+use rdmascope_dissector::transaction::{Direction, Transaction};
+use rdmascope_wire::bth::Operation;
+use std::collections::HashMap;
+use std::io;
+
+/// All that the report is made of, the ladders aside.
+#[derive(Debug)]
+pub(super) struct Gathered {
+    /// The figures of `analyze`.
+    pub(super) report: Report,
+    /// Bytes on the wire by what they were, in the order of [`Moved`].
+    pub(super) moved: Timeline<[u64; 3]>,
+    /// Transactions that ended, by what they were.
+    pub(super) operations: HashMap<Key, Timeline<u64>, FixedState>,
+    /// Transactions that failed, when they ended.
+    pub(super) failures: Timeline<u64>,
+    /// Latencies of transactions, forward and backward, when they ended.
+    pub(super) latencies: [Timeline<Latencies>; 2],
+    /// Credits.
+    pub(super) credits: AllCredits,
+    /// What is to be drawn.
+    pub(super) choice: Choice,
+    repeats: Repeats,
+}
+
+/// What packets with a payload are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Moved {
+    /// Sends.
+    Sends,
+    /// RDMA Read responses.
+    ReadResponses,
+    /// RDMA Writes.
+    Writes,
+}
+
+impl Moved {
+    /// What they are called.
+    pub(super) const NAMES: [&str; 3] = ["Sends", "RDMA Read responses", "RDMA Writes"];
+
+    fn of(operation: Operation) -> Option<Moved> {
+        match operation {
+            operation if operation.is_send() => Some(Moved::Sends),
+            operation if operation.is_read_response() => Some(Moved::ReadResponses),
+            operation if operation.is_write() => Some(Moved::Writes),
+            _ => None,
+        }
+    }
+}
+
+impl Gathered {
+    /// Keys of [`Gathered::operations`].
+    const MOST_OPERATIONS: usize = 256;
+
+    /// Nothing yet, with `ladders` transactions of each kind to choose.
+    pub(super) fn new(ladders: usize) -> Gathered {
+        Gathered {
+            report: Report::default(),
+            moved: Timeline::default(),
+            operations: HashMap::default(),
+            failures: Timeline::default(),
+            latencies: Default::default(),
+            credits: AllCredits::default(),
+            choice: Choice::new(ladders),
+            repeats: Repeats::default(),
+        }
+    }
+
+    /// Orders what is shown, and brings all timelines to the same end.
+    pub(super) fn finish(&mut self, ending: &Ending) {
+        self.report.finish();
+        let end = ending.totals.span.map_or(0, |(first, last)| last.since(first));
+        self.moved.at(end);
+        self.operations.values_mut().for_each(|timeline| _ = timeline.at(end));
+        self.failures.at(end);
+        self.latencies.iter_mut().for_each(|timeline| _ = timeline.at(end));
+        self.credits.finish(end);
+    }
+
+    fn packet(&mut self, packet: &Packet<'_>, start: Time) {
+        let Some(Ok(headers)) = &packet.headers else { return };
+        let Some(operation) = headers.bth.opcode.operation() else { return };
+        if packet.connection.is_none() {
+            return;
+        }
+        if let Some(moved) = Moved::of(operation) {
+            let sums = self.moved.at(packet.record.time.since(start));
+            let sum = &mut sums[moved as usize];
+            *sum = sum.saturating_add(u64::from(headers.payload_length));
+        }
+        self.repeats.packet(packet, operation, headers.bth.psn);
+    }
+
+    fn transaction(&mut self, transaction: &Transaction, start: Time) {
+        self.credits.transaction(transaction, start);
+        self.choice.transaction(transaction, self.repeats.any_of(transaction));
+        let Some(reply) = &transaction.reply else { return };
+        let ended = reply.seen.time.since(start);
+        let key = Key::of(transaction);
+        if self.operations.len() < Gathered::MOST_OPERATIONS || self.operations.contains_key(&key) {
+            *self.operations.entry(key).or_default().at(ended) += 1;
+        }
+        if Failure::of(transaction).is_some() {
+            *self.failures.at(ended) += 1;
+        }
+        if let Some(latency) = transaction.latency() {
+            let backward = transaction.direction == Direction::Backward;
+            self.latencies[usize::from(backward)].at(ended).add(latency, 1);
+        }
+    }
+}
+
+impl Audience for Gathered {
+    const LISTS: bool = false;
+
+    fn event(&mut self, event: Event<'_>, start: Time) -> io::Result<()> {
+        match event {
+            Event::Packet(packet) => self.packet(packet, start),
+            Event::Transaction(transaction) => self.transaction(transaction, start),
+            Event::Connection(_) | Event::Eviction(_) => {}
+        }
+        self.report.handle(&event);
+        Ok(())
+    }
+
+    /// Nothing is shown before the end.
+    fn wait(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,274 @@
+//! Ladders: the exchange of a transaction between Requester and Responder, to scale in time.
+
+use super::choice::{Reason, ReasonText};
+use super::plot::{Axis, Units, drawing};
+use crate::ladder::{Ladder, PartName, Piece, Rung, RungKind};
+use crate::names::Label;
+use crate::names::{self, Protocol};
+use crate::table::{Bytes, Counted, Duration, Maybe};
+use crate::tables::transactions::{Ending, Remarks};
+use core::fmt::{self, Display};
+use maud::{Markup, html};
+use rdmascope_dissector::kept::StepKind;
+use rdmascope_dissector::record::Time;
+use rdmascope_dissector::transaction::{Part, Transaction};
+
+/// Where the sides stand, and the texts beside them.
+const REQUESTER: f64 = 64.0;
+const RESPONDER: f64 = 192.0;
+const TEXTS: f64 = 218.0;
+const WIDTH: f64 = 640.0;
+/// Where time begins.
+const TOP: f64 = 30.0;
+/// The time of a transaction is at least so high; less if it is only asked and answered.
+const HEIGHT: f64 = 190.0;
+const LOW: f64 = 90.0;
+/// From one text to the next.
+const LINE: f64 = 15.0;
+/// Arrows of one ladder: the first of them, and the last.
+const MOST_ARROWS: [usize; 2] = [300, 100];
+/// Texts of one ladder: the first of them, and the last.
+const MOST_TEXTS: [usize; 2] = [24, 12];
+
+/// A transaction as it is drawn among the broken ones.
+pub(super) fn broken(transaction: &Transaction, reason: Reason, ladder: &Ladder) -> Markup {
+    html! {
+        figure class="ladder" id={ "transaction-" (transaction.number) } {
+            figcaption { (caption(transaction, Some(reason))) }
+            (draw(transaction, ladder))
+        }
+    }
+}
+
+/// A transaction as it is drawn among the slowest. What is drawn among the broken ones is not drawn again.
+pub(super) fn slow(transaction: &Transaction, is_broken: bool, ladder: &Ladder) -> Markup {
+    html! {
+        figure class="ladder" {
+            figcaption { (caption(transaction, None)) }
+            @if is_broken {
+                p { a href={ "#transaction-" (transaction.number) } { "Drawn among the broken transactions" } }
+            } @else {
+                (draw(transaction, ladder))
+            }
+        }
+    }
+}
+
+/// What a transaction is.
+fn caption(transaction: &Transaction, reason: Option<Reason>) -> Markup {
+    let messages = [&transaction.call, &transaction.reply].into_iter().flatten();
+    html! {
+        "#" (transaction.number) " " (Maybe(Protocol::of(transaction))) " " (Label::of(transaction))
+        @if let Some(latency) = transaction.latency() { ", " (Duration(latency)) }
+        @if let Some(reason) = reason { ", " span class="bad" { (ReasonText(reason, transaction)) } }
+        span class="note" {
+            "connection " (transaction.connection.0) ", " (names::direction(transaction.direction))
+            ", XID " (transaction.xid)
+            @for (message, before) in messages.zip([", frames ", " to "]) { (before) (message.first.frame) }
+            ", status " (Ending(transaction))
+        }
+        span class="note" { (beginning(Remarks(transaction).to_string())) }
+    }
+}
+
+/// The beginning of what may be long: a COMPOUND has as many operations as its sender likes.
+fn beginning(mut text: String) -> String {
+    const LONGEST: usize = 600;
+    if let Some((end, _)) = text.char_indices().nth(LONGEST) {
+        text.truncate(end);
+        text.push('\u{2026}');
+    }
+    text
+}
+
+/// The packets of a ladder as arrows from side to side, and what they are beside them.
+fn draw(transaction: &Transaction, ladder: &Ladder) -> Markup {
+    let rungs = &ladder.rungs;
+    if rungs.is_empty() {
+        return html! { p { "The capture holds none of its packets." } };
+    }
+    let length = ladder.end().since(ladder.start);
+    let texts = Ends::of(rungs.len(), MOST_TEXTS);
+    let least = if rungs.len() <= 4 { LOW } else { HEIGHT };
+    let height = least.max(LINE * texts.shown() as f64);
+    let axis = Axis::of_time(length as f64);
+    let y = |time: Time| TOP + axis.place(time.since(ladder.start) as f64) * height;
+    let arrows = Ends::of(rungs.len(), MOST_ARROWS);
+    let places = spread(texts.indices().map(|index| y(rungs[index].first.time)), TOP, TOP + height);
+    let bottom = TOP + height;
+    let content = html! {
+        g class="axis" {
+            @for (x, name) in [(REQUESTER, "Requester"), (RESPONDER, "Responder")] {
+                text class="side" x=(Units(x)) y="12" text-anchor="middle" { (name) }
+                line class="life" x1=(Units(x)) x2=(Units(x)) y1="18" y2=(Units(bottom + 10.0)) {}
+            }
+            @for mark in &axis.marks {
+                @let y = TOP + axis.place(mark.value) * height;
+                line x1=(Units(REQUESTER - 14.0)) x2=(Units(REQUESTER)) y1=(Units(y)) y2=(Units(y)) {}
+                text x=(Units(REQUESTER - 18.0)) y=(Units(y + 4.0)) text-anchor="end" { (mark.label) }
+            }
+        }
+        @for index in arrows.indices() {
+            (arrow(transaction, &rungs[index], ladder.start, &y))
+        }
+        @for (place, index) in places.iter().zip(texts.indices()) {
+            @let rung = &rungs[index];
+            @let from = y(rung.first.time);
+            path class="lead" d={ "M" (Units(RESPONDER + 3.0)) " " (Units(from)) "L" (Units(TEXTS - 4.0)) " " (Units(*place)) } {}
+            text class=(Look::of(rung).text) x=(Units(TEXTS)) y=(Units(place + 4.0)) {
+                tspan class="time" { "+" (Duration(rung.first.time.since(ladder.start))) }
+                " " (if rung.from_requester { "\u{2192}" } else { "\u{2190}" }) " "
+                (Words(transaction, rung))
+            }
+        }
+        @if texts.left_out() > 0 {
+            text class="what" x=(Units(TEXTS)) y=(Units(bottom + 22.0)) { (texts.left_out()) " in between are without a text" }
+        }
+    };
+    let left_out = arrows.left_out() as u64 + ladder.left_out;
+    html! {
+        (drawing((WIDTH, bottom + if texts.left_out() > 0 { 28.0 } else { 12.0 }), &format!("The exchange of transaction {}", transaction.number), content))
+        @if left_out > 0 { p class="note" { (Counted(left_out, "further step")) " not drawn" } }
+    }
+}
+
+/// Packets of one sender: a line where the first was captured, and an area up to the last.
+fn arrow(transaction: &Transaction, rung: &Rung, start: Time, y: &impl Fn(Time) -> f64) -> Markup {
+    let (from, to) = if rung.from_requester { (REQUESTER, RESPONDER) } else { (RESPONDER, REQUESTER) };
+    let (first, last) = (y(rung.first.time), y(rung.last.time));
+    let look = Look::of(rung);
+    // The head points at the side that received.
+    let back = if to > from { -7.0 } else { 7.0 };
+    html! {
+        g class=(look.line) {
+            title {
+                (Words(transaction, rung)) "\n"
+                "frames " (rung.first.frame) " to " (rung.last.frame) ", PSN " (rung.psn)
+                @if rung.packets > 1 { " to " (rung.last_psn()) }
+                "\n+" (Duration(rung.first.time.since(start))) " to +" (Duration(rung.last.time.since(start)))
+            }
+            @if last - first >= 0.5 {
+                rect class="band" x=(Units(REQUESTER)) width=(Units(RESPONDER - REQUESTER)) y=(Units(first)) height=(Units(last - first)) {}
+            }
+            path class="shaft" d={ "M" (Units(from)) " " (Units(first)) "H" (Units(to)) } {}
+            path class="head" d={ "M" (Units(to)) " " (Units(first)) "l" (Units(back)) " -3.5v7z" } {}
+        }
+    }
+}
+
+/// How packets look: the class of their arrow, and that of their text.
+struct Look {
+    line: &'static str,
+    text: &'static str,
+}
+
+impl Look {
+    fn of(rung: &Rung) -> Look {
+        let line = match rung.kind {
+            RungKind::Step(StepKind::Call | StepKind::Reply | StepKind::Done) => "send",
+            RungKind::Step(StepKind::ReadRequest | StepKind::ReadResponse) => "read",
+            RungKind::Step(StepKind::Write) => "write",
+            RungKind::Again(_) => "again",
+            RungKind::Acknowledgement => "ack",
+            RungKind::Nak(_) | RungKind::RnrNak(_) => "nak",
+        };
+        let text = match rung.kind {
+            RungKind::Again(_) | RungKind::Nak(_) | RungKind::RnrNak(_) => "bad",
+            RungKind::Acknowledgement => "what",
+            RungKind::Step(_) => "",
+        };
+        Look { line, text }
+    }
+}
+
+/// What packets are, and what they moved.
+struct Words<'a>(&'a Transaction, &'a Rung);
+
+impl Display for Words<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Words(transaction, rung) = *self;
+        write!(f, "{}", rung.title(transaction))?;
+        // A READ request is one packet, and takes up the PSNs of its responses.
+        let asks = matches!(
+            rung.kind,
+            RungKind::Step(StepKind::ReadRequest) | RungKind::Again(StepKind::ReadRequest)
+        );
+        if rung.packets > 1 && !asks {
+            write!(f, " \u{d7}{}", rung.packets)?;
+        }
+        if let Some(Piece { part, length, .. }) = rung.piece {
+            write!(f, ", {}", Bytes(length))?;
+            if part != Part::Send {
+                write!(f, " of {}", PartName(part))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The first and the last of a number of things, where there is no room for all.
+#[derive(Clone, Copy, Debug)]
+struct Ends {
+    count: usize,
+    first: usize,
+    last: usize,
+}
+
+impl Ends {
+    fn of(count: usize, [first, last]: [usize; 2]) -> Ends {
+        match count <= first + last {
+            true => Ends { count, first: count, last: 0 },
+            false => Ends { count, first, last },
+        }
+    }
+
+    fn shown(self) -> usize {
+        self.first + self.last
+    }
+
+    fn left_out(self) -> usize {
+        self.count - self.shown()
+    }
+
+    fn indices(self) -> impl Iterator<Item = usize> {
+        (0..self.first).chain(self.count - self.last..self.count)
+    }
+}
+
+/// Places for texts that each stand as near as they can to where they belong, without one upon another.
+fn spread(wanted: impl Iterator<Item = f64>, top: f64, bottom: f64) -> Vec<f64> {
+    let mut places: Vec<f64> = Vec::new();
+    for place in wanted {
+        let free = places.last().map_or(top, |last| last + LINE);
+        places.push(place.max(free));
+    }
+    // What ran out at the bottom pushes back up.
+    let mut limit = bottom;
+    for place in places.iter_mut().rev() {
+        *place = place.min(limit);
+        limit = *place - LINE;
+    }
+    places
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_do_not_stand_upon_another() {
+        for wanted in [&[30.0, 30.0, 31.0, 200.0, 220.0, 220.0, 220.0][..], &[220.0; 12], &[30.0; 12]] {
+            let places = spread(wanted.iter().copied(), TOP, TOP + HEIGHT);
+            assert!(places.windows(2).all(|pair| pair[1] - pair[0] >= LINE - 1e-9), "{places:?}");
+            assert!(places.iter().all(|place| (TOP..=TOP + HEIGHT).contains(place)), "{places:?}");
+        }
+    }
+
+    #[test]
+    fn of_many_the_ends_are_shown() {
+        let ends = Ends::of(10, [3, 2]);
+        assert_eq!(ends.indices().collect::<Vec<_>>(), [0, 1, 2, 8, 9]);
+        assert_eq!((ends.shown(), ends.left_out()), (5, 5));
+        assert_eq!(Ends::of(5, [3, 2]).indices().count(), 5);
+    }
+}

@@ -1,0 +1,498 @@
+//! The page: what `analyze` says as tables, between the summary and the drawings.
+//!
+//! All text goes through maud's escaping; nothing here or in the drawings is `PreEscaped` but the style sheet.
+
+use super::Drawing;
+use super::charts;
+use super::gather::Gathered;
+use super::ladders;
+use super::plot::{Sample, legend};
+use crate::names::FailureName;
+use crate::phases::Phases;
+use crate::report::{Ending, FileEnd, Group, Key, Stats};
+use crate::table::{Bytes, Counted, Duration, Maybe, Number};
+use crate::tables::connections::{Known, StateName};
+use crate::time::Rfc3339;
+use core::fmt::Display;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use rdmascope_dissector::connection::{Connection, Endpoint};
+
+/// Nothing from anywhere else, and nothing that runs.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
+
+/// What there is to show.
+pub(super) struct Page<'a> {
+    pub(super) gathered: &'a Gathered,
+    pub(super) ending: &'a Ending,
+    pub(super) drawing: &'a Drawing<'a>,
+}
+
+impl Page<'_> {
+    /// The whole document.
+    pub(super) fn render(&self) -> Markup {
+        let title = match self.ending.files.as_slice() {
+            [file] => format!("Capture {}", file.title()),
+            files => format!("Capture of {} files", files.len()),
+        };
+        html! {
+            (DOCTYPE)
+            html lang="en" {
+                head {
+                    meta charset="utf-8";
+                    meta http-equiv="Content-Security-Policy" content=(POLICY);
+                    meta name="viewport" content="width=device-width, initial-scale=1";
+                    meta name="color-scheme" content="light dark";
+                    meta name="generator" content={ "rdmascope " (env!("CARGO_PKG_VERSION")) };
+                    meta name="referrer" content="no-referrer";
+                    title { (title) }
+                    style { (PreEscaped(include_str!("style.css"))) }
+                }
+                body {
+                    header {
+                        p class="kind" { "NFS over RDMA, as captured" }
+                        h1 { (title) }
+                        (self.summary())
+                        nav {
+                            a href="#problems" { "What went wrong" }
+                            a href="#capture" { "Capture" }
+                            a href="#connections" { "Connections" }
+                            a href="#operations" { "Operations" }
+                            a href="#time" { "Over time" }
+                            a href="#broken" { "Broken" }
+                            a href="#slowest" { "Slowest" }
+                        }
+                    }
+                    main {
+                        section id="problems" { h2 { "What went wrong" } (self.problems()) }
+                        section id="capture" { h2 { "What was captured" } (self.capture()) }
+                        section id="connections" { h2 { "Connections" } (self.connections()) }
+                        section id="operations" { h2 { "Operations" } (self.operations()) }
+                        section id="time" { h2 { "Over time" } (self.over_time()) }
+                        section id="broken" {
+                            h2 { "Broken transactions" }
+                            (self.broken())
+                        }
+                        section id="slowest" {
+                            h2 { "Slowest transactions" }
+                            (self.slowest())
+                        }
+                    }
+                    footer {
+                        p {
+                            "Made by rdmascope " (env!("CARGO_PKG_VERSION"))
+                            ". Frames are numbered as other tools number them, connections and transactions as rdmascope does: "
+                            code { "rdmascope show FILE --transaction N" }
+                            " shows one whole."
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Transactions of which call and reply are there.
+    fn answered(&self) -> u64 {
+        self.gathered
+            .latencies
+            .iter()
+            .flat_map(|timeline| timeline.intervals())
+            .fold(0u64, |sum, interval| {
+                sum.saturating_add(interval.0.iter().map(|count| u64::from(*count)).sum())
+            })
+    }
+
+    /// The figures that a reader wants first.
+    fn summary(&self) -> Markup {
+        let totals = &self.ending.totals;
+        let length = totals.span.map(|(first, last)| last.since(first));
+        let transactions: u64 = totals.transactions.iter().sum();
+        let errors: u64 = self.gathered.report.operations().iter().map(|(_, stats)| stats.errors).sum();
+        let problems = self.gathered.report.problems(self.ending);
+        let of = |group| -> u64 {
+            problems.iter().filter(|problem| problem.group == group).map(|p| p.count).sum()
+        };
+        let tile = |name: &str, value: Markup, bad: bool| {
+            html! { div { dt { (name) } dd class=[bad.then_some("bad")] { (value) } } }
+        };
+        html! {
+            dl class="tiles" {
+                (tile("time", html! { (Maybe(length.map(Duration))) }, false))
+                (tile("packets", number(totals.records), false))
+                (tile("connections", number(totals.connections), false))
+                (tile("transactions", number(transactions), false))
+                (tile("errors in replies", number(errors), errors > 0))
+                (tile("transactions with problems", number(of(Group::Transactions)), of(Group::Transactions) > 0))
+                (tile("transport problems", number(of(Group::Transport)), of(Group::Transport) > 0))
+                (tile("lacking in the capture", number(of(Group::Capture)), of(Group::Capture) > 0))
+            }
+        }
+    }
+
+    fn problems(&self) -> Markup {
+        let report = &self.gathered.report;
+        if let Some(nothing) = report.nothing_wrong(self.ending) {
+            return html! { p class="good" { (nothing) } };
+        }
+        let (errors, further) = report.errors();
+        let problems = report.problems(self.ending);
+        html! {
+            @for file in self.ending.files.iter().filter(|file| file.trouble.is_some() || file.cut.is_some()) {
+                p class="bad" { (file.title()) ": " (FileEnd(file)) }
+            }
+            @if !errors.is_empty() {
+                h3 { "Errors in replies" }
+                div class="scroll" {
+                    table id="errors" {
+                        thead { tr { th class="number" { "count" } th { "protocol" } th { "operation" } th { "error" } th class="number" { "first in frame" } } }
+                        tbody {
+                            @for (key, error) in &errors {
+                                tr {
+                                    td class="number" { (number(error.count)) }
+                                    td { (Maybe(key.protocol)) }
+                                    td { (key.label) }
+                                    td class="bad" { (FailureName(key.failure, key.protocol)) }
+                                    td class="number" { (Maybe(error.first_frame)) }
+                                }
+                            }
+                        }
+                    }
+                }
+                @if further > 0 { p class="note" { (Counted(further, "error")) " of other kinds" } }
+            }
+            @for group in Group::ALL {
+                @let problems: Vec<_> = problems.iter().filter(|problem| problem.group == group).collect();
+                @if !problems.is_empty() {
+                    h3 { (group.heading()) }
+                    div class="scroll" {
+                        table class="problems" {
+                            thead { tr { th class="number" { "count" } th { "of what" } th class="number" { "first in frame" } } }
+                            tbody {
+                                @for problem in problems {
+                                    tr data-problem=(problem.name) {
+                                        td class={ "number " (if group == Group::Capture { "doubt" } else { "bad" }) } { (number(problem.count)) }
+                                        td { (problem.what) }
+                                        td class="number" { (Maybe(problem.first_frame)) }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// What was captured, and what is missing or cut.
+    fn capture(&self) -> Markup {
+        let Ending { totals, files, port } = self.ending;
+        let [good, bad, unverifiable] = totals.icrc;
+        let row = |name: &str, value: Markup| html! { div { dt { (name) } dd { (value) } } };
+        html! {
+            dl class="facts" {
+                @for file in files {
+                    (row("file", html! {
+                        (file.title()) ": "
+                        span class=[(file.trouble.is_some() || file.cut.is_some()).then_some("bad")] { (FileEnd(file)) }
+                    }))
+                }
+                (row("packets", html! {
+                    (number(totals.records)) " (" (bytes(totals.bytes)) " on the wire)"
+                    @if totals.cut_records > 0 { ", " span class="doubt" { (number(totals.cut_records)) " of them cut by a snap length" } }
+                }))
+                @if let Some((first, last)) = totals.span {
+                    (row("span", html! { (Rfc3339::from(first)) " to " (Rfc3339::from(last)) " (" (duration(last.since(first))) ")" }))
+                }
+                @if totals.packets == 0 {
+                    (row("RoCE", html! { "none; RoCEv2 was looked for at UDP port " (port) }))
+                } @else {
+                    (row("RoCE", html! {
+                        (Counted(totals.packets, "packet")) ", with " (Counted(totals.cm_messages, "CM message"))
+                        @if totals.other_transports > 0 { " and " (Number(totals.other_transports)) " of transports other than RC" }
+                    }))
+                    (row("ICRC", html! {
+                        (number(good)) " good, " span class=[(bad > 0).then_some("bad")] { (number(bad)) " bad" } ", " (number(unverifiable)) " not verifiable"
+                    }))
+                }
+                @if totals.others + totals.unknown_link > 0 {
+                    (row("other traffic", html! { (Counted(totals.others + totals.unknown_link, "packet")) }))
+                }
+            }
+        }
+    }
+
+    fn connections(&self) -> Markup {
+        let (connections, further) = self.gathered.report.connections();
+        html! {
+            @if connections.is_empty() { p { "None." } }
+            @for shown in connections { (connection(shown)) }
+            @if further > 0 {
+                p class="note" { (Counted(further, "further connection")) ": " code { "rdmascope connections" } " lists all." }
+            }
+        }
+    }
+
+    fn operations(&self) -> Markup {
+        let operations = self.gathered.report.operations();
+        if operations.is_empty() {
+            return html! { p { "There is no RPC transaction." } };
+        }
+        html! {
+            div class="scroll" {
+                table id="operation-table" {
+                    thead {
+                        tr {
+                            th rowspan="2" { "operation" }
+                            th rowspan="2" class="number" { "count" }
+                            th rowspan="2" class="number" { "errors" }
+                            th rowspan="2" class="number" { "bytes" }
+                            th colspan="4" class="group" { "latency" }
+                            th colspan="6" class="group" { "share of the time, %" }
+                        }
+                        tr {
+                            @for name in ["min", "median", "p99", "max"] { th class="number" { (name) } }
+                            @for (index, name) in Phases::NAMES.into_iter().enumerate() {
+                                th class="number" { span class={ "key f" (index) } {} (name) }
+                            }
+                            th {}
+                        }
+                    }
+                    @for group in operations.chunk_by(|(a, _), (b, _)| (a.protocol, a.backward) == (b.protocol, b.backward)) {
+                        tbody {
+                            @if let Some((key, _)) = group.first() {
+                                tr { th colspan="14" class="protocol" {
+                                    @match key.protocol { Some(protocol) => (protocol), None => "call unknown" }
+                                    @if key.backward { ", backward" }
+                                } }
+                            }
+                            @for (key, stats) in group { (operation(key, stats)) }
+                        }
+                    }
+                }
+            }
+            p class="note" {
+                "Bytes are those of DDP-eligible items, or where there are none, those moved by RDMA. Latency is from the packet that completes the call to the one that completes the reply. "
+                "The time of a transaction: the call's Send on the wire, RDMA Reads, RDMA Writes and the reply's Send from first to last packet; what is left is the server's."
+            }
+            @if let Some(chart) = charts::latencies(&operations) { (chart) }
+        }
+    }
+
+    fn over_time(&self) -> Markup {
+        const MOST_CREDITS: usize = 4;
+        let gathered = self.gathered;
+        if self.ending.totals.packets == 0 {
+            return html! { p { "There is no RoCE packet." } };
+        }
+        let credits = gathered.credits.busiest(MOST_CREDITS);
+        let further = gathered.credits.count() - credits.len();
+        let [forward, backward] = &gathered.latencies;
+        html! {
+            div class="charts" {
+                (charts::throughput(gathered))
+                @if let Some(chart) = charts::operations(gathered) { (chart) }
+                @if let Some(chart) = charts::heat(forward, "Latency of transactions, when they ended") { (chart) }
+                @if let Some(chart) = charts::heat(backward, "Latency of backward transactions, when they ended") { (chart) }
+                @for credits in credits { (charts::credits(credits)) }
+            }
+            @if further > 0 { p class="note" { "The credits of the busiest are shown; there are " (further) " more." } }
+        }
+    }
+
+    fn broken(&self) -> Markup {
+        let choice = &self.gathered.choice;
+        let figures = choice.broken().into_iter().filter_map(|(transaction, reason)| {
+            Some(ladders::broken(transaction, reason, self.drawing.ladder(transaction)?))
+        });
+        let order = "one of each kind before a second of any, the worst first";
+        ladders(choice.broken_count(), "broken transaction", order, figures.collect())
+    }
+
+    fn slowest(&self) -> Markup {
+        let choice = &self.gathered.choice;
+        let broken: Vec<_> = choice.broken().into_iter().map(|(transaction, _)| transaction.number).collect();
+        let figures = choice.slowest().into_iter().filter_map(|transaction| {
+            let is_broken = broken.contains(&transaction.number);
+            Some(ladders::slow(transaction, is_broken, self.drawing.ladder(transaction)?))
+        });
+        ladders(self.answered(), "answered transaction", "the slowest first", figures.collect())
+    }
+}
+
+/// The ladders of one kind of transactions, of which there are `count`.
+fn ladders(count: u64, what: &'static str, order: &str, figures: Vec<Markup>) -> Markup {
+    if count == 0 {
+        return html! { p { "None." } };
+    }
+    html! {
+        p {
+            @if (figures.len() as u64) < count { (figures.len()) " of " }
+            (Counted(count, what)) ", " (order)
+            ". Time runs downwards, to scale; an arrow stands where its first packet was captured, and its band reaches to its last."
+        }
+        (legend([
+            (Sample::Across("shaft send"), "Send".to_owned()),
+            (Sample::Across("shaft read"), "RDMA Read".to_owned()),
+            (Sample::Across("shaft write"), "RDMA Write".to_owned()),
+            (Sample::Across("shaft ack"), "acknowledgement".to_owned()),
+            (Sample::Across("shaft nak"), "NAK".to_owned()),
+            (Sample::Across("shaft again"), "sent again".to_owned()),
+        ]))
+        div class="ladders" { @for figure in figures { (figure) } }
+    }
+}
+
+fn connection(connection: &Connection) -> Markup {
+    let Connection { requester, responder, .. } = connection;
+    let invalidation = match connection.remote_invalidation {
+        Some(true) => "on",
+        Some(false) => "off",
+        None => "unknown",
+    };
+    let [forward, backward] = connection.transactions;
+    let row = |name: &str, value: Markup| html! { div { dt { (name) } dd { (value) } } };
+    html! {
+        article class="connection" data-connection=(connection.id.0) {
+            h3 {
+                "#" (connection.id.0) " " (connection.requester.address) " " (if connection.roles_known { "\u{2192}" } else { "\u{2014}" }) " " (connection.responder.address)
+            }
+            dl class="facts" {
+                (row("state", html! {
+                    (StateName(connection.state)) "; known from " (Known(connection.origin)) "; seen for " (duration(connection.last.since(connection.first)))
+                    @if !connection.roles_known { "; which end opened it is not known" }
+                }))
+                (row("transactions", html! { (number(forward)) " forward, " (number(backward)) " backward" }))
+                (row("negotiated", html! {
+                    "path MTU " (Maybe(connection.path_mtu)) ", "
+                    @match (connection.call_inline_threshold, connection.reply_inline_threshold) {
+                        (Some(call), Some(reply)) => { "inline thresholds: call " (call) ", reply " (reply) },
+                        _ => "inline thresholds unknown",
+                    }
+                    ", remote invalidation " (invalidation)
+                    @if let Some(port) = connection.port { ", port " (port) }
+                }))
+                (row("private data", html! {
+                    "requester: " (private_data(requester)) br; "responder: " (private_data(responder))
+                }))
+            }
+            div class="scroll" {
+                table {
+                    thead {
+                        tr {
+                            th { "sent by" } th { "queue pair" }
+                            @for name in ["packets", "bytes", "Sends", "Reads", "Write data", "Read data", "ACKs", "NAKs", "RNR NAKs", "sent again", "lacking"] {
+                                th class="number" { (name) }
+                            }
+                        }
+                    }
+                    tbody { (end("requester", requester)) (end("responder", responder)) }
+                }
+            }
+        }
+    }
+}
+
+/// The RFC 8797 private data that an end sent.
+fn private_data(end: &Endpoint) -> Markup {
+    html! {
+        @match end.private_data {
+            Some(data) => {
+                "version " (data.version) ", R " (if data.remote_invalidation { "set" } else { "clear" })
+                ", send size " (data.send_size) ", receive size " (data.receive_size)
+                @if data.reserved != 0 { ", reserved bits " (format!("0x{:02x}", data.reserved)) }
+                @if data.offset != 0 { ", at byte " (data.offset) }
+            },
+            None => "none seen",
+        }
+    }
+}
+
+/// One end of a connection, and what it sent.
+fn end(name: &str, end: &Endpoint) -> Markup {
+    let sent = &end.sent;
+    let suspect = |count: u64| html! { td class={ "number" @if count > 0 { " bad" } } { (number(count)) } };
+    html! {
+        tr {
+            th { (name) }
+            td { (Maybe(end.qpn)) }
+            td class="number" { (number(sent.packets)) }
+            td class="number" { (bytes(sent.bytes)) }
+            td class="number" { (number(sent.sends)) }
+            td class="number" { (number(sent.read_requests)) }
+            td class="number" { (bytes(sent.written_bytes)) }
+            td class="number" { (bytes(sent.read_response_bytes)) }
+            td class="number" { (number(sent.acknowledgements)) }
+            (suspect(sent.sequence_naks + sent.fatal_naks))
+            (suspect(sent.rnr_naks))
+            (suspect(sent.repeated_packets))
+            (suspect(sent.missing_packets))
+        }
+    }
+}
+
+/// One line of the table of operations.
+fn operation(key: &Key, stats: &Stats) -> Markup {
+    let latency = stats.latency();
+    let shares = stats.shares();
+    html! {
+        tr {
+            th { (key.label) }
+            td class="number" { (number(stats.count)) }
+            td class={ "number" @if stats.errors > 0 { " bad" } } { (number(stats.errors)) }
+            td class="number" { @if stats.bytes == 0 { data value="0" { "-" } } @else { (bytes(stats.bytes)) } }
+            @for value in [
+                latency.map(|latency| latency.minimum),
+                latency.map(|latency| latency.median),
+                latency.map(|latency| latency.p99),
+                latency.map(|latency| latency.maximum),
+            ] {
+                td class="number" { @match value { Some(value) => (duration(value)), None => "-" } }
+            }
+            @for index in 0..Phases::NAMES.len() {
+                td class="number" {
+                    @match shares.map(|shares| shares[index]).filter(|share| *share > 0.0) {
+                        Some(share) => data value=(format!("{share:.4}")) { (format!("{:.1}", share * 100.0)) },
+                        None => "-",
+                    }
+                }
+            }
+            td { @if let Some(shares) = shares { (share_bar(shares)) } }
+        }
+    }
+}
+
+/// Shares of a whole, as pieces of a bar.
+fn share_bar(shares: [f64; 5]) -> Markup {
+    const WIDTH: f64 = 100.0;
+    let ends = shares.iter().scan(0.0, |end, share| {
+        *end += share * WIDTH;
+        Some(*end)
+    });
+    let pieces: Vec<_> = ends.zip(shares).enumerate().collect();
+    html! {
+        svg class="shares" width="100" height="10" viewBox="0 0 100 10" aria-hidden="true" {
+            @for (index, (end, share)) in pieces {
+                rect class={ "f" (index) } x=(format!("{:.2}", end - share * WIDTH)) width=(format!("{:.2}", share * WIDTH)) height="10" {
+                    title { (Phases::NAMES[index]) ": " (format!("{:.1}", share * 100.0)) " %" }
+                }
+            }
+        }
+    }
+}
+
+/// A value with what it is to programs.
+fn data(value: u64, shown: impl Display) -> Markup {
+    html! { data value=(value) { (shown) } }
+}
+
+fn number(value: u64) -> Markup {
+    data(value, Number(value))
+}
+
+fn bytes(value: u64) -> Markup {
+    data(value, Bytes(value))
+}
+
+/// Nanoseconds.
+fn duration(value: u64) -> Markup {
+    data(value, Duration(value))
+}

@@ -1,0 +1,282 @@
+//! What charts are drawn with: axes with their marks, and the frame between them.
+
+use crate::table::Duration;
+use core::fmt::{self, Display};
+use maud::{Markup, html};
+
+/// A coordinate or length in a drawing, to a tenth.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Units(pub(super) f64);
+
+impl Display for Units {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tenths = (self.0 * 10.0).round() as i64;
+        match tenths % 10 {
+            0 => write!(f, "{}", tenths / 10),
+            _ => write!(f, "{:.1}", tenths as f64 / 10.0),
+        }
+    }
+}
+
+/// A mark on an axis: where it stands, and what it says.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Mark {
+    pub(super) value: f64,
+    pub(super) label: String,
+}
+
+/// Where values lie between the ends of an axis, and its marks.
+#[derive(Clone, Debug)]
+pub(super) struct Axis {
+    low: f64,
+    high: f64,
+    logarithmic: bool,
+    /// The marks, from low to high.
+    pub(super) marks: Vec<Mark>,
+}
+
+impl Axis {
+    /// From 0 to `high` or somewhat beyond, for numbers of things.
+    pub(super) fn of_counts(high: f64) -> Axis {
+        Axis::linear(high.max(1.0), true, 1.0, 1.0, &|value| group(value))
+    }
+
+    /// From 0 to `high` or somewhat beyond, for numbers of things a second.
+    pub(super) fn of_rates(high: f64) -> Axis {
+        Axis::linear(high, true, 1.0, 0.0, &|value| format!("{}/s", group(value)))
+    }
+
+    /// From 0 to `high` or somewhat beyond, for bytes a second.
+    pub(super) fn of_bytes(high: f64) -> Axis {
+        let units = [("B", 1.0), ("KiB", 1024.0), ("MiB", 1_048_576.0), ("GiB", 1_073_741_824.0)];
+        let (name, unit) = units.into_iter().rfind(|(_, unit)| high >= *unit).unwrap_or(units[0]);
+        Axis::linear(high, true, unit, 0.0, &|value| format!("{} {name}/s", plain(value)))
+    }
+
+    /// From 0 to `nanoseconds`, exactly. The unit is the one that fits.
+    pub(super) fn of_time(nanoseconds: f64) -> Axis {
+        /// Units, and how many of them there are to be at least: tenths of a minute say nothing to anybody.
+        const UNITS: [(&str, f64, f64); 6] = [
+            ("ns", 1.0, 0.0),
+            ("us", 1e3, 1.0),
+            ("ms", 1e6, 1.0),
+            ("s", 1e9, 1.0),
+            ("min", 60e9, 10.0),
+            ("h", 3600e9, 5.0),
+        ];
+        let fits = |(_, unit, least): &(&str, f64, f64)| nanoseconds >= unit * least;
+        let (name, unit, _) = UNITS.into_iter().rfind(fits).unwrap_or(UNITS[0]);
+        Axis::linear(nanoseconds, false, unit, 0.0, &|value| match value {
+            0.0 => "0".to_owned(),
+            _ => format!("{}{name}", plain(value)),
+        })
+    }
+
+    /// From `low` to `high` nanoseconds, logarithmic.
+    pub(super) fn of_latencies(low: f64, high: f64) -> Axis {
+        let mut marks = Vec::new();
+        let mut decade = 10f64.powf(low.max(1.0).log10().floor());
+        // A few decades have room for marks in between.
+        let steps: &[f64] = if high / low <= 300.0 { &[1.0, 2.0, 5.0] } else { &[1.0] };
+        while decade <= high {
+            let inside = steps.iter().map(|step| step * decade).filter(|v| (low..=high).contains(v));
+            marks.extend(inside.map(|value| Mark { value, label: Duration(value as u64).to_string() }));
+            decade *= 10.0;
+        }
+        Axis { low, high, logarithmic: true, marks }
+    }
+
+    /// From 0 to `high`, or to the next mark behind it. Marks stand at 1, 2 or 5 times a power of ten of `unit`s, `finest`
+    /// apart at least.
+    fn linear(high: f64, beyond: bool, unit: f64, finest: f64, label: &dyn Fn(f64) -> String) -> Axis {
+        const MOST_MARKS: f64 = 6.0;
+        let in_units = if high > 0.0 { high / unit } else { 1.0 };
+        let power = 10f64.powf((in_units / MOST_MARKS).log10().floor());
+        let step = [1.0, 2.0, 5.0, 10.0].into_iter().map(|times| times * power);
+        let step = step.into_iter().find(|step| in_units / step <= MOST_MARKS).unwrap_or(power).max(finest);
+        let last = if beyond { (in_units / step).ceil() } else { (in_units / step).floor() };
+        let marks = (0..=last as u32).map(|index| {
+            let value = f64::from(index) * step;
+            Mark { value: value * unit, label: label(value) }
+        });
+        let high = if beyond { last * step } else { in_units };
+        Axis { low: 0.0, high: high * unit, logarithmic: false, marks: marks.collect() }
+    }
+
+    /// Where a value lies: 0 at the low end, 1 at the high one.
+    pub(super) fn place(&self, value: f64) -> f64 {
+        let place = match self.logarithmic {
+            true => (value.max(self.low) / self.low).log10() / (self.high / self.low).log10(),
+            false => (value - self.low) / (self.high - self.low),
+        };
+        if place.is_finite() { place.clamp(0.0, 1.0) } else { 0.0 }
+    }
+}
+
+/// A number without needless decimals.
+fn plain(value: f64) -> String {
+    let rounded = (value * 1e6).round() / 1e6;
+    format!("{rounded}")
+}
+
+/// A number with commas where it is whole.
+fn group(value: f64) -> String {
+    match value.fract() {
+        0.0 => crate::table::Number(value as u64).to_string(),
+        _ => plain(value),
+    }
+}
+
+/// Where in a drawing a chart lies: the corner above and left of what its axes enclose, and how large that is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Frame {
+    pub(super) left: f64,
+    pub(super) top: f64,
+    pub(super) width: f64,
+    pub(super) height: f64,
+}
+
+impl Frame {
+    /// The frame of charts that stand beside each other.
+    pub(super) const HALF: Frame = Frame { left: 70.0, top: 8.0, width: 480.0, height: 168.0 };
+    /// How large a drawing around [`Frame::HALF`] is.
+    pub(super) const HALF_SIZE: (f64, f64) = (564.0, 216.0);
+
+    pub(super) fn x(&self, axis: &Axis, value: f64) -> f64 {
+        self.left + axis.place(value) * self.width
+    }
+
+    pub(super) fn y(&self, axis: &Axis, value: f64) -> f64 {
+        self.bottom() - axis.place(value) * self.height
+    }
+
+    pub(super) fn right(&self) -> f64 {
+        self.left + self.width
+    }
+
+    pub(super) fn bottom(&self) -> f64 {
+        self.top + self.height
+    }
+
+    /// The axis along the bottom, with what it counts.
+    pub(super) fn bottom_axis(&self, axis: &Axis, what: &str) -> Markup {
+        html! {
+            g class="axis" {
+                line x1=(Units(self.left)) x2=(Units(self.right())) y1=(Units(self.bottom())) y2=(Units(self.bottom())) {}
+                @for mark in &axis.marks {
+                    @let x = Units(self.x(axis, mark.value));
+                    line x1=(x) x2=(x) y1=(Units(self.bottom())) y2=(Units(self.bottom() + 4.0)) {}
+                    text x=(x) y=(Units(self.bottom() + 16.0)) text-anchor="middle" { (mark.label) }
+                }
+                text class="what" x=(Units(self.right())) y=(Units(self.bottom() + 32.0)) text-anchor="end" { (what) }
+            }
+        }
+    }
+
+    /// The axis along the left side, with lines across.
+    pub(super) fn left_axis(&self, axis: &Axis) -> Markup {
+        html! {
+            g class="axis" {
+                @for mark in &axis.marks {
+                    @let y = self.y(axis, mark.value);
+                    line class="grid" x1=(Units(self.left)) x2=(Units(self.right())) y1=(Units(y)) y2=(Units(y)) {}
+                    text x=(Units(self.left - 6.0)) y=(Units(y + 4.0)) text-anchor="end" { (mark.label) }
+                }
+            }
+        }
+    }
+}
+
+/// A drawing: what it shows is said to those who cannot see it. It scrolls where there is no room for it.
+pub(super) fn drawing((width, height): (f64, f64), what: &str, content: Markup) -> Markup {
+    html! {
+        div class="scroll" {
+            svg role="img" aria-label=(what) viewBox={ "0 0 " (Units(width)) " " (Units(height)) } width=(Units(width)) height=(Units(height)) {
+                (content)
+            }
+        }
+    }
+}
+
+/// What something in a chart looks like: the class that gives the colour.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Sample<'a> {
+    /// An area.
+    Area(&'a str),
+    /// A line across.
+    Across(&'a str),
+    /// A line upwards.
+    Upward(&'a str),
+}
+
+/// What the colours and lines of a chart stand for.
+pub(super) fn legend<'a>(entries: impl IntoIterator<Item = (Sample<'a>, String)>) -> Markup {
+    html! {
+        p class="legend" {
+            @for (sample, name) in entries {
+                span {
+                    svg class="swatch" width="12" height="12" viewBox="0 0 12 12" aria-hidden="true" {
+                        @match sample {
+                            Sample::Area(class) => rect class=(class) width="12" height="12" {},
+                            Sample::Across(class) => path class=(class) d="M0 6H12" {},
+                            Sample::Upward(class) => path class=(class) d="M6 0V12" {},
+                        }
+                    }
+                    (name)
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(axis: &Axis) -> Vec<&str> {
+        axis.marks.iter().map(|mark| mark.label.as_str()).collect()
+    }
+
+    #[test]
+    fn marks_are_round_and_few() {
+        assert_eq!(labels(&Axis::of_counts(0.0)), ["0", "1"]);
+        assert_eq!(labels(&Axis::of_counts(3.0)), ["0", "1", "2", "3"]);
+        assert_eq!(labels(&Axis::of_counts(128.0)), ["0", "50", "100", "150"]);
+        assert_eq!(
+            labels(&Axis::of_rates(4200.0)),
+            ["0/s", "1,000/s", "2,000/s", "3,000/s", "4,000/s", "5,000/s"]
+        );
+        assert_eq!(labels(&Axis::of_bytes(2.5 * 1_048_576.0))[1], "0.5 MiB/s");
+        assert_eq!(labels(&Axis::of_time(2.4e9))[..2], ["0", "0.5s"]);
+        assert_eq!(labels(&Axis::of_time(9e9))[1], "2s");
+        assert_eq!(labels(&Axis::of_latencies(15_000.0, 9_000_000.0)), ["100us", "1ms"]);
+        assert_eq!(labels(&Axis::of_latencies(150_000.0, 2_000_000.0)), ["200us", "500us", "1ms", "2ms"]);
+    }
+
+    #[test]
+    fn every_value_has_a_place() {
+        let axes = [
+            Axis::of_counts(0.0),
+            Axis::of_rates(0.0),
+            Axis::of_rates(f64::MAX),
+            Axis::of_bytes(1e30),
+            Axis::of_time(0.0),
+            Axis::of_time(1.8e19),
+            Axis::of_latencies(1.0, 1e12),
+            Axis::of_latencies(1000.0, 1000.0),
+        ];
+        for axis in &axes {
+            assert!(axis.marks.len() <= 16, "{axis:?}");
+            for value in [0.0, 1.0, 1e300, f64::MAX] {
+                assert!((0.0..=1.0).contains(&axis.place(value)), "{axis:?} {value}");
+            }
+        }
+    }
+
+    #[test]
+    fn coordinates_are_short() {
+        for (value, text) in [(0.0, "0"), (12.04, "12"), (12.06, "12.1"), (-3.25, "-3.3"), (100.0, "100")] {
+            assert_eq!(Units(value).to_string(), text);
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Which packets were sent again: those whose PSN was seen before.
+
+use core::fmt;
+use foldhash::fast::FixedState;
+use rdmascope_dissector::connection::FlowKey;
+use rdmascope_dissector::event::Packet;
+use rdmascope_dissector::kept::StepKind;
+use rdmascope_dissector::transaction::Transaction;
+use rdmascope_wire::bth::Operation;
+use rdmascope_wire::psn::Psn;
+use std::collections::{HashMap, VecDeque};
+
+/// What was sent again lately.
+#[derive(Debug, Default)]
+pub(super) struct Repeats {
+    streams: HashMap<Key, Stream, FixedState>,
+}
+
+/// Requests of a half-flow, or its RDMA READ responses: those have the PSNs of who asked.
+type Key = (FlowKey, bool);
+
+impl Repeats {
+    /// Streams that are looked at.
+    const MOST_STREAMS: usize = 1024;
+
+    /// Takes in a packet.
+    pub(super) fn packet(&mut self, packet: &Packet<'_>, operation: Operation, psn: Psn) {
+        let Some(flow) = packet.flow() else { return };
+        let response = operation.is_read_response();
+        let asks = operation == Operation::ReadRequest;
+        if !(operation.is_send() || operation.is_write() || response || asks) {
+            return;
+        }
+        let key = (flow, response);
+        if self.streams.len() >= Repeats::MOST_STREAMS && !self.streams.contains_key(&key) {
+            return;
+        }
+        let stream = self.streams.entry(key).or_insert_with(|| Stream::before(psn));
+        // Whether an RDMA READ request asks again for the rest of an earlier one is seen from the step.
+        if stream.saw(psn) || asks {
+            stream.note(packet.record.number, psn);
+        }
+    }
+
+    /// Whether some of it is of `transaction`.
+    pub(super) fn any_of(&self, transaction: &Transaction) -> bool {
+        let Some(kept) = &transaction.kept else { return false };
+        kept.steps.iter().any(|step| {
+            let Some(flow) = kept.flows[usize::from(!step.from_caller)] else { return false };
+            let Some(stream) = self.streams.get(&(flow, step.kind == StepKind::ReadResponse)) else {
+                return false;
+            };
+            stream.latest.iter().any(|(frame, psn)| {
+                let ahead = step.psn.distance(*psn);
+                *frame > step.first.frame && u32::try_from(ahead).is_ok_and(|ahead| ahead < step.packets)
+            })
+        })
+    }
+}
+
+/// Which of the latest PSNs of a stream were seen.
+struct Stream {
+    /// The one furthest ahead.
+    furthest: Psn,
+    /// A bit for each PSN up to it, at the place that its lower bits name.
+    seen: Box<[u64; Stream::WORDS]>,
+    /// Frame and PSN of the latest packets that may be ones sent again.
+    latest: VecDeque<(u64, Psn)>,
+}
+
+impl Stream {
+    const WORDS: usize = 512;
+    /// PSNs that are told apart.
+    const WINDOW: i32 = 64 * Stream::WORDS as i32;
+
+    /// Packets that are remembered: enough to know that there were some.
+    const MOST_LATEST: usize = 64;
+
+    /// A stream that begins with this PSN.
+    fn before(psn: Psn) -> Stream {
+        Stream { furthest: psn.minus(1), seen: Box::new([0; Stream::WORDS]), latest: VecDeque::new() }
+    }
+
+    /// Takes in a PSN, and says whether it was seen before.
+    fn saw(&mut self, psn: Psn) -> bool {
+        let ahead = self.furthest.distance(psn);
+        if ahead <= -Stream::WINDOW {
+            return false;
+        }
+        if ahead >= Stream::WINDOW {
+            self.seen.fill(0);
+        } else {
+            for skipped in 1..=ahead {
+                let (word, bit) = Stream::place(self.furthest.plus(skipped.unsigned_abs()));
+                self.seen[word] &= !bit;
+            }
+        }
+        if ahead > 0 {
+            self.furthest = psn;
+        }
+        let (word, bit) = Stream::place(psn);
+        let before = self.seen[word] & bit != 0;
+        self.seen[word] |= bit;
+        before
+    }
+
+    fn note(&mut self, frame: u64, psn: Psn) {
+        if self.latest.len() == Stream::MOST_LATEST {
+            self.latest.pop_front();
+        }
+        self.latest.push_back((frame, psn));
+    }
+
+    fn place(psn: Psn) -> (usize, u64) {
+        let place = psn.value() as usize % (64 * Stream::WORDS);
+        (place / 64, 1 << (place % 64))
+    }
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stream").field("furthest", &self.furthest).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_psn_seen_before_is_one_sent_again() {
+        let mut stream = Stream::before(Psn::new(0xff_fffe));
+        let order = [0xff_fffe, 0xff_ffff, 1, 0, 1, 2, 0xff_fffe, 40_000, 2, 39_999, 40_000, 39_999];
+        let again: Vec<_> = order.into_iter().filter(|psn| stream.saw(Psn::new(*psn))).collect();
+        // 2 lies too far behind 40,000 to be told.
+        assert_eq!(again, [1, 0xff_fffe, 40_000, 39_999]);
+    }
+
+    #[test]
+    fn what_was_long_ago_is_forgotten() {
+        let mut stream = Stream::before(Psn::new(0));
+        let window = Stream::WINDOW.unsigned_abs();
+        for psn in 0..3 * window {
+            assert!(!stream.saw(Psn::new(psn)), "{psn}");
+        }
+        assert!(stream.saw(Psn::new(2 * window)));
+        assert!(!stream.saw(Psn::new(2 * window - 1)));
+    }
+}

@@ -1,0 +1,186 @@
+//! What happened when, in a bounded number of intervals however long the capture is.
+
+/// What is gathered of an interval.
+pub(super) trait Interval: Default {
+    /// Takes in what was gathered of the interval behind this one: the two become one.
+    fn join(&mut self, next: Self);
+}
+
+impl Interval for u64 {
+    fn join(&mut self, next: u64) {
+        *self = self.saturating_add(next);
+    }
+}
+
+impl<const N: usize> Interval for [u64; N]
+where
+    [u64; N]: Default,
+{
+    fn join(&mut self, next: [u64; N]) {
+        self.iter_mut().zip(next).for_each(|(sum, more)| sum.join(more));
+    }
+}
+
+/// Equal intervals from the start of a capture on. Where time runs beyond the last one, neighbours become one, so that there
+/// are at most [`Timeline::MOST`], each a microsecond times a power of two long.
+#[derive(Debug)]
+pub(super) struct Timeline<T> {
+    width: u64,
+    intervals: Vec<T>,
+}
+
+impl<T> Default for Timeline<T> {
+    fn default() -> Timeline<T> {
+        Timeline { width: 1000, intervals: Vec::new() }
+    }
+}
+
+impl<T: Interval> Timeline<T> {
+    /// Intervals at most. Of a capture that is long enough there are at least half as many.
+    pub(super) const MOST: usize = 192;
+
+    /// The interval at this many nanoseconds from the start.
+    pub(super) fn at(&mut self, offset: u64) -> &mut T {
+        let index = self.index(offset);
+        &mut self.intervals[index]
+    }
+
+    /// The intervals from that at the first offset to that at the second.
+    pub(super) fn between(&mut self, first: u64, last: u64) -> &mut [T] {
+        let last = self.index(last);
+        let first = self.index(first).min(last);
+        &mut self.intervals[first..=last]
+    }
+
+    /// The intervals behind that at the first offset, up to that at the second.
+    pub(super) fn behind(&mut self, first: u64, last: u64) -> &mut [T] {
+        self.between(first, last).get_mut(1..).unwrap_or_default()
+    }
+
+    /// The index of the interval at this many nanoseconds from the start, which is made where it is not there.
+    fn index(&mut self, offset: u64) -> usize {
+        while offset / self.width >= Self::MOST as u64 {
+            self.coarsen();
+        }
+        let index = (offset / self.width) as usize;
+        if index >= self.intervals.len() {
+            self.intervals.resize_with(index + 1, T::default);
+        }
+        index
+    }
+
+    fn coarsen(&mut self) {
+        self.width = self.width.saturating_mul(2);
+        let mut fine = core::mem::take(&mut self.intervals).into_iter();
+        while let Some(mut interval) = fine.next() {
+            if let Some(next) = fine.next() {
+                interval.join(next);
+            }
+            self.intervals.push(interval);
+        }
+    }
+
+    /// Nanoseconds that an interval is long.
+    pub(super) fn width(&self) -> u64 {
+        self.width
+    }
+
+    /// The intervals, from the start on.
+    pub(super) fn intervals(&self) -> &[T] {
+        &self.intervals
+    }
+}
+
+/// Latencies in classes that grow by the same factor, for logarithmic axes.
+pub(super) struct Classes;
+
+impl Classes {
+    /// Classes to a decade.
+    pub(super) const PER_DECADE: u32 = 8;
+    /// How many there are: from a nanosecond to a thousand seconds.
+    pub(super) const COUNT: usize = 12 * Classes::PER_DECADE as usize;
+
+    /// The class of a latency in nanoseconds.
+    pub(super) fn of(latency: u64) -> usize {
+        let class = (latency.max(1) as f64).log10() * f64::from(Classes::PER_DECADE);
+        (class as usize).min(Classes::COUNT - 1)
+    }
+
+    /// Where a class begins, in nanoseconds.
+    pub(super) fn start(class: usize) -> f64 {
+        10f64.powf(class as f64 / f64::from(Classes::PER_DECADE))
+    }
+}
+
+/// How many transactions there were of each class of latency.
+#[derive(Clone, Debug)]
+pub(super) struct Latencies(pub(super) [u32; Classes::COUNT]);
+
+impl Default for Latencies {
+    fn default() -> Latencies {
+        Latencies([0; Classes::COUNT])
+    }
+}
+
+impl Latencies {
+    /// Counts `count` transactions that took so many nanoseconds.
+    pub(super) fn add(&mut self, latency: u64, count: u64) {
+        let sum = &mut self.0[Classes::of(latency)];
+        *sum = sum.saturating_add(u32::try_from(count).unwrap_or(u32::MAX));
+    }
+
+    /// The first class that counts any, and the one behind the last.
+    pub(super) fn range(&self) -> Option<(usize, usize)> {
+        let first = self.0.iter().position(|count| *count > 0)?;
+        let last = self.0.iter().rposition(|count| *count > 0)?;
+        Some((first, last + 1))
+    }
+}
+
+impl Interval for Latencies {
+    fn join(&mut self, next: Latencies) {
+        self.0.iter_mut().zip(next.0).for_each(|(sum, more)| *sum = sum.saturating_add(more));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timeline_keeps_its_sum_and_its_bound() {
+        let mut timeline = Timeline::<u64>::default();
+        let mut offset = 1u64;
+        let mut expected = 0;
+        while let Some(next) = offset.checked_mul(3) {
+            *timeline.at(offset) += 1;
+            *timeline.at(0) += 1;
+            expected += 2;
+            offset = next;
+            assert!(timeline.intervals().len() <= Timeline::<u64>::MOST);
+            assert!(timeline.width().is_multiple_of(1000));
+        }
+        *timeline.at(u64::MAX) += 1;
+        assert_eq!(timeline.intervals().iter().sum::<u64>(), expected + 1);
+    }
+
+    #[test]
+    fn intervals_between() {
+        let mut timeline = Timeline::<u64>::default();
+        timeline.between(1500, 4999).iter_mut().for_each(|count| *count += 1);
+        timeline.behind(1500, 3000).iter_mut().for_each(|count| *count += 1);
+        timeline.behind(4000, 4100).iter_mut().for_each(|count| *count += 1);
+        assert_eq!(timeline.intervals(), [0, 1, 2, 2, 1]);
+        assert_eq!(timeline.width(), 1000);
+    }
+
+    #[test]
+    fn classes_hold_their_latencies() {
+        for latency in [0, 1, 2, 999, 1001, 123_456, 50_000_000, 7_000_000_000] {
+            let class = Classes::of(latency);
+            assert!(Classes::start(class) <= latency.max(1) as f64);
+            assert!((latency as f64) < Classes::start(class + 1));
+        }
+        assert_eq!(Classes::of(u64::MAX), Classes::COUNT - 1);
+    }
+}

@@ -1,0 +1,85 @@
+//! `rdmascope export html`, run as a person runs it.
+
+mod binary;
+
+use binary::{Pcap, Temporary, command, refused, run, sample, text, with_input};
+use std::process::Stdio;
+
+/// A name in the folder for temporary files, with nothing there yet.
+fn place(name: &str) -> Temporary {
+    let place = Temporary::new(name, b"");
+    std::fs::remove_file(place.path()).expect("it was just written");
+    place
+}
+
+#[test]
+fn a_file_and_standard_input_give_the_same_page() {
+    let capture = sample("nfs4.1-backchannel-recall.pcap");
+    let report = place("report.html");
+    let output = run(&["export", "html", &capture, "--output", report.path()]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(output.stdout.is_empty());
+    let page = std::fs::read_to_string(report.path()).expect("the report is there");
+    assert!(page.starts_with("<!DOCTYPE html>"));
+
+    let bytes = std::fs::read(&capture).expect("the sample is there");
+    let piped = with_input(&["export", "html", "-", "--output", "-"], &bytes);
+    assert!(piped.status.success(), "{}", text(&piped.stderr));
+    assert_eq!(text(&piped.stdout), page.replace(&capture, "standard input"));
+}
+
+#[test]
+fn as_many_ladders_as_wanted() {
+    for (wanted, there) in [("0", 0), ("3", 3), ("100", 38)] {
+        let capture = sample("nfs4.1-backchannel-recall.pcap");
+        let output = run(&["export", "html", &capture, "--output", "-", "--ladders", wanted]);
+        assert_eq!(text(&output.stdout).matches("<figure class=\"ladder\"").count(), there);
+    }
+}
+
+#[test]
+fn what_is_read_is_not_written_over() {
+    let capture = Temporary::new("read.pcap", &std::fs::read(sample("connect-rejected.pcap")).unwrap());
+    let before = std::fs::read(capture.path()).unwrap();
+    refused(
+        &run(&["export", "html", capture.path(), "--output", capture.path()]),
+        &["read.pcap", "--output"],
+    );
+    assert_eq!(std::fs::read(capture.path()).unwrap(), before);
+}
+
+#[test]
+fn what_is_no_capture_leaves_no_page() {
+    let other = Temporary::new("other", b"This is no capture, whatever it is called.");
+    let report = place("none.html");
+    refused(&run(&["export", "html", other.path(), "--output", report.path()]), &["other"]);
+    assert!(!std::path::Path::new(report.path()).exists());
+    refused(
+        &run(&["export", "html", &sample("nfs3-lossy.pcap"), "--output", "/nowhere/at/all.html"]),
+        &["/nowhere/at/all.html"],
+    );
+}
+
+#[test]
+fn a_capture_that_is_cut_short_is_reported_as_far_as_it_goes() {
+    let pcap = Pcap::read("nfs3-lossy.pcap");
+    let mut bytes = pcap.with(&pcap.records[..500]);
+    bytes.truncate(bytes.len() - 7);
+    let capture = Temporary::new("cut.pcap", &bytes);
+    let output = run(&["export", "html", capture.path(), "--output", "-"]);
+    assert!(output.status.success());
+    assert!(text(&output.stderr).contains("cut short"));
+    assert!(text(&output.stdout).contains("cut short at byte"));
+}
+
+#[test]
+fn a_broken_pipe_is_no_error() {
+    let mut child = command(&["export", "html", &sample("nfs3-basic.pcap"), "--output", "-"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("the binary ends");
+    assert!(output.status.success() && output.stderr.is_empty(), "{}", text(&output.stderr));
+}
