@@ -175,31 +175,40 @@ fn sections(help: &str) -> Vec<Section<'_>> {
 impl Section<'_> {
     fn render(&self, roff: &mut Roff) {
         roff.control("SH", [self.title.to_uppercase().as_str()]);
-        let mut between = false;
-        for line in self.lines.iter().filter(|line| !line.is_empty()) {
-            let indented = line.strip_prefix("  ");
-            let entry =
-                indented.filter(|_| self.title != EXAMPLES_TITLE).and_then(|line| line.split_once("  "));
-            if let Some((name, meaning)) = entry {
-                roff.control("TP", []);
-                roff.text([bold(name)]);
-                roff.text([roman(meaning.trim_start())]);
+        let mut previous = "";
+        for (index, line) in self.lines.iter().copied().enumerate() {
+            // A paragraph goes on until something else follows.
+            let goes_on = !previous.is_empty() && !previous.starts_with(' ') && !line.starts_with(' ');
+            let paragraph = index > 0 && !goes_on;
+            previous = line;
+            let Some(indented) = line.strip_prefix("  ") else {
+                if !line.is_empty() {
+                    start(roff, paragraph);
+                    roff.text([roman(line)]);
+                }
                 continue;
-            }
-            if core::mem::replace(&mut between, true) {
-                roff.control("PP", []);
-            }
-            match indented {
-                Some(example) => {
-                    roff.control("EX", []);
-                    roff.text([roman(example)]);
-                    roff.control("EE", []);
+            };
+            match indented.split_once("  ").filter(|_| self.title != EXAMPLES_TITLE) {
+                Some((name, meaning)) => {
+                    roff.control("TP", []);
+                    roff.text([bold(name)]);
+                    roff.text([roman(meaning.trim_start())]);
                 }
                 None => {
-                    roff.text([roman(*line)]);
+                    start(roff, paragraph);
+                    roff.control("EX", []);
+                    roff.text([roman(indented)]);
+                    roff.control("EE", []);
                 }
             }
         }
+    }
+}
+
+/// Begins a paragraph, where one does not begin with the section.
+fn start(roff: &mut Roff, paragraph: bool) {
+    if paragraph {
+        roff.control("PP", []);
     }
 }
 

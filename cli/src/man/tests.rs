@@ -55,8 +55,8 @@ fn every_command_has_examples_which_are_right() {
             examples.iter().any(|line| line.contains(&format!("{call} "))),
             "{call} has no example of its own: {examples:?}"
         );
-        for line in examples {
-            if let Err(error) = Arguments::try_parse_from(words(&line)) {
+        for line in examples.iter().filter(|line| line.contains("rdmascope")) {
+            if let Err(error) = Arguments::try_parse_from(words(line)) {
                 panic!("{line}: {error}");
             }
         }
@@ -127,10 +127,11 @@ fn a_page_is_found_by_the_words_of_its_command() {
 
 #[test]
 fn the_end_of_the_help_becomes_sections() {
-    let help = "Examples:\n  rdmascope a  b\n  x | y\nA remark.\n\nExit status:\n  0  Done.\n  10  'Else'.";
+    let help =
+        "Examples:\n  rdmascope a  b\n  x | y\nA\nremark.\n\nB.\n\nExit status:\n  0  Done.\n  10  'Else'.";
     let mut roff = Roff::new();
     sections(help).iter().for_each(|section| section.render(&mut roff));
-    let examples = ".SH EXAMPLES\n.EX\nrdmascope a  b\n.EE\n.PP\n.EX\nx | y\n.EE\n.PP\nA remark.\n";
+    let examples = ".SH EXAMPLES\n.EX\nrdmascope a  b\n.EE\n.PP\n.EX\nx | y\n.EE\n.PP\nA\nremark.\n.PP\nB.\n";
     let status = ".SH \"EXIT STATUS\"\n.TP\n\\fB0\\fR\nDone.\n.TP\n\\fB10\\fR\n'Else'.\n";
     let written = tidy(&roff.to_roff());
     assert_eq!(written, [examples, &status.replace("\n'E", "\n\\&'E")].concat());
