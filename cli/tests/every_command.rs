@@ -265,9 +265,10 @@ fn a_reader_that_has_left_is_no_error() {
         assert!(matches!(output.status.code(), Some(0 | 1)), "{words:?}: {:?}", output.status);
     };
     for described in commands() {
-        for (folder, words) in runnable(&described) {
+        // In a folder of its own, since what a command has written it does not write over.
+        for ((folder, words), (fresh, _)) in runnable(&described).into_iter().zip(runnable(&described)) {
             if folder.run(&words).status.code() != Some(2) {
-                left(folder.command(&words), &words);
+                left(fresh.command(&words), &words);
             }
         }
         let words = [described.path, vec!["--help".to_owned()]].concat();
