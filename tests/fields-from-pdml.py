@@ -4,7 +4,7 @@ digits. Of frames with the same fields at the same places, only the first one; w
 
 Left out, because tshark shows there what is not in the frame: fields of reassembled data, and RPC-over-RDMA headers that it repeats
 at the last READ response and the last RDMA WRITE. And, because tshark 4.0 is wrong there: flow label and packet rate of a REQ's path,
-where it takes 12 bits for the one and those behind them for the other (20 and 6 by IBTA volume 1, table 106, and Linux)."""
+where it takes 12 bits for the one and those behind them for the other (20 and 6: IBTA volume 1, section 12.6.5; ibta_vol1_c12.h in Linux)."""
 import sys
 import xml.etree.ElementTree as ElementTree
 

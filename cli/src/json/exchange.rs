@@ -28,18 +28,19 @@ pub(crate) struct ExchangeLine<'a> {
 }
 
 impl<'a> ExchangeLine<'a> {
-    /// `fields` and `messages`: of the call and of the reply. Without `full`, the middle of long stretches is left out.
+    /// `fields` and `messages`: of the call and of the reply, messages with the fields that are not those of a Send. Without `full`, the middle of long stretches is left out.
     pub(crate) fn new(
         transaction: &'a Transaction,
         ladder: &Ladder,
         fields: [(&'a [Field], &'a [u8]); 2],
-        messages: [Option<&'a Piece>; 2],
+        messages: [Option<&'a (Vec<Field>, Piece)>; 2],
         full: bool,
     ) -> ExchangeLine<'a> {
         let [call_fields, reply_fields] = fields.map(|(fields, bytes)| Fields { fields, bytes });
         let [call, reply] = messages;
-        let message = |of_reply: bool, piece: &'a Piece| MessageView {
+        let message = |of_reply: bool, (fields, piece): &'a (Vec<Field>, Piece)| MessageView {
             length: piece.length,
+            fields: Fields { fields, bytes: &piece.bytes },
             stretches: stretches(transaction, of_reply, piece, full).into_iter().map(StretchView).collect(),
         };
         ExchangeLine {
@@ -123,6 +124,7 @@ fn step(kind: StepKind) -> &'static str {
 #[derive(Serialize)]
 struct MessageView<'a> {
     length: u64,
+    fields: Fields<'a>,
     stretches: Vec<StretchView<'a>>,
 }
 

@@ -499,6 +499,7 @@ fn cm_value(name: &str, value: Value<'_>) -> Option<String> {
         }
         "AP Status" => with_name(number, cm::alternate_path_status_name(small.ok()?)),
         "Status" => with_name(number, cm::service_id_resolution_status_name(small.ok()?)),
+        _ if name.ends_with("ACK Timeout") && number == 0 => "none (0)".to_owned(),
         _ if name.ends_with("Timeout") || name == "Target ACK Delay" => {
             format!("{} ({number})", crate::table::Duration(timeout(small.ok()?)))
         }

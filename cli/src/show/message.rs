@@ -65,16 +65,16 @@ fn position(message: Option<&Message>, source: Source) -> Option<u32> {
 pub(super) fn view(
     transaction: &Transaction,
     of_reply: bool,
+    piece: &Piece,
     full: bool,
     screen: Screen,
     out: &mut impl Write,
 ) -> io::Result<()> {
     let name = if of_reply { "Reply" } else { "Call" };
-    let Some(piece) = transaction.message(of_reply) else { return Ok(()) };
     let title = format!("{name} before reduction: {}", Counted(piece.length, "byte"));
     heading(&title, screen, out)?;
     let style = screen.style;
-    for stretch in stretches(transaction, of_reply, &piece, full) {
+    for stretch in stretches(transaction, of_reply, piece, full) {
         let Extent { start, length, source } = stretch.extent;
         write!(out, "{start:04x}  {}: ", style.bold(Counted(length, "byte")))?;
         match (source, stretch.position) {

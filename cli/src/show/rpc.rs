@@ -124,8 +124,8 @@ fn error(words: &mut Words<'_>) -> Result<(), Stop> {
     Ok(())
 }
 
-/// The RPC message at the front of a Payload stream.
-fn message(stream: SendBytes<'_>, transaction: Option<&Transaction>) -> Vec<Field> {
+/// The RPC message at the front of a Payload stream, or one that was put together.
+pub(super) fn message(stream: SendBytes<'_>, transaction: Option<&Transaction>) -> Vec<Field> {
     let mut words = Words::new(stream.bytes, Layer::Rpc, stream.base, stream.cut || stream.goes_on);
     let mut of_reply = None;
     let read = words.group("RPC", |words| {
@@ -217,6 +217,9 @@ fn auth(of: Of, words: &mut Words<'_>) -> Result<String, Stop> {
     let number = words.word("flavor", |number| with_name(number.into(), name(number)))?;
     words.opaque("body", |body| {
         let length = body.rest().len();
+        if length > LONGEST_AUTH {
+            return Ok(format!("{length} bytes, more than the {LONGEST_AUTH} that there may be"));
+        }
         match (number, of) {
             (flavor::SYS, _) => sys(body)?,
             (flavor::RPCSEC_GSS, Of::Credential) => gss(body)?,
@@ -226,6 +229,9 @@ fn auth(of: Of, words: &mut Words<'_>) -> Result<String, Stop> {
     })?;
     Ok(with_name(number.into(), name(number)))
 }
+
+/// Bytes that the body of an `opaque_auth` may have (RFC 5531, section 8.2).
+const LONGEST_AUTH: usize = 400;
 
 /// What an `opaque_auth` is.
 #[derive(Clone, Copy)]

@@ -1,11 +1,16 @@
 //! Fields and their places against what tshark reads: tests/expectations/NAME.fields.tsv.
 
 use super::fields::Field;
-use super::{headers, listen};
+use super::screen::{self, Screen};
+use super::{headers, listen, rpc};
 use crate::args::Input;
+use crate::table::Style;
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::frame;
+use rdmascope_wire::rpc::{Auth, Call, flavor};
+use rdmascope_wire::rpcrdma::{Builder, Header, Procedure, ReadSegment, Segment};
+use rdmascope_wire::{Rkey, Xid};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -207,4 +212,78 @@ fn fields_are_where_tshark_finds_them() {
     assert!(compared > 5000, "only {compared} fields were compared");
     let shown = differences.iter().take(25).map(|line| format!("\n  {line}")).collect::<String>();
     assert!(differences.is_empty(), "{} of {compared} fields differ{shown}", differences.len());
+}
+
+/// Every place that a tree names is in the bytes, whatever they are, and a tree is no larger than they warrant.
+fn holds(fields: &[Field], end: usize) -> usize {
+    let inside = |field: &Field| {
+        if let Some(range) = &field.range {
+            assert!(
+                range.start <= range.end && (range.end <= end || field.stop.is_some()),
+                "{field:?} of {end}"
+            );
+        }
+        1 + holds(&field.children, end)
+    };
+    fields.iter().map(inside).sum()
+}
+
+#[test]
+fn any_bytes_give_a_tree() {
+    let mut header = Builder::new(Xid(7), 1, Procedure::Msg);
+    let segment = Segment { handle: Rkey(1), length: 4096, offset: 0x1000 };
+    header.reads = vec![ReadSegment { position: 100, target: segment }; 2];
+    header.writes = vec![vec![segment; 2], vec![]];
+    header.reply = Some(vec![segment]);
+    let mut message = Vec::new();
+    header.build(&mut message);
+    let auth = |flavor, body| Auth { flavor, body };
+    let sys = [
+        0, 0, 0, 1, 0, 0, 0, 2, b'h', b'i', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 5, 0, 0, 0, 6,
+    ];
+    let call = Call {
+        xid: Xid(7),
+        rpc_version: 2,
+        program: 100_003,
+        version: 3,
+        procedure: 6,
+        credential: auth(flavor::SYS, &sys),
+        verifier: auth(flavor::RPCSEC_GSS, &[1; 5]),
+    };
+    call.build(&mut message);
+    message.extend_from_slice(&[0; 12]);
+    let tree = |bytes: &[u8]| {
+        let send = rpc::SendBytes { bytes, base: 0, cut: false, goes_on: false };
+        rpc::send(send, None)
+    };
+    let stops = |fields: &[Field]| {
+        let mut all = Vec::new();
+        flat(fields, &[], &mut all);
+        all.iter().filter(|(_, field)| field.stop.is_some()).count()
+    };
+    let whole = tree(&message);
+    assert_eq!(stops(&whole), 0);
+    assert!(holds(&whole, message.len()) > 60);
+    for length in 0..message.len() - 12 {
+        let cut = tree(&message[..length]);
+        holds(&cut, length);
+        // Where the header ends, no message may follow; any other end is in the middle of something.
+        assert_eq!(stops(&cut), usize::from(length != header_length(&message)), "{length}");
+    }
+    for at in 0..message.len() {
+        for byte in [0x00, 0x01, 0x7f, 0xff] {
+            let mut changed = message.clone();
+            changed[at] = byte;
+            let fields = tree(&changed);
+            assert!(holds(&fields, changed.len()) < 2 * changed.len());
+            let mut out = Vec::new();
+            let screen = Screen { width: 80, unicode: false, style: Style::default() };
+            screen::tree(&fields, &changed, screen, &mut out).unwrap();
+            assert!(out.iter().all(|byte| *byte == b'\n' || !byte.is_ascii_control()));
+        }
+    }
+}
+
+fn header_length(message: &[u8]) -> usize {
+    Header::parse(message).expect("it was built").length
 }

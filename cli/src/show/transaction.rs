@@ -16,6 +16,7 @@ use rdmascope_dissector::connection::{Connection, ConnectionId, Endpoint};
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::kept::Keep;
+use rdmascope_dissector::layout::Piece;
 use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::{Direction, Message, Outcome, Part, Transaction};
 use rdmascope_wire::Xid;
@@ -170,20 +171,30 @@ impl Shown<'_> {
                 screen::tree(&fields, bytes, screen, out)?;
             }
         }
-        for of_reply in [false, true] {
-            message::view(self.transaction, of_reply, full, screen, out)?;
+        for (of_reply, name) in [(false, "Call"), (true, "Reply")] {
+            let Some(piece) = self.transaction.message(of_reply) else { continue };
+            let fields = message_fields(self.transaction, of_reply, &piece);
+            if !fields.is_empty() {
+                heading(&format!("{name}: fields of its message, which a chunk conveyed"), screen, out)?;
+                screen::tree(&fields, &piece.bytes, screen, out)?;
+            }
+            message::view(self.transaction, of_reply, &piece, full, screen, out)?;
         }
         Ok(())
     }
 
     fn write_jsonl(&self, ladder: &Ladder, full: bool, out: &mut Out) -> io::Result<()> {
         let [call, reply] = [false, true].map(|of_reply| send_fields(self.transaction, of_reply));
-        let [call_message, reply_message] = [false, true].map(|of_reply| self.transaction.message(of_reply));
+        let messages = [false, true].map(|of_reply| {
+            let piece = self.transaction.message(of_reply)?;
+            let fields = message_fields(self.transaction, of_reply, &piece);
+            Some((fields, piece))
+        });
         let line = ExchangeLine::new(
             self.transaction,
             ladder,
             [(&call.0, call.1), (&reply.0, reply.1)],
-            [call_message.as_ref(), reply_message.as_ref()],
+            [messages[0].as_ref(), messages[1].as_ref()],
             full,
         );
         json::write_line(out, &line)
@@ -193,12 +204,11 @@ impl Shown<'_> {
     fn write_summary(&self, screen: Screen, out: &mut Out) -> io::Result<()> {
         let transaction = self.transaction;
         let style = screen.style;
-        let title = format!(
-            "Transaction {}  {} {}",
-            transaction.number,
-            Maybe(Protocol::of(transaction)),
-            Label::of(transaction)
-        );
+        let called = match Protocol::of(transaction) {
+            Some(protocol) => format!("{protocol} {}", Label::of(transaction)),
+            None => "call unknown".to_owned(),
+        };
+        let title = format!("Transaction {}  {called}", transaction.number);
         write!(out, "{}  ", style.bold(title))?;
         let outcome = names::outcome(transaction.outcome);
         match (Failure::of(transaction), transaction.outcome) {
@@ -341,10 +351,18 @@ fn send_fields(transaction: &Transaction, of_reply: bool) -> (Vec<Field>, &[u8])
     let bytes = &content.bytes[..whole];
     let cut = (whole as u64) < u64::from(message.send_length);
     let send = rpc::SendBytes { bytes, base: 0, cut, goes_on: false };
-    let mut fields = rpc::send(send, Some(transaction));
-    if message.procedure == Procedure::Nomsg {
-        // The message is in a chunk; its operations are known nevertheless.
-        fields.extend(rpc::operations(transaction, of_reply));
+    (rpc::send(send, Some(transaction)), bytes)
+}
+
+/// The fields of a message that was conveyed by a chunk, as far as the capture holds it without a hole; none of one whose fields
+/// are those of its Send.
+fn message_fields(transaction: &Transaction, of_reply: bool, piece: &Piece) -> Vec<Field> {
+    let message = if of_reply { &transaction.reply } else { &transaction.call };
+    if message.as_ref().is_none_or(|message| message.procedure != Procedure::Nomsg) {
+        return Vec::new();
     }
-    (fields, bytes)
+    let whole = usize::try_from(piece.captured.front()).unwrap_or(usize::MAX).min(piece.bytes.len());
+    let cut = (whole as u64) < piece.length;
+    let stream = rpc::SendBytes { bytes: &piece.bytes[..whole], base: 0, cut, goes_on: false };
+    rpc::message(stream, Some(transaction))
 }

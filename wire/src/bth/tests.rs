@@ -79,7 +79,7 @@ fn every_opcode_is_as_long_as_its_extension_headers() {
     }
 }
 
-/// Tables 46 and 47, and the comments of `enum ib_rnr_timeout` in Linux's ib_verbs.h.
+/// Tables 46 and 47; timers also by the names in `enum ib_rnr_timeout` of ib_verbs.h in Linux.
 #[test]
 fn credits_and_timers_are_encoded() {
     let credits =
