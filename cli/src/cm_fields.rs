@@ -1,7 +1,6 @@
 //! The fields of a CM message that tell one from another.
 
 use rdmascope_dissector::connection::PrivateData;
-use rdmascope_dissector::event::{Content, Packet};
 use rdmascope_wire::{Qpn, cm, psn::Psn};
 
 /// Whichever of them a message has.
@@ -20,14 +19,7 @@ pub(crate) struct CmFields {
 }
 
 impl CmFields {
-    /// Those of the message that a packet carries, if it does.
-    pub(crate) fn of(packet: &Packet<'_>) -> Option<CmFields> {
-        match &packet.readable_headers()?.content {
-            Content::Cm(message) => Some(CmFields::from(message)),
-            Content::RpcRdma(_) | Content::Other => None,
-        }
-    }
-
+    /// The reason of a REJ in words.
     pub(crate) fn reject_reason_name(&self) -> Option<&'static str> {
         self.reject_reason.and_then(cm::reject_reason_name)
     }

@@ -82,35 +82,32 @@ impl Table for Packets {
             ),
         ],
         &[
-            one("cm_name", Text(|row, out| out.put(CmFields::of(row).map(|cm| cm.name)))),
+            one("cm_name", Text(|row, out| out.put(cm(row).map(|cm| cm.name)))),
             one(
                 "cm_local_communication_id",
                 U32(|row, out| {
-                    out.put(CmFields::of(row).and_then(|cm| cm.local_communication_id).map(|id| id.0));
+                    out.put(cm(row).and_then(|cm| cm.local_communication_id).map(|id| id.0));
                 }),
             ),
             one(
                 "cm_remote_communication_id",
                 U32(|row, out| {
-                    out.put(CmFields::of(row).and_then(|cm| cm.remote_communication_id).map(|id| id.0));
+                    out.put(cm(row).and_then(|cm| cm.remote_communication_id).map(|id| id.0));
                 }),
             ),
-            one("cm_qpn", U32(|row, out| out.put(CmFields::of(row).and_then(|cm| cm.qpn).map(|qpn| qpn.0)))),
+            one("cm_qpn", U32(|row, out| out.put(cm(row).and_then(|cm| cm.qpn).map(|qpn| qpn.0)))),
             one(
                 "cm_starting_psn",
                 U32(|row, out| {
-                    out.put(CmFields::of(row).and_then(|cm| cm.starting_psn).map(|psn| psn.value()));
+                    out.put(cm(row).and_then(|cm| cm.starting_psn).map(|psn| psn.value()));
                 }),
             ),
-            one("cm_port", U16(|row, out| out.put(CmFields::of(row).and_then(|cm| cm.port)))),
-            one("cm_path_mtu", U16(|row, out| out.put(CmFields::of(row).and_then(|cm| cm.path_mtu)))),
-            one(
-                "cm_reject_reason",
-                U16(|row, out| out.put(CmFields::of(row).and_then(|cm| cm.reject_reason))),
-            ),
+            one("cm_port", U16(|row, out| out.put(cm(row).and_then(|cm| cm.port)))),
+            one("cm_path_mtu", U16(|row, out| out.put(cm(row).and_then(|cm| cm.path_mtu)))),
+            one("cm_reject_reason", U16(|row, out| out.put(cm(row).and_then(|cm| cm.reject_reason)))),
             one(
                 "cm_reject_reason_name",
-                Text(|row, out| out.put(CmFields::of(row).and_then(|cm| cm.reject_reason_name()))),
+                Text(|row, out| out.put(cm(row).and_then(|cm| cm.reject_reason_name()))),
             ),
         ],
         private_data_columns!("cm_private_data", private_data),
@@ -155,8 +152,15 @@ fn deth(packet: &Packet<'_>) -> Option<Deth> {
     packet.readable_headers()?.extensions.deth
 }
 
+fn cm(packet: &Packet<'_>) -> Option<CmFields> {
+    match &packet.readable_headers()?.content {
+        Content::Cm(message) => Some(CmFields::from(message)),
+        Content::RpcRdma(_) | Content::Other => None,
+    }
+}
+
 fn private_data(packet: &Packet<'_>) -> Option<PrivateData> {
-    CmFields::of(packet)?.private_data
+    cm(packet)?.private_data
 }
 
 fn header_stop(packet: &Packet<'_>) -> Option<Stop> {
