@@ -44,7 +44,10 @@ enum Form {
     /// Write a report as one page of HTML
     ///
     /// The page opens in any browser without a network, and holds what `analyze` says, charts of latencies, throughput, transactions
-    /// and credits over time, and drawings of the slowest and of the broken transactions. The capture is read twice.
+    /// and credits over time, and drawings of the slowest and of the broken transactions.
+    ///
+    /// The capture is read twice; standard input is kept in a temporary file for that. Neither the page nor the memory that is needed
+    /// grows with the length of the capture.
     #[command(after_help = html::EXAMPLES)]
     Html(Html),
 }

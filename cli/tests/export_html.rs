@@ -28,6 +28,31 @@ fn a_file_and_standard_input_give_the_same_page() {
     assert_eq!(text(&piped.stdout), page.replace(&capture, "standard input"));
 }
 
+/// A later connection between the same queue pairs, with the same PSNs and XIDs, is another one.
+#[test]
+fn a_session_that_is_there_twice_is_drawn_as_if_it_were_there_once() {
+    let pcap = Pcap::read("nfs3-lossy.pcap");
+    let later = pcap.records.iter().map(|record| {
+        let seconds = binary::time(record).0 + 100;
+        [&seconds.to_le_bytes(), &record[4..]].concat()
+    });
+    let both: Vec<_> = pcap.records.iter().cloned().chain(later).collect();
+    let twice = Temporary::new("twice.pcap", &pcap.with(&both));
+    let page_of = |capture: &str| {
+        let output = run(&["export", "html", capture, "--output", "-"]);
+        text(&output.stdout).to_owned()
+    };
+    let (once, twice) = (page_of(&sample("nfs3-lossy.pcap")), page_of(twice.path()));
+    assert!(once.contains("3 broken transactions") && twice.contains("6 broken transactions"));
+    for number in [9, 13, 19] {
+        let drawn = |page: &str| {
+            let at = page.find(&format!("id=\"transaction-{number}\"")).expect("it is drawn");
+            page[at..at + page[at..].find("</figure>").expect("it ends")].to_owned()
+        };
+        assert_eq!(drawn(&once), drawn(&twice));
+    }
+}
+
 #[test]
 fn as_many_ladders_as_wanted() {
     for (wanted, there) in [("0", 0), ("3", 3), ("100", 38)] {

@@ -41,7 +41,8 @@ use std::path::{Path, PathBuf};
 pub(super) const EXAMPLES: &str = "\
 Examples:
   rdmascope export html mount.pcap --output mount.html
-  rdmascope export html mount.pcap --output mount.html --ladders 30";
+  rdmascope export html mount.pcap0 mount.pcap1 --output mount.html --ladders 30
+  tcpdump -i eth0 -w - -c 100000 udp port 4791 | rdmascope export html - --output mount.html";
 
 /// What is written, and from what.
 #[derive(Args, Debug)]
@@ -164,11 +165,20 @@ impl<'a> Drawing<'a> {
     }
 }
 
-/// Whether a packet is about `transaction`. Only steps of chosen transactions are known here, so that an acknowledgement behind one
-/// may be of another transaction that was not chosen; unless it is the first of all.
+/// Whether a packet that was found to be of `transaction` is. Only steps of chosen transactions are known here; so what has the same
+/// queue pairs and PSNs, but not the connection or the time, may be of one that was not chosen. So may an acknowledgement of what is
+/// behind a step, unless it is the first to acknowledge it.
 fn is_about(attributed: &Attributed<'_>, packet: &Packet<'_>, transaction: &Transaction) -> bool {
-    let Role::Acknowledgement(of) = attributed.role else { return true };
+    /// In so many packets PSNs do not wrap.
+    const NEAR: u64 = 1 << 20;
     let (Some(kept), Some(Ok(headers))) = (&transaction.kept, &packet.headers) else { return false };
+    let mut ends = kept.steps.iter().flat_map(|step| [step.first.frame, step.last.frame]);
+    if packet.connection != Some(transaction.connection)
+        || !ends.any(|frame| frame.abs_diff(packet.record.number) < NEAR)
+    {
+        return false;
+    }
+    let Role::Acknowledgement(of) = attributed.role else { return true };
     if attributed.acknowledged.iter().any(|first| first.transaction == transaction.number) {
         return true;
     }

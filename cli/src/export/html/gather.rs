@@ -129,7 +129,8 @@ impl Audience for Gathered {
         match event {
             Event::Packet(packet) => self.packet(packet, start),
             Event::Transaction(transaction) => self.transaction(transaction, start),
-            Event::Connection(_) | Event::Eviction(_) => {}
+            Event::Connection(connection) => self.repeats.forget(connection.id),
+            Event::Eviction(_) => {}
         }
         self.report.handle(&event);
         Ok(())

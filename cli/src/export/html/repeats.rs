@@ -2,7 +2,7 @@
 
 use core::fmt;
 use foldhash::fast::FixedState;
-use rdmascope_dissector::connection::FlowKey;
+use rdmascope_dissector::connection::{ConnectionId, FlowKey};
 use rdmascope_dissector::event::Packet;
 use rdmascope_dissector::kept::StepKind;
 use rdmascope_dissector::transaction::Transaction;
@@ -16,8 +16,9 @@ pub(super) struct Repeats {
     streams: HashMap<Key, Stream, FixedState>,
 }
 
-/// Requests of a half-flow, or its RDMA READ responses: those have the PSNs of who asked.
-type Key = (FlowKey, bool);
+/// Requests of a half-flow, or its RDMA READ responses, which have the PSNs of who asked. Another connection may use the same queue
+/// pairs later.
+type Key = (ConnectionId, FlowKey, bool);
 
 impl Repeats {
     /// Streams that are looked at.
@@ -25,13 +26,13 @@ impl Repeats {
 
     /// Takes in a packet.
     pub(super) fn packet(&mut self, packet: &Packet<'_>, operation: Operation, psn: Psn) {
-        let Some(flow) = packet.flow() else { return };
+        let (Some(connection), Some(flow)) = (packet.connection, packet.flow()) else { return };
         let response = operation.is_read_response();
         let asks = operation == Operation::ReadRequest;
         if !(operation.is_send() || operation.is_write() || response || asks) {
             return;
         }
-        let key = (flow, response);
+        let key = (connection, flow, response);
         if self.streams.len() >= Repeats::MOST_STREAMS && !self.streams.contains_key(&key) {
             return;
         }
@@ -42,14 +43,18 @@ impl Repeats {
         }
     }
 
+    /// A connection ended, and all its transactions with it.
+    pub(super) fn forget(&mut self, ended: ConnectionId) {
+        self.streams.retain(|(connection, ..), _| *connection != ended);
+    }
+
     /// Whether some of it is of `transaction`.
     pub(super) fn any_of(&self, transaction: &Transaction) -> bool {
         let Some(kept) = &transaction.kept else { return false };
         kept.steps.iter().any(|step| {
             let Some(flow) = kept.flows[usize::from(!step.from_caller)] else { return false };
-            let Some(stream) = self.streams.get(&(flow, step.kind == StepKind::ReadResponse)) else {
-                return false;
-            };
+            let key = (transaction.connection, flow, step.kind == StepKind::ReadResponse);
+            let Some(stream) = self.streams.get(&key) else { return false };
             stream.latest.iter().any(|(frame, psn)| {
                 let ahead = step.psn.distance(*psn);
                 *frame > step.first.frame && u32::try_from(ahead).is_ok_and(|ahead| ahead < step.packets)

@@ -145,6 +145,15 @@ fn is_harmless(page: &str) -> Element {
 }
 
 #[test]
+fn examples_are_right() {
+    for line in EXAMPLES.lines().filter(|line| line.starts_with("  ")) {
+        let command = line.split('|').next_back().unwrap();
+        Arguments::try_parse_from(command.split_whitespace())
+            .unwrap_or_else(|error| panic!("{line}: {error}"));
+    }
+}
+
+#[test]
 fn pages_are_well_formed_and_take_nothing_from_elsewhere() {
     for name in [
         "connect-rejected",
