@@ -9,9 +9,9 @@ use crate::man::{self, Man};
 use crate::regress::{self, Regress};
 use crate::show;
 use crate::source::Spool;
+use anyhow::Context as _;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use rdmascope_dissector::frame;
-use std::io;
 use std::path::{Path, PathBuf};
 
 /// Reads captures of NFS over RDMA: every connection, every RPC with its chunks, and what went wrong.
@@ -153,10 +153,19 @@ pub(crate) struct Input {
 }
 
 impl Input {
-    /// Makes it possible to read this more than once. Standard input is read to its end, once.
-    pub(crate) fn keep(&mut self) -> io::Result<()> {
-        if self.spool.is_none() && self.files.iter().any(|path| path == Path::new("-")) {
-            self.spool = Some(Spool::new()?);
+    /// Makes it possible to read this more than once. Standard input is read to its end, once; another pipe is refused.
+    pub(crate) fn keep(&mut self) -> anyhow::Result<()> {
+        for path in &self.files {
+            if path == Path::new("-") {
+                if self.spool.is_none() {
+                    self.spool = Some(Spool::new().context("standard input")?);
+                }
+            } else if path.metadata().is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir()) {
+                anyhow::bail!(
+                    "{}: is read twice, which takes a file; let it be standard input, and give - in its place",
+                    path.display()
+                );
+            }
         }
         Ok(())
     }

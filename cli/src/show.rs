@@ -55,7 +55,7 @@ pub(crate) struct Show {
 /// Runs the command.
 pub(crate) fn run(command: &mut Show, style: Style, out: &mut Out) -> io::Result<Status> {
     if let Err(error) = command.input.keep() {
-        return commands::complain(&anyhow::Error::new(error).context("standard input"), out);
+        return commands::complain(&error, out);
     }
     let screen = Screen::of_stdout(style);
     match command.frame {

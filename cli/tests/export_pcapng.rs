@@ -163,6 +163,12 @@ fn files_are_whole_or_not_there() {
 #[test]
 fn what_can_be_read_once_only_is_refused() {
     let bytes = std::fs::read(sample("nfs3-basic.pcap")).expect("the sample is there");
-    let piped = with_input(&["export", "pcapng", "/dev/stdin", "--output", "-"], &bytes);
-    refused(&piped, &["/dev/stdin", "standard input"]);
+    for command in [
+        &["export", "pcapng", "/dev/stdin", "--output", "-"][..],
+        &["export", "html", "/dev/stdin", "--output", "-"],
+        &["show", "/dev/stdin", "--transaction", "1"],
+        &["extract", "/dev/stdin", "--frame", "68"],
+    ] {
+        refused(&with_input(command, &bytes), &["/dev/stdin", "standard input"]);
+    }
 }

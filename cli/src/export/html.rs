@@ -62,7 +62,7 @@ pub(super) struct Html {
 /// Writes the report.
 pub(super) fn run(command: &mut Html, out: &mut Out) -> io::Result<Status> {
     let Html { input, output, ladders } = command;
-    if let Err(error) = input.keep().context("standard input") {
+    if let Err(error) = input.keep() {
         return commands::complain(&error, out);
     }
     if output == Path::new("-") {

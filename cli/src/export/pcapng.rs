@@ -42,15 +42,8 @@ Examples:
 /// Writes the capture.
 pub(super) fn run(command: &mut Pcapng, out: &mut Out) -> io::Result<Status> {
     let Pcapng { input, output } = command;
-    if let Some(path) = input.files.iter().find(|path| can_be_read_once_only(path)) {
-        let error = anyhow!(
-            "{}: is read twice, which takes a file; let it be standard input, and give - in its place",
-            path.display()
-        );
-        return commands::complain(&error, out);
-    }
     if let Err(error) = input.keep() {
-        return commands::complain(&anyhow!(error).context("standard input"), out);
+        return commands::complain(&error, out);
     }
     if output == Path::new("-") {
         if io::stdout().is_terminal() {
@@ -66,11 +59,6 @@ pub(super) fn run(command: &mut Pcapng, out: &mut Out) -> io::Result<Status> {
         Ok(ending) => commands::tell_of_ending(&ending, out),
         Err(error) => commands::complain(&error, out),
     }
-}
-
-/// Whether a path leads to a pipe or a device. Standard input is kept.
-fn can_be_read_once_only(path: &Path) -> bool {
-    path != Path::new("-") && path.metadata().is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir())
 }
 
 fn write_file(input: &Input, output: &Path) -> Result<Ending> {

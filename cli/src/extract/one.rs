@@ -124,7 +124,7 @@ pub(super) fn run(input: &mut Input, choice: &Choice, out: &mut Out) -> io::Resu
 /// The transaction that a frame belongs to. Reads the capture twice.
 fn transaction_of(input: &mut Input, frame: u64) -> io::Result<Result<u64>> {
     if let Err(error) = input.keep() {
-        return Ok(Err(anyhow::Error::new(error).context("standard input")));
+        return Ok(Err(error));
     }
     let mut steps = Steps::default();
     let config = Config { keep: Keep { steps: true, contents: false }, ..Config::default() };
