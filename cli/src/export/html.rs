@@ -165,9 +165,9 @@ impl<'a> Drawing<'a> {
     }
 }
 
-/// Whether a packet that was found to be of `transaction` is. Only steps of chosen transactions are known here; so what has the same
-/// queue pairs and PSNs, but not the connection or the time, may be of one that was not chosen. So may an acknowledgement of what is
-/// behind a step, unless it is the first to acknowledge it.
+/// Whether a packet that was found to be of `transaction` is. Only steps of chosen transactions are known here; so what has the
+/// same queue pairs and PSNs, but not the connection or the time, may be of one that was not chosen. So may an acknowledgement
+/// of what is behind a step, unless it is the first to acknowledge it.
 fn is_about(attributed: &Attributed<'_>, packet: &Packet<'_>, transaction: &Transaction) -> bool {
     /// In so many packets PSNs do not wrap.
     const NEAR: u64 = 1 << 20;

@@ -2,7 +2,7 @@
 
 use super::credits::{CreditInterval, CreditsOf};
 use super::gather::{Gathered, Moved};
-use super::plot::{Axis, Frame, Sample, Units, drawing, legend};
+use super::plot::{Axis, Frame, Sample, Units, block, drawing, legend};
 use super::timeline::{Classes, Interval, Latencies, Timeline};
 use crate::report::{Key, Stats};
 use crate::table::{Bytes, Counted, Duration, Number};
@@ -86,13 +86,13 @@ fn latency_row(row: Frame, axis: &Axis, key: &Key, stats: &Stats, classes: &Late
         text class="what" x=(Units(row.left - 8.0)) y=(Units(row.top + 29.0)) text-anchor="end" { (Number(stats.count)) " ×" }
         line class="base" x1=(Units(row.left)) x2=(Units(row.right())) y1=(Units(base)) y2=(Units(base)) {}
         @for (class, count) in classes.0.iter().enumerate().filter(|(_, count)| **count > 0) {
-            @let (low, high) = (Classes::start(class), Classes::start(class + 1));
-            @let (left, right) = (row.x(axis, low), row.x(axis, high));
+            @let (left, right) = (row.x(axis, Classes::start(class)), row.x(axis, Classes::start(class + 1)));
             // What was counted at all is seen.
             @let tall = (f64::from(*count) / f64::from(highest) * (row.height - 10.0)).max(1.5);
-            rect class="s0" x=(Units(left + 0.5)) width=(Units((right - left - 1.0).max(1.0))) y=(Units(base - tall)) height=(Units(tall)) {
-                title { (Name(key)) ": " (Counted((*count).into(), "transaction")) ", " (Duration(low as u64)) " to " (Duration(high as u64)) }
-            }
+            @let right = (right - 0.5).max(left + 1.5);
+            (block("s0", (left + 0.5, right), (base - tall, base), html! {
+                (Name(key)) ": " (Counted((*count).into(), "transaction")) ", " (ClassName(class))
+            }))
         }
         @if let Some(latency) = latency {
             @for (class, name, value) in [("median", "median", latency.median), ("p99", "p99", latency.p99)] {
@@ -233,15 +233,15 @@ fn stacked(stack: &Stack<'_>) -> Markup {
         }
         @for index in (0..length).filter(|index| sum(*index) > 0) {
             @let (left, right) = sides(index);
-            rect class="hit" x=(Units(left)) width=(Units(right - left)) y=(Units(frame.top)) height=(Units(frame.height)) {
-                title {
-                    (IntervalName(index, stack.width))
-                    @for layer in stack.layers.iter().filter(|layer| value(layer, index) > 0) {
-                        "\n" ((stack.words)(layer, value(layer, index)))
-                    }
-                    @if let Some(failed) = stack.marks.get(index).filter(|failed| **failed > 0) { "\n" (Number(*failed)) " failed" }
+            (block("hit", (left, right), (frame.top, frame.bottom()), html! {
+                (IntervalName(index, stack.width))
+                @for layer in stack.layers.iter().filter(|layer| value(layer, index) > 0) {
+                    "\n" ((stack.words)(layer, value(layer, index)))
                 }
-            }
+                @if let Some(failed) = stack.marks.get(index).filter(|failed| **failed > 0) {
+                    "\n" (Number(*failed)) " failed"
+                }
+            }))
         }
         (frame.bottom_axis(&along, TIME))
     };
@@ -281,33 +281,30 @@ pub(super) fn heat(timeline: &Timeline<Latencies>, heading: &str) -> Option<Mark
         @for (index, interval) in timeline.intervals().iter().enumerate() {
             @let (left, right) = interval_sides(frame, &along, index, width);
             @for (class, count) in interval.0.iter().enumerate().filter(|(_, count)| **count > 0) {
-                @let (low, high) = (Classes::start(class), Classes::start(class + 1));
-                @let (foot, head) = (frame.y(&up, low), frame.y(&up, high));
+                @let foot = frame.y(&up, Classes::start(class));
+                @let head = frame.y(&up, Classes::start(class + 1));
                 // What is alone in the chart is seen.
-                rect class={ "h" (level(*count)) } x=(Units(left)) width=(Units((right - left).max(3.0))) y=(Units(head)) height=(Units(foot - head)) {
-                    title { (IntervalName(index, width)) "\n" (Counted((*count).into(), "transaction")) ", " (Duration(low as u64)) " to " (Duration(high as u64)) }
-                }
+                @let right = right.max(left + 3.0);
+                (block(&format!("h{}", level(*count)), (left, right), (head, foot), html! {
+                    (IntervalName(index, width)) "\n"
+                    (Counted((*count).into(), "transaction")) ", " (ClassName(class))
+                }))
             }
         }
         (frame.bottom_axis(&along, TIME))
     };
-    let levels = most.min(LEVELS);
-    let legend = html! {
-        p class="legend" {
-            span {
-                @if levels == 1 {
-                    svg class="swatch" width="12" height="12" viewBox="0 0 12 12" aria-hidden="true" { rect class={ "h" (LEVELS) } width="12" height="12" {} }
-                }
-                (Counted(1, "transaction"))
-                @if levels > 1 {
-                    svg class="ramp" width=(12 * levels) height="12" viewBox={ "0 0 " (12 * levels) " 12" } aria-hidden="true" {
-                        @for step in 0..levels { rect class={ "h" (LEVELS - levels + 1 + step) } x=(12 * step) width="12" height="12" {} }
-                    }
-                    (Number(most.into()))
-                }
-            }
-        }
-    };
+    let fewest = LEVELS - most.min(LEVELS) + 1;
+    let steps: Vec<_> = (fewest..=LEVELS).map(|level| format!("h{level}")).collect();
+    let last = steps.len() - 1;
+    let entries = steps.iter().enumerate().map(|(index, class)| {
+        let name = match index {
+            0 => Counted(1, "transaction").to_string(),
+            index if index == last => Number(most.into()).to_string(),
+            _ => String::new(),
+        };
+        (Sample::Area(class), name)
+    });
+    let legend = legend(entries);
     Some(figure(heading, legend, drawing(Frame::HALF_SIZE, heading, content)))
 }
 
@@ -350,15 +347,13 @@ pub(super) fn credits((connection, backward, credits): CreditsOf<'_>) -> Markup 
         @for (index, interval) in intervals.iter().enumerate() {
             @if interval.peak > 0 || interval.granted.is_some() {
                 @let (left, right) = sides(index);
-                rect class="hit" x=(Units(left)) width=(Units(right - left)) y=(Units(frame.top)) height=(Units(frame.height)) {
-                    title {
-                        (IntervalName(index, width))
-                        "\nup to " (Counted(interval.peak, "call")) " outstanding"
-                        @if let Some((lowest, highest)) = interval.granted {
-                            "\n" (Number(lowest.into())) @if highest > lowest { " to " (Number(highest.into())) } " granted"
-                        }
+                (block("hit", (left, right), (frame.top, frame.bottom()), html! {
+                    (IntervalName(index, width))
+                    "\nup to " (Counted(interval.peak, "call")) " outstanding"
+                    @if let Some((lowest, highest)) = interval.granted {
+                        "\n" (Number(lowest.into())) @if highest > lowest { " to " (Number(highest.into())) } " granted"
                     }
-                }
+                }))
             }
         }
         (frame.bottom_axis(&along, TIME))
@@ -386,5 +381,15 @@ impl Display for IntervalName {
         let IntervalName(index, width) = *self;
         let at = |index: usize| (index as u64).saturating_mul(width);
         write!(f, "{} to {}", Duration(at(index)), Duration(at(index + 1)))
+    }
+}
+
+/// How long the transactions of a class took.
+struct ClassName(usize);
+
+impl Display for ClassName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let at = |class: usize| Duration(Classes::start(class) as u64);
+        write!(f, "{} to {}", at(self.0), at(self.0 + 1))
     }
 }

@@ -126,8 +126,9 @@ fn draw(transaction: &Transaction, ladder: &Ladder) -> Markup {
         }
     };
     let left_out = arrows.left_out() as u64 + ladder.left_out;
+    let foot = if texts.left_out() > 0 { 28.0 } else { 12.0 };
     html! {
-        (drawing((WIDTH, bottom + if texts.left_out() > 0 { 28.0 } else { 12.0 }), &format!("The exchange of transaction {}", transaction.number), content))
+        (drawing((WIDTH, bottom + foot), &format!("The exchange of transaction {}", transaction.number), content))
         @if left_out > 0 { p class="note" { (Counted(left_out, "further step")) " not drawn" } }
     }
 }

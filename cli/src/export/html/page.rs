@@ -6,7 +6,7 @@ use super::Drawing;
 use super::charts;
 use super::gather::Gathered;
 use super::ladders;
-use super::plot::{Sample, legend};
+use super::plot::{Sample, block, legend};
 use crate::names::FailureName;
 use crate::phases::Phases;
 use crate::report::{Ending, FileEnd, Group, Key, Stats};
@@ -143,7 +143,12 @@ impl Page<'_> {
                 h3 { "Errors in replies" }
                 div class="scroll" {
                     table id="errors" {
-                        thead { tr { th class="number" { "count" } th { "protocol" } th { "operation" } th { "error" } th class="number" { "first in frame" } } }
+                        thead {
+                            tr {
+                                th class="number" { "count" } th { "protocol" } th { "operation" } th { "error" }
+                                th class="number" { "first in frame" }
+                            }
+                        }
                         tbody {
                             @for (key, error) in &errors {
                                 tr {
@@ -197,7 +202,9 @@ impl Page<'_> {
                 }
                 (row("packets", html! {
                     (number(totals.records)) " (" (bytes(totals.bytes)) " on the wire)"
-                    @if totals.cut_records > 0 { ", " span class="doubt" { (number(totals.cut_records)) " of them cut by a snap length" } }
+                    @if totals.cut_records > 0 {
+                        ", " span class="doubt" { (number(totals.cut_records)) " of them cut by a snap length" }
+                    }
                 }))
                 @if let Some((first, last)) = totals.span {
                     (row("span", html! { (Rfc3339::from(first)) " to " (Rfc3339::from(last)) " (" (duration(last.since(first))) ")" }))
@@ -210,7 +217,9 @@ impl Page<'_> {
                         @if totals.other_transports > 0 { " and " (Number(totals.other_transports)) " of transports other than RC" }
                     }))
                     (row("ICRC", html! {
-                        (number(good)) " good, " span class=[(bad > 0).then_some("bad")] { (number(bad)) " bad" } ", " (number(unverifiable)) " not verifiable"
+                        (number(good)) " good, "
+                        span class=[(bad > 0).then_some("bad")] { (number(bad)) " bad" }
+                        ", " (number(unverifiable)) " not verifiable"
                     }))
                 }
                 @if totals.others + totals.unknown_link > 0 {
@@ -270,8 +279,9 @@ impl Page<'_> {
                 }
             }
             p class="note" {
-                "Bytes are those of DDP-eligible items, or where there are none, those moved by RDMA. Latency is from the packet that completes the call to the one that completes the reply. "
-                "The time of a transaction: the call's Send on the wire, RDMA Reads, RDMA Writes and the reply's Send from first to last packet; what is left is the server's."
+                "Bytes are those of DDP-eligible items, or where there are none, those moved by RDMA. Latency is from the packet "
+                "that completes the call to the one that completes the reply. The time of a transaction: the call's Send, RDMA "
+                "Reads, RDMA Writes and the reply's Send, each from first to last packet; what is left is the server's."
             }
             @if let Some(chart) = charts::latencies(&operations) { (chart) }
         }
@@ -327,7 +337,8 @@ fn ladders(count: u64, what: &'static str, order: &str, figures: Vec<Markup>) ->
         p {
             @if (figures.len() as u64) < count { (figures.len()) " of " }
             (Counted(count, what)) ", " (order)
-            ". Time runs downwards, to scale; an arrow stands where its first packet was captured, and its band reaches to its last."
+            ". Time runs downwards, to scale; an arrow stands where its first packet was captured, and its band "
+            "reaches to its last."
         }
         (legend([
             (Sample::Across("shaft send"), "Send".to_owned()),
@@ -341,6 +352,21 @@ fn ladders(count: u64, what: &'static str, order: &str, figures: Vec<Markup>) ->
     }
 }
 
+/// What is told of what an end of a connection sent.
+const SENT: [&str; 11] = [
+    "packets",
+    "bytes",
+    "Sends",
+    "Reads",
+    "Write data",
+    "Read data",
+    "ACKs",
+    "NAKs",
+    "RNR NAKs",
+    "sent again",
+    "lacking",
+];
+
 fn connection(connection: &Connection) -> Markup {
     let Connection { requester, responder, .. } = connection;
     let invalidation = match connection.remote_invalidation {
@@ -353,11 +379,13 @@ fn connection(connection: &Connection) -> Markup {
     html! {
         article class="connection" data-connection=(connection.id.0) {
             h3 {
-                "#" (connection.id.0) " " (connection.requester.address) " " (if connection.roles_known { "\u{2192}" } else { "\u{2014}" }) " " (connection.responder.address)
+                "#" (connection.id.0) " " (requester.address)
+                " " (if connection.roles_known { "\u{2192}" } else { "\u{2014}" }) " " (responder.address)
             }
             dl class="facts" {
                 (row("state", html! {
-                    (StateName(connection.state)) "; known from " (Known(connection.origin)) "; seen for " (duration(connection.last.since(connection.first)))
+                    (StateName(connection.state)) "; known from " (Known(connection.origin))
+                    "; seen for " (duration(connection.last.since(connection.first)))
                     @if !connection.roles_known { "; which end opened it is not known" }
                 }))
                 (row("transactions", html! { (number(forward)) " forward, " (number(backward)) " backward" }))
@@ -379,9 +407,7 @@ fn connection(connection: &Connection) -> Markup {
                     thead {
                         tr {
                             th { "sent by" } th { "queue pair" }
-                            @for name in ["packets", "bytes", "Sends", "Reads", "Write data", "Read data", "ACKs", "NAKs", "RNR NAKs", "sent again", "lacking"] {
-                                th class="number" { (name) }
-                            }
+                            @for name in SENT { th class="number" { (name) } }
                         }
                     }
                     tbody { (end("requester", requester)) (end("responder", responder)) }
@@ -471,9 +497,9 @@ fn share_bar(shares: [f64; 5]) -> Markup {
     html! {
         svg class="shares" width="100" height="10" viewBox="0 0 100 10" aria-hidden="true" {
             @for (index, (end, share)) in pieces {
-                rect class={ "f" (index) } x=(format!("{:.2}", end - share * WIDTH)) width=(format!("{:.2}", share * WIDTH)) height="10" {
-                    title { (Phases::NAMES[index]) ": " (format!("{:.1}", share * 100.0)) " %" }
-                }
+                (block(&format!("f{index}"), (end - share * WIDTH, end), (0.0, 10.0), html! {
+                    (Phases::NAMES[index]) ": " (format!("{:.1}", share * 100.0)) " %"
+                }))
             }
         }
     }

@@ -187,11 +187,21 @@ impl Frame {
     }
 }
 
+/// A rectangle between two sides, the left before the right and the upper before the lower, with what is said of it.
+pub(super) fn block(class: &str, across: (f64, f64), down: (f64, f64), title: Markup) -> Markup {
+    let ((left, right), (top, bottom)) = (across, down);
+    let (width, height) = (Units(right - left), Units(bottom - top));
+    html! {
+        rect class=(class) x=(Units(left)) width=(width) y=(Units(top)) height=(height) { title { (title) } }
+    }
+}
+
 /// A drawing: what it shows is said to those who cannot see it. It scrolls where there is no room for it.
 pub(super) fn drawing((width, height): (f64, f64), what: &str, content: Markup) -> Markup {
+    let (width, height) = (Units(width), Units(height));
     html! {
         div class="scroll" {
-            svg role="img" aria-label=(what) viewBox={ "0 0 " (Units(width)) " " (Units(height)) } width=(Units(width)) height=(Units(height)) {
+            svg role="img" aria-label=(what) viewBox={ "0 0 " (width) " " (height) } width=(width) height=(height) {
                 (content)
             }
         }
