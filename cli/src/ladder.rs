@@ -262,17 +262,3 @@ impl Display for RungTitle<'_> {
         }
     }
 }
-
-/// A part of a message, in the words of RFC 8166.
-pub(crate) struct PartName(pub(crate) Part);
-
-impl Display for PartName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Part::Send => f.write_str("Send"),
-            Part::ReadChunk(index) => write!(f, "Read chunk {index}"),
-            Part::WriteChunk(index) => write!(f, "Write chunk {index}"),
-            Part::ReplyChunk => f.write_str("Reply chunk"),
-        }
-    }
-}

@@ -1,7 +1,7 @@
 //! What things are called: the dissector's names, joined into the labels that output shows.
 
 use core::fmt;
-use rdmascope_dissector::transaction::{Direction, Outcome, Security, Transaction};
+use rdmascope_dissector::transaction::{Direction, Outcome, Part, Security, Transaction};
 use rdmascope_dissector::ulb::{self, Operation, Procedure};
 use rdmascope_wire::{cm, private_data, rpc, rpcrdma};
 
@@ -244,5 +244,19 @@ impl fmt::Display for Quoted<'_> {
             chunk.invalid().iter().try_for_each(|byte| write!(f, "\\x{byte:02x}"))?;
         }
         f.write_str("\"")
+    }
+}
+
+/// A part of a message, in the words of RFC 8166.
+pub(crate) struct PartName(pub(crate) Part);
+
+impl fmt::Display for PartName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Part::Send => f.write_str("Send"),
+            Part::ReadChunk(index) => write!(f, "Read chunk {index}"),
+            Part::WriteChunk(index) => write!(f, "Write chunk {index}"),
+            Part::ReplyChunk => f.write_str("Reply chunk"),
+        }
     }
 }

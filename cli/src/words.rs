@@ -65,7 +65,7 @@ pub(crate) const fn cause(cause: Cause) -> &'static str {
     }
 }
 
-/// With which of the chunks it is.
+/// A part of a message, and which of its kind it is.
 pub(crate) const fn part(part: Part) -> (&'static str, Option<u16>) {
     match part {
         Part::Send => ("send", None),
@@ -75,7 +75,7 @@ pub(crate) const fn part(part: Part) -> (&'static str, Option<u16>) {
     }
 }
 
-/// With which of the chunks it is.
+/// Where an item is, and which of its kind.
 pub(crate) const fn place(place: Place) -> (&'static str, Option<u16>) {
     match place {
         Place::Inline(_) => ("inline", None),

@@ -3,7 +3,7 @@
 use crate::args::Input;
 use crate::commands::{Audience, Out, Status, complain, complain_of_troubles, read, warn_of_cuts};
 use crate::filter::parse_number;
-use crate::names::{self, Label};
+use crate::names::{self, Label, PartName};
 use crate::table::Counted;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{ArgGroup, Args};
@@ -307,20 +307,6 @@ fn payload(transaction: &Transaction, of_reply: bool, index: Option<usize>) -> R
         (_, Some(index)) => found.get(index).copied().with_context(|| {
             format!("transaction {number} has {}", Counted(found.len() as u64, "DDP-eligible item"))
         }),
-    }
-}
-
-/// What people call a part.
-struct PartName(Part);
-
-impl fmt::Display for PartName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Part::Send => f.write_str("Send"),
-            Part::ReadChunk(index) => write!(f, "Read chunk {index}"),
-            Part::WriteChunk(index) => write!(f, "Write chunk {index}"),
-            Part::ReplyChunk => f.write_str("Reply chunk"),
-        }
     }
 }
 

@@ -1,7 +1,8 @@
 //! The ladder as text: Requester at the left, Responder at the right, time downwards and to scale.
 
 use super::screen::Screen;
-use crate::ladder::{Ladder, PartName, Rung, RungKind};
+use crate::ladder::{Ladder, Rung, RungKind};
+use crate::names::PartName;
 use crate::phases::Phases;
 use crate::table::{Bytes, Counted, Duration};
 use core::fmt::{self, Display};

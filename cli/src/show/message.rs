@@ -1,7 +1,7 @@
 //! An RPC message before reduction, with its chunks marked.
 
 use super::screen::{Screen, heading, rows};
-use crate::ladder::PartName;
+use crate::names::PartName;
 use crate::table::{Counted, Number};
 use core::ops::Range;
 use rdmascope_dissector::layout::{Extent, Piece, Source};

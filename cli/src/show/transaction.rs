@@ -295,7 +295,7 @@ impl Shown<'_> {
             writeln!(out, "               {} before reduction", Counted(length, "byte"))?;
         }
         for missing in &message.missing {
-            let part = crate::ladder::PartName(missing.part);
+            let part = names::PartName(missing.part);
             let (start, end) = (missing.start, Maybe(missing.end));
             writeln!(out, "               missing from the capture: bytes {start} to {end} of the {part}")?;
         }

@@ -2,8 +2,9 @@
 
 use super::choice::{Reason, ReasonText};
 use super::plot::{Axis, Units, drawing};
-use crate::ladder::{Ladder, PartName, Piece, Rung, RungKind};
+use crate::ladder::{Ladder, Piece, Rung, RungKind};
 use crate::names::Label;
+use crate::names::PartName;
 use crate::names::{self, Protocol};
 use crate::table::{Bytes, Counted, Duration, Maybe};
 use crate::tables::transactions::{Ending, Remarks};

@@ -3,7 +3,7 @@
 //! Nothing of it is text from the capture.
 
 use super::facts::{Facts, MessageFacts, TransactionFacts};
-use crate::names;
+use crate::names::{self, PartName};
 use crate::table::Duration;
 use core::fmt::{self, Write as _};
 use foldhash::fast::FixedState;
@@ -324,20 +324,6 @@ impl fmt::Display for Bytes {
         match self {
             Bytes(_, 0) => f.write_str("no bytes"),
             Bytes(start, length) => write!(f, "bytes {start}-{}", start.saturating_add(length - 1)),
-        }
-    }
-}
-
-/// A part of a message, in the words of RFC 8166.
-struct PartName(Part);
-
-impl fmt::Display for PartName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Part::Send => f.write_str("Send"),
-            Part::ReadChunk(index) => write!(f, "Read chunk {index}"),
-            Part::WriteChunk(index) => write!(f, "Write chunk {index}"),
-            Part::ReplyChunk => f.write_str("Reply chunk"),
         }
     }
 }
