@@ -1,0 +1,387 @@
+//! The extension headers behind a BTH (IBTA volume 1, section 9.3).
+
+use super::{Bth, Opcode, Operation, Transport};
+use crate::layout::Layout;
+use crate::{Layer, Qpn, Rkey, Stop};
+use core::time::Duration;
+
+/// The RDMA extended transport header (section 9.3.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reth {
+    /// Where in the remote region.
+    pub virtual_address: u64,
+    /// The region.
+    pub rkey: Rkey,
+    /// Bytes that the whole message moves.
+    pub dma_length: u32,
+}
+
+impl Reth {
+    /// Length in bytes.
+    pub const LENGTH: usize = 16;
+    /// Its fields and where they stand.
+    pub const LAYOUT: Layout = Layout(&[("Virtual Address", 64), ("R_Key", 32), ("DMA Length", 32)]);
+
+    /// Reads the header.
+    #[inline]
+    pub fn parse(bytes: &[u8; Reth::LENGTH]) -> Reth {
+        let [a0, a1, a2, a3, a4, a5, a6, a7, r0, r1, r2, r3, length @ ..] = *bytes;
+        Reth {
+            virtual_address: u64::from_be_bytes([a0, a1, a2, a3, a4, a5, a6, a7]),
+            rkey: Rkey(u32::from_be_bytes([r0, r1, r2, r3])),
+            dma_length: u32::from_be_bytes(length),
+        }
+    }
+
+    /// Appends the header.
+    pub fn build(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.virtual_address.to_be_bytes());
+        out.extend_from_slice(&self.rkey.0.to_be_bytes());
+        out.extend_from_slice(&self.dma_length.to_be_bytes());
+    }
+}
+
+/// The ACK extended transport header (section 9.3.5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Aeth {
+    /// What kind of acknowledgement, and its detail.
+    pub syndrome: Syndrome,
+    /// MSN: messages that the responder has completed, modulo 2^24.
+    pub message_sequence_number: u32,
+}
+
+impl Aeth {
+    /// Length in bytes.
+    pub const LENGTH: usize = 4;
+    /// Its fields and where they stand.
+    pub const LAYOUT: Layout = Layout(&[("Syndrome", 8), ("MSN", 24)]);
+
+    /// Reads the header.
+    #[inline]
+    pub fn parse(bytes: &[u8; Aeth::LENGTH]) -> Aeth {
+        let [syndrome, n0, n1, n2] = *bytes;
+        Aeth { syndrome: Syndrome(syndrome), message_sequence_number: u32::from_be_bytes([0, n0, n1, n2]) }
+    }
+
+    /// Appends the header.
+    pub fn build(&self, out: &mut Vec<u8>) {
+        out.push(self.syndrome.0);
+        out.extend_from_slice(&self.message_sequence_number.to_be_bytes()[1..]);
+    }
+}
+
+/// The syndrome byte of an AETH (section 9.7.5.2.1, tables 45 to 47).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Syndrome(pub u8);
+
+impl Syndrome {
+    /// What bits 6 and 5 say, with the detail of bits 4 to 0.
+    #[inline]
+    pub const fn kind(self) -> Acknowledgement {
+        let detail = self.0 & 0x1f;
+        match self.0 >> 5 & 3 {
+            0 => Acknowledgement::Ack { credits: detail },
+            1 => Acknowledgement::RnrNak { timer: detail },
+            3 => Acknowledgement::Nak(match detail {
+                0 => NakCode::PsnSequenceError,
+                1 => NakCode::InvalidRequest,
+                2 => NakCode::RemoteAccessError,
+                3 => NakCode::RemoteOperationalError,
+                4 => NakCode::InvalidRdRequest,
+                other => NakCode::Reserved(other),
+            }),
+            _ => Acknowledgement::Reserved(detail),
+        }
+    }
+}
+
+/// The end-to-end credits that the five bits of an ACK stand for (table 46); `None` where there is no end-to-end flow control.
+pub const fn end_to_end_credits(encoded: u8) -> Option<u32> {
+    match encoded {
+        0..=2 => Some(encoded as u32),
+        // Every second one is a power of two, and the one behind it half as much again.
+        3..=30 if encoded.is_multiple_of(2) => Some(1 << (encoded / 2)),
+        3..=30 => Some(3 << ((encoded - 3) / 2)),
+        _ => None,
+    }
+}
+
+/// The time to wait that the five bits of an RNR NAK stand for (table 47).
+pub const fn rnr_timer(encoded: u8) -> Duration {
+    const HUNDREDTHS_OF_A_MILLISECOND: [u64; 32] = [
+        65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048,
+        3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
+    ];
+    Duration::from_micros(HUNDREDTHS_OF_A_MILLISECOND[(encoded & 0x1f) as usize] * 10)
+}
+
+/// What an AETH says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Acknowledgement {
+    /// All up to the PSN is received; `credits` is the encoded end-to-end credit count.
+    Ack {
+        /// Encoded as table 46 says; 31: no end-to-end flow control.
+        credits: u8,
+    },
+    /// The receiver had no Receive posted; try again after the encoded time.
+    RnrNak {
+        /// Encoded as table 47 says.
+        timer: u8,
+    },
+    /// The request at the PSN failed.
+    Nak(NakCode),
+    /// Bits 6 and 5 are 2.
+    Reserved(u8),
+}
+
+/// Why a request failed (table 48).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum NakCode {
+    PsnSequenceError,
+    InvalidRequest,
+    RemoteAccessError,
+    RemoteOperationalError,
+    InvalidRdRequest,
+    Reserved(u8),
+}
+
+impl core::fmt::Display for NakCode {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            NakCode::PsnSequenceError => "PSN sequence error",
+            NakCode::InvalidRequest => "invalid request",
+            NakCode::RemoteAccessError => "remote access error",
+            NakCode::RemoteOperationalError => "remote operational error",
+            NakCode::InvalidRdRequest => "invalid RD request",
+            NakCode::Reserved(code) => return write!(f, "reserved NAK code {code}"),
+        })
+    }
+}
+
+/// The datagram extended transport header (section 9.3.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deth {
+    /// Q_Key.
+    pub queue_key: u32,
+    /// The queue pair that sent the packet.
+    pub source_qp: Qpn,
+}
+
+impl Deth {
+    /// Length in bytes.
+    pub const LENGTH: usize = 8;
+    /// Its fields and where they stand.
+    pub const LAYOUT: Layout = Layout(&[("Queue Key", 32), ("reserved", 8), ("Source QP", 24)]);
+
+    /// Appends the header.
+    pub fn build(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.queue_key.to_be_bytes());
+        out.extend_from_slice(&self.source_qp.0.to_be_bytes());
+    }
+}
+
+/// The atomic extended transport header (section 9.3.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AtomicEth {
+    /// Where in the remote region.
+    pub virtual_address: u64,
+    /// The region.
+    pub rkey: Rkey,
+    /// What to swap in or to add.
+    pub swap_or_add: u64,
+    /// What to compare with.
+    pub compare: u64,
+}
+
+impl AtomicEth {
+    /// Its fields and where they stand.
+    pub const LAYOUT: Layout =
+        Layout(&[("Virtual Address", 64), ("R_Key", 32), ("Swap (or Add) Data", 64), ("Compare Data", 64)]);
+    /// Length in bytes.
+    pub const LENGTH: usize = 28;
+}
+
+/// The extension headers that an opcode calls for, in the order in which they follow the BTH.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Extensions {
+    /// Reliable datagram: the end-to-end context.
+    pub rdeth: Option<u32>,
+    /// Datagrams: queue key and source queue pair.
+    pub deth: Option<Deth>,
+    /// Extended reliable connection: the shared receive queue.
+    pub xrceth: Option<u32>,
+    /// RDMA WRITE and READ requests.
+    pub reth: Option<Reth>,
+    /// Atomic requests.
+    pub atomic_eth: Option<AtomicEth>,
+    /// Acknowledgements and the first, last or only READ response.
+    pub aeth: Option<Aeth>,
+    /// The original value that an ATOMIC Acknowledge returns.
+    pub atomic_ack_eth: Option<u64>,
+    /// Immediate data.
+    pub immediate: Option<u32>,
+    /// The R_Key that a SEND with Invalidate invalidates.
+    pub ieth: Option<Rkey>,
+}
+
+impl Extensions {
+    /// What an [`rdeth`](Extensions::rdeth) consists of.
+    pub const RDETH: Layout = Layout(&[("reserved", 8), ("EE-Context", 24)]);
+    /// What an [`xrceth`](Extensions::xrceth) consists of.
+    pub const XRCETH: Layout = Layout(&[("reserved", 8), ("XRCSRQ", 24)]);
+    /// What an [`atomic_ack_eth`](Extensions::atomic_ack_eth) consists of.
+    pub const ATOMIC_ACK_ETH: Layout = Layout(&[("Original Remote Data", 64)]);
+    /// What an [`immediate`](Extensions::immediate) consists of.
+    pub const IMM_DT: Layout = Layout(&[("Immediate Data", 32)]);
+    /// What an [`ieth`](Extensions::ieth) consists of.
+    pub const IETH: Layout = Layout(&[("R_Key", 32)]);
+
+    /// Reads the extension headers that `opcode` calls for from the bytes after the BTH; also returns their length.
+    /// Stops count from the first byte of the BTH.
+    #[inline]
+    pub fn parse(opcode: Opcode, bytes: &[u8]) -> Result<(Extensions, usize), Stop> {
+        let mut extensions = Extensions::default();
+        let mut cursor = Cursor { bytes, at: 0 };
+        let Some(operation) = opcode.operation() else {
+            return Ok((extensions, 0));
+        };
+        match opcode.transport() {
+            Transport::ReliableDatagram => {
+                extensions.rdeth = Some(u32::from_be_bytes(cursor.take()?) & 0x00ff_ffff);
+                if !operation.is_response() {
+                    extensions.deth = Some(cursor.deth()?);
+                }
+            }
+            Transport::UnreliableDatagram => extensions.deth = Some(cursor.deth()?),
+            Transport::ExtendedReliableConnection if !operation.is_response() => {
+                extensions.xrceth = Some(u32::from_be_bytes(cursor.take()?) & 0x00ff_ffff);
+            }
+            _ => {}
+        }
+        use Operation::*;
+        match operation {
+            WriteFirst | WriteOnly | ReadRequest => extensions.reth = Some(Reth::parse(&cursor.take()?)),
+            WriteOnlyWithImmediate => {
+                extensions.reth = Some(Reth::parse(&cursor.take()?));
+                extensions.immediate = Some(u32::from_be_bytes(cursor.take()?));
+            }
+            SendLastWithImmediate | SendOnlyWithImmediate | WriteLastWithImmediate => {
+                extensions.immediate = Some(u32::from_be_bytes(cursor.take()?));
+            }
+            SendLastWithInvalidate | SendOnlyWithInvalidate => {
+                extensions.ieth = Some(Rkey(u32::from_be_bytes(cursor.take()?)));
+            }
+            ReadResponseFirst | ReadResponseLast | ReadResponseOnly | Acknowledge => {
+                extensions.aeth = Some(Aeth::parse(&cursor.take()?));
+            }
+            AtomicAcknowledge => {
+                extensions.aeth = Some(Aeth::parse(&cursor.take()?));
+                extensions.atomic_ack_eth = Some(u64::from_be_bytes(cursor.take()?));
+            }
+            CompareSwap | FetchAdd => {
+                extensions.atomic_eth = Some(AtomicEth {
+                    virtual_address: u64::from_be_bytes(cursor.take()?),
+                    rkey: Rkey(u32::from_be_bytes(cursor.take()?)),
+                    swap_or_add: u64::from_be_bytes(cursor.take()?),
+                    compare: u64::from_be_bytes(cursor.take()?),
+                });
+            }
+            SendFirst | SendMiddle | SendLast | SendOnly | WriteMiddle | WriteLast | ReadResponseMiddle
+            | Resync => {}
+        }
+        Ok((extensions, cursor.at))
+    }
+
+    /// Bytes of the extension headers that `opcode` calls for.
+    #[inline]
+    pub const fn length(opcode: Opcode) -> usize {
+        /// One for each opcode.
+        const LENGTHS: [u8; 256] = {
+            let mut lengths = [0; 256];
+            let mut opcode = 0;
+            while opcode < 256 {
+                lengths[opcode] = Extensions::length_of(Opcode(opcode as u8)) as u8;
+                opcode += 1;
+            }
+            lengths
+        };
+        LENGTHS[opcode.0 as usize] as usize
+    }
+
+    const fn length_of(opcode: Opcode) -> usize {
+        let Some(operation) = opcode.operation() else { return 0 };
+        let in_front = match opcode.transport() {
+            Transport::ReliableDatagram if operation.is_response() => 4,
+            Transport::ReliableDatagram => 4 + Deth::LENGTH,
+            Transport::UnreliableDatagram => Deth::LENGTH,
+            Transport::ExtendedReliableConnection if !operation.is_response() => 4,
+            _ => 0,
+        };
+        use Operation::*;
+        in_front
+            + match operation {
+                WriteFirst | WriteOnly | ReadRequest => Reth::LENGTH,
+                WriteOnlyWithImmediate => Reth::LENGTH + 4,
+                SendLastWithImmediate
+                | SendOnlyWithImmediate
+                | WriteLastWithImmediate
+                | SendLastWithInvalidate
+                | SendOnlyWithInvalidate => 4,
+                ReadResponseFirst | ReadResponseLast | ReadResponseOnly | Acknowledge => Aeth::LENGTH,
+                AtomicAcknowledge => Aeth::LENGTH + 8,
+                CompareSwap | FetchAdd => AtomicEth::LENGTH,
+                SendFirst | SendMiddle | SendLast | SendOnly | WriteMiddle | WriteLast
+                | ReadResponseMiddle | Resync => 0,
+            }
+    }
+
+    /// Appends the headers that are there, in wire order.
+    pub fn build(&self, out: &mut Vec<u8>) {
+        out.extend(self.rdeth.into_iter().flat_map(u32::to_be_bytes));
+        if let Some(deth) = self.deth {
+            deth.build(out);
+        }
+        out.extend(self.xrceth.into_iter().flat_map(u32::to_be_bytes));
+        if let Some(reth) = self.reth {
+            reth.build(out);
+        }
+        if let Some(atomic) = self.atomic_eth {
+            out.extend_from_slice(&atomic.virtual_address.to_be_bytes());
+            out.extend_from_slice(&atomic.rkey.0.to_be_bytes());
+            out.extend_from_slice(&atomic.swap_or_add.to_be_bytes());
+            out.extend_from_slice(&atomic.compare.to_be_bytes());
+        }
+        if let Some(aeth) = self.aeth {
+            aeth.build(out);
+        }
+        out.extend(self.atomic_ack_eth.into_iter().flat_map(u64::to_be_bytes));
+        out.extend(self.immediate.into_iter().flat_map(u32::to_be_bytes));
+        out.extend(self.ieth.into_iter().flat_map(|rkey| rkey.0.to_be_bytes()));
+    }
+}
+
+struct Cursor<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl Cursor<'_> {
+    #[inline]
+    fn take<const N: usize>(&mut self) -> Result<[u8; N], Stop> {
+        match self.bytes[self.at..].first_chunk::<N>() {
+            Some(chunk) => {
+                self.at += N;
+                Ok(*chunk)
+            }
+            None => Err(Stop::short(Layer::Bth, Bth::LENGTH + self.at, N, Bth::LENGTH + self.bytes.len())),
+        }
+    }
+
+    fn deth(&mut self) -> Result<Deth, Stop> {
+        Ok(Deth {
+            queue_key: u32::from_be_bytes(self.take()?),
+            source_qp: Qpn(u32::from_be_bytes(self.take()?) & 0x00ff_ffff),
+        })
+    }
+}
