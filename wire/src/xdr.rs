@@ -11,8 +11,9 @@ pub const fn padded(length: u32) -> u64 {
 /// A cursor over an XDR stream. Every read either moves it past the item or leaves it where it was and says why.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'a> {
-    bytes: &'a [u8],
-    position: usize,
+    rest: &'a [u8],
+    /// Bytes of the whole stream.
+    length: usize,
     layer: Layer,
 }
 
@@ -20,19 +21,19 @@ impl<'a> Reader<'a> {
     /// A cursor at the first of `bytes`; stops name `layer`.
     #[inline]
     pub fn new(bytes: &'a [u8], layer: Layer) -> Reader<'a> {
-        Reader { bytes, position: 0, layer }
+        Reader { rest: bytes, length: bytes.len(), layer }
     }
 
     /// Bytes from the start of the stream to the cursor.
     #[inline]
     pub fn position(&self) -> usize {
-        self.position
+        self.length - self.rest.len()
     }
 
     /// The bytes from the cursor on.
     #[inline]
     pub fn rest(&self) -> &'a [u8] {
-        &self.bytes[self.position..]
+        self.rest
     }
 
     /// The layer that stops name.
@@ -44,37 +45,29 @@ impl<'a> Reader<'a> {
     /// An unsigned integer of 32 bits (section 4.2).
     #[inline]
     pub fn u32(&mut self) -> Result<u32, Stop> {
-        match self.rest().first_chunk::<4>() {
-            Some(word) => {
-                self.position += 4;
-                Ok(u32::from_be_bytes(*word))
-            }
-            None => Err(self.short(4)),
-        }
+        let (word, rest) = self.rest.split_first_chunk().ok_or_else(|| self.short(4))?;
+        self.rest = rest;
+        Ok(u32::from_be_bytes(*word))
     }
 
     /// An unsigned hyper integer of 64 bits (section 4.5).
     #[inline]
     pub fn u64(&mut self) -> Result<u64, Stop> {
-        match self.rest().first_chunk::<8>() {
-            Some(word) => {
-                self.position += 8;
-                Ok(u64::from_be_bytes(*word))
-            }
-            None => Err(self.short(8)),
-        }
+        let (word, rest) = self.rest.split_first_chunk().ok_or_else(|| self.short(8))?;
+        self.rest = rest;
+        Ok(u64::from_be_bytes(*word))
     }
 
     /// A boolean (section 4.4). Anything but 0 and 1 is malformed.
     #[inline]
     pub fn bool(&mut self) -> Result<bool, Stop> {
-        let at = self.position;
+        let before = *self;
         match self.u32()? {
             0 => Ok(false),
             1 => Ok(true),
             _ => {
-                self.position = at;
-                Err(Stop::malformed(self.layer, at))
+                *self = before;
+                Err(Stop::malformed(self.layer, self.position()))
             }
         }
     }
@@ -82,21 +75,18 @@ impl<'a> Reader<'a> {
     /// Opaque data of a fixed length (section 4.9) with its padding.
     #[inline]
     pub fn fixed(&mut self, length: u32) -> Result<&'a [u8], Stop> {
-        let padded = padded(length);
-        if (self.rest().len() as u64) < padded {
-            return Err(self.short(usize::try_from(padded).unwrap_or(usize::MAX)));
-        }
-        let data = &self.rest()[..length as usize];
-        self.position += padded as usize;
-        Ok(data)
+        let padded = usize::try_from(padded(length)).unwrap_or(usize::MAX);
+        let (data, rest) = self.rest.split_at_checked(padded).ok_or_else(|| self.short(padded))?;
+        self.rest = rest;
+        Ok(&data[..length as usize])
     }
 
     /// Opaque data or a string of variable length (sections 4.10 and 4.11): the count, the bytes, the padding.
     #[inline]
     pub fn opaque(&mut self) -> Result<&'a [u8], Stop> {
-        let at = self.position;
+        let before = *self;
         let length = self.u32()?;
-        self.fixed(length).inspect_err(|_| self.position = at)
+        self.fixed(length).inspect_err(|_| *self = before)
     }
 
     /// Skips `length` bytes and their padding.
@@ -105,8 +95,9 @@ impl<'a> Reader<'a> {
         self.fixed(length).map(|_| ())
     }
 
+    #[cold]
     fn short(&self, needed: usize) -> Stop {
-        Stop::short(self.layer, self.position, needed, self.bytes.len())
+        Stop::short(self.layer, self.position(), needed, self.length)
     }
 }
 
