@@ -258,6 +258,9 @@ impl Link {
         if operation.is_read_response() {
             return !self.ends[1 - side].reads.expects(packet.psn);
         }
+        if operation.is_response() {
+            return false;
+        }
         // What is repeated says nothing new, so it need not wait.
         if self.ends[side].requests.expected().is_some_and(|next| next.distance(packet.psn) < 0) {
             return false;
@@ -270,7 +273,7 @@ impl Link {
         }
         // A reply ends what it answers, so it has to come last. Most messages are replies to what is waited for, and need no
         // closer look.
-        let is_early = |xid| !other.awaits(xid) || transactions.is_being_read(other, xid);
+        let is_early = |xid| other.call(xid).is_none_or(|call| transactions.is_being_read(call));
         let xid = packet.payload.first_chunk().map(|word| Xid(u32::from_be_bytes(*word)));
         xid.is_some_and(is_early) && answered_xid(packet.payload).is_some_and(is_early)
     }

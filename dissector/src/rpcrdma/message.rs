@@ -111,7 +111,6 @@ impl Transactions {
         }
 
         self.keep_send(slot, StepKind::Reply, send, report);
-        self.reweigh(slot);
 
         let outcome = match (called, header.procedure) {
             (Some(_), Procedure::Error) => Outcome::TransportError,
@@ -119,6 +118,7 @@ impl Transactions {
             (None, _) => Outcome::NoCall,
         };
         if provided.is_some() {
+            self.reweigh(slot);
             if let Some(earlier) = peers.sides[caller].pulls.insert(header.xid, slot) {
                 self.end(earlier, Outcome::Completed, peers, report);
             }

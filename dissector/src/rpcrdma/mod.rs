@@ -52,9 +52,16 @@ pub struct Side {
 }
 
 impl Side {
+    /// Its call with this XID, where that waits for a reply.
+    #[inline]
+    pub fn call(&self, xid: Xid) -> Option<Slot> {
+        self.calls.get(&xid).copied()
+    }
+
     /// Whether a call with this XID waits for a reply.
+    #[inline]
     pub fn awaits(&self, xid: Xid) -> bool {
-        self.calls.contains_key(&xid)
+        self.call(xid).is_some()
     }
 
     /// Takes over what was noted of the same end before two half-flows became one connection.
@@ -257,30 +264,27 @@ impl Transactions {
     /// RPC messages say themselves whether they are calls. Where none can be read here, an XID that the other end waits for
     /// means a reply.
     fn kind(&self, header: &Header<'_>, payload: Option<&[u8]>, from: usize, peers: &Peers) -> Kind {
-        let awaited = if peers.sides[1 - from].awaits(header.xid) { Kind::Reply } else { Kind::Call };
+        let awaited = || if peers.sides[1 - from].awaits(header.xid) { Kind::Reply } else { Kind::Call };
         match header.procedure {
             Procedure::Error => Kind::Error,
             Procedure::Done if header.version == VERSION => Kind::Done,
-            _ if header.version != VERSION => awaited,
+            _ if header.version != VERSION => awaited(),
             Procedure::Msg | Procedure::Msgp => match payload.map(rpc::peek) {
                 Some(Ok((_, rpc::Kind::Call))) => Kind::Call,
                 Some(Ok((_, rpc::Kind::Reply))) => Kind::Reply,
-                Some(Err(_)) | None => awaited,
+                Some(Err(_)) | None => awaited(),
             },
             // A Long Call is in a Position Zero Read chunk; a Long Reply is in the Reply chunk, or, after the reliable-reply
             // draft, in a Position Zero Read chunk too.
             Procedure::Nomsg if header.reads.is_empty() && header.reply.is_some() => Kind::Reply,
-            _ => awaited,
+            _ => awaited(),
         }
     }
 
     /// Whether the responder has asked for memory of this call and not got all of it yet.
-    pub fn is_being_read(&self, caller: &Side, xid: Xid) -> bool {
-        caller
-            .calls
-            .get(&xid)
-            .and_then(|slot| self.slots.get(slot.index as usize))
-            .is_some_and(|open| open.is_being_read())
+    #[inline]
+    pub fn is_being_read(&self, call: Slot) -> bool {
+        self.slots.get(call.index as usize).is_some_and(|open| open.is_being_read())
     }
 
     /// Notes an RDMA READ request for memory of end `owner`; `packets`: the PSNs that its responses take up, where known.

@@ -123,6 +123,7 @@ impl Default for Open {
 }
 
 impl Open {
+    /// Begins a transaction where there was none yet, or where [`Open::release`] emptied the lists of the one before.
     pub(super) fn begin(&mut self, xid: Xid, caller: usize, opened: u64, keep: Keep, peers: &Peers) {
         self.is_open = true;
         self.generation = self.generation.wrapping_add(1);
@@ -132,21 +133,15 @@ impl Open {
         self.missing_before = peers.missing_packets;
         self.scattered = 0;
         self.keeping = Keeping::new(keep);
-        self.segments.clear();
-        self.read_lengths.clear();
-        self.write_lengths.clear();
         self.call_read = false;
         self.reply_read = false;
         let transaction = &mut self.transaction;
         transaction.xid = xid;
         transaction.procedure = None;
         transaction.security = None;
-        transaction.call = None;
-        transaction.reply = None;
         transaction.rpc_status = None;
         transaction.error = None;
         transaction.status = None;
-        transaction.details.clear();
         transaction.stop = None;
         transaction.timing = Timing::default();
         transaction.done = None;
@@ -163,6 +158,7 @@ impl Open {
     }
 
     /// Whether RDMA READs of its memory have begun, and bytes of it have yet to come.
+    #[inline]
     pub(super) fn is_being_read(&self) -> bool {
         self.transaction.timing.reads.is_some()
             && self.segments.iter().any(|placed| {
@@ -287,6 +283,9 @@ impl Open {
 
     /// Lists the bytes of the chunks that should have moved and did not.
     fn list_missing(&mut self, outcome: Outcome) {
+        if self.segments.is_empty() {
+            return;
+        }
         let Transaction { call: Some(call), reply, .. } = &mut self.transaction else { return };
         for (index, read) in call.read_chunks.iter().enumerate() {
             let part = Part::ReadChunk(saturate(index));
