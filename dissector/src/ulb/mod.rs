@@ -49,11 +49,10 @@ pub fn call(procedure: Procedure, payload: &mut Payload<'_>, details: &mut Detai
         Some(Protocol::NfsAcl3) => nfsacl::arguments_3,
         None => return Ok(()),
     };
-    let mut operation = Operation::new(number, procedure_name(procedure).unwrap_or("procedure"));
-    let outcome =
-        arguments(number, &mut Walk { payload, operation: &mut operation, arena: &mut details.arena });
-    details.add(operation);
-    outcome
+    let name = procedure_name(procedure).unwrap_or("procedure");
+    let mut unkept = None;
+    let operation = add(&mut details.operations, &mut unkept, number, name);
+    arguments(number, &mut Walk { payload, operation, arena: &mut details.arena })
 }
 
 /// Reads the results that `payload` stands at, and returns the status of the procedure as a whole: of a COMPOUND its own,
@@ -223,15 +222,6 @@ impl Details {
         keep(&mut self.arena, bytes)
     }
 
-    /// Adds an operation, unless there are [`Details::MOST_OPERATIONS`]; returns its index, or one past the end.
-    fn add(&mut self, operation: Operation) -> usize {
-        let index = self.operations.len();
-        if index < Details::MOST_OPERATIONS {
-            self.operations.push(operation);
-        }
-        index
-    }
-
     /// The bytes of a [`Text`] of these details.
     pub fn bytes(&self, text: Text) -> &[u8] {
         let start = text.start as usize;
@@ -254,6 +244,23 @@ fn keep(arena: &mut Vec<u8>, bytes: &[u8]) -> Text {
     }
     arena.extend_from_slice(bytes);
     Text { start: start as u32, length: bytes.len() as u16 }
+}
+
+/// Adds an operation of which nothing but number and name is known; where there are [`Details::MOST_OPERATIONS`], it is
+/// `unkept`.
+#[inline]
+fn add<'o>(
+    operations: &'o mut Vec<Operation>,
+    unkept: &'o mut Option<Operation>,
+    code: u32,
+    name: &'static str,
+) -> &'o mut Operation {
+    let operation = Operation::new(code, name);
+    if operations.len() < Details::MOST_OPERATIONS {
+        operations.push_mut(operation)
+    } else {
+        unkept.insert(operation)
+    }
 }
 
 /// A range of [`Details::arena`].
@@ -307,6 +314,7 @@ pub struct Operation {
 
 impl Operation {
     /// An operation of which nothing but number and name is known.
+    #[inline]
     pub fn new(code: u32, name: &'static str) -> Operation {
         Operation {
             code,

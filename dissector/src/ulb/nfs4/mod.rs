@@ -11,7 +11,7 @@ mod results;
 mod tests;
 
 use super::walk::Walk;
-use super::{Details, Operation, Outcome, Payload, keep};
+use super::{Details, Operation, Outcome, Payload, add, keep};
 use rdmascope_wire::Stop;
 
 /// Procedures of the NFS program, version 4, by number.
@@ -166,11 +166,9 @@ fn arguments_of_all(
     details.operations.reserve((count as usize).min(payload.reader().rest().len() / 4).min(32));
     for _ in 0..count {
         let code = payload.u32()?;
-        let mut operation = Operation::new(code, name(code, names, illegal));
-        let outcome =
-            arguments(code, &mut Walk { payload, operation: &mut operation, arena: &mut details.arena });
-        details.add(operation);
-        outcome?;
+        let mut unkept = None;
+        let operation = add(&mut details.operations, &mut unkept, code, name(code, names, illegal));
+        arguments(code, &mut Walk { payload, operation, arena: &mut details.arena })?;
     }
     Ok(())
 }
@@ -191,12 +189,13 @@ fn results_of_all(
     }
     for index in 0..payload.u32()? as usize {
         let code = payload.u32()?;
-        let mut unkept = Operation::new(code, name(code, names, illegal));
+        let mut unkept = None;
         // An operation that the server does not know is answered as OP_ILLEGAL (RFC 7530, section 16.2).
         let called = |operation: &Operation| operation.code == code || code == ILLEGAL;
-        let slot =
-            if details.operations.get(index).is_some_and(called) { index } else { details.add(unkept) };
-        let operation = details.operations.get_mut(slot).unwrap_or(&mut unkept);
+        let operation = match details.operations.get_mut(index) {
+            Some(operation) if called(operation) => operation,
+            _ => add(&mut details.operations, &mut unkept, code, name(code, names, illegal)),
+        };
         results(code, &mut Walk { payload, operation, arena: &mut details.arena })?;
     }
     Ok(())
