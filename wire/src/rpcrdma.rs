@@ -219,6 +219,10 @@ impl<'a> Header<'a> {
             Procedure::Unknown(_) => return Err(Stop::malformed(Layer::RpcRdma, 12)),
         }
 
+        // Most messages have no chunks: three lists that end where they begin.
+        if reader.rest().starts_with(&[0; 12]) {
+            return reader.skip(12);
+        }
         let start = reader.position();
         let mut end = start;
         let reads = loop {
