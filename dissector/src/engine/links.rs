@@ -44,6 +44,11 @@ struct Recent([Option<(FlowKey, Place)>; Recent::MOST]);
 
 impl Recent {
     const MOST: usize = 64;
+
+    #[inline]
+    fn index(key: &FlowKey) -> usize {
+        key.destination_qp.0 as usize % Recent::MOST
+    }
 }
 
 impl Default for Recent {
@@ -67,15 +72,17 @@ impl Links {
 
     #[inline]
     pub(super) fn find(&mut self, key: &FlowKey) -> Option<Place> {
-        let recent = &mut self.recent.0[key.destination_qp.0 as usize % Recent::MOST];
-        match recent {
+        match &self.recent.0[Recent::index(key)] {
             Some((recent, place)) if recent == key => Some(*place),
-            _ => {
-                let place = *self.flows.get(key)?;
-                *recent = Some((*key, place));
-                Some(place)
-            }
+            _ => self.find_in_all(key),
         }
+    }
+
+    #[inline(never)]
+    fn find_in_all(&mut self, key: &FlowKey) -> Option<Place> {
+        let place = *self.flows.get(key)?;
+        self.recent.0[Recent::index(key)] = Some((*key, place));
+        Some(place)
     }
 
     pub(super) fn find_exchange(&self, address: Address, id: CommunicationId) -> Option<Place> {

@@ -96,7 +96,8 @@ impl Engine {
         totals.count_record(record, frame);
         let mut place = None;
         if let (Ok(frame), Some(Ok(transport))) = (frame, transport) {
-            totals.count_packet(transport);
+            let message = transport.cm_message();
+            totals.count_packet(transport, message.is_some());
             // A receiver drops what has a bad ICRC. Where no packet at all has a good one, the capture was made before ICRCs
             // were computed, and they say nothing.
             let dropped = frame.icrc == IcrcVerdict::Bad && totals.icrc[0] > 0;
@@ -106,7 +107,11 @@ impl Engine {
                 report(event);
             };
             let mut stage = Stage { links, transactions, report: &mut counting };
-            place = stage.handle(frame, transport, seen, dropped);
+            place = match message {
+                Some(_) if dropped => None,
+                Some(message) => cm::handle(&mut stage, frame, &message, seen.time),
+                None => stage.handle(frame, transport, seen, dropped),
+            };
             totals.connections = links.seen();
         }
         if config.report_packets {
@@ -143,7 +148,7 @@ struct Stage<'a, F> {
 }
 
 impl<F: FnMut(Event<'_>)> Stage<'_, F> {
-    /// Hands a packet to the connection that it belongs to; returns which.
+    /// Hands a packet that is no CM message to the connection that it belongs to; returns which.
     #[inline]
     fn handle(
         &mut self,
@@ -153,9 +158,6 @@ impl<F: FnMut(Event<'_>)> Stage<'_, F> {
         dropped: bool,
     ) -> Option<Place> {
         let Bth { opcode, destination_qp, psn, .. } = transport.bth;
-        if let Some(message) = transport.cm_message() {
-            return if dropped { None } else { cm::handle(self, frame, &message, seen.time) };
-        }
         let (Service::ReliableConnection, Some(operation)) = (opcode.transport(), opcode.operation()) else {
             return None;
         };
@@ -225,10 +227,10 @@ impl Totals {
         }
     }
 
-    fn count_packet(&mut self, transport: &Transport<'_>) {
+    fn count_packet(&mut self, transport: &Transport<'_>, is_cm_message: bool) {
         match transport.bth.opcode.transport() {
             Service::ReliableConnection => {}
-            _ if transport.cm_message().is_some() => self.cm_messages += 1,
+            _ if is_cm_message => self.cm_messages += 1,
             _ if transport.bth.opcode == Opcode::CNP => self.congestion_notifications += 1,
             _ => self.other_transports += 1,
         }
