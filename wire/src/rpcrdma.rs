@@ -307,8 +307,8 @@ impl<'a> Iterator for WriteList<'a> {
     #[inline]
     fn next(&mut self) -> Option<Chunk<'a>> {
         // Each entry is the word 1, the count of segments, the segments: only whole entries are in the view.
-        let mut reader = Reader::new(self.0, Layer::RpcRdma);
-        reader.u32().ok()?;
+        let (_, chunk) = self.0.split_first_chunk::<4>()?;
+        let mut reader = Reader::new(chunk, Layer::RpcRdma);
         let chunk = Chunk::parse(&mut reader).ok()?;
         self.0 = reader.rest();
         Some(chunk)
