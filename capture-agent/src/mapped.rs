@@ -17,7 +17,7 @@ pub struct Mapped<'a> {
 
 impl<'a> Mapped<'a> {
     /// As [`Capture::next`](crate::Capture::next).
-    #[inline(always)]
+    #[inline(always)] // As `Framer::next`.
     #[allow(clippy::should_implement_trait)] // Errors end it: a caller that goes on past one has to mean it.
     pub fn next(&mut self) -> Result<Option<Record<'a>>, Error> {
         while !*self.over {
