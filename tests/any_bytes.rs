@@ -16,6 +16,7 @@ const UNCHECKED: Config = Config {
     frame: frame::Config { port: 4791, verify_icrc: false },
     report_packets: true,
     keep: Keep { steps: true, contents: true },
+    observe: false,
 };
 
 fn all_samples() -> impl Iterator<Item = &'static str> {

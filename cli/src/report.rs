@@ -86,7 +86,7 @@ impl Report {
                 }
             }
             Event::Eviction(eviction) => self.problems.eviction(eviction),
-            Event::Packet(_) => {}
+            Event::Packet(_) | Event::Observation(_) => {}
         }
     }
 

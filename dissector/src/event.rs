@@ -2,6 +2,7 @@
 
 use crate::connection::{Connection, ConnectionId, FlowKey};
 use crate::frame::{Frame, Other};
+use crate::observation::Observation;
 use crate::record::Record;
 use crate::transaction::{Direction, Part, Transaction};
 use rdmascope_wire::bth::{Bth, Extensions};
@@ -18,6 +19,8 @@ pub enum Event<'a> {
     Connection(&'a Connection),
     /// A table was full, and what it held longest was given up.
     Eviction(Eviction),
+    /// Something was seen on the way. Reported only where [`crate::engine::Config::observe`] asks for it.
+    Observation(&'a Observation<'a>),
 }
 
 /// A record, as far as it could be understood.

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod attribution;
+pub mod conformance;
 pub mod connection;
 pub mod engine;
 pub mod event;
@@ -13,6 +14,7 @@ pub mod interval;
 pub mod kept;
 pub mod layout;
 pub mod link;
+pub mod observation;
 pub mod rc;
 pub mod record;
 pub mod rpcrdma;

@@ -5,6 +5,7 @@ mod early;
 use crate::connection::{Connection, ConnectionId, Counts, Endpoint, Evidence, Origin, PrivateData, State};
 use crate::event::{Event, Eviction};
 use crate::frame::Address;
+use crate::observation::{Ending, HalfFlow, Missing, Observed};
 use crate::rc::{Delivery, Packet, Reads, Requests, Response};
 use crate::record::Time;
 use crate::rpcrdma::{Kind, Peers, Transactions, answered_xid, reply_xid};
@@ -56,6 +57,10 @@ pub struct End {
     reads: Reads,
     early: Early,
     counts: Counts,
+    /// The highest PSN of it that was acknowledged, and the first packet that did so.
+    acknowledged: Option<(Psn, Seen)>,
+    /// The last packet that named this PSN.
+    confirmed: u64,
 }
 
 impl End {
@@ -70,7 +75,31 @@ impl End {
             reads: Reads::default(),
             early: Early::default(),
             counts: Counts::default(),
+            acknowledged: None,
+            confirmed: 0,
         }
+    }
+
+    /// Notes that the other end received all up to `psn`, as the packet at `seen` says.
+    fn note_acknowledged(&mut self, psn: Psn, seen: Seen) {
+        let ahead = self.acknowledged.map_or(1, |(before, _)| before.distance(psn));
+        if ahead > 0 {
+            self.acknowledged = Some((psn, seen));
+        }
+        if ahead >= 0 {
+            self.confirmed = seen.frame;
+        }
+    }
+
+    /// How far the capture shows what it sends.
+    fn half_flow(&self) -> HalfFlow {
+        HalfFlow { waits: self.requests.waits() || !self.early.is_empty(), acknowledged: self.acknowledged }
+    }
+
+    /// How many packets of it were acknowledged and have not come by: behind all that did.
+    fn missing_at_the_end(&self) -> Option<i32> {
+        let ((acknowledged, _), expected) = (self.acknowledged?, self.requests.expected()?);
+        Some(expected.distance(acknowledged) + 1)
     }
 
     /// Notes what a CM message of this end carries for its consumer; `is_cut`: the capture may have cut some of it off.
@@ -233,6 +262,9 @@ impl Link {
     ) {
         self.span.1 = self.span.1.max(packet.seen.time);
         self.recent = true;
+        if transactions.observes() {
+            self.note_half_flows();
+        }
         let counts = &mut self.ends[side].counts;
         counts.packets += 1;
         counts.bytes += u64::from(packet.payload_length);
@@ -245,6 +277,11 @@ impl Link {
         if self.ends.iter().any(|end| !end.early.is_empty()) {
             self.settle_early(packet.seen, transactions, report);
         }
+    }
+
+    /// Notes for those who observe how far the capture shows both half-flows.
+    fn note_half_flows(&mut self) {
+        self.peers.half_flows = [0, 1].map(|side| self.ends[side].half_flow());
     }
 
     /// Whether a packet of end `side` answers what the other end has not been seen to ask.
@@ -286,6 +323,9 @@ impl Link {
         report: &mut impl FnMut(Event<'_>),
     ) {
         loop {
+            if transactions.observes() {
+                self.note_half_flows();
+            }
             let ready = (0..2).find_map(|side| {
                 let mut early = core::mem::take(&mut self.ends[side].early);
                 let kept = early.take_ready(|packet| !self.is_early(side, packet, transactions));
@@ -381,6 +421,7 @@ impl Link {
                 None => counts.unmatched_responses += 1,
             }
         }
+        asker.note_acknowledged(received, packet.seen);
         let End { requests, reads, counts, .. } = asker;
         requests.acknowledge(received, packet.seen.time, &mut |delivery| {
             deliver(delivery, 1 - side, reads, counts, peers, transactions, report);
@@ -394,8 +435,26 @@ impl Link {
         self.settle_early(Seen { frame: u64::MAX, time: self.span.1 }, transactions, report);
         self.finish_requests(transactions, report);
         let outcome = if self.state == State::Closed { Outcome::NoReply } else { Outcome::CutOff };
+        if transactions.observes() {
+            self.observe_ending(report);
+        }
         transactions.end_all(outcome, &mut self.peers, report);
         report(Event::Connection(&self.summary()));
+    }
+
+    fn observe_ending(&self, report: &mut impl FnMut(Event<'_>)) {
+        let mut complete = [None; 2];
+        for (from, end) in self.ends.iter().enumerate() {
+            match end.missing_at_the_end() {
+                Some(0) => complete[from] = Some(end.confirmed),
+                Some(packets @ 1..) => {
+                    let packets = packets.unsigned_abs();
+                    self.peers.observe(Observed::Missing(Missing { from, packets }), report);
+                }
+                _ => {}
+            }
+        }
+        self.peers.observe(Observed::Ending(Ending { complete }), report);
     }
 
     fn finish_requests(&mut self, transactions: &mut Transactions, report: &mut impl FnMut(Event<'_>)) {
@@ -460,16 +519,24 @@ fn deliver(
             counts.written_bytes += u64::from(placement.length);
             if !transactions.place(&placement, false, 1 - side, peers, report) {
                 counts.unmatched_placements += 1;
+                let stray = (placement.seen, false, placement.reth, placement.address);
+                transactions.observe_stray(side, stray, peers, report);
             }
         }
         Delivery::Read { seen, psn, packets, reth, repeated } => {
             counts.read_requests += u64::from(!repeated);
             reads.ask(psn, reth, packets);
-            transactions.handle_read(seen, psn, packets, reth, 1 - side, peers);
+            let known = transactions.handle_read(seen, psn, packets, reth, 1 - side, peers);
+            if !known && !repeated {
+                transactions.observe_stray(side, (seen, true, reth, reth.virtual_address), peers, report);
+            }
         }
         Delivery::Missing { packets } => {
             counts.missing_packets += u64::from(packets);
             peers.missing_packets += u64::from(packets);
+            if transactions.observes() {
+                peers.observe(Observed::Missing(Missing { from: side, packets }), report);
+            }
         }
         Delivery::Unplaced { .. } => counts.unmatched_placements += 1,
         Delivery::Overflow => {

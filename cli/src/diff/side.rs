@@ -70,7 +70,7 @@ impl Audience for Side {
                 self.connections.add(connection);
             }
             Event::Eviction(eviction) => self.problems.eviction(&eviction),
-            Event::Packet(_) => {}
+            Event::Packet(_) | Event::Observation(_) => {}
         }
         Ok(())
     }

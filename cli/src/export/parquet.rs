@@ -145,7 +145,7 @@ impl Audience for Writers {
                 self.transactions.row(transaction)
             }
             Event::Connection(connection) => self.connections.row(connection),
-            Event::Eviction(_) => Ok(()),
+            Event::Eviction(_) | Event::Observation(_) => Ok(()),
         }
     }
 

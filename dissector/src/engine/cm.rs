@@ -4,6 +4,7 @@ use super::{Place, Stage};
 use crate::connection::{FlowKey, Origin, State};
 use crate::event::Event;
 use crate::frame::{Address, Frame};
+use crate::observation::Observed;
 use crate::record::Time;
 use rdmascope_wire::cm::{CommunicationId, DisconnectRequest, Message, Reply, Request, TransportServiceType};
 
@@ -46,6 +47,10 @@ pub(super) fn handle<F: FnMut(Event<'_>)>(
     let link = stage.links.link(place.link);
     link.span.1 = link.span.1.max(now);
     link.recent = true;
+    if stage.transactions.observes() {
+        let connection = link.summary();
+        link.peers.observe(Observed::Established(&connection), stage.report);
+    }
     Some(place)
 }
 

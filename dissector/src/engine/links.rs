@@ -4,6 +4,7 @@ use crate::connection::{ConnectionId, Evidence, FlowKey, Origin, State};
 use crate::event::{Event, Eviction};
 use crate::frame::Address;
 use crate::link::Link;
+use crate::observation::Observed;
 use crate::rc::Packet;
 use crate::record::Time;
 use crate::rpcrdma::{BuildHasher, Transactions};
@@ -214,7 +215,11 @@ impl Links {
         }
         self.recent = Recent::default();
         let link = self.link(stays);
+        let known_as = gone.peers.connection;
         link.join(*gone, evidence);
+        if transactions.observes() {
+            link.peers.observe(Observed::Joined(known_as), report);
+        }
         for side in 0..2 {
             if let Some(name) = self.link(stays).ends[side].communication_id {
                 self.exchanges.entry(name).or_insert(Place { link: stays, side });

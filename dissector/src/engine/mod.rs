@@ -24,6 +24,8 @@ pub struct Config {
     pub report_packets: bool,
     /// What is kept of each transaction beyond its plain data.
     pub keep: Keep,
+    /// Whether what is seen on the way is reported as [`Event::Observation`].
+    pub observe: bool,
 }
 
 /// What the engine counted over all connections.
@@ -75,7 +77,7 @@ pub struct Engine {
 impl Engine {
     /// An engine that has seen nothing.
     pub fn new(config: Config) -> Engine {
-        Engine { config, transactions: Transactions::keeping(config.keep), ..Engine::default() }
+        Engine { config, transactions: Transactions::new(config.keep, config.observe), ..Engine::default() }
     }
 
     /// Takes the next record of the capture, and reports what it brought to light.
@@ -240,7 +242,7 @@ impl Totals {
         match event {
             Event::Transaction(transaction) => self.transactions[transaction.outcome as usize] += 1,
             Event::Eviction(_) => self.evictions += 1,
-            Event::Packet(_) | Event::Connection(_) => {}
+            Event::Packet(_) | Event::Connection(_) | Event::Observation(_) => {}
         }
     }
 }

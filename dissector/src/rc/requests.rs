@@ -109,6 +109,11 @@ impl Requests {
         self.expected
     }
 
+    /// Whether packets wait behind a gap.
+    pub fn waits(&self) -> bool {
+        !self.held.is_empty()
+    }
+
     /// How many PSNs an RDMA READ of `length` bytes takes up (section 9.7.4.1.1); `None` where the path MTU is not known.
     pub fn read_packets(&self, length: u32) -> Option<u32> {
         // 256 bytes is the smallest path MTU.

@@ -7,6 +7,7 @@
 mod keeping;
 mod memory;
 mod message;
+mod observe;
 mod open;
 mod orphans;
 mod read;
@@ -16,6 +17,7 @@ pub use memory::Memory;
 use crate::connection::{ConnectionId, FlowKey};
 use crate::event::{Event, Eviction};
 use crate::kept::{Keep, StepKind};
+use crate::observation::HalfFlow;
 use crate::rc::{Placement, Send};
 use crate::transaction::{Direction, Outcome, Seen, Transaction};
 use hashbrown::HashMap;
@@ -103,6 +105,8 @@ pub struct Peers {
     pub paired: bool,
     /// Packets that the capture lacks, of both ends.
     pub missing_packets: u64,
+    /// How far the capture shows what each end sends; kept up to date only for those who observe.
+    pub half_flows: [HalfFlow; 2],
     /// Transactions reported: forward, backward.
     pub reported: [u64; 2],
 }
@@ -120,6 +124,7 @@ impl Peers {
             speaks_rpc: None,
             paired: false,
             missing_packets: 0,
+            half_flows: Default::default(),
             reported: [0; 2],
         }
     }
@@ -158,6 +163,8 @@ pub struct Transactions {
     order: VecDeque<Slot>,
     /// What is kept of each beyond its plain data.
     keep: Keep,
+    /// What is seen on the way is reported.
+    observes: bool,
     open: usize,
     /// Bytes of memory that the lists of open transactions take up.
     weight: usize,
@@ -181,9 +188,14 @@ const MOST_WEIGHT: usize = 16 << 20;
 const MOST_KEEPING: usize = 128;
 
 impl Transactions {
-    /// No transactions; `keep`: what is kept of those that come.
-    pub fn keeping(keep: Keep) -> Transactions {
-        Transactions { keep, ..Transactions::default() }
+    /// No transactions; `keep`: what is kept of those that come, `observes`: whether what is seen on the way is reported.
+    pub fn new(keep: Keep, observes: bool) -> Transactions {
+        Transactions { keep, observes, ..Transactions::default() }
+    }
+
+    /// Whether what is seen on the way is reported.
+    pub fn observes(&self) -> bool {
+        self.observes
     }
 
     /// The link and the connection of the transaction to give up, where too many are open.
@@ -217,7 +229,12 @@ impl Transactions {
         peers: &mut Peers,
         report: &mut impl FnMut(Event<'_>),
     ) -> Kind {
-        let Ok(header) = Header::parse(send.bytes) else { return Kind::Other };
+        let Ok(header) = Header::parse(send.bytes) else {
+            if self.observes {
+                self.observe_send(send, (Kind::Other, None, None), from, peers, report);
+            }
+            return Kind::Other;
+        };
         let payload = payload_of(&header, send.bytes);
         if peers.speaks_rpc != Some(true) {
             if !plausible(&header, payload) {
@@ -226,6 +243,9 @@ impl Transactions {
             peers.speaks_rpc = Some(true);
         }
         let kind = self.kind(&header, payload, from, peers);
+        if self.observes {
+            self.observe_send(send, (kind, Some(&header), payload), from, peers, report);
+        }
         match kind {
             Kind::Call => self.handle_call(send, &header, payload, from, peers, report),
             Kind::Reply | Kind::Error => {
@@ -287,7 +307,8 @@ impl Transactions {
         self.slots.get(call.index as usize).is_some_and(|open| open.is_being_read())
     }
 
-    /// Notes an RDMA READ request for memory of end `owner`; `packets`: the PSNs that its responses take up, where known.
+    /// Notes an RDMA READ request for memory of end `owner`; `packets`: the PSNs that its responses take up, where known. False
+    /// where no open transaction advertised that memory.
     pub fn handle_read(
         &mut self,
         seen: Seen,
@@ -296,13 +317,14 @@ impl Transactions {
         reth: Reth,
         owner: usize,
         peers: &Peers,
-    ) {
-        let Some(target) = self.target(peers, owner, reth.rkey, reth.virtual_address) else { return };
-        let Some(open) = self.find(target.slot) else { return };
+    ) -> bool {
+        let Some(target) = self.target(peers, owner, reth.rkey, reth.virtual_address) else { return false };
+        let Some(open) = self.find(target.slot) else { return false };
         open.note_read(seen.time);
         if open.keeping.is_some() {
             self.keep_read(target, seen, (psn, packets.unwrap_or(1), reth));
         }
+        true
     }
 
     /// Puts bytes into memory of end `owner`, or takes them out of it (`reading`). False where no open transaction

@@ -2,6 +2,7 @@
 
 use core::hash::{Hash, Hasher};
 use rdmascope_dissector::attribution::{Role, Steps};
+use rdmascope_dissector::conformance::{Finding, Judge};
 use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::event::{Content, Event, Eviction};
 use rdmascope_dissector::kept::{Keep, Kept};
@@ -20,7 +21,28 @@ pub(crate) fn judge<'a>(records: impl Iterator<Item = Record<'a>> + Clone) {
     let keep = Keep { steps: true, contents: true };
     let third = run(records.clone(), Config { keep, ..Config::default() });
     assert_eq!(second, third, "what is kept changes nothing else");
+    let fourth = run(records.clone(), Config { observe: true, ..Config::default() });
+    assert_eq!(second, fourth, "who observes changes nothing");
+    check(records.clone());
     attribute(records);
+}
+
+/// Judges the session. What is found names its rule, its connection, and packets of the capture.
+fn check<'a>(records: impl Iterator<Item = Record<'a>>) {
+    let mut engine = Engine::new(Config { observe: true, ..Config::default() });
+    let mut judge = Judge::default();
+    let mut last = 0;
+    for record in records {
+        last = record.number;
+        engine.handle(&record, &mut |event| judge.handle(&event, &mut |finding| examine(finding, last)));
+    }
+    engine.finish(&mut |event| judge.handle(&event, &mut |finding| examine(finding, last)));
+}
+
+fn examine(finding: &Finding, last: u64) {
+    assert!(finding.rule.is_some() && finding.connection.is_some());
+    assert!(finding.frames.is_sorted() && finding.frames.len() <= Finding::MOST_FRAMES);
+    assert!(finding.frames.iter().all(|frame| (1..=last).contains(frame)), "{finding:?}");
 }
 
 /// Says of every packet what it is to the transactions. Each step acknowledged is so once.
@@ -118,6 +140,7 @@ impl Seen {
                     core::mem::discriminant(eviction).hash(&mut self.digest);
                 }
             }
+            Event::Observation(_) => return,
         }
         self.events += 1;
     }

@@ -130,7 +130,7 @@ impl Audience for Gathered {
             Event::Packet(packet) => self.packet(packet, start),
             Event::Transaction(transaction) => self.transaction(transaction, start),
             Event::Connection(connection) => self.repeats.forget(connection.id),
-            Event::Eviction(_) => {}
+            Event::Eviction(_) | Event::Observation(_) => {}
         }
         self.report.handle(&event);
         Ok(())

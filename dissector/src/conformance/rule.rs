@@ -1,0 +1,162 @@
+//! What a rule is.
+
+use super::finding::Finding;
+use super::judge::Court;
+use super::view::View;
+use crate::connection::Connection;
+use crate::observation::{Observed, Sent};
+use crate::transaction::Transaction;
+use core::fmt;
+
+/// A requirement that a capture can show to be broken.
+#[derive(Clone, Copy, Debug)]
+pub struct Rule {
+    /// Its name for programs and command lines: lower-case words joined by hyphens, the subject first.
+    pub id: &'static str,
+    /// How much it weighs.
+    pub level: Level,
+    /// Where it stands.
+    pub sources: &'static [Source],
+    /// What it asks, in one sentence of our words.
+    pub sentence: &'static str,
+    /// How it is decided: what counts as evidence, and when the answer is inconclusive.
+    pub explanation: &'static str,
+    /// What decides it.
+    pub check: Check,
+}
+
+/// How much a rule weighs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Level {
+    /// It breaks what the specification says MUST be, or what the transport cannot work without.
+    Violation,
+    /// It breaks what the specification says SHOULD be, or is likely to be a mistake.
+    Warning,
+    /// It is allowed, and costs performance.
+    Advice,
+}
+
+/// Where a requirement stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// The document.
+    pub document: Document,
+    /// The section as the document numbers it.
+    pub section: &'static str,
+}
+
+/// The documents that rules rest on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum Document {
+    Rfc1813,
+    Rfc4506,
+    Rfc5531,
+    Rfc8166,
+    Rfc8167,
+    Rfc8267,
+    Rfc8797,
+    Rfc8881,
+    /// draft-ietf-nfsv4-rpcrdma-version-two's companion for version 1: reliable replies.
+    ReliableReply,
+    /// InfiniBand Architecture Specification, volume 1.
+    Ibta,
+    /// Annex A17 of the same, RoCEv2.
+    RoceV2,
+}
+
+/// A requirement that no capture can show to be broken.
+#[derive(Clone, Copy, Debug)]
+pub struct Unseen {
+    /// Where it stands.
+    pub source: Source,
+    /// What it asks, in our words.
+    pub requirement: &'static str,
+    /// Why a capture cannot show it.
+    pub reason: &'static str,
+}
+
+/// Decides about a Send.
+pub type OnSent = fn(&Sent<'_>, &View, &mut Findings<'_>);
+/// Decides about something seen on a connection.
+pub type OnObserved = fn(&Observed<'_>, &View, &mut Findings<'_>);
+/// Decides about a `T`.
+pub type On<T> = fn(&T, &View, &mut Findings<'_>);
+
+/// What decides a rule, by what it looks at.
+#[derive(Clone, Copy)]
+pub enum Check {
+    /// Every Send, before it is taken into account: [`View`] is as it was when it was sent.
+    Sent(OnSent),
+    /// Every transaction that ended.
+    Transaction(On<Transaction>),
+    /// Every transaction whose call or reply lists chunks.
+    Chunks(On<Transaction>),
+    /// A connection about which a CM message said something new.
+    Established(On<Connection>),
+    /// A connection that ended.
+    Connection(On<Connection>),
+    /// Everything else that was seen on a connection.
+    Observed(OnObserved),
+}
+
+/// Where a check leaves what it found.
+pub struct Findings<'a> {
+    pub(super) rule: &'static Rule,
+    pub(super) court: &'a mut Court,
+}
+
+impl Findings<'_> {
+    /// The rule is broken, if what the finding rests on holds.
+    #[cold]
+    pub fn add(&mut self, finding: Finding) {
+        self.court.take(self.rule, finding);
+    }
+}
+
+impl fmt::Debug for Check {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Check::Sent(_) => "Sent",
+            Check::Transaction(_) => "Transaction",
+            Check::Chunks(_) => "Chunks",
+            Check::Established(_) => "Established",
+            Check::Connection(_) => "Connection",
+            Check::Observed(_) => "Observed",
+        })
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Level::Violation => "violation",
+            Level::Warning => "warning",
+            Level::Advice => "advice",
+        })
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, section {}", self.document, self.section)
+    }
+}
+
+impl fmt::Display for Document {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Document::Rfc1813 => "RFC 1813",
+            Document::Rfc4506 => "RFC 4506",
+            Document::Rfc5531 => "RFC 5531",
+            Document::Rfc8166 => "RFC 8166",
+            Document::Rfc8167 => "RFC 8167",
+            Document::Rfc8267 => "RFC 8267",
+            Document::Rfc8797 => "RFC 8797",
+            Document::Rfc8881 => "RFC 8881",
+            Document::ReliableReply => "reliable-reply draft",
+            Document::Ibta => "IBTA volume 1",
+            Document::RoceV2 => "IBTA volume 1, annex A17",
+        })
+    }
+}

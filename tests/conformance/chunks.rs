@@ -1,0 +1,5 @@
+//! Chunks.
+
+use crate::Trigger;
+
+pub(crate) const TRIGGERS: &[Trigger] = &[];

@@ -1,0 +1,5 @@
+//! Connection establishment.
+
+use crate::Trigger;
+
+pub(crate) const TRIGGERS: &[Trigger] = &[];

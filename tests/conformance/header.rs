@@ -1,0 +1,5 @@
+//! Headers.
+
+use crate::Trigger;
+
+pub(crate) const TRIGGERS: &[Trigger] = &[];

@@ -1,0 +1,5 @@
+//! Memory.
+
+use crate::Trigger;
+
+pub(crate) const TRIGGERS: &[Trigger] = &[];

@@ -1,0 +1,5 @@
+//! Reverse direction.
+
+use crate::Trigger;
+
+pub(crate) const TRIGGERS: &[Trigger] = &[];

@@ -1,0 +1,5 @@
+//! RPC.
+
+use crate::Trigger;
+
+pub(crate) const TRIGGERS: &[Trigger] = &[];
