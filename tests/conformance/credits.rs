@@ -1,6 +1,8 @@
 //! Credits.
 
 use crate::Trigger;
+use rdmascope_dissector::conformance::{Finding, Verdict};
+use rdmascope_tests::court::{findings, line, rule};
 use rdmascope_tests::mutate::{self, CLIENT, SERVER};
 use rdmascope_tests::pcap::{Capture, Packet};
 use rdmascope_tests::samples;
@@ -111,4 +113,103 @@ fn nth_message(capture: &Capture, sender: core::net::Ipv4Addr, nth: usize) -> us
 fn swap_first_reply(capture: &mut Capture) {
     let (reply, call) = (nth_message(capture, SERVER, 0), nth_message(capture, CLIENT, 1));
     mutate::reorder(capture, reply, call);
+}
+
+/// The most calls that the client had in flight, told from the packets alone: of a session without loss whose replies are no Long
+/// Replies in disguise, each Send of the client that bears a new XID is a call, each of the server's that bears it the reply.
+fn most_in_flight(capture: &Capture) -> u32 {
+    let (mut open, mut most) = (Vec::new(), 0);
+    for packet in capture.packets.iter().filter(|packet| packet.starts_message()) {
+        let xid = packet.xid();
+        if packet.source() == CLIENT {
+            open.push(xid);
+        } else {
+            open.retain(|open| *open != xid);
+        }
+        most = most.max(open.len());
+    }
+    most as u32
+}
+
+/// A session with every reply of the server granting so many credits.
+fn granting(mut capture: Capture, credits: u32) -> Capture {
+    mutate::each(&mut capture, |packet| {
+        if packet.source() == SERVER {
+            set_credits(packet, credits);
+        }
+    });
+    capture
+}
+
+fn of<'a>(id: &'a str, found: &'a [Finding]) -> impl Iterator<Item = &'a Finding> {
+    found.iter().filter(move |finding| rule(finding).id == id)
+}
+
+#[test]
+fn the_limit_itself_is_kept() {
+    let most = most_in_flight(&large());
+    assert!(most > 2, "the session has calls side by side: {most}");
+    assert_eq!(of("credit-limit", &findings(&granting(large(), most))).count(), 0);
+    let found = findings(&granting(large(), most - 1));
+    let stands = of("credit-limit", &found).filter(|finding| finding.verdict == Verdict::Stands);
+    assert!(stands.count() > 0, "{:?}", found.iter().map(line).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_lost_reply_does_not_make_the_limit_exceeded() {
+    // One call at a time, and one is granted: with one reply fewer there seems to be one call too many.
+    assert_eq!(most_in_flight(&basic()), 1);
+    let capture = granting(basic(), 1);
+    let mut inconclusive = 0;
+    for lost in capture.packets.iter().filter(|packet| packet.is_rc() && packet.source() == SERVER) {
+        let rest = mutate::keep(&capture, |packet| packet.number != lost.number);
+        let found = findings(&rest);
+        for finding in of("credit-limit", &found) {
+            assert_eq!(finding.verdict, Verdict::Inconclusive, "without {}: {}", lost.number, line(finding));
+            inconclusive += 1;
+        }
+    }
+    assert!(inconclusive > 0, "no reply was one that the limit hung on");
+}
+
+#[test]
+fn a_lowered_grant_counts_once_it_is_heeded() {
+    // The last reply before the most calls are in flight lowers the grant below that: the client cannot know in time.
+    let most = most_in_flight(&large());
+    let mut capture = granting(large(), most);
+    let burst = (0..capture.packets.len()).find(|end| {
+        let begun = Capture { link: capture.link, packets: capture.packets[..=*end].to_vec() };
+        most_in_flight(&begun) == most
+    });
+    let burst = burst.expect("it comes to that");
+    let reply = (0..burst).rfind(|index| {
+        let packet = &capture.packets[*index];
+        packet.starts_message() && packet.source() == SERVER
+    });
+    let reply = reply.expect("a reply is before it");
+    set_credits(&mut capture.packets[reply], 1);
+    let late = capture.packets[burst].time - 1_000_000;
+    capture.packets[reply..burst].iter_mut().for_each(|packet| packet.time = packet.time.max(late));
+    assert_eq!(of("credit-limit", &findings(&capture)).count(), 0, "it was not known yet");
+    // The same a second later was.
+    capture.packets[burst..].iter_mut().for_each(|packet| packet.time += 1_000_000_000);
+    assert!(of("credit-limit", &findings(&capture)).any(|finding| finding.verdict == Verdict::Stands));
+}
+
+#[test]
+fn directions_are_counted_by_themselves() {
+    // The client grants the server one credit for callbacks: that says nothing of what the client may call.
+    let mut capture = samples::capture("nfs4.1-backchannel-recall");
+    let calls: Vec<Option<u32>> =
+        samples::client_trace("nfs4.1-backchannel-recall").callbacks.iter().map(|xid| Some(*xid)).collect();
+    assert!(!calls.is_empty());
+    mutate::each(&mut capture, |packet| {
+        if packet.starts_message() && calls.contains(&packet.xid()) {
+            set_credits(packet, 1);
+        }
+    });
+    let found = findings(&capture);
+    let lines: Vec<String> =
+        found.iter().filter(|finding| rule(finding).id != "credit-starvation").map(line).collect();
+    assert_eq!(lines, [""; 0]);
 }

@@ -2,6 +2,7 @@
 
 mod advice;
 mod chunks;
+mod controls;
 mod credits;
 mod establishment;
 mod header;

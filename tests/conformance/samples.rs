@@ -1,11 +1,21 @@
 //! The sessions of real kernels: what they break is known, case by case, and what a capture of them lacks is no violation.
 
+use rdmascope_dissector::conformance::Finding;
 use rdmascope_tests::court::{findings, is_violation, line, rule};
 use rdmascope_tests::pcap::Capture;
 use rdmascope_tests::{mutate, samples};
 
 /// What real kernels break: sample, rule, frames that are evidence, and why it is so.
 const KNOWN: &[(&str, &str, &[u64], &str)] = &[];
+
+/// The violations in a sample, altered or not, but for those that are known. A real fault that the alteration leaves in is one of its
+/// rule whose frames, by their place in the unaltered capture, are those known: where places change, any of its rule is taken for it.
+pub(crate) fn violations(sample: &str, capture: &Capture) -> Vec<String> {
+    let known =
+        |finding: &Finding| KNOWN.iter().any(|(known, id, _, _)| *known == sample && *id == rule(finding).id);
+    let found = findings(capture);
+    found.iter().filter(|finding| is_violation(finding) && !known(finding)).map(line).collect()
+}
 
 #[test]
 fn real_sessions_break_nothing_but_what_is_known() {

@@ -1,0 +1,154 @@
+//! What is unusual and breaks no rule: none of it may give a violation.
+
+use crate::samples::violations;
+use rdmascope_tests::mutate::{self, CLIENT, PSNS, SERVER, opcode};
+use rdmascope_tests::pcap::{Capture, Packet};
+use rdmascope_tests::samples;
+
+/// Demands that an altered session shows no violation that the unaltered one does not.
+fn raises_nothing(sample: &str, what: &str, altered: &Capture) {
+    let found = violations(sample, altered);
+    assert!(found.is_empty(), "{sample}, {what}: {found:#?}");
+}
+
+fn index_of(capture: &Capture, wanted: impl Fn(&Packet) -> bool) -> usize {
+    capture.packets.iter().position(wanted).expect("the sample has such a packet")
+}
+
+#[test]
+fn a_psn_that_wraps() {
+    for (sample, kind, sender) in [
+        ("nfs4.2-basic", opcode::WRITE_FIRST, SERVER),
+        ("nfs4.2-basic", opcode::READ_RESPONSE_FIRST, SERVER),
+        ("nfs4.2-basic", opcode::SEND_ONLY, CLIENT),
+        ("nfs3-lossy", opcode::WRITE_FIRST, SERVER),
+    ] {
+        let capture = samples::capture(sample);
+        let first = index_of(&capture, |packet| packet.is_rc() && packet.opcode() == kind);
+        for into in 0..4 {
+            let mut wrapped = capture.clone();
+            mutate::shift_psn(&mut wrapped, sender, 2 * PSNS - into - capture.packets[first].psn());
+            raises_nothing(sample, &format!("PSN 0 {into} packets into frame {}", first + 1), &wrapped);
+        }
+    }
+}
+
+#[test]
+fn a_last_before_its_first() {
+    for sample in ["nfs3-basic", "nfs4.2-basic"] {
+        let capture = samples::capture(sample);
+        for (first, last) in [
+            (opcode::WRITE_FIRST, opcode::WRITE_LAST),
+            (opcode::READ_RESPONSE_FIRST, opcode::READ_RESPONSE_LAST),
+        ] {
+            let begins = index_of(&capture, |packet| packet.is_rc() && packet.opcode() == first);
+            let mut rest = capture.packets.iter().enumerate().skip(begins);
+            let ends = rest.find(|(_, packet)| packet.is_rc() && packet.opcode() == last).expect("it ends").0;
+            for (from, to) in [(ends, begins), (begins, ends)] {
+                let mut altered = capture.clone();
+                mutate::reorder(&mut altered, from, to);
+                raises_nothing(sample, &format!("frame {} at the place of {}", from + 1, to + 1), &altered);
+            }
+        }
+    }
+}
+
+#[test]
+fn an_rkey_that_a_later_call_uses_again() {
+    for sample in ["nfs4.1-backchannel-recall", "nfs4.2-basic"] {
+        // Linux changes the lower byte of an R_Key whenever it registers the region again, and has the XID in the upper half of
+        // its addresses.
+        let mut altered = samples::capture(sample);
+        mutate::rename_memory(&mut altered, |handle, offset| (handle | 0xff, offset & 0xffff_ffff));
+        raises_nothing(sample, "one R_Key for each region", &altered);
+    }
+}
+
+#[test]
+fn every_packet_twice() {
+    for sample in ["nfs3-basic", "nfs4.2-basic", "nfs4.1-backchannel-recall"] {
+        let twice = mutate::repeat(&samples::capture(sample), Packet::is_rc);
+        raises_nothing(sample, "every packet twice", &twice);
+        let writes = |packet: &Packet| (opcode::WRITE_FIRST..=opcode::WRITE_ONLY).contains(&packet.opcode());
+        let twice = mutate::repeat(&samples::capture(sample), |packet| packet.is_rc() && writes(packet));
+        raises_nothing(sample, "every RDMA WRITE twice", &twice);
+    }
+}
+
+#[test]
+fn a_capture_without_the_connect() {
+    for sample in samples::MOUNTS {
+        raises_nothing(sample, "without CM", &mutate::without_cm(&samples::capture(sample)));
+    }
+}
+
+#[test]
+fn a_capture_of_one_direction() {
+    for sample in samples::MOUNTS {
+        for host in [CLIENT, SERVER] {
+            let half = mutate::keep(&samples::capture(sample), |packet| packet.source() == host);
+            raises_nothing(sample, &format!("only what {host} sends"), &half);
+            let half = mutate::without_cm(&half);
+            raises_nothing(sample, &format!("only what {host} sends, without CM"), &half);
+        }
+    }
+}
+
+#[test]
+fn a_capture_with_a_snap_length() {
+    for sample in samples::MOUNTS {
+        for length in [96, 128, 160, 200, 300] {
+            let cut = mutate::cut(&samples::capture(sample), length);
+            raises_nothing(sample, &format!("cut to {length} bytes"), &cut);
+        }
+    }
+}
+
+#[test]
+fn a_capture_that_lost_many_packets() {
+    for (sample, rounds) in [("nfs4.2-basic", 60), ("nfs3-lossy", 30), ("nfs4.1-backchannel-recall", 200)] {
+        let capture = samples::capture(sample);
+        for seed in 0..rounds {
+            // One packet in so many, the same ones every time.
+            let mut state: u64 = seed * 2 + 1;
+            let one_in = [10, 30, 100][seed as usize % 3];
+            let lost: Vec<bool> = (0..=capture.packets.len())
+                .map(|_| {
+                    state =
+                        state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                    (state >> 33).is_multiple_of(one_in)
+                })
+                .collect();
+            let rest = mutate::keep(&capture, |packet| !lost[packet.number as usize]);
+            raises_nothing(sample, &format!("one packet in {one_in} lost, seed {seed}"), &rest);
+        }
+    }
+}
+
+#[test]
+fn packets_that_a_capture_shows_in_another_order() {
+    for sample in ["nfs4.2-basic", "nfs4.1-backchannel-recall", "nfs3-basic"] {
+        let capture = samples::capture(sample);
+        // What hosts sent within two hundred microseconds and eight packets of each other, the other way round.
+        for from in (8..capture.packets.len()).step_by(11) {
+            for back in [1, 3, 8] {
+                let (packet, other) = (&capture.packets[from], &capture.packets[from - back]);
+                if packet.time - other.time > 200_000 || !packet.is_rc() || !other.is_rc() {
+                    continue;
+                }
+                let mut altered = capture.clone();
+                mutate::reorder(&mut altered, from, from - back);
+                raises_nothing(sample, &format!("frame {} {back} packets earlier", from + 1), &altered);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_queue_pair_that_is_used_again() {
+    let capture = samples::capture("nfs4.1-backchannel-recall");
+    let mut second = capture.clone();
+    mutate::change_communication_ids(&mut second, 0x0f0f_0f0f);
+    second.packets.iter_mut().for_each(|packet| packet.time += 60_000_000_000);
+    raises_nothing("nfs4.1-backchannel-recall", "twice", &mutate::merge(&capture, &second));
+}
