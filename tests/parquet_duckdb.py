@@ -86,6 +86,21 @@ def compare_registered(rdmascope, rows):
     equal("registered", rows, expected)
 
 
+def compare_broken(rows):
+    # `rdmascope regress samples` holds these against what is found.
+    expected = []
+    for capture in CAPTURES:
+        text = (ROOT / "samples" / capture).with_suffix(".expected.jsonl").read_text(encoding="utf-8")
+        first_frames = defaultdict(list)
+        for line in map(json.loads, text.splitlines()):
+            if line["type"] == "finding" and line["verdict"] == "stands":
+                first_frames[line["level"], line["rule"]].append(line["frames"][0] if line["frames"] else None)
+        for (level, rule), frames in sorted(first_frames.items()):
+            seen = [frame for frame in frames if frame is not None]
+            expected.append((capture, level, rule, len(frames), min(seen, default=None)))
+    equal("broken", rows, expected)
+
+
 def main():
     rdmascope = Path(sys.argv[1]).resolve()
     with tempfile.TemporaryDirectory() as folder:
@@ -101,6 +116,7 @@ def main():
         compare_latencies(rdmascope, names["latencies"].fetchall())
         compare_retransmissions(rdmascope, names["retransmissions"].fetchall())
         compare_registered(rdmascope, names["registered"].fetchall())
+        compare_broken(names["broken"].fetchall())
     print("The examples find what rdmascope says itself.")
 
 

@@ -48,10 +48,12 @@ pub(crate) fn message(frame: u64, microseconds: i64) -> Message {
         rpc_xid: None,
         invalidated: None,
         read_chunks: Vec::new(),
+        interleaved: false,
         write_chunks: Vec::new(),
         reply_chunk: None,
         missing: Vec::new(),
         stop: None,
+        unread: None,
     }
 }
 
@@ -67,6 +69,7 @@ pub(crate) fn transaction(procedure: Procedure, frame: u64, latency: i64) -> Tra
         security: Some(Security::Sys),
         outcome: Outcome::Completed,
         capture_gap: false,
+        lossy: false,
         call: Some(message(frame, start)),
         reply: Some(message(frame + 2, start + latency)),
         rpc_status: Some(rpc::Status::Success),
@@ -150,6 +153,7 @@ pub(crate) fn full() -> Transaction {
     full.timing = Timing {
         reads: Some((after(70_100), after(71_100))),
         writes: Some((after(72_000), after(72_100))),
+        asked_bytes: 8192,
         read_bytes: 8192,
         written_bytes: 100,
     };

@@ -5,13 +5,14 @@ mod early;
 use crate::connection::{Connection, ConnectionId, Counts, Endpoint, Evidence, Origin, PrivateData, State};
 use crate::event::{Event, Eviction};
 use crate::frame::Address;
-use crate::observation::{Ending, HalfFlow, Missing, Observed};
-use crate::rc::{Delivery, Packet, Reads, Requests, Response};
+use crate::observation::{Ending, Faulty, HalfFlow, Missing, Observed, Refusal, Refused, Repeated, Spoiled};
+use crate::rc::fault::{self, Agreed};
+use crate::rc::{Delivery, Fault, Packet, Reads, Requests, Response};
 use crate::record::Time;
 use crate::rpcrdma::{Kind, Peers, Transactions, answered_xid, reply_xid};
 use crate::transaction::{Outcome, Seen};
 use early::Early;
-use rdmascope_wire::bth::{NakCode, Operation, Place};
+use rdmascope_wire::bth::{Acknowledgement, Bth, NakCode, Operation, Place, rnr_timer};
 use rdmascope_wire::cm::CommunicationId;
 use rdmascope_wire::private_data::{self, Negotiated};
 use rdmascope_wire::psn::Psn;
@@ -32,6 +33,8 @@ pub struct Link {
     pub port: Option<u16>,
     /// The path MTU that the CM exchange agreed on.
     pub path_mtu: Option<u16>,
+    /// The partition key that the REQ names.
+    pub partition_key: Option<u16>,
     /// First and last packet.
     pub span: (Time, Time),
     /// Seen since the table last looked for something to give up.
@@ -93,13 +96,19 @@ impl End {
 
     /// How far the capture shows what it sends.
     fn half_flow(&self) -> HalfFlow {
-        HalfFlow { waits: self.requests.waits() || !self.early.is_empty(), acknowledged: self.acknowledged }
+        let waits = self.requests.waits() || self.early.has_requests();
+        HalfFlow { waits, unsure: self.requests.unsure, acknowledged: self.acknowledged }
     }
 
     /// How many packets of it were acknowledged and have not come by: behind all that did.
     fn missing_at_the_end(&self) -> Option<i32> {
         let ((acknowledged, _), expected) = (self.acknowledged?, self.requests.expected()?);
         Some(expected.distance(acknowledged) + 1)
+    }
+
+    /// Up to which frame nothing that it sent is missing.
+    fn complete(&self) -> Option<u64> {
+        (self.missing_at_the_end() == Some(0)).then_some(self.confirmed)
     }
 
     /// Notes what a CM message of this end carries for its consumer; `is_cut`: the capture may have cut some of it off.
@@ -130,6 +139,7 @@ impl Link {
             state: State::Open,
             port: None,
             path_mtu: None,
+            partition_key: None,
             span: (now, now),
             recent: true,
             buffered: 0,
@@ -166,6 +176,11 @@ impl Link {
         self.ends[side].requests.begin(first, self.path_mtu.map(u32::from));
     }
 
+    /// Sets how many RDMA READs end `side` may have outstanding.
+    pub fn limit_reads(&mut self, side: usize, resources: u8) {
+        self.ends[side].reads.limit(resources);
+    }
+
     /// Sets the path MTU that a REQ names.
     pub fn agree_on_path_mtu(&mut self, path_mtu: Option<u16>) {
         self.path_mtu = path_mtu;
@@ -174,9 +189,35 @@ impl Link {
         }
     }
 
+    /// Reports of both ends what is repeated and what breaks a rule.
+    pub fn watch(&mut self) {
+        self.ends.iter_mut().for_each(|end| end.requests.watch());
+    }
+
     /// Counts a packet that a receiver would drop, and that is left out of everything else.
-    pub fn count_bad_icrc(&mut self, side: usize) {
+    pub fn count_bad_icrc(
+        &mut self,
+        side: usize,
+        seen: Seen,
+        transactions: &Transactions,
+        report: &mut impl FnMut(Event<'_>),
+    ) {
         self.ends[side].counts.bad_icrc += 1;
+        if transactions.observes() {
+            self.peers.observe(Observed::Spoiled(Spoiled { from: side, seen }), report);
+        }
+    }
+
+    /// Looks for what is wrong with a packet of end `side` by itself.
+    #[inline]
+    pub fn inspect(&self, side: usize, bth: &Bth, packet: &Packet<'_>, report: &mut impl FnMut(Event<'_>)) {
+        // The path MTU goes with the requests, whoever sends the responses to them.
+        let sender = if packet.operation.is_response() { 1 - side } else { side };
+        let path_mtu = self.ends[sender].requests.path_mtu();
+        let agreed = Agreed { path_mtu, partition_key: self.partition_key };
+        if let Some(fault) = fault::of_packet(bth, packet, &agreed) {
+            observe_fault(side, (packet.seen, packet.operation, packet.psn, fault), &self.peers, report);
+        }
     }
 
     /// Counts a packet that met congestion.
@@ -262,7 +303,9 @@ impl Link {
     ) {
         self.span.1 = self.span.1.max(packet.seen.time);
         self.recent = true;
-        if transactions.observes() {
+        // A response brings nothing else to light than what it says itself, unless requests wait for what it acknowledges.
+        let delivers = !packet.operation.is_response() || self.ends.iter().any(|end| end.requests.waits());
+        if transactions.observes() && delivers {
             self.note_half_flows();
         }
         let counts = &mut self.ends[side].counts;
@@ -388,6 +431,9 @@ impl Link {
         let [first, second] = ends;
         let (sender, asker) = if side == 0 { (first, second) } else { (second, first) };
         let counts = &mut sender.counts;
+        if transactions.observes() {
+            observe_response(side, packet, &asker.requests, peers, report);
+        }
         let received = match packet.response() {
             Response::Acknowledged => {
                 counts.acknowledgements += u64::from(packet.operation == Operation::Acknowledge);
@@ -414,11 +460,26 @@ impl Link {
             }
             match asker.reads.answer(packet) {
                 Some(placement) => {
+                    if transactions.observes() {
+                        let path_mtu = asker.requests.path_mtu();
+                        let reads = &mut asker.reads;
+                        let wrong = path_mtu.and_then(|path_mtu| reads.fault(packet, &placement, path_mtu));
+                        for fault in wrong.into_iter().chain(reads.excess(packet.seen)) {
+                            let what = (packet.seen, packet.operation, packet.psn, fault);
+                            observe_fault(side, what, peers, report);
+                        }
+                    }
                     if !transactions.place(&placement, true, side, peers, report) {
                         counts.unmatched_placements += 1;
                     }
                 }
-                None => counts.unmatched_responses += 1,
+                None => {
+                    counts.unmatched_responses += 1;
+                    if transactions.observes() && asker.requests.shows(packet.psn) {
+                        let what = (packet.seen, packet.operation, packet.psn, Fault::Unasked);
+                        observe_fault(side, what, peers, report);
+                    }
+                }
             }
         }
         asker.note_acknowledged(received, packet.seen);
@@ -426,6 +487,16 @@ impl Link {
         requests.acknowledge(received, packet.seen.time, &mut |delivery| {
             deliver(delivery, 1 - side, reads, counts, peers, transactions, report);
         });
+    }
+
+    /// Notes that a CM message closes the connection. What is under way may still come.
+    pub fn close(&mut self, transactions: &Transactions, report: &mut impl FnMut(Event<'_>)) {
+        if self.state != State::Closed && transactions.observes() {
+            let complete = [0, 1].map(|side| self.ends[side].complete());
+            transactions.observe_outstanding(complete, &self.peers, report);
+        }
+        self.state = State::Closed;
+        self.ends.iter_mut().for_each(|end| end.requests.forget_trail());
     }
 
     /// Ends the connection: reports what it still has open, then itself.
@@ -436,6 +507,7 @@ impl Link {
         self.finish_requests(transactions, report);
         let outcome = if self.state == State::Closed { Outcome::NoReply } else { Outcome::CutOff };
         if transactions.observes() {
+            self.note_half_flows();
             self.observe_ending(report);
         }
         transactions.end_all(outcome, &mut self.peers, report);
@@ -443,17 +515,13 @@ impl Link {
     }
 
     fn observe_ending(&self, report: &mut impl FnMut(Event<'_>)) {
-        let mut complete = [None; 2];
         for (from, end) in self.ends.iter().enumerate() {
-            match end.missing_at_the_end() {
-                Some(0) => complete[from] = Some(end.confirmed),
-                Some(packets @ 1..) => {
-                    let packets = packets.unsigned_abs();
-                    self.peers.observe(Observed::Missing(Missing { from, packets }), report);
-                }
-                _ => {}
+            if let Some(packets @ 1..) = end.missing_at_the_end() {
+                let packets = packets.unsigned_abs();
+                self.peers.observe(Observed::Missing(Missing { from, packets }), report);
             }
         }
+        let complete = [0, 1].map(|side| self.ends[side].complete());
         self.peers.observe(Observed::Ending(Ending { complete }), report);
     }
 
@@ -497,6 +565,39 @@ impl Link {
     }
 }
 
+#[cold]
+fn observe_fault(
+    from: usize,
+    (seen, operation, psn, fault): (Seen, Operation, Psn, Fault),
+    peers: &Peers,
+    report: &mut impl FnMut(Event<'_>),
+) {
+    peers.observe(Observed::Faulty(Faulty { from, seen, operation, psn, fault }), report);
+}
+
+/// Reports a refusal, and a response to what was never sent.
+#[inline]
+fn observe_response(
+    from: usize,
+    packet: &Packet<'_>,
+    requests: &Requests,
+    peers: &Peers,
+    report: &mut impl FnMut(Event<'_>),
+) {
+    let Packet { seen, operation, psn, .. } = *packet;
+    if requests.cannot_have_sent(psn) {
+        observe_fault(from, (seen, operation, psn, Fault::Unsent), peers, report);
+    }
+    let Some(aeth) = packet.extension.aeth().filter(|_| operation == Operation::Acknowledge) else { return };
+    let refusal = match aeth.syndrome.kind() {
+        Acknowledgement::RnrNak { timer } => Refusal::ReceiverNotReady(rnr_timer(timer)),
+        Acknowledgement::Nak(code) => Refusal::Nak(code),
+        Acknowledgement::Ack { .. } | Acknowledgement::Reserved(_) => return,
+    };
+    let request = requests.find_request(psn);
+    peers.observe(Observed::Refused(Refused { from, seen, psn, refusal, request }), report);
+}
+
 /// Hands what the requests of end `side` came to to the layer above.
 #[inline]
 fn deliver(
@@ -519,16 +620,18 @@ fn deliver(
             counts.written_bytes += u64::from(placement.length);
             if !transactions.place(&placement, false, 1 - side, peers, report) {
                 counts.unmatched_placements += 1;
-                let stray = (placement.seen, false, placement.reth, placement.address);
-                transactions.observe_stray(side, stray, peers, report);
+            }
+            if placement.psn == placement.first && transactions.observes() {
+                let operation = (placement.seen, placement.psn, false, placement.reth);
+                transactions.observe_operation(side, operation, peers, report);
             }
         }
-        Delivery::Read { seen, psn, packets, reth, repeated } => {
+        Delivery::Read { seen, psn, packets, reth, repeated, follows } => {
             counts.read_requests += u64::from(!repeated);
-            reads.ask(psn, reth, packets);
-            let known = transactions.handle_read(seen, psn, packets, reth, 1 - side, peers);
-            if !known && !repeated {
-                transactions.observe_stray(side, (seen, true, reth, reth.virtual_address), peers, report);
+            reads.ask(psn, reth, packets, follows && !repeated, seen);
+            transactions.handle_read(seen, psn, packets, (reth, repeated), 1 - side, peers);
+            if !repeated && transactions.observes() {
+                transactions.observe_operation(side, (seen, psn, true, reth), peers, report);
             }
         }
         Delivery::Missing { packets } => {
@@ -537,6 +640,14 @@ fn deliver(
             if transactions.observes() {
                 peers.observe(Observed::Missing(Missing { from: side, packets }), report);
             }
+        }
+        Delivery::Repeated { seen, first, operation, psn, bytes } => {
+            let repeated = Repeated { from: side, seen, first, operation, psn, bytes };
+            peers.observe(Observed::Repeated(repeated), report);
+        }
+        Delivery::Restarted => peers.observe(Observed::Missing(Missing { from: side, packets: 1 }), report),
+        Delivery::Faulty { seen, operation, psn, fault } => {
+            observe_fault(side, (seen, operation, psn, fault), peers, report);
         }
         Delivery::Unplaced { .. } => counts.unmatched_placements += 1,
         Delivery::Overflow => {

@@ -4,20 +4,26 @@
 //! for as long as the connection keeps its number; [`Observation::requester`] says which of them opened the connection.
 
 use crate::connection::{Connection, ConnectionId};
-use crate::rc::Send;
-use crate::rpcrdma::Kind;
-use crate::transaction::Seen;
-use rdmascope_wire::bth::Reth;
+use crate::rc::{Fault, Send};
+use crate::rpcrdma::{CallIdentity, Kind};
+use crate::transaction::{Seen, Transaction};
+use core::time::Duration;
+use rdmascope_wire::bth::{NakCode, Operation, Reth};
 use rdmascope_wire::psn::Psn;
 use rdmascope_wire::rpcrdma::Header;
+use rdmascope_wire::{Rkey, Xid, cm};
 
 /// Something seen on a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Observation<'a> {
     /// The connection.
     pub connection: ConnectionId,
+    /// Where the engine keeps it: a small number that no other has before this one has ended.
+    pub place: u32,
     /// The end that opened it, or that stands as the one that did.
     pub requester: usize,
+    /// Whether that is known: from a CM message, or from what was called.
+    pub roles_known: bool,
     /// How far the capture shows what each end sends.
     pub half_flows: &'a [HalfFlow; 2],
     /// What was seen.
@@ -29,6 +35,8 @@ pub struct Observation<'a> {
 pub enum Observed<'a> {
     /// A CM message added to what is known of the connection.
     Established(&'a Connection),
+    /// What was called says who opened the connection.
+    RolesKnown,
     /// Two half-flows turned out to be this connection; it was known by the other number too, up to now.
     Joined(ConnectionId),
     /// A Send, in the order of its sender's PSNs, before anything comes of it.
@@ -37,6 +45,24 @@ pub enum Observed<'a> {
     Missing(Missing),
     /// An RDMA operation on memory that no open transaction advertised for it.
     Stray(Stray),
+    /// A CM message, before what it adds is reported as [`Observed::Established`].
+    Managed(&'a Managed<'a>),
+    /// A request packet that was seen before.
+    Repeated(Repeated),
+    /// A NAK.
+    Refused(Refused),
+    /// A packet with a bad ICRC, which a receiver drops.
+    Spoiled(Spoiled),
+    /// A packet that breaks a rule of the reliable connection.
+    Faulty(Faulty),
+    /// A call that has no reply when a CM message closes the connection.
+    Outstanding(Outstanding),
+    /// A Send with Invalidate took memory from a transaction that goes on, and that is not its own.
+    Revoked(Revoked),
+    /// A call advertised memory that another open one has advertised too.
+    Shared(Shared),
+    /// A call that offers its connection for callbacks, once it was read.
+    Offered(Offered),
     /// The end of the connection, or of the capture; the connection itself is reported next.
     Ending(Ending),
 }
@@ -56,10 +82,15 @@ pub struct Sent<'a> {
     pub header: Option<&'a Header<'a>>,
     /// Of a call: one with its XID is outstanding. Of a reply or an error: its call is. Of RDMA_DONE: its reply waits to be pulled.
     pub outstanding: bool,
-    /// [`Peers::missing_packets`](crate::rpcrdma::Peers::missing_packets) when the call that this answers was sent.
+    /// [`Peers::missing_packets`](crate::rpcrdma::Peers::missing_packets) when the call was sent that this answers,
+    /// or that is outstanding under the XID of this call.
     pub missing_at_call: Option<u64>,
     /// The same now.
     pub missing_packets: u64,
+    /// Where [`Sent::outstanding`] holds: the transaction, as it was before this Send.
+    pub transaction: Option<&'a Transaction>,
+    /// Of a call under the XID of one that is outstanding: what that one calls.
+    pub earlier: Option<CallIdentity>,
     /// Both half-flows are known.
     pub paired: bool,
 }
@@ -67,8 +98,11 @@ pub struct Sent<'a> {
 /// How far the capture shows what an end sends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HalfFlow {
-    /// Packets of it wait behind a gap, or for what they answer.
+    /// Requests of it wait behind a gap, or for what they answer.
     pub waits: bool,
+    /// How often it was not known which PSN comes next: behind an RDMA READ, as long as the path MTU is not known, and where the PSNs go on
+    /// elsewhere. What is missing there is not reported.
+    pub unsure: u32,
     /// The highest PSN of it that was acknowledged, with the packet that did so first.
     pub acknowledged: Option<(Psn, Seen)>,
 }
@@ -78,7 +112,7 @@ pub struct HalfFlow {
 pub struct Missing {
     /// The end.
     pub from: usize,
-    /// How many.
+    /// How many; 1 where nobody knows, because the PSNs go on elsewhere.
     pub packets: u32,
 }
 
@@ -87,14 +121,166 @@ pub struct Missing {
 pub struct Stray {
     /// The end that sent it.
     pub from: usize,
-    /// Its first packet, or that of it which leaves what was advertised.
+    /// Its first packet.
     pub seen: Seen,
+    /// The PSN of that.
+    pub psn: Psn,
     /// RDMA READ; else RDMA WRITE.
     pub reading: bool,
     /// What the operation names.
     pub reth: Reth,
     /// The first byte that is out of place.
     pub address: u64,
+    /// What is wrong with that.
+    pub astray: Astray,
+}
+
+/// What is wrong with an RDMA operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Astray {
+    /// No open transaction advertised the memory that it begins at.
+    Unadvertised,
+    /// The transaction advertised it for the other way: to be read where it is written, or the reverse.
+    OtherWay(Advertiser),
+    /// It begins in a segment, and goes on where nothing is advertised.
+    PastEnd(Advertiser),
+    /// The transaction had it invalidated by a Send that was not its reply.
+    Invalidated(Revoked),
+}
+
+/// A transaction that advertised memory, and is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Advertiser {
+    /// The end that called.
+    pub caller: usize,
+    /// rdma_xid.
+    pub xid: Xid,
+}
+
+/// A Send with Invalidate that took memory from a transaction that goes on, and that is not its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Revoked {
+    /// The end that sent it.
+    pub from: usize,
+    /// Its last packet.
+    pub seen: Seen,
+    /// rdma_xid of the Send.
+    pub xid: Xid,
+    /// The handle that it invalidates.
+    pub rkey: Rkey,
+    /// The transaction that advertised it.
+    pub advertiser: Advertiser,
+    /// When that did so.
+    pub since: Seen,
+}
+
+/// Two open transactions of an end advertise memory that overlaps.
+#[derive(Clone, Copy, Debug)]
+pub struct Shared {
+    /// The end whose memory it is.
+    pub owner: usize,
+    /// rdma_xid of the one that advertised it first, and of the other one.
+    pub xids: [Xid; 2],
+}
+
+/// A CM message.
+#[derive(Clone, Copy, Debug)]
+pub struct Managed<'a> {
+    /// The end that sent it.
+    pub from: usize,
+    /// The packet.
+    pub seen: Seen,
+    /// The message.
+    pub message: &'a cm::Message<'a>,
+}
+
+/// A request packet whose PSN was seen before: it was sent again, or the capture shows it twice.
+#[derive(Clone, Copy, Debug)]
+pub struct Repeated {
+    /// The end that sent it.
+    pub from: usize,
+    /// The packet.
+    pub seen: Seen,
+    /// The one seen first; `None` where it is too long ago.
+    pub first: Option<Seen>,
+    /// What it is.
+    pub operation: Operation,
+    /// Its PSN.
+    pub psn: Psn,
+    /// Bytes of its payload on the wire; of an RDMA READ request those that it asks for again.
+    pub bytes: u32,
+}
+
+/// A NAK.
+#[derive(Clone, Copy, Debug)]
+pub struct Refused {
+    /// The end that sent it: the receiver of the request.
+    pub from: usize,
+    /// The packet.
+    pub seen: Seen,
+    /// The PSN of the request that it is about: the one refused, or, for a PSN sequence error, the one waited for.
+    pub psn: Psn,
+    /// Why.
+    pub refusal: Refusal,
+    /// The first packet seen of the request; `None` where it is too long ago, or not in the capture.
+    pub request: Option<Seen>,
+}
+
+/// Why a receiver did not take a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// It had no Receive ready; the time is what it asks the sender to wait.
+    ReceiverNotReady(Duration),
+    /// The NAK code.
+    Nak(NakCode),
+}
+
+/// A packet with a bad ICRC.
+#[derive(Clone, Copy, Debug)]
+pub struct Spoiled {
+    /// The end that sent it.
+    pub from: usize,
+    /// The packet.
+    pub seen: Seen,
+}
+
+/// A packet that breaks a rule of the reliable connection, or that ends a message which does.
+#[derive(Clone, Copy, Debug)]
+pub struct Faulty {
+    /// The end that sent it.
+    pub from: usize,
+    /// The packet.
+    pub seen: Seen,
+    /// What it is.
+    pub operation: Operation,
+    /// Its PSN.
+    pub psn: Psn,
+    /// What is wrong.
+    pub fault: Fault,
+}
+
+/// A call that has no reply when a CM message closes the connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Outstanding {
+    /// The end that called.
+    pub caller: usize,
+    /// rdma_xid.
+    pub xid: Xid,
+    /// What it calls.
+    pub identity: CallIdentity,
+    /// The packet that completed its Send.
+    pub seen: Seen,
+    /// The capture may lack the reply.
+    pub lacks: bool,
+}
+
+/// A call that offers its connection for callbacks: CREATE_SESSION or BIND_CONN_TO_SESSION (RFC 8881, sections 18.36 and 18.34).
+#[derive(Clone, Copy, Debug)]
+pub struct Offered {
+    /// The end that sent it.
+    pub from: usize,
+    /// The packet that completed it.
+    pub seen: Seen,
 }
 
 /// What is known at the end of a connection.

@@ -50,6 +50,9 @@ pub struct Transaction {
     pub outcome: Outcome,
     /// Whether packets are missing from the capture that could have held what this transaction lacks.
     pub capture_gap: bool,
+    /// Whether the capture lacks any packet that was sent between the call and the end of this transaction, of whatever it is; told only
+    /// where [`crate::engine::Config::observe`] asks for what is seen.
+    pub lossy: bool,
     /// The call.
     pub call: Option<Message>,
     /// The reply, or the RDMA_ERROR in its place.
@@ -132,6 +135,8 @@ pub struct Message {
     pub invalidated: Option<Rkey>,
     /// Read chunks in the order of the Read list, segments of one Position together.
     pub read_chunks: Vec<ReadChunk>,
+    /// Segments of one Position do not stand together in the Read list.
+    pub interleaved: bool,
     /// Write chunks in the order of the Write list.
     pub write_chunks: Vec<Chunk>,
     /// The Reply chunk.
@@ -140,6 +145,8 @@ pub struct Message {
     pub missing: Vec<Missing>,
     /// Where the RPC-over-RDMA or RPC header could not be read on.
     pub stop: Option<Stop>,
+    /// Where the RPC message that it conveys could not be read on.
+    pub unread: Option<Stop>,
 }
 
 /// A Read chunk: the read segments that share a Position.
@@ -189,6 +196,8 @@ pub struct Timing {
     pub reads: Option<(Time, Time)>,
     /// First and last packet of the RDMA Writes.
     pub writes: Option<(Time, Time)>,
+    /// Bytes asked for by RDMA Read requests, without those sent again.
+    pub asked_bytes: u64,
     /// Bytes moved by RDMA Read, without what was moved twice.
     pub read_bytes: u64,
     /// Bytes moved by RDMA Write, without what was moved twice.

@@ -1,5 +1,253 @@
 //! Performance.
 
 use crate::Trigger;
+use rdmascope_tests::mutate::{self, CLIENT, EXTENSION, SERVER, attribute};
+use rdmascope_tests::pcap::{Capture, Packet};
+use rdmascope_tests::{court, samples};
 
-pub(crate) const TRIGGERS: &[Trigger] = &[];
+pub(crate) const TRIGGERS: &[Trigger] = &[
+    Trigger {
+        rule: "advice-reply-chunk",
+        alteration: "an OPEN whose reply would fit inline comes 20 times",
+        control: recall,
+        alter: |capture| {
+            let open = nth_with_chunk(capture, has_reply_chunk, 2);
+            mutate::again(capture, open, 19);
+        },
+        also: &[],
+    },
+    Trigger {
+        rule: "advice-write-chunk",
+        alteration: "a READ of a file that is much shorter than what is asked for comes 20 times",
+        control: recall,
+        alter: |capture| {
+            let read = nth_with_chunk(capture, has_write_chunk, 0);
+            mutate::again(capture, read, 19);
+        },
+        also: &[],
+    },
+    Trigger {
+        rule: "advice-call-over-threshold",
+        alteration: "a call gets a tag that makes it 1152 bytes long where the inline threshold is 1024, goes as a Long Call, and comes 16 times",
+        control: with_small_thresholds,
+        alter: |capture| lengthen(capture, 1152, 15),
+        also: &[],
+    },
+    Trigger {
+        rule: "advice-retransmission",
+        alteration: "the last 20 packets of the server come a second time, 5 ms later",
+        control: recall,
+        alter: |capture| repeat_last(capture, 20, 5_000_000),
+        also: &[],
+    },
+    Trigger {
+        rule: "advice-slow-server",
+        alteration: "the session takes 20 times as long",
+        control: basic,
+        alter: |capture| {
+            let start = capture.packets[0].time;
+            capture.packets.iter_mut().for_each(|packet| packet.time = start + (packet.time - start) * 20);
+        },
+        also: &[],
+    },
+];
+
+fn recall() -> Capture {
+    samples::capture("nfs4.1-backchannel-recall")
+}
+
+fn basic() -> Capture {
+    samples::capture("nfs4.2-basic")
+}
+
+/// A session at a path MTU of 4096 whose inline thresholds are 1024 bytes.
+fn with_small_thresholds() -> Capture {
+    let mut capture = samples::capture("nfs4.2-mtu4096-large-io");
+    mutate::each(&mut capture, |packet| {
+        // The private data is in a REQ behind the 36 bytes of the RDMA-CM IP header; the sizes are its last two bytes, in units of
+        // 1024 bytes less one.
+        let at = match packet.cm_attribute() {
+            Some(attribute::REQ) => 140 + 36,
+            Some(attribute::REP) => 36,
+            _ => return,
+        };
+        packet.cm_body()[at + 6..at + 8].fill(0);
+    });
+    capture
+}
+
+/// Gives a COMPOUND a tag that makes it so long with a header that lists nothing, makes a Long Call of it, and repeats it.
+fn lengthen(capture: &mut Capture, length: usize, times: u32) {
+    let packets = &capture.packets;
+    let calls: Vec<usize> = (0..packets.len())
+        .filter(|at| packets[*at].source() == CLIENT && packets[*at].starts_message())
+        .collect();
+    // One that nothing else is under way beside, and whose reply is one Send without chunks.
+    let alone = |pair: &&[usize]| {
+        let between = &packets[pair[0]..pair[1]];
+        let requests = between.iter().filter(|packet| packet.source() == SERVER && !packet.is_response());
+        let lists_nothing = |packet: &Packet| {
+            let start = packet.payload().start;
+            packet.starts_message() && packet.data[start + 12..start + 28].iter().all(|byte| *byte == 0)
+        };
+        lists_nothing(between.first().expect("the call"))
+            && requests.clone().count() == 1
+            && requests.clone().all(lists_nothing)
+    };
+    let [at, _] = calls.windows(2).skip(8).find(alone).expect("there is one")[..] else { unreachable!() };
+    let call = &mut capture.packets[at];
+    let payload = call.payload();
+    let mut bytes = call.data[EXTENSION..payload.end].to_vec();
+    // Behind header, RPC header and AUTH_SYS with its empty verifier: the empty tag.
+    let rpc = payload.start + 28;
+    let tag = rpc + 32 + call.u32(rpc + 28).next_multiple_of(4) as usize + 8;
+    assert_eq!(call.u32(tag), 0);
+    let more = length - bytes.len();
+    bytes[tag - EXTENSION..tag - EXTENSION + 4].copy_from_slice(&(more as u32).to_be_bytes());
+    let behind = tag - EXTENSION + 4;
+    bytes.splice(behind..behind, core::iter::repeat_n(b'x', more));
+    call.set_behind_bth(&bytes);
+    let xid = call.xid().expect("it begins a message");
+    mutate::make_long_call(capture, at, true);
+    mutate::again(capture, xid, times);
+}
+
+/// Words of the chunk lists of a call that has at most one chunk: whether there is a Write chunk, and a Reply chunk.
+fn has_write_chunk(packet: &Packet) -> bool {
+    let word = |at: usize| packet.u32(packet.payload().start + at);
+    word(16) == 0 && word(20) == 1
+}
+
+fn has_reply_chunk(packet: &Packet) -> bool {
+    let word = |at: usize| packet.u32(packet.payload().start + at);
+    word(16) == 0 && word(20) == 0 && word(24) == 1
+}
+
+/// The XID of the nth call that has such a chunk.
+fn nth_with_chunk(capture: &Capture, has: fn(&Packet) -> bool, nth: usize) -> u32 {
+    let calls = capture.packets.iter().filter(|packet| packet.source() == CLIENT && packet.starts_message());
+    let call = calls.filter(|packet| has(packet)).nth(nth).expect("the session has one");
+    call.xid().expect("it begins a message")
+}
+
+/// Has the last packets of the server that are requests come again, so much later, in front of the disconnect.
+fn repeat_last(capture: &mut Capture, count: usize, later: i64) {
+    let is_request = |packet: &&Packet| packet.is_rc() && packet.source() == SERVER && !packet.is_response();
+    let requests: Vec<Packet> = capture.packets.iter().filter(is_request).cloned().collect();
+    let behind = capture.packets.iter().rposition(Packet::is_rc).expect("there are some") + 1;
+    let last = capture.packets[behind - 1].time;
+    let copies = requests[requests.len() - count..]
+        .iter()
+        .cloned()
+        .map(|packet| Packet { time: last + later, ..packet });
+    capture.packets.splice(behind..behind, copies.collect::<Vec<_>>());
+    capture.packets[behind + count..].iter_mut().for_each(|packet| packet.time += later);
+    capture.renumber();
+}
+
+/// The messages of one rule.
+fn messages(capture: &Capture, id: &str) -> Vec<String> {
+    let findings = court::findings(capture);
+    findings
+        .iter()
+        .filter(|finding| court::rule(finding).id == id)
+        .map(|finding| finding.message.clone())
+        .collect()
+}
+
+fn altered(id: &str) -> Capture {
+    let trigger = TRIGGERS.iter().find(|trigger| trigger.rule == id).unwrap();
+    let mut capture = (trigger.control)();
+    (trigger.alter)(&mut capture);
+    capture
+}
+
+#[test]
+fn a_reply_chunk_that_was_not_needed_is_said_with_what_it_cost() {
+    // The client's trace has 5 OPENs: 4 Reply chunks of 7184 bytes, one of 7044. With 19 more of the former these are 172,276 bytes.
+    let expected = "24 of 24 OPEN replies did not need their Reply chunk of 7178 bytes on average, and 24 went by RDMA Write all the same: \
+        24 registrations of 172 kB in all";
+    assert_eq!(messages(&altered("advice-reply-chunk"), "advice-reply-chunk"), [expected]);
+    let with = |times| {
+        let mut capture = recall();
+        let open = nth_with_chunk(&capture, has_reply_chunk, 2);
+        mutate::again(&mut capture, open, times);
+        messages(&capture, "advice-reply-chunk").len()
+    };
+    assert_eq!((with(10), with(11)), (0, 1), "15 are not worth a word, 16 are");
+    // At inline thresholds of 1024 bytes they fit too; where the capture does not hold the thresholds nobody knows.
+    let later = mutate::without_cm(&altered("advice-reply-chunk"));
+    assert!(messages(&later, "advice-reply-chunk").is_empty());
+}
+
+#[test]
+fn write_chunks_that_stay_empty_are_said_by_operation() {
+    // 5 READs of 4096 bytes each, one of them 20 times.
+    let expected =
+        "24 of 24 READ replies left half or more of their Write chunks unused: 98 kB of 98 kB registered";
+    assert_eq!(messages(&altered("advice-write-chunk"), "advice-write-chunk"), [expected]);
+    // READs that bring what they ask for.
+    let mut capture = samples::capture("nfs4.1-basic");
+    let read = nth_with_chunk(&capture, has_write_chunk, 0);
+    mutate::again(&mut capture, read, 30);
+    assert!(messages(&capture, "advice-write-chunk").is_empty());
+    // Replies of which the capture lacks the lists are not taken for such that return nothing.
+    for snap_length in (60..160).step_by(4) {
+        let cut = mutate::cut(&capture, snap_length);
+        assert!(messages(&cut, "advice-write-chunk").is_empty(), "{snap_length}");
+    }
+}
+
+#[test]
+fn calls_are_just_over_the_threshold_up_to_a_quarter() {
+    let over = |length, times| {
+        let mut capture = with_small_thresholds();
+        lengthen(&mut capture, length, times);
+        messages(&capture, "advice-call-over-threshold")
+    };
+    let expected = "16 calls of 1152 bytes on average went by RDMA Read, which took 0.00 ms: an inline threshold of 2048 bytes instead of \
+        1024 saves that";
+    assert_eq!(over(1152, 15), [expected]);
+    assert!(over(1152, 14).is_empty(), "15 are not worth a word");
+    assert_eq!((over(1024, 15).len(), over(1028, 15).len()), (0, 1));
+    assert_eq!((over(1280, 15).len(), over(1284, 15).len()), (1, 0));
+}
+
+#[test]
+fn a_capture_that_shows_every_packet_twice_shows_no_retransmission() {
+    let twice = mutate::repeat(&recall(), |_| true);
+    assert!(messages(&twice, "advice-retransmission").is_empty());
+    let mut capture = recall();
+    repeat_last(&mut capture, 15, 5_000_000);
+    assert!(messages(&capture, "advice-retransmission").is_empty(), "15 are not worth a word");
+}
+
+#[test]
+fn retransmissions_of_a_lossy_session_are_said_of_the_end_that_lost() {
+    let findings = court::findings(&samples::capture("nfs3-lossy"));
+    let found: Vec<_> =
+        findings.iter().filter(|finding| court::rule(finding).id == "advice-retransmission").collect();
+    let [finding] = found[..] else { panic!("{found:#?}") };
+    assert_eq!(finding.by_requester, Some(false));
+    assert!(finding.message.contains("NAKs: 1,"), "{}", finding.message);
+}
+
+#[test]
+fn a_wire_that_is_busy_is_not_the_servers_fault() {
+    // 8 WRITEs at once: most of what each waits, the RDMA Reads of the others take.
+    let large = samples::capture("nfs4.2-mtu4096-large-io");
+    assert!(messages(&large, "advice-slow-server").is_empty());
+    // What the capture lacks of the wire is not the server's either.
+    for snap_length in [128, 160, 200] {
+        assert!(
+            messages(&mutate::cut(&large, snap_length), "advice-slow-server").is_empty(),
+            "{snap_length}"
+        );
+    }
+    let calls = large.packets.iter().filter(|packet| packet.source() == CLIENT && packet.starts_message());
+    let others = large.packets.iter().step_by(11);
+    for lost in calls.chain(others).map(|packet| packet.number) {
+        let rest = mutate::keep(&large, |packet| packet.number != lost);
+        assert!(messages(&rest, "advice-slow-server").is_empty(), "without {lost}");
+    }
+}

@@ -1,9 +1,13 @@
 //! What is unusual and breaks no rule: none of it may give a violation.
 
 use crate::samples::violations;
+use rdmascope_dissector::conformance::{Finding, Verdict};
+use rdmascope_dissector::transaction::Direction;
+use rdmascope_tests::court::{findings, line, rule};
 use rdmascope_tests::mutate::{self, CLIENT, PSNS, SERVER, opcode};
 use rdmascope_tests::pcap::{Capture, Packet};
 use rdmascope_tests::samples;
+use std::collections::BTreeSet;
 
 /// Demands that an altered session shows no violation that the unaltered one does not.
 fn raises_nothing(sample: &str, what: &str, altered: &Capture) {
@@ -151,4 +155,111 @@ fn a_queue_pair_that_is_used_again() {
     mutate::change_communication_ids(&mut second, 0x0f0f_0f0f);
     second.packets.iter_mut().for_each(|packet| packet.time += 60_000_000_000);
     raises_nothing("nfs4.1-backchannel-recall", "twice", &mutate::merge(&capture, &second));
+}
+
+/// Rules of any level of which a finding stands.
+fn standing(capture: &Capture) -> BTreeSet<&'static str> {
+    let stands = |finding: &&Finding| finding.verdict == Verdict::Stands;
+    findings(capture).iter().filter(stands).map(|finding| rule(finding).id).collect()
+}
+
+/// Numbers that look as if by chance, the same ones for a seed every time.
+fn chances(seed: u64) -> impl FnMut(u64) -> u64 {
+    let mut state = seed.wrapping_mul(2_654_435_761) | 1;
+    move |below| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below
+    }
+}
+
+/// A capture without its first packets and without some of the others.
+fn remainder(capture: &Capture, seed: u64) -> (String, Capture) {
+    let mut chance = chances(seed);
+    let last = capture.packets.last().map_or(0, |packet| packet.number);
+    let one_in = [100, 33, 10][seed as usize % 3];
+    let start = if seed.is_multiple_of(4) { 0 } else { chance(last) };
+    let lost: Vec<bool> = (0..=last).map(|_| chance(one_in) == 0).collect();
+    let rest = mutate::keep(capture, |packet| packet.number > start && !lost[packet.number as usize]);
+    (format!("from {start} on, one packet in {one_in} lost, seed {seed}"), rest)
+}
+
+/// What costs performance, and what is likely a mistake, does not rest on what the capture lacks either.
+#[test]
+fn lost_evidence_raises_no_warning_and_no_advice() {
+    let mut wrong = Vec::new();
+    for (sample, step, rounds) in [
+        ("nfs3-basic", 19, 30),
+        ("nfs3-lossy", 97, 15),
+        ("nfs4.1-backchannel-recall", 1, 400),
+        ("nfs4.1-basic", 19, 30),
+        ("nfs4.2-basic", 23, 30),
+        ("nfs4.2-mtu4096-large-io", 29, 30),
+    ] {
+        let whole = samples::capture(sample);
+        let seen = standing(&whole);
+        let mut compare = |what: String, capture: &Capture| {
+            wrong.extend(standing(capture).difference(&seen).map(|id| format!("{sample}, {what}: {id}")));
+        };
+        for index in (0..whole.packets.len()).step_by(step) {
+            let rest = mutate::keep(&whole, |packet| packet.number != index as u64 + 1);
+            compare(format!("without frame {}", index + 1), &rest);
+            let later = Capture { link: whole.link, packets: whole.packets[index..].to_vec() };
+            compare(format!("from frame {} on", index + 1), &later);
+        }
+        for seed in 0..rounds {
+            let (what, rest) = remainder(&whole, seed);
+            compare(what, &rest);
+            let (what, rest) = remainder(&mutate::without_cm(&whole), seed);
+            compare(format!("without CM, {what}"), &rest);
+        }
+        for length in [96, 128, 160, 200, 300] {
+            compare(format!("cut to {length} bytes"), &mutate::cut(&whole, length));
+        }
+        for host in [CLIENT, SERVER] {
+            let half = mutate::keep(&whole, |packet| packet.source() == host);
+            compare(format!("only what {host} sends"), &half);
+            compare(format!("only what {host} sends, without CM"), &mutate::without_cm(&half));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// A session that is at its limits shows no more where packets are missing: one request in flight, and one granted.
+#[test]
+fn lost_evidence_does_not_exceed_a_limit_that_is_kept() {
+    let mut capture = samples::capture("nfs4.1-basic");
+    mutate::each(&mut capture, |packet| {
+        if packet.starts_message() {
+            let credits = packet.payload().start + 8;
+            packet.set_u32(credits, 1);
+            packet.seal();
+        }
+    });
+    let seen = standing(&capture);
+    for seed in 0..60 {
+        let (what, rest) = remainder(&capture, seed);
+        let found = standing(&rest);
+        assert!(found.is_subset(&seen), "{what}: {found:?}");
+    }
+}
+
+/// NFSv3 has no callbacks: wherever a capture of it begins, nothing is about one, or the finding does not say.
+#[test]
+fn a_direction_that_is_not_known_is_not_said() {
+    let whole = samples::capture("nfs3-basic");
+    let mut said = 0;
+    for start in (0..whole.packets.len()).step_by(20) {
+        let later = Capture { link: whole.link, packets: whole.packets[start..].to_vec() };
+        for finding in findings(&later) {
+            assert_ne!(
+                finding.direction,
+                Some(Direction::Backward),
+                "from frame {}: {}",
+                start + 1,
+                line(&finding)
+            );
+            said += u32::from(finding.direction.is_some());
+        }
+    }
+    assert!(said > 0);
 }

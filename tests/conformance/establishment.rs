@@ -1,5 +1,227 @@
 //! Connection establishment.
 
 use crate::Trigger;
+use crate::inline::without_private_data;
+use crate::transport::{basic, first, found, in_message};
+use rdmascope_dissector::conformance::{Value, Verdict};
+use rdmascope_tests::mutate::{self, CLIENT, SERVER, attribute, opcode};
+use rdmascope_tests::pcap::{Capture, Packet};
+use rdmascope_tests::samples;
 
-pub(crate) const TRIGGERS: &[Trigger] = &[];
+/// Where the private data of a REQ is in its body, behind the header of the RDMA connection manager.
+const IN_REQ: usize = 140 + 36;
+/// Where that of a REP is.
+const IN_REP: usize = 36;
+
+/// Private data by hand: version 1, R clear, 4096 and 4096 bytes (RFC 8797, section 4).
+const PRIVATE_DATA: [u8; 8] = [0xf6, 0xab, 0x0e, 0x18, 0x01, 0x00, 0x03, 0x03];
+
+pub(crate) const TRIGGERS: &[Trigger] = &[
+    Trigger {
+        rule: "private-data-reserved",
+        alteration: "the REQ has the lowest of the reserved bits set",
+        control: basic,
+        alter: |capture| in_message(capture, attribute::REQ, |body| body[IN_REQ + 5] |= 0x02),
+        also: &[],
+    },
+    Trigger {
+        rule: "private-data-version",
+        alteration: "only the REQ has private data, of version 2",
+        control: without_private_data,
+        alter: |capture| {
+            in_message(capture, attribute::REQ, |body| {
+                body[IN_REQ..IN_REQ + 8].copy_from_slice(&PRIVATE_DATA);
+                body[IN_REQ + 4] = 2;
+            })
+        },
+        also: &[],
+    },
+    Trigger {
+        rule: "private-data-offset",
+        alteration: "the private data of the REQ stands one byte further behind",
+        control: basic,
+        alter: |capture| {
+            in_message(capture, attribute::REQ, |body| {
+                body.copy_within(IN_REQ..IN_REQ + 8, IN_REQ + 1);
+                body[IN_REQ] = 0;
+            })
+        },
+        also: &[],
+    },
+    Trigger {
+        rule: "private-data-truncated",
+        alteration: "the last seven bytes of the REQ's private data are an identifier and three bytes",
+        control: without_private_data,
+        alter: |capture| {
+            in_message(capture, attribute::REQ, |body| {
+                body[232 - 7..].copy_from_slice(&PRIVATE_DATA[..7]);
+            })
+        },
+        also: &[],
+    },
+    Trigger {
+        rule: "private-data-twice",
+        alteration: "a second identifier stands 16 bytes behind that of the REP",
+        control: basic,
+        alter: |capture| {
+            in_message(capture, attribute::REP, |body| {
+                body[IN_REP + 16..IN_REP + 24].copy_from_slice(&PRIVATE_DATA);
+            })
+        },
+        also: &[],
+    },
+    Trigger {
+        rule: "private-data-one-sided",
+        alteration: "only the REP has private data",
+        control: without_private_data,
+        alter: |capture| {
+            in_message(capture, attribute::REP, |body| {
+                body[IN_REP..IN_REP + 8].copy_from_slice(&PRIVATE_DATA);
+            })
+        },
+        also: &[],
+    },
+    Trigger {
+        rule: "private-data-sizes",
+        alteration: "the REQ announces Sends of 8192 bytes",
+        control: basic,
+        alter: |capture| in_message(capture, attribute::REQ, |body| body[IN_REQ + 6] = 7),
+        also: &[],
+    },
+    Trigger {
+        rule: "private-data-changed",
+        alteration: "the same session follows on a new connection, with sizes of 8192 bytes",
+        control: basic,
+        alter: |capture| *capture = mutate::merge(capture, &later(8192)),
+        also: &[],
+    },
+    Trigger {
+        rule: "connection-start",
+        alteration: "in front of the first request comes one with the PSN before",
+        control: basic,
+        alter: |capture| {
+            let mut packet = first(capture, CLIENT, opcode::SEND_ONLY).clone();
+            packet.set_psn(packet.psn() + mutate::PSNS - 1);
+            packet.seal();
+            let at = capture.packets.iter().position(Packet::is_rc).expect("the session has requests");
+            capture.packets.insert(at, packet);
+            capture.renumber();
+        },
+        also: &[],
+    },
+    Trigger {
+        rule: "connection-path-mtu",
+        alteration: "the REQ names a path MTU of encoding 0",
+        control: basic,
+        alter: |capture| in_message(capture, attribute::REQ, |body| body[50] &= 0x0f),
+        also: &[],
+    },
+    Trigger {
+        rule: "connection-rejected",
+        alteration: "a REJ with reason 3 comes in the place of the REP, and nothing else",
+        control: basic,
+        alter: reject,
+        also: &[],
+    },
+    Trigger {
+        rule: "connection-unanswered",
+        alteration: "the REQ is sent twice, and nothing else",
+        control: basic,
+        alter: |capture| {
+            capture.packets.truncate(1);
+            *capture = mutate::repeat(capture, |_| true);
+        },
+        also: &[],
+    },
+];
+
+/// The same two ends a minute later, with other names for everything, and these sizes.
+fn later(bytes: u32) -> Capture {
+    let mut capture = basic();
+    mutate::change_communication_ids(&mut capture, 0x0101_0000);
+    mutate::renumber_qp(&mut capture, CLIENT, 0x77);
+    mutate::renumber_qp(&mut capture, SERVER, 0x88);
+    mutate::change_xids(&mut capture, |xid| xid ^ 0x5a00_0000);
+    let size = (bytes / 1024 - 1) as u8;
+    in_message(&mut capture, attribute::REQ, |body| body[IN_REQ + 6..IN_REQ + 8].fill(size));
+    in_message(&mut capture, attribute::REP, |body| body[IN_REP + 6..IN_REP + 8].fill(size));
+    capture.packets.iter_mut().for_each(|packet| packet.time += 60_000_000_000);
+    capture
+}
+
+fn reject(capture: &mut Capture) {
+    capture.packets.truncate(2);
+    mutate::each(capture, |packet| {
+        if packet.cm_attribute() == Some(attribute::REP) {
+            packet.set_cm_attribute(attribute::REJ);
+            // Message REJected 0: the REQ; the reason is at 10.
+            packet.cm_body()[8..].fill(0);
+            packet.cm_body()[11] = 3;
+        }
+    });
+}
+
+#[test]
+fn a_reserved_bit_of_a_message_that_is_sent_again_is_one_finding() {
+    let mut capture = basic();
+    in_message(&mut capture, attribute::REQ, |body| body[IN_REQ + 5] |= 0xfe);
+    let again = mutate::repeat(&capture, |packet| packet.cm_attribute() == Some(attribute::REQ));
+    let found = found(&again, "private-data-reserved");
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0].observed, Some(Value::Hexadecimal(0x7f)));
+    assert_eq!((found[0].frames.as_slice(), found[0].by_requester), ([1].as_slice(), Some(true)));
+}
+
+#[test]
+fn what_the_capture_cut_off_is_no_fault() {
+    // The snap length ends in the private data of the REQ: behind its identifier, which begins at byte 262 of the frame.
+    let start = basic().packets[0].data.len() - 4 - 232 + IN_REQ;
+    for snap_length in start..start + 8 {
+        let cut = mutate::cut(&basic(), snap_length);
+        for id in [
+            "private-data-truncated",
+            "private-data-one-sided",
+            "private-data-version",
+            "private-data-offset",
+        ] {
+            assert_eq!(found(&cut, id).len(), 0, "{id} at {snap_length}");
+        }
+    }
+}
+
+#[test]
+fn identifiers_fit_up_to_the_end() {
+    // Eight bytes of room are enough.
+    let mut capture = without_private_data();
+    in_message(&mut capture, attribute::REQ, |body| body[232 - 8..].copy_from_slice(&PRIVATE_DATA));
+    assert_eq!(found(&capture, "private-data-truncated").len(), 0);
+    assert_eq!(found(&capture, "private-data-offset").len(), 1);
+}
+
+#[test]
+fn ends_that_agree_on_the_same_again_are_no_news() {
+    let twice = mutate::merge(&basic(), &later(4096));
+    assert_eq!(found(&twice, "private-data-changed").len(), 0);
+    let changed = mutate::merge(&basic(), &later(8192));
+    let found = found(&changed, "private-data-changed");
+    assert_eq!(found.len(), 1, "{found:?}");
+    // The REP of each is its second packet.
+    assert_eq!(found[0].frames, [2, basic().packets.len() as u64 + 2]);
+}
+
+#[test]
+fn a_reject_is_told_with_its_request() {
+    // tshark, infiniband.mad, of the sample: REQ, REJ with reason 8, twice.
+    let capture = samples::capture(samples::REJECTED);
+    let found = found(&capture, "connection-rejected");
+    assert_eq!(found.iter().map(|finding| finding.frames.clone()).collect::<Vec<_>>(), [[1, 2], [3, 4]]);
+    assert!(found.iter().all(|finding| finding.verdict == Verdict::Stands));
+}
+
+#[test]
+fn a_request_seen_once_may_lack_its_answer() {
+    let mut capture = basic();
+    capture.packets.truncate(1);
+    let found = found(&capture, "connection-unanswered");
+    assert_eq!(found.iter().map(|finding| finding.verdict).collect::<Vec<_>>(), [Verdict::Inconclusive]);
+}

@@ -1,5 +1,493 @@
 //! Headers.
 
 use crate::Trigger;
+use core::net::Ipv4Addr;
+use core::ops::Range;
+use rdmascope_dissector::conformance::{Finding, Verdict};
+use rdmascope_tests::court::{findings, rule};
+use rdmascope_tests::mutate::{self, CLIENT, PSNS, SERVER, attribute, opcode};
+use rdmascope_tests::pcap::{Capture, Packet};
+use rdmascope_tests::samples;
 
-pub(crate) const TRIGGERS: &[Trigger] = &[];
+const MSG: u32 = 0;
+const NOMSG: u32 = 1;
+const MSGP: u32 = 2;
+const DONE: u32 = 3;
+const ERROR: u32 = 4;
+const ERR_VERS: u32 = 1;
+const ERR_CHUNK: u32 = 2;
+
+pub(crate) const TRIGGERS: &[Trigger] = &[
+    Trigger {
+        rule: "header-version",
+        alteration: "a call is of version 9, and the reply to it an RDMA_ERROR that says so",
+        control: basic,
+        alter: |capture| spoil(capture, |call| set_word(call, 1, 9), Some(&[9, ERROR, ERR_VERS, 1, 1])),
+        also: &[],
+    },
+    Trigger {
+        rule: "header-reply-version",
+        alteration: "a reply is of version 9",
+        control: basic,
+        alter: |capture| {
+            let (_, reply) = exchange(capture);
+            set_word(&mut capture.packets[reply], 1, 9);
+        },
+        also: &[],
+    },
+    Trigger {
+        rule: "header-xid",
+        alteration: "the XID of an RPC call is one more than rdma_xid",
+        control: basic,
+        alter: |capture| {
+            let (call, _) = exchange(capture);
+            let xid = capture.packets[call].xid().expect("it is a message");
+            set_word(&mut capture.packets[call], 7, xid + 1);
+        },
+        also: &[],
+    },
+    Trigger {
+        rule: "header-too-short",
+        alteration: "a call is cut to 24 bytes, and the reply to it is not sent",
+        control: basic,
+        alter: |capture| {
+            let (call, reply) = exchange(capture);
+            shorten(&mut capture.packets[call], 24);
+            withhold(capture, reply);
+        },
+        also: &[],
+    },
+    Trigger {
+        rule: "header-short-answered",
+        alteration: "a call is cut to 24 bytes, and answered with ERR_CHUNK",
+        control: basic,
+        alter: |capture| spoil(capture, |call| shorten(call, 24), Some(&[1, ERROR, ERR_CHUNK])),
+        // What is answered is at fault itself.
+        also: &["header-too-short"],
+    },
+    Trigger {
+        rule: "header-unreadable",
+        alteration: "the word in front of a call's Write list is 2, and the call is answered with ERR_CHUNK",
+        control: basic,
+        alter: |capture| spoil(capture, |call| set_word(call, 5, 2), Some(&[1, ERROR, ERR_CHUNK])),
+        also: &[],
+    },
+    Trigger {
+        rule: "header-procedure",
+        alteration: "rdma_proc of a call is 77, and the call is answered with ERR_CHUNK",
+        control: basic,
+        alter: |capture| spoil(capture, |call| set_word(call, 3, 77), Some(&[1, ERROR, ERR_CHUNK])),
+        also: &[],
+    },
+    Trigger {
+        rule: "header-msgp",
+        alteration: "a call is an RDMA_MSGP, and is answered with ERR_CHUNK",
+        control: basic,
+        alter: |capture| spoil(capture, pad, Some(&[1, ERROR, ERR_CHUNK])),
+        also: &[],
+    },
+    Trigger {
+        rule: "header-msgp-not-refused",
+        alteration: "a call is an RDMA_MSGP, and is answered as before",
+        control: basic,
+        alter: |capture| spoil(capture, pad, None),
+        // The call is at fault itself.
+        also: &["header-msgp"],
+    },
+    Trigger {
+        rule: "header-done",
+        alteration: "the client says RDMA_DONE behind an inline reply",
+        control: basic,
+        alter: |capture| {
+            let (_, reply) = exchange(capture);
+            let xid = capture.packets[reply].xid().expect("it is a message");
+            insert(capture, reply, CLIENT, opcode::SEND_ONLY, &words(&[xid, 1, 32, DONE]));
+        },
+        also: &[],
+    },
+    Trigger {
+        rule: "header-done-missing",
+        alteration: "a reply is in a Read chunk of the server, and is pulled; the client does not say RDMA_DONE",
+        control: basic,
+        alter: |capture| provide(capture, false),
+        also: &[],
+    },
+    Trigger {
+        rule: "header-error-by-requester",
+        alteration: "the client answers a reply with ERR_CHUNK",
+        control: basic,
+        alter: |capture| {
+            let (_, reply) = exchange(capture);
+            let xid = capture.packets[reply].xid().expect("it is a message");
+            insert(capture, reply, CLIENT, opcode::SEND_ONLY, &words(&[xid, 1, 32, ERROR, ERR_CHUNK]));
+        },
+        also: &[],
+    },
+    Trigger {
+        rule: "header-error-unmatched",
+        alteration: "the server sends ERR_CHUNK with an XID that no call has",
+        control: basic,
+        alter: |capture| {
+            let (_, reply) = exchange(capture);
+            insert(
+                capture,
+                reply,
+                SERVER,
+                opcode::SEND_ONLY,
+                &words(&[0xdead_beef, 1, 64, ERROR, ERR_CHUNK]),
+            );
+        },
+        also: &[],
+    },
+    Trigger {
+        rule: "header-error-version",
+        alteration: "a call is of version 9, and the RDMA_ERROR in answer to it of version 1",
+        control: basic,
+        alter: |capture| spoil(capture, |call| set_word(call, 1, 9), Some(&[1, ERROR, ERR_VERS, 1, 1])),
+        // What is answered is at fault itself.
+        also: &["header-version"],
+    },
+    Trigger {
+        rule: "header-error-code",
+        alteration: "rdma_proc of a call is 77, and the call is answered with rdma_err 3",
+        control: basic,
+        alter: |capture| spoil(capture, |call| set_word(call, 3, 77), Some(&[1, ERROR, 3])),
+        // What is answered is at fault itself.
+        also: &["header-procedure"],
+    },
+    Trigger {
+        rule: "header-error-kind",
+        alteration: "a call is of version 9, and is answered with ERR_CHUNK",
+        control: basic,
+        alter: |capture| spoil(capture, |call| set_word(call, 1, 9), Some(&[9, ERROR, ERR_CHUNK])),
+        // What is answered is at fault itself.
+        also: &["header-version"],
+    },
+    Trigger {
+        rule: "header-error-unfounded",
+        alteration: "a call of version 1 is answered with ERR_VERS 1 to 1",
+        control: basic,
+        alter: |capture| spoil(capture, |_| {}, Some(&[1, ERROR, ERR_VERS, 1, 1])),
+        also: &[],
+    },
+    Trigger {
+        rule: "header-error-range",
+        alteration: "a call is of version 9, and is answered with ERR_VERS 2 to 4 by a server that replies in version 1",
+        control: basic,
+        alter: |capture| spoil(capture, |call| set_word(call, 1, 9), Some(&[9, ERROR, ERR_VERS, 2, 4])),
+        // What is answered is at fault itself.
+        also: &["header-version"],
+    },
+    Trigger {
+        rule: "header-error-chunk",
+        alteration: "a call is answered with ERR_CHUNK",
+        control: basic,
+        alter: |capture| spoil(capture, |_| {}, Some(&[1, ERROR, ERR_CHUNK])),
+        also: &[],
+    },
+    Trigger {
+        rule: "header-trailing-bytes",
+        alteration: "a call is answered with ERR_CHUNK and twelve bytes behind it",
+        control: basic,
+        alter: |capture| spoil(capture, |_| {}, Some(&[1, ERROR, ERR_CHUNK, 0, 0, 0])),
+        also: &[],
+    },
+    Trigger {
+        rule: "header-fault-accepted",
+        alteration: "rdma_proc of a call is 77, and the call is answered as before",
+        control: basic,
+        alter: |capture| spoil(capture, |call| set_word(call, 3, 77), None),
+        // What is answered is at fault itself.
+        also: &["header-procedure"],
+    },
+    Trigger {
+        rule: "header-fault-unanswered",
+        alteration: "rdma_proc of a call is 77, and the reply to it is not sent",
+        control: basic,
+        alter: |capture| {
+            let (call, reply) = exchange(capture);
+            set_word(&mut capture.packets[call], 3, 77);
+            withhold(capture, reply);
+        },
+        // What is answered is at fault itself.
+        also: &["header-procedure"],
+    },
+];
+
+pub(crate) fn basic() -> Capture {
+    samples::capture("nfs4.1-basic")
+}
+
+/// Big-endian words.
+pub(crate) fn words(words: &[u32]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_be_bytes()).collect()
+}
+
+/// Where the calls of the client stand that are inline, each with its reply, which is too.
+pub(crate) fn exchanges(capture: &Capture) -> Vec<(usize, usize)> {
+    let is_inline = |packet: &Packet, sender| {
+        packet.starts_message()
+            && packet.source() == sender
+            && matches!(packet.opcode(), opcode::SEND_ONLY | opcode::SEND_ONLY_INVALIDATE)
+            && packet.payload().len() >= 36
+            && words(&[MSG, 0, 0, 0]) == packet.data[packet.payload().start + 12..packet.payload().start + 28]
+    };
+    let of = |sender| capture.packets.iter().enumerate().filter(move |(_, packet)| is_inline(packet, sender));
+    let exchanges = of(CLIENT).filter_map(|(call, packet)| {
+        let reply = of(SERVER).find(|(at, reply)| *at > call && reply.xid() == packet.xid())?;
+        (reply.0 < connection(capture, call).end).then_some((call, reply.0))
+    });
+    exchanges.collect()
+}
+
+/// A call of the client that is inline, and its reply, in the middle of the session.
+pub(crate) fn exchange(capture: &Capture) -> (usize, usize) {
+    exchanges(capture)[20]
+}
+
+/// The packets of the connection that the packet at `index` is of, where connections follow each other.
+pub(crate) fn connection(capture: &Capture, index: usize) -> Range<usize> {
+    let begins = |at: &usize| capture.packets[*at].cm_attribute() == Some(attribute::REQ);
+    let start = (0..=index).rev().find(begins).unwrap_or(0);
+    start..(index + 1..capture.packets.len()).find(begins).unwrap_or(capture.packets.len())
+}
+
+/// Sets a word of the header of a Send.
+pub(crate) fn set_word(packet: &mut Packet, index: usize, value: u32) {
+    let at = packet.payload().start + 4 * index;
+    packet.set_u32(at, value);
+    packet.seal();
+}
+
+/// Alters a call, and puts an RDMA_ERROR in the place of the reply, where one is given: the words of its header but for XID and
+/// credits.
+fn spoil(capture: &mut Capture, change: impl FnOnce(&mut Packet), error: Option<&[u32]>) {
+    let (call, reply) = exchange(capture);
+    change(&mut capture.packets[call]);
+    let reply = &mut capture.packets[reply];
+    if let Some([version, rest @ ..]) = error {
+        let mut header = vec![reply.xid().expect("it is a message"), *version, 64];
+        header.extend(rest);
+        reply.set_opcode(opcode::SEND_ONLY);
+        reply.set_behind_bth(&words(&header));
+    }
+}
+
+/// Cuts a Send.
+fn shorten(packet: &mut Packet, length: usize) {
+    let payload = packet.payload();
+    let bytes = packet.data[payload][..length].to_vec();
+    packet.set_opcode(opcode::SEND_ONLY);
+    packet.set_behind_bth(&bytes);
+}
+
+/// Makes an RDMA_MSGP of an RDMA_MSG: rdma_align and rdma_thresh stand in front of the lists.
+fn pad(packet: &mut Packet) {
+    let payload = packet.payload();
+    let bytes = &packet.data[payload];
+    let padded = [&bytes[..12], &words(&[MSGP, 0, 0]), &bytes[16..]].concat();
+    packet.set_opcode(opcode::SEND_ONLY);
+    packet.set_behind_bth(&padded);
+}
+
+/// Moves the PSNs of what `sender` sends from `first` on, with the responses to it.
+fn shift_from(packets: &mut [Packet], sender: Ipv4Addr, first: u32, by: u32) {
+    for packet in packets.iter_mut().filter(|packet| packet.is_rc()) {
+        let whose = if packet.is_response() { packet.destination() } else { packet.source() };
+        let ahead = (packet.psn() + PSNS - first) % PSNS;
+        if whose == sender && ahead < PSNS / 2 {
+            packet.set_psn((packet.psn() + by) % PSNS);
+            packet.seal();
+        }
+    }
+}
+
+/// Takes a Send of one packet out of a session as if it had never been sent, with what acknowledges it.
+pub(crate) fn withhold(capture: &mut Capture, index: usize) {
+    let gone = capture.packets[index].clone();
+    let within = connection(capture, index);
+    let mut at = 0;
+    capture.packets.retain(|packet| {
+        let is_acknowledgement = packet.opcode() == opcode::ACKNOWLEDGE
+            && packet.destination() == gone.source()
+            && packet.psn() == gone.psn();
+        at += 1;
+        !within.contains(&(at - 1)) || !(is_acknowledgement || at - 1 == index)
+    });
+    let within = connection(capture, index - 1);
+    shift_from(&mut capture.packets[within], gone.source(), (gone.psn() + 1) % PSNS, PSNS - 1);
+    capture.renumber();
+}
+
+/// Puts a request of one packet of `sender` behind the packet at `index`, as if it had been sent there; returns its index.
+pub(crate) fn insert(
+    capture: &mut Capture,
+    index: usize,
+    sender: Ipv4Addr,
+    opcode: u8,
+    bytes: &[u8],
+) -> usize {
+    let is_request = |packet: &&Packet| packet.is_rc() && !packet.is_response() && packet.source() == sender;
+    let next = capture.packets[index + 1..].iter().find(is_request);
+    let mut new = next.expect("the session goes on").clone();
+    let within = connection(capture, index);
+    shift_from(&mut capture.packets[within], sender, new.psn(), 1);
+    new.set_opcode(opcode);
+    new.set_behind_bth(bytes);
+    new.time = capture.packets[index].time + 1_000;
+    capture.packets.insert(index + 1, new);
+    capture.renumber();
+    index + 1
+}
+
+/// Has a reply come in a Read chunk of the server, which the client pulls; `done`: the client says so.
+fn provide(capture: &mut Capture, done: bool) {
+    const HANDLE: u32 = 0x4242;
+    const OFFSET: u64 = 0x1_0000;
+    let (_, reply) = exchange(capture);
+    let packet = &mut capture.packets[reply];
+    let xid = packet.xid().expect("it is a message");
+    let stream = packet.data[packet.payload()][28..].to_vec();
+    let length = stream.len() as u32;
+    packet.set_opcode(opcode::SEND_ONLY);
+    packet.set_behind_bth(&words(&[xid, 1, 64, NOMSG, 1, 0, HANDLE, length, 0, OFFSET as u32, 0, 0, 0]));
+    let reth = words(&[0, OFFSET as u32, HANDLE, length]);
+    let request = insert(capture, reply, CLIENT, opcode::READ_REQUEST, &reth);
+    let psn = capture.packets[request].psn();
+    let mut response = capture.packets[reply].clone();
+    response.time = capture.packets[request].time + 1_000;
+    response.set_opcode(opcode::READ_RESPONSE_ONLY);
+    response.set_psn(psn);
+    response.set_behind_bth(&[&words(&[0x1f00_0001])[..], &stream].concat());
+    capture.packets.insert(request + 1, response);
+    capture.renumber();
+    if done {
+        insert(capture, request + 1, CLIENT, opcode::SEND_ONLY, &words(&[xid, 1, 32, DONE]));
+    }
+}
+
+/// What is found of rules whose ids begin so.
+pub(crate) fn found(capture: &Capture, prefix: &str) -> Vec<Finding> {
+    findings(capture).into_iter().filter(|finding| rule(finding).id.starts_with(prefix)).collect()
+}
+
+#[test]
+fn a_reply_that_is_pulled_and_done_with_is_right() {
+    let mut capture = basic();
+    provide(&mut capture, true);
+    assert!(found(&capture, "header").is_empty());
+}
+
+#[test]
+fn what_is_inserted_and_withheld_leaves_no_gap() {
+    let mut capture = basic();
+    provide(&mut capture, true);
+    let (_, reply) = exchanges(&capture)[30];
+    withhold(&mut capture, reply);
+    let session = rdmascope_tests::session::run(&capture);
+    for end in [&session.connections[0].requester, &session.connections[0].responder] {
+        assert_eq!((end.sent.missing_packets, end.sent.repeated_packets), (0, 0));
+    }
+}
+
+/// The rules of this subject that stand, and those that are inconclusive.
+fn verdicts(capture: &Capture) -> (Vec<&'static str>, Vec<&'static str>) {
+    let of = |verdict| {
+        let found = found(capture, "header");
+        found.iter().filter(|finding| finding.verdict == verdict).map(|finding| rule(finding).id).collect()
+    };
+    (of(Verdict::Stands), of(Verdict::Inconclusive))
+}
+
+/// A capture without one of its packets.
+fn without(capture: &Capture, index: usize) -> Capture {
+    mutate::keep(capture, |packet| packet.number != capture.packets[index].number)
+}
+
+#[test]
+fn a_done_whose_reply_the_capture_lacks_is_no_violation() {
+    let mut capture = basic();
+    let (_, reply) = exchange(&capture);
+    provide(&mut capture, true);
+    let (stand, open) = verdicts(&without(&capture, reply));
+    assert!(stand.is_empty());
+    assert_eq!(open, ["header-done"]);
+}
+
+#[test]
+fn an_error_whose_call_the_capture_lacks_is_no_violation() {
+    let mut capture = basic();
+    let (call, _) = exchange(&capture);
+    spoil(&mut capture, |call| set_word(call, 3, 77), Some(&[1, ERROR, ERR_CHUNK]));
+    let (stand, open) = verdicts(&without(&capture, call));
+    assert!(stand.is_empty());
+    assert_eq!(open, ["header-error-unmatched"]);
+}
+
+#[test]
+fn an_answer_that_the_capture_lacks_is_no_silence() {
+    let mut capture = basic();
+    let (_, reply) = exchange(&capture);
+    spoil(&mut capture, |call| set_word(call, 3, 77), Some(&[1, ERROR, ERR_CHUNK]));
+    let (stand, open) = verdicts(&without(&capture, reply));
+    assert_eq!(stand, ["header-procedure"]);
+    assert_eq!(open, ["header-fault-unanswered"]);
+}
+
+/// A second RDMA_DONE says nothing that the first did not.
+#[test]
+fn a_reply_is_done_with_once() {
+    let mut capture = basic();
+    provide(&mut capture, true);
+    let is_done =
+        |packet: &Packet| packet.starts_message() && packet.u32(packet.payload().start + 12) == DONE;
+    let done = capture.packets.iter().position(is_done).expect("it was inserted");
+    let bytes = capture.packets[done].data[capture.packets[done].payload()].to_vec();
+    insert(&mut capture, done, CLIENT, opcode::SEND_ONLY, &bytes);
+    assert_eq!(verdicts(&capture), (vec!["header-done"], vec![]));
+}
+
+/// ERR_CHUNK has no more than 20 bytes to say; filled up to 28 it is right all the same.
+#[test]
+fn an_error_may_be_filled_up_to_the_smallest_header() {
+    for fill in [&[][..], &[0, 0]] {
+        let mut capture = basic();
+        let error = [&[1, ERROR, ERR_CHUNK], fill].concat();
+        spoil(&mut capture, |call| set_word(call, 3, 77), Some(&error));
+        assert_eq!(verdicts(&capture), (vec!["header-procedure"], vec![]), "{fill:?}");
+    }
+}
+
+/// What Linux answers to a version that it does not know (field notes of an injection): the version is copied, 1 to 1 is offered.
+#[test]
+fn a_version_that_is_not_supported_is_refused_as_it_must() {
+    let mut capture = basic();
+    spoil(&mut capture, |call| set_word(call, 1, 9), Some(&[9, ERROR, ERR_VERS, 1, 1]));
+    assert_eq!(verdicts(&capture), (vec!["header-version"], vec![]));
+    for (range, wrong) in [([3, 2], true), ([1, 9], true), ([1, 8], false), ([0, 1], false), ([9, 9], true)] {
+        let mut capture = basic();
+        let error = [&[9, ERROR, ERR_VERS][..], &range].concat();
+        spoil(&mut capture, |call| set_word(call, 1, 9), Some(&error));
+        assert_eq!(verdicts(&capture).0.contains(&"header-error-range"), wrong, "{range:?}");
+    }
+}
+
+/// A capture that keeps less of a message than its header cannot tell whether the rest is right.
+#[test]
+fn a_header_that_the_capture_cut_is_no_violation() {
+    for snap_length in 54..200 {
+        let cut = mutate::cut(&basic(), snap_length);
+        assert!(verdicts(&cut).0.is_empty(), "{snap_length}: {:?}", verdicts(&cut));
+    }
+}
+
+/// 28 bytes are enough, 27 are not.
+#[test]
+fn the_smallest_header() {
+    for (length, wrong) in [(27, true), (28, false)] {
+        let mut capture = basic();
+        spoil(&mut capture, |call| shorten(call, length), Some(&[1, ERROR, ERR_CHUNK]));
+        assert_eq!(verdicts(&capture).0.contains(&"header-too-short"), wrong, "{length}");
+        assert_eq!(verdicts(&capture).0.contains(&"header-short-answered"), wrong, "{length}");
+    }
+}

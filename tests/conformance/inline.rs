@@ -23,13 +23,14 @@ pub(crate) const TRIGGERS: &[Trigger] = &[Trigger {
 }];
 
 /// A session at a path MTU of 4096 whose inline thresholds are 1024 bytes.
-fn without_private_data() -> Capture {
+pub(crate) fn without_private_data() -> Capture {
     let mut capture = samples::capture("nfs4.2-mtu4096-large-io");
     mutate::each(&mut capture, |packet| match packet.cm_attribute() {
         // In a REQ it is behind the 36 bytes of the RDMA-CM IP header.
         Some(attribute::REQ) => packet.cm_body()[140 + 36..140 + 44].fill(0),
         Some(attribute::REP) => packet.cm_body()[36..44].fill(0),
-        _ => {}
+        // Who says nothing has not set R, so nobody may invalidate remotely either.
+        _ => mutate::invalidate_nothing(packet),
     });
     capture
 }

@@ -1,5 +1,201 @@
 //! Remote invalidation.
 
 use crate::Trigger;
+use crate::memory::{
+    PROVIDED, SLOW, basic, handle_of, index_of, is_done, middle_reply, pulled, send, side_by_side,
+};
+use rdmascope_dissector::conformance::Verdict;
+use rdmascope_tests::court::{findings, rule};
+use rdmascope_tests::mutate::{self, CLIENT, attribute, opcode};
+use rdmascope_tests::pcap::Capture;
+use rdmascope_tests::samples;
 
-pub(crate) const TRIGGERS: &[Trigger] = &[];
+pub(crate) const TRIGGERS: &[Trigger] = &[
+    Trigger {
+        rule: "invalidation-receiver-flag",
+        alteration: "the client's private data has R clear",
+        control: both_set_r,
+        alter: |capture| set_r(capture, [false, true]),
+        also: &[],
+    },
+    Trigger {
+        rule: "invalidation-sender-flag",
+        alteration: "the server's private data has R clear",
+        control: both_set_r,
+        alter: |capture| set_r(capture, [true, false]),
+        also: &[],
+    },
+    Trigger {
+        rule: "invalidation-call",
+        alteration: "a call invalidates a handle",
+        control: both_set_r,
+        alter: |capture| {
+            let call =
+                index_of(capture, |packet| packet.opcode() == opcode::SEND_ONLY && packet.source() == CLIENT);
+            let like = capture.packets[call].clone();
+            capture.packets[call] = send(&like, Some(0x1234), &like.data[like.payload()]);
+        },
+        also: &[],
+    },
+    Trigger {
+        rule: "invalidation-handle",
+        alteration: "a reply invalidates a handle that nobody advertised",
+        control: both_set_r,
+        alter: |capture| {
+            let reply = index_of(capture, |packet| packet.ieth().is_some());
+            let packet = &mut capture.packets[reply];
+            packet.set_ieth(packet.ieth().expect("it has one") + 0x10_0000);
+            packet.seal();
+        },
+        also: &[],
+    },
+    Trigger {
+        rule: "invalidation-shared",
+        alteration: "a call that takes its time advertises the handle that a later call does, whose reply invalidates it",
+        control: side_by_side,
+        alter: |capture| {
+            let slow = handle_of(capture, SLOW);
+            let handle = capture.packets[middle_reply(capture)].ieth().expect("it has one");
+            mutate::rename_memory(capture, |found, offset| {
+                (if found == slow { handle } else { found }, offset)
+            });
+        },
+        // Then its Reply chunk is written.
+        also: &["memory-after-invalidation"],
+    },
+    Trigger {
+        rule: "invalidation-done",
+        alteration: "RDMA_DONE goes in a plain Send",
+        control: pulled,
+        alter: |capture| {
+            let done = index_of(capture, is_done);
+            let like = capture.packets[done].clone();
+            capture.packets[done] = send(&like, None, &like.data[like.payload()]);
+        },
+        also: &[],
+    },
+];
+
+/// Sets or clears R in what client and server say when they connect.
+pub(crate) fn set_r(capture: &mut Capture, [client, server]: [bool; 2]) {
+    mutate::each(capture, |packet| match packet.cm_attribute() {
+        // Behind the 36 bytes of the RDMA-CM IP header, the Format Identifier, and Version.
+        Some(attribute::REQ) => packet.cm_body()[140 + 36 + 5] = u8::from(client),
+        Some(attribute::REP) => packet.cm_body()[36 + 5] = u8::from(server),
+        _ => {}
+    });
+}
+
+fn both_set_r() -> Capture {
+    let mut capture = basic();
+    set_r(&mut capture, [true, true]);
+    capture
+}
+
+fn verdicts(id: &str, capture: &Capture) -> Vec<Verdict> {
+    findings(capture).iter().filter(|finding| rule(finding).id == id).map(|finding| finding.verdict).collect()
+}
+
+#[test]
+fn each_end_is_told_once_whose_flag_is_clear() {
+    for (flags, [receiver, sender]) in
+        [([true, true], [0, 0]), ([false, true], [1, 0]), ([true, false], [0, 1]), ([false, false], [1, 1])]
+    {
+        let mut capture = basic();
+        set_r(&mut capture, flags);
+        for (id, expected) in [("invalidation-receiver-flag", receiver), ("invalidation-sender-flag", sender)]
+        {
+            assert_eq!(verdicts(id, &capture), vec![Verdict::Stands; expected], "{id}, {flags:?}");
+            let unknown = vec![Verdict::Inconclusive; 1];
+            assert_eq!(verdicts(id, &mutate::without_cm(&capture)), unknown, "{id}, {flags:?}, without CM");
+        }
+    }
+}
+
+#[test]
+fn private_data_that_nobody_understands_sets_no_flag() {
+    let mut capture = basic();
+    set_r(&mut capture, [true, true]);
+    mutate::each(&mut capture, |packet| {
+        if packet.cm_attribute() == Some(attribute::REQ) {
+            packet.cm_body()[140 + 36 + 4] = 2;
+        }
+    });
+    assert_eq!(verdicts("invalidation-receiver-flag", &capture), [Verdict::Stands]);
+    assert_eq!(verdicts("invalidation-sender-flag", &capture), [Verdict::Stands; 0]);
+}
+
+#[test]
+fn a_call_sent_again_may_have_advertised_the_handle() {
+    // The client sends its first call with a Reply chunk once more, with another handle; that one is invalidated. The capture lacks the
+    // second call, or has it.
+    let mut capture = both_set_r();
+    let call =
+        index_of(&capture, |packet| packet.source() == CLIENT && mutate::reply_chunk(packet).is_some());
+    let reply = index_of(&capture, |packet| packet.ieth().is_some());
+    let mut again = capture.packets[call].clone();
+    let at = mutate::reply_chunk(&again).expect("it has one");
+    let handle = again.u32(at) + 0x10_0000;
+    again.set_u32(at, handle);
+    capture.packets[reply].set_ieth(handle);
+    capture.packets[reply].seal();
+    mutate::insert_request(&mut capture, call + 1, again, 1);
+    assert_eq!(verdicts("invalidation-handle", &capture), [Verdict::Stands; 0]);
+    let lost = capture.packets[call + 1].number;
+    let rest = mutate::keep(&capture, |packet| packet.number != lost);
+    assert_eq!(verdicts("invalidation-handle", &rest), [Verdict::Inconclusive]);
+}
+
+#[test]
+fn a_handle_advertised_just_before_may_be_one_used_again() {
+    let mut capture = side_by_side();
+    let (slow, middle) = (handle_of(&capture, SLOW), middle_reply(&capture));
+    let handle = capture.packets[middle].ieth().expect("it has one");
+    mutate::rename_memory(&mut capture, |found, offset| (if found == slow { handle } else { found }, offset));
+    assert_eq!(verdicts("invalidation-shared", &capture), [Verdict::Stands]);
+    // All within two milliseconds: the capture may show the slow call before a reply that it came after.
+    let first = capture.packets[0].time;
+    (0..).zip(&mut capture.packets).for_each(|(index, packet)| packet.time = first + 10_000 * index);
+    assert_eq!(verdicts("invalidation-shared", &capture), [Verdict::Inconclusive]);
+}
+
+#[test]
+fn done_invalidates_what_was_provided() {
+    let capture = pulled();
+    for id in ["invalidation-handle", "invalidation-done"] {
+        assert_eq!(verdicts(id, &capture), [Verdict::Stands; 0], "{id}");
+    }
+    let mut other = capture.clone();
+    let done = index_of(&other, is_done);
+    assert_eq!(other.packets[done].ieth(), Some(PROVIDED.1));
+    other.packets[done].set_ieth(PROVIDED.1 + 1);
+    other.packets[done].seal();
+    assert_eq!(verdicts("invalidation-handle", &other), [Verdict::Stands]);
+    // Without both flags a plain Send is what is asked for.
+    set_r(&mut other, [true, false]);
+    assert_eq!(verdicts("invalidation-sender-flag", &other), [Verdict::Stands], "the server's own replies");
+    assert_eq!(verdicts("invalidation-receiver-flag", &other), [Verdict::Stands], "RDMA_DONE of the client");
+}
+
+#[test]
+fn the_client_s_kernel_saw_its_handles_invalidated() {
+    // What stands in KNOWN is so: the trace of the client has every remote invalidation, and the server's private data R clear.
+    for sample in samples::MOUNTS {
+        let sent: Vec<u32> = {
+            let capture = samples::capture(sample);
+            let sent = capture.packets.iter().filter(|packet| packet.is_rc());
+            let mut psns = std::collections::HashSet::new();
+            sent.filter_map(|packet| packet.ieth().filter(|_| psns.insert(packet.psn()))).collect()
+        };
+        let text = samples::text(sample, "client.trace");
+        let seen: Vec<u32> = text
+            .lines()
+            .filter(|line| line.contains("xprtrdma_mr_reminv:"))
+            .map(|line| {
+                let handle = line.rsplit_once(":0x").expect("a handle").1.split(' ').next().expect("a word");
+                u32::from_str_radix(handle, 16).expect("hexadecimal digits")
+            })
+            .collect();
+        assert!(!sent.is_empty() && sent == seen, "{sample}: {sent:x?} {seen:x?}");
+    }
+}

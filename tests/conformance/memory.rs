@@ -1,5 +1,430 @@
 //! Memory.
 
 use crate::Trigger;
+use rdmascope_dissector::conformance::{Finding, Value, Verdict};
+use rdmascope_tests::court::{findings, line, rule};
+use rdmascope_tests::mutate::{self, CLIENT, EXTENSION, SERVER, opcode};
+use rdmascope_tests::pcap::{Capture, Packet};
+use rdmascope_tests::samples;
 
-pub(crate) const TRIGGERS: &[Trigger] = &[];
+pub(crate) const TRIGGERS: &[Trigger] = &[
+    Trigger {
+        rule: "memory-advertised",
+        alteration: "the server writes once more in front of a reply, under a handle that nobody advertised",
+        control: basic,
+        alter: |capture| {
+            write_again(capture, 0, |(address, rkey, length)| (address, rkey + 0x10_0000, length));
+        },
+        also: &[],
+    },
+    Trigger {
+        rule: "memory-segment-end",
+        alteration: "the server writes once more in front of a reply, from the last four bytes of the Reply chunk on",
+        control: basic,
+        alter: |capture| {
+            let end = end_of_reply_chunk(capture);
+            write_again(capture, 0, |(_, rkey, length)| (end - 4, rkey, length));
+        },
+        also: &[],
+    },
+    Trigger {
+        rule: "memory-direction",
+        alteration: "the server writes into a Read chunk that it is reading",
+        control: bulk,
+        alter: |capture| {
+            let read = index_of(capture, |packet| packet.opcode() == opcode::READ_REQUEST);
+            let (address, rkey, _) = capture.packets[read].reth().expect("a request has it");
+            let mut write = first_write(capture).clone();
+            write.set_reth(address, rkey, write.payload().len() as u32);
+            mutate::insert_request(capture, read + 1, write, 1);
+        },
+        also: &[],
+    },
+    Trigger {
+        rule: "memory-after-reply",
+        alteration: "the server repeats an RDMA Write, with the next PSN, behind the reply",
+        control: basic,
+        alter: |capture| {
+            write_again(capture, 1, |reth| reth);
+        },
+        also: &[],
+    },
+    Trigger {
+        rule: "memory-after-done",
+        alteration: "the client reads the reply once more after RDMA_DONE",
+        control: pulled,
+        alter: |capture| {
+            let request = index_of(capture, |packet| packet.opcode() == opcode::READ_REQUEST);
+            let response = index_of(capture, |packet| packet.opcode() == opcode::READ_RESPONSE_ONLY);
+            let done = index_of(capture, is_done);
+            let (request, response) = (capture.packets[request].clone(), capture.packets[response].clone());
+            pull(capture, done + 1, request, response);
+        },
+        also: &[],
+    },
+    Trigger {
+        rule: "memory-after-invalidation",
+        alteration: "a reply invalidates the handle of another call, whose Reply chunk is written later",
+        control: side_by_side,
+        alter: |capture| {
+            let handle = handle_of(capture, SLOW);
+            let reply = middle_reply(capture);
+            capture.packets[reply].set_ieth(handle);
+            capture.packets[reply].seal();
+        },
+        // The handle is not of that reply's call.
+        also: &["invalidation-handle"],
+    },
+    Trigger {
+        rule: "memory-written",
+        alteration: "the server does not write the Reply chunk",
+        control: basic,
+        alter: |capture| {
+            let write = index_of(capture, |packet| packet.opcode() == opcode::WRITE_ONLY);
+            mutate::remove_request(capture, write);
+        },
+        also: &[],
+    },
+    Trigger {
+        rule: "memory-read",
+        alteration: "the server does not read the first part of the Read chunk of a WRITE that succeeds",
+        control: bulk,
+        alter: |capture| {
+            let read = index_of(capture, |packet| packet.opcode() == opcode::READ_REQUEST);
+            mutate::remove_request(capture, read);
+        },
+        also: &[],
+    },
+];
+
+/// The XID of a call that takes its time.
+pub(crate) const SLOW: u32 = 0x5105_5105;
+
+/// A session of Long Replies in one packet each.
+pub(crate) fn basic() -> Capture {
+    samples::capture("nfs4.1-backchannel-recall")
+}
+
+/// A session with an NFS WRITE of 256 KiB.
+fn bulk() -> Capture {
+    samples::capture("nfs4.1-basic")
+}
+
+pub(crate) fn index_of(capture: &Capture, wanted: impl Fn(&Packet) -> bool) -> usize {
+    let found = capture.packets.iter().position(|packet| packet.is_rc() && wanted(packet));
+    found.expect("the session has such a packet")
+}
+
+fn first_write(capture: &Capture) -> &Packet {
+    &capture.packets[index_of(capture, |packet| packet.opcode() == opcode::WRITE_ONLY)]
+}
+
+/// Has the server write a second time what it wrote first, so many packets behind the packet that follows: the reply.
+fn write_again(capture: &mut Capture, behind: usize, place: impl Fn((u64, u32, u32)) -> (u64, u32, u32)) {
+    let write = index_of(capture, |packet| packet.opcode() == opcode::WRITE_ONLY);
+    let reply = index_of(capture, |packet| packet.ieth().is_some());
+    let mut again = capture.packets[write].clone();
+    let (address, rkey, length) = place(again.reth().expect("an RDMA Write has it"));
+    again.set_reth(address, rkey, length);
+    mutate::insert_request(capture, reply + behind, again, 1);
+}
+
+/// The address behind the Reply chunk of the first call that has one of one segment.
+fn end_of_reply_chunk(capture: &Capture) -> u64 {
+    let call = index_of(capture, |packet| packet.source() == CLIENT && mutate::reply_chunk(packet).is_some());
+    let call = &capture.packets[call];
+    let at = mutate::reply_chunk(call).expect("it has one");
+    call.u64(at + 8) + u64::from(call.u32(at + 4))
+}
+
+/// The handle of the first segment of the call with this XID.
+pub(crate) fn handle_of(capture: &Capture, xid: u32) -> u32 {
+    let call = index_of(capture, |packet| packet.source() == CLIENT && packet.xid() == Some(xid));
+    let call = &capture.packets[call];
+    call.u32(mutate::segments(call)[0])
+}
+
+/// The index of a reply in the midst of [`side_by_side`] that invalidates a handle.
+pub(crate) fn middle_reply(capture: &Capture) -> usize {
+    let slow = index_of(capture, |packet| packet.xid() == Some(SLOW));
+    let after = index_of(capture, |packet| packet.number > slow as u64 + 90 && packet.ieth().is_some());
+    assert_ne!(capture.packets[after].xid(), Some(SLOW), "the slow one is not answered yet");
+    after
+}
+
+/// The session, with one more call: the first one with a Reply chunk comes twice, under an XID and on memory of its own the second time, and
+/// that one is answered last. What belongs to the second call is the first one's, 120 packets later.
+pub(crate) fn side_by_side() -> Capture {
+    const LATER: usize = 120;
+    let mut capture = basic();
+    let call =
+        index_of(&capture, |packet| packet.source() == CLIENT && mutate::reply_chunk(packet).is_some());
+    let xid = capture.packets[call].xid();
+    let write = index_of(&capture, |packet| packet.opcode() == opcode::WRITE_ONLY);
+    let reply = index_of(&capture, |packet| packet.source() == SERVER && packet.xid() == xid);
+    assert!(call < write && write < reply);
+
+    let parts = [call, write, reply].map(|index| capture.packets[index].clone());
+    let mut twin = Capture { link: capture.link, packets: parts.to_vec() };
+    mutate::change_xids(&mut twin, |_| SLOW);
+    // The Long Reply holds the XID too; its Reply chunk is in the header of an RDMA_NOMSG, which `change_xids` does not look at.
+    let start = twin.packets[1].payload().start;
+    twin.packets[1].set_u32(start, SLOW);
+    mutate::rename_memory(&mut twin, |handle, offset| (handle + 0x10_0000, offset));
+    let [call_twin, write_twin, reply_twin] = <[Packet; 3]>::try_from(twin.packets).expect("three parts");
+
+    let end = reply + LATER;
+    mutate::insert_request(&mut capture, end, reply_twin, 1);
+    mutate::insert_request(&mut capture, end, write_twin, 1);
+    mutate::insert_request(&mut capture, call + 1, call_twin, 1);
+    capture
+}
+
+/// A Send of the host that sent `like`, with these bytes, invalidating this handle.
+pub(crate) fn send(like: &Packet, invalidated: Option<u32>, bytes: &[u8]) -> Packet {
+    let mut packet = like.clone();
+    let extension = invalidated.map(u32::to_be_bytes);
+    packet.set_opcode(if extension.is_some() { opcode::SEND_ONLY_INVALIDATE } else { opcode::SEND_ONLY });
+    let mut behind: Vec<u8> = extension.into_iter().flatten().collect();
+    behind.extend_from_slice(bytes);
+    packet.set_behind_bth(&behind);
+    packet
+}
+
+pub(crate) fn is_done(packet: &Packet) -> bool {
+    packet.starts_message() && packet.u32(packet.payload().start + 12) == 3
+}
+
+/// Where the server's memory with the reply in it is.
+pub(crate) const PROVIDED: (u64, u32) = (0x7000_0000, 0x5eed);
+
+/// Has the client read what `request` asks for, and the server answer, in front of the packet at `index`.
+fn pull(capture: &mut Capture, index: usize, request: Packet, mut response: Packet) {
+    response.set_psn(mutate::insert_request(capture, index, request, 1));
+    mutate::insert(capture, index + 1, response);
+}
+
+/// The session, with its first Long Reply in a Read chunk of the server: that is read, then RDMA_DONE invalidates its handle; both ends set R.
+pub(crate) fn pulled() -> Capture {
+    let (address, handle) = PROVIDED;
+    let mut capture = basic();
+    crate::invalidation::set_r(&mut capture, [true, true]);
+    let call =
+        index_of(&capture, |packet| packet.source() == CLIENT && mutate::reply_chunk(packet).is_some());
+    let write = index_of(&capture, |packet| packet.opcode() == opcode::WRITE_ONLY);
+    let payload = capture.packets[write].data[capture.packets[write].payload()].to_vec();
+    mutate::remove_request(&mut capture, write);
+
+    // The call provides no Reply chunk: its list ends where the chunk was announced.
+    let message = capture.packets[call].clone();
+    let chunk = mutate::reply_chunk(&message).expect("it has one");
+    let (start, end) = (message.payload().start, message.payload().end);
+    let header = start + mutate::header_length(&message);
+    let words = |words: &[u32]| words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<u8>>();
+    let without = [&message.data[start..chunk - 8], &words(&[0]), &message.data[header..end]].concat();
+    capture.packets[call] = send(&message, None, &without);
+
+    // RDMA_NOMSG: a Position Zero Read chunk of one segment, no Write list, no Reply chunk.
+    let reply = index_of(&capture, |packet| packet.source() == SERVER && packet.xid() == message.xid());
+    let like = capture.packets[reply].clone();
+    let at = like.payload().start;
+    let (xid, credits) = (like.u32(at), like.u32(at + 8));
+    let length = payload.len() as u32;
+    let [high, low] = [(address >> 32) as u32, address as u32];
+    let bytes = words(&[xid, 1, credits, 1, 1, 0, handle, length, high, low, 0, 0, 0]);
+    capture.packets[reply] = send(&like, None, &bytes);
+
+    let mut request = message.clone();
+    request.set_opcode(opcode::READ_REQUEST);
+    request.set_behind_bth(&words(&[high, low, handle, length]));
+    let mut response = like.clone();
+    response.set_opcode(opcode::READ_RESPONSE_ONLY);
+    response.set_behind_bth(&[words(&[0x1f << 24]), payload].concat());
+    pull(&mut capture, reply + 1, request, response);
+    // RDMA_DONE is the header alone.
+    let done = send(&message, Some(handle), &words(&[xid, 1, message.u32(start + 8), 3]));
+    mutate::insert_request(&mut capture, reply + 3, done, 1);
+    assert!(capture.packets.iter().all(|packet| !packet.is_rc() || packet.data.len() > EXTENSION));
+    capture
+}
+
+fn of<'a>(id: &'a str, found: &'a [Finding]) -> impl Iterator<Item = &'a Finding> {
+    found.iter().filter(move |finding| rule(finding).id == id)
+}
+
+/// Findings about memory that stand, in lines.
+fn standing(capture: &Capture) -> Vec<String> {
+    let found = findings(capture);
+    let about = found.iter().filter(|finding| rule(finding).id.starts_with("memory-"));
+    about.filter(|finding| finding.verdict == Verdict::Stands).map(line).collect()
+}
+
+#[test]
+fn the_last_byte_of_a_segment_may_be_written() {
+    let write_up_to = |end: u64| {
+        let mut capture = basic();
+        let place = |(_, rkey, length): (u64, u32, u32)| (end - u64::from(length), rkey, length);
+        write_again(&mut capture, 0, place);
+        capture
+    };
+    let end = end_of_reply_chunk(&basic());
+    assert_eq!(standing(&write_up_to(end)), [""; 0]);
+    let found = findings(&write_up_to(end + 1));
+    let beyond: Vec<&Finding> = of("memory-segment-end", &found).collect();
+    assert_eq!(beyond.len(), 1, "{:?}", found.iter().map(line).collect::<Vec<_>>());
+    assert_eq!(beyond[0].verdict, Verdict::Stands);
+    let values = beyond[0].observed.clone().zip(beyond[0].allowed.clone());
+    assert_eq!(
+        values,
+        Some((Value::Bytes(100), Value::Bytes(99))),
+        "what the RETH names, and what of it is advertised"
+    );
+}
+
+#[test]
+fn an_operation_may_go_on_into_the_next_segment() {
+    // The Reply chunk in two segments, one behind the other, of which the RDMA Write fills the first and a part of the second.
+    let split = |distance: u64| {
+        let mut capture = basic();
+        let call =
+            index_of(&capture, |packet| packet.source() == CLIENT && mutate::reply_chunk(packet).is_some());
+        let reply = index_of(&capture, |packet| packet.ieth().is_some());
+        let lengths =
+            [capture.packets[call].u32(mutate::reply_chunk(&capture.packets[call]).unwrap() + 4), 100];
+        for (index, length) in [call, reply].into_iter().zip(lengths) {
+            let packet = capture.packets[index].clone();
+            let (at, payload) = (mutate::reply_chunk(&packet).expect("both have one"), packet.payload());
+            let (handle, offset) = (packet.u32(at), packet.u64(at + 8));
+            let mut bytes = packet.data[payload.start..at - 4].to_vec();
+            bytes.extend_from_slice(&2u32.to_be_bytes());
+            for (length, offset) in [(40, offset), (length - 40, offset + 40 + distance)] {
+                bytes.extend([handle, length].iter().flat_map(|word| word.to_be_bytes()));
+                bytes.extend_from_slice(&offset.to_be_bytes());
+            }
+            bytes.extend_from_slice(&packet.data[at + 16..payload.end]);
+            capture.packets[index] = send(&packet, packet.ieth(), &bytes);
+        }
+        capture
+    };
+    assert_eq!(standing(&split(0)), [""; 0]);
+    let found = findings(&split(4096));
+    assert_eq!(
+        of("memory-segment-end", &found).count(),
+        1,
+        "{:?}",
+        found.iter().map(line).collect::<Vec<_>>()
+    );
+}
+
+#[test]
+fn a_write_chunk_is_not_read() {
+    let mut capture = bulk();
+    let write = index_of(&capture, |packet| packet.opcode() == opcode::WRITE_ONLY);
+    let reth = capture.packets[write].reth().expect("an RDMA Write has it");
+    let mut request = capture.packets[write].clone();
+    request.set_opcode(opcode::READ_REQUEST);
+    request
+        .set_behind_bth(&[&reth.0.to_be_bytes()[..], &reth.1.to_be_bytes(), &reth.2.to_be_bytes()].concat());
+    mutate::insert_request(&mut capture, write + 1, request, 1);
+    let found = findings(&capture);
+    let stands = of("memory-direction", &found).filter(|finding| finding.verdict == Verdict::Stands);
+    assert_eq!(stands.count(), 1, "{:?}", found.iter().map(line).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_write_that_the_capture_shows_late_is_not_after_the_reply() {
+    for sample in ["nfs4.1-backchannel-recall", "nfs4.1-basic", "nfs4.2-mtu4096-large-io"] {
+        let capture = samples::capture(sample);
+        let is_write = |packet: &Packet| {
+            packet.is_rc() && (opcode::WRITE_FIRST..=opcode::WRITE_ONLY).contains(&packet.opcode())
+        };
+        let writes: Vec<usize> =
+            (0..capture.packets.len()).filter(|index| is_write(&capture.packets[*index])).collect();
+        for from in writes.into_iter().step_by(5) {
+            for later in [1, 2, 5, 30, 90] {
+                let to = (from + later).min(capture.packets.len() - 1);
+                let mut altered = capture.clone();
+                mutate::reorder(&mut altered, from, to);
+                assert_eq!(
+                    standing(&altered),
+                    [""; 0],
+                    "{sample}: frame {} at the place of {}",
+                    from + 1,
+                    to + 1
+                );
+                // So late that it was given up.
+                altered.packets[to..].iter_mut().for_each(|packet| packet.time += 10_000_000_000);
+                assert_eq!(standing(&altered), [""; 0], "{sample}: frame {} ten seconds late", from + 1);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_lost_call_may_have_advertised_again_what_is_touched() {
+    // Every call advertises the same memory; without one of them, what belongs to it comes after the reply to the one before.
+    let mut capture = basic();
+    mutate::rename_memory(&mut capture, |_, _| (0x1000, 0x7000_0000));
+    assert_eq!(standing(&capture), [""; 0]);
+    let mut inconclusive = 0;
+    for lost in capture.packets.iter().filter(|packet| packet.is_rc()) {
+        let rest = mutate::keep(&capture, |packet| packet.number != lost.number);
+        assert_eq!(standing(&rest), [""; 0], "without frame {}", lost.number);
+        inconclusive += of("memory-after-reply", &findings(&rest)).count();
+    }
+    assert!(inconclusive > 5, "{inconclusive}");
+}
+
+#[test]
+fn memory_used_again_is_not_taken_for_the_earlier_call_s() {
+    // The same, with each call shown before the reply that made way for it.
+    let mut capture = basic();
+    mutate::rename_memory(&mut capture, |_, _| (0x1000, 0x7000_0000));
+    for from in 1..capture.packets.len() {
+        for to in from.saturating_sub(8)..from {
+            // Captures reorder no further than two milliseconds.
+            if capture.packets[from].time - capture.packets[to].time > 2_000_000 {
+                continue;
+            }
+            let mut altered = capture.clone();
+            mutate::reorder(&mut altered, from, to);
+            assert_eq!(standing(&altered), [""; 0], "frame {} at the place of {}", from + 1, to + 1);
+        }
+    }
+}
+
+#[test]
+fn what_is_lost_at_the_beginning_was_perhaps_written() {
+    // A capture that begins with a call and lacks the RDMA Write that is the first packet of the server: nothing shows that it is missing.
+    let capture = mutate::without_cm(&basic());
+    let mut looked_at = 0;
+    for (write, packet) in capture.packets.iter().enumerate() {
+        if !packet.is_rc() || packet.opcode() != opcode::WRITE_ONLY {
+            continue;
+        }
+        let call = (0..write).rfind(|index| {
+            capture.packets[*index].source() == CLIENT && capture.packets[*index].starts_message()
+        });
+        let call = call.expect("a call is before it");
+        let mut later = Capture { link: capture.link, packets: capture.packets[call..].to_vec() };
+        later.packets.remove(write - call);
+        assert_eq!(standing(&later), [""; 0], "from frame {} on, without {}", call + 1, write + 1);
+        looked_at += 1;
+    }
+    assert_eq!(looked_at, 12);
+}
+
+#[test]
+fn who_is_to_blame_and_what_is_evidence() {
+    let mut capture = basic();
+    write_again(&mut capture, 1, |reth| reth);
+    let (write, reply) = {
+        let reply = index_of(&capture, |packet| packet.ieth().is_some());
+        (capture.packets[reply + 1].number, capture.packets[reply].number)
+    };
+    let found = findings(&capture);
+    let finding = of("memory-after-reply", &found).next().expect("it is found");
+    assert_eq!(finding.frames, [reply, write]);
+    assert_eq!(finding.by_requester, Some(false));
+    assert_eq!(finding.xid.map(|xid| Some(xid.0)), Some(capture.packets[reply as usize - 1].xid()));
+}

@@ -1,5 +1,397 @@
 //! Reverse direction.
 
 use crate::Trigger;
+use rdmascope_dissector::conformance::{Finding, Verdict};
+use rdmascope_dissector::transaction::Direction;
+use rdmascope_tests::court::{findings, rule};
+use rdmascope_tests::mutate::{self, CLIENT, EXTENSION, SERVER};
+use rdmascope_tests::pcap::{Capture, Packet};
+use rdmascope_tests::samples;
 
-pub(crate) const TRIGGERS: &[Trigger] = &[];
+pub(crate) const TRIGGERS: &[Trigger] = &[
+    Trigger {
+        rule: "reverse-before-offer",
+        alteration: "CREATE_SESSION asks for no backchannel, and is granted none",
+        control: recall,
+        alter: |capture| {
+            set_create_session(capture, Side::Call, FLAGS, 0);
+            set_create_session(capture, Side::Reply, FLAGS, 0);
+        },
+        also: &[],
+    },
+    Trigger {
+        rule: "reverse-after-refusal",
+        alteration: "CREATE_SESSION is granted no backchannel",
+        control: recall,
+        alter: |capture| set_create_session(capture, Side::Reply, FLAGS, 0),
+        also: &[],
+    },
+    Trigger {
+        rule: "reverse-not-offered",
+        alteration: "CREATE_SESSION asks for no backchannel, in a session without callbacks",
+        control: basic,
+        alter: |capture| set_create_session(capture, Side::Call, FLAGS, 0),
+        also: &[],
+    },
+    Trigger {
+        rule: "reverse-attributes",
+        alteration: "the result of CREATE_SESSION allows 3 operations in a callback",
+        control: basic,
+        alter: |capture| set_create_session(capture, Side::Reply, BACK + OPERATIONS, 3),
+        also: &[],
+    },
+    Trigger {
+        rule: "reverse-operations",
+        alteration: "CREATE_SESSION asks for callbacks of one operation, and is granted them",
+        control: recall,
+        alter: |capture| set_backchannel(capture, OPERATIONS, 1),
+        also: &[],
+    },
+    Trigger {
+        rule: "reverse-size",
+        alteration: "CREATE_SESSION asks for callbacks of 128 bytes, and is granted them",
+        control: recall,
+        alter: |capture| set_backchannel(capture, REQUEST, 128),
+        also: &[],
+    },
+    Trigger {
+        rule: "reverse-program",
+        alteration: "CREATE_SESSION names another callback program",
+        control: recall,
+        alter: |capture| set_create_session(capture, Side::Call, CALLBACK_PROGRAM, 0x4000_0001),
+        also: &[],
+    },
+    Trigger {
+        rule: "reverse-sequence",
+        alteration: "the first callback comes without its CB_SEQUENCE",
+        control: recall,
+        alter: |capture| {
+            let at = nth_callback(capture, 0);
+            let callback = &mut capture.packets[at];
+            let rpc = callback.payload().start + 28;
+            let arguments = rpc + arguments_of(callback, rpc);
+            // Tag, minor version, callback_ident, count, operation, CB_SEQUENCE4args without referring calls.
+            let operations = arguments + 12;
+            callback.set_u32(operations, 1);
+            let mut bytes = callback.data[EXTENSION..callback.payload().end].to_vec();
+            let first = operations + 4 - EXTENSION;
+            bytes.drain(first..first + 4 + 16 + 4 * 4 + 4);
+            callback.set_behind_bth(&bytes);
+        },
+        also: &[],
+    },
+    Trigger {
+        rule: "reverse-version",
+        alteration: "the first callback has version 2",
+        control: recall,
+        alter: |capture| {
+            let at = nth_callback(capture, 0);
+            let callback = &mut capture.packets[at];
+            callback.set_u32(callback.payload().start + 4, 2);
+            callback.seal();
+        },
+        // There is no version 2 to be answered with, and the client answered in version 1.
+        also: &["header-version", "header-reply-version"],
+    },
+    Trigger {
+        rule: "reverse-long-message",
+        alteration: "the first callback is a Long Call, and the client reads it",
+        control: recall,
+        alter: |capture| make_long(capture, 0, true),
+        also: &[],
+    },
+    Trigger {
+        rule: "reverse-chunks-unread",
+        alteration: "the first callback is a Long Call, and the client answers it without reading it",
+        control: with_long_calls,
+        alter: |capture| make_long(capture, 0, false),
+        also: &[],
+    },
+    Trigger {
+        rule: "reverse-chunks-refused",
+        alteration: "both callbacks are Long Calls, and the client answers the first with ERR_CHUNK",
+        control: with_long_calls,
+        alter: |capture| {
+            make_long(capture, 0, false);
+            refuse(capture, 0);
+            make_long(capture, 1, true);
+        },
+        also: &[],
+    },
+];
+
+/// Offsets from csa_flags or csr_flags on: the flags; the attributes of the backchannel, behind those of the fore channel without
+/// ca_rdma_ird; in those, ca_maxrequestsize, ca_maxresponsesize and ca_maxoperations; behind those of the call, csa_cb_program.
+const FLAGS: usize = 0;
+const BACK: usize = 4 + 7 * 4;
+const REQUEST: usize = 4;
+const RESPONSE: usize = 8;
+const OPERATIONS: usize = 16;
+const CALLBACK_PROGRAM: usize = BACK + 7 * 4;
+
+fn recall() -> Capture {
+    samples::capture("nfs4.1-backchannel-recall")
+}
+
+fn basic() -> Capture {
+    samples::capture("nfs4.1-basic")
+}
+
+/// A session whose client takes callbacks of a mebibyte.
+fn with_long_calls() -> Capture {
+    let mut capture = recall();
+    set_backchannel(&mut capture, REQUEST, 1 << 20);
+    capture
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Side {
+    Call,
+    Reply,
+}
+
+/// Where the arguments stand in an RPC call: behind credential and verifier.
+fn arguments_of(packet: &Packet, rpc: usize) -> usize {
+    let credential = packet.u32(rpc + 28).next_multiple_of(4) as usize;
+    let verifier = packet.u32(rpc + 32 + credential + 4).next_multiple_of(4) as usize;
+    32 + credential + 8 + verifier
+}
+
+/// Where csa_flags or csr_flags stands in a message without chunks: behind an empty tag, and operation 43.
+fn flags_of(packet: &Packet, side: Side) -> Option<usize> {
+    if !packet.starts_message() || packet.payload().len() < 28 + 80 {
+        return None;
+    }
+    let rpc = packet.payload().start + 28;
+    // RDMA_MSG, and no chunks.
+    if packet.data[rpc - 16..rpc].iter().any(|byte| *byte != 0) {
+        return None;
+    }
+    let at = match side {
+        Side::Call if packet.source() == CLIENT => rpc + arguments_of(packet, rpc),
+        // Behind xid, msg_type, reply_stat, an empty verifier and accept_stat.
+        Side::Reply if packet.source() == SERVER => rpc + 24,
+        _ => return None,
+    };
+    // Tag, then minor version or, in front, the status; the count; the operation; in a result its status.
+    let words: Vec<u32> = (0..4).map(|word| packet.u32(at + 4 * word)).collect();
+    match side {
+        Side::Call => (words == [0, 1, 1, 43]).then_some(at + 16 + 8 + 4),
+        Side::Reply => (words == [0, 0, 1, 43]).then_some(at + 20 + 16 + 4),
+    }
+}
+
+fn set_create_session(capture: &mut Capture, side: Side, offset: usize, value: u32) {
+    let found = capture.packets.iter_mut().find_map(|packet| flags_of(packet, side).map(|at| (packet, at)));
+    let (packet, at) = found.expect("the session is created");
+    packet.set_u32(at + offset, value);
+    packet.seal();
+}
+
+/// Sets an attribute of the backchannel in call and reply.
+fn set_backchannel(capture: &mut Capture, attribute: usize, value: u32) {
+    set_create_session(capture, Side::Call, BACK + attribute, value);
+    set_create_session(capture, Side::Reply, BACK + attribute, value);
+}
+
+/// The index of the packet that holds the nth call of the server.
+fn nth_callback(capture: &Capture, nth: usize) -> usize {
+    let calls = capture.packets.iter().enumerate().filter(|(_, packet)| {
+        // RDMA_MSG with CALL, or RDMA_NOMSG with a Read chunk.
+        let word = |at: usize| packet.u32(packet.payload().start + at);
+        packet.source() == SERVER
+            && packet.starts_message()
+            && if word(12) == 0 { word(28 + 4) == 0 && word(16) == 0 } else { word(16) == 1 }
+    });
+    let mut calls = calls.map(|(index, _)| index);
+    calls.nth(nth).expect("the server calls back")
+}
+
+/// The index of the packet that answers it.
+fn answer_of(capture: &Capture, callback: usize) -> usize {
+    let xid = capture.packets[callback].xid();
+    let answers = |packet: &Packet| packet.source() == CLIENT && packet.xid() == xid;
+    callback + capture.packets[callback..].iter().position(answers).expect("the client answers")
+}
+
+/// Makes a Long Call of the nth callback, and has the client read it or not.
+fn make_long(capture: &mut Capture, nth: usize, read: bool) {
+    let at = nth_callback(capture, nth);
+    mutate::make_long_call(capture, at, read);
+}
+
+/// Answers the nth callback with ERR_CHUNK.
+fn refuse(capture: &mut Capture, nth: usize) {
+    let answer = answer_of(capture, nth_callback(capture, nth));
+    let answer = &mut capture.packets[answer];
+    let mut error = answer.data[EXTENSION..EXTENSION + 12].to_vec();
+    error.extend([4, 2].map(u32::to_be_bytes).concat());
+    answer.set_behind_bth(&error);
+}
+
+/// What is found of one rule.
+fn found(capture: &Capture, id: &str) -> Vec<Finding> {
+    findings(capture).into_iter().filter(|finding| rule(finding).id == id).collect()
+}
+
+#[test]
+fn callbacks_without_an_offer_are_one_finding_that_names_them() {
+    let mut capture = recall();
+    set_create_session(&mut capture, Side::Call, FLAGS, 0);
+    set_create_session(&mut capture, Side::Reply, FLAGS, 0);
+    let found = found(&capture, "reverse-before-offer");
+    let [finding] = &found[..] else { panic!("{found:#?}") };
+    assert_eq!(
+        finding.message,
+        "2 callbacks over a connection that a client of NFS version 4.1 never offered for them"
+    );
+    // Frames of the two calls, as the sample's manifest and the server's trace have them.
+    assert_eq!(finding.frames, [132, 140]);
+    assert_eq!(finding.by_requester, Some(false));
+}
+
+#[test]
+fn without_all_that_the_client_sent_it_is_inconclusive_that_there_was_no_offer() {
+    let mut capture = recall();
+    set_create_session(&mut capture, Side::Call, FLAGS, 0);
+    set_create_session(&mut capture, Side::Reply, FLAGS, 0);
+    let callback = nth_callback(&capture, 0);
+    let calls = capture.packets[..callback]
+        .iter()
+        .filter(|packet| packet.source() == CLIENT && packet.starts_message());
+    let lost: Vec<u64> = calls.map(|packet| packet.number).collect();
+    assert!(lost.len() > 8);
+    for lost in lost {
+        let rest = mutate::keep(&capture, |packet| packet.number != lost);
+        let found = found(&rest, "reverse-before-offer");
+        assert!(
+            found.iter().all(|finding| finding.verdict == Verdict::Inconclusive),
+            "without {lost}: {found:#?}"
+        );
+    }
+    let half = mutate::keep(&capture, |packet| packet.source() == SERVER || packet.cm_attribute().is_some());
+    let found_there = found(&half, "reverse-before-offer");
+    assert!(found_there.iter().all(|finding| finding.verdict == Verdict::Inconclusive), "{found_there:#?}");
+    let later = mutate::without_cm(&capture);
+    assert!(found(&later, "reverse-before-offer").is_empty(), "nobody knows how it began");
+}
+
+#[test]
+fn an_offer_counts_from_when_it_is_sent() {
+    // The first callback comes in front of the reply to CREATE_SESSION: late enough.
+    let mut capture = recall();
+    let create =
+        |capture: &Capture, side| capture.packets.iter().position(|packet| flags_of(packet, side).is_some());
+    let callback = nth_callback(&capture, 0);
+    let reply = create(&capture, Side::Reply).unwrap();
+    let psn = capture.packets[reply].psn();
+    let moved = capture.packets[callback].psn();
+    // The server's Sends keep the order of their PSNs: the callback takes that of the reply, and those between move up.
+    mutate::each(&mut capture, |packet| {
+        let of_server = (packet.source() == SERVER) != packet.is_response();
+        if packet.is_rc() && of_server {
+            let at = packet.psn();
+            if at == moved {
+                packet.set_psn(psn);
+            } else if at.wrapping_sub(psn) % mutate::PSNS < moved.wrapping_sub(psn) % mutate::PSNS {
+                packet.set_psn(at + 1);
+            }
+        }
+    });
+    mutate::reorder(&mut capture, callback, reply);
+    assert!(nth_callback(&capture, 0) < create(&capture, Side::Reply).unwrap());
+    assert_eq!(found(&capture, "reverse-before-offer").len(), 0);
+    set_create_session(&mut capture, Side::Call, FLAGS, 0);
+    assert_eq!(found(&capture, "reverse-before-offer").len(), 1);
+}
+
+#[test]
+fn an_offer_that_comes_after_the_answer_is_too_late() {
+    let mut capture = recall();
+    set_create_session(&mut capture, Side::Call, FLAGS, 0);
+    set_create_session(&mut capture, Side::Reply, FLAGS, 0);
+    // DESTROY_SESSION becomes BIND_CONN_TO_SESSION with CDFC4_FORE_OR_BOTH.
+    let operation = |packet: &Packet| {
+        let rpc = packet.payload().start + 28;
+        rpc + arguments_of(packet, rpc) + 12
+    };
+    let destroys = |packet: &&mut Packet| {
+        packet.source() == CLIENT
+            && packet.starts_message()
+            && packet.u32(packet.payload().start + 12 + 4) == 0
+            && packet.u32(packet.payload().start + 28 + 4) == 0
+            && packet.data.len() > operation(packet) + 20
+            && packet.u32(operation(packet)) == 44
+    };
+    let destroy = capture.packets.iter_mut().find(destroys).expect("the session is destroyed");
+    let frame = destroy.number;
+    destroy.set_u32(operation(destroy), 41);
+    let mut bytes = destroy.data[EXTENSION..destroy.payload().end].to_vec();
+    bytes.extend([3, 0].map(u32::to_be_bytes).concat());
+    destroy.set_behind_bth(&bytes);
+    let found = found(&capture, "reverse-before-offer");
+    let [finding] = &found[..] else { panic!("{found:#?}") };
+    assert_eq!(finding.message, "2 callbacks over a connection before the client offered it for them");
+    assert_eq!((finding.verdict, &finding.frames[..]), (Verdict::Stands, &[132, 140, frame][..]));
+}
+
+#[test]
+fn limits_are_kept_up_to_the_last_byte_and_operation() {
+    let mut capture = recall();
+    let callback = &capture.packets[nth_callback(&capture, 0)];
+    let length = callback.payload().len() as u32 - 28;
+    set_backchannel(&mut capture, REQUEST, length);
+    set_backchannel(&mut capture, OPERATIONS, 2);
+    assert!(found(&capture, "reverse-size").is_empty() && found(&capture, "reverse-operations").is_empty());
+    set_backchannel(&mut capture, REQUEST, length - 1);
+    assert!(!found(&capture, "reverse-size").is_empty());
+    set_backchannel(&mut capture, REQUEST, 4096);
+    set_backchannel(&mut capture, RESPONSE, 64);
+    let found = found(&capture, "reverse-size");
+    assert!(found.iter().all(|finding| finding.by_requester == Some(true)) && found.len() == 2, "{found:#?}");
+}
+
+#[test]
+fn a_session_that_another_connection_may_have_created_has_no_limits() {
+    let mut capture = recall();
+    set_backchannel(&mut capture, OPERATIONS, 1);
+    // A call that cannot be read may be one that binds the connection to another session.
+    assert!(!found(&capture, "reverse-operations").is_empty());
+    let create = capture.packets.iter().position(|packet| flags_of(packet, Side::Call).is_some()).unwrap();
+    let next = capture.packets[create + 1..]
+        .iter_mut()
+        .find(|packet| packet.source() == CLIENT && packet.starts_message());
+    let next = next.unwrap();
+    let rpc = next.payload().start + 28;
+    let count = rpc + arguments_of(next, rpc) + 8;
+    next.set_u32(count, 40);
+    next.seal();
+    assert!(found(&capture, "reverse-operations").is_empty());
+}
+
+#[test]
+fn a_long_callback_that_the_client_takes_is_no_fault() {
+    let mut capture = with_long_calls();
+    make_long(&mut capture, 0, true);
+    let found: Vec<Finding> =
+        findings(&capture).into_iter().filter(|finding| rule(finding).id.starts_with("reverse")).collect();
+    assert!(found.is_empty(), "{found:#?}");
+    // Without the READ request in the capture nobody knows whether there was one.
+    let callback = nth_callback(&capture, 0);
+    let lost = [capture.packets[callback + 1].number, capture.packets[callback + 2].number];
+    let rest = mutate::keep(&capture, |packet| !lost.contains(&packet.number));
+    let found = self::found(&rest, "reverse-chunks-unread");
+    assert!(found.iter().all(|finding| finding.verdict == Verdict::Inconclusive), "{found:#?}");
+}
+
+#[test]
+fn credits_of_the_reverse_direction_are_judged_by_themselves() {
+    let mut capture = recall();
+    let answer = answer_of(&capture, nth_callback(&capture, 0));
+    let answer = &mut capture.packets[answer];
+    answer.set_u32(answer.payload().start + 8, 0);
+    answer.seal();
+    let found = found(&capture, "credit-grant-zero");
+    let [finding] = &found[..] else { panic!("{found:#?}") };
+    assert_eq!((finding.direction, finding.by_requester), (Some(Direction::Backward), Some(true)));
+}

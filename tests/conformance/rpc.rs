@@ -1,5 +1,330 @@
 //! RPC.
 
 use crate::Trigger;
+use crate::header::{basic, connection, exchange, exchanges, found, insert, set_word, withhold, words};
+use crate::samples::is_new_violation;
+use rdmascope_dissector::conformance::{Finding, Verdict};
+use rdmascope_tests::court::rule;
+use rdmascope_tests::mutate::{self, CLIENT, SERVER, opcode};
+use rdmascope_tests::pcap::{Capture, Packet};
+use rdmascope_tests::samples;
 
-pub(crate) const TRIGGERS: &[Trigger] = &[];
+pub(crate) const TRIGGERS: &[Trigger] = &[
+    Trigger {
+        rule: "rpc-xid-reused",
+        alteration: "a call is sent once more, with another procedure, before the reply to it comes",
+        control: nfs3,
+        alter: |capture| repeat_call(capture, |bytes| bytes[28 + 23] ^= 3),
+        also: &[],
+    },
+    Trigger {
+        rule: "rpc-call-repeated",
+        alteration: "an NFSv3 call is sent once more before the reply to it comes",
+        control: nfs3,
+        alter: |capture| repeat_call(capture, |_| {}),
+        also: &[],
+    },
+    Trigger {
+        rule: "rpc-nfs4-call-repeated",
+        alteration: "an NFSv4.1 COMPOUND is sent once more before the reply to it comes",
+        control: basic,
+        alter: |capture| repeat_call(capture, |_| {}),
+        also: &[],
+    },
+    Trigger {
+        rule: "rpc-reply-without-call",
+        alteration: "a reply has an XID that no call has",
+        control: basic,
+        alter: |capture| {
+            let (_, reply) = exchange(capture);
+            set_xid(&mut capture.packets[reply], 0xdead_beef);
+        },
+        also: &[],
+    },
+    Trigger {
+        rule: "rpc-reply-elsewhere",
+        alteration: "a call is left without a reply when its connection is closed, and the reply comes on the next connection",
+        control: twice,
+        alter: |capture| {
+            let (left, reply) = last_of_first(capture);
+            let xid = capture.packets[left].xid().expect("it is a message");
+            withhold(capture, reply);
+            let (call, reply) = of_second(capture)[20];
+            let other = capture.packets[call].xid().expect("it is a message");
+            let (last, last_reply) = last_of_second(capture);
+            for (index, xid) in [(reply, xid), (last, other), (last_reply, other)] {
+                set_xid(&mut capture.packets[index], xid);
+            }
+            withhold(capture, call);
+        },
+        also: &[],
+    },
+    Trigger {
+        rule: "rpc-call-unanswered",
+        alteration: "the reply to a call in the middle of the session is not sent",
+        control: basic,
+        alter: |capture| {
+            let (_, reply) = exchange(capture);
+            withhold(capture, reply);
+        },
+        also: &[],
+    },
+    Trigger {
+        rule: "rpc-replay",
+        alteration: "a call is left without a reply when its connection is closed, and comes again on the next one",
+        control: twice,
+        alter: |capture| {
+            let (_, reply) = last_of_first(capture);
+            withhold(capture, reply);
+        },
+        also: &[],
+    },
+    Trigger {
+        rule: "rpc-replay-differs",
+        alteration: "a call is left without a reply when its connection is closed, and another one with its XID comes on the next",
+        control: twice,
+        alter: |capture| {
+            let (_, reply) = exchange(capture);
+            withhold(capture, reply);
+            let second = of_second(capture);
+            let ((call, reply), (same, same_reply)) = (second[10], second[20]);
+            let xid = capture.packets[same].xid().expect("it is a message");
+            let other = capture.packets[call].xid().expect("it is a message");
+            for (index, xid) in [(call, xid), (reply, xid), (same, other), (same_reply, other)] {
+                set_xid(&mut capture.packets[index], xid);
+            }
+        },
+        also: &[],
+    },
+    Trigger {
+        rule: "rpc-message-type",
+        alteration: "msg_type of a call is 7",
+        control: basic,
+        alter: |capture| {
+            let (call, _) = exchange(capture);
+            set_word(&mut capture.packets[call], 8, 7);
+        },
+        also: &[],
+    },
+    Trigger {
+        rule: "rpc-version",
+        alteration: "rpcvers of a call is 3",
+        control: basic,
+        alter: |capture| {
+            let (call, _) = exchange(capture);
+            set_word(&mut capture.packets[call], 9, 3);
+        },
+        also: &[],
+    },
+    Trigger {
+        rule: "rpc-reply-status",
+        alteration: "reply_stat of a reply is 2",
+        control: basic,
+        alter: |capture| {
+            let (_, reply) = exchange(capture);
+            set_word(&mut capture.packets[reply], 9, 2);
+        },
+        also: &[],
+    },
+    Trigger {
+        rule: "rpc-version-range",
+        alteration: "a call is answered with PROG_MISMATCH, lowest version 4 and highest 3",
+        control: basic,
+        alter: |capture| set_reply(capture, &[0, 0, 0, 2, 4, 3]),
+        also: &[],
+    },
+];
+
+fn nfs3() -> Capture {
+    samples::capture("nfs3-basic")
+}
+
+/// The basic session twice, the second a minute later on a connection of its own.
+fn twice() -> Capture {
+    let first = basic();
+    let mut second = first.clone();
+    mutate::renumber_qp(&mut second, SERVER, 0x31);
+    mutate::renumber_qp(&mut second, CLIENT, 0x32);
+    mutate::change_communication_ids(&mut second, 0x0f0f_0f0f);
+    second.packets.iter_mut().for_each(|packet| packet.time += 60_000_000_000);
+    mutate::merge(&first, &second)
+}
+
+/// The exchanges of the first connection of a capture.
+fn of_first(capture: &Capture) -> Vec<(usize, usize)> {
+    let first = connection(capture, 0);
+    exchanges(capture).into_iter().filter(|(call, _)| first.contains(call)).collect()
+}
+
+fn last_of_first(capture: &Capture) -> (usize, usize) {
+    *of_first(capture).last().expect("it has some")
+}
+
+/// The exchanges of the last connection of a capture.
+fn of_second(capture: &Capture) -> Vec<(usize, usize)> {
+    let second = connection(capture, capture.packets.len() - 1);
+    exchanges(capture).into_iter().filter(|(call, _)| second.contains(call)).collect()
+}
+
+fn last_of_second(capture: &Capture) -> (usize, usize) {
+    *of_second(capture).last().expect("it has some")
+}
+
+/// Puts words behind the msg_type of a reply.
+fn set_reply(capture: &mut Capture, status: &[u32]) {
+    let (_, reply) = exchange(capture);
+    let packet = &mut capture.packets[reply];
+    let kept = packet.data[packet.payload()][..36].to_vec();
+    packet.set_opcode(opcode::SEND_ONLY);
+    packet.set_behind_bth(&[kept, words(status)].concat());
+}
+
+/// Sets the XID of header and RPC message.
+fn set_xid(packet: &mut Packet, xid: u32) {
+    set_word(packet, 0, xid);
+    set_word(packet, 7, xid);
+}
+
+/// Sends a call once more, right behind the first time, altered.
+fn repeat_call(capture: &mut Capture, change: impl FnOnce(&mut [u8])) {
+    let (call, _) = exchange(capture);
+    let packet = &capture.packets[call];
+    let mut bytes = packet.data[packet.payload()].to_vec();
+    change(&mut bytes);
+    insert(capture, call, CLIENT, opcode::SEND_ONLY, &bytes);
+}
+
+/// What stands of the rules of this subject.
+fn standing(capture: &Capture) -> Vec<&'static str> {
+    let stands = |finding: &&Finding| finding.verdict == Verdict::Stands;
+    found(capture, "rpc").iter().filter(stands).map(|finding| rule(finding).id).collect()
+}
+
+/// What is found and inconclusive of the rules of this subject.
+fn inconclusive(capture: &Capture) -> Vec<&'static str> {
+    let open = |finding: &&Finding| finding.verdict == Verdict::Inconclusive;
+    found(capture, "rpc").iter().filter(open).map(|finding| rule(finding).id).collect()
+}
+
+#[test]
+fn a_call_sent_twice_may_have_two_replies() {
+    let mut capture = nfs3();
+    let (_, reply) = exchange(&capture);
+    let bytes = capture.packets[reply].data[capture.packets[reply].payload()].to_vec();
+    repeat_call(&mut capture, |_| {});
+    insert(&mut capture, reply + 1, SERVER, opcode::SEND_ONLY, &bytes);
+    assert_eq!(standing(&capture), ["rpc-call-repeated"]);
+    assert!(inconclusive(&capture).is_empty());
+}
+
+#[test]
+fn a_second_reply_to_a_call_sent_once_answers_nothing() {
+    let mut capture = nfs3();
+    let (_, reply) = exchange(&capture);
+    let bytes = capture.packets[reply].data[capture.packets[reply].payload()].to_vec();
+    insert(&mut capture, reply, SERVER, opcode::SEND_ONLY, &bytes);
+    assert_eq!(standing(&capture), ["rpc-reply-without-call"]);
+}
+
+#[test]
+fn a_reply_whose_call_the_capture_lacks_is_no_violation() {
+    let mut capture = basic();
+    let (call, _) = exchange(&capture);
+    capture.packets.remove(call);
+    assert!(standing(&capture).is_empty());
+    assert_eq!(inconclusive(&capture), ["rpc-reply-without-call"]);
+}
+
+#[test]
+fn a_call_whose_arguments_differ_is_another_call() {
+    let mut capture = nfs3();
+    // The last word of the arguments.
+    repeat_call(&mut capture, |bytes| *bytes.last_mut().expect("it has some") ^= 1);
+    assert_eq!(standing(&capture), ["rpc-xid-reused"]);
+}
+
+#[test]
+fn a_call_whose_credential_differs_is_the_same_call() {
+    let mut capture = nfs3();
+    // The stamp of AUTH_SYS, the first word of its body.
+    repeat_call(&mut capture, |bytes| bytes[28 + 35] ^= 1);
+    assert_eq!(standing(&capture), ["rpc-call-repeated"]);
+}
+
+/// RFC 8167, section 2.4.1: the two directions have XIDs of their own.
+#[test]
+fn both_directions_may_use_one_xid_at_once() {
+    let mut capture = samples::capture("nfs4.1-backchannel-recall");
+    let is_callback = |packet: &&Packet| {
+        packet.starts_message() && packet.source() == SERVER && packet.u32(packet.payload().start + 32) == 0
+    };
+    let callback = capture.packets.iter().find(is_callback).expect("the server recalls").clone();
+    let before = |packet: &&Packet| {
+        packet.starts_message() && packet.source() == CLIENT && packet.number < callback.number
+    };
+    let call = capture.packets.iter().rev().find(before).expect("the client calls").xid();
+    let (own, forward) = (callback.xid(), call.expect("it is a message"));
+    let mut changed = 0;
+    for packet in &mut capture.packets {
+        if packet.xid() == own {
+            set_xid(packet, forward);
+            changed += 1;
+        }
+    }
+    assert_eq!(changed, 2);
+    assert!(found(&capture, "").iter().all(|finding| !is_new_violation(finding)));
+}
+
+/// The same call on two connections that live at the same time, and one with other hosts: nothing was left on either.
+#[test]
+fn xids_of_other_connections_do_not_matter() {
+    let first = basic();
+    let mut second = first.clone();
+    mutate::renumber_qp(&mut second, SERVER, 0x31);
+    mutate::renumber_qp(&mut second, CLIENT, 0x32);
+    mutate::change_communication_ids(&mut second, 0x0f0f_0f0f);
+    assert!(found(&mutate::merge(&first, &second), "rpc").is_empty());
+
+    // A call is left, and other hosts use its XID.
+    let mut capture = first;
+    let (_, reply) = exchange(&capture);
+    withhold(&mut capture, reply);
+    mutate::readdress(&mut second, CLIENT, core::net::Ipv4Addr::new(10, 77, 0, 9));
+    second.packets.iter_mut().for_each(|packet| packet.time += 60_000_000_000);
+    assert_eq!(standing(&mutate::merge(&capture, &second)), ["rpc-call-unanswered"]);
+}
+
+/// What was left is not known for certain where the capture lacks packets: the reply may have been among them.
+#[test]
+fn a_reply_that_the_capture_lacks_was_not_left_out() {
+    let mut capture = twice();
+    let (_, reply) = last_of_first(&capture);
+    let number = capture.packets[reply].number;
+    capture.packets.retain(|packet| packet.number != number);
+    assert_eq!(inconclusive(&capture), ["rpc-call-unanswered"]);
+    // The call comes again whatever became of the reply.
+    assert_eq!(standing(&capture), ["rpc-replay"]);
+}
+
+/// A reply and what acknowledges it may both be missing: behind the last exchange nothing tells.
+#[test]
+fn the_last_reply_may_be_lost_with_its_acknowledgement() {
+    let mut capture = basic();
+    let (_, reply) = last_of_first(&capture);
+    withhold(&mut capture, reply);
+    assert!(standing(&capture).is_empty());
+    assert_eq!(inconclusive(&capture), ["rpc-call-unanswered"]);
+}
+
+/// Where the capture shows what the server sends 3 ms too early, replies come before their calls.
+#[test]
+fn half_flows_shifted_against_each_other_break_nothing() {
+    let whole = basic();
+    for (sender, by) in [(CLIENT, 3_000_000), (SERVER, 3_000_000), (CLIENT, 50_000_000), (SERVER, 50_000_000)]
+    {
+        let mut late = mutate::keep(&whole, |packet| packet.source() == sender);
+        late.packets.iter_mut().for_each(|packet| packet.time += by);
+        let other = mutate::keep(&whole, |packet| packet.source() != sender);
+        assert!(standing(&mutate::merge(&late, &other)).is_empty(), "{sender} by {by}");
+    }
+}

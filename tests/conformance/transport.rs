@@ -1,5 +1,465 @@
 //! Reliable transport.
 
 use crate::Trigger;
+use crate::samples::is_new_violation;
+use core::net::Ipv4Addr;
+use rdmascope_dissector::conformance::{Finding, Verdict};
+use rdmascope_tests::court::{findings, line, rule};
+use rdmascope_tests::mutate::{self, BTH, CLIENT, EXTENSION, SERVER, attribute, opcode};
+use rdmascope_tests::pcap::{Capture, Packet};
+use rdmascope_tests::samples;
 
-pub(crate) const TRIGGERS: &[Trigger] = &[];
+pub(crate) const TRIGGERS: &[Trigger] = &[
+    Trigger {
+        rule: "packet-length",
+        alteration: "the first RDMA READ request carries four bytes of payload",
+        control: basic,
+        alter: |capture| {
+            let request = first(capture, SERVER, opcode::READ_REQUEST);
+            let mut longer = request.data[EXTENSION..EXTENSION + 16].to_vec();
+            longer.extend([0; 4]);
+            request.set_behind_bth(&longer);
+        },
+        also: &[],
+    },
+    Trigger {
+        rule: "packet-padding",
+        alteration: "three bytes of padding follow the payload of the first call, which needs none",
+        control: basic,
+        alter: |capture| {
+            let call = first(capture, CLIENT, opcode::SEND_ONLY);
+            assert_eq!(call.payload().len() % 4, 0, "it needs none");
+            let end = call.payload().end;
+            call.data.splice(end..end, [0; 3]);
+            call.original_length += 3;
+            call.data[BTH + 1] |= 0x30;
+            // The lengths of IP and UDP.
+            for at in [16, 38] {
+                let length = u16::from_be_bytes([call.data[at], call.data[at + 1]]) + 3;
+                call.data[at..at + 2].copy_from_slice(&length.to_be_bytes());
+            }
+            call.seal();
+        },
+        also: &[],
+    },
+    Trigger {
+        rule: "packet-version",
+        alteration: "the first acknowledgement has transport header version 1",
+        control: basic,
+        alter: |capture| change(first(capture, SERVER, opcode::ACKNOWLEDGE), BTH + 1, |byte| byte | 1),
+        also: &[],
+    },
+    Trigger {
+        rule: "packet-partition-key",
+        alteration: "the first acknowledgement has partition key 0xfffe",
+        control: basic,
+        alter: |capture| change(first(capture, SERVER, opcode::ACKNOWLEDGE), BTH + 3, |_| 0xfe),
+        also: &[],
+    },
+    Trigger {
+        rule: "packet-order",
+        alteration: "before the disconnect comes a SEND Middle with nothing in front of it",
+        control: basic,
+        alter: |capture| append(capture, CLIENT, 0x01, &[0; 1024]),
+        also: &[],
+    },
+    Trigger {
+        rule: "write-length",
+        alteration: "the RETH of the first RDMA WRITE First names four bytes less than come",
+        control: basic,
+        alter: |capture| set_dma_length(capture, |length| length - 4),
+        also: &[],
+    },
+    Trigger {
+        rule: "dma-length",
+        alteration: "the RETH of the first RDMA WRITE First names 2415919104 bytes",
+        control: basic,
+        alter: |capture| set_dma_length(capture, |_| 0x9000_0000),
+        // No segment is as long as that.
+        also: &["memory-segment-end"],
+    },
+    Trigger {
+        rule: "dma-nothing",
+        alteration: "before the disconnect comes an RDMA WRITE Only of no bytes",
+        control: basic,
+        alter: |capture| append(capture, SERVER, opcode::WRITE_ONLY, &[0; 16]),
+        also: &[],
+    },
+    Trigger {
+        rule: "read-response",
+        alteration: "the first RDMA READ response First is a Last",
+        control: basic,
+        alter: |capture| {
+            let response = first(capture, CLIENT, opcode::READ_RESPONSE_FIRST);
+            change(response, BTH, |_| opcode::READ_RESPONSE_LAST);
+        },
+        also: &[],
+    },
+    Trigger {
+        rule: "read-response-unasked",
+        alteration: "before the disconnect comes an RDMA READ response to the last reply",
+        control: basic,
+        alter: |capture| {
+            let psn = next_psn(capture, SERVER) - 1;
+            append(capture, CLIENT, opcode::READ_RESPONSE_ONLY, &[0x1f, 0, 0, 1, 0, 0, 0, 0]);
+            let response = capture.packets.iter_mut().rfind(|packet| packet.is_response());
+            let response = response.expect("it was appended");
+            response.set_psn(psn);
+            response.seal();
+        },
+        also: &[],
+    },
+    Trigger {
+        rule: "read-depth",
+        alteration: "the REQ has Responder Resources of one, and all takes a thousand times as long",
+        control: large,
+        alter: |capture| {
+            slow_down(capture);
+            in_message(capture, attribute::REQ, |body| body[35] = 1);
+        },
+        also: &[],
+    },
+    Trigger {
+        rule: "acknowledgement-syndrome",
+        alteration: "the first acknowledgement has the reserved syndrome 0x5f",
+        control: basic,
+        alter: |capture| change(first(capture, SERVER, opcode::ACKNOWLEDGE), EXTENSION, |_| 0x5f),
+        also: &[],
+    },
+    Trigger {
+        rule: "acknowledgement-unsent",
+        alteration: "the first acknowledgement has a PSN that is 1048576 ahead",
+        control: basic,
+        alter: |capture| {
+            let acknowledgement = first(capture, SERVER, opcode::ACKNOWLEDGE);
+            acknowledgement.set_psn(acknowledgement.psn() + (1 << 20));
+            acknowledgement.seal();
+        },
+        also: &[],
+    },
+    Trigger {
+        rule: "acknowledgement-missing",
+        alteration: "the last call is sent again four times, and nothing else comes any more",
+        control: basic,
+        alter: |capture| {
+            keep_until_last_call(capture);
+            send_last_again(capture, 4);
+        },
+        also: &[],
+    },
+    Trigger {
+        rule: "refusal-fatal",
+        alteration: "the last acknowledgement is a NAK for a remote access error",
+        control: basic,
+        alter: |capture| set_last_syndrome(capture, 0x62),
+        also: &[],
+    },
+    Trigger {
+        rule: "refusal-not-ready",
+        alteration: "the last acknowledgement is an RNR NAK",
+        control: basic,
+        alter: |capture| set_last_syndrome(capture, 0x21),
+        also: &[],
+    },
+    Trigger {
+        rule: "refusal-sequence",
+        alteration: "the last acknowledgement is a NAK for a PSN sequence error",
+        control: basic,
+        alter: |capture| set_last_syndrome(capture, 0x60),
+        also: &[],
+    },
+    Trigger {
+        rule: "packet-icrc",
+        alteration: "the last acknowledgement has a bad ICRC",
+        control: basic,
+        alter: |capture| {
+            let packet = last(capture, SERVER, opcode::ACKNOWLEDGE);
+            let end = packet.data.len() - 1;
+            packet.data[end] ^= 1;
+        },
+        also: &[],
+    },
+    Trigger {
+        rule: "connection-broken",
+        alteration: "the last acknowledgement is a NAK for a remote operational error",
+        control: basic,
+        alter: |capture| set_last_syndrome(capture, 0x63),
+        also: &[],
+    },
+];
+
+pub(crate) fn basic() -> Capture {
+    samples::capture("nfs4.1-basic")
+}
+
+fn large() -> Capture {
+    samples::capture("nfs4.2-mtu4096-large-io")
+}
+
+/// The first packet of a host with this opcode.
+pub(crate) fn first(capture: &mut Capture, sender: Ipv4Addr, opcode: u8) -> &mut Packet {
+    let mut packets = capture.packets.iter_mut().filter(|packet| packet.is_rc());
+    packets
+        .find(|packet| packet.source() == sender && packet.opcode() == opcode)
+        .expect("the session has one")
+}
+
+/// The last one.
+fn last(capture: &mut Capture, sender: Ipv4Addr, opcode: u8) -> &mut Packet {
+    let mut packets = capture.packets.iter_mut().filter(|packet| packet.is_rc());
+    packets
+        .rfind(|packet| packet.source() == sender && packet.opcode() == opcode)
+        .expect("the session has one")
+}
+
+/// Changes a byte and seals the packet.
+fn change(packet: &mut Packet, at: usize, change: impl Fn(u8) -> u8) {
+    packet.data[at] = change(packet.data[at]);
+    packet.seal();
+}
+
+/// Changes the body of the CM messages of one kind.
+pub(crate) fn in_message(capture: &mut Capture, attribute: u16, change: impl Fn(&mut [u8])) {
+    mutate::each(capture, |packet| {
+        if packet.cm_attribute() == Some(attribute) {
+            change(packet.cm_body());
+        }
+    });
+}
+
+fn set_dma_length(capture: &mut Capture, change: impl Fn(u32) -> u32) {
+    let write = first(capture, SERVER, opcode::WRITE_FIRST);
+    let (address, rkey, length) = write.reth().expect("a First has one");
+    write.set_reth(address, rkey, change(length));
+    write.seal();
+}
+
+/// Makes the server's last acknowledgement another answer.
+fn set_last_syndrome(capture: &mut Capture, syndrome: u8) {
+    change(last(capture, SERVER, opcode::ACKNOWLEDGE), EXTENSION, |_| syndrome);
+}
+
+/// The PSN behind the last request of a host, which takes up one.
+fn next_psn(capture: &Capture, sender: Ipv4Addr) -> u32 {
+    let mut packets = capture.packets.iter().filter(|packet| packet.is_rc());
+    let last = packets.rfind(|packet| packet.source() == sender && !packet.is_response());
+    let last = last.expect("the session has requests");
+    assert_ne!(last.opcode(), opcode::READ_REQUEST, "it takes up one PSN");
+    (last.psn() + 1) % mutate::PSNS
+}
+
+/// Adds a packet in front of the disconnect: the next request of a host.
+fn append(capture: &mut Capture, sender: Ipv4Addr, opcode: u8, behind_bth: &[u8]) {
+    let psn = next_psn(capture, sender);
+    let at = capture.packets.iter().position(|packet| packet.cm_attribute() == Some(attribute::DREQ));
+    let at = at.expect("the session ends with a disconnect");
+    let mut packet = last(capture, sender, opcode::SEND_ONLY).clone();
+    packet.set_opcode(opcode);
+    packet.set_psn(psn);
+    packet.set_behind_bth(behind_bth);
+    packet.time = capture.packets[at - 1].time;
+    capture.packets.insert(at, packet);
+    capture.renumber();
+}
+
+/// Ends the capture with the client's last call.
+fn keep_until_last_call(capture: &mut Capture) {
+    let is_call = |packet: &Packet| packet.starts_message() && packet.source() == CLIENT;
+    let last = capture.packets.iter().rposition(is_call).expect("the session has calls");
+    capture.packets.truncate(last + 1);
+}
+
+/// Repeats the last packet, half a second apart.
+fn send_last_again(capture: &mut Capture, times: usize) {
+    for _ in 0..times {
+        let mut packet = capture.packets.last().expect("the session has packets").clone();
+        packet.time += 500_000_000;
+        capture.packets.push(packet);
+    }
+    capture.renumber();
+}
+
+/// Stretches time to a thousand times.
+fn slow_down(capture: &mut Capture) {
+    let begin = capture.packets[0].time;
+    capture.packets.iter_mut().for_each(|packet| packet.time = begin + 1000 * (packet.time - begin));
+}
+
+/// What a rule finds in a capture.
+pub(crate) fn found(capture: &Capture, id: &str) -> Vec<Finding> {
+    findings(capture).into_iter().filter(|finding| rule(finding).id == id).collect()
+}
+
+/// What the rules about packets find, and those about connections.
+fn about_transport(capture: &Capture) -> Vec<String> {
+    const SUBJECTS: [&str; 8] = [
+        "packet-",
+        "write-length",
+        "dma-",
+        "read-",
+        "acknowledgement-",
+        "refusal-",
+        "connection-",
+        "private-data-",
+    ];
+    let all = findings(capture);
+    let chosen = |finding: &&Finding| SUBJECTS.iter().any(|subject| rule(finding).id.starts_with(subject));
+    all.iter().filter(chosen).map(line).collect()
+}
+
+#[test]
+fn clean_sessions_have_no_trouble() {
+    for sample in samples::MOUNTS.into_iter().filter(|sample| *sample != "nfs3-lossy") {
+        assert_eq!(about_transport(&samples::capture(sample)), [""; 0], "{sample}");
+    }
+}
+
+#[test]
+fn loss_on_the_wire_is_counted_and_no_violation() {
+    // tshark, infiniband.aeth.syndrome.error_code: one NAK, in frame 2053.
+    let lossy = samples::capture("nfs3-lossy");
+    let naks = found(&lossy, "refusal-sequence");
+    assert_eq!(naks.len(), 1, "{naks:?}");
+    assert_eq!((naks[0].frames.as_slice(), naks[0].by_requester), ([2053].as_slice(), Some(true)));
+    assert_eq!(about_transport(&lossy).len(), 1, "{:?}", about_transport(&lossy));
+}
+
+#[test]
+fn psns_that_wrap_are_no_gap_and_no_fault() {
+    for sample in ["nfs4.1-basic", "nfs4.2-mtu4096-large-io"] {
+        for sender in [CLIENT, SERVER] {
+            let mut capture = samples::capture(sample);
+            let begin = first(&mut capture, sender, opcode::SEND_ONLY).psn();
+            // The wrap is in the middle of the bulk.
+            mutate::shift_psn(&mut capture, sender, mutate::PSNS - begin - 300);
+            assert_eq!(about_transport(&capture), [""; 0], "{sample} {sender}");
+        }
+    }
+}
+
+#[test]
+fn a_capture_that_shows_packets_twice_or_out_of_order_shows_no_violation() {
+    let capture = basic();
+    let twice = mutate::repeat(&capture, Packet::is_rc);
+    // Frames are others where packets come twice, so what is told of them too is left out.
+    let standing = |capture: &Capture| {
+        let all = findings(capture);
+        let stands = all.iter().filter(|finding| finding.verdict == Verdict::Stands);
+        stands.map(|finding| (rule(finding).id, finding.message.clone())).collect::<Vec<_>>()
+    };
+    assert_eq!(standing(&twice), standing(&capture));
+    for name in [opcode::WRITE_LAST, opcode::READ_RESPONSE_LAST] {
+        let mut swapped = capture.clone();
+        let is_last = |packet: &Packet| packet.is_rc() && packet.opcode() == name;
+        let at = swapped.packets.iter().position(is_last).expect("the session has one");
+        mutate::reorder(&mut swapped, at, at - 3);
+        let violations: Vec<_> =
+            findings(&swapped).iter().filter(|found| is_new_violation(found)).map(line).collect();
+        assert_eq!(violations, [""; 0]);
+    }
+}
+
+#[test]
+fn every_packet_of_a_message_has_its_length() {
+    type Change = fn(&mut Vec<u8>);
+    let cases: [(&str, u8, Change); 4] = [
+        ("a Middle one byte longer", opcode::WRITE_MIDDLE, |payload| payload.push(0)),
+        ("a Middle four bytes shorter", opcode::WRITE_MIDDLE, |payload| payload.truncate(1020)),
+        ("a First of half a path MTU", opcode::WRITE_FIRST, |payload| payload.truncate(16 + 512)),
+        ("a Last of none", opcode::WRITE_LAST, |payload| payload.clear()),
+    ];
+    for (what, opcode, change) in cases {
+        let mut capture = basic();
+        let packet = first(&mut capture, SERVER, opcode);
+        let mut bytes = packet.data[EXTENSION..packet.payload().end].to_vec();
+        change(&mut bytes);
+        packet.set_behind_bth(&bytes);
+        let (number, lengths) = (packet.number, found(&capture, "packet-length"));
+        assert_eq!(lengths.len(), 1, "{what}: {lengths:?}");
+        assert_eq!(
+            (lengths[0].frames.as_slice(), lengths[0].verdict),
+            ([number].as_slice(), Verdict::Stands)
+        );
+        // Without the REQ the path MTU is a guess.
+        let later = found(&mutate::without_cm(&capture), "packet-length");
+        let certain = later.iter().filter(|finding| finding.verdict == Verdict::Stands).count();
+        assert_eq!(certain, 0, "{what}: {later:?}");
+    }
+}
+
+#[test]
+fn a_message_that_lacks_packets_is_not_measured() {
+    let mut capture = basic();
+    set_dma_length(&mut capture, |length| length - 4);
+    assert_eq!(found(&capture, "write-length").len(), 1);
+    let middle = first(&mut capture, SERVER, opcode::WRITE_MIDDLE).number;
+    let lacking = mutate::keep(&capture, |packet| packet.number != middle);
+    assert_eq!(found(&lacking, "write-length").len(), 0);
+}
+
+#[test]
+fn reads_within_the_limit_are_no_excess() {
+    let mut capture = large();
+    slow_down(&mut capture);
+    assert_eq!(found(&capture, "read-depth").len(), 0, "128 are allowed");
+    let with = |resources: u8| {
+        let mut capture = capture.clone();
+        in_message(&mut capture, attribute::REQ, |body| body[35] = resources);
+        found(&capture, "read-depth")
+    };
+    let one = with(1);
+    assert_eq!(one.len(), 1, "once for each end: {one:?}");
+    let most = (2..=128).find(|resources| with(*resources).is_empty()).expect("128 are enough");
+    assert_eq!(with(most - 1).len(), 1);
+    assert!(most < 128, "{most}");
+}
+
+#[test]
+fn a_few_repetitions_may_lack_their_acknowledgements() {
+    for (times, verdict) in [(1, None), (2, Some(Verdict::Inconclusive)), (3, Some(Verdict::Stands))] {
+        let mut capture = basic();
+        keep_until_last_call(&mut capture);
+        send_last_again(&mut capture, times);
+        for id in ["acknowledgement-missing", "connection-broken"] {
+            let found = found(&capture, id);
+            let verdicts: Vec<Verdict> = found.iter().map(|finding| finding.verdict).collect();
+            assert_eq!(verdicts, Vec::from_iter(verdict), "{id} {times}");
+        }
+    }
+}
+
+#[test]
+fn the_story_of_a_broken_connection_is_told_in_order() {
+    let mut capture = basic();
+    keep_until_last_call(&mut capture);
+    send_last_again(&mut capture, 3);
+    let original = capture.packets[capture.packets.len() - 4].number;
+    let mut nak = first(&mut basic(), SERVER, opcode::ACKNOWLEDGE).clone();
+    let call = capture.packets.last().expect("a call").clone();
+    nak.set_psn(call.psn());
+    nak.data[EXTENSION] = 0x62;
+    nak.seal();
+    nak.time = call.time + 1;
+    let disconnect =
+        basic().packets.iter().rfind(|packet| packet.cm_attribute() == Some(attribute::DREQ)).cloned();
+    let mut disconnect = disconnect.expect("the session has one");
+    disconnect.time = nak.time + 1;
+    capture.packets.extend([nak, disconnect]);
+    capture.renumber();
+    let found = found(&capture, "connection-broken");
+    assert_eq!(found.len(), 1, "{found:?}");
+    let (message, last) = (&found[0].message, capture.packets.len() as u64);
+    let parts = [
+        "with 1 call under way".to_owned(),
+        "ConnectRequest by the Requester (frame 1)".to_owned(),
+        format!("sent again by the Requester 3 times (frames {} to {})", original + 1, original + 3),
+        format!(
+            "the Responder refuses the request of frame {original}: remote access error (frame {})",
+            last - 1
+        ),
+        format!("DisconnectRequest by the Requester (frame {last})"),
+    ];
+    let at: Vec<_> = parts.iter().map(|part| message.find(part.as_str())).collect();
+    assert!(at.iter().all(Option::is_some) && at.is_sorted(), "{message}");
+    assert!(found[0].frames.contains(&original) && found[0].frames.contains(&last));
+}

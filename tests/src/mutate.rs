@@ -3,6 +3,12 @@
 //! All of it works on Ethernet, IPv4 without options, UDP, and seals what it changed: IPv4 header checksum and ICRC come
 //! out right, unless a packet is spoiled on purpose.
 
+mod messages;
+mod sequence;
+
+pub use messages::*;
+pub use sequence::*;
+
 use crate::pcap::{Capture, Packet};
 use core::net::Ipv4Addr;
 use core::ops::Range;
@@ -32,6 +38,7 @@ pub const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
 #[allow(missing_docs)]
 pub mod opcode {
     pub const SEND_FIRST: u8 = 0x00;
+    pub const SEND_LAST: u8 = 0x02;
     pub const SEND_ONLY: u8 = 0x04;
     pub const WRITE_FIRST: u8 = 0x06;
     pub const WRITE_MIDDLE: u8 = 0x07;

@@ -43,7 +43,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "credit-grant-zero",
         level: Level::Violation,
-        sources: &[CREDITS],
+        sources: &[CREDITS, REVERSE],
         sentence: "A Responder does not grant zero credits.",
         explanation: "Every reply and every RDMA_ERROR whose direction can be told is looked at.",
         check: Check::Sent(grant_of_zero),
@@ -97,6 +97,16 @@ pub(super) const UNSEEN: &[Unseen] = &[
         reason: "Receive buffers are not on the wire; their lack shows as an RNR NAK, which has other causes too.",
     },
     Unseen {
+        source: Source { document: Document::Rfc8167, section: "4.3.1" },
+        requirement: "A client posts Receive buffers for the reverse-direction credits that it grants, beside one for each reply that it waits for.",
+        reason: "Receive buffers are not on the wire; their lack shows as an RNR NAK, which has other causes too.",
+    },
+    Unseen {
+        source: Source { document: Document::Rfc8167, section: "4.3.2" },
+        requirement: "A server posts Receive buffers for the credits that it grants, beside one for each reply to its own calls.",
+        reason: "Receive buffers are not on the wire; their lack shows as an RNR NAK, which has other causes too.",
+    },
+    Unseen {
         source: REVERSE,
         requirement: "A receiver ignores the credit value of a message whose direction it cannot tell.",
         reason: "What a receiver takes a value for shows only in what it sends later; credits are judged here as the rule asks.",
@@ -110,6 +120,8 @@ pub struct Ledger {
     in_flight: u64,
     /// Packets that the capture lacked when counting began.
     since: u64,
+    /// How often by then packets of the answerer could be missing without its being noticed.
+    unsure: u32,
     /// What the last call asked for.
     requested: Option<u32>,
     /// Grants that differ from the one before, the latest last.
@@ -131,6 +143,8 @@ struct Grant {
     /// The last PSN of the reply that carries it.
     psn: Psn,
     seen: Seen,
+    /// When the caller was seen to have acknowledged that reply.
+    received: Option<Time>,
 }
 
 impl Ledger {
@@ -139,16 +153,23 @@ impl Ledger {
     /// How long a sender may take to heed a grant that its adapter has acknowledged, in nanoseconds.
     const HEED: u64 = 2_000_000;
 
-    /// The most that the caller may take for granted when it sends at `now`; `other` is the half-flow of replies.
-    fn granted(&self, other: &HalfFlow, now: Time) -> Option<u32> {
-        let heeded = |grant: &&Grant| {
-            other.acknowledged.is_some_and(|(psn, seen)| {
-                grant.psn.distance(psn) >= 0 && now.since(seen.time.max(grant.seen.time)) > Ledger::HEED
-            })
-        };
+    /// The most that the caller may take for granted when it sends at `now`, where that is known.
+    fn granted(&self, now: Time) -> Option<u32> {
+        let heeded =
+            |grant: &Grant| grant.received.is_some_and(|received| now.since(received) > Ledger::HEED);
         let newest = self.grants.iter().rev();
-        let until = newest.clone().position(|grant| heeded(&grant)).map_or(self.grants.len(), |at| at + 1);
+        // Where none of them is heeded yet, an earlier one may count that the capture lacks.
+        let until = newest.clone().position(heeded)? + 1;
         newest.take(until).map(|grant| grant.credits).max()
+    }
+
+    /// Notes which grants the caller has received; `other` is the half-flow of replies.
+    fn note_received(&mut self, other: &HalfFlow) {
+        let Some((psn, seen)) = other.acknowledged else { return };
+        let waiting = self.grants.iter_mut().filter(|grant| grant.received.is_none());
+        for grant in waiting.filter(|grant| grant.psn.distance(psn) >= 0) {
+            grant.received = Some(seen.time.max(grant.seen.time));
+        }
     }
 
     /// The reply that granted what counts now.
@@ -162,9 +183,9 @@ impl Ledger {
         self.full = None;
     }
 
-    fn note_call(&mut self, sent: &Sent<'_>, credits: u32) {
+    fn note_call(&mut self, sent: &Sent<'_>, credits: u32, other: &HalfFlow) {
         self.requested = Some(credits);
-        self.begin(sent.missing_packets);
+        self.begin(sent, other);
         self.in_flight += u64::from(counts(sent));
         let granted = self.grants.back().map(|grant| u64::from(grant.credits));
         if granted.is_some_and(|granted| self.in_flight >= granted) && self.full.is_none() {
@@ -173,8 +194,8 @@ impl Ledger {
         }
     }
 
-    fn note_reply(&mut self, sent: &Sent<'_>, credits: u32) {
-        self.begin(sent.missing_packets);
+    fn note_reply(&mut self, sent: &Sent<'_>, credits: u32, other: &HalfFlow) {
+        self.begin(sent, other);
         if sent.missing_at_call == Some(self.since) {
             self.in_flight = self.in_flight.saturating_sub(1);
         }
@@ -188,22 +209,29 @@ impl Ledger {
                 self.grants.pop_front();
             }
             let psn = sent.send.psn.plus(sent.send.packets.saturating_sub(1));
-            self.grants.push_back(Grant { credits, psn, seen: sent.send.seen });
+            self.grants.push_back(Grant { credits, psn, seen: sent.send.seen, received: None });
         }
     }
 
-    /// Begins to count anew where packets are missing that could have been replies.
-    fn begin(&mut self, missing_packets: u64) {
-        if missing_packets != self.since {
+    /// Begins to count anew where packets are missing that could have been replies, or have granted more.
+    fn begin(&mut self, sent: &Sent<'_>, other: &HalfFlow) {
+        if !self.goes_on(sent, other) {
             self.in_flight = 0;
             self.full = None;
-            self.since = missing_packets;
+            self.grants.clear();
+            (self.since, self.unsure) = (sent.missing_packets, other.unsure);
         }
+        self.note_received(other);
+    }
+
+    /// Whether what was counted still counts; `other` is the half-flow of replies.
+    fn goes_on(&self, sent: &Sent<'_>, other: &HalfFlow) -> bool {
+        sent.missing_packets == self.since && other.unsure == self.unsure
     }
 
     /// Calls in flight with one that is sent now.
-    fn with(&self, sent: &Sent<'_>) -> u64 {
-        let before = if sent.missing_packets == self.since { self.in_flight } else { 0 };
+    fn with(&self, sent: &Sent<'_>, other: &HalfFlow) -> u64 {
+        let before = if self.goes_on(sent, other) { self.in_flight } else { 0 };
         before + u64::from(counts(sent))
     }
 }
@@ -213,21 +241,44 @@ fn counts(sent: &Sent<'_>) -> bool {
     !sent.outstanding && sent.send.missing.is_none()
 }
 
+/// Whether a look tells that no rule here has anything to find in a Send: a call within what was asked for and granted, a reply that
+/// grants what the one before it did.
+#[inline]
+pub(super) fn is_plain(sent: &Sent<'_>, view: &View) -> bool {
+    let Some(header) = sent.header else { return true };
+    let caller = if sent.kind == Kind::Call { sent.from } else { 1 - sent.from };
+    let ledger = &view.credits[caller];
+    let Some(grant) = ledger.grants.back() else { return false };
+    match sent.kind {
+        Kind::Call => {
+            let most = header.credits.min(grant.credits);
+            most > 0 && ledger.with(sent, &view.half_flows[1 - caller]) <= u64::from(most)
+        }
+        _ => header.credits == grant.credits && header.credits > 0,
+    }
+}
+
 impl View {
     pub(super) fn note_credits(&mut self, sent: &Sent<'_>) {
         let Some(header) = sent.header.filter(|_| sent.told && sent.paired) else { return };
         match sent.kind {
-            Kind::Call => self.credits[sent.from].note_call(sent, header.credits),
-            Kind::Reply | Kind::Error => self.credits[1 - sent.from].note_reply(sent, header.credits),
+            Kind::Call => {
+                let other = &self.half_flows[1 - sent.from];
+                self.credits[sent.from].note_call(sent, header.credits, other);
+            }
+            Kind::Reply | Kind::Error => {
+                let other = &self.half_flows[sent.from];
+                self.credits[1 - sent.from].note_reply(sent, header.credits, other);
+            }
             Kind::Done | Kind::Other => {}
         }
     }
 }
 
 impl Sent<'_> {
-    /// rdma_xid, or 0 where there is none.
-    pub(super) fn xid(&self) -> Xid {
-        self.header.map_or(Xid(0), |header| header.xid)
+    /// rdma_xid; `None` where it is too short to have one.
+    pub(super) fn xid(&self) -> Option<Xid> {
+        self.header.map(|header| header.xid)
     }
 
     /// The direction of the transaction that it is of, where that can be told.
@@ -250,8 +301,22 @@ impl Sent<'_> {
         self.header.filter(|_| self.told && answers).map(|header| header.credits)
     }
 
-    fn finding(&self, view: &View, message: String) -> Finding {
+    pub(super) fn finding(&self, view: &View, message: String) -> Finding {
         Finding::new(message).by(self.from).about(self.direction(view), self.xid()).send(self.send)
+    }
+}
+
+/// So many requests, in words.
+fn requests(count: u64) -> String {
+    if count == 1 { "1 request".to_owned() } else { format!("{count} requests") }
+}
+
+/// So many credits were, in words.
+fn were(credits: u64) -> String {
+    match credits {
+        0 => "none was".to_owned(),
+        1 => "1 was".to_owned(),
+        credits => format!("{credits} were"),
     }
 }
 
@@ -260,17 +325,17 @@ fn limit(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
         return;
     }
     let (ledger, other) = (&view.credits[sent.from], 1 - sent.from);
-    let in_flight = ledger.with(sent);
+    let in_flight = ledger.with(sent, &view.half_flows[other]);
     // Most calls are far from the limit, and need no closer look at which grant counts.
     if ledger.grants.back().is_none_or(|grant| in_flight <= u64::from(grant.credits)) {
         return;
     }
-    let granted = ledger.granted(&view.half_flows[other], sent.send.first.time).map_or(u64::MAX, u64::from);
+    let granted = ledger.granted(sent.send.first.time).map_or(u64::MAX, u64::from);
     if in_flight <= granted {
         return;
     }
     findings.add(
-        sent.finding(view, format!("{in_flight} requests in flight where {granted} were granted"))
+        sent.finding(view, format!("{} in flight where {} granted", requests(in_flight), were(granted)))
             .frames(ledger.granting_frames())
             .values(Value::Count(in_flight), Value::Count(granted))
             .rests_on(Basis::Silence(other)),
@@ -279,13 +344,16 @@ fn limit(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
 
 fn first_reply(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
     let (ledger, other) = (&view.credits[sent.from], 1 - sent.from);
-    if sent.request().is_none() || !ledger.grants.is_empty() || ledger.with(sent) <= 1 || !view.from_start() {
+    if sent.request().is_none() || ledger.last_reply.is_some() || !view.from_start() {
         return;
     }
-    let in_flight = ledger.with(sent);
+    let in_flight = ledger.with(sent, &view.half_flows[other]);
+    if in_flight <= 1 {
+        return;
+    }
     let basis = if view.lost[other] == 0 { Basis::Silence(other) } else { Basis::Lacking };
     findings.add(
-        sent.finding(view, format!("{in_flight} requests in flight before the first reply"))
+        sent.finding(view, format!("{} in flight before the first reply", requests(in_flight)))
             .values(Value::Count(in_flight), Value::Count(1))
             .rests_on(basis),
     );
@@ -307,12 +375,15 @@ fn request_for_zero(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
 
 fn beyond_request(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
     let Some(requested) = sent.request().filter(|requested| *requested > 0 && sent.paired) else { return };
-    let in_flight = view.credits[sent.from].with(sent);
+    let in_flight = view.credits[sent.from].with(sent, &view.half_flows[1 - sent.from]);
     if in_flight > u64::from(requested) {
         findings.add(
-            sent.finding(view, format!("{in_flight} requests in flight where {requested} were asked for"))
-                .values(Value::Count(in_flight), Value::Count(requested.into()))
-                .rests_on(Basis::Silence(1 - sent.from)),
+            sent.finding(
+                view,
+                format!("{} in flight where {} asked for", requests(in_flight), were(requested.into())),
+            )
+            .values(Value::Count(in_flight), Value::Count(requested.into()))
+            .rests_on(Basis::Silence(1 - sent.from)),
         );
     }
 }

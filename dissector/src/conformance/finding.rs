@@ -20,10 +20,12 @@ pub struct Finding {
     pub message: String,
     /// The end of the connection that broke the rule, by its index.
     pub by: Option<usize>,
-    /// Whether that end opened the connection. Set by the judge.
+    /// Whether that end opened the connection; `None` where nobody knows which one did. Set by the judge.
     pub by_requester: Option<bool>,
-    /// The transaction's direction.
+    /// The transaction's direction; `None` where nobody knows which end opened the connection. The judge sees to that.
     pub direction: Option<Direction>,
+    /// The end that called the transaction, by its index. Set by the judge.
+    pub caller: Option<usize>,
     /// rdma_xid of what it is about.
     pub xid: Option<Xid>,
     /// [`Transaction::number`], where the transaction has ended.
@@ -89,6 +91,7 @@ impl Finding {
             by: None,
             by_requester: None,
             direction: None,
+            caller: None,
             xid: None,
             transaction: None,
             frames: Vec::new(),
@@ -114,8 +117,8 @@ impl Finding {
     }
 
     /// It is about the transaction of this direction and XID, which goes on.
-    pub fn about(self, direction: Option<Direction>, xid: Xid) -> Finding {
-        Finding { direction, xid: Some(xid), ..self }
+    pub fn about(self, direction: Option<Direction>, xid: impl Into<Option<Xid>>) -> Finding {
+        Finding { direction, xid: xid.into(), ..self }
     }
 
     /// These packets are evidence too.

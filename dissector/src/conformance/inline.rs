@@ -12,6 +12,7 @@ pub(super) const RULES: &[Rule] = &[Rule {
         Source { document: Document::Rfc8166, section: "3.3.2" },
         Source { document: Document::Rfc8166, section: "3.3.3" },
         Source { document: Document::Rfc8797, section: "4.2" },
+        Source { document: Document::Rfc8167, section: "4.2" },
     ],
     sentence: "A Send is no longer than the inline threshold of its direction.",
     explanation: "The threshold is the smaller of what the sender said it sends and what the receiver said it receives in the private data of \
@@ -28,6 +29,12 @@ pub(super) const UNSEEN: &[Unseen] = &[Unseen {
 
 /// What both ends have to take for the threshold where nothing else was said (RFC 8166, section 3.3.3).
 const DEFAULT: u32 = 1024;
+
+/// Whether a Send is short enough for any threshold.
+#[inline]
+pub(super) fn is_plain(sent: &Sent<'_>) -> bool {
+    sent.send.length.is_some_and(|length| length <= DEFAULT)
+}
 
 fn threshold(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
     let length = sent.send.length.unwrap_or(sent.send.bytes.len() as u32);

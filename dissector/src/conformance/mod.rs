@@ -17,10 +17,12 @@ mod inline;
 mod invalidation;
 mod judge;
 mod memory;
+mod reconnection;
 mod reverse;
 mod rpc;
 mod rule;
 mod transport;
+mod unmatched;
 mod view;
 
 pub use finding::{Basis, Finding, Value, Verdict};
@@ -33,7 +35,15 @@ pub const SUBJECTS: &[Subject] = &[
     Subject { name: "Credits", rules: credits::RULES, unseen: credits::UNSEEN },
     Subject { name: "Inline thresholds", rules: inline::RULES, unseen: inline::UNSEEN },
     Subject { name: "Headers", rules: header::RULES, unseen: header::UNSEEN },
-    Subject { name: "Chunks", rules: chunks::RULES, unseen: chunks::UNSEEN },
+    Subject { name: "Read chunks", rules: chunks::read::RULES, unseen: chunks::read::UNSEEN },
+    Subject { name: "Write chunks", rules: chunks::write::RULES, unseen: chunks::write::UNSEEN },
+    Subject {
+        name: "Reply chunks and Long Messages",
+        rules: chunks::reply::RULES,
+        unseen: chunks::reply::UNSEEN,
+    },
+    Subject { name: "Memory of a call", rules: chunks::memory::RULES, unseen: chunks::memory::UNSEEN },
+    Subject { name: "Upper-Layer Binding", rules: chunks::binding::RULES, unseen: chunks::binding::UNSEEN },
     Subject { name: "Memory", rules: memory::RULES, unseen: memory::UNSEEN },
     Subject { name: "Remote invalidation", rules: invalidation::RULES, unseen: invalidation::UNSEEN },
     Subject { name: "Reverse direction", rules: reverse::RULES, unseen: reverse::UNSEEN },

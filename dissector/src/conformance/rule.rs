@@ -52,6 +52,7 @@ pub enum Document {
     Rfc1813,
     Rfc4506,
     Rfc5531,
+    Rfc7530,
     Rfc8166,
     Rfc8167,
     Rfc8267,
@@ -86,12 +87,19 @@ pub type On<T> = fn(&T, &View, &mut Findings<'_>);
 /// What decides a rule, by what it looks at.
 #[derive(Clone, Copy)]
 pub enum Check {
-    /// Every Send, before it is taken into account: [`View`] is as it was when it was sent.
+    /// Every Send of which one look does not tell that it keeps to credits, thresholds and remote invalidation, before it is taken into
+    /// account: [`View`] is as it was when it was sent.
     Sent(OnSent),
-    /// Every transaction that ended.
+    /// Every Send that is not plainly a call or the reply to one that is outstanding, as [`Check::Sent`].
+    Irregular(OnSent),
+    /// Every transaction of the reverse direction, or that is about it, or whose remote invalidation is unusual.
     Transaction(On<Transaction>),
+    /// Every transaction that ended and is not plainly a call with a reply of success.
+    Amiss(On<Transaction>),
     /// Every transaction whose call or reply lists chunks.
     Chunks(On<Transaction>),
+    /// Every transaction whose chunk lists, or whose lack of them, are not of the plainest kind: one look tells for all such rules.
+    Lists(On<Transaction>),
     /// A connection about which a CM message said something new.
     Established(On<Connection>),
     /// A connection that ended.
@@ -118,8 +126,11 @@ impl fmt::Debug for Check {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Check::Sent(_) => "Sent",
+            Check::Irregular(_) => "Irregular",
             Check::Transaction(_) => "Transaction",
+            Check::Amiss(_) => "Amiss",
             Check::Chunks(_) => "Chunks",
+            Check::Lists(_) => "Lists",
             Check::Established(_) => "Established",
             Check::Connection(_) => "Connection",
             Check::Observed(_) => "Observed",
@@ -149,6 +160,7 @@ impl fmt::Display for Document {
             Document::Rfc1813 => "RFC 1813",
             Document::Rfc4506 => "RFC 4506",
             Document::Rfc5531 => "RFC 5531",
+            Document::Rfc7530 => "RFC 7530",
             Document::Rfc8166 => "RFC 8166",
             Document::Rfc8167 => "RFC 8167",
             Document::Rfc8267 => "RFC 8267",

@@ -1,8 +1,9 @@
 //! What is remembered of a connection, for rules to look at.
 
-use super::credits;
+use super::chunks::binding;
+use super::{advice, credits, establishment, invalidation, memory, reverse, rpc, transport, unmatched};
 use crate::connection::{Connection, ConnectionId, Origin};
-use crate::observation::{HalfFlow, Missing, Observation, Sent};
+use crate::observation::{Ending, HalfFlow, Missing, Observation, Observed, Sent};
 use crate::transaction::{Direction, Transaction};
 
 /// What is known of a connection when something happens on it. Ends are named by their index.
@@ -24,6 +25,28 @@ pub struct View {
     pub joined: bool,
     /// Credits of the requests that each end sends.
     pub credits: [credits::Ledger; 2],
+    /// What the ends said in the CM exchange.
+    pub exchange: establishment::Exchange,
+    /// What went wrong on the way from and to each end.
+    pub trouble: [transport::Trouble; 2],
+    /// What happened beside ordinary traffic, in order.
+    pub story: transport::Story,
+    /// Messages that answer nothing, and what has to be remembered to tell.
+    pub unmatched: unmatched::Ledger,
+    /// Calls that were left without a reply.
+    pub rpc: rpc::Ledger,
+    /// What is known at the end, once it has come.
+    pub ending: Option<Ending>,
+    /// What the Upper-Layer Binding asks to be remembered.
+    pub binding: binding::Ledger,
+    /// Memory that was advertised, and what touches it.
+    pub memory: memory::Record,
+    /// Remote invalidation.
+    pub invalidation: invalidation::Record,
+    /// Callbacks, and what allows them.
+    pub reverse: reverse::Ledger,
+    /// What costs performance.
+    pub advice: advice::Ledger,
 }
 
 impl View {
@@ -37,6 +60,17 @@ impl View {
             paired: false,
             joined: false,
             credits: Default::default(),
+            exchange: Default::default(),
+            trouble: Default::default(),
+            story: Default::default(),
+            unmatched: Default::default(),
+            rpc: Default::default(),
+            ending: None,
+            binding: Default::default(),
+            memory: Default::default(),
+            invalidation: Default::default(),
+            reverse: reverse::Ledger::default(),
+            advice: advice::Ledger::default(),
         }
     }
 
@@ -47,7 +81,7 @@ impl View {
 
     /// Whether the capture holds all that this end sent, as far as is known by now.
     pub fn is_whole(&self, end: usize) -> bool {
-        self.from_start() && self.lost[end] == 0 && !self.half_flows[end].waits
+        self.from_start() && self.losses(end) == 0 && !self.half_flows[end].waits
     }
 
     /// The direction of the transactions that this end calls.
@@ -78,6 +112,11 @@ impl View {
         }
     }
 
+    /// Whether the capture holds all that this end sent up to this frame; at the end of the connection only.
+    pub fn is_complete(&self, end: usize, frame: u64) -> bool {
+        self.losses(end) == 0 && self.ending.is_some_and(|ending| ending.complete[end] >= Some(frame))
+    }
+
     pub(super) fn note(&mut self, observation: &Observation<'_>) {
         self.requester = observation.requester;
         self.half_flows = *observation.half_flows;
@@ -86,22 +125,48 @@ impl View {
     pub(super) fn note_sent(&mut self, sent: &Sent<'_>) {
         self.paired = sent.paired;
         self.note_credits(sent);
+        self.note_unmatched(sent);
+        self.rpc.note_sent(sent, self.direction(sent.from));
+        self.note_memory_of_send(sent);
+        self.note_invalidation(sent);
     }
 
     pub(super) fn note_missing(&mut self, missing: &Missing) {
         self.lost[missing.from] += u64::from(missing.packets);
     }
 
-    pub(super) fn note_transaction(&mut self, _: &Transaction) {}
+    pub(super) fn note_transaction(&mut self, transaction: &Transaction) {
+        self.binding.note(transaction, self.caller(transaction.direction));
+        self.note_memory_of_transaction(transaction);
+        self.note_outstanding(transaction);
+        self.rpc.note_transaction(transaction);
+        self.unmatched.note_transaction(transaction);
+        self.note_reverse(transaction);
+        self.note_advice(transaction);
+    }
+
+    /// Whatever is no Send, after the rules saw it.
+    pub(super) fn note_observed(&mut self, observed: &Observed<'_>) {
+        self.note_exchange(observed);
+        self.note_trouble(observed);
+        self.note_story(observed);
+        self.reverse.observe(observed);
+        self.advice.observe(observed);
+    }
 
     /// A call was given up although no reply was seen.
     pub(super) fn note_eviction(&mut self, direction: Direction) {
         self.credits[self.caller(direction)].forget_calls();
+        self.unmatched.note_eviction(self.caller(direction));
+        self.memory.note_eviction();
     }
 
     /// Two half-flows became this connection: what each said before that is not known to be complete.
     pub(super) fn note_joined(&mut self) {
-        let connection = View { established: self.established.take(), ..View::new(self.connection) };
+        let (trouble, story) = (core::mem::take(&mut self.trouble), core::mem::take(&mut self.story));
+        let exchange = core::mem::take(&mut self.exchange);
+        let established = self.established.take();
+        let connection = View { established, exchange, trouble, story, ..View::new(self.connection) };
         *self = View { requester: self.requester, half_flows: self.half_flows, ..connection };
         (self.paired, self.joined) = (true, true);
     }

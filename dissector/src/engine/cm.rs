@@ -4,8 +4,9 @@ use super::{Place, Stage};
 use crate::connection::{FlowKey, Origin, State};
 use crate::event::Event;
 use crate::frame::{Address, Frame};
-use crate::observation::Observed;
+use crate::observation::{Managed, Observed};
 use crate::record::Time;
+use crate::transaction::Seen;
 use rdmascope_wire::cm::{CommunicationId, DisconnectRequest, Message, Reply, Request, TransportServiceType};
 
 /// The port that RFC 8267, section 8, and RFC 5667 assign to NFS over RDMA.
@@ -16,8 +17,9 @@ pub(super) fn handle<F: FnMut(Event<'_>)>(
     stage: &mut Stage<'_, F>,
     frame: &Frame<'_>,
     message: &Message<'_>,
-    now: Time,
+    seen: Seen,
 ) -> Option<Place> {
+    let now = seen.time;
     let (from, to) = (frame.source, frame.destination);
     let is_cut = message.is_cut();
     let place = match message {
@@ -31,7 +33,7 @@ pub(super) fn handle<F: FnMut(Event<'_>)>(
         }
         Message::DisconnectReply(reply) => {
             let place = sender(stage, to, reply.remote_communication_id)?;
-            stage.links.link(place.link).state = State::Closed;
+            stage.links.link(place.link).close(stage.transactions, stage.report);
             place
         }
         Message::ReadyToUse(ready) => sender(stage, to, ready.remote_communication_id)?,
@@ -48,6 +50,7 @@ pub(super) fn handle<F: FnMut(Event<'_>)>(
     link.span.1 = link.span.1.max(now);
     link.recent = true;
     if stage.transactions.observes() {
+        link.peers.observe(Observed::Managed(&Managed { from: place.side, seen, message }), stage.report);
         let connection = link.summary();
         link.peers.observe(Observed::Established(&connection), stage.report);
     }
@@ -95,6 +98,8 @@ fn requested<F: FnMut(Event<'_>)>(
     connection.origin = Origin::Cm;
     connection.port = request.service_id.rdma_cm_port().map(|(_, port)| port);
     connection.agree_on_path_mtu(request.path_mtu_bytes());
+    connection.partition_key = Some(request.partition_key);
+    connection.limit_reads(passive.side, request.responder_resources);
     connection.peers.requester = Some(active.side);
     connection.ends[active.side].note_private_data(request.consumer_private_data(), is_cut);
     let speaks =
@@ -143,6 +148,7 @@ fn replied<F: FnMut(Event<'_>)>(
         connection.peers.speaks_rpc = Some(true);
     }
     connection.begin(active.side, reply.starting_psn);
+    connection.limit_reads(active.side, reply.responder_resources);
     let key = FlowKey { source: to, destination: from, destination_qp: reply.local_qpn };
     stage.links.claim(key, active, stage.transactions, stage.report);
     passive
@@ -160,6 +166,6 @@ fn disconnecting<F: FnMut(Event<'_>)>(
         Some(place) => place,
         None => stage.links.find(&key)?,
     };
-    stage.links.link(place.link).state = State::Closed;
+    stage.links.link(place.link).close(stage.transactions, stage.report);
     Some(place)
 }

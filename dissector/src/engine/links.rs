@@ -111,7 +111,10 @@ impl Links {
             self.slots.len() as u32 - 1
         });
         self.seen = self.seen.saturating_add(1);
-        let link = Link::new(ConnectionId(self.seen), index, addresses, now);
+        let mut link = Link::new(ConnectionId(self.seen), index, addresses, now);
+        if transactions.observes() {
+            link.watch();
+        }
         self.slots[index as usize] = Some(Box::new(link));
         index
     }

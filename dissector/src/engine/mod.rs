@@ -111,7 +111,7 @@ impl Engine {
             let mut stage = Stage { links, transactions, report: &mut counting };
             place = match message {
                 Some(_) if dropped => None,
-                Some(message) => cm::handle(&mut stage, frame, &message, seen.time),
+                Some(message) => cm::handle(&mut stage, frame, &message, seen),
                 None => stage.handle(frame, transport, seen, dropped),
             };
             totals.connections = links.seen();
@@ -180,7 +180,7 @@ impl<F: FnMut(Event<'_>)> Stage<'_, F> {
             link.count_congestion(place.side);
         }
         if dropped {
-            link.count_bad_icrc(place.side);
+            link.count_bad_icrc(place.side, seen, self.transactions, self.report);
             return Some(place);
         }
         let packet = rc::Packet {
@@ -197,6 +197,9 @@ impl<F: FnMut(Event<'_>)> Stage<'_, F> {
             place = joined;
         }
         let link = self.links.link(place.link);
+        if self.transactions.observes() {
+            link.inspect(place.side, &transport.bth, &packet, self.report);
+        }
         link.handle(place.side, &packet, self.transactions, self.report);
         self.links.settle(place.link, self.transactions, self.report);
         while let Some((index, slot)) = self.transactions.overdue() {

@@ -5,11 +5,15 @@
 //! each end has one [`Requests`] that puts its requests in order, and one [`Reads`] that says where responses to its
 //! RDMA READs belong.
 
+pub mod fault;
 mod reads;
 mod requests;
+mod trail;
 
+pub use fault::Fault;
 pub use reads::Reads;
 pub use requests::Requests;
+pub use trail::Trail;
 
 use crate::transaction::Seen;
 use rdmascope_wire::bth::{Aeth, Operation, Reth};
@@ -108,6 +112,34 @@ pub enum Delivery<'a> {
         reth: Reth,
         /// It was asked before.
         repeated: bool,
+        /// The packet before it was seen, so that it cannot ask for the rest of another one.
+        follows: bool,
+    },
+    /// A request packet whose PSN was seen before. Reported only where [`Requests::watch`] asks for it.
+    Repeated {
+        /// The packet.
+        seen: Seen,
+        /// The one seen first, where it is remembered.
+        first: Option<Seen>,
+        /// What it is.
+        operation: Operation,
+        /// Its PSN.
+        psn: Psn,
+        /// Bytes of its payload, or that it asks for.
+        bytes: u32,
+    },
+    /// The PSNs go on far from where they were: nobody knows what the capture lacks. Reported only where [`Requests::watch`] asks for it.
+    Restarted,
+    /// A packet that breaks a rule. Reported only where [`Requests::watch`] asks for it.
+    Faulty {
+        /// The packet.
+        seen: Seen,
+        /// What it is.
+        operation: Operation,
+        /// Its PSN.
+        psn: Psn,
+        /// What is wrong.
+        fault: Fault,
     },
     /// Packets that the capture lacks.
     Missing {

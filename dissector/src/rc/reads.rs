@@ -1,6 +1,8 @@
 //! RDMA READs that wait for their responses.
 
-use super::{Packet, Placement};
+use super::fault::{self, Fault};
+use super::{Packet, Placement, REORDERING};
+use crate::transaction::Seen;
 use rdmascope_wire::bth::{Place, Reth};
 use rdmascope_wire::psn::Psn;
 use std::collections::VecDeque;
@@ -15,6 +17,8 @@ pub struct Reads {
     requests: VecDeque<Request>,
     /// The one that was answered last: responses to one request follow each other.
     last: usize,
+    /// How many may be outstanding, until more were.
+    resources: Option<u8>,
     /// Some request does not know yet how many responses it has.
     unresolved: bool,
 }
@@ -27,14 +31,18 @@ struct Request {
     reth: Reth,
     /// Payload of the responses that others follow: the path MTU, once one was seen.
     step: Option<u32>,
+    /// It was not asked before, nor for a part of what was.
+    new: bool,
+    asked: Seen,
 }
 
 impl Reads {
     /// RDMA READs that are remembered: above the 255 that a connection may have outstanding.
     const MOST: usize = 512;
 
-    /// Remembers a request. `packets`: how many PSNs its responses take up, where that is known.
-    pub fn ask(&mut self, first: Psn, reth: Reth, packets: Option<u32>) {
+    /// Remembers a request. `packets`: how many PSNs its responses take up, where that is known; `new`: it is certain that nothing
+    /// of it was asked before.
+    pub fn ask(&mut self, first: Psn, reth: Reth, packets: Option<u32>, new: bool, asked: Seen) {
         if self.requests.len() == Reads::MOST {
             self.requests.pop_front();
             self.last = self.last.wrapping_sub(1);
@@ -44,7 +52,31 @@ impl Reads {
             last.packets = u32::try_from(last.first.distance(first)).ok().filter(|packets| *packets > 0);
         }
         self.unresolved |= packets.is_none();
-        self.requests.push_back(Request { first, packets, reth, step: None });
+        self.requests.push_back(Request { first, packets, reth, step: None, new, asked });
+    }
+
+    /// How many RDMA READs the other end takes at once, as the CM exchange says.
+    pub fn limit(&mut self, resources: u8) {
+        self.resources = Some(resources);
+    }
+
+    /// More requests than the other end takes, as a response to the first of them shows that has just been [answered](Reads::answer). Found
+    /// once. Only those count that waited for longer than a capture shifts packets.
+    #[inline]
+    pub fn excess(&mut self, now: Seen) -> Option<Fault> {
+        let allowed = self.resources?;
+        if self.requests.len().saturating_sub(self.last) <= usize::from(allowed) {
+            return None;
+        }
+        let waited = |request: &&Request| request.new && now.time.since(request.asked.time) > REORDERING.0;
+        let mut waiting = self.requests.range(self.last..).filter(waited);
+        let first = waiting.next()?.asked.frame;
+        let (count, last) = waiting.fold((1, first), |(count, _), request| (count + 1, request.asked.frame));
+        if !self.requests[self.last].new || count <= u32::from(allowed) {
+            return None;
+        }
+        self.resources = None;
+        Some(Fault::Reads { outstanding: count, allowed: allowed.into(), first, last })
     }
 
     /// Bytes of memory that the requests take up.
@@ -91,6 +123,18 @@ impl Reads {
         })
     }
 
+    /// What is wrong with a response that was [answered](Reads::answer) with `placement`. Where a request was repeated, responses to both may
+    /// come by, and nothing can be said.
+    #[inline]
+    pub fn fault(&self, packet: &Packet<'_>, placement: &Placement<'_>, path_mtu: u32) -> Option<Fault> {
+        let index = placement.first.distance(packet.psn).unsigned_abs();
+        let fault = fault::of_response(packet, index, placement.reth.dma_length, path_mtu)?;
+        let mut requests = (0..self.requests.len()).filter(|index| self.covers(*index, packet.psn));
+        let is_certain =
+            requests.next().is_some_and(|index| self.requests[index].new) && requests.next().is_none();
+        is_certain.then_some(fault)
+    }
+
     /// A response that others follow is as long as the path MTU: now it is known how many each request has.
     fn resolve(&mut self, path_mtu: u32) {
         for request in &mut self.requests {
@@ -122,9 +166,10 @@ mod tests {
     use super::*;
     use crate::rc::Extension;
     use crate::record::Time;
-    use crate::transaction::Seen;
     use rdmascope_wire::Rkey;
     use rdmascope_wire::bth::Operation;
+
+    const SEEN: Seen = Seen { frame: 1, time: Time(0) };
 
     fn reth(virtual_address: u64, dma_length: u32) -> Reth {
         Reth { virtual_address, rkey: Rkey(1), dma_length }
@@ -132,7 +177,7 @@ mod tests {
 
     fn answer(reads: &mut Reads, operation: Operation, psn: u32, payload_length: u32) -> Option<u64> {
         let packet = Packet {
-            seen: Seen { frame: 1, time: Time(0) },
+            seen: SEEN,
             operation,
             psn: Psn::new(psn),
             extension: Extension::None,
@@ -151,8 +196,8 @@ mod tests {
     fn responses_stand_where_their_psns_say_in_any_order() {
         let mut reads = Reads::default();
         // 600 bytes at a path MTU of 256: three responses, across the wrap. Then a request of its own.
-        reads.ask(Psn::new(0xff_ffff), reth(0x1000, 600), Some(3));
-        reads.ask(Psn::new(2), reth(0x9000, 10), Some(1));
+        reads.ask(Psn::new(0xff_ffff), reth(0x1000, 600), Some(3), true, SEEN);
+        reads.ask(Psn::new(2), reth(0x9000, 10), Some(1), true, SEEN);
         assert_eq!(answer(&mut reads, Only, 2, 10), Some(0x9000));
         assert_eq!(answer(&mut reads, Last, 1, 88), Some(0x1200), "its end is that of the request");
         assert_eq!(answer(&mut reads, First, 0xff_ffff, 256), Some(0x1000));
@@ -168,8 +213,8 @@ mod tests {
     #[test]
     fn a_request_ends_where_the_next_begins_if_the_path_mtu_is_not_known() {
         let mut reads = Reads::default();
-        reads.ask(Psn::new(10), reth(0x1000, 512), None);
-        reads.ask(Psn::new(12), reth(0x9000, 512), None);
+        reads.ask(Psn::new(10), reth(0x1000, 512), None, true, SEEN);
+        reads.ask(Psn::new(12), reth(0x9000, 512), None, true, SEEN);
         assert_eq!(answer(&mut reads, First, 10, 256), Some(0x1000));
         assert_eq!(answer(&mut reads, Last, 11, 256), Some(0x1100));
         assert_eq!(answer(&mut reads, First, 12, 256), Some(0x9000));
@@ -180,10 +225,10 @@ mod tests {
     #[test]
     fn a_request_for_the_rest_is_answered_from_its_own_beginning() {
         let mut reads = Reads::default();
-        reads.ask(Psn::new(10), reth(0x1000, 1024), Some(4));
+        reads.ask(Psn::new(10), reth(0x1000, 1024), Some(4), true, SEEN);
         assert_eq!(answer(&mut reads, First, 10, 256), Some(0x1000));
         // The second response is lost: the rest is asked for again, from its PSN and address on.
-        reads.ask(Psn::new(11), reth(0x1100, 768), Some(3));
+        reads.ask(Psn::new(11), reth(0x1100, 768), Some(3), true, SEEN);
         assert_eq!(answer(&mut reads, First, 11, 256), Some(0x1100));
         assert_eq!(answer(&mut reads, Middle, 12, 256), Some(0x1200));
         assert_eq!(answer(&mut reads, Last, 13, 256), Some(0x1300));
@@ -192,8 +237,8 @@ mod tests {
     #[test]
     fn without_a_path_mtu_the_latest_request_before_a_response_is_meant() {
         let mut reads = Reads::default();
-        reads.ask(Psn::new(10), reth(0x1000, 600), None);
-        reads.ask(Psn::new(13), reth(0x2000, 600), None);
+        reads.ask(Psn::new(10), reth(0x1000, 600), None, true, SEEN);
+        reads.ask(Psn::new(13), reth(0x2000, 600), None, true, SEEN);
         assert_eq!(answer(&mut reads, First, 10, 256), Some(0x1000));
         assert_eq!(answer(&mut reads, First, 13, 256), Some(0x2000));
         assert_eq!(answer(&mut reads, Last, 12, 88), Some(0x1200));
@@ -205,7 +250,7 @@ mod tests {
     fn what_is_remembered_is_bounded() {
         let mut reads = Reads::default();
         for index in 0..10_000 {
-            reads.ask(Psn::new(index), reth(u64::from(index), 1), Some(1));
+            reads.ask(Psn::new(index), reth(u64::from(index), 1), Some(1), true, SEEN);
         }
         assert_eq!(reads.requests.len(), Reads::MOST);
         assert_eq!(answer(&mut reads, Only, 9_999, 1), Some(9_999));

@@ -5,7 +5,8 @@
 //! ahead of it is held until the gap is filled by reordering or retransmission, or until it is clear that the capture
 //! lost what is missing: because the receiver acknowledged it, or because nothing came for long.
 
-use super::{Delivery, Extension, Packet, Placement, REORDERING, Send};
+use super::fault::LONGEST_MESSAGE;
+use super::{Delivery, Extension, Fault, Packet, Placement, REORDERING, Send, Trail};
 use crate::record::Time;
 use crate::transaction::Seen;
 use rdmascope_wire::bth::{Operation, Place, Reth};
@@ -30,6 +31,18 @@ pub struct Requests {
     /// The gaps last given up: `(first PSN, packets)`. What turns up in one was only late.
     lost: VecDeque<(Psn, u32)>,
     path_mtu: Option<u32>,
+    /// It is known what the next packet follows: what came before it was seen, or there is nothing.
+    follows: bool,
+    /// The PSN from which on all was seen but what is lost.
+    begun: Option<Psn>,
+    /// Gaps given up.
+    given_up: u64,
+    /// The PSN that the first request is to carry, as the CM exchange says, until one comes.
+    announced: Option<Psn>,
+    /// What was sent last, where somebody watches.
+    trail: Option<Trail>,
+    /// How often it was not known which PSN comes next, so that what is missing there would not be noticed.
+    pub unsure: u32,
     /// Requests seen before.
     pub repeated: u64,
     /// Requests seen out of order.
@@ -78,6 +91,8 @@ enum Open {
         first: Psn,
         reth: Reth,
         step: u32,
+        /// No packet of it is missing so far.
+        whole: bool,
     },
 }
 
@@ -96,7 +111,24 @@ impl Requests {
     /// The PSN that comes next, and the path MTU, as the CM exchange says.
     pub fn begin(&mut self, first: Psn, path_mtu: Option<u32>) {
         self.expected = Some(first);
+        (self.follows, self.begun) = (true, Some(first));
+        self.announced = Some(first);
         self.agree_on_path_mtu(path_mtu);
+    }
+
+    /// Reports repetitions and faults too.
+    pub fn watch(&mut self) {
+        self.trail.get_or_insert_default();
+    }
+
+    /// Forgets what was sent, because the connection is closed.
+    pub fn forget_trail(&mut self) {
+        self.trail.iter_mut().for_each(Trail::clear);
+    }
+
+    /// When the request that takes up this PSN was seen first, as far as that is remembered.
+    pub fn find_request(&self, psn: Psn) -> Option<Seen> {
+        self.trail.as_ref()?.find_request(psn)
     }
 
     /// The path MTU, as the CM exchange says.
@@ -107,6 +139,23 @@ impl Requests {
     /// The PSN after the last one delivered.
     pub fn expected(&self) -> Option<Psn> {
         self.expected
+    }
+
+    /// Whether the capture shows what was sent with this PSN.
+    pub fn shows(&self, psn: Psn) -> bool {
+        let (Some(begun), Some(expected)) = (self.begun, self.expected) else { return false };
+        let within = |first: Psn, packets: u32| (0..packets as i32).contains(&first.distance(psn));
+        let is_lost = self.lost.iter().any(|(first, packets)| within(*first, *packets));
+        begun.distance(psn) >= 0
+            && expected.distance(psn) < 0
+            && !is_lost
+            && self.given_up <= self.lost.len() as u64
+    }
+
+    /// Whether no packet with this PSN can have been sent: it is further off than any sender gets ahead of what is acknowledged.
+    #[inline]
+    pub fn cannot_have_sent(&self, psn: Psn) -> bool {
+        self.expected.is_some_and(|expected| expected.distance(psn).abs() > Requests::WINDOW)
     }
 
     /// Whether packets wait behind a gap.
@@ -140,6 +189,9 @@ impl Requests {
     /// Takes a request packet.
     #[inline]
     pub fn handle(&mut self, packet: &Packet<'_>, deliver: &mut impl FnMut(Delivery<'_>)) {
+        if self.trail.is_some() {
+            self.follow(packet, deliver);
+        }
         match self.expected {
             Some(expected) if expected == packet.psn => {
                 self.accept(packet, deliver);
@@ -151,6 +203,18 @@ impl Requests {
         }
     }
 
+    /// Notes a packet for those who watch.
+    fn follow(&mut self, packet: &Packet<'_>, deliver: &mut impl FnMut(Delivery<'_>)) {
+        if let Some(announced) = self.announced.take()
+            && !(0..=Requests::WINDOW).contains(&announced.distance(packet.psn))
+        {
+            fault(packet, Fault::Start { announced }, deliver);
+        }
+        if let Some(trail) = &mut self.trail {
+            trail.note(packet.psn, packet.seen);
+        }
+    }
+
     fn handle_out_of_order(&mut self, packet: &Packet<'_>, deliver: &mut impl FnMut(Delivery<'_>)) {
         let begins = matches!(packet.operation.place(), Place::First | Place::Only);
         let Some(expected) = self.expected else {
@@ -159,12 +223,14 @@ impl Requests {
             if begins {
                 self.held.retain(|held| packet.psn.distance(held.psn) > 0);
                 self.held_bytes = self.held.iter().map(|held| held.payload.len()).sum();
-                self.expected = Some(packet.psn);
+                self.start(packet.psn);
                 self.handle(packet, deliver);
             } else if self.held.len() < 64 {
-                self.hold(packet);
+                if !self.hold(packet) {
+                    self.note_repeated(packet, deliver);
+                }
             } else {
-                self.expected = Some(packet.psn);
+                self.start(packet.psn);
                 self.forget_held();
                 self.handle(packet, deliver);
             }
@@ -176,12 +242,19 @@ impl Requests {
             self.give_up_all(deliver);
             self.close_message(deliver);
             self.lost.clear();
+            (self.given_up, self.begun) = (0, None);
+            if self.trail.is_some() {
+                deliver(Delivery::Restarted);
+            }
             self.acknowledged = None;
             self.expected = None;
+            self.unsure += 1;
             self.handle_out_of_order(packet, deliver);
         } else if ahead > 0 {
             self.reordered += 1;
-            self.hold(packet);
+            if !self.hold(packet) {
+                self.note_repeated(packet, deliver);
+            }
             self.settle(packet.seen.time, true, deliver);
         } else {
             self.handle_behind(packet, deliver);
@@ -195,20 +268,38 @@ impl Requests {
             index >= 0 && (index as u32) < *packets
         });
         if !late {
-            self.repeated += 1;
+            self.note_repeated(packet, deliver);
             // An RDMA READ is asked for again, from where its responses broke off: they will answer to this one.
             if let (Operation::ReadRequest, Some(reth)) = (packet.operation, packet.extension.reth()) {
                 let packets = self.read_packets(reth.dma_length);
-                deliver(Delivery::Read { seen: packet.seen, psn: packet.psn, packets, reth, repeated: true });
+                let (seen, psn) = (packet.seen, packet.psn);
+                deliver(Delivery::Read { seen, psn, packets, reth, repeated: true, follows: true });
             }
         } else if packet.operation.place() == Place::Only {
             // A message of one packet stands for itself, however late.
-            let expected = self.expected;
+            let (expected, follows) = (self.expected, core::mem::take(&mut self.follows));
             let open = core::mem::take(&mut self.open);
             self.accept(packet, deliver);
             self.open = open;
-            self.expected = expected;
+            (self.expected, self.follows) = (expected, follows);
         }
+    }
+
+    /// Goes on with this packet, where it is not known what was before.
+    fn start(&mut self, psn: Psn) {
+        self.expected = Some(psn);
+        self.begun.get_or_insert(psn);
+        self.follows = false;
+    }
+
+    fn note_repeated(&mut self, packet: &Packet<'_>, deliver: &mut impl FnMut(Delivery<'_>)) {
+        self.repeated += 1;
+        let Some(trail) = &self.trail else { return };
+        let first = trail.find(packet.psn).filter(|first| *first != packet.seen);
+        let Packet { seen, operation, psn, payload_length, .. } = *packet;
+        let asked = packet.extension.reth().filter(|_| operation == Operation::ReadRequest);
+        let bytes = asked.map_or(payload_length, |reth| reth.dma_length);
+        deliver(Delivery::Repeated { seen, first, operation, psn, bytes });
     }
 
     /// Takes what the other end acknowledged: all up to `psn` was received there.
@@ -282,6 +373,7 @@ impl Requests {
         self.forget_held();
         self.held = VecDeque::new();
         self.send = Vec::new();
+        self.begun = None;
     }
 
     fn forget_held(&mut self) {
@@ -305,7 +397,9 @@ impl Requests {
             self.lost.pop_front();
         }
         self.lost.push_back((expected, packets));
+        self.given_up += 1;
         self.expected = Some(next.psn);
+        self.follows = false;
         let continues = matches!(next.operation.place(), Place::Middle | Place::Last);
         match &mut self.open {
             // One packet is missing between two of a Send: it was one of its middle. More could also have been the end of
@@ -318,10 +412,13 @@ impl Requests {
                 *closed = true;
             }
             // An RDMA WRITE says in front how long it is.
-            Open::Write { first, reth, step }
+            Open::Write { first, reth, step, whole }
                 if continues
                     && next.operation.is_write()
-                    && (first.distance(next.psn) as u32) < reth.dma_length.div_ceil((*step).max(1)) => {}
+                    && (first.distance(next.psn) as u32) < reth.dma_length.div_ceil((*step).max(1)) =>
+            {
+                *whole = false;
+            }
             _ => self.close_message(deliver),
         }
         self.drain(deliver);
@@ -343,10 +440,10 @@ impl Requests {
         }
     }
 
-    fn hold(&mut self, packet: &Packet<'_>) {
+    /// Keeps a packet until those before it have come. False where one with its PSN is kept already.
+    fn hold(&mut self, packet: &Packet<'_>) -> bool {
         let Err(at) = self.held.binary_search_by(|held| packet.psn.distance(held.psn).cmp(&0)) else {
-            self.repeated += 1;
-            return;
+            return false;
         };
         self.held_bytes += packet.payload.len();
         self.held.insert(
@@ -361,6 +458,7 @@ impl Requests {
             },
         );
         self.gap.get_or_insert(Gap { since: packet.seen.time, confirmed: None, packets: 0 });
+        true
     }
 
     /// Delivers the packets held that are now in order.
@@ -372,10 +470,6 @@ impl Requests {
             }
             let Some(held) = self.held.pop_front() else { break };
             self.held_bytes -= held.payload.len();
-            if ahead < 0 {
-                self.repeated += 1;
-                continue;
-            }
             let packet = Packet {
                 seen: held.seen,
                 operation: held.operation,
@@ -384,6 +478,10 @@ impl Requests {
                 payload: &held.payload,
                 payload_length: held.payload_length,
             };
+            if ahead < 0 {
+                self.note_repeated(&packet, deliver);
+                continue;
+            }
             self.accept(&packet, deliver);
         }
         // What is still held waits for another gap, which began no earlier than its first packet was seen.
@@ -401,8 +499,17 @@ impl Requests {
         if matches!(place, Place::First | Place::Middle) {
             self.note_path_mtu(packet.payload_length);
         }
-        if matches!(place, Place::First | Place::Only) && !matches!(self.open, Open::None) {
-            self.close_message(deliver);
+        let begins = matches!(place, Place::First | Place::Only);
+        let (follows, fits) = (self.follows, begins == matches!(self.open, Open::None));
+        // In the middle of a message whose beginning is not known, nothing more is.
+        self.follows = place != Place::Middle || follows && fits;
+        if !fits {
+            if follows && self.trail.is_some() {
+                fault(packet, Fault::Order, deliver);
+            }
+            if begins {
+                self.close_message(deliver);
+            }
         }
         if packet.operation.is_send() {
             self.accept_send(packet, place, deliver);
@@ -411,8 +518,11 @@ impl Requests {
         } else if let (Operation::ReadRequest, Some(reth)) = (packet.operation, packet.extension.reth()) {
             // Without a path MTU it is not known which PSN follows: the next request says.
             let packets = self.read_packets(reth.dma_length);
+            self.unsure += u32::from(packets.is_none());
             next = packets.map(|packets| packet.psn.plus(packets));
-            deliver(Delivery::Read { seen: packet.seen, psn: packet.psn, packets, reth, repeated: false });
+            self.follows = packets.is_some();
+            let (seen, psn) = (packet.seen, packet.psn);
+            deliver(Delivery::Read { seen, psn, packets, reth, repeated: false, follows });
         }
         self.expected = next;
     }
@@ -444,6 +554,7 @@ impl Requests {
             }
             Place::Middle | Place::Last => {
                 let Open::Send { first, psn, length, missing, closed, .. } = &mut self.open else {
+                    self.note_other(packet, deliver);
                     self.close_message(deliver);
                     deliver(Delivery::Unplaced { bytes: packet.payload_length });
                     return;
@@ -476,8 +587,9 @@ impl Requests {
     fn accept_write(&mut self, packet: &Packet<'_>, place: Place, deliver: &mut impl FnMut(Delivery<'_>)) {
         if let Some(reth) = packet.extension.reth() {
             self.open = if place == Place::First {
-                Open::Write { first: packet.psn, reth, step: packet.payload_length }
+                Open::Write { first: packet.psn, reth, step: packet.payload_length, whole: true }
             } else {
+                self.note_written(packet, packet.payload_length.into(), reth, deliver);
                 Open::None
             };
             if packet.payload_length > 0 {
@@ -485,7 +597,8 @@ impl Requests {
             }
             return;
         }
-        let Open::Write { first, reth, step } = self.open else {
+        let Open::Write { first, reth, step, whole } = self.open else {
+            self.note_other(packet, deliver);
             self.close_message(deliver);
             deliver(Delivery::Unplaced { bytes: packet.payload_length });
             return;
@@ -493,9 +606,42 @@ impl Requests {
         let index = u64::from(first.distance(packet.psn).unsigned_abs());
         deliver(Delivery::Write(placement(packet, first, reth, index * u64::from(step))));
         if place == Place::Last {
+            if whole && self.path_mtu == Some(step) {
+                let bytes = index * u64::from(step) + u64::from(packet.payload_length);
+                self.note_written(packet, bytes, reth, deliver);
+            }
             self.open = Open::None;
         }
     }
+
+    /// Notes for those who watch a packet that goes on with a message of another operation than the one that is open.
+    fn note_other(&mut self, packet: &Packet<'_>, deliver: &mut impl FnMut(Delivery<'_>)) {
+        if self.trail.is_some() && !matches!(self.open, Open::None) {
+            fault(packet, Fault::Order, deliver);
+            self.follows = packet.operation.place() == Place::Last;
+        }
+    }
+
+    /// Notes for those who watch an RDMA WRITE that ended with `packet` and did not bring what it announced.
+    #[inline]
+    fn note_written(
+        &self,
+        packet: &Packet<'_>,
+        bytes: u64,
+        reth: Reth,
+        deliver: &mut impl FnMut(Delivery<'_>),
+    ) {
+        let announced = reth.dma_length;
+        if bytes != u64::from(announced) && announced <= LONGEST_MESSAGE && self.trail.is_some() {
+            fault(packet, Fault::Written { bytes, announced }, deliver);
+        }
+    }
+}
+
+#[cold]
+fn fault(packet: &Packet<'_>, fault: Fault, deliver: &mut impl FnMut(Delivery<'_>)) {
+    let Packet { seen, operation, psn, .. } = *packet;
+    deliver(Delivery::Faulty { seen, operation, psn, fault });
 }
 
 fn placement<'a>(packet: &Packet<'a>, first: Psn, reth: Reth, offset: u64) -> Placement<'a> {

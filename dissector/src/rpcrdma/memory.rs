@@ -46,6 +46,25 @@ impl Memory {
         }
     }
 
+    /// The transactions that advertised memory under this R_Key, each as often as it has segments of it.
+    pub(super) fn holders(&self, rkey: Rkey) -> impl Iterator<Item = Slot> {
+        self.0.range((rkey, 0)..=(rkey, u64::MAX)).map(|(_, (target, _))| target.slot)
+    }
+
+    /// A segment of another transaction than `slot` that has bytes in common with this one.
+    pub(super) fn overlapping(&self, segment: &Segment, slot: Slot) -> Option<Slot> {
+        let (rkey, first) = (segment.handle, segment.offset);
+        let last = first.saturating_add(u64::from(segment.length.checked_sub(1)?));
+        let before = self
+            .0
+            .range(..=(rkey, first))
+            .next_back()
+            .filter(|(start, (_, length))| start.0 == rkey && first - start.1 < u64::from(*length));
+        let behind = self.0.range((rkey, first)..=(rkey, last)).next();
+        let found = before.into_iter().chain(behind).map(|(_, (target, _))| target.slot);
+        found.into_iter().find(|found| *found != slot)
+    }
+
     /// The segment that holds `address`.
     pub(super) fn find(&self, rkey: Rkey, address: u64) -> Option<Target> {
         let (start, (target, length)) = self.0.range(..=(rkey, address)).next_back()?;
@@ -76,6 +95,30 @@ mod tests {
         assert_eq!(memory.find(Rkey(8), 0x1000), None);
         memory.withdraw(&region, second);
         assert_eq!(memory.find(Rkey(7), 0x1000), None);
+    }
+
+    #[test]
+    fn memory_in_common_with_another_transaction() {
+        let (first, second) = (Slot { index: 0, generation: 1 }, Slot { index: 1, generation: 1 });
+        let mut memory = Memory::default();
+        memory.advertise(&segment(7, 0x1000, 0x100), first, 0);
+        for (handle, offset, length, found) in [
+            (7, 0x1000, 0x100, true),
+            (7, 0x10ff, 1, true),
+            (7, 0x1100, 1, false),
+            (7, 0xfff, 1, false),
+            (7, 0xfff, 2, true),
+            (7, 0x800, 0x1000, true),
+            (7, 0x1080, 0, false),
+            (8, 0x1000, 0x100, false),
+        ] {
+            let expected = found.then_some(first);
+            let segment = segment(handle, offset, length);
+            assert_eq!(memory.overlapping(&segment, second), expected, "{segment:?}");
+            assert_eq!(memory.overlapping(&segment, first), None, "its own: {segment:?}");
+        }
+        assert_eq!(memory.holders(Rkey(7)).collect::<Vec<_>>(), [first]);
+        assert_eq!(memory.holders(Rkey(8)).count(), 0);
     }
 
     #[test]

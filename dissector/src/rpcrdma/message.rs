@@ -1,9 +1,10 @@
 //! Calls and replies: from the header of a Send to the transaction that it begins or ends.
 
 use super::open::{Open, saturate};
-use super::{Peers, Transactions};
+use super::{CallIdentity, Peers, Transactions};
 use crate::event::Event;
 use crate::kept::StepKind;
+use crate::observation::{Observed, Offered};
 use crate::rc::Send;
 use crate::transaction::{Chunk, Message, Missing, Outcome, Part, ReadChunk};
 use rdmascope_wire::rpcrdma::{Header, Procedure, Segment, VERSION};
@@ -48,18 +49,30 @@ impl Transactions {
             open.advertise(Part::ReplyChunk, false, &chunk.segments, true);
         }
         if !open.segments.is_empty() {
+            if self.observes {
+                self.observe_shared(slot, from, peers, report);
+            }
+            let open = &mut self.slots[slot.index as usize];
             for (index, placed) in open.segments.iter().enumerate() {
                 peers.sides[from].memory.advertise(&placed.segment, slot, index as u32);
             }
             self.last = None;
         }
 
+        let open = &mut self.slots[slot.index as usize];
         open.transaction.call = Some(message);
         if let Some(payload) = payload {
             open.read_call(payload, is_whole(send));
             infer_requester(open, from, peers);
+            if self.observes {
+                open.identity = CallIdentity::of(header, send);
+            }
         }
+        let backchannel = open.transaction.details.backchannel;
         peers.sides[from].calls.insert(header.xid, slot);
+        if self.observes && backchannel.is_some_and(|backchannel| backchannel.offered == Some(true)) {
+            peers.observe(Observed::Offered(Offered { from, seen: send.seen }), report);
+        }
         self.keep_send(slot, StepKind::Call, send, report);
         self.reweigh(slot);
     }
@@ -135,6 +148,7 @@ impl Message {
             start: u64::from(start),
             end: end.map(u64::from),
         });
+        let (read_chunks, interleaved) = read_chunks(header);
         Message {
             seen: send.seen,
             first: send.first,
@@ -146,26 +160,35 @@ impl Message {
             message_length: None,
             rpc_xid: None,
             invalidated: send.invalidated,
-            read_chunks: read_chunks(header),
+            read_chunks,
+            interleaved,
             write_chunks: header.writes.map(|chunk| Chunk { segments: chunk.segments().collect() }).collect(),
             reply_chunk: header.reply.map(|chunk| Chunk { segments: chunk.segments().collect() }),
             missing: missing.into_iter().collect(),
             stop: header.stop.map(|stop| if is_whole(send) { stop } else { stop.in_cut_capture() }),
+            unread: None,
         }
     }
 }
 
-/// The read segments by Position: those of one Position are one Read chunk (RFC 8166, section 4.3.1).
-fn read_chunks(header: &Header<'_>) -> Vec<ReadChunk> {
+/// The read segments by Position: those of one Position are one Read chunk (RFC 8166, section 4.3.1); and whether others stand
+/// between those of one.
+fn read_chunks(header: &Header<'_>) -> (Vec<ReadChunk>, bool) {
     let mut chunks: Vec<ReadChunk> = Vec::new();
+    let mut interleaved = false;
     for read in header.reads {
         // Segments of one chunk follow each other; a list that interleaves more chunks than this is not put together.
-        match chunks.iter_mut().rev().take(64).find(|chunk| chunk.position == read.position) {
-            Some(chunk) => chunk.segments.push(read.target),
+        let last = chunks.len().checked_sub(1);
+        let mut known = chunks.iter_mut().enumerate().rev().take(64);
+        match known.find(|(_, chunk)| chunk.position == read.position) {
+            Some((index, chunk)) => {
+                interleaved |= Some(index) != last;
+                chunk.segments.push(read.target);
+            }
             None => chunks.push(ReadChunk { position: read.position, segments: vec![read.target] }),
         }
     }
-    chunks
+    (chunks, interleaved)
 }
 
 /// Bytes of the RPC message before reduction; `moved`: those of its reduced items, with padding.

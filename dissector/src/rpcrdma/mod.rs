@@ -4,6 +4,7 @@
 //! the transaction that advertised it: a placement is looked up by R_Key and address among the open transactions of
 //! the end whose memory it is, and an R_Key that is used again by a later call is safe.
 
+mod identity;
 mod keeping;
 mod memory;
 mod message;
@@ -12,12 +13,13 @@ mod open;
 mod orphans;
 mod read;
 
+pub use identity::CallIdentity;
 pub use memory::Memory;
 
 use crate::connection::{ConnectionId, FlowKey};
 use crate::event::{Event, Eviction};
 use crate::kept::{Keep, StepKind};
-use crate::observation::HalfFlow;
+use crate::observation::{HalfFlow, Observed, Revoked};
 use crate::rc::{Placement, Send};
 use crate::transaction::{Direction, Outcome, Seen, Transaction};
 use hashbrown::HashMap;
@@ -107,6 +109,8 @@ pub struct Peers {
     pub missing_packets: u64,
     /// How far the capture shows what each end sends; kept up to date only for those who observe.
     pub half_flows: [HalfFlow; 2],
+    /// Open transactions that had memory invalidated which is not that of the Send's; kept only for those who observe.
+    revoked: VecDeque<(Slot, Revoked)>,
     /// Transactions reported: forward, backward.
     pub reported: [u64; 2],
 }
@@ -125,6 +129,7 @@ impl Peers {
             paired: false,
             missing_packets: 0,
             half_flows: Default::default(),
+            revoked: VecDeque::new(),
             reported: [0; 2],
         }
     }
@@ -266,6 +271,9 @@ impl Transactions {
             }
             Kind::Other => {}
         }
+        if let Some(rkey) = send.invalidated.filter(|_| self.observes) {
+            self.observe_revoked(rkey, (send.seen, header.xid), from, peers, report);
+        }
         kind
     }
 
@@ -307,24 +315,26 @@ impl Transactions {
         self.slots.get(call.index as usize).is_some_and(|open| open.is_being_read())
     }
 
-    /// Notes an RDMA READ request for memory of end `owner`; `packets`: the PSNs that its responses take up, where known. False
-    /// where no open transaction advertised that memory.
+    /// Notes an RDMA READ request for memory of end `owner`, and whether it was made before; `packets`: the PSNs that its responses
+    /// take up, where known.
     pub fn handle_read(
         &mut self,
         seen: Seen,
         psn: Psn,
         packets: Option<u32>,
-        reth: Reth,
+        (reth, repeated): (Reth, bool),
         owner: usize,
         peers: &Peers,
-    ) -> bool {
-        let Some(target) = self.target(peers, owner, reth.rkey, reth.virtual_address) else { return false };
-        let Some(open) = self.find(target.slot) else { return false };
-        open.note_read(seen.time);
+    ) {
+        let Some(target) = self.target(peers, owner, reth.rkey, reth.virtual_address) else { return };
+        let Some(open) = self.find(target.slot) else { return };
+        if !open.is_for(target.segment as usize, true) {
+            return;
+        }
+        open.note_read(seen.time, if repeated { 0 } else { reth.dma_length });
         if open.keeping.is_some() {
             self.keep_read(target, seen, (psn, packets.unwrap_or(1), reth));
         }
-        true
     }
 
     /// Puts bytes into memory of end `owner`, or takes them out of it (`reading`). False where no open transaction
@@ -343,6 +353,10 @@ impl Transactions {
         };
         self.last = Some(target);
         let Some(open) = self.slots.get_mut(target.slot.index as usize) else { return false };
+        let inside = open.inside(target.segment as usize, placement.address);
+        if inside < placement.length {
+            return self.place_across(placement, inside, reading, owner, peers, report);
+        }
         let budget = open::BUDGET.saturating_sub(self.gathered);
         let scattered = open.scattered;
         let placed = open.place(target.segment as usize, placement, reading, budget);
@@ -362,6 +376,39 @@ impl Transactions {
             self.keep_placement(target, placement, reading, report);
         }
         true
+    }
+
+    /// Puts bytes into segments that lie one behind the other, `inside` of them into the first one. False where that one does not take
+    /// them; what is behind the last one is left out.
+    #[cold]
+    fn place_across(
+        &mut self,
+        placement: &Placement<'_>,
+        mut inside: u32,
+        reading: bool,
+        owner: usize,
+        peers: &Peers,
+        report: &mut impl FnMut(Event<'_>),
+    ) -> bool {
+        let mut rest = *placement;
+        let mut is_first = true;
+        loop {
+            let (here, behind) = rest.bytes.split_at(rest.bytes.len().min(inside as usize));
+            let part = Placement { bytes: here, length: inside, ..rest };
+            if !self.place(&part, reading, owner, peers, report) {
+                return !is_first;
+            }
+            is_first = false;
+            rest.bytes = behind;
+            rest.length -= inside;
+            rest.address = rest.address.wrapping_add(u64::from(inside));
+            let Some(target) = self.target(peers, owner, rest.reth.rkey, rest.address) else { return true };
+            let Some(open) = self.slots.get(target.slot.index as usize) else { return true };
+            inside = open.inside(target.segment as usize, rest.address).min(rest.length);
+            if inside == 0 {
+                return true;
+            }
+        }
     }
 
     #[inline]
@@ -473,7 +520,12 @@ impl Transactions {
 
         let gap = peers.missing_packets > open.missing_before;
         open.conclude(outcome, gap);
+        open.transaction.lossy = self.observes && gap;
+        let roles_known = peers.requester.is_some();
         message::infer_requester(open, open.caller, peers);
+        if self.observes && !roles_known && peers.requester.is_some() {
+            peers.observe(Observed::RolesKnown, report);
+        }
         if let Some(keeping) = open.keeping.take() {
             self.kept -= keeping.bytes();
             let flows = [peers.flows[open.caller], peers.flows[1 - open.caller]];

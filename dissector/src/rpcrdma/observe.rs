@@ -1,27 +1,33 @@
 //! What is told of messages to those who judge them.
 
-use super::{Kind, Peers, Transactions};
+use super::open::Open;
+use super::{Kind, Peers, Slot, Transactions};
 use crate::event::Event;
-use crate::observation::{Observation, Observed, Sent, Stray};
+use crate::observation::{
+    Advertiser, Astray, Observation, Observed, Outstanding, Revoked, Sent, Shared, Stray,
+};
 use crate::rc::Send;
 use crate::transaction::Seen;
 use rdmascope_wire::bth::Reth;
-use rdmascope_wire::rpc;
+use rdmascope_wire::psn::Psn;
 use rdmascope_wire::rpcrdma::{Header, Procedure};
+use rdmascope_wire::{Rkey, Xid, rpc};
 
 impl Peers {
     /// Reports something seen on this connection.
     pub fn observe(&self, what: Observed<'_>, report: &mut impl FnMut(Event<'_>)) {
-        let Peers { connection, half_flows, .. } = self;
+        let Peers { connection, link, half_flows, .. } = self;
         let requester = self.forward_caller();
-        report(Event::Observation(&Observation { connection: *connection, requester, half_flows, what }));
+        let (connection, place, roles_known) = (*connection, *link, self.requester.is_some());
+        let observation = Observation { connection, place, requester, roles_known, half_flows, what };
+        report(Event::Observation(&observation));
     }
 }
 
 impl Transactions {
     /// Reports a Send of end `from`: what it is, its header, and the RPC message behind that.
     pub(super) fn observe_send(
-        &mut self,
+        &self,
         send: &Send<'_>,
         (kind, header, payload): (Kind, Option<&Header<'_>>, Option<&[u8]>),
         from: usize,
@@ -56,24 +62,159 @@ impl Transactions {
             send,
             header,
             outstanding: open.is_some(),
-            missing_at_call: open.filter(|_| kind != Kind::Call).map(|open| open.missing_before),
+            missing_at_call: open.map(|open| open.missing_before),
             missing_packets: peers.missing_packets,
+            transaction: open.map(|open| &open.transaction),
+            earlier: open.filter(|_| kind == Kind::Call).map(|open| open.identity),
             paired: peers.paired,
         };
         peers.observe(Observed::Sent(&sent), report);
     }
 
-    /// Reports an RDMA operation of end `from` that leaves at `address` what was advertised.
+    /// Reports the calls that have no reply; `complete`: up to which frame the capture holds all that each end sent.
     #[cold]
-    pub fn observe_stray(
+    pub fn observe_outstanding(
         &self,
-        from: usize,
-        (seen, reading, reth, address): (Seen, bool, Reth, u64),
+        complete: [Option<u64>; 2],
         peers: &Peers,
         report: &mut impl FnMut(Event<'_>),
     ) {
-        if self.observes {
-            peers.observe(Observed::Stray(Stray { from, seen, reading, reth, address }), report);
+        let mut calls: Vec<(usize, &Open)> = Vec::new();
+        for (caller, side) in peers.sides.iter().enumerate() {
+            let open = side.calls.values().filter_map(|slot| self.slots.get(slot.index as usize));
+            calls.extend(open.map(|open| (caller, open)));
+        }
+        calls.sort_by_key(|(_, open)| open.opened);
+        for (caller, open) in calls {
+            let Some(call) = &open.transaction.call else { continue };
+            let is_complete = complete[1 - caller] >= Some(call.seen.frame);
+            let lacks = peers.missing_packets > open.missing_before || !is_complete;
+            let (xid, identity) = (open.transaction.xid, open.identity);
+            let outstanding = Outstanding { caller, xid, identity, seen: call.seen, lacks };
+            peers.observe(Observed::Outstanding(outstanding), report);
+        }
+    }
+
+    /// Reports an RDMA operation of end `from`, READ or WRITE (`reading`), where it is on memory that no open transaction advertised for
+    /// it.
+    pub fn observe_operation(
+        &self,
+        from: usize,
+        (seen, psn, reading, reth): (Seen, Psn, bool, Reth),
+        peers: &Peers,
+        report: &mut impl FnMut(Event<'_>),
+    ) {
+        // An operation of no bytes touches nothing, and its address need not be valid (IBTA volume 1, section 9.7.4.1.5).
+        if reth.dma_length == 0 || peers.speaks_rpc != Some(true) {
+            return;
+        }
+        if let Some((address, astray)) = self.astray(1 - from, reading, reth, peers) {
+            peers.observe(Observed::Stray(Stray { from, seen, psn, reading, reth, address, astray }), report);
+        }
+    }
+
+    /// Where an operation on memory of end `owner` leaves what was advertised for it, and how.
+    #[inline]
+    fn astray(&self, owner: usize, reading: bool, reth: Reth, peers: &Peers) -> Option<(u64, Astray)> {
+        let start = reth.virtual_address;
+        let Some(target) = self.target(peers, owner, reth.rkey, start) else {
+            return Some((start, Astray::Unadvertised));
+        };
+        let open = self.slots.get(target.slot.index as usize)?;
+        let advertiser = Advertiser { caller: open.caller, xid: open.transaction.xid };
+        let is_revoked =
+            |(slot, revoked): &&(Slot, Revoked)| *slot == target.slot && revoked.rkey == reth.rkey;
+        if let Some((_, revoked)) = peers.revoked.iter().find(is_revoked) {
+            return Some((start, Astray::Invalidated(*revoked)));
+        }
+        if !open.is_for(target.segment as usize, reading) {
+            return Some((start, Astray::OtherWay(advertiser)));
+        }
+        let segment = open.segments.get(target.segment as usize)?.segment;
+        let inside = u64::from(segment.length) - start.wrapping_sub(segment.offset);
+        if u64::from(reth.dma_length) <= inside {
+            return None;
+        }
+        let address = self.end_of_memory(owner, reading, reth, start.checked_add(inside)?, peers)?;
+        Some((address, Astray::PastEnd(advertiser)))
+    }
+
+    /// Where memory ends that is advertised from `address` on, if that is before the operation does: segments may lie one behind the other.
+    #[cold]
+    fn end_of_memory(
+        &self,
+        owner: usize,
+        reading: bool,
+        reth: Reth,
+        mut address: u64,
+        peers: &Peers,
+    ) -> Option<u64> {
+        /// Segments that are looked at; who lists more in a row gets the benefit of the doubt.
+        const MOST: usize = 256;
+        let end = reth.virtual_address.saturating_add(u64::from(reth.dma_length));
+        for _ in 0..MOST {
+            if address >= end {
+                return None;
+            }
+            let next = peers.sides[owner].memory.find(reth.rkey, address).and_then(|target| {
+                let open = self.slots.get(target.slot.index as usize)?;
+                open.is_for(target.segment as usize, reading).then_some(())?;
+                let segment = open.segments.get(target.segment as usize)?.segment;
+                segment.offset.checked_add(u64::from(segment.length))
+            });
+            let Some(next) = next else { return Some(address) };
+            address = next;
+        }
+        None
+    }
+
+    /// Reports that a Send with Invalidate of end `from` takes memory from other transactions than its own, if it does.
+    pub(super) fn observe_revoked(
+        &self,
+        rkey: Rkey,
+        (seen, xid): (Seen, Xid),
+        from: usize,
+        peers: &mut Peers,
+        report: &mut impl FnMut(Event<'_>),
+    ) {
+        /// Of one connection.
+        const MOST: usize = 64;
+        let mut last = None;
+        let mut found = Vec::new();
+        for slot in peers.sides[1 - from].memory.holders(rkey).take(MOST) {
+            let Some(open) = self.slots.get(slot.index as usize).filter(|_| last != Some(slot)) else {
+                continue;
+            };
+            last = Some(slot);
+            let advertiser = Advertiser { caller: open.caller, xid: open.transaction.xid };
+            if advertiser.xid != xid {
+                let message = open.transaction.call.as_ref().or(open.transaction.reply.as_ref());
+                let since = message.map_or(seen, |message| message.seen);
+                found.push((slot, Revoked { from, seen, xid, rkey, advertiser, since }));
+            }
+        }
+        for (_, revoked) in &found {
+            peers.observe(Observed::Revoked(*revoked), report);
+        }
+        peers.revoked.extend(found);
+        let many = peers.revoked.len().saturating_sub(MOST);
+        peers.revoked.drain(..many);
+    }
+
+    /// Reports that a call of end `owner` is about to advertise memory that is advertised already.
+    pub(super) fn observe_shared(
+        &self,
+        slot: Slot,
+        owner: usize,
+        peers: &Peers,
+        report: &mut impl FnMut(Event<'_>),
+    ) {
+        let later = &self.slots[slot.index as usize];
+        let memory = &peers.sides[owner].memory;
+        let found = later.segments.iter().find_map(|placed| memory.overlapping(&placed.segment, slot));
+        if let Some(earlier) = found.and_then(|found| self.slots.get(found.index as usize)) {
+            let xids = [earlier.transaction.xid, later.transaction.xid];
+            peers.observe(Observed::Shared(Shared { owner, xids }), report);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A transaction that has begun and not ended.
 
-use super::Peers;
 use super::keeping::Keeping;
+use super::{CallIdentity, Peers};
 use crate::connection::ConnectionId;
 use crate::interval::Intervals;
 use crate::kept::Keep;
@@ -32,6 +32,8 @@ pub(super) struct Open {
     /// Packets that the capture lacked when it was opened.
     pub(super) missing_before: u64,
     pub(super) transaction: Transaction,
+    /// What it calls; known only where somebody observes.
+    pub(super) identity: CallIdentity,
     /// What is kept beyond that, where somebody asks for it.
     pub(super) keeping: Option<Box<Keeping>>,
     /// The segments that call and reply advertised.
@@ -97,6 +99,7 @@ impl Default for Open {
                 security: None,
                 outcome: Outcome::CutOff,
                 capture_gap: false,
+                lossy: false,
                 call: None,
                 reply: None,
                 rpc_status: None,
@@ -108,6 +111,7 @@ impl Default for Open {
                 done: None,
                 kept: None,
             },
+            identity: CallIdentity::default(),
             keeping: None,
             segments: Vec::new(),
             call_stream: Vec::new(),
@@ -132,6 +136,7 @@ impl Open {
         self.caller = caller;
         self.missing_before = peers.missing_packets;
         self.scattered = 0;
+        self.identity = CallIdentity::default();
         self.keeping = Keeping::new(keep);
         self.call_read = false;
         self.reply_read = false;
@@ -167,9 +172,25 @@ impl Open {
             })
     }
 
-    pub(super) fn note_read(&mut self, time: Time) {
-        let reads = &mut self.transaction.timing.reads;
-        *reads = Some(reads.map_or((time, time), |(first, last)| (first, last.max(time))));
+    /// Bytes from `address`, which segment `index` holds, to its end.
+    #[inline]
+    pub(super) fn inside(&self, index: usize, address: u64) -> u32 {
+        self.segments.get(index).map_or(0, |placed| {
+            let before = address.wrapping_sub(placed.segment.offset);
+            u64::from(placed.segment.length).saturating_sub(before) as u32
+        })
+    }
+
+    /// Whether segment `index` is to be read; or, where `reading` is false, to be written.
+    pub(super) fn is_for(&self, index: usize, reading: bool) -> bool {
+        self.segments.get(index).is_some_and(|placed| reading == matches!(placed.part, Part::ReadChunk(_)))
+    }
+
+    /// Notes an RDMA READ request that asks for so many bytes more.
+    pub(super) fn note_read(&mut self, time: Time, bytes: u32) {
+        let timing = &mut self.transaction.timing;
+        timing.reads = Some(timing.reads.map_or((time, time), |(first, last)| (first, last.max(time))));
+        timing.asked_bytes += u64::from(bytes);
     }
 
     /// Notes that bytes moved, and keeps those that have to be parsed. Returns by how many bytes the streams grew, at

@@ -14,7 +14,7 @@ impl Open {
         self.call_read = true;
         let mut payload = Payload::new(stream, Chunks::Read(&self.read_lengths));
         let stop = read_call(&mut self.transaction, &mut payload).err();
-        self.note_stop(stop, whole);
+        self.note_stop(stop, whole, false);
     }
 
     /// Reads the reply from its Payload stream; `whole`: nothing of the stream is missing.
@@ -22,7 +22,7 @@ impl Open {
         self.reply_read = true;
         let mut payload = Payload::new(stream, Chunks::Write(&self.write_lengths));
         let stop = read_reply(&mut self.transaction, &mut payload).err();
-        self.note_stop(stop, whole);
+        self.note_stop(stop, whole, true);
     }
 
     /// Reads a call that is in a Position Zero Read chunk, as far as that was captured.
@@ -58,9 +58,13 @@ impl Open {
         self.reply_stream = stream;
     }
 
-    fn note_stop(&mut self, stop: Option<Stop>, whole: bool) {
-        let stop = stop.map(|stop| if whole { stop } else { stop.in_cut_capture() });
-        self.transaction.stop = self.transaction.stop.or(stop);
+    fn note_stop(&mut self, stop: Option<Stop>, whole: bool, of_reply: bool) {
+        let Some(stop) = stop.map(|stop| if whole { stop } else { stop.in_cut_capture() }) else { return };
+        let Transaction { stop: first, call, reply, .. } = &mut self.transaction;
+        first.get_or_insert(stop);
+        if let Some(message) = if of_reply { reply } else { call } {
+            message.unread = Some(stop);
+        }
     }
 }
 

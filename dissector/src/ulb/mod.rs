@@ -52,7 +52,7 @@ pub fn call(procedure: Procedure, payload: &mut Payload<'_>, details: &mut Detai
     let name = procedure_name(procedure).unwrap_or("procedure");
     let mut unkept = None;
     let operation = add(&mut details.operations, &mut unkept, number, name);
-    arguments(number, &mut Walk { payload, operation, arena: &mut details.arena })
+    arguments(number, &mut Walk::new(payload, operation, &mut details.arena, &mut details.backchannel))
 }
 
 /// Reads the results that `payload` stands at, and returns the status of the procedure as a whole: of a COMPOUND its own,
@@ -84,8 +84,9 @@ pub fn reply(
     if details.operations.first().is_none_or(|operation| operation.code != number) {
         details.operations.insert(0, Operation::new(number, name));
     }
-    let operation = &mut details.operations[0];
-    let outcome = results(number, &mut Walk { payload, operation, arena: &mut details.arena });
+    let Details { operations, arena, backchannel, .. } = details;
+    let operation = &mut operations[0];
+    let outcome = results(number, &mut Walk::new(payload, operation, arena, backchannel));
     details.status = details.operations[0].status;
     outcome.map(|()| details.status)
 }
@@ -197,12 +198,16 @@ impl Protocol {
 pub struct Details {
     /// The operations in the order of the call: one for a plain procedure, several for a COMPOUND.
     pub operations: Vec<Operation>,
+    /// How many operations the call of a COMPOUND says that it has; `None` as for the minor version.
+    pub called: Option<u32>,
     /// The minor version of a COMPOUND; `None` for anything else, and where no call was captured.
     pub minor_version: Option<u32>,
     /// The tag of a COMPOUND, mostly empty: the call's, or the reply's where the call had or has none.
     pub tag: Text,
     /// The status that the reply gave the procedure as a whole.
     pub status: Option<u32>,
+    /// What was said of a backchannel, where an operation is about one.
+    pub backchannel: Option<Backchannel>,
     /// The bytes that [`Text`] points into: names and file handles of all operations.
     pub arena: Vec<u8>,
 }
@@ -211,9 +216,11 @@ impl Details {
     /// Empties it and keeps the memory.
     pub fn clear(&mut self) {
         self.operations.clear();
+        self.called = None;
         self.minor_version = None;
         self.tag = Text::default();
         self.status = None;
+        self.backchannel = None;
         self.arena.clear();
     }
 
@@ -232,6 +239,35 @@ impl Details {
     const LARGEST_ARENA: usize = 1 << 16;
     /// How many operations one transaction keeps; a COMPOUND with more is read on, and the rest not kept.
     pub const MOST_OPERATIONS: usize = 1024;
+}
+
+/// What CREATE_SESSION, BIND_CONN_TO_SESSION and BACKCHANNEL_CTL say of callbacks over the connection that carries them (RFC 8881, sections
+/// 18.33, 18.34 and 18.36).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Backchannel {
+    /// Whether the call offers its connection for callbacks; `None` where it was not captured, or where that is not its matter.
+    pub offered: Option<bool>,
+    /// Whether the result takes it; `None` without a result.
+    pub taken: Option<bool>,
+    /// The program that callbacks are to call.
+    pub program: Option<u32>,
+    /// csa_back_chan_attrs: what the client wants.
+    pub asked: Option<ChannelAttributes>,
+    /// csr_back_chan_attrs: what the server makes of it.
+    pub granted: Option<ChannelAttributes>,
+}
+
+/// A `channel_attrs4` as far as it limits what goes over the channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChannelAttributes {
+    /// ca_maxrequestsize: bytes of a call, from its RPC header on.
+    pub largest_request: u32,
+    /// ca_maxresponsesize: bytes of a reply.
+    pub largest_response: u32,
+    /// ca_maxoperations: operations of one COMPOUND.
+    pub most_operations: u32,
+    /// ca_maxrequests: calls at once.
+    pub most_requests: u32,
 }
 
 /// Appends at most [`Text::LONGEST`] of `bytes` to the arena; where that is full, the text is empty.

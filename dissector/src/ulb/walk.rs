@@ -1,16 +1,32 @@
 //! A walk over one operation: what it reads goes past the cursor, and what helps to understand it into the operation.
 
-use super::{Operation, Outcome, Payload, Text, keep};
+use super::{Backchannel, Operation, Outcome, Payload, Text, keep};
 use rdmascope_wire::Stop;
 
-/// The cursor, the operation it stands in, and where that operation's names go.
+/// The cursor, the operation it stands in, where that operation's names go, and what it says of a backchannel.
 pub(super) struct Walk<'w, 'a> {
     pub(super) payload: &'w mut Payload<'a>,
     pub(super) operation: &'w mut Operation,
     pub(super) arena: &'w mut Vec<u8>,
+    backchannel: &'w mut Option<Backchannel>,
 }
 
-impl<'a> Walk<'_, 'a> {
+impl<'w, 'a> Walk<'w, 'a> {
+    #[inline]
+    pub(super) fn new(
+        payload: &'w mut Payload<'a>,
+        operation: &'w mut Operation,
+        arena: &'w mut Vec<u8>,
+        backchannel: &'w mut Option<Backchannel>,
+    ) -> Walk<'w, 'a> {
+        Walk { payload, operation, arena, backchannel }
+    }
+
+    /// What was said of a backchannel up to here, to be added to.
+    pub(super) fn backchannel(&mut self) -> &mut Backchannel {
+        self.backchannel.get_or_insert_default()
+    }
+
     #[inline]
     pub(super) fn u32(&mut self) -> Result<u32, Stop> {
         self.payload.u32()

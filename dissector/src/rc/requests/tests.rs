@@ -26,6 +26,9 @@ fn keep(delivery: Delivery<'_>) -> Got {
         Delivery::Read { psn, packets, repeated, .. } => Got::Read { psn: psn.value(), packets, repeated },
         Delivery::Missing { packets } => Got::Missing(packets),
         Delivery::Unplaced { bytes } => Got::Unplaced(bytes),
+        Delivery::Repeated { .. } | Delivery::Faulty { .. } | Delivery::Restarted => {
+            unreachable!("nobody watches")
+        }
         Delivery::Overflow => Got::Overflow,
     }
 }
@@ -309,5 +312,95 @@ proptest! {
         feed.finish();
         prop_assert!(feed.requests.held.is_empty());
         prop_assert_eq!(feed.requests.held_bytes, 0);
+    }
+}
+
+/// What somebody who watches is told of faults, and of repetitions with the packet seen first: the PSN, and of a fault what it is.
+fn watched(announced: Option<u32>, packets: &[Sent]) -> Vec<(u32, Option<Fault>)> {
+    let mut requests = Requests::default();
+    requests.watch();
+    if let Some(first) = announced {
+        requests.begin(Psn::new(first), Some(256));
+    }
+    let mut told = Vec::new();
+    for (frame, sent) in (1..).zip(packets) {
+        let payload = vec![sent.fill; sent.length as usize];
+        let packet = Packet {
+            seen: Seen { frame, time: Time(frame as i64 * 1000) },
+            operation: sent.operation,
+            psn: Psn::new(sent.psn),
+            extension: sent.reth.map_or(Extension::None, Extension::Reth),
+            payload: &payload,
+            payload_length: sent.length,
+        };
+        requests.handle(&packet, &mut |delivery| match delivery {
+            Delivery::Repeated { psn, first: Some(first), .. } if first.frame < frame => {
+                told.push((psn.value(), None));
+            }
+            Delivery::Faulty { psn, fault, .. } => told.push((psn.value(), Some(fault))),
+            _ => {}
+        });
+    }
+    told
+}
+
+#[test]
+fn what_goes_on_with_nothing_or_begins_too_early_is_told_once() {
+    use Operation::*;
+    let write = |operation, psn, length| Sent { reth: reth(0x1000, 600), ..sent(operation, psn, 1, length) };
+    let order = Some(Fault::Order);
+    type Told<'a> = &'a [(u32, Option<Fault>)];
+    let cases: [(&[Sent], Told<'_>); 7] = [
+        (&[sent(SendFirst, 10, 1, 256), sent(SendMiddle, 11, 1, 256), sent(SendLast, 12, 1, 9)], &[]),
+        (
+            &[sent(SendMiddle, 10, 1, 256), sent(SendMiddle, 11, 1, 256), sent(SendLast, 12, 1, 9)],
+            &[(10, order)],
+        ),
+        (&[sent(SendFirst, 10, 1, 256), sent(SendOnly, 11, 1, 9)], &[(11, order)]),
+        (
+            &[sent(SendFirst, 10, 1, 256), sent(WriteMiddle, 11, 1, 256), sent(WriteLast, 12, 1, 9)],
+            &[(11, order)],
+        ),
+        (&[write(WriteFirst, 10, 256), sent(SendLast, 11, 1, 9), sent(SendOnly, 12, 1, 9)], &[(11, order)]),
+        // 600 bytes in three packets of up to 256.
+        (&[write(WriteFirst, 10, 256), sent(WriteMiddle, 11, 1, 256), sent(WriteLast, 12, 1, 88)], &[]),
+        (
+            &[write(WriteFirst, 10, 256), sent(WriteMiddle, 11, 1, 256), sent(WriteLast, 12, 1, 87)],
+            &[(12, Some(Fault::Written { bytes: 599, announced: 600 }))],
+        ),
+    ];
+    for (packets, expected) in cases {
+        assert_eq!(watched(Some(10), packets), expected, "{packets:?}");
+    }
+}
+
+#[test]
+fn nothing_is_told_of_a_message_whose_beginning_is_not_known() {
+    use Operation::*;
+    let packets = [sent(SendMiddle, 11, 1, 256), sent(SendLast, 12, 1, 9), sent(SendOnly, 13, 1, 9)];
+    assert_eq!(watched(None, &packets), [], "the capture starts in the middle");
+    assert_eq!(watched(Some(10), &packets), [], "a packet is missing");
+}
+
+#[test]
+fn repetitions_are_told_with_the_first() {
+    use Operation::*;
+    let packets = [
+        sent(SendOnly, 0xff_ffff, 1, 9),
+        sent(SendOnly, 0, 1, 9),
+        sent(SendOnly, 0xff_ffff, 1, 9),
+        sent(SendOnly, 2, 1, 9),
+        sent(SendOnly, 2, 1, 9),
+    ];
+    assert_eq!(watched(Some(0xff_ffff), &packets), [(0xff_ffff, None), (2, None)]);
+}
+
+#[test]
+fn the_first_request_has_the_announced_psn_or_one_behind_it() {
+    use Operation::SendOnly;
+    for (psn, is_told) in [(0, false), (5, false), (0xff_ffff, true), (0x80_0000, true), (0x0f_0000, true)] {
+        let told = watched(Some(0), &[sent(SendOnly, psn, 1, 9)]);
+        let starts = told.iter().any(|(_, fault)| matches!(fault, Some(Fault::Start { .. })));
+        assert_eq!(starts, is_told, "{psn:#x}: {told:?}");
     }
 }

@@ -3,7 +3,7 @@
 use super::super::Outcome;
 use super::super::walk::Walk;
 use super::ILLEGAL;
-use super::parts::{CLIENTID, DEVICEID, SESSIONID, STATEID, TIME, VERIFIER};
+use super::parts::{BACK, CLIENTID, CONN_BACK_CHAN, DEVICEID, SESSIONID, STATEID, TIME, VERIFIER};
 
 /// Walks the arguments of operation `code`.
 #[inline]
@@ -103,11 +103,17 @@ fn of_minor_version_1(code: u32, walk: &mut Walk<'_, '_>) -> Outcome {
     match code {
         // BACKCHANNEL_CTL.
         40 => {
-            walk.skip(4)?;
+            let program = walk.u32()?;
+            walk.backchannel().program = Some(program);
             walk.each(callback_security)
         }
         // BIND_CONN_TO_SESSION.
-        41 => walk.skip(SESSIONID + 2 * 4),
+        41 => {
+            walk.skip(SESSIONID)?;
+            let direction = walk.u32()?;
+            walk.backchannel().offered = Some(direction & BACK != 0);
+            walk.skip(4)
+        }
         // EXCHANGE_ID.
         42 => {
             walk.skip(VERIFIER)?;
@@ -118,10 +124,14 @@ fn of_minor_version_1(code: u32, walk: &mut Walk<'_, '_>) -> Outcome {
         }
         // CREATE_SESSION.
         43 => {
-            walk.skip(CLIENTID + 2 * 4)?;
+            walk.skip(CLIENTID + 4)?;
+            let flags = walk.u32()?;
+            walk.backchannel().offered = Some(flags & CONN_BACK_CHAN != 0);
             walk.channel_attributes()?;
-            walk.channel_attributes()?;
-            walk.skip(4)?;
+            let asked = walk.channel_attributes()?;
+            let program = walk.u32()?;
+            let backchannel = walk.backchannel();
+            (backchannel.asked, backchannel.program) = (Some(asked), Some(program));
             walk.each(callback_security)
         }
         // DESTROY_SESSION.

@@ -163,12 +163,13 @@ fn arguments_of_all(
     arguments: impl Fn(u32, &mut Walk<'_, '_>) -> Outcome,
 ) -> Outcome {
     let count = payload.u32()?;
+    details.called = Some(count);
     details.operations.reserve((count as usize).min(payload.reader().rest().len() / 4).min(32));
     for _ in 0..count {
         let code = payload.u32()?;
         let mut unkept = None;
         let operation = add(&mut details.operations, &mut unkept, code, name(code, names, illegal));
-        arguments(code, &mut Walk { payload, operation, arena: &mut details.arena })?;
+        arguments(code, &mut Walk::new(payload, operation, &mut details.arena, &mut details.backchannel))?;
     }
     Ok(())
 }
@@ -196,7 +197,7 @@ fn results_of_all(
             Some(operation) if called(operation) => operation,
             _ => add(&mut details.operations, &mut unkept, code, name(code, names, illegal)),
         };
-        results(code, &mut Walk { payload, operation, arena: &mut details.arena })?;
+        results(code, &mut Walk::new(payload, operation, &mut details.arena, &mut details.backchannel))?;
     }
     Ok(())
 }

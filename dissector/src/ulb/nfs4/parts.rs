@@ -1,5 +1,6 @@
 //! Data types that arguments and results of several operations share.
 
+use super::super::ChannelAttributes;
 use super::super::Outcome;
 use super::super::walk::Walk;
 use rdmascope_wire::Stop;
@@ -16,6 +17,10 @@ pub(super) const VERIFIER: u32 = 8;
 pub(super) const CLIENTID: u32 = 8;
 /// Bytes of an `nfstime4`.
 pub(super) const TIME: u32 = 12;
+/// CREATE_SESSION4_FLAG_CONN_BACK_CHAN.
+pub(super) const CONN_BACK_CHAN: u32 = 2;
+/// The bit of a channel_dir_from_client4 and of a channel_dir_from_server4 that stands for the backchannel.
+pub(super) const BACK: u32 = 2;
 /// Bytes of a `change_info4`.
 pub(super) const CHANGE_INFO: u32 = 4 + 8 + 8;
 
@@ -77,9 +82,15 @@ impl Walk<'_, '_> {
     }
 
     /// A `channel_attrs4`.
-    pub(super) fn channel_attributes(&mut self) -> Outcome {
-        self.skip(6 * 4)?;
-        self.array(4)
+    pub(super) fn channel_attributes(&mut self) -> Result<ChannelAttributes, Stop> {
+        // ca_headerpadsize.
+        self.skip(4)?;
+        let (largest_request, largest_response) = (self.u32()?, self.u32()?);
+        // ca_maxresponsesize_cached.
+        self.skip(4)?;
+        let (most_operations, most_requests) = (self.u32()?, self.u32()?);
+        self.array(4)?;
+        Ok(ChannelAttributes { largest_request, largest_response, most_operations, most_requests })
     }
 
     /// A `write_response4`; returns its count.

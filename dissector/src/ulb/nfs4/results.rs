@@ -2,7 +2,9 @@
 
 use super::super::Outcome;
 use super::super::walk::Walk;
-use super::parts::{CHANGE_INFO, CLIENTID, DEVICEID, SESSIONID, STATEID, TIME, VERIFIER};
+use super::parts::{
+    BACK, CHANGE_INFO, CLIENTID, CONN_BACK_CHAN, DEVICEID, SESSIONID, STATEID, TIME, VERIFIER,
+};
 use super::{
     ILLEGAL, NFS4ERR_CLID_INUSE, NFS4ERR_DENIED, NFS4ERR_LAYOUTTRYLATER, NFS4ERR_OFFLOAD_NO_REQS,
     NFS4ERR_TOOSMALL, unknown,
@@ -94,7 +96,12 @@ fn success(code: u32, walk: &mut Walk<'_, '_>) -> Outcome {
 fn of_minor_version_1(code: u32, walk: &mut Walk<'_, '_>) -> Outcome {
     match code {
         // BIND_CONN_TO_SESSION.
-        41 => walk.skip(SESSIONID + 2 * 4),
+        41 => {
+            walk.skip(SESSIONID)?;
+            let direction = walk.u32()?;
+            walk.backchannel().taken = Some(direction & BACK != 0);
+            walk.skip(4)
+        }
         // EXCHANGE_ID.
         42 => {
             walk.skip(CLIENTID + 2 * 4)?;
@@ -107,9 +114,13 @@ fn of_minor_version_1(code: u32, walk: &mut Walk<'_, '_>) -> Outcome {
         }
         // CREATE_SESSION.
         43 => {
-            walk.skip(SESSIONID + 2 * 4)?;
+            walk.skip(SESSIONID + 4)?;
+            let flags = walk.u32()?;
+            walk.backchannel().taken = Some(flags & CONN_BACK_CHAN != 0);
             walk.channel_attributes()?;
-            walk.channel_attributes()
+            let granted = walk.channel_attributes()?;
+            walk.backchannel().granted = Some(granted);
+            Ok(())
         }
         // GET_DIR_DELEGATION.
         46 => match walk.u32()? {

@@ -1,0 +1,76 @@
+//! When the last request packets of an end were first seen.
+
+use crate::transaction::Seen;
+use rdmascope_wire::psn::Psn;
+
+/// The request packets that an end sent last, by PSN: for those who ask when a packet that is repeated or refused was sent first.
+#[derive(Debug, Default)]
+pub struct Trail(Vec<Option<(Psn, Seen)>>);
+
+impl Trail {
+    /// Packets that are remembered, each until one comes whose PSN is as many ahead.
+    const MOST: usize = 128;
+
+    /// Notes a packet. One that is repeated stays noted as it was seen first.
+    #[inline]
+    pub fn note(&mut self, psn: Psn, seen: Seen) {
+        if self.0.is_empty() {
+            self.0.resize(Trail::MOST, None);
+        }
+        let place = &mut self.0[psn.value() as usize % Trail::MOST];
+        if place.is_none_or(|(noted, _)| noted != psn) {
+            *place = Some((psn, seen));
+        }
+    }
+
+    /// When the packet with this PSN was seen first.
+    pub fn find(&self, psn: Psn) -> Option<Seen> {
+        let place = self.0.get(psn.value() as usize % Trail::MOST)?;
+        place.filter(|(noted, _)| *noted == psn).map(|(_, seen)| seen)
+    }
+
+    /// Forgets all, and gives the memory back.
+    pub fn clear(&mut self) {
+        self.0 = Vec::new();
+    }
+
+    /// When the request that takes up this PSN was seen first: the packet with it, or the RDMA READ request before it.
+    pub fn find_request(&self, psn: Psn) -> Option<Seen> {
+        let ahead = |(noted, _): &&(Psn, Seen)| noted.distance(psn);
+        let before = self.0.iter().flatten().filter(|noted| ahead(noted) >= 0).min_by_key(ahead);
+        before.map(|(_, seen)| *seen)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Time;
+
+    fn seen(frame: u64) -> Seen {
+        Seen { frame, time: Time(0) }
+    }
+
+    #[test]
+    fn packets_are_found_by_their_psn_until_others_take_their_place() {
+        let mut trail = Trail::default();
+        for index in 0..200 {
+            trail.note(Psn::new(0xff_ffff).plus(index), seen(u64::from(index)));
+        }
+        assert_eq!(trail.find(Psn::new(0xff_ffff).plus(199)), Some(seen(199)));
+        assert_eq!(trail.find(Psn::new(0xff_ffff).plus(72)), Some(seen(72)));
+        assert_eq!(trail.find(Psn::new(0xff_ffff).plus(71)), None);
+        trail.note(Psn::new(0xff_ffff).plus(199), seen(500));
+        assert_eq!(trail.find(Psn::new(0xff_ffff).plus(199)), Some(seen(199)), "a repetition");
+    }
+
+    #[test]
+    fn a_psn_within_a_read_leads_to_its_request() {
+        let mut trail = Trail::default();
+        trail.note(Psn::new(0xff_fffe), seen(7));
+        trail.note(Psn::new(4), seen(9));
+        assert_eq!(trail.find_request(Psn::new(3)), Some(seen(7)));
+        assert_eq!(trail.find_request(Psn::new(4)), Some(seen(9)));
+        assert_eq!(trail.find_request(Psn::new(0xff_fffd)), None);
+    }
+}

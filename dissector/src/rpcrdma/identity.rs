@@ -1,0 +1,56 @@
+//! What tells one call from another: whether a call is sent again, or another one under the same XID.
+
+use super::payload_of;
+use crate::rc::Send;
+use crate::ulb::Procedure;
+use core::hash::BuildHasher as _;
+use rdmascope_wire::rpc::{self, flavor};
+use rdmascope_wire::rpcrdma::Header;
+use rdmascope_wire::xdr::padded;
+
+/// What tells one call from another, as far as its Send does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CallIdentity {
+    /// What is called.
+    pub procedure: Option<Procedure>,
+    /// A hash of the arguments, where all of them are in the Send in the clear.
+    arguments: Option<u64>,
+}
+
+impl CallIdentity {
+    /// That of the call in a Send; nothing of one that is in a chunk.
+    pub fn of(header: &Header<'_>, send: &Send<'_>) -> CallIdentity {
+        let Some(payload) = payload_of(header, send.bytes) else { return CallIdentity::default() };
+        let procedure = rpc::called(payload).ok();
+        let is_whole = send.length == Some(send.bytes.len() as u32) && header.reads.is_empty();
+        CallIdentity {
+            procedure: procedure.map(|(program, version, number)| Procedure { program, version, number }),
+            arguments: arguments(payload)
+                .filter(|_| is_whole)
+                .map(|bytes| super::BuildHasher::default().hash_one(bytes)),
+        }
+    }
+
+    /// Whether it is the same call as another; `None` where that cannot be told.
+    pub fn is_same(&self, other: &CallIdentity) -> Option<bool> {
+        if self.procedure? != other.procedure? {
+            return Some(false);
+        }
+        Some(self.arguments? == other.arguments?)
+    }
+}
+
+/// The arguments of the call in a Payload stream. RPCSEC_GSS makes each sending of a call differ from the one before (RFC 2203,
+/// section 5.3.3.1), so there are none of such a call.
+///
+/// ```text
+///  0 XID  4 CALL  8 rpcvers  12 prog  16 vers  20 proc  24 flavor  28 length  32 credential  flavor  length  verifier  arguments
+/// ```
+fn arguments(payload: &[u8]) -> Option<&[u8]> {
+    let word = |at: usize| Some(u32::from_be_bytes(*payload.get(at..)?.first_chunk()?));
+    if word(24)? == flavor::RPCSEC_GSS {
+        return None;
+    }
+    let skip = |at: usize| at.checked_add(4)?.checked_add(usize::try_from(padded(word(at)?)).ok()?);
+    payload.get(skip(skip(28)?.checked_add(4)?)?..)
+}

@@ -1,5 +1,0 @@
-//! Chunks.
-
-use crate::Trigger;
-
-pub(crate) const TRIGGERS: &[Trigger] = &[];

@@ -1,0 +1,172 @@
+//! The Upper-Layer Binding of NFS.
+
+use super::reply::{getattr, refuse};
+use super::{
+    FOREIGN, READ_OF_SIX, WRITE, arguments_at, basic, change_call, change_reply, found, large, plain,
+    plain_calls, results_at, send_of, stands, version_3,
+};
+use crate::Trigger;
+use rdmascope_tests::mutate::{self, CLIENT, Message, SERVER, Segment, attribute};
+use rdmascope_tests::pcap::Capture;
+
+pub(crate) const TRIGGERS: &[Trigger] = &[
+    Trigger {
+        rule: "binding-argument",
+        alteration: "the Read chunk of a WRITE is at Position 172",
+        control: large,
+        alter: |capture| super::read::set_positions(capture, [172; 4]),
+        also: &[],
+    },
+    Trigger {
+        rule: "binding-result",
+        alteration: "the reply to a READ says that it failed, and its Write chunk comes back with data",
+        control: basic,
+        alter: |capture| change_reply(capture, READ_OF_SIX, fail_read),
+        also: &[],
+    },
+    Trigger {
+        rule: "binding-write-list",
+        alteration: "a call without results for it has a Write chunk, which comes back unused",
+        control: large,
+        alter: |capture| {
+            let xid = plain(capture);
+            change_call(capture, xid, |call| call.writes.push(vec![FOREIGN]));
+            change_reply(capture, xid, |reply| reply.writes.push(vec![Segment { length: 0, ..FOREIGN }]));
+        },
+        also: &[],
+    },
+    Trigger {
+        rule: "binding-complexity",
+        alteration: "a call has a Reply chunk of seventeen segments, which comes back unused",
+        control: large,
+        alter: |capture| offer_segments(capture, 17),
+        also: &[],
+    },
+    Trigger {
+        rule: "binding-sealed",
+        alteration: "a WRITE with a Read chunk is sealed by RPCSEC_GSS integrity",
+        control: version_3,
+        alter: seal_write,
+        also: &[],
+    },
+    Trigger {
+        rule: "binding-retry",
+        alteration: "a GETATTR is answered with ERR_CHUNK, and a later one has its XID",
+        control: version_3,
+        alter: |capture| {
+            let refused = getattr(capture);
+            refuse(capture, refused);
+            let later = *plain_calls(capture, 1).last().expect("it has several");
+            let places = [send_of(capture, CLIENT, later), send_of(capture, SERVER, later)];
+            for index in places {
+                mutate::change_message(&mut capture.packets[index], |message| {
+                    message.xid = refused;
+                    message.set_word(0, refused);
+                });
+            }
+        },
+        also: &[],
+    },
+    Trigger {
+        rule: "binding-port",
+        alteration: "the REQ names port 2049",
+        control: basic,
+        alter: |capture| {
+            mutate::each(capture, |packet| {
+                if packet.cm_attribute() == Some(attribute::REQ) {
+                    packet.cm_body()[14..16].copy_from_slice(&2049u16.to_be_bytes());
+                }
+            })
+        },
+        also: &[],
+    },
+];
+
+/// Has the reply to a COMPOUND that ends in READ say that the READ failed with NFS4ERR_IO.
+pub(super) fn fail_read(reply: &mut Message) {
+    // READ, its status, eof, count: the last words.
+    let read = reply.payload.len() - 16;
+    assert_eq!((reply.word(read), reply.word(read + 4)), (25, 0), "the READ is the last operation");
+    reply.set_word(read + 4, 5);
+    reply.payload.truncate(read + 8);
+    reply.set_word(results_at(reply), 5);
+}
+
+/// Offers a Reply chunk of so many segments, and returns it unused.
+fn offer_segments(capture: &mut Capture, count: u32) {
+    let xid = plain(capture);
+    let segments = |length: u32| {
+        let segment = |index: u32| Segment { handle: FOREIGN.handle + index, length, ..FOREIGN };
+        Some((0..count).map(segment).collect())
+    };
+    change_call(capture, xid, |call| call.reply = segments(4096));
+    change_reply(capture, xid, |reply| reply.reply = segments(0));
+}
+
+/// Makes the WRITE of the session of version 3 one with RPCSEC_GSS integrity (RFC 2203, section 5.3.2), its reply too.
+fn seal_write(capture: &mut Capture) {
+    const WRITE_3: u32 = 0x1b39_6a62;
+    change_call(capture, WRITE_3, |call| {
+        let arguments = call.payload.split_off(arguments_at(call));
+        let old = call.payload.len();
+        call.payload.truncate(24);
+        // RPCSEC_GSS: version 1, RPCSEC_GSS_DATA, sequence number 7, integrity, a handle of 4 bytes; a verifier of none.
+        for word in [6, 24, 1, 0, 7, 2, 4, 0x0102_0304, 6, 0] {
+            call.payload.extend(u32::to_be_bytes(word));
+        }
+        // The length of what is sealed, and the sequence number again.
+        for word in [arguments.len() as u32 + 4, 7] {
+            call.payload.extend(word.to_be_bytes());
+        }
+        let moved = call.payload.len() as u32;
+        call.payload.extend(arguments);
+        call.reads.iter_mut().for_each(|(position, _)| *position = *position + moved - old as u32);
+    });
+    change_reply(capture, WRITE_3, |reply| {
+        let results = reply.payload.split_off(results_at(reply));
+        for word in [results.len() as u32 + 4, 7] {
+            reply.payload.extend(word.to_be_bytes());
+        }
+        reply.payload.extend(results);
+    });
+}
+
+#[test]
+fn a_position_on_either_side_of_the_item_is_told() {
+    for position in [4, 172, 180, 188] {
+        let alter = |capture: &mut Capture| super::read::set_positions(capture, [position; 4]);
+        assert!(stands(&found(large, alter, "binding-argument")), "{position}");
+    }
+}
+
+#[test]
+fn of_an_unknown_program_no_item_is_known() {
+    let alter = |capture: &mut Capture| super::read::set_positions(capture, [172; 4]);
+    for id in ["binding-argument", "read-chunk-length"] {
+        assert!(found(super::read::unknown, alter, id).is_empty(), "{id}");
+    }
+}
+
+#[test]
+fn sealed_arguments_have_no_items() {
+    for id in ["binding-argument", "read-chunk-length", "binding-result"] {
+        assert!(found(version_3, seal_write, id).is_empty(), "{id}");
+    }
+}
+
+#[test]
+fn a_second_read_chunk_behind_all_items_is_on_none() {
+    // The data of the WRITE are in the first chunk, and the arguments are read to their end.
+    let alter = |capture: &mut Capture| {
+        super::read::set_positions(capture, [176, 176, 176, 176 + 3 * 131_072 + 16]);
+        change_call(capture, WRITE, |call| call.set_word(172, 3 * 131_072));
+    };
+    let finding = found(large, alter, "binding-argument");
+    assert!(stands(&finding), "{finding:?}");
+    assert_eq!(finding.len(), 1, "the first chunk is where it belongs");
+}
+
+#[test]
+fn sixteen_segments_are_few_enough() {
+    assert!(found(large, |capture| offer_segments(capture, 16), "binding-complexity").is_empty());
+}

@@ -1,0 +1,42 @@
+//! The memory that the chunks of one call name.
+
+use super::{FOREIGN, READ, change_call, change_reply, found, large, stands};
+use crate::Trigger;
+use rdmascope_tests::mutate::Segment;
+use rdmascope_tests::pcap::Capture;
+
+pub(crate) const TRIGGERS: &[Trigger] = &[
+    Trigger {
+        rule: "chunk-memory-overlap",
+        alteration: "a second Write chunk begins in the last four bytes of a READ's Write chunk",
+        control: large,
+        alter: |capture| add_behind(capture, 65_536 - 4),
+        also: &[],
+    },
+    Trigger {
+        rule: "chunk-memory-handle",
+        alteration: "a second Write chunk of the same handle begins behind a READ's Write chunk",
+        control: large,
+        alter: |capture| add_behind(capture, 65_536),
+        also: &[],
+    },
+];
+
+/// Offers a second Write chunk that begins this far behind the first byte of the one of a READ, and returns it unused.
+fn add_behind(capture: &mut Capture, bytes: u64) {
+    let mut added = FOREIGN;
+    change_call(capture, READ, |call| {
+        let first = call.writes[0][0];
+        added = Segment { handle: first.handle, offset: first.offset + bytes, length: 4096 };
+        call.writes.push(vec![added]);
+    });
+    change_reply(capture, READ, |reply| reply.writes.push(vec![Segment { length: 0, ..added }]));
+}
+
+#[test]
+fn neighbours_do_not_overlap() {
+    let beside = |capture: &mut Capture| add_behind(capture, 65_536);
+    assert!(found(large, beside, "chunk-memory-overlap").is_empty());
+    let overlapping = |capture: &mut Capture| add_behind(capture, 65_535);
+    assert!(stands(&found(large, overlapping, "chunk-memory-overlap")));
+}

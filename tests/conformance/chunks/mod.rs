@@ -1,0 +1,157 @@
+//! Chunks.
+
+pub(crate) mod binding;
+mod controls;
+mod honesty;
+pub(crate) mod memory;
+pub(crate) mod read;
+pub(crate) mod reply;
+pub(crate) mod write;
+
+use core::net::Ipv4Addr;
+use rdmascope_dissector::conformance::{Finding, Verdict};
+use rdmascope_tests::court::{findings, rule};
+use rdmascope_tests::mutate::{self, CLIENT, Message, SERVER, Segment, opcode};
+use rdmascope_tests::pcap::{Capture, Packet};
+use rdmascope_tests::samples;
+
+/// RDMA_MSG, RDMA_NOMSG.
+const MSG: u32 = 0;
+const NOMSG: u32 = 1;
+
+/// A session of NFS version 4.2 at a path MTU of 4096, and transactions of it by their XIDs.
+fn large() -> Capture {
+    samples::capture("nfs4.2-mtu4096-large-io")
+}
+
+/// EXCHANGE_ID with a Reply chunk of 4240 bytes, of which the reply returns 100.
+const EXCHANGE_ID: u32 = 0xdd8a_5ddc;
+/// WRITE of four read segments of 131072 bytes at Position 176; 16 bytes (GETATTR) are behind the data.
+const WRITE: u32 = 0xee8a_5ddc;
+/// READ of 65536 bytes with a Write chunk of one segment.
+const READ: u32 = 0xf88a_5ddc;
+/// READ of 262144 bytes with a Write chunk of two segments of 131072.
+const READ_OF_TWO: u32 = 0xfa8a_5ddc;
+
+/// A session of NFS version 4.1 at a path MTU of 1024.
+fn basic() -> Capture {
+    samples::capture("nfs4.1-basic")
+}
+
+/// READ with a Write chunk of 4096 bytes, of which the reply returns 6.
+const READ_OF_SIX: u32 = 0xd4fc_0516;
+
+/// A session of NFS version 3 at a path MTU of 1024.
+fn version_3() -> Capture {
+    samples::capture("nfs3-basic")
+}
+
+/// Where the Send of a host with this XID stands.
+fn send_of(capture: &Capture, sender: Ipv4Addr, xid: u32) -> usize {
+    let is_it = |packet: &Packet| packet.source() == sender && packet.xid() == Some(xid);
+    capture.packets.iter().position(is_it).expect("the sample has it")
+}
+
+fn change(capture: &mut Capture, sender: Ipv4Addr, xid: u32, change: impl FnOnce(&mut Message)) {
+    let index = send_of(capture, sender, xid);
+    mutate::change_message(&mut capture.packets[index], change);
+}
+
+fn change_call(capture: &mut Capture, xid: u32, how: impl FnOnce(&mut Message)) {
+    change(capture, CLIENT, xid, how);
+}
+
+fn change_reply(capture: &mut Capture, xid: u32, how: impl FnOnce(&mut Message)) {
+    change(capture, SERVER, xid, how);
+}
+
+fn call_of(capture: &Capture, xid: u32) -> Message {
+    Message::of(&capture.packets[send_of(capture, CLIENT, xid)])
+}
+
+/// The one RDMA WRITE Only to this handle.
+fn write_to(capture: &Capture, handle: u32) -> usize {
+    let is_it = |packet: &Packet| {
+        packet.is_rc()
+            && packet.opcode() == opcode::WRITE_ONLY
+            && packet.reth().is_some_and(|(_, rkey, _)| rkey == handle)
+    };
+    capture.packets.iter().position(is_it).expect("the sample has it")
+}
+
+/// Gives an RDMA WRITE Only other bytes.
+fn set_written(packet: &mut Packet, bytes: &[u8]) {
+    let (address, rkey, _) = packet.reth().expect("a RETH");
+    let reth = [
+        address.to_be_bytes().to_vec(),
+        rkey.to_be_bytes().to_vec(),
+        (bytes.len() as u32).to_be_bytes().to_vec(),
+    ];
+    packet.set_behind_bth(&[reth.concat(), bytes.to_vec()].concat());
+}
+
+/// Has the reply of a call with a Reply chunk come as an RDMA_MSG; the RDMA WRITE stays.
+fn send_reply_inline(capture: &mut Capture, xid: u32) {
+    let chunk = call_of(capture, xid).reply.expect("a Reply chunk");
+    let written = &capture.packets[write_to(capture, chunk[0].handle)];
+    let stream = written.data[written.payload()].to_vec();
+    change_reply(capture, xid, |reply| {
+        reply.procedure = MSG;
+        reply.payload = stream;
+        reply.reply.iter_mut().flatten().for_each(|segment| segment.length = 0);
+    });
+}
+
+/// Has the six bytes of [`READ_OF_SIX`] stand in the reply, and its Write chunk come back unused; the RDMA WRITE stays.
+fn send_six_inline(capture: &mut Capture) {
+    change_reply(capture, READ_OF_SIX, |reply| {
+        reply.writes[0][0].length = 0;
+        reply.payload.extend([1, 2, 3, 4, 5, 6, 0, 0]);
+    });
+}
+
+/// The XIDs of calls without chunks whose RPC procedure has this number, in one packet each.
+fn plain_calls(capture: &Capture, procedure: u32) -> Vec<u32> {
+    let calls = capture.packets.iter().filter(|packet| {
+        packet.starts_message() && packet.opcode() == opcode::SEND_ONLY && packet.source() == CLIENT
+    });
+    let messages = calls
+        .map(Message::of)
+        .filter(|message| message.reads.is_empty() && message.writes.is_empty() && message.reply.is_none());
+    messages.filter(|message| message.word(20) == procedure).map(|message| message.xid).collect()
+}
+
+/// The XID of a COMPOUND that has no chunks, in the middle of the large session.
+fn plain(capture: &Capture) -> u32 {
+    plain_calls(capture, 1)[4]
+}
+
+/// Where the arguments of a call begin: behind credential and verifier.
+fn arguments_at(call: &Message) -> usize {
+    let verifier = 32 + call.word(28).next_multiple_of(4) as usize;
+    verifier + 8 + call.word(verifier + 4).next_multiple_of(4) as usize
+}
+
+/// Where the results of a reply begin: behind verifier and accept_stat.
+fn results_at(reply: &Message) -> usize {
+    24 + reply.word(16).next_multiple_of(4) as usize
+}
+
+/// Makes a call one of a program that no binding is known of.
+fn make_unknown(call: &mut Message) {
+    call.set_word(12, 300_000);
+}
+
+/// A segment that no call of the samples has.
+const FOREIGN: Segment = Segment { handle: 0x7777_0001, length: 65_536, offset: 0x7000_0000_0000 };
+
+/// The findings of one rule, with the session altered.
+fn found(control: fn() -> Capture, alter: impl FnOnce(&mut Capture), id: &str) -> Vec<Finding> {
+    let mut capture = control();
+    alter(&mut capture);
+    findings(&capture).into_iter().filter(|finding| rule(finding).id == id).collect()
+}
+
+fn stands(findings: &[Finding]) -> bool {
+    findings.iter().any(|finding| finding.verdict == Verdict::Stands)
+}

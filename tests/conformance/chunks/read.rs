@@ -1,0 +1,140 @@
+//! Read chunks.
+
+use super::{FOREIGN, NOMSG, WRITE, change_call, change_reply, found, large, make_unknown, stands};
+use crate::Trigger;
+use rdmascope_tests::mutate::Message;
+use rdmascope_tests::pcap::Capture;
+
+pub(crate) const TRIGGERS: &[Trigger] = &[
+    Trigger {
+        rule: "read-chunk-alignment",
+        alteration: "the Read chunk of a WRITE is at Position 178",
+        control: large,
+        alter: |capture| set_positions(capture, [178; 4]),
+        also: &[],
+    },
+    Trigger {
+        rule: "read-chunk-overlap",
+        alteration: "a Read chunk of 262144 bytes is at Position 176, another one at 131248",
+        control: unknown,
+        alter: |capture| set_positions(capture, [176, 176, 131_248, 131_248]),
+        also: &[],
+    },
+    Trigger {
+        rule: "read-chunk-inside",
+        alteration: "the last Read chunk is four bytes behind the end of the Payload stream",
+        control: unknown,
+        alter: |capture| set_positions(capture, [176, 176, 176, 176 + 3 * 131_072 + 16 + 4]),
+        also: &[],
+    },
+    Trigger {
+        rule: "read-chunk-order",
+        alteration: "the Read chunk of the higher Position stands first",
+        control: unknown,
+        alter: |capture| set_positions(capture, [262_320, 262_320, 176, 176]),
+        also: &[],
+    },
+    Trigger {
+        rule: "read-chunk-length",
+        alteration: "the count of a WRITE's data is four less than its Read chunk has",
+        control: large,
+        alter: |capture| set_count(capture, 4 * 131_072 - 4),
+        also: &[],
+    },
+    Trigger {
+        rule: "read-chunk-padding",
+        alteration: "the count of a WRITE's data is two less than its Read chunk has",
+        control: large,
+        alter: |capture| set_count(capture, 4 * 131_072 - 2),
+        also: &[],
+    },
+    Trigger {
+        rule: "read-chunk-position-zero",
+        alteration: "the Read chunk of a WRITE is at Position 0",
+        control: large,
+        alter: |capture| set_positions(capture, [0; 4]),
+        also: &[],
+    },
+    Trigger {
+        rule: "read-chunk-in-reply",
+        alteration: "the reply to a WRITE lists a read segment",
+        control: large,
+        alter: |capture| change_reply(capture, WRITE, |reply| reply.reads.push((8, FOREIGN))),
+        also: &[],
+    },
+];
+
+/// The session with the program of one WRITE unknown: no item of it is known then.
+pub(super) fn unknown() -> Capture {
+    let mut capture = large();
+    change_call(&mut capture, WRITE, make_unknown);
+    capture
+}
+
+/// Gives the four read segments of a WRITE other Positions.
+pub(super) fn set_positions(capture: &mut Capture, positions: [u32; 4]) {
+    change_call(capture, WRITE, |call| {
+        for ((position, _), new) in call.reads.iter_mut().zip(positions) {
+            *position = new;
+        }
+    });
+}
+
+/// Sets the count in front of a WRITE's data.
+fn set_count(capture: &mut Capture, count: u32) {
+    change_call(capture, WRITE, |call| {
+        assert_eq!(call.word(172), 4 * 131_072, "the count is where it is looked for");
+        call.set_word(172, count);
+    });
+}
+
+#[test]
+fn segments_of_one_position_stand_together() {
+    let interleaved = |capture: &mut Capture| set_positions(capture, [176, 262_320, 176, 262_320]);
+    assert!(stands(&found(unknown, interleaved, "read-chunk-order")));
+    let together = |capture: &mut Capture| set_positions(capture, [176, 176, 262_320, 262_320]);
+    assert!(found(unknown, together, "read-chunk-order").is_empty());
+}
+
+#[test]
+fn a_read_chunk_may_begin_where_the_one_before_ends_and_at_the_end_of_the_stream() {
+    for (last, overlaps, is_outside) in [
+        (176 + 3 * 131_072 - 4, true, false),
+        (176 + 3 * 131_072, false, false),
+        (176 + 3 * 131_072 + 16, false, false),
+        (176 + 3 * 131_072 + 20, false, true),
+    ] {
+        let alter = |capture: &mut Capture| set_positions(capture, [176, 176, 176, last]);
+        assert_eq!(stands(&found(unknown, alter, "read-chunk-overlap")), overlaps, "{last}");
+        assert_eq!(stands(&found(unknown, alter, "read-chunk-inside")), is_outside, "{last}");
+    }
+}
+
+#[test]
+fn positions_are_judged_in_their_order_whatever_that_of_the_list() {
+    let alter = |capture: &mut Capture| set_positions(capture, [131_248, 131_248, 176, 176]);
+    let finding = found(unknown, alter, "read-chunk-overlap");
+    assert!(stands(&finding) && finding[0].message.contains("at Position 131248"), "{finding:?}");
+}
+
+#[test]
+fn a_responder_may_provide_a_position_zero_read_chunk() {
+    let provide = |reply: &mut Message| {
+        reply.reads.push((0, FOREIGN));
+        reply.payload.clear();
+        reply.procedure = NOMSG;
+    };
+    let provided = |capture: &mut Capture| change_reply(capture, WRITE, provide);
+    for id in ["read-chunk-in-reply", "long-message-chunk", "long-message-inline"] {
+        assert!(found(large, provided, id).is_empty(), "{id}");
+    }
+    // With another Position beside it, it is known to be no reply of the draft, but not to be a reply at all.
+    let beside = |capture: &mut Capture| {
+        change_reply(capture, WRITE, |reply| {
+            provide(reply);
+            reply.reads.push((8, FOREIGN));
+        })
+    };
+    let finding = found(large, beside, "read-chunk-in-reply");
+    assert!(!finding.is_empty() && !stands(&finding), "{finding:?}");
+}

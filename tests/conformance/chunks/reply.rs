@@ -1,0 +1,184 @@
+//! Long Messages and the Reply chunk.
+
+use super::{
+    EXCHANGE_ID, FOREIGN, NOMSG, WRITE, arguments_at, change_call, change_reply, found, large, plain,
+    plain_calls, results_at, send_of, send_reply_inline, stands, version_3,
+};
+use crate::Trigger;
+use rdmascope_tests::mutate::{EXTENSION, Message, SERVER, Segment};
+use rdmascope_tests::pcap::Capture;
+
+pub(crate) const TRIGGERS: &[Trigger] = &[
+    Trigger {
+        rule: "long-message-chunk",
+        alteration: "a Long Reply returns its Reply chunk with no bytes",
+        control: large,
+        alter: |capture| change_reply(capture, EXCHANGE_ID, empty_reply_chunk),
+        also: &[],
+    },
+    Trigger {
+        rule: "long-message-inline",
+        alteration: "four bytes are behind the chunk lists of a Long Reply",
+        control: large,
+        alter: |capture| change_reply(capture, EXCHANGE_ID, |reply| reply.payload.extend([0; 4])),
+        also: &[],
+    },
+    Trigger {
+        rule: "long-message-padding",
+        alteration: "a Long Reply returns two bytes less in its Reply chunk",
+        control: large,
+        alter: |capture| {
+            change_reply(capture, EXCHANGE_ID, |reply| {
+                reply.reply.iter_mut().flatten().for_each(|segment| segment.length -= 2);
+            })
+        },
+        also: &[],
+    },
+    Trigger {
+        rule: "reduced-payload-padding",
+        alteration: "two bytes of padding are behind the reduced arguments of a WRITE",
+        control: large,
+        alter: |capture| change_call(capture, WRITE, |call| call.payload.extend([0; 2])),
+        also: &[],
+    },
+    Trigger {
+        rule: "reply-chunk-returned",
+        alteration: "a reply is sent inline and does not return the Reply chunk",
+        control: large,
+        alter: |capture| {
+            send_reply_inline(capture, EXCHANGE_ID);
+            change_reply(capture, EXCHANGE_ID, |reply| reply.reply = None);
+        },
+        also: &[],
+    },
+    Trigger {
+        rule: "reply-chunk-not-offered",
+        alteration: "a reply returns an unused Reply chunk that its call does not have",
+        control: large,
+        alter: |capture| {
+            let xid = plain(capture);
+            change_reply(capture, xid, |reply| {
+                reply.reply = Some(vec![Segment { length: 0, ..FOREIGN }]);
+            });
+        },
+        also: &[],
+    },
+    Trigger {
+        rule: "reply-chunk-unused",
+        alteration: "a reply is sent inline and returns the Reply chunk with its old length",
+        control: large,
+        alter: |capture| {
+            send_reply_inline(capture, EXCHANGE_ID);
+            change_reply(capture, EXCHANGE_ID, |reply| {
+                reply.reply.iter_mut().flatten().for_each(|segment| segment.length = 100);
+            });
+        },
+        also: &[],
+    },
+    Trigger {
+        rule: "reply-chunk-empty",
+        alteration: "a call has a Reply chunk without segments, which comes back",
+        control: large,
+        alter: |capture| {
+            let xid = plain(capture);
+            change_call(capture, xid, |call| call.reply = Some(Vec::new()));
+            change_reply(capture, xid, |reply| reply.reply = Some(Vec::new()));
+        },
+        also: &[],
+    },
+    Trigger {
+        rule: "reply-chunk-needed",
+        alteration: "a GETATTR is made a READDIR of up to 4097 bytes, and its reply that of an empty directory",
+        control: version_3,
+        alter: |capture| read_directory(capture, 4097),
+        also: &[],
+    },
+    Trigger {
+        rule: "reply-chunk-too-small",
+        alteration: "a GETATTR is answered with ERR_CHUNK",
+        control: version_3,
+        alter: |capture| refuse(capture, getattr(capture)),
+        also: &[],
+    },
+];
+
+fn empty_reply_chunk(reply: &mut Message) {
+    reply.reply.iter_mut().flatten().for_each(|segment| segment.length = 0);
+}
+
+/// The XID of a GETATTR in the middle of the session of version 3.
+pub(super) fn getattr(capture: &Capture) -> u32 {
+    plain_calls(capture, 1)[2]
+}
+
+/// Has the call of this XID answered with ERR_CHUNK.
+pub(super) fn refuse(capture: &mut Capture, xid: u32) {
+    let index = send_of(capture, SERVER, xid);
+    let packet = &mut capture.packets[index];
+    let start = packet.payload().start;
+    assert_eq!(start, EXTENSION, "no remote invalidation here");
+    let words = [xid, 1, packet.u32(start + 8), 4, 2];
+    // 28 bytes at least: shorter headers are not trusted (RFC 8166, section 4.5).
+    let bytes: Vec<u8> = words.into_iter().chain([0, 0]).flat_map(u32::to_be_bytes).collect();
+    packet.set_behind_bth(&bytes);
+}
+
+/// Makes a GETATTR of version 3 a READDIR (RFC 1813, section 3.3.16).
+fn read_directory(capture: &mut Capture, count: u32) {
+    let xid = getattr(capture);
+    change_call(capture, xid, |call| {
+        call.set_word(20, 16);
+        // The handle of the object stays; cookie, cookieverf, count.
+        for word in [0, 0, 0, 0, count] {
+            call.payload.extend(word.to_be_bytes());
+        }
+        assert_eq!(
+            call.word(arguments_at(call)).next_multiple_of(4) as usize,
+            call.payload.len() - arguments_at(call) - 24
+        );
+    });
+    change_reply(capture, xid, |reply| {
+        reply.payload.truncate(results_at(reply));
+        // NFS3_OK, no attributes, cookieverf, no entry, the end.
+        for word in [0, 0, 0, 0, 0, 1u32] {
+            reply.payload.extend(word.to_be_bytes());
+        }
+    });
+}
+
+#[test]
+fn as_much_as_the_threshold_needs_no_reply_chunk() {
+    assert!(found(version_3, |capture| read_directory(capture, 4096), "reply-chunk-needed").is_empty());
+}
+
+#[test]
+fn a_long_call_without_its_read_chunk_is_found_though_nothing_lists_a_chunk() {
+    let alter = |capture: &mut Capture| {
+        let xid = plain(capture);
+        change_call(capture, xid, |call| {
+            call.procedure = NOMSG;
+            call.payload.clear();
+        });
+    };
+    let finding = found(large, alter, "long-message-chunk");
+    assert!(stands(&finding), "{finding:?}");
+    assert_eq!(finding[0].by_requester, Some(true));
+}
+
+#[test]
+fn a_short_reply_returns_the_reply_chunk_unused() {
+    let alter = |capture: &mut Capture| send_reply_inline(capture, EXCHANGE_ID);
+    for id in ["reply-chunk-returned", "reply-chunk-unused", "returned-chunk-segments", "long-message-chunk"]
+    {
+        assert!(found(large, alter, id).is_empty(), "{id}");
+    }
+}
+
+#[test]
+fn an_error_for_a_call_at_fault_is_no_hint_at_its_reply() {
+    let alter = |capture: &mut Capture| {
+        super::read::set_positions(capture, [178; 4]);
+        refuse(capture, WRITE);
+    };
+    assert!(found(large, alter, "reply-chunk-too-small").is_empty());
+}

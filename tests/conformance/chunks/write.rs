@@ -1,0 +1,188 @@
+//! Write chunks, and how replies return chunks.
+
+use super::{
+    FOREIGN, READ, READ_OF_SIX, READ_OF_TWO, basic, call_of, change_call, change_reply, found, large, plain,
+    send_six_inline, set_written, stands, write_to,
+};
+use crate::Trigger;
+use rdmascope_tests::mutate::{Message, Segment};
+use rdmascope_tests::pcap::Capture;
+
+pub(crate) const TRIGGERS: &[Trigger] = &[
+    Trigger {
+        rule: "write-chunk-count",
+        alteration: "the reply to a READ has the data inline, and no Write list",
+        control: basic,
+        alter: |capture| {
+            send_six_inline(capture);
+            change_reply(capture, READ_OF_SIX, |reply| reply.writes.clear());
+        },
+        also: &[],
+    },
+    Trigger {
+        rule: "returned-chunk-segments",
+        alteration: "the Write chunk of a READ comes back with another handle",
+        control: large,
+        alter: |capture| change_reply(capture, READ, |reply| reply.writes[0][0].handle ^= 1),
+        also: &[],
+    },
+    Trigger {
+        rule: "returned-chunk-length",
+        alteration: "the first segment of a READ's Write chunk comes back with four bytes more than it has, the second with four less",
+        control: large,
+        alter: |capture| {
+            change_reply(capture, READ_OF_TWO, |reply| {
+                reply.writes[0][0].length += 4;
+                reply.writes[0][1].length -= 4;
+            })
+        },
+        also: &[],
+    },
+    Trigger {
+        rule: "returned-chunk-filling",
+        alteration: "the result of a READ is four bytes shorter, and those are what its first segment lacks",
+        control: large,
+        alter: |capture| {
+            change_reply(capture, READ_OF_TWO, |reply| {
+                reply.writes[0][0].length -= 4;
+                shorten_result(reply, 4);
+            })
+        },
+        also: &[],
+    },
+    Trigger {
+        rule: "write-chunk-length",
+        alteration: "the Write chunk of a READ of six bytes comes back with five",
+        control: basic,
+        alter: |capture| change_reply(capture, READ_OF_SIX, |reply| reply.writes[0][0].length = 5),
+        also: &[],
+    },
+    Trigger {
+        rule: "write-chunk-padding",
+        alteration: "eight bytes are written for a READ of six, and the Write chunk comes back with eight",
+        control: basic,
+        alter: |capture| {
+            let handle = call_of(capture, READ_OF_SIX).writes[0][0].handle;
+            let index = write_to(capture, handle);
+            set_written(&mut capture.packets[index], &[1, 2, 3, 4, 5, 6, 0, 0]);
+            change_reply(capture, READ_OF_SIX, |reply| reply.writes[0][0].length = 8);
+        },
+        also: &[],
+    },
+    Trigger {
+        rule: "write-chunk-order",
+        alteration: "a READ is offered two Write chunks and its reply uses the second one",
+        control: large,
+        alter: |capture| {
+            change_call(capture, READ, |call| call.writes.insert(0, vec![FOREIGN]));
+            change_reply(capture, READ, |reply| {
+                reply.writes.insert(0, vec![Segment { length: 0, ..FOREIGN }]);
+            });
+        },
+        also: &[],
+    },
+    Trigger {
+        rule: "write-chunk-ignored",
+        alteration: "the reply to a READ has the data inline, and its Write chunk comes back unused",
+        control: basic,
+        alter: send_six_inline,
+        also: &[],
+    },
+    Trigger {
+        rule: "write-chunk-too-small",
+        alteration: "the Write chunk of a READ has four bytes, and the result is six bytes inline",
+        control: basic,
+        alter: |capture| {
+            let handle = call_of(capture, READ_OF_SIX).writes[0][0].handle;
+            let index = write_to(capture, handle);
+            set_written(&mut capture.packets[index], &[1, 2, 3, 4]);
+            change_call(capture, READ_OF_SIX, |call| call.writes[0][0].length = 4);
+            send_six_inline(capture);
+        },
+        also: &[],
+    },
+    Trigger {
+        rule: "write-chunk-room",
+        alteration: "a READ asks for one byte more than its Write chunk has",
+        control: large,
+        alter: |capture| {
+            change_call(capture, READ, |call| {
+                let count = call.payload.len() - 4;
+                assert_eq!(call.word(count), 65_536, "the count is the last word of the call");
+                call.set_word(count, 65_537);
+            })
+        },
+        also: &[],
+    },
+    Trigger {
+        rule: "write-chunk-only-empty",
+        alteration: "a call without results for it has an empty Write chunk, which comes back",
+        control: large,
+        alter: |capture| {
+            let xid = plain(capture);
+            change_call(capture, xid, |call| call.writes.push(Vec::new()));
+            change_reply(capture, xid, |reply| reply.writes.push(Vec::new()));
+        },
+        also: &[],
+    },
+];
+
+/// Makes the data of a READ, whose count is the last word of its reply, shorter.
+pub(super) fn shorten_result(reply: &mut Message, by: u32) {
+    let count = reply.payload.len() - 4;
+    let length = reply.word(count);
+    assert_eq!(length, 262_144, "the count is the last word of the reply");
+    reply.set_word(count, length - by);
+}
+
+#[test]
+fn the_last_segment_used_need_not_be_full() {
+    let alter = |capture: &mut Capture| {
+        change_reply(capture, READ_OF_TWO, |reply| {
+            reply.writes[0][1].length -= 4;
+            shorten_result(reply, 4);
+        })
+    };
+    for id in ["returned-chunk-filling", "write-chunk-length", "write-chunk-padding"] {
+        assert!(found(large, alter, id).is_empty(), "{id}");
+    }
+}
+
+#[test]
+fn an_empty_write_chunk_keeps_its_result_inline() {
+    // RFC 8166, section 4.3.2.3; the RDMA WRITE that was for it is nobody's then, which is another rule.
+    let alter = |capture: &mut Capture| {
+        send_six_inline(capture);
+        change_call(capture, READ_OF_SIX, |call| call.writes[0].clear());
+        change_reply(capture, READ_OF_SIX, |reply| reply.writes[0].clear());
+    };
+    for id in ["write-chunk-ignored", "write-chunk-too-small", "write-chunk-count", "returned-chunk-segments"]
+    {
+        assert!(found(basic, alter, id).is_empty(), "{id}");
+    }
+}
+
+#[test]
+fn a_chunk_of_version_4_without_a_result_may_come_back_empty_or_unused() {
+    // RFC 8267, section 6.4.1, and RFC 8166, section 4.3.2.2, do not agree.
+    for is_empty in [false, true] {
+        let alter = |capture: &mut Capture| {
+            change_reply(capture, READ_OF_SIX, |reply| {
+                super::binding::fail_read(reply);
+                reply.writes[0][0].length = 0;
+                if is_empty {
+                    reply.writes[0].clear();
+                }
+            })
+        };
+        for id in ["returned-chunk-segments", "write-chunk-count", "write-chunk-ignored", "binding-result"] {
+            assert!(found(basic, alter, id).is_empty(), "{id}, {is_empty}");
+        }
+    }
+}
+
+#[test]
+fn a_chunk_of_version_3_comes_back_with_its_segments() {
+    let alter = |capture: &mut Capture| change_reply(capture, 0xd339_6a62, |reply| reply.writes[0].clear());
+    assert!(stands(&found(super::version_3, alter, "returned-chunk-segments")));
+}

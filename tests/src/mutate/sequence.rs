@@ -1,0 +1,116 @@
+//! Requests added, taken away and repeated, with the PSNs of what follows.
+
+use super::{CLIENT, PSNS, SERVER, change_xids, each, opcode};
+use crate::pcap::{Capture, Packet};
+use core::net::Ipv4Addr;
+
+/// How far PSN `to` lies ahead of `from`.
+fn ahead(from: u32, to: u32) -> i32 {
+    ((to.wrapping_sub(from) << 8) as i32) >> 8
+}
+
+/// Moves by so many the PSNs from `first` on of what `sender` requests, with the responses to that.
+pub fn shift_psn_from(capture: &mut Capture, sender: Ipv4Addr, first: u32, by: i32) {
+    each(capture, |packet| {
+        let whose = if packet.is_response() { packet.destination() } else { packet.source() };
+        if packet.is_rc() && whose == sender && ahead(first, packet.psn()) >= 0 {
+            packet.set_psn(packet.psn().wrapping_add_signed(by) % PSNS);
+        }
+    });
+}
+
+/// The next request of a host from an index on.
+fn next_request(capture: &Capture, sender: Ipv4Addr, from: usize) -> Option<&Packet> {
+    let mut rest = capture.packets[from..].iter();
+    rest.find(|packet| packet.is_rc() && !packet.is_response() && packet.source() == sender)
+}
+
+/// Has a host send one more request, of one packet, in front of the packet at `index`. It takes up `psns` PSNs; those behind it move.
+/// Returns its PSN.
+///
+/// # Panics
+/// Where the host sends no request behind it.
+pub fn insert_request(capture: &mut Capture, index: usize, mut packet: Packet, psns: u32) -> u32 {
+    let sender = packet.source();
+    let psn = next_request(capture, sender, index).expect("a request is behind it").psn();
+    shift_psn_from(capture, sender, psn, psns as i32);
+    packet.set_psn(psn);
+    insert(capture, index, packet);
+    psn
+}
+
+/// Puts a packet in front of the one at `index`, and numbers all anew.
+pub fn insert(capture: &mut Capture, index: usize, mut packet: Packet) {
+    packet.time = capture.packets[index].time;
+    packet.seal();
+    capture.packets.insert(index, packet);
+    capture.renumber();
+}
+
+/// Has a host not send the request at `index`, of one packet: takes it out with the responses to it, and closes the gap in the PSNs.
+///
+/// # Panics
+/// Where the host sends no request behind it.
+pub fn remove_request(capture: &mut Capture, index: usize) {
+    let packet = capture.packets.remove(index);
+    let (sender, psn) = (packet.source(), packet.psn());
+    let next = next_request(capture, sender, index).expect("a request is behind it").psn();
+    let psns = ahead(psn, next);
+    capture.packets.retain(|packet| {
+        let answers = packet.is_rc() && packet.is_response() && packet.destination() == sender;
+        !answers || !(0..psns).contains(&ahead(psn, packet.psn()))
+    });
+    shift_psn_from(capture, sender, next, -psns);
+    capture.renumber();
+}
+
+/// Has the transaction of this XID come `times` times more, one behind the other, with XIDs that follow its own. No other may be under
+/// way beside it, and one has to follow it.
+///
+/// # Panics
+/// Where the session has no such transaction.
+pub fn again(capture: &mut Capture, xid: u32, times: u32) {
+    let calls = |packet: &Packet| packet.source() == CLIENT && packet.starts_message();
+    let position = |from: usize, wanted: &dyn Fn(&Packet) -> bool| {
+        let found = capture.packets[from..].iter().position(wanted);
+        from + found.expect("the transaction, and one behind it, are there")
+    };
+    let start = position(0, &|packet| calls(packet) && packet.xid() == Some(xid));
+    let next = position(start + 1, &|packet| calls(packet));
+    let request = |packet: &Packet| packet.is_rc() && packet.source() == SERVER && !packet.is_response();
+    let psn = |index: usize| capture.packets[index].psn();
+    let length = |first: usize, behind: usize| (psn(behind).wrapping_sub(psn(first)) % PSNS, psn(behind));
+    let ends = [
+        (CLIENT, length(start, next)),
+        (SERVER, length(position(start, &request), position(next, &request))),
+    ];
+    let span = Capture { link: capture.link, packets: capture.packets[start..next].to_vec() };
+    let lasts = capture.packets[next].time - capture.packets[start].time;
+
+    let mut copies = Vec::new();
+    for time in 1..=times {
+        let mut copy = span.clone();
+        change_xids(&mut copy, |old| if old == xid { old.wrapping_add(time) } else { old });
+        each(&mut copy, |packet| {
+            // A Long Call is in the response to one RDMA READ.
+            let start = packet.payload().start;
+            if packet.is_rc() && packet.opcode() == opcode::READ_RESPONSE_ONLY && packet.u32(start) == xid {
+                packet.set_u32(start, xid.wrapping_add(time));
+            }
+            for (sender, (psns, _)) in ends {
+                let whose = if packet.is_response() { packet.destination() } else { packet.source() };
+                if whose == sender {
+                    packet.set_psn(packet.psn() + psns * time);
+                }
+            }
+        });
+        copy.packets.iter_mut().for_each(|packet| packet.time += lasts * i64::from(time));
+        copies.extend(copy.packets);
+    }
+    for (sender, (psns, from)) in ends {
+        shift_psn_from(capture, sender, from, (psns * times) as i32);
+    }
+    capture.packets[next..].iter_mut().for_each(|packet| packet.time += lasts * i64::from(times));
+    capture.packets.splice(next..next, copies);
+    capture.renumber();
+}
