@@ -1,5 +1,6 @@
 //! The command line.
 
+use crate::check::{self, Check};
 use crate::completions::{self, Completions};
 use crate::diff::{self, Diff};
 use crate::export::{self, Export};
@@ -61,6 +62,13 @@ pub(crate) enum Command {
     /// Requester and Responder exchanged it, the fields of its headers, and its messages as they were before reduction.
     #[command(after_help = show::EXAMPLES)]
     Show(show::Show),
+    /// Judge sessions against the specifications
+    ///
+    /// What breaks RFC 8166, 8167, 8267 or 8797, the reliable-reply draft, or the reliable transport below them: each with the rule
+    /// and where it stands, the frames that are the evidence, and the value seen beside the value allowed. What a capture
+    /// lacks is no violation: where a finding may rest on it, it is inconclusive. docs/conformance.md lists all rules.
+    #[command(after_help = check::EXAMPLES)]
+    Check(Check),
     /// Compare two captures of the same workload
     ///
     /// What differs between two kernels, two servers, or before and after a change: what was negotiated, what went wrong, how

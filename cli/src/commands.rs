@@ -1,6 +1,7 @@
 //! What each subcommand does: records from the source to the engine, events from the engine to the output.
 
 use crate::args::{Analyze, Command, Connections, Format, Input, Output, Packets, Transactions};
+use crate::check;
 use crate::completions;
 use crate::diff;
 use crate::export;
@@ -36,7 +37,7 @@ pub(crate) type Out = BufWriter<StdoutLock<'static>>;
 pub(crate) enum Status {
     /// All was done.
     Done = 0,
-    /// A comparison found a difference.
+    /// A comparison found a difference, or a judge a violation.
     Differs = 1,
     /// Wrong usage, no capture, or output that cannot be written. Clap exits with the same.
     Failed = 2,
@@ -54,6 +55,7 @@ pub(crate) fn run(command: &mut Command) -> io::Result<Status> {
         Command::Export(command) => export::run(command, &mut out)?,
         Command::Extract(command) => extract::run(command, style, &mut out)?,
         Command::Show(command) => show::run(command, style, &mut out)?,
+        Command::Check(command) => check::run(command, style, &mut out)?,
         Command::Diff(command) => diff::run(command, style, &mut out)?,
         Command::Regress(command) => regress::run(command, style, &mut out)?,
         Command::Completions(command) => completions::run(command, &mut out)?,

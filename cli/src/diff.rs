@@ -96,7 +96,8 @@ pub(crate) fn run(command: &Diff, style: Style, out: &mut Out) -> io::Result<Sta
     }
     let mut sides = [Side::default(), Side::default()];
     for (side, path) in sides.iter_mut().zip(&command.input.files) {
-        match read(&command.one(path), Config::default(), side)? {
+        let config = Config { observe: true, ..Config::default() };
+        match read(&command.one(path), config, side)? {
             Ok(ending) => side.ending = ending,
             Err(error) => return complain(&error, out),
         }

@@ -5,6 +5,7 @@
 mod connection;
 mod exchange;
 mod extract;
+pub(crate) mod finding;
 mod frame;
 mod packet;
 mod report;
@@ -13,6 +14,7 @@ mod transaction;
 pub(crate) use connection::ConnectionLine;
 pub(crate) use exchange::ExchangeLine;
 pub(crate) use extract::{ExtractionLine, FileLine};
+pub(crate) use finding::{CheckLine, FindingLine, RuleLine};
 pub(crate) use frame::FrameLine;
 pub(crate) use packet::PacketLine;
 pub(crate) use report::{CaptureLine, ErrorLine, OperationLine, ProblemLine};

@@ -19,6 +19,16 @@ pub(crate) struct Ladder {
     pub(crate) rungs: Vec<Rung>,
     /// Steps and packets for which there was no room.
     pub(crate) left_out: u64,
+    /// Packets of the transaction that somebody looks for.
+    marked: Vec<Marked>,
+}
+
+/// A packet of a ladder's transaction.
+#[derive(Clone, Copy, Debug)]
+struct Marked {
+    frame: u64,
+    psn: Psn,
+    from_requester: bool,
 }
 
 /// Packets of one sender that belong together: an arrow from one side to the other.
@@ -80,6 +90,7 @@ impl Ladder {
             start: first.map_or(Time::default(), |seen| seen.time),
             rungs: Vec::new(),
             left_out: transaction.kept.as_ref().map_or(0, |kept| kept.steps_left_out),
+            marked: Vec::new(),
         };
         steps.iter().for_each(|step| ladder.add(Rung::from(step)));
         ladder
@@ -143,6 +154,52 @@ impl Ladder {
             }
             _ => {}
         }
+    }
+
+    /// Marks a packet of a second pass, if it is one of `transaction`, as `attributed` says.
+    pub(crate) fn mark(
+        &mut self,
+        transaction: &Transaction,
+        packet: &Packet<'_>,
+        attributed: &Attributed<'_>,
+    ) {
+        let (Some(kept), Some(Ok(headers))) = (&transaction.kept, &packet.headers) else { return };
+        let own = |of: StepOf| match of.transaction == transaction.number {
+            true => kept.steps.get(of.step as usize),
+            false => None,
+        };
+        let from_requester = match attributed.role {
+            Role::Part(of) | Role::Repetition(of) => own(of).map(|step| step.from_caller),
+            Role::Refusal(of) | Role::Acknowledgement(of) => own(of).map(|step| !step.from_caller),
+            Role::ConnectionManagement | Role::Nothing => None,
+        };
+        let acknowledges = || attributed.acknowledged.iter().copied().find_map(own);
+        let from_requester = from_requester.or_else(|| acknowledges().map(|step| !step.from_caller));
+        if let Some(from_requester) = from_requester
+            && self.marked.len() < Ladder::MOST_RUNGS
+        {
+            let (frame, psn) = (packet.record.number, headers.bth.psn);
+            self.marked.push(Marked { frame, psn, from_requester });
+        }
+    }
+
+    /// The packets that were marked.
+    pub(crate) fn marked(&self) -> impl Iterator<Item = u64> {
+        self.marked.iter().map(|packet| packet.frame)
+    }
+
+    /// For each rung the packets of it that were marked.
+    pub(crate) fn marks(&self) -> Vec<Vec<u64>> {
+        let mut marks = vec![Vec::new(); self.rungs.len()];
+        for packet in &self.marked {
+            let holding = self.rungs.iter().enumerate().filter(|(_, rung)| rung.holds(packet));
+            // What is sent again lies among the frames of a long operation, and so may all of it.
+            let narrowest = holding.min_by_key(|(_, rung)| rung.last.frame - rung.first.frame);
+            if let Some((index, _)) = narrowest {
+                marks[index].push(packet.frame);
+            }
+        }
+        marks
     }
 
     /// Whether the receiver lately refused what came in place of a packet of `step`.
@@ -222,6 +279,13 @@ impl Rung {
         again
     }
 
+    /// Whether a packet can be one of its own.
+    fn holds(&self, packet: &Marked) -> bool {
+        self.from_requester == packet.from_requester
+            && (self.first.frame..=self.last.frame).contains(&packet.frame)
+            && u32::try_from(self.psn.distance(packet.psn)).is_ok_and(|ahead| ahead < self.packets.max(1))
+    }
+
     /// The PSN of its last packet.
     pub(crate) fn last_psn(&self) -> Psn {
         self.psn.plus(self.packets.saturating_sub(1))
@@ -260,5 +324,44 @@ impl Display for RungTitle<'_> {
             Some(message) => write!(f, "Send, {} {what}", message.procedure),
             None => write!(f, "Send, {what}"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rung(kind: RungKind, from_requester: bool, frames: (u64, u64), psn: u32, packets: u32) -> Rung {
+        let seen = |frame| Seen { frame, time: Time::default() };
+        Rung {
+            kind,
+            from_requester,
+            first: seen(frames.0),
+            last: seen(frames.1),
+            psn: Psn::new(psn),
+            packets,
+            piece: None,
+        }
+    }
+
+    #[test]
+    fn a_packet_marks_the_rung_that_it_is_of() {
+        let mut ladder = Ladder::default();
+        ladder.add(rung(RungKind::Step(StepKind::Write), false, (10, 20), 0xff_fffc, 10));
+        // Two of its packets were sent again meanwhile; and the other side uses the same PSNs.
+        ladder.add(rung(RungKind::Again(StepKind::Write), false, (15, 16), 0xff_fffe, 2));
+        ladder.add(rung(RungKind::Step(StepKind::Call), true, (12, 17), 0xff_fffc, 10));
+        let mut mark = |frame, psn, from_requester| {
+            ladder.marked.push(Marked { frame, psn: Psn::new(psn), from_requester });
+        };
+        mark(13, 0xff_ffff, false);
+        mark(15, 0xff_fffe, false);
+        mark(17, 1, true);
+        mark(19, 5, false);
+        // Of none: behind its last PSN, behind its last frame.
+        mark(20, 6, false);
+        mark(21, 5, false);
+        // In the order of the first packets: the WRITE, the call, the repetition.
+        assert_eq!(ladder.marks(), [vec![13, 19], vec![17], vec![15]]);
     }
 }

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod check;
 mod cm_fields;
 mod commands;
 mod completions;
@@ -9,6 +10,7 @@ mod diff;
 mod export;
 mod extract;
 mod filter;
+mod findings;
 mod json;
 mod ladder;
 mod man;

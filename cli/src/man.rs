@@ -17,7 +17,7 @@ Examples:
 pub(crate) const COMMON: &str = "\
 Exit status:
   0  Done. A capture that was cut short is read up to the cut, and it is said where that is.
-  1  A difference was found, by a command that compares.
+  1  A difference was found, by a command that compares, or a violation, by the one that judges.
   2  It failed: wrong usage, no capture, a damaged one. One line on standard error says what.
 
 Environment:

@@ -1,6 +1,7 @@
 //! Hand-made values that tests share.
 
 use core::net::Ipv4Addr;
+use rdmascope_dissector::conformance::{self, Finding, Value};
 use rdmascope_dissector::connection::{
     Connection, ConnectionId, Counts, Endpoint, Evidence, Origin, PrivateData, State,
 };
@@ -227,4 +228,18 @@ pub(crate) fn inferred() -> Connection {
     inferred.reply_inline_threshold = None;
     inferred.remote_invalidation = None;
     inferred
+}
+
+/// A call beyond the credits that were granted, in the way in which a judge reports it.
+pub(crate) fn finding() -> Finding {
+    Finding {
+        rule: conformance::rule("credit-limit"),
+        connection: Some(ConnectionId(1)),
+        by_requester: Some(true),
+        ..Finding::new("129 requests in flight where 128 were granted")
+            .by(0)
+            .of(&read(7, 10))
+            .frames([9, 7])
+            .values(Value::Count(129), Value::Count(128))
+    }
 }

@@ -2,12 +2,16 @@
 
 mod drawing;
 pub(crate) mod fields;
+mod findings;
 mod frame;
 mod headers;
 pub(crate) mod message;
 mod rpc;
 mod screen;
 mod transaction;
+
+pub(crate) use drawing::wrapped;
+pub(crate) use screen::Screen;
 
 use crate::args::{Input, Output};
 use crate::commands::{self, Audience, Out, Status};
@@ -18,7 +22,6 @@ use clap::{ArgGroup, Args};
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::record::Time;
-use screen::Screen;
 use std::io;
 
 pub(crate) const EXAMPLES: &str = "\

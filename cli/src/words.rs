@@ -1,5 +1,6 @@
 //! The words that stand for the dissector's enumerations in every format for programs: docs/json.md lists them.
 
+use rdmascope_dissector::conformance::{Level, Verdict};
 use rdmascope_dissector::connection::{Origin, State};
 use rdmascope_dissector::frame::{Carrier, IcrcVerdict, Other};
 use rdmascope_dissector::transaction::Part;
@@ -82,4 +83,26 @@ pub(crate) const fn place(place: Place) -> (&'static str, Option<u16>) {
         Place::ReadChunk(index) => ("read-chunk", Some(index)),
         Place::WriteChunk(index) => ("write-chunk", Some(index)),
     }
+}
+
+/// How much a rule weighs.
+pub(crate) const fn level(level: Level) -> &'static str {
+    match level {
+        Level::Violation => "violation",
+        Level::Warning => "warning",
+        Level::Advice => "advice",
+    }
+}
+
+/// Whether a finding stands.
+pub(crate) const fn verdict(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Stands => "stands",
+        Verdict::Inconclusive => "inconclusive",
+    }
+}
+
+/// An end of a connection, by whether it opened it.
+pub(crate) const fn end(requester: bool) -> &'static str {
+    if requester { "requester" } else { "responder" }
 }

@@ -177,18 +177,22 @@ fn no_colour_where_nobody_sees_it() {
 #[test]
 fn the_readme_shows_what_is_printed() {
     let readme = std::fs::read_to_string(root().join("README.md")).expect("it is there");
-    let block: Vec<&str> = readme
-        .lines()
-        .skip_while(|line| !line.contains("$ rdmascope analyze samples/nfs3-lossy.pcap"))
-        .skip(1)
-        .take_while(|line| line.is_empty() || line.starts_with("    "))
-        .map(str::trim)
-        .filter(|line| !line.is_empty() && *line != "…")
-        .collect();
-    assert!(block.len() > 10);
-    let output = run(&["analyze", "samples/nfs3-lossy.pcap"]);
-    for line in block {
-        assert!(text(&output.stdout).lines().any(|printed| printed.trim() == line), "not printed: {line}");
+    let blocks: Vec<&str> = readme.split("    $ rdmascope ").skip(1).collect();
+    assert!(blocks.len() > 2);
+    for block in blocks {
+        let (command, rest) = block.split_once('\n').expect("something is printed");
+        let shown: Vec<&str> = rest
+            .lines()
+            .take_while(|line| line.is_empty() || line.starts_with("    "))
+            .map(str::trim)
+            .filter(|line| !line.is_empty() && *line != "…")
+            .collect();
+        assert!(shown.len() > 3, "{command}");
+        let output = run(&command.split(' ').collect::<Vec<_>>());
+        for line in shown {
+            let printed = text(&output.stdout).lines().any(|printed| printed.trim() == line);
+            assert!(printed, "{command} does not print: {line}");
+        }
     }
 }
 

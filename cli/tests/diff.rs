@@ -1,6 +1,7 @@
 //! `rdmascope diff`: real sessions compared, and sessions whose times were changed by known amounts.
 
 mod binary;
+mod planted;
 
 use binary::{Pcap, Temporary, lines, refused, run, sample, text, time, with_input};
 use serde_json::{Value, json};
@@ -103,6 +104,33 @@ fn larger_packets_and_larger_transfers() {
     let write = find(&lines, "latency", Some("WRITE"));
     assert_eq!(write["verdict"], "differs");
     assert!(write["ratio"].as_f64().expect("a number") > 50.0, "{write}");
+}
+
+/// The server does not grant a credit in one reply; and in none.
+#[test]
+fn rules_that_one_side_breaks() {
+    let clean = sample("nfs3-basic.pcap");
+    let once = Temporary::new("once.pcap", &planted::no_credits("nfs3-basic", 0x1b39_6a62).bytes);
+    let always = Temporary::new("always.pcap", &planted::never_any_credits("nfs3-basic").bytes);
+    let calls = 265; // client.trace
+    for (a, b, expected, ratio) in [
+        (&*clean, once.path(), [0, 1], Value::Null),
+        (once.path(), &*clean, [1, 0], Value::Null),
+        (once.path(), always.path(), [1, calls], json!(f64::from(calls))),
+    ] {
+        let lines = compared(&[a, b]);
+        let line = find(&lines, planted::RULE, None);
+        assert_eq!((&line["area"], &line["verdict"]), (&json!("conformance"), &json!("differs")));
+        let [in_a, in_b] = expected.map(|count| json!({"count": count, "of": calls}));
+        assert_eq!((&line["a"], &line["b"], &line["ratio"]), (&in_a, &in_b, &ratio));
+    }
+    let output = run(&["diff", &clean, once.path()]);
+    let printed = text(&output.stdout);
+    let (_, section) = printed.split_once("\nFindings ").expect("there is a section");
+    let row = section.lines().find(|line| line.contains(planted::RULE)).expect("the rule has a row");
+    let words: Vec<&str> = row.split_whitespace().collect();
+    assert_eq!(words, [planted::RULE, "(violation)", "-", "1", "(0.38%)", "only", "B"]);
+    no_difference(&run(&["diff", once.path(), once.path()]));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! `rdmascope export html`, run as a person runs it.
 
 mod binary;
+mod planted;
 
 use binary::{Pcap, Temporary, command, refused, run, sample, text, with_input};
 use std::process::Stdio;
@@ -60,6 +61,40 @@ fn as_many_ladders_as_wanted() {
         let output = run(&["export", "html", &capture, "--output", "-", "--ladders", wanted]);
         assert_eq!(text(&output.stdout).matches("<figure class=\"ladder\"").count(), there);
     }
+}
+
+/// The WRITE is the slowest transaction of the session, so its ladder is in the page.
+#[test]
+fn a_finding_leads_to_its_ladder_where_it_is_marked() {
+    let planted = planted::no_credits("nfs3-basic", 0x1b39_6a62);
+    let capture = Temporary::new("no-credits.pcap", &planted.bytes);
+    let output = run(&["export", "html", capture.path(), "--output", "-"]);
+    let page = text(&output.stdout);
+    let between = |from: &str, to: &str| {
+        let at = page.find(from).unwrap_or_else(|| panic!("{from} is in the page"));
+        &page[at..at + page[at..].find(to).expect("it ends")]
+    };
+    let row = between("<tr data-rule=\"credit-grant-zero\">", "</tr>");
+    for part in [
+        "<td class=\"bad\">violation</td>",
+        "RFC 8166, section 3.3.1",
+        "a reply that grants no credits",
+        "XID 0x1b396a62, forward",
+        &format!("<td>{}</td>", planted.frame),
+        "<a href=\"#transaction-16\">drawn</a>",
+    ] {
+        assert!(row.contains(part), "{part}: {row}");
+    }
+    let figure = between("id=\"transaction-16\"", "</figure>");
+    let mark = "<tspan class=\"bad\">! credit-grant-zero</tspan>";
+    assert_eq!(figure.matches(mark).count(), 1, "{figure}");
+    let (before, _) = figure.split_once(mark).expect("it is there");
+    let text_of_rung = &before[before.rfind("<text").expect("it is in a text")..];
+    assert!(text_of_rung.contains("Send, RDMA_MSG reply"), "{text_of_rung}");
+    assert!(figure.contains(&format!(", frames {}: <a href=\"#findings\">", planted.frame)), "{figure}");
+
+    let clean = run(&["export", "html", &sample("nfs3-basic.pcap"), "--output", "-"]);
+    assert!(!text(&clean.stdout).contains("credit-grant-zero"));
 }
 
 #[test]

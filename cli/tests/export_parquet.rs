@@ -2,6 +2,7 @@
 #![cfg(feature = "parquet")]
 
 mod binary;
+mod planted;
 
 use binary::{lines, refused, root, run, sample, text, with_input};
 use parquet::file::reader::{FileReader, SerializedFileReader};
@@ -21,7 +22,7 @@ const SAMPLES: [&str; 7] = [
     "nfs4.2-mtu4096-large-io.pcap",
 ];
 
-const TABLES: [&str; 5] = ["transactions", "operations", "messages", "packets", "connections"];
+const TABLES: [&str; 6] = ["transactions", "operations", "messages", "packets", "connections", "findings"];
 
 /// A folder that is gone after the test.
 struct Folder(PathBuf);
@@ -244,6 +245,50 @@ fn messages(line: &Map<String, Value>) -> Vec<Row> {
         rows.push(flat(&row));
     }
     rows
+}
+
+/// The findings that are expected of a capture once it was blessed.
+fn findings(capture: &[u8]) -> Vec<Row> {
+    let folder =
+        tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("there is room for temporary files");
+    std::fs::write(folder.path().join("x.pcap"), capture).expect("it can be written");
+    let blessed = run(&["regress", "--bless", folder.path().to_str().expect("the path is UTF-8")]);
+    assert!(blessed.status.success(), "{}", text(&blessed.stderr));
+    let lines = std::fs::read_to_string(folder.path().join("x.expected.jsonl")).expect("it was just written");
+    let lines = lines.lines().map(|line| serde_json::from_str(line).expect("it is JSON"));
+    lines.filter(|line: &Map<String, Value>| line["type"] == "finding").map(finding).collect()
+}
+
+fn finding(mut line: Map<String, Value>) -> Row {
+    line.remove("allowed_rule");
+    let transaction = line.remove("transaction").expect("a number or null");
+    line.insert("number".to_owned(), transaction);
+    for name in ["observed", "allowed"] {
+        let value = line[name].as_object_mut().filter(|value| value["unit"] == "text");
+        if let Some(value) = value {
+            let text = value.remove("value").expect("it has one");
+            value.insert("text".to_owned(), text);
+        }
+    }
+    flat(&line)
+}
+
+#[test]
+fn every_row_of_findings_says_what_the_line_says() {
+    let folder = Folder::new("findings");
+    let planted = planted::never_any_credits("nfs3-basic").bytes;
+    let output =
+        with_input(&["export", "parquet", "-", "--capture", "zero", "--output", folder.path()], &planted);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let rows = folder.rows("findings", "zero");
+    // Every reply breaks the rule: 265 calls by client.trace.
+    assert_eq!(rows.iter().filter(|row| row["rule"] == json!(planted::RULE)).count(), 265);
+    same("planted", &findings(&planted), &rows);
+    for capture in SAMPLES {
+        run(&["export", "parquet", &sample(capture), "--output", folder.path()]);
+        let bytes = std::fs::read(sample(capture)).expect("the sample is there");
+        same(capture, &findings(&bytes), &folder.rows("findings", capture));
+    }
 }
 
 fn packet(mut line: Map<String, Value>) -> Row {

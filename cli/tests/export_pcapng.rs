@@ -1,6 +1,7 @@
 //! `rdmascope export pcapng`: the same packets, and what their comments say. `tests/pcapng_tshark` asks tshark.
 
 mod binary;
+mod planted;
 
 use binary::{Pcap, Temporary, lines, refused, root, run, sample, text, with_input};
 use std::collections::BTreeMap;
@@ -122,7 +123,10 @@ fn what_is_wrong_is_said() {
     let records = pcap.records.iter().enumerate().filter(|(index, _)| *index != dropped);
     let file = Temporary::new("wrong.pcap", &pcap.with(records.map(|(_, record)| record)));
     let after = comments(&exported(file.path()));
-    assert_eq!(after[damaged - 1], "connection 1; from the responder; bad ICRC: its receiver drops it");
+    // Findings stand behind all else.
+    let levels = ["; violation, ", "; warning, ", "; advice, "];
+    let facts = levels.iter().fold(&*after[damaged - 1], |text, level| text.split(level).next().unwrap());
+    assert_eq!(facts, "connection 1; from the responder; bad ICRC: its receiver drops it");
     let lacks: Vec<_> = after.iter().filter(|comment| comment.contains("not seen moving")).collect();
     assert_eq!(lacks.len(), 1, "{lacks:?}");
     for index in [dropped, damaged] {
@@ -134,6 +138,40 @@ fn what_is_wrong_is_said() {
         );
     }
     assert!(!before.iter().any(|comment| comment.contains("not seen") || comment.contains("ICRC")));
+}
+
+#[test]
+fn evidence_of_a_finding_is_said() {
+    let planted = planted::no_credits("nfs3-basic", 0x1b39_6a62);
+    let file = Temporary::new("no-credits.pcap", &planted.bytes);
+    let after = comments(&exported(file.path()));
+    let part = "; violation, credit-grant-zero: a reply that grants no credits";
+    let said: Vec<u64> =
+        (1..).zip(&after).filter(|(_, comment)| comment.contains(part)).map(|(frame, _)| frame).collect();
+    assert_eq!(said, [planted.frame]);
+    let before = comments(&exported(&sample("nfs3-basic.pcap")));
+    assert!(!before.iter().any(|comment| comment.contains(planted::RULE)));
+    // What else is said of the packet stays, but for what is found now.
+    let index = planted.frame as usize - 1;
+    let (front, _) = after[index].split_once("; violation, ").expect("it was just found");
+    assert!(before[index].starts_with(front), "{} and {}", before[index], after[index]);
+}
+
+#[test]
+fn a_comment_names_a_few_findings_and_counts_the_others() {
+    let planted = planted::never_any_credits("nfs3-basic");
+    let file = Temporary::new("never-credits.pcap", &planted.bytes);
+    let frame = planted.frame.to_string();
+    let findings = lines(&run(&["show", file.path(), "--frame", &frame, "--format", "jsonl"])).len() - 1;
+    assert!(findings > 100, "every later call exceeds this grant: {findings}");
+    let comment = &comments(&exported(file.path()))[planted.frame as usize - 1];
+    assert!(comment.ends_with(&format!("; evidence of {} further findings", findings - 8)), "{comment}");
+    let named =
+        ["violation", "warning", "advice"].map(|level| comment.matches(&format!("; {level}, ")).count());
+    assert_eq!(named.iter().sum::<usize>(), 8, "{comment}");
+    // For people, too, there is an end to them.
+    let shown = run(&["show", file.path(), "--frame", &frame]);
+    assert!(text(&shown.stdout).contains(&format!("  and {} further findings: ", findings - 100)));
 }
 
 #[test]

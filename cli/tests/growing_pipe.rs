@@ -104,6 +104,29 @@ fn in_columns_too() {
     running.end();
 }
 
+/// A finding comes when it is certain, not when the capture ends.
+#[test]
+fn findings_too() {
+    let pcap = Pcap::read(NAME);
+    let mut records = pcap.records.clone();
+    // The third reply, frame 14: rdma_credit behind 16 bytes of record header, 42 of Ethernet, IP and UDP, 12 of BTH.
+    let credits = &mut records[13][16 + 42 + 12 + 8..][..4];
+    assert_eq!(credits, [0, 0, 0, 64]);
+    credits.fill(0);
+    let arguments =
+        ["check", "-", "--format", "jsonl", "--no-icrc", "--level", "violation", "--allow", "credits"];
+    let mut running = Running::start(&arguments);
+    running.write(&pcap.with(&records[..14]));
+    let listed = running.lines(1);
+    assert!(
+        listed[0].contains("\"rule\":\"credit-grant-zero\"") && listed[0].contains("\"frames\":[14]"),
+        "{listed:?}"
+    );
+    running.write(&records[14]);
+    let rest = running.end();
+    assert!(rest.last().is_some_and(|line| line.contains("\"type\":\"check\"")), "{rest:?}");
+}
+
 /// Beside a file that is all there, the pipe's packets still come when they are there.
 #[test]
 fn beside_a_file() {

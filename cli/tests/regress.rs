@@ -1,6 +1,7 @@
 //! Folders of captures as regression tests, as a person runs them.
 
 mod binary;
+mod planted;
 
 use binary::{lines, refused, root, run, text};
 use rdmascope_tests::{pcap, samples};
@@ -10,9 +11,10 @@ use std::path::PathBuf;
 use std::process::Output;
 
 /// A small session with calls in both directions, and how many lines its expectation has: those of the capture, its
-/// connection, the 36 calls that the client's tracepoints count, and the 2 of the server.
+/// connection, the 36 calls that the client's tracepoints count, the 2 of the server, and what the server is known to
+/// break: it invalidates remotely although it said that it does not (tests/conformance/samples.rs).
 const SMALL: &str = "nfs4.1-backchannel-recall";
-const SMALL_LINES: usize = 2 + 36 + 2;
+const SMALL_LINES: usize = 2 + 36 + 2 + 1;
 
 /// A folder that is gone after the test.
 struct Folder(tempfile::TempDir);
@@ -105,7 +107,13 @@ fn an_expectation_is_what_the_other_commands_print() {
             .map(|command| text(&run(&[command, &file, "--format", "jsonl"]).stdout).to_owned());
         let expected = samples::text(sample, "expected.jsonl");
         let (capture, rest) = expected.split_once('\n').expect("it has lines");
-        assert!(rest == printed.concat(), "{sample}");
+        let checked = run(&["check", &file, "--format", "jsonl"]);
+        let is_finding = |line: &&str| line.starts_with("{\"type\":\"finding\"");
+        let findings = text(&checked.stdout).split_inclusive('\n').filter(is_finding);
+        assert!(
+            rest == printed.into_iter().chain(findings.map(str::to_owned)).collect::<String>(),
+            "{sample}"
+        );
         let report = run(&["analyze", &file, "--format", "jsonl"]);
         let first = text(&report.stdout).lines().next().expect("there is a report");
         assert_eq!(capture, first.replace(&file, sample));
@@ -125,7 +133,8 @@ fn what_is_blessed_is_the_same_afterwards_whatever_the_format_and_the_place() {
     assert_eq!(summary(&output), "1 capture: 0 same, 0 different, 1 without expectation, 0 unreadable");
     let output = folder.regress(&["--bless"]);
     assert_eq!(output.status.code(), Some(0));
-    assert!(text(&output.stdout).contains(": expectation written: 40 lines added, 0 removed\n"));
+    let written = format!(": expectation written: {SMALL_LINES} lines added, 0 removed\n");
+    assert!(text(&output.stdout).contains(&written));
     assert_eq!(folder.expectation(), expected);
     #[cfg(unix)]
     {
@@ -182,7 +191,7 @@ fn a_changed_capture_differs_where_it_was_changed() {
     assert_eq!(
         lines[0],
         json!({"type": "deviation", "capture": path, "change": "changed", "of": "transaction",
-        "connection": 1, "direction": "forward", "xid": "0x1d4d5b14", "operations": call["operations"], "frame": frame,
+        "connection": 1, "direction": "forward", "xid": "0x1d4d5b14", "operations": call["operations"], "rule": null, "frame": frame,
         "field": "call.credits", "expected": 128, "found": 127, "lines": 1})
     );
     assert_eq!(
@@ -220,6 +229,65 @@ fn a_transaction_more_or_less_is_one_difference() {
     lines.insert(2, another.to_string());
     folder.expect(&lines);
     assert_eq!(folder.differences(), [format!("missing: {}", told(&another))]);
+}
+
+/// The WRITE over the backchannel's connection, answered without credits.
+#[test]
+fn a_finding_that_comes_or_goes_is_told() {
+    let folder = Folder::of_small();
+    let clean = folder.expectation();
+    let planted = planted::no_credits(SMALL, 0x1d4d_5b14);
+    let original = std::fs::read(folder.file(&format!("{SMALL}.pcap"))).expect("it is there");
+    folder.write(&format!("{SMALL}.pcap"), &planted.bytes);
+    let told = format!(
+        "finding {} (violation, stands), XID 0x1d4d5b14, connection 1 forward, frame {}: a reply that grants no credits",
+        planted::RULE,
+        planted.frame
+    );
+    let differences = folder.differences();
+    assert!(differences.contains(&"reply.credits: expected 64, found 0".to_owned()), "{differences:?}");
+    assert!(differences.contains(&format!("new: {told}")), "{differences:?}");
+    let judged_before = clean.iter().any(|line| line.contains("\"type\":\"finding\""));
+    let remedy = differences.iter().any(|line| line.starts_with("no findings were expected: "));
+    assert_ne!(remedy, judged_before, "{differences:?}");
+    let deviations = text(&folder.regress(&["--format", "jsonl"]).stdout).to_owned();
+    let deviation = deviations
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).expect("it is JSON"))
+        .find(|line| line["rule"] == planted::RULE)
+        .expect("it is told for programs too");
+    assert_eq!((&deviation["change"], &deviation["of"]), (&json!("new"), &json!("finding")));
+    assert_eq!((&deviation["frame"], &deviation["xid"]), (&json!(planted.frame), &json!("0x1d4d5b14")));
+
+    // Blessed, it is expected, as other commands write it.
+    assert_eq!(folder.regress(&["--bless"]).status.code(), Some(0));
+    assert_eq!(folder.regress(&[]).status.code(), Some(0));
+    let blessed = folder.expectation();
+    let path = folder.file(&format!("{SMALL}.pcap"));
+    let shown = run(&[
+        "show",
+        path.to_str().expect("UTF-8"),
+        "--frame",
+        &planted.frame.to_string(),
+        "--format",
+        "jsonl",
+    ]);
+    let line = text(&shown.stdout).lines().find(|line| line.contains(planted::RULE)).expect("it is shown");
+    assert_eq!(blessed.iter().filter(|expected| *expected == line).count(), 1, "{line}");
+    let checked = run(&["check", path.to_str().expect("UTF-8"), "--format", "jsonl"]);
+    let is_finding = |line: &&str| line.starts_with("{\"type\":\"finding\"");
+    let checked: Vec<&str> = text(&checked.stdout).lines().filter(is_finding).collect();
+    let expected: Vec<&str> = blessed.iter().map(String::as_str).filter(is_finding).collect();
+    assert!(!checked.is_empty());
+    assert_eq!(expected, checked);
+
+    // The session behaves again.
+    folder.write(&format!("{SMALL}.pcap"), &original);
+    let differences = folder.differences();
+    assert!(differences.contains(&format!("missing: {told}")), "{differences:?}");
+    assert!(!differences.iter().any(|line| line.starts_with("no findings")), "{differences:?}");
+    assert_eq!(folder.regress(&["--bless"]).status.code(), Some(0));
+    assert_eq!(folder.expectation(), clean);
 }
 
 #[test]

@@ -1,17 +1,26 @@
 //! `rdmascope show`, as a person and a program meet it.
 
 mod binary;
+mod planted;
 
-use binary::{lines, refused, root, run, sample, text, with_input};
+use binary::{Temporary, lines, refused, root, run, sample, text, with_input};
+use rdmascope_tests::mutate::{self, opcode};
+use rdmascope_tests::{pcap, samples};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// The one line that a transaction or frame is.
 fn shown(file: &str, what: &[&str]) -> Value {
+    shown_with_findings(file, what).0
+}
+
+/// The same, and the findings behind it.
+fn shown_with_findings(file: &str, what: &[&str]) -> (Value, Vec<Value>) {
     let arguments = [&["show", file, "--format", "jsonl"], what].concat();
     let mut lines = lines(&run(&arguments));
-    assert_eq!(lines.len(), 1);
-    lines.remove(0)
+    let shown = lines.remove(0);
+    assert!(lines.iter().all(|line| line["type"] == "finding"), "{lines:?}");
+    (shown, lines)
 }
 
 /// A frame as tshark lists it: tests/expectations/NAME.frames.tsv.
@@ -251,6 +260,96 @@ fn text_without_a_terminal() {
         assert!(long.is_empty(), "{long:?}");
         assert!(shown.lines().all(|line| !line.ends_with(' ')));
     }
+}
+
+/// The WRITE of nfs3-basic, whose reply is made to grant no credits.
+const XID: u32 = 0x1b39_6a62;
+
+/// The rungs that are evidence of a rule.
+fn evidence<'a>(exchange: &'a Value, rule: &str) -> Vec<&'a Value> {
+    let of = |rung: &&Value| rung["evidence_of"].as_array().expect("a list").contains(&rule.into());
+    exchange["rungs"].as_array().expect("a list").iter().filter(of).collect()
+}
+
+#[test]
+fn a_transaction_has_its_findings_and_they_are_marked_on_its_ladder() {
+    let planted = planted::no_credits("nfs3-basic", XID);
+    let file = Temporary::new("show-transaction.pcap", &planted.bytes);
+    let what = ["--xid", "0x1b396a62"];
+    let (exchange, findings) = shown_with_findings(file.path(), &what);
+    let found: Vec<_> = findings.iter().filter(|finding| finding["rule"] == planted::RULE).collect();
+    let [finding] = found.as_slice() else { panic!("{found:?}") };
+    assert_eq!((&finding["level"], &finding["verdict"]), (&"violation".into(), &"stands".into()));
+    assert_eq!((&finding["frames"], &finding["xid"]), (&[planted.frame].into(), &"0x1b396a62".into()));
+    let rungs = evidence(&exchange, planted::RULE);
+    let [rung] = rungs.as_slice() else { panic!("{rungs:?}") };
+    assert_eq!((&rung["kind"], &rung["frame"]), (&"reply".into(), &planted.frame.into()));
+
+    let output = binary::command(&["show", file.path(), what[0], what[1]])
+        .env("LC_ALL", "C")
+        .output()
+        .expect("it runs");
+    let printed = text(&output.stdout);
+    let (before, section) = printed.split_once("\nFindings\n").expect("there is a section");
+    assert!(!before.contains("Exchange"), "findings come first");
+    assert!(section.contains(&format!("  ! violation  {}\n", planted::RULE)), "{section}");
+    assert!(section.contains("RFC 8166, section 3.3.1"));
+    let rows: Vec<&str> = section.lines().collect();
+    let mark = format!("! {} |", planted::RULE);
+    let at = rows.iter().position(|row| row.ends_with(&mark)).expect("the rung is marked");
+    let reply = rows[..at].iter().rfind(|row| row.contains("frame")).expect("it has a frame");
+    assert!(reply.ends_with(&format!("frame {}", planted.frame)), "{reply}");
+    assert!(section.contains("! evidence of a finding\n"));
+    assert!(rows.iter().all(|row| row.chars().count() <= 80 && !row.ends_with(' ') && row.is_ascii()));
+
+    // The session as it was.
+    let (exchange, findings) = shown_with_findings(&sample("nfs3-basic.pcap"), &what);
+    assert!(findings.iter().all(|finding| finding["rule"] != planted::RULE), "{findings:?}");
+    assert!(evidence(&exchange, planted::RULE).is_empty());
+}
+
+#[test]
+fn a_frame_has_the_findings_that_name_it() {
+    let planted = planted::no_credits("nfs3-basic", XID);
+    let file = Temporary::new("show-frame.pcap", &planted.bytes);
+    // The packet behind it is the ACK of the reply.
+    for (frame, named) in [(planted.frame, 1), (planted.frame + 1, 0)] {
+        let frame = frame.to_string();
+        let (_, findings) = shown_with_findings(file.path(), &["--frame", &frame]);
+        assert_eq!(findings.iter().filter(|finding| finding["rule"] == planted::RULE).count(), named);
+        let output = run(&["show", file.path(), "--frame", &frame]);
+        let count = text(&output.stdout).matches(planted::RULE).count();
+        assert_eq!(count, named, "{}", text(&output.stdout));
+    }
+}
+
+/// Where the capture does not hold the CM exchange, nobody knows the inline threshold, so that a Send of more than the default of 1024
+/// bytes may be too long (RFC 8166, section 3.3.3).
+#[test]
+fn what_is_inconclusive_is_marked_as_such() {
+    let mut capture = mutate::without_cm(&samples::capture("nfs4.2-mtu4096-large-io"));
+    let is_reply = |packet: &pcap::Packet| {
+        packet.source() == mutate::SERVER && packet.starts_message() && packet.opcode() == opcode::SEND_ONLY
+    };
+    let packets = (1u64..).zip(&mut capture.packets);
+    let (frame, reply) = packets.filter(|(_, packet)| is_reply(packet)).nth(3).expect("there are replies");
+    let payload = reply.data[reply.payload()].iter().copied();
+    let longer: Vec<u8> = payload.chain(core::iter::repeat(0)).take(1028).collect();
+    reply.set_behind_bth(&longer);
+    let file = Temporary::new("show-inconclusive.pcap", &pcap::write(&capture));
+    let number = shown(file.path(), &["--frame", &frame.to_string()])["transaction"].to_string();
+    let (exchange, findings) = shown_with_findings(file.path(), &["--transaction", &number]);
+    let found: Vec<_> = findings.iter().filter(|finding| finding["rule"] == "inline-threshold").collect();
+    let [finding] = found.as_slice() else { panic!("{found:?}") };
+    assert_eq!(finding["verdict"], "inconclusive");
+    assert_eq!(finding["frames"], Value::from(vec![frame]));
+    let rungs = evidence(&exchange, "inline-threshold");
+    assert_eq!(rungs.iter().map(|rung| &rung["kind"]).collect::<Vec<_>>(), ["reply"]);
+    let output = run(&["show", file.path(), "--transaction", &number]);
+    let printed = text(&output.stdout);
+    assert!(printed.contains("  ? violation, inconclusive  inline-threshold\n"), "{printed}");
+    assert!(printed.contains("? inline-threshold "), "{printed}");
+    assert!(printed.contains("? evidence of a finding that is inconclusive\n"), "{printed}");
 }
 
 #[test]

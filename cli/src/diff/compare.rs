@@ -8,6 +8,7 @@ use super::side::{CREDITS, Counted, Extremes, PARAMETERS, Side, Values};
 use super::statistics;
 use crate::names::{Failure, FailureName, Label, Protocol, SecurityName, short_status, status_name};
 use crate::report::{Group, Latency, Problem, Stats};
+use rdmascope_dissector::conformance::{self, Level};
 use std::collections::BTreeSet;
 
 /// What comparing two captures came to.
@@ -31,6 +32,7 @@ impl Comparison {
         let operations = pairing.operations(sides);
         comparing.problems(sides);
         comparing.connections(sides);
+        comparing.findings(sides);
         comparing.latencies(&operations);
         comparing.errors(sides, &pairing);
         for (pair, [a, b]) in &operations {
@@ -154,6 +156,37 @@ impl Comparing<'_> {
             let what = problem.what.split([':', ';']).next().unwrap_or(problem.what);
             let subject =
                 Subject { importance: share(a).max(share(b)), ..Subject::new(area, problem.name, what) };
+            self.add_counts(subject, [a, b], verdict, chance);
+        }
+    }
+
+    /// What stands, by rule. What one side has, and the other may have, cannot be compared.
+    fn findings(&mut self, sides: [&Side; 2]) {
+        for rule in conformance::rules() {
+            let of = |index: usize| {
+                let count = sides[index].findings.count(rule, conformance::Verdict::Stands);
+                // Some are of a message, or of the connection.
+                (count, self.transactions[index].max(count))
+            };
+            let (a, b) = (of(0), of(1));
+            if a.0 == 0 && b.0 == 0 {
+                continue;
+            }
+            let may_have =
+                |index: usize| sides[index].findings.count(rule, conformance::Verdict::Inconclusive) > 0;
+            let (verdict, chance) = match self.thresholds.compare_counts(a, b) {
+                _ if a.0 == 0 && may_have(0) || b.0 == 0 && may_have(1) => (Verdict::Unknown, None),
+                // How often is chance even where the amount of work is the same.
+                (Verdict::Differs, None) if a.0.min(b.0) > 0 => self.thresholds.judge_shares(a, b),
+                decided => decided,
+            };
+            let importance = match rule.level {
+                Level::Violation => 1.0,
+                Level::Warning => 0.6,
+                Level::Advice => 0.2,
+            };
+            let what = format!("{} ({})", rule.id, rule.level);
+            let subject = Subject { importance, ..Subject::new(Area::Conformance, rule.id, &what) };
             self.add_counts(subject, [a, b], verdict, chance);
         }
     }

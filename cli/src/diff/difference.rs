@@ -37,6 +37,8 @@ pub(super) enum Area {
     Connections,
     /// Retransmissions, NAKs and the like.
     Transport,
+    /// Rules that were broken.
+    Conformance,
     /// How long operations took.
     Latency,
     /// Replies that report an error.
@@ -50,10 +52,11 @@ pub(super) enum Area {
 }
 
 impl Area {
-    pub(super) const ALL: [Area; 8] = [
+    pub(super) const ALL: [Area; 9] = [
         Area::Transactions,
         Area::Connections,
         Area::Transport,
+        Area::Conformance,
         Area::Latency,
         Area::Errors,
         Area::Conveyance,
@@ -67,6 +70,7 @@ impl Area {
             Area::Transactions => "transactions",
             Area::Connections => "connections",
             Area::Transport => "transport",
+            Area::Conformance => "conformance",
             Area::Latency => "latency",
             Area::Errors => "errors",
             Area::Conveyance => "conveyance",

@@ -2,6 +2,7 @@
 
 use super::conveyance::Conveyance;
 use crate::commands::Audience;
+use crate::findings::Findings;
 use crate::report::{Count, Ending, Operations, Problems, Stats};
 use core::fmt::Write as _;
 use rdmascope_dissector::connection::{Connection, Endpoint, Origin, State};
@@ -15,6 +16,8 @@ use std::io;
 pub(super) struct Side {
     pub(super) operations: Operations<Counted>,
     pub(super) problems: Problems,
+    /// What the judge finds, counted.
+    pub(super) findings: Findings,
     pub(super) connections: Connections,
     /// How calls were authenticated.
     pub(super) security: Values<Security>,
@@ -63,6 +66,7 @@ impl Audience for Side {
     const LISTS: bool = false;
 
     fn event(&mut self, event: Event<'_>, _: Time) -> io::Result<()> {
+        self.findings.handle(&event);
         match event {
             Event::Transaction(transaction) => self.transaction(transaction),
             Event::Connection(connection) => {

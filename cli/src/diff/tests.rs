@@ -6,6 +6,7 @@ use super::*;
 use crate::commands::Audience;
 use crate::samples::{self, START, after, segment};
 use crate::source::{Cut, FileEnding};
+use rdmascope_dissector::conformance::{self, Finding};
 use rdmascope_dissector::connection::{Connection, ConnectionId};
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::transaction::{Chunk, Direction, Outcome, ReadChunk, Transaction};
@@ -583,6 +584,26 @@ fn lines_for_programs() {
     let (_, section) = documentation.split_once("## The comparison").expect("it has its section");
     let missing: Vec<_> = words.iter().filter(|word| !section.contains(&format!("`{word}`"))).collect();
     assert!(missing.is_empty(), "not in docs/json.md: {missing:?}");
+}
+
+/// The capture may lack what shows it.
+#[test]
+fn what_both_sides_may_have_is_no_difference() {
+    let with = |verdict| {
+        let mut side = side("a", &reads(100..150), &[samples::connection()]);
+        side.findings.take(&Finding { verdict, ..samples::finding() });
+        side
+    };
+    let stands = with(conformance::Verdict::Stands);
+    let inconclusive = with(conformance::Verdict::Inconclusive);
+    let differences = compare(&stands, &inconclusive);
+    assert_eq!(only(&differences, "credit-limit").verdict, Verdict::Unknown);
+    assert!(differing(&differences).is_empty());
+    let neither = compare(&inconclusive, &inconclusive);
+    assert!(neither.iter().all(|difference| difference.area != Area::Conformance));
+    let clean = side("b", &reads(100..150), &[samples::connection()]);
+    assert_eq!(differing(&compare(&stands, &clean)), ["credit-limit"]);
+    assert_eq!(differing(&compare(&stands, &stands)), [""; 0]);
 }
 
 #[test]

@@ -100,9 +100,11 @@ impl Text<'_> {
             Verdict::Equal => "=".to_owned(),
             Verdict::Unknown => "unknown".to_owned(),
         };
-        let is_worse = matches!(difference.area, Area::Transactions | Area::Transport | Area::Errors)
-            && difference.verdict == Verdict::Differs
-            && is_more_in_b(difference);
+        let is_bad = matches!(
+            difference.area,
+            Area::Transactions | Area::Conformance | Area::Transport | Area::Errors
+        );
+        let is_worse = is_bad && difference.verdict == Verdict::Differs && is_more_in_b(difference);
         let what = match difference.operation {
             Some(pair) => format!("{pair}: {}", difference.what),
             None => difference.what.clone(),
@@ -201,6 +203,7 @@ const fn title(area: Area) -> &'static str {
         Area::Transactions => "Transactions",
         Area::Connections => "Connections",
         Area::Transport => "Transport",
+        Area::Conformance => "Findings",
         Area::Latency => "Latency",
         Area::Errors => "Errors in replies",
         Area::Conveyance => "Conveyance",

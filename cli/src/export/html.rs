@@ -8,6 +8,7 @@
 mod charts;
 mod choice;
 mod credits;
+mod findings;
 mod gather;
 mod ladders;
 mod page;
@@ -20,6 +21,7 @@ mod timeline;
 use super::output::OutputFile;
 use crate::args::Input;
 use crate::commands::{self, Audience, Out, Status};
+use crate::findings::{ByFrame, Findings};
 use crate::ladder::Ladder;
 use crate::report::Ending;
 use anyhow::{Context as _, Result};
@@ -92,13 +94,13 @@ fn write_file(input: &Input, output: &Path, ladders: u8) -> Result<Ending> {
 fn report(input: &Input, ladders: u8) -> io::Result<Result<(String, Ending)>> {
     let mut gathered = Gathered::new(ladders.into());
     let keep = Keep { steps: true, contents: false };
-    let config = Config { report_packets: true, keep, ..Config::default() };
+    let config = Config { report_packets: true, keep, observe: true, ..Config::default() };
     let ending = match commands::read(input, config, &mut gathered)? {
         Ok(ending) => ending,
         Err(error) => return Ok(Err(error)),
     };
     gathered.finish(&ending);
-    let mut drawing = Drawing::new(&gathered.choice);
+    let mut drawing = Drawing::new(&gathered.choice, &gathered.findings);
     let config = Config { report_packets: true, ..Config::default() };
     if let Err(error) = commands::read(input, config, &mut drawing)? {
         return Ok(Err(error));
@@ -124,11 +126,15 @@ fn printable(page: String) -> String {
 #[derive(Debug)]
 struct Drawing<'a> {
     ladders: HashMap<u64, (&'a Transaction, Ladder), FixedState>,
+    /// Their numbers, in order.
+    order: Vec<u64>,
     attribution: Attribution,
+    /// What packets are evidence of.
+    findings: ByFrame<'a>,
 }
 
 impl<'a> Drawing<'a> {
-    fn new(choice: &'a Choice) -> Drawing<'a> {
+    fn new(choice: &'a Choice, findings: &'a Findings) -> Drawing<'a> {
         let broken = choice.broken().into_iter().map(|(transaction, _)| transaction);
         let ladders: HashMap<_, _, _> = broken
             .chain(choice.slowest())
@@ -136,14 +142,18 @@ impl<'a> Drawing<'a> {
             .collect();
         let mut steps = Steps::default();
         ladders.values().for_each(|(transaction, _)| steps.add(transaction));
-        Drawing { ladders, attribution: steps.finish() }
+        let mut order: Vec<u64> = ladders.keys().copied().collect();
+        order.sort_unstable();
+        Drawing { ladders, order, attribution: steps.finish(), findings: findings.by_frame() }
     }
 
     fn packet(&mut self, packet: &Packet<'_>) {
         let attributed = self.attribution.next(packet);
+        let is_evidence = self.findings.names(packet.record.number);
         let named = match attributed.role {
             Role::Repetition(of) | Role::Refusal(of) | Role::Acknowledgement(of) => Some(of.transaction),
-            Role::Part(_) | Role::ConnectionManagement | Role::Nothing => None,
+            Role::Part(of) => is_evidence.then_some(of.transaction),
+            Role::ConnectionManagement | Role::Nothing => None,
         };
         let acknowledged = attributed.acknowledged.iter().map(|of| of.transaction);
         let mut before = None;
@@ -154,9 +164,22 @@ impl<'a> Drawing<'a> {
             }
             let Some((transaction, ladder)) = self.ladders.get_mut(&number) else { continue };
             if is_about(&attributed, packet, transaction) {
-                ladder.see(transaction, packet, &attributed);
+                if !matches!(attributed.role, Role::Part(_)) || acknowledged.clone().any(|of| of == number) {
+                    ladder.see(transaction, packet, &attributed);
+                }
+                if is_evidence {
+                    ladder.mark(transaction, packet, &attributed);
+                }
             }
         }
+    }
+
+    /// The chosen transactions with their ladders, by number.
+    fn drawn(&self) -> impl Iterator<Item = (&'a Transaction, &Ladder)> {
+        self.order.iter().filter_map(|number| {
+            let (transaction, ladder) = self.ladders.get(number)?;
+            Some((*transaction, ladder))
+        })
     }
 
     /// The ladder of a chosen transaction.

@@ -13,13 +13,14 @@ use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 use column::Column;
 use partition::Staging;
+use rdmascope_dissector::conformance::Judge;
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::record::Time;
 use std::borrow::Cow;
 use std::io;
 use std::path::{Path, PathBuf};
-use tables::{Connections, MessageRow, Messages, OperationRow, Operations, Packets, Transactions};
+use tables::{Connections, Findings, MessageRow, Messages, OperationRow, Operations, Packets, Transactions};
 use writer::TableWriter;
 
 #[derive(Args, Debug)]
@@ -86,7 +87,7 @@ fn write(command: &Parquet) -> Result<Ending> {
     let cannot = || format!("{}: cannot be written to", command.output.display());
     let staging = Staging::in_folder(&command.output).with_context(cannot)?;
     let mut writers = Writers::create(&staging).with_context(cannot)?;
-    let config = Config { report_packets: true, ..Config::default() };
+    let config = Config { report_packets: true, observe: true, ..Config::default() };
     let ending = commands::read(&command.input, config, &mut writers).with_context(cannot)??;
     writers.finish(&staging, &capture).with_context(cannot)?;
     Ok(ending)
@@ -99,6 +100,8 @@ struct Writers {
     messages: TableWriter<Messages>,
     packets: TableWriter<Packets>,
     connections: TableWriter<Connections>,
+    judge: Judge,
+    findings: TableWriter<Findings>,
 }
 
 impl Writers {
@@ -109,6 +112,8 @@ impl Writers {
             messages: TableWriter::create(&staging.path::<Messages>())?,
             packets: TableWriter::create(&staging.path::<Packets>())?,
             connections: TableWriter::create(&staging.path::<Connections>())?,
+            judge: Judge::default(),
+            findings: TableWriter::create(&staging.path::<Findings>())?,
         })
     }
 
@@ -119,11 +124,13 @@ impl Writers {
         self.messages.finish()?;
         self.packets.finish()?;
         self.connections.finish()?;
+        self.findings.finish()?;
         staging.place::<Transactions>(capture)?;
         staging.place::<Operations>(capture)?;
         staging.place::<Messages>(capture)?;
         staging.place::<Packets>(capture)?;
-        staging.place::<Connections>(capture)
+        staging.place::<Connections>(capture)?;
+        staging.place::<Findings>(capture)
     }
 }
 
@@ -131,6 +138,14 @@ impl Audience for Writers {
     const LISTS: bool = false;
 
     fn event(&mut self, event: Event<'_>, _: Time) -> io::Result<()> {
+        let Writers { judge, findings, .. } = self;
+        let mut written = Ok(());
+        judge.handle(&event, &mut |finding| {
+            if written.is_ok() {
+                written = findings.row(finding);
+            }
+        });
+        written?;
         match event {
             Event::Packet(packet) => self.packets.row(packet),
             Event::Transaction(transaction) => {

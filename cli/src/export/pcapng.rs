@@ -9,6 +9,7 @@ mod facts;
 use super::output::OutputFile;
 use crate::args::Input;
 use crate::commands::{self, Audience, Out, Status};
+use crate::findings::Findings;
 use crate::report::Ending;
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
@@ -71,12 +72,20 @@ fn write_file(input: &Input, output: &Path) -> Result<Ending> {
 
 /// The outer error is one of the output, the inner one says what is no capture.
 fn write(input: &Input, out: impl Write) -> io::Result<Result<Ending>> {
-    let mut first = FirstPass::default();
-    let config = Config { keep: Keep { steps: true, contents: false }, ..Config::default() };
+    let mut first = FirstPass {
+        facts: Facts::default(),
+        steps: Steps::default(),
+        findings: Findings::new(Findings::ALL),
+    };
+    let keep = Keep { steps: true, contents: false };
+    let config = Config { keep, observe: true, ..Config::default() };
     if let Err(error) = commands::read(input, config, &mut first)? {
         return Ok(Err(error));
     }
-    let comments = Comments::new(first.facts, first.steps.finish());
+    let FirstPass { facts, steps, findings } = first;
+    findings.tell_of_left_out();
+    let by_frame = findings.by_frame();
+    let comments = Comments::new(facts, steps.finish(), &by_frame);
     let writer = PcapngWriter::new(out, concat!("rdmascope ", env!("CARGO_PKG_VERSION")))?;
     let mut second = SecondPass { comments, comment: String::new(), writer };
     let config = Config { report_packets: true, ..Config::default() };
@@ -89,10 +98,10 @@ fn write(input: &Input, out: impl Write) -> io::Result<Result<Ending>> {
 }
 
 /// Gathers what comments speak of.
-#[derive(Default)]
 struct FirstPass {
     facts: Facts,
     steps: Steps,
+    findings: Findings,
 }
 
 impl Audience for FirstPass {
@@ -100,6 +109,7 @@ impl Audience for FirstPass {
 
     fn event(&mut self, event: Event<'_>, _: Time) -> io::Result<()> {
         self.facts.handle(&event);
+        self.findings.handle(&event);
         if let Event::Transaction(transaction) = event {
             self.steps.add(transaction);
         }
@@ -112,14 +122,14 @@ impl Audience for FirstPass {
 }
 
 /// Writes packets and comments.
-struct SecondPass<W> {
-    comments: Comments,
+struct SecondPass<'a, W> {
+    comments: Comments<'a>,
     /// That of the current packet.
     comment: String,
     writer: PcapngWriter<W>,
 }
 
-impl<W: Write> Audience for SecondPass<W> {
+impl<W: Write> Audience for SecondPass<'_, W> {
     const LISTS: bool = false;
 
     fn event(&mut self, event: Event<'_>, _: Time) -> io::Result<()> {

@@ -3,6 +3,7 @@
 use super::frame::Fields;
 use super::transaction::{HexBytes, TransactionLine};
 use super::{Shown, time};
+use crate::findings::ByFrame;
 use crate::ladder::{Ladder, Rung, RungKind};
 use crate::show::fields::Field;
 use crate::show::message::{Stretch, stretches};
@@ -28,12 +29,14 @@ pub(crate) struct ExchangeLine<'a> {
 }
 
 impl<'a> ExchangeLine<'a> {
-    /// `fields` and `messages`: of the call and of the reply, messages with the fields that are not those of a Send. Without `full`, the middle of long stretches is left out.
+    /// `fields` and `messages`: of the call and of the reply, messages with the fields that are not those of a Send. `findings`: those
+    /// of the capture. Without `full`, the middle of long stretches is left out.
     pub(crate) fn new(
         transaction: &'a Transaction,
         ladder: &Ladder,
         fields: [(&'a [Field], &'a [u8]); 2],
         messages: [Option<&'a (Vec<Field>, Piece)>; 2],
+        findings: &ByFrame<'_>,
         full: bool,
     ) -> ExchangeLine<'a> {
         let [call_fields, reply_fields] = fields.map(|(fields, bytes)| Fields { fields, bytes });
@@ -43,10 +46,16 @@ impl<'a> ExchangeLine<'a> {
             fields: Fields { fields, bytes: &piece.bytes },
             stretches: stretches(transaction, of_reply, piece, full).into_iter().map(StretchView).collect(),
         };
+        let rungs = ladder.rungs.iter().zip(ladder.marks()).map(|(rung, frames)| {
+            let mut evidence_of: Vec<_> = findings.rules(&frames).iter().map(|(rule, _)| rule.id).collect();
+            evidence_of.sort_unstable();
+            evidence_of.dedup();
+            RungView { evidence_of, ..RungView::new(rung, ladder.start) }
+        });
         ExchangeLine {
             r#type: "exchange",
             transaction: TransactionLine::from(transaction),
-            rungs: ladder.rungs.iter().map(|rung| RungView::new(rung, ladder.start)).collect(),
+            rungs: rungs.collect(),
             rungs_left_out: ladder.left_out,
             call_fields,
             reply_fields,
@@ -76,6 +85,7 @@ struct RungView {
     index: Option<u16>,
     offset: Option<u64>,
     length: Option<u64>,
+    evidence_of: Vec<&'static str>,
 }
 
 impl RungView {
@@ -105,6 +115,7 @@ impl RungView {
             index: place.and_then(|(_, index)| index),
             offset: rung.piece.map(|piece| piece.offset),
             length: rung.piece.map(|piece| piece.length),
+            evidence_of: Vec::new(),
         }
     }
 }

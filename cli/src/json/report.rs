@@ -34,7 +34,7 @@ pub(crate) struct CaptureLine<'a> {
 }
 
 #[derive(Serialize)]
-struct FileView<'a> {
+pub(super) struct FileView<'a> {
     name: &'a str,
     cut_short: Option<CutView>,
     trouble: Option<Shown<&'a anyhow::Error>>,

@@ -3,6 +3,7 @@ use crate::report::{Ending, Report};
 use crate::samples;
 use crate::source::{Cut, FileEnding};
 use crate::tables::tests::with_packets;
+use rdmascope_dissector::conformance::{Finding, Value as Measure, Verdict};
 use rdmascope_dissector::connection::State;
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::transaction::{Outcome, Security};
@@ -172,6 +173,86 @@ fn packets() {
     assert_eq!(lines[6].get("opcode"), None);
 }
 
+#[test]
+fn findings() {
+    let line = written(&FindingLine::new(&samples::finding(), false));
+    for (pointer, expected) in [
+        ("/type", json!("finding")),
+        ("/rule", json!("credit-limit")),
+        ("/level", json!("violation")),
+        ("/verdict", json!("stands")),
+        ("/allowed_rule", json!(false)),
+        ("/connection", json!(1)),
+        ("/by", json!("requester")),
+        ("/direction", json!("forward")),
+        ("/xid", json!("0x1a2b3c07")),
+        ("/transaction", json!(1)),
+        ("/frames", json!([7, 9])),
+        ("/message", json!("129 requests in flight where 128 were granted")),
+        ("/sources/0", json!({"document": "RFC 8166", "section": "3.3.1"})),
+        ("/observed", json!({"value": 129, "unit": "count"})),
+        ("/allowed", json!({"value": 128, "unit": "count"})),
+    ] {
+        assert_eq!(line.pointer(pointer), Some(&expected), "{pointer}");
+    }
+    let bare = Finding { verdict: Verdict::Inconclusive, ..Finding::new("something") };
+    let bare = written(&FindingLine::new(&bare.about(None, None), true));
+    assert_eq!(object_keys(&bare), object_keys(&line));
+    for key in ["connection", "by", "direction", "xid", "transaction", "observed", "allowed"] {
+        assert_eq!(bare[key], Value::Null, "{key}");
+    }
+    assert_eq!((&bare["verdict"], &bare["allowed_rule"]), (&json!("inconclusive"), &json!(true)));
+}
+
+#[test]
+fn values_of_findings() {
+    for (value, expected) in [
+        (Measure::Count(3), json!({"value": 3, "unit": "count"})),
+        (Measure::Bytes(1028), json!({"value": 1028, "unit": "bytes"})),
+        (Measure::Nanoseconds(5), json!({"value": 5, "unit": "nanoseconds"})),
+        (Measure::Hexadecimal(0xab), json!({"value": "0x000000ab", "unit": "hexadecimal"})),
+        (Measure::Name("RDMA_MSG"), json!({"value": "RDMA_MSG", "unit": "text"})),
+        (Measure::Words("1 or more".to_owned()), json!({"value": "1 or more", "unit": "text"})),
+    ] {
+        let finding = samples::finding().observed(value);
+        assert_eq!(written(&FindingLine::new(&finding, false))["observed"], expected);
+    }
+}
+
+/// The lines of a rule, and of what was judged.
+fn judged() -> [Value; 2] {
+    let finding = samples::finding();
+    let tally = crate::check::tests::tally(&[&finding]);
+    let ending = Ending { files: vec![FileEnding::default()], ..Ending::default() };
+    let rule = finding.rule.expect("it is of a rule");
+    [written(&RuleLine::new("Credits", rule)), written(&CheckLine::new(&tally, &ending))]
+}
+
+#[test]
+fn rules_and_what_was_judged() {
+    let [rule, check] = judged();
+    for (line, pointer, expected) in [
+        (&rule, "/type", json!("rule")),
+        (&rule, "/rule", json!("credit-limit")),
+        (&rule, "/subject", json!("Credits")),
+        (&rule, "/level", json!("violation")),
+        (&rule, "/sources/0/document", json!("RFC 8166")),
+        (&check, "/type", json!("check")),
+        (&check, "/broken", json!(true)),
+        (&check, "/violations", json!({"stands": 1, "allowed": 0, "inconclusive": 0})),
+        (&check, "/advice", json!({"stands": 0, "allowed": 0, "inconclusive": 0})),
+        (
+            &check,
+            "/rules",
+            json!([{"rule": "credit-limit", "level": "violation", "allowed_rule": false, "stands": 1,
+                "inconclusive": 0}]),
+        ),
+        (&check, "/files/0/trouble", Value::Null),
+    ] {
+        assert_eq!(line.pointer(pointer), Some(&expected), "{pointer}");
+    }
+}
+
 fn report() -> Vec<Value> {
     let mut report = Report::default();
     let mut connection = samples::connection();
@@ -243,6 +324,8 @@ fn every_field_is_documented() {
     }
     with_packets(|packet| collect(&written(&PacketLine::from(packet)), &mut keys));
     report().iter().for_each(|line| collect(line, &mut keys));
+    collect(&written(&FindingLine::new(&samples::finding(), false)), &mut keys);
+    judged().iter().for_each(|line| collect(line, &mut keys));
 
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/json.md");
     let documentation = std::fs::read_to_string(path).expect("docs/json.md is there");

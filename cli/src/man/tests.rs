@@ -89,7 +89,10 @@ fn format_is_the_same_everywhere() {
         };
         let values = format.get_possible_values();
         let values: Vec<&str> = values.iter().map(PossibleValue::get_name).collect();
-        assert_eq!(values, ["text", "jsonl"], "{path}");
+        let (common, others) = values.split_at_checked(2).unwrap_or_default();
+        assert_eq!(common, ["text", "jsonl"], "{path}");
+        // CI systems take what a judge says in a form of their own.
+        assert_eq!(others, if path == "rdmascope check" { &["sarif"][..] } else { &[] }, "{path}");
         assert_eq!(format.get_default_values(), ["text"], "{path}");
         assert_eq!((format.get_long(), format.get_short()), (Some("format"), None), "{path}");
     }

@@ -63,6 +63,20 @@ pub(super) fn compare(expected: &Lines, found: &Lines, limit: usize) -> Comparis
         _ => expected == found,
     });
 
+    let of = |line: &Line| line.get("number").and_then(Value::as_u64).unwrap_or_default();
+    let numbers: HashMap<u64, u64> =
+        transactions.both().map(|(expected, found)| (of(found), of(expected))).collect();
+    let findings = pair_findings(&expected.findings, &found.findings, renumbered);
+    // They are reported when they are certain, which says nothing of the session.
+    comparer.compare(&findings, false, &|field, expected, found| match field {
+        "connection" => found.as_u64().map(renumbered) == expected.as_u64(),
+        "transaction" => {
+            let renumbered = |number| numbers.get(&number).copied().unwrap_or(u64::MAX - number);
+            found.as_u64().map(renumbered) == expected.as_u64()
+        }
+        _ => expected == found,
+    });
+
     let mut others = Pairs::new(&expected.others, &found.others);
     others.pair(|_, line| serde_json::to_string(&**line).ok());
     comparer.compare(&others, false, &|_, expected, found| expected == found);
@@ -104,6 +118,28 @@ fn pair_transactions<'a>(
     pairs.pair(|side, line| Some((whose(side, line), direction(line)?, xid(line)?, time(line)?)));
     pairs.pair(|_, line| Some((xid(line)?, time(line)?)));
     pairs.pair(|side, line| Some((whose(side, line), direction(line)?, xid(line)?)));
+    pairs
+}
+
+/// Findings of one rule belong together that have connection, direction, XID and frames in common; then those of the same
+/// connection, direction and XID, in their order; then those of the same frames.
+fn pair_findings<'a>(expected: &'a [Line], found: &'a [Line], renumbered: impl Fn(u64) -> u64) -> Pairs<'a> {
+    let whose = |side, line: &'a Line| {
+        let number = line.get("connection").and_then(Value::as_u64);
+        match side {
+            Side::Expected => number,
+            Side::Found => number.map(&renumbered),
+        }
+    };
+    let text = |line: &'a Line, field: &str| line.get(field).and_then(Value::as_str);
+    let about = |side, line: &'a Line| {
+        (text(line, "rule"), whose(side, line), text(line, "direction"), text(line, "xid"))
+    };
+    let frames = |line: &'a Line| line.get("frames").map(ToString::to_string);
+    let mut pairs = Pairs::new(expected, found);
+    pairs.pair(|side, line| Some((about(side, line), frames(line)?)));
+    pairs.pair(|side, line| Some(about(side, line)));
+    pairs.pair(|_, line| Some((text(line, "rule"), frames(line)?)));
     pairs
 }
 

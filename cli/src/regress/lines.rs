@@ -1,10 +1,11 @@
-//! What is expected of a capture, or found in it: the lines of its `capture`, its connections and its transactions.
+//! What is expected of a capture, or found in it: the lines of its `capture`, its connections, its transactions and the findings.
 
 use crate::args::Input;
 use crate::commands::{self, Audience};
-use crate::json::{self, CaptureLine, ConnectionLine, TransactionLine};
+use crate::json::{self, CaptureLine, ConnectionLine, FindingLine, TransactionLine};
 use anyhow::{Result, anyhow};
 use core::fmt;
+use rdmascope_dissector::conformance::{Finding, Judge};
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::record::Time;
@@ -26,7 +27,8 @@ pub(super) type Line = Arc<Object>;
 pub(super) fn found(path: &Path, name: &str, port: u16) -> Result<Vec<u8>> {
     let input = Input { files: vec![path.to_owned()], port, no_icrc: false, quiet: true, spool: None };
     let mut gathered = Gathered::default();
-    let mut ending = match commands::read(&input, Config::default(), &mut gathered) {
+    let config = Config { observe: true, ..Config::default() };
+    let mut ending = match commands::read(&input, config, &mut gathered) {
         Ok(read) => read?,
         Err(error) => return Err(anyhow!("{}: {error}", path.display())),
     };
@@ -42,6 +44,7 @@ pub(super) fn found(path: &Path, name: &str, port: u16) -> Result<Vec<u8>> {
     gathered.connections.sort_by_key(|(number, _)| *number);
     gathered.connections.iter().for_each(|(_, line)| lines.extend_from_slice(line));
     lines.append(&mut gathered.transactions);
+    lines.append(&mut gathered.findings);
     Ok(lines)
 }
 
@@ -50,6 +53,8 @@ pub(super) fn found(path: &Path, name: &str, port: u16) -> Result<Vec<u8>> {
 struct Gathered {
     connections: Vec<(u32, Vec<u8>)>,
     transactions: Vec<u8>,
+    judge: Judge,
+    findings: Vec<u8>,
     bytes: usize,
 }
 
@@ -69,9 +74,19 @@ impl Audience for Gathered {
                 json::write_line(&mut self.transactions, &TransactionLine::from(transaction))?;
                 self.bytes += self.transactions.len() - before;
             }
-            // Evictions are counted in the line of the capture.
+            // Evictions are counted in the line of the capture; what is observed is for the judge.
             Event::Packet(_) | Event::Eviction(_) | Event::Observation(_) => {}
         }
+        let Gathered { judge, findings, bytes, .. } = self;
+        let mut written = Ok(());
+        let before = findings.len();
+        judge.handle(&event, &mut |finding: &Finding| {
+            if written.is_ok() {
+                written = json::write_line(findings, &FindingLine::new(finding, false));
+            }
+        });
+        written?;
+        *bytes += findings.len() - before;
         if self.bytes > MOST_BYTES {
             return Err(io::Error::other("too much in it for a regression test, which compares in memory"));
         }
@@ -90,6 +105,7 @@ pub(super) struct Lines {
     pub(super) capture: Vec<Line>,
     pub(super) connections: Vec<Line>,
     pub(super) transactions: Vec<Line>,
+    pub(super) findings: Vec<Line>,
     /// Lines of types that this version does not write.
     pub(super) others: Vec<Line>,
 }
@@ -137,6 +153,10 @@ impl Lines {
                     text("direction")?;
                     text("xid")?;
                     lines.transactions.push(fields.into());
+                }
+                "finding" => {
+                    text("rule")?;
+                    lines.findings.push(fields.into());
                 }
                 _ => lines.others.push(fields.into()),
             }

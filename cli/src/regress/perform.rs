@@ -29,8 +29,8 @@ pub(super) struct Outcome {
 pub(super) enum Verdict {
     /// It is as expected.
     Same,
-    /// It is not: some of the differences, and how many there are.
-    Different { differences: Vec<Difference>, count: u64 },
+    /// It is not: some of the differences, how many there are, and whether there are findings where none were expected.
+    Different { differences: Vec<Difference>, count: u64, first_findings: bool },
     /// Nothing is expected of it.
     NoExpectation,
     /// What is expected of it was written.
@@ -118,7 +118,11 @@ fn judge(expectation: &Path, found: &[u8], command: &Regress) -> Verdict {
     let comparison = compare(&expected, &found, command.limit.unwrap_or(limit));
     match comparison.count {
         0 => Verdict::Same,
-        count => Verdict::Different { differences: comparison.differences, count },
+        count => Verdict::Different {
+            differences: comparison.differences,
+            count,
+            first_findings: expected.findings.is_empty() && !found.findings.is_empty(),
+        },
     }
 }
 

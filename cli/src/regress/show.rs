@@ -84,12 +84,19 @@ impl<'a> Show<'a> {
         let path = Plain(outcome.path.display());
         match &outcome.verdict {
             Verdict::Same if self.command.verbose && outcome.is_capture => writeln!(out, "{path}: same")?,
-            Verdict::Different { differences, count } => {
+            Verdict::Different { differences, count, first_findings } => {
                 writeln!(out, "{path}: {}", style.red(Counted(*count, "difference")))?;
                 write_differences(differences, style, out)?;
                 let further = count - differences.len() as u64;
                 if further > 0 {
                     writeln!(out, "  … {} not shown: --limit", Counted(further, "further difference"))?;
+                }
+                if *first_findings {
+                    writeln!(
+                        out,
+                        "  no findings were expected: an expectation of a version that did not judge has none; read them, \
+                         then --bless"
+                    )?;
                 }
             }
             Verdict::NoExpectation => {
@@ -287,7 +294,36 @@ impl Subject<'_> {
     /// Where to look first.
     pub(super) fn frame(&self) -> Option<u64> {
         let messages = ["call", "reply"].into_iter().filter_map(|message| self.0.get(message));
-        messages.filter_map(|message| message.get("frame")?.as_u64()).next()
+        let of_message = messages.filter_map(|message| message.get("frame")?.as_u64()).next();
+        of_message.or_else(|| self.0.get("frames")?.get(0)?.as_u64())
+    }
+
+    /// The rule of a finding, how much it weighs and whether it stands, what it is about, its frames, and what it says.
+    fn finding(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = |field| Plain(self.text(field).unwrap_or("?"));
+        write!(f, "finding {} ({}, {})", word("rule"), word("level"), word("verdict"))?;
+        if let Some(xid) = self.text("xid") {
+            write!(f, ", XID {}", Plain(xid))?;
+        }
+        if let Some(connection) = self.number("connection") {
+            write!(f, ", connection {connection}")?;
+        }
+        if let Some(direction) = self.text("direction") {
+            write!(f, " {}", Plain(direction))?;
+        }
+        let frames = self.0.get("frames").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        for (index, frame) in frames.iter().enumerate() {
+            let separator = match (index, frames.len()) {
+                (0, 1) => ", frame ",
+                (0, _) => ", frames ",
+                _ => " ",
+            };
+            write!(f, "{separator}{}", Shown(frame))?;
+        }
+        match self.text("message") {
+            Some(message) => write!(f, ": {}", Plain(message)),
+            None => Ok(()),
+        }
     }
 }
 
@@ -315,6 +351,7 @@ impl fmt::Display for Subject<'_> {
                     None => Ok(()),
                 }
             }
+            Some("finding") => self.finding(f),
             _ => write!(f, "{}", Shown(&Value::Object(self.0.clone()))),
         }
     }

@@ -154,12 +154,90 @@ fn an_order_that_changes_is_told_of_those_that_moved() {
 
 #[test]
 fn lines_of_types_yet_unknown_are_not_passed_over() {
-    let finding = |rule: &str| json!({"type": "finding", "rule": rule});
-    let expected = [finding("one"), finding("two"), finding("two")];
-    assert_eq!(differences(&expected, &[finding("two"), finding("two"), finding("one")]), [""; 0]);
+    let remark = |text: &str| json!({"type": "remark", "text": text});
+    let expected = [remark("one"), remark("two"), remark("two")];
+    assert_eq!(differences(&expected, &[remark("two"), remark("two"), remark("one")]), [""; 0]);
     assert_eq!(
-        differences(&expected, &[finding("two"), finding("three")]),
-        ["missing finding", "missing finding", "new finding"]
+        differences(&expected, &[remark("two"), remark("three")]),
+        ["missing remark", "missing remark", "new remark"]
+    );
+}
+
+fn finding(rule: &str, connection: u64, xid: &str, transaction: Option<u64>, frames: &[u64]) -> Value {
+    json!({"type": "finding", "rule": rule, "verdict": "stands", "connection": connection, "direction": "forward",
+        "xid": xid, "transaction": transaction, "frames": frames})
+}
+
+#[test]
+fn a_finding_more_or_less_is_one_difference() {
+    let expected = [
+        connection(1, "10.0.0.1", "t1"),
+        transaction(1, 1, "0x1", "t3"),
+        transaction(2, 1, "0x2", "t4"),
+        finding("limit", 1, "0x1", Some(1), &[10]),
+        finding("limit", 1, "0x2", Some(2), &[20]),
+        finding("limit", 1, "0x2", Some(2), &[21, 22]),
+        finding("zero", 1, "0x2", None, &[20]),
+    ];
+    // Those of one rule, connection and XID are told apart by their frames.
+    for gone in 3..7 {
+        let mut fewer = expected.to_vec();
+        let xid = fewer.remove(gone)["xid"].as_str().unwrap().to_owned();
+        assert_eq!(differences(&expected, &fewer), [format!("missing finding 1 {xid}")]);
+        assert_eq!(differences(&fewer, &expected), [format!("new finding 1 {xid}")]);
+    }
+    // Their order says nothing.
+    let mut turned = expected.to_vec();
+    turned[3..].reverse();
+    assert_eq!(differences(&expected, &turned), [""; 0]);
+    // Of another rule is another one.
+    let mut other = expected.to_vec();
+    other[3]["rule"] = json!("zero");
+    assert_eq!(differences(&expected, &other), ["missing finding 1 0x1", "new finding 1 0x1"]);
+}
+
+#[test]
+fn a_finding_is_the_same_whatever_the_numbers_of_connection_and_transaction() {
+    let expected = [
+        connection(1, "10.0.0.1", "t1"),
+        transaction(1, 1, "0x1", "t3"),
+        finding("limit", 1, "0x1", Some(1), &[10]),
+        finding("limit", 1, "0x1", None, &[11]),
+    ];
+    let found = [
+        connection(1, "10.0.0.7", "t0"),
+        connection(2, "10.0.0.1", "t1"),
+        transaction(1, 1, "0x9", "t2"),
+        json!({"type": "transaction", "number": 2, "connection": 2, "direction": "forward", "xid": "0x1",
+            "call": {"frame": 10, "time": "t3"}, "operations": ["READ"]}),
+        finding("limit", 2, "0x1", Some(2), &[10]),
+        finding("limit", 2, "0x1", None, &[11]),
+    ];
+    assert_eq!(differences(&expected, &found), ["new connection 1", "new transaction 1 0x9"]);
+    // Of another transaction of that XID, it is not.
+    let mut other = found.to_vec();
+    other[4]["transaction"] = json!(1);
+    assert_eq!(differences(&expected, &other)[2..], ["finding 1 0x1 transaction 1 to 1"]);
+}
+
+#[test]
+fn a_finding_that_changed_is_told_field_by_field() {
+    let expected = [connection(1, "10.0.0.1", "t1"), finding("limit", 1, "0x1", None, &[10, 12])];
+    let mut found = expected.clone();
+    found[1]["frames"] = json!([11, 13]);
+    assert_eq!(
+        differences(&expected, &found),
+        ["finding 1 0x1 frames[0] 10 to 11", "finding 1 0x1 frames[1] 12 to 13"]
+    );
+    let mut found = expected.clone();
+    found[1]["verdict"] = json!("inconclusive");
+    assert_eq!(differences(&expected, &found), [r#"finding 1 0x1 verdict "stands" to "inconclusive""#]);
+    // It is known now what it is about.
+    let mut found = expected.clone();
+    (found[1]["xid"], found[1]["direction"]) = (Value::Null, Value::Null);
+    assert_eq!(
+        differences(&expected, &found),
+        [r#"finding 1 0x1 direction "forward" to null"#, r#"finding 1 0x1 xid "0x1" to null"#]
     );
 }
 
@@ -188,6 +266,7 @@ fn broken_expectations_are_told_with_their_line() {
             2,
             "\"direction\"",
         ),
+        (format!("{capture}\n{{\"type\":\"finding\",\"rule\":null}}\n"), 2, "\"rule\""),
         (format!("{}\n", connection(1, "a", "b")), 1, "capture"),
         (format!("{capture}\n{}", "[".repeat(1 << 20)), 2, "no JSON object"),
     ] {

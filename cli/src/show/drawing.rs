@@ -1,11 +1,14 @@
 //! The ladder as text: Requester at the left, Responder at the right, time downwards and to scale.
 
+use super::findings;
 use super::screen::Screen;
+use crate::findings::ByFrame;
 use crate::ladder::{Ladder, Rung, RungKind};
 use crate::names::PartName;
 use crate::phases::Phases;
 use crate::table::{Bytes, Counted, Duration};
 use core::fmt::{self, Display};
+use rdmascope_dissector::conformance::{Rule, Verdict};
 use rdmascope_dissector::kept::StepKind;
 use rdmascope_dissector::transaction::Transaction;
 use std::io::{self, Write};
@@ -33,10 +36,11 @@ const UNICODE: Strokes =
     Strokes { rail: '│', line: '─', to_left: '◀', to_right: '▶', left_out: '⋮', bar: '█' };
 const ASCII: Strokes = Strokes { rail: '|', line: '-', to_left: '<', to_right: '>', left_out: ':', bar: '#' };
 
-/// Draws the ladder.
+/// Draws the ladder, with marks where packets are evidence of `findings`.
 pub(super) fn ladder(
     ladder: &Ladder,
     transaction: &Transaction,
+    findings: &ByFrame<'_>,
     screen: Screen,
     out: &mut impl Write,
 ) -> io::Result<()> {
@@ -52,11 +56,14 @@ pub(super) fn ladder(
     writeln!(out, "{}", style.bold(title))?;
     let mut before = ladder.start;
     let mut compressed = false;
-    for rung in &ladder.rungs {
+    let mut marked = Vec::new();
+    for (rung, frames) in ladder.rungs.iter().zip(ladder.marks()) {
         let gap = rung.first.time.since(before);
         compressed |= drawing.gap(gap, out)?;
         let since = rung.first.time.since(ladder.start);
-        drawing.rung(rung, since, gap, transaction, out)?;
+        let marks = findings.rules(&frames);
+        drawing.rung(rung, since, gap, transaction, &marks, out)?;
+        marked.extend(marks.into_iter().map(|(_, verdict)| verdict));
         before = rung.first.time;
     }
     let unit = Duration(drawing.unit);
@@ -65,6 +72,11 @@ pub(super) fn ladder(
         write!(out, "; {} marks longer gaps", drawing.strokes.left_out)?;
     }
     writeln!(out)?;
+    for verdict in [Verdict::Stands, Verdict::Inconclusive] {
+        if marked.contains(&verdict) {
+            writeln!(out, "{:LEFT$}{}", "", findings::legend(verdict))?;
+        }
+    }
     if ladder.left_out > 0 {
         writeln!(out, "{:LEFT$}{} left out", "", Counted(ladder.left_out, "rung"))?;
     }
@@ -106,11 +118,13 @@ impl Drawing {
         since: u64,
         gap: u64,
         transaction: &Transaction,
+        marks: &[(&'static Rule, Verdict)],
         out: &mut impl Write,
     ) -> io::Result<()> {
         let Drawing { strokes, middle, screen, .. } = self;
         let text = text(rung, transaction);
-        let lines = wrapped(&text, middle.saturating_sub(2).max(8));
+        let width = middle.saturating_sub(2).max(8);
+        let lines = wrapped(&text, width);
         let gap = if since == 0 { String::new() } else { format!("+{}", Duration(gap)) };
         let mut left = format!("{:>8} {gap:>9}  ", Duration(since).to_string());
         let mut right = frames(rung);
@@ -128,6 +142,16 @@ impl Drawing {
             writeln!(out, "{:after$} {rail}{space}{right}", "")?;
             left.clear();
             right.clear();
+        }
+        for (rule, verdict) in marks {
+            let mark = findings::mark(rule, *verdict);
+            for line in wrapped(&mark, width) {
+                let padding = middle.saturating_sub(line.chars().count() + 2);
+                let (before, after) = if rung.from_requester { (0, padding) } else { (padding, 0) };
+                write!(out, "{:LEFT$}{rail} {:before$}", "", "")?;
+                findings::paint(rule, *verdict, line, screen.style, out)?;
+                writeln!(out, "{:after$} {rail}", "")?;
+            }
         }
         let line: String = core::iter::repeat_n(strokes.line, middle - 1).collect();
         match rung.from_requester {
@@ -172,7 +196,7 @@ fn psns(rung: &Rung) -> String {
 }
 
 /// `text` in lines of at most `width` characters, broken at spaces where there are some.
-pub(super) fn wrapped(text: &str, width: usize) -> Vec<&str> {
+pub(crate) fn wrapped(text: &str, width: usize) -> Vec<&str> {
     let mut lines = Vec::new();
     let mut rest = text;
     while let Some((end, _)) = rest.char_indices().nth(width) {

@@ -2,13 +2,15 @@
 
 use super::headers;
 use super::screen::{self, Screen};
-use super::{Show, listen};
+use super::{Show, findings, listen};
 use crate::args::Format;
 use crate::commands::{self, Out, Status};
-use crate::json::{self, FrameLine};
+use crate::findings::Findings;
+use crate::json::{self, FindingLine, FrameLine};
 use crate::table::{Number, Seconds};
 use crate::time::Rfc3339;
 use rdmascope_dissector::attribution::{Attributed, Role, Steps};
+use rdmascope_dissector::conformance::Finding;
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::{Event, Packet};
 use rdmascope_dissector::frame;
@@ -20,8 +22,11 @@ use std::io::{self, Write};
 /// Shows the frame of this number.
 pub(super) fn run(command: &Show, number: u64, screen: Screen, out: &mut Out) -> io::Result<Status> {
     let (mut near, mut steps) = (Vec::new(), Steps::default());
-    let config = Config { keep: Keep { steps: true, contents: false }, ..Config::default() };
+    let mut findings = Findings::new(Findings::ALL);
+    let keep = Keep { steps: true, contents: false };
+    let config = Config { keep, observe: true, ..Config::default() };
     let read = listen(&command.input, config, |event, _| {
+        findings.handle(&event);
         if let Event::Transaction(transaction) = event {
             steps.add(transaction);
             if may_own(transaction, number) {
@@ -33,6 +38,7 @@ pub(super) fn run(command: &Show, number: u64, screen: Screen, out: &mut Out) ->
     if let Err(error) = read {
         return commands::complain(&error, out);
     }
+    let named: Vec<&Finding> = findings.kept().filter(|finding| finding.frames.contains(&number)).collect();
     let mut attribution = steps.finish();
     let config = Config { report_packets: true, ..Config::default() };
     let frame_config = frame::Config { port: command.input.port, verify_icrc: !command.input.no_icrc };
@@ -48,9 +54,13 @@ pub(super) fn run(command: &Show, number: u64, screen: Screen, out: &mut Out) ->
         let transaction = near.iter().find(|transaction| Some(transaction.number) == of);
         let fields = headers::frame(packet, &frame_config, transaction);
         match command.output.format {
-            Format::Jsonl => json::write_line(out, &FrameLine::new(packet, of, &fields)),
+            Format::Jsonl => {
+                json::write_line(out, &FrameLine::new(packet, of, &fields))?;
+                named.iter().try_for_each(|finding| json::write_line(out, &FindingLine::new(finding, false)))
+            }
             Format::Text => {
                 head(packet, start, of, screen, out)?;
+                findings::section(&named, screen, out)?;
                 writeln!(out)?;
                 screen::tree(&fields, packet.record.data, screen, out)?;
                 screen::heading("Bytes", screen, out)?;
@@ -59,7 +69,10 @@ pub(super) fn run(command: &Show, number: u64, screen: Screen, out: &mut Out) ->
         }
     })?;
     match read {
-        Ok(ending) if shown => commands::complain_of_troubles(&ending, out),
+        Ok(ending) if shown => {
+            findings.tell_of_left_out();
+            commands::complain_of_troubles(&ending, out)
+        }
         Ok(ending) => {
             let records = Number(ending.totals.records);
             let error = anyhow::anyhow!("there is no frame {number}: frames are 1 to {records}");

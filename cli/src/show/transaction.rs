@@ -1,10 +1,11 @@
 //! One transaction: what it was, how it was exchanged, its headers and messages.
 
 use super::screen::{self, Screen, heading};
-use super::{Show, drawing, listen, message, rpc};
+use super::{Show, drawing, findings, listen, message, rpc};
 use crate::args::Format;
 use crate::commands::{self, Out, Status};
-use crate::json::{self, ExchangeLine};
+use crate::findings::{ByFrame, Findings, is_about};
+use crate::json::{self, ExchangeLine, FindingLine};
 use crate::ladder::Ladder;
 use crate::names::{self, Failure, Label, Protocol, SecurityName};
 use crate::show::fields::Field;
@@ -12,6 +13,7 @@ use crate::table::{Bytes, Counted, Duration, Maybe, Seconds};
 use crate::tables::transactions::{Arguments, operation_details};
 use crate::time::Rfc3339;
 use rdmascope_dissector::attribution::Steps;
+use rdmascope_dissector::conformance::Finding;
 use rdmascope_dissector::connection::{Connection, ConnectionId, Endpoint};
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
@@ -21,6 +23,7 @@ use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::{Direction, Message, Outcome, Part, Transaction};
 use rdmascope_wire::Xid;
 use rdmascope_wire::rpcrdma::Procedure;
+use std::collections::HashSet;
 use std::io::{self, Write};
 
 /// Transactions that are told of where more than one has the XID.
@@ -29,8 +32,11 @@ const MOST_TOLD: usize = 8;
 /// Shows the transaction that `command` names.
 pub(super) fn run(command: &Show, screen: Screen, out: &mut Out) -> io::Result<Status> {
     let (mut found, mut steps) = (Found::default(), Steps::default());
-    let config = Config { keep: Keep { steps: true, contents: true }, ..Config::default() };
+    let mut findings = Findings::new(Findings::ALL);
+    let keep = Keep { steps: true, contents: true };
+    let config = Config { keep, observe: true, ..Config::default() };
     let read = listen(&command.input, config, |event, start| {
+        findings.handle(&event);
         if let Event::Transaction(transaction) = event {
             steps.add(transaction);
         }
@@ -45,7 +51,7 @@ pub(super) fn run(command: &Show, screen: Screen, out: &mut Out) -> io::Result<S
         Ok(transaction) => transaction,
         Err(error) => return commands::complain(&error, out),
     };
-    let shown = Shown { transaction, connection: found.connection.as_ref(), start: found.start };
+    let by_frame = findings.by_frame();
     let mut ladder = Ladder::of(transaction);
     let mut attribution = steps.finish();
     let config = Config { report_packets: true, ..Config::default() };
@@ -53,16 +59,31 @@ pub(super) fn run(command: &Show, screen: Screen, out: &mut Out) -> io::Result<S
         if let Event::Packet(packet) = event {
             let attributed = attribution.next(packet);
             ladder.see(transaction, packet, &attributed);
+            if by_frame.names(packet.record.number) {
+                ladder.mark(transaction, packet, &attributed);
+            }
         }
         Ok(())
     })?;
     if let Err(error) = read {
         return commands::complain(&error, out);
     }
+    let marked: HashSet<u64> = ladder.marked().collect();
+    let concerns = |finding: &&Finding| {
+        is_about(finding, transaction) || finding.frames.iter().any(|frame| marked.contains(frame))
+    };
+    let shown = Shown {
+        transaction,
+        connection: found.connection.as_ref(),
+        start: found.start,
+        findings: findings.kept().filter(concerns).collect(),
+        by_frame: &by_frame,
+    };
     match command.output.format {
         Format::Text => shown.write_text(&ladder, command.full, screen, out)?,
         Format::Jsonl => shown.write_jsonl(&ladder, command.full, out)?,
     }
+    findings.tell_of_left_out();
     commands::warn_of_cuts(&ending, out)?;
     commands::complain_of_troubles(&ending, out)
 }
@@ -154,14 +175,18 @@ struct Shown<'a> {
     connection: Option<&'a Connection>,
     /// When the capture starts.
     start: Time,
+    /// What is about it, and of what its packets are evidence.
+    findings: Vec<&'a Finding>,
+    by_frame: &'a ByFrame<'a>,
 }
 
 impl Shown<'_> {
     fn write_text(&self, ladder: &Ladder, full: bool, screen: Screen, out: &mut Out) -> io::Result<()> {
         self.write_summary(screen, out)?;
+        findings::section(&self.findings, screen, out)?;
         if !ladder.rungs.is_empty() {
             heading("Exchange", screen, out)?;
-            drawing::ladder(ladder, self.transaction, screen, out)?;
+            drawing::ladder(ladder, self.transaction, self.by_frame, screen, out)?;
             drawing::phases(self.transaction, screen, out)?;
         }
         for (of_reply, name) in [(false, "Call"), (true, "Reply")] {
@@ -195,9 +220,11 @@ impl Shown<'_> {
             ladder,
             [(&call.0, call.1), (&reply.0, reply.1)],
             [messages[0].as_ref(), messages[1].as_ref()],
+            self.by_frame,
             full,
         );
-        json::write_line(out, &line)
+        json::write_line(out, &line)?;
+        self.findings.iter().try_for_each(|finding| json::write_line(out, &FindingLine::new(finding, false)))
     }
 
     /// What the transaction is.

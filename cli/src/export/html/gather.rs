@@ -5,6 +5,7 @@ use super::credits::AllCredits;
 use super::repeats::Repeats;
 use super::timeline::{Latencies, Timeline};
 use crate::commands::Audience;
+use crate::findings::Findings;
 use crate::names::Failure;
 use crate::report::{Ending, Key, Report};
 use foldhash::fast::FixedState;
@@ -32,6 +33,8 @@ pub(super) struct Gathered {
     pub(super) credits: AllCredits,
     /// What is to be drawn.
     pub(super) choice: Choice,
+    /// What the judge finds.
+    pub(super) findings: Findings,
     repeats: Repeats,
 }
 
@@ -63,6 +66,8 @@ impl Moved {
 impl Gathered {
     /// Keys of [`Gathered::operations`].
     const MOST_OPERATIONS: usize = 256;
+    /// Findings of a rule whose evidence is marked.
+    const MOST_FINDINGS: usize = 1024;
 
     /// Nothing yet, with `ladders` transactions of each kind to choose.
     pub(super) fn new(ladders: usize) -> Gathered {
@@ -74,6 +79,7 @@ impl Gathered {
             latencies: Default::default(),
             credits: AllCredits::default(),
             choice: Choice::new(ladders),
+            findings: Findings::new(Gathered::MOST_FINDINGS),
             repeats: Repeats::default(),
         }
     }
@@ -132,6 +138,7 @@ impl Audience for Gathered {
             Event::Connection(connection) => self.repeats.forget(connection.id),
             Event::Eviction(_) | Event::Observation(_) => {}
         }
+        self.findings.handle(&event);
         self.report.handle(&event);
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 use super::choice::{Reason, ReasonText};
 use super::plot::{Axis, Units, drawing};
+use crate::findings::{ByFrame, sign};
 use crate::ladder::{Ladder, Piece, Rung, RungKind};
 use crate::names::Label;
 use crate::names::PartName;
@@ -10,6 +11,7 @@ use crate::table::{Bytes, Counted, Duration, Maybe};
 use crate::tables::transactions::{Ending, Remarks};
 use core::fmt::{self, Display};
 use maud::{Markup, html};
+use rdmascope_dissector::conformance::{Level, Rule, Verdict};
 use rdmascope_dissector::kept::StepKind;
 use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::{Part, Transaction};
@@ -32,24 +34,35 @@ const MOST_ARROWS: [usize; 2] = [300, 100];
 const MOST_TEXTS: [usize; 2] = [24, 12];
 
 /// A transaction as it is drawn among the broken ones.
-pub(super) fn broken(transaction: &Transaction, reason: Reason, ladder: &Ladder) -> Markup {
+pub(super) fn broken(
+    transaction: &Transaction,
+    reason: Reason,
+    ladder: &Ladder,
+    findings: &ByFrame<'_>,
+) -> Markup {
     html! {
         figure class="ladder" id={ "transaction-" (transaction.number) } {
             figcaption { (caption(transaction, Some(reason))) }
-            (draw(transaction, ladder))
+            (draw(transaction, ladder, findings))
         }
     }
 }
 
 /// A transaction as it is drawn among the slowest. What is drawn among the broken ones is not drawn again.
-pub(super) fn slow(transaction: &Transaction, is_broken: bool, ladder: &Ladder) -> Markup {
+pub(super) fn slow(
+    transaction: &Transaction,
+    is_broken: bool,
+    ladder: &Ladder,
+    findings: &ByFrame<'_>,
+) -> Markup {
+    let id = (!is_broken).then(|| format!("transaction-{}", transaction.number));
     html! {
-        figure class="ladder" {
+        figure class="ladder" id=[id] {
             figcaption { (caption(transaction, None)) }
             @if is_broken {
                 p { a href={ "#transaction-" (transaction.number) } { "Drawn among the broken transactions" } }
             } @else {
-                (draw(transaction, ladder))
+                (draw(transaction, ladder, findings))
             }
         }
     }
@@ -83,11 +96,12 @@ fn beginning(mut text: String) -> String {
 }
 
 /// The packets of a ladder as arrows from side to side, and what they are beside them.
-fn draw(transaction: &Transaction, ladder: &Ladder) -> Markup {
+fn draw(transaction: &Transaction, ladder: &Ladder, findings: &ByFrame<'_>) -> Markup {
     let rungs = &ladder.rungs;
     if rungs.is_empty() {
         return html! { p { "The capture holds none of its packets." } };
     }
+    let marks: Vec<Marks> = ladder.marks().iter().map(|frames| findings.rules(frames)).collect();
     let length = ladder.end().since(ladder.start);
     let texts = Ends::of(rungs.len(), MOST_TEXTS);
     let least = if rungs.len() <= 4 { LOW } else { HEIGHT };
@@ -110,7 +124,7 @@ fn draw(transaction: &Transaction, ladder: &Ladder) -> Markup {
             }
         }
         @for index in arrows.indices() {
-            (arrow(transaction, &rungs[index], ladder.start, &y))
+            (arrow(transaction, &rungs[index], &marks[index], ladder.start, &y))
         }
         @for (place, index) in places.iter().zip(texts.indices()) {
             @let rung = &rungs[index];
@@ -120,6 +134,9 @@ fn draw(transaction: &Transaction, ladder: &Ladder) -> Markup {
                 tspan class="time" { "+" (Duration(rung.first.time.since(ladder.start))) }
                 " " (if rung.from_requester { "\u{2192}" } else { "\u{2190}" }) " "
                 (Words(transaction, rung))
+                @for (rule, verdict) in &marks[index] {
+                    " " tspan class=(class(rule, *verdict)) { (sign(*verdict)) " " (rule.id) }
+                }
             }
         }
         @if texts.left_out() > 0 {
@@ -131,11 +148,59 @@ fn draw(transaction: &Transaction, ladder: &Ladder) -> Markup {
     html! {
         (drawing((WIDTH, bottom + foot), &format!("The exchange of transaction {}", transaction.number), content))
         @if left_out > 0 { p class="note" { (Counted(left_out, "further step")) " not drawn" } }
+        (evidence(ladder, findings))
+    }
+}
+
+/// The rules of findings, with whether they stand.
+type Marks = Vec<(&'static Rule, Verdict)>;
+
+/// Of what the packets of a ladder are evidence: also those that are not drawn, or have no text.
+fn evidence(ladder: &Ladder, findings: &ByFrame<'_>) -> Markup {
+    const MOST_FRAMES: usize = 12;
+    let mut frames: Vec<u64> = ladder.marked().collect();
+    frames.sort_unstable();
+    frames.dedup();
+    let of = |rule: &Rule, verdict| {
+        let names = |frame: &&u64| {
+            let mut findings = findings.of(**frame).iter();
+            findings.any(|finding| {
+                finding.rule.is_some_and(|own| own.id == rule.id) && finding.verdict == verdict
+            })
+        };
+        let shown: Vec<String> = frames.iter().filter(names).map(u64::to_string).collect();
+        match shown.len() {
+            ..=MOST_FRAMES => shown.join(", "),
+            _ => format!("{}, \u{2026}", shown[..MOST_FRAMES].join(", ")),
+        }
+    };
+    html! {
+        @for (rule, verdict) in findings.rules(&frames) {
+            p class="note" {
+                span class=(class(rule, verdict)) { (sign(verdict)) " " (rule.id) }
+                ", frames " (of(rule, verdict)) ": " a href="#findings" { "findings" }
+            }
+        }
+    }
+}
+
+/// How a finding looks.
+pub(super) fn class(rule: &Rule, verdict: Verdict) -> &'static str {
+    match (verdict, rule.level) {
+        (Verdict::Stands, Level::Violation) => "bad",
+        (Verdict::Stands, Level::Warning) => "doubt",
+        (Verdict::Stands, Level::Advice) | (Verdict::Inconclusive, _) => "note",
     }
 }
 
 /// Packets of one sender: a line where the first was captured, and an area up to the last.
-fn arrow(transaction: &Transaction, rung: &Rung, start: Time, y: &impl Fn(Time) -> f64) -> Markup {
+fn arrow(
+    transaction: &Transaction,
+    rung: &Rung,
+    marks: &[(&'static Rule, Verdict)],
+    start: Time,
+    y: &impl Fn(Time) -> f64,
+) -> Markup {
     let (from, to) = if rung.from_requester { (REQUESTER, RESPONDER) } else { (RESPONDER, REQUESTER) };
     let (first, last) = (y(rung.first.time), y(rung.last.time));
     let look = Look::of(rung);
@@ -148,6 +213,7 @@ fn arrow(transaction: &Transaction, rung: &Rung, start: Time, y: &impl Fn(Time) 
                 "frames " (rung.first.frame) " to " (rung.last.frame) ", PSN " (rung.psn)
                 @if rung.packets > 1 { " to " (rung.last_psn()) }
                 "\n+" (Duration(rung.first.time.since(start))) " to +" (Duration(rung.last.time.since(start)))
+                @for (rule, verdict) in marks { "\n" (sign(*verdict)) " " (rule.id) }
             }
             @if last - first >= 0.5 {
                 rect class="band" x=(Units(REQUESTER)) width=(Units(RESPONDER - REQUESTER)) y=(Units(first)) height=(Units(last - first)) {}

@@ -4,6 +4,7 @@
 
 use super::Drawing;
 use super::charts;
+use super::findings;
 use super::gather::Gathered;
 use super::ladders;
 use super::plot::{Sample, block, legend};
@@ -54,6 +55,7 @@ impl Page<'_> {
                         (self.summary())
                         nav {
                             a href="#problems" { "What went wrong" }
+                            a href="#findings" { "Findings" }
                             a href="#capture" { "Capture" }
                             a href="#connections" { "Connections" }
                             a href="#operations" { "Operations" }
@@ -64,6 +66,7 @@ impl Page<'_> {
                     }
                     main {
                         section id="problems" { h2 { "What went wrong" } (self.problems()) }
+                        section id="findings" { h2 { "Findings" } (findings::section(self.gathered, self.drawing)) }
                         section id="capture" { h2 { "What was captured" } (self.capture()) }
                         section id="connections" { h2 { "Connections" } (self.connections()) }
                         section id="operations" { h2 { "Operations" } (self.operations()) }
@@ -111,6 +114,13 @@ impl Page<'_> {
         let of = |group| -> u64 {
             problems.iter().filter(|problem| problem.group == group).map(|p| p.count).sum()
         };
+        let violations: u64 = self
+            .gathered
+            .findings
+            .groups()
+            .filter(|group| group.is_violation())
+            .map(|group| group.count)
+            .sum();
         let tile = |name: &str, value: Markup, bad: bool| {
             html! { div { dt { (name) } dd class=[bad.then_some("bad")] { (value) } } }
         };
@@ -120,6 +130,7 @@ impl Page<'_> {
                 (tile("packets", number(totals.records), false))
                 (tile("connections", number(totals.connections), false))
                 (tile("transactions", number(transactions), false))
+                (tile("violations", number(violations), violations > 0))
                 (tile("errors in replies", number(errors), errors > 0))
                 (tile("transactions with problems", number(of(Group::Transactions)), of(Group::Transactions) > 0))
                 (tile("transport problems", number(of(Group::Transport)), of(Group::Transport) > 0))
@@ -311,7 +322,8 @@ impl Page<'_> {
     fn broken(&self) -> Markup {
         let choice = &self.gathered.choice;
         let figures = choice.broken().into_iter().filter_map(|(transaction, reason)| {
-            Some(ladders::broken(transaction, reason, self.drawing.ladder(transaction)?))
+            let ladder = self.drawing.ladder(transaction)?;
+            Some(ladders::broken(transaction, reason, ladder, &self.drawing.findings))
         });
         let order = "one of each kind before a second of any, the worst first";
         ladders(choice.broken_count(), "broken transaction", order, figures.collect())
@@ -322,7 +334,8 @@ impl Page<'_> {
         let broken: Vec<_> = choice.broken().into_iter().map(|(transaction, _)| transaction.number).collect();
         let figures = choice.slowest().into_iter().filter_map(|transaction| {
             let is_broken = broken.contains(&transaction.number);
-            Some(ladders::slow(transaction, is_broken, self.drawing.ladder(transaction)?))
+            let ladder = self.drawing.ladder(transaction)?;
+            Some(ladders::slow(transaction, is_broken, ladder, &self.drawing.findings))
         });
         ladders(self.answered(), "answered transaction", "the slowest first", figures.collect())
     }

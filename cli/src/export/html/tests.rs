@@ -6,6 +6,7 @@ use core::fmt::Write as _;
 use html5ever::tendril::TendrilSink as _;
 use html5ever::{ParseOpts, parse_document};
 use markup5ever_rcdom::{Handle, NodeData, RcDom};
+use rdmascope_dissector::conformance::{Finding, Verdict};
 use rdmascope_dissector::connection::{Connection, ConnectionId};
 use rdmascope_dissector::transaction::{Direction, Outcome};
 use rdmascope_dissector::ulb::{Operation, Procedure};
@@ -97,7 +98,18 @@ fn sample_page(name: &str) -> String {
 
 /// The page of events that are made by hand, drawn as far as that needs no packets.
 fn page_of(ending: &Ending, transactions: &[Transaction], connections: &[Connection]) -> String {
+    page_with(ending, transactions, connections, &[])
+}
+
+/// The same with findings.
+fn page_with(
+    ending: &Ending,
+    transactions: &[Transaction],
+    connections: &[Connection],
+    findings: &[Finding],
+) -> String {
     let mut gathered = Gathered::new(10);
+    findings.iter().for_each(|finding| gathered.findings.take(finding));
     for (index, transaction) in transactions.iter().enumerate() {
         let transaction = Transaction { number: index as u64 + 1, ..transaction.clone() };
         gathered.event(Event::Transaction(&transaction), START).unwrap();
@@ -106,7 +118,8 @@ fn page_of(ending: &Ending, transactions: &[Transaction], connections: &[Connect
         gathered.event(Event::Connection(connection), START).unwrap();
     }
     gathered.finish(ending);
-    let page = Page { gathered: &gathered, ending, drawing: &Drawing::new(&gathered.choice) };
+    let page =
+        Page { gathered: &gathered, ending, drawing: &Drawing::new(&gathered.choice, &gathered.findings) };
     printable(page.render().into_string())
 }
 
@@ -279,6 +292,28 @@ fn whatever_a_capture_names_stays_text() {
         assert!(document.by_id("broken").unwrap().text.contains(&shown), "{name}");
         assert!(document.by_id("problems").unwrap().text.contains(name), "{name}");
     }
+}
+
+#[test]
+fn findings_stay_text_and_are_bounded() {
+    let name = "</td><script>alert(1)</script>";
+    let mut findings = Vec::new();
+    for rule in rdmascope_dissector::conformance::rules() {
+        for index in 0..2000 {
+            let verdict = if index % 2 == 0 { Verdict::Stands } else { Verdict::Inconclusive };
+            let finding = Finding { rule: Some(rule), verdict, ..Finding::new(name) };
+            findings.push(finding.of(&samples::read(7, 10)).frames((index..).take(Finding::MOST_FRAMES)));
+        }
+    }
+    let page = page_with(&ending("findings.pcap"), &[samples::read(7, 10)], &[], &findings);
+    let document = is_harmless(&page);
+    let section = document.by_id("findings").unwrap();
+    assert!(section.text.contains(name));
+    let rows = section.all("tr").into_iter().filter(|row| row.attribute("data-rule").is_some()).count();
+    let rules = rdmascope_dissector::conformance::rules().count();
+    assert_eq!(rows, rules * 2 * 25);
+    assert_eq!(section.text.matches("975 further findings").count(), rules * 2);
+    assert!(page.len() < 60_000 + 600 * rows, "{} for {rows} rows", page.len());
 }
 
 #[test]

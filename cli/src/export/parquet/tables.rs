@@ -49,12 +49,14 @@ macro_rules! private_data_columns {
 }
 
 mod connections;
+mod findings;
 mod messages;
 mod operations;
 mod packets;
 mod transactions;
 
 pub(super) use connections::Connections;
+pub(super) use findings::Findings;
 pub(super) use messages::{MessageRow, Messages};
 pub(super) use operations::{OperationRow, Operations};
 pub(super) use packets::Packets;

@@ -1,4 +1,6 @@
-use super::tables::{Connections, MessageRow, Messages, OperationRow, Operations, Packets, Transactions};
+use super::tables::{
+    Connections, Findings, MessageRow, Messages, OperationRow, Operations, Packets, Transactions,
+};
 use super::writer::{TableWriter, schema};
 use super::{Parquet, Table};
 use crate::samples;
@@ -6,6 +8,7 @@ use clap::{Args as _, FromArgMatches as _};
 use parquet::basic::{LogicalType, TimeUnit, Type as Physical};
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use parquet::schema::types::Type;
+use rdmascope_dissector::conformance::{Finding, Value as Measure};
 use std::fs::File;
 
 /// A type as docs/parquet.md writes it.
@@ -68,6 +71,7 @@ fn every_column_is_documented() {
     assert_eq!(documented("messages"), has::<Messages>());
     assert_eq!(documented("packets"), has::<Packets>());
     assert_eq!(documented("connections"), has::<Connections>());
+    assert_eq!(documented("findings"), has::<Findings>());
 }
 
 /// The file that was written.
@@ -145,6 +149,47 @@ fn names_that_are_no_text() {
             "other_name: \"\u{fffd}\n\", other_name_hex: \"ff0a\"",
             "argument_item_place: \"read-chunk\", argument_item_index: 0",
         ],
+    );
+}
+
+/// Numbers of all kinds stand in one column, with what they count beside them; words in another.
+#[test]
+fn values_of_findings() {
+    let file = written::<Findings>(|writer| {
+        writer.row(&samples::finding()).unwrap();
+        let finding =
+            samples::finding().values(Measure::Hexadecimal(0xab), Measure::Words("1 or more".to_owned()));
+        writer.row(&finding).unwrap();
+        writer.row(&samples::finding().values(Measure::Name("RDMA_MSG"), Measure::Nanoseconds(5))).unwrap();
+        writer.row(&Finding::new("bare")).unwrap();
+    });
+    let rows = rows(&file);
+    assert_has(
+        &rows[0],
+        &[
+            "rule: \"credit-limit\", level: \"violation\", verdict: \"stands\", connection: 1, by: \"requester\"",
+            "xid: 439041031, number: 1, frames: [7, 9], message: \"129 requests in flight where 128 were granted\"",
+            "sources: [{document: \"RFC 8166\", section: \"3.3.1\"}",
+            "observed_value: 129, observed_text: null, observed_unit: \"count\"",
+            "allowed_value: 128, allowed_text: null, allowed_unit: \"count\"",
+        ],
+    );
+    assert_has(
+        &rows[1],
+        &[
+            "observed_value: 171, observed_text: null, observed_unit: \"hexadecimal\"",
+            "allowed_value: null, allowed_text: \"1 or more\", allowed_unit: \"text\"",
+        ],
+    );
+    assert_has(
+        &rows[2],
+        &[
+            "observed_text: \"RDMA_MSG\", observed_unit: \"text\", allowed_value: 5, allowed_text: null, allowed_unit: \"nanoseconds\"",
+        ],
+    );
+    assert_has(
+        &rows[3],
+        &["xid: null, number: null, frames: [], message: \"bare\", sources: [], observed_value: null"],
     );
 }
 

@@ -1,10 +1,12 @@
-//! What is said of a packet, in one line: the connection, the transaction, what the packet is to it, and what is wrong.
+//! What is said of a packet, in one line: the connection, the transaction, what the packet is to it, what is wrong, and the findings whose
+//! evidence it is.
 //!
 //! Nothing of it is text from the capture.
 
 use super::facts::{Facts, MessageFacts, TransactionFacts};
+use crate::findings::{ByFrame, inconclusive};
 use crate::names::{self, PartName};
-use crate::table::Duration;
+use crate::table::{Counted, Duration, Plain};
 use core::fmt::{self, Write as _};
 use foldhash::fast::FixedState;
 use rdmascope_dissector::attribution::{Attribution, Role, StepOf};
@@ -18,17 +20,21 @@ use std::collections::{HashMap, VecDeque};
 
 /// Says of the packets of the second pass, in the order of the capture, what is known of them.
 #[derive(Debug)]
-pub(super) struct Comments {
+pub(super) struct Comments<'a> {
     facts: Facts,
     attribution: Attribution,
+    findings: &'a ByFrame<'a>,
     recent: Recent,
     /// A good ICRC was seen: bad ones are taken as such.
     good: bool,
 }
 
-impl Comments {
-    pub(super) fn new(facts: Facts, attribution: Attribution) -> Comments {
-        Comments { facts, attribution, recent: Recent::default(), good: false }
+impl<'a> Comments<'a> {
+    /// Findings that a comment names.
+    const MOST_FINDINGS: usize = 8;
+
+    pub(super) fn new(facts: Facts, attribution: Attribution, findings: &'a ByFrame<'a>) -> Comments<'a> {
+        Comments { facts, attribution, findings, recent: Recent::default(), good: false }
     }
 
     /// Puts the comment on the next packet into `text`, which is empty where there is nothing to say.
@@ -97,7 +103,23 @@ impl Comments {
                 }
             }
         }
-        self.troubles(packet, parts)
+        self.troubles(packet, parts)?;
+        self.findings(packet, parts)
+    }
+
+    /// The findings whose evidence the packet is.
+    fn findings(&self, packet: &Packet<'_>, parts: &mut Parts<'_>) -> fmt::Result {
+        let findings = self.findings.of(packet.record.number);
+        for finding in findings.iter().take(Comments::MOST_FINDINGS) {
+            // The judge names the rule of each.
+            let Some(rule) = finding.rule else { continue };
+            let (level, inconclusive) = (rule.level, inconclusive(finding.verdict));
+            parts.add(format_args!("{level}{inconclusive}, {}: {}", rule.id, Plain(&finding.message)))?;
+        }
+        match findings.len().saturating_sub(Comments::MOST_FINDINGS) as u64 {
+            0 => Ok(()),
+            further => parts.add(format_args!("evidence of {}", Counted(further, "further finding"))),
+        }
     }
 
     /// What the packet is to a step of a transaction.

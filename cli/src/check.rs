@@ -1,0 +1,268 @@
+//! `rdmascope check`: sessions judged against the specifications.
+//!
+//! The judge and its rules stand in the dissector. Here: what is counted of its findings (`tally`), and who takes them: for people
+//! (`kept` and `text`), for programs (`lines`), for CI systems (`sarif`). `explain` shows the rules themselves.
+
+mod explain;
+mod kept;
+mod lines;
+mod sarif;
+mod tally;
+mod text;
+
+use crate::args::Input;
+use crate::commands::{Audience, Out, Status, complain, complain_of_troubles, read};
+use crate::report::Ending;
+use crate::show::Screen;
+use crate::table::Style;
+pub(crate) use tally::{LevelCount, RuleCount, Tally};
+
+use anyhow::bail;
+use clap::{Args, ValueEnum};
+use lines::Lines;
+use rdmascope_dissector::conformance::{self, Finding, Judge, Level, Rule};
+use rdmascope_dissector::connection::{Connection, ConnectionId};
+use rdmascope_dissector::engine::Config;
+use rdmascope_dissector::event::Event;
+use rdmascope_dissector::observation::Observed;
+use rdmascope_dissector::record::Time;
+use sarif::Sarif;
+use std::io::{self, Write as _};
+use tally::Place;
+use text::Text;
+
+/// What is judged, and how that is told.
+#[derive(Args, Debug)]
+#[command(mut_arg("files", |files| files.required(false).required_unless_present_any(["explain", "rules"])))]
+pub(crate) struct Check {
+    #[command(flatten)]
+    input: Input,
+    /// How to write: for people, JSON Lines for programs, or SARIF for CI systems
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    /// Leave the findings of this rule, or of all rules of this subject, out of the exit status
+    ///
+    /// They are shown all the same, marked as allowed and counted apart. For more than one: --allow A,B or --allow A --allow B.
+    /// A subject is named as in `rdmascope check --rules`, such as `credits` or `inline-thresholds`.
+    #[arg(long, value_name = "RULE", value_delimiter = ',')]
+    allow: Vec<String>,
+    /// Judge only by rules of at least this level
+    #[arg(long, value_enum, value_name = "LEVEL", default_value_t = Least::Advice)]
+    level: Least,
+    /// List also what is inconclusive: where what a finding rests on may be among what the capture lacks
+    ///
+    /// Without this such findings are counted. JSON Lines have them always.
+    #[arg(long)]
+    inconclusive: bool,
+    /// How many findings of each rule are shown; 10 for people, all for programs
+    ///
+    /// 0 is all of them; for people up to 10,000 of each rule, since they are sorted. The others are counted.
+    #[arg(long, value_name = "N")]
+    most: Option<usize>,
+    /// On the connection of this number
+    #[arg(long = "connection", value_name = "N", help_heading = "Filters")]
+    connections: Vec<u32>,
+    /// Say what a rule asks, where it stands, and how it is decided
+    #[arg(long, value_name = "RULE", conflicts_with_all = ["files", "rules"], help_heading = "Rules")]
+    explain: Option<String>,
+    /// List all rules
+    #[arg(long, conflicts_with = "files", help_heading = "Rules")]
+    rules: bool,
+}
+
+/// How it is written.
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum Format {
+    /// Text, the weightiest first
+    Text,
+    /// One JSON object per line; docs/json.md describes them
+    Jsonl,
+    /// SARIF 2.1.0, one JSON object; docs/conformance.md describes it
+    Sarif,
+}
+
+/// The least weighty rules that are asked.
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum Least {
+    /// What breaks a MUST, or what the transport cannot work without
+    Violation,
+    /// Also what breaks a SHOULD, or is likely to be a mistake
+    Warning,
+    /// Also what is allowed, and costs performance
+    Advice,
+}
+
+/// Examples for `--help`.
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  rdmascope check mount.pcap
+  rdmascope check mount.pcap --level violation --allow inline-threshold
+  rdmascope check mount.pcap --format sarif > mount.sarif
+  tcpdump -i eth0 -U -w - udp port 4791 | rdmascope check - --format jsonl | jq .message
+  rdmascope check --explain credit-limit
+
+Exit status: 0 where no violation stands but those that are allowed, 1 where one does, 2 for wrong usage and for what is no capture.";
+
+/// Judges the capture, or shows rules.
+pub(crate) fn run(command: &Check, style: Style, out: &mut Out) -> io::Result<Status> {
+    let screen = Screen::of_stdout(style);
+    if command.rules || command.explain.is_some() {
+        let shown = match &command.explain {
+            _ if command.format == Format::Sarif => Err(anyhow::anyhow!("SARIF is of a capture: name one")),
+            Some(id) => find(id).map(|rule| explain::one(rule, command.format, screen, out)),
+            None => Ok(explain::all(command.format, screen, out)),
+        };
+        return match shown {
+            Ok(written) => written.map(|()| Status::Done),
+            Err(error) => complain(&error, out),
+        };
+    }
+    let allowed = match Allowed::of(&command.allow) {
+        Ok(allowed) => allowed,
+        Err(error) => return complain(&error, out),
+    };
+    let tally = Tally::new(&allowed, command.level.level());
+    match command.format {
+        Format::Text => judge(command, tally, Text::new(command, screen, out)),
+        Format::Jsonl => judge(command, tally, Lines::new(command, out)),
+        Format::Sarif => judge(command, tally, Sarif::new(command, out)),
+    }
+}
+
+/// Judges the capture, and hands what is found to `taker`.
+fn judge<T: Taker>(command: &Check, tally: Tally, taker: T) -> io::Result<Status> {
+    let level = command.level.level();
+    let judge = Judge::new(|rule| rule.level <= level);
+    let mut checking = Checking { judge, tally, taker, connections: &command.connections, ending: None };
+    let read = read(&command.input, Config { observe: true, ..Config::default() }, &mut checking)?;
+    let Checking { tally, mut taker, .. } = checking;
+    let ending = match read {
+        Ok(ending) => ending,
+        Err(error) => return complain(&error, taker.out()),
+    };
+    taker.end(&tally, &ending)?;
+    if complain_of_troubles(&ending, taker.out())? == Status::Failed {
+        return Ok(Status::Failed);
+    }
+    Ok(if tally.is_broken() { Status::Differs } else { Status::Done })
+}
+
+/// Who takes what is found.
+trait Taker {
+    /// Whether findings are written as they come.
+    const LISTS: bool;
+
+    /// The next finding.
+    fn finding(&mut self, finding: &Finding, place: Place) -> io::Result<()>;
+
+    /// A connection ended. `requester` is the index of the end that stands as its requester, where that was said.
+    fn connection(&mut self, _connection: &Connection, _requester: Option<usize>) {}
+
+    /// All was found.
+    fn end(&mut self, tally: &Tally, ending: &Ending) -> io::Result<()>;
+
+    /// What is written to.
+    fn out(&mut self) -> &mut Out;
+}
+
+/// Events on their way through the judge.
+struct Checking<'a, T> {
+    judge: Judge,
+    tally: Tally,
+    taker: T,
+    /// On which findings are wanted; empty where on all.
+    connections: &'a [u32],
+    /// The connection that ends, with the index of its requester.
+    ending: Option<(ConnectionId, usize)>,
+}
+
+impl<T: Taker> Audience for Checking<'_, T> {
+    const LISTS: bool = T::LISTS;
+
+    #[inline]
+    fn event(&mut self, event: Event<'_>, _: Time) -> io::Result<()> {
+        let Checking { judge, tally, taker, connections, ending } = self;
+        let is_wanted = |id: ConnectionId| connections.is_empty() || connections.contains(&id.0);
+        let mut written = Ok(());
+        judge.handle(&event, &mut |finding| {
+            if written.is_ok() && finding.connection.is_none_or(is_wanted) {
+                written = match tally.count(finding) {
+                    Some(place) => taker.finding(finding, place),
+                    None => Ok(()),
+                };
+            }
+        });
+        match event {
+            Event::Transaction(transaction) if is_wanted(transaction.connection) => tally.transactions += 1,
+            Event::Connection(connection) if is_wanted(connection.id) => {
+                tally.connection(connection);
+                let said = ending.filter(|(id, _)| *id == connection.id);
+                taker.connection(connection, said.map(|(_, requester)| requester));
+            }
+            Event::Observation(observation) if matches!(observation.what, Observed::Ending(_)) => {
+                *ending = Some((observation.connection, observation.requester));
+            }
+            _ => {}
+        }
+        written
+    }
+
+    fn wait(&mut self) -> io::Result<()> {
+        if T::LISTS { self.taker.out().flush() } else { Ok(()) }
+    }
+}
+
+impl Check {
+    /// Findings of one rule that a program is told of.
+    fn most(&self) -> u64 {
+        self.most.filter(|most| *most > 0).map_or(u64::MAX, |most| most as u64)
+    }
+}
+
+impl Least {
+    fn level(self) -> Level {
+        match self {
+            Least::Violation => Level::Violation,
+            Least::Warning => Level::Warning,
+            Least::Advice => Level::Advice,
+        }
+    }
+}
+
+/// The rules that may be broken.
+#[derive(Debug, Default)]
+struct Allowed(Vec<&'static str>);
+
+impl Allowed {
+    /// The rules of these ids, and all of the subjects of these names.
+    fn of(names: &[String]) -> anyhow::Result<Allowed> {
+        let mut ids = Vec::new();
+        for name in names {
+            let subject = conformance::SUBJECTS.iter().find(|subject| explain::slug(subject.name) == *name);
+            match subject {
+                Some(subject) => ids.extend(subject.rules.iter().map(|rule| rule.id)),
+                None => ids.push(find(name)?.id),
+            }
+        }
+        Ok(Allowed(ids))
+    }
+
+    fn has(&self, rule: &Rule) -> bool {
+        self.0.contains(&rule.id)
+    }
+}
+
+/// The rule of this id; where there is none, those that may have been meant.
+fn find(id: &str) -> anyhow::Result<&'static Rule> {
+    let Some(rule) = conformance::rule(id) else {
+        let near = explain::near(id);
+        match near.as_slice() {
+            [] => bail!("no rule is called {id:?}: rdmascope check --rules lists them"),
+            near => bail!("no rule is called {id:?}: is it {}?", near.join(" or ")),
+        }
+    };
+    Ok(rule)
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

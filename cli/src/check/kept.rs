@@ -1,0 +1,129 @@
+//! The findings that people are shown: of each rule those that come first in the capture. Memory does not grow with their number.
+
+use super::tally::Place;
+use core::cmp::Ordering;
+use foldhash::fast::FixedState;
+use rdmascope_dissector::conformance::{Finding, Verdict};
+use rdmascope_dissector::connection::{Connection, ConnectionId};
+use rdmascope_dissector::frame::Address;
+use std::collections::{BinaryHeap, HashMap};
+
+/// Some of the findings, and the ends of their connections.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    /// Of each rule and verdict so many.
+    most: usize,
+    /// By the place of the rule: those that stand, those that are inconclusive.
+    rules: Vec<[BinaryHeap<Entry>; 2]>,
+    count: u64,
+    ends: HashMap<ConnectionId, Option<Ends>, FixedState>,
+}
+
+/// The ends of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Ends {
+    /// By their index.
+    addresses: [Address; 2],
+    requester: usize,
+    /// Whether it is known which of them opened it.
+    roles_known: bool,
+}
+
+impl Kept {
+    /// Findings kept of each rule, however many are asked for.
+    pub(super) const MOST: usize = 10_000;
+    /// Connections whose ends are remembered.
+    const MOST_CONNECTIONS: usize = 4096;
+
+    pub(super) fn new(most: usize) -> Kept {
+        Kept { most: most.min(Kept::MOST), ..Kept::default() }
+    }
+
+    /// Keeps a finding, if it is among the first.
+    pub(super) fn add(&mut self, finding: &Finding, place: Place) {
+        if self.rules.len() <= place.rule {
+            self.rules.resize_with(place.rule + 1, Default::default);
+        }
+        let heap = &mut self.rules[place.rule][index(finding.verdict)];
+        self.count += 1;
+        let key = (finding.frames.first().copied().unwrap_or(u64::MAX), self.count);
+        if heap.len() >= self.most {
+            if heap.peek().is_none_or(|last| last.key <= key) {
+                return;
+            }
+            heap.pop();
+        }
+        heap.push(Entry { key, finding: finding.clone() });
+        if let Some(connection) = finding.connection
+            && self.ends.len() < Kept::MOST_CONNECTIONS
+        {
+            self.ends.entry(connection).or_default();
+        }
+    }
+
+    /// Remembers the ends of a connection on which something was found, where it is known which of them is the `requester`.
+    pub(super) fn connection(&mut self, connection: &Connection, requester: Option<usize>) {
+        let (Some(ends), Some(requester)) = (self.ends.get_mut(&connection.id), requester) else { return };
+        let mut addresses = [connection.requester.address, connection.responder.address];
+        addresses.rotate_left(requester);
+        *ends = Some(Ends { addresses, requester, roles_known: connection.roles_known });
+    }
+
+    /// What is kept of a rule, in the order of first frames.
+    pub(super) fn of(&self, rule: usize, verdict: Verdict) -> Vec<&Finding> {
+        let Some(heaps) = self.rules.get(rule) else { return Vec::new() };
+        let mut entries: Vec<&Entry> = heaps[index(verdict)].iter().collect();
+        entries.sort_unstable();
+        entries.into_iter().map(|entry| &entry.finding).collect()
+    }
+
+    /// Who broke the rule, as far as that is known: `client 10.77.0.2`.
+    ///
+    /// Of a connection that was open before the capture began it may turn out later who opened it; what is known at its end counts.
+    pub(super) fn who(&self, finding: &Finding) -> Option<String> {
+        let role = |is_requester: bool| if is_requester { "client" } else { "server" };
+        let ends = finding.connection.and_then(|id| self.ends.get(&id).copied().flatten());
+        let Some((ends, by)) = ends.zip(finding.by) else {
+            return finding.by_requester.map(|by_requester| role(by_requester).to_owned());
+        };
+        let address = ends.addresses.get(by)?;
+        Some(match ends.roles_known {
+            true => format!("{} {address}", role(by == ends.requester)),
+            false => address.to_string(),
+        })
+    }
+}
+
+const fn index(verdict: Verdict) -> usize {
+    match verdict {
+        Verdict::Stands => 0,
+        Verdict::Inconclusive => 1,
+    }
+}
+
+/// A finding in the order of first frames, and of being found.
+#[derive(Debug)]
+struct Entry {
+    key: (u64, u64),
+    finding: Finding,
+}
+
+impl Ord for Entry {
+    fn cmp(&self, other: &Entry) -> Ordering {
+        self.key.cmp(&other.key)
+    }
+}
+
+impl PartialOrd for Entry {
+    fn partial_cmp(&self, other: &Entry) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Entry) -> bool {
+        self.key == other.key
+    }
+}
+
+impl Eq for Entry {}

@@ -1,0 +1,42 @@
+//! Findings for programs, as they come.
+
+use super::tally::{Place, Tally};
+use super::{Check, Taker};
+use crate::commands::{Out, warn_of_cuts};
+use crate::json::{self, CheckLine, FindingLine};
+use crate::report::Ending;
+use rdmascope_dissector::conformance::Finding;
+use std::io;
+
+/// Writes a line for each.
+pub(super) struct Lines<'a> {
+    out: &'a mut Out,
+    /// Findings of one rule that are written.
+    most: u64,
+}
+
+impl<'a> Lines<'a> {
+    pub(super) fn new(command: &Check, out: &'a mut Out) -> Lines<'a> {
+        Lines { out, most: command.most() }
+    }
+}
+
+impl Taker for Lines<'_> {
+    const LISTS: bool = true;
+
+    fn finding(&mut self, finding: &Finding, place: Place) -> io::Result<()> {
+        if place.count > self.most {
+            return Ok(());
+        }
+        json::write_line(self.out, &FindingLine::new(finding, place.is_allowed))
+    }
+
+    fn end(&mut self, tally: &Tally, ending: &Ending) -> io::Result<()> {
+        json::write_line(self.out, &CheckLine::new(tally, ending))?;
+        warn_of_cuts(ending, self.out)
+    }
+
+    fn out(&mut self) -> &mut Out {
+        self.out
+    }
+}

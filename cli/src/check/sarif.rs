@@ -1,0 +1,431 @@
+//! Findings for CI systems: SARIF 2.1.0 (OASIS, errata 01), of which this writes what is meant for results and GitHub's code scanning reads.
+//!
+//! SARIF speaks of source text. Here the capture is the artifact, and the number of a frame stands where the number of a line would: code
+//! scanning shows no result without one.
+
+use super::tally::{Place, Tally};
+use super::{Check, Taker, explain};
+use crate::commands::{Out, Status, warn_of_cuts};
+use crate::json::{CheckLine, FindingLine, Shown};
+use crate::names;
+use crate::report::{Ending, FileEnd};
+use crate::words;
+use core::fmt::{self, Display, Write as _};
+use rdmascope_dissector::conformance::{Finding, Level, Rule, SUBJECTS, Source, Subject, Verdict};
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+use std::io::{self, Write};
+
+const SCHEMA: &str =
+    "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json";
+
+/// Writes a log with one run. Results are written as they come, so that memory does not grow with their number.
+pub(super) struct Sarif<'a> {
+    out: &'a mut Out,
+    /// The least weighty rules that are asked.
+    least: Level,
+    inconclusive: bool,
+    /// Findings of one rule that are written.
+    most: u64,
+    /// The captures; the first stands for all where frames are numbered over several.
+    artifacts: Vec<String>,
+    /// Results written; `None` before the beginning of the log is.
+    results: Option<u64>,
+}
+
+impl<'a> Sarif<'a> {
+    pub(super) fn new(command: &Check, out: &'a mut Out) -> Sarif<'a> {
+        Sarif {
+            out,
+            least: command.level.level(),
+            inconclusive: command.inconclusive,
+            most: command.most(),
+            artifacts: command.input.files.iter().map(|path| uri(&path.to_string_lossy())).collect(),
+            results: None,
+        }
+    }
+
+    /// Writes all that stands before the first result, once: what is no capture gets nothing.
+    fn begin(&mut self) -> io::Result<()> {
+        if self.results.is_some() {
+            return Ok(());
+        }
+        self.results = Some(0);
+        let asked = |subject: &'static Subject| subject.rules.iter().map(move |rule| (subject, rule));
+        let rules = SUBJECTS.iter().flat_map(asked).filter(|(_, rule)| rule.level <= self.least);
+        let driver = Driver {
+            name: "rdmascope",
+            version: env!("CARGO_PKG_VERSION"),
+            semantic_version: env!("CARGO_PKG_VERSION"),
+            rules: rules.map(|(subject, rule)| Descriptor::new(subject, rule)).collect(),
+        };
+        write!(self.out, "{{\"$schema\":\"{SCHEMA}\",\"version\":\"2.1.0\",\"runs\":[{{\"tool\":")?;
+        serde_json::to_writer(&mut *self.out, &Tool { driver })?;
+        write!(self.out, ",\"results\":[")
+    }
+}
+
+impl Taker for Sarif<'_> {
+    const LISTS: bool = true;
+
+    fn finding(&mut self, finding: &Finding, place: Place) -> io::Result<()> {
+        let is_wanted = finding.verdict == Verdict::Stands || self.inconclusive;
+        let Some(rule) = finding.rule.filter(|_| is_wanted && place.count <= self.most) else {
+            return Ok(());
+        };
+        self.begin()?;
+        let results = self.results.get_or_insert_default();
+        let separator = if *results > 0 { ",\n" } else { "\n" };
+        *results += 1;
+        let artifact = self.artifacts.first().map_or("", String::as_str);
+        self.out.write_all(separator.as_bytes())?;
+        serde_json::to_writer(&mut *self.out, &Outcome::new(finding, rule, place, artifact))?;
+        Ok(())
+    }
+
+    fn end(&mut self, tally: &Tally, ending: &Ending) -> io::Result<()> {
+        self.begin()?;
+        let notices = ending.files.iter().filter(|file| file.cut.is_some() || file.trouble.is_some());
+        let notices: Vec<Notice> = notices
+            .map(|file| Notice {
+                level: if file.trouble.is_some() { "error" } else { "warning" },
+                message: Text { text: Shown(format!("{}: {}", file.title(), FileEnd(file))) },
+            })
+            .collect();
+        let is_read = ending.files.iter().all(|file| file.trouble.is_none());
+        let status = match (is_read, tally.is_broken()) {
+            (false, _) => Status::Failed,
+            (true, true) => Status::Differs,
+            (true, false) => Status::Done,
+        };
+        let rest = Rest {
+            artifacts: self
+                .artifacts
+                .iter()
+                .map(|uri| Artifact { location: ArtifactLocation::of(uri) })
+                .collect(),
+            invocations: [Invocation {
+                execution_successful: is_read,
+                exit_code: status as u8,
+                tool_execution_notifications: notices,
+            }],
+            column_kind: "utf16CodeUnits",
+            properties: RunProperties { check: CheckLine::new(tally, ending) },
+        };
+        let rest = serde_json::to_string(&rest)?;
+        writeln!(self.out, "\n],{}]}}", rest.trim_start_matches('{'))?;
+        warn_of_cuts(ending, self.out)
+    }
+
+    fn out(&mut self) -> &mut Out {
+        self.out
+    }
+}
+
+#[derive(Serialize)]
+struct Tool {
+    driver: Driver,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Driver {
+    name: &'static str,
+    version: &'static str,
+    semantic_version: &'static str,
+    rules: Vec<Descriptor>,
+}
+
+/// A rule: SARIF's reportingDescriptor.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Descriptor {
+    id: &'static str,
+    short_description: Text<&'static str>,
+    full_description: Text<&'static str>,
+    help: Text<Help>,
+    default_configuration: Configuration,
+    properties: RuleProperties,
+}
+
+#[derive(Serialize)]
+#[serde(bound = "T: Display")]
+struct Text<T> {
+    text: Shown<T>,
+}
+
+#[derive(Serialize)]
+struct Configuration {
+    level: &'static str,
+}
+
+#[derive(Serialize)]
+struct RuleProperties {
+    tags: [String; 1],
+    sources: Vec<Shown<Source>>,
+}
+
+impl Descriptor {
+    fn new(subject: &Subject, rule: &'static Rule) -> Descriptor {
+        Descriptor {
+            id: rule.id,
+            short_description: Text { text: Shown(rule.sentence) },
+            full_description: Text { text: Shown(rule.explanation) },
+            help: Text { text: Shown(Help(rule)) },
+            default_configuration: Configuration { level: level(rule.level) },
+            properties: RuleProperties {
+                tags: [explain::slug(subject.name)],
+                sources: rule.sources.iter().map(|source| Shown(*source)).collect(),
+            },
+        }
+    }
+}
+
+/// All that is said of a rule.
+struct Help(&'static Rule);
+
+impl Display for Help {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Help(rule) = self;
+        write!(f, "{} {} {}.", rule.sentence, rule.explanation, explain::listed(rule.sources))
+    }
+}
+
+/// A finding: SARIF's result.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Outcome<'a> {
+    rule_id: &'static str,
+    rule_index: usize,
+    kind: &'static str,
+    level: &'static str,
+    message: Text<Sentence<'a>>,
+    locations: [Location<'a>; 1],
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    related_locations: Vec<Related<'a>>,
+    partial_fingerprints: Fingerprints,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    suppressions: Vec<Suppression>,
+    properties: FindingLine<'a>,
+}
+
+impl<'a> Outcome<'a> {
+    fn new(finding: &'a Finding, rule: &'static Rule, place: Place, artifact: &'a str) -> Outcome<'a> {
+        // What is not for certain has no level (SARIF, section 3.27.10).
+        let (kind, level) = match finding.verdict {
+            Verdict::Stands => ("fail", level(rule.level)),
+            Verdict::Inconclusive => ("review", "none"),
+        };
+        let (first, others) = match finding.frames.split_first() {
+            Some((first, others)) => (*first, others),
+            None => (1, &[][..]),
+        };
+        let related = |(index, frame): (usize, &u64)| Related {
+            id: index + 1,
+            physical_location: PhysicalLocation::of(artifact, *frame),
+            message: Text { text: Shown(format!("frame {frame}")) },
+        };
+        let suppression = Suppression { kind: "external", justification: "named by --allow" };
+        Outcome {
+            rule_id: rule.id,
+            rule_index: place.rule,
+            kind,
+            level,
+            message: Text { text: Shown(Sentence(finding)) },
+            locations: [Location {
+                physical_location: PhysicalLocation::of(artifact, first),
+                logical_locations: [LogicalLocation { fully_qualified_name: Shown(Subjects(finding)) }],
+            }],
+            related_locations: others.iter().enumerate().map(related).collect(),
+            partial_fingerprints: Fingerprints { primary_location_line_hash: fingerprint(finding, rule) },
+            suppressions: place.is_allowed.then_some(suppression).into_iter().collect(),
+            properties: FindingLine::new(finding, place.is_allowed),
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Location<'a> {
+    physical_location: PhysicalLocation<'a>,
+    logical_locations: [LogicalLocation<'a>; 1],
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct LogicalLocation<'a> {
+    fully_qualified_name: Shown<Subjects<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Related<'a> {
+    id: usize,
+    physical_location: PhysicalLocation<'a>,
+    message: Text<String>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct PhysicalLocation<'a> {
+    artifact_location: ArtifactLocation<'a>,
+    region: Region,
+}
+
+impl PhysicalLocation<'_> {
+    fn of(uri: &str, frame: u64) -> PhysicalLocation<'_> {
+        PhysicalLocation {
+            artifact_location: ArtifactLocation::of(uri),
+            region: Region { start_line: frame.max(1) },
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct ArtifactLocation<'a> {
+    uri: &'a str,
+}
+
+impl ArtifactLocation<'_> {
+    fn of(uri: &str) -> ArtifactLocation<'_> {
+        ArtifactLocation { uri }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Region {
+    /// The number of the frame.
+    start_line: u64,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Fingerprints {
+    /// The name that code scanning looks for.
+    primary_location_line_hash: String,
+}
+
+#[derive(Serialize)]
+struct Suppression {
+    kind: &'static str,
+    justification: &'static str,
+}
+
+/// What stands behind the results.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Rest<'a> {
+    artifacts: Vec<Artifact<'a>>,
+    invocations: [Invocation; 1],
+    column_kind: &'static str,
+    properties: RunProperties<'a>,
+}
+
+#[derive(Serialize)]
+struct Artifact<'a> {
+    location: ArtifactLocation<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Invocation {
+    execution_successful: bool,
+    exit_code: u8,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tool_execution_notifications: Vec<Notice>,
+}
+
+#[derive(Serialize)]
+struct Notice {
+    level: &'static str,
+    message: Text<String>,
+}
+
+#[derive(Serialize)]
+struct RunProperties<'a> {
+    check: CheckLine<'a>,
+}
+
+/// SARIF's word for a level.
+const fn level(level: Level) -> &'static str {
+    match level {
+        Level::Violation => "error",
+        Level::Warning => "warning",
+        Level::Advice => "note",
+    }
+}
+
+/// What was seen, by whom and where: all that a person reads of it in a list of alerts.
+struct Sentence<'a>(&'a Finding);
+
+impl Display for Sentence<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Sentence(finding) = self;
+        write!(f, "{} ({}", finding.message, Subjects(finding))?;
+        if let Some(by_requester) = finding.by_requester {
+            write!(f, ", by the {}", words::end(by_requester))?;
+        }
+        for (index, frame) in finding.frames.iter().enumerate() {
+            let title = match (index, finding.frames.len()) {
+                (0, 1) => ", frame",
+                (0, _) => ", frames",
+                _ => ",",
+            };
+            write!(f, "{title} {frame}")?;
+        }
+        f.write_char(')')
+    }
+}
+
+/// What it is about: `connection 1, forward 0x1a2b3c4d`.
+struct Subjects<'a>(&'a Finding);
+
+impl Display for Subjects<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Subjects(finding) = self;
+        match finding.connection {
+            Some(connection) => write!(f, "connection {}", connection.0)?,
+            None => f.write_str("no connection")?,
+        }
+        if let Some(direction) = finding.direction {
+            write!(f, ", {}", names::direction(direction))?;
+        }
+        match finding.xid {
+            Some(xid) => write!(f, ", XID {xid}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Tells a finding from others in the same capture, and finds it again in the next run.
+fn fingerprint(finding: &Finding, rule: &Rule) -> String {
+    let mut digest = Sha256::new();
+    digest.update(rule.id);
+    digest.update(Sentence(finding).to_string());
+    let mut text = String::new();
+    for byte in &digest.finalize()[..8] {
+        let _ = write!(text, "{byte:02x}");
+    }
+    // Code scanning wants how many with the same hash came before.
+    text + ":1"
+}
+
+/// A path as a URI: a relative one stays so, since code scanning takes it from the root of a repository.
+fn uri(path: &str) -> String {
+    if path == "-" {
+        return "standard-input".to_owned();
+    }
+    let mut uri = String::from(if path.starts_with('/') { "file://" } else { "" });
+    for byte in path.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
+                uri.push(byte.into())
+            }
+            _ => {
+                let _ = write!(uri, "%{byte:02X}");
+            }
+        }
+    }
+    uri
+}
