@@ -58,7 +58,7 @@ pub enum Document {
     Rfc8267,
     Rfc8797,
     Rfc8881,
-    /// draft-ietf-nfsv4-rpcrdma-version-two's companion for version 1: reliable replies.
+    /// The draft "Improving the Performance and Reliability of RPC Replies on RPC-over-RDMA Transports".
     ReliableReply,
     /// InfiniBand Architecture Specification, volume 1.
     Ibta,
