@@ -1,5 +1,6 @@
 //! Any bytes at all: real sessions cut and corrupted everywhere, and captures made to eat memory.
 
+use rdmascope_dissector::conformance::Judge;
 use rdmascope_dissector::engine::{Config, Engine, Totals};
 use rdmascope_dissector::frame;
 use rdmascope_dissector::kept::Keep;
@@ -16,17 +17,19 @@ const UNCHECKED: Config = Config {
     frame: frame::Config { port: 4791, verify_icrc: false },
     report_packets: true,
     keep: Keep { steps: true, contents: true },
-    observe: false,
+    observe: true,
 };
 
 fn all_samples() -> impl Iterator<Item = &'static str> {
     samples::MOUNTS.into_iter().chain([samples::REJECTED])
 }
 
+/// Runs the engine, and the judge on what it reports.
 fn run<'a>(records: impl Iterator<Item = Record<'a>>, config: Config) -> Totals {
     let mut engine = Engine::new(config);
-    records.for_each(|record| engine.handle(&record, &mut |_| ()));
-    engine.finish(&mut |_| ());
+    let mut judge = Judge::default();
+    records.for_each(|record| engine.handle(&record, &mut |event| judge.handle(&event, &mut |_| ())));
+    engine.finish(&mut |event| judge.handle(&event, &mut |_| ()));
     *engine.totals()
 }
 
@@ -112,17 +115,40 @@ fn every_length_field_a_lie() {
     }
 }
 
-/// An engine that is fed packets made here.
+#[test]
+fn any_times_at_all() {
+    // As far apart as a file can say, and in any order: sums of spans have no room for them.
+    const TIMES: [i64; 6] = [0, 1, i64::MIN, i64::MAX, i64::MAX - 1_000_000_000, 1 << 60];
+    let sessions: [&dyn Fn(usize) -> i64; 3] = [
+        &|at| TIMES[at % TIMES.len()],
+        // Each call takes as long as time goes, whatever is between it and its reply.
+        &|at| TIMES[at / 2 % 2 + 2],
+        &|at| (at as i64) << 55,
+    ];
+    for sample in all_samples() {
+        for time in sessions {
+            let packets = samples::capture(sample).packets;
+            let dated = packets
+                .iter()
+                .enumerate()
+                .map(|(at, packet)| Record { time: Time(time(at)), ..record(packet) });
+            assert_eq!(run(dated, UNCHECKED).records, packets.len() as u64);
+        }
+    }
+}
+
+/// An engine that is fed packets made here, and a judge.
 struct Hostile {
     engine: Engine,
+    judge: Judge,
     number: u64,
     frame: Vec<u8>,
 }
 
 impl Hostile {
     fn new() -> Hostile {
-        let config = Config { frame: UNCHECKED.frame, ..Config::default() };
-        Hostile { engine: Engine::new(config), number: 0, frame: Vec::new() }
+        let config = Config { frame: UNCHECKED.frame, observe: true, ..Config::default() };
+        Hostile { engine: Engine::new(config), judge: Judge::default(), number: 0, frame: Vec::new() }
     }
 
     /// One more packet of host 1 for queue pair `qp` of host 2; `rest` is what is behind the BTH.
@@ -155,11 +181,11 @@ impl Hostile {
             original_length: length as u32,
             data: &self.frame,
         };
-        self.engine.handle(&record, &mut |_| ());
+        self.engine.handle(&record, &mut |event| self.judge.handle(&event, &mut |_| ()));
     }
 
     fn end(mut self) -> Totals {
-        self.engine.finish(&mut |_| ());
+        self.engine.finish(&mut |event| self.judge.handle(&event, &mut |_| ()));
         let totals = *self.engine.totals();
         assert_eq!(totals.packets, self.number, "the packets are what they are meant to be");
         totals

@@ -258,8 +258,8 @@ struct Slow {
 impl Slow {
     fn note(&mut self, transaction: &Transaction, reply: &Message, latency: u64, server: u64) {
         self.count += 1;
-        self.latency += latency;
-        self.server += server;
+        self.latency = self.latency.saturating_add(latency);
+        self.server = self.server.saturating_add(server);
         self.longest = self.longest.max(server);
         self.examples.note(transaction, reply);
     }
@@ -278,7 +278,7 @@ impl Ledger {
                 sums.packets += 1;
                 sums.bytes += u64::from(repeated.bytes);
                 let counted = sums.until.map_or(first.time, |until| until.max(first.time));
-                sums.waited += repeated.seen.time.since(counted);
+                sums.waited = sums.waited.saturating_add(repeated.seen.time.since(counted));
                 sums.until = Some(repeated.seen.time);
                 if sums.frames.len() < Finding::MOST_FRAMES {
                     sums.frames.push(repeated.seen.frame);
@@ -318,7 +318,7 @@ impl Ledger {
         let is_whole =
             [call, reply].iter().all(|message| message.missing.is_empty() && message.stop.is_none());
         if !is_whole || self.was_disturbed(call.first.time) {
-            self.unclear.0 += latency;
+            self.unclear.0 = self.unclear.0.saturating_add(latency);
             return;
         }
         let server = latency.saturating_sub(self.wire.within((call.seen.time, reply.seen.time)));
@@ -344,7 +344,7 @@ impl Ledger {
             if !is_written || fits(reply, thresholds[1]) {
                 sums.needless += 1;
                 sums.written += u64::from(is_written);
-                sums.bytes += length(chunk);
+                sums.bytes = sums.bytes.saturating_add(length(chunk));
                 sums.segments += chunk.segments.len() as u64;
                 sums.examples.note(transaction, reply);
             }
@@ -356,9 +356,9 @@ impl Ledger {
             let used: u64 = reply.write_chunks.iter().map(length).sum();
             let unused = registered.saturating_sub(used);
             sums.replies += 1;
-            sums.registered += registered;
-            sums.unused += unused;
-            if unused * 2 >= registered {
+            sums.registered = sums.registered.saturating_add(registered);
+            sums.unused = sums.unused.saturating_add(unused);
+            if unused >= registered.div_ceil(2) {
                 sums.idle += 1;
                 sums.examples.note(transaction, reply);
             }
@@ -372,7 +372,8 @@ impl Ledger {
                 self.over.calls += 1;
                 self.over.bytes += inline;
                 self.over.longest = self.over.longest.max(inline);
-                self.over.waited += transaction.timing.reads.map_or(0, |(first, last)| last.since(first));
+                let waited = transaction.timing.reads.map_or(0, |(first, last)| last.since(first));
+                self.over.waited = self.over.waited.saturating_add(waited);
                 self.over.examples.note(transaction, call);
             }
         }
@@ -454,7 +455,7 @@ fn reply_chunks(_: &Connection, view: &View, findings: &mut Findings<'_>) {
 fn write_chunks(_: &Connection, view: &View, findings: &mut Findings<'_>) {
     for (direction, name, sums) in &view.advice.write_chunks.0 {
         let WriteChunks { replies, idle, registered, unused, examples } = sums;
-        if !is_most(*idle, *replies) || unused * 2 < *registered {
+        if !is_most(*idle, *replies) || *unused < registered.div_ceil(2) {
             continue;
         }
         let message = format!(
@@ -512,7 +513,8 @@ fn slow_server(connection: &Connection, view: &View, findings: &mut Findings<'_>
     let life = connection.last.since(connection.first);
     // What the capture lacks may have been the wire's, and have kept it busy while others waited.
     let (unclear, lacking) = view.advice.unclear;
-    let wire = latency - server + unclear + (lacking * longest).saturating_mul(ENOUGH);
+    let lacking = lacking.saturating_mul(*longest).saturating_mul(ENOUGH);
+    let wire = (latency - server).saturating_add(unclear).saturating_add(lacking);
     if *count < ENOUGH || server / 3 < wire || *server < life / 10 {
         return;
     }
@@ -533,7 +535,7 @@ fn slow_server(connection: &Connection, view: &View, findings: &mut Findings<'_>
         "{count} of {} transactions took more than {}, {} % of that on the server while nothing was on the wire: {}",
         connection.transactions[0],
         Span(SLOW),
-        server * 100 / latency.max(&1),
+        u128::from(*server) * 100 / u128::from(*latency).max(1),
         worst.join(", ")
     );
     findings.add(examples.finding(message).by(1 - view.requester).observed(Value::Nanoseconds(*server)));

@@ -201,7 +201,7 @@ impl Ledger {
         }
         let now = sent.send.seen.time;
         if let Some(since) = self.full.take() {
-            self.starved += now.since(since);
+            self.starved = self.starved.saturating_add(now.since(since));
         }
         self.last_reply = Some(sent.send.seen.frame);
         if self.grants.back().is_none_or(|grant| grant.credits != credits) {
