@@ -34,7 +34,7 @@ pub(crate) enum Command {
     Analyze(Analyze),
     /// List the connections
     ///
-    /// One line for each connection: its ends, how it is known, what was negotiated, and what both ends sent.
+    /// One line for each connection, in the order in which they end: its ends, how it is known, what was negotiated, and what both ends sent.
     #[command(after_help = CONNECTIONS_EXAMPLES)]
     Connections(Connections),
     /// List the RPC transactions

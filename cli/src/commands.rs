@@ -71,7 +71,6 @@ fn analyze(command: &Analyze, style: Style, out: &mut Out) -> io::Result<Status>
         Ok(ending) => ending,
         Err(error) => return complain(&error, out),
     };
-    report.finish();
     if command.output.format == Format::Text {
         report.write_text(&ending, style, out)?;
     } else {

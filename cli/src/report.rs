@@ -56,7 +56,7 @@ impl fmt::Display for FileEnd<'_> {
 /// All that `analyze` has to say.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
-    /// Connections to show, in the order in which they were reported.
+    /// Connections to show: those seen first, in that order.
     connections: Vec<Connection>,
     /// Connections beyond [`Report::MOST_CONNECTIONS`].
     further_connections: u64,
@@ -79,20 +79,17 @@ impl Report {
             }
             Event::Connection(connection) => {
                 self.problems.connection(connection);
-                if self.connections.len() < Report::MOST_CONNECTIONS {
-                    self.connections.push((*connection).clone());
-                } else {
+                // They come in the order in which they end.
+                let at = self.connections.partition_point(|known| known.id < connection.id);
+                self.connections.insert(at, (*connection).clone());
+                if self.connections.len() > Report::MOST_CONNECTIONS {
+                    self.connections.pop();
                     self.further_connections += 1;
                 }
             }
             Event::Eviction(eviction) => self.problems.eviction(eviction),
             Event::Packet(_) | Event::Observation(_) => {}
         }
-    }
-
-    /// Orders what is shown, once all is in.
-    pub(crate) fn finish(&mut self) {
-        self.connections.sort_by_key(|connection| connection.id);
     }
 
     /// Connections to show, and how many there are besides.

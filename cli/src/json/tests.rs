@@ -264,7 +264,6 @@ fn report() -> Vec<Value> {
     failed.outcome = Outcome::NoReply;
     failed.reply = None;
     report.handle(&Event::Transaction(&failed));
-    report.finish();
     let cut = Some(Cut { offset: 24, needed: 16, available: 3 });
     let trouble = Some(anyhow::anyhow!("no such block"));
     let files = vec![

@@ -34,7 +34,6 @@ fn quiet() -> Report {
         report.handle(&Event::Transaction(&samples::read(frame, 200 + frame as i64 * 7)));
     }
     report.handle(&Event::Connection(&samples::connection()));
-    report.finish();
     report
 }
 
@@ -81,7 +80,6 @@ fn much_wrong() {
     lost.outcome = Outcome::NoReply;
     report.handle(&Event::Transaction(&lost));
     report.handle(&Event::Eviction(Eviction::Connection(ConnectionId(9))));
-    report.finish();
 
     let mut ending = ending();
     ending.totals.icrc = [3757, 3, 0];
@@ -179,4 +177,16 @@ fn the_number_of_operations_is_bounded() {
     let kept: u64 = errors.iter().map(|(_, error)| error.count).sum();
     assert_eq!(kept + report.problems.errors.further, 10_000);
     assert_eq!(report.connections.len() as u64 + report.further_connections, 10_000);
+}
+
+#[test]
+fn the_first_connections_are_shown_whichever_ends_first() {
+    let mut report = Report::default();
+    for id in (2..=200).rev().chain([1]) {
+        let connection = Connection { id: ConnectionId(id), ..samples::connection() };
+        report.handle(&Event::Connection(&connection));
+    }
+    let shown: Vec<u32> = report.connections.iter().map(|connection| connection.id.0).collect();
+    assert_eq!(shown, (1..=64).collect::<Vec<_>>());
+    assert_eq!(report.further_connections, 200 - 64);
 }

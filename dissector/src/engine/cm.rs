@@ -33,7 +33,7 @@ pub(super) fn handle<F: FnMut(Event<'_>)>(
         }
         Message::DisconnectReply(reply) => {
             let place = sender(stage, to, reply.remote_communication_id)?;
-            stage.links.link(place.link).close(stage.transactions, stage.report);
+            stage.links.close(place.link, stage.transactions, stage.report);
             place
         }
         Message::ReadyToUse(ready) => sender(stage, to, ready.remote_communication_id)?,
@@ -166,6 +166,6 @@ fn disconnecting<F: FnMut(Event<'_>)>(
         Some(place) => place,
         None => stage.links.find(&key)?,
     };
-    stage.links.link(place.link).close(stage.transactions, stage.report);
+    stage.links.close(place.link, stage.transactions, stage.report);
     Some(place)
 }

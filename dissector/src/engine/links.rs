@@ -10,6 +10,7 @@ use crate::record::Time;
 use crate::rpcrdma::{BuildHasher, Transactions};
 use hashbrown::HashMap;
 use rdmascope_wire::cm::CommunicationId;
+use std::collections::VecDeque;
 
 /// Where the table keeps a connection, and which of its ends is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +31,8 @@ pub(super) struct Links {
     unpaired: HashMap<(Address, Address), Vec<u32>, BuildHasher>,
     /// Ends that CM messages name by their communication IDs.
     exchanges: HashMap<(Address, CommunicationId), Place, BuildHasher>,
+    /// Connections that a CM message closed and that time wait has not ended, with the last packet known then; the first closed first.
+    closed: VecDeque<(ConnectionId, u32, Time)>,
     /// Where the search for a connection to give up goes on.
     hand: usize,
     seen: u32,
@@ -60,6 +63,9 @@ impl Default for Recent {
 
 /// Connections remembered at once.
 const MOST: usize = 8192;
+/// Nanoseconds for which a connection that was closed must be silent before it ends. What was sent on it has arrived or is lost by then: CM
+/// itself keeps a queue pair out of use for as long as packets may be under way (IBTA volume 1, section 12.9, state TimeWait).
+const TIME_WAIT: u64 = 10_000_000_000;
 /// Bytes that all connections together hold back: packets ahead of gaps, Sends that have not ended, READs not answered.
 const MOST_BUFFERED: usize = 16 << 20;
 /// Connections between two addresses that are looked at to pair a half-flow.
@@ -103,6 +109,7 @@ impl Links {
         transactions: &mut Transactions,
         report: &mut impl FnMut(Event<'_>),
     ) -> u32 {
+        self.retire(now, transactions, report);
         if self.slots.len() - self.free.len() >= MOST {
             self.give_up_one(transactions, report);
         }
@@ -117,6 +124,43 @@ impl Links {
         }
         self.slots[index as usize] = Some(Box::new(link));
         index
+    }
+
+    /// Notes that a CM message closes a connection, which ends once it was silent for [`TIME_WAIT`].
+    pub(super) fn close(
+        &mut self,
+        index: u32,
+        transactions: &Transactions,
+        report: &mut impl FnMut(Event<'_>),
+    ) {
+        let link = self.link(index);
+        let was_closed = link.state == State::Closed;
+        link.close(transactions, report);
+        let entry = (link.peers.connection, index, link.span.1);
+        if was_closed {
+            return;
+        }
+        // One that finds no room here is given up when the table is full.
+        if self.closed.len() == MOST {
+            self.closed.pop_front();
+        }
+        self.closed.push_back(entry);
+    }
+
+    /// Ends connections that were closed, and silent for long enough.
+    fn retire(&mut self, now: Time, transactions: &mut Transactions, report: &mut impl FnMut(Event<'_>)) {
+        while let Some(&(id, index, last)) = self.closed.front()
+            && now.since(last) >= TIME_WAIT
+        {
+            self.closed.pop_front();
+            let link = self.slots[index as usize].as_ref().filter(|link| link.peers.connection == id);
+            match link.map(|link| link.span.1) {
+                Some(spoke) if spoke > last => self.closed.push_back((id, index, spoke)),
+                Some(_) => self.end(index, transactions, report),
+                // It has ended otherwise.
+                None => {}
+            }
+        }
     }
 
     /// Makes packets with this key those of end `side`. A connection that they belonged to before is over.

@@ -54,6 +54,47 @@ fn twenty_thousand_queue_pairs() {
 }
 
 #[test]
+fn twenty_thousand_connections_one_after_the_other() {
+    let mut world = World::new();
+    for qpn in 0..20_000 {
+        for (side, end) in world.connections[0].iter_mut().enumerate() {
+            end.qpn = Qpn(0x10_0000 * (side as u32 + 1) + qpn);
+            end.communication_id.0 += 2;
+        }
+        world.connect();
+        world.disconnect(CLIENT);
+        world.wait(1_000_000_000);
+    }
+    let report = world.run();
+    assert_eq!(report.connections.len(), 20_000);
+    assert!(report.connections.is_sorted_by_key(|connection| connection.id));
+    assert_eq!(report.evictions, [], "what was closed makes room by itself");
+}
+
+#[test]
+fn a_closed_connection_ends_when_it_has_been_silent() {
+    // Seconds of silence before the first connection speaks again, those before the next one is made, and connections in the end.
+    for (before, after, connections) in [(0, 1, 2), (0, 9, 2), (9, 9, 2), (0, 11, 3), (9, 11, 3)] {
+        let mut world = World::connected();
+        world.disconnect(CLIENT);
+        let second = 1_000_000_000;
+        if before > 0 {
+            world.wait(before * second);
+            world.ack(SERVER);
+        }
+        world.wait(after * second);
+        world.add([0x33, 0x44], [9_000, 700_000]);
+        world.connect();
+        // What comes now is of the first one, if that has not ended.
+        world.on = 0;
+        world.send(CLIENT, &getattr(7).0);
+        let report = world.run();
+        assert_eq!(report.connections.len(), connections, "{before} s, {after} s");
+        assert_eq!(report.transactions.len(), 1);
+    }
+}
+
+#[test]
 fn twenty_thousand_connection_requests() {
     let mut world = World::new();
     for qpn in 0..20_000 {

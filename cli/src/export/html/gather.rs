@@ -84,9 +84,8 @@ impl Gathered {
         }
     }
 
-    /// Orders what is shown, and brings all timelines to the same end.
+    /// Brings all timelines to the same end.
     pub(super) fn finish(&mut self, ending: &Ending) {
-        self.report.finish();
         let end = ending.totals.span.map_or(0, |(first, last)| last.since(first));
         self.moved.at(end);
         self.operations.values_mut().for_each(|timeline| _ = timeline.at(end));

@@ -190,7 +190,6 @@ fn figures_are_those_of_the_lines_for_programs() {
     for name in ["nfs3-lossy", "nfs4.1-backchannel-recall", "nfs4.2-mtu4096-large-io"] {
         let mut analyzed = crate::report::Report::default();
         let ending = commands::read(&sample(name), Config::default(), &mut analyzed).unwrap().unwrap();
-        analyzed.finish();
         let mut lines = Vec::new();
         analyzed.write_jsonl(&ending, &mut lines).unwrap();
         let lines: Vec<Value> = String::from_utf8(lines)
