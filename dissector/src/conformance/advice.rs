@@ -218,8 +218,13 @@ struct Spans(VecDeque<(Time, Time)>);
 impl Spans {
     /// Spans that are remembered.
     const MOST: usize = 64;
+    /// Spans for which there is room at first.
+    const MANY: usize = 32;
 
     fn insert(&mut self, (mut first, mut last): (Time, Time)) {
+        if self.0.is_empty() {
+            self.0.reserve(Spans::MANY);
+        }
         let mut at = self.0.len();
         // Most are the latest, or touch the latest.
         while let Some((start, end)) = at.checked_sub(1).and_then(|before| self.0.get(before)).copied() {

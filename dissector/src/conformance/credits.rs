@@ -164,8 +164,13 @@ impl Ledger {
     }
 
     /// Notes which grants the caller has received; `other` is the half-flow of replies.
+    #[inline]
     fn note_received(&mut self, other: &HalfFlow) {
+        // With the latest, all before it were received.
         let Some((psn, seen)) = other.acknowledged else { return };
+        if self.grants.back().is_none_or(|latest| latest.received.is_some()) {
+            return;
+        }
         let waiting = self.grants.iter_mut().filter(|grant| grant.received.is_none());
         for grant in waiting.filter(|grant| grant.psn.distance(psn) >= 0) {
             grant.received = Some(seen.time.max(grant.seen.time));
@@ -214,6 +219,7 @@ impl Ledger {
     }
 
     /// Begins to count anew where packets are missing that could have been replies, or have granted more.
+    #[inline]
     fn begin(&mut self, sent: &Sent<'_>, other: &HalfFlow) {
         if !self.goes_on(sent, other) {
             self.in_flight = 0;
@@ -225,6 +231,7 @@ impl Ledger {
     }
 
     /// Whether what was counted still counts; `other` is the half-flow of replies.
+    #[inline]
     fn goes_on(&self, sent: &Sent<'_>, other: &HalfFlow) -> bool {
         sent.missing_packets == self.since && other.unsure == self.unsure
     }

@@ -5,7 +5,7 @@ use super::reconnection::Settings;
 use super::rule::{Check, Document, Findings, Level, Rule, Source, Unseen};
 use super::view::View;
 use crate::connection::{Connection, State};
-use crate::observation::{Managed, Observed};
+use crate::observation::{Faulty, Managed, Observed};
 use crate::rc::Fault;
 use crate::transaction::Seen;
 use rdmascope_wire::cm::{Message, reject_reason_name};
@@ -27,7 +27,7 @@ pub(super) const RULES: &[Rule] = &[
         sources: &[FORMAT],
         sentence: "The reserved bits of the private data are zero.",
         explanation: "The first REQ and the first REP of a connection are looked at. Receivers ignore these bits.",
-        check: Check::Observed(reserved),
+        check: Check::Managed(reserved),
     },
     Rule {
         id: "private-data-version",
@@ -35,7 +35,7 @@ pub(super) const RULES: &[Rule] = &[
         sources: &[FORMAT, SEARCH],
         sentence: "The private data is of version 1, the one that is defined.",
         explanation: "A receiver that does not know the version goes by the defaults: inline thresholds of 1024 bytes and no remote invalidation.",
-        check: Check::Observed(version),
+        check: Check::Managed(version),
     },
     Rule {
         id: "private-data-offset",
@@ -44,7 +44,7 @@ pub(super) const RULES: &[Rule] = &[
         sentence: "The private data stands in the first eight bytes of what the consumer sends.",
         explanation: "Other layers may put something in front of it, and a receiver searches for the identifier at any alignment, so this is no violation; a \
             receiver that looks at the front only misses it. In a REQ the bytes are counted behind the header of the RDMA connection manager.",
-        check: Check::Observed(offset),
+        check: Check::Managed(offset),
     },
     Rule {
         id: "private-data-truncated",
@@ -52,7 +52,7 @@ pub(super) const RULES: &[Rule] = &[
         sources: &[FORMAT, SEARCH],
         sentence: "Behind the identifier of the private data there is room for all its fields.",
         explanation: "A receiver goes by the defaults then. Nothing is said of messages that the capture cut.",
-        check: Check::Observed(truncated),
+        check: Check::Managed(truncated),
     },
     Rule {
         id: "private-data-twice",
@@ -60,7 +60,7 @@ pub(super) const RULES: &[Rule] = &[
         sources: &[SEARCH, Source { document: Document::Rfc8797, section: "7" }],
         sentence: "There is one identifier of private data in a message.",
         explanation: "A receiver goes by the first; one that another layer's data contains by chance changes what is negotiated.",
-        check: Check::Observed(twice),
+        check: Check::Managed(twice),
     },
     Rule {
         id: "private-data-one-sided",
@@ -68,7 +68,7 @@ pub(super) const RULES: &[Rule] = &[
         sources: &[SILENT],
         sentence: "Where only one end sends private data, the connection has inline thresholds of 1024 bytes and no remote invalidation.",
         explanation: "Decided where REQ and REP were captured whole.",
-        check: Check::Observed(one_sided),
+        check: Check::Managed(one_sided),
     },
     Rule {
         id: "private-data-sizes",
@@ -76,7 +76,7 @@ pub(super) const RULES: &[Rule] = &[
         sources: &[SIZES],
         sentence: "What one end can send is no more than what the other can receive, so that buffers are used whole.",
         explanation: "The smaller of both is the inline threshold. Decided where REQ and REP were captured whole and both carry private data.",
-        check: Check::Observed(sizes),
+        check: Check::Managed(sizes),
     },
     Rule {
         id: "private-data-changed",
@@ -94,7 +94,7 @@ pub(super) const RULES: &[Rule] = &[
         sentence: "The first request carries the Starting PSN that the other end announced.",
         explanation: "A PSN before the announced one stands. One that is behind it may have been preceded by packets that the capture lacks, and counts as \
             a gap; where it is far off the answer is inconclusive.",
-        check: Check::Observed(start),
+        check: Check::Faulty(start),
     },
     Rule {
         id: "connection-path-mtu",
@@ -102,7 +102,7 @@ pub(super) const RULES: &[Rule] = &[
         sources: &[REQ, FIELDS],
         sentence: "A REQ names a path MTU of 256, 512, 1024, 2048 or 4096 bytes.",
         explanation: "Other encodings are reserved.",
-        check: Check::Observed(path_mtu),
+        check: Check::Managed(path_mtu),
     },
     Rule {
         id: "connection-rejected",
@@ -110,7 +110,7 @@ pub(super) const RULES: &[Rule] = &[
         sources: &[REJ],
         sentence: "A REQ is answered with a REP.",
         explanation: "Reported for each REJ that belongs to a REQ of the capture, with its reason and what led there.",
-        check: Check::Observed(rejected),
+        check: Check::Managed(rejected),
     },
     Rule {
         id: "connection-unanswered",
@@ -194,8 +194,7 @@ impl<'a> Announcement<'a> {
     }
 
     /// The first REQ or the first REP of the connection.
-    fn new(observed: &'a Observed<'_>, view: &View) -> Option<Announcement<'a>> {
-        let Observed::Managed(managed) = observed else { return None };
+    fn new(managed: &'a Managed<'_>, view: &View) -> Option<Announcement<'a>> {
         let is_repeated = match managed.message {
             Message::Request(_) => view.exchange.request.is_some(),
             _ => view.exchange.reply.is_some(),
@@ -238,8 +237,8 @@ impl View {
     }
 }
 
-fn reserved(observed: &Observed<'_>, view: &View, findings: &mut Findings<'_>) {
-    let Some(announcement) = Announcement::new(observed, view) else { return };
+fn reserved(managed: &Managed<'_>, view: &View, findings: &mut Findings<'_>) {
+    let Some(announcement) = Announcement::new(managed, view) else { return };
     let Some(Some(fields)) = announcement.said().filter(|said| said.is_some_and(|fields| fields.is_valid()))
     else {
         return;
@@ -251,8 +250,8 @@ fn reserved(observed: &Observed<'_>, view: &View, findings: &mut Findings<'_>) {
     }
 }
 
-fn version(observed: &Observed<'_>, view: &View, findings: &mut Findings<'_>) {
-    let Some(announcement) = Announcement::new(observed, view) else { return };
+fn version(managed: &Managed<'_>, view: &View, findings: &mut Findings<'_>) {
+    let Some(announcement) = Announcement::new(managed, view) else { return };
     let Some(Some(fields)) = announcement.said() else { return };
     if fields.version != VERSION {
         let finding = announcement.finding(format!("private data of version {}", fields.version));
@@ -260,16 +259,16 @@ fn version(observed: &Observed<'_>, view: &View, findings: &mut Findings<'_>) {
     }
 }
 
-fn offset(observed: &Observed<'_>, view: &View, findings: &mut Findings<'_>) {
-    let Some(announcement) = Announcement::new(observed, view) else { return };
+fn offset(managed: &Managed<'_>, view: &View, findings: &mut Findings<'_>) {
+    let Some(announcement) = Announcement::new(managed, view) else { return };
     let Some(found) = private_data::find(announcement.bytes).filter(|found| found.offset > 0) else { return };
     let finding =
         announcement.finding(format!("private data behind {} bytes of something else", found.offset));
     findings.add(finding.values(Value::Bytes(found.offset as u64), Value::Bytes(0)));
 }
 
-fn truncated(observed: &Observed<'_>, view: &View, findings: &mut Findings<'_>) {
-    let Some(announcement) = Announcement::new(observed, view) else { return };
+fn truncated(managed: &Managed<'_>, view: &View, findings: &mut Findings<'_>) {
+    let Some(announcement) = Announcement::new(managed, view) else { return };
     let Some(found) = private_data::find(announcement.bytes) else { return };
     if found.fields.is_err() && !announcement.managed.message.is_cut() {
         let room = (announcement.bytes.len() - found.offset) as u64;
@@ -278,8 +277,8 @@ fn truncated(observed: &Observed<'_>, view: &View, findings: &mut Findings<'_>) 
     }
 }
 
-fn twice(observed: &Observed<'_>, view: &View, findings: &mut Findings<'_>) {
-    let Some(announcement) = Announcement::new(observed, view) else { return };
+fn twice(managed: &Managed<'_>, view: &View, findings: &mut Findings<'_>) {
+    let Some(announcement) = Announcement::new(managed, view) else { return };
     let count = private_data::find_all(announcement.bytes).count() as u64;
     if count > 1 {
         let finding = announcement.finding(format!("{count} identifiers of private data"));
@@ -288,15 +287,15 @@ fn twice(observed: &Observed<'_>, view: &View, findings: &mut Findings<'_>) {
 }
 
 /// The REP, with the private data of both ends.
-fn both<'a>(observed: &'a Observed<'_>, view: &View) -> Option<(Announcement<'a>, [Option<PrivateData>; 2])> {
-    let announcement = Announcement::new(observed, view)?;
+fn both<'a>(managed: &'a Managed<'_>, view: &View) -> Option<(Announcement<'a>, [Option<PrivateData>; 2])> {
+    let announcement = Announcement::new(managed, view)?;
     let Message::Reply(_) = announcement.managed.message else { return None };
     let said = [view.exchange.said[0]?, announcement.said()?];
     Some((announcement, said))
 }
 
-fn one_sided(observed: &Observed<'_>, view: &View, findings: &mut Findings<'_>) {
-    let Some((announcement, said)) = both(observed, view) else { return };
+fn one_sided(managed: &Managed<'_>, view: &View, findings: &mut Findings<'_>) {
+    let Some((announcement, said)) = both(managed, view) else { return };
     let (silent, message) = match said {
         [Some(_), None] => {
             (announcement.managed.from, "the Responder sends no private data, the Requester does")
@@ -309,8 +308,8 @@ fn one_sided(observed: &Observed<'_>, view: &View, findings: &mut Findings<'_>) 
     findings.add(announcement.finding(message.to_owned()).by(silent).frames(view.exchange.frames()));
 }
 
-fn sizes(observed: &Observed<'_>, view: &View, findings: &mut Findings<'_>) {
-    let Some((announcement, [Some(request), Some(reply)])) = both(observed, view) else { return };
+fn sizes(managed: &Managed<'_>, view: &View, findings: &mut Findings<'_>) {
+    let Some((announcement, [Some(request), Some(reply)])) = both(managed, view) else { return };
     if !request.is_valid() || !reply.is_valid() {
         return;
     }
@@ -356,8 +355,7 @@ fn changed(_: &Connection, view: &View, findings: &mut Findings<'_>) {
     );
 }
 
-fn start(observed: &Observed<'_>, _: &View, findings: &mut Findings<'_>) {
-    let Observed::Faulty(faulty) = observed else { return };
+fn start(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
     let Fault::Start { announced } = faulty.fault else { return };
     let ahead = announced.distance(faulty.psn);
     // As many packets as a sender can be ahead may be missing; what is before the first PSN cannot.
@@ -371,8 +369,8 @@ fn start(observed: &Observed<'_>, _: &View, findings: &mut Findings<'_>) {
     );
 }
 
-fn path_mtu(observed: &Observed<'_>, view: &View, findings: &mut Findings<'_>) {
-    let Some(announcement) = Announcement::new(observed, view) else { return };
+fn path_mtu(managed: &Managed<'_>, view: &View, findings: &mut Findings<'_>) {
+    let Some(announcement) = Announcement::new(managed, view) else { return };
     let Message::Request(request) = announcement.managed.message else { return };
     if request.path_mtu_bytes().is_none() {
         let encoded = request.path_packet_payload_mtu;
@@ -381,10 +379,8 @@ fn path_mtu(observed: &Observed<'_>, view: &View, findings: &mut Findings<'_>) {
     }
 }
 
-fn rejected(observed: &Observed<'_>, view: &View, findings: &mut Findings<'_>) {
-    let Observed::Managed(Managed { from, seen, message: Message::Reject(reject) }) = observed else {
-        return;
-    };
+fn rejected(managed: &Managed<'_>, view: &View, findings: &mut Findings<'_>) {
+    let Managed { from, seen, message: Message::Reject(reject) } = managed else { return };
     let name = reject_reason_name(reject.reason).unwrap_or("a reason without a name");
     let story = view.story.tell(view.requester);
     let led = if story.is_empty() { String::new() } else { format!(" after {story}") };

@@ -3,7 +3,7 @@
 use super::finding::{Basis, Finding, Value};
 use super::rule::{Check, Document, Findings, Level, Rule, Source, Unseen};
 use super::view::View;
-use crate::observation::{Observed, Revoked, Sent};
+use crate::observation::{Revoked, Sent};
 use crate::rc::REORDERING;
 use crate::rpcrdma::Kind;
 use crate::transaction::{Message, Part, Transaction};
@@ -61,7 +61,7 @@ pub(super) const RULES: &[Rule] = &[
         sentence: "A Send with Invalidate names a handle that no other open transaction advertised.",
         explanation: "The handle must belong to the XID of the Send alone. Inconclusive where the other call came so shortly before that the capture may show \
             the two in the wrong order, and where packets of the sender are missing, among which the reply to the other call may have been.",
-        check: Check::Observed(shared),
+        check: Check::Revoked(shared),
     },
     Rule {
         id: "invalidation-done",
@@ -238,8 +238,7 @@ fn lists(message: &Message, rkey: Rkey) -> bool {
     reads.chain(writes).any(|segment| segment.handle == rkey)
 }
 
-fn shared(observed: &Observed<'_>, view: &View, findings: &mut Findings<'_>) {
-    let Observed::Revoked(revoked) = observed else { return };
+fn shared(revoked: &Revoked, view: &View, findings: &mut Findings<'_>) {
     // One that its own call did not advertise is the matter of invalidation-handle.
     if !view.memory.ended_with(revoked.seen.frame, revoked.rkey) {
         return;

@@ -4,12 +4,12 @@ use super::chunks::{self, binding};
 use super::finding::{Basis, Finding, Verdict};
 use super::reconnection::Reconnections;
 use super::rpc::Left;
-use super::rule::{Check, Findings, On, OnObserved, OnSent, Rule};
+use super::rule::{Check, Findings, On, OnManaged, OnSent, Rule};
 use super::view::View;
 use super::{credits, header, inline, invalidation, reverse, rules};
 use crate::connection::{Connection, ConnectionId};
 use crate::event::{Event, Eviction};
-use crate::observation::{Ending, Observation, Observed, Sent};
+use crate::observation::{Ending, Faulty, HalfFlow, Observation, Observed, Refused, Revoked, Sent, Stray};
 use crate::rpcrdma::BuildHasher;
 use crate::transaction::{Direction, Transaction};
 use hashbrown::HashMap;
@@ -35,7 +35,11 @@ struct Asked {
     lists: Vec<(&'static Rule, On<Transaction>)>,
     established: Vec<(&'static Rule, On<Connection>)>,
     connection: Vec<(&'static Rule, On<Connection>)>,
-    observed: Vec<(&'static Rule, OnObserved)>,
+    managed: Vec<(&'static Rule, OnManaged)>,
+    faulty: Vec<(&'static Rule, On<Faulty>)>,
+    refused: Vec<(&'static Rule, On<Refused>)>,
+    stray: Vec<(&'static Rule, On<Stray>)>,
+    revoked: Vec<(&'static Rule, On<Revoked>)>,
 }
 
 /// The connections that have not ended, each where the engine keeps it too.
@@ -95,17 +99,8 @@ struct Case {
 }
 
 /// Findings on one connection on their way to a verdict.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Court {
-    connection: ConnectionId,
-    /// The end that opened it, or that stands as the one that did.
-    requester: usize,
-    /// Whether that is known.
-    roles_known: bool,
-    /// Which end has packets waiting behind a gap.
-    waits: [bool; 2],
-    /// Of which end packets may be missing without its having been noticed.
-    unsure: [bool; 2],
     /// Those that rest on an end's silence, until it is certain that it was silent.
     pending: [Vec<Finding>; 2],
     ready: Vec<Finding>,
@@ -132,7 +127,11 @@ impl Judge {
                 Check::Lists(check) => asked.lists.push((rule, check)),
                 Check::Established(check) => asked.established.push((rule, check)),
                 Check::Connection(check) => asked.connection.push((rule, check)),
-                Check::Observed(check) => asked.observed.push((rule, check)),
+                Check::Managed(check) => asked.managed.push((rule, check)),
+                Check::Faulty(check) => asked.faulty.push((rule, check)),
+                Check::Refused(check) => asked.refused.push((rule, check)),
+                Check::Stray(check) => asked.stray.push((rule, check)),
+                Check::Revoked(check) => asked.revoked.push((rule, check)),
             }
         }
         Judge {
@@ -156,20 +155,21 @@ impl Judge {
                 if !header::is_plain(transaction) {
                     case.ask(&asked.amiss, transaction);
                 }
-                if lists_chunks(transaction) {
+                let lists = lists_chunks(transaction);
+                if lists {
                     case.ask(&asked.chunks, transaction);
                 }
-                if !chunks::is_plain(transaction, &case.view) {
+                if !chunks::is_plain(transaction, lists, &case.view) {
                     case.ask(&asked.lists, transaction);
                 }
                 case.view.note_transaction(transaction);
                 left.note_transaction(transaction, &case.view);
-                case.court.deliver(report);
+                case.deliver(report);
             }
             Event::Connection(connection) => {
                 let Some(mut case) = self.cases.remove(connection.id) else { return };
                 case.ask(&self.asked.connection, connection);
-                case.court.close(report);
+                case.close(report);
             }
             Event::Eviction(Eviction::Transaction { connection, direction, .. }) => {
                 if let Some(case) = self.cases.find(*connection) {
@@ -186,82 +186,123 @@ impl Judge {
         if let Observed::Joined(known_as) = &observation.what
             && let Some(mut gone) = cases.remove(*known_as)
         {
-            gone.court.close(report);
+            gone.close(report);
         }
         let case = cases.find_or_add(id, observation.place);
-        let Case { view, court } = case;
-        view.note(observation);
-        (court.requester, court.roles_known) = (observation.requester, observation.roles_known);
-        court.waits = observation.half_flows.map(|flow| flow.waits);
-        court.unsure = observation.half_flows.map(|flow| flow.unsure > 0);
-        match &observation.what {
-            Observed::Sent(sent) => {
-                court.settle(sent.from, Verdict::Stands);
-                if !is_plain(sent, &case.view) {
-                    case.ask(&asked.sent, sent);
-                }
-                if !header::is_regular(sent) || case.view.rpc.expects_replays() {
-                    case.ask(&asked.irregular, sent);
-                }
-                case.view.note_sent(sent);
+        case.view.note(observation);
+        if let Observed::Sent(sent) = &observation.what {
+            case.settle(sent.from, Verdict::Stands);
+            if !is_plain(sent, &case.view) {
+                case.ask(&asked.sent, sent);
             }
-            Observed::Established(connection) => {
-                view.established = Some(Box::new((*connection).clone()));
-                view.exchange.before = reconnections.note(connection, &view.exchange);
-                view.rpc.recall(left, connection);
-                case.ask(&asked.established, connection);
+            if !header::is_regular(sent) || case.view.rpc.expects_replays() {
+                case.ask(&asked.irregular, sent);
             }
-            Observed::Joined(_) => {
-                (0..2).for_each(|end| court.settle(end, Verdict::Inconclusive));
-                view.note_joined();
-            }
-            Observed::Missing(missing) => {
-                court.settle(missing.from, Verdict::Inconclusive);
-                view.note_missing(missing);
-            }
-            Observed::Ending(ending) => {
-                court.settle_at_the_end(ending);
-                view.ending = Some(*ending);
-            }
-            Observed::Outstanding(outstanding) => left.note(outstanding, view),
-            Observed::Stray(stray) => view.note_stray(stray),
-            Observed::Shared(shared) => view.note_shared(shared),
-            Observed::Revoked(_)
-            | Observed::RolesKnown
-            | Observed::Managed(_)
-            | Observed::Repeated(_)
-            | Observed::Refused(_)
-            | Observed::Spoiled(_)
-            | Observed::Faulty(_)
-            | Observed::Offered(_) => {}
+            case.view.note_sent(sent);
+        } else {
+            case.observe(&observation.what, asked, reconnections, left);
         }
-        if !matches!(observation.what, Observed::Sent(_)) {
-            case.ask(&asked.observed, &observation.what);
-            case.view.note_observed(&observation.what);
-        }
-        case.court.deliver(report);
+        case.deliver(report);
     }
 }
 
 impl Case {
     fn new(connection: ConnectionId) -> Case {
-        let court = Court {
-            connection,
-            requester: 0,
-            roles_known: false,
-            waits: [false; 2],
-            unsure: [false; 2],
-            pending: Default::default(),
-            ready: Vec::new(),
-        };
-        Case { view: View::new(connection), court }
+        Case { view: View::new(connection), court: Court::default() }
     }
 
     #[inline]
     fn ask<T>(&mut self, rules: &[(&'static Rule, On<T>)], what: &T) {
+        let Case { view, court } = self;
         for (rule, check) in rules {
-            check(what, &self.view, &mut Findings { rule, court: &mut self.court });
+            check(what, view, &mut Findings { rule, court, view });
         }
+    }
+
+    /// Takes what is no Send.
+    #[inline(never)]
+    fn observe(
+        &mut self,
+        what: &Observed<'_>,
+        asked: &Asked,
+        reconnections: &mut Reconnections,
+        left: &mut Left,
+    ) {
+        let view = &mut self.view;
+        match what {
+            Observed::Managed(managed) => self.ask(&asked.managed, managed),
+            Observed::Faulty(faulty) => self.ask(&asked.faulty, faulty),
+            Observed::Refused(refused) => self.ask(&asked.refused, refused),
+            Observed::Revoked(revoked) => self.ask(&asked.revoked, revoked),
+            Observed::Stray(stray) => {
+                view.note_stray(stray);
+                if !view.is_late(stray) {
+                    self.ask(&asked.stray, stray);
+                }
+            }
+            Observed::Established(connection) => {
+                match &mut view.established {
+                    Some(known) => (**known).clone_from(connection),
+                    none => *none = Some(Box::new((*connection).clone())),
+                }
+                view.exchange.before = reconnections.note(connection, &view.exchange);
+                view.rpc.recall(left, connection);
+                self.ask(&asked.established, connection);
+            }
+            Observed::Joined(_) => {
+                (0..2).for_each(|end| self.settle(end, Verdict::Inconclusive));
+                self.view.note_joined();
+            }
+            Observed::Missing(missing) => {
+                self.settle(missing.from, Verdict::Inconclusive);
+                self.view.note_missing(missing);
+            }
+            Observed::Ending(ending) => {
+                self.settle_at_the_end(ending);
+                self.view.ending = Some(*ending);
+            }
+            Observed::Outstanding(outstanding) => left.note(outstanding, view),
+            Observed::Shared(shared) => view.note_shared(shared),
+            Observed::Sent(_)
+            | Observed::RolesKnown
+            | Observed::Repeated(_)
+            | Observed::Spoiled(_)
+            | Observed::Offered(_) => {}
+        }
+        self.view.note_observed(what);
+    }
+
+    /// It is certain now what this end sent up to here, or that it is not.
+    #[inline]
+    fn settle(&mut self, end: usize, verdict: Verdict) {
+        if !self.court.pending[end].is_empty() {
+            let is_unsure = self.view.half_flows[end].unsure > 0;
+            self.court.settle(end, if is_unsure { Verdict::Inconclusive } else { verdict });
+        }
+    }
+
+    fn settle_at_the_end(&mut self, ending: &Ending) {
+        let Case { view, court } = self;
+        for end in 0..2 {
+            for finding in court.pending[end].drain(..) {
+                let is_unsure = view.half_flows[end].unsure > 0;
+                let complete = !is_unsure && ending.complete[end] >= finding.frames.last().copied();
+                let verdict = if complete { Verdict::Stands } else { Verdict::Inconclusive };
+                court.ready.push(Finding { verdict, ..finding });
+            }
+        }
+    }
+
+    #[inline]
+    fn deliver(&mut self, report: &mut impl FnMut(&Finding)) {
+        if !self.court.ready.is_empty() {
+            self.court.deliver(&self.view, report);
+        }
+    }
+
+    fn close(&mut self, report: &mut impl FnMut(&Finding)) {
+        (0..2).for_each(|end| self.settle(end, Verdict::Inconclusive));
+        self.deliver(report);
     }
 }
 
@@ -270,20 +311,17 @@ impl Court {
     const MOST_PENDING: usize = 256;
 
     /// Takes what a rule found.
-    pub(super) fn take(&mut self, rule: &'static Rule, finding: Finding) {
+    pub(super) fn take(&mut self, rule: &'static Rule, finding: Finding, view: &View) {
         let mut finding = Finding {
             rule: Some(rule),
-            connection: Some(self.connection),
-            caller: finding.direction.map(|direction| match direction {
-                Direction::Forward => self.requester,
-                Direction::Backward => 1 - self.requester,
-            }),
+            connection: Some(view.connection),
+            caller: finding.direction.map(|direction| view.caller(direction)),
             ..finding
         };
         match finding.basis {
             Basis::Packets => self.ready.push(finding),
             // A packet that the capture shows late could have been among those that wait.
-            Basis::Silence(end) if !self.is_unsure(end) => {
+            Basis::Silence(end) if !self.is_unsure(end, view) => {
                 self.pending[end].push(finding);
             }
             Basis::Silence(_) | Basis::Lacking => {
@@ -294,36 +332,21 @@ impl Court {
     }
 
     /// Whether nothing that comes can make it certain what this end sent up to now.
-    fn is_unsure(&self, end: usize) -> bool {
-        self.waits[end] || self.unsure[end] || self.pending[end].len() == Court::MOST_PENDING
+    fn is_unsure(&self, end: usize, view: &View) -> bool {
+        let HalfFlow { waits, unsure, .. } = view.half_flows[end];
+        waits || unsure > 0 || self.pending[end].len() == Court::MOST_PENDING
     }
 
-    /// It is certain now what this end sent up to here, or that it is not.
-    #[inline]
+    #[cold]
     fn settle(&mut self, end: usize, verdict: Verdict) {
-        if self.pending[end].is_empty() {
-            return;
-        }
-        let verdict = if self.unsure[end] { Verdict::Inconclusive } else { verdict };
-        for finding in self.pending[end].drain(..) {
-            self.ready.push(Finding { verdict, ..finding });
-        }
+        let Court { pending, ready } = self;
+        ready.extend(pending[end].drain(..).map(|finding| Finding { verdict, ..finding }));
     }
 
-    fn settle_at_the_end(&mut self, ending: &Ending) {
-        for end in 0..2 {
-            for finding in self.pending[end].drain(..) {
-                let complete = !self.unsure[end] && ending.complete[end] >= finding.frames.last().copied();
-                let verdict = if complete { Verdict::Stands } else { Verdict::Inconclusive };
-                self.ready.push(Finding { verdict, ..finding });
-            }
-        }
-    }
-
-    #[inline]
-    fn deliver(&mut self, report: &mut impl FnMut(&Finding)) {
+    #[inline(never)]
+    fn deliver(&mut self, view: &View, report: &mut impl FnMut(&Finding)) {
         // Who opened the connection may have turned out since the rule was asked.
-        let requester = self.roles_known.then_some(self.requester);
+        let requester = view.roles_known.then_some(view.requester);
         for finding in self.ready.drain(..) {
             let is_requester = |end: usize| requester.map(|requester| requester == end);
             let direction = finding.caller.and_then(is_requester).map(|forward| match forward {
@@ -333,11 +356,6 @@ impl Court {
             let by_requester = finding.by.and_then(is_requester);
             report(&Finding { direction, by_requester, ..finding });
         }
-    }
-
-    fn close(&mut self, report: &mut impl FnMut(&Finding)) {
-        (0..2).for_each(|end| self.settle(end, Verdict::Inconclusive));
-        self.deliver(report);
     }
 }
 

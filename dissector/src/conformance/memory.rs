@@ -9,7 +9,7 @@
 use super::finding::{Basis, Finding, Value};
 use super::rule::{Check, Document, Findings, Level, Rule, Source, Unseen};
 use super::view::View;
-use crate::observation::{Advertiser, Astray, Observed, Sent, Shared, Stray};
+use crate::observation::{Advertiser, Astray, Sent, Shared, Stray};
 use crate::rc::REORDERING;
 use crate::transaction::{Direction, Outcome, Part, Seen, Transaction};
 use rdmascope_wire::psn::Psn;
@@ -43,7 +43,7 @@ pub(super) const RULES: &[Rule] = &[
         explanation: "Looked at is where an operation begins: its R_Key and its address have to be those of a segment. It stands where the capture holds the \
             connection from its CM exchange on and lacks no packet of the end whose memory it is: a call that is missing may have advertised it. \
             Memory advertised before is the matter of memory-after-reply and memory-after-done.",
-        check: Check::Observed(unadvertised),
+        check: Check::Stray(unadvertised),
     },
     Rule {
         id: "memory-segment-end",
@@ -53,7 +53,7 @@ pub(super) const RULES: &[Rule] = &[
         explanation: "The address and the DMA length in the RETH are compared with what was advertised. An operation may go on from one segment into another \
             where the two lie one behind the other under one handle and are to be moved the same way. Inconclusive where packets of the sender are missing, \
             among which the reply may have been that ended the transaction.",
-        check: Check::Observed(past_end),
+        check: Check::Stray(past_end),
     },
     Rule {
         id: "memory-direction",
@@ -62,7 +62,7 @@ pub(super) const RULES: &[Rule] = &[
         sentence: "Read chunks are moved by RDMA Read, Write chunks and Reply chunks by RDMA Write.",
         explanation: "Looked at is the segment that an operation begins in. Inconclusive where packets of its sender are missing, \
             among which the reply may have been that ended the transaction, and where two open calls advertise the same memory.",
-        check: Check::Observed(other_way),
+        check: Check::Stray(other_way),
     },
     Rule {
         id: "memory-after-reply",
@@ -72,7 +72,7 @@ pub(super) const RULES: &[Rule] = &[
         explanation: "The PSN says what is after: that of the operation follows those of the reply, whatever the order in the capture. RDMA_ERROR is a \
             reply here. It stands once it is certain that the Requester did not send another call meanwhile that advertised the memory anew. The last 512 \
             segments of calls that were answered are remembered.",
-        check: Check::Observed(after_reply),
+        check: Check::Stray(after_reply),
     },
     Rule {
         id: "memory-after-done",
@@ -80,7 +80,7 @@ pub(super) const RULES: &[Rule] = &[
         sources: &[PULL, PULLED],
         sentence: "A Requester does not read a responder-provided Read chunk after it said RDMA_DONE.",
         explanation: "Decided as memory-after-reply is, with RDMA_DONE in the place of the reply.",
-        check: Check::Observed(after_done),
+        check: Check::Stray(after_done),
     },
     Rule {
         id: "memory-after-invalidation",
@@ -89,7 +89,7 @@ pub(super) const RULES: &[Rule] = &[
         sentence: "An end touches no memory whose handle it had invalidated.",
         explanation: "A reply ends what its call advertised, invalidated or not. This is about the memory of another open transaction whose handle a \
             Send with Invalidate named. Inconclusive where the transaction had advertised it so shortly before that the capture may show the two in the wrong order.",
-        check: Check::Observed(after_invalidation),
+        check: Check::Stray(after_invalidation),
     },
     Rule {
         id: "memory-written",
@@ -257,6 +257,8 @@ enum Ender {
 impl Record {
     /// Segments that are remembered.
     const MOST: usize = 512;
+    /// Segments for which there is room at first.
+    const MANY: usize = 16;
     /// Pairs of transactions with memory in common that are remembered.
     const MOST_SHARED: usize = 64;
 
@@ -284,8 +286,10 @@ impl Record {
     }
 
     fn remember(&mut self, ended: Ended) {
-        if self.ended.len() == Record::MOST {
-            self.ended.pop_front();
+        match self.ended.len() {
+            0 => self.ended.reserve(Record::MANY),
+            Record::MOST => _ = self.ended.pop_front(),
+            _ => {}
         }
         self.ended.push_back(ended);
     }
@@ -395,7 +399,7 @@ impl View {
     }
 
     /// Whether the capture shows an operation behind a Send that followed it.
-    fn is_late(&self, stray: &Stray) -> bool {
+    pub(super) fn is_late(&self, stray: &Stray) -> bool {
         self.memory.last(stray.from).is_some_and(|last| last.psn.distance(stray.psn) <= 0)
     }
 }
@@ -413,18 +417,10 @@ impl Stray {
     }
 }
 
-/// The operation, where it is one that the rules look at.
-fn stray<'a>(observed: &'a Observed<'_>, view: &View) -> Option<&'a Stray> {
-    match observed {
-        Observed::Stray(stray) if !view.is_late(stray) => Some(stray),
-        _ => None,
-    }
-}
-
-fn unadvertised(observed: &Observed<'_>, view: &View, findings: &mut Findings<'_>) {
-    let Some(stray) = stray(observed, view).filter(|stray| stray.astray == Astray::Unadvertised) else {
+fn unadvertised(stray: &Stray, view: &View, findings: &mut Findings<'_>) {
+    if stray.astray != Astray::Unadvertised {
         return;
-    };
+    }
     let owner = 1 - stray.from;
     // What its owner says has to be known at all.
     let first = view.memory.senders[owner].first;
@@ -448,8 +444,7 @@ fn is_doubtful(stray: &Stray, advertiser: Advertiser, view: &View) -> bool {
     view.losses(stray.from) > 0 || view.losses(owner) > 0 || view.memory.is_shared(owner, advertiser.xid)
 }
 
-fn past_end(observed: &Observed<'_>, view: &View, findings: &mut Findings<'_>) {
-    let Some(stray) = stray(observed, view) else { return };
+fn past_end(stray: &Stray, view: &View, findings: &mut Findings<'_>) {
     let Astray::PastEnd(advertiser) = stray.astray else { return };
     let inside = stray.address.wrapping_sub(stray.reth.virtual_address);
     findings.add(
@@ -462,8 +457,7 @@ fn past_end(observed: &Observed<'_>, view: &View, findings: &mut Findings<'_>) {
     );
 }
 
-fn other_way(observed: &Observed<'_>, view: &View, findings: &mut Findings<'_>) {
-    let Some(stray) = stray(observed, view) else { return };
+fn other_way(stray: &Stray, view: &View, findings: &mut Findings<'_>) {
     let Astray::OtherWay(advertiser) = stray.astray else { return };
     let what = if stray.reading { "it was advertised to be written" } else { "it was advertised to be read" };
     let [read, write] = ["RDMA Read", "RDMA Write"];
@@ -478,18 +472,18 @@ fn other_way(observed: &Observed<'_>, view: &View, findings: &mut Findings<'_>) 
     );
 }
 
-fn after_reply(observed: &Observed<'_>, view: &View, findings: &mut Findings<'_>) {
-    after(observed, view, Ender::Reply, "the transaction ended with the reply", findings);
+fn after_reply(stray: &Stray, view: &View, findings: &mut Findings<'_>) {
+    after(stray, view, Ender::Reply, "the transaction ended with the reply", findings);
 }
 
-fn after_done(observed: &Observed<'_>, view: &View, findings: &mut Findings<'_>) {
-    after(observed, view, Ender::Done, "the transaction ended with RDMA_DONE", findings);
+fn after_done(stray: &Stray, view: &View, findings: &mut Findings<'_>) {
+    after(stray, view, Ender::Done, "the transaction ended with RDMA_DONE", findings);
 }
 
-fn after(observed: &Observed<'_>, view: &View, by: Ender, what: &str, findings: &mut Findings<'_>) {
-    let Some(stray) = stray(observed, view).filter(|stray| stray.astray == Astray::Unadvertised) else {
+fn after(stray: &Stray, view: &View, by: Ender, what: &str, findings: &mut Findings<'_>) {
+    if stray.astray != Astray::Unadvertised {
         return;
-    };
+    }
     let owner = 1 - stray.from;
     let former = view.memory.former(owner, stray.reth.rkey, stray.address);
     let Some(ended) = former.filter(|ended| ended.by == by) else { return };
@@ -506,8 +500,7 @@ fn after(observed: &Observed<'_>, view: &View, by: Ender, what: &str, findings: 
     );
 }
 
-fn after_invalidation(observed: &Observed<'_>, view: &View, findings: &mut Findings<'_>) {
-    let Some(stray) = stray(observed, view) else { return };
+fn after_invalidation(stray: &Stray, view: &View, findings: &mut Findings<'_>) {
     let Astray::Invalidated(revoked) = stray.astray else { return };
     let lacks = revoked.is_close() || is_doubtful(stray, revoked.advertiser, view);
     findings.add(

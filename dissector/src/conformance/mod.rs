@@ -27,7 +27,7 @@ mod view;
 
 pub use finding::{Basis, Finding, Value, Verdict};
 pub use judge::Judge;
-pub use rule::{Check, Document, Findings, Level, On, OnObserved, OnSent, Rule, Source, Unseen};
+pub use rule::{Check, Document, Findings, Level, On, OnManaged, OnSent, Rule, Source, Unseen};
 pub use view::View;
 
 /// All rules, subject by subject.

@@ -4,7 +4,7 @@ use super::finding::Finding;
 use super::judge::Court;
 use super::view::View;
 use crate::connection::Connection;
-use crate::observation::{Observed, Sent};
+use crate::observation::{Faulty, Managed, Refused, Revoked, Sent, Stray};
 use crate::transaction::Transaction;
 use core::fmt;
 
@@ -79,8 +79,8 @@ pub struct Unseen {
 
 /// Decides about a Send.
 pub type OnSent = fn(&Sent<'_>, &View, &mut Findings<'_>);
-/// Decides about something seen on a connection.
-pub type OnObserved = fn(&Observed<'_>, &View, &mut Findings<'_>);
+/// Decides about a CM message.
+pub type OnManaged = fn(&Managed<'_>, &View, &mut Findings<'_>);
 /// Decides about a `T`.
 pub type On<T> = fn(&T, &View, &mut Findings<'_>);
 
@@ -104,21 +104,30 @@ pub enum Check {
     Established(On<Connection>),
     /// A connection that ended.
     Connection(On<Connection>),
-    /// Everything else that was seen on a connection.
-    Observed(OnObserved),
+    /// Every CM message, before it is taken into account.
+    Managed(OnManaged),
+    /// Every packet at fault.
+    Faulty(On<Faulty>),
+    /// Every NAK.
+    Refused(On<Refused>),
+    /// Every RDMA operation on memory that no open transaction advertised for it, but those that the capture shows late.
+    Stray(On<Stray>),
+    /// Every Send with Invalidate that took memory from a transaction that goes on.
+    Revoked(On<Revoked>),
 }
 
 /// Where a check leaves what it found.
 pub struct Findings<'a> {
     pub(super) rule: &'static Rule,
     pub(super) court: &'a mut Court,
+    pub(super) view: &'a View,
 }
 
 impl Findings<'_> {
     /// The rule is broken, if what the finding rests on holds.
     #[cold]
     pub fn add(&mut self, finding: Finding) {
-        self.court.take(self.rule, finding);
+        self.court.take(self.rule, finding, self.view);
     }
 }
 
@@ -133,7 +142,11 @@ impl fmt::Debug for Check {
             Check::Lists(_) => "Lists",
             Check::Established(_) => "Established",
             Check::Connection(_) => "Connection",
-            Check::Observed(_) => "Observed",
+            Check::Managed(_) => "Managed",
+            Check::Faulty(_) => "Faulty",
+            Check::Refused(_) => "Refused",
+            Check::Stray(_) => "Stray",
+            Check::Revoked(_) => "Revoked",
         })
     }
 }

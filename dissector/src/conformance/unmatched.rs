@@ -112,25 +112,14 @@ impl Ledger {
 }
 
 impl View {
+    #[inline]
     pub(super) fn note_unmatched(&mut self, sent: &Sent<'_>) {
-        let lost = self.lost;
-        let from_start = self.from_start();
-        let direction = sent.direction(self);
-        let (from, other) = (sent.from, 1 - sent.from);
-        let ledger = &mut self.unmatched;
-        if !ledger.messages.is_empty() {
-            let Ledger { messages, shows_replies_early, .. } = ledger;
-            messages.retain_mut(|message| {
-                let came_late =
-                    message.from != from && Some(message.xid) == sent.xid() && answers(message.kind, sent);
-                if message.from != from && message.certain.is_none() {
-                    message.certain = Some(lost[from] == 0);
-                }
-                *shows_replies_early |= came_late;
-                !came_late
-            });
+        if !self.unmatched.messages.is_empty() {
+            self.note_late(sent);
         }
         let Some(header) = sent.header else { return };
+        let (from, other) = (sent.from, 1 - sent.from);
+        let ledger = &mut self.unmatched;
         match sent.kind {
             Kind::Call if sent.outstanding => {
                 let repeated = &mut ledger.repeated[from];
@@ -146,35 +135,60 @@ impl View {
             }
             Kind::Error if sent.outstanding => ledger.answered[other].note(header.xid),
             Kind::Reply | Kind::Error | Kind::Done if !sent.outstanding => {
-                let repeated = &mut ledger.repeated[other];
-                let again = repeated.iter().position(|xid| *xid == header.xid);
-                if let Some(at) = again.filter(|_| sent.kind != Kind::Done) {
-                    repeated.remove(at);
-                    return;
-                }
-                // What is no error and does not say itself that it is a reply was taken for one because it is waited for.
-                if sent.kind == Kind::Reply && !sent.told {
-                    return;
-                }
-                if ledger.messages.len() == Ledger::MOST {
-                    ledger.shows_replies_early = true;
-                    return;
-                }
-                let message = Unmatched {
-                    kind: sent.kind,
-                    from,
-                    xid: header.xid,
-                    direction,
-                    first: sent.send.first,
-                    seen: sent.send.seen,
-                    answers_reply: ledger.answered[from].xids.contains(&Some(header.xid)),
-                    lacks: !from_start || !sent.paired || lost[other] > 0 || ledger.forgotten[other],
-                    certain: None,
-                };
-                ledger.messages.push(message);
+                self.take_unmatched(sent, header.xid)
             }
             _ => {}
         }
+    }
+
+    /// Notes what a Send says of messages before it that answered nothing: the capture may show it late, and it is what they answer.
+    #[cold]
+    fn note_late(&mut self, sent: &Sent<'_>) {
+        let Ledger { messages, shows_replies_early, .. } = &mut self.unmatched;
+        let from = sent.from;
+        messages.retain_mut(|message| {
+            let came_late =
+                message.from != from && Some(message.xid) == sent.xid() && answers(message.kind, sent);
+            if message.from != from && message.certain.is_none() {
+                message.certain = Some(self.lost[from] == 0);
+            }
+            *shows_replies_early |= came_late;
+            !came_late
+        });
+    }
+
+    /// Takes a message that answers nothing, unless it answers a call that was sent twice.
+    #[cold]
+    fn take_unmatched(&mut self, sent: &Sent<'_>, xid: Xid) {
+        let (from_start, direction) = (self.from_start(), sent.direction(self));
+        let (from, other) = (sent.from, 1 - sent.from);
+        let ledger = &mut self.unmatched;
+        let repeated = &mut ledger.repeated[other];
+        let again = repeated.iter().position(|known| *known == xid);
+        if let Some(at) = again.filter(|_| sent.kind != Kind::Done) {
+            repeated.remove(at);
+            return;
+        }
+        // What is no error and does not say itself that it is a reply was taken for one because it is waited for.
+        if sent.kind == Kind::Reply && !sent.told {
+            return;
+        }
+        if ledger.messages.len() == Ledger::MOST {
+            ledger.shows_replies_early = true;
+            return;
+        }
+        let message = Unmatched {
+            kind: sent.kind,
+            from,
+            xid,
+            direction,
+            first: sent.send.first,
+            seen: sent.send.seen,
+            answers_reply: ledger.answered[from].xids.contains(&Some(xid)),
+            lacks: !from_start || !sent.paired || self.lost[other] > 0 || ledger.forgotten[other],
+            certain: None,
+        };
+        ledger.messages.push(message);
     }
 }
 

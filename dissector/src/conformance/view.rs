@@ -13,6 +13,8 @@ pub struct View {
     pub connection: ConnectionId,
     /// The end that opened it, or that stands as the one that did.
     pub requester: usize,
+    /// Whether that is known.
+    pub roles_known: bool,
     /// How far the capture shows what each end sends.
     pub half_flows: [HalfFlow; 2],
     /// The connection as the last CM message left it; `None` where no CM message was captured.
@@ -54,6 +56,7 @@ impl View {
         View {
             connection,
             requester: 0,
+            roles_known: false,
             half_flows: Default::default(),
             established: None,
             lost: [0; 2],
@@ -119,6 +122,7 @@ impl View {
 
     pub(super) fn note(&mut self, observation: &Observation<'_>) {
         self.requester = observation.requester;
+        self.roles_known = observation.roles_known;
         self.half_flows = *observation.half_flows;
     }
 
@@ -167,7 +171,8 @@ impl View {
         let exchange = core::mem::take(&mut self.exchange);
         let established = self.established.take();
         let connection = View { established, exchange, trouble, story, ..View::new(self.connection) };
-        *self = View { requester: self.requester, half_flows: self.half_flows, ..connection };
+        let View { requester, roles_known, half_flows, .. } = *self;
+        *self = View { requester, roles_known, half_flows, ..connection };
         (self.paired, self.joined) = (true, true);
     }
 }

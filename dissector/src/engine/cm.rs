@@ -51,8 +51,12 @@ pub(super) fn handle<F: FnMut(Event<'_>)>(
     link.recent = true;
     if stage.transactions.observes() {
         link.peers.observe(Observed::Managed(&Managed { from: place.side, seen, message }), stage.report);
-        let connection = link.summary();
-        link.peers.observe(Observed::Established(&connection), stage.report);
+        let says_more =
+            !matches!(message, Message::ReadyToUse(_) | Message::MessageReceiptAcknowledgement(_));
+        if says_more {
+            let connection = link.summary();
+            link.peers.observe(Observed::Established(&connection), stage.report);
+        }
     }
     Some(place)
 }

@@ -57,9 +57,13 @@ fn pair(
     call: &Message,
     wanted: impl Fn((&Segment, bool), (&Segment, bool)) -> bool,
 ) -> Option<(Segment, Segment)> {
-    // Most calls have one segment, and nothing to compare it with.
+    // Most calls have one segment at most, and nothing to compare it with.
+    let reads = call.read_chunks.iter().map(|chunk| chunk.segments.len());
+    let writes = call.write_chunks.iter().chain(&call.reply_chunk).map(|chunk| chunk.segments.len());
+    if reads.sum::<usize>() + writes.sum::<usize>() < 2 {
+        return None;
+    }
     let all = segments(call);
-    all.clone().nth(1)?;
     let is_pair = |first: (&Segment, bool), second: (&Segment, bool)| {
         first.0.handle == second.0.handle && wanted(first, second)
     };

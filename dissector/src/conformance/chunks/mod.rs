@@ -45,10 +45,10 @@ fn both(transaction: &Transaction) -> Option<(&Message, &Message)> {
     Some((call(transaction)?, reply(transaction)?))
 }
 
-/// Whether there is nothing to look at: most transactions have no chunks, or one that is used as it should be. What is not known to be
-/// so is not plain, and every rule on chunks is then asked.
+/// Whether there is nothing to look at: most transactions have no chunks (`lists`: this one has), or one that is used as it should be.
+/// What is not known to be so is not plain, and every rule on chunks is then asked.
 #[inline]
-pub(super) fn is_plain(transaction: &Transaction, view: &View) -> bool {
+pub(super) fn is_plain(transaction: &Transaction, lists: bool, view: &View) -> bool {
     let Some((call, reply)) = both(transaction) else { return false };
     call.procedure == Procedure::Msg
         && call.unread.is_none()
@@ -56,10 +56,15 @@ pub(super) fn is_plain(transaction: &Transaction, view: &View) -> bool {
         && call.send_length.wrapping_sub(call.header_length) % 4 == 0
         && reply.send_length.wrapping_sub(reply.header_length) % 4 == 0
         && !binding::is_sealed(transaction)
-        && has_plain_read_lists(transaction, call, reply)
-        && has_plain_write_lists(transaction, call, reply)
-        && has_plain_reply_chunks(call, reply)
-        && memory::has_distinct_handles(call)
+        && match lists {
+            true => {
+                has_plain_read_lists(transaction, call, reply)
+                    && has_plain_write_lists(transaction, call, reply)
+                    && has_plain_reply_chunks(call, reply)
+                    && memory::has_distinct_handles(call)
+            }
+            false => reply.procedure == Procedure::Msg,
+        }
         && reply::too_large_inline(transaction, call, view).is_none()
 }
 

@@ -3,15 +3,10 @@
 use crate::conformance::finding::{Basis, Finding, Value};
 use crate::conformance::rule::Findings;
 use crate::conformance::view::View;
-use crate::observation::{Faulty, Observed};
+use crate::observation::Faulty;
 use crate::rc::Fault;
 use crate::rc::fault::{LONGEST_MESSAGE, takes_payload};
 use rdmascope_wire::bth::Place;
-
-/// The packet, where something is wrong with it.
-fn faulty<'a>(observed: &'a Observed<'_>) -> Option<&'a Faulty> {
-    if let Observed::Faulty(faulty) = observed { Some(faulty) } else { None }
-}
 
 impl Faulty {
     fn finding(&self, message: String) -> Finding {
@@ -20,8 +15,7 @@ impl Faulty {
     }
 }
 
-pub(super) fn length(observed: &Observed<'_>, view: &View, findings: &mut Findings<'_>) {
-    let Some(faulty) = faulty(observed) else { return };
+pub(super) fn length(faulty: &Faulty, view: &View, findings: &mut Findings<'_>) {
     let Fault::Length { length, path_mtu } = faulty.fault else { return };
     let mtu = path_mtu.map_or("the path MTU".to_owned(), |mtu| format!("the path MTU of {mtu}"));
     let allowed = match faulty.operation.place() {
@@ -38,29 +32,28 @@ pub(super) fn length(observed: &Observed<'_>, view: &View, findings: &mut Findin
     );
 }
 
-pub(super) fn padding(observed: &Observed<'_>, _: &View, findings: &mut Findings<'_>) {
-    let Some(faulty) = faulty(observed) else { return };
+pub(super) fn padding(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
     let Fault::Padding { pad_count, expected } = faulty.fault else { return };
     let finding = faulty.finding(format!("a pad count of {pad_count}"));
     findings.add(finding.values(Value::Count(pad_count.into()), Value::Count(expected.into())));
 }
 
-pub(super) fn version(observed: &Observed<'_>, _: &View, findings: &mut Findings<'_>) {
-    let Some(faulty) = faulty(observed) else { return };
+pub(super) fn version(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
     let Fault::Version(version) = faulty.fault else { return };
     let finding = faulty.finding(format!("transport header version {version}"));
     findings.add(finding.values(Value::Count(version.into()), Value::Count(0)));
 }
 
-pub(super) fn partition_key(observed: &Observed<'_>, _: &View, findings: &mut Findings<'_>) {
-    let Some(faulty) = faulty(observed) else { return };
+pub(super) fn partition_key(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
     let Fault::PartitionKey { found, agreed } = faulty.fault else { return };
     let finding = faulty.finding(format!("partition key 0x{found:04x} where the REQ names 0x{agreed:04x}"));
     findings.add(finding.values(Value::Hexadecimal(found.into()), Value::Hexadecimal(agreed.into())));
 }
 
-pub(super) fn order(observed: &Observed<'_>, _: &View, findings: &mut Findings<'_>) {
-    let Some(faulty) = faulty(observed).filter(|faulty| faulty.fault == Fault::Order) else { return };
+pub(super) fn order(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
+    if faulty.fault != Fault::Order {
+        return;
+    }
     findings.add(
         faulty.finding(
             match faulty.operation.place() {
@@ -72,28 +65,27 @@ pub(super) fn order(observed: &Observed<'_>, _: &View, findings: &mut Findings<'
     );
 }
 
-pub(super) fn written(observed: &Observed<'_>, _: &View, findings: &mut Findings<'_>) {
-    let Some(faulty) = faulty(observed) else { return };
+pub(super) fn written(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
     let Fault::Written { bytes, announced } = faulty.fault else { return };
     let finding =
         faulty.finding(format!("the message brought {bytes} bytes where its RETH says {announced}"));
     findings.add(finding.values(Value::Bytes(bytes), Value::Bytes(announced.into())));
 }
 
-pub(super) fn dma_length(observed: &Observed<'_>, _: &View, findings: &mut Findings<'_>) {
-    let Some(faulty) = faulty(observed) else { return };
+pub(super) fn dma_length(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
     let Fault::DmaLength(length) = faulty.fault else { return };
     let finding = faulty.finding(format!("a DMA length of {length} bytes"));
     findings.add(finding.values(Value::Bytes(length.into()), Value::Bytes(LONGEST_MESSAGE.into())));
 }
 
-pub(super) fn nothing(observed: &Observed<'_>, _: &View, findings: &mut Findings<'_>) {
-    let Some(faulty) = faulty(observed).filter(|faulty| faulty.fault == Fault::Nothing) else { return };
+pub(super) fn nothing(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
+    if faulty.fault != Fault::Nothing {
+        return;
+    }
     findings.add(faulty.finding("a DMA length of no bytes".to_owned()).observed(Value::Bytes(0)));
 }
 
-pub(super) fn response(observed: &Observed<'_>, view: &View, findings: &mut Findings<'_>) {
-    let Some(faulty) = faulty(observed) else { return };
+pub(super) fn response(faulty: &Faulty, view: &View, findings: &mut Findings<'_>) {
     let Fault::Response { left, index, length } = faulty.fault else { return };
     let message = format!("{length} bytes as response {index} to a request of which {left} bytes were left");
     findings.add(
@@ -104,14 +96,15 @@ pub(super) fn response(observed: &Observed<'_>, view: &View, findings: &mut Find
     );
 }
 
-pub(super) fn unasked(observed: &Observed<'_>, view: &View, findings: &mut Findings<'_>) {
-    let Some(faulty) = faulty(observed).filter(|faulty| faulty.fault == Fault::Unasked) else { return };
+pub(super) fn unasked(faulty: &Faulty, view: &View, findings: &mut Findings<'_>) {
+    if faulty.fault != Fault::Unasked {
+        return;
+    }
     let finding = faulty.finding("it answers no RDMA READ".to_owned());
     findings.add(finding.unless(!view.from_start() || view.lost[1 - faulty.from] > 0));
 }
 
-pub(super) fn reads(observed: &Observed<'_>, _: &View, findings: &mut Findings<'_>) {
-    let Some(faulty) = faulty(observed) else { return };
+pub(super) fn reads(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
     let Fault::Reads { outstanding, allowed, first, last } = faulty.fault else { return };
     let message =
         format!("{outstanding} RDMA READs outstanding where the other end has resources for {allowed}");
@@ -125,15 +118,16 @@ pub(super) fn reads(observed: &Observed<'_>, _: &View, findings: &mut Findings<'
     );
 }
 
-pub(super) fn syndrome(observed: &Observed<'_>, _: &View, findings: &mut Findings<'_>) {
-    let Some(faulty) = faulty(observed) else { return };
+pub(super) fn syndrome(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
     let Fault::Syndrome(syndrome) = faulty.fault else { return };
     let finding = faulty.finding(format!("a syndrome of 0x{syndrome:02x}"));
     findings.add(finding.observed(Value::Hexadecimal(syndrome.into())));
 }
 
-pub(super) fn unsent(observed: &Observed<'_>, _: &View, findings: &mut Findings<'_>) {
-    let Some(faulty) = faulty(observed).filter(|faulty| faulty.fault == Fault::Unsent) else { return };
+pub(super) fn unsent(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
+    if faulty.fault != Fault::Unsent {
+        return;
+    }
     let finding = faulty.finding("no request can have had that PSN".to_owned());
     findings.add(finding.rests_on(Basis::Silence(1 - faulty.from)));
 }

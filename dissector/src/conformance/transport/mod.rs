@@ -32,7 +32,7 @@ pub(super) const RULES: &[Rule] = &[
         explanation: "First and Middle packets carry exactly one path MTU, a Last one at least one byte and an Only one none or more up to the path \
             MTU; RDMA READ requests and acknowledgements carry nothing. The path MTU is that of the REQ. Where the capture does not hold it, what \
             other packets carried stands for it and the answer is inconclusive, unless the length is none that a path MTU can be.",
-        check: Check::Observed(faults::length),
+        check: Check::Faulty(faults::length),
     },
     Rule {
         id: "packet-padding",
@@ -40,7 +40,7 @@ pub(super) const RULES: &[Rule] = &[
         sources: &[PACKETS],
         sentence: "The pad count is what fills the payload up to a multiple of four bytes.",
         explanation: "Each packet is looked at by itself.",
-        check: Check::Observed(faults::padding),
+        check: Check::Faulty(faults::padding),
     },
     Rule {
         id: "packet-version",
@@ -48,7 +48,7 @@ pub(super) const RULES: &[Rule] = &[
         sources: &[PACKETS],
         sentence: "The transport header version is zero.",
         explanation: "Each packet is looked at by itself.",
-        check: Check::Observed(faults::version),
+        check: Check::Faulty(faults::version),
     },
     Rule {
         id: "packet-partition-key",
@@ -56,7 +56,7 @@ pub(super) const RULES: &[Rule] = &[
         sources: &[PACKETS],
         sentence: "Packets carry the partition key of their connection.",
         explanation: "The key is that of the REQ; the bit that tells full members from limited ones may differ.",
-        check: Check::Observed(faults::partition_key),
+        check: Check::Faulty(faults::partition_key),
     },
     Rule {
         id: "packet-order",
@@ -64,7 +64,7 @@ pub(super) const RULES: &[Rule] = &[
         sources: &[PACKETS, RELIABLE],
         sentence: "A message is a First packet, Middle ones and a Last one of the same operation, or an Only packet, and ends before the next begins.",
         explanation: "Decided by packets whose PSNs follow each other without a gap in the capture.",
-        check: Check::Observed(faults::order),
+        check: Check::Faulty(faults::order),
     },
     Rule {
         id: "write-length",
@@ -72,7 +72,7 @@ pub(super) const RULES: &[Rule] = &[
         sources: &[RETH, WRITE],
         sentence: "An RDMA WRITE brings as many bytes as its RETH says.",
         explanation: "Decided where the capture holds all packets of the message.",
-        check: Check::Observed(faults::written),
+        check: Check::Faulty(faults::written),
     },
     Rule {
         id: "dma-length",
@@ -80,7 +80,7 @@ pub(super) const RULES: &[Rule] = &[
         sources: &[RETH],
         sentence: "An RDMA operation is about no more than 2147483648 bytes.",
         explanation: "Every RETH is looked at by itself.",
-        check: Check::Observed(faults::dma_length),
+        check: Check::Faulty(faults::dma_length),
     },
     Rule {
         id: "dma-nothing",
@@ -88,7 +88,7 @@ pub(super) const RULES: &[Rule] = &[
         sources: &[RETH],
         sentence: "An RDMA operation that moves no bytes could be left out.",
         explanation: "A RETH with a DMA length of zero is allowed, and costs a round trip or a packet for nothing.",
-        check: Check::Observed(faults::nothing),
+        check: Check::Faulty(faults::nothing),
     },
     Rule {
         id: "read-response",
@@ -97,7 +97,7 @@ pub(super) const RULES: &[Rule] = &[
         sentence: "The responses to an RDMA READ bring the bytes that were asked for, in order, each in the packet that its place calls for.",
         explanation: "The PSN of a response says which bytes it brings, given the path MTU. Nothing is said where the request was repeated; \
             the answer is inconclusive where the path MTU is not from a REQ, or where a packet of the end that asked is missing.",
-        check: Check::Observed(faults::response),
+        check: Check::Faulty(faults::response),
     },
     Rule {
         id: "read-response-unasked",
@@ -105,7 +105,7 @@ pub(super) const RULES: &[Rule] = &[
         sources: &[READ],
         sentence: "An RDMA READ response answers an RDMA READ.",
         explanation: "Decided where the capture shows what the other end sent with the PSN of the response, and that is no RDMA READ.",
-        check: Check::Observed(faults::unasked),
+        check: Check::Faulty(faults::unasked),
     },
     Rule {
         id: "read-depth",
@@ -114,7 +114,7 @@ pub(super) const RULES: &[Rule] = &[
         sentence: "An end has no more RDMA READs outstanding than the other end has Responder Resources for.",
         explanation: "The Responder Resources of the other end's REQ or REP are the limit. A request counts once it waited for its response for longer than \
             captures shift packets, 2 ms. Reported once for each end.",
-        check: Check::Observed(faults::reads),
+        check: Check::Faulty(faults::reads),
     },
     Rule {
         id: "acknowledgement-syndrome",
@@ -122,7 +122,7 @@ pub(super) const RULES: &[Rule] = &[
         sources: &[AETH],
         sentence: "A response carries a syndrome that is defined for it.",
         explanation: "Reserved codes, the NAK code of reliable datagrams, and NAKs in RDMA READ responses are none.",
-        check: Check::Observed(faults::syndrome),
+        check: Check::Faulty(faults::syndrome),
     },
     Rule {
         id: "acknowledgement-unsent",
@@ -131,7 +131,7 @@ pub(super) const RULES: &[Rule] = &[
         sentence: "A response carries the PSN of a request.",
         explanation: "A PSN that is more than 65536 off from those that the other end sends cannot be one that the capture lacks; the finding stands once \
             that end goes on without a gap. What is nearer may be a packet that was not captured.",
-        check: Check::Observed(faults::unsent),
+        check: Check::Faulty(faults::unsent),
     },
     Rule {
         id: "acknowledgement-missing",
@@ -149,7 +149,7 @@ pub(super) const RULES: &[Rule] = &[
         sentence: "A NAK other than for a gap or a missing Receive ends the connection.",
         explanation: "Invalid request, remote access error and remote operational error; the request that it is about is found by its PSN, where it is not too \
             long ago.",
-        check: Check::Observed(trouble::fatal),
+        check: Check::Refused(trouble::fatal),
     },
     Rule {
         id: "refusal-not-ready",

@@ -132,8 +132,7 @@ pub(super) fn is_fatal(refusal: Refusal) -> Option<NakCode> {
     }
 }
 
-pub(super) fn fatal(observed: &Observed<'_>, _: &View, findings: &mut Findings<'_>) {
-    let Observed::Refused(refused) = observed else { return };
+pub(super) fn fatal(refused: &Refused, _: &View, findings: &mut Findings<'_>) {
     let Some(code) = is_fatal(refused.refusal) else { return };
     let request = refused.request.map(|request| request.frame);
     let what = match request {
