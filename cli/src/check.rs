@@ -24,7 +24,7 @@ use rdmascope_dissector::conformance::{self, Finding, Judge, Level, Rule};
 use rdmascope_dissector::connection::{Connection, ConnectionId};
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
-use rdmascope_dissector::observation::Observed;
+use rdmascope_dissector::observation::{Observation, Observed};
 use rdmascope_dissector::record::Time;
 use sarif::Sarif;
 use std::io::{self, Write as _};
@@ -185,22 +185,23 @@ impl<T: Taker> Audience for Checking<'_, T> {
         let is_wanted = |id: ConnectionId| connections.is_empty() || connections.contains(&id.0);
         let mut written = Ok(());
         judge.handle(&event, &mut |finding| {
-            if written.is_ok() && finding.connection.is_none_or(is_wanted) {
-                written = match tally.count(finding) {
-                    Some(place) => taker.finding(finding, place),
-                    None => Ok(()),
-                };
+            if written.is_ok()
+                && finding.connection.is_none_or(is_wanted)
+                && let Some(place) = tally.count(finding)
+            {
+                written = taker.finding(finding, place);
             }
         });
         match event {
+            Event::Observation(Observation { what: Observed::Ending(_), connection, requester, .. }) => {
+                *ending = Some((*connection, *requester));
+            }
+            Event::Observation(_) => {}
             Event::Transaction(transaction) if is_wanted(transaction.connection) => tally.transactions += 1,
             Event::Connection(connection) if is_wanted(connection.id) => {
                 tally.connection(connection);
                 let said = ending.filter(|(id, _)| *id == connection.id);
                 taker.connection(connection, said.map(|(_, requester)| requester));
-            }
-            Event::Observation(observation) if matches!(observation.what, Observed::Ending(_)) => {
-                *ending = Some((observation.connection, observation.requester));
             }
             _ => {}
         }

@@ -278,8 +278,10 @@ impl<A: Audience> Sink for Reading<'_, A> {
         let Reading { engine, start, written, audience } = self;
         let start = *start.get_or_insert(record.time);
         engine.handle_dissected(record, dissected, &mut |event| {
-            if written.is_ok() {
-                *written = audience.event(event, start);
+            if written.is_ok()
+                && let Err(error) = audience.event(event, start)
+            {
+                *written = Err(error);
             }
         });
         if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }

@@ -22,13 +22,22 @@ impl CallIdentity {
     pub fn of(header: &Header<'_>, send: &Send<'_>) -> CallIdentity {
         let Some(payload) = payload_of(header, send.bytes) else { return CallIdentity::default() };
         let procedure = rpc::called(payload).ok();
+        let procedure = procedure.map(|(program, version, number)| Procedure { program, version, number });
+        CallIdentity::of_payload(procedure, payload, header, send)
+    }
+
+    /// The same, where it is known already what is called, and where in the Send that stands.
+    #[inline]
+    pub(super) fn of_payload(
+        procedure: Option<Procedure>,
+        payload: &[u8],
+        header: &Header<'_>,
+        send: &Send<'_>,
+    ) -> CallIdentity {
         let is_whole = send.length == Some(send.bytes.len() as u32) && header.reads.is_empty();
-        CallIdentity {
-            procedure: procedure.map(|(program, version, number)| Procedure { program, version, number }),
-            arguments: arguments(payload)
-                .filter(|_| is_whole)
-                .map(|bytes| super::BuildHasher::default().hash_one(bytes)),
-        }
+        let arguments = if is_whole { arguments(payload) } else { None };
+        let arguments = arguments.map(|bytes| super::BuildHasher::default().hash_one(bytes));
+        CallIdentity { procedure, arguments }
     }
 
     /// Whether it is the same call as another; `None` where that cannot be told.

@@ -65,7 +65,7 @@ impl Transactions {
             open.read_call(payload, is_whole(send));
             infer_requester(open, from, peers);
             if self.observes {
-                open.identity = CallIdentity::of(header, send);
+                open.identity = CallIdentity::of_payload(open.transaction.procedure, payload, header, send);
             }
         }
         let backchannel = open.transaction.details.backchannel;
