@@ -121,12 +121,14 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
 ];
 
 /// Offsets from csa_flags or csr_flags on: the flags; the attributes of the backchannel, behind those of the fore channel without
-/// ca_rdma_ird; in those, ca_maxrequestsize, ca_maxresponsesize and ca_maxoperations; behind those of the call, csa_cb_program.
+/// ca_rdma_ird; in those, ca_maxrequestsize, ca_maxresponsesize, ca_maxoperations and ca_maxrequests; behind those of the call,
+/// csa_cb_program.
 const FLAGS: usize = 0;
 const BACK: usize = 4 + 7 * 4;
 const REQUEST: usize = 4;
 const RESPONSE: usize = 8;
 const OPERATIONS: usize = 16;
+const REQUESTS: usize = 20;
 const CALLBACK_PROGRAM: usize = BACK + 7 * 4;
 
 fn recall() -> Capture {
@@ -232,6 +234,31 @@ fn refuse(capture: &mut Capture, nth: usize) {
 /// What is found of one rule.
 fn found(capture: &Capture, id: &str) -> Vec<Finding> {
     findings(capture).into_iter().filter(|finding| rule(finding).id == id).collect()
+}
+
+/// RFC 8881, section 18.36.3: what a server may change of the backchannel, and what it may only lower.
+#[test]
+fn a_server_may_lower_sizes_of_the_backchannel_and_nothing_else() {
+    // What the client asks for, what it is granted, and what is found.
+    let cases = [
+        (OPERATIONS, 4, 2, Some("ca_maxoperations of the backchannel went from 4 to 2")),
+        (REQUESTS, 4, 2, Some("ca_maxrequests of the backchannel went from 4 to 2")),
+        (REQUESTS, 4, 5, Some("ca_maxrequests of the backchannel went from 4 to 5")),
+        (REQUEST, 4096, 2048, None),
+        (REQUEST, 4096, 8192, Some("ca_maxrequestsize of the backchannel went from 4096 to 8192")),
+        (RESPONSE, 4096, 2048, None),
+        (RESPONSE, 4096, 4097, Some("ca_maxresponsesize of the backchannel went from 4096 to 4097")),
+        (RESPONSE, 4096, 4096, None),
+    ];
+    for (attribute, asked, granted, expected) in cases {
+        let mut capture = basic();
+        set_create_session(&mut capture, Side::Call, BACK + attribute, asked);
+        set_create_session(&mut capture, Side::Reply, BACK + attribute, granted);
+        let found = found(&capture, "reverse-attributes");
+        let messages: Vec<&str> = found.iter().map(|finding| finding.message.as_str()).collect();
+        assert_eq!(messages, expected.as_slice());
+        assert!(found.iter().all(|finding| finding.by_requester == Some(false)));
+    }
 }
 
 #[test]

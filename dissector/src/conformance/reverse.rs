@@ -60,7 +60,8 @@ pub(super) const RULES: &[Rule] = &[
         id: "reverse-attributes",
         level: Level::Violation,
         sources: &[CREATE],
-        sentence: "A server leaves ca_maxoperations of the backchannel as the client asked for it.",
+        sentence: "A server leaves ca_maxoperations and ca_maxrequests of the backchannel as the client asked for them, and does not raise \
+            ca_maxrequestsize or ca_maxresponsesize.",
         explanation: "csr_back_chan_attrs against csa_back_chan_attrs of one CREATE_SESSION.",
         check: Check::Transaction(attributes),
     },
@@ -441,18 +442,25 @@ fn not_offered(transaction: &Transaction, view: &View, findings: &mut Findings<'
 fn attributes(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
     let Some(said) = transaction.details.backchannel else { return };
     let (Some(asked), Some(granted)) = (said.asked, said.granted) else { return };
-    if asked.most_operations == granted.most_operations {
-        return;
+    let of =
+        |name: &'static str, field: fn(&ChannelAttributes) -> u32| (name, field(&asked), field(&granted));
+    let kept = [of("ca_maxoperations", |it| it.most_operations), of("ca_maxrequests", |it| it.most_requests)];
+    let limited = [
+        of("ca_maxrequestsize", |it| it.largest_request),
+        of("ca_maxresponsesize", |it| it.largest_response),
+    ];
+    let changed = kept.into_iter().filter(|(_, asked, granted)| asked != granted);
+    let raised = limited.into_iter().filter(|(_, asked, granted)| asked < granted);
+    for (name, asked, granted) in changed.chain(raised) {
+        let frames = [&transaction.call, &transaction.reply].into_iter().flatten();
+        findings.add(
+            Finding::new(format!("{name} of the backchannel went from {asked} to {granted}"))
+                .by(view.answerer(transaction.direction))
+                .of(transaction)
+                .frames(frames.map(|message| message.seen.frame))
+                .values(Value::Count(granted.into()), Value::Count(asked.into())),
+        );
     }
-    let (asked, granted) = (asked.most_operations, granted.most_operations);
-    let frames = [&transaction.call, &transaction.reply].into_iter().flatten();
-    findings.add(
-        Finding::new(format!("ca_maxoperations of the backchannel went from {asked} to {granted}"))
-            .by(view.answerer(transaction.direction))
-            .of(transaction)
-            .frames(frames.map(|message| message.seen.frame))
-            .values(Value::Count(granted.into()), Value::Count(asked.into())),
-    );
 }
 
 fn operations(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {

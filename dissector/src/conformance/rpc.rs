@@ -37,7 +37,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "rpc-call-repeated",
         level: Level::Warning,
-        sources: &[Source { document: Document::Rfc5531, section: "4" }, RETRANSMISSION],
+        sources: &[Source { document: Document::Rfc5531, section: "5" }, RETRANSMISSION],
         sentence: "A call is not sent again on the connection on which it is outstanding.",
         explanation: "A reliable connection loses nothing, so a call that waits is under way still: sending it again has it executed \
             twice, and takes a credit more. Whether it is the same call is decided as for rpc-xid-reused; calls of NFSv4 are for \

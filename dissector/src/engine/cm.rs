@@ -9,7 +9,7 @@ use crate::record::Time;
 use crate::transaction::Seen;
 use rdmascope_wire::cm::{CommunicationId, DisconnectRequest, Message, Reply, Request, TransportServiceType};
 
-/// The port that RFC 8267, section 8, and RFC 5667 assign to NFS over RDMA.
+/// The port that RFC 8267, section 9, and RFC 5667 assign to NFS over RDMA.
 const NFS_RDMA_PORT: u16 = 20049;
 
 /// Takes a CM message; returns the end of the connection that sent it.
