@@ -36,7 +36,7 @@ impl Transactions {
         open.read_lengths.extend(lengths);
         open.read_lengths.sort_unstable();
         let moved = open.read_lengths.iter().map(|(_, length, _)| round_up(*length)).sum();
-        message.message_length = message_length(&message, header, send, moved);
+        message.message_length = message_length(&message, None, header, send, moved);
 
         for (index, chunk) in message.read_chunks.iter().enumerate() {
             let part = Part::ReadChunk(saturate(index));
@@ -97,7 +97,8 @@ impl Transactions {
         let mut message = Message::new(send, header);
         open.write_lengths.extend(message.write_chunks.iter().map(|chunk| length(&chunk.segments)));
         let moved = open.write_lengths.iter().map(|length| round_up(*length)).sum();
-        message.message_length = message_length(&message, header, send, moved);
+        let long_reply = message.reply_chunk.as_ref();
+        message.message_length = message_length(&message, long_reply, header, send, moved);
 
         // Responder-provided: the requester has yet to pull the reply, and to say so (reliable-reply draft, section 4.1).
         let provided = message.read_chunks.iter().position(|chunk| chunk.position == 0);
@@ -191,8 +192,15 @@ fn read_chunks(header: &Header<'_>) -> (Vec<ReadChunk>, bool) {
     (chunks, interleaved)
 }
 
-/// Bytes of the RPC message before reduction; `moved`: those of its reduced items, with padding.
-fn message_length(message: &Message, header: &Header<'_>, send: &Send<'_>, moved: u64) -> Option<u64> {
+/// Bytes of the RPC message before reduction; `long_reply`: the chunk that a Long Reply is in, `moved`: bytes of its reduced items, with
+/// padding.
+fn message_length(
+    message: &Message,
+    long_reply: Option<&Chunk>,
+    header: &Header<'_>,
+    send: &Send<'_>,
+    moved: u64,
+) -> Option<u64> {
     if header.stop.is_some() || header.version != VERSION {
         return None;
     }
@@ -200,7 +208,7 @@ fn message_length(message: &Message, header: &Header<'_>, send: &Send<'_>, moved
         Procedure::Msg | Procedure::Msgp => u64::from(send.length?).checked_sub(header.length as u64)?,
         Procedure::Nomsg => match message.read_chunks.iter().find(|chunk| chunk.position == 0) {
             Some(chunk) => length(&chunk.segments),
-            None => length(&message.reply_chunk.as_ref()?.segments),
+            None => length(&long_reply?.segments),
         },
         _ => return None,
     };

@@ -133,11 +133,17 @@ fn an_unknown_procedure() {
 }
 
 #[test]
-fn a_nomsg_without_any_chunk() {
+fn a_nomsg_without_its_chunk() {
     // Section 4.5.2 has this among the XDR errors.
-    let refused = refused(&message(&nomsg(1), &[]), &err_chunk(1));
-    let call = refused.call.as_ref().unwrap();
-    assert_eq!((call.procedure, call.message_length), (Procedure::Nomsg, None));
+    // Neither a chunk elsewhere nor what waits for a Long Reply says how long the call is.
+    let mut with_others = nomsg(1);
+    with_others.reads = vec![read_segment(64, segment(6, 512, 0x100))];
+    with_others.reply = Some(vec![segment(7, 4096, 0x1000)]);
+    for header in [nomsg(1), with_others] {
+        let refused = refused(&message(&header, &[]), &err_chunk(1));
+        let call = refused.call.as_ref().unwrap();
+        assert_eq!((call.procedure, call.message_length), (Procedure::Nomsg, None));
+    }
 }
 
 #[test]
