@@ -499,10 +499,11 @@ fn retransmissions(connection: &Connection, view: &View, findings: &mut Findings
             ("server", &connection.responder.sent)
         };
         let message = format!(
-            "the {who} sent {packets} of {} packets again, {} in all, and {} passed until it did (NAKs: {naks}, RNR NAKs: {rnr_naks})",
-            sent.packets,
+            "the {who} sent {packets} packets again, {} in all, and {} passed until it did (of {} packets that it sent, acknowledgements \
+                among them; NAKs: {naks}, RNR NAKs: {rnr_naks})",
             Size(*bytes),
-            Span(*waited)
+            Span(*waited),
+            sent.packets
         );
         findings.add(
             Finding::new(message)
