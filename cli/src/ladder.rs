@@ -4,7 +4,7 @@
 use core::fmt::{self, Display};
 use rdmascope_dissector::attribution::{Attributed, Role, StepOf};
 use rdmascope_dissector::event::{Headers, Packet};
-use rdmascope_dissector::kept::{Step, StepKind};
+use rdmascope_dissector::kept::{Kept, Step, StepKind};
 use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::{Part, Seen, Transaction};
 use rdmascope_wire::bth::{Acknowledgement, NakCode, Operation, rnr_timer};
@@ -105,10 +105,7 @@ impl Ladder {
         attributed: &Attributed<'_>,
     ) {
         let (Some(kept), Some(Ok(headers))) = (&transaction.kept, &packet.headers) else { return };
-        let own = |of: StepOf| match of.transaction == transaction.number {
-            true => kept.steps.get(of.step as usize),
-            false => None,
-        };
+        let own = |of: StepOf| step_of(transaction, kept, of);
         let seen = Seen { frame: packet.record.number, time: packet.record.time };
         let answer = |step: &Step, kind: RungKind| Rung {
             kind,
@@ -164,10 +161,7 @@ impl Ladder {
         attributed: &Attributed<'_>,
     ) {
         let (Some(kept), Some(Ok(headers))) = (&transaction.kept, &packet.headers) else { return };
-        let own = |of: StepOf| match of.transaction == transaction.number {
-            true => kept.steps.get(of.step as usize),
-            false => None,
-        };
+        let own = |of: StepOf| step_of(transaction, kept, of);
         let from_requester = match attributed.role {
             Role::Part(of) | Role::Repetition(of) => own(of).map(|step| step.from_caller),
             Role::Refusal(of) | Role::Acknowledgement(of) => own(of).map(|step| !step.from_caller),
@@ -241,6 +235,11 @@ impl Ladder {
     pub(crate) fn end(&self) -> Time {
         self.rungs.iter().map(|rung| rung.last.time).max().unwrap_or(self.start)
     }
+}
+
+/// The step of a transaction that is meant; `None` where it is one of another transaction.
+fn step_of<'a>(transaction: &Transaction, kept: &'a Kept, of: StepOf) -> Option<&'a Step> {
+    if of.transaction == transaction.number { kept.steps.get(of.step as usize) } else { None }
 }
 
 impl From<&Step> for Rung {

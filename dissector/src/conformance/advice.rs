@@ -4,6 +4,9 @@
 //! look, with what it cost. Everything is counted from transactions that the capture holds whole, so what it lacks makes figures
 //! smaller, never larger.
 
+mod figures;
+mod spans;
+
 use super::finding::{Finding, Value};
 use super::rule::{Check, Document, Findings, Level, Rule, Source, Unseen};
 use super::view::View;
@@ -12,9 +15,10 @@ use crate::observation::{Observed, Refusal};
 use crate::record::Time;
 use crate::transaction::{Chunk, Direction, Message, Outcome, Transaction};
 use crate::ulb;
+use figures::{Size, Span};
 use rdmascope_wire::Xid;
 use rdmascope_wire::rpcrdma::Procedure;
-use std::collections::VecDeque;
+use spans::Spans;
 
 const REPLY_SIZE: Source = Source { document: Document::Rfc8166, section: "6.2" };
 const LONG: Source = Source { document: Document::Rfc8166, section: "3.5.3" };
@@ -209,45 +213,6 @@ struct Repeated {
     naks: u64,
     rnr_naks: u64,
     frames: Vec<u64>,
-}
-
-/// Spans of time that do not overlap, in order: the latest ones.
-#[derive(Debug, Default)]
-struct Spans(VecDeque<(Time, Time)>);
-
-impl Spans {
-    /// Spans that are remembered.
-    const MOST: usize = 64;
-    /// Spans for which there is room at first.
-    const MANY: usize = 32;
-
-    fn insert(&mut self, (mut first, mut last): (Time, Time)) {
-        if self.0.is_empty() {
-            self.0.reserve(Spans::MANY);
-        }
-        let mut at = self.0.len();
-        // Most are the latest, or touch the latest.
-        while let Some((start, end)) = at.checked_sub(1).and_then(|before| self.0.get(before)).copied() {
-            if end < first {
-                break;
-            }
-            at -= 1;
-            if start <= last {
-                (first, last) = (first.min(start), last.max(end));
-                self.0.remove(at);
-            }
-        }
-        self.0.insert(at, (first, last));
-        if self.0.len() > Spans::MOST {
-            self.0.pop_front();
-        }
-    }
-
-    /// Nanoseconds of them that are within a span.
-    fn within(&self, (first, last): (Time, Time)) -> u64 {
-        let newest = self.0.iter().rev().take_while(|(_, end)| *end >= first);
-        newest.map(|(start, end)| (*end).min(last).since((*start).max(first))).sum()
-    }
 }
 
 /// Transactions that took long.
@@ -545,68 +510,4 @@ fn slow_server(connection: &Connection, view: &View, findings: &mut Findings<'_>
         worst.join(", ")
     );
     findings.add(examples.finding(message).by(1 - view.requester).observed(Value::Nanoseconds(*server)));
-}
-
-/// Bytes as people read them.
-struct Size(u64);
-
-impl core::fmt::Display for Size {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        match self.0 {
-            bytes @ ..10_000 => write!(f, "{bytes} bytes"),
-            bytes @ ..10_000_000 => write!(f, "{} kB", bytes / 1_000),
-            bytes @ ..10_000_000_000 => write!(f, "{} MB", bytes / 1_000_000),
-            bytes => write!(f, "{} GB", bytes / 1_000_000_000),
-        }
-    }
-}
-
-/// Nanoseconds as people read them.
-struct Span(u64);
-
-impl core::fmt::Display for Span {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        match self.0 {
-            time @ ..10_000_000 => write!(f, "{}.{:02} ms", time / 1_000_000, time / 10_000 % 100),
-            time @ ..10_000_000_000 => write!(f, "{} ms", time / 1_000_000),
-            time => write!(f, "{} s", time / 1_000_000_000),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn within(spans: &[(i64, i64)], (first, last): (i64, i64)) -> u64 {
-        let mut union = Spans::default();
-        spans.iter().for_each(|(first, last)| union.insert((Time(*first), Time(*last))));
-        assert!(
-            union.0.iter().zip(union.0.iter().skip(1)).all(|(before, after)| before.1 < after.0),
-            "{union:?}"
-        );
-        union.within((Time(first), Time(last)))
-    }
-
-    #[test]
-    fn time_on_the_wire_counts_once() {
-        assert_eq!(within(&[], (0, 100)), 0);
-        assert_eq!(within(&[(10, 20), (30, 40)], (0, 100)), 20);
-        assert_eq!(within(&[(30, 40), (10, 20)], (0, 100)), 20);
-        assert_eq!(within(&[(10, 20), (30, 40), (15, 35)], (0, 100)), 30);
-        assert_eq!(within(&[(10, 20), (12, 14), (20, 22)], (0, 100)), 12);
-        assert_eq!(within(&[(10, 20), (50, 60), (30, 40)], (0, 100)), 30);
-        assert_eq!(within(&[(10, 20), (30, 40), (50, 60)], (15, 55)), 20);
-        let many: Vec<(i64, i64)> = (0..1000).map(|at| (10 * at, 10 * at + 1)).collect();
-        assert_eq!(within(&many, (0, 10_000)), Spans::MOST as u64);
-    }
-
-    #[test]
-    fn figures_are_for_people() {
-        assert_eq!(Size(9_999).to_string(), "9999 bytes");
-        assert_eq!(Size(65_536).to_string(), "65 kB");
-        assert_eq!(Size(1 << 30).to_string(), "1073 MB");
-        assert_eq!(Span(1_234_567).to_string(), "1.23 ms");
-        assert_eq!(Span(12_345_678).to_string(), "12 ms");
-    }
 }
