@@ -428,3 +428,16 @@ fn who_is_to_blame_and_what_is_evidence() {
     assert_eq!(finding.by_requester, Some(false));
     assert_eq!(finding.xid.map(|xid| Some(xid.0)), Some(capture.packets[reply as usize - 1].xid()));
 }
+
+#[test]
+fn an_operation_shown_before_the_reply_that_ended_its_transaction_proves_nothing() {
+    let mut capture = basic();
+    write_again(&mut capture, 1, |reth| reth);
+    // By its PSN the RDMA Write follows the reply; the capture shows it before.
+    let found = findings(&capture);
+    let write = of("memory-after-reply", &found).next().expect("it is found").frames[1];
+    mutate::reorder(&mut capture, write as usize - 1, write as usize - 2);
+    let found = findings(&capture);
+    let finding = of("memory-after-reply", &found).next().expect("it is found still");
+    assert_eq!(finding.verdict, Verdict::Inconclusive);
+}
