@@ -373,3 +373,66 @@ fn lists_chunks(transaction: &Transaction) -> bool {
         !message.read_chunks.is_empty() || !message.write_chunks.is_empty() || message.reply_chunk.is_some()
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observation::{Advertiser, Astray, Missing};
+    use crate::record::Time;
+    use crate::transaction::Seen;
+    use rdmascope_wire::bth::Reth;
+    use rdmascope_wire::psn::Psn;
+    use rdmascope_wire::{Rkey, Xid};
+
+    /// What end 0 reads of the memory of end 1 goes on where nothing is advertised.
+    const STRAY: Stray = Stray {
+        from: 0,
+        seen: Seen { frame: 7, time: Time(0) },
+        psn: Psn::new(1),
+        reading: true,
+        reth: Reth { virtual_address: 0x1000, rkey: Rkey(9), dma_length: 64 },
+        address: 0x1020,
+        astray: Astray::PastEnd(Advertiser { caller: 1, xid: Xid(3) }),
+    };
+
+    fn found(judge: &mut Judge, known_requester: Option<usize>, what: Observed<'_>) -> Vec<Finding> {
+        let mut found = Vec::new();
+        let observation = Observation {
+            connection: ConnectionId(1),
+            place: 0,
+            requester: known_requester.unwrap_or(0),
+            roles_known: known_requester.is_some(),
+            half_flows: &Default::default(),
+            what,
+        };
+        judge.handle(&Event::Observation(&observation), &mut |finding| found.push(finding.clone()));
+        found
+    }
+
+    #[test]
+    fn who_opened_the_connection_may_turn_out_before_the_verdict() {
+        for (requester, direction, by_requester) in [
+            (Some(1), Some(Direction::Forward), Some(false)),
+            (Some(0), Some(Direction::Backward), Some(true)),
+            (None, None, None),
+        ] {
+            let mut judge = Judge::default();
+            // It rests on end 1 not having advertised more, which nobody knows yet.
+            assert!(found(&mut judge, None, Observed::Stray(STRAY)).is_empty());
+            let missing = Observed::Missing(Missing { from: 1, packets: 1 });
+            let [finding] = &found(&mut judge, requester, missing)[..] else { panic!("one finding") };
+            assert_eq!(finding.rule.map(|rule| rule.id), Some("memory-segment-end"));
+            assert_eq!(finding.verdict, Verdict::Inconclusive);
+            assert_eq!((finding.direction, finding.by_requester), (direction, by_requester));
+        }
+    }
+
+    #[test]
+    fn findings_that_wait_are_bounded() {
+        let mut judge = Judge::default();
+        let at_once: usize = (0..300).map(|_| found(&mut judge, None, Observed::Stray(STRAY)).len()).sum();
+        assert_eq!(at_once, 300 - Court::MOST_PENDING);
+        let missing = Observed::Missing(Missing { from: 1, packets: 1 });
+        assert_eq!(found(&mut judge, None, missing).len(), Court::MOST_PENDING);
+    }
+}
