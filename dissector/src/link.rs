@@ -334,13 +334,10 @@ impl Link {
         if !paired || *speaks_rpc != Some(true) {
             return false;
         }
-        let other = &sides[1 - side];
-        if operation.is_read_response() {
-            return !self.ends[1 - side].reads.expects(packet.psn);
-        }
         if operation.is_response() {
-            return false;
+            return operation.is_read_response() && !self.ends[1 - side].reads.expects(packet.psn);
         }
+        let other = &sides[1 - side];
         // What is repeated says nothing new, so it need not wait.
         if self.ends[side].requests.expected().is_some_and(|next| next.distance(packet.psn) < 0) {
             return false;

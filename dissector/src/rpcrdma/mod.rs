@@ -577,7 +577,27 @@ fn plausible(header: &Header<'_>, payload: Option<&[u8]>) -> bool {
 }
 
 /// The XID that the Send at the front of `message` answers, where it can be nothing but a reply or an error.
+#[inline]
 pub fn answered_xid(message: &[u8]) -> Option<Xid> {
+    if is_bare_call(message) {
+        debug_assert_eq!(answered_xid_of(message), None);
+        return None;
+    }
+    answered_xid_of(message)
+}
+
+/// Whether the Send at the front of `message` is a call without chunks, as most calls are.
+///
+/// ```text
+///  0 XID  4 version 1  8 credits  12 RDMA_MSG  16 no Read list  20 no Write list  24 no Reply chunk  28 XID  32 CALL
+/// ```
+#[inline]
+fn is_bare_call(message: &[u8]) -> bool {
+    let Some(front) = message.first_chunk::<36>() else { return false };
+    front[4..8] == VERSION.to_be_bytes() && front[12..28] == [0; 16] && front[32..] == [0; 4]
+}
+
+fn answered_xid_of(message: &[u8]) -> Option<Xid> {
     let header = Header::parse(message).ok()?;
     let is_reply = match header.procedure {
         Procedure::Error => true,
