@@ -80,10 +80,6 @@ pub(crate) struct Protocol {
 }
 
 impl Protocol {
-    const NFS: u32 = 100_003;
-    /// The transient number that clients use for the callback program (RFC 8881, section 20).
-    const NFS_CALLBACK: u32 = 0x4000_0000;
-
     /// The protocol of a transaction whose call is known.
     pub(crate) fn of(transaction: &Transaction) -> Option<Protocol> {
         let Procedure { program, version, .. } = transaction.procedure?;
@@ -94,10 +90,10 @@ impl Protocol {
 impl fmt::Display for Protocol {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.program, self.minor) {
-            (Protocol::NFS, Some(minor)) => write!(f, "NFSv{}.{minor}", self.version),
+            (rpc::program::NFS, Some(minor)) => write!(f, "NFSv{}.{minor}", self.version),
             // The callback program has version 1 whatever the minor version; people know it as part of NFSv4.
-            (Protocol::NFS_CALLBACK, Some(minor)) => write!(f, "NFSv4.{minor}"),
-            (Protocol::NFS_CALLBACK, None) => f.write_str("NFSv4"),
+            (rpc::program::CALLBACK, Some(minor)) => write!(f, "NFSv4.{minor}"),
+            (rpc::program::CALLBACK, None) => f.write_str("NFSv4"),
             (program, _) => match ulb::program_name(program) {
                 Some(name) => write!(f, "{name}v{}", self.version),
                 None => write!(f, "{program}v{}", self.version),

@@ -20,6 +20,35 @@ pub mod flavor {
     pub const TLS: u32 = 7;
 }
 
+/// Program numbers that have to do with NFS.
+pub mod program {
+    use core::ops::RangeInclusive;
+
+    /// Portmapper and rpcbind (RFC 1833).
+    pub const PORTMAPPER: u32 = 100_000;
+    /// NFS, all versions (RFC 1813; RFC 7531).
+    pub const NFS: u32 = 100_003;
+    /// MOUNT (RFC 1813, appendix I; RFC 8267, section 5).
+    pub const MOUNT: u32 = 100_005;
+    /// NLM, the network lock manager (RFC 8267, section 5).
+    pub const NLM: u32 = 100_021;
+    /// NSM, the network status monitor (RFC 8267, section 5).
+    pub const NSM: u32 = 100_024;
+    /// NFSACL (RFC 8267, section 5).
+    pub const NFSACL: u32 = 100_227;
+    /// The transient program numbers (RFC 5531, section 13). A client chooses one of them for its NFSv4 callbacks
+    /// (RFC 7530, section 16.33).
+    pub const TRANSIENT: RangeInclusive<u32> = 0x4000_0000..=0x5fff_ffff;
+    /// The transient number that stands in the XDR of the callback program (RFC 7531), and that Linux clients choose.
+    pub const CALLBACK: u32 = 0x4000_0000;
+
+    /// Whether a program number is of the range from which clients choose for their NFSv4 callbacks.
+    #[inline]
+    pub fn is_callback(program: u32) -> bool {
+        TRANSIENT.contains(&program)
+    }
+}
+
 /// What `msg_type` says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {

@@ -93,10 +93,10 @@ impl Files {
     }
 
     fn take(&mut self, transaction: &Transaction) -> io::Result<()> {
-        const NFS: u32 = 100_003;
         let completed =
             transaction.outcome == Outcome::Completed && transaction.rpc_status == Some(rpc::Status::Success);
-        let Some(procedure) = transaction.procedure.filter(|called| called.program == NFS && completed)
+        let Some(procedure) =
+            transaction.procedure.filter(|called| called.program == rpc::program::NFS && completed)
         else {
             return Ok(());
         };

@@ -12,6 +12,7 @@ use crate::observation::Observed;
 use crate::transaction::{Direction, Message, Security, Seen, Transaction};
 use crate::ulb::ChannelAttributes;
 use rdmascope_wire::Xid;
+use rdmascope_wire::rpc::program;
 use rdmascope_wire::rpcrdma::{Error, Procedure};
 
 const SUPPORT: Source = Source { document: Document::Rfc8167, section: "6" };
@@ -249,7 +250,6 @@ impl Ledger {
 
     /// Notes a call of the client, with what its reply said.
     fn note_forward(&mut self, transaction: &Transaction) {
-        const NFS: u32 = 100_003;
         if self.version.is_none() {
             self.version = transaction.call.as_ref().map(|call| (call.version, call.seen.frame));
         }
@@ -258,12 +258,12 @@ impl Ledger {
             self.unread = true;
             return;
         };
-        if procedure.program != NFS || procedure.version != 4 {
-            self.spoken =
-                self.spoken.or(Some((procedure.version, None)).filter(|_| procedure.program == NFS));
+        if !procedure.is_nfs4() {
+            let is_nfs = procedure.program == program::NFS;
+            self.spoken = self.spoken.or(Some((procedure.version, None)).filter(|_| is_nfs));
             return;
         }
-        if procedure.number == 1 {
+        if procedure.is_compound() {
             let read = transaction.call.is_some() && details.minor_version.is_some();
             let wrapped = [Some(Security::GssIntegrity), Some(Security::GssPrivacy)];
             self.sealed |= !read && wrapped.contains(&transaction.security);
@@ -358,12 +358,12 @@ impl View {
 
 /// Whether it calls a program of the range from which clients choose for their callbacks (RFC 5531, section 13).
 fn is_callback(transaction: &Transaction) -> bool {
-    transaction.procedure.is_some_and(|procedure| (0x4000_0000..=0x5fff_ffff).contains(&procedure.program))
+    transaction.procedure.is_some_and(|procedure| procedure.is_callback())
 }
 
 /// The call of a CB_COMPOUND.
 fn callback(transaction: &Transaction) -> Option<&Message> {
-    let compound = transaction.procedure.is_some_and(|procedure| procedure.number == 1);
+    let compound = transaction.procedure.is_some_and(|procedure| procedure.is_compound());
     transaction.call.as_ref().filter(|_| compound && is_callback(transaction))
 }
 

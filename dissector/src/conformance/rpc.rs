@@ -12,7 +12,6 @@ use crate::frame::Address;
 use crate::observation::{Outstanding, Sent};
 use crate::rpcrdma::{CallIdentity, Kind};
 use crate::transaction::{Direction, Message, Outcome, Seen, Transaction};
-use crate::ulb::Procedure;
 use rdmascope_wire::rpcrdma::VERSION;
 use rdmascope_wire::{Cause, Layer, Xid, rpc};
 use std::collections::VecDeque;
@@ -353,10 +352,7 @@ fn nfs4_call_repeated(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>)
 /// Whether a call is an NFSv4 COMPOUND or a CB_COMPOUND.
 fn is_compound(sent: &Sent<'_>) -> bool {
     let procedure = sent.header.and_then(|header| CallIdentity::of(header, sent.send).procedure);
-    procedure.is_some_and(|Procedure { program, version, number }| {
-        let is_callback = (0x4000_0000..=0x5fff_ffff).contains(&program);
-        number == 1 && ((program == 100_003 && version == 4) || is_callback)
-    })
+    procedure.is_some_and(|procedure| procedure.is_compound())
 }
 
 fn reply_without_call(connection: &Connection, view: &View, findings: &mut Findings<'_>) {

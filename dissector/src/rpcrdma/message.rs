@@ -233,11 +233,9 @@ fn round_up(length: u64) -> u64 {
 /// Who opened a connection whose CM exchange was not captured: whoever calls NFS, or whoever a callback is for (RFC 8167,
 /// section 3.2).
 pub(super) fn infer_requester(open: &Open, caller: usize, peers: &mut Peers) {
-    const CALLBACK_PROGRAMS: core::ops::RangeInclusive<u32> = 0x4000_0000..=0x5fff_ffff;
     if peers.requester.is_none()
         && let Some(procedure) = open.transaction.procedure
     {
-        let backward = CALLBACK_PROGRAMS.contains(&procedure.program);
-        peers.requester = Some(if backward { 1 - caller } else { caller });
+        peers.requester = Some(if procedure.is_callback() { 1 - caller } else { caller });
     }
 }

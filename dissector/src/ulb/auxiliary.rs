@@ -1,13 +1,6 @@
 //! Names of the programs that accompany NFS versions 2 and 3 (RFC 8267, section 5.1). They run over TCP; nothing is read here.
 
-/// Portmapper and rpcbind (RFC 1833).
-pub(super) const PORTMAPPER: u32 = 100_000;
-/// MOUNT (RFC 1813, appendix I).
-pub(super) const MOUNT: u32 = 100_005;
-/// The network lock manager.
-pub(super) const NLM: u32 = 100_021;
-/// The network status monitor.
-pub(super) const NSM: u32 = 100_024;
+use rdmascope_wire::rpc::program::{MOUNT, NLM, NSM, PORTMAPPER};
 
 /// The name of a procedure of these programs.
 pub(super) fn procedure_name(program: u32, version: u32, number: u32) -> Option<&'static str> {

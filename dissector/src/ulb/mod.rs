@@ -18,6 +18,7 @@ mod walk;
 pub use payload::{Chunks, Item, Payload, Place};
 
 use rdmascope_wire::Stop;
+use rdmascope_wire::rpc::program;
 use walk::Walk;
 
 /// What reading a message came to, besides the [`Details`].
@@ -34,6 +35,29 @@ pub struct Procedure {
     pub number: u32,
 }
 
+impl Procedure {
+    /// Whether it is of NFS version 4.
+    #[inline]
+    pub fn is_nfs4(self) -> bool {
+        (self.program, self.version) == (program::NFS, 4)
+    }
+
+    /// Whether its program is of the range from which clients choose for their NFSv4 callbacks.
+    #[inline]
+    pub fn is_callback(self) -> bool {
+        program::is_callback(self.program)
+    }
+
+    /// Whether it is COMPOUND of NFS version 4, or CB_COMPOUND.
+    #[inline]
+    pub fn is_compound(self) -> bool {
+        self.number == COMPOUND && (self.is_nfs4() || self.is_callback())
+    }
+}
+
+/// The number of COMPOUND and of CB_COMPOUND (RFC 7531).
+const COMPOUND: u32 = 1;
+
 /// Reads the arguments that `payload` stands at. What was understood is in `details`, after a [`Stop`] too.
 ///
 /// A program without a binding leaves both as they are.
@@ -42,8 +66,8 @@ pub fn call(procedure: Procedure, payload: &mut Payload<'_>, details: &mut Detai
     let arguments = match Protocol::of(procedure.program, procedure.version) {
         Some(Protocol::Nfs2) => nfs2::arguments,
         Some(Protocol::Nfs3) => nfs3::arguments,
-        Some(Protocol::Nfs4) if number == 1 => return nfs4::call(payload, details),
-        Some(Protocol::Callback) if number == 1 => return nfs4::callback_call(payload, details),
+        Some(Protocol::Nfs4) if number == COMPOUND => return nfs4::call(payload, details),
+        Some(Protocol::Callback) if number == COMPOUND => return nfs4::callback_call(payload, details),
         Some(Protocol::Nfs4 | Protocol::Callback) => |_, _: &mut Walk<'_, '_>| Ok(()),
         Some(Protocol::NfsAcl2) => nfsacl::arguments_2,
         Some(Protocol::NfsAcl3) => nfsacl::arguments_3,
@@ -69,10 +93,10 @@ pub fn reply(
     let results = match Protocol::of(procedure.program, procedure.version) {
         Some(Protocol::Nfs2) => nfs2::results,
         Some(Protocol::Nfs3) => nfs3::results,
-        Some(Protocol::Nfs4) if number == 1 => {
+        Some(Protocol::Nfs4) if number == COMPOUND => {
             return nfs4::reply(payload, details).map(|()| details.status);
         }
-        Some(Protocol::Callback) if number == 1 => {
+        Some(Protocol::Callback) if number == COMPOUND => {
             return nfs4::callback_reply(payload, details).map(|()| details.status);
         }
         Some(Protocol::Nfs4 | Protocol::Callback) => |_, _: &mut Walk<'_, '_>| Ok(()),
@@ -97,15 +121,15 @@ pub fn has_binding(program: u32, version: u32) -> bool {
 }
 
 /// The name of an RPC program that has to do with NFS.
-pub fn program_name(program: u32) -> Option<&'static str> {
-    Some(match program {
-        auxiliary::PORTMAPPER => "portmapper",
-        NFS => "NFS",
-        auxiliary::MOUNT => "MOUNT",
-        auxiliary::NLM => "NLM",
-        auxiliary::NSM => "NSM",
-        NFSACL => "NFSACL",
-        CALLBACK_FIRST..=CALLBACK_LAST => "NFS callback",
+pub fn program_name(number: u32) -> Option<&'static str> {
+    Some(match number {
+        program::PORTMAPPER => "portmapper",
+        program::NFS => "NFS",
+        program::MOUNT => "MOUNT",
+        program::NLM => "NLM",
+        program::NSM => "NSM",
+        program::NFSACL => "NFSACL",
+        number if program::is_callback(number) => "NFS callback",
         _ => return None,
     })
 }
@@ -159,13 +183,6 @@ fn is_auxiliary(name: &str) -> bool {
     )
 }
 
-const NFS: u32 = 100_003;
-const NFSACL: u32 = 100_227;
-/// The transient program numbers (RFC 5531, section 13). A client chooses one of them for its callbacks
-/// (RFC 7530, section 16.33), and Linux 0x40000000.
-const CALLBACK_FIRST: u32 = 0x4000_0000;
-const CALLBACK_LAST: u32 = 0x5fff_ffff;
-
 /// A program and version that has a binding.
 #[derive(Clone, Copy)]
 enum Protocol {
@@ -179,15 +196,15 @@ enum Protocol {
 
 impl Protocol {
     #[inline]
-    fn of(program: u32, version: u32) -> Option<Protocol> {
-        Some(match (program, version) {
-            (NFS, 2) => Protocol::Nfs2,
-            (NFS, 3) => Protocol::Nfs3,
-            (NFS, 4) => Protocol::Nfs4,
+    fn of(number: u32, version: u32) -> Option<Protocol> {
+        Some(match (number, version) {
+            (program::NFS, 2) => Protocol::Nfs2,
+            (program::NFS, 3) => Protocol::Nfs3,
+            (program::NFS, 4) => Protocol::Nfs4,
+            (program::NFSACL, 2) => Protocol::NfsAcl2,
+            (program::NFSACL, 3) => Protocol::NfsAcl3,
             // The specifications say version 1, and some servers call version 4.
-            (CALLBACK_FIRST..=CALLBACK_LAST, 1 | 4) => Protocol::Callback,
-            (NFSACL, 2) => Protocol::NfsAcl2,
-            (NFSACL, 3) => Protocol::NfsAcl3,
+            (number, 1 | 4) if program::is_callback(number) => Protocol::Callback,
             _ => return None,
         })
     }

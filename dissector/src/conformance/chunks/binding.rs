@@ -9,7 +9,7 @@ use crate::connection::{Connection, Origin};
 use crate::observation::Sent;
 use crate::rpcrdma::Kind;
 use crate::transaction::{Message, Security, Seen, Transaction};
-use crate::ulb::{self, Details, Operation, Place};
+use crate::ulb::{self, Details, Operation, Place, Procedure};
 use rdmascope_wire::rpcrdma::{self, Segment};
 use rdmascope_wire::{Cause, Xid, rpc};
 use std::collections::VecDeque;
@@ -132,8 +132,6 @@ pub(in super::super) const UNSEEN: &[Unseen] = &[
     },
 ];
 
-/// The RPC program of NFS.
-const NFS: u32 = 100_003;
 /// The port of NFS over RDMA (RFC 8267, section 9).
 const NFSRDMA: u16 = 20049;
 /// Segments that any chunk may have (RFC 8267, section 6.4.2).
@@ -170,7 +168,7 @@ impl Ledger {
 
 /// Whether the call is of NFS version 4, where that is known.
 pub(super) fn is_nfs4(transaction: &Transaction) -> Option<bool> {
-    transaction.procedure.map(|procedure| (procedure.program, procedure.version) == (NFS, 4))
+    transaction.procedure.map(Procedure::is_nfs4)
 }
 
 /// Whether arguments and results are sealed by RPCSEC_GSS, or may be.
@@ -199,7 +197,7 @@ pub(super) fn is_read(transaction: &Transaction, reply: &Message) -> bool {
 
 /// The operations that can have a DDP-eligible result (RFC 8267, sections 4 and 6.1), in their order.
 pub(super) fn results(transaction: &Transaction) -> impl Iterator<Item = &Operation> {
-    let is_nfs = transaction.procedure.is_some_and(|procedure| procedure.program == NFS);
+    let is_nfs = transaction.procedure.is_some_and(|procedure| procedure.program == rpc::program::NFS);
     let operations = if is_nfs { &transaction.details.operations[..] } else { &[] };
     operations.iter().filter(|operation| matches!(operation.name, "READ" | "READLINK"))
 }
