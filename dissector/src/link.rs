@@ -19,7 +19,7 @@ use rdmascope_wire::psn::Psn;
 use rdmascope_wire::{Qpn, Xid};
 
 /// A connection: two ends, one of which may be unknown still.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Link {
     /// The RPC-over-RDMA layer of both.
     pub peers: Peers,
@@ -44,7 +44,7 @@ pub struct Link {
 }
 
 /// One end of a connection.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct End {
     /// Its address.
     pub address: Address,

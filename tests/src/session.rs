@@ -116,6 +116,17 @@ pub struct RpcRdmaSeen {
     pub stop: Option<Stop>,
 }
 
+/// The records of a capture, as the engine takes them.
+pub fn records(capture: &Capture) -> impl Iterator<Item = Record<'_>> {
+    capture.packets.iter().map(|packet| Record {
+        number: packet.number,
+        time: Time(packet.time),
+        link: LinkType(capture.link),
+        original_length: packet.original_length,
+        data: &packet.data,
+    })
+}
+
 /// Runs the engine over a capture.
 pub fn run(capture: &Capture) -> Session {
     run_with(capture, Config::default())
@@ -130,14 +141,7 @@ pub fn run_with_packets(capture: &Capture) -> Session {
 pub fn run_with(capture: &Capture, config: Config) -> Session {
     let mut engine = Engine::new(config);
     let mut session = Session::default();
-    for packet in &capture.packets {
-        let record = Record {
-            number: packet.number,
-            time: Time(packet.time),
-            link: LinkType(capture.link),
-            original_length: packet.original_length,
-            data: &packet.data,
-        };
+    for record in records(capture) {
         engine.handle(&record, &mut |event| session.keep(event));
     }
     engine.finish(&mut |event| session.keep(event));

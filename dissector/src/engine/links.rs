@@ -20,7 +20,7 @@ pub(super) struct Place {
 }
 
 /// All connections that are remembered.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Links {
     slots: Vec<Option<Box<Link>>>,
     free: Vec<u32>,
@@ -43,7 +43,7 @@ pub(super) struct Links {
 }
 
 /// Some of the flows, found without hashing. Emptied whenever a flow changes its place.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Recent([Option<(FlowKey, Place)>; Recent::MOST]);
 
 impl Recent {

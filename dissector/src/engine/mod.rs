@@ -66,7 +66,7 @@ pub struct Totals {
 }
 
 /// Records in, events out.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Engine {
     config: Config,
     totals: Totals,

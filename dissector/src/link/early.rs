@@ -11,13 +11,13 @@ use rdmascope_wire::psn::Psn;
 use std::collections::VecDeque;
 
 /// The packets of one end that are kept back, in the order of the capture.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Early {
     packets: VecDeque<Kept>,
     requests: usize,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Kept {
     seen: Seen,
     operation: Operation,

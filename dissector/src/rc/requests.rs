@@ -14,7 +14,7 @@ use rdmascope_wire::psn::Psn;
 use std::collections::VecDeque;
 
 /// The requests of one end of a connection.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Requests {
     /// The PSN that comes next; `None` until a packet that begins a message was seen.
     expected: Option<Psn>,
@@ -50,7 +50,7 @@ pub struct Requests {
 }
 
 /// A packet that waits for those before it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Held {
     seen: Seen,
     operation: Operation,

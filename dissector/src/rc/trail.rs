@@ -4,7 +4,7 @@ use crate::transaction::Seen;
 use rdmascope_wire::psn::Psn;
 
 /// The request packets that an end sent last, by PSN: for those who ask when a packet that is repeated or refused was sent first.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Trail(Vec<Option<(Psn, Seen)>>);
 
 impl Trail {

@@ -14,7 +14,7 @@ use rdmascope_wire::psn::Psn;
 use std::collections::BTreeMap;
 
 /// What is kept of a transaction that is open.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Keeping {
     keep: Keep,
     steps: Vec<Step>,
@@ -30,7 +30,7 @@ pub(super) struct Keeping {
 }
 
 /// What moved of a chunk.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Gathered {
     bytes: Vec<u8>,
     captured: Intervals,

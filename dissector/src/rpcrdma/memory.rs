@@ -14,7 +14,7 @@ pub(super) struct Target {
 }
 
 /// Registered memory by R_Key and address.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Memory(BTreeMap<(Rkey, u64), (Target, u32)>);
 
 impl Memory {

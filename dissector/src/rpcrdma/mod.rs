@@ -43,7 +43,7 @@ pub struct Slot {
 }
 
 /// What one end of a connection has going on.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Side {
     /// Its calls that wait for a reply.
     calls: HashMap<Xid, Slot, BuildHasher>,
@@ -87,7 +87,7 @@ impl Side {
 }
 
 /// The two ends of a connection as RPC-over-RDMA sees them.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Peers {
     /// The ends.
     pub sides: [Side; 2],
@@ -160,7 +160,7 @@ pub enum Kind {
 }
 
 /// The open transactions of all connections.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Transactions {
     slots: Vec<Open>,
     free: Vec<u32>,

@@ -19,7 +19,7 @@ const LONGEST: u64 = 2 << 20;
 pub(super) const BUDGET: usize = 16 << 20;
 
 /// A transaction that has begun and not ended. Kept and used again, so that its lists need no new memory.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Open {
     pub(super) is_open: bool,
     pub(super) generation: u32,

@@ -8,7 +8,7 @@ use rdmascope_wire::Rkey;
 use rdmascope_wire::psn::Psn;
 
 /// A Send that is kept back.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Orphan {
     first: Seen,
     seen: Seen,

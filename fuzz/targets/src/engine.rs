@@ -13,25 +13,39 @@ use rdmascope_wire::{Qpn, Rkey, Xid, cm, icrc, mad, rdma_cm_ip};
 
 /// Takes the bytes as choices: each few of them make a packet.
 pub fn engine(data: &[u8]) {
+    let frames = frames(data);
+    judge((1..).zip(&frames).map(|(number, frame)| frame.record(number)));
+}
+
+/// The frames that the bytes choose.
+pub fn frames(data: &[u8]) -> Vec<Frame> {
     let mut session = Session { bytes: Bytes(data), time: 0, next: [[1000; 4]; 4], frames: Vec::new() };
     while !session.bytes.is_empty() && session.frames.len() < 4096 {
         session.packet();
     }
-    let frames = &session.frames;
-    judge((1..).zip(frames).map(|(number, frame)| Record {
-        number,
-        time: Time(frame.time),
-        link: LinkType::ETHERNET,
-        original_length: frame.data.len() as u32 + frame.cut,
-        data: &frame.data,
-    }));
+    session.frames
 }
 
-struct Frame {
+/// An Ethernet frame of a session.
+#[derive(Clone, Debug)]
+pub struct Frame {
     time: i64,
     data: Vec<u8>,
     /// Bytes that a snap length took.
     cut: u32,
+}
+
+impl Frame {
+    /// The record of it that a capture holds.
+    pub fn record(&self, number: u64) -> Record<'_> {
+        Record {
+            number,
+            time: Time(self.time),
+            link: LinkType::ETHERNET,
+            original_length: self.data.len() as u32 + self.cut,
+            data: &self.data,
+        }
+    }
 }
 
 struct Session<'a> {

@@ -14,7 +14,7 @@ mod judge;
 mod upper_layer;
 
 pub use capture_engine::{capture_engine, records};
-pub use engine::engine;
+pub use engine::{Frame, engine, frames};
 pub use frame::frame;
 pub use framing::framing;
 pub use headers::headers;
