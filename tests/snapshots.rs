@@ -1,4 +1,4 @@
-//! A snapshot of the engine goes on as the engine itself does, from wherever it was taken.
+//! The engine between two records: a snapshot goes on as the engine itself does, and what is going on can be read.
 
 use core::fmt::Write;
 use core::hash::Hasher;
@@ -85,16 +85,60 @@ fn snapshots_of_samples_go_on_as_the_engine_does() {
 
 #[test]
 fn snapshots_of_fuzz_sessions_go_on_as_the_engine_does() {
+    each_fuzz_session(4, compare);
+}
+
+/// Calls `compare` with every so many-th session of the fuzz corpus.
+fn each_fuzz_session(step: usize, compare: impl Fn(&str, &[Record<'_>])) {
     let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/corpus/engine");
     let mut paths: Vec<_> = fs::read_dir(corpus)
         .expect("the corpus is there")
         .map(|entry| entry.expect("a readable folder").path())
         .collect();
     paths.sort();
-    for path in paths.iter().step_by(4) {
+    for path in paths.iter().step_by(step) {
         let frames = frames(&fs::read(path).expect("a corpus file"));
         let records: Vec<Record<'_>> =
             (1..).zip(&frames).map(|(number, frame)| frame.record(number)).collect();
         compare(&path.display().to_string(), &records);
     }
+}
+
+/// Whatever began has ended or is open, at any moment; and what the engine says of it is what it reports in the end.
+fn compare_state(what: &str, records: &[Record<'_>]) {
+    let mut engine = Engine::new(Config::default());
+    let (mut ended, mut ended_connections, mut begun) = (Vec::new(), Vec::new(), 0);
+    for record in records {
+        engine.handle(record, &mut |event| match event {
+            Event::Transaction(transaction) => ended.push(transaction.begun),
+            Event::Connection(connection) => ended_connections.push(connection.id),
+            _ => {}
+        });
+        let open: Vec<u64> = engine.open_transactions().map(|open| open.begun).collect();
+        assert!(open.is_sorted(), "{what}, record {}: in the order in which they began", record.number);
+        let mut all = ended.clone();
+        all.extend(open);
+        all.sort_unstable();
+        begun = begun.max(all.len() as u64);
+        assert!(all.iter().copied().eq(1..=begun), "{what}, record {}: {all:?}", record.number);
+        let connections = engine.connections().map(|connection| connection.id);
+        assert!(connections.is_sorted(), "{what}, record {}", record.number);
+        let count = engine.connections().count() + ended_connections.len();
+        assert_eq!(engine.totals().connections, count as u64, "{what}, record {}", record.number);
+        for open in engine.open_transactions() {
+            assert!(engine.connection(open.connection).is_some(), "{what}, record {}", record.number);
+            assert!(open.since.frame <= record.number && open.call.or(open.reply).is_some());
+            assert!(open.progress().all(|chunk| chunk.moved <= chunk.advertised), "{what}: {open:?}");
+        }
+    }
+}
+
+#[test]
+fn what_is_open_and_what_has_ended_are_all_that_began() {
+    for sample in samples::MOUNTS.into_iter().chain([samples::REJECTED]) {
+        let capture = samples::capture(sample);
+        let records: Vec<Record<'_>> = session::records(&capture).take(3000).collect();
+        compare_state(sample, &records);
+    }
+    each_fuzz_session(4, compare_state);
 }

@@ -63,6 +63,7 @@ pub(crate) fn transaction(procedure: Procedure, frame: u64, latency: i64) -> Tra
     let start = frame as i64 * 10_000;
     Transaction {
         number: 1,
+        begun: 1,
         connection: ConnectionId(1),
         direction: Direction::Forward,
         xid: Xid(0x1a2b_3c00 + frame as u32),

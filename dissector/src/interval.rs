@@ -71,6 +71,11 @@ impl Intervals {
         self.rest.last().map_or(self.front, |range| range.1)
     }
 
+    /// Bytes in the set.
+    pub fn length(&self) -> u64 {
+        self.front + self.rest.iter().map(|range| range.1 - range.0).sum::<u64>()
+    }
+
     /// The ranges `start..end` in the set, in order, none touching another.
     pub fn ranges(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.within(0, u64::MAX)

@@ -3,6 +3,7 @@
 use crate::connection::ConnectionId;
 use crate::kept::Kept;
 use crate::record::Time;
+use crate::rpcrdma::Placed;
 use crate::ulb::{Details, Procedure};
 use rdmascope_wire::rpcrdma::{self, Segment};
 use rdmascope_wire::{Rkey, Stop, Xid, rpc};
@@ -36,6 +37,8 @@ pub enum Outcome {
 pub struct Transaction {
     /// Number in the order in which transactions are reported, from 1.
     pub number: u64,
+    /// Number in the order in which transactions began, from 1: what names it while it is open, too.
+    pub begun: u64,
     /// The connection.
     pub connection: ConnectionId,
     /// Which way it runs.
@@ -79,6 +82,58 @@ impl Transaction {
     /// Nanoseconds from the packet that completed the call's Send to the one that completed the reply's.
     pub fn latency(&self) -> Option<u64> {
         Some(self.reply.as_ref()?.seen.time.since(self.call.as_ref()?.seen.time))
+    }
+}
+
+/// A transaction that has begun and not ended, as far as the records up to now tell.
+#[derive(Clone, Copy, Debug)]
+pub struct OpenTransaction<'a> {
+    /// [`Transaction::begun`], which it keeps when it ends.
+    pub begun: u64,
+    /// The connection.
+    pub connection: ConnectionId,
+    /// Which way it runs, as far as is known by now.
+    pub direction: Direction,
+    /// rdma_xid.
+    pub xid: Xid,
+    /// The packet that completed the Send with which it began.
+    pub since: Seen,
+    /// What is called; `None` where that stands in a chunk that has not been read to its end.
+    pub procedure: Option<Procedure>,
+    /// The call.
+    pub call: Option<&'a Message>,
+    /// The reply, where the requester has yet to pull a Read chunk of it.
+    pub reply: Option<&'a Message>,
+    /// The operations, as far as call and reply were read.
+    pub details: &'a Details,
+    /// When its RDMA operations were on the wire so far, and how many bytes they moved.
+    pub timing: Timing,
+    pub(crate) segments: &'a [Placed],
+}
+
+/// How much of a chunk has moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Which chunk.
+    pub part: Part,
+    /// Whether the reply advertised it; else the call did.
+    pub of_reply: bool,
+    /// Bytes of memory that were advertised.
+    pub advertised: u64,
+    /// Bytes that moved, without what was moved twice.
+    pub moved: u64,
+}
+
+impl OpenTransaction<'_> {
+    /// The chunks that were advertised, those of the call first, in the order of [`Part`].
+    pub fn progress(&self) -> impl Iterator<Item = Progress> {
+        let key = |placed: &Placed| (placed.of_reply, placed.part);
+        self.segments.chunk_by(move |one, other| key(one) == key(other)).map(|segments| Progress {
+            part: segments[0].part,
+            of_reply: segments[0].of_reply,
+            advertised: segments.iter().map(|placed| u64::from(placed.segment.length)).sum(),
+            moved: segments.iter().map(|placed| placed.moved.length()).sum(),
+        })
     }
 }
 

@@ -236,7 +236,7 @@ pub fn names(transaction: &Transaction) -> Vec<&'static str> {
 
 /// All that a transaction says but its number and its connection's.
 pub fn all_but_numbers(transaction: &Transaction) -> String {
-    let transaction = Transaction { number: 0, connection: ConnectionId(0), ..transaction.clone() };
+    let transaction = Transaction { number: 0, begun: 0, connection: ConnectionId(0), ..transaction.clone() };
     format!("{transaction:#?}")
 }
 

@@ -101,6 +101,16 @@ impl Links {
         self.slots[index as usize].as_mut().expect("places are taken out of the tables with their link")
     }
 
+    /// The connection that is kept there now.
+    pub(super) fn get(&self, index: u32) -> Option<&Link> {
+        self.slots.get(index as usize)?.as_deref()
+    }
+
+    /// All that are remembered, in the order of their places.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Link> {
+        self.slots.iter().filter_map(Option::as_deref)
+    }
+
     /// Adds a connection between two addresses, and makes room for it first.
     pub(super) fn add(
         &mut self,

@@ -2,6 +2,7 @@
 
 mod cm;
 mod links;
+mod state;
 
 use crate::connection::FlowKey;
 use crate::event::{Event, Packet};

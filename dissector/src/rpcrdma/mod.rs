@@ -21,10 +21,11 @@ use crate::event::{Event, Eviction};
 use crate::kept::{Keep, StepKind};
 use crate::observation::{HalfFlow, Observed, Revoked};
 use crate::rc::{Placement, Send};
-use crate::transaction::{Direction, Outcome, Seen, Transaction};
+use crate::transaction::{Direction, OpenTransaction, Outcome, Seen, Transaction};
 use hashbrown::HashMap;
 use memory::Target;
 use open::Open;
+pub(crate) use open::Placed;
 use orphans::Orphan;
 use rdmascope_wire::bth::Reth;
 use rdmascope_wire::psn::Psn;
@@ -434,12 +435,24 @@ impl Transactions {
             .flat_map(|side| side.calls.values().chain(side.pulls.values()))
             .copied()
             .collect();
-        slots.sort_by_key(|slot| self.slots[slot.index as usize].opened);
+        slots.sort_by_key(|slot| self.slots[slot.index as usize].transaction.begun);
         for slot in slots {
             let Some(open) = self.find(slot) else { continue };
             let outcome = outcome_of(&open.transaction, outcome);
             self.end(slot, outcome, peers, report);
         }
+    }
+
+    /// Those that are open, in the order in which they began; `peers`: the ends of the connection that is kept at a place.
+    pub fn all_open<'a>(
+        &'a self,
+        peers: impl Fn(u32) -> Option<&'a Peers>,
+    ) -> impl Iterator<Item = OpenTransaction<'a>> {
+        self.order.iter().filter_map(move |slot| {
+            let open = self.slots.get(slot.index as usize)?;
+            let is_open = open.is_open && open.generation == slot.generation;
+            if is_open { open.so_far(peers(open.link)?) } else { None }
+        })
     }
 
     /// How many are open.

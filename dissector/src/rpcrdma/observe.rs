@@ -84,7 +84,7 @@ impl Transactions {
             let open = side.calls.values().filter_map(|slot| self.slots.get(slot.index as usize));
             calls.extend(open.map(|open| (caller, open)));
         }
-        calls.sort_by_key(|(_, open)| open.opened);
+        calls.sort_by_key(|(_, open)| open.transaction.begun);
         for (caller, open) in calls {
             let Some(call) = &open.transaction.call else { continue };
             let is_complete = complete[1 - caller] >= Some(call.seen.frame);

@@ -7,7 +7,9 @@ use crate::interval::Intervals;
 use crate::kept::Keep;
 use crate::rc::Placement;
 use crate::record::Time;
-use crate::transaction::{Direction, Missing, Outcome, Part, ReadChunk, Timing, Transaction};
+use crate::transaction::{
+    Direction, Missing, OpenTransaction, Outcome, Part, ReadChunk, Timing, Transaction,
+};
 use crate::ulb::{Details, Operation};
 use rdmascope_wire::rpcrdma::{Procedure, Segment};
 use rdmascope_wire::{Rkey, Xid};
@@ -23,8 +25,6 @@ pub(super) const BUDGET: usize = 16 << 20;
 pub(super) struct Open {
     pub(super) is_open: bool,
     pub(super) generation: u32,
-    /// When it was opened, in the order of all.
-    pub(super) opened: u64,
     /// The connection, as the engine numbers it.
     pub(super) link: u32,
     /// Which end called.
@@ -58,17 +58,17 @@ pub(super) struct Open {
 
 /// A segment, and what of it has moved.
 #[derive(Clone, Debug)]
-pub(super) struct Placed {
-    pub(super) part: Part,
+pub(crate) struct Placed {
+    pub(crate) part: Part,
     /// Advertised by the reply, not the call.
-    pub(super) of_reply: bool,
-    pub(super) segment: Segment,
+    pub(crate) of_reply: bool,
+    pub(crate) segment: Segment,
     /// Bytes of its chunk in front of it.
     pub(super) base: u64,
     /// It holds a Payload stream, which has to be parsed.
     pub(super) is_stream: bool,
     /// What moved.
-    pub(super) moved: Intervals,
+    pub(crate) moved: Intervals,
     /// What of that the capture holds; kept for streams only.
     pub(super) captured: Intervals,
 }
@@ -86,12 +86,12 @@ impl Default for Open {
         Open {
             is_open: false,
             generation: 0,
-            opened: 0,
             link: 0,
             caller: 0,
             missing_before: 0,
             transaction: Transaction {
                 number: 0,
+                begun: 0,
                 connection: ConnectionId(0),
                 direction: Direction::Forward,
                 xid: Xid(0),
@@ -128,10 +128,9 @@ impl Default for Open {
 
 impl Open {
     /// Begins a transaction where there was none yet, or where [`Open::release`] emptied the lists of the one before.
-    pub(super) fn begin(&mut self, xid: Xid, caller: usize, opened: u64, keep: Keep, peers: &Peers) {
+    pub(super) fn begin(&mut self, xid: Xid, caller: usize, begun: u64, keep: Keep, peers: &Peers) {
         self.is_open = true;
         self.generation = self.generation.wrapping_add(1);
-        self.opened = opened;
         self.link = peers.link;
         self.caller = caller;
         self.missing_before = peers.missing_packets;
@@ -141,6 +140,7 @@ impl Open {
         self.call_read = false;
         self.reply_read = false;
         let transaction = &mut self.transaction;
+        transaction.begun = begun;
         transaction.xid = xid;
         transaction.procedure = None;
         transaction.security = None;
@@ -285,6 +285,24 @@ impl Open {
             }
         }
         end
+    }
+
+    /// What is known of it by now, on its connection.
+    pub(super) fn so_far(&self, peers: &Peers) -> Option<OpenTransaction<'_>> {
+        let Transaction { begun, xid, procedure, call, reply, details, timing, .. } = &self.transaction;
+        Some(OpenTransaction {
+            begun: *begun,
+            connection: peers.connection,
+            direction: peers.direction(self.caller),
+            xid: *xid,
+            since: call.as_ref().or(reply.as_ref())?.seen,
+            procedure: *procedure,
+            call: call.as_ref(),
+            reply: reply.as_ref(),
+            details,
+            timing: *timing,
+            segments: &self.segments,
+        })
     }
 
     /// Settles what can only be said at the end.

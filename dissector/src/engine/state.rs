@@ -1,0 +1,26 @@
+//! What is going on at this moment: between two records, whoever has the engine may ask.
+
+use super::Engine;
+use crate::connection::{Connection, ConnectionId};
+use crate::transaction::OpenTransaction;
+
+impl Engine {
+    /// The connections that have not ended, in the order of their numbers, as they would be reported if they ended now but for what is
+    /// held back.
+    pub fn connections(&self) -> impl Iterator<Item = Connection> {
+        let mut links: Vec<_> = self.links.all().collect();
+        links.sort_by_key(|link| link.peers.connection);
+        links.into_iter().map(|link| link.summary())
+    }
+
+    /// A connection that has not ended.
+    pub fn connection(&self, id: ConnectionId) -> Option<Connection> {
+        let link = self.links.all().find(|link| link.peers.connection == id)?;
+        Some(link.summary())
+    }
+
+    /// The transactions that have begun and not ended, in the order in which they began.
+    pub fn open_transactions(&self) -> impl Iterator<Item = OpenTransaction<'_>> {
+        self.transactions.all_open(|link| Some(&self.links.get(link)?.peers))
+    }
+}
