@@ -1,6 +1,6 @@
 //! Any bytes at all: real sessions cut and corrupted everywhere, and captures made to eat memory.
 
-use rdmascope_dissector::conformance::Judge;
+use rdmascope_conformance::Judge;
 use rdmascope_dissector::engine::{Config, Engine, Totals};
 use rdmascope_dissector::frame;
 use rdmascope_dissector::kept::Keep;

@@ -20,7 +20,7 @@ pub(crate) use tally::{LevelCount, RuleCount, Tally};
 use anyhow::bail;
 use clap::{Args, ValueEnum};
 use lines::Lines;
-use rdmascope_dissector::conformance::{self, Finding, Judge, Level, Rule};
+use rdmascope_conformance::{Finding, Judge, Level, Rule};
 use rdmascope_dissector::connection::{Connection, ConnectionId};
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
@@ -239,7 +239,8 @@ impl Allowed {
     fn of(names: &[String]) -> anyhow::Result<Allowed> {
         let mut ids = Vec::new();
         for name in names {
-            let subject = conformance::SUBJECTS.iter().find(|subject| explain::slug(subject.name) == *name);
+            let subject =
+                rdmascope_conformance::SUBJECTS.iter().find(|subject| explain::slug(subject.name) == *name);
             match subject {
                 Some(subject) => ids.extend(subject.rules.iter().map(|rule| rule.id)),
                 None => ids.push(find(name)?.id),
@@ -255,7 +256,7 @@ impl Allowed {
 
 /// The rule of this id; where there is none, those that may have been meant.
 fn find(id: &str) -> anyhow::Result<&'static Rule> {
-    let Some(rule) = conformance::rule(id) else {
+    let Some(rule) = rdmascope_conformance::rule(id) else {
         let near = explain::near(id);
         match near.as_slice() {
             [] => bail!("no rule is called {id:?}: rdmascope check --rules lists them"),

@@ -3,7 +3,7 @@
 use crate::commands;
 use crate::table::{Counted, Number};
 use foldhash::fast::FixedState;
-use rdmascope_dissector::conformance::{self, Finding, Judge, Level, Rule, Verdict};
+use rdmascope_conformance::{Finding, Judge, Level, Rule, Verdict};
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::transaction::Transaction;
 use std::collections::{BTreeMap, HashMap};
@@ -41,7 +41,8 @@ pub(crate) struct Weight {
 impl Weight {
     /// That of findings of this rule and verdict.
     pub(crate) fn of(rule: &'static Rule, verdict: Verdict) -> Weight {
-        let place = conformance::rules().position(|other| other.id == rule.id).unwrap_or(usize::MAX);
+        let place =
+            rdmascope_conformance::rules().position(|other| other.id == rule.id).unwrap_or(usize::MAX);
         Weight { inconclusive: verdict == Verdict::Inconclusive, level: rule.level, place }
     }
 }
@@ -213,7 +214,7 @@ pub(crate) const fn inconclusive(verdict: Verdict) -> &'static str {
 mod tests {
     use super::*;
     use crate::samples;
-    use rdmascope_dissector::conformance::rule;
+    use rdmascope_conformance::rule;
     use rdmascope_dissector::transaction::Direction;
     use rdmascope_wire::Xid;
 

@@ -1,7 +1,7 @@
 //! Hand-made values that tests share.
 
 use core::net::Ipv4Addr;
-use rdmascope_dissector::conformance::{self, Finding, Value};
+use rdmascope_conformance::{Finding, Value};
 use rdmascope_dissector::connection::{
     Connection, ConnectionId, Counts, Endpoint, Evidence, Origin, PrivateData, State,
 };
@@ -234,7 +234,7 @@ pub(crate) fn inferred() -> Connection {
 /// A call beyond the credits that were granted, in the way in which a judge reports it.
 pub(crate) fn finding() -> Finding {
     Finding {
-        rule: conformance::rule("credit-limit"),
+        rule: rdmascope_conformance::rule("credit-limit"),
         connection: Some(ConnectionId(1)),
         by_requester: Some(true),
         ..Finding::new("129 requests in flight where 128 were granted")

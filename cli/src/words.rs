@@ -1,6 +1,6 @@
 //! The words that stand for the dissector's enumerations in every format for programs: docs/json.md lists them.
 
-use rdmascope_dissector::conformance::{Level, Verdict};
+use rdmascope_conformance::{Level, Verdict};
 use rdmascope_dissector::connection::{Origin, State};
 use rdmascope_dissector::frame::{Carrier, IcrcVerdict, Other};
 use rdmascope_dissector::transaction::Part;

@@ -5,7 +5,6 @@
 #![forbid(unsafe_code)]
 
 pub mod attribution;
-pub mod conformance;
 pub mod connection;
 pub mod engine;
 pub mod event;

@@ -1,7 +1,7 @@
 //! What is unusual and breaks no rule: none of it may give a violation.
 
 use crate::samples::violations;
-use rdmascope_dissector::conformance::{Finding, Verdict};
+use rdmascope_conformance::{Finding, Verdict};
 use rdmascope_dissector::transaction::Direction;
 use rdmascope_tests::court::{findings, line, rule};
 use rdmascope_tests::mutate::{self, CLIENT, PSNS, SERVER, opcode};

@@ -1,7 +1,7 @@
 //! Credits.
 
 use crate::Trigger;
-use rdmascope_dissector::conformance::{Finding, Verdict};
+use rdmascope_conformance::{Finding, Verdict};
 use rdmascope_tests::court::{findings, line, rule};
 use rdmascope_tests::mutate::{self, CLIENT, SERVER, opcode};
 use rdmascope_tests::pcap::{Capture, Packet};

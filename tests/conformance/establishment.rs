@@ -3,7 +3,7 @@
 use crate::Trigger;
 use crate::inline::without_private_data;
 use crate::transport::{basic, first, found, in_message};
-use rdmascope_dissector::conformance::{Value, Verdict};
+use rdmascope_conformance::{Value, Verdict};
 use rdmascope_tests::mutate::{self, CLIENT, SERVER, attribute, opcode};
 use rdmascope_tests::pcap::{Capture, Packet};
 use rdmascope_tests::samples;

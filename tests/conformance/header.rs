@@ -3,7 +3,7 @@
 use crate::Trigger;
 use core::net::Ipv4Addr;
 use core::ops::Range;
-use rdmascope_dissector::conformance::{Finding, Verdict};
+use rdmascope_conformance::{Finding, Verdict};
 use rdmascope_tests::court::{findings, rule};
 use rdmascope_tests::mutate::{self, CLIENT, PSNS, SERVER, attribute, opcode};
 use rdmascope_tests::pcap::{Capture, Packet};

@@ -4,7 +4,7 @@ use crate::Trigger;
 use crate::memory::{
     PROVIDED, SLOW, basic, handle_of, index_of, is_done, middle_reply, pulled, send, side_by_side,
 };
-use rdmascope_dissector::conformance::Verdict;
+use rdmascope_conformance::Verdict;
 use rdmascope_tests::court::{findings, rule};
 use rdmascope_tests::mutate::{self, CLIENT, attribute, opcode};
 use rdmascope_tests::pcap::Capture;

@@ -15,7 +15,7 @@ mod rpc;
 mod samples;
 mod transport;
 
-use rdmascope_dissector::conformance::{self, Verdict};
+use rdmascope_conformance::Verdict;
 use rdmascope_tests::court::{findings, line, rule};
 use rdmascope_tests::pcap::Capture;
 
@@ -58,11 +58,11 @@ fn triggers() -> impl Iterator<Item = &'static Trigger> {
 
 #[test]
 fn every_rule_has_a_trigger() {
-    for rule in conformance::rules() {
+    for rule in rdmascope_conformance::rules() {
         assert!(triggers().any(|trigger| trigger.rule == rule.id), "{} has no trigger", rule.id);
     }
     for trigger in triggers() {
-        let known = |id: &&str| conformance::rule(id).is_some();
+        let known = |id: &&str| rdmascope_conformance::rule(id).is_some();
         assert!(known(&trigger.rule), "{}: no such rule", trigger.rule);
         assert!(trigger.also.iter().all(known), "{}: {:?}", trigger.rule, trigger.also);
     }
@@ -76,7 +76,7 @@ fn every_trigger_is_found_and_its_control_is_clean() {
         let mut altered = control.clone();
         (trigger.alter)(&mut altered);
         assert_ne!(control, altered, "{}: nothing was altered", trigger.rule);
-        let of_rule = |finding: &&conformance::Finding| rule(finding).id == trigger.rule;
+        let of_rule = |finding: &&rdmascope_conformance::Finding| rule(finding).id == trigger.rule;
 
         let before = findings(&control);
         wrong.extend(
@@ -100,7 +100,7 @@ fn every_trigger_is_found_and_its_control_is_clean() {
 #[test]
 fn rules_are_well_formed() {
     let mut ids = std::collections::HashSet::new();
-    for rule in conformance::rules() {
+    for rule in rdmascope_conformance::rules() {
         assert!(ids.insert(rule.id), "{} is there twice", rule.id);
         let plain = rule
             .id
@@ -113,7 +113,7 @@ fn rules_are_well_formed() {
         }
         assert_eq!(rule.sentence.matches(". ").count(), 0, "{}: one sentence", rule.id);
     }
-    for unseen in conformance::SUBJECTS.iter().flat_map(|subject| subject.unseen) {
+    for unseen in rdmascope_conformance::SUBJECTS.iter().flat_map(|subject| subject.unseen) {
         for text in [unseen.requirement, unseen.reason] {
             assert!(text.ends_with('.') && !text.contains("  "), "{text:?}");
         }

@@ -1,7 +1,7 @@
 //! Memory.
 
 use crate::Trigger;
-use rdmascope_dissector::conformance::{Finding, Value, Verdict};
+use rdmascope_conformance::{Finding, Value, Verdict};
 use rdmascope_tests::court::{findings, line, rule};
 use rdmascope_tests::mutate::{self, CLIENT, EXTENSION, SERVER, opcode};
 use rdmascope_tests::pcap::{Capture, Packet};

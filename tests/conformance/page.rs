@@ -2,7 +2,7 @@
 
 use crate::triggers;
 use core::fmt::Write as _;
-use rdmascope_dissector::conformance::{Rule, SUBJECTS, Subject};
+use rdmascope_conformance::{Rule, SUBJECTS, Subject};
 
 /// What stands in front of the rules.
 const INTRODUCTION: &str = "\

@@ -1,7 +1,7 @@
 //! Reverse direction.
 
 use crate::Trigger;
-use rdmascope_dissector::conformance::{Finding, Verdict};
+use rdmascope_conformance::{Finding, Verdict};
 use rdmascope_dissector::transaction::Direction;
 use rdmascope_tests::court::{findings, rule};
 use rdmascope_tests::mutate::{self, CLIENT, EXTENSION, SERVER};

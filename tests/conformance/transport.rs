@@ -3,7 +3,7 @@
 use crate::Trigger;
 use crate::samples::is_new_violation;
 use core::net::Ipv4Addr;
-use rdmascope_dissector::conformance::{Finding, Verdict};
+use rdmascope_conformance::{Finding, Verdict};
 use rdmascope_tests::court::{findings, line, rule};
 use rdmascope_tests::mutate::{self, BTH, CLIENT, EXTENSION, SERVER, attribute, opcode};
 use rdmascope_tests::pcap::{Capture, Packet};

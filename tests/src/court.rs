@@ -1,7 +1,7 @@
 //! A judge at work on a capture, with what it found kept.
 
 use crate::pcap::Capture;
-use rdmascope_dissector::conformance::{Finding, Judge, Level, Rule, Verdict};
+use rdmascope_conformance::{Finding, Judge, Level, Rule, Verdict};
 use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::record::{LinkType, Record, Time};
 

@@ -5,7 +5,7 @@ use crate::json::{self, RuleLine};
 use crate::show::{Screen, wrapped};
 use crate::table::{Left, Style};
 use core::fmt::Display;
-use rdmascope_dissector::conformance::{Level, Rule, SUBJECTS, Source, rules};
+use rdmascope_conformance::{Level, Rule, SUBJECTS, Source, rules};
 use std::io::{self, Write};
 
 /// Writes all of one rule.

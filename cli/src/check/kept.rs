@@ -3,7 +3,7 @@
 use super::tally::Place;
 use core::cmp::Ordering;
 use foldhash::fast::FixedState;
-use rdmascope_dissector::conformance::{Finding, Verdict};
+use rdmascope_conformance::{Finding, Verdict};
 use rdmascope_dissector::connection::{Connection, ConnectionId};
 use rdmascope_dissector::frame::Address;
 use std::collections::{BinaryHeap, HashMap};

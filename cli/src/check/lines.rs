@@ -5,7 +5,7 @@ use super::{Check, Taker};
 use crate::commands::{Out, warn_of_cuts};
 use crate::json::{self, CheckLine, FindingLine};
 use crate::report::Ending;
-use rdmascope_dissector::conformance::Finding;
+use rdmascope_conformance::Finding;
 use std::io;
 
 /// Writes a line for each.

@@ -11,7 +11,7 @@ use crate::names;
 use crate::report::{Ending, FileEnd};
 use crate::words;
 use core::fmt::{self, Display, Write as _};
-use rdmascope_dissector::conformance::{Finding, Level, Rule, SUBJECTS, Source, Subject, Verdict};
+use rdmascope_conformance::{Finding, Level, Rule, SUBJECTS, Source, Subject, Verdict};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use std::io::{self, Write};

@@ -2,7 +2,7 @@
 
 use super::Allowed;
 use foldhash::fast::FixedState;
-use rdmascope_dissector::conformance::{Finding, Level, Rule, SUBJECTS, Verdict};
+use rdmascope_conformance::{Finding, Level, Rule, SUBJECTS, Verdict};
 use rdmascope_dissector::connection::{Connection, Origin};
 use std::collections::HashMap;
 

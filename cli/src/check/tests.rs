@@ -6,7 +6,7 @@ use crate::report::Ending;
 use crate::samples;
 use crate::source::{Cut, FileEnding};
 use clap::Parser as _;
-use rdmascope_dissector::conformance::{Basis, Value, Verdict};
+use rdmascope_conformance::{Basis, Value, Verdict};
 use rdmascope_dissector::connection::State;
 use rdmascope_dissector::transaction::Direction;
 use rdmascope_wire::Xid;
@@ -73,7 +73,7 @@ impl Found {
 
 /// A finding of this rule, at this frame.
 fn finding(rule: &str, frame: u64) -> Finding {
-    let rule = conformance::rule(rule);
+    let rule = rdmascope_conformance::rule(rule);
     assert!(rule.is_some());
     Finding { rule, frames: vec![frame], ..samples::finding() }
 }
@@ -242,7 +242,7 @@ fn who_broke_a_rule() {
 fn rows_say_what_is_known() {
     let shown = |finding: Finding| {
         let mut found = Found::new(&[], 10);
-        found.add(Finding { rule: conformance::rule("credit-limit"), ..finding });
+        found.add(Finding { rule: rdmascope_conformance::rule("credit-limit"), ..finding });
         found
             .text()
             .lines()
@@ -283,7 +283,7 @@ fn the_next_step_names_what_can_be_shown() {
     let next = |name: &str, finding: Finding| {
         let mut found = Found::new(&[], 10);
         found.ending.files[0].name = name.into();
-        found.add(Finding { rule: conformance::rule("credit-limit"), ..finding });
+        found.add(Finding { rule: rdmascope_conformance::rule("credit-limit"), ..finding });
         let text = found.text();
         text.lines().find_map(|line| line.strip_prefix("Next: rdmascope show ")).map(ToOwned::to_owned)
     };
@@ -305,8 +305,8 @@ fn rules_are_found_by_name() {
     }
     assert!(Allowed::of(&["credits".into(), "nonsense".into()]).is_err());
     let allowed = Allowed::of(&["credits".into()]).expect("it is a subject");
-    for rule in conformance::rules() {
-        let of_credits = conformance::SUBJECTS[0].rules.iter().any(|one| one.id == rule.id);
+    for rule in rdmascope_conformance::rules() {
+        let of_credits = rdmascope_conformance::SUBJECTS[0].rules.iter().any(|one| one.id == rule.id);
         assert_eq!(allowed.has(rule), of_credits, "{}", rule.id);
     }
 }
@@ -314,9 +314,9 @@ fn rules_are_found_by_name() {
 /// No subject is called as a rule is: `--allow` means one or the other.
 #[test]
 fn names_of_subjects_are_no_rules() {
-    for subject in conformance::SUBJECTS {
+    for subject in rdmascope_conformance::SUBJECTS {
         let name = explain::slug(subject.name);
-        assert!(conformance::rule(&name).is_none(), "{name}");
+        assert!(rdmascope_conformance::rule(&name).is_none(), "{name}");
         assert!(name.chars().all(|letter| letter.is_ascii_lowercase() || letter == '-'), "{name}");
     }
 }
@@ -325,7 +325,7 @@ fn names_of_subjects_are_no_rules() {
 fn explanations_fit_the_screen() {
     for width in [60, 80, 200] {
         let screen = Screen { width, unicode: false, style: Style::default() };
-        for rule in conformance::rules() {
+        for rule in rdmascope_conformance::rules() {
             let mut out = Vec::new();
             explain::one(rule, Format::Text, screen, &mut out).expect("memory takes all");
             let text = String::from_utf8(out).expect("it is UTF-8");
@@ -341,7 +341,7 @@ fn explanations_fit_the_screen() {
         explain::all(Format::Text, screen, &mut out).expect("memory takes all");
         let text = String::from_utf8(out).expect("it is UTF-8");
         assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
-        assert!(conformance::rules().all(|rule| text.contains(rule.id)), "{text}");
+        assert!(rdmascope_conformance::rules().all(|rule| text.contains(rule.id)), "{text}");
     }
 }
 

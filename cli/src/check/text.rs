@@ -9,7 +9,7 @@ use crate::report::{Ending, FileEnd};
 use crate::show::{Screen, wrapped};
 use crate::table::{Counted, Duration, Left, Number, Plain};
 use core::fmt::{self, Display, Write as _};
-use rdmascope_dissector::conformance::{Finding, Level, Value, Verdict};
+use rdmascope_conformance::{Finding, Level, Value, Verdict};
 use rdmascope_dissector::connection::Connection;
 use rdmascope_dissector::transaction::Direction;
 use std::io::{self, Write};

@@ -8,7 +8,7 @@ use super::side::{CREDITS, Counted, Extremes, PARAMETERS, Side, Values};
 use super::statistics;
 use crate::names::{Failure, FailureName, Label, Protocol, SecurityName, short_status, status_name};
 use crate::report::{Group, Latency, Problem, Stats};
-use rdmascope_dissector::conformance::{self, Level};
+use rdmascope_conformance::Level;
 use std::collections::BTreeSet;
 
 /// What comparing two captures came to.
@@ -162,9 +162,9 @@ impl Comparing<'_> {
 
     /// What stands, by rule. What one side has, and the other may have, cannot be compared.
     fn findings(&mut self, sides: [&Side; 2]) {
-        for rule in conformance::rules() {
+        for rule in rdmascope_conformance::rules() {
             let of = |index: usize| {
-                let count = sides[index].findings.count(rule, conformance::Verdict::Stands);
+                let count = sides[index].findings.count(rule, rdmascope_conformance::Verdict::Stands);
                 // Some are of a message, or of the connection.
                 (count, self.transactions[index].max(count))
             };
@@ -172,8 +172,9 @@ impl Comparing<'_> {
             if a.0 == 0 && b.0 == 0 {
                 continue;
             }
-            let may_have =
-                |index: usize| sides[index].findings.count(rule, conformance::Verdict::Inconclusive) > 0;
+            let may_have = |index: usize| {
+                sides[index].findings.count(rule, rdmascope_conformance::Verdict::Inconclusive) > 0
+            };
             let (verdict, chance) = match self.thresholds.compare_counts(a, b) {
                 _ if a.0 == 0 && may_have(0) || b.0 == 0 && may_have(1) => (Verdict::Unknown, None),
                 // How often is chance even where the amount of work is the same.

@@ -6,7 +6,7 @@ use super::*;
 use crate::commands::Audience;
 use crate::samples::{self, START, after, segment};
 use crate::source::{Cut, FileEnding};
-use rdmascope_dissector::conformance::{self, Finding};
+use rdmascope_conformance::Finding;
 use rdmascope_dissector::connection::{Connection, ConnectionId};
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::transaction::{Chunk, Direction, Outcome, ReadChunk, Transaction};
@@ -594,8 +594,8 @@ fn what_both_sides_may_have_is_no_difference() {
         side.findings.take(&Finding { verdict, ..samples::finding() });
         side
     };
-    let stands = with(conformance::Verdict::Stands);
-    let inconclusive = with(conformance::Verdict::Inconclusive);
+    let stands = with(rdmascope_conformance::Verdict::Stands);
+    let inconclusive = with(rdmascope_conformance::Verdict::Inconclusive);
     let differences = compare(&stands, &inconclusive);
     assert_eq!(only(&differences, "credit-limit").verdict, Verdict::Unknown);
     assert!(differing(&differences).is_empty());

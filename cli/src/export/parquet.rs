@@ -13,7 +13,7 @@ use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 use column::Column;
 use partition::Staging;
-use rdmascope_dissector::conformance::Judge;
+use rdmascope_conformance::Judge;
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::record::Time;

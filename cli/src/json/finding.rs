@@ -6,7 +6,7 @@ use crate::check::{LevelCount, RuleCount, Tally};
 use crate::names;
 use crate::report::Ending;
 use crate::words;
-use rdmascope_dissector::conformance::{Document, Finding, Level, Rule, Source, Value};
+use rdmascope_conformance::{Document, Finding, Level, Rule, Source, Value};
 use serde::Serialize;
 
 /// `"type":"finding"`.

@@ -3,7 +3,7 @@ use crate::report::{Ending, Report};
 use crate::samples;
 use crate::source::{Cut, FileEnding};
 use crate::tables::tests::with_packets;
-use rdmascope_dissector::conformance::{Finding, Value as Measure, Verdict};
+use rdmascope_conformance::{Finding, Value as Measure, Verdict};
 use rdmascope_dissector::connection::State;
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::transaction::{Outcome, Security};

@@ -5,7 +5,7 @@ use crate::commands::{self, Audience};
 use crate::json::{self, CaptureLine, ConnectionLine, FindingLine, TransactionLine};
 use anyhow::{Result, anyhow};
 use core::fmt;
-use rdmascope_dissector::conformance::{Finding, Judge};
+use rdmascope_conformance::{Finding, Judge};
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::record::Time;

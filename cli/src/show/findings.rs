@@ -6,7 +6,7 @@ use crate::findings::{inconclusive, sign};
 use crate::names;
 use crate::table::{Counted, Plain, Style};
 use core::fmt::Display;
-use rdmascope_dissector::conformance::{Finding, Level, Rule, Verdict};
+use rdmascope_conformance::{Finding, Level, Rule, Verdict};
 use std::io::{self, Write};
 
 /// Columns in front of what belongs to a finding.

@@ -1,8 +1,8 @@
 //! What must hold for the engine, whatever it is fed.
 
 use core::hash::{Hash, Hasher};
+use rdmascope_conformance::{Finding, Judge};
 use rdmascope_dissector::attribution::{Role, Steps};
-use rdmascope_dissector::conformance::{Finding, Judge};
 use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::event::{Content, Event, Eviction};
 use rdmascope_dissector::kept::{Keep, Kept};

@@ -1,7 +1,7 @@
 //! What looks odd and is right.
 
 use super::{basic, large, version_3};
-use rdmascope_dissector::conformance::Finding;
+use rdmascope_conformance::Finding;
 use rdmascope_tests::court::{findings, line, rule};
 use rdmascope_tests::mutate::{self, CLIENT, PSNS, SERVER, opcode};
 use rdmascope_tests::pcap::Capture;

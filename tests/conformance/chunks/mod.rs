@@ -9,7 +9,7 @@ pub(crate) mod reply;
 pub(crate) mod write;
 
 use core::net::Ipv4Addr;
-use rdmascope_dissector::conformance::{Finding, Verdict};
+use rdmascope_conformance::{Finding, Verdict};
 use rdmascope_tests::court::{findings, rule};
 use rdmascope_tests::mutate::{self, CLIENT, Message, SERVER, Segment, opcode};
 use rdmascope_tests::pcap::{Capture, Packet};

@@ -7,7 +7,7 @@ use crate::findings::{Group, inconclusive, is_about};
 use crate::names;
 use crate::table::{Counted, Maybe, Number};
 use maud::{Markup, html};
-use rdmascope_dissector::conformance::Finding;
+use rdmascope_conformance::Finding;
 
 /// Findings of one rule that have a row.
 const MOST_ROWS: usize = 25;

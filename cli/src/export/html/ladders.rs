@@ -11,7 +11,7 @@ use crate::table::{Bytes, Counted, Duration, Maybe};
 use crate::tables::transactions::{Ending, Remarks};
 use core::fmt::{self, Display};
 use maud::{Markup, html};
-use rdmascope_dissector::conformance::{Level, Rule, Verdict};
+use rdmascope_conformance::{Level, Rule, Verdict};
 use rdmascope_dissector::kept::StepKind;
 use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::{Part, Transaction};

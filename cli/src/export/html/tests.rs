@@ -6,7 +6,7 @@ use core::fmt::Write as _;
 use html5ever::tendril::TendrilSink as _;
 use html5ever::{ParseOpts, parse_document};
 use markup5ever_rcdom::{Handle, NodeData, RcDom};
-use rdmascope_dissector::conformance::{Finding, Verdict};
+use rdmascope_conformance::{Finding, Verdict};
 use rdmascope_dissector::connection::{Connection, ConnectionId};
 use rdmascope_dissector::transaction::{Direction, Outcome};
 use rdmascope_dissector::ulb::{Operation, Procedure};
@@ -297,7 +297,7 @@ fn whatever_a_capture_names_stays_text() {
 fn findings_stay_text_and_are_bounded() {
     let name = "</td><script>alert(1)</script>";
     let mut findings = Vec::new();
-    for rule in rdmascope_dissector::conformance::rules() {
+    for rule in rdmascope_conformance::rules() {
         for index in 0..2000 {
             let verdict = if index % 2 == 0 { Verdict::Stands } else { Verdict::Inconclusive };
             let finding = Finding { rule: Some(rule), verdict, ..Finding::new(name) };
@@ -309,7 +309,7 @@ fn findings_stay_text_and_are_bounded() {
     let section = document.by_id("findings").unwrap();
     assert!(section.text.contains(name));
     let rows = section.all("tr").into_iter().filter(|row| row.attribute("data-rule").is_some()).count();
-    let rules = rdmascope_dissector::conformance::rules().count();
+    let rules = rdmascope_conformance::rules().count();
     assert_eq!(rows, rules * 2 * 25);
     assert_eq!(section.text.matches("975 further findings").count(), rules * 2);
     assert!(page.len() < 60_000 + 600 * rows, "{} for {rows} rows", page.len());

@@ -8,7 +8,7 @@ use clap::{Args as _, FromArgMatches as _};
 use parquet::basic::{LogicalType, TimeUnit, Type as Physical};
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use parquet::schema::types::Type;
-use rdmascope_dissector::conformance::{Finding, Value as Measure};
+use rdmascope_conformance::{Finding, Value as Measure};
 use std::fs::File;
 
 /// A type as docs/parquet.md writes it.

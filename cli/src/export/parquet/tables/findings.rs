@@ -5,7 +5,7 @@ use crate::export::parquet::column::Leaf::{Text, U32, U64};
 use crate::export::parquet::column::{Column, list, one, records};
 use crate::names;
 use crate::words;
-use rdmascope_dissector::conformance::{Finding, Source, Value};
+use rdmascope_conformance::{Finding, Source, Value};
 
 pub(in super::super) struct Findings;
 

@@ -1,0 +1,513 @@
+//! What is allowed, and costs performance.
+//!
+//! Single cases would flood, so what is seen is summed up over a connection, and said when that ends: where it happened often enough to be worth a
+//! look, with what it cost. Everything is counted from transactions that the capture holds whole, so what it lacks makes figures
+//! smaller, never larger.
+
+mod figures;
+mod spans;
+
+use super::finding::{Finding, Value};
+use super::rule::{Check, Document, Findings, Level, Rule, Source, Unseen};
+use super::view::View;
+use figures::{Size, Span};
+use rdmascope_dissector::connection::Connection;
+use rdmascope_dissector::observation::{Observed, Refusal};
+use rdmascope_dissector::record::Time;
+use rdmascope_dissector::transaction::{Chunk, Direction, Message, Outcome, Transaction};
+use rdmascope_dissector::ulb;
+use rdmascope_wire::Xid;
+use rdmascope_wire::rpcrdma::Procedure;
+use spans::Spans;
+
+const REPLY_SIZE: Source = Source { document: Document::Rfc8166, section: "6.2" };
+const LONG: Source = Source { document: Document::Rfc8166, section: "3.5.3" };
+const UNUSED: Source = Source { document: Document::Rfc8166, section: "4.3.2.2" };
+const ESTIMATE: Source = Source { document: Document::Rfc8267, section: "3" };
+const THRESHOLD: Source = Source { document: Document::Rfc8166, section: "3.3.2" };
+const RECEIVE: Source = Source { document: Document::Rfc8166, section: "3.3" };
+const RETRY: Source = Source { document: Document::Ibta, section: "9.9.2.1.1" };
+const READ: Source = Source { document: Document::Rfc8166, section: "3.4.5.1" };
+
+pub(crate) const RULES: &[Rule] = &[
+    Rule {
+        id: "advice-reply-chunk",
+        level: Level::Advice,
+        sources: &[REPLY_SIZE, LONG, ESTIMATE],
+        sentence: "A Reply chunk costs a registration even if the reply would have fitted inline.",
+        explanation: "Counted by operation: replies that came inline although there was a Reply chunk, and those that went into it although \
+            they would have fitted the inline threshold. Said where these are 16 or more, and at least half of the operation's replies \
+            that had a Reply chunk. A tighter estimate of the reply's size, or larger inline thresholds, saves the registrations.",
+        check: Check::Connection(reply_chunks),
+    },
+    Rule {
+        id: "advice-write-chunk",
+        level: Level::Advice,
+        sources: &[REPLY_SIZE, UNUSED],
+        sentence: "Write chunks that stay empty for the greater part cost registrations of memory that nobody writes.",
+        explanation: "Counted by operation: replies that left half or more of their Write chunks unused. Said where these are 16 or more, at \
+            least half of the operation's replies with Write chunks, and where half or more of the bytes registered stayed unused. Typical causes are reads \
+            behind the end of a file, and a read size that is much larger than the files.",
+        check: Check::Connection(write_chunks),
+    },
+    Rule {
+        id: "advice-call-over-threshold",
+        level: Level::Advice,
+        sources: &[THRESHOLD, READ],
+        sentence: "A call just over the inline threshold costs a registration and an RDMA Read that a slightly larger threshold saves.",
+        explanation: "Calls with Read chunks that would be at most a quarter longer than the inline threshold if they went inline, and no longer than the 256 KiB that \
+            can be negotiated, where these are 16 or more. The time is that from the first RDMA READ request to the last response, in which such a call waits.",
+        check: Check::Connection(calls_over),
+    },
+    Rule {
+        id: "advice-retransmission",
+        level: Level::Advice,
+        sources: &[RETRY, RECEIVE],
+        sentence: "Packets sent again cost their bytes once more, and the time until their sender noticed that they were lost.",
+        explanation: "Request packets seen again after a NAK or after a millisecond or more; copies that follow at once may be the capture's own. Said for \
+            each end that repeated 16 or more packets or met 16 or more RNR NAKs. The time is that between the first sight of a packet and its repetition, counted \
+            once where several wait together. Packets lost before the place of the capture are seen once only, and not counted.",
+        check: Check::Connection(retransmissions),
+    },
+    Rule {
+        id: "advice-slow-server",
+        level: Level::Advice,
+        sources: &[READ],
+        sentence: "Where replies take long although the wire is done, the server is what to look at.",
+        explanation: "Of transactions that took more than 5 ms: the part of the latency in which RDMA Reads and Writes or packets of a reply were under way \
+            is the wire's, whichever transaction they were for as far as that ended before, and the rest is the server's. Said where there are 16 or more of \
+            them, the server's share is three quarters or more, and it adds up to a tenth of the connection's life. What was repeated, refused or lacks bytes in the capture counts as the wire's throughout; a \
+            reply that was lost before the place of the capture looks like a slow server.",
+        check: Check::Connection(slow_server),
+    },
+];
+
+pub(crate) const UNSEEN: &[Unseen] = &[
+    Unseen {
+        source: ESTIMATE,
+        requirement: "A client estimates the size of a reply from what it knows of the procedure, its arguments and the object.",
+        reason: "What it knew is not on the wire; an estimate shows where it failed, or where it was far too large.",
+    },
+    Unseen {
+        source: REPLY_SIZE,
+        requirement: "A Requester allocates the resources for the largest reply that is possible.",
+        reason: "Receive buffers are not on the wire, and what reply would have been possible does not follow from the one that came.",
+    },
+];
+
+/// How often a thing has to happen to be worth saying.
+const ENOUGH: u64 = 16;
+/// Nanoseconds that a transaction takes that is slow.
+const SLOW: u64 = 5_000_000;
+/// Nanoseconds after which a packet seen again was sent again.
+const REPEATED: u64 = 1_000_000;
+
+/// What costs performance on a connection.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    reply_chunks: ByOperation<ReplyChunks>,
+    write_chunks: ByOperation<WriteChunks>,
+    over: Over,
+    repeated: [Repeated; 2],
+    /// When data was on the wire.
+    wire: Spans,
+    slow: Slow,
+    /// Latency of transactions that took long and of which it is not known why, and how many have none because call or reply is missing.
+    unclear: (u64, u64),
+    slow_by: ByOperation<Slow>,
+}
+
+/// Sums by direction and operation.
+#[derive(Debug)]
+struct ByOperation<T>(Vec<(Direction, &'static str, T)>);
+
+impl<T> Default for ByOperation<T> {
+    fn default() -> Self {
+        ByOperation(Vec::new())
+    }
+}
+
+impl<T: Default> ByOperation<T> {
+    /// Operations that are told apart; what comes beyond them is not counted.
+    const MOST: usize = 32;
+
+    fn of(&mut self, transaction: &Transaction) -> Option<&mut T> {
+        let (direction, name) = (transaction.direction, operation_name(transaction));
+        let known = self.0.iter().position(|(other, known, _)| (*other, *known) == (direction, name));
+        let at = known.unwrap_or(self.0.len());
+        if known.is_none() && at < ByOperation::<T>::MOST {
+            self.0.push((direction, name, T::default()));
+        }
+        self.0.get_mut(at).map(|(_, _, sums)| sums)
+    }
+}
+
+/// Some of the transactions that a sum is over.
+#[derive(Debug, Default)]
+struct Examples {
+    first: Option<(Direction, Xid, u64)>,
+    frames: Vec<u64>,
+}
+
+impl Examples {
+    fn note(&mut self, transaction: &Transaction, message: &Message) {
+        self.first.get_or_insert((transaction.direction, transaction.xid, transaction.number));
+        if self.frames.len() < Finding::MOST_FRAMES {
+            self.frames.push(message.seen.frame);
+        }
+    }
+
+    fn finding(&self, message: String) -> Finding {
+        let finding = Finding::new(message).frames(self.frames.iter().copied());
+        let Some((direction, xid, number)) = self.first else { return finding };
+        Finding { direction: Some(direction), xid: Some(xid), transaction: Some(number), ..finding }
+    }
+}
+
+/// Reply chunks of one operation.
+#[derive(Debug, Default)]
+struct ReplyChunks {
+    replies: u64,
+    /// Of these, replies that did not need theirs, those of them that went into it all the same, and what was registered for them.
+    needless: u64,
+    written: u64,
+    bytes: u64,
+    segments: u64,
+    examples: Examples,
+}
+
+/// Write chunks of one operation.
+#[derive(Debug, Default)]
+struct WriteChunks {
+    replies: u64,
+    /// Of these, replies that left half or more unused.
+    idle: u64,
+    registered: u64,
+    unused: u64,
+    examples: Examples,
+}
+
+/// Calls just over the inline threshold.
+#[derive(Debug, Default)]
+struct Over {
+    calls: u64,
+    bytes: u64,
+    longest: u64,
+    /// Nanoseconds of RDMA Reads.
+    waited: u64,
+    examples: Examples,
+}
+
+/// What one end sent again.
+#[derive(Debug, Default)]
+struct Repeated {
+    packets: u64,
+    bytes: u64,
+    /// Nanoseconds between first sight and repetition.
+    waited: u64,
+    /// Up to when these were counted.
+    until: Option<Time>,
+    /// When the other end last refused something.
+    refused: Option<Time>,
+    /// NAKs of the other end, and RNR NAKs apart: no Receive was ready.
+    naks: u64,
+    rnr_naks: u64,
+    frames: Vec<u64>,
+}
+
+/// Transactions that took long.
+#[derive(Debug, Default)]
+struct Slow {
+    count: u64,
+    latency: u64,
+    server: u64,
+    longest: u64,
+    examples: Examples,
+}
+
+impl Slow {
+    fn note(&mut self, transaction: &Transaction, reply: &Message, latency: u64, server: u64) {
+        self.count += 1;
+        self.latency = self.latency.saturating_add(latency);
+        self.server = self.server.saturating_add(server);
+        self.longest = self.longest.max(server);
+        self.examples.note(transaction, reply);
+    }
+}
+
+impl Ledger {
+    pub(crate) fn observe(&mut self, what: &Observed<'_>) {
+        match what {
+            Observed::Repeated(repeated) => {
+                let sums = &mut self.repeated[repeated.from];
+                let Some(first) = repeated.first else { return };
+                let waited = repeated.seen.time.since(first.time);
+                if waited < REPEATED && sums.refused.is_none_or(|refused| refused < first.time) {
+                    return;
+                }
+                sums.packets += 1;
+                sums.bytes += u64::from(repeated.bytes);
+                let counted = sums.until.map_or(first.time, |until| until.max(first.time));
+                sums.waited = sums.waited.saturating_add(repeated.seen.time.since(counted));
+                sums.until = Some(repeated.seen.time);
+                if sums.frames.len() < Finding::MOST_FRAMES {
+                    sums.frames.push(repeated.seen.frame);
+                }
+            }
+            Observed::Refused(refused) => {
+                let sums = &mut self.repeated[1 - refused.from];
+                sums.refused = Some(refused.seen.time);
+                match refused.refusal {
+                    Refusal::ReceiverNotReady(_) => sums.rnr_naks += 1,
+                    Refusal::Nak(_) => sums.naks += 1,
+                }
+                if sums.frames.len() < Finding::MOST_FRAMES {
+                    sums.frames.push(refused.seen.frame);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether packets were repeated or refused since `time`.
+    fn was_disturbed(&self, time: Time) -> bool {
+        let since = |then: Option<Time>| then.is_some_and(|then| then >= time);
+        self.repeated.iter().any(|sums| since(sums.until) || since(sums.refused))
+    }
+
+    fn note_latency(&mut self, transaction: &Transaction, call: &Message, reply: &Message) {
+        let timing = &transaction.timing;
+        if timing.reads.is_some() || timing.writes.is_some() || reply.first != reply.seen {
+            let sent = Some((reply.first.time, reply.seen.time));
+            [timing.reads, timing.writes, sent].into_iter().flatten().for_each(|span| self.wire.insert(span));
+        }
+        let latency = reply.seen.time.since(call.seen.time);
+        if latency < SLOW || transaction.direction == Direction::Backward {
+            return;
+        }
+        let is_whole =
+            [call, reply].iter().all(|message| message.missing.is_empty() && message.stop.is_none());
+        if !is_whole || self.was_disturbed(call.first.time) {
+            self.unclear.0 = self.unclear.0.saturating_add(latency);
+            return;
+        }
+        let server = latency.saturating_sub(self.wire.within((call.seen.time, reply.seen.time)));
+        self.slow.note(transaction, reply, latency, server);
+        if let Some(sums) = self.slow_by.of(transaction) {
+            sums.note(transaction, reply, latency, server);
+        }
+    }
+
+    /// Notes what chunks a transaction had; `thresholds`: of its call, of its reply.
+    #[inline(never)]
+    fn note_chunks(
+        &mut self,
+        transaction: &Transaction,
+        (call, reply): (&Message, &Message),
+        thresholds: [Option<u32>; 2],
+    ) {
+        if let Some(chunk) = &call.reply_chunk
+            && let Some(sums) = self.reply_chunks.of(transaction)
+        {
+            sums.replies += 1;
+            let is_written = reply.procedure == Procedure::Nomsg;
+            if !is_written || fits(reply, thresholds[1]) {
+                sums.needless += 1;
+                sums.written += u64::from(is_written);
+                sums.bytes = sums.bytes.saturating_add(length(chunk));
+                sums.segments += chunk.segments.len() as u64;
+                sums.examples.note(transaction, reply);
+            }
+        }
+        let registered: u64 = call.write_chunks.iter().map(length).sum();
+        if registered > 0
+            && let Some(sums) = self.write_chunks.of(transaction)
+        {
+            let used: u64 = reply.write_chunks.iter().map(length).sum();
+            let unused = registered.saturating_sub(used);
+            sums.replies += 1;
+            sums.registered = sums.registered.saturating_add(registered);
+            sums.unused = sums.unused.saturating_add(unused);
+            if unused >= registered.div_ceil(2) {
+                sums.idle += 1;
+                sums.examples.note(transaction, reply);
+            }
+        }
+        if let (Some(threshold), Some(length), false) =
+            (thresholds[0].map(u64::from), call.message_length, call.read_chunks.is_empty())
+        {
+            let inline = length + EMPTY_HEADER;
+            let is_over = inline > threshold && inline <= (threshold + threshold / 4).min(LARGEST_THRESHOLD);
+            if is_over && transaction.direction == Direction::Forward {
+                self.over.calls += 1;
+                self.over.bytes += inline;
+                self.over.longest = self.over.longest.max(inline);
+                let waited = transaction.timing.reads.map_or(0, |(first, last)| last.since(first));
+                self.over.waited = self.over.waited.saturating_add(waited);
+                self.over.examples.note(transaction, call);
+            }
+        }
+    }
+}
+
+/// The largest inline threshold that private data can name (RFC 8797, section 4.2).
+const LARGEST_THRESHOLD: u64 = 256 << 10;
+/// Bytes of an RPC-over-RDMA header whose chunk lists are empty.
+const EMPTY_HEADER: u64 = 28;
+
+impl View {
+    #[inline]
+    pub(crate) fn note_advice(&mut self, transaction: &Transaction) {
+        let (Some(call), Some(reply), Outcome::Completed) =
+            (&transaction.call, &transaction.reply, transaction.outcome)
+        else {
+            self.advice.unclear.1 += u64::from(transaction.call.is_none() || transaction.reply.is_none());
+            return;
+        };
+        self.advice.note_latency(transaction, call, reply);
+        let lists_chunks =
+            !call.read_chunks.is_empty() || !call.write_chunks.is_empty() || call.reply_chunk.is_some();
+        // A list of which the capture lacks the end would look unused.
+        if lists_chunks && call.stop.is_none() && reply.stop.is_none() {
+            let (caller, answerer) =
+                (self.caller(transaction.direction), self.answerer(transaction.direction));
+            let thresholds = [self.inline_threshold(caller), self.inline_threshold(answerer)];
+            self.advice.note_chunks(transaction, (call, reply), thresholds);
+        }
+    }
+}
+
+fn operation_name(transaction: &Transaction) -> &'static str {
+    ulb::principal_operation(&transaction.details)
+        .map(|operation| operation.name)
+        .or_else(|| transaction.procedure.and_then(ulb::procedure_name))
+        .unwrap_or("other")
+}
+
+fn length(chunk: &Chunk) -> u64 {
+    chunk.segments.iter().map(|segment| u64::from(segment.length)).sum()
+}
+
+/// Whether a Long Reply would have fitted inline.
+fn fits(reply: &Message, threshold: Option<u32>) -> bool {
+    let (Some(threshold), Some(chunk)) = (threshold, &reply.reply_chunk) else { return false };
+    let stream = length(chunk);
+    // Without the segments of the Reply chunk and their count.
+    let header = u64::from(reply.header_length).saturating_sub(4 + 16 * chunk.segments.len() as u64);
+    stream > 0 && header + stream <= u64::from(threshold)
+}
+
+/// Whether `part` is worth saying, and at least half of `all`.
+fn is_most(part: u64, all: u64) -> bool {
+    part >= ENOUGH && part * 2 >= all
+}
+
+fn reply_chunks(_: &Connection, view: &View, findings: &mut Findings<'_>) {
+    for (direction, name, sums) in &view.advice.reply_chunks.0 {
+        let ReplyChunks { replies, needless, written, bytes, segments, examples } = sums;
+        if !is_most(*needless, *replies) {
+            continue;
+        }
+        let detour = match written {
+            0 => String::new(),
+            written => format!(", and {written} went by RDMA Write all the same"),
+        };
+        let message = format!(
+            "{needless} of {replies} {name} replies did not need their Reply chunk of {} on average{detour}: {segments} registrations \
+                of {} in all",
+            Size(bytes / needless),
+            Size(*bytes)
+        );
+        findings.add(examples.finding(message).by(view.caller(*direction)).observed(Value::Bytes(*bytes)));
+    }
+}
+
+fn write_chunks(_: &Connection, view: &View, findings: &mut Findings<'_>) {
+    for (direction, name, sums) in &view.advice.write_chunks.0 {
+        let WriteChunks { replies, idle, registered, unused, examples } = sums;
+        if !is_most(*idle, *replies) || *unused < registered.div_ceil(2) {
+            continue;
+        }
+        let message = format!(
+            "{idle} of {replies} {name} replies left half or more of their Write chunks unused: {} of {} registered",
+            Size(*unused),
+            Size(*registered)
+        );
+        findings.add(examples.finding(message).by(view.caller(*direction)).observed(Value::Bytes(*unused)));
+    }
+}
+
+fn calls_over(_: &Connection, view: &View, findings: &mut Findings<'_>) {
+    let Over { calls, bytes, longest, waited, examples } = &view.advice.over;
+    let threshold = view.inline_threshold(view.requester);
+    let Some(threshold) = threshold.filter(|_| *calls >= ENOUGH) else { return };
+    let message = format!(
+        "{calls} calls of {} bytes on average went by RDMA Read, which took {}: an inline threshold of {} bytes instead of {threshold} \
+            saves that",
+        bytes / calls,
+        Span(*waited),
+        longest.next_multiple_of(1024)
+    );
+    findings
+        .add(examples.finding(message).values(Value::Bytes(bytes / calls), Value::Bytes(threshold.into())));
+}
+
+fn retransmissions(connection: &Connection, view: &View, findings: &mut Findings<'_>) {
+    for (end, sums) in view.advice.repeated.iter().enumerate() {
+        let Repeated { packets, bytes, waited, naks, rnr_naks, .. } = sums;
+        if *packets < ENOUGH && *rnr_naks < ENOUGH {
+            continue;
+        }
+        let (who, sent) = if end == view.requester {
+            ("client", &connection.requester.sent)
+        } else {
+            ("server", &connection.responder.sent)
+        };
+        let message = format!(
+            "the {who} sent {packets} packets again, {} in all, and {} passed until it did (of {} packets that it sent, acknowledgements \
+                among them; NAKs: {naks}, RNR NAKs: {rnr_naks})",
+            Size(*bytes),
+            Span(*waited),
+            sent.packets
+        );
+        findings.add(
+            Finding::new(message)
+                .by(end)
+                .frames(sums.frames.iter().copied())
+                .observed(Value::Nanoseconds(*waited)),
+        );
+    }
+}
+
+fn slow_server(connection: &Connection, view: &View, findings: &mut Findings<'_>) {
+    let Slow { count, latency, server, longest, examples } = &view.advice.slow;
+    let life = connection.last.since(connection.first);
+    // What the capture lacks may have been the wire's, and have kept it busy while others waited.
+    let (unclear, lacking) = view.advice.unclear;
+    let lacking = lacking.saturating_mul(*longest).saturating_mul(ENOUGH);
+    let wire = (latency - server).saturating_add(unclear).saturating_add(lacking);
+    if *count < ENOUGH || server / 3 < wire || *server < life / 10 {
+        return;
+    }
+    let mut by: Vec<_> = view.advice.slow_by.0.iter().map(|(_, name, sums)| (*name, sums)).collect();
+    by.sort_by_key(|(_, sums)| core::cmp::Reverse(sums.server));
+    let worst: Vec<String> = by
+        .iter()
+        .take(3)
+        .map(|(name, sums)| {
+            let mean = Span(sums.server / sums.count.max(1));
+            match sums.count {
+                1 => format!("1 {name} {mean}"),
+                count => format!("{count} {name} {mean} on average and {} at most", Span(sums.longest)),
+            }
+        })
+        .collect();
+    let message = format!(
+        "{count} of {} transactions took more than {}, {} % of that on the server while nothing was on the wire: {}",
+        connection.transactions[0],
+        Span(SLOW),
+        u128::from(*server) * 100 / u128::from(*latency).max(1),
+        worst.join(", ")
+    );
+    findings.add(examples.finding(message).by(1 - view.requester).observed(Value::Nanoseconds(*server)));
+}

@@ -1,0 +1,398 @@
+//! The Upper-Layer Binding of NFS: which items may be in chunks, and how many chunks a call may have (RFC 8267; RFC 8166, sections
+//! 3.4.2 and 4.3).
+
+use super::super::finding::{Finding, Value};
+use super::super::judged::Judged as _;
+use super::super::rule::{Check, Document, Findings, Level, Rule, Source, Unseen};
+use super::super::view::View;
+use super::{both, by_answerer, by_caller, call, length, paired, plural, read, round_up, write};
+use rdmascope_dissector::connection::{Connection, Origin};
+use rdmascope_dissector::observation::Sent;
+use rdmascope_dissector::rpcrdma::Kind;
+use rdmascope_dissector::transaction::{Message, Security, Seen, Transaction};
+use rdmascope_dissector::ulb::{self, Details, Operation, Place, Procedure};
+use rdmascope_wire::rpcrdma::{self, Segment};
+use rdmascope_wire::{Cause, Xid, rpc};
+use std::collections::VecDeque;
+
+const ELIGIBLE: Source = Source { document: Document::Rfc8166, section: "3.4.2" };
+const WRITE_LIST: Source = Source { document: Document::Rfc8166, section: "4.3.2" };
+const UNUSED: Source = Source { document: Document::Rfc8166, section: "4.3.2.2" };
+const READ: Source = Source { document: Document::Rfc8166, section: "3.4.5" };
+const SEALED: Source = Source { document: Document::Rfc8166, section: "8.2.2.3" };
+const NFS3: Source = Source { document: Document::Rfc8267, section: "4" };
+const NFSACL: Source = Source { document: Document::Rfc8267, section: "5.2" };
+const NFS4: Source = Source { document: Document::Rfc8267, section: "6.1" };
+const PORT: Source = Source { document: Document::Rfc8267, section: "6.3" };
+const COMPOUND: Source = Source { document: Document::Rfc8267, section: "6.4.1" };
+const COMPLEXITY: Source = Source { document: Document::Rfc8267, section: "6.4.2" };
+const CALLBACK_0: Source = Source { document: Document::Rfc8267, section: "6.5.1" };
+const CALLBACK: Source = Source { document: Document::Rfc8267, section: "6.5.2" };
+const RETRY: Source = Source { document: Document::Rfc8267, section: "3.1" };
+
+pub(crate) const RULES: &[Rule] = &[
+    Rule {
+        id: "binding-argument",
+        level: Level::Violation,
+        sources: &[ELIGIBLE, READ, NFS3, NFSACL, NFS4, CALLBACK_0, CALLBACK],
+        sentence: "A Read chunk stands at the Position of a DDP-eligible argument.",
+        explanation: "Of NFS those are the data of WRITE and the text of a symbolic link; NFSACL and callbacks have none. The arguments are \
+            read in XDR order. Where they end too early because an item is missing from them, every chunk is told to be on none that is not at \
+            an item read up to there. Nothing is said of other programs, of arguments that RPCSEC_GSS seals, and of calls that the capture cut.",
+        check: Check::Lists(argument),
+    },
+    Rule {
+        id: "binding-result",
+        level: Level::Violation,
+        sources: &[ELIGIBLE, UNUSED, NFS3, NFSACL, NFS4, COMPOUND],
+        sentence: "A Write chunk is returned with data only where a DDP-eligible result is in it.",
+        explanation: "Of NFS those are the data of READ and the text of READLINK. A result that failed has no data; its chunk, and all behind \
+            the last result, come back with empty segments. Decided as for write-chunk-count.",
+        check: Check::Lists(result),
+    },
+    Rule {
+        id: "binding-write-list",
+        level: Level::Warning,
+        sources: &[WRITE_LIST, COMPOUND],
+        sentence: "A call has no more Write chunks than DDP-eligible results.",
+        explanation: "The Requester leaves the Write list empty where no result can be put into it. RFC 8166 says so in plain words, not as a MUST.",
+        check: Check::Lists(write_list),
+    },
+    Rule {
+        id: "binding-complexity",
+        level: Level::Warning,
+        sources: &[COMPLEXITY],
+        sentence: "A call of NFS version 4 has at most one Read chunk beside the Position Zero one, one Write chunk, and sixteen segments in a chunk.",
+        explanation: "So much every server must take. A client that knows its server to take more may send more; a capture does not show what it \
+            knows.",
+        check: Check::Lists(complexity),
+    },
+    Rule {
+        id: "binding-sealed",
+        level: Level::Violation,
+        sources: &[SEALED],
+        sentence: "Nothing is reduced where RPCSEC_GSS protects integrity or privacy.",
+        explanation: "What is sealed is the whole stream of arguments or results, padding included. The finding names a Read chunk at another \
+            Position than zero, or a Write chunk returned with data.",
+        check: Check::Lists(sealed),
+    },
+    Rule {
+        id: "binding-retry",
+        level: Level::Warning,
+        sources: &[COMPLEXITY, RETRY],
+        sentence: "A request that was answered with ERR_CHUNK is not sent again with its XID.",
+        explanation: "The answer would be the same. The last few such answers of a connection are remembered.",
+        check: Check::Sent(retry),
+    },
+    Rule {
+        id: "binding-port",
+        level: Level::Warning,
+        sources: &[PORT],
+        sentence: "NFS version 4 over RDMA is at port 20049.",
+        explanation: "The REQ names the port that the client connected to. A server has to listen on 20049; whether it does so beside this port a \
+            capture does not show.",
+        check: Check::Connection(port),
+    },
+];
+
+pub(crate) const UNSEEN: &[Unseen] = &[
+    Unseen {
+        source: COMPLEXITY,
+        requirement: "A server accepts and processes calls whose chunk lists are within the simple limits.",
+        reason: "An ERR_CHUNK does not say what it was for; one to a call with whose lists nothing is wrong is reported as reply-chunk-too-small.",
+    },
+    Unseen {
+        source: COMPLEXITY,
+        requirement: "A server that cannot process a chunk list for its complexity answers ERR_CHUNK or GARBAGE_ARGS.",
+        reason: "The limits of a server are its own.",
+    },
+    Unseen {
+        source: Source { document: Document::Rfc8267, section: "5.1" },
+        requirement: "A server of NFS version 2 or 3 supports MOUNT, NLM and NSM over TCP.",
+        reason: "TCP is not in a capture of RDMA.",
+    },
+    Unseen {
+        source: Source { document: Document::Rfc8267, section: "6.6" },
+        requirement: "After a transport error a session implementation recovers the slot of the failed request.",
+        reason: "Which slot a later request is for is the upper layer's; without one the failed request may have been executed or not.",
+    },
+    Unseen {
+        source: Source { document: Document::Rfc8267, section: "6.7.2" },
+        requirement: "A client keeps one credit back to look after the health of its server.",
+        reason: "A credit that is not used does not say what it is kept for.",
+    },
+    Unseen {
+        source: Source { document: Document::Rfc8267, section: "6.7.2" },
+        requirement: "A requester responds to a transport error as the transport's specification says, and retransmits as NFS version 4 says.",
+        reason: "What a client makes of an error is in its upper layer; what it sends again with the same XID is judged.",
+    },
+    Unseen {
+        source: Source { document: Document::Rfc8267, section: "6.2.1" },
+        requirement: "A GETATTR whose result has no predictable length stands in a COMPOUND by itself, not beside an operation that is not idempotent.",
+        reason: "Which attributes are long is up to the objects; a long one that does not fit shows as ERR_CHUNK.",
+    },
+];
+
+/// The port of NFS over RDMA (RFC 8267, section 9).
+const NFSRDMA: u16 = 20049;
+/// Segments that any chunk may have (RFC 8267, section 6.4.2).
+pub(super) const MOST_SEGMENTS: usize = 16;
+
+/// What is remembered of a connection.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    /// The first call of NFS version 4 in the forward direction.
+    nfs4: Option<Seen>,
+    /// The latest calls that were answered with ERR_CHUNK: the end that called, its XID, call and answer.
+    refused: VecDeque<(usize, Xid, Seen, Seen)>,
+}
+
+impl Ledger {
+    /// Refused calls that are remembered.
+    const MOST: usize = 16;
+
+    /// Notes a transaction that `caller` called.
+    pub(crate) fn note(&mut self, transaction: &Transaction, caller: usize) {
+        if self.nfs4.is_none() && is_nfs4(transaction) == Some(true) {
+            self.nfs4 = transaction.call.as_ref().map(|call| call.seen);
+        }
+        if transaction.error == Some(rpcrdma::Error::Chunk)
+            && let (Some(call), Some(reply)) = (&transaction.call, &transaction.reply)
+        {
+            if self.refused.len() == Ledger::MOST {
+                self.refused.pop_front();
+            }
+            self.refused.push_back((caller, transaction.xid, call.seen, reply.seen));
+        }
+    }
+}
+
+/// Whether the call is of NFS version 4, where that is known.
+pub(super) fn is_nfs4(transaction: &Transaction) -> Option<bool> {
+    transaction.procedure.map(Procedure::is_nfs4)
+}
+
+/// Whether arguments and results are sealed by RPCSEC_GSS, or may be.
+pub(super) fn is_sealed(transaction: &Transaction) -> bool {
+    matches!(transaction.security, Some(Security::GssIntegrity | Security::GssPrivacy | Security::GssControl))
+}
+
+/// Whether there is a binding that reads the arguments and results.
+fn is_bound(transaction: &Transaction) -> bool {
+    !is_sealed(transaction)
+        && transaction.details.operations.len() < Details::MOST_OPERATIONS
+        && transaction
+            .procedure
+            .is_some_and(|procedure| ulb::has_binding(procedure.program, procedure.version))
+}
+
+/// Whether the arguments were read, and all of them.
+fn is_called(transaction: &Transaction, call: &Message) -> bool {
+    is_bound(transaction) && call.unread.is_none() && transaction.security.is_some()
+}
+
+/// Whether the results were read, and all of them.
+pub(super) fn is_read(transaction: &Transaction, reply: &Message) -> bool {
+    is_bound(transaction) && reply.unread.is_none() && transaction.rpc_status == Some(rpc::Status::Success)
+}
+
+/// The operations that can have a DDP-eligible result (RFC 8267, sections 4 and 6.1), in their order.
+pub(super) fn results(transaction: &Transaction) -> impl Iterator<Item = &Operation> {
+    let is_nfs = transaction.procedure.is_some_and(|procedure| procedure.program == rpc::program::NFS);
+    let operations = if is_nfs { &transaction.details.operations[..] } else { &[] };
+    operations.iter().filter(|operation| matches!(operation.name, "READ" | "READLINK"))
+}
+
+/// Of a reply that could not be read to its end because the data of a result are not where they belong: how many results with data were
+/// in front of that one.
+pub(super) fn unread_result(transaction: &Transaction) -> Option<usize> {
+    let stop = transaction.reply.as_ref()?.unread?;
+    if stop.cause != Cause::TruncatedPacket || !is_bound(transaction) {
+        return None;
+    }
+    let without =
+        results(transaction).find(|operation| operation.status == Some(0) && operation.result_item.is_none());
+    without?;
+    Some(transaction.details.operations.iter().filter(|operation| operation.result_item.is_some()).count())
+}
+
+/// The Read chunks of a call that are for certain on no DDP-eligible argument, by their index.
+#[inline]
+fn misplaced<'a>(transaction: &'a Transaction, call: &'a Message) -> impl Iterator<Item = usize> {
+    let is_decided = !call.read_chunks.is_empty()
+        && is_bound(transaction)
+        && call.unread.is_none_or(|stop| stop.cause != Cause::TruncatedCapture)
+        && read::has_sound_positions(call);
+    let chunks = if is_decided { &call.read_chunks[..] } else { &[] };
+    chunks.iter().enumerate().filter_map(move |(index, chunk)| {
+        let operations = &transaction.details.operations;
+        let items = || operations.iter().filter_map(|operation| operation.argument_item);
+        let is_own = |place: Place| matches!(place, Place::ReadChunk(own) if usize::from(own) == index);
+        if chunk.position == 0 || items().any(|item| is_own(item.place)) {
+            return None;
+        }
+        let Some(stop) = call.unread else { return Some(index) };
+        // Where reading stopped, in the unreduced stream.
+        let taken = items().filter(|item| matches!(item.place, Place::ReadChunk(_)));
+        let removed: u64 = taken.map(|item| round_up(item.length.into())).sum();
+        let stopped = stop.offset as u64 + removed;
+        let is_short = stop.cause == Cause::TruncatedPacket;
+        let certain = if is_short { stopped.saturating_add(stop.needed as u64) } else { stopped + 1 };
+        (u64::from(chunk.position) < certain).then_some(index)
+    })
+}
+
+/// Whether the call reduces what is not DDP-eligible.
+pub(super) fn is_reduced_wrongly(transaction: &Transaction, call: &Message) -> bool {
+    misplaced(transaction, call).next().is_some()
+}
+
+fn argument(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    let Some(call) = call(transaction) else { return };
+    for index in misplaced(transaction, call) {
+        let chunk = &call.read_chunks[index];
+        let message = format!(
+            "a Read chunk of {} bytes at Position {}, where no DDP-eligible argument begins",
+            length(&chunk.segments),
+            chunk.position
+        );
+        let items = transaction.details.operations.iter().filter_map(|operation| operation.argument_item);
+        let eligible: Vec<String> = items.take(8).map(|item| item.position.to_string()).collect();
+        let allowed = if eligible.is_empty() { "none known".to_owned() } else { eligible.join(", ") };
+        findings.add(
+            by_caller(transaction, view, message)
+                .values(Value::Bytes(chunk.position.into()), Value::Words(allowed)),
+        );
+    }
+}
+
+fn result(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    let Some((call, reply)) = both(transaction) else { return };
+    if reply.write_chunks.is_empty() || !is_bound(transaction) {
+        return;
+    }
+    let own = |index: usize| {
+        transaction.details.operations.iter().any(|operation| {
+            operation
+                .result_item
+                .is_some_and(|item| matches!(item.place, Place::WriteChunk(own) if usize::from(own) == index))
+        })
+    };
+    // Behind the last result that the call can have there is none, even where the reply cannot be read.
+    let possible = if is_called(transaction, call) { results(transaction).count() } else { usize::MAX };
+    for (index, chunk) in reply.write_chunks.iter().enumerate() {
+        let bytes = length(&chunk.segments);
+        // A chunk with the result of another is out of order, which is another finding.
+        let is_known = |index| own(index) || write::out_of_order(transaction, call, reply).is_some();
+        if bytes == 0 || is_known(index) || (index < possible && !is_read(transaction, reply)) {
+            continue;
+        }
+        let message =
+            format!("Write chunk {} came back with {bytes} bytes, and no result is in it", index + 1);
+        let finding = by_answerer(transaction, view, message).values(Value::Bytes(bytes), Value::Bytes(0));
+        findings.add(paired(transaction, view, finding));
+    }
+}
+
+fn write_list(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    let Some(call) = call(transaction).filter(|call| !call.write_chunks.is_empty()) else { return };
+    let offered = call.write_chunks.iter().filter(|chunk| !chunk.segments.is_empty()).count();
+    if !is_called(transaction, call) {
+        return;
+    }
+    let possible = results(transaction).count();
+    if offered > possible {
+        let message = format!(
+            "{offered} Write chunk{} in a call with {possible} DDP-eligible result{}",
+            plural(offered),
+            plural(possible)
+        );
+        findings.add(
+            by_caller(transaction, view, message)
+                .values(Value::Count(offered as u64), Value::Count(possible as u64)),
+        );
+    }
+}
+
+fn complexity(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    let Some(call) = call(transaction).filter(|_| is_nfs4(transaction) == Some(true)) else { return };
+    let reads = call.read_chunks.iter().filter(|chunk| chunk.position != 0).count();
+    let chunks = |chunks: &Vec<Segment>| chunks.len();
+    let segments = call
+        .read_chunks
+        .iter()
+        .map(|chunk| chunks(&chunk.segments))
+        .chain(call.write_chunks.iter().chain(&call.reply_chunk).map(|chunk| chunks(&chunk.segments)))
+        .max()
+        .unwrap_or(0);
+    let beyond = [
+        (reads, 1, "Read chunks beside the Position Zero one"),
+        (call.write_chunks.len(), 1, "Write chunks"),
+        (segments, MOST_SEGMENTS, "segments in a chunk"),
+    ];
+    for (count, most, what) in beyond {
+        if count > most {
+            findings.add(
+                by_caller(transaction, view, format!("a call with {count} {what}"))
+                    .values(Value::Count(count as u64), Value::Count(most as u64)),
+            );
+        }
+    }
+}
+
+fn sealed(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    if !matches!(transaction.security, Some(Security::GssIntegrity | Security::GssPrivacy)) {
+        return;
+    }
+    let Some(call) = call(transaction) else { return };
+    if let Some(chunk) = call.read_chunks.iter().find(|chunk| chunk.position != 0) {
+        let message = format!("a Read chunk at Position {} in a sealed call", chunk.position);
+        findings.add(
+            by_caller(transaction, view, message)
+                .values(Value::Bytes(chunk.position.into()), Value::Bytes(0)),
+        );
+    }
+    let Some((_, reply)) = both(transaction) else { return };
+    let bytes: u64 = reply.write_chunks.iter().map(|chunk| length(&chunk.segments)).sum();
+    if bytes > 0 {
+        let message = format!("{bytes} bytes in Write chunks of a sealed reply");
+        let finding = by_answerer(transaction, view, message).values(Value::Bytes(bytes), Value::Bytes(0));
+        findings.add(paired(transaction, view, finding));
+    }
+}
+
+/// Whether a look tells that no call that was refused can come again in a Send.
+#[inline]
+pub(crate) fn is_plain(view: &View) -> bool {
+    view.binding.refused.is_empty()
+}
+
+fn retry(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
+    if view.binding.refused.is_empty() || sent.kind != Kind::Call || !sent.told {
+        return;
+    }
+    let Some(xid) = sent.xid() else { return };
+    let mut refused = view.binding.refused.iter().rev();
+    if let Some((_, _, call, answer)) = refused.find(|(caller, old, ..)| (*caller, *old) == (sent.from, xid))
+    {
+        let finding = Finding::new("a call with the XID of one that was answered with ERR_CHUNK")
+            .by(sent.from)
+            .about(sent.direction(view), xid)
+            .send(sent.send);
+        findings.add(finding.frames([call.frame, answer.frame]));
+    }
+}
+
+fn port(connection: &Connection, view: &View, findings: &mut Findings<'_>) {
+    let Some(port) = connection.port.filter(|port| *port != NFSRDMA && connection.origin == Origin::Cm)
+    else {
+        return;
+    };
+    let Some(call) = view.binding.nfs4 else { return };
+    findings.add(
+        Finding::new(format!("NFS version 4 at port {port}"))
+            .by(1 - view.requester)
+            .frames([call.frame])
+            .values(Value::Count(port.into()), Value::Count(NFSRDMA.into())),
+    );
+}

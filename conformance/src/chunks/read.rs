@@ -1,0 +1,308 @@
+//! Read chunks (RFC 8166, sections 3.4.5 and 4.3.1).
+
+use super::super::finding::{Basis, Finding, Value};
+use super::super::rule::{Check, Document, Findings, Level, Rule, Source, Unseen};
+use super::super::view::View;
+use super::{by_answerer, by_caller, call, length, reply, round_up};
+use rdmascope_dissector::transaction::{Message, ReadChunk, Transaction};
+use rdmascope_dissector::ulb::{Item, Place};
+use rdmascope_wire::rpcrdma::Procedure;
+
+const READ: Source = Source { document: Document::Rfc8166, section: "3.4.5" };
+const ROUNDUP: Source = Source { document: Document::Rfc8166, section: "3.4.5.2" };
+const ONE_ITEM: Source = Source { document: Document::Rfc8166, section: "3.4.4.4" };
+const COUNTED: Source = Source { document: Document::Rfc8166, section: "3.4.4.1" };
+const LIST: Source = Source { document: Document::Rfc8166, section: "4.3.1" };
+const LONG: Source = Source { document: Document::Rfc8166, section: "3.5.3" };
+const PROCEDURE: Source = Source { document: Document::Rfc8166, section: "4.2.4" };
+const PROVIDED: Source = Source { document: Document::ReliableReply, section: "4.1" };
+
+pub(crate) const RULES: &[Rule] = &[
+    Rule {
+        id: "read-chunk-alignment",
+        level: Level::Violation,
+        sources: &[READ],
+        sentence: "The Position of a Read chunk is a multiple of four.",
+        explanation: "Every item of an XDR stream begins at a multiple of four. The chunk list of the call shows it.",
+        check: Check::Lists(alignment),
+    },
+    Rule {
+        id: "read-chunk-overlap",
+        level: Level::Violation,
+        sources: &[ONE_ITEM, READ],
+        sentence: "A Read chunk ends before the Position of the next one.",
+        explanation: "A chunk is one data item, and in the unreduced Payload stream one item begins behind the end of the other. A chunk \
+            takes up the sum of its segments' lengths from its Position on; the Position Zero Read chunk, which holds the stream itself, is left \
+            out of this.",
+        check: Check::Lists(overlap),
+    },
+    Rule {
+        id: "read-chunk-inside",
+        level: Level::Violation,
+        sources: &[READ],
+        sentence: "The Position of a Read chunk is inside the Payload stream that it is to be put into.",
+        explanation: "What is left of the stream after reduction is behind the header of an RDMA_MSG, or in the Position Zero Read chunk of an \
+            RDMA_NOMSG. A Position counts the chunks in front of it with their padding; without those it may be at the end of what is left, and not \
+            beyond. Nothing is said where the capture does not tell how long the Send was.",
+        check: Check::Lists(outside),
+    },
+    Rule {
+        id: "read-chunk-order",
+        level: Level::Warning,
+        sources: &[READ],
+        sentence: "Read segments stand in the Read list in the order of their Positions, those of one Position behind each other.",
+        explanation: "A Responder puts segments together in the order of the list until there are no more at that Position. No sentence \
+            demands that other segments do not stand in between, or that Positions rise; but a Responder that reads the list once from its front goes \
+            wrong where they do not.",
+        check: Check::Lists(order),
+    },
+    Rule {
+        id: "read-chunk-length",
+        level: Level::Violation,
+        sources: &[ROUNDUP, COUNTED],
+        sentence: "A Read chunk is as long as the data item that it holds, or as that with its roundup padding.",
+        explanation: "The count of the item stays in the Payload stream, and the segments' lengths sum up to it. Decided for items of programs \
+            that have an Upper-Layer Binding here.",
+        check: Check::Lists(item_length),
+    },
+    Rule {
+        id: "read-chunk-padding",
+        level: Level::Warning,
+        sources: &[ROUNDUP],
+        sentence: "A Read chunk does not include the roundup padding of its data item.",
+        explanation: "Padding may be sent along, and a Requester should not do so. It shows where the chunk is as long as the item's count rounded \
+            up to a multiple of four.",
+        check: Check::Lists(item_padding),
+    },
+    Rule {
+        id: "read-chunk-position-zero",
+        level: Level::Violation,
+        sources: &[LONG, PROCEDURE],
+        sentence: "A Position Zero Read chunk comes with RDMA_NOMSG.",
+        explanation: "It holds the Payload stream, which an RDMA_MSG carries behind its header already.",
+        check: Check::Lists(position_zero),
+    },
+    Rule {
+        id: "read-chunk-in-reply",
+        level: Level::Violation,
+        sources: &[LIST, PROVIDED],
+        sentence: "The Read list of a reply is empty, but for the Position Zero Read chunk of a Responder that provides one.",
+        explanation: "The reliable-reply draft lets a Responder offer a Long Reply as a Position Zero Read chunk, with RDMA_NOMSG only; RFC 8166 by \
+            itself allows none at all. An RDMA_NOMSG whose RPC message was not captured is inconclusive: it might be a call with an XID \
+            that the other end waits for too.",
+        check: Check::Lists(in_reply),
+    },
+];
+
+pub(crate) const UNSEEN: &[Unseen] = &[
+    Unseen {
+        source: READ,
+        requirement: "The Responder puts the contents of the segments together in the order of the list.",
+        reason: "What a Responder makes of bytes that it has read is in its memory.",
+    },
+    Unseen {
+        source: Source { document: Document::ReliableReply, section: "6" },
+        requirement: "Responder-provided Read chunks are used only when both peers support them.",
+        reason: "RPC-over-RDMA version 1 has no field that says so; the peers may have agreed on it in other ways.",
+    },
+    Unseen {
+        source: Source { document: Document::ReliableReply, section: "4.1.1" },
+        requirement: "A Responder provides a Position Zero Read chunk, or an error, when a reply exceeds all resources that the Requester provided.",
+        reason: "A reply that was not sent has no length in the capture.",
+    },
+];
+
+/// What is wrong with the Positions of a call, the first thing only: one fault often brings others with it.
+#[derive(Clone, Copy, Debug)]
+enum Fault {
+    /// The Position of this chunk is no multiple of four.
+    Unaligned(usize),
+    /// The first of these chunks goes on behind the Position of the second one.
+    Overlap(usize, usize),
+    /// The Position of this chunk is behind the last one possible.
+    Outside(usize, u64),
+}
+
+/// Whether the Positions of a call are such that items can be looked for at them.
+pub(super) fn has_sound_positions(call: &Message) -> bool {
+    fault(call).is_none()
+}
+
+#[inline]
+fn fault(call: &Message) -> Option<Fault> {
+    let chunks = &call.read_chunks;
+    if chunks.is_empty() {
+        return None;
+    }
+    if let Some(index) = chunks.iter().position(|chunk| chunk.position % 4 != 0) {
+        return Some(Fault::Unaligned(index));
+    }
+    if chunks.is_sorted_by_key(|chunk| chunk.position) {
+        return fault_in_order(call, chunks.iter().enumerate());
+    }
+    let mut sorted: Vec<(usize, &ReadChunk)> = chunks.iter().enumerate().collect();
+    sorted.sort_by_key(|(_, chunk)| chunk.position);
+    fault_in_order(call, sorted.into_iter())
+}
+
+/// The same for the chunks of a call in the order of their Positions.
+#[inline]
+fn fault_in_order<'a>(call: &Message, chunks: impl Iterator<Item = (usize, &'a ReadChunk)>) -> Option<Fault> {
+    let stream = stream_length(call);
+    let (mut removed, mut end, mut previous) = (0, 0, 0);
+    for (index, chunk) in chunks {
+        let position = u64::from(chunk.position);
+        if position == 0 {
+            continue;
+        }
+        if position < end {
+            return Some(Fault::Overlap(previous, index));
+        }
+        if let Some(stream) = stream.filter(|stream| position > stream + removed) {
+            return Some(Fault::Outside(index, stream + removed));
+        }
+        let length = length(&chunk.segments);
+        (end, removed, previous) = (position + length, removed + round_up(length), index);
+    }
+    None
+}
+
+/// Bytes of the reduced Payload stream of a call, where known.
+fn stream_length(call: &Message) -> Option<u64> {
+    let has_zero = call.read_chunks.iter().any(|chunk| chunk.position == 0);
+    let reduced = call.read_chunks.iter().filter(|chunk| chunk.position != 0);
+    let moved: u64 = reduced.map(|chunk| round_up(length(&chunk.segments))).sum();
+    let stream = call.message_length?.checked_sub(moved)?;
+    (call.procedure == Procedure::Msg || has_zero).then_some(stream)
+}
+
+fn alignment(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    let Some(call) = call(transaction) else { return };
+    let Some(Fault::Unaligned(index)) = fault(call) else { return };
+    let position = call.read_chunks[index].position;
+    findings.add(
+        by_caller(transaction, view, format!("a Read chunk at Position {position}"))
+            .values(Value::Bytes(position.into()), Value::Words("a multiple of 4".to_owned())),
+    );
+}
+
+fn overlap(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    let Some(call) = call(transaction) else { return };
+    let Some(Fault::Overlap(first, second)) = fault(call) else { return };
+    let (first, second) = (&call.read_chunks[first], &call.read_chunks[second]);
+    let bytes = length(&first.segments);
+    let end = u64::from(first.position) + bytes;
+    let message = format!(
+        "a Read chunk at Position {}, where one of {bytes} bytes at Position {} goes on up to {end}",
+        second.position, first.position
+    );
+    findings.add(
+        by_caller(transaction, view, message)
+            .values(Value::Bytes(second.position.into()), Value::Words(format!("{end} or more"))),
+    );
+}
+
+fn outside(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    let Some(call) = call(transaction) else { return };
+    let Some(Fault::Outside(index, most)) = fault(call) else { return };
+    let position = call.read_chunks[index].position;
+    let message =
+        format!("a Read chunk at Position {position} in a Payload stream that goes up to {most} there");
+    findings.add(
+        by_caller(transaction, view, message)
+            .values(Value::Bytes(position.into()), Value::Words(format!("{most} or less"))),
+    );
+}
+
+fn order(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    let Some(call) = call(transaction) else { return };
+    let reduced = call.read_chunks.iter().filter(|chunk| chunk.position != 0);
+    let falls = !reduced.is_sorted_by_key(|chunk| chunk.position);
+    if !call.interleaved && !falls {
+        return;
+    }
+    let message = if call.interleaved {
+        "the segments of a Read chunk stand between those of others"
+    } else {
+        "the Positions of the Read list do not rise"
+    };
+    let positions: Vec<String> =
+        call.read_chunks.iter().take(8).map(|chunk| chunk.position.to_string()).collect();
+    findings
+        .add(by_caller(transaction, view, message.to_owned()).observed(Value::Words(positions.join(", "))));
+}
+
+/// The items that Read chunks hold, with those chunks.
+#[inline]
+fn reduced<'a>(
+    transaction: &'a Transaction,
+    call: &'a Message,
+) -> impl Iterator<Item = (Item, &'a ReadChunk)> {
+    let operations = if call.read_chunks.is_empty() { &[][..] } else { &transaction.details.operations };
+    operations.iter().filter_map(|operation| {
+        let item = operation.argument_item?;
+        let Place::ReadChunk(index) = item.place else { return None };
+        Some((item, call.read_chunks.get(usize::from(index)).filter(|_| index != u16::MAX)?))
+    })
+}
+
+fn item_length(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    let Some(call) = call(transaction) else { return };
+    for (item, chunk) in reduced(transaction, call) {
+        let (count, bytes) = (u64::from(item.length), length(&chunk.segments));
+        if bytes != count && bytes != round_up(count) && !super::binding::is_sealed(transaction) {
+            let message = format!(
+                "a Read chunk of {bytes} bytes at Position {} for an item of {count}",
+                chunk.position
+            );
+            findings
+                .add(by_caller(transaction, view, message).values(Value::Bytes(bytes), Value::Bytes(count)));
+        }
+    }
+}
+
+fn item_padding(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    let Some(call) = call(transaction) else { return };
+    for (item, chunk) in reduced(transaction, call) {
+        let (count, bytes) = (u64::from(item.length), length(&chunk.segments));
+        if bytes != count && bytes == round_up(count) && !super::binding::is_sealed(transaction) {
+            let message = format!(
+                "a Read chunk of {bytes} bytes at Position {} for an item of {count} and its padding",
+                chunk.position
+            );
+            findings
+                .add(by_caller(transaction, view, message).values(Value::Bytes(bytes), Value::Bytes(count)));
+        }
+    }
+}
+
+fn position_zero(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    let Some(call) = call(transaction).filter(|call| call.procedure == Procedure::Msg) else { return };
+    if let Some(chunk) = call.read_chunks.iter().find(|chunk| chunk.position == 0) {
+        let bytes = length(&chunk.segments);
+        findings.add(
+            by_caller(
+                transaction,
+                view,
+                format!("a Position Zero Read chunk of {bytes} bytes with RDMA_MSG"),
+            )
+            .values(Value::Name("RDMA_MSG"), Value::Name("RDMA_NOMSG")),
+        );
+    }
+}
+
+fn in_reply(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    let Some(reply) = reply(transaction).filter(|reply| !reply.read_chunks.is_empty()) else { return };
+    let is_nomsg = reply.procedure == Procedure::Nomsg;
+    let positions = reply.read_chunks.iter().map(|chunk| chunk.position);
+    if is_nomsg && positions.clone().all(|position| position == 0) {
+        return;
+    }
+    let count = reply.read_chunks.len();
+    let message = format!("a reply by {} with {count} Read chunk{}", reply.procedure, super::plural(count));
+    let known = if is_nomsg { transaction.rpc_status.is_some() } else { reply.rpc_xid.is_some() };
+    findings.add(Finding {
+        basis: if known { Basis::Packets } else { Basis::Lacking },
+        ..by_answerer(transaction, view, message).values(Value::Count(count as u64), Value::Count(0))
+    });
+}

@@ -1,0 +1,330 @@
+//! Long Messages and the Reply chunk (RFC 8166, sections 3.5, 4.2.4 and 4.3.3; RFC 8267, section 3).
+
+use super::super::finding::{Finding, Value};
+use super::super::rule::{Check, Document, Findings, Level, Rule, Source, Unseen};
+use super::super::view::View;
+use super::{binding, both, by_answerer, by_caller, call, length, listed, memory, paired, read, reply};
+use rdmascope_dissector::transaction::{Chunk, Message, Transaction};
+use rdmascope_dissector::ulb::Operation;
+use rdmascope_wire::rpcrdma::{self, Procedure};
+
+const PROCEDURE: Source = Source { document: Document::Rfc8166, section: "4.2.4" };
+const LONG: Source = Source { document: Document::Rfc8166, section: "3.5.3" };
+const ROUNDUP: Source = Source { document: Document::Rfc8166, section: "3.4.4.4" };
+const REPLY: Source = Source { document: Document::Rfc8166, section: "4.3.3" };
+const OPERATIONAL: Source = Source { document: Document::Rfc8166, section: "4.5.3" };
+const ESTIMATION: Source = Source { document: Document::Rfc8267, section: "3" };
+const RETRY: Source = Source { document: Document::Rfc8267, section: "3.1" };
+const PROVIDED: Source = Source { document: Document::ReliableReply, section: "4.1" };
+
+pub(crate) const RULES: &[Rule] = &[
+    Rule {
+        id: "long-message-chunk",
+        level: Level::Violation,
+        sources: &[PROCEDURE, LONG, PROVIDED],
+        sentence: "An RDMA_NOMSG has a chunk that holds its Payload stream.",
+        explanation: "Of a call that is the Position Zero Read chunk; of a reply the Reply chunk, or the Position Zero Read chunk of the \
+            reliable-reply draft. A chunk without a byte holds none.",
+        check: Check::Lists(long_without_chunk),
+    },
+    Rule {
+        id: "long-message-inline",
+        level: Level::Violation,
+        sources: &[PROCEDURE, LONG],
+        sentence: "Nothing is behind the chunk lists of an RDMA_NOMSG.",
+        explanation: "The Payload stream is in a chunk, and the Send ends with its header.",
+        check: Check::Lists(long_with_payload),
+    },
+    Rule {
+        id: "long-message-padding",
+        level: Level::Violation,
+        sources: &[LONG],
+        sentence: "A chunk that holds a Payload stream has all of the roundup padding in it.",
+        explanation: "An XDR stream is a multiple of four bytes long, and so is the Position Zero Read chunk of a call, and what was returned in the \
+            Reply chunk of a reply.",
+        check: Check::Lists(long_alignment),
+    },
+    Rule {
+        id: "reduced-payload-padding",
+        level: Level::Violation,
+        sources: &[ROUNDUP],
+        sentence: "The roundup padding of a reduced item is removed from the Payload stream with it.",
+        explanation: "What is left begins at a multiple of four item by item, so the Payload stream of an RDMA_MSG with reduced items is a multiple \
+            of four bytes long. Nothing is said where the capture does not tell how long the Send was.",
+        check: Check::Lists(reduced_alignment),
+    },
+    Rule {
+        id: "reply-chunk-returned",
+        level: Level::Violation,
+        sources: &[REPLY],
+        sentence: "A reply to a call with a Reply chunk returns that chunk.",
+        explanation: "Also where the reply does not use it: then its segments are empty. Decided as for write-chunk-count.",
+        check: Check::Lists(not_returned),
+    },
+    Rule {
+        id: "reply-chunk-not-offered",
+        level: Level::Violation,
+        sources: &[REPLY],
+        sentence: "A reply returns a Reply chunk only where the call offered one.",
+        explanation: "Decided as for write-chunk-count.",
+        check: Check::Lists(not_offered),
+    },
+    Rule {
+        id: "reply-chunk-unused",
+        level: Level::Violation,
+        sources: &[REPLY, PROCEDURE],
+        sentence: "The Reply chunk of an RDMA_MSG comes back with empty segments.",
+        explanation: "The lengths say what is returned in the chunk, and an RDMA_MSG has its Payload stream in the Send.",
+        check: Check::Lists(used_with_msg),
+    },
+    Rule {
+        id: "reply-chunk-empty",
+        level: Level::Warning,
+        sources: &[REPLY],
+        sentence: "A Requester that needs no Reply chunk leaves it out.",
+        explanation: "A Reply chunk without a byte can hold no reply.",
+        check: Check::Lists(offered_empty),
+    },
+    Rule {
+        id: "reply-chunk-needed",
+        level: Level::Warning,
+        sources: &[REPLY, ESTIMATION],
+        sentence: "A call whose reply can be longer than the inline threshold offers a Reply chunk, or Write chunks for what is long in it.",
+        explanation: "Decided for READ without Write chunks, and for READDIR and READDIRPLUS, that ask for more bytes than the threshold towards the \
+            Requester. A Requester that knows the object to be shorter, or that supports responder-provided Read chunks, may do without; so this \
+            is no violation. Nothing is said where the capture does not hold what was negotiated.",
+        check: Check::Lists(needed),
+    },
+    Rule {
+        id: "reply-chunk-too-small",
+        level: Level::Warning,
+        sources: &[RETRY, REPLY, OPERATIONAL],
+        sentence: "A Requester provides for the largest reply that its call can have.",
+        explanation: "A Responder whose reply fits neither inline nor into the Reply chunk answers ERR_CHUNK. It does so for chunk lists that \
+            it cannot parse too; the finding names calls with whose header and chunk lists nothing is wrong.",
+        check: Check::Lists(refused),
+    },
+];
+
+pub(crate) const UNSEEN: &[Unseen] = &[
+    Unseen {
+        source: REPLY,
+        requirement: "A Requester provides a Reply chunk whenever the maximum size of the reply is larger than the inline threshold.",
+        reason: "For most procedures the maximum depends on what the client knows of the object and on limits of its own. Where the call itself \
+            shows a larger one, or the Responder refuses, it is judged.",
+    },
+    Unseen {
+        source: LONG,
+        requirement: "A Payload stream that is too large inline is reduced first where it has DDP-eligible items, and conveyed by RDMA Read or Write \
+            where it is still too large.",
+        reason: "What a sender reduced is judged item by item, and the length of what it sends as inline threshold; in which order it decided is not \
+            on the wire.",
+    },
+    Unseen {
+        source: RETRY,
+        requirement: "A client does not retry a request with a short Reply chunk for ever, and only for operations whose reply size it cannot know.",
+        reason: "A new request with a new XID does not say that it is an old one.",
+    },
+];
+
+/// The chunk that holds the Payload stream of an RDMA_NOMSG, with its length; 0 where there is none.
+#[inline]
+fn stream_of(message: &Message, is_reply: bool) -> u64 {
+    let zero = message.read_chunks.iter().find(|chunk| chunk.position == 0);
+    let segments = match (zero, &message.reply_chunk) {
+        (Some(chunk), _) => &chunk.segments,
+        (None, Some(chunk)) if is_reply => &chunk.segments,
+        (None, _) => return 0,
+    };
+    length(segments)
+}
+
+/// Whether this is an RDMA_NOMSG without a Payload stream.
+#[inline]
+fn is_hollow(message: &Message, is_reply: bool) -> bool {
+    message.procedure == Procedure::Nomsg && stream_of(message, is_reply) == 0
+}
+
+fn long_without_chunk(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    if let Some(call) = call(transaction).filter(|call| is_hollow(call, false)) {
+        let listed =
+            if call.read_chunks.is_empty() { "no Read chunk" } else { "no Position Zero Read chunk" };
+        findings.add(
+            by_caller(transaction, view, format!("a call by RDMA_NOMSG with {listed} that holds a byte"))
+                .values(Value::Bytes(0), Value::Words("the Payload stream".to_owned())),
+        );
+    }
+    if let Some(reply) = reply(transaction).filter(|reply| is_hollow(reply, true)) {
+        let listed = if reply.reply_chunk.is_some() { "an empty Reply chunk" } else { "no Reply chunk" };
+        findings.add(
+            by_answerer(transaction, view, format!("a reply by RDMA_NOMSG with {listed}"))
+                .values(Value::Bytes(0), Value::Words("the Payload stream".to_owned())),
+        );
+    }
+}
+
+/// Call and reply, each with who sent it.
+#[inline]
+fn messages(transaction: &Transaction) -> impl Iterator<Item = (&Message, bool)> {
+    let messages = [(&transaction.call, false), (&transaction.reply, true)];
+    messages.into_iter().filter_map(|(message, is_reply)| Some((listed(message.as_ref())?, is_reply)))
+}
+
+fn by_sender(transaction: &Transaction, view: &View, is_reply: bool, message: String) -> Finding {
+    let by = if is_reply { by_answerer } else { by_caller };
+    by(transaction, view, message)
+}
+
+fn long_with_payload(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    for (message, is_reply) in messages(transaction) {
+        let behind = message.send_length.saturating_sub(message.header_length);
+        if message.procedure == Procedure::Nomsg && behind > 0 {
+            let words = format!("an RDMA_NOMSG with {behind} bytes behind its chunk lists");
+            findings.add(
+                by_sender(transaction, view, is_reply, words)
+                    .values(Value::Bytes(behind.into()), Value::Bytes(0)),
+            );
+        }
+    }
+}
+
+fn long_alignment(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    for (message, is_reply) in messages(transaction) {
+        if message.procedure != Procedure::Nomsg {
+            continue;
+        }
+        let bytes = stream_of(message, is_reply);
+        if !bytes.is_multiple_of(4) {
+            let words = format!("a Payload stream of {bytes} bytes in a chunk");
+            findings.add(
+                by_sender(transaction, view, is_reply, words)
+                    .values(Value::Bytes(bytes), Value::Words("a multiple of 4".to_owned())),
+            );
+        }
+    }
+}
+
+fn reduced_alignment(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    for (message, is_reply) in messages(transaction) {
+        let bytes = message.send_length.saturating_sub(message.header_length);
+        if bytes % 4 == 0 || message.procedure != Procedure::Msg || message.message_length.is_none() {
+            continue;
+        }
+        let is_reduced = if is_reply {
+            message.write_chunks.iter().any(|chunk| length(&chunk.segments) > 0)
+        } else {
+            message.read_chunks.iter().any(|chunk| chunk.position != 0)
+        };
+        if is_reduced {
+            let words = format!("a reduced Payload stream of {bytes} bytes");
+            findings.add(
+                by_sender(transaction, view, is_reply, words)
+                    .values(Value::Bytes(bytes.into()), Value::Words("a multiple of 4".to_owned())),
+            );
+        }
+    }
+}
+
+fn segments_of(chunk: &Chunk) -> Value {
+    Value::Words(format!("{} bytes in {} segments", length(&chunk.segments), chunk.segments.len()))
+}
+
+fn not_returned(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    let Some((call, reply)) = both(transaction) else { return };
+    // A Long Reply without its chunk is another finding.
+    if let (Some(offered), None) = (&call.reply_chunk, &reply.reply_chunk)
+        && !is_hollow(reply, true)
+    {
+        let bytes = length(&offered.segments);
+        let message = format!(
+            "a reply by {} without the Reply chunk of {bytes} bytes that was offered",
+            reply.procedure
+        );
+        let finding = by_answerer(transaction, view, message);
+        findings.add(paired(transaction, view, finding.values(Value::Name("none"), segments_of(offered))));
+    }
+}
+
+fn not_offered(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    let Some((call, reply)) = both(transaction) else { return };
+    if let (None, Some(returned)) = (&call.reply_chunk, &reply.reply_chunk) {
+        let bytes = length(&returned.segments);
+        let message = format!("a reply with a Reply chunk of {bytes} bytes to a call without one");
+        let finding = by_answerer(transaction, view, message);
+        findings.add(paired(transaction, view, finding.values(segments_of(returned), Value::Name("none"))));
+    }
+}
+
+fn used_with_msg(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    let Some(reply) = reply(transaction).filter(|reply| reply.procedure == Procedure::Msg) else { return };
+    let Some(chunk) = &reply.reply_chunk else { return };
+    let bytes = length(&chunk.segments);
+    if bytes > 0 {
+        let message = format!("a reply by RDMA_MSG with {bytes} bytes in its Reply chunk");
+        findings.add(by_answerer(transaction, view, message).values(Value::Bytes(bytes), Value::Bytes(0)));
+    }
+}
+
+fn offered_empty(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    let Some(call) = call(transaction) else { return };
+    if let Some(chunk) = &call.reply_chunk
+        && length(&chunk.segments) == 0
+    {
+        let message = format!("a Reply chunk of {} segments and no bytes", chunk.segments.len());
+        findings.add(by_caller(transaction, view, message).observed(segments_of(chunk)));
+    }
+}
+
+/// An operation whose result can be longer than a reply inline, in a call without chunks for it.
+#[inline]
+pub(super) fn too_large_inline<'a>(
+    transaction: &'a Transaction,
+    call: &Message,
+    view: &View,
+) -> Option<(&'a Operation, u64, u32)> {
+    if call.reply_chunk.is_some() || !call.write_chunks.is_empty() {
+        return None;
+    }
+    let threshold = view.inline_threshold(view.answerer(transaction.direction))?;
+    transaction.details.operations.iter().find_map(|operation| {
+        let count = operation.count.filter(|count| *count > threshold.into())?;
+        let asks = matches!(operation.name, "READ" | "READDIR" | "READDIRPLUS");
+        asks.then_some((operation, count, threshold))
+    })
+}
+
+fn needed(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    let Some(call) = call(transaction) else { return };
+    if let Some((operation, count, threshold)) = too_large_inline(transaction, call, view) {
+        let message = format!(
+            "a {} of up to {count} bytes without a chunk for its reply, where the inline threshold is {threshold}",
+            operation.name
+        );
+        findings.add(
+            by_caller(transaction, view, message).values(Value::Bytes(count), Value::Bytes(threshold.into())),
+        );
+    }
+}
+
+fn refused(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    if transaction.error != Some(rpcrdma::Error::Chunk) {
+        return;
+    }
+    let Some(call) = call(transaction) else { return };
+    let is_in_order = read::has_sound_positions(call)
+        && !is_hollow(call, false)
+        && call.unread.is_none()
+        && call.rpc_xid == Some(transaction.xid)
+        && !memory::overlaps(call)
+        && !binding::is_reduced_wrongly(transaction, call);
+    if !is_in_order {
+        return;
+    }
+    let room = call.reply_chunk.as_ref().map(|chunk| length(&chunk.segments));
+    let message = match room {
+        Some(room) => format!("ERR_CHUNK to a call with a Reply chunk of {room} bytes"),
+        None => "ERR_CHUNK to a call without a Reply chunk".to_owned(),
+    };
+    let finding = by_caller(transaction, view, message).observed(Value::Bytes(room.unwrap_or(0)));
+    findings.add(paired(transaction, view, finding));
+}

@@ -1,0 +1,489 @@
+//! Write chunks, and how replies return chunks (RFC 8166, sections 3.4.6, 4.3.2 and 4.3.3).
+
+use super::super::finding::Value;
+use super::super::rule::{Check, Document, Findings, Level, Rule, Source, Unseen};
+use super::super::view::View;
+use super::binding;
+use super::{both, by_answerer, by_caller, call, length, paired, plural, round_up};
+use rdmascope_dissector::transaction::{Chunk, Message, Transaction};
+use rdmascope_dissector::ulb::{Item, Place};
+use rdmascope_wire::rpcrdma::Segment;
+
+const WRITE: Source = Source { document: Document::Rfc8166, section: "3.4.6" };
+const ROUNDUP: Source = Source { document: Document::Rfc8166, section: "3.4.6.2" };
+const COUNTED: Source = Source { document: Document::Rfc8166, section: "3.4.4.1" };
+const LIST: Source = Source { document: Document::Rfc8166, section: "4.3.2" };
+const MATCHING: Source = Source { document: Document::Rfc8166, section: "4.3.2.1" };
+const UNUSED: Source = Source { document: Document::Rfc8166, section: "4.3.2.2" };
+const EMPTY: Source = Source { document: Document::Rfc8166, section: "4.3.2.3" };
+const REPLY: Source = Source { document: Document::Rfc8166, section: "4.3.3" };
+const ITEMS: Source = Source { document: Document::Rfc8267, section: "6.4.1" };
+const PROVIDED: Source = Source { document: Document::ReliableReply, section: "4.1" };
+
+pub(crate) const RULES: &[Rule] = &[
+    Rule {
+        id: "write-chunk-count",
+        level: Level::Violation,
+        sources: &[WRITE, UNUSED],
+        sentence: "The Write list of a reply has as many Write chunks as that of its call.",
+        explanation: "A Responder returns each chunk, also one that it could not use. An RDMA_ERROR has no Write list and is left out. As with \
+            all that holds a reply against its call, the finding waits until it is certain that the caller did not use the XID again in \
+            between, and is inconclusive where packets between the two are missing from the capture.",
+        check: Check::Lists(count),
+    },
+    Rule {
+        id: "returned-chunk-segments",
+        level: Level::Violation,
+        sources: &[WRITE, EMPTY, REPLY, ITEMS],
+        sentence: "A Write chunk or Reply chunk is returned with the segments that it was offered with.",
+        explanation: "The count of segments, and the handle and offset of each, are copied from the call; only the lengths change. An empty Write \
+            chunk comes back empty. In a reply of NFS version 4 a chunk without a result may come back empty too: RFC 8267 asks for that where \
+            RFC 8166 asks for empty segments.",
+        check: Check::Lists(segments),
+    },
+    Rule {
+        id: "returned-chunk-length",
+        level: Level::Violation,
+        sources: &[WRITE, REPLY],
+        sentence: "No segment is returned longer than it was offered.",
+        explanation: "The length of a returned segment is that of what the Responder put into it.",
+        check: Check::Lists(growth),
+    },
+    Rule {
+        id: "returned-chunk-filling",
+        level: Level::Violation,
+        sources: &[WRITE, REPLY],
+        sentence: "A segment is used only when those in front of it in the chunk are full.",
+        explanation: "A chunk is filled contiguously and in the order of its segments. What is judged is what the reply says was returned in each \
+            segment; whether so much was written is another rule.",
+        check: Check::Lists(filling),
+    },
+    Rule {
+        id: "write-chunk-length",
+        level: Level::Violation,
+        sources: &[ROUNDUP, COUNTED],
+        sentence: "A Write chunk is returned with the length of the data item that it holds.",
+        explanation: "The count of the item stays in the Payload stream of the reply, and the lengths of the returned segments sum up to it. Decided \
+            for results of programs that have an Upper-Layer Binding here.",
+        check: Check::Lists(item_length),
+    },
+    Rule {
+        id: "write-chunk-padding",
+        level: Level::Violation,
+        sources: &[ROUNDUP],
+        sentence: "A Responder does not write the roundup padding of an item into a Write chunk.",
+        explanation: "It shows where the chunk is returned with the item's count rounded up to a multiple of four.",
+        check: Check::Lists(item_padding),
+    },
+    Rule {
+        id: "write-chunk-order",
+        level: Level::Violation,
+        sources: &[MATCHING, UNUSED, ITEMS],
+        sentence: "DDP-eligible results use the Write chunks in the order of the list.",
+        explanation: "The first result is in the first chunk, the next one in the next. The finding says that a chunk came back unused, \
+            that a later one did not, and that the data of a result which succeeded is neither in the stream nor in the chunk that was its own.",
+        check: Check::Lists(order),
+    },
+    Rule {
+        id: "write-chunk-ignored",
+        level: Level::Violation,
+        sources: &[LIST, ITEMS, PROVIDED],
+        sentence: "A DDP-eligible result is put into the Write chunk that the call offers for it.",
+        explanation: "The nth such result belongs to the nth Write chunk. The finding says that the result stands in the Payload stream, although \
+            its chunk is not empty and long enough.",
+        check: Check::Lists(ignored),
+    },
+    Rule {
+        id: "write-chunk-too-small",
+        level: Level::Violation,
+        sources: &[WRITE, MATCHING],
+        sentence: "A Write chunk has room for the largest result that may be put into it.",
+        explanation: "The finding says that a result is longer than the chunk that was offered for it, and so stands in the Payload stream.",
+        check: Check::Lists(too_small),
+    },
+    Rule {
+        id: "write-chunk-room",
+        level: Level::Warning,
+        sources: &[WRITE, MATCHING],
+        sentence: "A Write chunk for the data of a READ is as long as the READ asks for.",
+        explanation: "The count of a READ is the maximum of its result. A Requester that knows the file to be shorter may get along with less, until \
+            the file grows.",
+        check: Check::Lists(room),
+    },
+    Rule {
+        id: "write-chunk-only-empty",
+        level: Level::Warning,
+        sources: &[EMPTY],
+        sentence: "A Requester that wants all results inline leaves the Write list empty.",
+        explanation: "Empty Write chunks keep the places of items that are wanted inline among others that are not. A list that has nothing else says \
+            no more than an empty list.",
+        check: Check::Lists(only_empty),
+    },
+];
+
+pub(crate) const UNSEEN: &[Unseen] = &[
+    Unseen {
+        source: UNUSED,
+        requirement: "A Requester does not take the memory behind an unused Write chunk for unmodified.",
+        reason: "What a Requester takes its memory for is not on the wire.",
+    },
+    Unseen {
+        source: Source { document: Document::Rfc8166, section: "4.4.1" },
+        requirement: "A Requester fences the memory of a transaction from the Responder before its upper layer looks at it, and does not touch it \
+            while the Responder may.",
+        reason: "Local access to memory is not on the wire; remote access behind the reply is judged with memory.",
+    },
+];
+
+/// How a returned chunk differs from what was offered, the first thing only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// It has another count of segments.
+    Count,
+    /// This segment is another one.
+    Other(usize),
+    /// This segment is longer.
+    Longer(usize),
+    /// This segment is not full, and a later one is used.
+    Gap(usize),
+}
+
+#[inline]
+pub(super) fn fault(offered: &[Segment], returned: &[Segment]) -> Option<Fault> {
+    if offered.len() != returned.len() {
+        return Some(Fault::Count);
+    }
+    let mut gap = None;
+    let mut used_behind = false;
+    for (index, (was, is)) in offered.iter().zip(returned).enumerate() {
+        if (was.handle, was.offset) != (is.handle, is.offset) {
+            return Some(Fault::Other(index));
+        }
+        if is.length > was.length {
+            return Some(Fault::Longer(index));
+        }
+        used_behind |= gap.is_some() && is.length > 0;
+        if is.length < was.length {
+            gap.get_or_insert(index);
+        }
+    }
+    gap.filter(|_| used_behind).map(Fault::Gap)
+}
+
+/// Which chunk: the Reply chunk, or the Write chunk of this index.
+#[derive(Clone, Copy, Debug)]
+struct Which(Option<usize>);
+
+impl core::fmt::Display for Which {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self.0 {
+            Some(index) => write!(f, "Write chunk {}", index + 1),
+            None => f.write_str("the Reply chunk"),
+        }
+    }
+}
+
+/// The chunks that the call offered and the reply returned.
+#[inline]
+fn returned<'a>(
+    call: &'a Message,
+    reply: &'a Message,
+) -> impl Iterator<Item = (Which, &'a Chunk, &'a Chunk)> {
+    let writes = call.write_chunks.iter().zip(&reply.write_chunks).enumerate();
+    let writes = writes.map(|(index, (offered, returned))| (Which(Some(index)), offered, returned));
+    let pair = call.reply_chunk.as_ref().zip(reply.reply_chunk.as_ref());
+    writes.chain(pair.map(|(offered, returned)| (Which(None), offered, returned)))
+}
+
+/// What is wrong with the chunks that a reply returns.
+#[inline]
+fn faults<'a>(
+    call: &'a Message,
+    reply: &'a Message,
+) -> impl Iterator<Item = (Which, &'a Chunk, &'a Chunk, Fault)> {
+    returned(call, reply).filter_map(|(which, offered, returned)| {
+        Some((which, offered, returned, fault(&offered.segments, &returned.segments)?))
+    })
+}
+
+fn count(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    let Some((call, reply)) = both(transaction) else { return };
+    let (offered, returned) = (call.write_chunks.len(), reply.write_chunks.len());
+    if offered == returned {
+        return;
+    }
+    let message = format!("a reply with {returned} Write chunk{} to a call with {offered}", plural(returned));
+    let finding = by_answerer(transaction, view, message)
+        .values(Value::Count(returned as u64), Value::Count(offered as u64));
+    findings.add(paired(transaction, view, finding));
+}
+
+fn segments(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    let Some((call, reply)) = both(transaction) else { return };
+    for (which, offered, returned, fault) in faults(call, reply) {
+        let (was, is) = (&offered.segments, &returned.segments);
+        let finding = match fault {
+            Fault::Count => {
+                let may_be_empty = is.is_empty() && which.0.is_some();
+                if may_be_empty && binding::is_nfs4(transaction) != Some(false) {
+                    if binding::is_nfs4(transaction) == Some(true) {
+                        continue;
+                    }
+                    let message = format!("{which} came back empty");
+                    findings
+                        .add(paired(transaction, view, by_answerer(transaction, view, message)).unless(true));
+                    continue;
+                }
+                let message = format!(
+                    "{which} came back with {} segment{} of {}",
+                    is.len(),
+                    plural(is.len()),
+                    was.len()
+                );
+                by_answerer(transaction, view, message)
+                    .values(Value::Count(is.len() as u64), Value::Count(was.len() as u64))
+            }
+            Fault::Other(index) => {
+                let words = |segment: &Segment| format!("{} at 0x{:x}", segment.handle, segment.offset);
+                let message = format!(
+                    "segment {} of {which} came back as {}, and was {}",
+                    index + 1,
+                    words(&is[index]),
+                    words(&was[index])
+                );
+                by_answerer(transaction, view, message)
+                    .values(Value::Words(words(&is[index])), Value::Words(words(&was[index])))
+            }
+            Fault::Longer(_) | Fault::Gap(_) => continue,
+        };
+        findings.add(paired(transaction, view, finding));
+    }
+}
+
+fn growth(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    let Some((call, reply)) = both(transaction) else { return };
+    for (which, offered, returned, fault) in faults(call, reply) {
+        let Fault::Longer(index) = fault else { continue };
+        let (is, was) = (returned.segments[index].length, offered.segments[index].length);
+        let message = format!("segment {} of {which} came back with {is} bytes, and has {was}", index + 1);
+        let finding =
+            by_answerer(transaction, view, message).values(Value::Bytes(is.into()), Value::Bytes(was.into()));
+        findings.add(paired(transaction, view, finding));
+    }
+}
+
+fn filling(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    let Some((call, reply)) = both(transaction) else { return };
+    for (which, offered, returned, fault) in faults(call, reply) {
+        let Fault::Gap(index) = fault else { continue };
+        let (is, was) = (returned.segments[index].length, offered.segments[index].length);
+        let message = format!(
+            "segment {} of {which} came back with {is} of {was} bytes, and segments behind it are used",
+            index + 1
+        );
+        let finding =
+            by_answerer(transaction, view, message).values(Value::Bytes(is.into()), Value::Bytes(was.into()));
+        findings.add(paired(transaction, view, finding));
+    }
+}
+
+/// The results that Write chunks hold, with the index and the length of those chunks as the reply returns them.
+#[inline]
+fn moved<'a>(
+    transaction: &'a Transaction,
+    call: &'a Message,
+    reply: &'a Message,
+) -> impl Iterator<Item = (Item, usize, u64)> {
+    let none = reply.write_chunks.is_empty();
+    let operations = if none { &[][..] } else { &transaction.details.operations };
+    operations.iter().filter_map(move |operation| {
+        let item = operation.result_item?;
+        let Place::WriteChunk(index) = item.place else { return None };
+        let index = usize::from(index);
+        let returned = reply.write_chunks.get(index)?;
+        // What came back longer than it was offered is no length to compare with.
+        let offered = call.write_chunks.get(index);
+        let fault = offered.and_then(|offered| fault(&offered.segments, &returned.segments));
+        (!matches!(fault, Some(Fault::Longer(_)))).then(|| (item, index, length(&returned.segments)))
+    })
+}
+
+fn item_length(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    let Some((call, reply)) = both(transaction) else { return };
+    for (item, index, bytes) in moved(transaction, call, reply) {
+        let count = u64::from(item.length);
+        if bytes != count && bytes != round_up(count) && !binding::is_sealed(transaction) {
+            let message =
+                format!("{} came back with {bytes} bytes for an item of {count}", Which(Some(index)));
+            let finding = by_answerer(transaction, view, message);
+            let finding = finding.values(Value::Bytes(bytes), Value::Bytes(count));
+            findings.add(paired(transaction, view, finding));
+        }
+    }
+}
+
+fn item_padding(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    let Some((call, reply)) = both(transaction) else { return };
+    for (item, index, bytes) in moved(transaction, call, reply) {
+        let count = u64::from(item.length);
+        if bytes != count && bytes == round_up(count) && !binding::is_sealed(transaction) {
+            let message = format!(
+                "{} came back with {bytes} bytes for an item of {count} and its padding",
+                Which(Some(index))
+            );
+            let finding = by_answerer(transaction, view, message);
+            let finding = finding.values(Value::Bytes(bytes), Value::Bytes(count));
+            findings.add(paired(transaction, view, finding));
+        }
+    }
+}
+
+/// The Write chunk that came back unused though a result with data belongs to it, and the first one behind it that did not.
+pub(super) fn out_of_order(
+    transaction: &Transaction,
+    call: &Message,
+    reply: &Message,
+) -> Option<(usize, usize)> {
+    if call.write_chunks.len() < 2 || call.write_chunks.len() != reply.write_chunks.len() {
+        return None;
+    }
+    let own = binding::unread_result(transaction)?;
+    let is_unused = |chunk: &Chunk| length(&chunk.segments) == 0;
+    if is_unused(call.write_chunks.get(own)?) || !is_unused(&reply.write_chunks[own]) {
+        return None;
+    }
+    let later = reply.write_chunks[own + 1..].iter().position(|chunk| !is_unused(chunk))?;
+    Some((own, own + 1 + later))
+}
+
+fn order(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    let Some((call, reply)) = both(transaction) else { return };
+    if let Some((own, later)) = out_of_order(transaction, call, reply) {
+        let (own, later) = (Which(Some(own)), Which(Some(later)));
+        let message = format!(
+            "{own} came back unused, and {later} with data, where the result that belongs to the former succeeded"
+        );
+        let finding = by_answerer(transaction, view, message)
+            .values(Value::Words(later.to_string()), Value::Words(own.to_string()));
+        findings.add(paired(transaction, view, finding));
+    }
+}
+
+/// The results that stand in the Payload stream although there is a Write chunk for them that is not empty, with its index and length.
+#[inline]
+fn inline_results<'a>(
+    transaction: &'a Transaction,
+    call: &'a Message,
+    reply: &'a Message,
+) -> impl Iterator<Item = (Item, usize, u64)> {
+    let is_comparable = !call.write_chunks.is_empty()
+        && call.write_chunks.len() == reply.write_chunks.len()
+        && binding::is_read(transaction, reply);
+    let operations = if is_comparable { &transaction.details.operations[..] } else { &[] };
+    let items = operations.iter().filter_map(|operation| operation.result_item);
+    items.zip(&call.write_chunks).enumerate().filter_map(|(index, (item, offered))| {
+        let is_inline = matches!(item.place, Place::Inline(_)) && item.length > 0;
+        (is_inline && !offered.segments.is_empty()).then(|| (item, index, length(&offered.segments)))
+    })
+}
+
+fn ignored(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    let Some((call, reply)) = both(transaction) else { return };
+    for (item, index, room) in inline_results(transaction, call, reply) {
+        if room >= item.length.into() {
+            let message = format!(
+                "a result of {} bytes stands in the Payload stream, and {} of {room} bytes is not used for it",
+                item.length,
+                Which(Some(index))
+            );
+            let finding = by_answerer(transaction, view, message)
+                .values(Value::Name("inline"), Value::Words(Which(Some(index)).to_string()));
+            findings.add(paired(transaction, view, finding));
+        }
+    }
+}
+
+fn too_small(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    let Some((call, reply)) = both(transaction) else { return };
+    for (item, index, room) in inline_results(transaction, call, reply) {
+        if room < item.length.into() {
+            let message = format!("{} of {room} bytes for a result of {}", Which(Some(index)), item.length);
+            let finding = by_caller(transaction, view, message)
+                .values(Value::Bytes(room), Value::Bytes(item.length.into()));
+            findings.add(paired(transaction, view, finding));
+        }
+    }
+}
+
+fn room(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    let Some(call) = call(transaction).filter(|call| !call.write_chunks.is_empty()) else { return };
+    let results = binding::results(transaction).zip(&call.write_chunks).enumerate();
+    for (index, (operation, offered)) in results {
+        let room = length(&offered.segments);
+        let Some(count) = operation.count.filter(|count| *count > room) else { continue };
+        if offered.segments.is_empty() || operation.name != "READ" || binding::is_sealed(transaction) {
+            continue;
+        }
+        if operation.result_item.is_some_and(|item| u64::from(item.length) > room) {
+            continue;
+        }
+        let message = format!("{} of {room} bytes for a READ of {count}", Which(Some(index)));
+        findings.add(by_caller(transaction, view, message).values(Value::Bytes(room), Value::Bytes(count)));
+    }
+}
+
+fn only_empty(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    let Some(call) = call(transaction).filter(|call| !call.write_chunks.is_empty()) else { return };
+    if call.write_chunks.iter().all(|chunk| chunk.segments.is_empty()) {
+        let count = call.write_chunks.len();
+        let message = format!("a Write list of {count} empty Write chunk{}", plural(count));
+        findings
+            .add(by_caller(transaction, view, message).values(Value::Count(count as u64), Value::Count(0)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rdmascope_wire::Rkey;
+
+    fn segments(lengths: &[u32]) -> Vec<Segment> {
+        let segment = |(index, length): (usize, &u32)| Segment {
+            handle: Rkey(index as u32 + 1),
+            length: *length,
+            offset: 0x1000,
+        };
+        lengths.iter().enumerate().map(segment).collect()
+    }
+
+    #[test]
+    fn segments_are_filled_one_behind_the_other() {
+        let offered = segments(&[10, 20, 30]);
+        for right in [[0, 0, 0], [9, 0, 0], [10, 0, 0], [10, 20, 1], [10, 20, 30]] {
+            assert_eq!(fault(&offered, &segments(&right)), None, "{right:?}");
+        }
+        for (wrong, at) in
+            [([9, 1, 0], 0), ([0, 20, 0], 0), ([10, 0, 1], 1), ([10, 19, 30], 1), ([0, 0, 30], 0)]
+        {
+            assert_eq!(fault(&offered, &segments(&wrong)), Some(Fault::Gap(at)), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn an_empty_segment_in_between_is_full() {
+        assert_eq!(fault(&segments(&[10, 0, 30]), &segments(&[10, 0, 30])), None);
+    }
+
+    #[test]
+    fn a_longer_or_another_segment_is_found_before_a_gap() {
+        let offered = segments(&[10, 20]);
+        assert_eq!(fault(&offered, &segments(&[0, 21])), Some(Fault::Longer(1)));
+        assert_eq!(fault(&offered, &segments(&[10])), Some(Fault::Count));
+        let mut other = segments(&[10, 20]);
+        other[1].offset += 1;
+        assert_eq!(fault(&offered, &other), Some(Fault::Other(1)));
+        let mut other = segments(&[10, 20]);
+        other[0].handle = Rkey(9);
+        assert_eq!(fault(&offered, &other), Some(Fault::Other(0)));
+    }
+}

@@ -1,0 +1,399 @@
+//! Credits (RFC 8166, section 3.3.1; RFC 8167, section 4.1).
+//!
+//! Each direction has credits of its own. What is counted is a lower bound: a call counts as in flight while the capture shows no reply to
+//! it and lacks no packet that could have been one, and a grant that was lowered holds only once its receiver acknowledged the reply that
+//! says so. So whatever the capture lacks, more calls in flight than were granted are too many.
+
+use super::finding::{Basis, Finding, Value};
+use super::judged::Judged as _;
+use super::rule::{Check, Document, Findings, Level, Rule, Source, Unseen};
+use super::view::View;
+use rdmascope_dissector::connection::Connection;
+use rdmascope_dissector::observation::{HalfFlow, Sent};
+use rdmascope_dissector::record::Time;
+use rdmascope_dissector::rpcrdma::Kind;
+use rdmascope_dissector::transaction::{Direction, Seen};
+use rdmascope_wire::psn::Psn;
+use std::collections::VecDeque;
+
+const CREDITS: Source = Source { document: Document::Rfc8166, section: "3.3.1" };
+const REVERSE: Source = Source { document: Document::Rfc8167, section: "4.1" };
+const FIRST: Source = Source { document: Document::Rfc8166, section: "3.3.3" };
+
+pub(crate) const RULES: &[Rule] = &[
+    Rule {
+        id: "credit-limit",
+        level: Level::Violation,
+        sources: &[CREDITS, REVERSE],
+        sentence: "A Requester has no more requests in flight than the Responder granted.",
+        explanation: "Requests in flight are calls without a reply, in each direction by itself. The grant is that of the last reply; \
+            one that was lowered counts from when the Requester acknowledged the reply with it. Calls sent before the capture began, and those whose \
+            replies may be among packets that the capture lacks, are not counted. The finding stands once it is certain that no reply of \
+            the Responder is missing up to the call.",
+        check: Check::Sent(limit),
+    },
+    Rule {
+        id: "credit-first-reply",
+        level: Level::Violation,
+        sources: &[FIRST, REVERSE],
+        sentence: "Until the first reply says how many credits there are, a Requester has no more than one request in flight.",
+        explanation: "Decided only where the capture holds the connection from its CM exchange on, in each direction by itself.",
+        check: Check::Sent(first_reply),
+    },
+    Rule {
+        id: "credit-grant-zero",
+        level: Level::Violation,
+        sources: &[CREDITS, REVERSE],
+        sentence: "A Responder does not grant zero credits.",
+        explanation: "Every reply and every RDMA_ERROR whose direction can be told is looked at.",
+        check: Check::Sent(grant_of_zero),
+    },
+    Rule {
+        id: "credit-request-zero",
+        level: Level::Warning,
+        sources: &[CREDITS],
+        sentence: "A Requester asks for at least one credit.",
+        explanation: "A Requester may send as many requests as the lower of its own request and the grant allows; a request for none allows \
+            none, and the call that carries it is one already.",
+        check: Check::Sent(request_for_zero),
+    },
+    Rule {
+        id: "credit-beyond-request",
+        level: Level::Warning,
+        sources: &[CREDITS],
+        sentence: "A Requester has no more requests in flight than it asked for credits.",
+        explanation: "The lower of what was requested and what was granted is the limit. Counted as for credit-limit; what was requested is \
+            the rdma_credit field of the call itself.",
+        check: Check::Sent(beyond_request),
+    },
+    Rule {
+        id: "credit-grant-lowered",
+        level: Level::Advice,
+        sources: &[CREDITS],
+        sentence: "A Responder that lowers its grant lowers what its Requester can have under way.",
+        explanation: "It may do so at any time; the finding names the reply that did, and the grants before and after.",
+        check: Check::Sent(lowered),
+    },
+    Rule {
+        id: "credit-starvation",
+        level: Level::Advice,
+        sources: &[CREDITS],
+        sentence: "A Requester that has used up its credits waits for replies before it can send.",
+        explanation: "The time in which as many requests were in flight as were granted, where it is more than a hundredth of the connection's \
+            life. Reported once for each direction, when the connection ends.",
+        check: Check::Connection(starved),
+    },
+];
+
+pub(crate) const UNSEEN: &[Unseen] = &[
+    Unseen {
+        source: CREDITS,
+        requirement: "A Responder makes more receive resources ready before it sends the reply that grants them.",
+        reason: "Receive buffers are not on the wire; their lack shows as an RNR NAK, which has other causes too.",
+    },
+    Unseen {
+        source: CREDITS,
+        requirement: "A Requester keeps enough receive resources for the replies that it expects.",
+        reason: "Receive buffers are not on the wire; their lack shows as an RNR NAK, which has other causes too.",
+    },
+    Unseen {
+        source: Source { document: Document::Rfc8167, section: "4.3.1" },
+        requirement: "A client posts Receive buffers for the reverse-direction credits that it grants, beside one for each reply that it waits for.",
+        reason: "Receive buffers are not on the wire; their lack shows as an RNR NAK, which has other causes too.",
+    },
+    Unseen {
+        source: Source { document: Document::Rfc8167, section: "4.3.2" },
+        requirement: "A server posts Receive buffers for the credits that it grants, beside one for each reply to its own calls.",
+        reason: "Receive buffers are not on the wire; their lack shows as an RNR NAK, which has other causes too.",
+    },
+    Unseen {
+        source: REVERSE,
+        requirement: "A receiver ignores the credit value of a message whose direction it cannot tell.",
+        reason: "What a receiver takes a value for shows only in what it sends later; credits are judged here as the rule asks.",
+    },
+];
+
+/// The credits of the requests that one end sends.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    /// Calls that are in flight for certain.
+    in_flight: u64,
+    /// Packets that the capture lacked when counting began.
+    since: u64,
+    /// How often by then packets of the answerer could be missing without its being noticed.
+    unsure: u32,
+    /// What the last call asked for.
+    requested: Option<u32>,
+    /// Grants that differ from the one before, the latest last.
+    grants: VecDeque<Grant>,
+    /// The latest reply.
+    last_reply: Option<u64>,
+    /// Since when as many are in flight as were granted.
+    full: Option<Time>,
+    /// Nanoseconds for which that was so.
+    starved: u64,
+    /// The call that used up the credits first.
+    first_starved: Option<u64>,
+}
+
+/// A grant.
+#[derive(Clone, Copy, Debug)]
+struct Grant {
+    credits: u32,
+    /// The last PSN of the reply that carries it.
+    psn: Psn,
+    seen: Seen,
+    /// When the caller was seen to have acknowledged that reply.
+    received: Option<Time>,
+}
+
+impl Ledger {
+    /// Grants that are remembered.
+    const MOST: usize = 32;
+    /// How long a sender may take to heed a grant that its adapter has acknowledged, in nanoseconds.
+    const HEED: u64 = 2_000_000;
+
+    /// The most that the caller may take for granted when it sends at `now`, where that is known.
+    fn granted(&self, now: Time) -> Option<u32> {
+        let heeded =
+            |grant: &Grant| grant.received.is_some_and(|received| now.since(received) > Ledger::HEED);
+        let newest = self.grants.iter().rev();
+        // Where none of them is heeded yet, an earlier one may count that the capture lacks.
+        let until = newest.clone().position(heeded)? + 1;
+        newest.take(until).map(|grant| grant.credits).max()
+    }
+
+    /// Notes which grants the caller has received; `other` is the half-flow of replies.
+    #[inline]
+    fn note_received(&mut self, other: &HalfFlow) {
+        // With the latest, all before it were received.
+        let Some((psn, seen)) = other.acknowledged else { return };
+        if self.grants.back().is_none_or(|latest| latest.received.is_some()) {
+            return;
+        }
+        let waiting = self.grants.iter_mut().filter(|grant| grant.received.is_none());
+        for grant in waiting.filter(|grant| grant.psn.distance(psn) >= 0) {
+            grant.received = Some(seen.time.max(grant.seen.time));
+        }
+    }
+
+    /// The reply that granted what counts now.
+    fn granting_frames(&self) -> impl Iterator<Item = u64> {
+        self.grants.back().map(|grant| grant.seen.frame).into_iter().chain(self.last_reply)
+    }
+
+    /// Which of the calls under way are still in flight is not known any more.
+    pub(crate) fn forget_calls(&mut self) {
+        self.in_flight = 0;
+        self.full = None;
+    }
+
+    fn note_call(&mut self, sent: &Sent<'_>, credits: u32, other: &HalfFlow) {
+        self.requested = Some(credits);
+        self.begin(sent, other);
+        self.in_flight += u64::from(counts(sent));
+        let granted = self.grants.back().map(|grant| u64::from(grant.credits));
+        if granted.is_some_and(|granted| self.in_flight >= granted) && self.full.is_none() {
+            self.full = Some(sent.send.seen.time);
+            self.first_starved.get_or_insert(sent.send.seen.frame);
+        }
+    }
+
+    fn note_reply(&mut self, sent: &Sent<'_>, credits: u32, other: &HalfFlow) {
+        self.begin(sent, other);
+        if sent.missing_at_call == Some(self.since) {
+            self.in_flight = self.in_flight.saturating_sub(1);
+        }
+        let now = sent.send.seen.time;
+        if let Some(since) = self.full.take() {
+            self.starved = self.starved.saturating_add(now.since(since));
+        }
+        self.last_reply = Some(sent.send.seen.frame);
+        if self.grants.back().is_none_or(|grant| grant.credits != credits) {
+            if self.grants.len() == Ledger::MOST {
+                self.grants.pop_front();
+            }
+            let psn = sent.send.psn.plus(sent.send.packets.saturating_sub(1));
+            self.grants.push_back(Grant { credits, psn, seen: sent.send.seen, received: None });
+        }
+    }
+
+    /// Begins to count anew where packets are missing that could have been replies, or have granted more.
+    #[inline]
+    fn begin(&mut self, sent: &Sent<'_>, other: &HalfFlow) {
+        if !self.goes_on(sent, other) {
+            self.in_flight = 0;
+            self.full = None;
+            self.grants.clear();
+            (self.since, self.unsure) = (sent.missing_packets, other.unsure);
+        }
+        self.note_received(other);
+    }
+
+    /// Whether what was counted still counts; `other` is the half-flow of replies.
+    #[inline]
+    fn goes_on(&self, sent: &Sent<'_>, other: &HalfFlow) -> bool {
+        sent.missing_packets == self.since && other.unsure == self.unsure
+    }
+
+    /// Calls in flight with one that is sent now.
+    fn with(&self, sent: &Sent<'_>, other: &HalfFlow) -> u64 {
+        let before = if self.goes_on(sent, other) { self.in_flight } else { 0 };
+        before + u64::from(counts(sent))
+    }
+}
+
+/// Whether a call is one more in flight: not one that is sent again, nor one whose reply could not be told from another.
+fn counts(sent: &Sent<'_>) -> bool {
+    !sent.outstanding && sent.send.missing.is_none()
+}
+
+/// Whether a look tells that no rule here has anything to find in a Send: a call within what was asked for and granted, a reply that
+/// grants what the one before it did.
+#[inline]
+pub(crate) fn is_plain(sent: &Sent<'_>, view: &View) -> bool {
+    let Some(header) = sent.header else { return true };
+    let caller = if sent.kind == Kind::Call { sent.from } else { 1 - sent.from };
+    let ledger = &view.credits[caller];
+    let Some(grant) = ledger.grants.back() else { return false };
+    match sent.kind {
+        Kind::Call => {
+            let most = header.credits.min(grant.credits);
+            most > 0 && ledger.with(sent, &view.half_flows[1 - caller]) <= u64::from(most)
+        }
+        _ => header.credits == grant.credits && header.credits > 0,
+    }
+}
+
+impl View {
+    pub(crate) fn note_credits(&mut self, sent: &Sent<'_>) {
+        let Some(header) = sent.header.filter(|_| sent.told && sent.paired) else { return };
+        match sent.kind {
+            Kind::Call => {
+                let other = &self.half_flows[1 - sent.from];
+                self.credits[sent.from].note_call(sent, header.credits, other);
+            }
+            Kind::Reply | Kind::Error => {
+                let other = &self.half_flows[sent.from];
+                self.credits[1 - sent.from].note_reply(sent, header.credits, other);
+            }
+            Kind::Done | Kind::Other => {}
+        }
+    }
+}
+
+/// So many requests, in words.
+fn requests(count: u64) -> String {
+    if count == 1 { "1 request".to_owned() } else { format!("{count} requests") }
+}
+
+/// So many credits were, in words.
+fn were(credits: u64) -> String {
+    match credits {
+        0 => "none was".to_owned(),
+        1 => "1 was".to_owned(),
+        credits => format!("{credits} were"),
+    }
+}
+
+fn limit(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
+    if sent.request().is_none() || !sent.paired {
+        return;
+    }
+    let (ledger, other) = (&view.credits[sent.from], 1 - sent.from);
+    let in_flight = ledger.with(sent, &view.half_flows[other]);
+    // Most calls are far from the limit, and need no closer look at which grant counts.
+    if ledger.grants.back().is_none_or(|grant| in_flight <= u64::from(grant.credits)) {
+        return;
+    }
+    let granted = ledger.granted(sent.send.first.time).map_or(u64::MAX, u64::from);
+    if in_flight <= granted {
+        return;
+    }
+    findings.add(
+        sent.finding(view, format!("{} in flight where {} granted", requests(in_flight), were(granted)))
+            .frames(ledger.granting_frames())
+            .values(Value::Count(in_flight), Value::Count(granted))
+            .rests_on(Basis::Silence(other)),
+    );
+}
+
+fn first_reply(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
+    let (ledger, other) = (&view.credits[sent.from], 1 - sent.from);
+    if sent.request().is_none() || ledger.last_reply.is_some() || !view.from_start() {
+        return;
+    }
+    let in_flight = ledger.with(sent, &view.half_flows[other]);
+    if in_flight <= 1 {
+        return;
+    }
+    let basis = if view.lost[other] == 0 { Basis::Silence(other) } else { Basis::Lacking };
+    findings.add(
+        sent.finding(view, format!("{} in flight before the first reply", requests(in_flight)))
+            .values(Value::Count(in_flight), Value::Count(1))
+            .rests_on(basis),
+    );
+}
+
+fn grant_of_zero(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
+    if sent.grant() == Some(0) {
+        let finding = sent.finding(view, "a reply that grants no credits".to_owned());
+        findings.add(finding.values(Value::Count(0), Value::Words("1 or more".to_owned())));
+    }
+}
+
+fn request_for_zero(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
+    if sent.request() == Some(0) {
+        let finding = sent.finding(view, "a call that asks for no credits".to_owned());
+        findings.add(finding.values(Value::Count(0), Value::Words("1 or more".to_owned())));
+    }
+}
+
+fn beyond_request(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
+    let Some(requested) = sent.request().filter(|requested| *requested > 0 && sent.paired) else { return };
+    let in_flight = view.credits[sent.from].with(sent, &view.half_flows[1 - sent.from]);
+    if in_flight > u64::from(requested) {
+        findings.add(
+            sent.finding(
+                view,
+                format!("{} in flight where {} asked for", requests(in_flight), were(requested.into())),
+            )
+            .values(Value::Count(in_flight), Value::Count(requested.into()))
+            .rests_on(Basis::Silence(1 - sent.from)),
+        );
+    }
+}
+
+fn lowered(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
+    let Some(granted) = sent.grant() else { return };
+    let Some(before) = view.credits[1 - sent.from].grants.back().filter(|grant| grant.credits > granted)
+    else {
+        return;
+    };
+    let message = format!("the grant went from {} to {granted}", before.credits);
+    findings.add(
+        sent.finding(view, message)
+            .frames([before.seen.frame])
+            .values(Value::Count(granted.into()), Value::Count(before.credits.into())),
+    );
+}
+
+fn starved(connection: &Connection, view: &View, findings: &mut Findings<'_>) {
+    let life = connection.last.since(connection.first);
+    for (caller, ledger) in view.credits.iter().enumerate() {
+        if ledger.starved == 0 || ledger.starved < life / 100 {
+            continue;
+        }
+        let direction = view.direction(caller);
+        let message = format!(
+            "all credits of the {} direction were in use for {} of {} ms",
+            if direction == Direction::Forward { "forward" } else { "reverse" },
+            ledger.starved / 1_000_000,
+            life / 1_000_000
+        );
+        let finding = Finding { direction: Some(direction), ..Finding::new(message) };
+        findings.add(
+            finding.by(1 - caller).frames(ledger.first_starved).observed(Value::Nanoseconds(ledger.starved)),
+        );
+    }
+}

@@ -1,0 +1,410 @@
+//! How connections come about: the CM exchange (IBTA volume 1, chapter 12) and its private data (RFC 8797).
+
+use super::finding::{Finding, Value};
+use super::reconnection::Settings;
+use super::rule::{Check, Document, Findings, Level, Rule, Source, Unseen};
+use super::view::View;
+use rdmascope_dissector::connection::{Connection, State};
+use rdmascope_dissector::observation::{Faulty, Managed, Observed};
+use rdmascope_dissector::rc::Fault;
+use rdmascope_dissector::transaction::Seen;
+use rdmascope_wire::cm::{Message, reject_reason_name};
+use rdmascope_wire::private_data::{self, Negotiated, PrivateData, VERSION};
+
+const FORMAT: Source = Source { document: Document::Rfc8797, section: "4" };
+const SIZES: Source = Source { document: Document::Rfc8797, section: "4.2" };
+const SILENT: Source = Source { document: Document::Rfc8797, section: "5.1" };
+const SEARCH: Source = Source { document: Document::Rfc8797, section: "5.2" };
+const REQ: Source = Source { document: Document::Ibta, section: "12.6.5" };
+const REJ: Source = Source { document: Document::Ibta, section: "12.6.7" };
+const REP: Source = Source { document: Document::Ibta, section: "12.6.8" };
+const FIELDS: Source = Source { document: Document::Ibta, section: "12.7" };
+
+pub(crate) const RULES: &[Rule] = &[
+    Rule {
+        id: "private-data-reserved",
+        level: Level::Violation,
+        sources: &[FORMAT],
+        sentence: "The reserved bits of the private data are zero.",
+        explanation: "The first REQ and the first REP of a connection are looked at. Receivers ignore these bits.",
+        check: Check::Managed(reserved),
+    },
+    Rule {
+        id: "private-data-version",
+        level: Level::Warning,
+        sources: &[FORMAT, SEARCH],
+        sentence: "The private data is of version 1, the one that is defined.",
+        explanation: "A receiver that does not know the version goes by the defaults: inline thresholds of 1024 bytes and no remote invalidation.",
+        check: Check::Managed(version),
+    },
+    Rule {
+        id: "private-data-offset",
+        level: Level::Warning,
+        sources: &[FORMAT, SEARCH],
+        sentence: "The private data stands in the first eight bytes of what the consumer sends.",
+        explanation: "Other layers may put something in front of it, and a receiver searches for the identifier at any alignment, so this is no violation; a \
+            receiver that looks at the front only misses it. In a REQ the bytes are counted behind the header of the RDMA connection manager.",
+        check: Check::Managed(offset),
+    },
+    Rule {
+        id: "private-data-truncated",
+        level: Level::Warning,
+        sources: &[FORMAT, SEARCH],
+        sentence: "Behind the identifier of the private data there is room for all its fields.",
+        explanation: "A receiver goes by the defaults then. Nothing is said of messages that the capture cut.",
+        check: Check::Managed(truncated),
+    },
+    Rule {
+        id: "private-data-twice",
+        level: Level::Warning,
+        sources: &[SEARCH, Source { document: Document::Rfc8797, section: "7" }],
+        sentence: "There is one identifier of private data in a message.",
+        explanation: "A receiver goes by the first; one that another layer's data contains by chance changes what is negotiated.",
+        check: Check::Managed(twice),
+    },
+    Rule {
+        id: "private-data-one-sided",
+        level: Level::Advice,
+        sources: &[SILENT],
+        sentence: "Where only one end sends private data, the connection has inline thresholds of 1024 bytes and no remote invalidation.",
+        explanation: "Decided where REQ and REP were captured whole.",
+        check: Check::Managed(one_sided),
+    },
+    Rule {
+        id: "private-data-sizes",
+        level: Level::Advice,
+        sources: &[SIZES],
+        sentence: "What one end can send is no more than what the other can receive, so that buffers are used whole.",
+        explanation: "The smaller of both is the inline threshold. Decided where REQ and REP were captured whole and both carry private data.",
+        check: Check::Managed(sizes),
+    },
+    Rule {
+        id: "private-data-changed",
+        level: Level::Advice,
+        sources: &[FORMAT],
+        sentence: "Inline thresholds or remote invalidation change when the same two ends connect again.",
+        explanation: "That is allowed, and implementations have to be prepared for it; a call that fit the inline threshold on the connection before may not fit \
+            when it is sent again. Ends are the same where both addresses and the port are.",
+        check: Check::Established(changed),
+    },
+    Rule {
+        id: "connection-start",
+        level: Level::Violation,
+        sources: &[REQ, REP, FIELDS],
+        sentence: "The first request carries the Starting PSN that the other end announced.",
+        explanation: "A PSN before the announced one stands. One that is behind it may have been preceded by packets that the capture lacks, and counts as \
+            a gap; where it is far off the answer is inconclusive.",
+        check: Check::Faulty(start),
+    },
+    Rule {
+        id: "connection-path-mtu",
+        level: Level::Violation,
+        sources: &[REQ, FIELDS],
+        sentence: "A REQ names a path MTU of 256, 512, 1024, 2048 or 4096 bytes.",
+        explanation: "Other encodings are reserved.",
+        check: Check::Managed(path_mtu),
+    },
+    Rule {
+        id: "connection-rejected",
+        level: Level::Warning,
+        sources: &[REJ],
+        sentence: "A REQ is answered with a REP.",
+        explanation: "Reported for each REJ that belongs to a REQ of the capture, with its reason and what led there.",
+        check: Check::Managed(rejected),
+    },
+    Rule {
+        id: "connection-unanswered",
+        level: Level::Warning,
+        sources: &[REQ],
+        sentence: "A REQ is answered.",
+        explanation: "Reported when the connection ends, or the capture does, and no packet of it was seen but REQs. It stands where the REQ was sent again; \
+            else the answer may be what the capture lacks.",
+        check: Check::Connection(unanswered),
+    },
+];
+
+pub(crate) const UNSEEN: &[Unseen] = &[
+    Unseen {
+        source: FORMAT,
+        requirement: "Receivers ignore the reserved bits of the private data.",
+        reason: "What a receiver ignores has no effect, and nothing but an effect is on the wire.",
+    },
+    Unseen {
+        source: FORMAT,
+        requirement: "Implementations are prepared for the settings to change upon a reconnection.",
+        reason: "Being prepared is not on the wire; that they changed is private-data-changed, and a Send that is then too long is inline-threshold.",
+    },
+    Unseen {
+        source: SIZES,
+        requirement: "The sizes are those of the sender's buffers, divided by 1024, less one.",
+        reason: "Buffers are not on the wire.",
+    },
+    Unseen {
+        source: SEARCH,
+        requirement: "Receivers search for the identifier at any alignment, and check version and length of what is behind it.",
+        reason: "Whether one did shows only where it then sends more than was announced, which is inline-threshold.",
+    },
+    Unseen {
+        source: Source { document: Document::Rfc8166, section: "5" },
+        requirement: "On InfiniBand a Responder's address is translated to a service endpoint.",
+        reason: "The REQ shows only what came of it: a service ID with a port.",
+    },
+];
+
+/// What the ends said in the CM exchange.
+#[derive(Debug, Default)]
+pub struct Exchange {
+    /// The first REQ, how many there were, and the last.
+    request: Option<(Seen, u32, Seen)>,
+    /// The first REP.
+    reply: Option<Seen>,
+    /// The private data of both, the end that opened the connection first; `None` where it is not known whether there is any.
+    said: [Option<Option<PrivateData>>; 2],
+    /// What the same two ends agreed on last, as long as the REP is news.
+    pub(crate) before: Option<Settings>,
+}
+
+impl Exchange {
+    /// The frame of the REP, and what came of the private data.
+    pub(crate) fn agreed(&self) -> Option<(u64, Negotiated)> {
+        let [Some(request), Some(reply)] = self.said else { return None };
+        Some((self.reply?.frame, Negotiated::new(request, reply)))
+    }
+
+    fn frames(&self) -> impl Iterator<Item = u64> {
+        let requests = self.request.into_iter().flat_map(|(first, _, last)| [first, last]);
+        requests.chain(self.reply).map(|seen| seen.frame)
+    }
+}
+
+/// The bytes of a REQ or REP that may hold private data.
+struct Announcement<'a> {
+    managed: &'a Managed<'a>,
+    bytes: &'a [u8],
+}
+
+impl<'a> Announcement<'a> {
+    fn of(managed: &'a Managed<'a>) -> Option<Announcement<'a>> {
+        let bytes = match managed.message {
+            Message::Request(request) => request.consumer_private_data(),
+            Message::Reply(reply) => reply.private_data,
+            _ => return None,
+        };
+        Some(Announcement { managed, bytes })
+    }
+
+    /// The first REQ or the first REP of the connection.
+    fn new(managed: &'a Managed<'_>, view: &View) -> Option<Announcement<'a>> {
+        let is_repeated = match managed.message {
+            Message::Request(_) => view.exchange.request.is_some(),
+            _ => view.exchange.reply.is_some(),
+        };
+        Announcement::of(managed).filter(|_| !is_repeated)
+    }
+
+    /// The private data where it is whole; `None` where the capture may have cut it off.
+    fn said(&self) -> Option<Option<PrivateData>> {
+        match private_data::find(self.bytes).map(|found| found.fields) {
+            Some(Ok(fields)) => Some(Some(fields)),
+            _ if self.managed.message.is_cut() => None,
+            _ => Some(None),
+        }
+    }
+
+    fn finding(&self, message: String) -> Finding {
+        Finding::new(format!("{}: {message}", self.managed.message.name()))
+            .by(self.managed.from)
+            .frames([self.managed.seen.frame])
+    }
+}
+
+impl View {
+    pub(crate) fn note_exchange(&mut self, observed: &Observed<'_>) {
+        let Observed::Managed(managed) = observed else { return };
+        let Some(announcement) = Announcement::of(managed) else { return };
+        let (said, exchange) = (announcement.said(), &mut self.exchange);
+        match managed.message {
+            Message::Request(_) => {
+                let (first, times, _) = exchange.request.unwrap_or((managed.seen, 0, managed.seen));
+                exchange.request = Some((first, times + 1, managed.seen));
+                exchange.said[0] = exchange.said[0].or(said);
+            }
+            _ => {
+                exchange.reply.get_or_insert(managed.seen);
+                exchange.said[1] = exchange.said[1].or(said);
+            }
+        }
+    }
+}
+
+fn reserved(managed: &Managed<'_>, view: &View, findings: &mut Findings<'_>) {
+    let Some(announcement) = Announcement::new(managed, view) else { return };
+    let Some(Some(fields)) = announcement.said().filter(|said| said.is_some_and(|fields| fields.is_valid()))
+    else {
+        return;
+    };
+    if fields.reserved != 0 {
+        let finding =
+            announcement.finding(format!("reserved bits 0x{:02x} in the private data", fields.reserved));
+        findings.add(finding.values(Value::Hexadecimal(fields.reserved.into()), Value::Hexadecimal(0)));
+    }
+}
+
+fn version(managed: &Managed<'_>, view: &View, findings: &mut Findings<'_>) {
+    let Some(announcement) = Announcement::new(managed, view) else { return };
+    let Some(Some(fields)) = announcement.said() else { return };
+    if fields.version != VERSION {
+        let finding = announcement.finding(format!("private data of version {}", fields.version));
+        findings.add(finding.values(Value::Count(fields.version.into()), Value::Count(VERSION.into())));
+    }
+}
+
+fn offset(managed: &Managed<'_>, view: &View, findings: &mut Findings<'_>) {
+    let Some(announcement) = Announcement::new(managed, view) else { return };
+    let Some(found) = private_data::find(announcement.bytes).filter(|found| found.offset > 0) else { return };
+    let finding =
+        announcement.finding(format!("private data behind {} bytes of something else", found.offset));
+    findings.add(finding.values(Value::Bytes(found.offset as u64), Value::Bytes(0)));
+}
+
+fn truncated(managed: &Managed<'_>, view: &View, findings: &mut Findings<'_>) {
+    let Some(announcement) = Announcement::new(managed, view) else { return };
+    let Some(found) = private_data::find(announcement.bytes) else { return };
+    if found.fields.is_err() && !announcement.managed.message.is_cut() {
+        let room = (announcement.bytes.len() - found.offset) as u64;
+        let finding = announcement.finding(format!("room for {room} bytes of private data"));
+        findings.add(finding.values(Value::Bytes(room), Value::Bytes(PrivateData::LENGTH as u64)));
+    }
+}
+
+fn twice(managed: &Managed<'_>, view: &View, findings: &mut Findings<'_>) {
+    let Some(announcement) = Announcement::new(managed, view) else { return };
+    let count = private_data::find_all(announcement.bytes).count() as u64;
+    if count > 1 {
+        let finding = announcement.finding(format!("{count} identifiers of private data"));
+        findings.add(finding.values(Value::Count(count), Value::Count(1)));
+    }
+}
+
+/// The REP, with the private data of both ends.
+fn both<'a>(managed: &'a Managed<'_>, view: &View) -> Option<(Announcement<'a>, [Option<PrivateData>; 2])> {
+    let announcement = Announcement::new(managed, view)?;
+    let Message::Reply(_) = announcement.managed.message else { return None };
+    let said = [view.exchange.said[0]?, announcement.said()?];
+    Some((announcement, said))
+}
+
+fn one_sided(managed: &Managed<'_>, view: &View, findings: &mut Findings<'_>) {
+    let Some((announcement, said)) = both(managed, view) else { return };
+    let (silent, message) = match said {
+        [Some(_), None] => {
+            (announcement.managed.from, "the Responder sends no private data, the Requester does")
+        }
+        [None, Some(_)] => {
+            (1 - announcement.managed.from, "the Requester sends no private data, the Responder does")
+        }
+        _ => return,
+    };
+    findings.add(announcement.finding(message.to_owned()).by(silent).frames(view.exchange.frames()));
+}
+
+fn sizes(managed: &Managed<'_>, view: &View, findings: &mut Findings<'_>) {
+    let Some((announcement, [Some(request), Some(reply)])) = both(managed, view) else { return };
+    if !request.is_valid() || !reply.is_valid() {
+        return;
+    }
+    let passive = announcement.managed.from;
+    for (sender, sends, receives) in [
+        (1 - passive, request.send_bytes(), reply.receive_bytes()),
+        (passive, reply.send_bytes(), request.receive_bytes()),
+    ] {
+        if sends > receives {
+            let message =
+                format!("one end sends up to {sends} bytes inline, the other receives up to {receives}");
+            findings.add(
+                announcement
+                    .finding(message)
+                    .by(1 - sender)
+                    .frames(view.exchange.frames())
+                    .values(Value::Bytes(receives.into()), Value::Bytes(sends.into())),
+            );
+        }
+    }
+}
+
+fn changed(_: &Connection, view: &View, findings: &mut Findings<'_>) {
+    let Some(before) = view.exchange.before else { return };
+    let Some((frame, now)) = view.exchange.agreed().filter(|(_, now)| *now != before.negotiated) else {
+        return;
+    };
+    let words = |settings: Negotiated| {
+        let invalidation = if settings.remote_invalidation { "with" } else { "without" };
+        format!(
+            "{} and {} bytes, {invalidation} remote invalidation",
+            settings.call_inline_threshold, settings.reply_inline_threshold
+        )
+    };
+    let (then, now) = (words(before.negotiated), words(now));
+    findings.add(
+        Finding::new(format!(
+            "inline thresholds are now {now}; they were {then} on connection {}",
+            before.connection.0
+        ))
+        .frames([before.frame, frame])
+        .values(Value::Words(now), Value::Words(then)),
+    );
+}
+
+fn start(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
+    let Fault::Start { announced } = faulty.fault else { return };
+    let ahead = announced.distance(faulty.psn);
+    // As many packets as a sender can be ahead may be missing; what is before the first PSN cannot.
+    let is_before = (-(1 << 16)..0).contains(&ahead);
+    findings.add(
+        Finding::new(format!("the first request carries PSN {} where {announced} was announced", faulty.psn))
+            .by(faulty.from)
+            .frames([faulty.seen.frame])
+            .values(Value::Count(faulty.psn.value().into()), Value::Count(announced.value().into()))
+            .unless(!is_before),
+    );
+}
+
+fn path_mtu(managed: &Managed<'_>, view: &View, findings: &mut Findings<'_>) {
+    let Some(announcement) = Announcement::new(managed, view) else { return };
+    let Message::Request(request) = announcement.managed.message else { return };
+    if request.path_mtu_bytes().is_none() {
+        let encoded = request.path_packet_payload_mtu;
+        let finding = announcement.finding(format!("path MTU encoded as {encoded}"));
+        findings.add(finding.values(Value::Count(encoded.into()), Value::Words("1 to 5".to_owned())));
+    }
+}
+
+fn rejected(managed: &Managed<'_>, view: &View, findings: &mut Findings<'_>) {
+    let Managed { from, seen, message: Message::Reject(reject) } = managed else { return };
+    let name = reject_reason_name(reject.reason).unwrap_or("a reason without a name");
+    let story = view.story.tell(view.requester);
+    let led = if story.is_empty() { String::new() } else { format!(" after {story}") };
+    findings.add(
+        Finding::new(format!("connection rejected: {name} (reason {}){led}", reject.reason))
+            .by(*from)
+            .frames(view.exchange.frames().chain([seen.frame]))
+            .observed(Value::Words(name.to_owned())),
+    );
+}
+
+fn unanswered(connection: &Connection, view: &View, findings: &mut Findings<'_>) {
+    let Some((first, times, last)) = view.exchange.request else { return };
+    let packets = connection.requester.sent.packets + connection.responder.sent.packets;
+    if connection.state != State::Requested || packets > 0 {
+        return;
+    }
+    let waited = connection.last.since(first.time) / 1_000_000;
+    let what = if times == 1 { "a REQ".to_owned() } else { format!("a REQ that was sent {times} times") };
+    findings.add(
+        Finding::new(format!("{what} was not answered within {waited} ms"))
+            .by(1 - view.requester)
+            .frames([first.frame, last.frame])
+            .observed(Value::Count(times.into()))
+            .unless(times == 1),
+    );
+}

@@ -1,0 +1,184 @@
+//! What a rule finds.
+
+use super::rule::Rule;
+use core::fmt;
+use rdmascope_dissector::connection::ConnectionId;
+use rdmascope_dissector::rc::Send;
+use rdmascope_dissector::transaction::{Direction, Message, Transaction};
+use rdmascope_wire::Xid;
+
+/// A place where a rule is broken, or may be.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    /// The rule. Set by the judge.
+    pub rule: Option<&'static Rule>,
+    /// Whether it stands. Set by the judge.
+    pub verdict: Verdict,
+    /// The connection. Set by the judge.
+    pub connection: Option<ConnectionId>,
+    /// What was seen, in one sentence without a full stop.
+    pub message: String,
+    /// The end of the connection that broke the rule, by its index.
+    pub by: Option<usize>,
+    /// Whether that end opened the connection; `None` where nobody knows which one did. Set by the judge.
+    pub by_requester: Option<bool>,
+    /// The transaction's direction; `None` where nobody knows which end opened the connection. The judge sees to that.
+    pub direction: Option<Direction>,
+    /// The end that called the transaction, by its index. Set by the judge.
+    pub caller: Option<usize>,
+    /// rdma_xid of what it is about.
+    pub xid: Option<Xid>,
+    /// [`Transaction::number`], where the transaction has ended.
+    pub transaction: Option<u64>,
+    /// The packets that are the evidence, in the order of the capture; at most [`Finding::MOST_FRAMES`].
+    pub frames: Vec<u64>,
+    /// The value seen.
+    pub observed: Option<Value>,
+    /// The value allowed.
+    pub allowed: Option<Value>,
+    /// What it rests on.
+    pub basis: Basis,
+}
+
+/// Whether a finding stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Verdict {
+    /// The capture shows it.
+    Stands,
+    /// What it rests on may be among what the capture lacks.
+    Inconclusive,
+}
+
+/// What a finding rests on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Basis {
+    /// On packets that are in the capture, and on nothing else.
+    Packets,
+    /// On this end not having sent anything else up to the last of the frames.
+    Silence(usize),
+    /// On something that the capture lacks.
+    Lacking,
+}
+
+/// A value that was seen, or that is allowed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// A number of things.
+    Count(u64),
+    /// Bytes.
+    Bytes(u64),
+    /// Nanoseconds.
+    Nanoseconds(u64),
+    /// A number that people write in hexadecimal: an XID, a handle, a flag field.
+    Hexadecimal(u64),
+    /// A name out of a specification.
+    Name(&'static str),
+    /// Anything else, in words.
+    Words(String),
+}
+
+impl Finding {
+    /// Frames that one finding names.
+    pub const MOST_FRAMES: usize = 16;
+
+    /// Something seen that is not yet said to be of any transaction, and that rests on packets of the capture.
+    pub fn new(message: impl Into<String>) -> Finding {
+        Finding {
+            rule: None,
+            verdict: Verdict::Stands,
+            connection: None,
+            message: message.into(),
+            by: None,
+            by_requester: None,
+            direction: None,
+            caller: None,
+            xid: None,
+            transaction: None,
+            frames: Vec::new(),
+            observed: None,
+            allowed: None,
+            basis: Basis::Packets,
+        }
+    }
+
+    /// Who broke the rule: the end of this index.
+    pub fn by(self, end: usize) -> Finding {
+        Finding { by: Some(end), ..self }
+    }
+
+    /// It is about this transaction.
+    pub fn of(self, transaction: &Transaction) -> Finding {
+        Finding {
+            direction: Some(transaction.direction),
+            xid: Some(transaction.xid),
+            transaction: Some(transaction.number),
+            ..self
+        }
+    }
+
+    /// It is about the transaction of this direction and XID, which goes on.
+    pub fn about(self, direction: Option<Direction>, xid: impl Into<Option<Xid>>) -> Finding {
+        Finding { direction, xid: xid.into(), ..self }
+    }
+
+    /// These packets are evidence too.
+    pub fn frames(mut self, frames: impl IntoIterator<Item = u64>) -> Finding {
+        self.frames.extend(frames);
+        self.frames.sort_unstable();
+        self.frames.dedup();
+        self.frames.truncate(Finding::MOST_FRAMES);
+        self
+    }
+
+    /// The first and the last packet of this Send are evidence too.
+    pub fn send(self, send: &Send<'_>) -> Finding {
+        self.frames([send.first.frame, send.seen.frame])
+    }
+
+    /// The first and the last packet of this message are evidence too.
+    pub fn message(self, message: &Message) -> Finding {
+        self.frames([message.first.frame, message.seen.frame])
+    }
+
+    /// What was seen, and what is allowed.
+    pub fn values(self, observed: Value, allowed: Value) -> Finding {
+        Finding { observed: Some(observed), allowed: Some(allowed), ..self }
+    }
+
+    /// What was seen, where there is no one value that is allowed.
+    pub fn observed(self, observed: Value) -> Finding {
+        Finding { observed: Some(observed), ..self }
+    }
+
+    /// What it rests on, where that is more than packets of the capture.
+    pub fn rests_on(self, basis: Basis) -> Finding {
+        Finding { basis, ..self }
+    }
+
+    /// Inconclusive where the capture `lacks` something that it rests on.
+    pub fn unless(self, lacks: bool) -> Finding {
+        if lacks { self.rests_on(Basis::Lacking) } else { self }
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Count(count) => write!(f, "{count}"),
+            Value::Bytes(bytes) => write!(f, "{bytes} bytes"),
+            Value::Nanoseconds(time) => write!(f, "{time} ns"),
+            Value::Hexadecimal(number) => write!(f, "0x{number:08x}"),
+            Value::Name(name) => f.write_str(name),
+            Value::Words(words) => f.write_str(words),
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Verdict::Stands => "stands",
+            Verdict::Inconclusive => "inconclusive",
+        })
+    }
+}

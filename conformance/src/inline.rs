@@ -1,0 +1,55 @@
+//! Inline thresholds (RFC 8166, section 3.3.2; RFC 8797).
+
+use super::finding::{Finding, Value};
+use super::judged::Judged as _;
+use super::rule::{Check, Document, Findings, Level, Rule, Source, Unseen};
+use super::view::View;
+use rdmascope_dissector::observation::Sent;
+
+pub(crate) const RULES: &[Rule] = &[Rule {
+    id: "inline-threshold",
+    level: Level::Violation,
+    sources: &[
+        Source { document: Document::Rfc8166, section: "3.3.2" },
+        Source { document: Document::Rfc8166, section: "3.3.3" },
+        Source { document: Document::Rfc8797, section: "4.2" },
+        Source { document: Document::Rfc8167, section: "4.2" },
+    ],
+    sentence: "A Send is no longer than the inline threshold of its direction.",
+    explanation: "The threshold is the smaller of what the sender said it sends and what the receiver said it receives in the private data of \
+        the CM exchange, and 1024 bytes where one of them said nothing. Where the capture does not hold the exchange, a Send of more than \
+        1024 bytes is inconclusive.",
+    check: Check::Sent(threshold),
+}];
+
+pub(crate) const UNSEEN: &[Unseen] = &[Unseen {
+    source: Source { document: Document::Rfc8166, section: "3.3.3" },
+    requirement: "Receivers support inline thresholds of at least 1024 bytes.",
+    reason: "What a receiver could take shows only where it fails, and the NAK that it then sends has other causes too.",
+}];
+
+/// What both ends have to take for the threshold where nothing else was said (RFC 8166, section 3.3.3).
+const DEFAULT: u32 = 1024;
+
+/// Whether a Send is short enough for any threshold.
+#[inline]
+pub(crate) fn is_plain(sent: &Sent<'_>) -> bool {
+    sent.send.length.is_some_and(|length| length <= DEFAULT)
+}
+
+fn threshold(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
+    let length = sent.send.length.unwrap_or(sent.send.bytes.len() as u32);
+    let known = view.inline_threshold(sent.from);
+    let threshold = known.unwrap_or(DEFAULT);
+    if length <= threshold {
+        return;
+    }
+    findings.add(
+        Finding::new(format!("a Send of {length} bytes where the inline threshold is {threshold}"))
+            .by(sent.from)
+            .about(sent.direction(view), sent.xid())
+            .send(sent.send)
+            .values(Value::Bytes(length.into()), Value::Bytes(threshold.into()))
+            .unless(known.is_none()),
+    );
+}

@@ -1,0 +1,272 @@
+//! Remote invalidation (RFC 8797, sections 3.2 and 4.1).
+
+use super::finding::{Basis, Finding, Value};
+use super::judged::Judged as _;
+use super::rule::{Check, Document, Findings, Level, Rule, Source, Unseen};
+use super::view::View;
+use rdmascope_dissector::observation::{Revoked, Sent};
+use rdmascope_dissector::rc::REORDERING;
+use rdmascope_dissector::rpcrdma::Kind;
+use rdmascope_dissector::transaction::{Message, Part, Transaction};
+use rdmascope_wire::Rkey;
+use rdmascope_wire::private_data;
+use rdmascope_wire::rpcrdma::Procedure;
+
+const R: Source = Source { document: Document::Rfc8797, section: "4.1" };
+const DEFAULT: Source = Source { document: Document::Rfc8797, section: "5.1" };
+const SUPPORT: Source = Source { document: Document::Rfc8797, section: "3.2" };
+const DONE: Source = Source { document: Document::ReliableReply, section: "4.1.4" };
+
+pub(crate) const RULES: &[Rule] = &[
+    Rule {
+        id: "invalidation-receiver-flag",
+        level: Level::Violation,
+        sources: &[R, DEFAULT, DONE],
+        sentence: "Nobody uses Send with Invalidate towards an end that did not set R in its private data.",
+        explanation: "An end that sends no private data, or none that is valid, did not set R. Reported for the first such Send of each end. Inconclusive \
+            where the capture does not hold the CM message of the receiver.",
+        check: Check::Sent(receiver_flag),
+    },
+    Rule {
+        id: "invalidation-sender-flag",
+        level: Level::Violation,
+        sources: &[R, DEFAULT, DONE],
+        sentence: "Nobody uses Send with Invalidate who did not set R in its own private data.",
+        explanation: "Both peers have to set R, not the one alone whose memory is invalidated. A receiver that set R takes no harm, so this is kept apart \
+            from invalidation-receiver-flag. Reported for the first such Send of each end. Inconclusive where the capture does not hold the CM message of the sender.",
+        check: Check::Sent(sender_flag),
+    },
+    Rule {
+        id: "invalidation-call",
+        level: Level::Violation,
+        sources: &[R],
+        sentence: "An RPC call is not sent with Invalidate.",
+        explanation: "Remote invalidation is allowed in replies, of handles that belong to their XID; before a call is answered the Responder has \
+            none that do. A Long Call is inconclusive: without its call, a reply from a responder-provided Read chunk looks the same.",
+        check: Check::Sent(call),
+    },
+    Rule {
+        id: "invalidation-handle",
+        level: Level::Violation,
+        sources: &[R, DONE],
+        sentence: "A Send with Invalidate names a handle that the message which it answers advertised.",
+        explanation: "A reply, and an RDMA_ERROR in its place, may invalidate a handle of its call's chunks; RDMA_DONE one of the responder-provided Read chunk. \
+            A handle that was invalidated before and not advertised again, or that another call advertised, is none of these. The finding stands once it is certain that \
+            the Requester did not send the call again with other chunks.",
+        check: Check::Transaction(handle),
+    },
+    Rule {
+        id: "invalidation-shared",
+        level: Level::Violation,
+        sources: &[R],
+        sentence: "A Send with Invalidate names a handle that no other open transaction advertised.",
+        explanation: "The handle must belong to the XID of the Send alone. Inconclusive where the other call came so shortly before that the capture may show \
+            the two in the wrong order, and where packets of the sender are missing, among which the reply to the other call may have been.",
+        check: Check::Revoked(shared),
+    },
+    Rule {
+        id: "invalidation-done",
+        level: Level::Warning,
+        sources: &[DONE],
+        sentence: "Where both ends set R, RDMA_DONE is sent with Invalidate.",
+        explanation: "Only RDMA_DONE that ends a transaction with a responder-provided Read chunk is looked at.",
+        check: Check::Transaction(plain_done),
+    },
+];
+
+pub(crate) const UNSEEN: &[Unseen] = &[
+    Unseen {
+        source: SUPPORT,
+        requirement: "A Responder knows that its own RDMA stack supports remote invalidation before it uses it.",
+        reason: "What an end knows of its stack is not on the wire; what it says of it is the matter of invalidation-sender-flag.",
+    },
+    Unseen {
+        source: SUPPORT,
+        requirement: "A Requester that sets R exposes no handle that must not be invalidated remotely.",
+        reason: "No handle says whether it may be.",
+    },
+    Unseen {
+        source: SUPPORT,
+        requirement: "A receiver takes the handle of a Send with Invalidate out of use, and reports so with the Receive.",
+        reason: "That happens inside of the receiver; an operation on the memory that is not refused shows as memory-after-invalidation.",
+    },
+];
+
+/// What is remembered of remote invalidation.
+#[derive(Debug, Default)]
+pub struct Record {
+    /// Whether each end has used it.
+    used: [bool; 2],
+}
+
+/// Whether the memory was advertised so shortly before that the capture may show the two in the wrong order.
+pub(crate) fn is_close(revoked: &Revoked) -> bool {
+    let (nanoseconds, packets) = REORDERING;
+    revoked.seen.time.since(revoked.since.time) <= nanoseconds
+        || revoked.seen.frame.saturating_sub(revoked.since.frame) <= u64::from(packets)
+}
+
+impl View {
+    pub(crate) fn note_invalidation(&mut self, sent: &Sent<'_>) {
+        self.invalidation.used[sent.from] |= is_first_answer(sent, self).is_some();
+    }
+
+    /// Whether an end set R; `None` where the capture does not hold what it said.
+    fn set_r(&self, end: usize) -> Option<bool> {
+        let connection = self.established.as_ref()?;
+        let endpoint = if end == self.requester { &connection.requester } else { &connection.responder };
+        match endpoint.private_data {
+            Some(data) => Some(data.version == private_data::VERSION && data.remote_invalidation),
+            None => connection.remote_invalidation.map(|_| false),
+        }
+    }
+}
+
+/// Whether a look tells that no rule here has anything to find in a Send.
+#[inline]
+pub(crate) fn is_plain(sent: &Sent<'_>, view: &View) -> bool {
+    sent.send.invalidated.is_none() || (view.invalidation.used[sent.from] && sent.kind == Kind::Reply)
+}
+
+/// Whether a look tells that no rule here has anything to find in a transaction.
+#[inline]
+pub(crate) fn is_plain_in(transaction: &Transaction) -> bool {
+    let (Some(call), Some(reply)) = (&transaction.call, &transaction.reply) else { return false };
+    transaction.done.is_none() && reply.invalidated.is_none_or(|rkey| lists(call, rkey))
+}
+
+/// The handle that a Send invalidates which is the first of its sender to do so, and no call.
+fn is_first_answer(sent: &Sent<'_>, view: &View) -> Option<Rkey> {
+    let rkey = sent.send.invalidated?;
+    let answers = matches!(sent.kind, Kind::Reply | Kind::Error | Kind::Done) && sent.told;
+    (answers && !view.invalidation.used[sent.from]).then_some(rkey)
+}
+
+fn receiver_flag(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
+    flag(sent, 1 - sent.from, "its receiver", view, findings);
+}
+
+fn sender_flag(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
+    flag(sent, sent.from, "its sender", view, findings);
+}
+
+fn flag(sent: &Sent<'_>, end: usize, whose: &str, view: &View, findings: &mut Findings<'_>) {
+    let Some(rkey) = is_first_answer(sent, view) else { return };
+    let set = view.set_r(end);
+    if set == Some(true) {
+        return;
+    }
+    let message = match set {
+        Some(_) => format!("a Send with Invalidate of handle {rkey}, and {whose} left R clear"),
+        None => format!("a Send with Invalidate of handle {rkey}, and it is not known whether {whose} set R"),
+    };
+    findings.add(
+        Finding::new(message)
+            .by(sent.from)
+            .about(sent.direction(view), sent.xid())
+            .send(sent.send)
+            .values(Value::Name("Send with Invalidate"), Value::Name("Send"))
+            .unless(set.is_none()),
+    );
+}
+
+fn call(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
+    let Some(rkey) = sent.send.invalidated.filter(|_| sent.kind == Kind::Call && sent.told) else { return };
+    let is_long = sent.header.is_none_or(|header| header.procedure != Procedure::Msg);
+    findings.add(
+        Finding::new(format!("a call that invalidates handle {rkey}"))
+            .by(sent.from)
+            .about(sent.direction(view), sent.xid())
+            .send(sent.send)
+            .values(Value::Name("Send with Invalidate"), Value::Name("Send"))
+            .unless(is_long),
+    );
+}
+
+fn handle(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    let Some(reply) = &transaction.reply else { return };
+    if reply.invalidated.is_none() && transaction.done.is_none() {
+        return;
+    }
+    let (caller, answerer) = (view.caller(transaction.direction), view.answerer(transaction.direction));
+    let Some(call) = &transaction.call else { return };
+    if let Some(rkey) = reply.invalidated.filter(|rkey| !lists(call, *rkey)) {
+        let lacks = view.may_lack(caller, transaction)
+            || call.stop.is_some()
+            || call.missing.iter().any(|missing| missing.part == Part::Send);
+        findings.add(
+            Finding::new(format!("a reply that invalidates handle {rkey}, which its call did not advertise"))
+                .by(answerer)
+                .of(transaction)
+                .message(call)
+                .message(reply)
+                .observed(Value::Hexadecimal(rkey.0.into()))
+                .rests_on(Basis::Silence(caller))
+                .unless(lacks),
+        );
+    }
+    let done = done(transaction, view);
+    let provided = || reply.read_chunks.iter().flat_map(|chunk| &chunk.segments);
+    if let Some((frame, Some(rkey))) = done
+        && provided().all(|segment| segment.handle != rkey)
+    {
+        findings.add(
+            Finding::new(format!("RDMA_DONE invalidates handle {rkey}, which the reply did not provide"))
+                .by(caller)
+                .of(transaction)
+                .message(reply)
+                .frames([frame])
+                .observed(Value::Hexadecimal(rkey.0.into()))
+                .rests_on(Basis::Silence(answerer))
+                .unless(reply.stop.is_some() || view.losses(answerer) > 0),
+        );
+    }
+}
+
+/// The RDMA_DONE that ended a transaction just now: its packet, and the handle that it invalidates.
+fn done(transaction: &Transaction, view: &View) -> Option<(u64, Option<Rkey>)> {
+    let frame = transaction.done?.frame;
+    let last = view.memory.last(view.caller(transaction.direction))?;
+    (last.seen.frame == frame).then_some((frame, last.invalidated))
+}
+
+/// Whether a message advertises memory under this handle.
+fn lists(message: &Message, rkey: Rkey) -> bool {
+    let reads = message.read_chunks.iter().flat_map(|chunk| &chunk.segments);
+    let writes = message.write_chunks.iter().chain(&message.reply_chunk).flat_map(|chunk| &chunk.segments);
+    reads.chain(writes).any(|segment| segment.handle == rkey)
+}
+
+fn shared(revoked: &Revoked, view: &View, findings: &mut Findings<'_>) {
+    // One that its own call did not advertise is the matter of invalidation-handle.
+    if !view.memory.ended_with(revoked.seen.frame, revoked.rkey) {
+        return;
+    }
+    let Revoked { from, rkey, xid, .. } = *revoked;
+    let other = revoked.advertiser.xid;
+    findings.add(
+        Finding::new(format!(
+            "a Send with Invalidate of handle {rkey}, which the open call {other} advertised too"
+        ))
+        .by(from)
+        .about(Some(view.direction(revoked.advertiser.caller)), xid)
+        .frames([revoked.seen.frame, revoked.since.frame])
+        .observed(Value::Hexadecimal(rkey.0.into()))
+        .unless(is_close(revoked) || view.losses(from) > 0 || view.losses(1 - from) > 0),
+    );
+}
+
+fn plain_done(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    if transaction.done.is_none() {
+        return;
+    }
+    let both = [0, 1].iter().all(|end| view.set_r(*end) == Some(true));
+    let (Some((frame, None)), true) = (done(transaction, view), both) else { return };
+    findings.add(
+        Finding::new("RDMA_DONE in a plain Send, although both ends support remote invalidation")
+            .by(view.caller(transaction.direction))
+            .of(transaction)
+            .frames([frame])
+            .values(Value::Name("Send"), Value::Name("Send with Invalidate")),
+    );
+}

@@ -1,0 +1,440 @@
+//! The judge: keeps what is remembered of each connection, and asks the rules.
+
+use super::chunks::{self, binding};
+use super::finding::{Basis, Finding, Verdict};
+use super::reconnection::Reconnections;
+use super::rpc::Left;
+use super::rule::{Check, Findings, On, OnManaged, OnSent, Rule};
+use super::view::View;
+use super::{credits, header, inline, invalidation, reverse, rules};
+use hashbrown::HashMap;
+use rdmascope_dissector::connection::{Connection, ConnectionId};
+use rdmascope_dissector::event::{Event, Eviction};
+use rdmascope_dissector::observation::{
+    Ending, Faulty, HalfFlow, Observation, Observed, Refused, Revoked, Sent, Stray,
+};
+use rdmascope_dissector::rpcrdma::BuildHasher;
+use rdmascope_dissector::transaction::{Direction, Transaction};
+
+/// Takes the events of an engine that [observes](rdmascope_dissector::engine::Config::observe), and reports what breaks a rule.
+#[derive(Debug)]
+pub struct Judge {
+    asked: Asked,
+    cases: Cases,
+    reconnections: Reconnections,
+    /// Calls without a reply on connections that were closed.
+    left: Left,
+}
+
+/// The rules by what they look at.
+#[derive(Debug, Default)]
+struct Asked {
+    sent: Vec<(&'static Rule, OnSent)>,
+    irregular: Vec<(&'static Rule, OnSent)>,
+    transaction: Vec<(&'static Rule, On<Transaction>)>,
+    amiss: Vec<(&'static Rule, On<Transaction>)>,
+    chunks: Vec<(&'static Rule, On<Transaction>)>,
+    lists: Vec<(&'static Rule, On<Transaction>)>,
+    established: Vec<(&'static Rule, On<Connection>)>,
+    connection: Vec<(&'static Rule, On<Connection>)>,
+    managed: Vec<(&'static Rule, OnManaged)>,
+    faulty: Vec<(&'static Rule, On<Faulty>)>,
+    refused: Vec<(&'static Rule, On<Refused>)>,
+    stray: Vec<(&'static Rule, On<Stray>)>,
+    revoked: Vec<(&'static Rule, On<Revoked>)>,
+}
+
+/// The connections that have not ended, each where the engine keeps it too.
+#[derive(Debug, Default)]
+struct Cases {
+    cases: Vec<Option<Box<Case>>>,
+    places: HashMap<ConnectionId, u32, BuildHasher>,
+    /// The one that was asked for last: events of one packet are of one connection.
+    last: u32,
+}
+
+impl Cases {
+    #[inline]
+    fn find_or_add(&mut self, id: ConnectionId, place: u32) -> &mut Case {
+        self.last = place;
+        let is_there = self.cases.get(place as usize).is_some_and(|case| is(case, id));
+        if !is_there {
+            self.add(id, place);
+        }
+        self.cases[place as usize].as_deref_mut().expect("it is there, or was added")
+    }
+
+    #[cold]
+    fn add(&mut self, id: ConnectionId, place: u32) {
+        if self.cases.len() <= place as usize {
+            self.cases.resize_with(place as usize + 1, || None);
+        }
+        if let Some(former) = self.cases[place as usize].replace(Box::new(Case::new(id))) {
+            self.places.remove(&former.view.connection);
+        }
+        self.places.insert(id, place);
+    }
+
+    #[inline]
+    fn find(&mut self, id: ConnectionId) -> Option<&mut Case> {
+        let is_last = self.cases.get(self.last as usize).is_some_and(|case| is(case, id));
+        let place = if is_last { self.last } else { *self.places.get(&id)? };
+        self.cases[place as usize].as_deref_mut()
+    }
+
+    fn remove(&mut self, id: ConnectionId) -> Option<Box<Case>> {
+        let place = self.places.remove(&id)?;
+        self.cases[place as usize].take()
+    }
+}
+
+#[inline]
+fn is(case: &Option<Box<Case>>, id: ConnectionId) -> bool {
+    case.as_ref().is_some_and(|case| case.view.connection == id)
+}
+
+/// A connection, and the findings on it.
+#[derive(Debug)]
+struct Case {
+    view: View,
+    court: Court,
+}
+
+/// Findings on one connection on their way to a verdict.
+#[derive(Debug, Default)]
+pub(crate) struct Court {
+    /// Those that rest on an end's silence, until it is certain that it was silent.
+    pending: [Vec<Finding>; 2],
+    ready: Vec<Finding>,
+}
+
+impl Default for Judge {
+    /// One that asks all rules.
+    fn default() -> Judge {
+        Judge::new(|_| true)
+    }
+}
+
+impl Judge {
+    /// One that asks those rules for which `asks` holds.
+    pub fn new(asks: impl Fn(&Rule) -> bool) -> Judge {
+        let mut asked = Asked::default();
+        for rule in rules().filter(|rule| asks(rule)) {
+            match rule.check {
+                Check::Sent(check) => asked.sent.push((rule, check)),
+                Check::Irregular(check) => asked.irregular.push((rule, check)),
+                Check::Transaction(check) => asked.transaction.push((rule, check)),
+                Check::Amiss(check) => asked.amiss.push((rule, check)),
+                Check::Chunks(check) => asked.chunks.push((rule, check)),
+                Check::Lists(check) => asked.lists.push((rule, check)),
+                Check::Established(check) => asked.established.push((rule, check)),
+                Check::Connection(check) => asked.connection.push((rule, check)),
+                Check::Managed(check) => asked.managed.push((rule, check)),
+                Check::Faulty(check) => asked.faulty.push((rule, check)),
+                Check::Refused(check) => asked.refused.push((rule, check)),
+                Check::Stray(check) => asked.stray.push((rule, check)),
+                Check::Revoked(check) => asked.revoked.push((rule, check)),
+            }
+        }
+        Judge {
+            asked,
+            cases: Cases::default(),
+            reconnections: Reconnections::default(),
+            left: Left::default(),
+        }
+    }
+
+    /// Takes the next event of the engine.
+    pub fn handle(&mut self, event: &Event<'_>, report: &mut impl FnMut(&Finding)) {
+        match event {
+            Event::Observation(observation) => self.observe(observation, report),
+            Event::Transaction(transaction) => {
+                let Judge { asked, cases, left, .. } = self;
+                let Some(case) = cases.find(transaction.connection) else { return };
+                if !reverse::is_plain(transaction) || !invalidation::is_plain_in(transaction) {
+                    case.ask(&asked.transaction, transaction);
+                }
+                if !header::is_plain(transaction) {
+                    case.ask(&asked.amiss, transaction);
+                }
+                let lists = lists_chunks(transaction);
+                if lists {
+                    case.ask(&asked.chunks, transaction);
+                }
+                if !chunks::is_plain(transaction, lists, &case.view) {
+                    case.ask(&asked.lists, transaction);
+                }
+                case.view.note_transaction(transaction);
+                left.note_transaction(transaction, &case.view);
+                case.deliver(report);
+            }
+            Event::Connection(connection) => {
+                let Some(mut case) = self.cases.remove(connection.id) else { return };
+                case.ask(&self.asked.connection, connection);
+                case.close(report);
+            }
+            Event::Eviction(Eviction::Transaction { connection, direction, .. }) => {
+                if let Some(case) = self.cases.find(*connection) {
+                    case.view.note_eviction(*direction);
+                }
+            }
+            Event::Eviction(_) | Event::Packet(_) => {}
+        }
+    }
+
+    fn observe(&mut self, observation: &Observation<'_>, report: &mut impl FnMut(&Finding)) {
+        let Judge { asked, cases, reconnections, left } = self;
+        let id = observation.connection;
+        if let Observed::Joined(known_as) = &observation.what
+            && let Some(mut gone) = cases.remove(*known_as)
+        {
+            gone.close(report);
+        }
+        let case = cases.find_or_add(id, observation.place);
+        case.view.note(observation);
+        if let Observed::Sent(sent) = &observation.what {
+            case.settle(sent.from, Verdict::Stands);
+            if !is_plain(sent, &case.view) {
+                case.ask(&asked.sent, sent);
+            }
+            if !header::is_regular(sent) || case.view.rpc.expects_replays() {
+                case.ask(&asked.irregular, sent);
+            }
+            case.view.note_sent(sent);
+        } else {
+            case.observe(&observation.what, asked, reconnections, left);
+        }
+        case.deliver(report);
+    }
+}
+
+impl Case {
+    fn new(connection: ConnectionId) -> Case {
+        Case { view: View::new(connection), court: Court::default() }
+    }
+
+    #[inline]
+    fn ask<T>(&mut self, rules: &[(&'static Rule, On<T>)], what: &T) {
+        let Case { view, court } = self;
+        for (rule, check) in rules {
+            check(what, view, &mut Findings { rule, court, view });
+        }
+    }
+
+    /// Takes what is no Send.
+    #[inline(never)]
+    fn observe(
+        &mut self,
+        what: &Observed<'_>,
+        asked: &Asked,
+        reconnections: &mut Reconnections,
+        left: &mut Left,
+    ) {
+        let view = &mut self.view;
+        match what {
+            Observed::Managed(managed) => self.ask(&asked.managed, managed),
+            Observed::Faulty(faulty) => self.ask(&asked.faulty, faulty),
+            Observed::Refused(refused) => self.ask(&asked.refused, refused),
+            Observed::Revoked(revoked) => self.ask(&asked.revoked, revoked),
+            Observed::Stray(stray) => {
+                view.note_stray(stray);
+                if !view.is_late(stray) {
+                    self.ask(&asked.stray, stray);
+                }
+            }
+            Observed::Established(connection) => {
+                match &mut view.established {
+                    Some(known) => (**known).clone_from(connection),
+                    none => *none = Some(Box::new((*connection).clone())),
+                }
+                view.exchange.before = reconnections.note(connection, &view.exchange);
+                view.rpc.recall(left, connection);
+                self.ask(&asked.established, connection);
+            }
+            Observed::Joined(_) => {
+                (0..2).for_each(|end| self.settle(end, Verdict::Inconclusive));
+                self.view.note_joined();
+            }
+            Observed::Missing(missing) => {
+                self.settle(missing.from, Verdict::Inconclusive);
+                self.view.note_missing(missing);
+            }
+            Observed::Ending(ending) => {
+                self.settle_at_the_end(ending);
+                self.view.ending = Some(*ending);
+            }
+            Observed::Outstanding(outstanding) => left.note(outstanding, view),
+            Observed::Shared(shared) => view.note_shared(shared),
+            Observed::Sent(_)
+            | Observed::RolesKnown
+            | Observed::Repeated(_)
+            | Observed::Spoiled(_)
+            | Observed::Offered(_) => {}
+        }
+        self.view.note_observed(what);
+    }
+
+    /// It is certain now what this end sent up to here, or that it is not.
+    #[inline]
+    fn settle(&mut self, end: usize, verdict: Verdict) {
+        if !self.court.pending[end].is_empty() {
+            let is_unsure = self.view.half_flows[end].unsure > 0;
+            self.court.settle(end, if is_unsure { Verdict::Inconclusive } else { verdict });
+        }
+    }
+
+    fn settle_at_the_end(&mut self, ending: &Ending) {
+        let Case { view, court } = self;
+        for end in 0..2 {
+            for finding in court.pending[end].drain(..) {
+                let is_unsure = view.half_flows[end].unsure > 0;
+                let complete = !is_unsure && ending.complete[end] >= finding.frames.last().copied();
+                let verdict = if complete { Verdict::Stands } else { Verdict::Inconclusive };
+                court.ready.push(Finding { verdict, ..finding });
+            }
+        }
+    }
+
+    #[inline]
+    fn deliver(&mut self, report: &mut impl FnMut(&Finding)) {
+        if !self.court.ready.is_empty() {
+            self.court.deliver(&self.view, report);
+        }
+    }
+
+    fn close(&mut self, report: &mut impl FnMut(&Finding)) {
+        (0..2).for_each(|end| self.settle(end, Verdict::Inconclusive));
+        self.deliver(report);
+    }
+}
+
+impl Court {
+    /// Findings of one end that wait for certainty.
+    const MOST_PENDING: usize = 256;
+
+    /// Takes what a rule found.
+    pub(crate) fn take(&mut self, rule: &'static Rule, finding: Finding, view: &View) {
+        let mut finding = Finding {
+            rule: Some(rule),
+            connection: Some(view.connection),
+            caller: finding.direction.map(|direction| view.caller(direction)),
+            ..finding
+        };
+        match finding.basis {
+            Basis::Packets => self.ready.push(finding),
+            // A packet that the capture shows late could have been among those that wait.
+            Basis::Silence(end) if !self.is_unsure(end, view) => {
+                self.pending[end].push(finding);
+            }
+            Basis::Silence(_) | Basis::Lacking => {
+                finding.verdict = Verdict::Inconclusive;
+                self.ready.push(finding);
+            }
+        }
+    }
+
+    /// Whether nothing that comes can make it certain what this end sent up to now.
+    fn is_unsure(&self, end: usize, view: &View) -> bool {
+        let HalfFlow { waits, unsure, .. } = view.half_flows[end];
+        waits || unsure > 0 || self.pending[end].len() == Court::MOST_PENDING
+    }
+
+    #[cold]
+    fn settle(&mut self, end: usize, verdict: Verdict) {
+        let Court { pending, ready } = self;
+        ready.extend(pending[end].drain(..).map(|finding| Finding { verdict, ..finding }));
+    }
+
+    #[inline(never)]
+    fn deliver(&mut self, view: &View, report: &mut impl FnMut(&Finding)) {
+        // Who opened the connection may have turned out since the rule was asked.
+        let requester = view.roles_known.then_some(view.requester);
+        for finding in self.ready.drain(..) {
+            let is_requester = |end: usize| requester.map(|requester| requester == end);
+            let direction = finding.caller.and_then(is_requester).map(|forward| match forward {
+                true => Direction::Forward,
+                false => Direction::Backward,
+            });
+            let by_requester = finding.by.and_then(is_requester);
+            report(&Finding { direction, by_requester, ..finding });
+        }
+    }
+}
+
+/// Whether a look tells that no [`Check::Sent`] has anything to find.
+#[inline]
+fn is_plain(sent: &Sent<'_>, view: &View) -> bool {
+    inline::is_plain(sent)
+        && credits::is_plain(sent, view)
+        && invalidation::is_plain(sent, view)
+        && binding::is_plain(view)
+}
+
+fn lists_chunks(transaction: &Transaction) -> bool {
+    [&transaction.call, &transaction.reply].into_iter().flatten().any(|message| {
+        !message.read_chunks.is_empty() || !message.write_chunks.is_empty() || message.reply_chunk.is_some()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rdmascope_dissector::observation::{Advertiser, Astray, Missing};
+    use rdmascope_dissector::record::Time;
+    use rdmascope_dissector::transaction::Seen;
+    use rdmascope_wire::bth::Reth;
+    use rdmascope_wire::psn::Psn;
+    use rdmascope_wire::{Rkey, Xid};
+
+    /// What end 0 reads of the memory of end 1 goes on where nothing is advertised.
+    const STRAY: Stray = Stray {
+        from: 0,
+        seen: Seen { frame: 7, time: Time(0) },
+        psn: Psn::new(1),
+        reading: true,
+        reth: Reth { virtual_address: 0x1000, rkey: Rkey(9), dma_length: 64 },
+        address: 0x1020,
+        astray: Astray::PastEnd(Advertiser { caller: 1, xid: Xid(3) }),
+    };
+
+    fn found(judge: &mut Judge, known_requester: Option<usize>, what: Observed<'_>) -> Vec<Finding> {
+        let mut found = Vec::new();
+        let observation = Observation {
+            connection: ConnectionId(1),
+            place: 0,
+            requester: known_requester.unwrap_or(0),
+            roles_known: known_requester.is_some(),
+            half_flows: &Default::default(),
+            what,
+        };
+        judge.handle(&Event::Observation(&observation), &mut |finding| found.push(finding.clone()));
+        found
+    }
+
+    #[test]
+    fn who_opened_the_connection_may_turn_out_before_the_verdict() {
+        for (requester, direction, by_requester) in [
+            (Some(1), Some(Direction::Forward), Some(false)),
+            (Some(0), Some(Direction::Backward), Some(true)),
+            (None, None, None),
+        ] {
+            let mut judge = Judge::default();
+            // It rests on end 1 not having advertised more, which nobody knows yet.
+            assert!(found(&mut judge, None, Observed::Stray(STRAY)).is_empty());
+            let missing = Observed::Missing(Missing { from: 1, packets: 1 });
+            let [finding] = &found(&mut judge, requester, missing)[..] else { panic!("one finding") };
+            assert_eq!(finding.rule.map(|rule| rule.id), Some("memory-segment-end"));
+            assert_eq!(finding.verdict, Verdict::Inconclusive);
+            assert_eq!((finding.direction, finding.by_requester), (direction, by_requester));
+        }
+    }
+
+    #[test]
+    fn findings_that_wait_are_bounded() {
+        let mut judge = Judge::default();
+        let at_once: usize = (0..300).map(|_| found(&mut judge, None, Observed::Stray(STRAY)).len()).sum();
+        assert_eq!(at_once, 300 - Court::MOST_PENDING);
+        let missing = Observed::Missing(Missing { from: 1, packets: 1 });
+        assert_eq!(found(&mut judge, None, missing).len(), Court::MOST_PENDING);
+    }
+}

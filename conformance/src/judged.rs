@@ -1,0 +1,53 @@
+//! What rules ask of a Send that the engine reported.
+
+use super::finding::Finding;
+use super::view::View;
+use rdmascope_dissector::observation::Sent;
+use rdmascope_dissector::rpcrdma::Kind;
+use rdmascope_dissector::transaction::Direction;
+use rdmascope_wire::Xid;
+
+/// A Send as the rules see it.
+pub(crate) trait Judged {
+    /// rdma_xid; `None` where it is too short to have one.
+    fn xid(&self) -> Option<Xid>;
+
+    /// The direction of the transaction that it is of, where that can be told.
+    fn direction(&self, view: &View) -> Option<Direction>;
+
+    /// rdma_credit of a call: what it asks for.
+    fn request(&self) -> Option<u32>;
+
+    /// rdma_credit of a reply or an RDMA_ERROR: what it grants.
+    fn grant(&self) -> Option<u32>;
+
+    /// A finding by its sender, with its packets as evidence.
+    fn finding(&self, view: &View, message: String) -> Finding;
+}
+
+impl Judged for Sent<'_> {
+    fn xid(&self) -> Option<Xid> {
+        self.header.map(|header| header.xid)
+    }
+
+    fn direction(&self, view: &View) -> Option<Direction> {
+        match self.kind {
+            Kind::Call | Kind::Done => Some(view.direction(self.from)),
+            Kind::Reply | Kind::Error => Some(view.direction(1 - self.from)),
+            Kind::Other => None,
+        }
+    }
+
+    fn request(&self) -> Option<u32> {
+        self.header.filter(|_| self.told && self.kind == Kind::Call).map(|header| header.credits)
+    }
+
+    fn grant(&self) -> Option<u32> {
+        let answers = matches!(self.kind, Kind::Reply | Kind::Error);
+        self.header.filter(|_| self.told && answers).map(|header| header.credits)
+    }
+
+    fn finding(&self, view: &View, message: String) -> Finding {
+        Finding::new(message).by(self.from).about(self.direction(view), self.xid()).send(self.send)
+    }
+}

@@ -1,0 +1,582 @@
+//! Memory that is advertised, and what touches it (RFC 8166, sections 3.4, 4.4 and 8).
+//!
+//! The engine looks every RDMA operation up among the memory that open transactions advertise, and reports those that leave it. What of that is
+//! a fault depends on what the capture may lack: a call that is missing may have advertised the memory. So memory that was
+//! advertised lately is remembered with what ended it; and an operation that the capture shows late, behind a Send that followed it, is none.
+//!
+//! Bytes that are written and not claimed are no fault (RFC 8166, section 4.3.2.2).
+
+use super::finding::{Basis, Finding, Value};
+use super::rule::{Check, Document, Findings, Level, Rule, Source, Unseen};
+use super::view::View;
+use rdmascope_dissector::observation::{Advertiser, Astray, Sent, Shared, Stray};
+use rdmascope_dissector::rc::REORDERING;
+use rdmascope_dissector::transaction::{Direction, Outcome, Part, Seen, Transaction};
+use rdmascope_wire::psn::Psn;
+use rdmascope_wire::rpc;
+use rdmascope_wire::rpcrdma::{Segment, VERSION};
+use rdmascope_wire::{Rkey, Xid};
+use std::collections::VecDeque;
+
+const SEGMENTS: Source = Source { document: Document::Rfc8166, section: "3.4.3" };
+const READS: Source = Source { document: Document::Rfc8166, section: "3.4.5" };
+const READ_TO_THE_END: Source = Source { document: Document::Rfc8166, section: "3.4.5.1" };
+const WRITES: Source = Source { document: Document::Rfc8166, section: "3.4.6" };
+const CHUNKED: Source = Source { document: Document::Rfc8166, section: "3.5.2" };
+const UNUSED: Source = Source { document: Document::Rfc8166, section: "4.3.2.2" };
+const REPLY_CHUNK: Source = Source { document: Document::Rfc8166, section: "4.3.3" };
+const LONGEVITY: Source = Source { document: Document::Rfc8166, section: "4.4.1" };
+const OPERATIONS: Source = Source { document: Document::Rfc8166, section: "4.5.3" };
+const ERRORS: Source = Source { document: Document::Rfc8166, section: "4.5.4" };
+const DOMAINS: Source = Source { document: Document::Rfc8166, section: "8.1.1" };
+const PROTECTION: Source = Source { document: Document::Rfc8166, section: "8.1.3" };
+const INVALIDATION: Source = Source { document: Document::Rfc8797, section: "3.2" };
+const PULL: Source = Source { document: Document::ReliableReply, section: "4.1.2" };
+const PULLED: Source = Source { document: Document::ReliableReply, section: "4.1.3" };
+
+pub(crate) const RULES: &[Rule] = &[
+    Rule {
+        id: "memory-advertised",
+        level: Level::Violation,
+        sources: &[SEGMENTS, OPERATIONS, DOMAINS],
+        sentence: "RDMA Reads and RDMA Writes name memory that the other end advertised on this connection, in a transaction that is open.",
+        explanation: "Looked at is where an operation begins: its R_Key and its address have to be those of a segment. It stands where the capture holds the \
+            connection from its CM exchange on and lacks no packet of the end whose memory it is: a call that is missing may have advertised it. \
+            Memory advertised before is the matter of memory-after-reply and memory-after-done.",
+        check: Check::Stray(unadvertised),
+    },
+    Rule {
+        id: "memory-segment-end",
+        level: Level::Violation,
+        sources: &[SEGMENTS, OPERATIONS],
+        sentence: "An RDMA Read or an RDMA Write ends where the segment does that it begins in.",
+        explanation: "The address and the DMA length in the RETH are compared with what was advertised. An operation may go on from one segment into another \
+            where the two lie one behind the other under one handle and are to be moved the same way. Inconclusive where packets of the sender are missing, \
+            among which the reply may have been that ended the transaction.",
+        check: Check::Stray(past_end),
+    },
+    Rule {
+        id: "memory-direction",
+        level: Level::Violation,
+        sources: &[READS, WRITES],
+        sentence: "Read chunks are moved by RDMA Read, Write chunks and Reply chunks by RDMA Write.",
+        explanation: "Looked at is the segment that an operation begins in. Inconclusive where packets of its sender are missing, \
+            among which the reply may have been that ended the transaction, and where two open calls advertise the same memory.",
+        check: Check::Stray(other_way),
+    },
+    Rule {
+        id: "memory-after-reply",
+        level: Level::Violation,
+        sources: &[READ_TO_THE_END, CHUNKED, PROTECTION],
+        sentence: "A Responder touches no memory of a call after it sent the reply.",
+        explanation: "The PSN says what is after: that of the operation follows those of the reply, whatever the order in the capture. RDMA_ERROR is a \
+            reply here. It stands once it is certain that the Requester did not send another call meanwhile that advertised the memory anew. The last 512 \
+            segments of calls that were answered are remembered.",
+        check: Check::Stray(after_reply),
+    },
+    Rule {
+        id: "memory-after-done",
+        level: Level::Violation,
+        sources: &[PULL, PULLED],
+        sentence: "A Requester does not read a responder-provided Read chunk after it said RDMA_DONE.",
+        explanation: "Decided as memory-after-reply is, with RDMA_DONE in the place of the reply.",
+        check: Check::Stray(after_done),
+    },
+    Rule {
+        id: "memory-after-invalidation",
+        level: Level::Violation,
+        sources: &[INVALIDATION],
+        sentence: "An end touches no memory whose handle it had invalidated.",
+        explanation: "A reply ends what its call advertised, invalidated or not. This is about the memory of another open transaction whose handle a \
+            Send with Invalidate named. Inconclusive where the transaction had advertised it so shortly before that the capture may show the two in the wrong order.",
+        check: Check::Stray(after_invalidation),
+    },
+    Rule {
+        id: "memory-written",
+        level: Level::Violation,
+        sources: &[WRITES, CHUNKED, REPLY_CHUNK],
+        sentence: "A Responder writes all that its reply says is in Write chunks and in the Reply chunk before it sends the reply.",
+        explanation: "The lengths that the reply returns are compared with the bytes that RDMA Writes put into each segment, up to the PSN of the reply. \
+            Inconclusive where packets of the Responder are missing since the call, where an operation of it went astray, or where two open \
+            calls advertise the same memory. Lengths greater than the call allows are the matter of the rules about chunks.",
+        check: Check::Chunks(unwritten),
+    },
+    Rule {
+        id: "memory-read",
+        level: Level::Warning,
+        sources: &[READ_TO_THE_END, CHUNKED],
+        sentence: "A Responder that reports success has read the Read chunks of the call.",
+        explanation: "No requirement says so, and a reply out of a cache of replies needs no arguments. The bytes that RDMA Read requests asked for are compared with the \
+            length of the Read chunks, of which up to three bytes each may be roundup padding that nobody needs. Only calls whose status is known to be success are \
+            looked at: a call may fail before its arguments are wanted. READ responses play no part, so those that the capture lacks do not matter.",
+        check: Check::Chunks(unread),
+    },
+];
+
+pub(crate) const UNSEEN: &[Unseen] = &[
+    Unseen {
+        source: LONGEVITY,
+        requirement: "A Requester takes memory from its Responder's reach before the upper layer gets at the data.",
+        reason: "A local invalidation is not on the wire.",
+    },
+    Unseen {
+        source: LONGEVITY,
+        requirement: "A Requester does not touch memory while its Responder may.",
+        reason: "What a host does in its own memory is not on the wire.",
+    },
+    Unseen {
+        source: WRITES,
+        requirement: "What is written twice is written the same.",
+        reason: "Nothing asks for it: a Responder may write what it then does not return, and the last bytes written count. Payload is not kept to be compared.",
+    },
+    Unseen {
+        source: UNUSED,
+        requirement: "A Requester does not take memory behind an unused Write chunk for unmodified.",
+        reason: "What a Requester takes its own memory for is not on the wire.",
+    },
+    Unseen {
+        source: ERRORS,
+        requirement: "A Requester that cannot invalidate memory closes the connection before the transaction is complete.",
+        reason: "A local invalidation that fails is not on the wire.",
+    },
+    Unseen {
+        source: ERRORS,
+        requirement: "A Responder that can send neither a reply nor an error closes the connection.",
+        reason: "What a Responder is able to do is not on the wire; a call without a reply has other causes too.",
+    },
+    Unseen {
+        source: Source { document: Document::Rfc8166, section: "8.1" },
+        requirement: "The transport makes no memory vulnerable, and its RDMA provider conforms to RFC 5042.",
+        reason: "How an adapter guards memory shows only where somebody attacks it.",
+    },
+    Unseen {
+        source: DOMAINS,
+        requirement: "A Protection Domain limits each memory region to one connection.",
+        reason: "Domains are not on the wire; that an operation named another connection's memory shows as memory-advertised.",
+    },
+    Unseen {
+        source: Source { document: Document::Rfc8166, section: "8.1.2" },
+        requirement: "Handles are unpredictable, and memory that stays registered is not advertised.",
+        reason: "Registrations are not on the wire, and what is predictable is a matter of who predicts.",
+    },
+    Unseen {
+        source: PROTECTION,
+        requirement: "Memory is registered only when it is about to be used, and invalidated as soon as the operation is complete or given up.",
+        reason: "Neither is on the wire, but for the invalidation that a Send carries.",
+    },
+    Unseen {
+        source: Source { document: Document::Rfc8166, section: "2.3.2" },
+        requirement: "Registered memory is named by a steering tag of up to 32 bits and addresses of up to 64.",
+        reason: "The fields that carry them have no room for more.",
+    },
+    Unseen {
+        source: PULL,
+        requirement: "A Requester pulls the reply from a responder-provided Read chunk.",
+        reason: "It may as well give the reply up, and says RDMA_DONE in either case.",
+    },
+    Unseen {
+        source: PULL,
+        requirement: "A Requester says RDMA_DONE when it has pulled a reply.",
+        reason: "No time is set for it, and the end of the connection, which may come first, releases the memory as well.",
+    },
+    Unseen {
+        source: PULLED,
+        requirement: "A Responder that sees no RDMA_DONE can invalidate its Read chunk after a while.",
+        reason: "A local invalidation is not on the wire.",
+    },
+    Unseen {
+        source: Source { document: Document::ReliableReply, section: "5.1.4" },
+        requirement: "A Responder has registered its Read chunk before it sends the RDMA_NOMSG that names it.",
+        reason: "Registrations are not on the wire; a READ that comes too early is refused, for which there are other causes too.",
+    },
+];
+
+/// What is remembered of memory, and of what touches it.
+#[derive(Debug, Default)]
+pub struct Record {
+    senders: [Sender; 2],
+    /// Segments of transactions that ended, the latest last.
+    ended: VecDeque<Ended>,
+    /// Transactions whose memory another one advertised too while they were open: the end whose memory it is, and their XIDs.
+    shared: VecDeque<(usize, [Xid; 2])>,
+}
+
+/// What one end sent.
+#[derive(Debug, Default)]
+struct Sender {
+    /// Its first Send: from there on packets that are missing are noticed.
+    first: Option<u64>,
+    last: Option<Last>,
+    /// [`View::losses`] at its last Send.
+    lost: u64,
+    /// The first Send behind those that were missing last.
+    lost_before: Option<Seen>,
+    /// Its last operation that went astray.
+    strayed: Option<Seen>,
+    /// The capture lacks a part of some header, and whatever memory that lists.
+    blind: bool,
+}
+
+/// The Send of an end that came last.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Last {
+    /// The packet that completed it.
+    pub(crate) seen: Seen,
+    /// Its last PSN.
+    psn: Psn,
+    /// The message itself says what it is.
+    told: bool,
+    /// The handle that it invalidates.
+    pub(crate) invalidated: Option<Rkey>,
+}
+
+/// A segment of a transaction that ended.
+#[derive(Debug)]
+struct Ended {
+    /// The end whose memory it is.
+    owner: usize,
+    segment: Segment,
+    direction: Direction,
+    xid: Xid,
+    /// [`Transaction::number`].
+    number: u64,
+    by: Ender,
+    /// The packet that completed the Send which did so.
+    seen: Option<Seen>,
+}
+
+/// What ended a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ender {
+    Reply,
+    Done,
+    /// It is not known whether the memory was still there for the other end.
+    Other,
+}
+
+impl Record {
+    /// Segments that are remembered.
+    const MOST: usize = 512;
+    /// Segments for which there is room at first.
+    const MANY: usize = 16;
+    /// Pairs of transactions with memory in common that are remembered.
+    const MOST_SHARED: usize = 64;
+
+    /// The Send that this end sent last.
+    pub(crate) fn last(&self, end: usize) -> Option<Last> {
+        self.senders[end].last
+    }
+
+    /// The segment advertised latest, of a transaction that ended, that holds this address.
+    fn former(&self, owner: usize, rkey: Rkey, address: u64) -> Option<&Ended> {
+        self.ended.iter().rev().find(|ended| {
+            let Segment { handle, length, offset } = ended.segment;
+            ended.owner == owner && handle == rkey && address.wrapping_sub(offset) < u64::from(length)
+        })
+    }
+
+    /// Whether the transaction that ended with the Send in `frame` advertised this handle itself.
+    pub(crate) fn ended_with(&self, frame: u64, rkey: Rkey) -> bool {
+        let mut ended = self.ended.iter().rev();
+        ended.any(|ended| ended.seen.is_some_and(|seen| seen.frame == frame) && ended.segment.handle == rkey)
+    }
+
+    fn is_shared(&self, owner: usize, xid: Xid) -> bool {
+        self.shared.iter().any(|(end, xids)| *end == owner && xids.contains(&xid))
+    }
+
+    fn remember(&mut self, ended: Ended) {
+        match self.ended.len() {
+            0 => self.ended.reserve(Record::MANY),
+            Record::MOST => _ = self.ended.pop_front(),
+            _ => {}
+        }
+        self.ended.push_back(ended);
+    }
+
+    /// Some call was given up, and with it the memory that it advertised.
+    pub(crate) fn note_eviction(&mut self) {
+        self.senders.iter_mut().for_each(|sender| sender.blind = true);
+    }
+}
+
+impl View {
+    pub(crate) fn note_memory_of_send(&mut self, sent: &Sent<'_>) {
+        let lost = self.losses(sent.from);
+        let sender = &mut self.memory.senders[sent.from];
+        sender.first.get_or_insert(sent.send.first.frame);
+        if sender.lost != lost {
+            sender.lost = lost;
+            sender.lost_before = Some(sent.send.seen);
+        }
+        sender.blind |= sent.header.is_none_or(|header| header.stop.is_some() || header.version != VERSION);
+        sender.last = Some(Last {
+            seen: sent.send.seen,
+            psn: sent.send.psn.plus(sent.send.packets.saturating_sub(1)),
+            told: sent.told,
+            invalidated: sent.send.invalidated,
+        });
+    }
+
+    #[inline]
+    pub(crate) fn note_memory_of_transaction(&mut self, transaction: &Transaction) {
+        let (call, reply) = (&transaction.call, &transaction.reply);
+        let lists = call.as_ref().is_some_and(|call| {
+            !call.read_chunks.is_empty() || !call.write_chunks.is_empty() || call.reply_chunk.is_some()
+        });
+        if lists || reply.as_ref().is_some_and(|reply| !reply.read_chunks.is_empty()) {
+            self.remember_memory(transaction);
+        }
+    }
+
+    fn remember_memory(&mut self, transaction: &Transaction) {
+        let Transaction { call, reply, direction, xid, number, .. } = transaction;
+        let (caller, answerer) = (self.caller(*direction), self.answerer(*direction));
+        let sent = |end: usize, seen: &Seen| {
+            self.memory.last(end).is_some_and(|last| last.seen == *seen && last.told)
+        };
+        let replied = reply.as_ref().map(|reply| reply.seen).filter(|seen| sent(answerer, seen));
+        let done = transaction.done.filter(|seen| sent(caller, seen));
+        let (by, seen) = match (replied, done) {
+            (_, Some(seen)) => (Ender::Done, Some(seen)),
+            (Some(seen), None) if transaction.outcome != Outcome::NoCall => (Ender::Reply, Some(seen)),
+            _ => (Ender::Other, None),
+        };
+        let of_call = call.iter().flat_map(|call| {
+            let reads = call.read_chunks.iter().flat_map(|chunk| &chunk.segments);
+            let writes = call.write_chunks.iter().chain(&call.reply_chunk).flat_map(|chunk| &chunk.segments);
+            reads.chain(writes)
+        });
+        let of_reply =
+            reply.iter().flat_map(|reply| reply.read_chunks.iter().flat_map(|chunk| &chunk.segments));
+        // Its Responder was done with the call's memory when it sent the reply, before the Requester was with the reply's.
+        let of_call_by = if by == Ender::Done { Ender::Other } else { by };
+        let segments = of_call.map(|segment| (caller, segment, of_call_by));
+        for (owner, segment, by) in segments.chain(of_reply.map(|segment| (answerer, segment, by))) {
+            self.memory.remember(Ended {
+                owner,
+                segment: *segment,
+                direction: *direction,
+                xid: *xid,
+                number: *number,
+                by,
+                seen,
+            });
+        }
+    }
+
+    /// Packets of this end that are missing, and the times when it would not have been noticed.
+    pub(crate) fn losses(&self, end: usize) -> u64 {
+        self.lost[end] + u64::from(self.half_flows[end].unsure)
+    }
+
+    pub(crate) fn note_stray(&mut self, stray: &Stray) {
+        self.memory.senders[stray.from].strayed = Some(stray.seen);
+    }
+
+    pub(crate) fn note_shared(&mut self, shared: &Shared) {
+        if self.memory.shared.len() == Record::MOST_SHARED {
+            self.memory.shared.pop_front();
+        }
+        self.memory.shared.push_back((shared.owner, shared.xids));
+    }
+
+    /// Whether the capture may lack packets of this end that it sent between the call and the end of this transaction.
+    pub(crate) fn may_lack(&self, end: usize, transaction: &Transaction) -> bool {
+        let Some(call) = &transaction.call else { return true };
+        let sender = &self.memory.senders[end];
+        // From the PSNs that the CM messages announce on, or from its first Send on, nothing is missing without being noticed.
+        let is_followed = self.from_start() && self.inline_threshold(end).is_some()
+            || sender.first.is_some_and(|first| first <= call.first.frame);
+        transaction.capture_gap || !is_followed || self.may_lack_since(end, call.first)
+    }
+
+    /// Whether this end may have sent something behind `seen` that the capture lacks.
+    fn may_lack_since(&self, end: usize, seen: Seen) -> bool {
+        let sender = &self.memory.senders[end];
+        sender.lost != self.losses(end)
+            || sender.lost_before.is_some_and(|behind| seen.time.since(behind.time) <= REORDERING.0)
+    }
+
+    /// Whether the capture shows an operation behind a Send that followed it.
+    pub(crate) fn is_late(&self, stray: &Stray) -> bool {
+        self.memory.last(stray.from).is_some_and(|last| last.psn.distance(stray.psn) <= 0)
+    }
+}
+
+/// What is found about an operation.
+fn about(stray: &Stray, what: &str) -> Finding {
+    let name = if stray.reading { "an RDMA Read" } else { "an RDMA Write" };
+    let (length, address) = (stray.reth.dma_length, stray.reth.virtual_address);
+    Finding::new(format!("{name} of {length} bytes at 0x{address:016x}, handle {}: {what}", stray.reth.rkey))
+        .by(stray.from)
+        .frames([stray.seen.frame])
+}
+
+fn unadvertised(stray: &Stray, view: &View, findings: &mut Findings<'_>) {
+    if stray.astray != Astray::Unadvertised {
+        return;
+    }
+    let owner = 1 - stray.from;
+    // What its owner says has to be known at all.
+    let first = view.memory.senders[owner].first;
+    let knows = view.paired && first.is_some_and(|first| first < stray.seen.frame);
+    if !knows || view.memory.former(owner, stray.reth.rkey, stray.address).is_some() {
+        return;
+    }
+    let lacks = !view.is_whole(owner) || view.losses(owner) > 0 || view.memory.senders[owner].blind;
+    findings.add(
+        about(stray, "no open transaction advertised it")
+            .observed(Value::Hexadecimal(stray.reth.rkey.0.into()))
+            .rests_on(Basis::Silence(owner))
+            .unless(lacks),
+    );
+}
+
+/// Whether the transaction may have ended, or may not be the one that is meant.
+fn is_doubtful(stray: &Stray, advertiser: Advertiser, view: &View) -> bool {
+    let owner = 1 - stray.from;
+    view.losses(stray.from) > 0 || view.losses(owner) > 0 || view.memory.is_shared(owner, advertiser.xid)
+}
+
+fn past_end(stray: &Stray, view: &View, findings: &mut Findings<'_>) {
+    let Astray::PastEnd(advertiser) = stray.astray else { return };
+    let inside = stray.address.wrapping_sub(stray.reth.virtual_address);
+    findings.add(
+        about(stray, &format!("the memory that was advertised ends after {inside} of them"))
+            .about(Some(view.direction(advertiser.caller)), advertiser.xid)
+            .values(Value::Bytes(stray.reth.dma_length.into()), Value::Bytes(inside))
+            .rests_on(Basis::Silence(1 - stray.from))
+            .unless(is_doubtful(stray, advertiser, view)),
+    );
+}
+
+fn other_way(stray: &Stray, view: &View, findings: &mut Findings<'_>) {
+    let Astray::OtherWay(advertiser) = stray.astray else { return };
+    let what = if stray.reading { "it was advertised to be written" } else { "it was advertised to be read" };
+    let [read, write] = ["RDMA Read", "RDMA Write"];
+    let (observed, allowed) = if stray.reading { (read, write) } else { (write, read) };
+    findings.add(
+        about(stray, what)
+            .about(Some(view.direction(advertiser.caller)), advertiser.xid)
+            .values(Value::Name(observed), Value::Name(allowed))
+            .rests_on(Basis::Silence(1 - stray.from))
+            .unless(is_doubtful(stray, advertiser, view)),
+    );
+}
+
+fn after_reply(stray: &Stray, view: &View, findings: &mut Findings<'_>) {
+    after(stray, view, Ender::Reply, "the transaction ended with the reply", findings);
+}
+
+fn after_done(stray: &Stray, view: &View, findings: &mut Findings<'_>) {
+    after(stray, view, Ender::Done, "the transaction ended with RDMA_DONE", findings);
+}
+
+fn after(stray: &Stray, view: &View, by: Ender, what: &str, findings: &mut Findings<'_>) {
+    if stray.astray != Astray::Unadvertised {
+        return;
+    }
+    let owner = 1 - stray.from;
+    let former = view.memory.former(owner, stray.reth.rkey, stray.address);
+    let Some(ended) = former.filter(|ended| ended.by == by) else { return };
+    let Some(end) = ended.seen else { return };
+    let finding = Finding { transaction: Some(ended.number), ..about(stray, what) };
+    // The capture shows it before the end of that transaction: so it may show it before its own call, too.
+    let overtook = stray.seen.frame < end.frame;
+    findings.add(
+        finding
+            .about(Some(ended.direction), ended.xid)
+            .frames([end.frame])
+            .rests_on(Basis::Silence(owner))
+            .unless(overtook || view.may_lack_since(owner, end) || view.memory.senders[owner].blind),
+    );
+}
+
+fn after_invalidation(stray: &Stray, view: &View, findings: &mut Findings<'_>) {
+    let Astray::Invalidated(revoked) = stray.astray else { return };
+    let lacks = super::invalidation::is_close(&revoked) || is_doubtful(stray, revoked.advertiser, view);
+    findings.add(
+        about(stray, "its handle had been invalidated")
+            .about(Some(view.direction(revoked.advertiser.caller)), revoked.advertiser.xid)
+            .frames([revoked.seen.frame, revoked.since.frame])
+            .rests_on(Basis::Silence(1 - stray.from))
+            .unless(lacks),
+    );
+}
+
+fn unwritten(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    let (Some(call), Some(reply)) = (&transaction.call, &transaction.reply) else { return };
+    let of_chunks = |part: Part| matches!(part, Part::WriteChunk(_) | Part::ReplyChunk);
+    let missing = reply.missing.iter().filter(|missing| of_chunks(missing.part));
+    if missing.clone().next().is_none() || transaction.outcome != Outcome::Completed {
+        return;
+    }
+    let provided = || call.write_chunks.iter().chain(&call.reply_chunk).flat_map(|chunk| &chunk.segments);
+    let returned = || reply.write_chunks.iter().chain(&reply.reply_chunk).flat_map(|chunk| &chunk.segments);
+    if provided().zip(returned()).any(|(provided, returned)| provided.length < returned.length) {
+        return;
+    }
+    let bytes: u64 =
+        missing.clone().map(|missing| missing.end.unwrap_or(missing.start) - missing.start).sum();
+    let claimed: u64 = returned().map(|segment| u64::from(segment.length)).sum();
+    let mut provided: Vec<&Segment> = provided().filter(|segment| segment.length > 0).collect();
+    provided.sort_unstable_by_key(|segment| (segment.handle, segment.offset));
+    let overlaps = provided.windows(2).any(|pair| {
+        let (first, second) = (pair[0], pair[1]);
+        first.handle == second.handle && second.offset - first.offset < u64::from(first.length)
+    });
+    let (caller, answerer) = (view.caller(transaction.direction), view.answerer(transaction.direction));
+    // What went astray was perhaps meant for here, and the capture shows it before the call.
+    let strayed = view.memory.senders[answerer].strayed;
+    let lacks = view.may_lack(answerer, transaction)
+        || call.stop.is_some()
+        || strayed.is_some_and(|seen| call.first.time.since(seen.time) <= REORDERING.0)
+        || overlaps
+        || view.memory.is_shared(caller, transaction.xid);
+    let what = if missing.clone().all(|missing| missing.part == Part::ReplyChunk) {
+        "the Reply chunk"
+    } else {
+        "its chunks"
+    };
+    let message =
+        format!("the reply says that {claimed} bytes are in {what}, of which {bytes} were not written");
+    findings.add(
+        Finding::new(message)
+            .by(answerer)
+            .of(transaction)
+            .message(call)
+            .message(reply)
+            .values(Value::Bytes(claimed - bytes.min(claimed)), Value::Bytes(claimed))
+            .unless(lacks),
+    );
+}
+
+fn unread(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    /// Roundup padding of a chunk.
+    const PADDING: u64 = 3;
+    let (Some(call), Some(reply)) = (&transaction.call, &transaction.reply) else { return };
+    let succeeded = transaction.rpc_status == Some(rpc::Status::Success) && transaction.status == Some(0);
+    if call.read_chunks.is_empty() || !succeeded || transaction.outcome != Outcome::Completed {
+        return;
+    }
+    let segments = call.read_chunks.iter().flat_map(|chunk| &chunk.segments);
+    let length: u64 = segments.map(|segment| u64::from(segment.length)).sum();
+    let asked = transaction.timing.asked_bytes;
+    if asked + PADDING * call.read_chunks.len() as u64 >= length {
+        return;
+    }
+    let (caller, answerer) = (view.caller(transaction.direction), view.answerer(transaction.direction));
+    let lacks = view.may_lack(answerer, transaction)
+        || call.stop.is_some()
+        || view.memory.is_shared(caller, transaction.xid);
+    findings.add(
+        Finding::new(format!("success, but only {asked} of {length} bytes in Read chunks were asked for"))
+            .by(answerer)
+            .of(transaction)
+            .message(call)
+            .message(reply)
+            .values(Value::Bytes(asked), Value::Bytes(length))
+            .unless(lacks),
+    );
+}

@@ -1,0 +1,56 @@
+//! What the same two ends agreed on when they were connected before.
+
+use super::establishment::Exchange;
+use hashbrown::HashMap;
+use rdmascope_dissector::connection::{Connection, ConnectionId};
+use rdmascope_dissector::frame::Address;
+use rdmascope_dissector::rpcrdma::BuildHasher;
+use rdmascope_wire::private_data::Negotiated;
+use std::collections::VecDeque;
+
+/// The last connection of each two ends.
+#[derive(Debug, Default)]
+pub(crate) struct Reconnections {
+    last: HashMap<Ends, Settings, BuildHasher>,
+    /// Oldest first.
+    order: VecDeque<Ends>,
+}
+
+/// Who opened the connection to whom, at which port.
+type Ends = (Address, Address, Option<u16>);
+
+/// What two ends agreed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Settings {
+    /// Their connection.
+    pub connection: ConnectionId,
+    /// The frame of its REP.
+    pub frame: u64,
+    /// What came of the private data of both.
+    pub negotiated: Negotiated,
+}
+
+impl Reconnections {
+    /// Pairs of ends that are remembered.
+    const MOST: usize = 1024;
+
+    /// Notes what two ends agreed on as soon as that is known, and returns what they did before.
+    pub(crate) fn note(&mut self, connection: &Connection, exchange: &Exchange) -> Option<Settings> {
+        let (frame, negotiated) = exchange.agreed()?;
+        let ends = (connection.requester.address, connection.responder.address, connection.port);
+        let settings = Settings { connection: connection.id, frame, negotiated };
+        if self.last.get(&ends).is_some_and(|last| last.connection == connection.id) {
+            return None;
+        }
+        let before = self.last.insert(ends, settings);
+        if before.is_none() {
+            self.order.push_back(ends);
+            if self.order.len() > Reconnections::MOST
+                && let Some(oldest) = self.order.pop_front()
+            {
+                self.last.remove(&oldest);
+            }
+        }
+        before
+    }
+}

@@ -1,0 +1,507 @@
+//! RPC messages and their XIDs (RFC 5531; RFC 8166, section 2.2.2; RFC 8167, section 2.4).
+//!
+//! A call that is left without a reply when its connection is closed is sent again on the next one, under the same XID: that is how RPC
+//! recovers from a lost connection. What is remembered across connections is a bounded list of such calls.
+
+use super::finding::{Basis, Finding, Value};
+use super::header;
+use super::judged::Judged as _;
+use super::rule::{Check, Document, Findings, Level, Rule, Source, Unseen};
+use super::view::View;
+use rdmascope_dissector::connection::{Connection, ConnectionId, State};
+use rdmascope_dissector::frame::Address;
+use rdmascope_dissector::observation::{Outstanding, Sent};
+use rdmascope_dissector::rpcrdma::{CallIdentity, Kind};
+use rdmascope_dissector::transaction::{Direction, Message, Outcome, Seen, Transaction};
+use rdmascope_wire::rpcrdma::VERSION;
+use rdmascope_wire::{Cause, Layer, Xid, rpc};
+use std::collections::VecDeque;
+
+const MESSAGE: Source = Source { document: Document::Rfc5531, section: "9" };
+const TRANSACTION: Source = Source { document: Document::Rfc8166, section: "2.2.2" };
+const XID: Source = Source { document: Document::Rfc8167, section: "2.4" };
+const RETRANSMISSION: Source = Source { document: Document::Rfc8167, section: "5.4" };
+const NFS_TRANSPORT: Source = Source { document: Document::Rfc8881, section: "2.9.2" };
+
+pub(crate) const RULES: &[Rule] = &[
+    Rule {
+        id: "rpc-xid-reused",
+        level: Level::Violation,
+        sources: &[XID, TRANSACTION, Source { document: Document::Rfc8167, section: "5.1" }, MESSAGE],
+        sentence: "The XID of a call is that of no other call outstanding in its direction.",
+        explanation: "Two calls are different where their program, version or procedure differ, or their arguments, where all of them are \
+            inline and RPCSEC_GSS does not make each sending of a call differ. Each direction has XIDs of its own. The finding stands \
+            once it is certain that no reply to the first call is missing.",
+        check: Check::Irregular(xid_reused),
+    },
+    Rule {
+        id: "rpc-call-repeated",
+        level: Level::Warning,
+        sources: &[Source { document: Document::Rfc5531, section: "5" }, RETRANSMISSION],
+        sentence: "A call is not sent again on the connection on which it is outstanding.",
+        explanation: "A reliable connection loses nothing, so a call that waits is under way still: sending it again has it executed \
+            twice, and takes a credit more. Whether it is the same call is decided as for rpc-xid-reused; calls of NFSv4 are for \
+            rpc-nfs4-call-repeated.",
+        check: Check::Irregular(call_repeated),
+    },
+    Rule {
+        id: "rpc-nfs4-call-repeated",
+        level: Level::Violation,
+        sources: &[NFS_TRANSPORT, Source { document: Document::Rfc7530, section: "3.1.1" }],
+        sentence: "A Requester sends an NFSv4 request again only once the connection that it was sent on is lost.",
+        explanation: "As rpc-call-repeated, for COMPOUND and CB_COMPOUND, of which NFSv4 demands it.",
+        check: Check::Irregular(nfs4_call_repeated),
+    },
+    Rule {
+        id: "rpc-reply-without-call",
+        level: Level::Violation,
+        sources: &[TRANSACTION, XID, MESSAGE],
+        sentence: "A reply has the XID of a call that is outstanding on its connection.",
+        explanation: "Decided when the connection ends, for replies whose Payload stream is inline and says so. A call that was sent twice \
+            may have two replies, and a call that the capture shows later than its reply is its call. Where the capture does not hold \
+            the connection from its beginning, or lacks packets of the caller, the finding is inconclusive.",
+        check: Check::Connection(reply_without_call),
+    },
+    Rule {
+        id: "rpc-reply-elsewhere",
+        level: Level::Violation,
+        sources: &[NFS_TRANSPORT, TRANSACTION],
+        sentence: "A reply is sent on the connection on which its call came.",
+        explanation: "A reply without a call on its connection, under the XID of a call that was outstanding when an earlier connection \
+            between the same two hosts was closed and that was not sent again before. Decided as rpc-reply-without-call.",
+        check: Check::Connection(reply_elsewhere),
+    },
+    Rule {
+        id: "rpc-call-unanswered",
+        level: Level::Warning,
+        sources: &[Source { document: Document::Rfc8166, section: "4.5.4" }, NFS_TRANSPORT],
+        sentence: "A call is answered before its connection is closed.",
+        explanation: "A Responder that cannot reply closes the connection, and a Requester may close it at any time, so this breaks no rule by \
+            itself; what was lost is named here. Decided where the capture holds a CM message that closes the connection, or a new one that \
+            takes its queue pair. Inconclusive where the capture may lack the reply: where it lacks packets of the Responder, or no later \
+            call was answered. Calls whose header is at fault are for header-fault-unanswered.",
+        check: Check::Amiss(call_unanswered),
+    },
+    Rule {
+        id: "rpc-replay",
+        level: Level::Advice,
+        sources: &[RETRANSMISSION, MESSAGE],
+        sentence: "A call that was outstanding when a connection was closed is sent again on the next one.",
+        explanation: "This is how RPC recovers, and the XID has to stay the same; what it costs is that the call is executed a second time \
+            where the Responder does not remember the first. Connections are compared between the same two addresses.",
+        check: Check::Irregular(replay),
+    },
+    Rule {
+        id: "rpc-replay-differs",
+        level: Level::Warning,
+        sources: &[XID, MESSAGE],
+        sentence: "A call on a new connection does not have the XID of another call that was outstanding when the one before was closed.",
+        explanation: "A server that remembers replies by XID may take it for the earlier call. Two calls are different as for \
+            rpc-xid-reused. A Requester may have given the earlier call up, and two Requesters on one host may come upon the same XID, so \
+            this is no more than likely to be wrong. Inconclusive where the capture may lack the reply to the earlier call.",
+        check: Check::Irregular(replay_differs),
+    },
+    Rule {
+        id: "rpc-message-type",
+        level: Level::Violation,
+        sources: &[
+            Source { document: Document::Rfc8166, section: "3.2" },
+            Source { document: Document::Rfc8167, section: "5.1" },
+            Source { document: Document::Rfc8167, section: "5.2" },
+            MESSAGE,
+        ],
+        sentence: "The Payload stream of an RDMA_MSG begins with the XID and the msg_type of an RPC message, CALL or REPLY.",
+        explanation: "Every RDMA_MSG whose chunk lists can be read is looked at. One that is too short for both counts only where the capture \
+            holds all of it.",
+        check: Check::Irregular(message_type),
+    },
+    Rule {
+        id: "rpc-version",
+        level: Level::Violation,
+        sources: &[MESSAGE],
+        sentence: "A call is of version 2 of the RPC protocol.",
+        explanation: "rpcvers of every call that is inline.",
+        check: Check::Irregular(rpc_version),
+    },
+    Rule {
+        id: "rpc-reply-status",
+        level: Level::Violation,
+        sources: &[MESSAGE],
+        sentence: "The reply_stat, accept_stat and reject_stat of a reply are values that RPC defines.",
+        explanation: "Every reply is looked at whose RPC header can be read.",
+        check: Check::Amiss(reply_status),
+    },
+    Rule {
+        id: "rpc-version-range",
+        level: Level::Violation,
+        sources: &[MESSAGE],
+        sentence: "A reply that refuses a version names the lowest and the highest version that are supported.",
+        explanation: "The lowest may not be above the highest in PROG_MISMATCH and in RPC_MISMATCH. That a version between them is refused is \
+            no fault: a server need not support all of them.",
+        check: Check::Amiss(version_range),
+    },
+];
+
+pub(crate) const UNSEEN: &[Unseen] = &[
+    Unseen {
+        source: Source { document: Document::Rfc8166, section: "4.5.2" },
+        requirement: "A Responder whose upper layer cannot parse the arguments of a call answers with GARBAGE_ARGS.",
+        reason: "What an implementation cannot parse is not on the wire; a call that looks wrong may be one that the dissector does not know.",
+    },
+    Unseen {
+        source: Source { document: Document::Rfc8166, section: "4.5.4" },
+        requirement: "A Responder that cannot send a reply closes the connection.",
+        reason: "Why a reply is not sent is not on the wire; rpc-call-unanswered names the calls that were left.",
+    },
+    Unseen {
+        source: NFS_TRANSPORT,
+        requirement: "A replier does not silently drop a request.",
+        reason: "How long an answer may take is not limited; rpc-call-unanswered names the calls that were left.",
+    },
+    Unseen {
+        source: XID,
+        requirement: "A Requester matches a reply with its call by the XID.",
+        reason: "What a Requester makes of a reply is not on the wire.",
+    },
+];
+
+/// What is remembered of calls that were left without a reply.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    /// Calls on earlier connections between the same hosts that have not come again yet.
+    before: Vec<Before>,
+    /// [`Left::taken`] when that was last looked at.
+    recalled: u64,
+    /// Forward, backward: the first frame of the latest call that was answered.
+    latest_answered: [u64; 2],
+}
+
+/// A call on an earlier connection.
+#[derive(Clone, Copy, Debug)]
+struct Before {
+    /// Which way it runs on the present connection.
+    direction: Direction,
+    call: LeftCall,
+}
+
+/// Calls without a reply on connections that were closed, of all connections.
+#[derive(Debug, Default)]
+pub(crate) struct Left {
+    calls: VecDeque<LeftCall>,
+    /// How many there have been.
+    taken: u64,
+}
+
+/// A call without a reply.
+#[derive(Clone, Copy, Debug)]
+struct LeftCall {
+    connection: ConnectionId,
+    caller: Address,
+    answerer: Address,
+    xid: Xid,
+    identity: CallIdentity,
+    seen: Seen,
+    /// The capture may lack the reply.
+    lacks: bool,
+}
+
+impl Left {
+    /// Calls that are remembered.
+    const MOST: usize = 1024;
+
+    /// Takes a call that has no reply when its connection is closed.
+    pub(crate) fn note(&mut self, outstanding: &Outstanding, view: &View) {
+        let Some(connection) = &view.established else { return };
+        let ends = (connection.requester.address, connection.responder.address);
+        let forward = view.direction(outstanding.caller) == Direction::Forward;
+        let (caller, answerer) = if forward { ends } else { (ends.1, ends.0) };
+        if self.calls.len() == Left::MOST {
+            self.calls.pop_front();
+        }
+        let Outstanding { xid, identity, seen, lacks, .. } = *outstanding;
+        let lacks = lacks || !view.from_start() || view.unmatched.shows_replies_early;
+        self.calls.push_back(LeftCall {
+            connection: view.connection,
+            caller,
+            answerer,
+            xid,
+            identity,
+            seen,
+            lacks,
+        });
+        self.taken += 1;
+    }
+
+    /// A reply may be seen behind the CM message that closed the connection.
+    #[inline]
+    pub(crate) fn note_transaction(&mut self, transaction: &Transaction, view: &View) {
+        let is_closed =
+            || view.established.as_ref().is_some_and(|connection| connection.state == State::Closed);
+        if !self.calls.is_empty() && transaction.reply.is_some() && is_closed() {
+            let is_answered =
+                |call: &LeftCall| call.connection == view.connection && call.xid == transaction.xid;
+            self.calls.iter_mut().filter(|call| is_answered(call)).for_each(|call| call.lacks = true);
+        }
+    }
+}
+
+impl Ledger {
+    /// Calls of earlier connections that one connection remembers.
+    const MOST_BEFORE: usize = 256;
+
+    /// Whether calls may come again that were outstanding on an earlier connection.
+    #[inline]
+    pub(crate) fn expects_replays(&self) -> bool {
+        !self.before.is_empty()
+    }
+
+    /// Takes up the calls that were left on earlier connections between the ends of this one.
+    pub(crate) fn recall(&mut self, left: &Left, connection: &Connection) {
+        let new = left.taken - core::mem::replace(&mut self.recalled, left.taken);
+        let new = usize::try_from(new).unwrap_or(usize::MAX).min(left.calls.len());
+        let ends = [connection.requester.address, connection.responder.address];
+        if connection.state == State::Closed {
+            return;
+        }
+        for call in left.calls.range(left.calls.len() - new..).filter(|call| call.connection != connection.id)
+        {
+            let direction = if [call.caller, call.answerer] == ends {
+                Direction::Forward
+            } else if [call.answerer, call.caller] == ends {
+                Direction::Backward
+            } else {
+                continue;
+            };
+            if self.before.len() == Ledger::MOST_BEFORE {
+                self.before.remove(0);
+            }
+            self.before.push(Before { direction, call: *call });
+        }
+    }
+
+    /// A call that came again is not waited for any more.
+    #[inline]
+    pub(crate) fn note_sent(&mut self, sent: &Sent<'_>, direction: Direction) {
+        if !self.before.is_empty() && sent.kind == Kind::Call {
+            let xid = sent.xid();
+            self.before.retain(|before| before.direction != direction || Some(before.call.xid) != xid);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn note_transaction(&mut self, transaction: &Transaction) {
+        if let (Some(call), Some(_)) = (&transaction.call, &transaction.reply) {
+            let latest = &mut self.latest_answered[transaction.direction as usize];
+            *latest = call.first.frame.max(*latest);
+        }
+    }
+
+    /// The call with this XID that was left on an earlier connection.
+    fn left(&self, direction: Direction, xid: Xid) -> Option<&LeftCall> {
+        let mut left = self.before.iter().rev();
+        left.find(|before| before.direction == direction && before.call.xid == xid).map(|before| &before.call)
+    }
+
+    /// Whether a call was answered that was sent after this frame.
+    pub(crate) fn answered_after(&self, direction: Direction, frame: u64) -> bool {
+        self.latest_answered[direction as usize] > frame
+    }
+}
+
+/// A call whose XID is that of one that is outstanding: whether that is the same call, as far as can be told.
+fn again(sent: &Sent<'_>) -> Option<Option<bool>> {
+    let earlier = sent.earlier.filter(|_| sent.kind == Kind::Call)?;
+    Some(CallIdentity::of(sent.header?, sent.send).is_same(&earlier))
+}
+
+/// What is found about a call under the XID of one that is outstanding.
+fn second(sent: &Sent<'_>, view: &View, message: &str) -> Finding {
+    let first = sent.transaction.and_then(|transaction| transaction.call.as_ref());
+    let is_known = sent.missing_at_call == Some(sent.missing_packets) && !view.unmatched.shows_replies_early;
+    let basis = if is_known { Basis::Silence(1 - sent.from) } else { Basis::Lacking };
+    let finding = sent.finding(view, message.to_owned());
+    finding.frames(first.into_iter().flat_map(|first| [first.first.frame, first.seen.frame])).rests_on(basis)
+}
+
+fn xid_reused(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
+    if again(sent) == Some(Some(false)) {
+        findings.add(second(sent, view, "a call has the XID of another call that is outstanding"));
+    }
+}
+
+fn call_repeated(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
+    match again(sent) {
+        Some(Some(true)) if !is_compound(sent) => {
+            findings.add(second(sent, view, "a call is sent again while it is outstanding"));
+        }
+        Some(None) if !is_compound(sent) => {
+            let finding =
+                second(sent, view, "a call has the XID of one that is outstanding, perhaps its own");
+            findings.add(finding.unless(true));
+        }
+        _ => {}
+    }
+}
+
+fn nfs4_call_repeated(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
+    // Whether it is the same COMPOUND or another one under its XID: neither may be.
+    if matches!(again(sent), Some(Some(true) | None)) && is_compound(sent) {
+        findings.add(second(sent, view, "an NFSv4 request is sent again while it is outstanding"));
+    }
+}
+
+/// Whether a call is an NFSv4 COMPOUND or a CB_COMPOUND.
+fn is_compound(sent: &Sent<'_>) -> bool {
+    let procedure = sent.header.and_then(|header| CallIdentity::of(header, sent.send).procedure);
+    procedure.is_some_and(|procedure| procedure.is_compound())
+}
+
+fn reply_without_call(connection: &Connection, view: &View, findings: &mut Findings<'_>) {
+    for message in view.unmatched.messages().iter().filter(|message| message.kind == Kind::Reply) {
+        let left = view.rpc.left(view.direction(1 - message.from), message.xid);
+        if left.is_none() && view.from_start() {
+            findings.add(message.finding(connection, view, "a reply without a call"));
+        }
+    }
+}
+
+fn reply_elsewhere(connection: &Connection, view: &View, findings: &mut Findings<'_>) {
+    for message in view.unmatched.messages().iter().filter(|message| message.kind == Kind::Reply) {
+        if let Some(call) = view.rpc.left(view.direction(1 - message.from), message.xid) {
+            let words =
+                format!("a reply to a call of connection {}, which was closed before", call.connection.0);
+            findings.add(message.finding(connection, view, words).frames([call.seen.frame]));
+        }
+    }
+}
+
+fn call_unanswered(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    let (Outcome::NoReply, Some(_), Some(call)) = (transaction.outcome, view.ending, &transaction.call)
+    else {
+        return;
+    };
+    if header::fault_of(call, transaction.xid).is_none() {
+        let message = "the connection was closed while a call was outstanding";
+        let finding = Finding::new(message).of(transaction).message(call);
+        findings.add(finding.unless(lacks_answer(transaction, call, view)));
+    }
+}
+
+/// Whether the capture may lack the answer to a call that has none: it can be told only where the answerer went on behind it, and what it
+/// sent was acknowledged.
+pub(crate) fn lacks_answer(transaction: &Transaction, call: &Message, view: &View) -> bool {
+    let answerer = view.answerer(transaction.direction);
+    view.may_lack(answerer, transaction)
+        || view.unmatched.shows_replies_early
+        || !view.rpc.answered_after(transaction.direction, call.seen.frame)
+        || !view.is_complete(answerer, call.seen.frame)
+}
+
+/// A call that was left on an earlier connection under the XID of this one, and whether it is the same.
+fn replayed<'a>(sent: &Sent<'_>, view: &'a View) -> Option<(&'a LeftCall, Option<bool>)> {
+    let header = sent.header.filter(|_| sent.kind == Kind::Call && view.rpc.expects_replays())?;
+    let left = view.rpc.left(view.direction(sent.from), header.xid)?;
+    Some((left, CallIdentity::of(header, sent.send).is_same(&left.identity)))
+}
+
+fn replay(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
+    let Some((left, same @ (Some(true) | None))) = replayed(sent, view) else { return };
+    let waited = sent.send.first.time.since(left.seen.time);
+    let message =
+        format!("a call of connection {} is sent again {} ms later", left.connection.0, waited / 1_000_000);
+    // The same call comes again whatever became of the reply; another one may have its XID where the call was answered.
+    let finding = sent.finding(view, message).frames([left.seen.frame]).observed(Value::Nanoseconds(waited));
+    findings.add(finding.unless(left.lacks && same.is_none()));
+}
+
+fn replay_differs(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
+    let Some((left, Some(false))) = replayed(sent, view) else { return };
+    let message = format!(
+        "a call has the XID of another call that connection {} left without a reply",
+        left.connection.0
+    );
+    let finding = sent.finding(view, message).frames([left.seen.frame]);
+    findings.add(finding.unless(left.lacks));
+}
+
+/// The Payload stream of an RDMA_MSG.
+fn payload<'a>(sent: &Sent<'a>) -> Option<&'a [u8]> {
+    let header = sent.header?;
+    let is_message = header.version == VERSION && header.stop.is_none() && header.procedure.number() == 0;
+    sent.send.bytes.get(header.length..).filter(|_| is_message)
+}
+
+fn message_type(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
+    let Some(payload) = payload(sent) else { return };
+    let Err(stop) = rpc::peek(payload) else { return };
+    let finding = match (stop.cause, payload.get(4..8)) {
+        (Cause::Malformed, Some(&[a, b, c, d])) => {
+            let found = u32::from_be_bytes([a, b, c, d]);
+            let finding = sent.finding(view, format!("an RPC message of msg_type {found}"));
+            finding.values(Value::Count(found.into()), Value::Words("0 or 1".to_owned()))
+        }
+        _ if sent.send.length == Some(sent.send.bytes.len() as u32) => sent
+            .finding(view, format!("an RPC message of {} bytes", payload.len()))
+            .values(Value::Bytes(payload.len() as u64), Value::Words("24 bytes or more".to_owned())),
+        _ => return,
+    };
+    findings.add(finding);
+}
+
+/// rpcvers of a call that is inline.
+pub(crate) fn rpc_version_of(sent: &Sent<'_>) -> Option<u32> {
+    let word = payload(sent)?.get(8..)?.first_chunk()?;
+    (sent.kind == Kind::Call && sent.told).then(|| u32::from_be_bytes(*word))
+}
+
+fn rpc_version(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
+    if let Some(found) = rpc_version_of(sent).filter(|version| *version != rpc::VERSION) {
+        let finding = sent.finding(view, format!("a call of version {found} of RPC"));
+        findings.add(finding.values(Value::Count(found.into()), Value::Count(rpc::VERSION.into())));
+    }
+}
+
+/// What is found about a reply, with its evidence.
+fn about_reply(transaction: &Transaction, view: &View, message: String) -> Finding {
+    let frames =
+        [&transaction.call, &transaction.reply].into_iter().flatten().map(|message| message.seen.frame);
+    Finding::new(message).by(view.answerer(transaction.direction)).of(transaction).frames(frames)
+}
+
+fn reply_status(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    let (message, found) = match transaction.rpc_status {
+        Some(rpc::Status::UnknownAccepted(found)) => (format!("a reply with accept_stat {found}"), found),
+        Some(rpc::Status::UnknownDenied(found)) => (format!("a reply with reject_stat {found}"), found),
+        None if is_unreadable(transaction) => {
+            findings.add(about_reply(
+                transaction,
+                view,
+                "a reply whose reply_stat is neither 0 nor 1".to_owned(),
+            ));
+            return;
+        }
+        _ => return,
+    };
+    findings.add(about_reply(transaction, view, message).observed(Value::Count(found.into())));
+}
+
+/// Whether the RPC header of the reply has a reply_stat that nobody knows: its msg_type could be read, and what follows not.
+fn is_unreadable(transaction: &Transaction) -> bool {
+    let stop =
+        transaction.stop.is_some_and(|stop| stop.layer == Layer::Rpc && stop.cause == Cause::Malformed);
+    // Of a call that could be read, the flavor is known.
+    let of_reply = transaction.security.is_some();
+    stop && of_reply && transaction.reply.as_ref().is_some_and(|reply| reply.rpc_xid.is_some())
+}
+
+fn version_range(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    let Some(status @ (rpc::Status::ProgramMismatch { low, high } | rpc::Status::RpcMismatch { low, high })) =
+        transaction.rpc_status
+    else {
+        return;
+    };
+    if low > high {
+        let finding = about_reply(transaction, view, format!("a reply with {status}"));
+        findings.add(finding.observed(Value::Words(format!("{low} to {high}"))));
+    }
+}

@@ -1,0 +1,187 @@
+//! What a rule is.
+
+use super::finding::Finding;
+use super::judge::Court;
+use super::view::View;
+use core::fmt;
+use rdmascope_dissector::connection::Connection;
+use rdmascope_dissector::observation::{Faulty, Managed, Refused, Revoked, Sent, Stray};
+use rdmascope_dissector::transaction::Transaction;
+
+/// A requirement that a capture can show to be broken.
+#[derive(Clone, Copy, Debug)]
+pub struct Rule {
+    /// Its name for programs and command lines: lower-case words joined by hyphens, the subject first.
+    pub id: &'static str,
+    /// How much it weighs.
+    pub level: Level,
+    /// Where it stands.
+    pub sources: &'static [Source],
+    /// What it asks, in one sentence of our words.
+    pub sentence: &'static str,
+    /// How it is decided: what counts as evidence, and when the answer is inconclusive.
+    pub explanation: &'static str,
+    /// What decides it.
+    pub check: Check,
+}
+
+/// How much a rule weighs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Level {
+    /// It breaks what the specification says MUST be, or what the transport cannot work without.
+    Violation,
+    /// It breaks what the specification says SHOULD be, or is likely to be a mistake.
+    Warning,
+    /// It is allowed, and costs performance.
+    Advice,
+}
+
+/// Where a requirement stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// The document.
+    pub document: Document,
+    /// The section as the document numbers it.
+    pub section: &'static str,
+}
+
+/// The documents that rules rest on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum Document {
+    Rfc1813,
+    Rfc4506,
+    Rfc5531,
+    Rfc7530,
+    Rfc8166,
+    Rfc8167,
+    Rfc8267,
+    Rfc8797,
+    Rfc8881,
+    /// The draft "Improving the Performance and Reliability of RPC Replies on RPC-over-RDMA Transports".
+    ReliableReply,
+    /// InfiniBand Architecture Specification, volume 1.
+    Ibta,
+    /// Annex A17 of the same, RoCEv2.
+    RoceV2,
+}
+
+/// A requirement that no capture can show to be broken.
+#[derive(Clone, Copy, Debug)]
+pub struct Unseen {
+    /// Where it stands.
+    pub source: Source,
+    /// What it asks, in our words.
+    pub requirement: &'static str,
+    /// Why a capture cannot show it.
+    pub reason: &'static str,
+}
+
+/// Decides about a Send.
+pub type OnSent = fn(&Sent<'_>, &View, &mut Findings<'_>);
+/// Decides about a CM message.
+pub type OnManaged = fn(&Managed<'_>, &View, &mut Findings<'_>);
+/// Decides about a `T`.
+pub type On<T> = fn(&T, &View, &mut Findings<'_>);
+
+/// What decides a rule, by what it looks at.
+#[derive(Clone, Copy)]
+pub enum Check {
+    /// Every Send of which one look does not tell that it keeps to credits, thresholds and remote invalidation, before it is taken into
+    /// account: [`View`] is as it was when it was sent.
+    Sent(OnSent),
+    /// Every Send that is not plainly a call or the reply to one that is outstanding, as [`Check::Sent`].
+    Irregular(OnSent),
+    /// Every transaction of the reverse direction, or that is about it, or whose remote invalidation is unusual.
+    Transaction(On<Transaction>),
+    /// Every transaction that ended and is not plainly a call with a reply of success.
+    Amiss(On<Transaction>),
+    /// Every transaction whose call or reply lists chunks.
+    Chunks(On<Transaction>),
+    /// Every transaction whose chunk lists, or whose lack of them, are not of the plainest kind: one look tells for all such rules.
+    Lists(On<Transaction>),
+    /// A connection about which a CM message said something new.
+    Established(On<Connection>),
+    /// A connection that ended.
+    Connection(On<Connection>),
+    /// Every CM message, before it is taken into account.
+    Managed(OnManaged),
+    /// Every packet at fault.
+    Faulty(On<Faulty>),
+    /// Every NAK.
+    Refused(On<Refused>),
+    /// Every RDMA operation on memory that no open transaction advertised for it, but those that the capture shows late.
+    Stray(On<Stray>),
+    /// Every Send with Invalidate that took memory from a transaction that goes on.
+    Revoked(On<Revoked>),
+}
+
+/// Where a check leaves what it found.
+pub struct Findings<'a> {
+    pub(crate) rule: &'static Rule,
+    pub(crate) court: &'a mut Court,
+    pub(crate) view: &'a View,
+}
+
+impl Findings<'_> {
+    /// The rule is broken, if what the finding rests on holds.
+    #[cold]
+    pub fn add(&mut self, finding: Finding) {
+        self.court.take(self.rule, finding, self.view);
+    }
+}
+
+impl fmt::Debug for Check {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Check::Sent(_) => "Sent",
+            Check::Irregular(_) => "Irregular",
+            Check::Transaction(_) => "Transaction",
+            Check::Amiss(_) => "Amiss",
+            Check::Chunks(_) => "Chunks",
+            Check::Lists(_) => "Lists",
+            Check::Established(_) => "Established",
+            Check::Connection(_) => "Connection",
+            Check::Managed(_) => "Managed",
+            Check::Faulty(_) => "Faulty",
+            Check::Refused(_) => "Refused",
+            Check::Stray(_) => "Stray",
+            Check::Revoked(_) => "Revoked",
+        })
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Level::Violation => "violation",
+            Level::Warning => "warning",
+            Level::Advice => "advice",
+        })
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, section {}", self.document, self.section)
+    }
+}
+
+impl fmt::Display for Document {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Document::Rfc1813 => "RFC 1813",
+            Document::Rfc4506 => "RFC 4506",
+            Document::Rfc5531 => "RFC 5531",
+            Document::Rfc7530 => "RFC 7530",
+            Document::Rfc8166 => "RFC 8166",
+            Document::Rfc8167 => "RFC 8167",
+            Document::Rfc8267 => "RFC 8267",
+            Document::Rfc8797 => "RFC 8797",
+            Document::Rfc8881 => "RFC 8881",
+            Document::ReliableReply => "reliable-reply draft",
+            Document::Ibta => "IBTA volume 1",
+            Document::RoceV2 => "IBTA volume 1, annex A17",
+        })
+    }
+}

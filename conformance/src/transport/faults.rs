@@ -1,0 +1,128 @@
+//! Packets that break a rule by themselves, or beside those around them.
+
+use crate::finding::{Basis, Finding, Value};
+use crate::rule::Findings;
+use crate::view::View;
+use rdmascope_dissector::observation::Faulty;
+use rdmascope_dissector::rc::Fault;
+use rdmascope_dissector::rc::fault::{LONGEST_MESSAGE, takes_payload};
+use rdmascope_wire::bth::Place;
+
+/// What is found about a packet.
+fn about(faulty: &Faulty, message: String) -> Finding {
+    let message = format!("{} with PSN {}: {message}", faulty.operation.name(), faulty.psn);
+    Finding::new(message).by(faulty.from).frames([faulty.seen.frame])
+}
+
+pub(super) fn length(faulty: &Faulty, view: &View, findings: &mut Findings<'_>) {
+    let Fault::Length { length, path_mtu } = faulty.fault else { return };
+    let mtu = path_mtu.map_or("the path MTU".to_owned(), |mtu| format!("the path MTU of {mtu}"));
+    let allowed = match faulty.operation.place() {
+        Place::First | Place::Middle => mtu,
+        Place::Last => format!("1 byte up to {mtu}"),
+        Place::Only if takes_payload(faulty.operation) => format!("none up to {mtu}"),
+        Place::Only => "none".to_owned(),
+    };
+    findings.add(
+        about(faulty, format!("{length} bytes of payload"))
+            .values(Value::Bytes(length.into()), Value::Words(allowed))
+            .unless(path_mtu.is_some() && takes_payload(faulty.operation) && !view.from_start()),
+    );
+}
+
+pub(super) fn padding(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
+    let Fault::Padding { pad_count, expected } = faulty.fault else { return };
+    let finding = about(faulty, format!("a pad count of {pad_count}"));
+    findings.add(finding.values(Value::Count(pad_count.into()), Value::Count(expected.into())));
+}
+
+pub(super) fn version(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
+    let Fault::Version(version) = faulty.fault else { return };
+    let finding = about(faulty, format!("transport header version {version}"));
+    findings.add(finding.values(Value::Count(version.into()), Value::Count(0)));
+}
+
+pub(super) fn partition_key(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
+    let Fault::PartitionKey { found, agreed } = faulty.fault else { return };
+    let finding = about(faulty, format!("partition key 0x{found:04x} where the REQ names 0x{agreed:04x}"));
+    findings.add(finding.values(Value::Hexadecimal(found.into()), Value::Hexadecimal(agreed.into())));
+}
+
+pub(super) fn order(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
+    if faulty.fault != Fault::Order {
+        return;
+    }
+    findings.add(about(
+        faulty,
+        match faulty.operation.place() {
+            Place::First | Place::Only => "it begins a message before the last one has ended",
+            Place::Middle | Place::Last => "it goes on with a message that has not begun",
+        }
+        .to_owned(),
+    ));
+}
+
+pub(super) fn written(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
+    let Fault::Written { bytes, announced } = faulty.fault else { return };
+    let finding = about(faulty, format!("the message brought {bytes} bytes where its RETH says {announced}"));
+    findings.add(finding.values(Value::Bytes(bytes), Value::Bytes(announced.into())));
+}
+
+pub(super) fn dma_length(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
+    let Fault::DmaLength(length) = faulty.fault else { return };
+    let finding = about(faulty, format!("a DMA length of {length} bytes"));
+    findings.add(finding.values(Value::Bytes(length.into()), Value::Bytes(LONGEST_MESSAGE.into())));
+}
+
+pub(super) fn nothing(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
+    if faulty.fault != Fault::Nothing {
+        return;
+    }
+    findings.add(about(faulty, "a DMA length of no bytes".to_owned()).observed(Value::Bytes(0)));
+}
+
+pub(super) fn response(faulty: &Faulty, view: &View, findings: &mut Findings<'_>) {
+    let Fault::Response { left, index, length } = faulty.fault else { return };
+    let message = format!("{length} bytes as response {index} to a request of which {left} bytes were left");
+    findings.add(
+        about(faulty, message)
+            .values(Value::Bytes(length.into()), Value::Bytes(left.into()))
+            .unless(!view.from_start() || view.lost[1 - faulty.from] > 0),
+    );
+}
+
+pub(super) fn unasked(faulty: &Faulty, view: &View, findings: &mut Findings<'_>) {
+    if faulty.fault != Fault::Unasked {
+        return;
+    }
+    let finding = about(faulty, "it answers no RDMA READ".to_owned());
+    findings.add(finding.unless(!view.from_start() || view.lost[1 - faulty.from] > 0));
+}
+
+pub(super) fn reads(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
+    let Fault::Reads { outstanding, allowed, first, last } = faulty.fault else { return };
+    let message =
+        format!("{outstanding} RDMA READs outstanding where the other end has resources for {allowed}");
+    findings.add(
+        Finding::new(message)
+            .by(1 - faulty.from)
+            .frames([first, last, faulty.seen.frame])
+            .values(Value::Count(outstanding.into()), Value::Count(allowed.into()))
+            // The responses that came in between may be among what the capture lacks.
+            .rests_on(Basis::Packets),
+    );
+}
+
+pub(super) fn syndrome(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
+    let Fault::Syndrome(syndrome) = faulty.fault else { return };
+    let finding = about(faulty, format!("a syndrome of 0x{syndrome:02x}"));
+    findings.add(finding.observed(Value::Hexadecimal(syndrome.into())));
+}
+
+pub(super) fn unsent(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
+    if faulty.fault != Fault::Unsent {
+        return;
+    }
+    let finding = about(faulty, "no request can have had that PSN".to_owned());
+    findings.add(finding.rests_on(Basis::Silence(1 - faulty.from)));
+}

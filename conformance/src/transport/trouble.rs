@@ -1,0 +1,190 @@
+//! What went wrong on the way, counted: refusals, repetitions, packets with a bad ICRC.
+
+use crate::finding::{Finding, Value};
+use crate::rule::Findings;
+use crate::view::View;
+use rdmascope_dissector::connection::Connection;
+use rdmascope_dissector::observation::{Observed, Refusal, Refused, Repeated};
+use rdmascope_dissector::transaction::Seen;
+use rdmascope_wire::bth::NakCode;
+use rdmascope_wire::psn::Psn;
+
+/// The troubles of one end.
+#[derive(Debug, Default)]
+pub struct Trouble {
+    /// Packets of it with a bad ICRC.
+    spoiled: Tally,
+    /// RNR NAKs that it sent.
+    not_ready: Tally,
+    /// NAKs for a PSN sequence error that it sent.
+    sequence: Tally,
+    /// What it sends again.
+    pub(super) again: Option<Again>,
+    /// The PSN of the last request that found no Receive at it.
+    pub(super) unready: Option<Psn>,
+}
+
+/// How often something happened, and where first.
+#[derive(Debug, Default)]
+struct Tally {
+    count: u64,
+    frames: Vec<u64>,
+    last: u64,
+}
+
+/// A request that is sent again, and again.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Again {
+    pub(super) psn: Psn,
+    pub(super) times: u32,
+    /// The packet seen first, where that is remembered.
+    original: Option<u64>,
+    first: Seen,
+    last: Seen,
+}
+
+impl Tally {
+    /// Frames that are remembered beside the last.
+    const MOST_FRAMES: usize = Finding::MOST_FRAMES - 1;
+
+    fn note(&mut self, frame: u64) {
+        self.count += 1;
+        self.last = frame;
+        if self.frames.len() < Tally::MOST_FRAMES {
+            self.frames.push(frame);
+        }
+    }
+
+    /// What was counted of end `by`, where there is something: `one` or `several`.
+    fn report(&self, by: usize, one: &str, several: &str, findings: &mut Findings<'_>) {
+        if self.count > 0 {
+            let finding = Finding::new(match self.count {
+                1 => format!("{one} in frame {}", self.last),
+                count => format!("{count} {several}, the first in frame {}", self.frames[0]),
+            });
+            let frames = self.frames.iter().copied().chain([self.last]);
+            findings.add(finding.by(by).frames(frames).observed(Value::Count(self.count)));
+        }
+    }
+}
+
+impl Again {
+    /// Repetitions that show by themselves that nobody acknowledged.
+    pub(super) const CERTAIN: u32 = 3;
+}
+
+impl Trouble {
+    fn note_repeated(&mut self, repeated: &Repeated, acknowledged: Option<Psn>) {
+        let Repeated { seen, first, psn, .. } = *repeated;
+        let is_over = |again: &Again| acknowledged.is_some_and(|until| again.psn.distance(until) >= 0);
+        match &mut self.again {
+            Some(again) if again.psn == psn => {
+                again.times += 1;
+                again.last = seen;
+            }
+            // It goes on behind what it went back to.
+            Some(again) if !is_over(again) && again.psn.distance(psn) > 0 => {}
+            again => {
+                let original = first.map(|first| first.frame);
+                *again = Some(Again { psn, times: 1, original, first: seen, last: seen });
+            }
+        }
+    }
+}
+
+impl View {
+    pub(crate) fn note_trouble(&mut self, observed: &Observed<'_>) {
+        match observed {
+            Observed::Spoiled(spoiled) => self.trouble[spoiled.from].spoiled.note(spoiled.seen.frame),
+            Observed::Refused(Refused { from, seen, psn, refusal, .. }) => match refusal {
+                Refusal::ReceiverNotReady(_) => {
+                    self.trouble[*from].not_ready.note(seen.frame);
+                    self.trouble[*from].unready = Some(*psn);
+                }
+                Refusal::Nak(NakCode::PsnSequenceError) => self.trouble[*from].sequence.note(seen.frame),
+                Refusal::Nak(_) => {}
+            },
+            Observed::Repeated(repeated) => {
+                let acknowledged = self.half_flows[repeated.from].acknowledged.map(|(psn, _)| psn);
+                self.trouble[repeated.from].note_repeated(repeated, acknowledged);
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether what this end sent with this PSN was acknowledged.
+    pub(super) fn is_acknowledged(&self, from: usize, psn: Psn) -> bool {
+        self.half_flows[from].acknowledged.is_some_and(|(until, _)| psn.distance(until) >= 0)
+    }
+
+    /// What this end sent again in vain, and more than once: a single repetition at the end of a capture is nothing to tell.
+    pub(super) fn in_vain(&self, from: usize) -> Option<&Again> {
+        let again = self.trouble[from].again.as_ref().filter(|again| again.times > 1);
+        again.filter(|again| !self.is_acknowledged(from, again.psn))
+    }
+}
+
+/// Whether a NAK ends the connection.
+pub(super) fn is_fatal(refusal: Refusal) -> Option<NakCode> {
+    match refusal {
+        Refusal::ReceiverNotReady(_) | Refusal::Nak(NakCode::PsnSequenceError) => None,
+        Refusal::Nak(code) => Some(code),
+    }
+}
+
+pub(super) fn fatal(refused: &Refused, _: &View, findings: &mut Findings<'_>) {
+    let Some(code) = is_fatal(refused.refusal) else { return };
+    let request = refused.request.map(|request| request.frame);
+    let what = match request {
+        Some(frame) => format!("the request of frame {frame}"),
+        None => "a request that is too long ago, or not in the capture".to_owned(),
+    };
+    // An operational error is the responder's own; the others say that the request was wrong.
+    let by = if code == NakCode::RemoteOperationalError { refused.from } else { 1 - refused.from };
+    findings.add(
+        Finding::new(format!("NAK, {code}, at PSN {}: {what}", refused.psn))
+            .by(by)
+            .frames(request.into_iter().chain([refused.seen.frame]))
+            .observed(Value::Words(code.to_string())),
+    );
+}
+
+pub(super) fn spoiled(_: &Connection, view: &View, findings: &mut Findings<'_>) {
+    for (end, trouble) in view.trouble.iter().enumerate() {
+        trouble.spoiled.report(end, "a packet with a bad ICRC", "packets with a bad ICRC", findings);
+    }
+}
+
+pub(super) fn not_ready(_: &Connection, view: &View, findings: &mut Findings<'_>) {
+    for (end, trouble) in view.trouble.iter().enumerate() {
+        trouble.not_ready.report(end, "an RNR NAK", "RNR NAKs", findings);
+    }
+}
+
+pub(super) fn sequence(_: &Connection, view: &View, findings: &mut Findings<'_>) {
+    for (end, trouble) in view.trouble.iter().enumerate() {
+        trouble.sequence.report(
+            end,
+            "a NAK for a PSN sequence error",
+            "NAKs for a PSN sequence error",
+            findings,
+        );
+    }
+}
+
+pub(super) fn unacknowledged(_: &Connection, view: &View, findings: &mut Findings<'_>) {
+    for from in 0..2 {
+        let Some(again) = view.in_vain(from) else { continue };
+        let Again { psn, times, original, first, last } = *again;
+        let took = last.time.since(first.time) / 1_000_000;
+        let message =
+            format!("PSN {psn} was sent again {times} times within {took} ms and never acknowledged");
+        findings.add(
+            Finding::new(message)
+                .by(1 - from)
+                .frames(original.into_iter().chain([first.frame, last.frame]))
+                .observed(Value::Count(times.into()))
+                .unless(times < Again::CERTAIN),
+        );
+    }
+}

@@ -1,0 +1,238 @@
+//! Messages that answer nothing: replies and errors without a call, RDMA_DONE without a chunk to pull.
+//!
+//! That there is nothing to answer rests on what the other end did not send. A capture may also show the two half-flows shifted against
+//! each other, so that the call comes by after its reply. So such messages are remembered, and judged when the connection ends.
+
+use super::finding::Finding;
+use super::judged::Judged as _;
+use super::rule::Findings;
+use super::view::View;
+use rdmascope_dissector::connection::Connection;
+use rdmascope_dissector::observation::Sent;
+use rdmascope_dissector::rpcrdma::Kind;
+use rdmascope_dissector::transaction::{Direction, Outcome, Seen, Transaction};
+use rdmascope_wire::Xid;
+use rdmascope_wire::rpcrdma::{Procedure, VERSION};
+use std::collections::VecDeque;
+
+/// What is remembered of messages that answer nothing.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    messages: Vec<Unmatched>,
+    /// By caller: XIDs of the calls that were answered last.
+    answered: [Recent; 2],
+    /// By caller: calls sent again while outstanding, each of which may have a reply of its own.
+    repeated: [VecDeque<Xid>; 2],
+    /// By caller: something that may be what was answered is not remembered.
+    forgotten: [bool; 2],
+    /// By end: it has sent a reply of version 1.
+    pub(crate) speaks_version_1: [bool; 2],
+    /// The capture has shown a reply before its call, or may have: what seems to have no reply may have had one.
+    pub(crate) shows_replies_early: bool,
+    /// Replies that were pulled, without an RDMA_DONE.
+    pulled: Vec<Pulled>,
+}
+
+/// A message that answers nothing that is known.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Unmatched {
+    pub(crate) kind: Kind,
+    /// The end that sent it.
+    pub(crate) from: usize,
+    pub(crate) xid: Xid,
+    direction: Option<Direction>,
+    first: Seen,
+    seen: Seen,
+    /// An RDMA_ERROR under the XID of a call that its own sender had just had answered.
+    pub(crate) answers_reply: bool,
+    /// The capture may lack what it answers.
+    lacks: bool,
+    /// It is certain that the other end had sent nothing else up to here; `None`: it is not known yet.
+    certain: Option<bool>,
+}
+
+/// A reply that the caller pulled out of the responder's memory.
+#[derive(Clone, Debug)]
+struct Pulled {
+    direction: Direction,
+    xid: Xid,
+    number: u64,
+    frames: [u64; 2],
+    /// Parts of it were not seen to be pulled.
+    lacks: bool,
+}
+
+/// The XIDs that came last.
+#[derive(Clone, Copy, Debug, Default)]
+struct Recent {
+    xids: [Option<Xid>; 16],
+    next: u8,
+}
+
+impl Recent {
+    #[inline]
+    fn note(&mut self, xid: Xid) {
+        self.xids[usize::from(self.next)] = Some(xid);
+        self.next = (self.next + 1) % 16;
+    }
+}
+
+impl Ledger {
+    /// Messages, repeated calls and pulled replies that are remembered, of each.
+    const MOST: usize = 64;
+
+    /// A call was given up although no reply was seen.
+    pub(crate) fn note_eviction(&mut self, caller: usize) {
+        self.forgotten[caller] = true;
+    }
+
+    /// Remembers a reply that was pulled.
+    pub(crate) fn note_transaction(&mut self, transaction: &Transaction) {
+        let (Some(reply), None, Outcome::Completed) =
+            (&transaction.reply, transaction.done, transaction.outcome)
+        else {
+            return;
+        };
+        let provided =
+            reply.procedure == Procedure::Nomsg && reply.read_chunks.iter().any(|chunk| chunk.position == 0);
+        if provided && self.pulled.len() < Ledger::MOST {
+            self.pulled.push(Pulled {
+                direction: transaction.direction,
+                xid: transaction.xid,
+                number: transaction.number,
+                frames: [reply.first.frame, reply.seen.frame],
+                lacks: !reply.missing.is_empty(),
+            });
+        }
+    }
+
+    /// The messages that answer nothing.
+    pub(crate) fn messages(&self) -> &[Unmatched] {
+        &self.messages
+    }
+}
+
+impl View {
+    #[inline]
+    pub(crate) fn note_unmatched(&mut self, sent: &Sent<'_>) {
+        if !self.unmatched.messages.is_empty() {
+            self.note_late(sent);
+        }
+        let Some(header) = sent.header else { return };
+        let (from, other) = (sent.from, 1 - sent.from);
+        let ledger = &mut self.unmatched;
+        match sent.kind {
+            Kind::Call if sent.outstanding => {
+                let repeated = &mut ledger.repeated[from];
+                if repeated.len() == Ledger::MOST {
+                    repeated.pop_front();
+                    ledger.forgotten[from] = true;
+                }
+                repeated.push_back(header.xid);
+            }
+            Kind::Reply if sent.outstanding => {
+                ledger.answered[other].note(header.xid);
+                ledger.speaks_version_1[from] |= header.version == VERSION;
+            }
+            Kind::Error if sent.outstanding => ledger.answered[other].note(header.xid),
+            Kind::Reply | Kind::Error | Kind::Done if !sent.outstanding => {
+                self.take_unmatched(sent, header.xid)
+            }
+            _ => {}
+        }
+    }
+
+    /// Notes what a Send says of messages before it that answered nothing: the capture may show it late, and it is what they answer.
+    #[cold]
+    fn note_late(&mut self, sent: &Sent<'_>) {
+        let Ledger { messages, shows_replies_early, .. } = &mut self.unmatched;
+        let from = sent.from;
+        messages.retain_mut(|message| {
+            let came_late =
+                message.from != from && Some(message.xid) == sent.xid() && answers(message.kind, sent);
+            if message.from != from && message.certain.is_none() {
+                message.certain = Some(self.lost[from] == 0);
+            }
+            *shows_replies_early |= came_late;
+            !came_late
+        });
+    }
+
+    /// Takes a message that answers nothing, unless it answers a call that was sent twice.
+    #[cold]
+    fn take_unmatched(&mut self, sent: &Sent<'_>, xid: Xid) {
+        let (from_start, direction) = (self.from_start(), sent.direction(self));
+        let (from, other) = (sent.from, 1 - sent.from);
+        let ledger = &mut self.unmatched;
+        let repeated = &mut ledger.repeated[other];
+        let again = repeated.iter().position(|known| *known == xid);
+        if let Some(at) = again.filter(|_| sent.kind != Kind::Done) {
+            repeated.remove(at);
+            return;
+        }
+        // What is no error and does not say itself that it is a reply was taken for one because it is waited for.
+        if sent.kind == Kind::Reply && !sent.told {
+            return;
+        }
+        if ledger.messages.len() == Ledger::MOST {
+            ledger.shows_replies_early = true;
+            return;
+        }
+        let message = Unmatched {
+            kind: sent.kind,
+            from,
+            xid,
+            direction,
+            first: sent.send.first,
+            seen: sent.send.seen,
+            answers_reply: ledger.answered[from].xids.contains(&Some(xid)),
+            lacks: !from_start || !sent.paired || self.lost[other] > 0 || ledger.forgotten[other],
+            certain: None,
+        };
+        ledger.messages.push(message);
+    }
+}
+
+/// Whether a message of this kind could be the answer to `sent`.
+fn answers(kind: Kind, sent: &Sent<'_>) -> bool {
+    match kind {
+        Kind::Done => sent.kind == Kind::Reply,
+        _ => sent.kind == Kind::Call,
+    }
+}
+
+impl Unmatched {
+    /// What is found about it when the connection ends.
+    pub(crate) fn finding(
+        &self,
+        connection: &Connection,
+        view: &View,
+        message: impl Into<String>,
+    ) -> Finding {
+        let other = 1 - self.from;
+        let certain = self.certain.unwrap_or_else(|| view.is_complete(other, self.seen.frame));
+        let ends = &[&connection.responder, &connection.requester];
+        // A Send that nobody could read may have been what it answers.
+        let unread = ends[usize::from(other == view.requester)].sent.other_sends > 0;
+        Finding::new(message)
+            .by(self.from)
+            .about(self.direction, self.xid)
+            .frames([self.first.frame, self.seen.frame])
+            .unless(self.lacks || unread || view.losses(other) > 0 || !certain)
+    }
+}
+
+/// Finds the replies that were pulled on a connection that was closed without an RDMA_DONE.
+pub(crate) fn without_done(view: &View, findings: &mut Findings<'_>) {
+    for pulled in &view.unmatched.pulled {
+        let caller = view.caller(pulled.direction);
+        let is_complete = view.is_complete(caller, pulled.frames[1]);
+        let finding =
+            Finding::new("a reply was pulled, and the connection closed without an RDMA_DONE for it")
+                .by(caller)
+                .about(Some(pulled.direction), pulled.xid)
+                .frames(pulled.frames)
+                .unless(pulled.lacks || !is_complete);
+        findings.add(Finding { transaction: Some(pulled.number), ..finding });
+    }
+}
