@@ -153,6 +153,15 @@ impl Link {
         self.buffered
     }
 
+    /// Bytes of memory that a clone takes up, itself included, but for those of replies that are kept back.
+    pub fn footprint(&self) -> usize {
+        let ends = self
+            .ends
+            .iter()
+            .map(|end| end.requests.footprint() + end.reads.footprint() + end.early.footprint());
+        size_of::<Link>() + self.peers.footprint() + ends.sum::<usize>()
+    }
+
     /// Gives up what is held back, because all connections together hold back too much.
     pub fn give_up_buffered(&mut self, transactions: &mut Transactions, report: &mut impl FnMut(Event<'_>)) {
         report(Event::Eviction(Eviction::HeldPackets { connection: self.peers.connection }));

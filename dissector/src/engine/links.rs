@@ -111,6 +111,19 @@ impl Links {
         self.slots.iter().filter_map(Option::as_deref)
     }
 
+    /// Bytes of memory that a clone takes up beside itself.
+    pub(super) fn footprint(&self) -> usize {
+        let unpaired = self.unpaired.values().map(|links| links.len() * size_of::<u32>());
+        self.slots.len() * size_of::<Option<Box<Link>>>()
+            + self.all().map(Link::footprint).sum::<usize>()
+            + self.free.len() * size_of::<u32>()
+            + self.flows.allocation_size()
+            + self.unpaired.allocation_size()
+            + unpaired.sum::<usize>()
+            + self.exchanges.allocation_size()
+            + self.closed.len() * size_of::<(ConnectionId, u32, Time)>()
+    }
+
     /// Adds a connection between two addresses, and makes room for it first.
     pub(super) fn add(
         &mut self,

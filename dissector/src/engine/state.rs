@@ -19,6 +19,11 @@ impl Engine {
         Some(link.summary())
     }
 
+    /// Bytes of memory that a clone of the engine takes up, counted from how much its tables hold: what an allocator adds is not in it.
+    pub fn footprint(&self) -> usize {
+        size_of::<Engine>() + self.links.footprint() + self.transactions.footprint()
+    }
+
     /// The transactions that have begun and not ended, in the order in which they began.
     pub fn open_transactions(&self) -> impl Iterator<Item = OpenTransaction<'_>> {
         self.transactions.all_open(|link| Some(&self.links.get(link)?.peers))

@@ -40,6 +40,12 @@ impl Early {
         self.requests > 0
     }
 
+    /// Bytes of memory that a clone takes up beside itself.
+    pub(super) fn footprint(&self) -> usize {
+        let payload = self.packets.iter().map(|kept| kept.payload.len());
+        self.packets.len() * size_of::<Kept>() + payload.sum::<usize>()
+    }
+
     pub(super) fn keep(&mut self, packet: &Packet<'_>) {
         self.requests += usize::from(!packet.operation.is_response());
         self.packets.push_back(Kept {

@@ -85,6 +85,11 @@ impl Reads {
         self.requests.capacity() * size_of::<Request>()
     }
 
+    /// Bytes of memory that a clone takes up beside itself.
+    pub fn footprint(&self) -> usize {
+        self.requests.len() * size_of::<Request>()
+    }
+
     /// Whether a response with this PSN answers a request that is remembered.
     pub fn expects(&self, psn: Psn) -> bool {
         self.find(psn).is_some()

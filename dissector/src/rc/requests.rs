@@ -366,6 +366,15 @@ impl Requests {
         self.held_bytes + self.held.capacity() * size_of::<Held>() + self.send.capacity()
     }
 
+    /// Bytes of memory that a clone takes up beside itself.
+    pub fn footprint(&self) -> usize {
+        self.held_bytes
+            + self.held.len() * size_of::<Held>()
+            + self.send.len()
+            + self.lost.len() * size_of::<(Psn, u32)>()
+            + self.trail.as_ref().map_or(0, Trail::memory)
+    }
+
     /// Gives up what is held and what is open, and the memory of both.
     pub fn give_up_buffered(&mut self, deliver: &mut impl FnMut(Delivery<'_>)) {
         self.give_up_all(deliver);

@@ -29,6 +29,11 @@ impl Trail {
         place.filter(|(noted, _)| *noted == psn).map(|(_, seen)| seen)
     }
 
+    /// Bytes of memory that it takes up.
+    pub fn memory(&self) -> usize {
+        self.0.len() * size_of::<Option<(Psn, Seen)>>()
+    }
+
     /// Forgets all, and gives the memory back.
     pub fn clear(&mut self) {
         self.0 = Vec::new();

@@ -65,6 +65,11 @@ impl Memory {
         found.into_iter().find(|found| *found != slot)
     }
 
+    /// Bytes of memory that a clone takes up beside itself, where nodes of the tree are three quarters full.
+    pub(super) fn footprint(&self) -> usize {
+        self.0.len() * size_of::<((Rkey, u64), (Target, u32))>() * 4 / 3
+    }
+
     /// The segment that holds `address`.
     pub(super) fn find(&self, rkey: Rkey, address: u64) -> Option<Target> {
         let (start, (target, length)) = self.0.range(..=(rkey, address)).next_back()?;

@@ -23,6 +23,7 @@ use crate::observation::{HalfFlow, Observed, Revoked};
 use crate::rc::{Placement, Send};
 use crate::transaction::{Direction, OpenTransaction, Outcome, Seen, Transaction};
 use hashbrown::HashMap;
+use keeping::Keeping;
 use memory::Target;
 use open::Open;
 pub(crate) use open::Placed;
@@ -79,6 +80,14 @@ impl Side {
         }
         self.orphans.extend(other.orphans);
         self.memory.absorb(other.memory);
+    }
+
+    /// Bytes of memory that a clone takes up beside itself, but for those of replies that are kept back.
+    fn footprint(&self) -> usize {
+        self.calls.allocation_size()
+            + self.pulls.allocation_size()
+            + self.orphans.len() * size_of::<Orphan>()
+            + self.memory.footprint()
     }
 
     /// The memory that it advertised in transactions still open.
@@ -138,6 +147,12 @@ impl Peers {
     /// The end that opened the connection, or the one that stands as it.
     pub fn forward_caller(&self) -> usize {
         self.requester.or(self.caller).unwrap_or(0)
+    }
+
+    /// Bytes of memory that a clone takes up beside itself, but for those of replies that are kept back.
+    pub fn footprint(&self) -> usize {
+        let revoked = self.revoked.len() * size_of::<(Slot, Revoked)>();
+        self.sides.iter().map(Side::footprint).sum::<usize>() + revoked
     }
 
     fn direction(&self, caller: usize) -> Direction {
@@ -453,6 +468,19 @@ impl Transactions {
             let is_open = open.is_open && open.generation == slot.generation;
             if is_open { open.so_far(peers(open.link)?) } else { None }
         })
+    }
+
+    /// Bytes of memory that a clone takes up beside itself.
+    pub fn footprint(&self) -> usize {
+        let keeping = if self.keep == Keep::default() { 0 } else { self.open * size_of::<Keeping>() };
+        self.slots.len() * size_of::<Open>()
+            + self.free.len() * size_of::<u32>()
+            + self.order.len() * size_of::<Slot>()
+            + keeping
+            + self.weight
+            + self.gathered
+            + self.kept
+            + self.orphaned
     }
 
     /// How many are open.
