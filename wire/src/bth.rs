@@ -1,27 +1,15 @@
 //! The base transport header and its extension headers (IBTA volume 1, sections 9.2 and 9.3).
-//!
-//! ```text
-//!  0                   1                   2                   3
-//!  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
-//! +---------------+-+-+---+-------+-------------------------------+
-//! |    OpCode     |S|M|Pad| TVer  |        Partition Key          |
-//! +-+-+-----------+-+-+---+-------+-------------------------------+
-//! |F|B| reserved  |             Destination QP                    |
-//! +-+-+-----------+-----------------------------------------------+
-//! |A|  reserved   |          Packet Sequence Number               |
-//! +-+-------------+-----------------------------------------------+
-//! ```
 
 mod extensions;
 
 pub use extensions::*;
 
-use crate::layout::Layout;
+use crate::Qpn;
 use crate::psn::Psn;
-use crate::{Layer, Qpn, Stop};
+use crate::table::{header, wrappers};
 
 /// The base transport header. Fields are in host order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bth {
     /// What the packet is and which extension headers follow.
     pub opcode: Opcode,
@@ -47,67 +35,18 @@ pub struct Bth {
     pub psn: Psn,
 }
 
-impl Bth {
-    /// Length in bytes.
-    pub const LENGTH: usize = 12;
-    /// Its fields and where they stand.
-    pub const LAYOUT: Layout = Layout(&[
-        ("OpCode", 8),
-        ("SE", 1),
-        ("M", 1),
-        ("Pad", 2),
-        ("TVer", 4),
-        ("Partition Key", 16),
-        ("FECN", 1),
-        ("BECN", 1),
-        ("reserved", 6),
-        ("Destination QP", 24),
-        ("A", 1),
-        ("reserved", 7),
-        ("PSN", 24),
-    ]);
-
-    /// Reads the first [`Bth::LENGTH`] of `bytes`.
-    #[inline]
-    pub fn parse(bytes: &[u8]) -> Result<Bth, Stop> {
-        let Some(b) = bytes.first_chunk::<{ Bth::LENGTH }>() else {
-            return Err(Stop::short(Layer::Bth, 0, Bth::LENGTH, bytes.len()));
-        };
-        Ok(Bth {
-            opcode: Opcode(b[0]),
-            solicited_event: b[1] & 0x80 != 0,
-            migration_request: b[1] & 0x40 != 0,
-            pad_count: b[1] >> 4 & 3,
-            transport_version: b[1] & 0x0f,
-            partition_key: u16::from_be_bytes([b[2], b[3]]),
-            fecn: b[4] & 0x80 != 0,
-            becn: b[4] & 0x40 != 0,
-            destination_qp: Qpn(u32::from_be_bytes([0, b[5], b[6], b[7]])),
-            acknowledge_request: b[8] & 0x80 != 0,
-            psn: Psn::new(u32::from_be_bytes([0, b[9], b[10], b[11]])),
-        })
-    }
-
-    /// Appends the header. Reserved bits are zero; bits that do not fit a field are dropped.
-    pub fn build(&self, out: &mut Vec<u8>) {
-        let flag = |set: bool, bit: u8| if set { bit } else { 0 };
-        out.push(self.opcode.0);
-        out.push(
-            flag(self.solicited_event, 0x80)
-                | flag(self.migration_request, 0x40)
-                | (self.pad_count & 3) << 4
-                | self.transport_version & 0x0f,
-        );
-        out.extend_from_slice(&self.partition_key.to_be_bytes());
-        out.push(flag(self.fecn, 0x80) | flag(self.becn, 0x40));
-        out.extend_from_slice(&self.destination_qp.0.to_be_bytes()[1..]);
-        out.push(flag(self.acknowledge_request, 0x80));
-        out.extend_from_slice(&self.psn.value().to_be_bytes()[1..]);
+header! {
+    Bth in Layer::Bth {
+        8 "OpCode" opcode, 1 "SE" solicited_event, 1 "M" migration_request, 2 "Pad" pad_count,
+            4 "TVer" transport_version, 16 "Partition Key" partition_key;
+        1 "FECN" fecn, 1 "BECN" becn, 6 reserved, 24 "Destination QP" destination_qp;
+        1 "A" acknowledge_request, 7 reserved, 24 "PSN" psn;
     }
 }
+wrappers! { Opcode }
 
 /// An opcode: three bits of transport service, five of operation (IBTA volume 1, table 38).
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Opcode(pub u8);
 
 impl Opcode {

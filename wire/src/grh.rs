@@ -1,25 +1,10 @@
 //! The global route header (IBTA volume 1, section 8.3): an IPv6 header in all but its next header, and what begins a
 //! RoCEv1 packet (Annex A16).
-//!
-//! ```text
-//!  0                   1                   2                   3
-//!  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
-//! +-------+---------------+---------------------------------------+
-//! | IPVer | Traffic Class |              Flow Label               |
-//! +-------+---------------+-------+---------------+---------------+
-//! |        Payload Length         |  Next Header  |   Hop Limit   |
-//! +-------------------------------+---------------+---------------+
-//! |                       Source GID, 16 bytes                    |
-//! +---------------------------------------------------------------+
-//! |                    Destination GID, 16 bytes                  |
-//! +---------------------------------------------------------------+
-//! ```
 
-use crate::layout::Layout;
-use crate::{Layer, Stop};
+use crate::table::header;
 
 /// The global route header. Fields are in host order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Grh {
     /// IPVer: 6, in 4 bits.
     pub ip_version: u8,
@@ -39,63 +24,24 @@ pub struct Grh {
     pub destination: [u8; 16],
 }
 
-impl Grh {
-    /// Length in bytes.
-    pub const LENGTH: usize = 40;
-    /// Its fields and where they stand.
-    pub const LAYOUT: Layout = Layout(&[
-        ("IPVer", 4),
-        ("TClass", 8),
-        ("FlowLabel", 20),
-        ("PayLen", 16),
-        ("NxtHdr", 8),
-        ("HopLmt", 8),
-        ("SGID", 128),
-        ("DGID", 128),
-    ]);
+header! {
+    Grh in Layer::Grh {
+        4 "IPVer" ip_version, 8 "TClass" traffic_class, 20 "FlowLabel" flow_label;
+        16 "PayLen" payload_length, 8 "NxtHdr" next_header, 8 "HopLmt" hop_limit;
+        128 "SGID" source;
+        128 "DGID" destination;
+    }
+}
 
+impl Grh {
     /// The next header that says that an IBA transport header follows.
     pub const NEXT_HEADER_BTH: u8 = 0x1b;
-
-    /// Reads the first [`Grh::LENGTH`] of `bytes`.
-    #[inline]
-    pub fn parse(bytes: &[u8]) -> Result<Grh, Stop> {
-        let Some(b) = bytes.first_chunk::<{ Grh::LENGTH }>() else {
-            return Err(Stop::short(Layer::Grh, 0, Grh::LENGTH, bytes.len()));
-        };
-        let word = u32::from_be_bytes([b[0], b[1], b[2], b[3]]);
-        let mut grh = Grh {
-            ip_version: (word >> 28) as u8,
-            traffic_class: (word >> 20) as u8,
-            flow_label: word & 0x000f_ffff,
-            payload_length: u16::from_be_bytes([b[4], b[5]]),
-            next_header: b[6],
-            hop_limit: b[7],
-            source: [0; 16],
-            destination: [0; 16],
-        };
-        grh.source.copy_from_slice(&b[8..24]);
-        grh.destination.copy_from_slice(&b[24..40]);
-        Ok(grh)
-    }
-
-    /// Appends the header. Bits that do not fit a field are dropped.
-    pub fn build(&self, out: &mut Vec<u8>) {
-        let word = u32::from(self.ip_version) << 28
-            | u32::from(self.traffic_class) << 20
-            | self.flow_label & 0x000f_ffff;
-        out.extend_from_slice(&word.to_be_bytes());
-        out.extend_from_slice(&self.payload_length.to_be_bytes());
-        out.push(self.next_header);
-        out.push(self.hop_limit);
-        out.extend_from_slice(&self.source);
-        out.extend_from_slice(&self.destination);
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Layer, Stop};
     use proptest::prelude::*;
 
     #[rustfmt::skip]

@@ -19,6 +19,7 @@ pub mod rdma_cm_ip;
 pub mod rpc;
 pub mod rpcrdma;
 mod stop;
+mod table;
 pub mod xdr;
 
 pub use stop::{Cause, Layer, Stop};

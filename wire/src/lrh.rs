@@ -1,20 +1,9 @@
 //! The local route header (IBTA volume 1, section 7.7): what begins a native InfiniBand packet.
-//!
-//! ```text
-//!  0                   1                   2                   3
-//!  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
-//! +-------+-------+-------+---+---+-------------------------------+
-//! |  VL   | LVer  |  SL   |rsv|LNH|   Destination Local Identifier |
-//! +-------+-+-----+-------+---+---+-------------------------------+
-//! | reserved|  Packet Length      |     Source Local Identifier    |
-//! +---------+---------------------+-------------------------------+
-//! ```
 
-use crate::layout::Layout;
-use crate::{Layer, Stop};
+use crate::table::{enumerations, header};
 
 /// The local route header. Fields are in host order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lrh {
     /// VL: the virtual lane, 4 bits. Each link may change it.
     pub virtual_lane: u8,
@@ -33,9 +22,10 @@ pub struct Lrh {
 }
 
 /// What follows the LRH (section 7.7.5, table 15), in the order of the numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum NextHeader {
     /// 0: a raw packet with an Ethertype.
+    #[default]
     RawEthertype,
     /// 1: a raw IPv6 packet.
     RawIpv6,
@@ -45,57 +35,35 @@ pub enum NextHeader {
     Grh,
 }
 
-impl Lrh {
-    /// Length in bytes.
-    pub const LENGTH: usize = 8;
-    /// Its fields and where they stand.
-    pub const LAYOUT: Layout = Layout(&[
-        ("VL", 4),
-        ("LVer", 4),
-        ("SL", 4),
-        ("reserved", 2),
-        ("LNH", 2),
-        ("DLID", 16),
-        ("reserved", 5),
-        ("PktLen", 11),
-        ("SLID", 16),
-    ]);
-
-    /// Reads the first [`Lrh::LENGTH`] of `bytes`.
-    #[inline]
-    pub fn parse(bytes: &[u8]) -> Result<Lrh, Stop> {
-        let Some(b) = bytes.first_chunk::<{ Lrh::LENGTH }>() else {
-            return Err(Stop::short(Layer::Lrh, 0, Lrh::LENGTH, bytes.len()));
-        };
-        Ok(Lrh {
-            virtual_lane: b[0] >> 4,
-            link_version: b[0] & 0x0f,
-            service_level: b[1] >> 4,
-            next_header: match b[1] & 3 {
-                0 => NextHeader::RawEthertype,
-                1 => NextHeader::RawIpv6,
-                2 => NextHeader::Bth,
-                _ => NextHeader::Grh,
-            },
-            destination: u16::from_be_bytes([b[2], b[3]]),
-            packet_length: u16::from_be_bytes([b[4], b[5]]) & 0x07ff,
-            source: u16::from_be_bytes([b[6], b[7]]),
-        })
+impl NextHeader {
+    pub(crate) const fn from_bits(bits: u8) -> NextHeader {
+        match bits & 3 {
+            0 => NextHeader::RawEthertype,
+            1 => NextHeader::RawIpv6,
+            2 => NextHeader::Bth,
+            _ => NextHeader::Grh,
+        }
     }
 
-    /// Appends the header. Reserved bits are zero; bits that do not fit a field are dropped.
-    pub fn build(&self, out: &mut Vec<u8>) {
-        out.push(self.virtual_lane << 4 | self.link_version & 0x0f);
-        out.push(self.service_level << 4 | self.next_header as u8);
-        out.extend_from_slice(&self.destination.to_be_bytes());
-        out.extend_from_slice(&(self.packet_length & 0x07ff).to_be_bytes());
-        out.extend_from_slice(&self.source.to_be_bytes());
+    /// The number on the wire.
+    pub const fn bits(self) -> u8 {
+        self as u8
     }
 }
+
+header! {
+    Lrh in Layer::Lrh {
+        4 "VL" virtual_lane, 4 "LVer" link_version, 4 "SL" service_level, 2 reserved, 2 "LNH" next_header,
+            16 "DLID" destination;
+        5 reserved, 11 "PktLen" packet_length, 16 "SLID" source;
+    }
+}
+enumerations! { NextHeader }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Layer, Stop};
     use proptest::prelude::*;
 
     // VL 7, LVer 0 | SL 1, LNH 2 | DLID 0x375c | 14 words | SLID 0x17d2

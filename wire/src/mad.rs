@@ -1,23 +1,6 @@
 //! The common header of a management datagram, a MAD (IBTA volume 1, section 13.4).
-//!
-//! ```text
-//!  0                   1                   2                   3
-//!  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
-//! +---------------+---------------+---------------+-+-------------+
-//! |  BaseVersion  |   MgmtClass   | ClassVersion  |R|   Method    |
-//! +---------------+---------------+---------------+-+-------------+
-//! |            Status             |        Class specific         |
-//! +-------------------------------+-------------------------------+
-//! |                         Transaction ID                        |
-//! |                                                               |
-//! +-------------------------------+-------------------------------+
-//! |         Attribute ID          |           reserved            |
-//! +-------------------------------+-------------------------------+
-//! |                      Attribute modifier                       |
-//! +---------------------------------------------------------------+
-//! ```
 
-use crate::layout::Layout;
+use crate::table::{header, wrappers};
 use crate::{Layer, Stop};
 
 /// Bytes of a MAD, header and data (section 13.4).
@@ -27,7 +10,7 @@ pub const LENGTH: usize = 256;
 pub const DATA_LENGTH: usize = LENGTH - Header::LENGTH;
 
 /// The common MAD header. Fields are in host order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Header {
     /// Version of the MAD format: 1.
     pub base_version: u8,
@@ -49,24 +32,19 @@ pub struct Header {
     pub attribute_modifier: u32,
 }
 
-impl Header {
-    /// Length in bytes.
-    pub const LENGTH: usize = 24;
-    /// Its fields and where they stand.
-    pub const LAYOUT: Layout = Layout(&[
-        ("BaseVersion", 8),
-        ("MgmtClass", 8),
-        ("ClassVersion", 8),
-        ("R", 1),
-        ("Method", 7),
-        ("Status", 16),
-        ("ClassSpecific", 16),
-        ("TransactionID", 64),
-        ("AttributeID", 16),
-        ("reserved", 16),
-        ("AttributeModifier", 32),
-    ]);
+header! {
+    Header in Layer::Mad {
+        8 "BaseVersion" base_version, 8 "MgmtClass" management_class, 8 "ClassVersion" class_version,
+            1 "R" method.0 << 7, 7 "Method" method.0 << 0;
+        16 "Status" status, 16 "ClassSpecific" class_specific;
+        64 "TransactionID" transaction_id;
+        16 "AttributeID" attribute, 16 reserved;
+        32 "AttributeModifier" attribute_modifier;
+    }
+}
+wrappers! { ManagementClass }
 
+impl Header {
     /// The header of a message of communication management (section 12.6): class version 2, method Send.
     pub const fn communication_management(attribute: u16, transaction_id: u64) -> Header {
         Header {
@@ -81,39 +59,6 @@ impl Header {
             attribute_modifier: 0,
         }
     }
-
-    /// Reads the first [`Header::LENGTH`] of `bytes`.
-    #[inline]
-    pub fn parse(bytes: &[u8]) -> Result<Header, Stop> {
-        let Some(b) = bytes.first_chunk::<{ Header::LENGTH }>() else {
-            return Err(Stop::short(Layer::Mad, 0, Header::LENGTH, bytes.len()));
-        };
-        Ok(Header {
-            base_version: b[0],
-            management_class: ManagementClass(b[1]),
-            class_version: b[2],
-            method: Method(b[3]),
-            status: u16::from_be_bytes([b[4], b[5]]),
-            class_specific: u16::from_be_bytes([b[6], b[7]]),
-            transaction_id: u64::from_be_bytes([b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]]),
-            attribute: u16::from_be_bytes([b[16], b[17]]),
-            attribute_modifier: u32::from_be_bytes([b[20], b[21], b[22], b[23]]),
-        })
-    }
-
-    /// Appends the header. The reserved bytes are zero.
-    pub fn build(&self, out: &mut Vec<u8>) {
-        out.push(self.base_version);
-        out.push(self.management_class.0);
-        out.push(self.class_version);
-        out.push(self.method.0);
-        out.extend_from_slice(&self.status.to_be_bytes());
-        out.extend_from_slice(&self.class_specific.to_be_bytes());
-        out.extend_from_slice(&self.transaction_id.to_be_bytes());
-        out.extend_from_slice(&self.attribute.to_be_bytes());
-        out.extend_from_slice(&[0, 0]);
-        out.extend_from_slice(&self.attribute_modifier.to_be_bytes());
-    }
 }
 
 /// The stop of a MAD that has fewer than its [`LENGTH`] bytes, or `None` where all are there.
@@ -125,7 +70,7 @@ pub fn cut(bytes: &[u8]) -> Option<Stop> {
 }
 
 /// A management class (section 13.4).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ManagementClass(pub u8);
 
 impl ManagementClass {
@@ -136,7 +81,7 @@ impl ManagementClass {
 }
 
 /// A method (section 13.4).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Method(pub u8);
 
 impl Method {

@@ -1,16 +1,6 @@
 //! The private data by which RPC-over-RDMA version 1 peers tell each other their sizes (RFC 8797, section 4).
-//!
-//! ```text
-//!  0                   1                   2                   3
-//!  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
-//! +---------------------------------------------------------------+
-//! |                 Format Identifier: 0xf6ab0e18                 |
-//! +---------------+-------------+-+---------------+---------------+
-//! |    Version    |  Reserved   |R|   Send Size   | Receive Size  |
-//! +---------------+-------------+-+---------------+---------------+
-//! ```
 
-use crate::layout::Layout;
+use crate::table::header;
 use crate::{Layer, Stop};
 
 /// What says that RPC-over-RDMA version 1 private data begins (section 4).
@@ -37,19 +27,15 @@ pub struct PrivateData {
     pub receive_size: u8,
 }
 
-impl PrivateData {
-    /// Length in bytes, the Format Identifier included.
-    pub const LENGTH: usize = 8;
-    /// Its fields and where they stand.
-    pub const LAYOUT: Layout = Layout(&[
-        ("Format Identifier", 32),
-        ("Version", 8),
-        ("Reserved", 7),
-        ("R", 1),
-        ("Send Size", 8),
-        ("Receive Size", 8),
-    ]);
+header! {
+    PrivateData {
+        32 "Format Identifier" = FORMAT_IDENTIFIER;
+        8 "Version" version, 7 "Reserved" reserved, 1 "R" remote_invalidation, 8 "Send Size" send_size,
+            8 "Receive Size" receive_size;
+    }
+}
 
+impl PrivateData {
     /// What a peer says by saying nothing (section 5.1): R clear, both sizes 1024 bytes.
     pub const DEFAULT: PrivateData = PrivateData {
         version: VERSION,
@@ -77,14 +63,12 @@ impl PrivateData {
     pub const fn is_valid(&self) -> bool {
         self.version == VERSION
     }
+}
 
-    /// Appends the Format Identifier and the fields. Reserved bits beyond seven are dropped.
-    pub fn build(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&FORMAT_IDENTIFIER.to_be_bytes());
-        out.push(self.version);
-        out.push(self.reserved << 1 | u8::from(self.remote_invalidation));
-        out.push(self.send_size);
-        out.push(self.receive_size);
+/// [`PrivateData::DEFAULT`].
+impl Default for PrivateData {
+    fn default() -> PrivateData {
+        PrivateData::DEFAULT
     }
 }
 
@@ -157,14 +141,8 @@ impl Iterator for FindAll<'_> {
         let offset = self.at + ahead.windows(LENGTH).position(|window| window == identifier)?;
         // Behind the identifier, which does not overlap itself, and not behind its fields: they may be another's.
         self.at = offset + LENGTH;
-        let fields = match self.bytes.get(self.at..).and_then(|rest| rest.first_chunk::<4>()) {
-            Some(&[version, flags, send_size, receive_size]) => Ok(PrivateData {
-                version,
-                reserved: flags >> 1,
-                remote_invalidation: flags & 1 != 0,
-                send_size,
-                receive_size,
-            }),
+        let fields = match self.bytes[offset..].first_chunk() {
+            Some(found) => Ok(PrivateData::from_bytes(found)),
             None => Err(Stop::short(Layer::PrivateData, self.at, 4, self.bytes.len())),
         };
         Some(Found { offset, fields })

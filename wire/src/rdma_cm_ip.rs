@@ -1,28 +1,15 @@
 //! The header with which the RDMA connection manager begins the private data of a ConnectRequest, and the service IDs that
 //! say that it does (IBTA volume 1, annex A11, RDMA IP CM Service).
-//!
-//! ```text
-//!  0                   1                   2                   3
-//!  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
-//! +-------+-------+-------+-------+-------------------------------+
-//! | MajV  | MinV  |  IPV  | rsvd  |          Source port          |
-//! +-------+-------+-------+-------+-------------------------------+
-//! |                 Source IP address, 16 bytes;                  |
-//! |               IPv4: in the last four, zeros before            |
-//! +---------------------------------------------------------------+
-//! |              Destination IP address, 16 bytes                 |
-//! +---------------------------------------------------------------+
-//! ```
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::cm::ServiceId;
-use crate::layout::Layout;
+use crate::table::header;
 use crate::{Layer, Stop};
 
 /// The header. Addresses are kept as the wire has them; [`source`](Header::source) and
 /// [`destination`](Header::destination) read them by the IP version.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Header {
     /// MajV, 4 bits: 0.
     pub major_version: u8,
@@ -32,26 +19,21 @@ pub struct Header {
     pub ip_version: u8,
     /// The port of the active side. The passive side's is in the service ID.
     pub source_port: u16,
-    /// The address of the active side.
+    /// The address of the active side; an IPv4 address is in the last four bytes, with zeros before it.
     pub source_address: [u8; 16],
-    /// The address of the passive side.
+    /// The address of the passive side, in the same form.
     pub destination_address: [u8; 16],
 }
 
-impl Header {
-    /// Length in bytes.
-    pub const LENGTH: usize = 36;
-    /// Its fields and where they stand.
-    pub const LAYOUT: Layout = Layout(&[
-        ("MajV", 4),
-        ("MinV", 4),
-        ("IPV", 4),
-        ("reserved", 4),
-        ("Source port", 16),
-        ("Source IP address", 128),
-        ("Destination IP address", 128),
-    ]);
+header! {
+    Header {
+        4 "MajV" major_version, 4 "MinV" minor_version, 4 "IPV" ip_version, 4 reserved, 16 "Source port" source_port;
+        128 "Source IP address" source_address;
+        128 "Destination IP address" destination_address;
+    }
+}
 
+impl Header {
     /// The header of a connection between IPv4 addresses.
     pub fn ipv4(source: Ipv4Addr, source_port: u16, destination: Ipv4Addr) -> Header {
         let padded = |address: Ipv4Addr| {
@@ -87,26 +69,7 @@ impl Header {
         let Some((b, consumer)) = private_data.split_first_chunk::<{ Header::LENGTH }>() else {
             return Err(Stop::short(Layer::PrivateData, 0, Header::LENGTH, private_data.len()));
         };
-        let mut header = Header {
-            major_version: b[0] >> 4,
-            minor_version: b[0] & 0x0f,
-            ip_version: b[1] >> 4,
-            source_port: u16::from_be_bytes([b[2], b[3]]),
-            source_address: [0; 16],
-            destination_address: [0; 16],
-        };
-        header.source_address.copy_from_slice(&b[4..20]);
-        header.destination_address.copy_from_slice(&b[20..36]);
-        Ok((header, consumer))
-    }
-
-    /// Appends the header. Reserved bits are zero; bits that do not fit a field are dropped.
-    pub fn build(&self, out: &mut Vec<u8>) {
-        out.push(self.major_version << 4 | self.minor_version & 0x0f);
-        out.push(self.ip_version << 4);
-        out.extend_from_slice(&self.source_port.to_be_bytes());
-        out.extend_from_slice(&self.source_address);
-        out.extend_from_slice(&self.destination_address);
+        Ok((Header::from_bytes(b), consumer))
     }
 
     /// The address of the active side, or `None` where the IP version is neither 4 nor 6.

@@ -61,10 +61,10 @@ impl Extension {
         use Operation::*;
         let header = match operation {
             WriteFirst | WriteOnly | WriteOnlyWithImmediate | ReadRequest => {
-                bytes.first_chunk().map(|bytes| Extension::Reth(Reth::parse(bytes)))
+                bytes.first_chunk().map(|bytes| Extension::Reth(Reth::from_bytes(bytes)))
             }
             ReadResponseFirst | ReadResponseLast | ReadResponseOnly | Acknowledge | AtomicAcknowledge => {
-                bytes.first_chunk().map(|bytes| Extension::Aeth(Aeth::parse(bytes)))
+                bytes.first_chunk().map(|bytes| Extension::Aeth(Aeth::from_bytes(bytes)))
             }
             SendLastWithInvalidate | SendOnlyWithInvalidate => {
                 bytes.first_chunk().map(|bytes| Extension::Ieth(Rkey(u32::from_be_bytes(*bytes))))

@@ -2,11 +2,12 @@
 
 use super::{Bth, Opcode, Operation, Transport};
 use crate::layout::Layout;
+use crate::table::{header, wrappers};
 use crate::{Layer, Qpn, Rkey, Stop};
 use core::time::Duration;
 
 /// The RDMA extended transport header (section 9.3.3).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reth {
     /// Where in the remote region.
     pub virtual_address: u64,
@@ -16,33 +17,15 @@ pub struct Reth {
     pub dma_length: u32,
 }
 
-impl Reth {
-    /// Length in bytes.
-    pub const LENGTH: usize = 16;
-    /// Its fields and where they stand.
-    pub const LAYOUT: Layout = Layout(&[("Virtual Address", 64), ("R_Key", 32), ("DMA Length", 32)]);
-
-    /// Reads the header.
-    #[inline]
-    pub fn parse(bytes: &[u8; Reth::LENGTH]) -> Reth {
-        let [a0, a1, a2, a3, a4, a5, a6, a7, r0, r1, r2, r3, length @ ..] = *bytes;
-        Reth {
-            virtual_address: u64::from_be_bytes([a0, a1, a2, a3, a4, a5, a6, a7]),
-            rkey: Rkey(u32::from_be_bytes([r0, r1, r2, r3])),
-            dma_length: u32::from_be_bytes(length),
-        }
-    }
-
-    /// Appends the header.
-    pub fn build(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.virtual_address.to_be_bytes());
-        out.extend_from_slice(&self.rkey.0.to_be_bytes());
-        out.extend_from_slice(&self.dma_length.to_be_bytes());
+header! {
+    Reth {
+        64 "Virtual Address" virtual_address;
+        32 "R_Key" rkey, 32 "DMA Length" dma_length;
     }
 }
 
 /// The ACK extended transport header (section 9.3.5).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Aeth {
     /// What kind of acknowledgement, and its detail.
     pub syndrome: Syndrome,
@@ -50,28 +33,15 @@ pub struct Aeth {
     pub message_sequence_number: u32,
 }
 
-impl Aeth {
-    /// Length in bytes.
-    pub const LENGTH: usize = 4;
-    /// Its fields and where they stand.
-    pub const LAYOUT: Layout = Layout(&[("Syndrome", 8), ("MSN", 24)]);
-
-    /// Reads the header.
-    #[inline]
-    pub fn parse(bytes: &[u8; Aeth::LENGTH]) -> Aeth {
-        let [syndrome, n0, n1, n2] = *bytes;
-        Aeth { syndrome: Syndrome(syndrome), message_sequence_number: u32::from_be_bytes([0, n0, n1, n2]) }
-    }
-
-    /// Appends the header.
-    pub fn build(&self, out: &mut Vec<u8>) {
-        out.push(self.syndrome.0);
-        out.extend_from_slice(&self.message_sequence_number.to_be_bytes()[1..]);
+header! {
+    Aeth {
+        8 "Syndrome" syndrome, 24 "MSN" message_sequence_number;
     }
 }
+wrappers! { Syndrome }
 
 /// The syndrome byte of an AETH (section 9.7.5.2.1, tables 45 to 47).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Syndrome(pub u8);
 
 impl Syndrome {
@@ -160,7 +130,7 @@ impl core::fmt::Display for NakCode {
 }
 
 /// The datagram extended transport header (section 9.3.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Deth {
     /// Q_Key.
     pub queue_key: u32,
@@ -168,21 +138,15 @@ pub struct Deth {
     pub source_qp: Qpn,
 }
 
-impl Deth {
-    /// Length in bytes.
-    pub const LENGTH: usize = 8;
-    /// Its fields and where they stand.
-    pub const LAYOUT: Layout = Layout(&[("Queue Key", 32), ("reserved", 8), ("Source QP", 24)]);
-
-    /// Appends the header.
-    pub fn build(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.queue_key.to_be_bytes());
-        out.extend_from_slice(&self.source_qp.0.to_be_bytes());
+header! {
+    Deth {
+        32 "Queue Key" queue_key;
+        8 reserved, 24 "Source QP" source_qp;
     }
 }
 
 /// The atomic extended transport header (section 9.3.4).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AtomicEth {
     /// Where in the remote region.
     pub virtual_address: u64,
@@ -194,12 +158,13 @@ pub struct AtomicEth {
     pub compare: u64,
 }
 
-impl AtomicEth {
-    /// Its fields and where they stand.
-    pub const LAYOUT: Layout =
-        Layout(&[("Virtual Address", 64), ("R_Key", 32), ("Swap (or Add) Data", 64), ("Compare Data", 64)]);
-    /// Length in bytes.
-    pub const LENGTH: usize = 28;
+header! {
+    AtomicEth {
+        64 "Virtual Address" virtual_address;
+        32 "R_Key" rkey;
+        64 "Swap (or Add) Data" swap_or_add;
+        64 "Compare Data" compare;
+    }
 }
 
 /// The extension headers that an opcode calls for, in the order in which they follow the BTH.
@@ -250,10 +215,10 @@ impl Extensions {
             Transport::ReliableDatagram => {
                 extensions.rdeth = Some(u32::from_be_bytes(cursor.take()?) & 0x00ff_ffff);
                 if !operation.is_response() {
-                    extensions.deth = Some(cursor.deth()?);
+                    extensions.deth = Some(Deth::from_bytes(&cursor.take()?));
                 }
             }
-            Transport::UnreliableDatagram => extensions.deth = Some(cursor.deth()?),
+            Transport::UnreliableDatagram => extensions.deth = Some(Deth::from_bytes(&cursor.take()?)),
             Transport::ExtendedReliableConnection if !operation.is_response() => {
                 extensions.xrceth = Some(u32::from_be_bytes(cursor.take()?) & 0x00ff_ffff);
             }
@@ -261,9 +226,9 @@ impl Extensions {
         }
         use Operation::*;
         match operation {
-            WriteFirst | WriteOnly | ReadRequest => extensions.reth = Some(Reth::parse(&cursor.take()?)),
+            WriteFirst | WriteOnly | ReadRequest => extensions.reth = Some(Reth::from_bytes(&cursor.take()?)),
             WriteOnlyWithImmediate => {
-                extensions.reth = Some(Reth::parse(&cursor.take()?));
+                extensions.reth = Some(Reth::from_bytes(&cursor.take()?));
                 extensions.immediate = Some(u32::from_be_bytes(cursor.take()?));
             }
             SendLastWithImmediate | SendOnlyWithImmediate | WriteLastWithImmediate => {
@@ -273,19 +238,14 @@ impl Extensions {
                 extensions.ieth = Some(Rkey(u32::from_be_bytes(cursor.take()?)));
             }
             ReadResponseFirst | ReadResponseLast | ReadResponseOnly | Acknowledge => {
-                extensions.aeth = Some(Aeth::parse(&cursor.take()?));
+                extensions.aeth = Some(Aeth::from_bytes(&cursor.take()?));
             }
             AtomicAcknowledge => {
-                extensions.aeth = Some(Aeth::parse(&cursor.take()?));
+                extensions.aeth = Some(Aeth::from_bytes(&cursor.take()?));
                 extensions.atomic_ack_eth = Some(u64::from_be_bytes(cursor.take()?));
             }
             CompareSwap | FetchAdd => {
-                extensions.atomic_eth = Some(AtomicEth {
-                    virtual_address: u64::from_be_bytes(cursor.take()?),
-                    rkey: Rkey(u32::from_be_bytes(cursor.take()?)),
-                    swap_or_add: u64::from_be_bytes(cursor.take()?),
-                    compare: u64::from_be_bytes(cursor.take()?),
-                });
+                extensions.atomic_eth = Some(AtomicEth::from_bytes(&cursor.take()?));
             }
             SendFirst | SendMiddle | SendLast | SendOnly | WriteMiddle | WriteLast | ReadResponseMiddle
             | Resync => {}
@@ -338,26 +298,39 @@ impl Extensions {
 
     /// Appends the headers that are there, in wire order.
     pub fn build(&self, out: &mut Vec<u8>) {
-        out.extend(self.rdeth.into_iter().flat_map(u32::to_be_bytes));
-        if let Some(deth) = self.deth {
-            deth.build(out);
+        self.each(|header| out.extend_from_slice(header));
+    }
+
+    /// Hands over the bytes of each header that is there, in wire order.
+    #[inline]
+    fn each(&self, mut put: impl FnMut(&[u8])) {
+        if let Some(rdeth) = self.rdeth {
+            put(&rdeth.to_be_bytes());
         }
-        out.extend(self.xrceth.into_iter().flat_map(u32::to_be_bytes));
+        if let Some(deth) = self.deth {
+            put(&deth.to_bytes());
+        }
+        if let Some(xrceth) = self.xrceth {
+            put(&xrceth.to_be_bytes());
+        }
         if let Some(reth) = self.reth {
-            reth.build(out);
+            put(&reth.to_bytes());
         }
         if let Some(atomic) = self.atomic_eth {
-            out.extend_from_slice(&atomic.virtual_address.to_be_bytes());
-            out.extend_from_slice(&atomic.rkey.0.to_be_bytes());
-            out.extend_from_slice(&atomic.swap_or_add.to_be_bytes());
-            out.extend_from_slice(&atomic.compare.to_be_bytes());
+            put(&atomic.to_bytes());
         }
         if let Some(aeth) = self.aeth {
-            aeth.build(out);
+            put(&aeth.to_bytes());
         }
-        out.extend(self.atomic_ack_eth.into_iter().flat_map(u64::to_be_bytes));
-        out.extend(self.immediate.into_iter().flat_map(u32::to_be_bytes));
-        out.extend(self.ieth.into_iter().flat_map(|rkey| rkey.0.to_be_bytes()));
+        if let Some(original) = self.atomic_ack_eth {
+            put(&original.to_be_bytes());
+        }
+        if let Some(immediate) = self.immediate {
+            put(&immediate.to_be_bytes());
+        }
+        if let Some(rkey) = self.ieth {
+            put(&rkey.0.to_be_bytes());
+        }
     }
 }
 
@@ -376,12 +349,5 @@ impl Cursor<'_> {
             }
             None => Err(Stop::short(Layer::Bth, Bth::LENGTH + self.at, N, Bth::LENGTH + self.bytes.len())),
         }
-    }
-
-    fn deth(&mut self) -> Result<Deth, Stop> {
-        Ok(Deth {
-            queue_key: u32::from_be_bytes(self.take()?),
-            source_qp: Qpn(u32::from_be_bytes(self.take()?) & 0x00ff_ffff),
-        })
     }
 }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::layout::Layout;
 use proptest::prelude::*;
 
 /// RC SEND Only to QP 0x000016, acknowledgement asked for, written by hand from section 9.2.
