@@ -7,8 +7,11 @@ use rdmascope_dissector::kept::Keep;
 use rdmascope_dissector::record::{LinkType, Record, Time};
 use rdmascope_fuzz_targets::records;
 use rdmascope_tests::{mutate, pcap, samples};
+use rdmascope_wire::bth::{Bth, Extensions, Opcode};
+use rdmascope_wire::psn::Psn;
 use rdmascope_wire::rpcrdma::{Builder, Procedure, ReadSegment, Segment};
-use rdmascope_wire::{Rkey, Xid};
+use rdmascope_wire::{Qpn, Rkey, Xid, compose};
+use std::net::Ipv4Addr;
 use std::process::{Command, Stdio};
 use std::{env, fs};
 
@@ -158,27 +161,31 @@ impl Hostile {
 
     /// One more packet of the first of two hosts for queue pair `qp` of the second.
     fn packet_of(&mut self, [from, to]: [u8; 2], qp: u32, opcode: u8, psn: u32, rest: &[u8]) {
-        let pad = rest.len().wrapping_neg() & 3;
-        let length = 20 + 8 + 12 + rest.len() + pad + 4;
+        let host = |number| Ipv4Addr::new(10, 0, 0, number);
+        let frame = compose::Frame {
+            ethernet: None,
+            carrier: compose::Carrier::Ipv4(
+                compose::Ipv4::new(host(from), host(to)),
+                compose::Udp::default(),
+            ),
+            bth: Bth {
+                opcode: Opcode(opcode),
+                partition_key: 0xffff,
+                destination_qp: Qpn(qp),
+                psn: Psn::new(psn),
+                ..Bth::default()
+            },
+            extensions: Extensions::default(),
+            payload: rest,
+        };
         self.frame.clear();
-        self.frame.extend([0x45, 0]);
-        self.frame.extend((length.min(0xffff) as u16).to_be_bytes());
-        self.frame.extend([0, 0, 0x40, 0, 64, 17, 0, 0, 10, 0, 0, from, 10, 0, 0, to]);
-        self.frame.extend([0xc0, 0, 0x12, 0xb7]);
-        self.frame.extend((length.saturating_sub(20).min(0xffff) as u16).to_be_bytes());
-        self.frame.extend([0, 0, opcode, (pad as u8) << 4, 0xff, 0xff]);
-        self.frame.extend(qp.to_be_bytes());
-        self.frame.extend(psn.to_be_bytes());
-        let reserved = self.frame.len() - 4;
-        self.frame[reserved] = 0;
-        self.frame.extend(rest);
-        self.frame.resize(length, 0);
+        frame.append(&mut self.frame).expect("it fits a packet");
         self.number += 1;
         let record = Record {
             number: self.number,
             time: Time(self.number as i64 * 1000),
             link: LinkType::RAW,
-            original_length: length as u32,
+            original_length: self.frame.len() as u32,
             data: &self.frame,
         };
         self.engine.handle(&record, &mut |event| self.judge.handle(&event, &mut |_| ()));

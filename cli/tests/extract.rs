@@ -6,10 +6,11 @@ use binary::{Pcap, Temporary, lines, refused, root, run, sample, text};
 use rdmascope_wire::bth::{Bth, Extensions, Opcode};
 use rdmascope_wire::psn::Psn;
 use rdmascope_wire::rpcrdma::{Builder, Procedure};
-use rdmascope_wire::{Qpn, Xid, icrc, rpc};
+use rdmascope_wire::{Qpn, Xid, compose, rpc};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
+use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::Output;
 use tempfile::TempDir;
@@ -281,42 +282,28 @@ impl World {
 
     /// SEND Only in a frame of its own.
     fn send(&mut self, from: usize, message: &[u8]) {
-        let pad = message.len().wrapping_neg() & 3;
-        let mut transport = Vec::new();
-        Bth {
-            opcode: Opcode(0x04),
-            solicited_event: false,
-            migration_request: true,
-            pad_count: pad as u8,
-            transport_version: 0,
-            partition_key: 0xffff,
-            fecn: false,
-            becn: false,
-            destination_qp: Qpn(if from == 0 { 0x11 } else { 0x22 }),
-            acknowledge_request: false,
-            psn: Psn::new(self.psns[from]),
-        }
-        .build(&mut transport);
-        Extensions::default().build(&mut transport);
+        let ends = [[192, 0, 2, 200], [192, 0, 2, self.server]].map(Ipv4Addr::from);
+        let ip = compose::Ipv4::new(ends[from], ends[1 - from]);
+        let frame = compose::Frame {
+            ethernet: Some(compose::Ethernet {
+                destination: [2, 0, 0, 0, 0, 2],
+                source: [2, 0, 0, 0, 0, 1],
+                vlan: None,
+            }),
+            carrier: compose::Carrier::Ipv4(ip, compose::Udp::from_port(50_000)),
+            bth: Bth {
+                opcode: Opcode::RC_SEND_ONLY,
+                migration_request: true,
+                partition_key: 0xffff,
+                destination_qp: Qpn(if from == 0 { 0x11 } else { 0x22 }),
+                psn: Psn::new(self.psns[from]),
+                ..Bth::default()
+            },
+            extensions: Extensions::default(),
+            payload: message,
+        };
         self.psns[from] += 1;
-        transport.extend_from_slice(message);
-        transport.resize(transport.len() + pad, 0);
-        let length = (8 + transport.len() + icrc::LENGTH) as u16;
-        let mut ip = vec![0x45, 0];
-        ip.extend((20 + length).to_be_bytes());
-        ip.extend([0, 0, 0x40, 0, 64, 17, 0, 0]);
-        let ends = [[192, 0, 2, 200], [192, 0, 2, self.server]];
-        ip.extend(ends[from]);
-        ip.extend(ends[1 - from]);
-        let mut udp = [0u8; 8];
-        udp[..2].copy_from_slice(&50_000u16.to_be_bytes());
-        udp[2..4].copy_from_slice(&4791u16.to_be_bytes());
-        udp[4..6].copy_from_slice(&length.to_be_bytes());
-        let check = icrc::roce_v2(&ip, &udp, &transport).expect("headers that can be checked");
-        let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x08, 0x00];
-        for part in [&ip[..], &udp, &transport, &check.to_le_bytes()] {
-            frame.extend_from_slice(part);
-        }
+        let frame = frame.to_vec().expect("the message fits a packet");
         self.frames.push(frame);
     }
 

@@ -12,7 +12,8 @@ pub use sequence::*;
 use crate::pcap::{Capture, Packet};
 use core::net::Ipv4Addr;
 use core::ops::Range;
-use rdmascope_wire::icrc;
+use rdmascope_wire::bth::{Bth, Extensions};
+use rdmascope_wire::{compose, icrc};
 
 /// Starts of the headers in a frame.
 const IP: usize = 14;
@@ -196,7 +197,7 @@ impl Packet {
         };
         let pad = usize::from(self.data[BTH + 1] >> 4 & 3);
         let start = EXTENSION + extensions;
-        let end = IP + usize::from(self.u16(IP + 2)) - icrc::LENGTH - pad;
+        let end = self.ip_end() - icrc::LENGTH - pad;
         start..end.max(start)
     }
 
@@ -227,18 +228,50 @@ impl Packet {
         &mut self.data[CM..CM + 232]
     }
 
+    /// The fields of a whole packet, as [`Frame::compose`](compose::Frame::compose) wants them.
+    pub fn taken_apart(&self) -> compose::Frame<'_> {
+        let ethernet = self.data[..12].split_at(6);
+        let bth = Bth::parse(&self.data[BTH..]).expect("a BTH");
+        let behind = &self.data[EXTENSION..self.ip_end() - icrc::LENGTH - usize::from(bth.pad_count)];
+        let (extensions, length) = Extensions::parse(bth.opcode, behind).expect("the opcode's headers");
+        compose::Frame {
+            ethernet: Some(compose::Ethernet {
+                destination: ethernet.0.try_into().expect("six bytes"),
+                source: ethernet.1.try_into().expect("six bytes"),
+                vlan: None,
+            }),
+            carrier: compose::Carrier::Ipv4(
+                compose::Ipv4 {
+                    type_of_service: self.data[IP + 1],
+                    identification: self.u16(IP + 4),
+                    dont_fragment: self.u16(IP + 6) == 0x4000,
+                    time_to_live: self.data[IP + 8],
+                    source: self.source(),
+                    destination: self.destination(),
+                },
+                compose::Udp {
+                    source_port: self.u16(UDP),
+                    destination_port: self.u16(UDP + 2),
+                    checksum: self.u16(UDP + 6),
+                },
+            ),
+            bth,
+            extensions,
+            payload: &behind[length..],
+        }
+    }
+
+    /// Where the IP packet ends.
+    fn ip_end(&self) -> usize {
+        IP + usize::from(self.u16(IP + 2))
+    }
+
     /// Replaces what is behind the BTH, and with it every length.
     pub fn set_behind_bth(&mut self, bytes: &[u8]) {
-        self.data.truncate(EXTENSION);
-        self.data.extend_from_slice(bytes);
-        let pad = bytes.len().next_multiple_of(4) - bytes.len();
-        self.data.extend(core::iter::repeat_n(0, pad + icrc::LENGTH));
-        self.data[BTH + 1] = self.data[BTH + 1] & !0x30 | (pad as u8) << 4;
-        let length = (self.data.len() - IP) as u16;
-        self.data[IP + 2..IP + 4].copy_from_slice(&length.to_be_bytes());
-        self.data[UDP + 4..UDP + 6].copy_from_slice(&(length - 20).to_be_bytes());
+        let frame =
+            compose::Frame { extensions: Extensions::default(), payload: bytes, ..self.taken_apart() };
+        self.data = frame.to_vec().expect("it fits a packet");
         self.original_length = self.data.len() as u32;
-        self.seal();
     }
 
     /// Makes the IPv4 checksum and the ICRC right.
@@ -252,7 +285,7 @@ impl Packet {
         let sum = (sum & 0xffff) + (sum >> 16);
         let checksum = !(sum as u16);
         self.data[IP + 10..IP + 12].copy_from_slice(&checksum.to_be_bytes());
-        let end = IP + usize::from(self.u16(IP + 2)) - icrc::LENGTH;
+        let end = self.ip_end() - icrc::LENGTH;
         if self.data.len() >= end + icrc::LENGTH {
             let value = self.icrc();
             self.data[end..end + icrc::LENGTH].copy_from_slice(&value.to_le_bytes());
@@ -261,14 +294,14 @@ impl Packet {
 
     /// The ICRC as it should be.
     pub fn icrc(&self) -> u32 {
-        let end = IP + usize::from(self.u16(IP + 2)) - icrc::LENGTH;
+        let end = self.ip_end() - icrc::LENGTH;
         let udp = self.data[UDP..BTH].try_into().expect("eight bytes");
         icrc::roce_v2(&self.data[IP..UDP], udp, &self.data[BTH..end]).expect("an IPv4 header")
     }
 
     /// The ICRC as it is.
     pub fn icrc_found(&self) -> u32 {
-        let end = IP + usize::from(self.u16(IP + 2)) - icrc::LENGTH;
+        let end = self.ip_end() - icrc::LENGTH;
         u32::from_le_bytes(self.data[end..end + icrc::LENGTH].try_into().expect("four bytes"))
     }
 }

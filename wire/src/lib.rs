@@ -8,6 +8,7 @@
 
 pub mod bth;
 pub mod cm;
+pub mod compose;
 pub mod grh;
 pub mod icrc;
 pub mod layout;

@@ -3,9 +3,9 @@
 use super::*;
 use crate::record::{LinkType, Time};
 use proptest::prelude::*;
-use rdmascope_wire::grh::Grh;
+use rdmascope_wire::bth::{Bth, Extensions};
 use rdmascope_wire::lrh::{Lrh, NextHeader};
-use rdmascope_wire::{Cause, Layer, icrc};
+use rdmascope_wire::{Cause, Layer, compose, icrc};
 
 /// Ethernet, IPv4, UDP, BTH, AETH, ICRC.
 const ACKNOWLEDGE: &[u8] = include_bytes!("../../testdata/acknowledge.bin");
@@ -73,35 +73,28 @@ fn ipv4_with_options() -> Vec<u8> {
 const V6_CLIENT: [u8; 16] = [0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2];
 const V6_SERVER: [u8; 16] = [0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
 
+/// The SEND Only with this around it, composed.
+fn composed(carrier: compose::Carrier) -> Vec<u8> {
+    let (bth, payload) = transport().split_at(Bth::LENGTH);
+    let bth = Bth::parse(bth).unwrap();
+    let extensions = Extensions::default();
+    compose::Frame { ethernet: None, carrier, bth, extensions, payload }.to_vec().unwrap()
+}
+
 /// `next` and `extensions` are what stands between the fixed header and UDP.
 fn ipv6(next: u8, extensions: &[u8]) -> Vec<u8> {
-    let udp = &ip()[20..28];
-    let mut out = vec![0x60, 0x20, 0, 0];
-    out.extend_from_slice(&((extensions.len() + 8 + transport().len() + 4) as u16).to_be_bytes());
-    out.extend_from_slice(&[next, 64]);
-    out.extend_from_slice(&V6_CLIENT);
-    out.extend_from_slice(&V6_SERVER);
-    let icrc = icrc::roce_v2(&out, udp.try_into().unwrap(), transport());
-    out.extend_from_slice(extensions);
-    out.extend_from_slice(udp);
-    with_icrc(out, icrc)
+    let header = compose::Ipv6 { traffic_class: 2, ..compose::Ipv6::new(V6_CLIENT.into(), V6_SERVER.into()) };
+    let mut out = composed(compose::Carrier::Ipv6(header, compose::Udp::from_port(0xe179)));
+    let length = (out.len() - 40 + extensions.len()) as u16;
+    out[4..6].copy_from_slice(&length.to_be_bytes());
+    out[6] = next;
+    out.splice(40..40, extensions.iter().copied());
+    out
 }
 
 fn grh(source: [u8; 16], destination: [u8; 16]) -> Vec<u8> {
-    let mut out = Vec::new();
-    let header = Grh {
-        ip_version: 6,
-        traffic_class: 0,
-        flow_label: 7,
-        payload_length: transport().len() as u16 + 4,
-        next_header: Grh::NEXT_HEADER_BTH,
-        hop_limit: 1,
-        source,
-        destination,
-    };
-    header.build(&mut out);
-    let icrc = icrc::grh(out[..].try_into().unwrap(), transport());
-    with_icrc(out, icrc)
+    let header = compose::Ipv6::new(source.into(), destination.into());
+    composed(compose::Carrier::Grh(compose::Ipv6 { flow_label: 7, hop_limit: 1, ..header }))
 }
 
 fn mapped(last: u8) -> [u8; 16] {

@@ -13,7 +13,7 @@ use rdmascope_wire::cm::{self, CommunicationId, ServiceId, TransportServiceType}
 use rdmascope_wire::psn::Psn;
 use rdmascope_wire::rdma_cm_ip::{self, PortSpace};
 use rdmascope_wire::rpcrdma::Segment;
-use rdmascope_wire::{Qpn, Rkey, Xid, icrc};
+use rdmascope_wire::{Qpn, Rkey, Xid, compose};
 use std::net::Ipv4Addr;
 use std::ops::Range;
 
@@ -260,27 +260,29 @@ impl World {
         extensions: Extensions,
         payload: &[u8],
     ) {
-        let pad = payload.len().wrapping_neg() & 3;
-        let mut transport = Vec::new();
-        Bth {
-            opcode: Opcode(opcode),
-            solicited_event: false,
-            migration_request: true,
-            pad_count: pad as u8,
-            transport_version: 0,
-            partition_key: 0xffff,
-            fecn: false,
-            becn: false,
-            destination_qp,
-            acknowledge_request: true,
-            psn,
-        }
-        .build(&mut transport);
-        extensions.build(&mut transport);
-        transport.extend_from_slice(payload);
-        transport.resize(transport.len() + pad, 0);
         let ends = self.connections[self.on];
-        let data = ethernet(ends[from].address, ends[1 - from].address, &transport);
+        let ip = compose::Ipv4::new(ends[from].address, ends[1 - from].address);
+        let data = compose::Frame {
+            ethernet: Some(compose::Ethernet {
+                destination: [2, 0, 0, 0, 0, 2],
+                source: [2, 0, 0, 0, 0, 1],
+                vlan: None,
+            }),
+            carrier: compose::Carrier::Ipv4(ip, compose::Udp::from_port(50_000)),
+            bth: Bth {
+                opcode: Opcode(opcode),
+                migration_request: true,
+                partition_key: 0xffff,
+                destination_qp,
+                acknowledge_request: true,
+                psn,
+                ..Bth::default()
+            },
+            extensions,
+            payload,
+        }
+        .to_vec()
+        .unwrap();
         self.now += 1_000;
         self.frames.push(Frame { time: self.now, data, from });
     }
@@ -490,28 +492,4 @@ fn reth(segment: Segment, length: usize) -> Reth {
 
 fn aeth(syndrome: u8) -> Aeth {
     Aeth { syndrome: Syndrome(syndrome), message_sequence_number: 0 }
-}
-
-/// Ethernet, IPv4, UDP to port 4791, the packet, its ICRC.
-fn ethernet(source: Ipv4Addr, destination: Ipv4Addr, transport: &[u8]) -> Vec<u8> {
-    let udp_length = (8 + transport.len() + icrc::LENGTH) as u16;
-    let mut out = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x08, 0x00];
-    let mut ip = vec![0x45, 0];
-    ip.extend((20 + udp_length).to_be_bytes());
-    ip.extend([0, 0, 0x40, 0, 64, 17, 0, 0]);
-    ip.extend(source.octets());
-    ip.extend(destination.octets());
-    let sum: u32 = ip.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
-    let checksum = !((sum & 0xffff) + (sum >> 16)) as u16;
-    ip[10..12].copy_from_slice(&checksum.to_be_bytes());
-    let mut udp = [0u8; 8];
-    udp[..2].copy_from_slice(&50_000u16.to_be_bytes());
-    udp[2..4].copy_from_slice(&4791u16.to_be_bytes());
-    udp[4..6].copy_from_slice(&udp_length.to_be_bytes());
-    let check = icrc::roce_v2(&ip, &udp, transport).unwrap();
-    out.extend(ip);
-    out.extend(udp);
-    out.extend_from_slice(transport);
-    out.extend(check.to_le_bytes());
-    out
 }

@@ -9,7 +9,7 @@ use rdmascope_wire::cm::{CommunicationId, Message, TransportServiceType};
 use rdmascope_wire::psn::Psn;
 use rdmascope_wire::rpc::{Auth, Call, Reply, Status};
 use rdmascope_wire::rpcrdma::{Builder, Error, Procedure, ReadSegment, Segment};
-use rdmascope_wire::{Qpn, Rkey, Xid, cm, icrc, mad, rdma_cm_ip};
+use rdmascope_wire::{Qpn, Rkey, Xid, cm, compose, mad, rdma_cm_ip};
 
 /// Takes the bytes as choices: each few of them make a packet.
 pub fn engine(data: &[u8]) {
@@ -344,7 +344,7 @@ fn host(number: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, 0, 0, number)
 }
 
-/// Ethernet, IPv4, UDP, BTH and what follows, with lengths and ICRC as they should be.
+/// A frame of this way with all that follows from its fields as it should be.
 fn frame(
     way: usize,
     destination_qp: Qpn,
@@ -353,40 +353,23 @@ fn frame(
     extensions: &Extensions,
     payload: &[u8],
 ) -> Vec<u8> {
-    let pad = payload.len().wrapping_neg() & 3;
-    let bth = Bth {
-        opcode,
-        solicited_event: false,
-        migration_request: true,
-        pad_count: pad as u8,
-        transport_version: 0,
-        partition_key: 0xffff,
-        fecn: false,
-        becn: false,
-        destination_qp,
-        acknowledge_request: true,
-        psn: Psn::new(psn),
-    };
-    let mut transport = Vec::new();
-    bth.build(&mut transport);
-    extensions.build(&mut transport);
-    transport.extend_from_slice(payload);
-    transport.resize(transport.len() + pad, 0);
-
     let (from, to) = WAYS[way];
-    let udp_length = (8 + transport.len() + icrc::LENGTH) as u16;
-    let mut ip = vec![0x45, 0];
-    ip.extend((20 + udp_length).to_be_bytes());
-    ip.extend([0, 0, 0x40, 0, 64, 17, 0, 0]);
-    ip.extend(host(from).octets());
-    ip.extend(host(to).octets());
-    let mut udp = [0xc0, 0, 0x12, 0xb7, 0, 0, 0, 0];
-    udp[4..6].copy_from_slice(&udp_length.to_be_bytes());
-    let seal = icrc::roce_v2(&ip, &udp, &transport).unwrap_or(0);
-    let mut out = vec![2, 0, 0, 0, 0, to, 2, 0, 0, 0, 0, from, 0x08, 0];
-    out.extend(ip);
-    out.extend(udp);
-    out.extend(transport);
-    out.extend(seal.to_le_bytes());
-    out
+    let station = |host: u8| [2, 0, 0, 0, 0, host];
+    let ip = compose::Ipv4::new(host(from), host(to));
+    let frame = compose::Frame {
+        ethernet: Some(compose::Ethernet { destination: station(to), source: station(from), vlan: None }),
+        carrier: compose::Carrier::Ipv4(ip, compose::Udp::default()),
+        bth: Bth {
+            opcode,
+            migration_request: true,
+            partition_key: 0xffff,
+            destination_qp,
+            acknowledge_request: true,
+            psn: Psn::new(psn),
+            ..Bth::default()
+        },
+        extensions: *extensions,
+        payload,
+    };
+    frame.to_vec().expect("no payload is longer than a packet can be")
 }

@@ -1,13 +1,16 @@
 //! Every header that `wire` reads: the first byte chooses one.
 
 use crate::bytes::Bytes;
+use core::net::{Ipv4Addr, Ipv6Addr};
+use rdmascope_dissector::frame::{Config, IcrcVerdict, dissect};
+use rdmascope_dissector::record::{LinkType, Record, Time};
 use rdmascope_wire::bth::{Bth, Extensions};
 use rdmascope_wire::grh::Grh;
 use rdmascope_wire::lrh::Lrh;
 use rdmascope_wire::rpc::{self, Call, GssCredential, Reply};
 use rdmascope_wire::rpcrdma::{self, Builder, Header};
 use rdmascope_wire::xdr::Reader;
-use rdmascope_wire::{Layer, cm, icrc, mad, private_data, rdma_cm_ip};
+use rdmascope_wire::{Layer, cm, compose, icrc, mad, private_data, rdma_cm_ip};
 
 /// Reads a header; where it has a builder, what is built of it reads the same.
 pub fn headers(data: &[u8]) {
@@ -44,11 +47,44 @@ fn transport(bytes: &[u8]) {
             assert_eq!(again.len(), length);
             assert_eq!(Extensions::parse(bth.opcode, &again), Ok((extensions, length)));
             let _ = extensions.aeth.map(|aeth| aeth.syndrome.kind());
+            composed(bth, extensions, &rest[length..]);
         }
         Err(stop) => {
             assert!(stop.offset >= Bth::LENGTH && stop.offset <= bytes.len());
             assert_eq!(stop.offset + stop.available, bytes.len());
         }
+    }
+}
+
+/// What is composed is found in the frame again.
+fn composed(bth: Bth, extensions: Extensions, payload: &[u8]) {
+    let address = Ipv6Addr::from(u128::from(bth.psn.value()) << 96 | u128::from(bth.destination_qp.0));
+    let ip = compose::Ipv6 { flow_label: bth.psn.value(), ..compose::Ipv6::new(address, address) };
+    let udp = compose::Udp::from_port(bth.partition_key);
+    let v4 = Ipv4Addr::from(bth.psn.value());
+    for carrier in [
+        compose::Carrier::Ipv4(compose::Ipv4::new(v4, v4), udp),
+        compose::Carrier::Ipv6(ip, udp),
+        compose::Carrier::Grh(ip),
+    ] {
+        let vlan = bth.fecn.then_some(bth.partition_key);
+        let ethernet = Some(compose::Ethernet { vlan, ..compose::Ethernet::default() });
+        let frame = compose::Frame { ethernet, carrier, bth, extensions, payload };
+        let Ok(data) = frame.to_vec() else {
+            assert!(payload.len() > 0xff00);
+            continue;
+        };
+        assert_eq!(data.len(), frame.length());
+        let original_length = data.len() as u32;
+        let record =
+            Record { number: 1, time: Time(0), link: LinkType::ETHERNET, original_length, data: &data };
+        let found = dissect(&record, &Config::default()).expect("a frame that was just composed");
+        assert_eq!(found.icrc, IcrcVerdict::Good);
+        let pad_count = (payload.len().wrapping_neg() & 3) as u8;
+        assert_eq!(Bth::parse(found.transport), Ok(Bth { pad_count, ..bth }));
+        let behind = &found.transport[Bth::LENGTH..];
+        let (again, length) = Extensions::parse(bth.opcode, behind).expect("they were just composed");
+        assert_eq!((again, &behind[length..][..payload.len()]), (extensions, payload));
     }
 }
 

@@ -301,9 +301,16 @@ impl Extensions {
         self.each(|header| out.extend_from_slice(header));
     }
 
+    /// Bytes of the headers that are there.
+    pub(crate) fn present(&self) -> usize {
+        let mut length = 0;
+        self.each(|header| length += header.len());
+        length
+    }
+
     /// Hands over the bytes of each header that is there, in wire order.
     #[inline]
-    fn each(&self, mut put: impl FnMut(&[u8])) {
+    pub(crate) fn each(&self, mut put: impl FnMut(&[u8])) {
         if let Some(rdeth) = self.rdeth {
             put(&rdeth.to_be_bytes());
         }

@@ -1,0 +1,362 @@
+//! Whole frames from their fields: Ethernet, IP or GRH, UDP, BTH, extension headers, payload, ICRC.
+//!
+//! A [`Frame`] says what a sender chooses. The composer adds what follows from it: lengths, next headers, padding, the
+//! checksum of the IPv4 header and the ICRC. It writes into the caller's buffer and allocates nothing;
+//! [`Frame::to_vec`] and [`Frame::append`] are for those who have none.
+//!
+//! No input makes it panic: what does not fit the length fields of a header, or the buffer, is an [`Error`]. The path MTU, and
+//! whether the extension headers are those of the opcode, are not its business. So a frame with a bad ICRC or a length that
+//! lies is made by changing a byte of one that is right.
+
+use crate::bth::{Bth, Extensions};
+use crate::grh::Grh;
+use crate::icrc;
+use core::net::{Ipv4Addr, Ipv6Addr};
+
+/// The UDP destination port of RoCEv2 (Annex A17).
+pub const ROCE_V2_PORT: u16 = 4791;
+
+/// A frame with one InfiniBand transport packet. All fields are in host order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame<'a> {
+    /// The Ethernet header; `None` for a frame that begins with its IP header or GRH.
+    pub ethernet: Option<Ethernet>,
+    /// What carries the transport packet.
+    pub carrier: Carrier,
+    /// The base transport header. Its pad count is not used: it follows from the length of the payload.
+    pub bth: Bth,
+    /// The extension headers that are to follow it, whether or not the opcode calls for them.
+    pub extensions: Extensions,
+    /// The payload, without padding.
+    pub payload: &'a [u8],
+}
+
+/// An Ethernet header. The EtherType follows from the carrier.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ethernet {
+    /// For which station the frame is.
+    pub destination: [u8; 6],
+    /// The station that sends it.
+    pub source: [u8; 6],
+    /// The tag control information of a VLAN tag (IEEE 802.1Q): priority, 3 bits; drop eligible, 1; VLAN, 12. `None`: no tag.
+    pub vlan: Option<u16>,
+}
+
+impl Ethernet {
+    /// Bytes of the header, with its tag.
+    const fn length(&self) -> usize {
+        if self.vlan.is_some() { 18 } else { 14 }
+    }
+}
+
+/// What carries the transport packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Carrier {
+    /// RoCEv2 in IPv4.
+    Ipv4(Ipv4, Udp),
+    /// RoCEv2 in IPv6.
+    Ipv6(Ipv6, Udp),
+    /// RoCEv1: a GRH, which has the fields of an IPv6 header. Its addresses are GIDs.
+    Grh(Ipv6),
+}
+
+impl Carrier {
+    /// Bytes of the headers in front of the BTH.
+    const fn length(&self) -> usize {
+        match self {
+            Carrier::Ipv4(..) => Ipv4::LENGTH + Udp::LENGTH,
+            Carrier::Ipv6(..) => Grh::LENGTH + Udp::LENGTH,
+            Carrier::Grh(_) => Grh::LENGTH,
+        }
+    }
+
+    /// How many of them the length field of the IP header or of the GRH counts. That of IPv4 counts its own header.
+    const fn counted(&self) -> usize {
+        match self {
+            Carrier::Ipv4(..) => Ipv4::LENGTH + Udp::LENGTH,
+            Carrier::Ipv6(..) => Udp::LENGTH,
+            Carrier::Grh(_) => 0,
+        }
+    }
+
+    const fn ether_type(&self) -> u16 {
+        match self {
+            Carrier::Ipv4(..) => 0x0800,
+            Carrier::Ipv6(..) => 0x86dd,
+            Carrier::Grh(_) => 0x8915,
+        }
+    }
+}
+
+/// An IPv4 header without options (RFC 791).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ipv4 {
+    /// Type of service: DSCP, 6 bits, and ECN, 2 bits.
+    pub type_of_service: u8,
+    /// Identification.
+    pub identification: u16,
+    /// DF.
+    pub dont_fragment: bool,
+    /// Time to live.
+    pub time_to_live: u8,
+    /// Who sends the packet.
+    pub source: Ipv4Addr,
+    /// For whom it is.
+    pub destination: Ipv4Addr,
+}
+
+impl Ipv4 {
+    /// Length in bytes.
+    const LENGTH: usize = 20;
+
+    /// Type of service and identification 0, DF set, time to live 64: what Linux begins with.
+    pub const fn new(source: Ipv4Addr, destination: Ipv4Addr) -> Ipv4 {
+        Ipv4 {
+            type_of_service: 0,
+            identification: 0,
+            dont_fragment: true,
+            time_to_live: 64,
+            source,
+            destination,
+        }
+    }
+
+    /// The header of a packet of `total_length` bytes.
+    fn to_bytes(self, total_length: u16) -> [u8; Ipv4::LENGTH] {
+        let mut header = [0; Ipv4::LENGTH];
+        header[0] = 0x45;
+        header[1] = self.type_of_service;
+        header[2..4].copy_from_slice(&total_length.to_be_bytes());
+        header[4..6].copy_from_slice(&self.identification.to_be_bytes());
+        header[6] = u8::from(self.dont_fragment) << 6;
+        header[8] = self.time_to_live;
+        header[9] = Udp::PROTOCOL;
+        header[12..16].copy_from_slice(&self.source.octets());
+        header[16..].copy_from_slice(&self.destination.octets());
+        // The ones' complement of the ones' complement sum of all words.
+        let words = header.chunks_exact(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]])));
+        let sum: u32 = words.sum();
+        let sum = (sum & 0xffff) + (sum >> 16);
+        let sum = (sum & 0xffff) + (sum >> 16);
+        header[10..12].copy_from_slice(&(!(sum as u16)).to_be_bytes());
+        header
+    }
+}
+
+/// An IPv6 header without extension headers (RFC 8200), or a GRH.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ipv6 {
+    /// Traffic class: DSCP, 6 bits, and ECN, 2 bits.
+    pub traffic_class: u8,
+    /// Flow label, 20 bits. Bits that do not fit are dropped.
+    pub flow_label: u32,
+    /// Hop limit.
+    pub hop_limit: u8,
+    /// Who sends the packet.
+    pub source: Ipv6Addr,
+    /// For whom it is.
+    pub destination: Ipv6Addr,
+}
+
+impl Ipv6 {
+    /// Traffic class and flow label 0, hop limit 64.
+    pub const fn new(source: Ipv6Addr, destination: Ipv6Addr) -> Ipv6 {
+        Ipv6 { traffic_class: 0, flow_label: 0, hop_limit: 64, source, destination }
+    }
+
+    /// The header of a packet in which `length` bytes follow it.
+    fn to_bytes(self, next_header: u8, length: u16) -> [u8; Grh::LENGTH] {
+        Grh {
+            ip_version: 6,
+            traffic_class: self.traffic_class,
+            flow_label: self.flow_label,
+            payload_length: length,
+            next_header,
+            hop_limit: self.hop_limit,
+            source: self.source.octets(),
+            destination: self.destination.octets(),
+        }
+        .to_bytes()
+    }
+}
+
+/// A UDP header (RFC 768).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Udp {
+    /// What spreads the flows over a network: the same for all packets of a queue pair (Annex A17).
+    pub source_port: u16,
+    /// [`ROCE_V2_PORT`].
+    pub destination_port: u16,
+    /// The checksum as it is to be sent; 0: none, as is usual for RoCEv2.
+    pub checksum: u16,
+}
+
+impl Udp {
+    /// Length in bytes.
+    const LENGTH: usize = 8;
+    /// UDP's number as an IP protocol and next header.
+    const PROTOCOL: u8 = 17;
+
+    /// To port 4791, without a checksum.
+    pub const fn from_port(source_port: u16) -> Udp {
+        Udp { source_port, destination_port: ROCE_V2_PORT, checksum: 0 }
+    }
+
+    /// The header of a datagram of `length` bytes.
+    fn to_bytes(self, length: u16) -> [u8; Udp::LENGTH] {
+        let mut header = [0; Udp::LENGTH];
+        let words = [self.source_port, self.destination_port, length, self.checksum];
+        for (bytes, word) in header.chunks_exact_mut(2).zip(words) {
+            bytes.copy_from_slice(&word.to_be_bytes());
+        }
+        header
+    }
+}
+
+/// Port 49152, the first of those that RoCEv2 senders choose from, to port 4791, without a checksum.
+impl Default for Udp {
+    fn default() -> Udp {
+        Udp::from_port(0xc000)
+    }
+}
+
+/// Why a frame cannot be composed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The packet is longer than its headers can say.
+    #[error("a payload of {length} bytes: at most {maximum} fit behind these headers")]
+    PayloadTooLong {
+        /// Bytes of payload.
+        length: usize,
+        /// The most that this carrier takes with these extension headers.
+        maximum: usize,
+    },
+    /// The buffer is too short.
+    #[error("a frame of {needed} bytes does not fit a buffer of {available}")]
+    BufferTooShort {
+        /// Bytes of the frame.
+        needed: usize,
+        /// Bytes of the buffer.
+        available: usize,
+    },
+}
+
+impl Frame<'_> {
+    /// Bytes of the frame, from its first header up to and with the ICRC.
+    pub fn length(&self) -> usize {
+        self.ethernet.map_or(0, |ethernet| ethernet.length())
+            + self.carrier.length()
+            + self.transport_length()
+    }
+
+    /// Writes the frame to the front of `buffer`. Returns its length.
+    pub fn compose(&self, buffer: &mut [u8]) -> Result<usize, Error> {
+        let length = self.length_field()?;
+        let (needed, available) = (self.length(), buffer.len());
+        let Some(bytes) = buffer.get_mut(..needed) else {
+            return Err(Error::BufferTooShort { needed, available });
+        };
+        let mut writer = Writer { bytes, at: 0 };
+        if let Some(ethernet) = &self.ethernet {
+            writer.ethernet(ethernet, self.carrier.ether_type());
+        }
+        let icrc = match &self.carrier {
+            Carrier::Ipv4(ip, udp) => {
+                let (ip, udp) = (ip.to_bytes(length), udp.to_bytes(length - Ipv4::LENGTH as u16));
+                writer.put(&ip);
+                writer.put(&udp);
+                icrc::roce_v2(&ip, &udp, writer.transport(self))
+            }
+            Carrier::Ipv6(ip, udp) => {
+                let (ip, udp) = (ip.to_bytes(Udp::PROTOCOL, length), udp.to_bytes(length));
+                writer.put(&ip);
+                writer.put(&udp);
+                icrc::roce_v2(&ip, &udp, writer.transport(self))
+            }
+            Carrier::Grh(grh) => {
+                let grh = grh.to_bytes(Grh::NEXT_HEADER_BTH, length);
+                writer.put(&grh);
+                icrc::grh(&grh, writer.transport(self))
+            }
+        };
+        // There is one: all headers are whole.
+        writer.put(&icrc.unwrap_or_default().to_le_bytes());
+        Ok(needed)
+    }
+
+    /// Appends the frame. Where there is an error nothing is appended.
+    pub fn append(&self, out: &mut Vec<u8>) -> Result<(), Error> {
+        self.length_field()?;
+        let start = out.len();
+        out.resize(start + self.length(), 0);
+        self.compose(&mut out[start..]).map(|_| ())
+    }
+
+    /// The frame's bytes.
+    pub fn to_vec(&self) -> Result<Vec<u8>, Error> {
+        let mut out = Vec::new();
+        self.append(&mut out)?;
+        Ok(out)
+    }
+
+    /// Bytes from the BTH up to and with the ICRC.
+    fn transport_length(&self) -> usize {
+        Bth::LENGTH + self.extensions.present() + self.payload.len() + self.padding() + icrc::LENGTH
+    }
+
+    /// Bytes that fill the payload up to a multiple of four.
+    fn padding(&self) -> usize {
+        self.payload.len().wrapping_neg() & 3
+    }
+
+    /// What the length field of the IP header or of the GRH says.
+    fn length_field(&self) -> Result<u16, Error> {
+        let headers = self.carrier.counted() + self.transport_length() - self.payload.len() - self.padding();
+        let maximum = usize::from(u16::MAX) - headers;
+        let behind = self.payload.len() + self.padding();
+        if behind > maximum {
+            // The longest payload needs no padding.
+            return Err(Error::PayloadTooLong { length: self.payload.len(), maximum: maximum & !3 });
+        }
+        Ok((headers + behind) as u16)
+    }
+}
+
+/// A cursor over a buffer that is long enough.
+struct Writer<'b> {
+    bytes: &'b mut [u8],
+    at: usize,
+}
+
+impl Writer<'_> {
+    fn put(&mut self, bytes: &[u8]) {
+        self.bytes[self.at..][..bytes.len()].copy_from_slice(bytes);
+        self.at += bytes.len();
+    }
+
+    fn ethernet(&mut self, header: &Ethernet, ether_type: u16) {
+        self.put(&header.destination);
+        self.put(&header.source);
+        if let Some(tag) = header.vlan {
+            self.put(&0x8100u16.to_be_bytes());
+            self.put(&tag.to_be_bytes());
+        }
+        self.put(&ether_type.to_be_bytes());
+    }
+
+    /// Writes the transport packet without its ICRC, and returns it.
+    fn transport(&mut self, frame: &Frame<'_>) -> &[u8] {
+        let start = self.at;
+        let padding = frame.padding();
+        self.put(&Bth { pad_count: padding as u8, ..frame.bth }.to_bytes());
+        frame.extensions.each(|header| self.put(header));
+        self.put(frame.payload);
+        self.put(&[0; 3][..padding]);
+        &self.bytes[start..self.at]
+    }
+}
+
+#[cfg(test)]
+mod tests;
