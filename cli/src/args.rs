@@ -5,7 +5,7 @@ use crate::completions::{self, Completions};
 use crate::diff::{self, Diff};
 use crate::export::{self, Export};
 use crate::extract::{self, Extract};
-use crate::filter::{ConnectionFilter, PacketFilter, TransactionFilter};
+use crate::filters::{ConnectionArguments, PacketArguments, TransactionArguments};
 use crate::man::{self, Man};
 use crate::regress::{self, Regress};
 use crate::show;
@@ -110,7 +110,7 @@ pub(crate) struct Connections {
     #[command(flatten)]
     pub(crate) output: Output,
     #[command(flatten)]
-    pub(crate) filter: ConnectionFilter,
+    pub(crate) filter: ConnectionArguments,
 }
 
 #[derive(Args, Debug)]
@@ -120,7 +120,7 @@ pub(crate) struct Transactions {
     #[command(flatten)]
     pub(crate) output: Output,
     #[command(flatten)]
-    pub(crate) filter: TransactionFilter,
+    pub(crate) filter: TransactionArguments,
 }
 
 #[derive(Args, Debug)]
@@ -130,7 +130,7 @@ pub(crate) struct Packets {
     #[command(flatten)]
     pub(crate) output: Output,
     #[command(flatten)]
-    pub(crate) filter: PacketFilter,
+    pub(crate) filter: PacketArguments,
 }
 
 /// What is read.

@@ -7,16 +7,15 @@ mod explain;
 mod kept;
 mod lines;
 mod sarif;
-mod tally;
 mod text;
 
 use crate::args::Input;
 use crate::commands::{Audience, Out, Status, complain, complain_of_troubles, read};
-use crate::report::Ending;
-use crate::show::Screen;
-use crate::table::Style;
-pub(crate) use tally::{LevelCount, RuleCount, Tally};
+use rdmascope_present::ending::Ending;
+use rdmascope_present::tally::{Place, Tally};
+use rdmascope_present::text::Style;
 
+use crate::terminal;
 use anyhow::bail;
 use clap::{Args, ValueEnum};
 use lines::Lines;
@@ -28,7 +27,6 @@ use rdmascope_dissector::observation::{Observation, Observed};
 use rdmascope_dissector::record::Time;
 use sarif::Sarif;
 use std::io::{self, Write as _};
-use tally::Place;
 use text::Text;
 
 /// What is judged, and how that is told.
@@ -105,7 +103,7 @@ Exit status: 0 where no violation stands but those that are allowed, 1 where one
 
 /// Judges the capture, or shows rules.
 pub(crate) fn run(command: &Check, style: Style, out: &mut Out) -> io::Result<Status> {
-    let screen = Screen::of_stdout(style);
+    let screen = terminal::screen(style);
     if command.rules || command.explain.is_some() {
         let shown = match &command.explain {
             _ if command.format == Format::Sarif => Err(anyhow::anyhow!("SARIF is of a capture: name one")),
@@ -121,7 +119,7 @@ pub(crate) fn run(command: &Check, style: Style, out: &mut Out) -> io::Result<St
         Ok(allowed) => allowed,
         Err(error) => return complain(&error, out),
     };
-    let tally = Tally::new(&allowed, command.level.level());
+    let tally = Tally::new(|rule| allowed.has(rule), command.level.level());
     match command.format {
         Format::Text => judge(command, tally, Text::new(command, screen, out)),
         Format::Jsonl => judge(command, tally, Lines::new(command, out)),
@@ -267,4 +265,4 @@ fn find(id: &str) -> anyhow::Result<&'static Rule> {
 }
 
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;

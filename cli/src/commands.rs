@@ -6,15 +6,12 @@ use crate::completions;
 use crate::diff;
 use crate::export;
 use crate::extract;
-use crate::json::{self, ConnectionLine, PacketLine, TransactionLine};
 use crate::man;
 use crate::progress::Progress;
 use crate::regress;
-use crate::report::{Ending, Report};
 use crate::show;
 use crate::source::{Sink, Source};
-use crate::table::{Plain, Style};
-use crate::tables;
+use crate::terminal;
 use anyhow::Result;
 use core::fmt;
 use core::ops::ControlFlow;
@@ -23,6 +20,12 @@ use rdmascope_dissector::event::Event;
 use rdmascope_dissector::frame;
 use rdmascope_dissector::record::{Record, Time};
 use rdmascope_dissector::transport::Dissected;
+use rdmascope_present::ending::Ending;
+use rdmascope_present::findings::Findings;
+use rdmascope_present::json::{self, ConnectionLine, PacketLine, TransactionLine};
+use rdmascope_present::report::Report;
+use rdmascope_present::tables;
+use rdmascope_present::text::{Plain, Style};
 use std::io::{self, BufWriter, StdoutLock, Write};
 
 /// Output is gathered to this many bytes before it is handed on.
@@ -46,7 +49,7 @@ pub(crate) enum Status {
 /// Runs a subcommand; what could not be read is told of on standard error.
 pub(crate) fn run(command: &mut Command) -> io::Result<Status> {
     let mut out = BufWriter::with_capacity(BUFFER, io::stdout().lock());
-    let style = Style::of_stdout();
+    let style = terminal::style();
     let status = match command {
         Command::Analyze(command) => analyze(command, style, &mut out)?,
         Command::Connections(command) => connections(command, style, &mut out)?,
@@ -74,7 +77,7 @@ fn analyze(command: &Analyze, style: Style, out: &mut Out) -> io::Result<Status>
     if command.output.format == Format::Text {
         report.write_text(&ending, style, out)?;
     } else {
-        report.write_jsonl(&ending, out)?;
+        json::write_report(&report, &ending, out)?;
         warn_of_cuts(&ending, out)?;
     }
     complain_of_troubles(&ending, out)
@@ -95,6 +98,7 @@ impl Audience for Report {
 }
 
 fn connections(command: &Connections, style: Style, out: &mut Out) -> io::Result<Status> {
+    let filter = command.filter.filter();
     list(
         &command.input,
         &command.output,
@@ -104,7 +108,7 @@ fn connections(command: &Connections, style: Style, out: &mut Out) -> io::Result
         tables::connections::write_heading,
         |shown, out| {
             let Event::Connection(connection) = shown.event else { return Ok(()) };
-            if !command.filter.matches(connection, shown.start) {
+            if !filter.matches(connection, shown.start) {
                 return Ok(());
             }
             match shown.format {
@@ -116,6 +120,7 @@ fn connections(command: &Connections, style: Style, out: &mut Out) -> io::Result
 }
 
 fn transactions(command: &Transactions, style: Style, out: &mut Out) -> io::Result<Status> {
+    let filter = command.filter.filter();
     list(
         &command.input,
         &command.output,
@@ -125,7 +130,7 @@ fn transactions(command: &Transactions, style: Style, out: &mut Out) -> io::Resu
         tables::transactions::write_heading,
         |shown, out| {
             let Event::Transaction(transaction) = shown.event else { return Ok(()) };
-            if !command.filter.matches(transaction, shown.start) {
+            if !filter.matches(transaction, shown.start) {
                 return Ok(());
             }
             match shown.format {
@@ -137,9 +142,10 @@ fn transactions(command: &Transactions, style: Style, out: &mut Out) -> io::Resu
 }
 
 fn packets(command: &Packets, style: Style, out: &mut Out) -> io::Result<Status> {
+    let filter = command.filter.filter();
     list(&command.input, &command.output, style, out, true, tables::packets::write_heading, |shown, out| {
         let Event::Packet(packet) = shown.event else { return Ok(()) };
-        if !command.filter.matches(packet, shown.start) {
+        if !filter.matches(packet, shown.start) {
             return Ok(());
         }
         match shown.format {
@@ -293,6 +299,13 @@ impl<A: Audience> Sink for Reading<'_, A> {
     }
 }
 
+/// Says how many findings are not kept, where not all are.
+pub(crate) fn tell_of_left_out(findings: &Findings) {
+    if let Some(warning) = findings.warning_of_left_out() {
+        tell(format_args!("{warning}"));
+    }
+}
+
 /// Says what went wrong, after all that was written so far. The command has failed, then.
 pub(crate) fn complain(error: &anyhow::Error, out: &mut Out) -> io::Result<Status> {
     out.flush()?;
@@ -308,8 +321,13 @@ pub(crate) fn tell_of_ending(ending: &Ending, out: &mut Out) -> io::Result<Statu
 
 /// Says which files could not be read on.
 pub(crate) fn complain_of_troubles(ending: &Ending, out: &mut Out) -> io::Result<Status> {
-    let troubles = ending.files.iter().filter_map(|file| file.trouble.as_ref());
-    troubles.map(|trouble| complain(trouble, out)).try_fold(Status::Done, |_, told| told)
+    let mut status = Status::Done;
+    for trouble in ending.files.iter().filter_map(|file| file.trouble.as_ref()) {
+        out.flush()?;
+        tell(format_args!("{trouble}"));
+        status = Status::Failed;
+    }
+    Ok(status)
 }
 
 pub(crate) fn warn_of_cuts(ending: &Ending, out: &mut Out) -> io::Result<()> {

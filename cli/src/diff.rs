@@ -12,12 +12,12 @@ mod text;
 
 use crate::args::{Format, Input, Output};
 use crate::commands::{Out, Status, complain, complain_of_troubles, read, warn_of_cuts};
-use crate::json;
-use crate::table::Style;
 use clap::{ArgAction, Args};
 use compare::Comparison;
 use lines::{ComparisonLine, DifferenceLine};
 use rdmascope_dissector::engine::Config;
+use rdmascope_present::json;
+use rdmascope_present::text::Style;
 use side::Side;
 use std::io;
 use std::path::{Path, PathBuf};

@@ -3,22 +3,24 @@
 mod contents;
 mod files;
 mod folder;
+mod json;
 mod one;
 
-pub(crate) use files::LeftOut;
+use files::LeftOut;
 
 use crate::args::{Format, Input, Output};
 use crate::commands::{Out, Status, complain, complain_of_troubles, read, tell, warn_of_cuts};
-use crate::json::{self, ExtractionLine, FileLine};
-use crate::table::{Bytes, Counted, Number, Style};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use contents::Lacking;
 use files::{Files, Found, Limits};
 use folder::{Digests, Folder};
+use json::{ExtractionLine, FileLine};
 use one::Choice;
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::kept::Keep;
+use rdmascope_present::json::write_line;
+use rdmascope_present::text::{Bytes, Counted, Number, Style};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -168,11 +170,11 @@ fn write_files(
         } else {
             summary.files_beyond_total += 1;
         }
-        let line = json::write_line(&mut index, &FileLine::from(&extracted));
+        let line = write_line(&mut index, &FileLine::from(&extracted));
         line.with_context(|| path.join(folder::INDEX).display().to_string())?;
         show(&extracted);
     }
-    let line = json::write_line(&mut index, &ExtractionLine::from(&summary)).and_then(|()| index.flush());
+    let line = write_line(&mut index, &ExtractionLine::from(&summary)).and_then(|()| index.flush());
     line.with_context(|| path.join(folder::INDEX).display().to_string())?;
     Ok(summary)
 }
@@ -200,7 +202,7 @@ impl Listing<'_> {
     fn file(&mut self, extracted: &Extracted<'_>) -> io::Result<()> {
         let Listing { format, style, out } = self;
         if *format == Format::Jsonl {
-            return json::write_line(out, &FileLine::from(extracted));
+            return write_line(out, &FileLine::from(extracted));
         }
         let Extracted { found, path, lacking, .. } = extracted;
         let missing = lacking.missing_bytes();
@@ -224,7 +226,7 @@ impl Listing<'_> {
     fn summary(&mut self, summary: &Summary, path: &Path) -> io::Result<()> {
         let Listing { format, out, .. } = self;
         match format {
-            Format::Jsonl => json::write_line(out, &ExtractionLine::from(summary))?,
+            Format::Jsonl => write_line(out, &ExtractionLine::from(summary))?,
             Format::Text => {
                 let (files, bytes) = (Counted(summary.files, "file"), Bytes(summary.bytes));
                 writeln!(out, "{files}, {bytes}, in {}", path.display())?;

@@ -3,30 +3,18 @@
 
 mod args;
 mod check;
-mod cm_fields;
 mod commands;
 mod completions;
 mod diff;
 mod export;
 mod extract;
-mod filter;
-mod findings;
-mod json;
-mod ladder;
+mod filters;
 mod man;
-mod names;
-mod phases;
 mod progress;
 mod regress;
-mod report;
-#[cfg(test)]
-mod samples;
 mod show;
 mod source;
-mod table;
-mod tables;
-mod time;
-mod words;
+mod terminal;
 
 use clap::Parser as _;
 use commands::Status;

@@ -14,10 +14,10 @@ mod show;
 
 use crate::args::Output;
 use crate::commands::{self, Out, Status};
-use crate::table::Style;
 use clap::Args;
 use plan::Plan;
 use rdmascope_dissector::frame;
+use rdmascope_present::text::Style;
 use show::Show;
 use std::collections::BTreeMap;
 use std::io;

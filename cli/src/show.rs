@@ -1,27 +1,18 @@
 //! `rdmascope show`: one frame or one transaction, whole.
 
-mod drawing;
-pub(crate) mod fields;
-mod findings;
 mod frame;
-mod headers;
-pub(crate) mod message;
-mod rpc;
-mod screen;
 mod transaction;
-
-pub(crate) use drawing::wrapped;
-pub(crate) use screen::Screen;
 
 use crate::args::{Input, Output};
 use crate::commands::{self, Audience, Out, Status};
-use crate::filter::parse_number;
-use crate::report::Ending;
-use crate::table::Style;
+use crate::terminal;
 use clap::{ArgGroup, Args};
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::record::Time;
+use rdmascope_present::ending::Ending;
+use rdmascope_present::filter::parse_number;
+use rdmascope_present::text::Style;
 use std::io;
 
 pub(crate) const EXAMPLES: &str = "\
@@ -60,7 +51,7 @@ pub(crate) fn run(command: &mut Show, style: Style, out: &mut Out) -> io::Result
     if let Err(error) = command.input.keep() {
         return commands::complain(&error, out);
     }
-    let screen = Screen::of_stdout(style);
+    let screen = terminal::screen(style);
     match command.frame {
         Some(number) => frame::run(command, number, screen, out),
         None => transaction::run(command, screen, out),
@@ -91,6 +82,3 @@ fn listen(
 ) -> io::Result<anyhow::Result<Ending>> {
     commands::read(input, config, &mut Listener(event))
 }
-
-#[cfg(test)]
-mod tests;

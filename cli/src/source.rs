@@ -14,6 +14,7 @@ use rdmascope_capture_agent::{Advance, Capture, Error};
 use rdmascope_dissector::frame;
 use rdmascope_dissector::record::Record;
 use rdmascope_dissector::transport::Dissected;
+use rdmascope_present::ending::FileEnding;
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
@@ -34,29 +35,7 @@ struct File {
     capture: Capture,
     /// How much of it progress was told of.
     told: u64,
-    trouble: Option<anyhow::Error>,
-}
-
-/// How one file of a capture ended.
-#[derive(Debug, Default)]
-pub(crate) struct FileEnding {
-    /// The file's name as it was given.
-    pub(crate) name: String,
-    /// Where it ends in the middle of something.
-    pub(crate) cut: Option<Cut>,
-    /// Why it could not be read on.
-    pub(crate) trouble: Option<anyhow::Error>,
-}
-
-/// Where a file that was cut short ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Cut {
-    /// The byte of the file at which the piece that is not whole begins.
-    pub(crate) offset: u64,
-    /// Bytes that it should have.
-    pub(crate) needed: u64,
-    /// Bytes that are there.
-    pub(crate) available: u64,
+    trouble: Option<Error>,
 }
 
 /// Who takes what a source hands on, and may break off.
@@ -66,13 +45,6 @@ pub(crate) trait Sink {
 
     /// What comes next may have to be waited for.
     fn wait(&mut self) -> ControlFlow<()>;
-}
-
-impl FileEnding {
-    /// What a person calls the file.
-    pub(crate) fn title(&self) -> Cow<'_, str> {
-        title(Path::new(&self.name))
-    }
 }
 
 impl Source {
@@ -110,8 +82,7 @@ impl Source {
     /// How the files ended, in the order in which they were given.
     pub(crate) fn endings(self) -> Vec<FileEnding> {
         let ending = |file: File| {
-            let cut = file.capture.end();
-            let cut = cut.map(|cut| Cut { offset: cut.offset, needed: cut.needed, available: cut.available });
+            let cut = file.capture.end().copied();
             FileEnding { name: file.name, cut, trouble: file.trouble }
         };
         self.files.into_iter().map(ending).collect()
@@ -197,7 +168,7 @@ impl File {
         if self.capture.records() == 0 {
             return Err(error.into());
         }
-        self.trouble = Some(error.into());
+        self.trouble = Some(error);
         Ok(())
     }
 }

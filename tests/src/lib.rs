@@ -9,6 +9,7 @@ pub mod pcap;
 pub mod samples;
 pub mod session;
 pub mod trace;
+pub mod values;
 
 /// Differences found, gathered so that a failure shows more than the first one.
 #[derive(Debug)]

@@ -1,11 +1,11 @@
 //! The rules themselves.
 
 use super::Format;
-use crate::json::{self, RuleLine};
-use crate::show::{Screen, wrapped};
-use crate::table::{Left, Style};
 use core::fmt::Display;
 use rdmascope_conformance::{Level, Rule, SUBJECTS, Source, rules};
+use rdmascope_present::json::{self, RuleLine};
+use rdmascope_present::screen::{Screen, wrapped};
+use rdmascope_present::text::{Left, Style};
 use std::io::{self, Write};
 
 /// Writes all of one rule.

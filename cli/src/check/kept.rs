@@ -1,11 +1,11 @@
 //! The findings that people are shown: of each rule those that come first in the capture. Memory does not grow with their number.
 
-use super::tally::Place;
 use core::cmp::Ordering;
 use foldhash::fast::FixedState;
 use rdmascope_conformance::{Finding, Verdict};
 use rdmascope_dissector::connection::{Connection, ConnectionId};
 use rdmascope_dissector::frame::Address;
+use rdmascope_present::tally::Place;
 use std::collections::{BinaryHeap, HashMap};
 
 /// Some of the findings, and the ends of their connections.

@@ -1,11 +1,11 @@
 //! Findings for programs, as they come.
 
-use super::tally::{Place, Tally};
 use super::{Check, Taker};
 use crate::commands::{Out, warn_of_cuts};
-use crate::json::{self, CheckLine, FindingLine};
-use crate::report::Ending;
 use rdmascope_conformance::Finding;
+use rdmascope_present::ending::Ending;
+use rdmascope_present::json::{self, CheckLine, FindingLine};
+use rdmascope_present::tally::{Place, Tally};
 use std::io;
 
 /// Writes a line for each.

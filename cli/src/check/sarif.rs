@@ -3,15 +3,16 @@
 //! SARIF speaks of source text. Here the capture is the artifact, and the number of a frame stands where the number of a line would: code
 //! scanning shows no result without one.
 
-use super::tally::{Place, Tally};
 use super::{Check, Taker, explain};
 use crate::commands::{Out, Status, warn_of_cuts};
-use crate::json::{CheckLine, FindingLine, Shown};
-use crate::names;
-use crate::report::{Ending, FileEnd};
-use crate::words;
+use rdmascope_present::ending::{Ending, FileEnd};
+use rdmascope_present::json::{CheckLine, FindingLine, Shown};
+use rdmascope_present::names;
+use rdmascope_present::tally::{Place, Tally};
+
 use core::fmt::{self, Display, Write as _};
 use rdmascope_conformance::{Finding, Level, Rule, SUBJECTS, Source, Subject, Verdict};
+use rdmascope_present::words;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use std::io::{self, Write};

@@ -2,13 +2,13 @@ use super::kept::Kept;
 use super::text::Page;
 use super::*;
 use crate::args::{Arguments, Command};
-use crate::report::Ending;
-use crate::samples;
-use crate::source::{Cut, FileEnding};
 use clap::Parser as _;
 use rdmascope_conformance::{Basis, Value, Verdict};
 use rdmascope_dissector::connection::State;
 use rdmascope_dissector::transaction::Direction;
+use rdmascope_present::ending::{Cut, Ending, FileEnding};
+use rdmascope_present::screen::Screen;
+use rdmascope_tests::values as samples;
 use rdmascope_wire::Xid;
 
 fn command(arguments: &[&str]) -> Check {
@@ -17,13 +17,6 @@ fn command(arguments: &[&str]) -> Check {
         Command::Check(check) => check,
         other => panic!("{other:?}"),
     }
-}
-
-/// The counts of these, where all rules are asked.
-pub(crate) fn tally(findings: &[&Finding]) -> Tally {
-    let mut tally = Tally::new(&Allowed::default(), Level::Advice);
-    assert!(findings.iter().all(|finding| tally.count(finding).is_some()));
-    tally
 }
 
 /// What was found, on its way to people.
@@ -39,7 +32,7 @@ impl Found {
     fn new(arguments: &[&str], most: usize) -> Found {
         let command = command(arguments);
         let allowed = Allowed::of(&command.allow).expect("the rules are there");
-        let tally = Tally::new(&allowed, command.level.level());
+        let tally = Tally::new(|rule| allowed.has(rule), command.level.level());
         let files = vec![FileEnding { name: "a.pcap".into(), ..FileEnding::default() }];
         let mut ending = Ending { files, ..Ending::default() };
         ending.totals.packets = 100;

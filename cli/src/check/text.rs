@@ -2,16 +2,17 @@
 
 use super::explain::{INDENT, listed, painted};
 use super::kept::Kept;
-use super::tally::{LevelCount, Place, RuleCount, Tally};
 use super::{Check, Taker};
 use crate::commands::Out;
-use crate::report::{Ending, FileEnd};
-use crate::show::{Screen, wrapped};
-use crate::table::{Counted, Duration, Left, Number, Plain};
+use rdmascope_present::ending::{Ending, FileEnd};
+use rdmascope_present::tally::{LevelCount, Place, RuleCount, Tally};
+
 use core::fmt::{self, Display, Write as _};
 use rdmascope_conformance::{Finding, Level, Value, Verdict};
 use rdmascope_dissector::connection::Connection;
 use rdmascope_dissector::transaction::Direction;
+use rdmascope_present::screen::{Screen, wrapped};
+use rdmascope_present::text::{Counted, Duration, Left, Number, Plain};
 use std::io::{self, Write};
 
 /// Keeps what is shown, and writes it when all was found.

@@ -6,9 +6,11 @@ use super::difference::{Area, Difference, Latencies, Measure, Pair, Verdict};
 use super::pairing::Pairing;
 use super::side::{CREDITS, Counted, Extremes, PARAMETERS, Side, Values};
 use super::statistics;
-use crate::names::{Failure, FailureName, Label, Protocol, SecurityName, short_status, status_name};
-use crate::report::{Group, Latency, Problem, Stats};
 use rdmascope_conformance::Level;
+use rdmascope_present::names::{
+    Failure, FailureName, Label, Protocol, SecurityName, short_status, status_name,
+};
+use rdmascope_present::report::{Group, Latency, Problem, Stats};
 use std::collections::BTreeSet;
 
 /// What comparing two captures came to.

@@ -1,11 +1,11 @@
 //! What a comparison comes to, as data: text and JSON are both written from it.
 
-use crate::names::{Label, Protocol};
-use crate::phases::Phases;
-use crate::report::Latency;
 use core::cmp::Ordering;
 use core::fmt;
 use rdmascope_dissector::ulb;
+use rdmascope_present::names::{Label, Protocol};
+use rdmascope_present::phases::Phases;
+use rdmascope_present::report::Latency;
 
 /// One thing that was compared.
 #[derive(Clone, Debug)]

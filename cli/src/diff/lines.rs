@@ -3,9 +3,9 @@
 use super::compare::Comparison;
 use super::difference::{Area, Difference, Latencies, Measure};
 use super::side::Side;
-use crate::json::Shown;
-use crate::names::{Label, Protocol};
-use crate::phases::Phases;
+use rdmascope_present::json::Shown;
+use rdmascope_present::names::{Label, Protocol};
+use rdmascope_present::phases::Phases;
 use serde::{Serialize, Serializer};
 
 /// `"type":"comparison"`.

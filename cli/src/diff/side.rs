@@ -2,13 +2,14 @@
 
 use super::conveyance::Conveyance;
 use crate::commands::Audience;
-use crate::findings::Findings;
-use crate::report::{Count, Ending, Operations, Problems, Stats};
 use core::fmt::Write as _;
 use rdmascope_dissector::connection::{Connection, Endpoint, Origin, State};
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::{Direction, Security, Transaction};
+use rdmascope_present::ending::Ending;
+use rdmascope_present::findings::Findings;
+use rdmascope_present::report::{Count, Operations, Problems, Stats};
 use std::io;
 
 /// What one capture holds.

@@ -4,12 +4,12 @@ use super::compare::Comparison;
 use super::difference::{Area, Difference, Latencies, Measure, Pair, Verdict};
 use super::histogram;
 use super::side::Side;
-use crate::phases::Phases;
-use crate::report::{Key, Latency};
-use crate::source::FileEnding;
-use crate::table::{Bytes, Counted, Duration, Left, Number, Style};
 use core::fmt::{self, Display};
 use hdrhistogram::Histogram;
+use rdmascope_present::ending::FileEnding;
+use rdmascope_present::phases::Phases;
+use rdmascope_present::report::{Key, Latency};
+use rdmascope_present::text::{Bytes, Counted, Duration, Left, Number, Style};
 use std::io::{self, Write};
 
 /// What is written.

@@ -7,7 +7,6 @@ mod writer;
 
 use crate::args::Input;
 use crate::commands::{self, Audience, Out, Status};
-use crate::report::Ending;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
@@ -17,6 +16,7 @@ use rdmascope_conformance::Judge;
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::record::Time;
+use rdmascope_present::ending::Ending;
 use std::borrow::Cow;
 use std::io;
 use std::path::{Path, PathBuf};

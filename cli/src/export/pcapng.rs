@@ -9,8 +9,6 @@ mod facts;
 use super::output::OutputFile;
 use crate::args::Input;
 use crate::commands::{self, Audience, Out, Status};
-use crate::findings::Findings;
-use crate::report::Ending;
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use comments::Comments;
@@ -21,6 +19,8 @@ use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::kept::Keep;
 use rdmascope_dissector::record::Time;
+use rdmascope_present::ending::Ending;
+use rdmascope_present::findings::Findings;
 use std::io::{self, IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
 
@@ -83,7 +83,7 @@ fn write(input: &Input, out: impl Write) -> io::Result<Result<Ending>> {
         return Ok(Err(error));
     }
     let FirstPass { facts, steps, findings } = first;
-    findings.tell_of_left_out();
+    commands::tell_of_left_out(&findings);
     let by_frame = findings.by_frame();
     let comments = Comments::new(facts, steps.finish(), &by_frame);
     let writer = PcapngWriter::new(out, concat!("rdmascope ", env!("CARGO_PKG_VERSION")))?;

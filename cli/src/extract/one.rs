@@ -2,9 +2,6 @@
 
 use crate::args::Input;
 use crate::commands::{Audience, Out, Status, complain, complain_of_troubles, read, warn_of_cuts};
-use crate::filter::parse_number;
-use crate::names::{self, Label, PartName};
-use crate::table::Counted;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{ArgGroup, Args};
 use core::fmt;
@@ -16,6 +13,9 @@ use rdmascope_dissector::layout::Piece;
 use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::{Part, Transaction};
 use rdmascope_dissector::ulb::Item;
+use rdmascope_present::filter::parse_number;
+use rdmascope_present::names::{self, Label, PartName};
+use rdmascope_present::text::Counted;
 use rdmascope_wire::Xid;
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};

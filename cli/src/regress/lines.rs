@@ -2,13 +2,13 @@
 
 use crate::args::Input;
 use crate::commands::{self, Audience};
-use crate::json::{self, CaptureLine, ConnectionLine, FindingLine, TransactionLine};
 use anyhow::{Result, anyhow};
 use core::fmt;
 use rdmascope_conformance::{Finding, Judge};
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::record::Time;
+use rdmascope_present::json::{self, CaptureLine, ConnectionLine, FindingLine, TransactionLine};
 use serde_json::{Map, Value};
 use std::io;
 use std::path::Path;
@@ -34,7 +34,7 @@ pub(super) fn found(path: &Path, name: &str, port: u16) -> Result<Vec<u8>> {
     };
     for file in &mut ending.files {
         if let Some(trouble) = file.trouble.take() {
-            return Err(trouble);
+            return Err(trouble.into());
         }
         // Neither the folder nor the compression is a matter of the session.
         name.clone_into(&mut file.name);

@@ -1,14 +1,8 @@
 //! One frame: its fields and its bytes.
 
-use super::headers;
-use super::screen::{self, Screen};
-use super::{Show, findings, listen};
+use super::{Show, listen};
 use crate::args::Format;
 use crate::commands::{self, Out, Status};
-use crate::findings::Findings;
-use crate::json::{self, FindingLine, FrameLine};
-use crate::table::{Number, Seconds};
-use crate::time::Rfc3339;
 use rdmascope_conformance::Finding;
 use rdmascope_dissector::attribution::{Attributed, Role, Steps};
 use rdmascope_dissector::engine::Config;
@@ -17,6 +11,12 @@ use rdmascope_dissector::frame;
 use rdmascope_dissector::kept::Keep;
 use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::Transaction;
+use rdmascope_present::fields::headers;
+use rdmascope_present::findings::Findings;
+use rdmascope_present::json::{self, FindingLine, FrameLine};
+use rdmascope_present::screen::{self, Screen, findings};
+use rdmascope_present::text::{Number, Seconds};
+use rdmascope_present::time::Rfc3339;
 use std::io::{self, Write};
 
 /// Shows the frame of this number.
@@ -70,7 +70,7 @@ pub(super) fn run(command: &Show, number: u64, screen: Screen, out: &mut Out) ->
     })?;
     match read {
         Ok(ending) if shown => {
-            findings.tell_of_left_out();
+            commands::tell_of_left_out(&findings);
             commands::complain_of_troubles(&ending, out)
         }
         Ok(ending) => {

@@ -1,17 +1,8 @@
 //! One transaction: what it was, how it was exchanged, its headers and messages.
 
-use super::screen::{self, Screen, heading};
-use super::{Show, drawing, findings, listen, message, rpc};
+use super::{Show, listen};
 use crate::args::Format;
 use crate::commands::{self, Out, Status};
-use crate::findings::{ByFrame, Findings, is_about};
-use crate::json::{self, ExchangeLine, FindingLine};
-use crate::ladder::Ladder;
-use crate::names::{self, Failure, Label, Protocol, SecurityName};
-use crate::show::fields::Field;
-use crate::table::{Bytes, Counted, Duration, Maybe, Seconds};
-use crate::tables::transactions::{Arguments, operation_details};
-use crate::time::Rfc3339;
 use rdmascope_conformance::Finding;
 use rdmascope_dissector::attribution::Steps;
 use rdmascope_dissector::connection::{Connection, ConnectionId, Endpoint};
@@ -21,6 +12,16 @@ use rdmascope_dissector::kept::Keep;
 use rdmascope_dissector::layout::Piece;
 use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::{Direction, Message, Outcome, Part, Transaction};
+use rdmascope_present::fields::Field;
+use rdmascope_present::fields::rpc;
+use rdmascope_present::findings::{ByFrame, Findings, is_about};
+use rdmascope_present::json::{self, ExchangeLine, FindingLine};
+use rdmascope_present::ladder::Ladder;
+use rdmascope_present::names::{self, Failure, Label, Protocol, SecurityName};
+use rdmascope_present::screen::{self, Screen, findings, heading, message};
+use rdmascope_present::tables::transactions::{Arguments, operation_details};
+use rdmascope_present::text::{Bytes, Counted, Duration, Maybe, Seconds};
+use rdmascope_present::time::Rfc3339;
 use rdmascope_wire::Xid;
 use rdmascope_wire::rpcrdma::Procedure;
 use std::collections::HashSet;
@@ -83,7 +84,7 @@ pub(super) fn run(command: &Show, screen: Screen, out: &mut Out) -> io::Result<S
         Format::Text => shown.write_text(&ladder, command.full, screen, out)?,
         Format::Jsonl => shown.write_jsonl(&ladder, command.full, out)?,
     }
-    findings.tell_of_left_out();
+    commands::tell_of_left_out(&findings);
     commands::warn_of_cuts(&ending, out)?;
     commands::complain_of_troubles(&ending, out)
 }
@@ -186,8 +187,8 @@ impl Shown<'_> {
         findings::section(&self.findings, screen, out)?;
         if !ladder.rungs.is_empty() {
             heading("Exchange", screen, out)?;
-            drawing::ladder(ladder, self.transaction, self.by_frame, screen, out)?;
-            drawing::phases(self.transaction, screen, out)?;
+            screen::ladder::ladder(ladder, self.transaction, self.by_frame, screen, out)?;
+            screen::ladder::phases(self.transaction, screen, out)?;
         }
         for (of_reply, name) in [(false, "Call"), (true, "Reply")] {
             let (fields, bytes) = send_fields(self.transaction, of_reply);

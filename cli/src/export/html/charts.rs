@@ -4,11 +4,11 @@ use super::credits::{CreditInterval, CreditsOf};
 use super::gather::{Gathered, Moved};
 use super::plot::{Axis, Frame, Sample, Units, block, drawing, legend};
 use super::timeline::{Classes, Interval, Latencies, Timeline};
-use crate::report::{Key, Stats};
-use crate::table::{Bytes, Counted, Duration, Number};
 use core::cmp::Reverse;
 use core::fmt::{self, Display, Write as _};
 use maud::{Markup, html};
+use rdmascope_present::report::{Key, Stats};
+use rdmascope_present::text::{Bytes, Counted, Duration, Number};
 
 /// What time counts from in every chart.
 const TIME: &str = "time since the first packet";

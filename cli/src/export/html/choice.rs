@@ -1,11 +1,11 @@
 //! Which transactions are drawn: the slowest, and those with which something went wrong.
 
-use crate::names::{Failure, FailureName};
-use crate::report::Key;
 use core::cmp::Reverse;
 use core::fmt;
 use foldhash::fast::FixedState;
 use rdmascope_dissector::transaction::{Outcome, Transaction};
+use rdmascope_present::names::{Failure, FailureName};
+use rdmascope_present::report::Key;
 use rdmascope_wire::Cause;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
@@ -163,7 +163,7 @@ fn keep<K: Ord, V>(kept: &mut BTreeMap<K, V>, most: usize, key: K, value: impl F
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::samples;
+    use rdmascope_tests::values as samples;
 
     fn slowest(choice: &Choice) -> Vec<u64> {
         choice.slowest().into_iter().map(|transaction| transaction.number).collect()

@@ -165,7 +165,7 @@ impl Credits {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::samples::{self, START, after};
+    use rdmascope_tests::values::{self as samples, START, after};
 
     /// Calls and replies at these microseconds.
     fn credits(spans: &[(i64, i64)]) -> Credits {

@@ -3,11 +3,11 @@
 use super::Drawing;
 use super::gather::Gathered;
 use super::ladders::class;
-use crate::findings::{Group, inconclusive, is_about};
-use crate::names;
-use crate::table::{Counted, Maybe, Number};
 use maud::{Markup, html};
 use rdmascope_conformance::Finding;
+use rdmascope_present::findings::{Group, inconclusive, is_about};
+use rdmascope_present::names;
+use rdmascope_present::text::{Counted, Maybe, Number};
 
 /// Findings of one rule that have a row.
 const MOST_ROWS: usize = 25;

@@ -2,19 +2,19 @@
 
 use super::choice::{Reason, ReasonText};
 use super::plot::{Axis, Units, drawing};
-use crate::findings::{ByFrame, sign};
-use crate::ladder::{Ladder, Piece, Rung, RungKind};
-use crate::names::Label;
-use crate::names::PartName;
-use crate::names::{self, Protocol};
-use crate::table::{Bytes, Counted, Duration, Maybe};
-use crate::tables::transactions::{Ending, Remarks};
 use core::fmt::{self, Display};
 use maud::{Markup, html};
 use rdmascope_conformance::{Level, Rule, Verdict};
 use rdmascope_dissector::kept::StepKind;
 use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::{Part, Transaction};
+use rdmascope_present::findings::{ByFrame, sign};
+use rdmascope_present::ladder::{Ladder, Piece, Rung, RungKind};
+use rdmascope_present::names::Label;
+use rdmascope_present::names::PartName;
+use rdmascope_present::names::{self, Protocol};
+use rdmascope_present::tables::transactions::{Ending, Remarks};
+use rdmascope_present::text::{Bytes, Counted, Duration, Maybe};
 
 /// Where the sides stand, and the texts beside them.
 const REQUESTER: f64 = 64.0;

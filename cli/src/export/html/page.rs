@@ -8,15 +8,16 @@ use super::findings;
 use super::gather::Gathered;
 use super::ladders;
 use super::plot::{Sample, block, legend};
-use crate::names::FailureName;
-use crate::phases::Phases;
-use crate::report::{Ending, FileEnd, Group, Key, Stats};
-use crate::table::{Bytes, Counted, Duration, Maybe, Number};
-use crate::tables::connections::{Known, StateName};
-use crate::time::Rfc3339;
 use core::fmt::Display;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use rdmascope_dissector::connection::{Connection, Endpoint};
+use rdmascope_present::ending::{Ending, FileEnd};
+use rdmascope_present::names::FailureName;
+use rdmascope_present::phases::Phases;
+use rdmascope_present::report::{Group, Key, Stats};
+use rdmascope_present::tables::connections::{Known, StateName};
+use rdmascope_present::text::{Bytes, Counted, Duration, Maybe, Number};
+use rdmascope_present::time::Rfc3339;
 
 /// Nothing from anywhere else, and nothing that runs.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";

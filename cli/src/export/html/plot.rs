@@ -1,8 +1,8 @@
 //! What charts are drawn with: axes with their marks, and the frame between them.
 
-use crate::table::Duration;
 use core::fmt::{self, Display};
 use maud::{Markup, html};
+use rdmascope_present::text::Duration;
 
 /// A coordinate or length in a drawing, to a tenth.
 #[derive(Clone, Copy, Debug)]
@@ -122,7 +122,7 @@ fn plain(value: f64) -> String {
 /// A number with commas where it is whole.
 fn group(value: f64) -> String {
     match value.fract() {
-        0.0 => crate::table::Number(value as u64).to_string(),
+        0.0 => rdmascope_present::text::Number(value as u64).to_string(),
         _ => plain(value),
     }
 }

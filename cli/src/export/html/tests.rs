@@ -1,6 +1,5 @@
 use super::*;
 use crate::args::{Arguments, Command};
-use crate::samples::{self, START, after};
 use clap::Parser as _;
 use core::fmt::Write as _;
 use html5ever::tendril::TendrilSink as _;
@@ -10,6 +9,7 @@ use rdmascope_conformance::{Finding, Verdict};
 use rdmascope_dissector::connection::{Connection, ConnectionId};
 use rdmascope_dissector::transaction::{Direction, Outcome};
 use rdmascope_dissector::ulb::{Operation, Procedure};
+use rdmascope_tests::values::{self as samples, START, after};
 use serde_json::Value;
 
 /// An element of a page, as a browser's parser finds it.
@@ -124,7 +124,7 @@ fn page_with(
 }
 
 fn ending(name: &str) -> Ending {
-    let files = vec![crate::source::FileEnding { name: name.to_owned(), ..Default::default() }];
+    let files = vec![rdmascope_present::ending::FileEnding { name: name.to_owned(), ..Default::default() }];
     let mut ending = Ending { port: 4791, files, ..Ending::default() };
     ending.totals.records = 100;
     ending.totals.packets = 100;
@@ -188,10 +188,10 @@ fn pages_are_well_formed_and_take_nothing_from_elsewhere() {
 #[test]
 fn figures_are_those_of_the_lines_for_programs() {
     for name in ["nfs3-lossy", "nfs4.1-backchannel-recall", "nfs4.2-mtu4096-large-io"] {
-        let mut analyzed = crate::report::Report::default();
+        let mut analyzed = rdmascope_present::report::Report::default();
         let ending = commands::read(&sample(name), Config::default(), &mut analyzed).unwrap().unwrap();
         let mut lines = Vec::new();
-        analyzed.write_jsonl(&ending, &mut lines).unwrap();
+        rdmascope_present::json::write_report(&analyzed, &ending, &mut lines).unwrap();
         let lines: Vec<Value> = String::from_utf8(lines)
             .unwrap()
             .lines()
@@ -282,7 +282,7 @@ fn whatever_a_capture_names_stays_text() {
         let text = lookup.details.keep(name.as_bytes());
         lookup.details.operations[1].file_name = Some(text);
         let mut ending = ending(name);
-        ending.files[0].trouble = Some(anyhow::anyhow!("{name}"));
+        ending.files[0].trouble = Some(rdmascope_capture_agent::Error::Empty { name: name.to_owned() });
         let page = page_of(&ending, &[lookup], &[samples::connection(), samples::inferred()]);
         let document = is_harmless(&page);
         assert_eq!(document.all("title")[0].text, format!("Capture {name}"));

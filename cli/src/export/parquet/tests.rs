@@ -3,12 +3,12 @@ use super::tables::{
 };
 use super::writer::{TableWriter, schema};
 use super::{Parquet, Table};
-use crate::samples;
 use clap::{Args as _, FromArgMatches as _};
 use parquet::basic::{LogicalType, TimeUnit, Type as Physical};
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use parquet::schema::types::Type;
 use rdmascope_conformance::{Finding, Value as Measure};
+use rdmascope_tests::values as samples;
 use std::fs::File;
 
 /// A type as docs/parquet.md writes it.

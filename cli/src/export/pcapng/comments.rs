@@ -4,9 +4,6 @@
 //! Nothing of it is text from the capture.
 
 use super::facts::{Facts, MessageFacts, TransactionFacts};
-use crate::findings::{ByFrame, inconclusive};
-use crate::names::{self, PartName};
-use crate::table::{Counted, Duration, Plain};
 use core::fmt::{self, Write as _};
 use foldhash::fast::FixedState;
 use rdmascope_dissector::attribution::{Attribution, Role, StepOf};
@@ -14,6 +11,9 @@ use rdmascope_dissector::event::{Content, Packet};
 use rdmascope_dissector::frame::IcrcVerdict;
 use rdmascope_dissector::kept::{Step, StepKind};
 use rdmascope_dissector::transaction::{Missing, Outcome, Part};
+use rdmascope_present::findings::{ByFrame, inconclusive};
+use rdmascope_present::names::{self, PartName};
+use rdmascope_present::text::{Counted, Duration, Plain};
 use rdmascope_wire::bth::Acknowledgement;
 use rdmascope_wire::cm;
 use std::collections::{HashMap, VecDeque};

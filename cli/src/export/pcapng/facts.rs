@@ -1,12 +1,12 @@
 //! What the first pass keeps, for the comments of the second.
 
-use crate::names::{self, Failure, Label, Protocol};
 use core::fmt;
 use foldhash::fast::FixedState;
 use rdmascope_dissector::connection::{Connection, ConnectionId, Endpoint};
 use rdmascope_dissector::event::{Event, Packet};
 use rdmascope_dissector::kept::Step;
 use rdmascope_dissector::transaction::{Message, Missing, Outcome, Transaction};
+use rdmascope_present::names::{self, Failure, Label, Protocol};
 use rdmascope_wire::Xid;
 use std::collections::HashMap;
 

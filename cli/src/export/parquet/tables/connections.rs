@@ -3,8 +3,8 @@
 use crate::export::parquet::Table;
 use crate::export::parquet::column::Leaf::{Boolean, Text, Time, U8, U16, U32, U64};
 use crate::export::parquet::column::{Column, one};
-use crate::words;
 use rdmascope_dissector::connection::{Connection, Evidence, Origin, PrivateData, State};
+use rdmascope_present::words;
 
 pub(in super::super) struct Connections;
 

@@ -3,9 +3,9 @@
 use crate::export::parquet::Table;
 use crate::export::parquet::column::Leaf::{Text, U32, U64};
 use crate::export::parquet::column::{Column, list, one, records};
-use crate::names;
-use crate::words;
 use rdmascope_conformance::{Finding, Source, Value};
+use rdmascope_present::names;
+use rdmascope_present::words;
 
 pub(in super::super) struct Findings;
 

@@ -3,9 +3,9 @@
 use crate::export::parquet::Table;
 use crate::export::parquet::column::Leaf::{Boolean, Text, Time, U16, U32, U64};
 use crate::export::parquet::column::{Column, one, records};
-use crate::names;
-use crate::words;
 use rdmascope_dissector::transaction::{Message, Transaction};
+use rdmascope_present::names;
+use rdmascope_present::words;
 use rdmascope_wire::Stop;
 use rdmascope_wire::rpcrdma::Segment;
 

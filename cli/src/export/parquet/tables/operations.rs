@@ -3,11 +3,11 @@
 use crate::export::parquet::Table;
 use crate::export::parquet::column::Leaf::{Boolean, Text, U16, U32, U64};
 use crate::export::parquet::column::{Column, one};
-use crate::json::HexBytes;
-use crate::names;
-use crate::words;
 use rdmascope_dissector::transaction::Transaction;
 use rdmascope_dissector::ulb::{self, Item, Operation};
+use rdmascope_present::names;
+use rdmascope_present::text::HexBytes;
+use rdmascope_present::words;
 use std::borrow::Cow;
 
 pub(in super::super) struct Operations;

@@ -1,13 +1,13 @@
 //! `packets`: a row for each packet of the capture.
 
-use crate::cm_fields::CmFields;
 use crate::export::parquet::Table;
 use crate::export::parquet::column::Leaf::{Boolean, Text, Time, U8, U16, U32, U64};
 use crate::export::parquet::column::{Column, one};
-use crate::words;
 use rdmascope_dissector::connection::PrivateData;
 use rdmascope_dissector::event::{Content, Packet};
 use rdmascope_dissector::frame::Frame;
+use rdmascope_present::cm_fields::CmFields;
+use rdmascope_present::words;
 use rdmascope_wire::Stop;
 use rdmascope_wire::bth::{Aeth, Bth, Deth, Reth};
 use rdmascope_wire::rpcrdma::Header;

@@ -3,10 +3,10 @@
 use crate::export::parquet::Table;
 use crate::export::parquet::column::Leaf::{Boolean, Text, Time, U32, U64};
 use crate::export::parquet::column::{Column, list, one};
-use crate::names::{self, Failure, Label, Protocol, SecurityName};
-use crate::phases::Phases;
-use crate::words;
 use rdmascope_dissector::transaction::{Seen, Transaction};
+use rdmascope_present::names::{self, Failure, Label, Protocol, SecurityName};
+use rdmascope_present::phases::Phases;
+use rdmascope_present::words;
 use rdmascope_wire::Stop;
 
 pub(in super::super) struct Transactions;

@@ -1,0 +1,63 @@
+//! How the reading of a capture ended, beside what was read.
+
+use crate::text::Counted;
+use core::fmt;
+pub use rdmascope_capture_agent::Cut;
+use rdmascope_capture_agent::Error;
+use rdmascope_dissector::engine::Totals;
+use std::borrow::Cow;
+
+/// What was read, besides what the dissector made of it.
+#[derive(Debug, Default)]
+pub struct Ending {
+    /// What the engine counted.
+    pub totals: Totals,
+    /// How each file ended, in the order in which they were given.
+    pub files: Vec<FileEnding>,
+    /// The UDP port at which RoCEv2 was looked for.
+    pub port: u16,
+}
+
+impl Ending {
+    /// Whether every file could be read on to its end.
+    pub fn is_readable(&self) -> bool {
+        self.files.iter().all(|file| file.trouble.is_none())
+    }
+}
+
+/// How a file ended, in words.
+pub struct FileEnd<'a>(pub &'a FileEnding);
+
+impl fmt::Display for FileEnd<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.0.trouble, self.0.cut) {
+            (Some(trouble), _) => write!(f, "unreadable from here on: {trouble}"),
+            (None, Some(cut)) => write!(
+                f,
+                "cut short at byte {}: {} needed, {} there; analyzed up to here",
+                cut.offset,
+                Counted(cut.needed, "byte"),
+                cut.available
+            ),
+            (None, None) => f.write_str("whole: the file ends where a packet ends"),
+        }
+    }
+}
+
+/// How one file of a capture ended.
+#[derive(Debug, Default)]
+pub struct FileEnding {
+    /// The file's name as it was given; `-` is standard input.
+    pub name: String,
+    /// Where it ends in the middle of a record.
+    pub cut: Option<Cut>,
+    /// Why it could not be read on.
+    pub trouble: Option<Error>,
+}
+
+impl FileEnding {
+    /// What a person calls the file.
+    pub fn title(&self) -> Cow<'_, str> {
+        if self.name == "-" { Cow::Borrowed("standard input") } else { Cow::Borrowed(&self.name) }
+    }
+}

@@ -1,0 +1,569 @@
+//! Fields of a frame, from the link header to the ICRC.
+
+use super::rpc::{self, SendBytes, with_name};
+use super::{Field, Value, by_layout};
+use core::net::{Ipv4Addr, Ipv6Addr};
+use core::ops::Range;
+use rdmascope_dissector::event::{Content, Headers, Packet};
+use rdmascope_dissector::frame::{self, Header, IcrcVerdict, Other};
+use rdmascope_dissector::transaction::Transaction;
+use rdmascope_wire::bth::{
+    self, Acknowledgement, Aeth, AtomicEth, Bth, Deth, Extensions, Opcode, Operation, Reth, Syndrome,
+};
+use rdmascope_wire::cm::{self, ServiceId};
+use rdmascope_wire::grh::Grh;
+use rdmascope_wire::layout::Layout;
+use rdmascope_wire::lrh::Lrh;
+use rdmascope_wire::mad::{self, ManagementClass};
+use rdmascope_wire::private_data::{self, PrivateData};
+use rdmascope_wire::{Layer, Qpn, Stop, rdma_cm_ip};
+
+/// All fields of the frame that `packet` is; `transaction`: the one that its message belongs to.
+pub fn frame(packet: &Packet<'_>, config: &frame::Config, transaction: Option<&Transaction>) -> Vec<Field> {
+    let bytes = packet.record.data;
+    let mut found = Vec::new();
+    let frame = frame::dissect_telling(&packet.record, config, |header, place| found.push((header, place)));
+    let mut fields = Vec::new();
+    for (header, place) in &found {
+        match header {
+            Header::Transport => transport(packet, bytes, place, transaction, &mut fields),
+            Header::Icrc => fields.push(icrc(packet, bytes, place)),
+            _ => fields.push(carrier(*header, bytes, place)),
+        }
+    }
+    let end = found.last().map_or(0, |(_, place)| place.end);
+    match frame {
+        Ok(_) if end < bytes.len() => {
+            let behind = format!("{} bytes that belong to no header", bytes.len() - end);
+            fields.push(Field::new("behind", behind, end..bytes.len()));
+        }
+        Ok(_) => {}
+        Err(Other::Stop(stop)) => fields.push(Field::stop(stop, stop_base(&stop, &found))),
+        Err(Other::NotInfiniBand) => fields.push(other("no InfiniBand packet", end, bytes)),
+        Err(Other::UnknownLinkType) => {
+            fields.push(other("of a link type that is not understood", end, bytes))
+        }
+        Err(Other::Fragment) => {
+            fields.push(other("fragment of an IP packet, which RoCEv2 does not allow", end, bytes));
+        }
+    }
+    fields
+}
+
+/// Where the header begins in which `stop` is: see [`frame::dissect_telling`].
+fn stop_base(stop: &Stop, found: &[(Header, Range<usize>)]) -> usize {
+    let extension = |header: &Header| matches!(header, Header::Ipv6Extension(_));
+    match found.iter().rev().find(|(header, _)| !extension(header)) {
+        Some((Header::Ipv6, place)) if stop.layer == Layer::Network => place.start,
+        _ => found.last().map_or(0, |(_, place)| place.end),
+    }
+}
+
+fn other(what: &str, end: usize, bytes: &[u8]) -> Field {
+    Field::new("payload", format!("{} bytes: {what}", bytes.len().saturating_sub(end)), end..bytes.len())
+}
+
+/// A header below the transport.
+fn carrier(header: Header, bytes: &[u8], place: &Range<usize>) -> Field {
+    let (name, layout): (&'static str, Layout) = match header {
+        Header::Ethernet => ("Ethernet II", ETHERNET),
+        Header::VlanTag => ("VLAN tag", VLAN_TAG),
+        Header::LinuxSll => ("Linux cooked capture v1", LINUX_SLL),
+        Header::LinuxSll2 => ("Linux cooked capture v2", LINUX_SLL2),
+        Header::Loopback => ("Loopback", LOOPBACK),
+        Header::Erf => ("Endace ERF", ERF),
+        Header::Ipv4 => ("IPv4", IPV4),
+        Header::Ipv6 => ("IPv6", IPV6),
+        Header::Ipv6Extension(_) => ("IPv6 extension header", IPV6_EXTENSION),
+        Header::Udp => ("UDP", UDP),
+        Header::Gre => ("GRE", GRE),
+        Header::Erspan2 => ("ERSPAN type II", ERSPAN_2),
+        Header::Erspan3 => ("ERSPAN type III", ERSPAN_3),
+        Header::Vxlan => ("VXLAN", VXLAN),
+        Header::Lrh => ("LRH", Lrh::LAYOUT),
+        Header::Grh => ("GRH", Grh::LAYOUT),
+        Header::Transport | Header::Icrc => ("transport packet", Layout(&[])),
+    };
+    let mut children = by_layout(layout, bytes, place.start, carrier_value);
+    let end = place.start + layout.length();
+    if end < place.end {
+        let rest = format!("{} bytes", place.end - end);
+        children.push(Field::new("options", rest, end..place.end));
+    }
+    let value = match header {
+        Header::Ipv6Extension(number) => number.to_string(),
+        _ => String::new(),
+    };
+    Field::new(name, value, place.clone()).with(children)
+}
+
+const ETHERNET: Layout = Layout(&[("Destination", 48), ("Source", 48), ("Type", 16)]);
+const VLAN_TAG: Layout = Layout(&[("PCP", 3), ("DEI", 1), ("VID", 12), ("Type", 16)]);
+const LINUX_SLL: Layout = Layout(&[
+    ("Packet type", 16),
+    ("ARPHRD type", 16),
+    ("Address length", 16),
+    ("Link-layer address", 64),
+    ("Type", 16),
+]);
+const LINUX_SLL2: Layout = Layout(&[
+    ("Type", 16),
+    ("reserved", 16),
+    ("Interface index", 32),
+    ("ARPHRD type", 16),
+    ("Packet type", 8),
+    ("Address length", 8),
+    ("Link-layer address", 64),
+]);
+const LOOPBACK: Layout = Layout(&[("Address family", 32)]);
+const ERF: Layout = Layout(&[
+    ("Timestamp", 64),
+    ("Extension headers follow", 1),
+    ("Record type", 7),
+    ("Flags", 8),
+    ("Record length", 16),
+    ("Loss or color", 16),
+    ("Wire length", 16),
+]);
+/// RFC 791, section 3.1.
+const IPV4: Layout = Layout(&[
+    ("Version", 4),
+    ("IHL", 4),
+    ("DSCP", 6),
+    ("ECN", 2),
+    ("Total Length", 16),
+    ("Identification", 16),
+    ("reserved", 1),
+    ("DF", 1),
+    ("MF", 1),
+    ("Fragment Offset", 13),
+    ("Time to Live", 8),
+    ("Protocol", 8),
+    ("Header Checksum", 16),
+    ("Source Address", 32),
+    ("Destination Address", 32),
+]);
+/// RFC 8200, section 3.
+const IPV6: Layout = Layout(&[
+    ("Version", 4),
+    ("DSCP", 6),
+    ("ECN", 2),
+    ("Flow Label", 20),
+    ("Payload Length", 16),
+    ("Next Header", 8),
+    ("Hop Limit", 8),
+    ("Source Address", 128),
+    ("Destination Address", 128),
+]);
+const IPV6_EXTENSION: Layout = Layout(&[("Next Header", 8)]);
+const UDP: Layout =
+    Layout(&[("Source Port", 16), ("Destination Port", 16), ("Length", 16), ("Checksum", 16)]);
+/// RFC 2784, section 2.1, and RFC 2890, section 2.
+const GRE: Layout = Layout(&[
+    ("C", 1),
+    ("reserved", 1),
+    ("K", 1),
+    ("S", 1),
+    ("reserved", 9),
+    ("Ver", 3),
+    ("Protocol Type", 16),
+]);
+/// draft-foschiano-erspan-03, sections 4.2 and 4.3.
+const ERSPAN_2: Layout = Layout(&[
+    ("Ver", 4),
+    ("VLAN", 12),
+    ("COS", 3),
+    ("En", 2),
+    ("T", 1),
+    ("Session ID", 10),
+    ("reserved", 12),
+    ("Index", 20),
+]);
+const ERSPAN_3: Layout = Layout(&[
+    ("Ver", 4),
+    ("VLAN", 12),
+    ("COS", 3),
+    ("BSO", 2),
+    ("T", 1),
+    ("Session ID", 10),
+    ("Timestamp", 32),
+    ("SGT", 16),
+    ("P", 1),
+    ("FT", 5),
+    ("Hw ID", 6),
+    ("D", 1),
+    ("Gra", 2),
+    ("O", 1),
+]);
+/// RFC 7348, section 5.
+const VXLAN: Layout = Layout(&[("Flags", 8), ("reserved", 24), ("VNI", 24), ("reserved", 8)]);
+
+/// The values below the transport that are no plain numbers.
+fn carrier_value(name: &str, value: Value<'_>) -> Option<String> {
+    match name {
+        "Destination" | "Source" | "Link-layer address" => {
+            let digits: Vec<String> = value.bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            Some(digits.join(":"))
+        }
+        "Source Address" | "Destination Address" | "SGID" | "DGID" => address(value.bytes),
+        "Type" | "Protocol Type" => {
+            let number = value.number?;
+            Some(match number {
+                0x0800 => "IPv4 (0x0800)".to_owned(),
+                0x86dd => "IPv6 (0x86dd)".to_owned(),
+                0x8915 => "RoCEv1 (0x8915)".to_owned(),
+                0x8100 => "VLAN tag (0x8100)".to_owned(),
+                0x88a8 => "VLAN service tag (0x88a8)".to_owned(),
+                0x88be => "ERSPAN (0x88be)".to_owned(),
+                0x22eb => "ERSPAN type III (0x22eb)".to_owned(),
+                _ => format!("0x{number:04x}"),
+            })
+        }
+        "Protocol" | "Next Header" => {
+            let number = value.number?;
+            let name = match number {
+                17 => Some("UDP"),
+                47 => Some("GRE"),
+                _ => None,
+            };
+            Some(with_name(number, name))
+        }
+        "NxtHdr" => value.number.map(|number| with_name(number, (number == 0x1b).then_some("BTH"))),
+        "ECN" => {
+            let number = value.number?;
+            let names = ["not ECN-capable", "ECT(1)", "ECT(0)", "congestion experienced"];
+            Some(with_name(number, usize::try_from(number).ok().and_then(|at| names.get(at).copied())))
+        }
+        "Identification" | "Header Checksum" | "Checksum" | "DLID" | "SLID" => {
+            value.number.map(|number| format!("0x{number:04x}"))
+        }
+        "Flow Label" | "FlowLabel" => value.number.map(|number| format!("0x{number:05x}")),
+        _ => None,
+    }
+}
+
+fn address(bytes: &[u8]) -> Option<String> {
+    if let Ok(bytes) = <[u8; 4]>::try_from(bytes) {
+        return Some(Ipv4Addr::from(bytes).to_string());
+    }
+    <[u8; 16]>::try_from(bytes).ok().map(|bytes| Ipv6Addr::from(bytes).to_string())
+}
+
+/// The BTH, its extension headers, and what they carry.
+fn transport(
+    packet: &Packet<'_>,
+    bytes: &[u8],
+    place: &Range<usize>,
+    transaction: Option<&Transaction>,
+    fields: &mut Vec<Field>,
+) {
+    let at = place.start;
+    let end = place.end.min(bytes.len());
+    let bytes = &bytes[..end];
+    let Some(headers) = &packet.headers else { return };
+    if let Ok(bth) = Bth::parse(bytes.get(at..).unwrap_or_default()) {
+        let children = by_layout(Bth::LAYOUT, bytes, at, bth_value);
+        let header = Field::new("BTH", bth.opcode.to_string(), at..at + Bth::LENGTH);
+        fields.push(header.with(children));
+    }
+    let headers = match headers {
+        Ok(headers) => headers,
+        Err(stop) => {
+            fields.push(Field::stop(*stop, at));
+            return;
+        }
+    };
+    let behind = extensions(headers, bytes, at + Bth::LENGTH, fields);
+    payload(packet, headers, bytes, behind, transaction, fields);
+}
+
+fn bth_value(name: &str, value: Value<'_>) -> Option<String> {
+    let number = value.number?;
+    Some(match name {
+        "OpCode" => format!("{} (0x{number:02x})", Opcode(u8::try_from(number).ok()?)),
+        "Partition Key" => format!("0x{number:04x}"),
+        "Destination QP" => qpn(number),
+        _ => return None,
+    })
+}
+
+fn qpn(number: u64) -> String {
+    format!("0x{number:06x}")
+}
+
+/// The extension headers that are there, in wire order; returns where what they carry begins.
+fn extensions(headers: &Headers<'_>, bytes: &[u8], mut at: usize, fields: &mut Vec<Field>) -> usize {
+    let there = &headers.extensions;
+    let mut header = |present: bool, name: &'static str, layout: Layout, value: String| {
+        if present {
+            let children = by_layout(layout, bytes, at, extension_value);
+            fields.push(Field::new(name, value, at..at + layout.length()).with(children));
+            at += layout.length();
+        }
+    };
+    header(there.rdeth.is_some(), "RDETH", Extensions::RDETH, String::new());
+    header(there.deth.is_some(), "DETH", Deth::LAYOUT, String::new());
+    header(there.xrceth.is_some(), "XRCETH", Extensions::XRCETH, String::new());
+    header(there.reth.is_some(), "RETH", Reth::LAYOUT, String::new());
+    header(there.atomic_eth.is_some(), "AtomicETH", AtomicEth::LAYOUT, String::new());
+    let syndrome = there.aeth.map(|aeth| explained(aeth.syndrome));
+    header(there.aeth.is_some(), "AETH", Aeth::LAYOUT, syndrome.unwrap_or_default());
+    header(there.atomic_ack_eth.is_some(), "AtomicAckETH", Extensions::ATOMIC_ACK_ETH, String::new());
+    header(there.immediate.is_some(), "ImmDt", Extensions::IMM_DT, String::new());
+    header(there.ieth.is_some(), "IETH", Extensions::IETH, String::new());
+    at
+}
+
+fn extension_value(name: &str, value: Value<'_>) -> Option<String> {
+    let number = value.number?;
+    Some(match name {
+        "Virtual Address" | "Swap (or Add) Data" | "Compare Data" | "Original Remote Data" => {
+            format!("0x{number:016x}")
+        }
+        "R_Key" | "Queue Key" | "Immediate Data" => format!("0x{number:08x}"),
+        "Source QP" | "XRCSRQ" | "EE-Context" => qpn(number),
+        "Syndrome" => {
+            let syndrome = Syndrome(u8::try_from(number).ok()?);
+            format!("{} (0x{number:02x})", explained(syndrome))
+        }
+        _ => return None,
+    })
+}
+
+/// What the syndrome of an AETH says (IBTA volume 1, section 9.7.5.2.1).
+pub fn explained(syndrome: Syndrome) -> String {
+    match syndrome.kind() {
+        Acknowledgement::Ack { credits } => match bth::end_to_end_credits(credits) {
+            Some(credits) => format!("ACK, {credits} end-to-end credits"),
+            None => "ACK, no end-to-end flow control".to_owned(),
+        },
+        Acknowledgement::RnrNak { timer } => {
+            let microseconds = bth::rnr_timer(timer).as_micros();
+            format!("RNR NAK, try again after {}.{:02} ms", microseconds / 1000, microseconds % 1000 / 10)
+        }
+        Acknowledgement::Nak(code) => format!("NAK, {code}"),
+        Acknowledgement::Reserved(detail) => format!("reserved, {detail}"),
+    }
+}
+
+/// What the transport headers carry, with the padding behind it.
+fn payload(
+    packet: &Packet<'_>,
+    headers: &Headers<'_>,
+    bytes: &[u8],
+    at: usize,
+    transaction: Option<&Transaction>,
+    fields: &mut Vec<Field>,
+) {
+    let there = headers.payload.len();
+    let end = at + there;
+    let cut = (there as u64) < u64::from(headers.payload_length);
+    let is_mad = headers.bth.destination_qp == Qpn(1) && headers.bth.opcode == Opcode::UD_SEND_ONLY;
+    if is_mad {
+        fields.extend(management(&bytes[..end], at, cut));
+    } else if let Content::RpcRdma(_) = headers.content {
+        let operation = headers.bth.opcode.operation();
+        let goes_on = operation.is_some_and(|operation| operation == Operation::SendFirst);
+        let send = SendBytes { bytes: headers.payload, base: at, cut, goes_on };
+        fields.extend(rpc::send(send, transaction));
+    } else if there > 0 {
+        fields.push(Field::new("payload", what_it_is(packet, headers), at..end));
+    }
+    if cut {
+        let missing = u64::from(headers.payload_length) - there as u64;
+        fields.push(Field::known("cut", format!("{missing} bytes more were on the wire")));
+    }
+    if end < bytes.len() {
+        let padding = format!("{} bytes", bytes.len() - end);
+        fields.push(Field::new("padding", padding, end..bytes.len()));
+    }
+}
+
+/// What the payload of a packet is that begins no message.
+fn what_it_is(packet: &Packet<'_>, headers: &Headers<'_>) -> String {
+    let length = headers.payload.len();
+    let what = match headers.bth.opcode.operation() {
+        Some(operation) if operation.is_send() => "of a Send",
+        Some(operation) if operation.is_write() => "of an RDMA Write",
+        Some(operation) if operation.is_read_response() => "of an RDMA Read response",
+        _ if packet.connection.is_none() => "of no connection",
+        _ => return format!("{length} bytes"),
+    };
+    format!("{length} bytes {what}")
+}
+
+/// A MAD, and the CM message in it.
+fn management(bytes: &[u8], at: usize, cut: bool) -> Vec<Field> {
+    let located = |stop: Stop| if cut { stop.in_cut_capture() } else { stop };
+    let mad_bytes = &bytes[at..];
+    let header = match mad::Header::parse(mad_bytes) {
+        Ok(header) => header,
+        Err(stop) => return vec![Field::stop(located(stop), at)],
+    };
+    let data = at + mad::Header::LENGTH;
+    let end = bytes.len().min(at + mad::LENGTH);
+    let mut fields =
+        vec![Field::new("MAD", "", at..data).with(by_layout(mad::Header::LAYOUT, bytes, at, mad_value))];
+    let layout = match header.management_class {
+        ManagementClass::COMMUNICATION_MANAGEMENT => cm::layout(header.attribute),
+        _ => None,
+    };
+    let Some(layout) = layout else {
+        if data < end {
+            fields.push(Field::new("data", format!("{} bytes", end - data), data..end));
+        }
+        return fields;
+    };
+    let message = cm::Message::parse(mad_bytes);
+    let mut children = by_layout(layout, &bytes[..end], data, cm_value);
+    let opaque = layout.field("Private Data").map(|field| data + field.bytes().start);
+    if let (Ok((_, message)), Some(start)) = (&message, opaque)
+        && let Some(field) = children.iter_mut().find(|field| field.name == "Private Data")
+    {
+        field.children = private_data_fields(message, bytes, start);
+    }
+    match &message {
+        Err(stop) => children.push(Field::stop(located(*stop), data)),
+        Ok((_, message)) if message.is_cut() => {
+            let length = end - data;
+            let stop =
+                Stop::short(Layer::Cm, length, mad::DATA_LENGTH - length.min(mad::DATA_LENGTH), length);
+            children.push(Field::stop(located(stop), data));
+        }
+        Ok(_) => {}
+    }
+    let mut value = message.map_or(String::new(), |(_, message)| message.name().to_owned());
+    if value.is_empty() {
+        value = format!("attribute 0x{:04x}", header.attribute);
+    }
+    fields.push(Field::new("CM", value, data..end).with(children));
+    fields
+}
+
+fn mad_value(name: &str, value: Value<'_>) -> Option<String> {
+    let number = value.number?;
+    Some(match name {
+        "MgmtClass" => {
+            let name = match ManagementClass(u8::try_from(number).ok()?) {
+                ManagementClass::COMMUNICATION_MANAGEMENT => Some("communication management"),
+                ManagementClass::SUBNET_ADMINISTRATION => Some("subnet administration"),
+                _ => None,
+            };
+            with_name(number, name)
+        }
+        "TransactionID" => format!("0x{number:016x}"),
+        "AttributeID" => format!("0x{number:04x}"),
+        "AttributeModifier" => format!("0x{number:08x}"),
+        _ => return None,
+    })
+}
+
+fn cm_value(name: &str, value: Value<'_>) -> Option<String> {
+    if name.ends_with("GID") {
+        let gid = cm::Gid(value.bytes.try_into().ok()?);
+        return Some(gid.ip().to_string());
+    }
+    let number = value.number?;
+    let small = u8::try_from(number);
+    Some(match name {
+        "Local Communication ID" | "Remote Communication ID" | "Local Q_Key" | "Q_Key" => {
+            format!("0x{number:08x}")
+        }
+        "Service ID" => match ServiceId(number).rdma_cm_port() {
+            Some((_, port)) => format!("0x{number:016x}, port {port}"),
+            None => format!("0x{number:016x}"),
+        },
+        "Local CA GUID" => format!("0x{number:016x}"),
+        "Local QPN" | "Remote QPN/EECN" | "QPN" => qpn(number),
+        "Partition Key" => format!("0x{number:04x}"),
+        "Path Packet Payload MTU" => match cm::mtu_bytes(small.ok()?) {
+            Some(bytes) => format!("{bytes} bytes ({number})"),
+            None => format!("reserved ({number})"),
+        },
+        "Transport Service Type" => {
+            let names = ["RC", "UC", "RD", "extended"];
+            with_name(number, usize::try_from(number).ok().and_then(|at| names.get(at).copied()))
+        }
+        "Reason" => with_name(number, cm::reject_reason_name(u16::try_from(number).ok()?)),
+        "Message REJected" => {
+            let names = ["REQ", "REP", "no message or another one"];
+            with_name(number, usize::try_from(number).ok().and_then(|at| names.get(at).copied()))
+        }
+        "Message MRAed" => {
+            let names = ["REQ", "REP", "LAP"];
+            with_name(number, usize::try_from(number).ok().and_then(|at| names.get(at).copied()))
+        }
+        "AP Status" => with_name(number, cm::alternate_path_status_name(small.ok()?)),
+        "Status" => with_name(number, cm::service_id_resolution_status_name(small.ok()?)),
+        _ if name.ends_with("ACK Timeout") && number == 0 => "none (0)".to_owned(),
+        _ if name.ends_with("Timeout") || name == "Target ACK Delay" => {
+            format!("{} ({number})", crate::text::Duration(timeout(small.ok()?)))
+        }
+        _ => return None,
+    })
+}
+
+/// Nanoseconds that an encoded time stands for.
+fn timeout(encoded: u8) -> u64 {
+    u64::try_from(cm::timeout(encoded).as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// What is known of the private data, which begins at `start`: the header of the RDMA connection manager, and that of RFC 8797.
+fn private_data_fields(message: &cm::Message<'_>, bytes: &[u8], start: usize) -> Vec<Field> {
+    let mut fields = Vec::new();
+    let mut consumer = start;
+    if let cm::Message::Request(request) = message
+        && let Some(header) = request.rdma_cm_ip()
+    {
+        match header {
+            Ok((header, _)) => {
+                consumer = start + rdma_cm_ip::Header::LENGTH;
+                let show = |name: &str, _: Value<'_>| match name {
+                    "Source IP address" => header.source().map(|address| address.to_string()),
+                    "Destination IP address" => header.destination().map(|address| address.to_string()),
+                    _ => None,
+                };
+                let children = by_layout(rdma_cm_ip::Header::LAYOUT, bytes, start, show);
+                fields.push(Field::new("RDMA IP CM", "", start..consumer).with(children));
+            }
+            Err(stop) => fields.push(Field::stop(stop, start)),
+        }
+    }
+    let Some(found) = private_data::find(bytes.get(consumer..).unwrap_or_default()) else { return fields };
+    let at = consumer + found.offset;
+    let end = bytes.len().min(at + PrivateData::LENGTH);
+    let show = |name: &str, value: Value<'_>| {
+        let number = value.number?;
+        match name {
+            "Format Identifier" => Some(format!("0x{number:08x}")),
+            "Send Size" | "Receive Size" => {
+                let bytes = private_data::decode_size(u8::try_from(number).ok()?);
+                Some(format!("{bytes} bytes ({number})"))
+            }
+            "R" => Some(with_name(
+                number,
+                Some(if number == 1 { "remote invalidation" } else { "no remote invalidation" }),
+            )),
+            _ => None,
+        }
+    };
+    let mut children = by_layout(PrivateData::LAYOUT, bytes, at, show);
+    if let Err(stop) = found.fields {
+        children.push(Field::stop(stop, consumer));
+    }
+    fields.push(Field::new("RPC-over-RDMA version 1 private data", "RFC 8797", at..end).with(children));
+    fields
+}
+
+fn icrc(packet: &Packet<'_>, bytes: &[u8], place: &Range<usize>) -> Field {
+    let end = place.end.min(bytes.len());
+    let verdict = match packet.frame {
+        Ok(frame) => match frame.icrc {
+            IcrcVerdict::Good => "good",
+            IcrcVerdict::Bad => "bad: a receiver drops this packet",
+            IcrcVerdict::Unverifiable => "not verifiable from what was captured",
+        },
+        Err(_) => "",
+    };
+    Field::new("ICRC", verdict, place.start.min(end)..end)
+}

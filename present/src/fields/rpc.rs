@@ -1,0 +1,344 @@
+//! Fields of a Send: the RPC-over-RDMA header (RFC 8166, section 4), the RPC message (RFC 5531, section 9), the operations.
+
+use super::{Field, Words};
+use crate::names::{self, Quoted};
+use crate::text::{Bytes, HexBytes};
+use rdmascope_dissector::transaction::Transaction;
+use rdmascope_dissector::ulb::{self, Item, Operation, Place};
+use rdmascope_wire::rpc::flavor;
+use rdmascope_wire::rpcrdma::{self, Procedure};
+use rdmascope_wire::{Layer, Stop};
+
+/// The bytes of a Send, or the first of them.
+#[derive(Clone, Copy)]
+pub struct SendBytes<'a> {
+    /// The bytes, as far as they are there.
+    pub bytes: &'a [u8],
+    /// Where they begin in the bytes that are shown.
+    pub base: usize,
+    /// Whether there was more on the wire that the capture lacks.
+    pub cut: bool,
+    /// Whether the Send goes on in other packets.
+    pub goes_on: bool,
+}
+
+/// The headers of a Send, and what `transaction` knows of the message in it.
+pub fn send(send: SendBytes<'_>, transaction: Option<&Transaction>) -> Vec<Field> {
+    let mut words = Words::new(send.bytes, Layer::RpcRdma, send.base, send.cut || send.goes_on);
+    let mut called = Procedure::Unknown(u32::MAX);
+    let header = words.group("RPC-over-RDMA", |words| {
+        let (procedure, version) = fixed(words)?;
+        called = procedure;
+        lists(procedure, version, words)?;
+        Ok(procedure.to_string())
+    });
+    let at = words.place();
+    let stream = words.rest();
+    let mut fields = words.into_fields();
+    if header.is_ok() && matches!(called, Procedure::Msg | Procedure::Msgp) && !stream.is_empty() {
+        let stream = SendBytes { bytes: stream, base: at, ..send };
+        fields.extend(message(stream, transaction));
+    } else if header.is_ok() && !stream.is_empty() {
+        let range = at..at + stream.len();
+        fields.push(Field::new("rest", format!("{} bytes behind the header", stream.len()), range));
+    }
+    if send.goes_on {
+        fields.push(Field::known("continued", "the Send goes on in the packets that follow"));
+    }
+    fields
+}
+
+/// rdma_xid, rdma_vers, rdma_credit, rdma_proc.
+fn fixed(words: &mut Words<'_>) -> Result<(Procedure, u32), Stop> {
+    words.word("rdma_xid", hex)?;
+    let version = words.word("rdma_vers", decimal)?;
+    words.word("rdma_credit", decimal)?;
+    let number = words.word("rdma_proc", |number| format!("{} ({number})", Procedure::from(number)))?;
+    Ok((Procedure::from(number), version))
+}
+
+/// What follows the fixed fields, for this procedure.
+fn lists(procedure: Procedure, version: u32, words: &mut Words<'_>) -> Result<(), Stop> {
+    match procedure {
+        Procedure::Error => return error(words),
+        // No other field's place is promised for all versions (section 7).
+        _ if version != rpcrdma::VERSION => return Ok(()),
+        Procedure::Msg | Procedure::Nomsg => {}
+        Procedure::Msgp => {
+            words.word("rdma_align", decimal)?;
+            words.word("rdma_thresh", decimal)?;
+        }
+        Procedure::Done => return Ok(()),
+        Procedure::Unknown(_) => return Err(words.malformed()),
+    }
+    words.group("Read list", |words| {
+        let mut count = 0;
+        while words.bool("entry follows", yes_or_no)? {
+            words.group(format!("Read segment {count}"), |words| {
+                let position = words.word("Position", decimal)?;
+                Ok(format!("Position {position}, {}", segment(words)?))
+            })?;
+            count += 1;
+        }
+        Ok(counted(count, "segment"))
+    })?;
+    words.group("Write list", |words| {
+        let mut count = 0;
+        while words.bool("entry follows", yes_or_no)? {
+            words.group(format!("Write chunk {count}"), chunk)?;
+            count += 1;
+        }
+        Ok(counted(count, "chunk"))
+    })?;
+    words.group("Reply chunk", |words| match words.bool("there is one", yes_or_no)? {
+        true => chunk(words),
+        false => Ok("none".to_owned()),
+    })
+}
+
+fn chunk(words: &mut Words<'_>) -> Result<String, Stop> {
+    let count = words.word("segments", decimal)?;
+    for index in 0..count {
+        words.group(format!("segment {index}"), segment)?;
+    }
+    Ok(counted(count as usize, "segment"))
+}
+
+fn segment(words: &mut Words<'_>) -> Result<String, Stop> {
+    let handle = words.word("Handle", hex)?;
+    let length = words.word("Length", decimal)?;
+    let offset = words.hyper("Offset", |offset| format!("0x{offset:016x}"))?;
+    Ok(format!("{length} bytes of 0x{handle:08x} at 0x{offset:016x}"))
+}
+
+fn error(words: &mut Words<'_>) -> Result<(), Stop> {
+    let named = |number: u32| match number {
+        1 => "ERR_VERS (1)".to_owned(),
+        2 => "ERR_CHUNK (2)".to_owned(),
+        _ => number.to_string(),
+    };
+    if words.word("rdma_err", named)? == 1 {
+        words.word("rdma_vers_low", decimal)?;
+        words.word("rdma_vers_high", decimal)?;
+    }
+    Ok(())
+}
+
+/// The RPC message at the front of a Payload stream, or one that was put together.
+pub fn message(stream: SendBytes<'_>, transaction: Option<&Transaction>) -> Vec<Field> {
+    let mut words = Words::new(stream.bytes, Layer::Rpc, stream.base, stream.cut || stream.goes_on);
+    let mut of_reply = None;
+    let read = words.group("RPC", |words| {
+        words.word("xid", hex)?;
+        let kind = words.word("mtype", |kind| match kind {
+            0 => "CALL (0)".to_owned(),
+            1 => "REPLY (1)".to_owned(),
+            _ => kind.to_string(),
+        })?;
+        of_reply = Some(kind == 1);
+        match kind {
+            0 => call(words).map(|()| "call".to_owned()),
+            1 => reply(words).map(|()| "reply".to_owned()),
+            _ => Err(words.malformed()),
+        }
+    });
+    let at = words.place();
+    let rest = words.rest().len();
+    let mut fields = words.into_fields();
+    let Some(of_reply) = of_reply.filter(|_| read.is_ok()) else { return fields };
+    let name = match (of_reply, transaction.and_then(names::Protocol::of)) {
+        (false, Some(protocol)) => format!("{protocol} arguments"),
+        (true, Some(protocol)) => format!("{protocol} results"),
+        (false, None) => "arguments".to_owned(),
+        (true, None) => "results".to_owned(),
+    };
+    let value = match transaction {
+        Some(transaction) => names::Label::of(transaction).to_string(),
+        None => String::new(),
+    };
+    if rest > 0 {
+        let children = transaction.map_or(Vec::new(), |transaction| operations(transaction, of_reply));
+        fields.push(Field::new(name, value, at..at + rest).with(children));
+    }
+    fields
+}
+
+fn call(words: &mut Words<'_>) -> Result<(), Stop> {
+    words.word("rpcvers", decimal)?;
+    let program = words.word("prog", |program| with_name(program.into(), ulb::program_name(program)))?;
+    let version = words.word("vers", decimal)?;
+    words.word("proc", |number| {
+        with_name(number.into(), ulb::procedure_name(ulb::Procedure { program, version, number }))
+    })?;
+    words.group("cred", |words| auth(Of::Credential, words))?;
+    words.group("verf", |words| auth(Of::Verifier, words))
+}
+
+fn reply(words: &mut Words<'_>) -> Result<(), Stop> {
+    let accepted = words.word("reply_stat", |status| match status {
+        0 => "MSG_ACCEPTED (0)".to_owned(),
+        1 => "MSG_DENIED (1)".to_owned(),
+        _ => status.to_string(),
+    })?;
+    let (name, names): (&'static str, &[&'static str]) = match accepted {
+        0 => {
+            words.group("verf", |words| auth(Of::Verifier, words))?;
+            let names =
+                &["SUCCESS", "PROG_UNAVAIL", "PROG_MISMATCH", "PROC_UNAVAIL", "GARBAGE_ARGS", "SYSTEM_ERR"];
+            ("accept_stat", names)
+        }
+        1 => ("reject_stat", &["RPC_MISMATCH", "AUTH_ERROR"]),
+        _ => return Err(words.malformed()),
+    };
+    let status = words.word(name, |status| with_name(status.into(), names.get(status as usize).copied()))?;
+    match (accepted, status) {
+        (0, 2) | (1, 0) => {
+            words.word("low", decimal)?;
+            words.word("high", decimal)?;
+        }
+        (1, 1) => {
+            words.word("auth_stat", decimal)?;
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// An `opaque_auth`, and what its flavor makes of the body.
+fn auth(of: Of, words: &mut Words<'_>) -> Result<String, Stop> {
+    let name = |number| match number {
+        flavor::NONE => Some("AUTH_NONE"),
+        flavor::SYS => Some("AUTH_SYS"),
+        flavor::SHORT => Some("AUTH_SHORT"),
+        flavor::RPCSEC_GSS => Some("RPCSEC_GSS"),
+        flavor::TLS => Some("AUTH_TLS"),
+        _ => None,
+    };
+    let number = words.word("flavor", |number| with_name(number.into(), name(number)))?;
+    words.opaque("body", |body| {
+        let length = body.rest().len();
+        if length > LONGEST_AUTH {
+            return Ok(format!("{length} bytes, more than the {LONGEST_AUTH} that there may be"));
+        }
+        match (number, of) {
+            (flavor::SYS, _) => sys(body)?,
+            (flavor::RPCSEC_GSS, Of::Credential) => gss(body)?,
+            _ => {}
+        }
+        Ok(format!("{length} bytes"))
+    })?;
+    Ok(with_name(number.into(), name(number)))
+}
+
+/// Bytes that the body of an `opaque_auth` may have (RFC 5531, section 8.2).
+const LONGEST_AUTH: usize = 400;
+
+/// What an `opaque_auth` is.
+#[derive(Clone, Copy)]
+enum Of {
+    Credential,
+    Verifier,
+}
+
+/// An `authsys_parms` (RFC 5531, appendix A).
+fn sys(words: &mut Words<'_>) -> Result<(), Stop> {
+    words.word("stamp", hex)?;
+    words.opaque("machinename", |name| Ok(Quoted(name.rest()).to_string()))?;
+    words.word("uid", decimal)?;
+    words.word("gid", decimal)?;
+    words.group("gids", |words| {
+        let count = words.word("count", decimal)?;
+        for index in 0..count {
+            words.word(format!("gid {index}"), decimal)?;
+        }
+        Ok(counted(count as usize, "gid"))
+    })
+}
+
+/// An `rpc_gss_cred_vers_1_t` (RFC 2203, section 5).
+fn gss(words: &mut Words<'_>) -> Result<(), Stop> {
+    words.word("version", decimal)?;
+    let procedures = ["RPCSEC_GSS_DATA", "RPCSEC_GSS_INIT", "RPCSEC_GSS_CONTINUE_INIT", "RPCSEC_GSS_DESTROY"];
+    words.word("gss_proc", |number| with_name(number.into(), procedures.get(number as usize).copied()))?;
+    words.word("seq_num", decimal)?;
+    let services = ["", "rpc_gss_svc_none", "rpc_gss_svc_integrity", "rpc_gss_svc_privacy"];
+    words.word("service", |number| {
+        let name = services.get(number as usize).filter(|name| !name.is_empty());
+        with_name(number.into(), name.copied())
+    })?;
+    words.opaque("handle", |handle| Ok(format!("{} bytes", handle.rest().len())))
+}
+
+/// The operations of a transaction with their arguments or results. Where in the message each stands, nobody kept.
+pub fn operations(transaction: &Transaction, of_reply: bool) -> Vec<Field> {
+    let details = &transaction.details;
+    let field = |operation: &Operation| {
+        let mut children = Vec::new();
+        let mut known = |name: &'static str, value: Option<String>| {
+            children.extend(value.map(|value| Field::known(name, value)));
+        };
+        let handle = |handle| HexBytes(details.bytes(handle)).to_string();
+        let text = |text| Quoted(details.bytes(text)).to_string();
+        if of_reply {
+            known("status", operation.status.map(|status| status_name(transaction, status)));
+            known("file handle", operation.result_file_handle.map(handle));
+            known("count", operation.result_count.map(|count| count.to_string()));
+            known("end of file", operation.end_of_file.map(yes_or_no));
+            known("DDP-eligible item", operation.result_item.map(item));
+        } else {
+            known("file handle", operation.file_handle.map(handle));
+            known("name", operation.file_name.map(text));
+            known("other name", operation.other_name.map(text));
+            known("offset", operation.offset.map(|offset| offset.to_string()));
+            known("count", operation.count.map(|count| count.to_string()));
+            known("DDP-eligible item", operation.argument_item.map(item));
+        }
+        Field::known(names::Label::of_operation(operation).to_string(), "").with(children)
+    };
+    details.operations.iter().map(field).collect()
+}
+
+/// A status of the transaction's procedure: its number, with its name where it has one.
+pub fn status_name(transaction: &Transaction, status: u32) -> String {
+    let called = transaction.procedure;
+    let name = called.and_then(|called| names::status_name(called.program, called.version, status));
+    with_name(status.into(), name)
+}
+
+fn item(item: Item) -> String {
+    let Item { length, position, place } = item;
+    let place = match place {
+        Place::Inline(_) => "inline".to_owned(),
+        Place::ReadChunk(index) => format!("in Read chunk {index}"),
+        Place::WriteChunk(index) => format!("in Write chunk {index}"),
+    };
+    format!("{}, {place}, at byte {position} of the unreduced message", Bytes(length.into()))
+}
+
+/// A number behind the name that it has.
+pub fn with_name(number: u64, name: Option<&str>) -> String {
+    match name {
+        Some(name) => format!("{name} ({number})"),
+        None => number.to_string(),
+    }
+}
+
+fn counted(count: usize, what: &str) -> String {
+    match count {
+        0 => "empty".to_owned(),
+        1 => format!("1 {what}"),
+        _ => format!("{count} {what}s"),
+    }
+}
+
+fn hex(word: u32) -> String {
+    format!("0x{word:08x}")
+}
+
+fn decimal(word: u32) -> String {
+    word.to_string()
+}
+
+fn yes_or_no(set: bool) -> String {
+    if set { "yes" } else { "no" }.to_owned()
+}

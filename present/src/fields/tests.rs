@@ -1,0 +1,289 @@
+//! Fields and their places against what tshark reads: tests/expectations/NAME.fields.tsv.
+
+use super::{Field, headers, rpc};
+use crate::screen::{self, Screen};
+use crate::text::Style;
+use rdmascope_capture_agent::Capture;
+use rdmascope_dissector::engine::{Config, Engine};
+use rdmascope_dissector::event::Event;
+use rdmascope_dissector::frame;
+use rdmascope_wire::rpc::{Auth, Call, flavor};
+use rdmascope_wire::rpcrdma::{Builder, Header, Procedure, ReadSegment, Segment};
+use rdmascope_wire::{Rkey, Xid};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// tshark's names, and ours: a header, and the field in it.
+const NAMES: [(&str, &str, &str); 82] = [
+    ("eth.dst", "Ethernet II", "Destination"),
+    ("eth.src", "Ethernet II", "Source"),
+    ("eth.type", "Ethernet II", "Type"),
+    ("ip.len", "IPv4", "Total Length"),
+    ("ip.id", "IPv4", "Identification"),
+    ("ip.ttl", "IPv4", "Time to Live"),
+    ("ip.proto", "IPv4", "Protocol"),
+    ("ip.src", "IPv4", "Source Address"),
+    ("ip.dst", "IPv4", "Destination Address"),
+    ("udp.srcport", "UDP", "Source Port"),
+    ("udp.dstport", "UDP", "Destination Port"),
+    ("udp.length", "UDP", "Length"),
+    ("infiniband.bth.opcode", "BTH", "OpCode"),
+    ("infiniband.bth.se", "BTH", "SE"),
+    ("infiniband.bth.m", "BTH", "M"),
+    ("infiniband.bth.padcnt", "BTH", "Pad"),
+    ("infiniband.bth.tver", "BTH", "TVer"),
+    ("infiniband.bth.p_key", "BTH", "Partition Key"),
+    ("infiniband.bth.destqp", "BTH", "Destination QP"),
+    ("infiniband.bth.a", "BTH", "A"),
+    ("infiniband.bth.psn", "BTH", "PSN"),
+    ("infiniband.reth.va", "RETH", "Virtual Address"),
+    ("infiniband.reth.r_key", "RETH", "R_Key"),
+    ("infiniband.reth.dmalen", "RETH", "DMA Length"),
+    ("infiniband.aeth.syndrome", "AETH", "Syndrome"),
+    ("infiniband.aeth.msn", "AETH", "MSN"),
+    ("infiniband.deth.q_key", "DETH", "Queue Key"),
+    ("infiniband.deth.srcqp", "DETH", "Source QP"),
+    ("infiniband.ieth", "IETH", "R_Key"),
+    ("infiniband.invariant.crc", "", "ICRC"),
+    ("infiniband.mad.baseversion", "MAD", "BaseVersion"),
+    ("infiniband.mad.mgmtclass", "MAD", "MgmtClass"),
+    ("infiniband.mad.classversion", "MAD", "ClassVersion"),
+    ("infiniband.mad.status", "MAD", "Status"),
+    ("infiniband.mad.transactionid", "MAD", "TransactionID"),
+    ("infiniband.mad.attributeid", "MAD", "AttributeID"),
+    ("infiniband.mad.attributemodifier", "MAD", "AttributeModifier"),
+    ("infiniband.cm.req.serviceid", "CM", "Service ID"),
+    ("infiniband.cm.req.localcaguid", "CM", "Local CA GUID"),
+    ("infiniband.cm.req.localqpn", "CM", "Local QPN"),
+    ("infiniband.cm.req.responderres", "CM", "Responder Resources"),
+    ("infiniband.cm.req.initdepth", "CM", "Initiator Depth"),
+    ("infiniband.cm.req.remoteresptout", "CM", "Remote CM Response Timeout"),
+    ("infiniband.cm.req.startpsn", "CM", "Starting PSN"),
+    ("infiniband.cm.req.localresptout", "CM", "Local CM Response Timeout"),
+    ("infiniband.cm.req.retrcount", "CM", "Retry Count"),
+    ("infiniband.cm.req.pkey", "CM", "Partition Key"),
+    ("infiniband.cm.req.pppmtu", "CM", "Path Packet Payload MTU"),
+    ("infiniband.cm.req.rnrretrcount", "CM", "RNR Retry Count"),
+    ("infiniband.cm.req.maxcmretr", "CM", "Max CM Retries"),
+    ("infiniband.cm.req.prim_locallid", "CM", "Primary Local Port LID"),
+    ("infiniband.cm.req.prim_hoplim", "CM", "Primary Hop Limit"),
+    ("infiniband.cm.req.prim_sl", "CM", "Primary SL"),
+    ("infiniband.cm.req.prim_localacktout", "CM", "Primary Local ACK Timeout"),
+    ("infiniband.cm.req.ip_cm.ipv", "RDMA IP CM", "IPV"),
+    ("infiniband.cm.req.ip_cm.sport", "RDMA IP CM", "Source port"),
+    ("infiniband.cm.rep.remotecommid", "CM", "Remote Communication ID"),
+    ("infiniband.cm.rep.localqpn", "CM", "Local QPN"),
+    ("infiniband.cm.rep.startpsn", "CM", "Starting PSN"),
+    ("infiniband.cm.rep.respres", "CM", "Responder Resources"),
+    ("infiniband.cm.rep.initdepth", "CM", "Initiator Depth"),
+    ("infiniband.cm.rep.tgtackdelay", "CM", "Target ACK Delay"),
+    ("infiniband.cm.rep.rnrretrcount", "CM", "RNR Retry Count"),
+    ("infiniband.cm.rep.localcaguid", "CM", "Local CA GUID"),
+    ("infiniband.cm.rej.remotecommid", "CM", "Remote Communication ID"),
+    ("infiniband.cm.rej.msgrej", "CM", "Message REJected"),
+    ("infiniband.cm.rej.reason", "CM", "Reason"),
+    ("rpcordma.xid", "RPC-over-RDMA", "rdma_xid"),
+    ("rpcordma.version", "RPC-over-RDMA", "rdma_vers"),
+    ("rpcordma.flow_control", "RPC-over-RDMA", "rdma_credit"),
+    ("rpcordma.msg_type", "RPC-over-RDMA", "rdma_proc"),
+    ("rpcordma.position", "RPC-over-RDMA", "Position"),
+    ("rpcordma.rdma_handle", "RPC-over-RDMA", "Handle"),
+    ("rpcordma.rdma_length", "RPC-over-RDMA", "Length"),
+    ("rpcordma.rdma_offset", "RPC-over-RDMA", "Offset"),
+    ("rpc.xid", "RPC", "xid"),
+    ("rpc.msgtyp", "RPC", "mtype"),
+    ("rpc.program", "RPC", "prog"),
+    ("rpc.procedure", "RPC", "proc"),
+    ("rpc.auth.uid", "RPC", "uid"),
+    ("rpc.replystat", "RPC", "reply_stat"),
+    ("rpc.state_accept", "RPC", "accept_stat"),
+];
+
+const SAMPLES: [&str; 7] = [
+    "connect-rejected",
+    "nfs3-basic",
+    "nfs3-lossy",
+    "nfs4.1-backchannel-recall",
+    "nfs4.1-basic",
+    "nfs4.2-basic",
+    "nfs4.2-mtu4096-large-io",
+];
+
+/// First byte, bytes, value.
+type Place = (usize, usize, u64);
+
+/// By frame, by field, in the order of the frame.
+fn expectations(sample: &str) -> BTreeMap<u64, BTreeMap<String, Vec<Place>>> {
+    let path = format!("{}/../tests/expectations/{sample}.fields.tsv", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+    let mut frames: BTreeMap<u64, BTreeMap<String, Vec<Place>>> = BTreeMap::new();
+    for line in text.lines().skip(1) {
+        let columns: Vec<&str> = line.split('\t').collect();
+        let number = |at: usize| columns[at].parse::<usize>().unwrap();
+        let place = (number(2), number(3), u64::from_str_radix(columns[4], 16).unwrap_or(u64::MAX));
+        let fields = frames.entry(number(0) as u64).or_default();
+        fields.entry(columns[1].to_owned()).or_default().push(place);
+    }
+    assert!(!frames.is_empty(), "{path} holds nothing");
+    frames
+}
+
+/// All fields with the headers that they are in.
+fn flat<'a>(fields: &'a [Field], headers: &[&'a str], out: &mut Vec<(Vec<&'a str>, &'a Field)>) {
+    for field in fields {
+        out.push((headers.to_vec(), field));
+        let inside = [headers, &[&*field.name]].concat();
+        flat(&field.children, &inside, out);
+    }
+}
+
+fn place(field: &Field, bytes: &[u8]) -> Place {
+    let range = field.range.clone().expect("a field of a header has its place");
+    let number = bytes[range.clone()].iter().fold(0u64, |number, byte| number << 8 | u64::from(*byte));
+    let value = match field.mask {
+        Some(mask) => (number & mask) >> mask.trailing_zeros(),
+        None => number,
+    };
+    (range.start, range.len(), value)
+}
+
+/// Whether the text that people read holds the number.
+fn shows(field: &Field, value: u64) -> bool {
+    let digits = |digit: char| !digit.is_ascii_hexdigit();
+    match &*field.name {
+        "Destination" | "Source" | "Source Address" | "Destination Address" | "ICRC" => true,
+        _ => {
+            field
+                .value
+                .split(digits)
+                .any(|word| word.parse() == Ok(value) || u64::from_str_radix(word, 16) == Ok(value))
+                || field.value.split('x').any(|word| {
+                    let word: String = word.chars().take_while(char::is_ascii_hexdigit).collect();
+                    u64::from_str_radix(&word, 16) == Ok(value)
+                })
+        }
+    }
+}
+
+#[test]
+fn fields_are_where_tshark_finds_them() {
+    let mut compared = 0;
+    let mut differences = Vec::new();
+    for sample in SAMPLES {
+        let expected = expectations(sample);
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../samples").join(format!("{sample}.pcap"));
+        let frame_config = frame::Config::default();
+        let mut see = |event: Event<'_>| {
+            let Event::Packet(packet) = event else { return };
+            let number = packet.record.number;
+            let Some(expected) = expected.get(&number) else { return };
+            let fields = headers::frame(packet, &frame_config, None);
+            let mut all = Vec::new();
+            flat(&fields, &[], &mut all);
+            for (name, header, field_name) in NAMES {
+                let Some(expected) = expected.get(name) else { continue };
+                let ours: Vec<&Field> = all
+                    .iter()
+                    .filter(|(headers, field)| {
+                        field.name == field_name && (header.is_empty() || headers.contains(&header))
+                    })
+                    .map(|(_, field)| *field)
+                    .collect();
+                let places: Vec<Place> = ours.iter().map(|field| place(field, packet.record.data)).collect();
+                compared += expected.len();
+                if &places != expected {
+                    differences.push(format!("{sample} frame {number} {name}: {expected:?}, not {places:?}"));
+                }
+                for (field, (.., value)) in ours.iter().zip(&places) {
+                    if !shows(field, *value) {
+                        differences
+                            .push(format!("{sample} frame {number} {name}: {value} in {:?}", field.value));
+                    }
+                }
+            }
+        };
+        let mut engine = Engine::new(Config { report_packets: true, ..Config::default() });
+        let mut capture = Capture::open(&file).expect("the sample is a capture");
+        while let Some(record) = capture.next().expect("the sample can be read") {
+            engine.handle(&record, &mut see);
+        }
+        engine.finish(&mut see);
+    }
+    assert!(compared > 5000, "only {compared} fields were compared");
+    let shown = differences.iter().take(25).map(|line| format!("\n  {line}")).collect::<String>();
+    assert!(differences.is_empty(), "{} of {compared} fields differ{shown}", differences.len());
+}
+
+/// Every place that a tree names is in the bytes, whatever they are, and a tree is no larger than they warrant.
+fn holds(fields: &[Field], end: usize) -> usize {
+    let inside = |field: &Field| {
+        if let Some(range) = &field.range {
+            assert!(
+                range.start <= range.end && (range.end <= end || field.stop.is_some()),
+                "{field:?} of {end}"
+            );
+        }
+        1 + holds(&field.children, end)
+    };
+    fields.iter().map(inside).sum()
+}
+
+#[test]
+fn any_bytes_give_a_tree() {
+    let mut header = Builder::new(Xid(7), 1, Procedure::Msg);
+    let segment = Segment { handle: Rkey(1), length: 4096, offset: 0x1000 };
+    header.reads = vec![ReadSegment { position: 100, target: segment }; 2];
+    header.writes = vec![vec![segment; 2], vec![]];
+    header.reply = Some(vec![segment]);
+    let mut message = Vec::new();
+    header.build(&mut message);
+    let auth = |flavor, body| Auth { flavor, body };
+    let sys = [
+        0, 0, 0, 1, 0, 0, 0, 2, b'h', b'i', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 5, 0, 0, 0, 6,
+    ];
+    let call = Call {
+        xid: Xid(7),
+        rpc_version: 2,
+        program: 100_003,
+        version: 3,
+        procedure: 6,
+        credential: auth(flavor::SYS, &sys),
+        verifier: auth(flavor::RPCSEC_GSS, &[1; 5]),
+    };
+    call.build(&mut message);
+    message.extend_from_slice(&[0; 12]);
+    let tree = |bytes: &[u8]| {
+        let send = rpc::SendBytes { bytes, base: 0, cut: false, goes_on: false };
+        rpc::send(send, None)
+    };
+    let stops = |fields: &[Field]| {
+        let mut all = Vec::new();
+        flat(fields, &[], &mut all);
+        all.iter().filter(|(_, field)| field.stop.is_some()).count()
+    };
+    let whole = tree(&message);
+    assert_eq!(stops(&whole), 0);
+    assert!(holds(&whole, message.len()) > 60);
+    for length in 0..message.len() - 12 {
+        let cut = tree(&message[..length]);
+        holds(&cut, length);
+        // Where the header ends, no message may follow; any other end is in the middle of something.
+        assert_eq!(stops(&cut), usize::from(length != header_length(&message)), "{length}");
+    }
+    for at in 0..message.len() {
+        for byte in [0x00, 0x01, 0x7f, 0xff] {
+            let mut changed = message.clone();
+            changed[at] = byte;
+            let fields = tree(&changed);
+            assert!(holds(&fields, changed.len()) < 2 * changed.len());
+            let mut out = Vec::new();
+            let screen = Screen { width: 80, unicode: false, style: Style::default() };
+            screen::tree(&fields, &changed, screen, &mut out).unwrap();
+            assert!(out.iter().all(|byte| *byte == b'\n' || !byte.is_ascii_control()));
+        }
+    }
+}
+
+fn header_length(message: &[u8]) -> usize {
+    Header::parse(message).expect("it was built").length
+}

@@ -1,0 +1,289 @@
+//! Which connections, transactions and packets are wanted.
+//!
+//! Different options must all hold; of an option given more than once, one value has to match.
+
+use crate::names::{self, Failure};
+use crate::time::{Moment, ParseError};
+use core::fmt::Write as _;
+use rdmascope_dissector::connection::{Connection, ConnectionId};
+use rdmascope_dissector::event::Packet;
+use rdmascope_dissector::record::Time;
+use rdmascope_dissector::transaction::{Direction, Outcome, Transaction};
+use rdmascope_wire::bth::Opcode;
+use rdmascope_wire::psn::Psn;
+use rdmascope_wire::{Qpn, Xid, rpc, rpcrdma};
+
+/// A span of time.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Span {
+    /// From this time on.
+    pub since: Option<Moment>,
+    /// Up to this time, which is not in it.
+    pub until: Option<Moment>,
+}
+
+impl Span {
+    /// Whether something that lasted from `first` to `last` reaches into the span.
+    fn overlaps(&self, first: Time, last: Time, start: Time) -> bool {
+        self.since.is_none_or(|since| last >= since.in_capture(start))
+            && self.until.is_none_or(|until| first < until.in_capture(start))
+    }
+}
+
+/// Which connections are wanted.
+#[derive(Clone, Debug, Default)]
+pub struct ConnectionFilter {
+    /// Those of these numbers.
+    pub connections: Vec<ConnectionId>,
+    /// Those that have packets in this span.
+    pub span: Span,
+}
+
+impl ConnectionFilter {
+    /// Whether `connection` is wanted, in a capture that starts at `start`.
+    pub fn matches(&self, connection: &Connection, start: Time) -> bool {
+        among(&self.connections, |id| *id == connection.id)
+            && self.span.overlaps(connection.first, connection.last, start)
+    }
+}
+
+/// Which transactions are wanted.
+#[derive(Clone, Debug, Default)]
+pub struct TransactionFilter {
+    /// Those on the connections of these numbers.
+    pub connections: Vec<ConnectionId>,
+    /// Those with these XIDs.
+    pub xids: Vec<Xid>,
+    /// Those of a procedure of this name, or with an operation of this name in a COMPOUND. Case does not count.
+    pub operations: Vec<String>,
+    /// Those that ended with one of these statuses.
+    pub statuses: Vec<StatusFilter>,
+    /// Those with one of these outcomes.
+    pub outcomes: Vec<Outcome>,
+    /// Those of this direction.
+    pub direction: Option<Direction>,
+    /// Those whose latency is longer than this, in nanoseconds.
+    pub latency_above: Option<u64>,
+    /// Those whose call, or where that is not known whose reply, is in this span.
+    pub span: Span,
+}
+
+impl TransactionFilter {
+    /// Whether `transaction` is wanted, in a capture that starts at `start`.
+    pub fn matches(&self, transaction: &Transaction, start: Time) -> bool {
+        among(&self.connections, |id| *id == transaction.connection)
+            && among(&self.xids, |xid| *xid == transaction.xid)
+            && among(&self.outcomes, |outcome| *outcome == transaction.outcome)
+            && self.direction.is_none_or(|direction| direction == transaction.direction)
+            && among(&self.operations, |name| is_named(transaction, name))
+            && among(&self.statuses, |status| status.matches(transaction))
+            && self.latency_above.is_none_or(|limit| transaction.latency().is_some_and(|l| l > limit))
+            && began(transaction).is_none_or(|time| self.span.overlaps(time, time, start))
+    }
+}
+
+/// When a transaction counts as having been: when its call was there, else its reply.
+fn began(transaction: &Transaction) -> Option<Time> {
+    transaction.call.as_ref().or(transaction.reply.as_ref()).map(|message| message.seen.time)
+}
+
+fn is_named(transaction: &Transaction, name: &str) -> bool {
+    let procedure = transaction.procedure.and_then(names::procedure_name);
+    procedure.is_some_and(|procedure| procedure.eq_ignore_ascii_case(name))
+        || transaction.details.operations.iter().any(|operation| operation.name.eq_ignore_ascii_case(name))
+}
+
+/// Which packets are wanted.
+#[derive(Clone, Debug, Default)]
+pub struct PacketFilter {
+    /// Those on the connections of these numbers.
+    pub connections: Vec<ConnectionId>,
+    /// Those to these queue pairs.
+    pub queue_pairs: Vec<Qpn>,
+    /// Those with these opcodes.
+    pub opcodes: Vec<OpcodeFilter>,
+    /// Those with PSNs in one of these ranges.
+    pub psns: Vec<PsnRange>,
+    /// Those captured in this span.
+    pub span: Span,
+    /// Whether records that hold no transport packet are wanted too.
+    pub all: bool,
+}
+
+impl PacketFilter {
+    /// Whether `packet` is wanted, in a capture that starts at `start`.
+    pub fn matches(&self, packet: &Packet<'_>, start: Time) -> bool {
+        let time = packet.record.time;
+        if !self.span.overlaps(time, time, start)
+            || !among(&self.connections, |id| packet.connection == Some(*id))
+        {
+            return false;
+        }
+        match &packet.headers {
+            Some(Ok(headers)) => {
+                among(&self.queue_pairs, |qpn| headers.bth.destination_qp == *qpn)
+                    && among(&self.opcodes, |opcode| opcode.matches(headers.bth.opcode))
+                    && among(&self.psns, |range| range.contains(headers.bth.psn))
+            }
+            _ => {
+                let asks_for_headers =
+                    !(self.queue_pairs.is_empty() && self.opcodes.is_empty() && self.psns.is_empty());
+                !asks_for_headers && (self.all || packet.frame.is_ok())
+            }
+        }
+    }
+}
+
+/// Whether one of `values` matches; nothing asked for matches everything.
+fn among<T>(values: &[T], matches: impl FnMut(&T) -> bool) -> bool {
+    values.is_empty() || values.iter().any(matches)
+}
+
+/// A number of 32 bits: decimal, or hexadecimal after `0x`.
+pub fn parse_number(text: &str) -> Result<u32, ParseError> {
+    let hexadecimal = text.strip_prefix("0x").or(text.strip_prefix("0X"));
+    match hexadecimal {
+        Some(digits) => u32::from_str_radix(digits, 16),
+        None => text.parse(),
+    }
+    .map_err(|_| ParseError("a number of 32 bits is expected: decimal, or hexadecimal after 0x"))
+}
+
+/// How a transaction is to have ended, according to its reply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StatusFilter {
+    /// In some way that is not success.
+    Error,
+    /// With this status of its procedure.
+    Number(u32),
+    /// With a status of this name: of the procedure, of the RPC, or an RDMA_ERROR.
+    Name(String),
+}
+
+impl StatusFilter {
+    /// `error` for anything but success, a number, or a name.
+    pub fn parse(text: &str) -> Result<StatusFilter, ParseError> {
+        if text.eq_ignore_ascii_case("error") {
+            Ok(StatusFilter::Error)
+        } else if text.starts_with(|c: char| c.is_ascii_digit()) {
+            Ok(StatusFilter::Number(parse_number(text)?))
+        } else if text.is_empty() {
+            Err(ParseError("a name or a number is expected"))
+        } else {
+            Ok(StatusFilter::Name(text.to_owned()))
+        }
+    }
+
+    fn matches(&self, transaction: &Transaction) -> bool {
+        match self {
+            StatusFilter::Error => Failure::of(transaction).is_some(),
+            StatusFilter::Number(number) => transaction.status == Some(*number),
+            StatusFilter::Name(name) => match Failure::of(transaction) {
+                Some(Failure::Transport(error)) => {
+                    name.eq_ignore_ascii_case("RDMA_ERROR")
+                        || error.is_some_and(|error| name.eq_ignore_ascii_case(error_name(error)))
+                }
+                Some(Failure::Rpc(status)) => name.eq_ignore_ascii_case(rpc_status_name(status)),
+                Some(Failure::Status(_)) | None => {
+                    let full =
+                        transaction.procedure.zip(transaction.status).and_then(|(procedure, status)| {
+                            names::status_name(procedure.program, procedure.version, status)
+                        });
+                    full.is_some_and(|full| {
+                        full.eq_ignore_ascii_case(name)
+                            || names::short_status(full).eq_ignore_ascii_case(name)
+                    })
+                }
+            },
+        }
+    }
+}
+
+fn error_name(error: rpcrdma::Error) -> &'static str {
+    match error {
+        rpcrdma::Error::Version { .. } => "ERR_VERS",
+        rpcrdma::Error::Chunk => "ERR_CHUNK",
+        rpcrdma::Error::Unknown(_) => "",
+    }
+}
+
+fn rpc_status_name(status: rpc::Status) -> &'static str {
+    match status {
+        rpc::Status::Success => "SUCCESS",
+        rpc::Status::ProgramUnavailable => "PROG_UNAVAIL",
+        rpc::Status::ProgramMismatch { .. } => "PROG_MISMATCH",
+        rpc::Status::ProcedureUnavailable => "PROC_UNAVAIL",
+        rpc::Status::GarbageArguments => "GARBAGE_ARGS",
+        rpc::Status::SystemError => "SYSTEM_ERR",
+        rpc::Status::RpcMismatch { .. } => "RPC_MISMATCH",
+        rpc::Status::AuthError(_) => "AUTH_ERROR",
+        rpc::Status::UnknownAccepted(_) | rpc::Status::UnknownDenied(_) => "",
+    }
+}
+
+/// Opcodes, by number or by part of the name.
+#[derive(Clone, Copy, Debug)]
+pub struct OpcodeFilter([bool; 256]);
+
+impl OpcodeFilter {
+    /// The opcode of this number, or all that have this in their names. Case does not count.
+    pub fn parse(text: &str) -> Result<OpcodeFilter, ParseError> {
+        let mut wanted = [false; 256];
+        if text.starts_with(|c: char| c.is_ascii_digit()) {
+            let number = u8::try_from(parse_number(text)?).map_err(|_| ParseError("an opcode has 8 bits"))?;
+            wanted[usize::from(number)] = true;
+            return Ok(OpcodeFilter(wanted));
+        }
+        let part = text.to_ascii_lowercase();
+        let mut name = String::new();
+        for number in 0..=u8::MAX {
+            let opcode = Opcode(number);
+            // An opcode without a name shows its number, which is no part of a name.
+            if opcode.operation().is_none() && opcode != Opcode::CNP {
+                continue;
+            }
+            name.clear();
+            write!(name, "{opcode}").expect("a string takes all");
+            wanted[usize::from(number)] = name.to_ascii_lowercase().contains(&part);
+        }
+        if !wanted.contains(&true) {
+            return Err(ParseError("no opcode has this in its name"));
+        }
+        Ok(OpcodeFilter(wanted))
+    }
+
+    fn matches(&self, opcode: Opcode) -> bool {
+        self.0[usize::from(opcode.0)]
+    }
+}
+
+/// PSNs from one to another, both included; it may wrap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PsnRange {
+    /// The first of them.
+    pub first: Psn,
+    /// The last of them.
+    pub last: Psn,
+}
+
+impl PsnRange {
+    /// `FIRST-LAST`, or one PSN.
+    pub fn parse(text: &str) -> Result<PsnRange, ParseError> {
+        let psn = |text: &str| {
+            let number = parse_number(text)?;
+            if number >= Psn::MODULUS {
+                return Err(ParseError("a PSN has 24 bits"));
+            }
+            Ok(Psn::new(number))
+        };
+        let (first, last) = text.split_once('-').unwrap_or((text, text));
+        Ok(PsnRange { first: psn(first)?, last: psn(last)? })
+    }
+
+    fn contains(self, psn: Psn) -> bool {
+        psn.minus(self.first.value()).value() <= self.last.minus(self.first.value()).value()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,301 @@
+//! What the judge finds, beside what a command gathers for itself.
+
+use crate::text::{Counted, Number};
+use foldhash::fast::FixedState;
+use rdmascope_conformance::{Finding, Judge, Level, Rule, Verdict};
+use rdmascope_dissector::event::Event;
+use rdmascope_dissector::transaction::Transaction;
+use std::collections::{BTreeMap, HashMap};
+
+/// The findings of a capture whose engine [observes](rdmascope_dissector::engine::Config::observe): all are counted, and of each rule
+/// and verdict so many are kept, those whose first packets come first.
+#[derive(Debug)]
+pub struct Findings {
+    judge: Judge,
+    groups: BTreeMap<Weight, Group>,
+    /// Findings of one rule and verdict that are kept.
+    most: usize,
+}
+
+/// The findings of one rule and one verdict.
+#[derive(Debug)]
+pub struct Group {
+    /// The rule that they break.
+    pub rule: &'static Rule,
+    /// Whether they stand.
+    pub verdict: Verdict,
+    /// How many there are.
+    pub count: u64,
+    /// The first of them, in the order of their first packets.
+    pub kept: Vec<Finding>,
+}
+
+/// How much a finding weighs: what weighs most comes first. What stands comes before what is inconclusive, then levels count, then
+/// the order of the rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Weight {
+    inconclusive: bool,
+    level: Level,
+    place: usize,
+}
+
+impl Weight {
+    /// That of findings of this rule and verdict.
+    pub fn of(rule: &'static Rule, verdict: Verdict) -> Weight {
+        let place =
+            rdmascope_conformance::rules().position(|other| other.id == rule.id).unwrap_or(usize::MAX);
+        Weight { inconclusive: verdict == Verdict::Inconclusive, level: rule.level, place }
+    }
+}
+
+impl Default for Findings {
+    /// One that only counts.
+    fn default() -> Findings {
+        Findings::new(0)
+    }
+}
+
+impl Group {
+    /// Whether they are violations that stand.
+    pub fn is_violation(&self) -> bool {
+        self.verdict == Verdict::Stands && self.rule.level == Level::Violation
+    }
+
+    /// How many there are beyond those that are kept.
+    pub fn left_out(&self) -> u64 {
+        self.count - self.kept.len() as u64
+    }
+}
+
+impl Findings {
+    /// For those who need all of them, within what memory takes.
+    pub const ALL: usize = 1 << 16;
+
+    /// None yet; of each rule at most so many are kept.
+    pub fn new(most: usize) -> Findings {
+        Findings { judge: Judge::default(), groups: BTreeMap::new(), most }
+    }
+
+    /// Takes the next event of the engine.
+    #[inline]
+    pub fn handle(&mut self, event: &Event<'_>) {
+        let Findings { judge, groups, most } = self;
+        judge.handle(event, &mut |finding| add(groups, *most, finding));
+    }
+
+    /// Takes a finding that another judge reported.
+    pub fn take(&mut self, finding: &Finding) {
+        add(&mut self.groups, self.most, finding);
+    }
+
+    /// The findings by rule and verdict, the weightiest first.
+    pub fn groups(&self) -> impl Iterator<Item = &Group> {
+        self.groups.values()
+    }
+
+    /// How many findings of a rule there are with this verdict.
+    pub fn count(&self, rule: &'static Rule, verdict: Verdict) -> u64 {
+        self.groups.get(&Weight::of(rule, verdict)).map_or(0, |group| group.count)
+    }
+
+    /// Those that are kept, the weightiest first.
+    pub fn kept(&self) -> impl Iterator<Item = &Finding> {
+        self.groups().flat_map(|group| &group.kept)
+    }
+
+    /// How many there are beyond those that are kept.
+    fn left_out(&self) -> u64 {
+        self.groups().map(Group::left_out).sum()
+    }
+
+    /// How many are not kept, where not all are, as a warning.
+    pub fn warning_of_left_out(&self) -> Option<String> {
+        let left_out = self.left_out();
+        let (counted, most) = (Counted(left_out, "finding"), Number(self.most as u64));
+        (left_out > 0)
+            .then(|| format!("warning: {counted} left out: of each rule the first {most} are there"))
+    }
+
+    /// By the packets that are their evidence.
+    pub fn by_frame(&self) -> ByFrame<'_> {
+        let mut frames: HashMap<u64, Vec<&Finding>, FixedState> = HashMap::default();
+        for finding in self.kept() {
+            finding.frames.iter().for_each(|frame| frames.entry(*frame).or_default().push(finding));
+        }
+        ByFrame(frames)
+    }
+}
+
+fn add(groups: &mut BTreeMap<Weight, Group>, most: usize, finding: &Finding) {
+    // The judge names the rule of each.
+    let Some(rule) = finding.rule else { return };
+    let verdict = finding.verdict;
+    let group = groups.entry(Weight::of(rule, verdict)).or_insert_with(|| Group {
+        rule,
+        verdict,
+        count: 0,
+        kept: Vec::new(),
+    });
+    group.count += 1;
+    // They are reported when they are certain, which mostly is in this order.
+    let first = |finding: &Finding| finding.frames.first().copied().unwrap_or(u64::MAX);
+    let at = group.kept.partition_point(|other| first(other) <= first(finding));
+    if at < most {
+        group.kept.truncate(most - 1);
+        group.kept.insert(at, finding.clone());
+    }
+}
+
+/// Findings by the packets that are their evidence.
+#[derive(Debug, Default)]
+pub struct ByFrame<'a>(HashMap<u64, Vec<&'a Finding>, FixedState>);
+
+impl<'a> ByFrame<'a> {
+    /// Those of a packet, the weightiest first.
+    pub fn of(&self, frame: u64) -> &[&'a Finding] {
+        self.0.get(&frame).map_or(&[], Vec::as_slice)
+    }
+
+    /// Whether a packet is evidence of any.
+    pub fn names(&self, frame: u64) -> bool {
+        self.0.contains_key(&frame)
+    }
+
+    /// The rules and verdicts of the findings of which some packets are evidence, the weightiest first, each once.
+    pub fn rules(&self, frames: &[u64]) -> Vec<(&'static Rule, Verdict)> {
+        let findings = frames.iter().flat_map(|frame| self.of(*frame));
+        let weighed: BTreeMap<Weight, _> = findings
+            .filter_map(|finding| {
+                let rule = finding.rule?;
+                Some((Weight::of(rule, finding.verdict), (rule, finding.verdict)))
+            })
+            .collect();
+        weighed.into_values().collect()
+    }
+}
+
+/// Whether a finding is about a transaction, which may still have been under way when it was found.
+pub fn is_about(finding: &Finding, transaction: &Transaction) -> bool {
+    if let Some(number) = finding.transaction {
+        return number == transaction.number;
+    }
+    let names = finding.connection == Some(transaction.connection)
+        && finding.direction.is_none_or(|direction| direction == transaction.direction)
+        && finding.xid == Some(transaction.xid);
+    // An XID is used again.
+    let messages = [&transaction.call, &transaction.reply].into_iter().flatten();
+    let first = messages.clone().map(|message| message.first.frame).min();
+    let last =
+        messages.map(|message| message.seen.frame).chain(transaction.done.map(|done| done.frame)).max();
+    let (Some(first), Some(last)) = (first, last) else { return false };
+    names && finding.frames.iter().any(|frame| (first..=last).contains(frame))
+}
+
+/// The sign of what is evidence: `!`, or `?` of an inconclusive finding.
+pub const fn sign(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Stands => "!",
+        Verdict::Inconclusive => "?",
+    }
+}
+
+/// What is said behind the level of a finding that does not stand.
+pub const fn inconclusive(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Stands => "",
+        Verdict::Inconclusive => ", inconclusive",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rdmascope_conformance::rule;
+    use rdmascope_dissector::transaction::Direction;
+    use rdmascope_tests::values as samples;
+    use rdmascope_wire::Xid;
+
+    fn finding(id: &str, verdict: Verdict, frames: impl IntoIterator<Item = u64>) -> Finding {
+        Finding { rule: rule(id), verdict, ..Finding::new(id) }.frames(frames)
+    }
+
+    /// The order is that of the enumerations in docs/json.md; the rules' own that of the library's table.
+    #[test]
+    fn what_weighs_most_comes_first_and_all_are_counted() {
+        let mut findings = Findings::new(2);
+        for (id, verdict, frame) in [
+            ("credit-grant-lowered", Verdict::Stands, 1),
+            ("credit-limit", Verdict::Inconclusive, 2),
+            ("credit-request-zero", Verdict::Stands, 3),
+            ("inline-threshold", Verdict::Stands, 4),
+            ("credit-limit", Verdict::Stands, 6),
+            ("credit-limit", Verdict::Stands, 7),
+            ("credit-limit", Verdict::Stands, 5),
+        ] {
+            findings.take(&finding(id, verdict, [frame]));
+        }
+        let kept: Vec<_> = findings.kept().map(|finding| (&*finding.message, finding.frames[0])).collect();
+        assert_eq!(
+            kept,
+            [
+                ("credit-limit", 5),
+                ("credit-limit", 6),
+                ("inline-threshold", 4),
+                ("credit-request-zero", 3),
+                ("credit-grant-lowered", 1),
+                ("credit-limit", 2)
+            ]
+        );
+        let counts: Vec<_> = findings.groups().map(|group| (group.rule.id, group.count)).collect();
+        assert_eq!(counts[0], ("credit-limit", 3));
+        assert_eq!(counts.iter().map(|(_, count)| count).sum::<u64>(), 7);
+        assert_eq!(findings.left_out(), 1);
+    }
+
+    #[test]
+    fn findings_by_frame() {
+        let mut findings = Findings::new(Findings::ALL);
+        findings.take(&finding("credit-request-zero", Verdict::Stands, [3]));
+        findings.take(&finding("credit-limit", Verdict::Stands, [3, 8]));
+        findings.take(&finding("credit-limit", Verdict::Stands, [8]));
+        findings.take(&finding("credit-limit", Verdict::Inconclusive, [9]));
+        let by_frame = findings.by_frame();
+        let of = |frame| by_frame.of(frame).iter().map(|finding| &*finding.message).collect::<Vec<_>>();
+        assert_eq!(of(3), ["credit-limit", "credit-request-zero"]);
+        assert_eq!(of(8), ["credit-limit"; 2]);
+        assert!(of(4).is_empty() && !by_frame.names(4) && by_frame.names(9));
+        let rules = |frames| {
+            by_frame.rules(frames).iter().map(|(rule, verdict)| (rule.id, *verdict)).collect::<Vec<_>>()
+        };
+        assert_eq!(rules(&[8, 1]), [("credit-limit", Verdict::Stands)]);
+        assert_eq!(
+            rules(&[9, 3]),
+            [
+                ("credit-limit", Verdict::Stands),
+                ("credit-request-zero", Verdict::Stands),
+                ("credit-limit", Verdict::Inconclusive)
+            ]
+        );
+    }
+
+    #[test]
+    fn a_finding_is_about_one_transaction_of_its_xid() {
+        // Frames 7 and 9.
+        let transaction = samples::read(7, 10);
+        let connection = Some(transaction.connection);
+        let named = |frames: &[u64]| {
+            let finding = Finding { connection, ..Finding::new("") };
+            finding.about(Some(Direction::Forward), transaction.xid).frames(frames.iter().copied())
+        };
+        assert!(is_about(&named(&[2, 7]), &transaction) && is_about(&named(&[9]), &transaction));
+        // The XID was used before, and will be again.
+        assert!(!is_about(&named(&[6]), &transaction) && !is_about(&named(&[10]), &transaction));
+        let direction = Some(Direction::Backward);
+        assert!(!is_about(&Finding { direction, ..named(&[7]) }, &transaction));
+        assert!(!is_about(&Finding { connection: None, ..named(&[7]) }, &transaction));
+        assert!(!is_about(&Finding { xid: Some(Xid(1)), ..named(&[7]) }, &transaction));
+        let number = |number| Finding { transaction: Some(number), ..named(&[]) };
+        assert!(is_about(&number(transaction.number), &transaction));
+        assert!(!is_about(&number(transaction.number + 1), &transaction));
+    }
+}

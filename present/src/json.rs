@@ -1,0 +1,116 @@
+//! The JSON Lines contract: docs/json.md in types.
+//!
+//! Views borrow from the dissector's values and are written as they are walked; nothing is collected on the way.
+
+mod connection;
+mod exchange;
+pub mod finding;
+mod frame;
+mod packet;
+mod report;
+mod transaction;
+
+pub use connection::ConnectionLine;
+pub use exchange::ExchangeLine;
+pub use finding::{CheckLine, FindingLine, RuleLine};
+pub use frame::FrameLine;
+pub use packet::PacketLine;
+pub use report::{CaptureLine, ErrorLine, OperationLine, ProblemLine, write_report};
+pub use transaction::TransactionLine;
+
+use crate::time::Rfc3339;
+use crate::words;
+use rdmascope_dissector::record::Time;
+use rdmascope_wire::Stop;
+use rdmascope_wire::rpcrdma::Segment;
+use serde::{Serialize, Serializer};
+use std::io::{self, Write};
+
+/// Writes one line.
+pub fn write_line(out: &mut impl Write, line: &impl Serialize) -> io::Result<()> {
+    // Of the errors of serde_json only those of `out` can come up here, and they keep their kind.
+    serde_json::to_writer(&mut *out, line)?;
+    out.write_all(b"\n")
+}
+
+/// An RFC 3339 time.
+fn time<S: Serializer>(time: &Time, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(Rfc3339::from(*time).as_str())
+}
+
+/// The same, or null.
+fn optional_time<S: Serializer>(time: &Option<Time>, serializer: S) -> Result<S::Ok, S::Error> {
+    match time {
+        Some(time) => serializer.serialize_str(Rfc3339::from(*time).as_str()),
+        None => serializer.serialize_none(),
+    }
+}
+
+/// `0x` and a fixed number of hexadecimal digits.
+#[derive(Clone, Copy)]
+struct Hex<const DIGITS: usize>(u64);
+
+impl<const DIGITS: usize> Serialize for Hex<DIGITS> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut text = [b'0'; 18];
+        text[1] = b'x';
+        let mut rest = self.0;
+        for digit in text[2..2 + DIGITS].iter_mut().rev() {
+            *digit = b"0123456789abcdef"[(rest & 15) as usize];
+            rest >>= 4;
+        }
+        let text = core::str::from_utf8(&text[..2 + DIGITS]).expect("hexadecimal digits are ASCII");
+        serializer.serialize_str(text)
+    }
+}
+
+/// What `Display` writes, as a string.
+pub struct Shown<T>(pub T);
+
+impl<T: core::fmt::Display> Serialize for Shown<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}
+
+#[derive(Serialize)]
+struct SegmentView {
+    handle: Hex<8>,
+    length: u32,
+    offset: Hex<16>,
+}
+
+impl From<&Segment> for SegmentView {
+    fn from(segment: &Segment) -> SegmentView {
+        SegmentView {
+            handle: Hex(segment.handle.0.into()),
+            length: segment.length,
+            offset: Hex(segment.offset),
+        }
+    }
+}
+
+/// Where something could not be read on.
+#[derive(Serialize)]
+struct StopView {
+    layer: Shown<rdmascope_wire::Layer>,
+    offset: usize,
+    needed: usize,
+    available: usize,
+    cause: &'static str,
+}
+
+impl From<Stop> for StopView {
+    fn from(stop: Stop) -> StopView {
+        StopView {
+            layer: Shown(stop.layer),
+            offset: stop.offset,
+            needed: stop.needed,
+            available: stop.available,
+            cause: words::cause(stop.cause),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

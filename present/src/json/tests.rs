@@ -1,0 +1,355 @@
+use super::*;
+use crate::ending::{Cut, Ending, FileEnding};
+use crate::report::Report;
+use crate::tables::tests::with_packets;
+use crate::tally::Tally;
+use rdmascope_conformance::{Finding, Level, Value as Measure, Verdict};
+use rdmascope_dissector::connection::State;
+use rdmascope_dissector::event::Event;
+use rdmascope_dissector::transaction::{Outcome, Security};
+use rdmascope_tests::values as samples;
+use rdmascope_wire::rpc;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+/// What is written is one line, and parses.
+fn written(line: &impl Serialize) -> Value {
+    let mut out = Vec::new();
+    write_line(&mut out, line).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    assert_eq!(text.find('\n'), Some(text.len() - 1));
+    samples::show(&text);
+    serde_json::from_str(&text).unwrap()
+}
+
+fn object_keys(value: &Value) -> Vec<&str> {
+    value.as_object().unwrap().keys().map(String::as_str).collect()
+}
+
+#[test]
+fn a_transaction() {
+    let line = written(&TransactionLine::from(&samples::full()));
+    for (pointer, expected) in [
+        ("/type", json!("transaction")),
+        ("/connection", json!(1)),
+        ("/direction", json!("forward")),
+        ("/xid", json!("0x1a2b3c07")),
+        ("/program", json!(100_003)),
+        ("/version", json!(4)),
+        ("/minor_version", json!(1)),
+        ("/procedure", json!(1)),
+        ("/name", json!("COMPOUND")),
+        ("/operations", json!(["SEQUENCE", "PUTFH", "WRITE", "GETATTR"])),
+        ("/status", json!(0)),
+        ("/outcome", json!("completed")),
+        ("/latency_ns", json!(2_500_000)),
+        ("/phases/server_ns", json!(1_300_000)),
+        ("/security", json!("sys")),
+        ("/rpc_status", json!("SUCCESS")),
+        ("/error", json!("ERR_VERS 1 to 1")),
+        ("/call/frame", json!(7)),
+        ("/call/time", json!("2025-11-21T09:30:00.070000000Z")),
+        ("/call/first_time", json!("2025-11-21T09:30:00.069990000Z")),
+        ("/call/procedure", json!("RDMA_MSG")),
+        ("/call/credits", json!(128)),
+        ("/call/header_length", json!(28)),
+        ("/call/message_length", json!(172)),
+        (
+            "/call/read_chunks",
+            json!([{"position": 168, "segments": [
+                {"handle": "0x000000ab", "length": 4096, "offset": "0x0000000000001000"},
+                {"handle": "0x000000ac", "length": 4096, "offset": "0xfffffffffffff000"},
+            ]}]),
+        ),
+        (
+            "/call/write_chunks",
+            json!([{"segments": [{"handle": "0x000000ad", "length": 100, "offset": "0x0000000000000000"}]}]),
+        ),
+        (
+            "/call/reply_chunk",
+            json!({"segments": [{"handle": "0x000000ae", "length": 2048, "offset": "0x0000000000000008"}]}),
+        ),
+        (
+            "/call/missing",
+            json!([
+                {"part": "read-chunk", "index": 0, "start": 1024, "end": 2048},
+                {"part": "send", "index": null, "start": 0, "end": null},
+            ]),
+        ),
+        ("/reply/read_chunks", json!([])),
+        ("/reply/reply_chunk", Value::Null),
+        ("/reply/invalidated", json!("0x000000ab")),
+        ("/operation_details/1/file_handle", json!("deadbeef")),
+        ("/operation_details/2/file_name", json!("caf\u{e9}")),
+        ("/operation_details/2/other_name", json!("\u{fffd}\n")),
+        ("/operation_details/2/other_name_hex", json!("ff0a")),
+        ("/operation_details/2/argument_item/place", json!("read-chunk")),
+        ("/operation_details/0/status_name", json!("NFS4_OK")),
+    ] {
+        assert_eq!(line.pointer(pointer), Some(&expected), "{pointer}");
+    }
+    assert_eq!(line.pointer("/operation_details/2/file_name_hex"), None);
+}
+
+#[test]
+fn a_transaction_of_which_little_is_known() {
+    let mut lost = samples::read(3, 10);
+    lost.procedure = None;
+    lost.call = None;
+    lost.outcome = Outcome::NoCall;
+    lost.security = Some(Security::Other(9));
+    lost.rpc_status = Some(rpc::Status::AuthError(13));
+    lost.details.clear();
+    let line = written(&TransactionLine::from(&lost));
+    for key in ["program", "version", "minor_version", "procedure", "name", "call", "latency_ns", "phases"] {
+        assert_eq!(line.get(key), Some(&Value::Null), "{key}");
+    }
+    assert_eq!(line["outcome"], "no-call");
+    assert_eq!(line["security"], "flavor-9");
+    assert_eq!(line["rpc_status"], "AUTH_ERROR 13");
+    assert_eq!(line["operations"], json!([]));
+    // Whatever is known, the fields of a transaction are the same.
+    assert_eq!(object_keys(&line), object_keys(&written(&TransactionLine::from(&samples::full()))));
+}
+
+#[test]
+fn connections() {
+    let line = written(&ConnectionLine::from(&samples::connection()));
+    for (pointer, expected) in [
+        ("/type", json!("connection")),
+        ("/connection", json!(1)),
+        ("/origin", json!("cm")),
+        ("/state", json!("closed")),
+        ("/reject_reason", Value::Null),
+        ("/requester/address", json!("10.77.0.1")),
+        ("/requester/qpn", json!("0x000011")),
+        (
+            "/requester/private_data",
+            json!({"offset": 0, "version": 1, "reserved": 0, "remote_invalidation": true,
+                "send_size": 4096, "receive_size": 4096}),
+        ),
+        ("/responder/counts/written_bytes", json!(786_432)),
+        ("/call_inline_threshold", json!(4096)),
+        ("/reply_inline_threshold", json!(4096)),
+        ("/remote_invalidation", json!(false)),
+        ("/transactions", json!({"forward": 208, "backward": 4})),
+        ("/last", json!("2025-11-21T09:30:12.345678000Z")),
+    ] {
+        assert_eq!(line.pointer(pointer), Some(&expected), "{pointer}");
+    }
+    let line = written(&ConnectionLine::from(&samples::inferred()));
+    assert_eq!(line["origin"], "inferred");
+    assert_eq!(line["evidence"], json!({"acknowledged_psn": true, "xid": true, "rkey": false}));
+    assert_eq!(line["requester"]["qpn"], Value::Null);
+    let mut rejected = samples::connection();
+    rejected.state = State::Rejected(8);
+    assert_eq!(written(&ConnectionLine::from(&rejected))["reject_reason"], 8);
+}
+
+#[test]
+fn packets() {
+    let mut lines = Vec::new();
+    with_packets(|packet| lines.push(written(&PacketLine::from(packet))));
+    for (line, pointer, expected) in [
+        (0, "/type", json!("packet")),
+        (0, "/opcode", json!("RC SEND Only")),
+        (0, "/qpn", json!("0x000012")),
+        (0, "/psn", json!(1_234_567)),
+        (0, "/rpcrdma/xid", json!("0x1a2b3c4d")),
+        (
+            0,
+            "/rpcrdma/read_segments/1",
+            json!({"position": 168, "handle": "0x000000ab", "length": 4096, "offset": "0x0000000000002000"}),
+        ),
+        (1, "/reth/length", json!(4096)),
+        (2, "/icrc", json!("bad")),
+        (3, "/aeth", json!({"kind": "nak", "syndrome": 96, "msn": 7})),
+        (4, "/rpcrdma/stop/cause", json!("truncated-packet")),
+        (5, "/stop/offset", json!(12)),
+        (6, "/other", json!("not-infiniband")),
+        (7, "/stop/layer", json!("BTH")),
+    ] {
+        assert_eq!(lines[line].pointer(pointer), Some(&expected), "{line} {pointer}");
+    }
+    assert_eq!(lines[6].get("opcode"), None);
+}
+
+#[test]
+fn findings() {
+    let line = written(&FindingLine::new(&samples::finding(), false));
+    for (pointer, expected) in [
+        ("/type", json!("finding")),
+        ("/rule", json!("credit-limit")),
+        ("/level", json!("violation")),
+        ("/verdict", json!("stands")),
+        ("/allowed_rule", json!(false)),
+        ("/connection", json!(1)),
+        ("/by", json!("requester")),
+        ("/direction", json!("forward")),
+        ("/xid", json!("0x1a2b3c07")),
+        ("/transaction", json!(1)),
+        ("/frames", json!([7, 9])),
+        ("/message", json!("129 requests in flight where 128 were granted")),
+        ("/sources/0", json!({"document": "RFC 8166", "section": "3.3.1"})),
+        ("/observed", json!({"value": 129, "unit": "count"})),
+        ("/allowed", json!({"value": 128, "unit": "count"})),
+    ] {
+        assert_eq!(line.pointer(pointer), Some(&expected), "{pointer}");
+    }
+    let bare = Finding { verdict: Verdict::Inconclusive, ..Finding::new("something") };
+    let bare = written(&FindingLine::new(&bare.about(None, None), true));
+    assert_eq!(object_keys(&bare), object_keys(&line));
+    for key in ["connection", "by", "direction", "xid", "transaction", "observed", "allowed"] {
+        assert_eq!(bare[key], Value::Null, "{key}");
+    }
+    assert_eq!((&bare["verdict"], &bare["allowed_rule"]), (&json!("inconclusive"), &json!(true)));
+}
+
+#[test]
+fn values_of_findings() {
+    for (value, expected) in [
+        (Measure::Count(3), json!({"value": 3, "unit": "count"})),
+        (Measure::Bytes(1028), json!({"value": 1028, "unit": "bytes"})),
+        (Measure::Nanoseconds(5), json!({"value": 5, "unit": "nanoseconds"})),
+        (Measure::Hexadecimal(0xab), json!({"value": "0x000000ab", "unit": "hexadecimal"})),
+        (Measure::Name("RDMA_MSG"), json!({"value": "RDMA_MSG", "unit": "text"})),
+        (Measure::Words("1 or more".to_owned()), json!({"value": "1 or more", "unit": "text"})),
+    ] {
+        let finding = samples::finding().observed(value);
+        assert_eq!(written(&FindingLine::new(&finding, false))["observed"], expected);
+    }
+}
+
+/// The lines of a rule, and of what was judged.
+fn judged() -> [Value; 2] {
+    let finding = samples::finding();
+    let mut tally = Tally::new(|_| false, Level::Advice);
+    assert!(tally.count(&finding).is_some());
+    let ending = Ending { files: vec![FileEnding::default()], ..Ending::default() };
+    let rule = finding.rule.expect("it is of a rule");
+    [written(&RuleLine::new("Credits", rule)), written(&CheckLine::new(&tally, &ending))]
+}
+
+#[test]
+fn rules_and_what_was_judged() {
+    let [rule, check] = judged();
+    for (line, pointer, expected) in [
+        (&rule, "/type", json!("rule")),
+        (&rule, "/rule", json!("credit-limit")),
+        (&rule, "/subject", json!("Credits")),
+        (&rule, "/level", json!("violation")),
+        (&rule, "/sources/0/document", json!("RFC 8166")),
+        (&check, "/type", json!("check")),
+        (&check, "/broken", json!(true)),
+        (&check, "/violations", json!({"stands": 1, "allowed": 0, "inconclusive": 0})),
+        (&check, "/advice", json!({"stands": 0, "allowed": 0, "inconclusive": 0})),
+        (
+            &check,
+            "/rules",
+            json!([{"rule": "credit-limit", "level": "violation", "allowed_rule": false, "stands": 1,
+                "inconclusive": 0}]),
+        ),
+        (&check, "/files/0/trouble", Value::Null),
+    ] {
+        assert_eq!(line.pointer(pointer), Some(&expected), "{pointer}");
+    }
+}
+
+fn report() -> Vec<Value> {
+    let mut report = Report::default();
+    let mut connection = samples::connection();
+    connection.requester.sent.sequence_naks = 2;
+    report.handle(&Event::Connection(&connection));
+    report.handle(&Event::Transaction(&samples::full()));
+    let mut failed = samples::compound(&[(53, "SEQUENCE"), (15, "LOOKUP")], 2, 1, 10);
+    report.handle(&Event::Transaction(&failed));
+    failed.outcome = Outcome::NoReply;
+    failed.reply = None;
+    report.handle(&Event::Transaction(&failed));
+    let cut = Some(Cut { offset: 24, needed: 16, available: 3 });
+    let trouble = Some(rdmascope_capture_agent::Error::Read {
+        name: "b.pcap".into(),
+        offset: 77,
+        error: std::io::Error::other("no such block"),
+    });
+    let files = vec![
+        FileEnding { name: "a.pcap".into(), cut, trouble: None },
+        FileEnding { name: "b.pcap".into(), cut: None, trouble },
+    ];
+    let mut ending = Ending { files, ..Ending::default() };
+    ending.totals.span = Some((samples::START, samples::after(5)));
+    let mut out = Vec::new();
+    write_report(&report, &ending, &mut out).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    samples::show(&text);
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn the_report() {
+    let lines = report();
+    let of_type = |kind: &str| lines.iter().filter(|line| line["type"] == kind).collect::<Vec<_>>();
+    assert_eq!(lines[0]["type"], "capture");
+    let files = json!([
+        {"name": "a.pcap", "cut_short": {"offset": 24, "needed": 16, "available": 3}, "trouble": null},
+        {"name": "b.pcap", "cut_short": null, "trouble": "b.pcap: byte 77: cannot be read further: no such block"},
+    ]);
+    assert_eq!(lines[0]["files"], files);
+    assert_eq!(of_type("connection").len(), 1);
+    let operations = of_type("operation");
+    let write = operations.iter().find(|line| line["operation"] == "WRITE").unwrap();
+    assert_eq!(write["protocol"], "NFSv4.1");
+    assert_eq!(write["latency"]["median_ns"], 2_500_000);
+    assert_eq!(write["shares"]["reads"], 0.3984);
+    let errors = of_type("error");
+    let lookup = errors.iter().find(|line| line["operation"] == "LOOKUP").unwrap();
+    assert_eq!((&lookup["status_name"], &lookup["count"]), (&json!("NFS4ERR_NOENT"), &json!(2)));
+    let problems = of_type("problem");
+    assert!(problems.iter().any(|line| line["problem"] == "sequence-nak" && line["count"] == 2));
+    assert!(problems.iter().any(|line| line["problem"] == "no-reply" && line["first_frame"] == 1));
+}
+
+/// The documentation names every field and every word that stands for a kind of problem.
+#[test]
+fn every_field_is_documented() {
+    fn collect(value: &Value, keys: &mut BTreeSet<String>) {
+        match value {
+            Value::Object(map) => map.iter().for_each(|(key, value)| {
+                keys.insert(key.clone());
+                collect(value, keys);
+            }),
+            Value::Array(values) => values.iter().for_each(|value| collect(value, keys)),
+            _ => {}
+        }
+    }
+    let mut keys = BTreeSet::new();
+    collect(&written(&TransactionLine::from(&samples::full())), &mut keys);
+    for connection in [samples::connection(), samples::inferred()] {
+        collect(&written(&ConnectionLine::from(&connection)), &mut keys);
+    }
+    with_packets(|packet| collect(&written(&PacketLine::from(packet)), &mut keys));
+    report().iter().for_each(|line| collect(line, &mut keys));
+    collect(&written(&FindingLine::new(&samples::finding(), false)), &mut keys);
+    judged().iter().for_each(|line| collect(line, &mut keys));
+
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/json.md");
+    let documentation = std::fs::read_to_string(path).expect("docs/json.md is there");
+    let missing: Vec<_> = keys.iter().filter(|key| !documentation.contains(&format!("`{key}`"))).collect();
+    assert!(missing.is_empty(), "not in docs/json.md: {missing:?}");
+}
+
+/// Whoever reads our output may stop, and that must be told apart from a disk that is full.
+#[test]
+fn a_broken_pipe_stays_one() {
+    struct Broken;
+    impl Write for Broken {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(io::ErrorKind::BrokenPipe.into())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let error = write_line(&mut Broken, &TransactionLine::from(&samples::full())).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
+}

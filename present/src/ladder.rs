@@ -1,0 +1,358 @@
+//! The exchange of a transaction between Requester and Responder, as RFC 8166 draws it: which rungs there are. How they are
+//! drawn is no matter of this module.
+
+use core::fmt::{self, Display};
+use rdmascope_dissector::attribution::{Attributed, Role, StepOf};
+use rdmascope_dissector::event::{Headers, Packet};
+use rdmascope_dissector::kept::{Kept, Step, StepKind};
+use rdmascope_dissector::record::Time;
+use rdmascope_dissector::transaction::{Part, Seen, Transaction};
+use rdmascope_wire::bth::{Acknowledgement, NakCode, Operation, rnr_timer};
+use rdmascope_wire::psn::Psn;
+
+/// The rungs of one transaction.
+#[derive(Clone, Debug, Default)]
+pub struct Ladder {
+    /// When its first packet was captured: what the times of rungs count from.
+    pub start: Time,
+    /// In the order of their first packets.
+    pub rungs: Vec<Rung>,
+    /// Steps and packets for which there was no room.
+    pub left_out: u64,
+    /// Packets of the transaction that somebody looks for.
+    marked: Vec<Marked>,
+}
+
+/// A packet of a ladder's transaction.
+#[derive(Clone, Copy, Debug)]
+struct Marked {
+    frame: u64,
+    psn: Psn,
+    from_requester: bool,
+}
+
+/// Packets of one sender that belong together: an arrow from one side to the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rung {
+    /// What it is.
+    pub kind: RungKind,
+    /// Whether the Requester sent it, who is the caller in either direction; else the Responder did.
+    pub from_requester: bool,
+    /// Its first packet in the capture.
+    pub first: Seen,
+    /// Its last packet in the capture.
+    pub last: Seen,
+    /// Its first PSN. That of responses is one of the numbers of who asked.
+    pub psn: Psn,
+    /// PSNs from there on that it takes up.
+    pub packets: u32,
+    /// What it moved; of a READ request, what it asked for.
+    pub piece: Option<Piece>,
+}
+
+/// What a [`Rung`] is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RungKind {
+    /// A Send or RDMA operation of the transaction.
+    Step(StepKind),
+    /// Packets of such a one, sent again.
+    Again(StepKind),
+    /// An acknowledgement.
+    Acknowledgement,
+    /// A NAK.
+    Nak(NakCode),
+    /// An RNR NAK with its timer as encoded.
+    RnrNak(u8),
+}
+
+/// A stretch of a part of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Whether the part is of the reply's message; else of the call's.
+    pub of_reply: bool,
+    /// The part of a message that it is of.
+    pub part: Part,
+    /// Its first byte in the part.
+    pub offset: u64,
+    /// Bytes.
+    pub length: u64,
+}
+
+impl Ladder {
+    /// Rungs of one ladder.
+    pub const MOST_RUNGS: usize = 8192;
+
+    /// The rungs that are steps of the transaction itself; there are none where no steps were kept of it.
+    pub fn of(transaction: &Transaction) -> Ladder {
+        let messages = [&transaction.call, &transaction.reply];
+        let steps = transaction.kept.as_ref().map_or(&[][..], |kept| &kept.steps);
+        let sent = messages.into_iter().flatten().map(|message| message.first);
+        let first = sent.chain(steps.iter().map(|step| step.first)).min_by_key(|seen| seen.frame);
+        let mut ladder = Ladder {
+            start: first.map_or(Time::default(), |seen| seen.time),
+            rungs: Vec::new(),
+            left_out: transaction.kept.as_ref().map_or(0, |kept| kept.steps_left_out),
+            marked: Vec::new(),
+        };
+        steps.iter().for_each(|step| ladder.add(Rung::from(step)));
+        ladder
+    }
+
+    /// Adds what a packet of a second pass is to `transaction`, as `attributed` says: an acknowledgement or a refusal, or sent
+    /// again.
+    pub fn see(&mut self, transaction: &Transaction, packet: &Packet<'_>, attributed: &Attributed<'_>) {
+        let (Some(kept), Some(Ok(headers))) = (&transaction.kept, &packet.headers) else { return };
+        let own = |of: StepOf| step_of(transaction, kept, of);
+        let seen = Seen { frame: packet.record.number, time: packet.record.time };
+        let answer = |step: &Step, kind: RungKind| Rung {
+            kind,
+            from_requester: !step.from_caller,
+            first: seen,
+            last: seen,
+            psn: headers.bth.psn,
+            packets: 1,
+            piece: None,
+        };
+        let acknowledges = headers.bth.opcode.operation() == Some(Operation::Acknowledge);
+        match attributed.role {
+            Role::Repetition(of) => {
+                if let Some(step) = own(of) {
+                    self.repeat(Rung::again(step, headers, seen));
+                }
+            }
+            // Lost on its way to where the capture was made: the receiver refused what came instead of it.
+            Role::Part(of) => {
+                if let Some(step) = own(of)
+                    && self.was_refused(step, headers.bth.psn)
+                {
+                    self.repeat(Rung::again(step, headers, seen));
+                }
+            }
+            Role::Refusal(of) if own(of).is_some() => {
+                let syndrome = headers.extensions.aeth.map(|aeth| aeth.syndrome.kind());
+                let kind = match syndrome {
+                    Some(Acknowledgement::Nak(code)) => RungKind::Nak(code),
+                    Some(Acknowledgement::RnrNak { timer }) => RungKind::RnrNak(timer),
+                    _ => return,
+                };
+                own(of).into_iter().for_each(|step| self.add(answer(step, kind)));
+            }
+            Role::Acknowledgement(of) if own(of).is_some() => {
+                own(of).into_iter().for_each(|step| self.add(answer(step, RungKind::Acknowledgement)));
+            }
+            // What acknowledges a later step acknowledges those before it.
+            _ if acknowledges => {
+                if let Some(step) = attributed.acknowledged.iter().copied().find_map(own) {
+                    self.add(answer(step, RungKind::Acknowledgement));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Marks a packet of a second pass, if it is one of `transaction`, as `attributed` says.
+    pub fn mark(&mut self, transaction: &Transaction, packet: &Packet<'_>, attributed: &Attributed<'_>) {
+        let (Some(kept), Some(Ok(headers))) = (&transaction.kept, &packet.headers) else { return };
+        let own = |of: StepOf| step_of(transaction, kept, of);
+        let from_requester = match attributed.role {
+            Role::Part(of) | Role::Repetition(of) => own(of).map(|step| step.from_caller),
+            Role::Refusal(of) | Role::Acknowledgement(of) => own(of).map(|step| !step.from_caller),
+            Role::ConnectionManagement | Role::Nothing => None,
+        };
+        let acknowledges = || attributed.acknowledged.iter().copied().find_map(own);
+        let from_requester = from_requester.or_else(|| acknowledges().map(|step| !step.from_caller));
+        if let Some(from_requester) = from_requester
+            && self.marked.len() < Ladder::MOST_RUNGS
+        {
+            let (frame, psn) = (packet.record.number, headers.bth.psn);
+            self.marked.push(Marked { frame, psn, from_requester });
+        }
+    }
+
+    /// The packets that were marked.
+    pub fn marked(&self) -> impl Iterator<Item = u64> {
+        self.marked.iter().map(|packet| packet.frame)
+    }
+
+    /// For each rung the packets of it that were marked.
+    pub fn marks(&self) -> Vec<Vec<u64>> {
+        let mut marks = vec![Vec::new(); self.rungs.len()];
+        for packet in &self.marked {
+            let holding = self.rungs.iter().enumerate().filter(|(_, rung)| rung.holds(packet));
+            // What is sent again lies among the frames of a long operation, and so may all of it.
+            let narrowest = holding.min_by_key(|(_, rung)| rung.last.frame - rung.first.frame);
+            if let Some((index, _)) = narrowest {
+                marks[index].push(packet.frame);
+            }
+        }
+        marks
+    }
+
+    /// Whether the receiver lately refused what came in place of a packet of `step`.
+    fn was_refused(&self, step: &Step, psn: Psn) -> bool {
+        const LATELY: usize = 256;
+        self.rungs.iter().rev().take(LATELY).any(|rung| {
+            matches!(rung.kind, RungKind::Nak(_) | RungKind::RnrNak(_))
+                && (rung.psn, rung.from_requester) == (psn, !step.from_caller)
+        })
+    }
+
+    /// Adds what was sent again: to the last rung, where that is of the same packets' front.
+    fn repeat(&mut self, rung: Rung) {
+        let before = self.rungs.iter_mut().rfind(|other| matches!(other.kind, RungKind::Again(_)));
+        match before {
+            Some(other)
+                if (other.kind, other.from_requester) == (rung.kind, rung.from_requester)
+                    && other.kind != RungKind::Again(StepKind::ReadRequest)
+                    && other.psn.plus(other.packets) == rung.psn =>
+            {
+                other.last = rung.last;
+                other.packets += rung.packets;
+            }
+            _ => self.add(rung),
+        }
+    }
+
+    /// Adds a rung at its place.
+    fn add(&mut self, rung: Rung) {
+        if self.rungs.len() >= Ladder::MOST_RUNGS {
+            self.left_out += 1;
+            return;
+        }
+        let at = self.rungs.partition_point(|other| other.first.frame <= rung.first.frame);
+        self.rungs.insert(at, rung);
+    }
+
+    /// When the last packet of all rungs was captured.
+    pub fn end(&self) -> Time {
+        self.rungs.iter().map(|rung| rung.last.time).max().unwrap_or(self.start)
+    }
+}
+
+/// The step of a transaction that is meant; `None` where it is one of another transaction.
+fn step_of<'a>(transaction: &Transaction, kept: &'a Kept, of: StepOf) -> Option<&'a Step> {
+    if of.transaction == transaction.number { kept.steps.get(of.step as usize) } else { None }
+}
+
+impl From<&Step> for Rung {
+    fn from(step: &Step) -> Rung {
+        Rung {
+            kind: RungKind::Step(step.kind),
+            from_requester: step.from_caller,
+            first: step.first,
+            last: step.last,
+            psn: step.psn,
+            packets: step.packets,
+            piece: Some(Piece {
+                of_reply: step.of_reply,
+                part: step.part,
+                offset: step.offset,
+                length: step.length,
+            }),
+        }
+    }
+}
+
+impl Rung {
+    /// A packet of a step that was sent again.
+    fn again(step: &Step, headers: &Headers<'_>, seen: Seen) -> Rung {
+        let psn = headers.bth.psn;
+        let mut again = Rung { first: seen, last: seen, psn, packets: 1, piece: None, ..Rung::from(step) };
+        again.kind = RungKind::Again(step.kind);
+        if let (StepKind::ReadRequest, Some(reth)) = (step.kind, headers.extensions.reth) {
+            // It asks for what is left: up to the end, whatever was there before.
+            let passed = u32::try_from(step.psn.distance(psn)).unwrap_or(0);
+            let length = u64::from(reth.dma_length);
+            let offset = (step.offset + step.length).saturating_sub(length);
+            again.packets = step.packets.saturating_sub(passed).max(1);
+            again.piece = Some(Piece { of_reply: step.of_reply, part: step.part, offset, length });
+        }
+        again
+    }
+
+    /// Whether a packet can be one of its own.
+    fn holds(&self, packet: &Marked) -> bool {
+        self.from_requester == packet.from_requester
+            && (self.first.frame..=self.last.frame).contains(&packet.frame)
+            && u32::try_from(self.psn.distance(packet.psn)).is_ok_and(|ahead| ahead < self.packets.max(1))
+    }
+
+    /// The PSN of its last packet.
+    pub fn last_psn(&self) -> Psn {
+        self.psn.plus(self.packets.saturating_sub(1))
+    }
+
+    /// What it is, in the words of the specifications.
+    pub fn title<'a>(&self, transaction: &'a Transaction) -> impl Display + use<'a> {
+        RungTitle { kind: self.kind, transaction }
+    }
+}
+
+struct RungTitle<'a> {
+    kind: RungKind,
+    transaction: &'a Transaction,
+}
+
+impl Display for RungTitle<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (kind, again) = match self.kind {
+            RungKind::Step(kind) => (kind, ""),
+            RungKind::Again(kind) => (kind, "again: "),
+            RungKind::Acknowledgement => return f.write_str("ACK"),
+            RungKind::Nak(code) => return write!(f, "NAK, {code}"),
+            RungKind::RnrNak(timer) => return write!(f, "RNR NAK, {:?}", rnr_timer(timer)),
+        };
+        f.write_str(again)?;
+        let (message, what) = match kind {
+            StepKind::Call => (&self.transaction.call, "call"),
+            StepKind::Reply => (&self.transaction.reply, "reply"),
+            StepKind::ReadRequest => return f.write_str("RDMA Read request"),
+            StepKind::ReadResponse => return f.write_str("RDMA Read response"),
+            StepKind::Write => return f.write_str("RDMA Write"),
+            StepKind::Done => return f.write_str("Send, RDMA_DONE"),
+        };
+        match message {
+            Some(message) => write!(f, "Send, {} {what}", message.procedure),
+            None => write!(f, "Send, {what}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rung(kind: RungKind, from_requester: bool, frames: (u64, u64), psn: u32, packets: u32) -> Rung {
+        let seen = |frame| Seen { frame, time: Time::default() };
+        Rung {
+            kind,
+            from_requester,
+            first: seen(frames.0),
+            last: seen(frames.1),
+            psn: Psn::new(psn),
+            packets,
+            piece: None,
+        }
+    }
+
+    #[test]
+    fn a_packet_marks_the_rung_that_it_is_of() {
+        let mut ladder = Ladder::default();
+        ladder.add(rung(RungKind::Step(StepKind::Write), false, (10, 20), 0xff_fffc, 10));
+        // Two of its packets were sent again meanwhile; and the other side uses the same PSNs.
+        ladder.add(rung(RungKind::Again(StepKind::Write), false, (15, 16), 0xff_fffe, 2));
+        ladder.add(rung(RungKind::Step(StepKind::Call), true, (12, 17), 0xff_fffc, 10));
+        let mut mark = |frame, psn, from_requester| {
+            ladder.marked.push(Marked { frame, psn: Psn::new(psn), from_requester });
+        };
+        mark(13, 0xff_ffff, false);
+        mark(15, 0xff_fffe, false);
+        mark(17, 1, true);
+        mark(19, 5, false);
+        // Of none: behind its last PSN, behind its last frame.
+        mark(20, 6, false);
+        mark(21, 5, false);
+        // In the order of the first packets: the WRITE, the call, the repetition.
+        assert_eq!(ladder.marks(), [vec![13, 19], vec![17], vec![15]]);
+    }
+}

@@ -1,0 +1,261 @@
+//! What things are called: the dissector's names, joined into the labels that output shows.
+
+use core::fmt;
+use rdmascope_dissector::transaction::{Direction, Outcome, Part, Security, Transaction};
+use rdmascope_dissector::ulb::{self, Operation, Procedure};
+use rdmascope_wire::{cm, private_data, rpc, rpcrdma};
+
+/// The name of a procedure: `WRITE`, `COMPOUND`.
+pub fn procedure_name(procedure: Procedure) -> Option<&'static str> {
+    ulb::procedure_name(procedure)
+}
+
+/// The name of a status: `NFS4ERR_NOENT`.
+pub fn status_name(program: u32, version: u32, status: u32) -> Option<&'static str> {
+    ulb::status_name(program, version, status)
+}
+
+/// The name without what all names of its protocol begin with: `NOENT`.
+pub fn short_status(name: &str) -> &str {
+    name.split_once('_').map_or(name, |(_, short)| short)
+}
+
+/// The fields of a CM message that tell one from another, each behind a space.
+pub fn cm_fields(message: &cm::Message<'_>, out: &mut dyn fmt::Write) -> fmt::Result {
+    if let Some(id) = message.local_communication_id() {
+        write!(out, " local {id}")?;
+    }
+    if let Some(id) = message.remote_communication_id() {
+        write!(out, " remote {id}")?;
+    }
+    match message {
+        cm::Message::Request(request) => {
+            write!(out, " QP {} PSN {}", request.local_qpn, request.starting_psn)?;
+            match request.service_id.rdma_cm_port() {
+                Some((_, port)) => write!(out, " port {port}")?,
+                None => write!(out, " service {}", request.service_id)?,
+            }
+            if let Some(mtu) = request.path_mtu_bytes() {
+                write!(out, " MTU {mtu}")?;
+            }
+            private_data_fields(request.consumer_private_data(), out)
+        }
+        cm::Message::Reply(reply) => {
+            write!(out, " QP {} PSN {}", reply.local_qpn, reply.starting_psn)?;
+            private_data_fields(reply.private_data, out)
+        }
+        cm::Message::Reject(reject) => {
+            write!(out, " reason {}", reject.reason)?;
+            match cm::reject_reason_name(reject.reason) {
+                Some(name) => write!(out, " ({name})"),
+                None => Ok(()),
+            }
+        }
+        cm::Message::DisconnectRequest(request) => write!(out, " remote QP {}", request.remote_qpn),
+        cm::Message::ServiceIdResolutionRequest(request) => write!(out, " service {}", request.service_id),
+        cm::Message::ServiceIdResolutionReply(reply) => write!(out, " QP {}", reply.qpn),
+        cm::Message::Unknown { attribute, .. } => write!(out, " attribute 0x{attribute:04x}"),
+        _ => Ok(()),
+    }
+}
+
+/// RFC 8797 private data, where there is any.
+fn private_data_fields(bytes: &[u8], out: &mut dyn fmt::Write) -> fmt::Result {
+    match private_data::find(bytes) {
+        Some(private_data::Found { fields: Ok(data), .. }) => {
+            let invalidation = if data.remote_invalidation { " R" } else { "" };
+            write!(out, " send {} receive {}{invalidation}", data.send_bytes(), data.receive_bytes())
+        }
+        Some(private_data::Found { fields: Err(stop), .. }) => write!(out, " private data: {stop}"),
+        None => Ok(()),
+    }
+}
+
+/// An RPC program with its version, and for NFSv4 the minor version: `NFSv4.1`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Protocol {
+    /// The RPC program number.
+    pub program: u32,
+    /// The program's version.
+    pub version: u32,
+    /// The minor version, where a COMPOUND named one.
+    pub minor: Option<u32>,
+}
+
+impl Protocol {
+    /// The protocol of a transaction whose call is known.
+    pub fn of(transaction: &Transaction) -> Option<Protocol> {
+        let Procedure { program, version, .. } = transaction.procedure?;
+        Some(Protocol { program, version, minor: transaction.details.minor_version })
+    }
+}
+
+impl fmt::Display for Protocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.program, self.minor) {
+            (rpc::program::NFS, Some(minor)) => write!(f, "NFSv{}.{minor}", self.version),
+            // The callback program has version 1 whatever the minor version; people know it as part of NFSv4.
+            (rpc::program::CALLBACK, Some(minor)) => write!(f, "NFSv4.{minor}"),
+            (rpc::program::CALLBACK, None) => f.write_str("NFSv4"),
+            (program, _) => match ulb::program_name(program) {
+                Some(name) => write!(f, "{name}v{}", self.version),
+                None => write!(f, "{program}v{}", self.version),
+            },
+        }
+    }
+}
+
+/// What a transaction is about: its principal operation, else its procedure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Label {
+    /// A name of the specification.
+    Named(&'static str),
+    /// An operation of a COMPOUND that has no name.
+    Operation(u32),
+    /// A procedure that has no name.
+    Procedure(u32),
+    /// No call was captured, or not enough of it.
+    Unknown,
+}
+
+impl Label {
+    /// The label of a transaction.
+    pub fn of(transaction: &Transaction) -> Label {
+        if let Some(operation) = ulb::principal_operation(&transaction.details) {
+            return Label::of_operation(operation);
+        }
+        let Some(procedure) = transaction.procedure else { return Label::Unknown };
+        procedure_name(procedure).map_or(Label::Procedure(procedure.number), Label::Named)
+    }
+
+    /// The label of one operation.
+    pub fn of_operation(operation: &Operation) -> Label {
+        match operation.name {
+            "operation" => Label::Operation(operation.code),
+            name => Label::Named(name),
+        }
+    }
+}
+
+impl fmt::Display for Label {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Label::Named(name) => f.write_str(name),
+            Label::Operation(number) => write!(f, "operation {number}"),
+            Label::Procedure(number) => write!(f, "procedure {number}"),
+            Label::Unknown => f.write_str("?"),
+        }
+    }
+}
+
+/// What is wrong with a transaction, from the transport up; `None` where its reply says that all is well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// RDMA_ERROR.
+    Transport(Option<rpcrdma::Error>),
+    /// The RPC was not carried out.
+    Rpc(rpc::Status),
+    /// The procedure failed.
+    Status(u32),
+}
+
+impl Failure {
+    /// What is wrong with `transaction`.
+    pub fn of(transaction: &Transaction) -> Option<Failure> {
+        if transaction.error.is_some() || transaction.outcome == Outcome::TransportError {
+            return Some(Failure::Transport(transaction.error));
+        }
+        match (transaction.rpc_status, transaction.status) {
+            (Some(status), _) if status != rpc::Status::Success => Some(Failure::Rpc(status)),
+            (_, Some(status)) if status != 0 => Some(Failure::Status(status)),
+            _ => None,
+        }
+    }
+}
+
+/// What is wrong, for people: `NFS4ERR_NOENT (2)`. The protocol, where it is known, has the names of statuses.
+pub struct FailureName(pub Failure, pub Option<Protocol>);
+
+impl fmt::Display for FailureName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Failure::Transport(Some(error)) => write!(f, "RDMA_ERROR {error}"),
+            Failure::Transport(None) => f.write_str("RDMA_ERROR"),
+            Failure::Rpc(status) => status.fmt(f),
+            Failure::Status(status) => match self.1.and_then(|p| status_name(p.program, p.version, status)) {
+                Some(name) => write!(f, "{name} ({status})"),
+                None => write!(f, "status {status}"),
+            },
+        }
+    }
+}
+
+/// The word for an outcome, in every format.
+pub const fn outcome(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Completed => "completed",
+        Outcome::NoReply => "no-reply",
+        Outcome::NoCall => "no-call",
+        Outcome::TransportError => "transport-error",
+        Outcome::CutOff => "cut-off",
+    }
+}
+
+/// The word for a direction, in every format.
+pub const fn direction(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Forward => "forward",
+        Direction::Backward => "backward",
+    }
+}
+
+/// A security flavor, in every format.
+pub struct SecurityName(pub Security);
+
+impl fmt::Display for SecurityName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0 {
+            Security::None => "none",
+            Security::Sys => "sys",
+            Security::Gss => "gss",
+            Security::GssIntegrity => "gss-integrity",
+            Security::GssPrivacy => "gss-privacy",
+            Security::GssControl => "gss-control",
+            Security::Other(flavor) => return write!(f, "flavor-{flavor}"),
+        })
+    }
+}
+
+/// A name in quotes, with whatever a terminal must not see escaped.
+pub struct Quoted<'a>(pub &'a [u8]);
+
+impl fmt::Display for Quoted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("\"")?;
+        for chunk in self.0.utf8_chunks() {
+            for character in chunk.valid().chars() {
+                match character {
+                    '"' | '\\' => write!(f, "\\{character}")?,
+                    character if character.is_control() => write!(f, "{}", character.escape_unicode())?,
+                    character => write!(f, "{character}")?,
+                }
+            }
+            chunk.invalid().iter().try_for_each(|byte| write!(f, "\\x{byte:02x}"))?;
+        }
+        f.write_str("\"")
+    }
+}
+
+/// A part of a message, in the words of RFC 8166.
+pub struct PartName(pub Part);
+
+impl fmt::Display for PartName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Part::Send => f.write_str("Send"),
+            Part::ReadChunk(index) => write!(f, "Read chunk {index}"),
+            Part::WriteChunk(index) => write!(f, "Write chunk {index}"),
+            Part::ReplyChunk => f.write_str("Reply chunk"),
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! What `analyze` gathers and shows. Memory does not grow with the length of the capture.
+
+mod operations;
+mod problems;
+mod text;
+
+pub use operations::{Count, Key, Latency, Operations, Stats};
+pub use problems::{ErrorCount, ErrorKey, Group, Problem, Problems};
+
+use crate::ending::Ending;
+use rdmascope_dissector::connection::Connection;
+use rdmascope_dissector::event::Event;
+
+/// All that `analyze` has to say.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// Connections to show: those seen first, in that order.
+    connections: Vec<Connection>,
+    /// Connections beyond [`Report::MOST_CONNECTIONS`].
+    further_connections: u64,
+    operations: Operations,
+    problems: Problems,
+}
+
+impl Report {
+    /// Connections that are shown one by one.
+    const MOST_CONNECTIONS: usize = 64;
+    /// Kinds of errors that are shown one by one.
+    pub const MOST_ERRORS: usize = 40;
+
+    /// Takes in what the engine reports.
+    pub fn handle(&mut self, event: &Event<'_>) {
+        match event {
+            Event::Transaction(transaction) => {
+                self.operations.count(transaction);
+                self.problems.transaction(transaction);
+            }
+            Event::Connection(connection) => {
+                self.problems.connection(connection);
+                // They come in the order in which they end.
+                let at = self.connections.partition_point(|known| known.id < connection.id);
+                self.connections.insert(at, (*connection).clone());
+                if self.connections.len() > Report::MOST_CONNECTIONS {
+                    self.connections.pop();
+                    self.further_connections += 1;
+                }
+            }
+            Event::Eviction(eviction) => self.problems.eviction(eviction),
+            Event::Packet(_) | Event::Observation(_) => {}
+        }
+    }
+
+    /// Connections to show, and how many there are besides.
+    pub fn connections(&self) -> (&[Connection], u64) {
+        (&self.connections, self.further_connections)
+    }
+
+    /// The operations, protocol by protocol; within one, what took most time comes first.
+    pub fn operations(&self) -> Vec<(&Key, &Stats)> {
+        self.operations.by_time()
+    }
+
+    /// Errors in replies, the most frequent first, as many kinds as are shown one by one; and how many there are of other kinds.
+    pub fn errors(&self) -> (Vec<(ErrorKey, ErrorCount)>, u64) {
+        let mut errors = self.problems.errors.by_count();
+        let further: u64 = errors.iter().skip(Report::MOST_ERRORS).map(|(_, error)| error.count).sum();
+        errors.truncate(Report::MOST_ERRORS);
+        (errors, further + self.problems.errors.further)
+    }
+
+    /// Errors in replies, the most frequent first: all kinds that are told apart.
+    pub fn all_errors(&self) -> Vec<(ErrorKey, ErrorCount)> {
+        self.problems.errors.by_count()
+    }
+
+    /// The problems, group by group.
+    pub fn problems(&self, ending: &Ending) -> Vec<Problem> {
+        self.problems.list(ending)
+    }
+
+    /// What is said where nothing went wrong.
+    pub fn nothing_wrong(&self, ending: &Ending) -> Option<&'static str> {
+        let nothing = self.problems(ending).is_empty() && self.errors().0.is_empty() && ending.is_readable();
+        nothing.then(|| match ending.totals.packets {
+            0 => "Nothing that can be seen: there is no RoCE packet to look at.",
+            _ if self.operations.is_empty() => {
+                "Nothing that can be seen: there is no RPC transaction to look at."
+            }
+            _ => {
+                "Nothing: every call has its reply, and there is no error, no NAK, no retransmission, no gap."
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,209 @@
+//! Per operation: how many, what they moved, how long they took and where the time went.
+
+use crate::names::{Failure, Label, Protocol};
+use crate::phases::Phases;
+use foldhash::fast::FixedState;
+use hdrhistogram::Histogram;
+use rdmascope_dissector::transaction::{Direction, Transaction};
+use std::collections::HashMap;
+
+/// What is counted together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key {
+    /// The protocol, where the call is known.
+    pub protocol: Option<Protocol>,
+    /// Whether it runs backward.
+    pub backward: bool,
+    /// The principal operation.
+    pub label: Label,
+}
+
+impl Key {
+    /// What a transaction is counted as.
+    pub fn of(transaction: &Transaction) -> Key {
+        Key {
+            protocol: Protocol::of(transaction),
+            backward: transaction.direction == Direction::Backward,
+            label: Label::of(transaction),
+        }
+    }
+}
+
+/// What is counted of the transactions of one operation.
+pub trait Count: Default {
+    /// Takes in a transaction.
+    fn count(&mut self, transaction: &Transaction);
+}
+
+/// The operations of a capture.
+#[derive(Debug, Default)]
+pub struct Operations<T = Stats>(HashMap<Key, T, FixedState>);
+
+impl<T: Count> Operations<T> {
+    /// Program and procedure numbers come from the wire, so there is a bound to how many are kept apart.
+    const MOST: usize = 256;
+    /// What is counted beyond it.
+    const FURTHER: Key = Key { protocol: None, backward: false, label: Label::Named("(others)") };
+
+    /// Takes in a transaction.
+    pub fn count(&mut self, transaction: &Transaction) {
+        let mut key = Key::of(transaction);
+        if self.0.len() >= Self::MOST && !self.0.contains_key(&key) {
+            key = Self::FURTHER;
+        }
+        self.0.entry(key).or_default().count(transaction);
+    }
+
+    /// What was counted of one operation.
+    pub fn find(&self, key: &Key) -> Option<&T> {
+        self.0.get(key)
+    }
+
+    /// All of them, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = (&Key, &T)> {
+        self.0.iter()
+    }
+}
+
+impl Operations {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// All of them, protocol by protocol; within one, what took most time comes first.
+    pub fn by_time(&self) -> Vec<(&Key, &Stats)> {
+        let mut all: Vec<_> = self.0.iter().collect();
+        let group = |key: &Key| (key.protocol.is_none(), key.protocol, key.backward);
+        all.sort_by(|(a, a_stats), (b, b_stats)| {
+            let by_time = b_stats.total_latency.cmp(&a_stats.total_latency);
+            group(a).cmp(&group(b)).then(by_time).then(a.label.cmp(&b.label))
+        });
+        all
+    }
+}
+
+/// The numbers of one operation.
+#[derive(Debug)]
+pub struct Stats {
+    /// Transactions.
+    pub count: u64,
+    /// Transactions that failed.
+    pub errors: u64,
+    /// Payload bytes that they moved.
+    pub bytes: u64,
+    /// Sum of the latencies, in nanoseconds.
+    pub total_latency: u64,
+    minimum: u64,
+    maximum: u64,
+    latencies: Histogram<u64>,
+    phases: [u64; 5],
+}
+
+impl Default for Stats {
+    fn default() -> Stats {
+        Stats {
+            count: 0,
+            errors: 0,
+            bytes: 0,
+            total_latency: 0,
+            minimum: u64::MAX,
+            maximum: 0,
+            latencies: Histogram::new(Stats::DIGITS).expect("three significant digits are possible"),
+            phases: [0; 5],
+        }
+    }
+}
+
+/// Latencies in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Latency {
+    /// The shortest.
+    pub minimum: u64,
+    /// Half of them were no longer.
+    pub median: u64,
+    /// 90 of a hundred were no longer.
+    pub p90: u64,
+    /// 99 of a hundred were no longer.
+    pub p99: u64,
+    /// The longest.
+    pub maximum: u64,
+}
+
+impl Stats {
+    /// Significant decimal digits of median and percentile.
+    const DIGITS: u8 = 3;
+    /// Longer latencies than this day count as this long, which bounds the histogram.
+    const LONGEST: u64 = 86_400 * crate::time::SECOND;
+
+    /// All latencies, in nanoseconds.
+    pub fn latencies(&self) -> &Histogram<u64> {
+        &self.latencies
+    }
+
+    /// The latencies, the shortest first, to three significant digits: each with how many transactions took so long.
+    pub fn latency_steps(&self) -> impl Iterator<Item = (u64, u64)> {
+        let recorded = self.latencies.iter_recorded();
+        recorded.map(|step| {
+            (step.value_iterated_to().clamp(self.minimum, self.maximum), step.count_since_last_iteration())
+        })
+    }
+
+    /// How long each phase was on average, in nanoseconds.
+    pub fn mean_phases(&self) -> Option<Phases> {
+        // Call and reply make a latency, and the same make phases.
+        let count = self.latencies.len();
+        (count > 0).then(|| Phases(self.phases.map(|phase| phase / count)))
+    }
+
+    /// The latencies, where any transaction had one.
+    pub fn latency(&self) -> Option<Latency> {
+        if self.latencies.is_empty() {
+            return None;
+        }
+        let quantile = |q| self.latencies.value_at_quantile(q).clamp(self.minimum, self.maximum);
+        Some(Latency {
+            minimum: self.minimum,
+            median: quantile(0.5),
+            p90: quantile(0.9),
+            p99: quantile(0.99),
+            maximum: self.maximum,
+        })
+    }
+
+    /// Which share of the time went where, in the order of [`Phases`]; together 1.
+    pub fn shares(&self) -> Option<[f64; 5]> {
+        let whole: f64 = self.phases.iter().map(|phase| *phase as f64).sum();
+        (whole > 0.0).then(|| self.phases.map(|phase| phase as f64 / whole))
+    }
+}
+
+impl Count for Stats {
+    fn count(&mut self, transaction: &Transaction) {
+        self.count += 1;
+        self.errors += u64::from(Failure::of(transaction).is_some());
+        self.bytes = self.bytes.saturating_add(payload_bytes(transaction));
+        if let Some(latency) = transaction.latency() {
+            self.total_latency = self.total_latency.saturating_add(latency);
+            self.minimum = self.minimum.min(latency);
+            self.maximum = self.maximum.max(latency);
+            let bounded = latency.min(Stats::LONGEST);
+            self.latencies.record(bounded).expect("the histogram grows to hold any value");
+        }
+        if let Some(Phases(phases)) = Phases::of(transaction) {
+            for (sum, phase) in self.phases.iter_mut().zip(phases) {
+                *sum = sum.saturating_add(phase);
+            }
+        }
+    }
+}
+
+/// The DDP-eligible items of arguments and results; where there are none, what chunks moved.
+fn payload_bytes(transaction: &Transaction) -> u64 {
+    let operations = transaction.details.operations.iter();
+    let items = operations.flat_map(|operation| [operation.argument_item, operation.result_item]);
+    match items.flatten().map(|item| u64::from(item.length)).sum() {
+        0 => transaction.timing.read_bytes + transaction.timing.written_bytes,
+        bytes => bytes,
+    }
+}

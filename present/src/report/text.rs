@@ -1,0 +1,298 @@
+//! The report for people, at most 120 columns wide.
+
+use super::{Group, Report, Stats};
+use crate::ending::{Ending, FileEnd, FileEnding};
+use crate::names::FailureName;
+use crate::phases::Phases;
+use crate::tables::connections::{Known, StateName};
+use crate::text::{Bytes, Counted, Duration, Left, Maybe, Number, Style};
+use crate::time::Rfc3339;
+use core::fmt::{self, Display};
+use rdmascope_dissector::connection::{Connection, Endpoint};
+use std::io::{self, Write};
+
+impl Report {
+    /// Writes the report for people.
+    pub fn write_text(&self, ending: &Ending, style: Style, out: &mut impl Write) -> io::Result<()> {
+        match ending.files.as_slice() {
+            [file] => writeln!(out, "{}", style.bold(format_args!("Capture {}", file.title())))?,
+            files => writeln!(out, "{}", style.bold(format_args!("Capture of {} files", files.len())))?,
+        }
+        capture(ending, style, out)?;
+        self.write_connections(style, out)?;
+        self.write_operations(style, out)?;
+        self.write_problems(ending, style, out)
+    }
+
+    fn write_connections(&self, style: Style, out: &mut impl Write) -> io::Result<()> {
+        if self.connections.is_empty() {
+            return Ok(());
+        }
+        let count = self.connections.len() as u64 + self.further_connections;
+        writeln!(out, "\n{}", style.bold(Counted(count, "connection")))?;
+        for connection in &self.connections {
+            write_connection(connection, style, out)?;
+        }
+        if self.further_connections > 0 {
+            let further = Counted(self.further_connections, "further connection");
+            writeln!(out, "  {further}: `rdmascope connections` lists all")?;
+        }
+        Ok(())
+    }
+
+    fn write_operations(&self, style: Style, out: &mut impl Write) -> io::Result<()> {
+        if self.operations.is_empty() {
+            return Ok(());
+        }
+        writeln!(
+            out,
+            "\n{}{:43}{}{}",
+            style.bold(Left("Operations", 10)),
+            "",
+            style.bold(Left("latency", 35)),
+            style.bold("share of the time, %")
+        )?;
+        write!(out, "  {:22} {:>7} {:>6} {:>8}", "", "count", "errors", "bytes")?;
+        for heading in ["min", "median", "p99", "max"] {
+            write!(out, " {heading:>8}")?;
+        }
+        write!(out, " ")?;
+        for heading in Phases::NAMES {
+            write!(out, " {heading:>6}")?;
+        }
+        writeln!(out)?;
+        let mut group = None;
+        for (key, stats) in self.operations.by_time() {
+            if group != Some((key.protocol, key.backward)) {
+                group = Some((key.protocol, key.backward));
+                let direction = if key.backward { ", backward" } else { "" };
+                match key.protocol {
+                    Some(protocol) => writeln!(out, "  {}", style.bold(Joined(protocol, direction)))?,
+                    None => writeln!(out, "  {}", style.bold(Joined("call unknown", direction)))?,
+                }
+            }
+            write!(out, "    {}", Left(key.label, 20))?;
+            write_stats(stats, style, out)?;
+        }
+        Ok(())
+    }
+
+    fn write_problems(&self, ending: &Ending, style: Style, out: &mut impl Write) -> io::Result<()> {
+        let problems = self.problems.list(ending);
+        let (errors, further) = self.errors();
+        writeln!(out, "\n{}", style.bold("What went wrong"))?;
+        if let Some(nothing) = self.nothing_wrong(ending) {
+            return writeln!(out, "  {nothing}");
+        }
+        if !errors.is_empty() {
+            writeln!(out, "  Errors in replies")?;
+        }
+        for (key, error) in &errors {
+            let protocol = Left(Maybe(key.protocol), 8);
+            write!(out, "  {:>10}  {protocol} {} ", Number(error.count), Left(key.label, 20))?;
+            write!(out, "{}", style.red(Left(FailureName(key.failure, key.protocol), 30)))?;
+            if let Some(frame) = error.first_frame {
+                write!(out, "  first in frame {frame}")?;
+            }
+            writeln!(out)?;
+        }
+        if further > 0 {
+            let further = Number(further);
+            writeln!(
+                out,
+                "  {further:>10}  of other kinds: `rdmascope transactions --status error` lists all"
+            )?;
+        }
+        for group in Group::ALL {
+            let mut headed = false;
+            for problem in problems.iter().filter(|problem| problem.group == group) {
+                if !headed {
+                    headed = true;
+                    writeln!(out, "  {}", group.heading())?;
+                }
+                let count = Number(problem.count);
+                let count = match group {
+                    Group::Capture => style.yellow(format_args!("{count:>10}")).to_string(),
+                    _ => style.red(format_args!("{count:>10}")).to_string(),
+                };
+                write!(out, "  {count}  {}", problem.what)?;
+                if let Some(frame) = problem.first_frame {
+                    write!(out, "; first in frame {frame}")?;
+                }
+                writeln!(out)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What was captured.
+fn capture(ending: &Ending, style: Style, out: &mut impl Write) -> io::Result<()> {
+    let totals = &ending.totals;
+    let mut row = |name: &str, value: &dyn Display| writeln!(out, "  {name:14}{value}");
+    let snapped = match totals.cut_records {
+        0 => String::new(),
+        cut => format!(", {} of them cut by a snap length", Number(cut)),
+    };
+    row(
+        "packets",
+        &format_args!("{} ({} on the wire){snapped}", Number(totals.records), Bytes(totals.bytes)),
+    )?;
+    if let Some((first, last)) = totals.span {
+        let length = Duration(last.since(first));
+        row("span", &format_args!("{} to {} ({length})", Rfc3339::from(first), Rfc3339::from(last)))?;
+    }
+    if totals.packets == 0 {
+        row("RoCE", &format_args!("none; RoCEv2 was looked for at UDP port {} (--port)", ending.port))?;
+    } else {
+        let cm = Counted(totals.cm_messages, "CM message");
+        match totals.other_transports {
+            0 => row("RoCE", &format_args!("{}, with {cm}", Counted(totals.packets, "packet")))?,
+            other => row(
+                "RoCE",
+                &format_args!(
+                    "{}, with {cm} and {} of transports other than RC",
+                    Counted(totals.packets, "packet"),
+                    Number(other)
+                ),
+            )?,
+        }
+        let [good, bad, unverifiable] = totals.icrc.map(Number);
+        let bad = style.red_if(totals.icrc[1] > 0, format_args!("{bad} bad")).to_string();
+        row("ICRC", &format_args!("{good} good, {bad}, {unverifiable} not verifiable"))?;
+    }
+    if totals.others + totals.unknown_link > 0 {
+        row("other traffic", &Counted(totals.others + totals.unknown_link, "packet"))?;
+    }
+    match ending.files.as_slice() {
+        [file] => row("end", &End(file, style)),
+        files => files.iter().enumerate().try_for_each(|(index, file)| {
+            let name = if index == 0 { "files" } else { "" };
+            row(name, &format_args!("{}: {}", file.title(), End(file, style)))
+        }),
+    }
+}
+
+/// How a file ended, in its colour.
+struct End<'a>(&'a FileEnding, Style);
+
+impl Display for End<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let End(file, style) = *self;
+        let end = FileEnd(file);
+        match (&file.trouble, file.cut) {
+            (Some(_), _) => style.red(end).fmt(f),
+            (None, Some(_)) => style.yellow(end).fmt(f),
+            (None, None) => end.fmt(f),
+        }
+    }
+}
+
+fn write_connection(connection: &Connection, style: Style, out: &mut impl Write) -> io::Result<()> {
+    let Connection { requester, responder, .. } = connection;
+    let arrow = if connection.roles_known { "->" } else { "--" };
+    write!(out, "  {} ", style.bold(Left(format_args!("#{}", connection.id.0), 4)))?;
+    write!(out, "{} {arrow} {}", Queue(requester), Queue(responder))?;
+    if !connection.roles_known {
+        write!(out, " (which end opened it is not known)")?;
+    }
+    if let Some(port) = connection.port {
+        write!(out, ", port {port}")?;
+    }
+    let state = StateName(connection.state);
+    let length = Duration(connection.last.since(connection.first));
+    let [forward, backward] = connection.transactions.map(Number);
+    writeln!(out, "\n       {state}; known from {}; seen for {length}", Known(connection.origin))?;
+    writeln!(out, "       transactions: {forward} forward, {backward} backward")?;
+
+    write!(out, "       path MTU {}, ", Maybe(connection.path_mtu))?;
+    match (connection.call_inline_threshold, connection.reply_inline_threshold) {
+        (Some(call), Some(reply)) => write!(out, "inline thresholds: call {call}, reply {reply}")?,
+        _ => write!(out, "inline thresholds unknown")?,
+    }
+    let invalidation = match connection.remote_invalidation {
+        Some(true) => "on",
+        Some(false) => "off",
+        None => "unknown",
+    };
+    writeln!(out, ", remote invalidation {invalidation}")?;
+    for (name, end) in [("requester", requester), ("responder", responder)] {
+        let sent = &end.sent;
+        writeln!(
+            out,
+            "       {name} sent {:>9} packets {:>9}: {:>7} Sends {:>6} Reads {:>9} of Writes {:>9} of Read data",
+            Number(sent.packets),
+            Bytes(sent.bytes),
+            Number(sent.sends),
+            Number(sent.read_requests),
+            Bytes(sent.written_bytes),
+            Bytes(sent.read_response_bytes),
+        )?;
+        write_private_data(end, out)?;
+    }
+    Ok(())
+}
+
+fn write_private_data(end: &Endpoint, out: &mut impl Write) -> io::Result<()> {
+    let Some(data) = end.private_data else { return Ok(()) };
+    let flag = if data.remote_invalidation { "R set" } else { "R clear" };
+    write!(
+        out,
+        "         private data: version {}, {flag}, send size {}, receive size {}",
+        data.version, data.send_size, data.receive_size
+    )?;
+    if data.reserved != 0 {
+        write!(out, ", reserved bits 0x{:02x}", data.reserved)?;
+    }
+    if data.offset != 0 {
+        write!(out, ", at byte {}", data.offset)?;
+    }
+    writeln!(out)
+}
+
+fn write_stats(stats: &Stats, style: Style, out: &mut impl Write) -> io::Result<()> {
+    let errors = format_args!("{:>6}", Number(stats.errors)).to_string();
+    write!(out, " {:>7} {}", Number(stats.count), style.red_if(stats.errors > 0, errors))?;
+    match stats.bytes {
+        0 => write!(out, " {:>8}", "-")?,
+        bytes => write!(out, " {:>8}", Bytes(bytes))?,
+    }
+    let latency = stats.latency();
+    for value in [
+        latency.map(|latency| latency.minimum),
+        latency.map(|latency| latency.median),
+        latency.map(|latency| latency.p99),
+        latency.map(|latency| latency.maximum),
+    ] {
+        write!(out, " {:>8}", Maybe(value.map(Duration)))?;
+    }
+    write!(out, " ")?;
+    for index in 0..Phases::NAMES.len() {
+        match stats.shares().map(|shares| shares[index] * 100.0) {
+            Some(share) if share > 0.0 => write!(out, " {share:>6.1}")?,
+            _ => write!(out, " {:>6}", "-")?,
+        }
+    }
+    writeln!(out)
+}
+
+/// An end of a connection.
+struct Queue<'a>(&'a Endpoint);
+
+impl Display for Queue<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.qpn {
+            Some(qpn) => write!(f, "{} QP {qpn}", self.0.address),
+            None => write!(f, "{} QP unknown", self.0.address),
+        }
+    }
+}
+
+/// One thing after another.
+struct Joined<A, B>(A, B);
+
+impl<A: Display, B: Display> Display for Joined<A, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.0, self.1)
+    }
+}

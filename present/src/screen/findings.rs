@@ -1,0 +1,101 @@
+//! Findings beside what they are about, for people: a section, and marks on the ladder.
+
+use super::{Screen, heading, wrapped};
+use crate::findings::{inconclusive, sign};
+use crate::names;
+use crate::text::{Counted, Plain, Style};
+use core::fmt::Display;
+use rdmascope_conformance::{Finding, Level, Rule, Verdict};
+use std::io::{self, Write};
+
+/// Columns in front of what belongs to a finding.
+const INDENT: usize = 6;
+/// Findings that are shown.
+const MOST: usize = 100;
+
+/// Writes the findings, if there are any.
+pub fn section(findings: &[&Finding], screen: Screen, out: &mut impl Write) -> io::Result<()> {
+    if findings.is_empty() {
+        return Ok(());
+    }
+    heading("Findings", screen, out)?;
+    findings.iter().take(MOST).try_for_each(|finding| write(finding, screen, out))?;
+    match findings.len().saturating_sub(MOST) as u64 {
+        0 => Ok(()),
+        further => writeln!(out, "  and {}: --format jsonl has all", Counted(further, "further finding")),
+    }
+}
+
+fn write(finding: &Finding, screen: Screen, out: &mut impl Write) -> io::Result<()> {
+    // The judge names the rule of each.
+    let Some(rule) = finding.rule else { return Ok(()) };
+    let head =
+        format!("{} {}{}  {}", sign(finding.verdict), rule.level, inconclusive(finding.verdict), rule.id);
+    write!(out, "  ")?;
+    paint(rule, finding.verdict, head, screen.style, out)?;
+    writeln!(out)?;
+    let sources: Vec<String> = rule.sources.iter().map(ToString::to_string).collect();
+    for text in [finding.message.clone(), evidence(finding), sources.join("; ")] {
+        let text = Plain(text).to_string();
+        for line in wrapped(&text, screen.width - INDENT) {
+            writeln!(out, "{:INDENT$}{line}", "")?;
+        }
+    }
+    Ok(())
+}
+
+/// Who it is about, and what shows it.
+fn evidence(finding: &Finding) -> String {
+    let mut parts = Vec::new();
+    if let Some(requester) = finding.by_requester {
+        parts.push(format!("by the {}", if requester { "requester" } else { "responder" }));
+    }
+    if let (Some(direction), Some(xid)) = (finding.direction, finding.xid) {
+        parts.push(format!("{} XID {xid}", names::direction(direction)));
+    }
+    if let Some(number) = finding.transaction {
+        parts.push(format!("transaction {number}"));
+    }
+    let frames: Vec<String> = finding.frames.iter().map(u64::to_string).collect();
+    match frames.as_slice() {
+        [] => {}
+        [frame] => parts.push(format!("frame {frame}")),
+        _ => parts.push(format!("frames {}", frames.join(", "))),
+    }
+    match (&finding.observed, &finding.allowed) {
+        (Some(observed), Some(allowed)) => parts.push(format!("seen {observed}, allowed {allowed}")),
+        (Some(observed), None) => parts.push(format!("seen {observed}")),
+        (None, Some(allowed)) => parts.push(format!("allowed {allowed}")),
+        (None, None) => {}
+    }
+    parts.join("; ")
+}
+
+/// What stands at a rung that is evidence.
+pub fn mark(rule: &Rule, verdict: Verdict) -> String {
+    format!("{} {}", sign(verdict), rule.id)
+}
+
+/// What the sign means.
+pub fn legend(verdict: Verdict) -> String {
+    let what = match verdict {
+        Verdict::Stands => "evidence of a finding",
+        Verdict::Inconclusive => "evidence of a finding that is inconclusive",
+    };
+    format!("{} {what}", sign(verdict))
+}
+
+/// Writes text in the colour of a finding: what breaks a rule is red, what deserves a look is yellow.
+pub fn paint(
+    rule: &Rule,
+    verdict: Verdict,
+    text: impl Display,
+    style: Style,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    match (verdict, rule.level) {
+        (Verdict::Stands, Level::Violation) => write!(out, "{}", style.red(text)),
+        (Verdict::Stands, Level::Warning) => write!(out, "{}", style.yellow(text)),
+        (Verdict::Stands, Level::Advice) | (Verdict::Inconclusive, _) => write!(out, "{text}"),
+    }
+}

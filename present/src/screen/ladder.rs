@@ -1,0 +1,239 @@
+//! The ladder as text: Requester at the left, Responder at the right, time downwards and to scale.
+
+use super::{Screen, findings, wrapped};
+use crate::findings::ByFrame;
+use crate::ladder::{Ladder, Rung, RungKind};
+use crate::names::PartName;
+use crate::phases::Phases;
+use crate::text::{Bytes, Counted, Duration};
+use core::fmt::{self, Display};
+use rdmascope_conformance::{Rule, Verdict};
+use rdmascope_dissector::kept::StepKind;
+use rdmascope_dissector::transaction::Transaction;
+use std::io::{self, Write};
+
+/// Blank lines that a ladder has where no gap is compressed.
+const LINES: u64 = 24;
+/// Blank lines for one gap.
+const MOST_FOR_A_GAP: u64 = 5;
+/// Columns of time and gap.
+const LEFT: usize = 20;
+/// Columns of frames and PSNs.
+const RIGHT: usize = 24;
+
+/// What lines and arrows are made of.
+struct Strokes {
+    rail: char,
+    line: char,
+    to_left: char,
+    to_right: char,
+    left_out: char,
+    bar: char,
+}
+
+const UNICODE: Strokes =
+    Strokes { rail: '│', line: '─', to_left: '◀', to_right: '▶', left_out: '⋮', bar: '█' };
+const ASCII: Strokes = Strokes { rail: '|', line: '-', to_left: '<', to_right: '>', left_out: ':', bar: '#' };
+
+/// Draws the ladder, with marks where packets are evidence of `findings`.
+pub fn ladder(
+    ladder: &Ladder,
+    transaction: &Transaction,
+    findings: &ByFrame<'_>,
+    screen: Screen,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let drawing = Drawing {
+        strokes: if screen.unicode { &UNICODE } else { &ASCII },
+        middle: screen.width.saturating_sub(LEFT + RIGHT + 2).max(16),
+        unit: (ladder.end().since(ladder.start) / LINES).max(1),
+        screen,
+    };
+    let style = screen.style;
+    let title =
+        format!("{:>8} {:>9}  Requester{:>width$}", "time", "gap", "Responder", width = drawing.middle - 7);
+    writeln!(out, "{}", style.bold(title))?;
+    let mut before = ladder.start;
+    let mut compressed = false;
+    let mut marked = Vec::new();
+    for (rung, frames) in ladder.rungs.iter().zip(ladder.marks()) {
+        let gap = rung.first.time.since(before);
+        compressed |= drawing.gap(gap, out)?;
+        let since = rung.first.time.since(ladder.start);
+        let marks = findings.rules(&frames);
+        drawing.rung(rung, since, gap, transaction, &marks, out)?;
+        marked.extend(marks.into_iter().map(|(_, verdict)| verdict));
+        before = rung.first.time;
+    }
+    let unit = Duration(drawing.unit);
+    write!(out, "{:LEFT$}one blank line is {unit}", "")?;
+    if compressed {
+        write!(out, "; {} marks longer gaps", drawing.strokes.left_out)?;
+    }
+    writeln!(out)?;
+    for verdict in [Verdict::Stands, Verdict::Inconclusive] {
+        if marked.contains(&verdict) {
+            writeln!(out, "{:LEFT$}{}", "", findings::legend(verdict))?;
+        }
+    }
+    if ladder.left_out > 0 {
+        writeln!(out, "{:LEFT$}{} left out", "", Counted(ladder.left_out, "rung"))?;
+    }
+    Ok(())
+}
+
+struct Drawing {
+    strokes: &'static Strokes,
+    /// Columns between the rails.
+    middle: usize,
+    /// Nanoseconds that a blank line stands for.
+    unit: u64,
+    screen: Screen,
+}
+
+impl Drawing {
+    /// Blank lines for a span of time; whether not all of them were drawn.
+    fn gap(&self, gap: u64, out: &mut impl Write) -> io::Result<bool> {
+        let lines = gap / self.unit;
+        let compressed = lines > MOST_FOR_A_GAP;
+        if compressed {
+            self.blank("", out)?;
+            self.blank(&format!("{} {}", self.strokes.left_out, Duration(gap)), out)?;
+            self.blank("", out)?;
+        } else {
+            (0..lines).try_for_each(|_| self.blank("", out))?;
+        }
+        Ok(compressed)
+    }
+
+    fn blank(&self, text: &str, out: &mut impl Write) -> io::Result<()> {
+        let rail = self.strokes.rail;
+        writeln!(out, "{:LEFT$}{rail}{text:^1$}{rail}", "", self.middle)
+    }
+
+    fn rung(
+        &self,
+        rung: &Rung,
+        since: u64,
+        gap: u64,
+        transaction: &Transaction,
+        marks: &[(&'static Rule, Verdict)],
+        out: &mut impl Write,
+    ) -> io::Result<()> {
+        let Drawing { strokes, middle, screen, .. } = self;
+        let text = text(rung, transaction);
+        let width = middle.saturating_sub(2).max(8);
+        let lines = wrapped(&text, width);
+        let gap = if since == 0 { String::new() } else { format!("+{}", Duration(gap)) };
+        let mut left = format!("{:>8} {gap:>9}  ", Duration(since).to_string());
+        let mut right = frames(rung);
+        let rail = strokes.rail;
+        for line in lines {
+            let padding = middle.saturating_sub(line.chars().count() + 2);
+            let (before, after) = if rung.from_requester { (0, padding) } else { (padding, 0) };
+            write!(out, "{left:LEFT$}{rail} {:before$}", "")?;
+            match rung.kind {
+                RungKind::Nak(_) | RungKind::RnrNak(_) => write!(out, "{}", screen.style.red(line))?,
+                RungKind::Again(_) => write!(out, "{}", screen.style.yellow(line))?,
+                RungKind::Step(_) | RungKind::Acknowledgement => write!(out, "{line}")?,
+            }
+            let space = if right.is_empty() { "" } else { " " };
+            writeln!(out, "{:after$} {rail}{space}{right}", "")?;
+            left.clear();
+            right.clear();
+        }
+        for (rule, verdict) in marks {
+            let mark = findings::mark(rule, *verdict);
+            for line in wrapped(&mark, width) {
+                let padding = middle.saturating_sub(line.chars().count() + 2);
+                let (before, after) = if rung.from_requester { (0, padding) } else { (padding, 0) };
+                write!(out, "{:LEFT$}{rail} {:before$}", "", "")?;
+                findings::paint(rule, *verdict, line, screen.style, out)?;
+                writeln!(out, "{:after$} {rail}", "")?;
+            }
+        }
+        let line: String = core::iter::repeat_n(strokes.line, middle - 1).collect();
+        match rung.from_requester {
+            true => write!(out, "{:LEFT$}{rail}{line}{}{rail}", "", strokes.to_right)?,
+            false => write!(out, "{:LEFT$}{rail}{}{line}{rail}", "", strokes.to_left)?,
+        }
+        writeln!(out, " {}", psns(rung))
+    }
+}
+
+/// What a rung is, and what it moved.
+fn text(rung: &Rung, transaction: &Transaction) -> String {
+    let mut text = rung.title(transaction).to_string();
+    if let (RungKind::Step(kind) | RungKind::Again(kind), Some(piece)) = (rung.kind, rung.piece) {
+        text.push_str(&format!(", {}", Bytes(piece.length)));
+        if !matches!(kind, StepKind::Call | StepKind::Reply | StepKind::Done) {
+            text.push_str(&format!(" of {} at {}", PartName(piece.part), piece.offset));
+        }
+    }
+    let asks =
+        matches!(rung.kind, RungKind::Step(StepKind::ReadRequest) | RungKind::Again(StepKind::ReadRequest));
+    if rung.packets > 1 && !asks {
+        text.push_str(&format!(", {}", Counted(rung.packets.into(), "packet")));
+        let lasted = rung.last.time.since(rung.first.time);
+        if lasted > 0 {
+            text.push_str(&format!(" in {}", Duration(lasted)));
+        }
+    }
+    text
+}
+
+fn frames(rung: &Rung) -> String {
+    let (first, last) = (rung.first.frame, rung.last.frame);
+    if first == last { format!("frame {first}") } else { format!("frames {first}-{last}") }
+}
+
+fn psns(rung: &Rung) -> String {
+    match rung.packets {
+        0 | 1 => format!("PSN {}", rung.psn),
+        _ => format!("PSN {}-{}", rung.psn, rung.last_psn()),
+    }
+}
+
+/// What took how long.
+pub fn phases(transaction: &Transaction, screen: Screen, out: &mut impl Write) -> io::Result<()> {
+    let (Some(phases), Some(latency)) = (Phases::of(transaction), transaction.latency()) else {
+        return Ok(());
+    };
+    let bar = if screen.unicode { UNICODE.bar } else { ASCII.bar };
+    let title = format!("Where the time went: {} from call to reply", Duration(latency));
+    super::heading(&title, screen, out)?;
+    for (index, (name, time)) in Phases::NAMES.into_iter().zip(phases.0).enumerate() {
+        // The call's own packets come before the latency.
+        if index == 0 {
+            writeln!(
+                out,
+                "  {name:8}{:>8}  before that: the packets of its Send",
+                Duration(time).to_string()
+            )?;
+            continue;
+        }
+        let share = Share { time, latency };
+        let length = usize::try_from(share.of(40)).unwrap_or(40).min(40);
+        let bar: String = core::iter::repeat_n(bar, length).collect();
+        let line = format!("  {name:8}{:>8}  {share}  {bar}", Duration(time).to_string());
+        writeln!(out, "{}", line.trim_end())?;
+    }
+    Ok(())
+}
+
+struct Share {
+    time: u64,
+    latency: u64,
+}
+
+impl Share {
+    fn of(&self, whole: u128) -> u128 {
+        u128::from(self.time) * whole / u128::from(self.latency.max(1))
+    }
+}
+
+impl Display for Share {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:>3} %", self.of(100))
+    }
+}

@@ -1,0 +1,171 @@
+//! Transactions, one line each.
+
+use crate::names::{self, Failure, Label, Protocol, Quoted};
+use crate::text::{Bytes, Duration, Left, Maybe, Seconds, Style};
+use core::fmt;
+use rdmascope_dissector::record::Time;
+use rdmascope_dissector::transaction::{Direction, Outcome, Transaction};
+use rdmascope_dissector::ulb::{Details, Operation};
+use rdmascope_wire::rpcrdma;
+use std::io::{self, Write};
+
+/// The line of headings.
+pub fn write_heading(style: Style, out: &mut impl Write) -> io::Result<()> {
+    let line = format!(
+        "{:>6} {:>4}    {:10} {:>7} {:>7} {:>11} {:>8}  {:8} {:20} {:14} {}",
+        "#",
+        "conn",
+        "XID",
+        "call",
+        "reply",
+        "seconds",
+        "latency",
+        "protocol",
+        "operation",
+        "status",
+        "chunks; operations"
+    );
+    writeln!(out, "{}", style.bold(line))
+}
+
+/// The line of `transaction`, in a capture that starts at `start`.
+pub fn write_row(
+    transaction: &Transaction,
+    start: Time,
+    style: Style,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let (call, reply) = (transaction.call.as_ref(), transaction.reply.as_ref());
+    let direction = match transaction.direction {
+        Direction::Forward => "->",
+        Direction::Backward => "<-",
+    };
+    let began = call.or(reply).map(|message| Seconds(message.seen.time.0.saturating_sub(start.0)));
+    write!(
+        out,
+        "{:>6} {:>4} {direction} {} {:>7} {:>7} {:>11} {:>8}  {} {} ",
+        transaction.number,
+        transaction.connection.0,
+        transaction.xid,
+        Maybe(call.map(|message| message.seen.frame)),
+        Maybe(reply.map(|message| message.seen.frame)),
+        Maybe(began),
+        Maybe(transaction.latency().map(Duration)),
+        Left(Maybe(Protocol::of(transaction)), 8),
+        Left(Label::of(transaction), 20),
+    )?;
+    let ending = Left(Ending(transaction), 14);
+    match (Failure::of(transaction), transaction.outcome) {
+        (Some(_), _) => write!(out, "{} ", style.red(ending))?,
+        (None, Outcome::Completed) => write!(out, "{ending} ")?,
+        (None, _) => write!(out, "{} ", style.yellow(ending))?,
+    }
+    writeln!(out, "{}", Remarks(transaction))
+}
+
+/// The status, or why there is none.
+pub struct Ending<'a>(pub &'a Transaction);
+
+impl fmt::Display for Ending<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let transaction = self.0;
+        match Failure::of(transaction) {
+            Some(Failure::Transport(Some(error))) => return write!(f, "{error}"),
+            Some(Failure::Transport(None)) => return f.write_str("RDMA_ERROR"),
+            Some(Failure::Rpc(status)) => return write!(f, "{status}"),
+            Some(Failure::Status(_)) | None => {}
+        }
+        if transaction.outcome != Outcome::Completed {
+            return f.write_str(names::outcome(transaction.outcome));
+        }
+        let Some(status) = transaction.status else { return f.write_str("-") };
+        let called = transaction.procedure;
+        match called.and_then(|called| names::status_name(called.program, called.version, status)) {
+            Some(name) => f.write_str(names::short_status(name)),
+            None => write!(f, "{status}"),
+        }
+    }
+}
+
+/// What chunks moved, what is missing, and the operations.
+pub struct Remarks<'a>(pub &'a Transaction);
+
+impl fmt::Display for Remarks<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let transaction = self.0;
+        let mut separator = "";
+        let mut remark = |f: &mut fmt::Formatter<'_>, what: fmt::Arguments<'_>| {
+            let written = write!(f, "{separator}{what}");
+            separator = "; ";
+            written
+        };
+        for (message, long) in [(&transaction.call, "Long Call"), (&transaction.reply, "Long Reply")] {
+            if message.as_ref().is_some_and(|message| message.procedure == rpcrdma::Procedure::Nomsg) {
+                remark(f, format_args!("{long}"))?;
+            }
+        }
+        for (bytes, what) in
+            [(transaction.timing.read_bytes, "read"), (transaction.timing.written_bytes, "written")]
+        {
+            if bytes > 0 {
+                remark(f, format_args!("{} {what}", Bytes(bytes)))?;
+            }
+        }
+        let mut missing = [&transaction.call, &transaction.reply].into_iter().flatten();
+        if missing.any(|message| !message.missing.is_empty()) {
+            remark(f, format_args!("bytes missing"))?;
+        } else if transaction.capture_gap {
+            remark(f, format_args!("gap in the capture"))?;
+        }
+        let details = &transaction.details;
+        match details.operations.as_slice() {
+            [] => Ok(()),
+            [operation] => match operation_details(operation) {
+                true => remark(f, format_args!("{}", Arguments(details, operation))),
+                false => Ok(()),
+            },
+            _ => remark(f, format_args!("{}", Compound(details))),
+        }
+    }
+}
+
+/// The operations of a COMPOUND.
+struct Compound<'a>(&'a Details);
+
+impl fmt::Display for Compound<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, operation) in self.0.operations.iter().enumerate() {
+            let space = if index == 0 { "" } else { " " };
+            write!(f, "{space}{}", Label::of_operation(operation))?;
+            if operation_details(operation) {
+                write!(f, "({})", Arguments(self.0, operation))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether [`Arguments`] has something to show.
+pub fn operation_details(operation: &Operation) -> bool {
+    operation.file_name.is_some() || operation.offset.is_some() || operation.count.is_some()
+}
+
+/// Name, offset and count of one operation.
+pub struct Arguments<'a>(pub &'a Details, pub &'a Operation);
+
+impl fmt::Display for Arguments<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Arguments(details, operation) = self;
+        let mut space = "";
+        for name in [operation.file_name, operation.other_name].into_iter().flatten() {
+            write!(f, "{space}{}", Quoted(details.bytes(name)))?;
+            space = " ";
+        }
+        match (operation.offset, operation.count) {
+            (Some(offset), Some(count)) => write!(f, "{space}{count} at {offset}"),
+            (Some(offset), None) => write!(f, "{space}at {offset}"),
+            (None, Some(count)) => write!(f, "{space}{count}"),
+            (None, None) => Ok(()),
+        }
+    }
+}

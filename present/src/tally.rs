@@ -1,0 +1,116 @@
+//! What is counted of findings, and of what was judged.
+
+use foldhash::fast::FixedState;
+use rdmascope_conformance::{Finding, Level, Rule, SUBJECTS, Verdict};
+use rdmascope_dissector::connection::{Connection, Origin};
+use std::collections::HashMap;
+
+/// The counts of one capture.
+#[derive(Debug)]
+pub struct Tally {
+    /// The rules that are asked, in the order of the table, with what was found.
+    pub rules: Vec<RuleCount>,
+    places: HashMap<&'static str, usize, FixedState>,
+    /// Connections that ended.
+    pub connections: u64,
+    /// Those of them that were open before the capture began.
+    pub inferred: u64,
+    /// Those of them of which only one direction is known.
+    pub one_sided: u64,
+    /// Transactions that ended.
+    pub transactions: u64,
+    /// Request packets that the capture lacks.
+    pub missing_packets: u64,
+}
+
+/// A rule, with how often it was broken.
+#[derive(Clone, Copy, Debug)]
+pub struct RuleCount {
+    /// The rule.
+    pub rule: &'static Rule,
+    /// Whether it may be broken.
+    pub is_allowed: bool,
+    /// Findings that stand.
+    pub stands: u64,
+    /// Findings that may not.
+    pub inconclusive: u64,
+}
+
+/// The counts of the rules of one level.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LevelCount {
+    /// Findings that stand.
+    pub stands: u64,
+    /// Those of them whose rules may be broken.
+    pub allowed: u64,
+    /// Findings that may not stand.
+    pub inconclusive: u64,
+}
+
+/// Where a finding is among all.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// Its rule, in the order of [`Tally::rules`].
+    pub rule: usize,
+    /// Whether the rule may be broken.
+    pub is_allowed: bool,
+    /// How many of its rule and verdict there are with it.
+    pub count: u64,
+}
+
+impl Tally {
+    /// Nothing is found yet; the rules down to `least` are asked, and `allowed` says which of them may be broken.
+    pub fn new(allowed: impl Fn(&Rule) -> bool, least: Level) -> Tally {
+        let asked = SUBJECTS.iter().flat_map(|subject| subject.rules).filter(|rule| rule.level <= least);
+        let count = |rule| RuleCount { rule, is_allowed: allowed(rule), stands: 0, inconclusive: 0 };
+        let rules: Vec<RuleCount> = asked.map(count).collect();
+        let places = rules.iter().enumerate().map(|(place, count)| (count.rule.id, place)).collect();
+        Tally {
+            rules,
+            places,
+            connections: 0,
+            inferred: 0,
+            one_sided: 0,
+            transactions: 0,
+            missing_packets: 0,
+        }
+    }
+
+    /// Counts a finding. `None` where it is of no rule that was asked.
+    pub fn count(&mut self, finding: &Finding) -> Option<Place> {
+        let place = *self.places.get(finding.rule?.id)?;
+        let rule = &mut self.rules[place];
+        let count = match finding.verdict {
+            Verdict::Stands => &mut rule.stands,
+            Verdict::Inconclusive => &mut rule.inconclusive,
+        };
+        *count += 1;
+        Some(Place { rule: place, is_allowed: rule.is_allowed, count: *count })
+    }
+
+    /// Takes in a connection that ended.
+    pub fn connection(&mut self, connection: &Connection) {
+        let ends = [&connection.requester, &connection.responder];
+        let is_inferred = matches!(connection.origin, Origin::Inferred(_));
+        self.connections += 1;
+        self.inferred += u64::from(is_inferred);
+        self.one_sided += u64::from(is_inferred && ends.iter().any(|end| end.qpn.is_none()));
+        self.missing_packets += ends.iter().map(|end| end.sent.missing_packets).sum::<u64>();
+    }
+
+    /// The counts of one level.
+    pub fn level(&self, level: Level) -> LevelCount {
+        let of_level = self.rules.iter().filter(|count| count.rule.level == level);
+        of_level.fold(LevelCount::default(), |sum, count| LevelCount {
+            stands: sum.stands + count.stands,
+            allowed: sum.allowed + if count.is_allowed { count.stands } else { 0 },
+            inconclusive: sum.inconclusive + count.inconclusive,
+        })
+    }
+
+    /// Whether a violation stands that is not allowed.
+    pub fn is_broken(&self) -> bool {
+        let LevelCount { stands, allowed, .. } = self.level(Level::Violation);
+        stands > allowed
+    }
+}

@@ -1,0 +1,309 @@
+//! What text output is made of: aligned fields, numbers for people, colour.
+
+use core::fmt::{self, Display, Write as _};
+
+/// Colours for a terminal, or none.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Style {
+    colour: bool,
+}
+
+impl Style {
+    /// With colours (ANSI escape sequences), or without.
+    pub const fn new(colour: bool) -> Style {
+        Style { colour }
+    }
+
+    /// Headings.
+    pub fn bold<T: Display>(self, value: T) -> Painted<T> {
+        self.paint("1", value)
+    }
+
+    /// What failed.
+    pub fn red<T: Display>(self, value: T) -> Painted<T> {
+        self.paint("31", value)
+    }
+
+    /// What deserves a look.
+    pub fn yellow<T: Display>(self, value: T) -> Painted<T> {
+        self.paint("33", value)
+    }
+
+    fn paint<T: Display>(self, code: &'static str, value: T) -> Painted<T> {
+        Painted { code: self.colour.then_some(code), value }
+    }
+
+    /// `value` as it is, painted by `paint` where `wanted`.
+    pub fn red_if<T: Display>(self, wanted: bool, value: T) -> Painted<T> {
+        if wanted { self.red(value) } else { Painted { code: None, value } }
+    }
+}
+
+/// A value in its colour.
+pub struct Painted<T> {
+    code: Option<&'static str>,
+    value: T,
+}
+
+impl<T: Display> Display for Painted<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.code {
+            Some(code) => write!(f, "\x1b[{code}m{}\x1b[0m", self.value),
+            None => self.value.fmt(f),
+        }
+    }
+}
+
+/// A value at the left of a column, whatever its `Display` does with widths. A longer value pushes the rest of its line.
+pub struct Left<T>(pub T, pub usize);
+
+impl<T: Display> Display for Left<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut counter = Counter { out: f, count: 0 };
+        write!(counter, "{}", self.0)?;
+        let count = counter.count;
+        write!(f, "{:1$}", "", self.1.saturating_sub(count))
+    }
+}
+
+struct Counter<'a, 'b> {
+    out: &'a mut fmt::Formatter<'b>,
+    count: usize,
+}
+
+impl fmt::Write for Counter<'_, '_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.count += text.chars().count();
+        self.out.write_str(text)
+    }
+}
+
+/// A value of which a terminal sees only what can be printed: control characters are escaped.
+pub struct Plain<T>(pub T);
+
+impl<T: Display> Display for Plain<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(Escaping(f), "{}", self.0)
+    }
+}
+
+struct Escaping<'a, 'b>(&'a mut fmt::Formatter<'b>);
+
+impl fmt::Write for Escaping<'_, '_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        text.chars().try_for_each(|character| match character.is_control() {
+            true => write!(self.0, "{}", character.escape_unicode()),
+            false => self.0.write_char(character),
+        })
+    }
+}
+
+/// A value that may not be there: `-`.
+pub struct Maybe<T>(pub Option<T>);
+
+impl<T: Display> Display for Maybe<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Some(value) => value.fmt(f),
+            None => f.pad("-"),
+        }
+    }
+}
+
+/// A duration in nanoseconds with three significant digits, in the units that filters take: `850ns`, `12.3us`, `4.56s`.
+pub struct Duration(pub u64);
+
+impl Display for Duration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [(&str, u64); 4] = [("ns", 1), ("us", 1000), ("ms", 1_000_000), ("s", 1_000_000_000)];
+        significant(f, self.0, &UNITS, 1000, "")
+    }
+}
+
+/// A number of bytes with three significant digits, in powers of 1024: `512 B`, `64 KiB`, `1.25 MiB`.
+pub struct Bytes(pub u64);
+
+impl Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [(&str, u64); 5] =
+            [("B", 1), ("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("TiB", 1 << 40)];
+        significant(f, self.0, &UNITS, 1024, " ")
+    }
+}
+
+/// `value` in the largest unit that it fills, rounded to three significant digits.
+fn significant(
+    f: &mut fmt::Formatter<'_>,
+    value: u64,
+    units: &[(&str, u64)],
+    step: u64,
+    space: &str,
+) -> fmt::Result {
+    let mut text = Small::default();
+    let mut rest = units.iter().peekable();
+    while let Some((name, unit)) = rest.next() {
+        let (value, unit) = (u128::from(value), u128::from(*unit));
+        let rounded_to = |decimals: u32| (value * 10u128.pow(decimals) + unit / 2) / unit;
+        // What fills a unit without a remainder needs no decimals: 64 KiB.
+        let decimals = match value % unit {
+            0 => 0,
+            _ => [2, 1].into_iter().find(|decimals| rounded_to(*decimals) < 1000).unwrap_or(0),
+        };
+        let rounded = rounded_to(decimals);
+        let (power, width) = (10u128.pow(decimals), decimals as usize);
+        if rounded / power >= u128::from(step) && rest.peek().is_some() {
+            continue;
+        }
+        match decimals {
+            0 => write!(text, "{rounded}{space}{name}")?,
+            _ => write!(text, "{}.{:0width$}{space}{name}", rounded / power, rounded % power)?,
+        }
+        break;
+    }
+    f.pad(text.as_str())
+}
+
+/// A whole number with commas: `1,234,567`.
+pub struct Number(pub u64);
+
+impl Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = Small::default();
+        let mut unit = 1;
+        while self.0 / unit >= 1000 {
+            unit *= 1000;
+        }
+        write!(text, "{}", self.0 / unit)?;
+        while unit > 1 {
+            unit /= 1000;
+            write!(text, ",{:03}", self.0 / unit % 1000)?;
+        }
+        f.pad(text.as_str())
+    }
+}
+
+/// `1 packet`, `2 packets`.
+pub struct Counted(pub u64, pub &'static str);
+
+impl Display for Counted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}{}", Number(self.0), self.1, if self.0 == 1 { "" } else { "s" })
+    }
+}
+
+/// Bytes as hexadecimal digits.
+pub struct HexBytes<'a>(pub &'a [u8]);
+
+impl fmt::Display for HexBytes<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// Seconds since the start of a capture, with six decimals; the sign of a capture that steps back is kept.
+pub struct Seconds(pub i64);
+
+impl Display for Seconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = Small::default();
+        let sign = if self.0 < 0 { "-" } else { "" };
+        let microseconds = self.0.unsigned_abs() / 1000;
+        write!(text, "{sign}{}.{:06}", microseconds / 1_000_000, microseconds % 1_000_000)?;
+        f.pad(text.as_str())
+    }
+}
+
+/// A short text on the stack, so that a field can be padded without an allocation.
+struct Small {
+    bytes: [u8; Small::CAPACITY],
+    length: usize,
+}
+
+impl Default for Small {
+    fn default() -> Small {
+        Small { bytes: [0; Small::CAPACITY], length: 0 }
+    }
+}
+
+impl Small {
+    const CAPACITY: usize = 48;
+
+    fn as_str(&self) -> &str {
+        core::str::from_utf8(&self.bytes[..self.length]).expect("only whole strings were written")
+    }
+}
+
+impl fmt::Write for Small {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let end = self.length + text.len();
+        self.bytes.get_mut(self.length..end).ok_or(fmt::Error)?.copy_from_slice(text.as_bytes());
+        self.length = end;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations() {
+        for (nanoseconds, text) in [
+            (0, "0ns"),
+            (850, "850ns"),
+            (999, "999ns"),
+            (1000, "1us"),
+            (12_345, "12.3us"),
+            (123_456, "123us"),
+            (999_499, "999us"),
+            (999_500, "1.00ms"),
+            (1_234_567, "1.23ms"),
+            (9_996_000, "10.0ms"),
+            (4_560_000_000, "4.56s"),
+            (u64::MAX, "18446744074s"),
+        ] {
+            assert_eq!(Duration(nanoseconds).to_string(), text);
+        }
+        assert_eq!(format!("{:>8}|{:<8}|", Duration(850), Duration(850)), "   850ns|850ns   |");
+    }
+
+    #[test]
+    fn bytes() {
+        for (bytes, text) in [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (65_536, "64 KiB"),
+            (1500, "1.46 KiB"),
+            (3_145_728, "3 MiB"),
+            (u64::MAX, "16777216 TiB"),
+        ] {
+            assert_eq!(Bytes(bytes).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn numbers_and_seconds() {
+        assert_eq!(Number(0).to_string(), "0");
+        assert_eq!(Number(1000).to_string(), "1,000");
+        assert_eq!(Number(u64::MAX).to_string(), "18,446,744,073,709,551,615");
+        assert_eq!(Counted(1, "packet").to_string(), "1 packet");
+        assert_eq!(Counted(1002, "packet").to_string(), "1,002 packets");
+        assert_eq!(Seconds(1_234_567_890).to_string(), "1.234567");
+        assert_eq!(Seconds(-5_000).to_string(), "-0.000005");
+    }
+
+    #[test]
+    fn a_terminal_sees_no_control_characters() {
+        assert_eq!(Plain("caf\u{e9} \x1b[31m\u{9b}2J\n").to_string(), "caf\u{e9} \\u{1b}[31m\\u{9b}2J\\u{a}");
+    }
+
+    #[test]
+    fn columns_hold_whatever_is_put_in_them() {
+        assert_eq!(format!("{}|", Left(format_args!("{}", "ab"), 5)), "ab   |");
+        assert_eq!(format!("{}|", Left("abcdef", 5)), "abcdef|");
+        assert_eq!(format!("{:>3}|{:<3}|", Maybe::<u8>(None), Maybe(Some(7))), "  -|7  |");
+        let style = Style { colour: true };
+        assert_eq!(Left(style.red("x"), 1).to_string().len(), "\x1b[31mx\x1b[0m".len());
+        assert_eq!(style.red(Left("x", 3)).to_string(), "\x1b[31mx  \x1b[0m");
+    }
+}
