@@ -200,7 +200,7 @@ fn calls_and_replies_as_the_two_pass_mode_reads_them() {
                 (procedure.map(|p| p.0), procedure.map(|p| p.1), procedure.map(|p| p.2)),
             );
             let operations: Vec<u64> =
-                transaction.details.operations.iter().map(|operation| operation.code.into()).collect();
+                transaction.details.operations.iter().map(|operation| operation.code().into()).collect();
             for name in ["nfs.opcode", "nfs.cb.operation"] {
                 let expected = fields(&row, name);
                 // A failed COMPOUND's reply ends with the operation that failed: the call's list is the longer one.

@@ -166,7 +166,7 @@ fn callbacks_run_backward() {
             differences.equal(
                 format!("{place} first operation"),
                 Some("CB_SEQUENCE"),
-                transaction.details.operations.first().map(|operation| operation.name),
+                transaction.details.operations.first().map(|operation| operation.name()),
             );
             // What the server received: the answer.
             let received =
@@ -464,7 +464,7 @@ fn the_bytes_of_the_files_are_all_there() {
             .transactions
             .iter()
             .flat_map(|transaction| &transaction.details.operations)
-            .filter(|operation| operation.name == "READ")
+            .filter(|operation| operation.name() == "READ")
             .filter_map(|operation| Some((operation.offset?, operation.result_count?)))
             .filter(|(_, count)| *count > 6) // "hello\n" was read back too
             .collect();

@@ -65,7 +65,7 @@ fn read_replies_by_write_chunk_are_whole_in_a_single_pass() {
                 }
             };
             let Some(operation) =
-                transaction.details.operations.iter().find(|operation| operation.name == "READ")
+                transaction.details.operations.iter().find(|operation| operation.name() == "READ")
             else {
                 differences.check(false, format!("{place}: no READ among {:?}", session::names(transaction)));
                 continue;
@@ -635,7 +635,7 @@ fn a_second_read_chunk_has_a_place_of_its_own() {
     assert_eq!(message.message_length, Some(marshal.length()));
     assert_eq!(message.missing, []);
     assert_eq!(transaction.timing.read_bytes, 262_144);
-    let write = transaction.details.operations.iter().find(|operation| operation.name == "WRITE");
+    let write = transaction.details.operations.iter().find(|operation| operation.name() == "WRITE");
     let item =
         write.and_then(|write| write.argument_item).map(|item| (item.length, item.position, item.place));
     assert_eq!(item, Some((131_072, 176, Place::ReadChunk(0))));

@@ -379,7 +379,7 @@ impl View {
 
 fn operation_name(transaction: &Transaction) -> &'static str {
     ulb::principal_operation(&transaction.details)
-        .map(|operation| operation.name)
+        .map(|operation| operation.name())
         .or_else(|| transaction.procedure.and_then(ulb::procedure_name))
         .unwrap_or("other")
 }

@@ -10,7 +10,7 @@ use super::view::View;
 use rdmascope_dissector::connection::Connection;
 use rdmascope_dissector::observation::Observed;
 use rdmascope_dissector::transaction::{Direction, Message, Security, Seen, Transaction};
-use rdmascope_dissector::ulb::ChannelAttributes;
+use rdmascope_dissector::ulb::{Callback, ChannelAttributes, OperationKind};
 use rdmascope_wire::Xid;
 use rdmascope_wire::rpc::program;
 use rdmascope_wire::rpcrdma::{Error, Procedure};
@@ -25,6 +25,9 @@ const CHANNELS: Source = Source { document: Document::Rfc8881, section: "2.10.3.
 const BIND: Source = Source { document: Document::Rfc8881, section: "18.34" };
 const CREATE: Source = Source { document: Document::Rfc8881, section: "18.36" };
 const SEQUENCE: Source = Source { document: Document::Rfc8881, section: "20.9" };
+
+/// The operation that a CB_COMPOUND of minor versions 1 and 2 begins with.
+const CB_SEQUENCE: OperationKind = OperationKind::Callback(Callback::Sequence);
 
 pub(crate) const RULES: &[Rule] = &[
     Rule {
@@ -539,15 +542,15 @@ fn sequence(transaction: &Transaction, view: &View, findings: &mut Findings<'_>)
     let Some(call) = callback(transaction) else { return };
     let details = &transaction.details;
     let (Some(minor), Some(first)) = (details.minor_version, details.operations.first()) else { return };
-    if first.name == "CB_SEQUENCE" {
+    if first.kind == CB_SEQUENCE {
         return;
     }
     findings.add(
-        Finding::new(format!("a CB_COMPOUND of minor version {minor} that begins with {}", first.name))
+        Finding::new(format!("a CB_COMPOUND of minor version {minor} that begins with {}", first.name()))
             .by(view.caller(transaction.direction))
             .of(transaction)
             .message(call)
-            .values(Value::Name(first.name), Value::Name("CB_SEQUENCE")),
+            .values(Value::Name(first.name()), Value::Name(CB_SEQUENCE.name())),
     );
 }
 

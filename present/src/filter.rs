@@ -90,7 +90,7 @@ fn began(transaction: &Transaction) -> Option<Time> {
 fn is_named(transaction: &Transaction, name: &str) -> bool {
     let procedure = transaction.procedure.and_then(names::procedure_name);
     procedure.is_some_and(|procedure| procedure.eq_ignore_ascii_case(name))
-        || transaction.details.operations.iter().any(|operation| operation.name.eq_ignore_ascii_case(name))
+        || transaction.details.operations.iter().any(|operation| operation.name().eq_ignore_ascii_case(name))
 }
 
 /// Which packets are wanted.

@@ -2,7 +2,7 @@
 
 use core::fmt;
 use rdmascope_dissector::transaction::{Direction, Outcome, Part, Security, Transaction};
-use rdmascope_dissector::ulb::{self, Operation, Procedure};
+use rdmascope_dissector::ulb::{self, Operation, OperationKind, Procedure};
 use rdmascope_wire::{cm, private_data, rpc, rpcrdma};
 
 /// The name of a procedure: `WRITE`, `COMPOUND`.
@@ -130,9 +130,9 @@ impl Label {
 
     /// The label of one operation.
     pub fn of_operation(operation: &Operation) -> Label {
-        match operation.name {
-            "operation" => Label::Operation(operation.code),
-            name => Label::Named(name),
+        match operation.kind {
+            OperationKind::Unknown(number) => Label::Operation(number),
+            kind => Label::Named(kind.name()),
         }
     }
 }

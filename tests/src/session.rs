@@ -231,7 +231,7 @@ fn keep_content(content: &Content<'_>) -> ContentSeen {
 
 /// The names of a transaction's operations.
 pub fn names(transaction: &Transaction) -> Vec<&'static str> {
-    transaction.details.operations.iter().map(|operation| operation.name).collect()
+    transaction.details.operations.iter().map(|operation| operation.name()).collect()
 }
 
 /// All that a transaction says but its number and its connection's.

@@ -10,7 +10,7 @@ use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::{
     Chunk, Direction, Message, Missing, Outcome, Part, ReadChunk, Security, Seen, Timing, Transaction,
 };
-use rdmascope_dissector::ulb::{Details, Item, Operation, Place, Procedure};
+use rdmascope_dissector::ulb::{Details, Item, Nfs3, Nfs4, Operation, OperationKind, Place, Procedure};
 use rdmascope_wire::rpcrdma::{self, Segment};
 use rdmascope_wire::{Layer, Qpn, Rkey, Stop, Xid, rpc};
 
@@ -101,19 +101,24 @@ pub fn read(frame: u64, latency: i64) -> Transaction {
         result_count: Some(65_536),
         end_of_file: Some(false),
         result_item: Some(Item { length: 65_536, position: 132, place: Place::WriteChunk(0) }),
-        ..Operation::new(6, "READ")
+        ..Operation::new(Nfs3::Read.into())
     });
     read
 }
 
 /// An NFSv4.1 COMPOUND of these operations, the last of which ends with `status`.
-pub fn compound(names: &[(u32, &'static str)], status: u32, frame: u64, latency: i64) -> Transaction {
+pub fn compound(
+    operations: &[impl Copy + Into<OperationKind>],
+    status: u32,
+    frame: u64,
+    latency: i64,
+) -> Transaction {
     let mut compound = transaction(Procedure { program: 100_003, version: 4, number: 1 }, frame, latency);
     compound.details.minor_version = Some(1);
     compound.status = Some(status);
-    compound.details.operations = names
+    compound.details.operations = operations
         .iter()
-        .map(|(code, name)| Operation { status: Some(0), ..Operation::new(*code, name) })
+        .map(|kind| Operation { status: Some(0), ..Operation::new((*kind).into()) })
         .collect();
     compound.details.operations.last_mut().unwrap().status = Some(status);
     compound
@@ -121,8 +126,7 @@ pub fn compound(names: &[(u32, &'static str)], status: u32, frame: u64, latency:
 
 /// A transaction with everything that there is, so that every key of the JSON is written.
 pub fn full() -> Transaction {
-    let names = [(53, "SEQUENCE"), (22, "PUTFH"), (38, "WRITE"), (9, "GETATTR")];
-    let mut full = compound(&names, 0, 7, 2500);
+    let mut full = compound(&[Nfs4::Sequence, Nfs4::Putfh, Nfs4::Write, Nfs4::Getattr], 0, 7, 2500);
     let handle = full.details.keep(&[0xde, 0xad, 0xbe, 0xef]);
     let plain = full.details.keep("caf\u{e9}".as_bytes());
     let odd = full.details.keep(b"\xff\n");

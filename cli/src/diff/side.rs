@@ -117,7 +117,7 @@ impl Compounds {
             return;
         }
         let operations = &transaction.details.operations;
-        let names = || operations.iter().take(Compounds::LONGEST).map(|operation| operation.name);
+        let names = || operations.iter().take(Compounds::LONGEST).map(|operation| operation.name());
         if let Some((_, count)) = self.0.iter_mut().find(|(known, _)| names().eq(known.iter().copied())) {
             *count += 1;
         } else if self.0.len() < Compounds::MOST {

@@ -8,7 +8,7 @@ use rdmascope_conformance::Finding;
 use rdmascope_dissector::connection::{Connection, ConnectionId};
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::transaction::{Chunk, Direction, Outcome, ReadChunk, Transaction};
-use rdmascope_dissector::ulb::{Operation, Procedure};
+use rdmascope_dissector::ulb::{Callback, Nfs4, Operation, Procedure};
 use rdmascope_present::ending::{Cut, FileEnding};
 use rdmascope_tests::values::{self as samples, START, after, segment};
 use rdmascope_wire::{Rkey, rpcrdma};
@@ -377,7 +377,7 @@ fn what_went_wrong() {
 #[test]
 fn the_same_error_of_two_versions_is_one() {
     let lookups = |minor: u32, failures: usize| -> Vec<Transaction> {
-        let mut lookup = samples::compound(&[(53, "SEQUENCE"), (15, "LOOKUP")], 0, 1, 10);
+        let mut lookup = samples::compound(&[Nfs4::Sequence, Nfs4::Lookup], 0, 1, 10);
         lookup.details.minor_version = Some(minor);
         let mut all = vec![lookup; 20];
         for failed in all.iter_mut().take(failures) {
@@ -399,8 +399,8 @@ fn the_same_error_of_two_versions_is_one() {
 #[test]
 fn versions_are_paired_within_their_program() {
     let v3 = reads(100..120);
-    let mut v4 = samples::compound(&[(53, "SEQUENCE"), (22, "PUTFH"), (25, "READ")], 0, 1, 500);
-    let mut recall = samples::compound(&[(11, "CB_SEQUENCE"), (4, "CB_RECALL")], 0, 2, 10);
+    let mut v4 = samples::compound(&[Nfs4::Sequence, Nfs4::Putfh, Nfs4::Read], 0, 1, 500);
+    let mut recall = samples::compound(&[Callback::Sequence, Callback::Recall], 0, 2, 10);
     recall.procedure = Some(Procedure { program: 0x4000_0000, version: 1, number: 1 });
     recall.direction = Direction::Backward;
     let a = of(&v3);
@@ -421,7 +421,7 @@ fn versions_are_paired_within_their_program() {
 
 #[test]
 fn compounds_that_differ() {
-    let names = [(53, "SEQUENCE"), (22, "PUTFH"), (3, "ACCESS"), (9, "GETATTR")];
+    let names = [Nfs4::Sequence, Nfs4::Putfh, Nfs4::Access, Nfs4::Getattr];
     let a = of(&vec![samples::compound(&names, 0, 1, 10); 10]);
     let b = of(&vec![samples::compound(&names[..3], 0, 1, 10); 10]);
     let differences = compare(&a, &b);
@@ -447,15 +447,15 @@ fn captures_that_were_exchanged_differ_as_much() {
 /// Whatever numbers a capture holds, what is kept of it is bounded.
 #[test]
 fn memory_is_bounded() {
-    const LONG: [&str; 3] = ["SEQUENCE", "PUTFH", "WRITE"];
+    const EITHER: [Nfs4; 2] = [Nfs4::Sequence, Nfs4::Putfh];
     let mut side = Side::default();
     for number in 0..5000_u32 {
         let mut transaction = samples::transaction(Procedure { program: number, version: 1, number }, 1, 1);
         transaction.security = Some(rdmascope_dissector::transaction::Security::Other(number));
         side.event(Event::Transaction(&transaction), START).unwrap();
-        let mut compound = samples::compound(&[(38, "WRITE")], 0, 1, 1);
-        let names = (0..12).map(|bit| LONG[usize::from(number >> bit & 1 == 1)]);
-        compound.details.operations.extend(names.map(|name| Operation::new(1, name)));
+        let mut compound = samples::compound(&[Nfs4::Write], 0, 1, 1);
+        let kinds = (0..12).map(|bit| EITHER[usize::from(number >> bit & 1 == 1)]);
+        compound.details.operations.extend(kinds.map(|kind| Operation::new(kind.into())));
         side.event(Event::Transaction(&compound), START).unwrap();
         let mut connection = samples::connection();
         connection.path_mtu = Some(number as u16);
@@ -473,7 +473,7 @@ fn much() -> [Side; 2] {
     let mut lossy = samples::inferred();
     lossy.responder.sent.repeated_packets = 17;
     lossy.path_mtu = Some(4096);
-    let names = [(53, "SEQUENCE"), (22, "PUTFH"), (15, "LOOKUP"), (10, "GETFH")];
+    let names = [Nfs4::Sequence, Nfs4::Putfh, Nfs4::Lookup, Nfs4::Getfh];
     let slower = reads((100..200).map(|latency| latency * 2));
     let mut a = side("-", &[reads(100..200), vec![samples::full()]].concat(), &[samples::connection()]);
     a.ending.files[0].cut = Some(Cut { offset: 77, needed: 16, available: 3 });

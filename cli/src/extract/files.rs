@@ -7,7 +7,7 @@ use rdmascope_dissector::frame::Address;
 use rdmascope_dissector::layout::Piece;
 use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::{Outcome, Transaction};
-use rdmascope_dissector::ulb::{Operation, Text};
+use rdmascope_dissector::ulb::{Nfs4, Operation, OperationKind, Text};
 use rdmascope_wire::rpc;
 use std::collections::HashMap;
 use std::io;
@@ -129,15 +129,16 @@ impl Files {
             if operation.status != Some(0) {
                 break;
             }
-            match operation.name {
-                "PUTFH" => current = (operation.file_handle, None),
-                "PUTROOTFH" | "PUTPUBFH" | "LOOKUPP" | "OPENATTR" => current = (None, None),
-                "LOOKUP" | "CREATE" => current = (None, operation.file_name),
+            let OperationKind::Nfs4(kind) = operation.kind else { continue };
+            match kind {
+                Nfs4::Putfh => current = (operation.file_handle, None),
+                Nfs4::Putrootfh | Nfs4::Putpubfh | Nfs4::Lookupp | Nfs4::Openattr => current = (None, None),
+                Nfs4::Lookup | Nfs4::Create => current = (None, operation.file_name),
                 // An OPEN by file handle leaves it as it is.
-                "OPEN" if operation.file_name.is_some() => current = (None, operation.file_name),
-                "SAVEFH" => saved = current,
-                "RESTOREFH" => current = saved,
-                "GETFH" => {
+                Nfs4::Open if operation.file_name.is_some() => current = (None, operation.file_name),
+                Nfs4::Savefh => saved = current,
+                Nfs4::Restorefh => current = saved,
+                Nfs4::Getfh => {
                     if let (Some(name), Some(handle)) = (current.1, operation.result_file_handle) {
                         self.bind(transaction, server, name, handle);
                     }
@@ -166,9 +167,9 @@ impl Files {
         operation: &Operation,
         handle: Option<Text>,
     ) -> io::Result<()> {
-        let (of_reply, item) = match operation.name {
-            "READ" => (true, operation.result_item),
-            "WRITE" => (false, operation.argument_item),
+        let (of_reply, item) = match operation.kind {
+            kind if kind.is_read() => (true, operation.result_item),
+            kind if kind.is_write() => (false, operation.argument_item),
             _ => return Ok(()),
         };
         // In NFS version 2 a WRITE that succeeds has written all.

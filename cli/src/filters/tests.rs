@@ -1,6 +1,7 @@
 use super::*;
 use clap::Parser;
 use rdmascope_dissector::transaction::Transaction;
+use rdmascope_dissector::ulb::Nfs4;
 use rdmascope_tests::values::{self as samples, START};
 use rdmascope_wire::{rpc, rpcrdma};
 
@@ -61,7 +62,7 @@ fn transactions_by_what_they_are() {
 
 #[test]
 fn transactions_by_how_they_failed() {
-    let mut failed = samples::compound(&[(53, "SEQUENCE"), (15, "LOOKUP")], 2, 1, 10);
+    let mut failed = samples::compound(&[Nfs4::Sequence, Nfs4::Lookup], 2, 1, 10);
     for line in ["--status error", "--status 2", "--status 0x2", "--status NFS4ERR_NOENT", "--status noent"] {
         assert!(wanted(line, &failed), "{line}");
     }

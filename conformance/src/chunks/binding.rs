@@ -10,7 +10,7 @@ use rdmascope_dissector::connection::{Connection, Origin};
 use rdmascope_dissector::observation::Sent;
 use rdmascope_dissector::rpcrdma::Kind;
 use rdmascope_dissector::transaction::{Message, Security, Seen, Transaction};
-use rdmascope_dissector::ulb::{self, Details, Operation, Place, Procedure};
+use rdmascope_dissector::ulb::{self, DdpEligible, Details, Operation, Place, Procedure};
 use rdmascope_wire::rpcrdma::{self, Segment};
 use rdmascope_wire::{Cause, Xid, rpc};
 use std::collections::VecDeque;
@@ -198,9 +198,8 @@ pub(super) fn is_read(transaction: &Transaction, reply: &Message) -> bool {
 
 /// The operations that can have a DDP-eligible result (RFC 8267, sections 4 and 6.1), in their order.
 pub(super) fn results(transaction: &Transaction) -> impl Iterator<Item = &Operation> {
-    let is_nfs = transaction.procedure.is_some_and(|procedure| procedure.program == rpc::program::NFS);
-    let operations = if is_nfs { &transaction.details.operations[..] } else { &[] };
-    operations.iter().filter(|operation| matches!(operation.name, "READ" | "READLINK"))
+    let operations = transaction.details.operations.iter();
+    operations.filter(|operation| operation.kind.ddp_eligible() == DdpEligible::Result)
 }
 
 /// Of a reply that could not be read to its end because the data of a result are not where they belong: how many results with data were

@@ -288,7 +288,7 @@ pub(super) fn too_large_inline<'a>(
     let threshold = view.inline_threshold(view.answerer(transaction.direction))?;
     transaction.details.operations.iter().find_map(|operation| {
         let count = operation.count.filter(|count| *count > threshold.into())?;
-        let asks = matches!(operation.name, "READ" | "READDIR" | "READDIRPLUS");
+        let asks = operation.kind.is_read() || operation.kind.is_readdir();
         asks.then_some((operation, count, threshold))
     })
 }
@@ -298,7 +298,7 @@ fn needed(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
     if let Some((operation, count, threshold)) = too_large_inline(transaction, call, view) {
         let message = format!(
             "a {} of up to {count} bytes without a chunk for its reply, where the inline threshold is {threshold}",
-            operation.name
+            operation.name()
         );
         findings.add(
             by_caller(transaction, view, message).values(Value::Bytes(count), Value::Bytes(threshold.into())),

@@ -421,7 +421,7 @@ fn room(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
     for (index, (operation, offered)) in results {
         let room = length(&offered.segments);
         let Some(count) = operation.count.filter(|count| *count > room) else { continue };
-        if offered.segments.is_empty() || operation.name != "READ" || binding::is_sealed(transaction) {
+        if offered.segments.is_empty() || !operation.kind.is_read() || binding::is_sealed(transaction) {
             continue;
         }
         if operation.result_item.is_some_and(|item| u64::from(item.length) > room) {

@@ -10,15 +10,22 @@ mod nfs3;
 mod nfs4;
 mod nfsacl;
 mod payload;
+mod rows;
 mod status;
 #[cfg(test)]
 mod tests;
 mod walk;
 
+pub use nfs2::Nfs2;
+pub use nfs3::Nfs3;
+pub use nfs4::{Callback, CallbackProcedure, Nfs4, Nfs4Procedure};
+pub use nfsacl::{NfsAcl2, NfsAcl3};
 pub use payload::{Chunks, Item, Payload, Place};
+pub use rows::{DdpEligible, OperationKind};
 
 use rdmascope_wire::Stop;
 use rdmascope_wire::rpc::program;
+use rows::Operations;
 use walk::Walk;
 
 /// What reading a message came to, besides the [`Details`].
@@ -62,21 +69,32 @@ const COMPOUND: u32 = 1;
 ///
 /// A program without a binding leaves both as they are.
 pub fn call(procedure: Procedure, payload: &mut Payload<'_>, details: &mut Details) -> Outcome {
-    let number = procedure.number;
-    let arguments = match Protocol::of(procedure.program, procedure.version) {
-        Some(Protocol::Nfs2) => nfs2::arguments,
-        Some(Protocol::Nfs3) => nfs3::arguments,
-        Some(Protocol::Nfs4) if number == COMPOUND => return nfs4::call(payload, details),
-        Some(Protocol::Callback) if number == COMPOUND => return nfs4::callback_call(payload, details),
-        Some(Protocol::Nfs4 | Protocol::Callback) => |_, _: &mut Walk<'_, '_>| Ok(()),
-        Some(Protocol::NfsAcl2) => nfsacl::arguments_2,
-        Some(Protocol::NfsAcl3) => nfsacl::arguments_3,
-        None => return Ok(()),
-    };
-    let name = procedure_name(procedure).unwrap_or("procedure");
+    match Protocol::of(procedure.program, procedure.version) {
+        Some(Protocol::Nfs2) => arguments::<Nfs2>(procedure, payload, details),
+        Some(Protocol::Nfs3) => arguments::<Nfs3>(procedure, payload, details),
+        Some(Protocol::Nfs4) if procedure.is_compound() => nfs4::call(payload, details),
+        Some(Protocol::Nfs4) => arguments::<Nfs4Procedure>(procedure, payload, details),
+        Some(Protocol::Callback) if procedure.is_compound() => nfs4::callback_call(payload, details),
+        Some(Protocol::Callback) => arguments::<CallbackProcedure>(procedure, payload, details),
+        Some(Protocol::NfsAcl2) => arguments::<NfsAcl2>(procedure, payload, details),
+        Some(Protocol::NfsAcl3) => arguments::<NfsAcl3>(procedure, payload, details),
+        None => Ok(()),
+    }
+}
+
+/// Reads the arguments of a plain procedure. One that has no row is kept as such, without a look at its arguments.
+#[inline]
+fn arguments<O: Operations>(
+    procedure: Procedure,
+    payload: &mut Payload<'_>,
+    details: &mut Details,
+) -> Outcome {
+    let found = O::of(procedure.number);
+    let kind = found.map_or(OperationKind::UnknownProcedure(procedure.number), Into::into);
     let mut unkept = None;
-    let operation = add(&mut details.operations, &mut unkept, number, name);
-    arguments(number, &mut Walk::new(payload, operation, &mut details.arena, &mut details.backchannel))
+    let operation = add(&mut details.operations, &mut unkept, kind);
+    let mut walk = Walk::new(payload, operation, &mut details.arena, &mut details.backchannel);
+    found.map_or(Ok(()), |found| (found.row().arguments)(&mut walk))
 }
 
 /// Reads the results that `payload` stands at, and returns the status of the procedure as a whole: of a COMPOUND its own,
@@ -89,30 +107,33 @@ pub fn reply(
     payload: &mut Payload<'_>,
     details: &mut Details,
 ) -> Result<Option<u32>, Stop> {
-    let number = procedure.number;
-    let results = match Protocol::of(procedure.program, procedure.version) {
-        Some(Protocol::Nfs2) => nfs2::results,
-        Some(Protocol::Nfs3) => nfs3::results,
-        Some(Protocol::Nfs4) if number == COMPOUND => {
-            return nfs4::reply(payload, details).map(|()| details.status);
-        }
-        Some(Protocol::Callback) if number == COMPOUND => {
-            return nfs4::callback_reply(payload, details).map(|()| details.status);
-        }
-        Some(Protocol::Nfs4 | Protocol::Callback) => |_, _: &mut Walk<'_, '_>| Ok(()),
-        Some(Protocol::NfsAcl2) => nfsacl::results_2,
-        Some(Protocol::NfsAcl3) => nfsacl::results_3,
+    match Protocol::of(procedure.program, procedure.version) {
+        Some(Protocol::Nfs2) => results::<Nfs2>(procedure, payload, details)?,
+        Some(Protocol::Nfs3) => results::<Nfs3>(procedure, payload, details)?,
+        Some(Protocol::Nfs4) if procedure.is_compound() => nfs4::reply(payload, details)?,
+        Some(Protocol::Nfs4) => results::<Nfs4Procedure>(procedure, payload, details)?,
+        Some(Protocol::Callback) if procedure.is_compound() => nfs4::callback_reply(payload, details)?,
+        Some(Protocol::Callback) => results::<CallbackProcedure>(procedure, payload, details)?,
+        Some(Protocol::NfsAcl2) => results::<NfsAcl2>(procedure, payload, details)?,
+        Some(Protocol::NfsAcl3) => results::<NfsAcl3>(procedure, payload, details)?,
         None => return Ok(None),
-    };
-    let name = procedure_name(procedure).unwrap_or("procedure");
-    if details.operations.first().is_none_or(|operation| operation.code != number) {
-        details.operations.insert(0, Operation::new(number, name));
+    }
+    Ok(details.status)
+}
+
+/// Reads the results of a plain procedure, whose status is that of the whole.
+#[inline]
+fn results<O: Operations>(procedure: Procedure, payload: &mut Payload<'_>, details: &mut Details) -> Outcome {
+    let found = O::of(procedure.number);
+    let kind = found.map_or(OperationKind::UnknownProcedure(procedure.number), Into::into);
+    if details.operations.first().is_none_or(|operation| operation.kind != kind) {
+        details.operations.insert(0, Operation::new(kind));
     }
     let Details { operations, arena, backchannel, .. } = details;
-    let operation = &mut operations[0];
-    let outcome = results(number, &mut Walk::new(payload, operation, arena, backchannel));
+    let mut walk = Walk::new(payload, &mut operations[0], arena, backchannel);
+    let outcome = found.map_or(Ok(()), |found| found.row().results(&mut walk));
     details.status = details.operations[0].status;
-    outcome.map(|()| details.status)
+    outcome
 }
 
 /// Whether arguments and results of this program are read.
@@ -137,16 +158,17 @@ pub fn program_name(number: u32) -> Option<&'static str> {
 /// The name of a procedure without the prefix of its specification: `NULL`, `WRITE`, `COMPOUND`, `CB_COMPOUND`.
 pub fn procedure_name(procedure: Procedure) -> Option<&'static str> {
     let Procedure { program, version, number } = procedure;
-    let names: &[&'static str] = match Protocol::of(program, version) {
-        Some(Protocol::Nfs2) => &nfs2::PROCEDURES,
-        Some(Protocol::Nfs3) => &nfs3::PROCEDURES,
-        Some(Protocol::Nfs4) => &nfs4::PROCEDURES,
-        Some(Protocol::Callback) => &nfs4::CALLBACK_PROCEDURES,
-        Some(Protocol::NfsAcl2) => &nfsacl::PROCEDURES_2,
-        Some(Protocol::NfsAcl3) => &nfsacl::PROCEDURES_3,
-        None => return auxiliary::procedure_name(program, version, number),
-    };
-    names.get(number as usize).copied()
+    match Protocol::of(program, version) {
+        Some(Protocol::Nfs2) => Nfs2::name_of(number),
+        Some(Protocol::Nfs3) => Nfs3::name_of(number),
+        Some(Protocol::Nfs4) if number == COMPOUND => Some("COMPOUND"),
+        Some(Protocol::Nfs4) => Nfs4Procedure::name_of(number),
+        Some(Protocol::Callback) if number == COMPOUND => Some("CB_COMPOUND"),
+        Some(Protocol::Callback) => CallbackProcedure::name_of(number),
+        Some(Protocol::NfsAcl2) => NfsAcl2::name_of(number),
+        Some(Protocol::NfsAcl3) => NfsAcl3::name_of(number),
+        None => auxiliary::procedure_name(program, version, number),
+    }
 }
 
 /// The name of a status in the specification's spelling: `NFS3ERR_NOENT`, `NFS4ERR_DELAY`, `NFS4_OK`.
@@ -163,24 +185,9 @@ pub fn principal_operation(details: &Details) -> Option<&Operation> {
     let operations = &details.operations;
     operations
         .iter()
-        .find(|operation| !is_auxiliary(operation.name))
-        .or_else(|| operations.iter().find(|operation| operation.name == "GETATTR"))
+        .find(|operation| !operation.kind.is_auxiliary())
+        .or_else(|| operations.iter().find(|operation| operation.kind == OperationKind::Nfs4(Nfs4::Getattr)))
         .or(operations.last())
-}
-
-fn is_auxiliary(name: &str) -> bool {
-    matches!(
-        name,
-        "SEQUENCE"
-            | "PUTFH"
-            | "PUTROOTFH"
-            | "PUTPUBFH"
-            | "SAVEFH"
-            | "RESTOREFH"
-            | "GETFH"
-            | "GETATTR"
-            | "CB_SEQUENCE"
-    )
 }
 
 /// A program and version that has a binding.
@@ -299,16 +306,15 @@ fn keep(arena: &mut Vec<u8>, bytes: &[u8]) -> Text {
     Text { start: start as u32, length: bytes.len() as u16 }
 }
 
-/// Adds an operation of which nothing but number and name is known; where there are [`Details::MOST_OPERATIONS`], it is
+/// Adds an operation of which nothing else is known; where there are [`Details::MOST_OPERATIONS`], it is
 /// `unkept`.
 #[inline]
 fn add<'o>(
     operations: &'o mut Vec<Operation>,
     unkept: &'o mut Option<Operation>,
-    code: u32,
-    name: &'static str,
+    kind: OperationKind,
 ) -> &'o mut Operation {
-    let operation = Operation::new(code, name);
+    let operation = Operation::new(kind);
     if operations.len() < Details::MOST_OPERATIONS {
         operations.push_mut(operation)
     } else {
@@ -336,11 +342,8 @@ impl Text {
 /// One operation: its arguments and results as far as they help to understand the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operation {
-    /// The number of the procedure or operation.
-    pub code: u32,
-    /// Its name in the specification's spelling without prefix: `WRITE`, `OPEN`, `CB_RECALL`; `operation` or `procedure`
-    /// where the number has none.
-    pub name: &'static str,
+    /// Which one it is.
+    pub kind: OperationKind,
     /// The status that the reply gave it.
     pub status: Option<u32>,
     /// The file handle that it names or, for PUTFH, sets.
@@ -366,12 +369,11 @@ pub struct Operation {
 }
 
 impl Operation {
-    /// An operation of which nothing but number and name is known.
+    /// An operation of which nothing else is known.
     #[inline]
-    pub fn new(code: u32, name: &'static str) -> Operation {
+    pub fn new(kind: OperationKind) -> Operation {
         Operation {
-            code,
-            name,
+            kind,
             status: None,
             file_handle: None,
             result_file_handle: None,
@@ -384,5 +386,15 @@ impl Operation {
             argument_item: None,
             result_item: None,
         }
+    }
+
+    /// The number of the procedure or operation.
+    pub fn code(&self) -> u32 {
+        self.kind.code()
+    }
+
+    /// Its name in the specification's spelling: see [`OperationKind::name`].
+    pub fn name(&self) -> &'static str {
+        self.kind.name()
     }
 }

@@ -1,118 +1,46 @@
 //! NFS version 2 (RFC 1094), with the DDP-eligible items of RFC 8267, section 4.
 
 use super::Outcome;
+use super::rows::{Results::Void, nothing, operations, status, success};
 use super::walk::Walk;
 
-/// Procedures by number (RFC 1094, section 2.2).
-pub(super) const PROCEDURES: [&str; 18] = [
-    "NULL",
-    "GETATTR",
-    "SETATTR",
-    "ROOT",
-    "LOOKUP",
-    "READLINK",
-    "READ",
-    "WRITECACHE",
-    "WRITE",
-    "CREATE",
-    "REMOVE",
-    "RENAME",
-    "LINK",
-    "SYMLINK",
-    "MKDIR",
-    "RMDIR",
-    "READDIR",
-    "STATFS",
-];
+operations! {
+    /// Procedures of NFS version 2 (RFC 1094, section 2.2).
+    pub enum Nfs2 {
+        from "RFC 1094", None => {
+             0 Null       "NULL"       principal Nothing,  nothing,              Void;
+             1 Getattr    "GETATTR"    principal Nothing,  file_handle,          success(fattr);
+             2 Setattr    "SETATTR"    principal Nothing,  setattr,              success(fattr);
+             3 Root       "ROOT"       principal Nothing,  nothing,              Void;
+             4 Lookup     "LOOKUP"     principal Nothing,  entry,                success(new_entry);
+             5 Readlink   "READLINK"   principal Result,   file_handle,          success(link_text);
+             6 Read       "READ"       principal Result,   read,                 success(read_data);
+             7 Writecache "WRITECACHE" principal Nothing,  nothing,              Void;
+             8 Write      "WRITE"      principal Argument, write,                success(fattr);
+             9 Create     "CREATE"     principal Nothing,  entry_and_attributes, success(new_entry);
+            10 Remove     "REMOVE"     principal Nothing,  entry,                status();
+            11 Rename     "RENAME"     principal Nothing,  rename,               status();
+            12 Link       "LINK"       principal Nothing,  link,                 status();
+            13 Symlink    "SYMLINK"    principal Argument, symlink,              status();
+            14 Mkdir      "MKDIR"      principal Nothing,  entry_and_attributes, success(new_entry);
+            15 Rmdir      "RMDIR"      principal Nothing,  entry,                status();
+            16 Readdir    "READDIR"    principal Nothing,  readdir,              success(entries);
+            17 Statfs     "STATFS"     principal Nothing,  file_handle,          success(file_system);
+        }
+    }
+}
 
 /// Bytes of a `fattr` (section 2.3.5) and of an `sattr` (section 2.3.6).
 pub(super) const FATTR: u32 = 17 * 4;
 const SATTR: u32 = 8 * 4;
 
-pub(super) fn arguments(procedure: u32, walk: &mut Walk<'_, '_>) -> Outcome {
-    match procedure {
-        1 | 5 | 17 => walk.file_handle_2(),
-        2 => {
-            walk.file_handle_2()?;
-            walk.skip(SATTR)
-        }
-        4 | 10 | 15 => entry(walk),
-        6 => {
-            walk.file_handle_2()?;
-            offset(walk)?;
-            walk.count()?;
-            walk.skip(4)
-        }
-        8 => {
-            walk.file_handle_2()?;
-            // beginoffset, which servers ignore (section 2.2.9).
-            walk.skip(4)?;
-            offset(walk)?;
-            walk.skip(4)?;
-            walk.operation.count = Some(walk.argument_item()?.into());
-            Ok(())
-        }
-        9 | 14 => {
-            entry(walk)?;
-            walk.skip(SATTR)
-        }
-        11 => {
-            entry(walk)?;
-            walk.file_handle_2()?;
-            walk.other_name()
-        }
-        12 => {
-            walk.file_handle_2()?;
-            walk.file_handle_2()?;
-            walk.file_name()
-        }
-        13 => {
-            entry(walk)?;
-            walk.argument_link()?;
-            walk.skip(SATTR)
-        }
-        16 => {
-            walk.file_handle_2()?;
-            walk.skip(4)?;
-            walk.count()
-        }
-        _ => Ok(()),
-    }
+pub(super) fn file_handle(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.file_handle_2()
 }
 
-pub(super) fn results(procedure: u32, walk: &mut Walk<'_, '_>) -> Outcome {
-    if matches!(procedure, 0 | 3 | 7 | 18..) {
-        return Ok(());
-    }
-    if !walk.status()? {
-        if matches!(procedure, 5 | 6) {
-            walk.pass_chunk();
-        }
-        return Ok(());
-    }
-    match procedure {
-        1 | 2 | 8 => walk.skip(FATTR),
-        4 | 9 | 14 => {
-            walk.result_file_handle_2()?;
-            walk.skip(FATTR)
-        }
-        5 => walk.result_link(),
-        6 => {
-            walk.skip(FATTR)?;
-            walk.operation.result_count = Some(walk.result_item()?.into());
-            Ok(())
-        }
-        16 => {
-            walk.list(|walk| {
-                walk.skip(4)?;
-                walk.opaque()?;
-                walk.skip(4)
-            })?;
-            walk.end_of_file()
-        }
-        17 => walk.skip(5 * 4),
-        _ => Ok(()),
-    }
+fn setattr(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.file_handle_2()?;
+    walk.skip(SATTR)
 }
 
 /// A `diropargs` (section 2.3.10).
@@ -121,7 +49,86 @@ fn entry(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.file_name()
 }
 
+fn entry_and_attributes(walk: &mut Walk<'_, '_>) -> Outcome {
+    entry(walk)?;
+    walk.skip(SATTR)
+}
+
+fn read(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.file_handle_2()?;
+    offset(walk)?;
+    walk.count()?;
+    walk.skip(4)
+}
+
+fn write(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.file_handle_2()?;
+    // beginoffset, which servers ignore (section 2.2.9).
+    walk.skip(4)?;
+    offset(walk)?;
+    walk.skip(4)?;
+    walk.operation.count = Some(walk.argument_item()?.into());
+    Ok(())
+}
+
 fn offset(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.operation.offset = Some(walk.u32()?.into());
     Ok(())
+}
+
+fn rename(walk: &mut Walk<'_, '_>) -> Outcome {
+    entry(walk)?;
+    walk.file_handle_2()?;
+    walk.other_name()
+}
+
+fn link(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.file_handle_2()?;
+    walk.file_handle_2()?;
+    walk.file_name()
+}
+
+fn symlink(walk: &mut Walk<'_, '_>) -> Outcome {
+    entry(walk)?;
+    walk.argument_link()?;
+    walk.skip(SATTR)
+}
+
+fn readdir(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.file_handle_2()?;
+    walk.skip(4)?;
+    walk.count()
+}
+
+pub(super) fn fattr(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.skip(FATTR)
+}
+
+/// What a `diropres` has at NFS_OK (section 2.3.11).
+pub(super) fn new_entry(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.result_file_handle_2()?;
+    walk.skip(FATTR)
+}
+
+fn link_text(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.result_link()
+}
+
+fn read_data(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.skip(FATTR)?;
+    walk.operation.result_count = Some(walk.result_item()?.into());
+    Ok(())
+}
+
+fn entries(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.list(|walk| {
+        walk.skip(4)?;
+        walk.opaque()?;
+        walk.skip(4)
+    })?;
+    walk.end_of_file()
+}
+
+fn file_system(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.skip(5 * 4)
 }

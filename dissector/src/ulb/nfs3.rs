@@ -1,36 +1,41 @@
 //! NFS version 3 (RFC 1813), with the DDP-eligible items of RFC 8267, section 4.
 
 use super::Outcome;
+use super::rows::{Results::Void, either, nothing, operations, success};
 use super::walk::Walk;
 
 #[cfg(test)]
 mod tests;
 
-/// Procedures by number (RFC 1813, section 3).
-pub(super) const PROCEDURES: [&str; 22] = [
-    "NULL",
-    "GETATTR",
-    "SETATTR",
-    "LOOKUP",
-    "ACCESS",
-    "READLINK",
-    "READ",
-    "WRITE",
-    "CREATE",
-    "MKDIR",
-    "SYMLINK",
-    "MKNOD",
-    "REMOVE",
-    "RMDIR",
-    "RENAME",
-    "LINK",
-    "READDIR",
-    "READDIRPLUS",
-    "FSSTAT",
-    "FSINFO",
-    "PATHCONF",
-    "COMMIT",
-];
+operations! {
+    /// Procedures of NFS version 3 (RFC 1813, section 3).
+    pub enum Nfs3 {
+        from "RFC 1813", None => {
+             0 Null        "NULL"        principal Nothing,  nothing,     Void;
+             1 Getattr     "GETATTR"     principal Nothing,  file_handle, success(fattr);
+             2 Setattr     "SETATTR"     principal Nothing,  setattr,     either(changed, changed);
+             3 Lookup      "LOOKUP"      principal Nothing,  entry,       either(found, attributes);
+             4 Access      "ACCESS"      principal Nothing,  access,      either(granted, attributes);
+             5 Readlink    "READLINK"    principal Result,   file_handle, either(link_text, attributes);
+             6 Read        "READ"        principal Result,   range,       either(read_data, attributes);
+             7 Write       "WRITE"       principal Argument, write,       either(written, changed);
+             8 Create      "CREATE"      principal Nothing,  create,      either(created, changed);
+             9 Mkdir       "MKDIR"       principal Nothing,  mkdir,       either(created, changed);
+            10 Symlink     "SYMLINK"     principal Argument, symlink,     either(created, changed);
+            11 Mknod       "MKNOD"       principal Nothing,  mknod,       either(created, changed);
+            12 Remove      "REMOVE"      principal Nothing,  entry,       either(changed, changed);
+            13 Rmdir       "RMDIR"       principal Nothing,  entry,       either(changed, changed);
+            14 Rename      "RENAME"      principal Nothing,  rename,      either(both_changed, both_changed);
+            15 Link        "LINK"        principal Nothing,  link,        either(linked, linked);
+            16 Readdir     "READDIR"     principal Nothing,  readdir,     either(entries, attributes);
+            17 Readdirplus "READDIRPLUS" principal Nothing,  readdirplus, either(entries_plus, attributes);
+            18 Fsstat      "FSSTAT"      principal Nothing,  file_handle, either(file_system_state, attributes);
+            19 Fsinfo      "FSINFO"      principal Nothing,  file_handle, either(file_system, attributes);
+            20 Pathconf    "PATHCONF"    principal Nothing,  file_handle, either(path_limits, attributes);
+            21 Commit      "COMMIT"      principal Nothing,  range,       either(committed, changed);
+        }
+    }
+}
 
 /// Bytes of an `fattr3` and of a `wcc_attr` (section 2.6).
 const FATTR: u32 = 84;
@@ -38,200 +43,193 @@ const WCC_ATTR: u32 = 24;
 /// Bytes of a `writeverf3`, `createverf3` or `cookieverf3`.
 const VERIFIER: u32 = 8;
 
-pub(super) fn arguments(procedure: u32, walk: &mut Walk<'_, '_>) -> Outcome {
-    match procedure {
-        1 | 5 | 18..=20 => walk.file_handle(),
-        2 => {
-            walk.file_handle()?;
+fn file_handle(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.file_handle()
+}
+
+fn setattr(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.file_handle()?;
+    settable_attributes(walk)?;
+    walk.optional(8)
+}
+
+fn access(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.file_handle()?;
+    walk.skip(4)
+}
+
+/// A file handle, an offset and a count: READ and COMMIT.
+fn range(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.file_handle()?;
+    walk.offset()?;
+    walk.count()
+}
+
+fn write(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.file_handle()?;
+    walk.offset()?;
+    walk.count()?;
+    walk.skip(4)?;
+    walk.argument_item().map(|_| ())
+}
+
+fn create(walk: &mut Walk<'_, '_>) -> Outcome {
+    entry(walk)?;
+    match walk.u32()? {
+        // UNCHECKED and GUARDED.
+        0 | 1 => settable_attributes(walk),
+        // EXCLUSIVE.
+        2 => walk.skip(VERIFIER),
+        _ => Err(walk.no_such_arm()),
+    }
+}
+
+fn mkdir(walk: &mut Walk<'_, '_>) -> Outcome {
+    entry(walk)?;
+    settable_attributes(walk)
+}
+
+fn symlink(walk: &mut Walk<'_, '_>) -> Outcome {
+    entry(walk)?;
+    settable_attributes(walk)?;
+    walk.argument_link()
+}
+
+fn mknod(walk: &mut Walk<'_, '_>) -> Outcome {
+    entry(walk)?;
+    match walk.u32()? {
+        // NF3BLK and NF3CHR.
+        3 | 4 => {
             settable_attributes(walk)?;
-            walk.optional(8)
+            walk.skip(8)
         }
-        3 | 12 | 13 => entry(walk),
-        4 => {
-            walk.file_handle()?;
-            walk.skip(4)
-        }
-        6 | 21 => {
-            walk.file_handle()?;
-            walk.offset()?;
-            walk.count()
-        }
-        7 => {
-            walk.file_handle()?;
-            walk.offset()?;
-            walk.count()?;
-            walk.skip(4)?;
-            walk.argument_item().map(|_| ())
-        }
-        8 => {
-            entry(walk)?;
-            match walk.u32()? {
-                // UNCHECKED and GUARDED.
-                0 | 1 => settable_attributes(walk),
-                // EXCLUSIVE.
-                2 => walk.skip(VERIFIER),
-                _ => Err(walk.no_such_arm()),
-            }
-        }
-        9 => {
-            entry(walk)?;
-            settable_attributes(walk)
-        }
-        10 => {
-            entry(walk)?;
-            settable_attributes(walk)?;
-            walk.argument_link()
-        }
-        11 => {
-            entry(walk)?;
-            match walk.u32()? {
-                // NF3BLK and NF3CHR.
-                3 | 4 => {
-                    settable_attributes(walk)?;
-                    walk.skip(8)
-                }
-                // NF3SOCK and NF3FIFO.
-                6 | 7 => settable_attributes(walk),
-                _ => Ok(()),
-            }
-        }
-        14 => {
-            entry(walk)?;
-            walk.file_handle()?;
-            walk.other_name()
-        }
-        15 => {
-            walk.file_handle()?;
-            walk.file_handle()?;
-            walk.file_name()
-        }
-        16 => {
-            walk.file_handle()?;
-            walk.skip(8 + VERIFIER)?;
-            walk.count()
-        }
-        17 => {
-            walk.file_handle()?;
-            walk.skip(8 + VERIFIER + 4)?;
-            walk.count()
-        }
+        // NF3SOCK and NF3FIFO.
+        6 | 7 => settable_attributes(walk),
         _ => Ok(()),
     }
 }
 
-pub(super) fn results(procedure: u32, walk: &mut Walk<'_, '_>) -> Outcome {
-    if matches!(procedure, 0 | 22..) {
-        return Ok(());
-    }
-    if walk.status()? { success(procedure, walk) } else { failure(procedure, walk) }
+fn rename(walk: &mut Walk<'_, '_>) -> Outcome {
+    entry(walk)?;
+    walk.file_handle()?;
+    walk.other_name()
 }
 
-fn success(procedure: u32, walk: &mut Walk<'_, '_>) -> Outcome {
-    match procedure {
-        1 => walk.skip(FATTR),
-        2 | 12 | 13 => weak_cache_consistency(walk),
-        3 => {
-            walk.result_file_handle()?;
-            attributes(walk)?;
-            attributes(walk)
-        }
-        4 => {
-            attributes(walk)?;
-            walk.skip(4)
-        }
-        5 => {
-            attributes(walk)?;
-            walk.result_link()
-        }
-        6 => {
-            attributes(walk)?;
-            walk.result_count()?;
-            walk.end_of_file()?;
-            walk.result_item().map(|_| ())
-        }
-        7 => {
-            weak_cache_consistency(walk)?;
-            walk.result_count()?;
-            walk.skip(4 + VERIFIER)
-        }
-        8..=11 => {
-            if walk.bool()? {
-                walk.result_file_handle()?;
-            }
-            attributes(walk)?;
-            weak_cache_consistency(walk)
-        }
-        14 => {
-            weak_cache_consistency(walk)?;
-            weak_cache_consistency(walk)
-        }
-        15 => {
-            attributes(walk)?;
-            weak_cache_consistency(walk)
-        }
-        16 => {
-            attributes(walk)?;
-            walk.skip(VERIFIER)?;
-            walk.list(|walk| {
-                walk.skip(8)?;
-                walk.opaque()?;
-                walk.skip(8)
-            })?;
-            walk.end_of_file()
-        }
-        17 => {
-            attributes(walk)?;
-            walk.skip(VERIFIER)?;
-            walk.list(|walk| {
-                walk.skip(8)?;
-                walk.opaque()?;
-                walk.skip(8)?;
-                attributes(walk)?;
-                if walk.bool()? {
-                    walk.opaque()?;
-                }
-                Ok(())
-            })?;
-            walk.end_of_file()
-        }
-        18 => {
-            attributes(walk)?;
-            walk.skip(6 * 8 + 4)
-        }
-        19 => {
-            attributes(walk)?;
-            walk.skip(7 * 4 + 8 + 8 + 4)
-        }
-        20 => {
-            attributes(walk)?;
-            walk.skip(6 * 4)
-        }
-        21 => {
-            weak_cache_consistency(walk)?;
-            walk.skip(VERIFIER)
-        }
-        _ => Ok(()),
-    }
+fn link(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.file_handle()?;
+    walk.file_handle()?;
+    walk.file_name()
 }
 
-fn failure(procedure: u32, walk: &mut Walk<'_, '_>) -> Outcome {
-    match procedure {
-        3 | 4 | 16..=20 => attributes(walk),
-        5 | 6 => {
-            walk.pass_chunk();
-            attributes(walk)
-        }
-        2 | 7..=13 | 21 => weak_cache_consistency(walk),
-        14 => {
-            weak_cache_consistency(walk)?;
-            weak_cache_consistency(walk)
-        }
-        15 => {
-            attributes(walk)?;
-            weak_cache_consistency(walk)
-        }
-        _ => Ok(()),
+fn readdir(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.file_handle()?;
+    walk.skip(8 + VERIFIER)?;
+    walk.count()
+}
+
+fn readdirplus(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.file_handle()?;
+    walk.skip(8 + VERIFIER + 4)?;
+    walk.count()
+}
+
+fn fattr(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.skip(FATTR)
+}
+
+fn found(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.result_file_handle()?;
+    attributes(walk)?;
+    attributes(walk)
+}
+
+fn granted(walk: &mut Walk<'_, '_>) -> Outcome {
+    attributes(walk)?;
+    walk.skip(4)
+}
+
+fn link_text(walk: &mut Walk<'_, '_>) -> Outcome {
+    attributes(walk)?;
+    walk.result_link()
+}
+
+fn read_data(walk: &mut Walk<'_, '_>) -> Outcome {
+    attributes(walk)?;
+    walk.result_count()?;
+    walk.end_of_file()?;
+    walk.result_item().map(|_| ())
+}
+
+fn written(walk: &mut Walk<'_, '_>) -> Outcome {
+    changed(walk)?;
+    walk.result_count()?;
+    walk.skip(4 + VERIFIER)
+}
+
+fn created(walk: &mut Walk<'_, '_>) -> Outcome {
+    if walk.bool()? {
+        walk.result_file_handle()?;
     }
+    attributes(walk)?;
+    changed(walk)
+}
+
+/// The directories that RENAME changed.
+fn both_changed(walk: &mut Walk<'_, '_>) -> Outcome {
+    changed(walk)?;
+    changed(walk)
+}
+
+fn linked(walk: &mut Walk<'_, '_>) -> Outcome {
+    attributes(walk)?;
+    changed(walk)
+}
+
+fn entries(walk: &mut Walk<'_, '_>) -> Outcome {
+    attributes(walk)?;
+    walk.skip(VERIFIER)?;
+    walk.list(|walk| {
+        walk.skip(8)?;
+        walk.opaque()?;
+        walk.skip(8)
+    })?;
+    walk.end_of_file()
+}
+
+fn entries_plus(walk: &mut Walk<'_, '_>) -> Outcome {
+    attributes(walk)?;
+    walk.skip(VERIFIER)?;
+    walk.list(|walk| {
+        walk.skip(8)?;
+        walk.opaque()?;
+        walk.skip(8)?;
+        attributes(walk)?;
+        if walk.bool()? {
+            walk.opaque()?;
+        }
+        Ok(())
+    })?;
+    walk.end_of_file()
+}
+
+fn file_system_state(walk: &mut Walk<'_, '_>) -> Outcome {
+    attributes(walk)?;
+    walk.skip(6 * 8 + 4)
+}
+
+fn file_system(walk: &mut Walk<'_, '_>) -> Outcome {
+    attributes(walk)?;
+    walk.skip(7 * 4 + 8 + 8 + 4)
+}
+
+fn path_limits(walk: &mut Walk<'_, '_>) -> Outcome {
+    attributes(walk)?;
+    walk.skip(6 * 4)
+}
+
+fn committed(walk: &mut Walk<'_, '_>) -> Outcome {
+    changed(walk)?;
+    walk.skip(VERIFIER)
 }
 
 /// A `diropargs3`.
@@ -249,7 +247,7 @@ pub(super) fn attributes(walk: &mut Walk<'_, '_>) -> Outcome {
 
 /// A `wcc_data`.
 #[inline]
-fn weak_cache_consistency(walk: &mut Walk<'_, '_>) -> Outcome {
+fn changed(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.optional(WCC_ATTR)?;
     attributes(walk)
 }

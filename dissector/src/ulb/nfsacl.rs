@@ -1,80 +1,77 @@
 //! NFSACL, versions 2 and 3: a side protocol without a public definition (RFC 8267, section 5.2). No item is DDP-eligible.
 
+use super::rows::{Results::Void, either, nothing, operations, success};
 use super::walk::Walk;
 use super::{Outcome, nfs2, nfs3};
 
 #[cfg(test)]
 mod tests;
 
-/// Procedures of version 2 by number.
-pub(super) const PROCEDURES_2: [&str; 6] = ["NULL", "GETACL", "SETACL", "GETATTR", "ACCESS", "GETXATTRDIR"];
-/// Procedures of version 3 by number.
-pub(super) const PROCEDURES_3: [&str; 4] = ["NULL", "GETACL", "SETACL", "GETXATTRDIR"];
-
-pub(super) fn arguments_2(procedure: u32, walk: &mut Walk<'_, '_>) -> Outcome {
-    match procedure {
-        // A mask of what is asked for; a mask of access rights; whether to create the directory.
-        1 | 4 | 5 => {
-            walk.file_handle_2()?;
-            walk.skip(4)
+operations! {
+    /// Procedures of NFSACL version 2.
+    pub enum NfsAcl2 {
+        from "de facto", None => {
+            0 Null        "NULL"        principal Nothing, nothing,           Void;
+            1 Getacl      "GETACL"      principal Nothing, handle_and_word_2, success(acls_2);
+            2 Setacl      "SETACL"      principal Nothing, setacl_2,          success(nfs2::fattr);
+            3 Getattr     "GETATTR"     principal Nothing, nfs2::file_handle, success(nfs2::fattr);
+            4 Access      "ACCESS"      principal Nothing, handle_and_word_2, success(access_2);
+            5 Getxattrdir "GETXATTRDIR" principal Nothing, handle_and_word_2, success(nfs2::new_entry);
         }
-        2 => {
-            walk.file_handle_2()?;
-            acls(walk)
-        }
-        3 => walk.file_handle_2(),
-        _ => Ok(()),
     }
 }
 
-pub(super) fn results_2(procedure: u32, walk: &mut Walk<'_, '_>) -> Outcome {
-    if matches!(procedure, 0 | 6..) || !walk.status()? {
-        return Ok(());
-    }
-    match procedure {
-        1 => {
-            walk.skip(nfs2::FATTR)?;
-            acls(walk)
+operations! {
+    /// Procedures of NFSACL version 3.
+    pub enum NfsAcl3 {
+        from "de facto", None => {
+            0 Null        "NULL"        principal Nothing, nothing,         Void;
+            1 Getacl      "GETACL"      principal Nothing, handle_and_word, either(getacl, nfs3::attributes);
+            2 Setacl      "SETACL"      principal Nothing, setacl,          either(nfs3::attributes, nfs3::attributes);
+            3 Getxattrdir "GETXATTRDIR" principal Nothing, handle_and_word, success(directory);
         }
-        4 => walk.skip(nfs2::FATTR + 4),
-        5 => {
-            walk.result_file_handle_2()?;
-            walk.skip(nfs2::FATTR)
-        }
-        _ => walk.skip(nfs2::FATTR),
     }
 }
 
-pub(super) fn arguments_3(procedure: u32, walk: &mut Walk<'_, '_>) -> Outcome {
-    match procedure {
-        1 | 3 => {
-            walk.file_handle()?;
-            walk.skip(4)
-        }
-        2 => {
-            walk.file_handle()?;
-            acls(walk)
-        }
-        _ => Ok(()),
-    }
+/// A file handle, and a mask of what is asked for, a mask of access rights, or whether to create the directory.
+fn handle_and_word_2(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.file_handle_2()?;
+    walk.skip(4)
 }
 
-pub(super) fn results_3(procedure: u32, walk: &mut Walk<'_, '_>) -> Outcome {
-    if matches!(procedure, 0 | 4..) {
-        return Ok(());
-    }
-    match (procedure, walk.status()?) {
-        (1, true) => {
-            nfs3::attributes(walk)?;
-            acls(walk)
-        }
-        (3, true) => {
-            walk.result_file_handle()?;
-            nfs3::attributes(walk)
-        }
-        (3, false) => Ok(()),
-        _ => nfs3::attributes(walk),
-    }
+fn setacl_2(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.file_handle_2()?;
+    acls(walk)
+}
+
+fn acls_2(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.skip(nfs2::FATTR)?;
+    acls(walk)
+}
+
+fn access_2(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.skip(nfs2::FATTR + 4)
+}
+
+/// The same in version 3, whose file handles have no fixed length.
+fn handle_and_word(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.file_handle()?;
+    walk.skip(4)
+}
+
+fn setacl(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.file_handle()?;
+    acls(walk)
+}
+
+fn getacl(walk: &mut Walk<'_, '_>) -> Outcome {
+    nfs3::attributes(walk)?;
+    acls(walk)
+}
+
+fn directory(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.result_file_handle()?;
+    nfs3::attributes(walk)
 }
 
 /// What is there, then the ACL and the default ACL: each a number of entries, and a counted array of type, id and permissions.

@@ -124,7 +124,7 @@ pub(crate) fn getattr(xid: u32) -> (Vec<u8>, Vec<u8>) {
 
 /// The names of the operations.
 pub(crate) fn names(transaction: &Transaction) -> Vec<&'static str> {
-    transaction.details.operations.iter().map(|operation| operation.name).collect()
+    transaction.details.operations.iter().map(|operation| operation.name()).collect()
 }
 
 /// The two messages of a transaction list nothing missing.

@@ -7,6 +7,7 @@ use rdmascope_conformance::{Finding, Level, Value as Measure, Verdict};
 use rdmascope_dissector::connection::State;
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::transaction::{Outcome, Security};
+use rdmascope_dissector::ulb::Nfs4;
 use rdmascope_tests::values as samples;
 use rdmascope_wire::rpc;
 use serde_json::{Value, json};
@@ -261,7 +262,7 @@ fn report() -> Vec<Value> {
     connection.requester.sent.sequence_naks = 2;
     report.handle(&Event::Connection(&connection));
     report.handle(&Event::Transaction(&samples::full()));
-    let mut failed = samples::compound(&[(53, "SEQUENCE"), (15, "LOOKUP")], 2, 1, 10);
+    let mut failed = samples::compound(&[Nfs4::Sequence, Nfs4::Lookup], 2, 1, 10);
     report.handle(&Event::Transaction(&failed));
     failed.outcome = Outcome::NoReply;
     failed.reply = None;

@@ -95,7 +95,7 @@ struct OperationNames<'a>(&'a [Operation]);
 
 impl Serialize for OperationNames<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0.iter().map(|operation| operation.name))
+        serializer.collect_seq(self.0.iter().map(|operation| operation.name()))
     }
 }
 
@@ -282,8 +282,8 @@ impl Serialize for OperationView<'_> {
         let OperationView { transaction, operation } = self;
         let details = &transaction.details;
         let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("code", &operation.code)?;
-        map.serialize_entry("name", operation.name)?;
+        map.serialize_entry("code", &operation.code())?;
+        map.serialize_entry("name", operation.name())?;
         if let Some(status) = operation.status {
             map.serialize_entry("status", &status)?;
             let called = transaction.procedure;

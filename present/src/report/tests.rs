@@ -4,7 +4,7 @@ use crate::text::Style;
 use rdmascope_dissector::connection::{ConnectionId, State};
 use rdmascope_dissector::event::Eviction;
 use rdmascope_dissector::transaction::{Direction, Outcome};
-use rdmascope_dissector::ulb::{Operation, Procedure};
+use rdmascope_dissector::ulb::{Callback, Nfs4, Operation, OperationKind, Procedure};
 use rdmascope_tests::values::{self as samples, START, after};
 
 fn text(report: &Report, ending: &Ending) -> String {
@@ -60,7 +60,7 @@ fn much_wrong() {
     report.handle(&Event::Connection(&rejected));
 
     for frame in 200..240 {
-        let names = [(53, "SEQUENCE"), (22, "PUTFH"), (15, "LOOKUP"), (10, "GETFH")];
+        let names = [Nfs4::Sequence, Nfs4::Putfh, Nfs4::Lookup, Nfs4::Getfh];
         let mut lookup = samples::compound(&names, 0, frame, 90 + frame as i64 % 11);
         if frame % 4 == 0 {
             lookup.details.operations.truncate(3);
@@ -70,7 +70,7 @@ fn much_wrong() {
         report.handle(&Event::Transaction(&lookup));
     }
     report.handle(&Event::Transaction(&samples::full()));
-    let mut recall = samples::compound(&[(11, "CB_SEQUENCE"), (4, "CB_RECALL")], 0, 300, 1500);
+    let mut recall = samples::compound(&[Callback::Sequence, Callback::Recall], 0, 300, 1500);
     recall.procedure = Some(Procedure { program: 0x4000_0000, version: 1, number: 1 });
     recall.direction = Direction::Backward;
     report.handle(&Event::Transaction(&recall));
@@ -170,7 +170,7 @@ fn the_number_of_operations_is_bounded() {
         let procedure = Procedure { program: number, version: 1, number };
         let mut transaction = samples::transaction(procedure, 1, 1);
         transaction.status = Some(number + 1);
-        transaction.details.operations = vec![Operation::new(number, "operation")];
+        transaction.details.operations = vec![Operation::new(OperationKind::Unknown(number))];
         report.handle(&Event::Transaction(&transaction));
         report.handle(&Event::Connection(&samples::connection()));
     }

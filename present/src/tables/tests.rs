@@ -7,6 +7,7 @@ use rdmascope_dissector::event::{Content, Headers, Packet};
 use rdmascope_dissector::frame::{Address, Carrier, Frame, IcrcVerdict, Other};
 use rdmascope_dissector::record::{LinkType, Record};
 use rdmascope_dissector::transaction::{Direction, Outcome};
+use rdmascope_dissector::ulb::Nfs4;
 use rdmascope_tests::values::{self as samples, START, after};
 use rdmascope_wire::bth::{Aeth, Bth, Extensions, Opcode, Reth, Syndrome};
 use rdmascope_wire::psn::Psn;
@@ -40,7 +41,7 @@ fn of_connections() {
 
 #[test]
 fn of_transactions() {
-    let mut lost = samples::compound(&[(53, "SEQUENCE"), (22, "PUTFH"), (25, "READ")], 0, 31, 1);
+    let mut lost = samples::compound(&[Nfs4::Sequence, Nfs4::Putfh, Nfs4::Read], 0, 31, 1);
     lost.reply = None;
     lost.status = None;
     lost.outcome = Outcome::NoReply;
@@ -54,7 +55,7 @@ fn of_transactions() {
     answered.direction = Direction::Backward;
     let mut full = samples::full();
     full.error = None;
-    let failed = samples::compound(&[(53, "SEQUENCE"), (15, "LOOKUP")], 2, 51, 80);
+    let failed = samples::compound(&[Nfs4::Sequence, Nfs4::Lookup], 2, 51, 80);
     let text = table(|out| {
         transactions::write_heading(Style::default(), out).unwrap();
         for transaction in [samples::read(5, 250), full, lost, answered, failed] {

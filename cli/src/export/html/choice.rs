@@ -163,6 +163,7 @@ fn keep<K: Ord, V>(kept: &mut BTreeMap<K, V>, most: usize, key: K, value: impl F
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rdmascope_dissector::ulb::Nfs4;
     use rdmascope_tests::values as samples;
 
     fn slowest(choice: &Choice) -> Vec<u64> {
@@ -189,7 +190,7 @@ mod tests {
     fn one_of_each_kind_comes_before_a_second_of_any() {
         let mut choice = Choice::new(4);
         for number in 1..=20 {
-            let mut lookup = samples::compound(&[(53, "SEQUENCE"), (15, "LOOKUP")], 2, number, 10);
+            let mut lookup = samples::compound(&[Nfs4::Sequence, Nfs4::Lookup], 2, number, 10);
             lookup.number = number;
             choice.transaction(&lookup, false);
         }

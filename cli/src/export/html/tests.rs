@@ -8,7 +8,7 @@ use markup5ever_rcdom::{Handle, NodeData, RcDom};
 use rdmascope_conformance::{Finding, Verdict};
 use rdmascope_dissector::connection::{Connection, ConnectionId};
 use rdmascope_dissector::transaction::{Direction, Outcome};
-use rdmascope_dissector::ulb::{Operation, Procedure};
+use rdmascope_dissector::ulb::{Nfs4, Operation, OperationKind, Procedure};
 use rdmascope_tests::values::{self as samples, START, after};
 use serde_json::Value;
 
@@ -278,7 +278,7 @@ fn whatever_a_capture_names_stays_text() {
         "javascript:alert(1)",
     ];
     for name in hostile {
-        let mut lookup = samples::compound(&[(53, "SEQUENCE"), (15, "LOOKUP")], 2, 5, 10);
+        let mut lookup = samples::compound(&[Nfs4::Sequence, Nfs4::Lookup], 2, 5, 10);
         let text = lookup.details.keep(name.as_bytes());
         lookup.details.operations[1].file_name = Some(text);
         let mut ending = ending(name);
@@ -352,7 +352,7 @@ fn a_page_is_bounded_whatever_is_in_the_capture() {
         (0..100).for_each(|index| write!(long, "{index}<>&\"").unwrap());
         let text = transaction.details.keep(long.as_bytes());
         transaction.details.operations =
-            vec![Operation { file_name: Some(text), ..Operation::new(number, "operation") }; 200];
+            vec![Operation { file_name: Some(text), ..Operation::new(OperationKind::Unknown(number)) }; 200];
         if number % 5 == 0 {
             transaction.outcome = Outcome::NoReply;
             transaction.reply = None;

@@ -1,101 +1,109 @@
-//! `nfs_cb_argop4` and `nfs_cb_resop4`: callback operations. None has a DDP-eligible item (RFC 8267, section 6.5).
+//! Callback operations: `nfs_cb_argop4` and `nfs_cb_resop4`. None has a DDP-eligible item (RFC 8267, section 6.5).
 
 use super::super::Outcome;
+use super::super::rows::{nothing, operations, status, success};
 use super::super::walk::Walk;
-use super::parts::{SESSIONID, STATEID};
-use super::{ILLEGAL, unknown};
+use super::parts::{SESSIONID, STATEID, attributes, two_words, word};
 
-/// Walks the arguments of callback operation `code`.
-pub(super) fn arguments(code: u32, walk: &mut Walk<'_, '_>) -> Outcome {
-    match code {
-        // CB_GETATTR.
-        3 => {
+operations! {
+    /// Operations of a CB_COMPOUND, `nfs_cb_opnum4`, of all minor versions.
+    pub enum Callback {
+        from "RFC 7531", Some(0) => {
+                3 Getattr            "CB_GETATTR"              principal Nothing, getattr,          success(attributes);
+                4 Recall             "CB_RECALL"               principal Nothing, recall,           status();
+            10044 Illegal            "CB_ILLEGAL"              principal Nothing, nothing,          status();
+        }
+        from "RFC 5662", Some(1) => {
+                5 Layoutrecall       "CB_LAYOUTRECALL"         principal Nothing, layoutrecall,     status();
+                6 Notify             "CB_NOTIFY"               principal Nothing, notify,           status();
+                7 PushDeleg          "CB_PUSH_DELEG"           principal Nothing, push_deleg,       status();
+                8 RecallAny          "CB_RECALL_ANY"           principal Nothing, word_and_bitmap,  status();
+                9 RecallableObjAvail "CB_RECALLABLE_OBJ_AVAIL" principal Nothing, word_and_bitmap,  status();
+               10 RecallSlot         "CB_RECALL_SLOT"          principal Nothing, word,      status();
+               11 Sequence           "CB_SEQUENCE"             auxiliary Nothing, sequence,         success(sequenced);
+               12 WantsCancelled     "CB_WANTS_CANCELLED"      principal Nothing, two_words, status();
+               13 NotifyLock         "CB_NOTIFY_LOCK"          principal Nothing, notify_lock,      status();
+               14 NotifyDeviceid     "CB_NOTIFY_DEVICEID"      principal Nothing, notify_deviceid,  status();
+        }
+        from "RFC 7863", Some(2) => {
+               15 Offload            "CB_OFFLOAD"              principal Nothing, offload,          status();
+        }
+    }
+}
+
+fn getattr(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.file_handle()?;
+    walk.bitmap()
+}
+
+fn recall(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.skip(STATEID + 4)?;
+    walk.file_handle()
+}
+
+fn layoutrecall(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.skip(3 * 4)?;
+    match walk.u32()? {
+        // LAYOUTRECALL4_FILE.
+        1 => {
             walk.file_handle()?;
-            walk.bitmap()
+            walk.range()?;
+            walk.skip(STATEID)
         }
-        // CB_RECALL.
-        4 => {
-            walk.skip(STATEID + 4)?;
-            walk.file_handle()
-        }
-        // CB_LAYOUTRECALL.
-        5 => {
-            walk.skip(3 * 4)?;
-            match walk.u32()? {
-                // LAYOUTRECALL4_FILE.
-                1 => {
-                    walk.file_handle()?;
-                    walk.range()?;
-                    walk.skip(STATEID)
-                }
-                // LAYOUTRECALL4_FSID.
-                2 => walk.skip(2 * 8),
-                // LAYOUTRECALL4_ALL.
-                3 => Ok(()),
-                _ => Err(walk.no_such_arm()),
-            }
-        }
-        // CB_NOTIFY.
-        6 => {
-            walk.skip(STATEID)?;
-            walk.file_handle()?;
-            walk.each(Walk::attributes)
-        }
-        // CB_PUSH_DELEG.
-        7 => {
-            walk.file_handle()?;
-            walk.delegation()
-        }
-        // CB_RECALL_ANY, CB_RECALLABLE_OBJ_AVAIL.
-        8 | 9 => {
-            walk.skip(4)?;
-            walk.bitmap()
-        }
-        // CB_RECALL_SLOT.
-        10 => walk.skip(4),
-        // CB_SEQUENCE.
-        11 => {
-            walk.skip(SESSIONID + 4 * 4)?;
-            walk.each(|walk| {
-                walk.skip(SESSIONID)?;
-                walk.array(2 * 4)
-            })
-        }
-        // CB_WANTS_CANCELLED.
-        12 => walk.skip(2 * 4),
-        // CB_NOTIFY_LOCK.
-        13 => {
-            walk.file_handle()?;
-            walk.owner()
-        }
-        // CB_NOTIFY_DEVICEID: `notify4` is laid out as `fattr4` is.
-        14 => walk.each(Walk::attributes),
-        // CB_OFFLOAD.
-        15 => {
-            walk.file_handle()?;
-            walk.skip(STATEID)?;
-            if walk.u32()? == 0 {
-                walk.operation.count = Some(walk.write_response()?);
-                Ok(())
-            } else {
-                walk.length()
-            }
-        }
-        ILLEGAL => Ok(()),
+        // LAYOUTRECALL4_FSID.
+        2 => walk.skip(2 * 8),
+        // LAYOUTRECALL4_ALL.
+        3 => Ok(()),
         _ => Err(walk.no_such_arm()),
     }
 }
 
-/// Walks the result of callback operation `code`.
-pub(super) fn results(code: u32, walk: &mut Walk<'_, '_>) -> Outcome {
-    if !matches!(code, 3..=15 | ILLEGAL) {
-        return unknown(walk);
+fn notify(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.skip(STATEID)?;
+    walk.file_handle()?;
+    walk.each(Walk::attributes)
+}
+
+fn push_deleg(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.file_handle()?;
+    walk.delegation()
+}
+
+/// CB_RECALL_ANY and CB_RECALLABLE_OBJ_AVAIL.
+fn word_and_bitmap(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.skip(4)?;
+    walk.bitmap()
+}
+
+fn sequence(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.skip(SESSIONID + 4 * 4)?;
+    walk.each(|walk| {
+        walk.skip(SESSIONID)?;
+        walk.array(2 * 4)
+    })
+}
+
+fn notify_lock(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.file_handle()?;
+    walk.owner()
+}
+
+/// `notify4` is laid out as `fattr4` is.
+fn notify_deviceid(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.each(Walk::attributes)
+}
+
+fn offload(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.file_handle()?;
+    walk.skip(STATEID)?;
+    if walk.u32()? == 0 {
+        walk.operation.count = Some(walk.write_response()?);
+        Ok(())
+    } else {
+        walk.length()
     }
-    match (code, walk.status()?) {
-        // CB_GETATTR.
-        (3, true) => walk.attributes(),
-        // CB_SEQUENCE.
-        (11, true) => walk.skip(SESSIONID + 4 * 4),
-        _ => Ok(()),
-    }
+}
+
+fn sequenced(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.skip(SESSIONID + 4 * 4)
 }

@@ -5,21 +5,38 @@
 
 mod arguments;
 mod callback;
+mod operations;
 mod parts;
 mod results;
 #[cfg(test)]
 mod tests;
 
+use super::rows::{OperationKind, Operations, Results::Void, nothing, operations};
 use super::walk::Walk;
 use super::{Details, Operation, Outcome, Payload, add, keep};
+pub use callback::Callback;
+pub use operations::Nfs4;
 use rdmascope_wire::Stop;
 
-/// Procedures of the NFS program, version 4, by number.
-pub(super) const PROCEDURES: [&str; 2] = ["NULL", "COMPOUND"];
-/// Procedures of the callback program by number.
-pub(super) const CALLBACK_PROCEDURES: [&str; 2] = ["CB_NULL", "CB_COMPOUND"];
+operations! {
+    /// Procedures of NFS version 4 but COMPOUND, whose operations are [`Nfs4`].
+    pub enum Nfs4Procedure {
+        from "RFC 7531", None => {
+            0 Null "NULL" principal Nothing, nothing, Void;
+        }
+    }
+}
 
-/// OP_ILLEGAL and OP_CB_ILLEGAL.
+operations! {
+    /// Procedures of the callback program but CB_COMPOUND, whose operations are [`Callback`].
+    pub enum CallbackProcedure {
+        from "RFC 7531", None => {
+            0 Null "CB_NULL" principal Nothing, nothing, Void;
+        }
+    }
+}
+
+/// The number of OP_ILLEGAL and OP_CB_ILLEGAL.
 const ILLEGAL: u32 = 10044;
 const NFS4ERR_DENIED: u32 = 10010;
 const NFS4ERR_CLID_INUSE: u32 = 10017;
@@ -27,116 +44,16 @@ const NFS4ERR_TOOSMALL: u32 = 10005;
 const NFS4ERR_LAYOUTTRYLATER: u32 = 10058;
 const NFS4ERR_OFFLOAD_NO_REQS: u32 = 10094;
 
-/// Operations by number; 0 to 2 are not used.
-const OPERATIONS: [&str; 76] = [
-    "",
-    "",
-    "",
-    "ACCESS",
-    "CLOSE",
-    "COMMIT",
-    "CREATE",
-    "DELEGPURGE",
-    "DELEGRETURN",
-    "GETATTR",
-    "GETFH",
-    "LINK",
-    "LOCK",
-    "LOCKT",
-    "LOCKU",
-    "LOOKUP",
-    "LOOKUPP",
-    "NVERIFY",
-    "OPEN",
-    "OPENATTR",
-    "OPEN_CONFIRM",
-    "OPEN_DOWNGRADE",
-    "PUTFH",
-    "PUTPUBFH",
-    "PUTROOTFH",
-    "READ",
-    "READDIR",
-    "READLINK",
-    "REMOVE",
-    "RENAME",
-    "RENEW",
-    "RESTOREFH",
-    "SAVEFH",
-    "SECINFO",
-    "SETATTR",
-    "SETCLIENTID",
-    "SETCLIENTID_CONFIRM",
-    "VERIFY",
-    "WRITE",
-    "RELEASE_LOCKOWNER",
-    "BACKCHANNEL_CTL",
-    "BIND_CONN_TO_SESSION",
-    "EXCHANGE_ID",
-    "CREATE_SESSION",
-    "DESTROY_SESSION",
-    "FREE_STATEID",
-    "GET_DIR_DELEGATION",
-    "GETDEVICEINFO",
-    "GETDEVICELIST",
-    "LAYOUTCOMMIT",
-    "LAYOUTGET",
-    "LAYOUTRETURN",
-    "SECINFO_NO_NAME",
-    "SEQUENCE",
-    "SET_SSV",
-    "TEST_STATEID",
-    "WANT_DELEGATION",
-    "DESTROY_CLIENTID",
-    "RECLAIM_COMPLETE",
-    "ALLOCATE",
-    "COPY",
-    "COPY_NOTIFY",
-    "DEALLOCATE",
-    "IO_ADVISE",
-    "LAYOUTERROR",
-    "LAYOUTSTATS",
-    "OFFLOAD_CANCEL",
-    "OFFLOAD_STATUS",
-    "READ_PLUS",
-    "SEEK",
-    "WRITE_SAME",
-    "CLONE",
-    "GETXATTR",
-    "SETXATTR",
-    "LISTXATTRS",
-    "REMOVEXATTR",
-];
-
-/// Callback operations by number; 0 to 2 are not used.
-const CALLBACK_OPERATIONS: [&str; 16] = [
-    "",
-    "",
-    "",
-    "CB_GETATTR",
-    "CB_RECALL",
-    "CB_LAYOUTRECALL",
-    "CB_NOTIFY",
-    "CB_PUSH_DELEG",
-    "CB_RECALL_ANY",
-    "CB_RECALLABLE_OBJ_AVAIL",
-    "CB_RECALL_SLOT",
-    "CB_SEQUENCE",
-    "CB_WANTS_CANCELLED",
-    "CB_NOTIFY_LOCK",
-    "CB_NOTIFY_DEVICEID",
-    "CB_OFFLOAD",
-];
-
 /// The arguments of COMPOUND.
 pub(super) fn call(payload: &mut Payload<'_>, details: &mut Details) -> Outcome {
     details.tag = keep(&mut details.arena, payload.opaque()?);
     details.minor_version = Some(payload.u32()?);
-    arguments_of_all(payload, details, &OPERATIONS, "ILLEGAL", arguments::arguments)
+    arguments_of_all::<Nfs4>(payload, details)
 }
 
 /// The results of COMPOUND.
 pub(super) fn reply(payload: &mut Payload<'_>, details: &mut Details) -> Outcome {
-    results_of_all(payload, details, &OPERATIONS, "ILLEGAL", results::results)
+    results_of_all::<Nfs4>(payload, details)
 }
 
 /// The arguments of CB_COMPOUND.
@@ -145,44 +62,39 @@ pub(super) fn callback_call(payload: &mut Payload<'_>, details: &mut Details) ->
     details.minor_version = Some(payload.u32()?);
     // callback_ident, which minor version 0 alone uses.
     payload.skip(4)?;
-    arguments_of_all(payload, details, &CALLBACK_OPERATIONS, "CB_ILLEGAL", callback::arguments)
+    arguments_of_all::<Callback>(payload, details)
 }
 
 /// The results of CB_COMPOUND.
 pub(super) fn callback_reply(payload: &mut Payload<'_>, details: &mut Details) -> Outcome {
-    results_of_all(payload, details, &CALLBACK_OPERATIONS, "CB_ILLEGAL", callback::results)
+    results_of_all::<Callback>(payload, details)
 }
 
 /// Walks `argarray`. Every element takes a word at least, so the stream bounds the loop.
 #[inline]
-fn arguments_of_all(
-    payload: &mut Payload<'_>,
-    details: &mut Details,
-    names: &'static [&'static str],
-    illegal: &'static str,
-    arguments: impl Fn(u32, &mut Walk<'_, '_>) -> Outcome,
-) -> Outcome {
+fn arguments_of_all<O: Operations>(payload: &mut Payload<'_>, details: &mut Details) -> Outcome {
     let count = payload.u32()?;
     details.called = Some(count);
     details.operations.reserve((count as usize).min(payload.reader().rest().len() / 4).min(32));
     for _ in 0..count {
         let code = payload.u32()?;
+        let found = O::of(code);
+        let kind = found.map_or(OperationKind::Unknown(code), Into::into);
         let mut unkept = None;
-        let operation = add(&mut details.operations, &mut unkept, code, name(code, names, illegal));
-        arguments(code, &mut Walk::new(payload, operation, &mut details.arena, &mut details.backchannel))?;
+        let operation = add(&mut details.operations, &mut unkept, kind);
+        let mut walk = Walk::new(payload, operation, &mut details.arena, &mut details.backchannel);
+        match found {
+            Some(found) => (found.row().arguments)(&mut walk)?,
+            // How long the arguments are is not known, so the operations behind it cannot be found.
+            None => return Err(walk.no_such_arm()),
+        }
     }
     Ok(())
 }
 
 /// Walks the status, the tag and `resarray`.
 #[inline]
-fn results_of_all(
-    payload: &mut Payload<'_>,
-    details: &mut Details,
-    names: &'static [&'static str],
-    illegal: &'static str,
-    results: impl Fn(u32, &mut Walk<'_, '_>) -> Outcome,
-) -> Outcome {
+fn results_of_all<O: Operations>(payload: &mut Payload<'_>, details: &mut Details) -> Outcome {
     details.status = Some(payload.u32()?);
     let tag = payload.opaque()?;
     if details.tag.is_empty() {
@@ -190,28 +102,25 @@ fn results_of_all(
     }
     for index in 0..payload.u32()? as usize {
         let code = payload.u32()?;
+        let found = O::of(code);
         let mut unkept = None;
         // An operation that the server does not know is answered as OP_ILLEGAL (RFC 7530, section 16.2).
-        let called = |operation: &Operation| operation.code == code || code == ILLEGAL;
+        let kind = found.map_or(OperationKind::Unknown(code), Into::into);
+        let called = |operation: &Operation| operation.kind == kind || code == ILLEGAL;
         let operation = match details.operations.get_mut(index) {
             Some(operation) if called(operation) => operation,
-            _ => add(&mut details.operations, &mut unkept, code, name(code, names, illegal)),
+            _ => add(&mut details.operations, &mut unkept, kind),
         };
-        results(code, &mut Walk::new(payload, operation, &mut details.arena, &mut details.backchannel))?;
+        let mut walk = Walk::new(payload, operation, &mut details.arena, &mut details.backchannel);
+        match found {
+            Some(found) => found.row().results(&mut walk)?,
+            None => unknown(&mut walk)?,
+        }
     }
     Ok(())
 }
 
-#[inline]
-fn name(code: u32, names: &'static [&'static str], illegal: &'static str) -> &'static str {
-    match names.get(code as usize) {
-        Some(&name) if !name.is_empty() => name,
-        _ if code == ILLEGAL => illegal,
-        _ => "operation",
-    }
-}
-
-/// The result of an operation that has no number: its status, which ends the COMPOUND unless it is success.
+/// The result of an operation that has no row: its status, which ends the COMPOUND unless it is success.
 fn unknown(walk: &mut Walk<'_, '_>) -> Result<(), Stop> {
     let number = walk.no_such_arm();
     if walk.status()? { Err(number) } else { Ok(()) }

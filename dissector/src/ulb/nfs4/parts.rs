@@ -24,6 +24,60 @@ pub(super) const BACK: u32 = 2;
 /// Bytes of a `change_info4`.
 pub(super) const CHANGE_INFO: u32 = 4 + 8 + 8;
 
+// Steps that several operations share.
+
+pub(super) fn word(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.skip(4)
+}
+
+pub(super) fn two_words(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.skip(2 * 4)
+}
+
+pub(super) fn words(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.array(4)
+}
+
+pub(super) fn opaque(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.opaque().map(|_| ())
+}
+
+pub(super) fn stateid(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.skip(STATEID)
+}
+
+pub(super) fn stateids(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.array(STATEID)
+}
+
+pub(super) fn sessionid(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.skip(SESSIONID)
+}
+
+pub(super) fn clientid(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.skip(CLIENTID)
+}
+
+pub(super) fn client_and_verifier(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.skip(CLIENTID + VERIFIER)
+}
+
+pub(super) fn bitmap(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.bitmap()
+}
+
+pub(super) fn attributes(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.attributes()
+}
+
+pub(super) fn owner(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.owner()
+}
+
+pub(super) fn file_name(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.file_name()
+}
+
 impl Walk<'_, '_> {
     /// A `bitmap4`.
     #[inline]

@@ -1,4 +1,4 @@
-//! `nfs_resop4`: the result of each operation, from its status on.
+//! `nfs_resop4`: the result of each operation, behind its status.
 
 use super::super::Outcome;
 use super::super::walk::Walk;
@@ -6,259 +6,245 @@ use super::parts::{
     BACK, CHANGE_INFO, CLIENTID, CONN_BACK_CHAN, DEVICEID, SESSIONID, STATEID, TIME, VERIFIER,
 };
 use super::{
-    ILLEGAL, NFS4ERR_CLID_INUSE, NFS4ERR_DENIED, NFS4ERR_LAYOUTTRYLATER, NFS4ERR_OFFLOAD_NO_REQS,
-    NFS4ERR_TOOSMALL, unknown,
+    NFS4ERR_CLID_INUSE, NFS4ERR_DENIED, NFS4ERR_LAYOUTTRYLATER, NFS4ERR_OFFLOAD_NO_REQS, NFS4ERR_TOOSMALL,
 };
 
-/// Walks the result of operation `code`.
-#[inline]
-pub(super) fn results(code: u32, walk: &mut Walk<'_, '_>) -> Outcome {
-    if !matches!(code, 3..=75 | ILLEGAL) {
-        return unknown(walk);
-    }
-    if walk.status()? { success(code, walk) } else { failure(code, walk) }
+pub(super) fn verifier(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.skip(VERIFIER)
 }
 
-#[inline]
-fn success(code: u32, walk: &mut Walk<'_, '_>) -> Outcome {
-    match code {
-        // ACCESS.
-        3 => walk.skip(2 * 4),
-        // CLOSE, LOCK, LOCKU, OPEN_CONFIRM, OPEN_DOWNGRADE.
-        4 | 12 | 14 | 20 | 21 => walk.skip(STATEID),
-        // COMMIT.
-        5 => walk.skip(VERIFIER),
-        // CREATE.
-        6 => {
-            walk.skip(CHANGE_INFO)?;
-            walk.bitmap()
+pub(super) fn change_info(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.skip(CHANGE_INFO)
+}
+
+pub(super) fn created(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.skip(CHANGE_INFO)?;
+    walk.bitmap()
+}
+
+pub(super) fn file_handle(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.result_file_handle()
+}
+
+/// LOCK and LOCKT: who holds the lock.
+pub(super) fn denied(walk: &mut Walk<'_, '_>) -> Outcome {
+    if walk.operation.status == Some(NFS4ERR_DENIED) {
+        walk.skip(8 + 8 + 4)?;
+        walk.owner()?;
+    }
+    Ok(())
+}
+
+pub(super) fn opened(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.skip(STATEID + CHANGE_INFO + 4)?;
+    walk.bitmap()?;
+    walk.delegation()
+}
+
+pub(super) fn read_data(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.end_of_file()?;
+    walk.operation.result_count = Some(walk.result_item()?.into());
+    Ok(())
+}
+
+pub(super) fn entries(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.skip(VERIFIER)?;
+    walk.list(|walk| {
+        walk.skip(8)?;
+        walk.opaque()?;
+        walk.attributes()
+    })?;
+    walk.end_of_file()
+}
+
+pub(super) fn link_text(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.result_link()
+}
+
+/// The directories that RENAME changed.
+pub(super) fn both_changed(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.skip(2 * CHANGE_INFO)
+}
+
+/// SECINFO and SECINFO_NO_NAME.
+pub(super) fn flavors(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.each(|walk| {
+        // RPCSEC_GSS.
+        if walk.u32()? == 6 {
+            walk.opaque()?;
+            walk.skip(2 * 4)?;
         }
-        // GETATTR.
-        9 => walk.attributes(),
-        // GETFH.
-        10 => walk.result_file_handle(),
-        // LINK, REMOVE, SETXATTR, REMOVEXATTR.
-        11 | 28 | 73 | 75 => walk.skip(CHANGE_INFO),
-        // OPEN.
-        18 => {
-            walk.skip(STATEID + CHANGE_INFO + 4)?;
+        Ok(())
+    })
+}
+
+/// SETCLIENTID: who uses the name.
+pub(super) fn in_use(walk: &mut Walk<'_, '_>) -> Outcome {
+    match walk.operation.status {
+        Some(NFS4ERR_CLID_INUSE) => walk.network_address(),
+        _ => Ok(()),
+    }
+}
+
+pub(super) fn written(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.result_count()?;
+    walk.skip(4 + VERIFIER)
+}
+
+pub(super) fn bound(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.skip(SESSIONID)?;
+    let direction = walk.u32()?;
+    walk.backchannel().taken = Some(direction & BACK != 0);
+    walk.skip(4)
+}
+
+pub(super) fn exchanged(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.skip(CLIENTID + 2 * 4)?;
+    state_protection(walk)?;
+    // so_minor_id and so_major_id of the server owner, the server scope.
+    walk.skip(8)?;
+    walk.opaque()?;
+    walk.opaque()?;
+    walk.each(Walk::implementation)
+}
+
+pub(super) fn session_created(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.skip(SESSIONID + 4)?;
+    let flags = walk.u32()?;
+    walk.backchannel().taken = Some(flags & CONN_BACK_CHAN != 0);
+    walk.channel_attributes()?;
+    let granted = walk.channel_attributes()?;
+    walk.backchannel().granted = Some(granted);
+    Ok(())
+}
+
+pub(super) fn directory_delegation(walk: &mut Walk<'_, '_>) -> Outcome {
+    match walk.u32()? {
+        // GDD4_OK.
+        0 => {
+            walk.skip(VERIFIER + STATEID)?;
             walk.bitmap()?;
-            walk.delegation()
-        }
-        // READ.
-        25 => {
-            walk.end_of_file()?;
-            walk.operation.result_count = Some(walk.result_item()?.into());
-            Ok(())
-        }
-        // READDIR.
-        26 => {
-            walk.skip(VERIFIER)?;
-            walk.list(|walk| {
-                walk.skip(8)?;
-                walk.opaque()?;
-                walk.attributes()
-            })?;
-            walk.end_of_file()
-        }
-        // READLINK.
-        27 => walk.result_link(),
-        // RENAME.
-        29 => walk.skip(2 * CHANGE_INFO),
-        // SECINFO, SECINFO_NO_NAME.
-        33 | 52 => walk.each(|walk| {
-            // RPCSEC_GSS.
-            if walk.u32()? == 6 {
-                walk.opaque()?;
-                walk.skip(2 * 4)?;
-            }
-            Ok(())
-        }),
-        // SETATTR.
-        34 => walk.bitmap(),
-        // SETCLIENTID.
-        35 => walk.skip(CLIENTID + VERIFIER),
-        // WRITE.
-        38 => {
-            walk.result_count()?;
-            walk.skip(4 + VERIFIER)
-        }
-        // SEQUENCE.
-        53 => walk.skip(SESSIONID + 5 * 4),
-        41..=56 => of_minor_version_1(code, walk),
-        60..=74 => of_minor_version_2(code, walk),
-        // All others have a status and nothing else.
-        _ => Ok(()),
-    }
-}
-
-/// Results that RFC 5662 added, but those above.
-fn of_minor_version_1(code: u32, walk: &mut Walk<'_, '_>) -> Outcome {
-    match code {
-        // BIND_CONN_TO_SESSION.
-        41 => {
-            walk.skip(SESSIONID)?;
-            let direction = walk.u32()?;
-            walk.backchannel().taken = Some(direction & BACK != 0);
-            walk.skip(4)
-        }
-        // EXCHANGE_ID.
-        42 => {
-            walk.skip(CLIENTID + 2 * 4)?;
-            state_protection(walk)?;
-            // so_minor_id and so_major_id of the server owner, the server scope.
-            walk.skip(8)?;
-            walk.opaque()?;
-            walk.opaque()?;
-            walk.each(Walk::implementation)
-        }
-        // CREATE_SESSION.
-        43 => {
-            walk.skip(SESSIONID + 4)?;
-            let flags = walk.u32()?;
-            walk.backchannel().taken = Some(flags & CONN_BACK_CHAN != 0);
-            walk.channel_attributes()?;
-            let granted = walk.channel_attributes()?;
-            walk.backchannel().granted = Some(granted);
-            Ok(())
-        }
-        // GET_DIR_DELEGATION.
-        46 => match walk.u32()? {
-            // GDD4_OK.
-            0 => {
-                walk.skip(VERIFIER + STATEID)?;
-                walk.bitmap()?;
-                walk.bitmap()?;
-                walk.bitmap()
-            }
-            // GDD4_UNAVAIL.
-            1 => walk.skip(4),
-            _ => Err(walk.no_such_arm()),
-        },
-        // GETDEVICEINFO.
-        47 => {
-            walk.typed_body()?;
+            walk.bitmap()?;
             walk.bitmap()
         }
-        // GETDEVICELIST.
-        48 => {
-            walk.skip(8 + VERIFIER)?;
-            walk.array(DEVICEID)?;
-            walk.end_of_file()
-        }
-        // LAYOUTCOMMIT.
-        49 => walk.optional(8),
-        // LAYOUTGET.
-        50 => {
-            walk.skip(4 + STATEID)?;
-            walk.each(|walk| {
-                walk.skip(8 + 8 + 4)?;
-                walk.typed_body()
-            })
-        }
-        // LAYOUTRETURN.
-        51 => walk.optional(STATEID),
-        // SET_SSV.
-        54 => walk.opaque().map(|_| ()),
-        // TEST_STATEID.
-        55 => walk.array(4),
-        // WANT_DELEGATION.
-        56 => walk.delegation(),
-        // DESTROY_SESSION, FREE_STATEID.
-        _ => Ok(()),
+        // GDD4_UNAVAIL.
+        1 => walk.skip(4),
+        _ => Err(walk.no_such_arm()),
     }
 }
 
-/// Results that RFC 7863 and RFC 8276 added, but those above.
-fn of_minor_version_2(code: u32, walk: &mut Walk<'_, '_>) -> Outcome {
-    match code {
-        // COPY.
-        60 => {
-            walk.operation.result_count = Some(walk.write_response()?);
-            walk.skip(2 * 4)
-        }
-        // COPY_NOTIFY.
-        61 => {
-            walk.skip(TIME + STATEID)?;
-            walk.each(Walk::network_location)
-        }
-        // IO_ADVISE.
-        63 => walk.bitmap(),
-        // OFFLOAD_STATUS.
-        67 => {
-            walk.result_length()?;
-            walk.array(4)
-        }
-        // READ_PLUS. Its data are not DDP-eligible: RFC 8267, section 6.1 names four items.
-        68 => {
-            walk.end_of_file()?;
-            let mut data = 0;
-            walk.each(|walk| {
-                match walk.u32()? {
-                    // NFS4_CONTENT_DATA.
-                    0 => {
-                        walk.skip(8)?;
-                        data += u64::from(walk.opaque()?);
-                    }
-                    // NFS4_CONTENT_HOLE.
-                    1 => walk.skip(8 + 8)?,
-                    _ => {}
-                }
-                Ok(())
-            })?;
-            walk.operation.result_count = Some(data);
-            Ok(())
-        }
-        // SEEK.
-        69 => {
-            walk.end_of_file()?;
-            walk.skip(8)
-        }
-        // WRITE_SAME.
-        70 => {
-            walk.operation.result_count = Some(walk.write_response()?);
-            Ok(())
-        }
-        // GETXATTR.
-        72 => {
-            walk.operation.result_count = Some(walk.opaque()?.into());
-            Ok(())
-        }
-        // LISTXATTRS.
-        74 => {
-            walk.skip(8)?;
-            walk.each(|walk| walk.opaque().map(|_| ()))?;
-            walk.end_of_file()
-        }
-        // DEALLOCATE, LAYOUTERROR, LAYOUTSTATS, OFFLOAD_CANCEL, CLONE.
-        _ => Ok(()),
-    }
+pub(super) fn device(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.typed_body()?;
+    walk.bitmap()
 }
 
-/// What follows a status other than NFS4_OK: mostly nothing.
-fn failure(code: u32, walk: &mut Walk<'_, '_>) -> Outcome {
-    match (code, walk.operation.status) {
-        // READ and READLINK have a DDP-eligible result, and now none.
-        (25 | 27, _) => {
-            walk.pass_chunk();
-            Ok(())
+/// GETDEVICEINFO: gdir_mincount.
+pub(super) fn too_small(walk: &mut Walk<'_, '_>) -> Outcome {
+    if_status(walk, NFS4ERR_TOOSMALL, 4)
+}
+
+pub(super) fn devices(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.skip(8 + VERIFIER)?;
+    walk.array(DEVICEID)?;
+    walk.end_of_file()
+}
+
+pub(super) fn new_size(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.optional(8)
+}
+
+pub(super) fn layouts(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.skip(4 + STATEID)?;
+    walk.each(|walk| {
+        walk.skip(8 + 8 + 4)?;
+        walk.typed_body()
+    })
+}
+
+/// LAYOUTGET: logr_will_signal_layout_avail.
+pub(super) fn try_later(walk: &mut Walk<'_, '_>) -> Outcome {
+    if_status(walk, NFS4ERR_LAYOUTTRYLATER, 4)
+}
+
+pub(super) fn optional_stateid(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.optional(STATEID)
+}
+
+pub(super) fn sequenced(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.skip(SESSIONID + 5 * 4)
+}
+
+pub(super) fn delegation(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.delegation()
+}
+
+pub(super) fn copied(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.operation.result_count = Some(walk.write_response()?);
+    walk.skip(2 * 4)
+}
+
+/// COPY: what the server could do instead.
+pub(super) fn no_requirements(walk: &mut Walk<'_, '_>) -> Outcome {
+    if_status(walk, NFS4ERR_OFFLOAD_NO_REQS, 2 * 4)
+}
+
+pub(super) fn copy_allowed(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.skip(TIME + STATEID)?;
+    walk.each(Walk::network_location)
+}
+
+pub(super) fn offload_status(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.result_length()?;
+    walk.array(4)
+}
+
+/// READ_PLUS. Its data are not DDP-eligible: RFC 8267, section 6.1 names four items.
+pub(super) fn read_plus_data(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.end_of_file()?;
+    let mut data = 0;
+    walk.each(|walk| {
+        match walk.u32()? {
+            // NFS4_CONTENT_DATA.
+            0 => {
+                walk.skip(8)?;
+                data += u64::from(walk.opaque()?);
+            }
+            // NFS4_CONTENT_HOLE.
+            1 => walk.skip(8 + 8)?,
+            _ => {}
         }
-        // SETATTR is a structure, not a union: what was set before it failed is always there.
-        (34, _) => walk.bitmap(),
-        // LOCK, LOCKT: who holds the lock.
-        (12 | 13, Some(NFS4ERR_DENIED)) => {
-            walk.skip(8 + 8 + 4)?;
-            walk.owner()
-        }
-        // SETCLIENTID: who uses the name.
-        (35, Some(NFS4ERR_CLID_INUSE)) => walk.network_address(),
-        // GETDEVICEINFO: gdir_mincount.
-        (47, Some(NFS4ERR_TOOSMALL)) => walk.skip(4),
-        // LAYOUTGET: logr_will_signal_layout_avail.
-        (50, Some(NFS4ERR_LAYOUTTRYLATER)) => walk.skip(4),
-        // COPY: what the server could do instead.
-        (60, Some(NFS4ERR_OFFLOAD_NO_REQS)) => walk.skip(2 * 4),
-        _ => Ok(()),
+        Ok(())
+    })?;
+    walk.operation.result_count = Some(data);
+    Ok(())
+}
+
+pub(super) fn sought(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.end_of_file()?;
+    walk.skip(8)
+}
+
+pub(super) fn same_written(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.operation.result_count = Some(walk.write_response()?);
+    Ok(())
+}
+
+pub(super) fn value(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.operation.result_count = Some(walk.opaque()?.into());
+    Ok(())
+}
+
+pub(super) fn names(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.skip(8)?;
+    walk.each(|walk| walk.opaque().map(|_| ()))?;
+    walk.end_of_file()
+}
+
+/// Skips `bytes` that are there if the status is this one.
+fn if_status(walk: &mut Walk<'_, '_>, status: u32, bytes: u32) -> Outcome {
+    match walk.operation.status == Some(status) {
+        true => walk.skip(bytes),
+        false => Ok(()),
     }
 }
 

@@ -30,7 +30,7 @@ impl Table for Transactions {
             list(
                 "operations",
                 Text(|row, out| {
-                    row.details.operations.iter().for_each(|operation| out.put(operation.name));
+                    row.details.operations.iter().for_each(|operation| out.put(operation.name()));
                 }),
             ),
             one("status", U32(|row, out| out.put(row.status))),
