@@ -6,6 +6,7 @@ use rdmascope_dissector::frame;
 use rdmascope_dissector::kept::Keep;
 use rdmascope_dissector::record::{LinkType, Record, Time};
 use rdmascope_fuzz_targets::records;
+use rdmascope_tests::judged::Compared;
 use rdmascope_tests::{mutate, pcap, samples};
 use rdmascope_wire::bth::{Bth, Extensions, Opcode};
 use rdmascope_wire::psn::Psn;
@@ -27,12 +28,12 @@ fn all_samples() -> impl Iterator<Item = &'static str> {
     samples::MOUNTS.into_iter().chain([samples::REJECTED])
 }
 
-/// Runs the engine, and the judge on what it reports.
+/// Runs the engine, and the judge on what it reports, with gates and without.
 fn run<'a>(records: impl Iterator<Item = Record<'a>>, config: Config) -> Totals {
     let mut engine = Engine::new(config);
-    let mut judge = Judge::default();
-    records.for_each(|record| engine.handle(&record, &mut |event| judge.handle(&event, &mut |_| ())));
-    engine.finish(&mut |event| judge.handle(&event, &mut |_| ()));
+    let mut judge = Compared::default();
+    records.for_each(|record| engine.handle(&record, &mut |event| drop(judge.handle(&event))));
+    engine.finish(&mut |event| drop(judge.handle(&event)));
     *engine.totals()
 }
 

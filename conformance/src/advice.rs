@@ -103,7 +103,7 @@ const SLOW: u64 = 5_000_000;
 const REPEATED: u64 = 1_000_000;
 
 /// What costs performance on a connection.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Ledger {
     reply_chunks: ByOperation<ReplyChunks>,
     write_chunks: ByOperation<WriteChunks>,
@@ -118,7 +118,7 @@ pub struct Ledger {
 }
 
 /// Sums by direction and operation.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct ByOperation<T>(Vec<(Direction, &'static str, T)>);
 
 impl<T> Default for ByOperation<T> {
@@ -143,7 +143,7 @@ impl<T: Default> ByOperation<T> {
 }
 
 /// Some of the transactions that a sum is over.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Examples {
     first: Option<(Direction, Xid, u64)>,
     frames: Vec<u64>,
@@ -165,7 +165,7 @@ impl Examples {
 }
 
 /// Reply chunks of one operation.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct ReplyChunks {
     replies: u64,
     /// Of these, replies that did not need theirs, those of them that went into it all the same, and what was registered for them.
@@ -177,7 +177,7 @@ struct ReplyChunks {
 }
 
 /// Write chunks of one operation.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct WriteChunks {
     replies: u64,
     /// Of these, replies that left half or more unused.
@@ -188,7 +188,7 @@ struct WriteChunks {
 }
 
 /// Calls just over the inline threshold.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Over {
     calls: u64,
     bytes: u64,
@@ -199,7 +199,7 @@ struct Over {
 }
 
 /// What one end sent again.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Repeated {
     packets: u64,
     bytes: u64,
@@ -216,7 +216,7 @@ struct Repeated {
 }
 
 /// Transactions that took long.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Slow {
     count: u64,
     latency: u64,

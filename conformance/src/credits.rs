@@ -6,7 +6,7 @@
 
 use super::finding::{Basis, Finding, Value};
 use super::judged::Judged as _;
-use super::rule::{Check, Document, Findings, Level, Rule, Source, Unseen};
+use super::rule::{Check, Document, Findings, Gate, Level, Rule, Source, Unseen};
 use super::view::View;
 use rdmascope_dissector::connection::Connection;
 use rdmascope_dissector::observation::{HalfFlow, Sent};
@@ -114,7 +114,7 @@ pub(crate) const UNSEEN: &[Unseen] = &[
 ];
 
 /// The credits of the requests that one end sends.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Ledger {
     /// Calls that are in flight for certain.
     in_flight: u64,
@@ -248,20 +248,20 @@ fn counts(sent: &Sent<'_>) -> bool {
     !sent.outstanding && sent.send.missing.is_none()
 }
 
-/// Whether a look tells that no rule here has anything to find in a Send: a call within what was asked for and granted, a reply that
-/// grants what the one before it did.
-#[inline]
-pub(crate) fn is_plain(sent: &Sent<'_>, view: &View) -> bool {
-    let Some(header) = sent.header else { return true };
+pub(crate) static GATE: Gate = Gate { sent: may_break, ..Gate::OPEN };
+
+/// Not a call within what was asked for and granted, nor a reply that grants what the one before it did.
+fn may_break(sent: &Sent<'_>, view: &View) -> bool {
+    let Some(header) = sent.header else { return false };
     let caller = if sent.kind == Kind::Call { sent.from } else { 1 - sent.from };
     let ledger = &view.credits[caller];
-    let Some(grant) = ledger.grants.back() else { return false };
+    let Some(grant) = ledger.grants.back() else { return true };
     match sent.kind {
         Kind::Call => {
             let most = header.credits.min(grant.credits);
-            most > 0 && ledger.with(sent, &view.half_flows[1 - caller]) <= u64::from(most)
+            most == 0 || ledger.with(sent, &view.half_flows[1 - caller]) > u64::from(most)
         }
-        _ => header.credits == grant.credits && header.credits > 0,
+        _ => header.credits != grant.credits || header.credits == 0,
     }
 }
 

@@ -152,7 +152,7 @@ pub(crate) const UNSEEN: &[Unseen] = &[
 ];
 
 /// What the ends said in the CM exchange.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Exchange {
     /// The first REQ, how many there were, and the last.
     request: Option<(Seen, u32, Seen)>,

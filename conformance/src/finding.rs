@@ -8,7 +8,7 @@ use rdmascope_dissector::transaction::{Direction, Message, Transaction};
 use rdmascope_wire::Xid;
 
 /// A place where a rule is broken, or may be.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// The rule. Set by the judge.
     pub rule: Option<&'static Rule>,

@@ -2,13 +2,12 @@
 
 mod checks;
 
-use super::rpc::rpc_version_of;
-use super::rule::{Check, Document, Level, Rule, Source, Unseen};
+use super::rule::{Check, Document, Gate, Level, Rule, Source, Unseen};
+use super::view::View;
 use rdmascope_dissector::observation::Sent;
-use rdmascope_dissector::rpcrdma::Kind;
 use rdmascope_dissector::transaction::{Message, Outcome, Transaction};
 use rdmascope_wire::rpcrdma::{MINIMUM_LENGTH, Procedure, VERSION};
-use rdmascope_wire::{Cause, Xid, rpc};
+use rdmascope_wire::{Cause, Xid};
 
 const fn rfc8166(section: &'static str) -> Source {
     Source { document: Document::Rfc8166, section }
@@ -30,7 +29,7 @@ pub(crate) const RULES: &[Rule] = &[
         sentence: "rdma_vers is 1.",
         explanation: "No other version of the protocol has been published. Every message is looked at but an RDMA_ERROR, which copies the version \
             that it refuses, and a reply, for which header-reply-version stands.",
-        check: Check::Irregular(checks::version),
+        check: Check::Sent(checks::version),
     },
     Rule {
         id: "header-reply-version",
@@ -38,7 +37,7 @@ pub(crate) const RULES: &[Rule] = &[
         sources: &[rfc8166("4.2.2"), rfc8167("5.2")],
         sentence: "rdma_vers of a reply is that of its call.",
         explanation: "Every reply is looked at whose call was captured; of an RDMA_ERROR, header-error-version asks the same.",
-        check: Check::Amiss(checks::reply_version),
+        check: Check::Transaction(checks::reply_version),
     },
     Rule {
         id: "header-xid",
@@ -47,7 +46,7 @@ pub(crate) const RULES: &[Rule] = &[
         sentence: "rdma_xid is the XID of the RPC message.",
         explanation: "Looked at in calls and replies, whether their Payload stream is inline or in a chunk, as far as its first bytes were captured. In a \
             chunk, inconclusive where the capture lacks packets: an earlier message may have been there.",
-        check: Check::Amiss(checks::xid),
+        check: Check::Transaction(checks::xid),
     },
     Rule {
         id: "header-too-short",
@@ -56,7 +55,7 @@ pub(crate) const RULES: &[Rule] = &[
         sentence: "A message has at least the bytes of the smallest header.",
         explanation: "That is 28 bytes for all but RDMA_ERROR with ERR_CHUNK, which has 20 and no more to say, and RDMA_DONE, which has 16. The \
             length on the wire counts, not what was captured of it.",
-        check: Check::Irregular(checks::too_short),
+        check: Check::Sent(checks::too_short),
     },
     Rule {
         id: "header-short-answered",
@@ -64,7 +63,7 @@ pub(crate) const RULES: &[Rule] = &[
         sources: &[rfc8166("4.5")],
         sentence: "A message of less than 28 bytes is discarded without an answer.",
         explanation: "Its XID cannot be trusted. Found where a reply or an RDMA_ERROR bears the XID of such a message, sent as if it were a call.",
-        check: Check::Amiss(checks::short_answered),
+        check: Check::Transaction(checks::short_answered),
     },
     Rule {
         id: "header-unreadable",
@@ -73,7 +72,7 @@ pub(crate) const RULES: &[Rule] = &[
         sentence: "A header can be parsed to its end as the XDR definition says.",
         explanation: "Broken where the word in front of a list's entry is neither 0 nor 1, or the message ends before its lists or its error do. Where \
             the capture cut the message off, only what it holds counts.",
-        check: Check::Irregular(checks::unreadable),
+        check: Check::Sent(checks::unreadable),
     },
     Rule {
         id: "header-procedure",
@@ -81,7 +80,7 @@ pub(crate) const RULES: &[Rule] = &[
         sources: &[rfc8166("4.2.4"), rfc8166("4.1.2")],
         sentence: "rdma_proc is one of the procedures of version 1.",
         explanation: "These are 0 to 4. Messages of other versions are left to header-version.",
-        check: Check::Irregular(checks::procedure),
+        check: Check::Sent(checks::procedure),
     },
     Rule {
         id: "header-msgp",
@@ -89,7 +88,7 @@ pub(crate) const RULES: &[Rule] = &[
         sources: &[rfc8166("4.6.1")],
         sentence: "Nobody sends RDMA_MSGP.",
         explanation: "It was never specified in full, and is obsolete.",
-        check: Check::Irregular(checks::padded),
+        check: Check::Sent(checks::padded),
     },
     Rule {
         id: "header-msgp-not-refused",
@@ -97,7 +96,7 @@ pub(crate) const RULES: &[Rule] = &[
         sources: &[rfc8166("4.6.1")],
         sentence: "A Responder answers an RDMA_MSGP with ERR_CHUNK.",
         explanation: "Found where another reply comes; an ERR_VERS is left to header-error-unfounded.",
-        check: Check::Amiss(checks::padded_accepted),
+        check: Check::Transaction(checks::padded_accepted),
     },
     Rule {
         id: "header-done",
@@ -141,7 +140,7 @@ pub(crate) const RULES: &[Rule] = &[
         sources: &[rfc8166("4.5")],
         sentence: "rdma_vers of an RDMA_ERROR is that of the call that it answers.",
         explanation: "Every RDMA_ERROR is looked at whose call was captured.",
-        check: Check::Amiss(checks::error_version),
+        check: Check::Transaction(checks::error_version),
     },
     Rule {
         id: "header-error-code",
@@ -149,7 +148,7 @@ pub(crate) const RULES: &[Rule] = &[
         sources: &[rfc8166("4.1.2"), rfc8166("4.5")],
         sentence: "rdma_err is ERR_VERS or ERR_CHUNK.",
         explanation: "Every RDMA_ERROR is looked at.",
-        check: Check::Irregular(checks::error_code),
+        check: Check::Sent(checks::error_code),
     },
     Rule {
         id: "header-error-kind",
@@ -157,7 +156,7 @@ pub(crate) const RULES: &[Rule] = &[
         sources: &[rfc8166("4.5.1")],
         sentence: "A version that a Responder does not support is answered with ERR_VERS.",
         explanation: "Found where a call of another version than 1 is answered with ERR_CHUNK.",
-        check: Check::Amiss(checks::error_kind),
+        check: Check::Transaction(checks::error_kind),
     },
     Rule {
         id: "header-error-unfounded",
@@ -165,7 +164,7 @@ pub(crate) const RULES: &[Rule] = &[
         sources: &[rfc8166("4.5.1"), rfc8166("4.5.2")],
         sentence: "A call of version 1 is not answered with ERR_VERS.",
         explanation: "Version 1 is the only one there is. Where anything else is wrong with the header, the answer is ERR_CHUNK.",
-        check: Check::Amiss(checks::error_unfounded),
+        check: Check::Transaction(checks::error_unfounded),
     },
     Rule {
         id: "header-error-range",
@@ -174,7 +173,7 @@ pub(crate) const RULES: &[Rule] = &[
         sentence: "ERR_VERS names the lowest and the highest version that the Responder supports.",
         explanation: "Broken where the lowest is above the highest, where the version that is refused lies between them, or where version 1 does not, \
             although the Responder has replied in it before.",
-        check: Check::Amiss(checks::error_range),
+        check: Check::Transaction(checks::error_range),
     },
     Rule {
         id: "header-error-chunk",
@@ -184,7 +183,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "ERR_CHUNK says that the header or the chunks of the call cannot be used. Where the header is right, it mostly means that the \
             chunks for the reply are too small or not there, which is the Requester's fault, or that the Responder could not use memory. Calls \
             with chunks in the backward direction are left out: a Responder need not support them.",
-        check: Check::Amiss(checks::error_chunk),
+        check: Check::Transaction(checks::error_chunk),
     },
     Rule {
         id: "header-trailing-bytes",
@@ -192,7 +191,7 @@ pub(crate) const RULES: &[Rule] = &[
         sources: &[rfc8166("4.2.4"), rfc8166("4.1.2")],
         sentence: "Nothing follows the header of an RDMA_ERROR or an RDMA_DONE.",
         explanation: "Neither has a Payload stream. Bytes that fill up the 28 below which a receiver discards a message are left out.",
-        check: Check::Irregular(checks::trailing),
+        check: Check::Sent(checks::trailing),
     },
     Rule {
         id: "header-fault-accepted",
@@ -202,7 +201,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Found where an RPC reply answers a call with an unknown rdma_proc, with chunk lists that cannot be parsed, or with an \
             RDMA_NOMSG whose Payload stream is in no chunk. An rdma_xid unlike the XID of the RPC call may be overlooked (section 4.2.1); \
             that a call of another version is replied to shows that it is supported.",
-        check: Check::Amiss(checks::fault_accepted),
+        check: Check::Transaction(checks::fault_accepted),
     },
     Rule {
         id: "header-fault-unanswered",
@@ -211,7 +210,7 @@ pub(crate) const RULES: &[Rule] = &[
         sentence: "A Responder does not keep silent about a call whose header is wrong.",
         explanation: "Found where the connection was closed, no answer came, and a call that was sent later was answered. The faults are those of \
             header-fault-accepted, and a version other than 1. Inconclusive where the capture may lack the answer.",
-        check: Check::Amiss(checks::fault_unanswered),
+        check: Check::Transaction(checks::fault_unanswered),
     },
 ];
 
@@ -330,33 +329,27 @@ pub(crate) fn fault_of(call: &Message, xid: Xid) -> Option<Fault> {
     }
 }
 
-/// Whether a Send is plainly a call, or the reply to one that is outstanding: nothing about its header needs a closer look.
-#[inline]
-pub(crate) fn is_regular(sent: &Sent<'_>) -> bool {
-    let Some(header) = sent.header else { return false };
+pub(crate) static GATE: Gate = Gate { sent: may_break, transaction: may_break_in_transaction };
+
+/// Not a call or a reply of version 1 whose header was read to its end.
+fn may_break(sent: &Sent<'_>, _: &View) -> bool {
+    let Some(header) = sent.header else { return true };
     let is_message = match header.procedure {
         Procedure::Msg => true,
         Procedure::Nomsg => checks::holds_payload(sent, header),
-        _ => return false,
-    };
-    let answers = match sent.kind {
-        Kind::Call => !sent.outstanding && rpc_version_of(sent).is_none_or(|version| version == rpc::VERSION),
-        Kind::Reply => sent.outstanding,
         _ => false,
     };
-    is_message && answers && sent.told && header.version == VERSION && header.stop.is_none()
+    !is_message || header.version != VERSION || header.stop.is_some()
 }
 
-/// Whether a transaction is plainly a call with a reply of success: nothing about their headers needs a closer look.
-#[inline]
-pub(crate) fn is_plain(transaction: &Transaction) -> bool {
+/// Not a call with a reply, both of version 1 and with the XID of their RPC messages.
+fn may_break_in_transaction(transaction: &Transaction, _: &View) -> bool {
     let is_plain = |message: &Message| {
         message.version == VERSION
             && message.rpc_xid == Some(transaction.xid)
             && matches!(message.procedure, Procedure::Msg | Procedure::Nomsg)
     };
-    transaction.outcome == Outcome::Completed
-        && transaction.rpc_status == Some(rpc::Status::Success)
-        && transaction.call.as_ref().is_some_and(is_plain)
-        && transaction.reply.as_ref().is_some_and(is_plain)
+    transaction.outcome != Outcome::Completed
+        || !transaction.call.as_ref().is_some_and(is_plain)
+        || !transaction.reply.as_ref().is_some_and(is_plain)
 }

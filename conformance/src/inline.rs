@@ -2,7 +2,7 @@
 
 use super::finding::{Finding, Value};
 use super::judged::Judged as _;
-use super::rule::{Check, Document, Findings, Level, Rule, Source, Unseen};
+use super::rule::{Check, Document, Findings, Gate, Level, Rule, Source, Unseen};
 use super::view::View;
 use rdmascope_dissector::observation::Sent;
 
@@ -31,10 +31,11 @@ pub(crate) const UNSEEN: &[Unseen] = &[Unseen {
 /// What both ends have to take for the threshold where nothing else was said (RFC 8166, section 3.3.3).
 const DEFAULT: u32 = 1024;
 
-/// Whether a Send is short enough for any threshold.
-#[inline]
-pub(crate) fn is_plain(sent: &Sent<'_>) -> bool {
-    sent.send.length.is_some_and(|length| length <= DEFAULT)
+pub(crate) static GATE: Gate = Gate { sent: may_break, ..Gate::OPEN };
+
+/// Not short enough for any threshold.
+fn may_break(sent: &Sent<'_>, _: &View) -> bool {
+    sent.send.length.is_none_or(|length| length > DEFAULT)
 }
 
 fn threshold(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {

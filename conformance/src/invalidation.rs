@@ -2,7 +2,7 @@
 
 use super::finding::{Basis, Finding, Value};
 use super::judged::Judged as _;
-use super::rule::{Check, Document, Findings, Level, Rule, Source, Unseen};
+use super::rule::{Check, Document, Findings, Gate, Level, Rule, Source, Unseen};
 use super::view::View;
 use rdmascope_dissector::observation::{Revoked, Sent};
 use rdmascope_dissector::rc::REORDERING;
@@ -93,7 +93,7 @@ pub(crate) const UNSEEN: &[Unseen] = &[
 ];
 
 /// What is remembered of remote invalidation.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Record {
     /// Whether each end has used it.
     used: [bool; 2],
@@ -122,17 +122,17 @@ impl View {
     }
 }
 
-/// Whether a look tells that no rule here has anything to find in a Send.
-#[inline]
-pub(crate) fn is_plain(sent: &Sent<'_>, view: &View) -> bool {
-    sent.send.invalidated.is_none() || (view.invalidation.used[sent.from] && sent.kind == Kind::Reply)
+pub(crate) static GATE: Gate = Gate { sent: may_break, transaction: may_break_in_transaction };
+
+/// A Send with Invalidate, but not a further reply of an end that used it before.
+fn may_break(sent: &Sent<'_>, view: &View) -> bool {
+    sent.send.invalidated.is_some() && !(view.invalidation.used[sent.from] && sent.kind == Kind::Reply)
 }
 
-/// Whether a look tells that no rule here has anything to find in a transaction.
-#[inline]
-pub(crate) fn is_plain_in(transaction: &Transaction) -> bool {
-    let (Some(call), Some(reply)) = (&transaction.call, &transaction.reply) else { return false };
-    transaction.done.is_none() && reply.invalidated.is_none_or(|rkey| lists(call, rkey))
+/// Ended by RDMA_DONE, or by a reply that invalidates what its call is not seen to advertise.
+fn may_break_in_transaction(transaction: &Transaction, _: &View) -> bool {
+    let (Some(call), Some(reply)) = (&transaction.call, &transaction.reply) else { return true };
+    transaction.done.is_some() || reply.invalidated.is_some_and(|rkey| !lists(call, rkey))
 }
 
 /// The handle that a Send invalidates which is the first of its sender to do so, and no call.

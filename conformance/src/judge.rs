@@ -1,23 +1,22 @@
 //! The judge: keeps what is remembered of each connection, and asks the rules.
 
-use super::chunks::{self, binding};
 use super::finding::{Basis, Finding, Verdict};
 use super::reconnection::Reconnections;
 use super::rpc::Left;
-use super::rule::{Check, Findings, On, OnManaged, OnSent, Rule};
+use super::rule::{Check, Findings, Gate, On, OnManaged, OnSent, OpensTo, OpensToSent, Rule};
 use super::view::View;
-use super::{credits, header, inline, invalidation, reverse, rules};
+use super::{SUBJECTS, Subject};
 use hashbrown::HashMap;
 use rdmascope_dissector::connection::{Connection, ConnectionId};
 use rdmascope_dissector::event::{Event, Eviction};
 use rdmascope_dissector::observation::{
-    Ending, Faulty, HalfFlow, Observation, Observed, Refused, Revoked, Sent, Stray,
+    Ending, Faulty, HalfFlow, Observation, Observed, Refused, Revoked, Stray,
 };
 use rdmascope_dissector::rpcrdma::BuildHasher;
 use rdmascope_dissector::transaction::{Direction, Transaction};
 
 /// Takes the events of an engine that [observes](rdmascope_dissector::engine::Config::observe), and reports what breaks a rule.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Judge {
     asked: Asked,
     cases: Cases,
@@ -27,14 +26,10 @@ pub struct Judge {
 }
 
 /// The rules by what they look at.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Asked {
-    sent: Vec<(&'static Rule, OnSent)>,
-    irregular: Vec<(&'static Rule, OnSent)>,
-    transaction: Vec<(&'static Rule, On<Transaction>)>,
-    amiss: Vec<(&'static Rule, On<Transaction>)>,
-    chunks: Vec<(&'static Rule, On<Transaction>)>,
-    lists: Vec<(&'static Rule, On<Transaction>)>,
+    sent: Vec<Gated<OpensToSent, OnSent>>,
+    transaction: Vec<Gated<OpensTo<Transaction>, On<Transaction>>>,
     established: Vec<(&'static Rule, On<Connection>)>,
     connection: Vec<(&'static Rule, On<Connection>)>,
     managed: Vec<(&'static Rule, OnManaged)>,
@@ -44,8 +39,24 @@ struct Asked {
     revoked: Vec<(&'static Rule, On<Revoked>)>,
 }
 
+/// The rules behind one gate.
+#[derive(Clone, Debug)]
+struct Gated<G, C> {
+    gate: &'static Gate,
+    opens: G,
+    rules: Vec<(&'static Rule, C)>,
+}
+
+/// Adds a rule to those behind its gate.
+fn add<G, C>(groups: &mut Vec<Gated<G, C>>, gate: &'static Gate, opens: G, rule: (&'static Rule, C)) {
+    match groups.iter_mut().find(|group| core::ptr::eq(group.gate, gate)) {
+        Some(group) => group.rules.push(rule),
+        None => groups.push(Gated { gate, opens, rules: vec![rule] }),
+    }
+}
+
 /// The connections that have not ended, each where the engine keeps it too.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Cases {
     cases: Vec<Option<Box<Case>>>,
     places: HashMap<ConnectionId, u32, BuildHasher>,
@@ -94,14 +105,14 @@ fn is(case: &Option<Box<Case>>, id: ConnectionId) -> bool {
 }
 
 /// A connection, and the findings on it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Case {
     view: View,
     court: Court,
 }
 
 /// Findings on one connection on their way to a verdict.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Court {
     /// Those that rest on an end's silence, until it is certain that it was silent.
     pending: [Vec<Finding>; 2],
@@ -118,22 +129,33 @@ impl Default for Judge {
 impl Judge {
     /// One that asks those rules for which `asks` holds.
     pub fn new(asks: impl Fn(&Rule) -> bool) -> Judge {
+        Judge::with_gates(asks, |subject| subject.gate)
+    }
+
+    /// One that asks all rules of everything, whatever their gates say. It is slow, and finds the same: that it does shows that the gates
+    /// are right.
+    pub fn exhaustive() -> Judge {
+        Judge::with_gates(|_| true, |_| &Gate::OPEN)
+    }
+
+    fn with_gates(asks: impl Fn(&Rule) -> bool, gate: impl Fn(&Subject) -> &'static Gate) -> Judge {
         let mut asked = Asked::default();
-        for rule in rules().filter(|rule| asks(rule)) {
-            match rule.check {
-                Check::Sent(check) => asked.sent.push((rule, check)),
-                Check::Irregular(check) => asked.irregular.push((rule, check)),
-                Check::Transaction(check) => asked.transaction.push((rule, check)),
-                Check::Amiss(check) => asked.amiss.push((rule, check)),
-                Check::Chunks(check) => asked.chunks.push((rule, check)),
-                Check::Lists(check) => asked.lists.push((rule, check)),
-                Check::Established(check) => asked.established.push((rule, check)),
-                Check::Connection(check) => asked.connection.push((rule, check)),
-                Check::Managed(check) => asked.managed.push((rule, check)),
-                Check::Faulty(check) => asked.faulty.push((rule, check)),
-                Check::Refused(check) => asked.refused.push((rule, check)),
-                Check::Stray(check) => asked.stray.push((rule, check)),
-                Check::Revoked(check) => asked.revoked.push((rule, check)),
+        for subject in SUBJECTS {
+            let gate = gate(subject);
+            for rule in subject.rules.iter().filter(|rule| asks(rule)) {
+                match rule.check {
+                    Check::Sent(check) => add(&mut asked.sent, gate, gate.sent, (rule, check)),
+                    Check::Transaction(check) => {
+                        add(&mut asked.transaction, gate, gate.transaction, (rule, check));
+                    }
+                    Check::Established(check) => asked.established.push((rule, check)),
+                    Check::Connection(check) => asked.connection.push((rule, check)),
+                    Check::Managed(check) => asked.managed.push((rule, check)),
+                    Check::Faulty(check) => asked.faulty.push((rule, check)),
+                    Check::Refused(check) => asked.refused.push((rule, check)),
+                    Check::Stray(check) => asked.stray.push((rule, check)),
+                    Check::Revoked(check) => asked.revoked.push((rule, check)),
+                }
             }
         }
         Judge {
@@ -151,18 +173,10 @@ impl Judge {
             Event::Transaction(transaction) => {
                 let Judge { asked, cases, left, .. } = self;
                 let Some(case) = cases.find(transaction.connection) else { return };
-                if !reverse::is_plain(transaction) || !invalidation::is_plain_in(transaction) {
-                    case.ask(&asked.transaction, transaction);
-                }
-                if !header::is_plain(transaction) {
-                    case.ask(&asked.amiss, transaction);
-                }
-                let lists = lists_chunks(transaction);
-                if lists {
-                    case.ask(&asked.chunks, transaction);
-                }
-                if !chunks::is_plain(transaction, lists, &case.view) {
-                    case.ask(&asked.lists, transaction);
+                for Gated { opens, rules, .. } in &asked.transaction {
+                    if opens(transaction, &case.view) {
+                        case.ask(rules, transaction);
+                    }
                 }
                 case.view.note_transaction(transaction);
                 left.note_transaction(transaction, &case.view);
@@ -194,11 +208,10 @@ impl Judge {
         case.view.note(observation);
         if let Observed::Sent(sent) = &observation.what {
             case.settle(sent.from, Verdict::Stands);
-            if !is_plain(sent, &case.view) {
-                case.ask(&asked.sent, sent);
-            }
-            if !header::is_regular(sent) || case.view.rpc.expects_replays() {
-                case.ask(&asked.irregular, sent);
+            for Gated { opens, rules, .. } in &asked.sent {
+                if opens(sent, &case.view) {
+                    case.ask(rules, sent);
+                }
             }
             case.view.note_sent(sent);
         } else {
@@ -237,10 +250,8 @@ impl Case {
             Observed::Refused(refused) => self.ask(&asked.refused, refused),
             Observed::Revoked(revoked) => self.ask(&asked.revoked, revoked),
             Observed::Stray(stray) => {
-                view.note_stray(stray);
-                if !view.is_late(stray) {
-                    self.ask(&asked.stray, stray);
-                }
+                self.ask(&asked.stray, stray);
+                self.view.note_stray(stray);
             }
             Observed::Established(connection) => {
                 match &mut view.established {
@@ -359,21 +370,6 @@ impl Court {
             report(&Finding { direction, by_requester, ..finding });
         }
     }
-}
-
-/// Whether a look tells that no [`Check::Sent`] has anything to find.
-#[inline]
-fn is_plain(sent: &Sent<'_>, view: &View) -> bool {
-    inline::is_plain(sent)
-        && credits::is_plain(sent, view)
-        && invalidation::is_plain(sent, view)
-        && binding::is_plain(view)
-}
-
-fn lists_chunks(transaction: &Transaction) -> bool {
-    [&transaction.call, &transaction.reply].into_iter().flatten().any(|message| {
-        !message.read_chunks.is_empty() || !message.write_chunks.is_empty() || message.reply_chunk.is_some()
-    })
 }
 
 #[cfg(test)]

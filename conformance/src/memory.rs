@@ -6,8 +6,9 @@
 //!
 //! Bytes that are written and not claimed are no fault (RFC 8166, section 4.3.2.2).
 
+use super::chunks;
 use super::finding::{Basis, Finding, Value};
-use super::rule::{Check, Document, Findings, Level, Rule, Source, Unseen};
+use super::rule::{Check, Document, Findings, Gate, Level, Rule, Source, Unseen};
 use super::view::View;
 use rdmascope_dissector::observation::{Advertiser, Astray, Sent, Shared, Stray};
 use rdmascope_dissector::rc::REORDERING;
@@ -99,7 +100,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The lengths that the reply returns are compared with the bytes that RDMA Writes put into each segment, up to the PSN of the reply. \
             Inconclusive where packets of the Responder are missing since the call, where an operation of it went astray, or where two open \
             calls advertise the same memory. Lengths greater than the call allows are the matter of the rules about chunks.",
-        check: Check::Chunks(unwritten),
+        check: Check::Transaction(unwritten),
     },
     Rule {
         id: "memory-read",
@@ -109,7 +110,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "No requirement says so, and a reply out of a cache of replies needs no arguments. The bytes that RDMA Read requests asked for are compared with the \
             length of the Read chunks, of which up to three bytes each may be roundup padding that nobody needs. Only calls whose status is known to be success are \
             looked at: a call may fail before its arguments are wanted. READ responses play no part, so those that the capture lacks do not matter.",
-        check: Check::Chunks(unread),
+        check: Check::Transaction(unread),
     },
 ];
 
@@ -192,7 +193,7 @@ pub(crate) const UNSEEN: &[Unseen] = &[
 ];
 
 /// What is remembered of memory, and of what touches it.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Record {
     senders: [Sender; 2],
     /// Segments of transactions that ended, the latest last.
@@ -202,7 +203,7 @@ pub struct Record {
 }
 
 /// What one end sent.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Sender {
     /// Its first Send: from there on packets that are missing are noticed.
     first: Option<u64>,
@@ -231,7 +232,7 @@ pub(crate) struct Last {
 }
 
 /// A segment of a transaction that ended.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Ended {
     /// The end whose memory it is.
     owner: usize,
@@ -397,11 +398,20 @@ impl View {
         sender.lost != self.losses(end)
             || sender.lost_before.is_some_and(|behind| seen.time.since(behind.time) <= REORDERING.0)
     }
+}
 
-    /// Whether the capture shows an operation behind a Send that followed it.
-    pub(crate) fn is_late(&self, stray: &Stray) -> bool {
-        self.memory.last(stray.from).is_some_and(|last| last.psn.distance(stray.psn) <= 0)
-    }
+pub(crate) static GATE: Gate = Gate { transaction: may_break, ..Gate::OPEN };
+
+/// Its call or its reply lists chunks.
+fn may_break(transaction: &Transaction, _: &View) -> bool {
+    [&transaction.call, &transaction.reply].into_iter().flatten().any(chunks::lists_chunks)
+}
+
+/// What is wrong with an operation. `None` where the capture shows it behind a Send that followed it: the transaction of its memory may
+/// have been open when it was sent.
+fn astray(stray: &Stray, view: &View) -> Option<Astray> {
+    let is_late = view.memory.last(stray.from).is_some_and(|last| last.psn.distance(stray.psn) <= 0);
+    (!is_late).then_some(stray.astray)
 }
 
 /// What is found about an operation.
@@ -414,7 +424,7 @@ fn about(stray: &Stray, what: &str) -> Finding {
 }
 
 fn unadvertised(stray: &Stray, view: &View, findings: &mut Findings<'_>) {
-    if stray.astray != Astray::Unadvertised {
+    if astray(stray, view) != Some(Astray::Unadvertised) {
         return;
     }
     let owner = 1 - stray.from;
@@ -440,7 +450,7 @@ fn is_doubtful(stray: &Stray, advertiser: Advertiser, view: &View) -> bool {
 }
 
 fn past_end(stray: &Stray, view: &View, findings: &mut Findings<'_>) {
-    let Astray::PastEnd(advertiser) = stray.astray else { return };
+    let Some(Astray::PastEnd(advertiser)) = astray(stray, view) else { return };
     let inside = stray.address.wrapping_sub(stray.reth.virtual_address);
     findings.add(
         about(stray, &format!("the memory that was advertised ends after {inside} of them"))
@@ -452,7 +462,7 @@ fn past_end(stray: &Stray, view: &View, findings: &mut Findings<'_>) {
 }
 
 fn other_way(stray: &Stray, view: &View, findings: &mut Findings<'_>) {
-    let Astray::OtherWay(advertiser) = stray.astray else { return };
+    let Some(Astray::OtherWay(advertiser)) = astray(stray, view) else { return };
     let what = if stray.reading { "it was advertised to be written" } else { "it was advertised to be read" };
     let [read, write] = ["RDMA Read", "RDMA Write"];
     let (observed, allowed) = if stray.reading { (read, write) } else { (write, read) };
@@ -474,7 +484,7 @@ fn after_done(stray: &Stray, view: &View, findings: &mut Findings<'_>) {
 }
 
 fn after(stray: &Stray, view: &View, by: Ender, what: &str, findings: &mut Findings<'_>) {
-    if stray.astray != Astray::Unadvertised {
+    if astray(stray, view) != Some(Astray::Unadvertised) {
         return;
     }
     let owner = 1 - stray.from;
@@ -494,7 +504,7 @@ fn after(stray: &Stray, view: &View, by: Ender, what: &str, findings: &mut Findi
 }
 
 fn after_invalidation(stray: &Stray, view: &View, findings: &mut Findings<'_>) {
-    let Astray::Invalidated(revoked) = stray.astray else { return };
+    let Some(Astray::Invalidated(revoked)) = astray(stray, view) else { return };
     let lacks = super::invalidation::is_close(&revoked) || is_doubtful(stray, revoked.advertiser, view);
     findings.add(
         about(stray, "its handle had been invalidated")

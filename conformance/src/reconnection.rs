@@ -9,7 +9,7 @@ use rdmascope_wire::private_data::Negotiated;
 use std::collections::VecDeque;
 
 /// The last connection of each two ends.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Reconnections {
     last: HashMap<Ends, Settings, BuildHasher>,
     /// Oldest first.

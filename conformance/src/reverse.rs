@@ -5,7 +5,7 @@
 //! created or bound that the capture does not show, there are none.
 
 use super::finding::{Basis, Finding, Value};
-use super::rule::{Check, Document, Findings, Level, Rule, Source, Unseen};
+use super::rule::{Check, Document, Findings, Gate, Level, Rule, Source, Unseen};
 use super::view::View;
 use rdmascope_dissector::connection::Connection;
 use rdmascope_dissector::observation::Observed;
@@ -118,7 +118,7 @@ pub(crate) const RULES: &[Rule] = &[
         sentence: "Callbacks are Short messages unless the client said that it takes Long Calls.",
         explanation: "A client that takes Long Calls asks for a ca_maxrequestsize of the backchannel larger than the inline thresholds. A callback with a \
             Read chunk breaks the rule where no session created on the connection asked for that. Limits as for reverse-operations.",
-        check: Check::Chunks(long_message),
+        check: Check::Transaction(long_message),
     },
     Rule {
         id: "reverse-chunks-unread",
@@ -127,7 +127,7 @@ pub(crate) const RULES: &[Rule] = &[
         sentence: "A Responder that does not read the chunks of a reverse-direction call answers it with ERR_CHUNK.",
         explanation: "The call lists Read chunks, no RDMA READ of them was seen, and the reply is no RDMA_ERROR. The finding stands once it is \
             certain that the capture holds all that the client sent up to the reply.",
-        check: Check::Chunks(chunks_unread),
+        check: Check::Transaction(chunks_unread),
     },
     Rule {
         id: "reverse-chunks-refused",
@@ -136,7 +136,7 @@ pub(crate) const RULES: &[Rule] = &[
         sentence: "A server offers no chunks in the reverse direction to a client that refused some.",
         explanation: "A reverse-direction call with chunks was answered with ERR_CHUNK, which is how a client without support for them answers. Each \
             later one with chunks on the same connection is reported.",
-        check: Check::Chunks(chunks_refused),
+        check: Check::Transaction(chunks_refused),
     },
 ];
 
@@ -174,7 +174,7 @@ pub(crate) const UNSEEN: &[Unseen] = &[
 ];
 
 /// Callbacks on a connection, and what allows them.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Ledger {
     /// The first call that offers the connection.
     offer: Option<Seen>,
@@ -211,7 +211,7 @@ pub struct Ledger {
 }
 
 /// Some callbacks.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Callbacks {
     count: u64,
     /// XID and number of the first.
@@ -422,10 +422,11 @@ fn after_refusal(_: &Connection, view: &View, findings: &mut Findings<'_>) {
     );
 }
 
-/// Whether a look tells that no rule here has anything to find in a transaction.
-#[inline]
-pub(crate) fn is_plain(transaction: &Transaction) -> bool {
-    transaction.direction == Direction::Forward && transaction.details.backchannel.is_none()
+pub(crate) static GATE: Gate = Gate { transaction: may_break, ..Gate::OPEN };
+
+/// Of the reverse direction, or about the backchannel.
+fn may_break(transaction: &Transaction, _: &View) -> bool {
+    transaction.direction == Direction::Backward || transaction.details.backchannel.is_some()
 }
 
 fn not_offered(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {

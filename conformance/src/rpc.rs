@@ -6,7 +6,7 @@
 use super::finding::{Basis, Finding, Value};
 use super::header;
 use super::judged::Judged as _;
-use super::rule::{Check, Document, Findings, Level, Rule, Source, Unseen};
+use super::rule::{Check, Document, Findings, Gate, Level, Rule, Source, Unseen};
 use super::view::View;
 use rdmascope_dissector::connection::{Connection, ConnectionId, State};
 use rdmascope_dissector::frame::Address;
@@ -32,7 +32,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Two calls are different where their program, version or procedure differ, or their arguments, where all of them are \
             inline and RPCSEC_GSS does not make each sending of a call differ. Each direction has XIDs of its own. The finding stands \
             once it is certain that no reply to the first call is missing.",
-        check: Check::Irregular(xid_reused),
+        check: Check::Sent(xid_reused),
     },
     Rule {
         id: "rpc-call-repeated",
@@ -42,7 +42,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "A reliable connection loses nothing, so a call that waits is under way still: sending it again has it executed \
             twice, and takes a credit more. Whether it is the same call is decided as for rpc-xid-reused; calls of NFSv4 are for \
             rpc-nfs4-call-repeated.",
-        check: Check::Irregular(call_repeated),
+        check: Check::Sent(call_repeated),
     },
     Rule {
         id: "rpc-nfs4-call-repeated",
@@ -50,7 +50,7 @@ pub(crate) const RULES: &[Rule] = &[
         sources: &[NFS_TRANSPORT, Source { document: Document::Rfc7530, section: "3.1.1" }],
         sentence: "A Requester sends an NFSv4 request again only once the connection that it was sent on is lost.",
         explanation: "As rpc-call-repeated, for COMPOUND and CB_COMPOUND, of which NFSv4 demands it.",
-        check: Check::Irregular(nfs4_call_repeated),
+        check: Check::Sent(nfs4_call_repeated),
     },
     Rule {
         id: "rpc-reply-without-call",
@@ -80,7 +80,7 @@ pub(crate) const RULES: &[Rule] = &[
             itself; what was lost is named here. Decided where the capture holds a CM message that closes the connection, or a new one that \
             takes its queue pair. Inconclusive where the capture may lack the reply: where it lacks packets of the Responder, or no later \
             call was answered. Calls whose header is at fault are for header-fault-unanswered.",
-        check: Check::Amiss(call_unanswered),
+        check: Check::Transaction(call_unanswered),
     },
     Rule {
         id: "rpc-replay",
@@ -89,7 +89,7 @@ pub(crate) const RULES: &[Rule] = &[
         sentence: "A call that was outstanding when a connection was closed is sent again on the next one.",
         explanation: "This is how RPC recovers, and the XID has to stay the same; what it costs is that the call is executed a second time \
             where the Responder does not remember the first. Connections are compared between the same two addresses.",
-        check: Check::Irregular(replay),
+        check: Check::Sent(replay),
     },
     Rule {
         id: "rpc-replay-differs",
@@ -99,7 +99,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "A server that remembers replies by XID may take it for the earlier call. Two calls are different as for \
             rpc-xid-reused. A Requester may have given the earlier call up, and two Requesters on one host may come upon the same XID, so \
             this is no more than likely to be wrong. Inconclusive where the capture may lack the reply to the earlier call.",
-        check: Check::Irregular(replay_differs),
+        check: Check::Sent(replay_differs),
     },
     Rule {
         id: "rpc-message-type",
@@ -113,7 +113,7 @@ pub(crate) const RULES: &[Rule] = &[
         sentence: "The Payload stream of an RDMA_MSG begins with the XID and the msg_type of an RPC message, CALL or REPLY.",
         explanation: "Every RDMA_MSG whose chunk lists can be read is looked at. One that is too short for both counts only where the capture \
             holds all of it.",
-        check: Check::Irregular(message_type),
+        check: Check::Sent(message_type),
     },
     Rule {
         id: "rpc-version",
@@ -121,7 +121,7 @@ pub(crate) const RULES: &[Rule] = &[
         sources: &[MESSAGE],
         sentence: "A call is of version 2 of the RPC protocol.",
         explanation: "rpcvers of every call that is inline.",
-        check: Check::Irregular(rpc_version),
+        check: Check::Sent(rpc_version),
     },
     Rule {
         id: "rpc-reply-status",
@@ -129,7 +129,7 @@ pub(crate) const RULES: &[Rule] = &[
         sources: &[MESSAGE],
         sentence: "The reply_stat, accept_stat and reject_stat of a reply are values that RPC defines.",
         explanation: "Every reply is looked at whose RPC header can be read.",
-        check: Check::Amiss(reply_status),
+        check: Check::Transaction(reply_status),
     },
     Rule {
         id: "rpc-version-range",
@@ -138,7 +138,7 @@ pub(crate) const RULES: &[Rule] = &[
         sentence: "A reply that refuses a version names the lowest and the highest version that are supported.",
         explanation: "The lowest may not be above the highest in PROG_MISMATCH and in RPC_MISMATCH. That a version between them is refused is \
             no fault: a server need not support all of them.",
-        check: Check::Amiss(version_range),
+        check: Check::Transaction(version_range),
     },
 ];
 
@@ -166,7 +166,7 @@ pub(crate) const UNSEEN: &[Unseen] = &[
 ];
 
 /// What is remembered of calls that were left without a reply.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Ledger {
     /// Calls on earlier connections between the same hosts that have not come again yet.
     before: Vec<Before>,
@@ -185,7 +185,7 @@ struct Before {
 }
 
 /// Calls without a reply on connections that were closed, of all connections.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Left {
     calls: VecDeque<LeftCall>,
     /// How many there have been.
@@ -306,6 +306,21 @@ impl Ledger {
     pub(crate) fn answered_after(&self, direction: Direction, frame: u64) -> bool {
         self.latest_answered[direction as usize] > frame
     }
+}
+
+pub(crate) static GATE: Gate = Gate { sent: may_break, transaction: may_break_in_transaction };
+
+/// Not a call of RPC version 2 under an XID of its own, nor a reply; and any call where calls of an earlier connection may come again.
+fn may_break(sent: &Sent<'_>, view: &View) -> bool {
+    !sent.told
+        || sent.earlier.is_some()
+        || view.rpc.expects_replays()
+        || rpc_version_of(sent).is_some_and(|version| version != rpc::VERSION)
+}
+
+/// Not a reply of success.
+fn may_break_in_transaction(transaction: &Transaction, _: &View) -> bool {
+    transaction.rpc_status != Some(rpc::Status::Success)
 }
 
 /// A call whose XID is that of one that is outstanding: whether that is the same call, as far as can be told.

@@ -16,7 +16,7 @@ use rdmascope_wire::rpcrdma::{Procedure, VERSION};
 use std::collections::VecDeque;
 
 /// What is remembered of messages that answer nothing.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Ledger {
     messages: Vec<Unmatched>,
     /// By caller: XIDs of the calls that were answered last.

@@ -7,7 +7,7 @@ use rdmascope_dissector::observation::{Ending, HalfFlow, Missing, Observation, O
 use rdmascope_dissector::transaction::{Direction, Transaction};
 
 /// What is known of a connection when something happens on it. Ends are named by their index.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct View {
     /// Its number.
     pub connection: ConnectionId,

@@ -3,7 +3,7 @@
 use crate::Trigger;
 use rdmascope_tests::mutate::{self, CLIENT, EXTENSION, SERVER, attribute};
 use rdmascope_tests::pcap::{Capture, Packet};
-use rdmascope_tests::{court, samples};
+use rdmascope_tests::{judged, samples};
 
 pub(crate) const TRIGGERS: &[Trigger] = &[
     Trigger {
@@ -147,10 +147,10 @@ fn repeat_last(capture: &mut Capture, count: usize, later: i64) {
 
 /// The messages of one rule.
 fn messages(capture: &Capture, id: &str) -> Vec<String> {
-    let findings = court::findings(capture);
+    let findings = judged::findings(capture);
     findings
         .iter()
-        .filter(|finding| court::rule(finding).id == id)
+        .filter(|finding| judged::rule(finding).id == id)
         .map(|finding| finding.message.clone())
         .collect()
 }
@@ -224,9 +224,9 @@ fn a_capture_that_shows_every_packet_twice_shows_no_retransmission() {
 
 #[test]
 fn retransmissions_of_a_lossy_session_are_said_of_the_end_that_lost() {
-    let findings = court::findings(&samples::capture("nfs3-lossy"));
+    let findings = judged::findings(&samples::capture("nfs3-lossy"));
     let found: Vec<_> =
-        findings.iter().filter(|finding| court::rule(finding).id == "advice-retransmission").collect();
+        findings.iter().filter(|finding| judged::rule(finding).id == "advice-retransmission").collect();
     let [finding] = found[..] else { panic!("{found:#?}") };
     assert_eq!(finding.by_requester, Some(false));
     assert!(finding.message.contains("NAKs: 1,"), "{}", finding.message);

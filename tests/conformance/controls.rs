@@ -3,7 +3,7 @@
 use crate::samples::violations;
 use rdmascope_conformance::{Finding, Verdict};
 use rdmascope_dissector::transaction::Direction;
-use rdmascope_tests::court::{findings, line, rule};
+use rdmascope_tests::judged::{findings, line, rule};
 use rdmascope_tests::mutate::{self, CLIENT, PSNS, SERVER, opcode};
 use rdmascope_tests::pcap::{Capture, Packet};
 use rdmascope_tests::samples;

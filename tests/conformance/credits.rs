@@ -2,7 +2,7 @@
 
 use crate::Trigger;
 use rdmascope_conformance::{Finding, Verdict};
-use rdmascope_tests::court::{findings, line, rule};
+use rdmascope_tests::judged::{findings, line, rule};
 use rdmascope_tests::mutate::{self, CLIENT, SERVER, opcode};
 use rdmascope_tests::pcap::{Capture, Packet};
 use rdmascope_tests::samples;

@@ -4,7 +4,7 @@ use crate::Trigger;
 use core::net::Ipv4Addr;
 use core::ops::Range;
 use rdmascope_conformance::{Finding, Verdict};
-use rdmascope_tests::court::{findings, rule};
+use rdmascope_tests::judged::{findings, rule};
 use rdmascope_tests::mutate::{self, CLIENT, PSNS, SERVER, attribute, opcode};
 use rdmascope_tests::pcap::{Capture, Packet};
 use rdmascope_tests::samples;

@@ -5,7 +5,7 @@ use crate::memory::{
     PROVIDED, SLOW, basic, handle_of, index_of, is_done, middle_reply, pulled, send, side_by_side,
 };
 use rdmascope_conformance::Verdict;
-use rdmascope_tests::court::{findings, rule};
+use rdmascope_tests::judged::{findings, rule};
 use rdmascope_tests::mutate::{self, CLIENT, attribute, opcode};
 use rdmascope_tests::pcap::Capture;
 use rdmascope_tests::samples;

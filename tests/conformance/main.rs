@@ -5,6 +5,7 @@ mod chunks;
 mod controls;
 mod credits;
 mod establishment;
+mod exhaustive;
 mod header;
 mod inline;
 mod invalidation;
@@ -16,7 +17,7 @@ mod samples;
 mod transport;
 
 use rdmascope_conformance::Verdict;
-use rdmascope_tests::court::{findings, line, rule};
+use rdmascope_tests::judged::{findings, line, rule};
 use rdmascope_tests::pcap::Capture;
 
 /// A capture that breaks one rule, and the clean one that it was made from.

@@ -3,7 +3,7 @@
 use crate::Trigger;
 use rdmascope_conformance::{Finding, Verdict};
 use rdmascope_dissector::transaction::Direction;
-use rdmascope_tests::court::{findings, rule};
+use rdmascope_tests::judged::{findings, rule};
 use rdmascope_tests::mutate::{self, CLIENT, EXTENSION, SERVER};
 use rdmascope_tests::pcap::{Capture, Packet};
 use rdmascope_tests::samples;

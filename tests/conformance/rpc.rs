@@ -4,7 +4,7 @@ use crate::Trigger;
 use crate::header::{basic, connection, exchange, exchanges, found, insert, set_word, withhold, words};
 use crate::samples::is_new_violation;
 use rdmascope_conformance::{Finding, Verdict};
-use rdmascope_tests::court::rule;
+use rdmascope_tests::judged::rule;
 use rdmascope_tests::mutate::{self, CLIENT, SERVER, opcode};
 use rdmascope_tests::pcap::{Capture, Packet};
 use rdmascope_tests::samples;

@@ -1,7 +1,7 @@
 //! The sessions of real kernels: what they break is known, case by case, and what a capture of them lacks is no violation.
 
 use rdmascope_conformance::Finding;
-use rdmascope_tests::court::{findings, is_violation, line, rule};
+use rdmascope_tests::judged::{findings, is_violation, line, rule};
 use rdmascope_tests::pcap::Capture;
 use rdmascope_tests::{mutate, samples};
 

@@ -4,7 +4,7 @@ use crate::Trigger;
 use crate::samples::is_new_violation;
 use core::net::Ipv4Addr;
 use rdmascope_conformance::{Finding, Verdict};
-use rdmascope_tests::court::{findings, line, rule};
+use rdmascope_tests::judged::{findings, line, rule};
 use rdmascope_tests::mutate::{self, BTH, CLIENT, EXTENSION, SERVER, attribute, opcode};
 use rdmascope_tests::pcap::{Capture, Packet};
 use rdmascope_tests::samples;

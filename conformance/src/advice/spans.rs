@@ -4,7 +4,7 @@ use rdmascope_dissector::record::Time;
 use std::collections::VecDeque;
 
 /// Spans of time that do not overlap, in order: the latest ones.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Spans(VecDeque<(Time, Time)>);
 
 impl Spans {

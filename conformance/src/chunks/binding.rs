@@ -39,7 +39,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Of NFS those are the data of WRITE and the text of a symbolic link; NFSACL and callbacks have none. The arguments are \
             read in XDR order. Where they end too early because an item is missing from them, every chunk is told to be on none that is not at \
             an item read up to there. Nothing is said of other programs, of arguments that RPCSEC_GSS seals, and of calls that the capture cut.",
-        check: Check::Lists(argument),
+        check: Check::Transaction(argument),
     },
     Rule {
         id: "binding-result",
@@ -48,7 +48,7 @@ pub(crate) const RULES: &[Rule] = &[
         sentence: "A Write chunk is returned with data only where a DDP-eligible result is in it.",
         explanation: "Of NFS those are the data of READ and the text of READLINK. A result that failed has no data; its chunk, and all behind \
             the last result, come back with empty segments. Decided as for write-chunk-count.",
-        check: Check::Lists(result),
+        check: Check::Transaction(result),
     },
     Rule {
         id: "binding-write-list",
@@ -56,7 +56,7 @@ pub(crate) const RULES: &[Rule] = &[
         sources: &[WRITE_LIST, COMPOUND],
         sentence: "A call has no more Write chunks than DDP-eligible results.",
         explanation: "The Requester leaves the Write list empty where no result can be put into it. RFC 8166 says so in plain words, not as a MUST.",
-        check: Check::Lists(write_list),
+        check: Check::Transaction(write_list),
     },
     Rule {
         id: "binding-complexity",
@@ -65,7 +65,7 @@ pub(crate) const RULES: &[Rule] = &[
         sentence: "A call of NFS version 4 has at most one Read chunk beside the Position Zero one, one Write chunk, and sixteen segments in a chunk.",
         explanation: "So much every server must take. A client that knows its server to take more may send more; a capture does not show what it \
             knows.",
-        check: Check::Lists(complexity),
+        check: Check::Transaction(complexity),
     },
     Rule {
         id: "binding-sealed",
@@ -74,7 +74,7 @@ pub(crate) const RULES: &[Rule] = &[
         sentence: "Nothing is reduced where RPCSEC_GSS protects integrity or privacy.",
         explanation: "What is sealed is the whole stream of arguments or results, padding included. The finding names a Read chunk at another \
             Position than zero, or a Write chunk returned with data.",
-        check: Check::Lists(sealed),
+        check: Check::Transaction(sealed),
     },
     Rule {
         id: "binding-retry",
@@ -138,8 +138,13 @@ const NFSRDMA: u16 = 20049;
 /// Segments that any chunk may have (RFC 8267, section 6.4.2).
 pub(super) const MOST_SEGMENTS: usize = 16;
 
+/// Calls were refused, and may come again.
+pub(super) fn may_break(_: &Sent<'_>, view: &View) -> bool {
+    !view.binding.refused.is_empty()
+}
+
 /// What is remembered of a connection.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Ledger {
     /// The first call of NFS version 4 in the forward direction.
     nfs4: Option<Seen>,
@@ -358,12 +363,6 @@ fn sealed(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
         let finding = by_answerer(transaction, view, message).values(Value::Bytes(bytes), Value::Bytes(0));
         findings.add(paired(transaction, view, finding));
     }
-}
-
-/// Whether a look tells that no call that was refused can come again in a Send.
-#[inline]
-pub(crate) fn is_plain(view: &View) -> bool {
-    view.binding.refused.is_empty()
 }
 
 fn retry(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {

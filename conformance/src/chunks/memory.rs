@@ -20,7 +20,7 @@ pub(crate) const RULES: &[Rule] = &[
         sentence: "Memory that a result is to be written to is in one segment of the call only.",
         explanation: "Two results in the same memory overwrite each other, and a result may overwrite an argument that has yet to be read. Two \
             segments overlap where their handles are equal and their ranges have a byte in common; ranges that are only read may.",
-        check: Check::Lists(overlap),
+        check: Check::Transaction(overlap),
     },
     Rule {
         id: "chunk-memory-handle",
@@ -29,7 +29,7 @@ pub(crate) const RULES: &[Rule] = &[
         sentence: "Each segment of a call has a handle of its own.",
         explanation: "Several segments may be parts of one registered region. Then all of it stays open to the peer for as long as any transaction \
             uses it, and remote invalidation of one takes the others along.",
-        check: Check::Lists(handles),
+        check: Check::Transaction(handles),
     },
 ];
 

@@ -11,6 +11,7 @@ pub(super) mod reply;
 pub(super) mod write;
 
 use super::finding::{Basis, Finding};
+use super::rule::Gate;
 use super::view::View;
 use rdmascope_dissector::transaction::{Message, Transaction};
 use rdmascope_dissector::ulb::Place;
@@ -45,18 +46,19 @@ fn both(transaction: &Transaction) -> Option<(&Message, &Message)> {
     Some((call(transaction)?, reply(transaction)?))
 }
 
-/// Whether there is nothing to look at: most transactions have no chunks (`lists`: this one has), or one that is used as it should be.
-/// What is not known to be so is not plain, and every rule on chunks is then asked.
-#[inline]
-pub(super) fn is_plain(transaction: &Transaction, lists: bool, view: &View) -> bool {
-    let Some((call, reply)) = both(transaction) else { return false };
-    call.procedure == Procedure::Msg
+/// The gate of all subjects about chunks: one look tells for all of them.
+pub(super) static GATE: Gate = Gate { sent: binding::may_break, transaction: may_break };
+
+/// Not a transaction without chunks, nor one whose chunks are used as they should be. Most are one of the two.
+fn may_break(transaction: &Transaction, view: &View) -> bool {
+    let Some((call, reply)) = both(transaction) else { return true };
+    let is_plain = call.procedure == Procedure::Msg
         && call.unread.is_none()
         && reply.unread.is_none()
         && call.send_length.wrapping_sub(call.header_length) % 4 == 0
         && reply.send_length.wrapping_sub(reply.header_length) % 4 == 0
         && !binding::is_sealed(transaction)
-        && match lists {
+        && match lists_chunks(call) || lists_chunks(reply) {
             true => {
                 has_plain_read_lists(transaction, call, reply)
                     && has_plain_write_lists(transaction, call, reply)
@@ -65,7 +67,14 @@ pub(super) fn is_plain(transaction: &Transaction, lists: bool, view: &View) -> b
             }
             false => reply.procedure == Procedure::Msg,
         }
-        && reply::too_large_inline(transaction, call, view).is_none()
+        && reply::too_large_inline(transaction, call, view).is_none();
+    !is_plain
+}
+
+/// Whether a message lists any chunk.
+#[inline]
+pub(super) fn lists_chunks(message: &Message) -> bool {
+    !message.read_chunks.is_empty() || !message.write_chunks.is_empty() || message.reply_chunk.is_some()
 }
 
 /// No Read chunk, or one that is an item.

@@ -24,7 +24,7 @@ pub(crate) const RULES: &[Rule] = &[
         sources: &[READ],
         sentence: "The Position of a Read chunk is a multiple of four.",
         explanation: "Every item of an XDR stream begins at a multiple of four. The chunk list of the call shows it.",
-        check: Check::Lists(alignment),
+        check: Check::Transaction(alignment),
     },
     Rule {
         id: "read-chunk-overlap",
@@ -34,7 +34,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "A chunk is one data item, and in the unreduced Payload stream one item begins behind the end of the other. A chunk \
             takes up the sum of its segments' lengths from its Position on; the Position Zero Read chunk, which holds the stream itself, is left \
             out of this.",
-        check: Check::Lists(overlap),
+        check: Check::Transaction(overlap),
     },
     Rule {
         id: "read-chunk-inside",
@@ -44,7 +44,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "What is left of the stream after reduction is behind the header of an RDMA_MSG, or in the Position Zero Read chunk of an \
             RDMA_NOMSG. A Position counts the chunks in front of it with their padding; without those it may be at the end of what is left, and not \
             beyond. Nothing is said where the capture does not tell how long the Send was.",
-        check: Check::Lists(outside),
+        check: Check::Transaction(outside),
     },
     Rule {
         id: "read-chunk-order",
@@ -54,7 +54,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "A Responder puts segments together in the order of the list until there are no more at that Position. No sentence \
             demands that other segments do not stand in between, or that Positions rise; but a Responder that reads the list once from its front goes \
             wrong where they do not.",
-        check: Check::Lists(order),
+        check: Check::Transaction(order),
     },
     Rule {
         id: "read-chunk-length",
@@ -63,7 +63,7 @@ pub(crate) const RULES: &[Rule] = &[
         sentence: "A Read chunk is as long as the data item that it holds, or as that with its roundup padding.",
         explanation: "The count of the item stays in the Payload stream, and the segments' lengths sum up to it. Decided for items of programs \
             that have an Upper-Layer Binding here.",
-        check: Check::Lists(item_length),
+        check: Check::Transaction(item_length),
     },
     Rule {
         id: "read-chunk-padding",
@@ -72,7 +72,7 @@ pub(crate) const RULES: &[Rule] = &[
         sentence: "A Read chunk does not include the roundup padding of its data item.",
         explanation: "Padding may be sent along, and a Requester should not do so. It shows where the chunk is as long as the item's count rounded \
             up to a multiple of four.",
-        check: Check::Lists(item_padding),
+        check: Check::Transaction(item_padding),
     },
     Rule {
         id: "read-chunk-position-zero",
@@ -80,7 +80,7 @@ pub(crate) const RULES: &[Rule] = &[
         sources: &[LONG, PROCEDURE],
         sentence: "A Position Zero Read chunk comes with RDMA_NOMSG.",
         explanation: "It holds the Payload stream, which an RDMA_MSG carries behind its header already.",
-        check: Check::Lists(position_zero),
+        check: Check::Transaction(position_zero),
     },
     Rule {
         id: "read-chunk-in-reply",
@@ -90,7 +90,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The reliable-reply draft lets a Responder offer a Long Reply as a Position Zero Read chunk, with RDMA_NOMSG only; RFC 8166 by \
             itself allows none at all. An RDMA_NOMSG whose RPC message was not captured is inconclusive: it might be a call with an XID \
             that the other end waits for too.",
-        check: Check::Lists(in_reply),
+        check: Check::Transaction(in_reply),
     },
 ];
 

@@ -25,7 +25,7 @@ pub(crate) const RULES: &[Rule] = &[
         sentence: "An RDMA_NOMSG has a chunk that holds its Payload stream.",
         explanation: "Of a call that is the Position Zero Read chunk; of a reply the Reply chunk, or the Position Zero Read chunk of the \
             reliable-reply draft. A chunk without a byte holds none.",
-        check: Check::Lists(long_without_chunk),
+        check: Check::Transaction(long_without_chunk),
     },
     Rule {
         id: "long-message-inline",
@@ -33,7 +33,7 @@ pub(crate) const RULES: &[Rule] = &[
         sources: &[PROCEDURE, LONG],
         sentence: "Nothing is behind the chunk lists of an RDMA_NOMSG.",
         explanation: "The Payload stream is in a chunk, and the Send ends with its header.",
-        check: Check::Lists(long_with_payload),
+        check: Check::Transaction(long_with_payload),
     },
     Rule {
         id: "long-message-padding",
@@ -42,7 +42,7 @@ pub(crate) const RULES: &[Rule] = &[
         sentence: "A chunk that holds a Payload stream has all of the roundup padding in it.",
         explanation: "An XDR stream is a multiple of four bytes long, and so is the Position Zero Read chunk of a call, and what was returned in the \
             Reply chunk of a reply.",
-        check: Check::Lists(long_alignment),
+        check: Check::Transaction(long_alignment),
     },
     Rule {
         id: "reduced-payload-padding",
@@ -51,7 +51,7 @@ pub(crate) const RULES: &[Rule] = &[
         sentence: "The roundup padding of a reduced item is removed from the Payload stream with it.",
         explanation: "What is left begins at a multiple of four item by item, so the Payload stream of an RDMA_MSG with reduced items is a multiple \
             of four bytes long. Nothing is said where the capture does not tell how long the Send was.",
-        check: Check::Lists(reduced_alignment),
+        check: Check::Transaction(reduced_alignment),
     },
     Rule {
         id: "reply-chunk-returned",
@@ -59,7 +59,7 @@ pub(crate) const RULES: &[Rule] = &[
         sources: &[REPLY],
         sentence: "A reply to a call with a Reply chunk returns that chunk.",
         explanation: "Also where the reply does not use it: then its segments are empty. Decided as for write-chunk-count.",
-        check: Check::Lists(not_returned),
+        check: Check::Transaction(not_returned),
     },
     Rule {
         id: "reply-chunk-not-offered",
@@ -67,7 +67,7 @@ pub(crate) const RULES: &[Rule] = &[
         sources: &[REPLY],
         sentence: "A reply returns a Reply chunk only where the call offered one.",
         explanation: "Decided as for write-chunk-count.",
-        check: Check::Lists(not_offered),
+        check: Check::Transaction(not_offered),
     },
     Rule {
         id: "reply-chunk-unused",
@@ -75,7 +75,7 @@ pub(crate) const RULES: &[Rule] = &[
         sources: &[REPLY, PROCEDURE],
         sentence: "The Reply chunk of an RDMA_MSG comes back with empty segments.",
         explanation: "The lengths say what is returned in the chunk, and an RDMA_MSG has its Payload stream in the Send.",
-        check: Check::Lists(used_with_msg),
+        check: Check::Transaction(used_with_msg),
     },
     Rule {
         id: "reply-chunk-empty",
@@ -83,7 +83,7 @@ pub(crate) const RULES: &[Rule] = &[
         sources: &[REPLY],
         sentence: "A Requester that needs no Reply chunk leaves it out.",
         explanation: "A Reply chunk without a byte can hold no reply.",
-        check: Check::Lists(offered_empty),
+        check: Check::Transaction(offered_empty),
     },
     Rule {
         id: "reply-chunk-needed",
@@ -93,7 +93,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Decided for READ without Write chunks, and for READDIR and READDIRPLUS, that ask for more bytes than the threshold towards the \
             Requester. A Requester that knows the object to be shorter, or that supports responder-provided Read chunks, may do without; so this \
             is no violation. Nothing is said where the capture does not hold what was negotiated.",
-        check: Check::Lists(needed),
+        check: Check::Transaction(needed),
     },
     Rule {
         id: "reply-chunk-too-small",
@@ -102,7 +102,7 @@ pub(crate) const RULES: &[Rule] = &[
         sentence: "A Requester provides for the largest reply that its call can have.",
         explanation: "A Responder whose reply fits neither inline nor into the Reply chunk answers ERR_CHUNK. It does so for chunk lists that \
             it cannot parse too; the finding names calls with whose header and chunk lists nothing is wrong.",
-        check: Check::Lists(refused),
+        check: Check::Transaction(refused),
     },
 ];
 

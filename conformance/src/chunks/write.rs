@@ -29,7 +29,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "A Responder returns each chunk, also one that it could not use. An RDMA_ERROR has no Write list and is left out. As with \
             all that holds a reply against its call, the finding waits until it is certain that the caller did not use the XID again in \
             between, and is inconclusive where packets between the two are missing from the capture.",
-        check: Check::Lists(count),
+        check: Check::Transaction(count),
     },
     Rule {
         id: "returned-chunk-segments",
@@ -39,7 +39,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The count of segments, and the handle and offset of each, are copied from the call; only the lengths change. An empty Write \
             chunk comes back empty. In a reply of NFS version 4 a chunk without a result may come back empty too: RFC 8267 asks for that where \
             RFC 8166 asks for empty segments.",
-        check: Check::Lists(segments),
+        check: Check::Transaction(segments),
     },
     Rule {
         id: "returned-chunk-length",
@@ -47,7 +47,7 @@ pub(crate) const RULES: &[Rule] = &[
         sources: &[WRITE, REPLY],
         sentence: "No segment is returned longer than it was offered.",
         explanation: "The length of a returned segment is that of what the Responder put into it.",
-        check: Check::Lists(growth),
+        check: Check::Transaction(growth),
     },
     Rule {
         id: "returned-chunk-filling",
@@ -56,7 +56,7 @@ pub(crate) const RULES: &[Rule] = &[
         sentence: "A segment is used only when those in front of it in the chunk are full.",
         explanation: "A chunk is filled contiguously and in the order of its segments. What is judged is what the reply says was returned in each \
             segment; whether so much was written is another rule.",
-        check: Check::Lists(filling),
+        check: Check::Transaction(filling),
     },
     Rule {
         id: "write-chunk-length",
@@ -65,7 +65,7 @@ pub(crate) const RULES: &[Rule] = &[
         sentence: "A Write chunk is returned with the length of the data item that it holds.",
         explanation: "The count of the item stays in the Payload stream of the reply, and the lengths of the returned segments sum up to it. Decided \
             for results of programs that have an Upper-Layer Binding here.",
-        check: Check::Lists(item_length),
+        check: Check::Transaction(item_length),
     },
     Rule {
         id: "write-chunk-padding",
@@ -73,7 +73,7 @@ pub(crate) const RULES: &[Rule] = &[
         sources: &[ROUNDUP],
         sentence: "A Responder does not write the roundup padding of an item into a Write chunk.",
         explanation: "It shows where the chunk is returned with the item's count rounded up to a multiple of four.",
-        check: Check::Lists(item_padding),
+        check: Check::Transaction(item_padding),
     },
     Rule {
         id: "write-chunk-order",
@@ -82,7 +82,7 @@ pub(crate) const RULES: &[Rule] = &[
         sentence: "DDP-eligible results use the Write chunks in the order of the list.",
         explanation: "The first result is in the first chunk, the next one in the next. The finding says that a chunk came back unused, \
             that a later one did not, and that the data of a result which succeeded is neither in the stream nor in the chunk that was its own.",
-        check: Check::Lists(order),
+        check: Check::Transaction(order),
     },
     Rule {
         id: "write-chunk-ignored",
@@ -91,7 +91,7 @@ pub(crate) const RULES: &[Rule] = &[
         sentence: "A DDP-eligible result is put into the Write chunk that the call offers for it.",
         explanation: "The nth such result belongs to the nth Write chunk. The finding says that the result stands in the Payload stream, although \
             its chunk is not empty and long enough.",
-        check: Check::Lists(ignored),
+        check: Check::Transaction(ignored),
     },
     Rule {
         id: "write-chunk-too-small",
@@ -99,7 +99,7 @@ pub(crate) const RULES: &[Rule] = &[
         sources: &[WRITE, MATCHING],
         sentence: "A Write chunk has room for the largest result that may be put into it.",
         explanation: "The finding says that a result is longer than the chunk that was offered for it, and so stands in the Payload stream.",
-        check: Check::Lists(too_small),
+        check: Check::Transaction(too_small),
     },
     Rule {
         id: "write-chunk-room",
@@ -108,7 +108,7 @@ pub(crate) const RULES: &[Rule] = &[
         sentence: "A Write chunk for the data of a READ is as long as the READ asks for.",
         explanation: "The count of a READ is the maximum of its result. A Requester that knows the file to be shorter may get along with less, until \
             the file grows.",
-        check: Check::Lists(room),
+        check: Check::Transaction(room),
     },
     Rule {
         id: "write-chunk-only-empty",
@@ -117,7 +117,7 @@ pub(crate) const RULES: &[Rule] = &[
         sentence: "A Requester that wants all results inline leaves the Write list empty.",
         explanation: "Empty Write chunks keep the places of items that are wanted inline among others that are not. A list that has nothing else says \
             no more than an empty list.",
-        check: Check::Lists(only_empty),
+        check: Check::Transaction(only_empty),
     },
 ];
 

@@ -15,7 +15,7 @@ use rdmascope_wire::psn::Psn;
 use std::collections::VecDeque;
 
 /// What happened to a connection beside what it is there for.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Story {
     /// The last of it, in the order of the capture.
     chapters: VecDeque<Chapter>,

@@ -10,7 +10,7 @@ use rdmascope_wire::bth::NakCode;
 use rdmascope_wire::psn::Psn;
 
 /// The troubles of one end.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Trouble {
     /// Packets of it with a bad ICRC.
     spoiled: Tally,
@@ -25,7 +25,7 @@ pub struct Trouble {
 }
 
 /// How often something happened, and where first.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Tally {
     count: u64,
     frames: Vec<u64>,

@@ -27,16 +27,27 @@ pub(crate) fn judge<'a>(records: impl Iterator<Item = Record<'a>> + Clone) {
     attribute(records);
 }
 
-/// Judges the session. What is found names its rule, its connection, and packets of the capture.
+/// Judges the session. What is found names its rule, its connection, and packets of the capture. A judge that asks all rules of everything
+/// finds the same.
 fn check<'a>(records: impl Iterator<Item = Record<'a>>) {
     let mut engine = Engine::new(Config { observe: true, ..Config::default() });
-    let mut judge = Judge::default();
+    let mut judges = [Judge::default(), Judge::exhaustive()];
     let mut last = 0;
     for record in records {
         last = record.number;
-        engine.handle(&record, &mut |event| judge.handle(&event, &mut |finding| examine(finding, last)));
+        engine.handle(&record, &mut |event| judge_event(&mut judges, &event, last));
     }
-    engine.finish(&mut |event| judge.handle(&event, &mut |finding| examine(finding, last)));
+    engine.finish(&mut |event| judge_event(&mut judges, &event, last));
+}
+
+fn judge_event(judges: &mut [Judge; 2], event: &Event<'_>, last: u64) {
+    let [found, exhaustively] = judges.each_mut().map(|judge| {
+        let mut found = Vec::new();
+        judge.handle(event, &mut |finding| found.push(finding.clone()));
+        found
+    });
+    assert_eq!(found, exhaustively, "a gate is closed to what a rule behind it finds");
+    found.iter().for_each(|finding| examine(finding, last));
 }
 
 fn examine(finding: &Finding, last: u64) {

@@ -2,7 +2,7 @@
 
 use super::{basic, large, version_3};
 use rdmascope_conformance::Finding;
-use rdmascope_tests::court::{findings, line, rule};
+use rdmascope_tests::judged::{findings, line, rule};
 use rdmascope_tests::mutate::{self, CLIENT, PSNS, SERVER, opcode};
 use rdmascope_tests::pcap::Capture;
 

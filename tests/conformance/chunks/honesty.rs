@@ -2,7 +2,7 @@
 
 use super::{READ, READ_OF_SIX, basic, change_reply, found, large, send_of, stands};
 use crate::samples::is_new_violation;
-use rdmascope_tests::court::{findings, line};
+use rdmascope_tests::judged::{findings, line};
 use rdmascope_tests::mutate::{self, CLIENT, SERVER};
 use rdmascope_tests::pcap::Capture;
 
@@ -65,7 +65,7 @@ fn a_snap_length_adds_no_violation() {
             let cut = mutate::cut(&altered, snap_length);
             let allowed = |id: &str| id == trigger.rule || trigger.also.contains(&id);
             for finding in findings(&cut).iter().filter(|finding| is_new_violation(finding)) {
-                let id = rdmascope_tests::court::rule(finding).id;
+                let id = rdmascope_tests::judged::rule(finding).id;
                 assert!(allowed(id), "{} at {snap_length}: {}", trigger.rule, line(finding));
             }
         }

@@ -10,7 +10,7 @@ pub(crate) mod write;
 
 use core::net::Ipv4Addr;
 use rdmascope_conformance::{Finding, Verdict};
-use rdmascope_tests::court::{findings, rule};
+use rdmascope_tests::judged::{findings, rule};
 use rdmascope_tests::mutate::{self, CLIENT, Message, SERVER, Segment, opcode};
 use rdmascope_tests::pcap::{Capture, Packet};
 use rdmascope_tests::samples;
