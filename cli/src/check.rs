@@ -24,6 +24,7 @@ use rdmascope_dissector::connection::{Connection, ConnectionId};
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::observation::{Observation, Observed};
+use rdmascope_dissector::rdma::End;
 use rdmascope_dissector::record::Time;
 use sarif::Sarif;
 use std::io::{self, Write as _};
@@ -153,8 +154,8 @@ trait Taker {
     /// The next finding.
     fn finding(&mut self, finding: &Finding, place: Place) -> io::Result<()>;
 
-    /// A connection ended. `requester` is the index of the end that stands as its requester, where that was said.
-    fn connection(&mut self, _connection: &Connection, _requester: Option<usize>) {}
+    /// A connection ended. `requester` is the end that stands as its requester, where that was said.
+    fn connection(&mut self, _connection: &Connection, _requester: Option<End>) {}
 
     /// All was found.
     fn end(&mut self, tally: &Tally, ending: &Ending) -> io::Result<()>;
@@ -170,8 +171,8 @@ struct Checking<'a, T> {
     taker: T,
     /// On which findings are wanted; empty where on all.
     connections: &'a [u32],
-    /// The connection that ends, with the index of its requester.
-    ending: Option<(ConnectionId, usize)>,
+    /// The connection that ends, with the end that stands as its requester.
+    ending: Option<(ConnectionId, End)>,
 }
 
 impl<T: Taker> Audience for Checking<'_, T> {

@@ -13,6 +13,7 @@ use super::view::View;
 use figures::{Size, Span};
 use rdmascope_dissector::connection::Connection;
 use rdmascope_dissector::observation::{Observed, Refusal};
+use rdmascope_dissector::rdma::End;
 use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::{Chunk, Direction, Message, Outcome, Transaction};
 use rdmascope_dissector::ulb;
@@ -255,7 +256,7 @@ impl Ledger {
                 }
             }
             Observed::Refused(refused) => {
-                let sums = &mut self.repeated[1 - refused.from];
+                let sums = &mut self.repeated[refused.from.other()];
                 sums.refused = Some(refused.seen.time);
                 match refused.refusal {
                     Refusal::ReceiverNotReady(_) => sums.rnr_naks += 1,
@@ -453,7 +454,7 @@ fn calls_over(_: &Connection, view: &View, findings: &mut Findings<'_>) {
 }
 
 fn retransmissions(connection: &Connection, view: &View, findings: &mut Findings<'_>) {
-    for (end, sums) in view.advice.repeated.iter().enumerate() {
+    for (end, sums) in End::BOTH.into_iter().zip(&view.advice.repeated) {
         let Repeated { packets, bytes, waited, naks, rnr_naks, .. } = sums;
         if *packets < ENOUGH && *rnr_naks < ENOUGH {
             continue;
@@ -509,5 +510,5 @@ fn slow_server(connection: &Connection, view: &View, findings: &mut Findings<'_>
         u128::from(*server) * 100 / u128::from(*latency).max(1),
         worst.join(", ")
     );
-    findings.add(examples.finding(message).by(1 - view.requester).observed(Value::Nanoseconds(*server)));
+    findings.add(examples.finding(message).by(view.requester.other()).observed(Value::Nanoseconds(*server)));
 }

@@ -10,6 +10,7 @@ use super::rule::{Check, Document, Findings, Gate, Level, Rule, Source, Unseen};
 use super::view::View;
 use rdmascope_dissector::connection::Connection;
 use rdmascope_dissector::observation::{HalfFlow, Sent};
+use rdmascope_dissector::rdma::End;
 use rdmascope_dissector::record::Time;
 use rdmascope_dissector::rpcrdma::Kind;
 use rdmascope_dissector::transaction::{Direction, Seen};
@@ -253,13 +254,13 @@ pub(crate) static GATE: Gate = Gate { sent: may_break, ..Gate::OPEN };
 /// Not a call within what was asked for and granted, nor a reply that grants what the one before it did.
 fn may_break(sent: &Sent<'_>, view: &View) -> bool {
     let Some(header) = sent.header else { return false };
-    let caller = if sent.kind == Kind::Call { sent.from } else { 1 - sent.from };
+    let caller = if sent.kind == Kind::Call { sent.from } else { sent.from.other() };
     let ledger = &view.credits[caller];
     let Some(grant) = ledger.grants.back() else { return true };
     match sent.kind {
         Kind::Call => {
             let most = header.credits.min(grant.credits);
-            most == 0 || ledger.with(sent, &view.half_flows[1 - caller]) > u64::from(most)
+            most == 0 || ledger.with(sent, &view.half_flows[caller.other()]) > u64::from(most)
         }
         _ => header.credits != grant.credits || header.credits == 0,
     }
@@ -270,12 +271,12 @@ impl View {
         let Some(header) = sent.header.filter(|_| sent.told && sent.paired) else { return };
         match sent.kind {
             Kind::Call => {
-                let other = &self.half_flows[1 - sent.from];
+                let other = &self.half_flows[sent.from.other()];
                 self.credits[sent.from].note_call(sent, header.credits, other);
             }
             Kind::Reply | Kind::Error => {
                 let other = &self.half_flows[sent.from];
-                self.credits[1 - sent.from].note_reply(sent, header.credits, other);
+                self.credits[sent.from.other()].note_reply(sent, header.credits, other);
             }
             Kind::Done | Kind::Other => {}
         }
@@ -300,7 +301,7 @@ fn limit(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
     if sent.request().is_none() || !sent.paired {
         return;
     }
-    let (ledger, other) = (&view.credits[sent.from], 1 - sent.from);
+    let (ledger, other) = (&view.credits[sent.from], sent.from.other());
     let in_flight = ledger.with(sent, &view.half_flows[other]);
     // Most calls are far from the limit, and need no closer look at which grant counts.
     if ledger.grants.back().is_none_or(|grant| in_flight <= u64::from(grant.credits)) {
@@ -319,7 +320,7 @@ fn limit(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
 }
 
 fn first_reply(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
-    let (ledger, other) = (&view.credits[sent.from], 1 - sent.from);
+    let (ledger, other) = (&view.credits[sent.from], sent.from.other());
     if sent.request().is_none() || ledger.last_reply.is_some() || !view.from_start() {
         return;
     }
@@ -351,7 +352,7 @@ fn request_for_zero(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
 
 fn beyond_request(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
     let Some(requested) = sent.request().filter(|requested| *requested > 0 && sent.paired) else { return };
-    let in_flight = view.credits[sent.from].with(sent, &view.half_flows[1 - sent.from]);
+    let in_flight = view.credits[sent.from].with(sent, &view.half_flows[sent.from.other()]);
     if in_flight > u64::from(requested) {
         findings.add(
             sent.finding(
@@ -359,14 +360,14 @@ fn beyond_request(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
                 format!("{} in flight where {} asked for", requests(in_flight), were(requested.into())),
             )
             .values(Value::Count(in_flight), Value::Count(requested.into()))
-            .rests_on(Basis::Silence(1 - sent.from)),
+            .rests_on(Basis::Silence(sent.from.other())),
         );
     }
 }
 
 fn lowered(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
     let Some(granted) = sent.grant() else { return };
-    let Some(before) = view.credits[1 - sent.from].grants.back().filter(|grant| grant.credits > granted)
+    let Some(before) = view.credits[sent.from.other()].grants.back().filter(|grant| grant.credits > granted)
     else {
         return;
     };
@@ -380,7 +381,7 @@ fn lowered(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
 
 fn starved(connection: &Connection, view: &View, findings: &mut Findings<'_>) {
     let life = connection.last.since(connection.first);
-    for (caller, ledger) in view.credits.iter().enumerate() {
+    for (caller, ledger) in End::BOTH.into_iter().zip(&view.credits) {
         if ledger.starved == 0 || ledger.starved < life / 100 {
             continue;
         }
@@ -393,7 +394,10 @@ fn starved(connection: &Connection, view: &View, findings: &mut Findings<'_>) {
         );
         let finding = Finding { direction: Some(direction), ..Finding::new(message) };
         findings.add(
-            finding.by(1 - caller).frames(ledger.first_starved).observed(Value::Nanoseconds(ledger.starved)),
+            finding
+                .by(caller.other())
+                .frames(ledger.first_starved)
+                .observed(Value::Nanoseconds(ledger.starved)),
         );
     }
 }

@@ -301,7 +301,7 @@ fn one_sided(managed: &Managed<'_>, view: &View, findings: &mut Findings<'_>) {
             (announcement.managed.from, "the Responder sends no private data, the Requester does")
         }
         [None, Some(_)] => {
-            (1 - announcement.managed.from, "the Requester sends no private data, the Responder does")
+            (announcement.managed.from.other(), "the Requester sends no private data, the Responder does")
         }
         _ => return,
     };
@@ -315,7 +315,7 @@ fn sizes(managed: &Managed<'_>, view: &View, findings: &mut Findings<'_>) {
     }
     let passive = announcement.managed.from;
     for (sender, sends, receives) in [
-        (1 - passive, request.send_bytes(), reply.receive_bytes()),
+        (passive.other(), request.send_bytes(), reply.receive_bytes()),
         (passive, reply.send_bytes(), request.receive_bytes()),
     ] {
         if sends > receives {
@@ -324,7 +324,7 @@ fn sizes(managed: &Managed<'_>, view: &View, findings: &mut Findings<'_>) {
             findings.add(
                 announcement
                     .finding(message)
-                    .by(1 - sender)
+                    .by(sender.other())
                     .frames(view.exchange.frames())
                     .values(Value::Bytes(receives.into()), Value::Bytes(sends.into())),
             );
@@ -402,7 +402,7 @@ fn unanswered(connection: &Connection, view: &View, findings: &mut Findings<'_>)
     let what = if times == 1 { "a REQ".to_owned() } else { format!("a REQ that was sent {times} times") };
     findings.add(
         Finding::new(format!("{what} was not answered within {waited} ms"))
-            .by(1 - view.requester)
+            .by(view.requester.other())
             .frames([first.frame, last.frame])
             .observed(Value::Count(times.into()))
             .unless(times == 1),

@@ -4,6 +4,7 @@ use super::rule::Rule;
 use core::fmt;
 use rdmascope_dissector::connection::ConnectionId;
 use rdmascope_dissector::rc::Send;
+use rdmascope_dissector::rdma::End;
 use rdmascope_dissector::transaction::{Direction, Message, Transaction};
 use rdmascope_wire::Xid;
 
@@ -19,13 +20,13 @@ pub struct Finding {
     /// What was seen, in one sentence without a full stop.
     pub message: String,
     /// The end of the connection that broke the rule, by its index.
-    pub by: Option<usize>,
+    pub by: Option<End>,
     /// Whether that end opened the connection; `None` where nobody knows which one did. Set by the judge.
     pub by_requester: Option<bool>,
     /// The transaction's direction; `None` where nobody knows which end opened the connection. The judge sees to that.
     pub direction: Option<Direction>,
     /// The end that called the transaction, by its index. Set by the judge.
-    pub caller: Option<usize>,
+    pub caller: Option<End>,
     /// rdma_xid of what it is about.
     pub xid: Option<Xid>,
     /// [`Transaction::number`], where the transaction has ended.
@@ -55,7 +56,7 @@ pub enum Basis {
     /// On packets that are in the capture, and on nothing else.
     Packets,
     /// On this end not having sent anything else up to the last of the frames.
-    Silence(usize),
+    Silence(End),
     /// On something that the capture lacks.
     Lacking,
 }
@@ -102,7 +103,7 @@ impl Finding {
     }
 
     /// Who broke the rule: the end of this index.
-    pub fn by(self, end: usize) -> Finding {
+    pub fn by(self, end: End) -> Finding {
         Finding { by: Some(end), ..self }
     }
 

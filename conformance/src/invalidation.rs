@@ -6,6 +6,7 @@ use super::rule::{Check, Document, Findings, Gate, Level, Rule, Source, Unseen};
 use super::view::View;
 use rdmascope_dissector::observation::{Revoked, Sent};
 use rdmascope_dissector::rc::REORDERING;
+use rdmascope_dissector::rdma::End;
 use rdmascope_dissector::rpcrdma::Kind;
 use rdmascope_dissector::transaction::{Message, Part, Transaction};
 use rdmascope_wire::Rkey;
@@ -112,7 +113,7 @@ impl View {
     }
 
     /// Whether an end set R; `None` where the capture does not hold what it said.
-    fn set_r(&self, end: usize) -> Option<bool> {
+    fn set_r(&self, end: End) -> Option<bool> {
         let connection = self.established.as_ref()?;
         let endpoint = if end == self.requester { &connection.requester } else { &connection.responder };
         match endpoint.private_data {
@@ -143,14 +144,14 @@ fn is_first_answer(sent: &Sent<'_>, view: &View) -> Option<Rkey> {
 }
 
 fn receiver_flag(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
-    flag(sent, 1 - sent.from, "its receiver", view, findings);
+    flag(sent, sent.from.other(), "its receiver", view, findings);
 }
 
 fn sender_flag(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
     flag(sent, sent.from, "its sender", view, findings);
 }
 
-fn flag(sent: &Sent<'_>, end: usize, whose: &str, view: &View, findings: &mut Findings<'_>) {
+fn flag(sent: &Sent<'_>, end: End, whose: &str, view: &View, findings: &mut Findings<'_>) {
     let Some(rkey) = is_first_answer(sent, view) else { return };
     let set = view.set_r(end);
     if set == Some(true) {
@@ -252,7 +253,7 @@ fn shared(revoked: &Revoked, view: &View, findings: &mut Findings<'_>) {
         .about(Some(view.direction(revoked.advertiser.caller)), xid)
         .frames([revoked.seen.frame, revoked.since.frame])
         .observed(Value::Hexadecimal(rkey.0.into()))
-        .unless(is_close(revoked) || view.losses(from) > 0 || view.losses(1 - from) > 0),
+        .unless(is_close(revoked) || view.losses(from) > 0 || view.losses(from.other()) > 0),
     );
 }
 
@@ -260,7 +261,7 @@ fn plain_done(transaction: &Transaction, view: &View, findings: &mut Findings<'_
     if transaction.done.is_none() {
         return;
     }
-    let both = [0, 1].iter().all(|end| view.set_r(*end) == Some(true));
+    let both = End::BOTH.into_iter().all(|end| view.set_r(end) == Some(true));
     let (Some((frame, None)), true) = (done(transaction, view), both) else { return };
     findings.add(
         Finding::new("RDMA_DONE in a plain Send, although both ends support remote invalidation")

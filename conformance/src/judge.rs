@@ -12,6 +12,7 @@ use rdmascope_dissector::event::{Event, Eviction};
 use rdmascope_dissector::observation::{
     Ending, Faulty, HalfFlow, Observation, Observed, Refused, Revoked, Stray,
 };
+use rdmascope_dissector::rdma::End;
 use rdmascope_dissector::rpcrdma::BuildHasher;
 use rdmascope_dissector::transaction::{Direction, Transaction};
 
@@ -263,7 +264,7 @@ impl Case {
                 self.ask(&asked.established, connection);
             }
             Observed::Joined(_) => {
-                (0..2).for_each(|end| self.settle(end, Verdict::Inconclusive));
+                End::BOTH.into_iter().for_each(|end| self.settle(end, Verdict::Inconclusive));
                 self.view.note_joined();
             }
             Observed::Missing(missing) => {
@@ -287,7 +288,7 @@ impl Case {
 
     /// It is certain now what this end sent up to here, or that it is not.
     #[inline]
-    fn settle(&mut self, end: usize, verdict: Verdict) {
+    fn settle(&mut self, end: End, verdict: Verdict) {
         if !self.court.pending[end].is_empty() {
             let is_unsure = self.view.half_flows[end].unsure > 0;
             self.court.settle(end, if is_unsure { Verdict::Inconclusive } else { verdict });
@@ -296,7 +297,7 @@ impl Case {
 
     fn settle_at_the_end(&mut self, ending: &Ending) {
         let Case { view, court } = self;
-        for end in 0..2 {
+        for end in End::BOTH {
             for finding in court.pending[end].drain(..) {
                 let is_unsure = view.half_flows[end].unsure > 0;
                 let complete = !is_unsure && ending.complete[end] >= finding.frames.last().copied();
@@ -314,7 +315,7 @@ impl Case {
     }
 
     fn close(&mut self, report: &mut impl FnMut(&Finding)) {
-        (0..2).for_each(|end| self.settle(end, Verdict::Inconclusive));
+        End::BOTH.into_iter().for_each(|end| self.settle(end, Verdict::Inconclusive));
         self.deliver(report);
     }
 }
@@ -345,13 +346,13 @@ impl Court {
     }
 
     /// Whether nothing that comes can make it certain what this end sent up to now.
-    fn is_unsure(&self, end: usize, view: &View) -> bool {
+    fn is_unsure(&self, end: End, view: &View) -> bool {
         let HalfFlow { waits, unsure, .. } = view.half_flows[end];
         waits || unsure > 0 || self.pending[end].len() == Court::MOST_PENDING
     }
 
     #[cold]
-    fn settle(&mut self, end: usize, verdict: Verdict) {
+    fn settle(&mut self, end: End, verdict: Verdict) {
         let Court { pending, ready } = self;
         ready.extend(pending[end].drain(..).map(|finding| Finding { verdict, ..finding }));
     }
@@ -361,7 +362,7 @@ impl Court {
         // Who opened the connection may have turned out since the rule was asked.
         let requester = view.roles_known.then_some(view.requester);
         for finding in self.ready.drain(..) {
-            let is_requester = |end: usize| requester.map(|requester| requester == end);
+            let is_requester = |end: End| requester.map(|requester| requester == end);
             let direction = finding.caller.and_then(is_requester).map(|forward| match forward {
                 true => Direction::Forward,
                 false => Direction::Backward,
@@ -384,21 +385,21 @@ mod tests {
 
     /// What end 0 reads of the memory of end 1 goes on where nothing is advertised.
     const STRAY: Stray = Stray {
-        from: 0,
+        from: End::First,
         seen: Seen { frame: 7, time: Time(0) },
         psn: Psn::new(1),
         reading: true,
         reth: Reth { virtual_address: 0x1000, rkey: Rkey(9), dma_length: 64 },
         address: 0x1020,
-        astray: Astray::PastEnd(Advertiser { caller: 1, xid: Xid(3) }),
+        astray: Astray::PastEnd(Advertiser { caller: End::Second, xid: Xid(3) }),
     };
 
-    fn found(judge: &mut Judge, known_requester: Option<usize>, what: Observed<'_>) -> Vec<Finding> {
+    fn found(judge: &mut Judge, known_requester: Option<End>, what: Observed<'_>) -> Vec<Finding> {
         let mut found = Vec::new();
         let observation = Observation {
             connection: ConnectionId(1),
             place: 0,
-            requester: known_requester.unwrap_or(0),
+            requester: known_requester.unwrap_or_default(),
             roles_known: known_requester.is_some(),
             half_flows: &Default::default(),
             what,
@@ -410,14 +411,14 @@ mod tests {
     #[test]
     fn who_opened_the_connection_may_turn_out_before_the_verdict() {
         for (requester, direction, by_requester) in [
-            (Some(1), Some(Direction::Forward), Some(false)),
-            (Some(0), Some(Direction::Backward), Some(true)),
+            (Some(End::Second), Some(Direction::Forward), Some(false)),
+            (Some(End::First), Some(Direction::Backward), Some(true)),
             (None, None, None),
         ] {
             let mut judge = Judge::default();
             // It rests on end 1 not having advertised more, which nobody knows yet.
             assert!(found(&mut judge, None, Observed::Stray(STRAY)).is_empty());
-            let missing = Observed::Missing(Missing { from: 1, packets: 1 });
+            let missing = Observed::Missing(Missing { from: End::Second, packets: 1 });
             let [finding] = &found(&mut judge, requester, missing)[..] else { panic!("one finding") };
             assert_eq!(finding.rule.map(|rule| rule.id), Some("memory-segment-end"));
             assert_eq!(finding.verdict, Verdict::Inconclusive);
@@ -430,7 +431,7 @@ mod tests {
         let mut judge = Judge::default();
         let at_once: usize = (0..300).map(|_| found(&mut judge, None, Observed::Stray(STRAY)).len()).sum();
         assert_eq!(at_once, 300 - Court::MOST_PENDING);
-        let missing = Observed::Missing(Missing { from: 1, packets: 1 });
+        let missing = Observed::Missing(Missing { from: End::Second, packets: 1 });
         assert_eq!(found(&mut judge, None, missing).len(), Court::MOST_PENDING);
     }
 }

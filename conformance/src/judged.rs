@@ -33,7 +33,7 @@ impl Judged for Sent<'_> {
     fn direction(&self, view: &View) -> Option<Direction> {
         match self.kind {
             Kind::Call | Kind::Done => Some(view.direction(self.from)),
-            Kind::Reply | Kind::Error => Some(view.direction(1 - self.from)),
+            Kind::Reply | Kind::Error => Some(view.direction(self.from.other())),
             Kind::Other => None,
         }
     }

@@ -12,6 +12,7 @@ use super::rule::{Check, Document, Findings, Gate, Level, Rule, Source, Unseen};
 use super::view::View;
 use rdmascope_dissector::observation::{Advertiser, Astray, Sent, Shared, Stray};
 use rdmascope_dissector::rc::REORDERING;
+use rdmascope_dissector::rdma::End;
 use rdmascope_dissector::transaction::{Direction, Outcome, Part, Seen, Transaction};
 use rdmascope_wire::psn::Psn;
 use rdmascope_wire::rpc;
@@ -199,7 +200,7 @@ pub struct Record {
     /// Segments of transactions that ended, the latest last.
     ended: VecDeque<Ended>,
     /// Transactions whose memory another one advertised too while they were open: the end whose memory it is, and their XIDs.
-    shared: VecDeque<(usize, [Xid; 2])>,
+    shared: VecDeque<(End, [Xid; 2])>,
 }
 
 /// What one end sent.
@@ -235,7 +236,7 @@ pub(crate) struct Last {
 #[derive(Clone, Debug)]
 struct Ended {
     /// The end whose memory it is.
-    owner: usize,
+    owner: End,
     segment: Segment,
     direction: Direction,
     xid: Xid,
@@ -264,12 +265,12 @@ impl Record {
     const MOST_SHARED: usize = 64;
 
     /// The Send that this end sent last.
-    pub(crate) fn last(&self, end: usize) -> Option<Last> {
+    pub(crate) fn last(&self, end: End) -> Option<Last> {
         self.senders[end].last
     }
 
     /// The segment advertised latest, of a transaction that ended, that holds this address.
-    fn former(&self, owner: usize, rkey: Rkey, address: u64) -> Option<&Ended> {
+    fn former(&self, owner: End, rkey: Rkey, address: u64) -> Option<&Ended> {
         self.ended.iter().rev().find(|ended| {
             let Segment { handle, length, offset } = ended.segment;
             ended.owner == owner && handle == rkey && address.wrapping_sub(offset) < u64::from(length)
@@ -282,7 +283,7 @@ impl Record {
         ended.any(|ended| ended.seen.is_some_and(|seen| seen.frame == frame) && ended.segment.handle == rkey)
     }
 
-    fn is_shared(&self, owner: usize, xid: Xid) -> bool {
+    fn is_shared(&self, owner: End, xid: Xid) -> bool {
         self.shared.iter().any(|(end, xids)| *end == owner && xids.contains(&xid))
     }
 
@@ -333,9 +334,8 @@ impl View {
     fn remember_memory(&mut self, transaction: &Transaction) {
         let Transaction { call, reply, direction, xid, number, .. } = transaction;
         let (caller, answerer) = (self.caller(*direction), self.answerer(*direction));
-        let sent = |end: usize, seen: &Seen| {
-            self.memory.last(end).is_some_and(|last| last.seen == *seen && last.told)
-        };
+        let sent =
+            |end: End, seen: &Seen| self.memory.last(end).is_some_and(|last| last.seen == *seen && last.told);
         let replied = reply.as_ref().map(|reply| reply.seen).filter(|seen| sent(answerer, seen));
         let done = transaction.done.filter(|seen| sent(caller, seen));
         let (by, seen) = match (replied, done) {
@@ -367,7 +367,7 @@ impl View {
     }
 
     /// Packets of this end that are missing, and the times when it would not have been noticed.
-    pub(crate) fn losses(&self, end: usize) -> u64 {
+    pub(crate) fn losses(&self, end: End) -> u64 {
         self.lost[end] + u64::from(self.half_flows[end].unsure)
     }
 
@@ -383,7 +383,7 @@ impl View {
     }
 
     /// Whether the capture may lack packets of this end that it sent between the call and the end of this transaction.
-    pub(crate) fn may_lack(&self, end: usize, transaction: &Transaction) -> bool {
+    pub(crate) fn may_lack(&self, end: End, transaction: &Transaction) -> bool {
         let Some(call) = &transaction.call else { return true };
         let sender = &self.memory.senders[end];
         // From the PSNs that the CM messages announce on, or from its first Send on, nothing is missing without being noticed.
@@ -393,7 +393,7 @@ impl View {
     }
 
     /// Whether this end may have sent something behind `seen` that the capture lacks.
-    fn may_lack_since(&self, end: usize, seen: Seen) -> bool {
+    fn may_lack_since(&self, end: End, seen: Seen) -> bool {
         let sender = &self.memory.senders[end];
         sender.lost != self.losses(end)
             || sender.lost_before.is_some_and(|behind| seen.time.since(behind.time) <= REORDERING.0)
@@ -427,7 +427,7 @@ fn unadvertised(stray: &Stray, view: &View, findings: &mut Findings<'_>) {
     if astray(stray, view) != Some(Astray::Unadvertised) {
         return;
     }
-    let owner = 1 - stray.from;
+    let owner = stray.from.other();
     // What its owner says has to be known at all.
     let first = view.memory.senders[owner].first;
     let knows = view.paired && first.is_some_and(|first| first < stray.seen.frame);
@@ -445,7 +445,7 @@ fn unadvertised(stray: &Stray, view: &View, findings: &mut Findings<'_>) {
 
 /// Whether the transaction may have ended, or may not be the one that is meant.
 fn is_doubtful(stray: &Stray, advertiser: Advertiser, view: &View) -> bool {
-    let owner = 1 - stray.from;
+    let owner = stray.from.other();
     view.losses(stray.from) > 0 || view.losses(owner) > 0 || view.memory.is_shared(owner, advertiser.xid)
 }
 
@@ -456,7 +456,7 @@ fn past_end(stray: &Stray, view: &View, findings: &mut Findings<'_>) {
         about(stray, &format!("the memory that was advertised ends after {inside} of them"))
             .about(Some(view.direction(advertiser.caller)), advertiser.xid)
             .values(Value::Bytes(stray.reth.dma_length.into()), Value::Bytes(inside))
-            .rests_on(Basis::Silence(1 - stray.from))
+            .rests_on(Basis::Silence(stray.from.other()))
             .unless(is_doubtful(stray, advertiser, view)),
     );
 }
@@ -470,7 +470,7 @@ fn other_way(stray: &Stray, view: &View, findings: &mut Findings<'_>) {
         about(stray, what)
             .about(Some(view.direction(advertiser.caller)), advertiser.xid)
             .values(Value::Name(observed), Value::Name(allowed))
-            .rests_on(Basis::Silence(1 - stray.from))
+            .rests_on(Basis::Silence(stray.from.other()))
             .unless(is_doubtful(stray, advertiser, view)),
     );
 }
@@ -487,7 +487,7 @@ fn after(stray: &Stray, view: &View, by: Ender, what: &str, findings: &mut Findi
     if astray(stray, view) != Some(Astray::Unadvertised) {
         return;
     }
-    let owner = 1 - stray.from;
+    let owner = stray.from.other();
     let former = view.memory.former(owner, stray.reth.rkey, stray.address);
     let Some(ended) = former.filter(|ended| ended.by == by) else { return };
     let Some(end) = ended.seen else { return };
@@ -510,7 +510,7 @@ fn after_invalidation(stray: &Stray, view: &View, findings: &mut Findings<'_>) {
         about(stray, "its handle had been invalidated")
             .about(Some(view.direction(revoked.advertiser.caller)), revoked.advertiser.xid)
             .frames([revoked.seen.frame, revoked.since.frame])
-            .rests_on(Basis::Silence(1 - stray.from))
+            .rests_on(Basis::Silence(stray.from.other()))
             .unless(lacks),
     );
 }

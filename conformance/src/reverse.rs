@@ -9,6 +9,7 @@ use super::rule::{Check, Document, Findings, Gate, Level, Rule, Source, Unseen};
 use super::view::View;
 use rdmascope_dissector::connection::Connection;
 use rdmascope_dissector::observation::Observed;
+use rdmascope_dissector::rdma::End;
 use rdmascope_dissector::transaction::{Direction, Message, Security, Seen, Transaction};
 use rdmascope_dissector::ulb::{Callback, ChannelAttributes, OperationKind};
 use rdmascope_wire::Xid;
@@ -396,7 +397,7 @@ fn before_offer(_: &Connection, view: &View, findings: &mut Findings<'_>) {
         ledger
             .early
             .finding(format!("{callbacks} over a connection {why}"))
-            .by(1 - client)
+            .by(client.other())
             .frames(ledger.offer.map(|offer| offer.frame))
             .values(Value::Count(*count), Value::Count(0))
             .unless(lacks),
@@ -416,7 +417,7 @@ fn after_refusal(_: &Connection, view: &View, findings: &mut Findings<'_>) {
             .finding(format!(
                 "{callbacks} over a connection that the server did not take for the backchannel"
             ))
-            .by(1 - view.requester)
+            .by(view.requester.other())
             .frames(ledger.declined)
             .unless(view.lost != [0, 0] || ledger.unread),
     );
@@ -585,7 +586,7 @@ fn long_message(transaction: &Transaction, view: &View, findings: &mut Findings<
         return;
     };
     let ledger = &view.reverse;
-    let thresholds = [0, 1].map(|end| view.inline_threshold(end));
+    let thresholds = End::BOTH.map(|end| view.inline_threshold(end));
     let ([Some(one), Some(other)], Some(_)) = (thresholds, ledger.limits(view)) else { return };
     let (threshold, asked) = (one.min(other), ledger.largest_asked);
     if asked > threshold {

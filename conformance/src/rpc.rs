@@ -333,7 +333,7 @@ fn again(sent: &Sent<'_>) -> Option<Option<bool>> {
 fn second(sent: &Sent<'_>, view: &View, message: &str) -> Finding {
     let first = sent.transaction.and_then(|transaction| transaction.call.as_ref());
     let is_known = sent.missing_at_call == Some(sent.missing_packets) && !view.unmatched.shows_replies_early;
-    let basis = if is_known { Basis::Silence(1 - sent.from) } else { Basis::Lacking };
+    let basis = if is_known { Basis::Silence(sent.from.other()) } else { Basis::Lacking };
     let finding = sent.finding(view, message.to_owned());
     finding.frames(first.into_iter().flat_map(|first| [first.first.frame, first.seen.frame])).rests_on(basis)
 }
@@ -373,7 +373,7 @@ fn is_compound(sent: &Sent<'_>) -> bool {
 
 fn reply_without_call(connection: &Connection, view: &View, findings: &mut Findings<'_>) {
     for message in view.unmatched.messages().iter().filter(|message| message.kind == Kind::Reply) {
-        let left = view.rpc.left(view.direction(1 - message.from), message.xid);
+        let left = view.rpc.left(view.direction(message.from.other()), message.xid);
         if left.is_none() && view.from_start() {
             findings.add(message.finding(connection, view, "a reply without a call"));
         }
@@ -382,7 +382,7 @@ fn reply_without_call(connection: &Connection, view: &View, findings: &mut Findi
 
 fn reply_elsewhere(connection: &Connection, view: &View, findings: &mut Findings<'_>) {
     for message in view.unmatched.messages().iter().filter(|message| message.kind == Kind::Reply) {
-        if let Some(call) = view.rpc.left(view.direction(1 - message.from), message.xid) {
+        if let Some(call) = view.rpc.left(view.direction(message.from.other()), message.xid) {
             let words =
                 format!("a reply to a call of connection {}, which was closed before", call.connection.0);
             findings.add(message.finding(connection, view, words).frames([call.seen.frame]));

@@ -9,6 +9,7 @@ use super::rule::Findings;
 use super::view::View;
 use rdmascope_dissector::connection::Connection;
 use rdmascope_dissector::observation::Sent;
+use rdmascope_dissector::rdma::End;
 use rdmascope_dissector::rpcrdma::Kind;
 use rdmascope_dissector::transaction::{Direction, Outcome, Seen, Transaction};
 use rdmascope_wire::Xid;
@@ -38,7 +39,7 @@ pub struct Ledger {
 pub(crate) struct Unmatched {
     pub(crate) kind: Kind,
     /// The end that sent it.
-    pub(crate) from: usize,
+    pub(crate) from: End,
     pub(crate) xid: Xid,
     direction: Option<Direction>,
     first: Seen,
@@ -82,7 +83,7 @@ impl Ledger {
     const MOST: usize = 64;
 
     /// A call was given up although no reply was seen.
-    pub(crate) fn note_eviction(&mut self, caller: usize) {
+    pub(crate) fn note_eviction(&mut self, caller: End) {
         self.forgotten[caller] = true;
     }
 
@@ -119,7 +120,7 @@ impl View {
             self.note_late(sent);
         }
         let Some(header) = sent.header else { return };
-        let (from, other) = (sent.from, 1 - sent.from);
+        let (from, other) = (sent.from, sent.from.other());
         let ledger = &mut self.unmatched;
         match sent.kind {
             Kind::Call if sent.outstanding => {
@@ -162,7 +163,7 @@ impl View {
     #[cold]
     fn take_unmatched(&mut self, sent: &Sent<'_>, xid: Xid) {
         let (from_start, direction) = (self.from_start(), sent.direction(self));
-        let (from, other) = (sent.from, 1 - sent.from);
+        let (from, other) = (sent.from, sent.from.other());
         let ledger = &mut self.unmatched;
         let repeated = &mut ledger.repeated[other];
         let again = repeated.iter().position(|known| *known == xid);
@@ -209,7 +210,7 @@ impl Unmatched {
         view: &View,
         message: impl Into<String>,
     ) -> Finding {
-        let other = 1 - self.from;
+        let other = self.from.other();
         let certain = self.certain.unwrap_or_else(|| view.is_complete(other, self.seen.frame));
         let ends = &[&connection.responder, &connection.requester];
         // A Send that nobody could read may have been what it answers.

@@ -4,6 +4,7 @@ use super::chunks::binding;
 use super::{advice, credits, establishment, invalidation, memory, reverse, rpc, transport, unmatched};
 use rdmascope_dissector::connection::{Connection, ConnectionId, Origin};
 use rdmascope_dissector::observation::{Ending, HalfFlow, Missing, Observation, Observed, Sent};
+use rdmascope_dissector::rdma::End;
 use rdmascope_dissector::transaction::{Direction, Transaction};
 
 /// What is known of a connection when something happens on it. Ends are named by their index.
@@ -12,7 +13,7 @@ pub struct View {
     /// Its number.
     pub connection: ConnectionId,
     /// The end that opened it, or that stands as the one that did.
-    pub requester: usize,
+    pub requester: End,
     /// Whether that is known.
     pub roles_known: bool,
     /// How far the capture shows what each end sends.
@@ -55,7 +56,7 @@ impl View {
     pub(crate) fn new(connection: ConnectionId) -> View {
         View {
             connection,
-            requester: 0,
+            requester: End::First,
             roles_known: false,
             half_flows: Default::default(),
             established: None,
@@ -83,30 +84,30 @@ impl View {
     }
 
     /// Whether the capture holds all that this end sent, as far as is known by now.
-    pub fn is_whole(&self, end: usize) -> bool {
+    pub fn is_whole(&self, end: End) -> bool {
         self.from_start() && self.losses(end) == 0 && !self.half_flows[end].waits
     }
 
     /// The direction of the transactions that this end calls.
-    pub fn direction(&self, caller: usize) -> Direction {
+    pub fn direction(&self, caller: End) -> Direction {
         if caller == self.requester { Direction::Forward } else { Direction::Backward }
     }
 
     /// The end that calls in this direction.
-    pub fn caller(&self, direction: Direction) -> usize {
+    pub fn caller(&self, direction: Direction) -> End {
         match direction {
             Direction::Forward => self.requester,
-            Direction::Backward => 1 - self.requester,
+            Direction::Backward => self.requester.other(),
         }
     }
 
     /// The end that answers in this direction.
-    pub fn answerer(&self, direction: Direction) -> usize {
-        1 - self.caller(direction)
+    pub fn answerer(&self, direction: Direction) -> End {
+        self.caller(direction).other()
     }
 
     /// Bytes that a Send of this end may have; `None` where the capture does not hold what was negotiated.
-    pub fn inline_threshold(&self, from: usize) -> Option<u32> {
+    pub fn inline_threshold(&self, from: End) -> Option<u32> {
         let connection = self.established.as_ref()?;
         if from == self.requester {
             connection.call_inline_threshold
@@ -116,7 +117,7 @@ impl View {
     }
 
     /// Whether the capture holds all that this end sent up to this frame; at the end of the connection only.
-    pub fn is_complete(&self, end: usize, frame: u64) -> bool {
+    pub fn is_complete(&self, end: End, frame: u64) -> bool {
         self.losses(end) == 0 && self.ending.is_some_and(|ending| ending.complete[end] >= Some(frame))
     }
 
@@ -160,7 +161,8 @@ impl View {
 
     /// A call was given up although no reply was seen.
     pub(crate) fn note_eviction(&mut self, direction: Direction) {
-        self.credits[self.caller(direction)].forget_calls();
+        let caller = self.caller(direction);
+        self.credits[caller].forget_calls();
         self.unmatched.note_eviction(self.caller(direction));
         self.memory.note_eviction();
     }

@@ -15,6 +15,7 @@ pub mod layout;
 pub mod link;
 pub mod observation;
 pub mod rc;
+pub mod rdma;
 pub mod record;
 pub mod rpcrdma;
 pub mod transaction;

@@ -8,6 +8,7 @@ use crate::frame::Address;
 use crate::observation::{Ending, Faulty, HalfFlow, Missing, Observed, Refusal, Refused, Repeated, Spoiled};
 use crate::rc::fault::{self, Agreed};
 use crate::rc::{Delivery, Fault, Packet, Reads, Requests, Response};
+use crate::rdma::End;
 use crate::record::Time;
 use crate::rpcrdma::{Kind, Peers, Transactions, answered_xid, reply_xid};
 use crate::transaction::{Outcome, Seen};
@@ -24,7 +25,7 @@ pub struct Link {
     /// The RPC-over-RDMA layer of both.
     pub peers: Peers,
     /// The ends. Which one opened the connection is for [`Peers::requester`] to say.
-    pub ends: [End; 2],
+    pub ends: [SessionEnd; 2],
     /// How it is known that the two belong together.
     pub origin: Origin,
     /// How far its life is known.
@@ -45,7 +46,7 @@ pub struct Link {
 
 /// One end of a connection.
 #[derive(Clone, Debug)]
-pub struct End {
+pub struct SessionEnd {
     /// Its address.
     pub address: Address,
     /// Its queue pair, once known.
@@ -66,9 +67,9 @@ pub struct End {
     confirmed: u64,
 }
 
-impl End {
-    fn new(address: Address) -> End {
-        End {
+impl SessionEnd {
+    fn new(address: Address) -> SessionEnd {
+        SessionEnd {
             address,
             qpn: None,
             private_data: None,
@@ -134,7 +135,7 @@ impl Link {
     pub fn new(id: ConnectionId, index: u32, addresses: [Address; 2], now: Time) -> Link {
         Link {
             peers: Peers::new(id, index),
-            ends: addresses.map(End::new),
+            ends: addresses.map(SessionEnd::new),
             origin: Origin::Inferred(Evidence::default()),
             state: State::Open,
             port: None,
@@ -165,9 +166,9 @@ impl Link {
     /// Gives up what is held back, because all connections together hold back too much.
     pub fn give_up_buffered(&mut self, transactions: &mut Transactions, report: &mut impl FnMut(Event<'_>)) {
         report(Event::Eviction(Eviction::HeldPackets { connection: self.peers.connection }));
-        for side in 0..2 {
+        for side in End::BOTH {
             let Link { peers, ends, .. } = self;
-            let End { requests, reads, counts, .. } = &mut ends[side];
+            let SessionEnd { requests, reads, counts, .. } = &mut ends[side];
             requests.give_up_buffered(&mut |delivery| {
                 deliver(delivery, side, reads, counts, peers, transactions, report);
             });
@@ -176,17 +177,17 @@ impl Link {
     }
 
     /// The end whose packets are known, of a connection that has only one such.
-    pub fn known_side(&self) -> usize {
-        usize::from(self.peers.flows[0].is_none())
+    pub fn known_side(&self) -> End {
+        if self.peers.flows[0].is_none() { End::Second } else { End::First }
     }
 
     /// Sets the PSN that the requests of end `side` begin at, as the CM exchange says.
-    pub fn begin(&mut self, side: usize, first: Psn) {
+    pub fn begin(&mut self, side: End, first: Psn) {
         self.ends[side].requests.begin(first, self.path_mtu.map(u32::from));
     }
 
     /// Sets how many RDMA READs end `side` may have outstanding.
-    pub fn limit_reads(&mut self, side: usize, resources: u8) {
+    pub fn limit_reads(&mut self, side: End, resources: u8) {
         self.ends[side].reads.limit(resources);
     }
 
@@ -206,7 +207,7 @@ impl Link {
     /// Counts a packet that a receiver would drop, and that is left out of everything else.
     pub fn count_bad_icrc(
         &mut self,
-        side: usize,
+        side: End,
         seen: Seen,
         transactions: &Transactions,
         report: &mut impl FnMut(Event<'_>),
@@ -219,9 +220,9 @@ impl Link {
 
     /// Looks for what is wrong with a packet of end `side` by itself.
     #[inline]
-    pub fn inspect(&self, side: usize, bth: &Bth, packet: &Packet<'_>, report: &mut impl FnMut(Event<'_>)) {
+    pub fn inspect(&self, side: End, bth: &Bth, packet: &Packet<'_>, report: &mut impl FnMut(Event<'_>)) {
         // The path MTU goes with the requests, whoever sends the responses to them.
-        let sender = if packet.operation.is_response() { 1 - side } else { side };
+        let sender = if packet.operation.is_response() { side.other() } else { side };
         let path_mtu = self.ends[sender].requests.path_mtu();
         let agreed = Agreed { path_mtu, partition_key: self.partition_key };
         if let Some(fault) = fault::of_packet(bth, packet, &agreed) {
@@ -230,12 +231,12 @@ impl Link {
     }
 
     /// Counts a packet that met congestion.
-    pub fn count_congestion(&mut self, side: usize) {
+    pub fn count_congestion(&mut self, side: End) {
         self.ends[side].counts.congestion_marks += 1;
     }
 
     /// What of a packet from the other end shows that it belongs to this connection, of which end `side` is known.
-    pub fn evidence(&self, side: usize, packet: &Packet<'_>) -> Option<Evidence> {
+    pub fn evidence(&self, side: End, packet: &Packet<'_>) -> Option<Evidence> {
         /// A responder acknowledges what was just sent.
         const RECENT: core::ops::RangeInclusive<i32> = 1..=512;
         let end = &self.ends[side];
@@ -261,30 +262,30 @@ impl Link {
 
     /// Takes over the known end of `other` as the end that was unknown here.
     pub fn join(&mut self, other: Link, evidence: Evidence) {
-        let (side, from) = (1 - self.known_side(), other.known_side());
-        let requester = other.peers.requester.map(|end| if end == from { side } else { 1 - side });
-        let caller = other.peers.caller.map(|end| if end == from { side } else { 1 - side });
+        let (side, from) = (self.known_side().other(), other.known_side());
+        let requester = other.peers.requester.map(|end| if end == from { side } else { side.other() });
+        let caller = other.peers.caller.map(|end| if end == from { side } else { side.other() });
         let Peers { sides, flows, missing_packets, reported, speaks_rpc, .. } = other.peers;
         let [first, second] = sides;
         let [end, far_end] = other.ends;
         let (end, far_end, joined, far_joined) =
-            if from == 0 { (end, far_end, first, second) } else { (far_end, end, second, first) };
+            if from == End::First { (end, far_end, first, second) } else { (far_end, end, second, first) };
         let (known, name) = (self.ends[side].private_data, self.ends[side].communication_id);
-        self.ends[side] = End {
+        self.ends[side] = SessionEnd {
             private_data: end.private_data.or(known),
             communication_id: name.or(end.communication_id),
             ..end
         };
         self.peers.flows[side] = flows[from];
-        let name = self.ends[1 - side].communication_id;
-        self.ends[1 - side].communication_id = name.or(far_end.communication_id);
-        self.ends[1 - side].private_data = self.ends[1 - side].private_data.or(far_end.private_data);
-        self.ends[1 - side].qpn = self.peers.flows[side].map(|flow| flow.destination_qp);
-        self.ends[side].qpn = self.peers.flows[1 - side].map(|flow| flow.destination_qp);
+        let name = self.ends[side.other()].communication_id;
+        self.ends[side.other()].communication_id = name.or(far_end.communication_id);
+        self.ends[side.other()].private_data = self.ends[side.other()].private_data.or(far_end.private_data);
+        self.ends[side.other()].qpn = self.peers.flows[side].map(|flow| flow.destination_qp);
+        self.ends[side].qpn = self.peers.flows[side.other()].map(|flow| flow.destination_qp);
         // What an end has open may have been noted before any packet of it was seen: replies that it is to pull.
         let noted = core::mem::replace(&mut self.peers.sides[side], joined);
         self.peers.sides[side].absorb(noted);
-        self.peers.sides[1 - side].absorb(far_joined);
+        self.peers.sides[side.other()].absorb(far_joined);
         self.peers.missing_packets += missing_packets;
         self.peers.reported[0] += reported[0];
         self.peers.reported[1] += reported[1];
@@ -305,7 +306,7 @@ impl Link {
     #[inline]
     pub fn handle(
         &mut self,
-        side: usize,
+        side: End,
         packet: &Packet<'_>,
         transactions: &mut Transactions,
         report: &mut impl FnMut(Event<'_>),
@@ -333,20 +334,20 @@ impl Link {
 
     /// Notes for those who observe how far the capture shows both half-flows.
     fn note_half_flows(&mut self) {
-        self.peers.half_flows = [0, 1].map(|side| self.ends[side].half_flow());
+        self.peers.half_flows = End::BOTH.map(|side| self.ends[side].half_flow());
     }
 
     /// Whether a packet of end `side` answers what the other end has not been seen to ask.
     #[inline]
-    fn is_early(&self, side: usize, packet: &Packet<'_>, transactions: &Transactions) -> bool {
+    fn is_early(&self, side: End, packet: &Packet<'_>, transactions: &Transactions) -> bool {
         let (operation, Peers { sides, paired, speaks_rpc, .. }) = (packet.operation, &self.peers);
         if !paired || *speaks_rpc != Some(true) {
             return false;
         }
         if operation.is_response() {
-            return operation.is_read_response() && !self.ends[1 - side].reads.expects(packet.psn);
+            return operation.is_read_response() && !self.ends[side.other()].reads.expects(packet.psn);
         }
-        let other = &sides[1 - side];
+        let other = &sides[side.other()];
         // What is repeated says nothing new, so it need not wait.
         if self.ends[side].requests.expected().is_some_and(|next| next.distance(packet.psn) < 0) {
             return false;
@@ -375,7 +376,7 @@ impl Link {
             if transactions.observes() {
                 self.note_half_flows();
             }
-            let ready = (0..2).find_map(|side| {
+            let ready = End::BOTH.into_iter().find_map(|side| {
                 let mut early = core::mem::take(&mut self.ends[side].early);
                 let kept = early.take_ready(|packet| !self.is_early(side, packet, transactions));
                 self.ends[side].early = early;
@@ -394,12 +395,12 @@ impl Link {
 
     /// Lets go of the packet kept back longest. What it answers may be behind a gap: that is not waited for any longer.
     fn release_first(&mut self, transactions: &mut Transactions, report: &mut impl FnMut(Event<'_>)) {
-        let oldest = |side: &usize| self.ends[*side].early.first().map_or(u64::MAX, |seen| seen.frame);
-        let side = usize::from(oldest(&1) < oldest(&0));
+        let oldest = |side: End| self.ends[side].early.first().map_or(u64::MAX, |seen| seen.frame);
+        let side = if oldest(End::Second) < oldest(End::First) { End::Second } else { End::First };
         let Link { peers, ends, .. } = self;
-        let End { requests, reads, counts, .. } = &mut ends[1 - side];
+        let SessionEnd { requests, reads, counts, .. } = &mut ends[side.other()];
         let given_up = requests.give_up_received(&mut |delivery| {
-            deliver(delivery, 1 - side, reads, counts, peers, transactions, report);
+            deliver(delivery, side.other(), reads, counts, peers, transactions, report);
         });
         if !given_up && let Some(kept) = self.ends[side].early.take_first() {
             self.pass(side, &kept.packet(), transactions, report);
@@ -410,7 +411,7 @@ impl Link {
     #[inline]
     fn pass(
         &mut self,
-        side: usize,
+        side: End,
         packet: &Packet<'_>,
         transactions: &mut Transactions,
         report: &mut impl FnMut(Event<'_>),
@@ -419,7 +420,7 @@ impl Link {
             self.handle_response(side, packet, transactions, report);
         } else {
             let Link { peers, ends, .. } = self;
-            let End { requests, reads, counts, .. } = &mut ends[side];
+            let SessionEnd { requests, reads, counts, .. } = &mut ends[side];
             requests.handle(packet, &mut |delivery| {
                 deliver(delivery, side, reads, counts, peers, transactions, report);
             });
@@ -428,14 +429,14 @@ impl Link {
 
     fn handle_response(
         &mut self,
-        side: usize,
+        side: End,
         packet: &Packet<'_>,
         transactions: &mut Transactions,
         report: &mut impl FnMut(Event<'_>),
     ) {
         let Link { peers, ends, .. } = self;
         let [first, second] = ends;
-        let (sender, asker) = if side == 0 { (first, second) } else { (second, first) };
+        let (sender, asker) = if side == End::First { (first, second) } else { (second, first) };
         let counts = &mut sender.counts;
         if transactions.observes() {
             observe_response(side, packet, &asker.requests, peers, report);
@@ -489,16 +490,16 @@ impl Link {
             }
         }
         asker.note_acknowledged(received, packet.seen);
-        let End { requests, reads, counts, .. } = asker;
+        let SessionEnd { requests, reads, counts, .. } = asker;
         requests.acknowledge(received, packet.seen.time, &mut |delivery| {
-            deliver(delivery, 1 - side, reads, counts, peers, transactions, report);
+            deliver(delivery, side.other(), reads, counts, peers, transactions, report);
         });
     }
 
     /// Notes that a CM message closes the connection. What is under way may still come.
     pub fn close(&mut self, transactions: &Transactions, report: &mut impl FnMut(Event<'_>)) {
         if self.state != State::Closed && transactions.observes() {
-            let complete = [0, 1].map(|side| self.ends[side].complete());
+            let complete = End::BOTH.map(|side| self.ends[side].complete());
             transactions.observe_outstanding(complete, &self.peers, report);
         }
         self.state = State::Closed;
@@ -521,20 +522,20 @@ impl Link {
     }
 
     fn observe_ending(&self, report: &mut impl FnMut(Event<'_>)) {
-        for (from, end) in self.ends.iter().enumerate() {
+        for (from, end) in End::BOTH.into_iter().zip(&self.ends) {
             if let Some(packets @ 1..) = end.missing_at_the_end() {
                 let packets = packets.unsigned_abs();
                 self.peers.observe(Observed::Missing(Missing { from, packets }), report);
             }
         }
-        let complete = [0, 1].map(|side| self.ends[side].complete());
+        let complete = End::BOTH.map(|side| self.ends[side].complete());
         self.peers.observe(Observed::Ending(Ending { complete }), report);
     }
 
     fn finish_requests(&mut self, transactions: &mut Transactions, report: &mut impl FnMut(Event<'_>)) {
-        for side in 0..2 {
+        for side in End::BOTH {
             let Link { peers, ends, .. } = self;
-            let End { requests, reads, counts, .. } = &mut ends[side];
+            let SessionEnd { requests, reads, counts, .. } = &mut ends[side];
             requests.finish(&mut |delivery| {
                 deliver(delivery, side, reads, counts, peers, transactions, report);
             });
@@ -544,11 +545,11 @@ impl Link {
     /// What is known of the connection now.
     pub fn summary(&self) -> Connection {
         let requester = self.peers.forward_caller();
-        let (requester, responder) = (&self.ends[requester], &self.ends[1 - requester]);
+        let (requester, responder) = (&self.ends[requester], &self.ends[requester.other()]);
         // REQ and REP each name the ID of their sender.
         let exchanged = self.ends.iter().all(|end| end.communication_id.is_some() && !end.private_data_cut);
         let agreed = (self.origin == Origin::Cm && exchanged).then(|| {
-            let data = |end: &End| end.private_data.map(|(_, data)| data);
+            let data = |end: &SessionEnd| end.private_data.map(|(_, data)| data);
             Negotiated::new(data(requester), data(responder))
         });
         let seen = self.ends.iter().filter_map(|end| end.requests.path_mtu()).max();
@@ -573,7 +574,7 @@ impl Link {
 
 #[cold]
 fn observe_fault(
-    from: usize,
+    from: End,
     (seen, operation, psn, fault): (Seen, Operation, Psn, Fault),
     peers: &Peers,
     report: &mut impl FnMut(Event<'_>),
@@ -584,7 +585,7 @@ fn observe_fault(
 /// Reports a refusal, and a response to what was never sent.
 #[inline]
 fn observe_response(
-    from: usize,
+    from: End,
     packet: &Packet<'_>,
     requests: &Requests,
     peers: &Peers,
@@ -608,7 +609,7 @@ fn observe_response(
 #[inline]
 fn deliver(
     delivery: Delivery<'_>,
-    side: usize,
+    side: End,
     reads: &mut Reads,
     counts: &mut Counts,
     peers: &mut Peers,
@@ -624,7 +625,7 @@ fn deliver(
         }
         Delivery::Write(placement) => {
             counts.written_bytes += u64::from(placement.length);
-            if !transactions.place(&placement, false, 1 - side, peers, report) {
+            if !transactions.place(&placement, false, side.other(), peers, report) {
                 counts.unmatched_placements += 1;
             }
             if placement.psn == placement.first && transactions.observes() {
@@ -635,7 +636,7 @@ fn deliver(
         Delivery::Read { seen, psn, packets, reth, repeated, follows } => {
             counts.read_requests += u64::from(!repeated);
             reads.ask(psn, reth, packets, follows && !repeated, seen);
-            transactions.handle_read(seen, psn, packets, (reth, repeated), 1 - side, peers);
+            transactions.handle_read(seen, psn, packets, (reth, repeated), side.other(), peers);
             if !repeated && transactions.observes() {
                 transactions.observe_operation(side, (seen, psn, true, reth), peers, report);
             }

@@ -5,6 +5,7 @@
 
 use crate::connection::{Connection, ConnectionId};
 use crate::rc::{Fault, Send};
+use crate::rdma::End;
 use crate::rpcrdma::{CallIdentity, Kind};
 use crate::transaction::{Seen, Transaction};
 use core::time::Duration;
@@ -21,7 +22,7 @@ pub struct Observation<'a> {
     /// Where the engine keeps it: a small number that no other has before this one has ended.
     pub place: u32,
     /// The end that opened it, or that stands as the one that did.
-    pub requester: usize,
+    pub requester: End,
     /// Whether that is known: from a CM message, or from what was called.
     pub roles_known: bool,
     /// How far the capture shows what each end sends.
@@ -71,7 +72,7 @@ pub enum Observed<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct Sent<'a> {
     /// The end that sent it.
-    pub from: usize,
+    pub from: End,
     /// What it is.
     pub kind: Kind,
     /// Whether the message itself says what it is; where not, `kind` rests on an XID that is waited for, or on none that is.
@@ -111,7 +112,7 @@ pub struct HalfFlow {
 #[derive(Clone, Copy, Debug)]
 pub struct Missing {
     /// The end.
-    pub from: usize,
+    pub from: End,
     /// How many; 1 where nobody knows, because the PSNs go on elsewhere.
     pub packets: u32,
 }
@@ -120,7 +121,7 @@ pub struct Missing {
 #[derive(Clone, Copy, Debug)]
 pub struct Stray {
     /// The end that sent it.
-    pub from: usize,
+    pub from: End,
     /// Its first packet.
     pub seen: Seen,
     /// The PSN of that.
@@ -152,7 +153,7 @@ pub enum Astray {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Advertiser {
     /// The end that called.
-    pub caller: usize,
+    pub caller: End,
     /// rdma_xid.
     pub xid: Xid,
 }
@@ -161,7 +162,7 @@ pub struct Advertiser {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Revoked {
     /// The end that sent it.
-    pub from: usize,
+    pub from: End,
     /// Its last packet.
     pub seen: Seen,
     /// rdma_xid of the Send.
@@ -178,7 +179,7 @@ pub struct Revoked {
 #[derive(Clone, Copy, Debug)]
 pub struct Shared {
     /// The end whose memory it is.
-    pub owner: usize,
+    pub owner: End,
     /// rdma_xid of the one that advertised it first, and of the other one.
     pub xids: [Xid; 2],
 }
@@ -187,7 +188,7 @@ pub struct Shared {
 #[derive(Clone, Copy, Debug)]
 pub struct Managed<'a> {
     /// The end that sent it.
-    pub from: usize,
+    pub from: End,
     /// The packet.
     pub seen: Seen,
     /// The message.
@@ -198,7 +199,7 @@ pub struct Managed<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct Repeated {
     /// The end that sent it.
-    pub from: usize,
+    pub from: End,
     /// The packet.
     pub seen: Seen,
     /// The one seen first; `None` where it is too long ago.
@@ -215,7 +216,7 @@ pub struct Repeated {
 #[derive(Clone, Copy, Debug)]
 pub struct Refused {
     /// The end that sent it: the receiver of the request.
-    pub from: usize,
+    pub from: End,
     /// The packet.
     pub seen: Seen,
     /// The PSN of the request that it is about: the one refused, or, for a PSN sequence error, the one waited for.
@@ -239,7 +240,7 @@ pub enum Refusal {
 #[derive(Clone, Copy, Debug)]
 pub struct Spoiled {
     /// The end that sent it.
-    pub from: usize,
+    pub from: End,
     /// The packet.
     pub seen: Seen,
 }
@@ -248,7 +249,7 @@ pub struct Spoiled {
 #[derive(Clone, Copy, Debug)]
 pub struct Faulty {
     /// The end that sent it.
-    pub from: usize,
+    pub from: End,
     /// The packet.
     pub seen: Seen,
     /// What it is.
@@ -263,7 +264,7 @@ pub struct Faulty {
 #[derive(Clone, Copy, Debug)]
 pub struct Outstanding {
     /// The end that called.
-    pub caller: usize,
+    pub caller: End,
     /// rdma_xid.
     pub xid: Xid,
     /// What it calls.
@@ -278,7 +279,7 @@ pub struct Outstanding {
 #[derive(Clone, Copy, Debug)]
 pub struct Offered {
     /// The end that sent it.
-    pub from: usize,
+    pub from: End,
     /// The packet that completed it.
     pub seen: Seen,
 }

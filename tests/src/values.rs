@@ -6,6 +6,7 @@ use rdmascope_dissector::connection::{
     Connection, ConnectionId, Counts, Endpoint, Evidence, Origin, PrivateData, State,
 };
 use rdmascope_dissector::frame::Address;
+use rdmascope_dissector::rdma::End;
 use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::{
     Chunk, Direction, Message, Missing, Outcome, Part, ReadChunk, Security, Seen, Timing, Transaction,
@@ -242,7 +243,7 @@ pub fn finding() -> Finding {
         connection: Some(ConnectionId(1)),
         by_requester: Some(true),
         ..Finding::new("129 requests in flight where 128 were granted")
-            .by(0)
+            .by(End::First)
             .of(&read(7, 10))
             .frames([9, 7])
             .values(Value::Count(129), Value::Count(128))

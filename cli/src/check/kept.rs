@@ -5,6 +5,7 @@ use foldhash::fast::FixedState;
 use rdmascope_conformance::{Finding, Verdict};
 use rdmascope_dissector::connection::{Connection, ConnectionId};
 use rdmascope_dissector::frame::Address;
+use rdmascope_dissector::rdma::End;
 use rdmascope_present::tally::Place;
 use std::collections::{BinaryHeap, HashMap};
 
@@ -24,7 +25,7 @@ pub(super) struct Kept {
 struct Ends {
     /// By their index.
     addresses: [Address; 2],
-    requester: usize,
+    requester: End,
     /// Whether it is known which of them opened it.
     roles_known: bool,
 }
@@ -62,10 +63,10 @@ impl Kept {
     }
 
     /// Remembers the ends of a connection on which something was found, where it is known which of them is the `requester`.
-    pub(super) fn connection(&mut self, connection: &Connection, requester: Option<usize>) {
+    pub(super) fn connection(&mut self, connection: &Connection, requester: Option<End>) {
         let (Some(ends), Some(requester)) = (self.ends.get_mut(&connection.id), requester) else { return };
-        let mut addresses = [connection.requester.address, connection.responder.address];
-        addresses.rotate_left(requester);
+        let mut addresses = [connection.requester.address; 2];
+        addresses[requester.other()] = connection.responder.address;
         *ends = Some(Ends { addresses, requester, roles_known: connection.roles_known });
     }
 
@@ -86,7 +87,7 @@ impl Kept {
         let Some((ends, by)) = ends.zip(finding.by) else {
             return finding.by_requester.map(|by_requester| role(by_requester).to_owned());
         };
-        let address = ends.addresses.get(by)?;
+        let address = ends.addresses[by];
         Some(match ends.roles_known {
             true => format!("{} {address}", role(by == ends.requester)),
             false => address.to_string(),

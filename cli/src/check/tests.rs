@@ -5,6 +5,7 @@ use crate::args::{Arguments, Command};
 use clap::Parser as _;
 use rdmascope_conformance::{Basis, Value, Verdict};
 use rdmascope_dissector::connection::State;
+use rdmascope_dissector::rdma::End;
 use rdmascope_dissector::transaction::Direction;
 use rdmascope_present::ending::{Cut, Ending, FileEnding};
 use rdmascope_present::screen::Screen;
@@ -48,7 +49,7 @@ impl Found {
         }
     }
 
-    fn connection(&mut self, connection: &Connection, requester: Option<usize>) {
+    fn connection(&mut self, connection: &Connection, requester: Option<End>) {
         self.tally.connection(connection);
         self.kept.connection(connection, requester);
     }
@@ -79,7 +80,7 @@ fn findings_stand_in_the_order_of_their_weight() {
     found.add(finding("credit-request-zero", 3));
     found.add(finding("credit-limit", 9));
     found.add(finding("credit-limit", 4));
-    found.connection(&samples::connection(), Some(0));
+    found.connection(&samples::connection(), Some(End::First));
     let text = found.text();
     let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part} is not in\n{text}"));
     let order = [
@@ -160,7 +161,7 @@ fn what_is_inconclusive_is_counted() {
     let inconclusive = || Finding { verdict: Verdict::Inconclusive, ..finding("inline-threshold", 7) };
     let mut found = Found::new(&[], 10);
     found.add(inconclusive());
-    found.connection(&samples::inferred(), Some(0));
+    found.connection(&samples::inferred(), Some(End::First));
     let text = found.text();
     assert!(
         text.starts_with("Nothing found for certain: 1 connection and 239 transactions judged by "),
@@ -184,7 +185,7 @@ fn what_the_capture_does_not_show_is_said() {
     let mut connection = samples::inferred();
     connection.requester.sent.missing_packets = 2;
     connection.responder.sent.missing_packets = 3;
-    found.connection(&connection, Some(0));
+    found.connection(&connection, Some(End::First));
     found.ending.totals.cut_records = 1;
     found.ending.totals.evictions = 1234;
     found.ending.files[0].cut = Some(Cut { offset: 24, needed: 16, available: 3 });
@@ -209,7 +210,7 @@ fn what_the_capture_does_not_show_is_said() {
 /// Who opened a connection may turn out after something was found on it.
 #[test]
 fn who_broke_a_rule() {
-    let who = |connection: &Connection, requester: Option<usize>, by: usize, by_requester: bool| {
+    let who = |connection: &Connection, requester: Option<End>, by: End, by_requester: bool| {
         let mut found = Found::new(&[], 10);
         let by = Finding { by: Some(by), by_requester: Some(by_requester), ..finding("credit-limit", 4) };
         found.add(Finding { connection: Some(connection.id), ..by.clone() });
@@ -220,15 +221,15 @@ fn who_broke_a_rule() {
         Finding { connection: Some(connection.id), ..finding }
     }
     let known = samples::connection();
-    assert_eq!(who(&known, Some(0), 0, true).as_deref(), Some("client 10.77.0.1"));
-    assert_eq!(who(&known, Some(0), 1, false).as_deref(), Some("server 10.77.0.2"));
-    assert_eq!(who(&known, Some(1), 1, true).as_deref(), Some("client 10.77.0.1"));
+    assert_eq!(who(&known, Some(End::First), End::First, true).as_deref(), Some("client 10.77.0.1"));
+    assert_eq!(who(&known, Some(End::First), End::Second, false).as_deref(), Some("server 10.77.0.2"));
+    assert_eq!(who(&known, Some(End::Second), End::Second, true).as_deref(), Some("client 10.77.0.1"));
     // When it was found, this end was taken for the client.
-    assert_eq!(who(&known, Some(1), 0, true).as_deref(), Some("server 10.77.0.2"));
-    assert_eq!(who(&known, None, 0, false).as_deref(), Some("server"));
+    assert_eq!(who(&known, Some(End::Second), End::First, true).as_deref(), Some("server 10.77.0.2"));
+    assert_eq!(who(&known, None, End::First, false).as_deref(), Some("server"));
     let mut unknown = samples::inferred();
     unknown.state = State::Closed;
-    assert_eq!(who(&unknown, Some(0), 1, false).as_deref(), Some("10.77.0.2"));
+    assert_eq!(who(&unknown, Some(End::First), End::Second, false).as_deref(), Some("10.77.0.2"));
 }
 
 #[test]

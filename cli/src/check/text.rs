@@ -10,6 +10,7 @@ use rdmascope_present::tally::{LevelCount, Place, RuleCount, Tally};
 use core::fmt::{self, Display, Write as _};
 use rdmascope_conformance::{Finding, Level, Value, Verdict};
 use rdmascope_dissector::connection::Connection;
+use rdmascope_dissector::rdma::End;
 use rdmascope_dissector::transaction::Direction;
 use rdmascope_present::screen::{Screen, wrapped};
 use rdmascope_present::text::{Counted, Duration, Left, Number, Plain};
@@ -47,7 +48,7 @@ impl Taker for Text<'_> {
         Ok(())
     }
 
-    fn connection(&mut self, connection: &Connection, requester: Option<usize>) {
+    fn connection(&mut self, connection: &Connection, requester: Option<End>) {
         self.kept.connection(connection, requester);
     }
 

@@ -8,6 +8,7 @@ use super::super::view::View;
 use super::{both, by_answerer, by_caller, call, length, paired, plural, read, round_up, write};
 use rdmascope_dissector::connection::{Connection, Origin};
 use rdmascope_dissector::observation::Sent;
+use rdmascope_dissector::rdma::End;
 use rdmascope_dissector::rpcrdma::Kind;
 use rdmascope_dissector::transaction::{Message, Security, Seen, Transaction};
 use rdmascope_dissector::ulb::{self, DdpEligible, Details, Operation, Place, Procedure};
@@ -149,7 +150,7 @@ pub struct Ledger {
     /// The first call of NFS version 4 in the forward direction.
     nfs4: Option<Seen>,
     /// The latest calls that were answered with ERR_CHUNK: the end that called, its XID, call and answer.
-    refused: VecDeque<(usize, Xid, Seen, Seen)>,
+    refused: VecDeque<(End, Xid, Seen, Seen)>,
 }
 
 impl Ledger {
@@ -157,7 +158,7 @@ impl Ledger {
     const MOST: usize = 16;
 
     /// Notes a transaction that `caller` called.
-    pub(crate) fn note(&mut self, transaction: &Transaction, caller: usize) {
+    pub(crate) fn note(&mut self, transaction: &Transaction, caller: End) {
         if self.nfs4.is_none() && is_nfs4(transaction) == Some(true) {
             self.nfs4 = transaction.call.as_ref().map(|call| call.seen);
         }
@@ -389,7 +390,7 @@ fn port(connection: &Connection, view: &View, findings: &mut Findings<'_>) {
     let Some(call) = view.binding.nfs4 else { return };
     findings.add(
         Finding::new(format!("NFS version 4 at port {port}"))
-            .by(1 - view.requester)
+            .by(view.requester.other())
             .frames([call.frame])
             .values(Value::Count(port.into()), Value::Count(NFSRDMA.into())),
     );

@@ -9,6 +9,7 @@ use super::super::view::View;
 use super::{Fault, fault_of};
 use rdmascope_dissector::connection::{Connection, State};
 use rdmascope_dissector::observation::Sent;
+use rdmascope_dissector::rdma::End;
 use rdmascope_dissector::rpcrdma::Kind;
 use rdmascope_dissector::transaction::{Direction, Message, Outcome, Transaction};
 use rdmascope_wire::Cause;
@@ -107,7 +108,7 @@ fn about(transaction: &Transaction, message: impl Into<String>) -> Finding {
 pub(super) fn xid(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
     let caller = view.caller(transaction.direction);
     for (message, by, what) in
-        [(&transaction.call, caller, "call"), (&transaction.reply, 1 - caller, "reply")]
+        [(&transaction.call, caller, "call"), (&transaction.reply, caller.other(), "reply")]
     {
         let Some((message, found)) = message.as_ref().and_then(|message| Some((message, message.rpc_xid?)))
         else {
@@ -119,7 +120,7 @@ pub(super) fn xid(transaction: &Transaction, view: &View, findings: &mut Finding
             let (found, allowed) = (u64::from(found.0), u64::from(transaction.xid.0));
             // What is in chunks may be what an earlier call left there, the end of which the capture lacks.
             let is_old = message.procedure == Procedure::Nomsg
-                && (view.joined || (0..2).any(|end| view.losses(end) > 0));
+                && (view.joined || End::BOTH.into_iter().any(|end| view.losses(end) > 0));
             let finding = Finding::new(words).by(by).of(transaction).message(message).unless(is_old);
             findings.add(finding.values(Value::Hexadecimal(found), Value::Hexadecimal(allowed)));
         }

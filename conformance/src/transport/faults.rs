@@ -87,7 +87,7 @@ pub(super) fn response(faulty: &Faulty, view: &View, findings: &mut Findings<'_>
     findings.add(
         about(faulty, message)
             .values(Value::Bytes(length.into()), Value::Bytes(left.into()))
-            .unless(!view.from_start() || view.lost[1 - faulty.from] > 0),
+            .unless(!view.from_start() || view.lost[faulty.from.other()] > 0),
     );
 }
 
@@ -96,7 +96,7 @@ pub(super) fn unasked(faulty: &Faulty, view: &View, findings: &mut Findings<'_>)
         return;
     }
     let finding = about(faulty, "it answers no RDMA READ".to_owned());
-    findings.add(finding.unless(!view.from_start() || view.lost[1 - faulty.from] > 0));
+    findings.add(finding.unless(!view.from_start() || view.lost[faulty.from.other()] > 0));
 }
 
 pub(super) fn reads(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
@@ -105,7 +105,7 @@ pub(super) fn reads(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
         format!("{outstanding} RDMA READs outstanding where the other end has resources for {allowed}");
     findings.add(
         Finding::new(message)
-            .by(1 - faulty.from)
+            .by(faulty.from.other())
             .frames([first, last, faulty.seen.frame])
             .values(Value::Count(outstanding.into()), Value::Count(allowed.into()))
             // The responses that came in between may be among what the capture lacks.
@@ -124,5 +124,5 @@ pub(super) fn unsent(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
         return;
     }
     let finding = about(faulty, "no request can have had that PSN".to_owned());
-    findings.add(finding.rests_on(Basis::Silence(1 - faulty.from)));
+    findings.add(finding.rests_on(Basis::Silence(faulty.from.other())));
 }

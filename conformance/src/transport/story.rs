@@ -8,6 +8,7 @@ use crate::view::View;
 use core::fmt::Write;
 use rdmascope_dissector::connection::{Connection, State};
 use rdmascope_dissector::observation::{Managed, Observed, Refusal};
+use rdmascope_dissector::rdma::End;
 use rdmascope_dissector::transaction::{Outcome, Seen, Transaction};
 use rdmascope_wire::bth::NakCode;
 use rdmascope_wire::cm::{Message, reject_reason_name};
@@ -38,7 +39,7 @@ pub struct Story {
 struct Chapter {
     what: What,
     /// The end that did it.
-    from: usize,
+    from: End,
     times: u32,
     first: Seen,
     last: Seen,
@@ -59,7 +60,7 @@ impl Story {
     /// Chapters that are remembered: the last ones count.
     const MOST: usize = 12;
 
-    fn note(&mut self, what: What, from: usize, seen: Seen) {
+    fn note(&mut self, what: What, from: End, seen: Seen) {
         if let Some(last) = self.chapters.back_mut().filter(|last| last.from == from && last.what == what) {
             last.times += 1;
             last.last = seen;
@@ -72,7 +73,7 @@ impl Story {
     }
 
     /// What led to the end, from the connect on without it, in words.
-    pub(crate) fn tell(&self, requester: usize) -> String {
+    pub(crate) fn tell(&self, requester: End) -> String {
         let mut words = String::new();
         for chapter in &self.chapters {
             let separator = if words.is_empty() { "" } else { ", " };
@@ -90,8 +91,8 @@ impl Story {
 }
 
 impl Chapter {
-    fn words(&self, requester: usize) -> String {
-        let name = |end: usize| if end == requester { "the Requester" } else { "the Responder" };
+    fn words(&self, requester: End) -> String {
+        let name = |end: End| if end == requester { "the Requester" } else { "the Responder" };
         let what = match self.what {
             What::Message(message) => format!("{message} by {}", name(self.from)),
             What::Rejected(reason) => {
@@ -172,9 +173,10 @@ impl View {
 pub(super) fn broken(connection: &Connection, view: &View, findings: &mut Findings<'_>) {
     let story = &view.story;
     let calls = story.outstanding + story.uncertain;
-    let in_vain = (0..2).find_map(|from| Some((from, view.in_vain(from)?)));
-    let unready =
-        (0..2).find(|end| view.trouble[*end].unready.is_some_and(|psn| !view.is_acknowledged(1 - end, psn)));
+    let in_vain = End::BOTH.into_iter().find_map(|from| Some((from, view.in_vain(from)?)));
+    let unready = End::BOTH
+        .into_iter()
+        .find(|end| view.trouble[*end].unready.is_some_and(|psn| !view.is_acknowledged(end.other(), psn)));
     let outstanding = story.outstanding > 0 && story.orphans == 0;
     let is_certain = story.is_fatal
         || in_vain.is_some_and(|(_, again)| again.times >= Again::CERTAIN)

@@ -5,6 +5,7 @@ use crate::rule::Findings;
 use crate::view::View;
 use rdmascope_dissector::connection::Connection;
 use rdmascope_dissector::observation::{Observed, Refusal, Refused, Repeated};
+use rdmascope_dissector::rdma::End;
 use rdmascope_dissector::transaction::Seen;
 use rdmascope_wire::bth::NakCode;
 use rdmascope_wire::psn::Psn;
@@ -56,7 +57,7 @@ impl Tally {
     }
 
     /// What was counted of end `by`, where there is something: `one` or `several`.
-    fn report(&self, by: usize, one: &str, several: &str, findings: &mut Findings<'_>) {
+    fn report(&self, by: End, one: &str, several: &str, findings: &mut Findings<'_>) {
         if self.count > 0 {
             let finding = Finding::new(match self.count {
                 1 => format!("{one} in frame {}", self.last),
@@ -113,12 +114,12 @@ impl View {
     }
 
     /// Whether what this end sent with this PSN was acknowledged.
-    pub(super) fn is_acknowledged(&self, from: usize, psn: Psn) -> bool {
+    pub(super) fn is_acknowledged(&self, from: End, psn: Psn) -> bool {
         self.half_flows[from].acknowledged.is_some_and(|(until, _)| psn.distance(until) >= 0)
     }
 
     /// What this end sent again in vain, and more than once: a single repetition at the end of a capture is nothing to tell.
-    pub(super) fn in_vain(&self, from: usize) -> Option<&Again> {
+    pub(super) fn in_vain(&self, from: End) -> Option<&Again> {
         let again = self.trouble[from].again.as_ref().filter(|again| again.times > 1);
         again.filter(|again| !self.is_acknowledged(from, again.psn))
     }
@@ -140,7 +141,7 @@ pub(super) fn fatal(refused: &Refused, _: &View, findings: &mut Findings<'_>) {
         None => "a request that is too long ago, or not in the capture".to_owned(),
     };
     // An operational error is the responder's own; the others say that the request was wrong.
-    let by = if code == NakCode::RemoteOperationalError { refused.from } else { 1 - refused.from };
+    let by = if code == NakCode::RemoteOperationalError { refused.from } else { refused.from.other() };
     findings.add(
         Finding::new(format!("NAK, {code}, at PSN {}: {what}", refused.psn))
             .by(by)
@@ -150,19 +151,19 @@ pub(super) fn fatal(refused: &Refused, _: &View, findings: &mut Findings<'_>) {
 }
 
 pub(super) fn spoiled(_: &Connection, view: &View, findings: &mut Findings<'_>) {
-    for (end, trouble) in view.trouble.iter().enumerate() {
+    for (end, trouble) in End::BOTH.into_iter().zip(&view.trouble) {
         trouble.spoiled.report(end, "a packet with a bad ICRC", "packets with a bad ICRC", findings);
     }
 }
 
 pub(super) fn not_ready(_: &Connection, view: &View, findings: &mut Findings<'_>) {
-    for (end, trouble) in view.trouble.iter().enumerate() {
+    for (end, trouble) in End::BOTH.into_iter().zip(&view.trouble) {
         trouble.not_ready.report(end, "an RNR NAK", "RNR NAKs", findings);
     }
 }
 
 pub(super) fn sequence(_: &Connection, view: &View, findings: &mut Findings<'_>) {
-    for (end, trouble) in view.trouble.iter().enumerate() {
+    for (end, trouble) in End::BOTH.into_iter().zip(&view.trouble) {
         trouble.sequence.report(
             end,
             "a NAK for a PSN sequence error",
@@ -173,7 +174,7 @@ pub(super) fn sequence(_: &Connection, view: &View, findings: &mut Findings<'_>)
 }
 
 pub(super) fn unacknowledged(_: &Connection, view: &View, findings: &mut Findings<'_>) {
-    for from in 0..2 {
+    for from in End::BOTH {
         let Some(again) = view.in_vain(from) else { continue };
         let Again { psn, times, original, first, last } = *again;
         let took = last.time.since(first.time) / 1_000_000;
@@ -181,7 +182,7 @@ pub(super) fn unacknowledged(_: &Connection, view: &View, findings: &mut Finding
             format!("PSN {psn} was sent again {times} times within {took} ms and never acknowledged");
         findings.add(
             Finding::new(message)
-                .by(1 - from)
+                .by(from.other())
                 .frames(original.into_iter().chain([first.frame, last.frame]))
                 .observed(Value::Count(times.into()))
                 .unless(times < Again::CERTAIN),

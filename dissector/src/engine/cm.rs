@@ -5,6 +5,7 @@ use crate::connection::{FlowKey, Origin, State};
 use crate::event::Event;
 use crate::frame::{Address, Frame};
 use crate::observation::{Managed, Observed};
+use crate::rdma::End;
 use crate::record::Time;
 use crate::transaction::Seen;
 use rdmascope_wire::cm::{CommunicationId, DisconnectRequest, Message, Reply, Request, TransportServiceType};
@@ -64,7 +65,7 @@ pub(super) fn handle<F: FnMut(Event<'_>)>(
 /// A message names the end that it is for; the other one sent it.
 fn sender<F>(stage: &Stage<'_, F>, to: Address, id: CommunicationId) -> Option<Place> {
     let receiver = stage.links.find_exchange(to, id)?;
-    Some(Place { side: 1 - receiver.side, ..receiver })
+    Some(Place { side: receiver.side.other(), ..receiver })
 }
 
 fn requested<F: FnMut(Event<'_>)>(
@@ -91,13 +92,13 @@ fn requested<F: FnMut(Event<'_>)>(
         Some(place) => place,
         None => {
             let link = stage.links.add([from, to], now, stage.transactions, stage.report);
-            let active = Place { link, side: 0 };
+            let active = Place { link, side: End::First };
             stage.links.name(from, request.local_communication_id, active);
             stage.links.link(link).state = State::Requested;
             active
         }
     };
-    let passive = Place { side: 1 - active.side, ..active };
+    let passive = Place { side: active.side.other(), ..active };
     let connection = stage.links.link(active.link);
     connection.origin = Origin::Cm;
     connection.port = request.service_id.rdma_cm_port().map(|(_, port)| port);
@@ -128,7 +129,7 @@ fn replied<F: FnMut(Event<'_>)>(
 ) -> Place {
     let active = match stage.links.find_exchange(to, reply.remote_communication_id) {
         Some(active) => {
-            let passive = Place { side: 1 - active.side, ..active };
+            let passive = Place { side: active.side.other(), ..active };
             if stage.links.link(active.link).peers.paired {
                 return passive;
             }
@@ -137,13 +138,13 @@ fn replied<F: FnMut(Event<'_>)>(
         // The capture starts between REQ and REP: the queue pair of the active side is not known.
         None => {
             let link = stage.links.add([to, from], now, stage.transactions, stage.report);
-            let active = Place { link, side: 0 };
+            let active = Place { link, side: End::First };
             stage.links.name(to, reply.remote_communication_id, active);
             stage.links.link(link).peers.requester = Some(active.side);
             active
         }
     };
-    let passive = Place { side: 1 - active.side, ..active };
+    let passive = Place { side: active.side.other(), ..active };
     stage.links.name(from, reply.local_communication_id, passive);
     let connection = stage.links.link(active.link);
     connection.state = State::Open;

@@ -6,6 +6,7 @@ use crate::frame::Address;
 use crate::link::Link;
 use crate::observation::Observed;
 use crate::rc::Packet;
+use crate::rdma::End;
 use crate::record::Time;
 use crate::rpcrdma::{BuildHasher, Transactions};
 use hashbrown::HashMap;
@@ -16,7 +17,7 @@ use std::collections::VecDeque;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) link: u32,
-    pub(super) side: usize,
+    pub(super) side: End,
 }
 
 /// All connections that are remembered.
@@ -209,7 +210,7 @@ impl Links {
         self.recent = Recent::default();
         let link = self.link(place.link);
         link.peers.flows[place.side] = Some(key);
-        link.ends[1 - place.side].qpn = Some(key.destination_qp);
+        link.ends[place.side.other()].qpn = Some(key.destination_qp);
         link.peers.paired = link.peers.flows.iter().all(Option::is_some);
         if !link.peers.paired {
             self.unpaired.entry((key.source, key.destination)).or_default().push(place.link);
@@ -278,7 +279,7 @@ impl Links {
         self.forget_unpaired(goes);
         let gone = self.take(goes);
         self.joined += 1;
-        let stays_side = 1 - self.link(stays).known_side();
+        let stays_side = self.link(stays).known_side().other();
         let moved = Place { link: stays, side: stays_side };
         if let Some(key) = gone.peers.flows[gone.known_side()] {
             self.flows.insert(key, moved);
@@ -290,7 +291,7 @@ impl Links {
         if transactions.observes() {
             link.peers.observe(Observed::Joined(known_as), report);
         }
-        for side in 0..2 {
+        for side in End::BOTH {
             if let Some(name) = self.link(stays).ends[side].communication_id {
                 self.exchanges.entry(name).or_insert(Place { link: stays, side });
             }
@@ -298,7 +299,7 @@ impl Links {
         let link = self.link(stays);
         transactions.adopt(&link.peers);
         transactions.release_orphans(&mut link.peers, report);
-        if second == goes { moved } else { Place { link: stays, side: 1 - stays_side } }
+        if second == goes { moved } else { Place { link: stays, side: stays_side.other() } }
     }
 
     /// Ends every connection, in the order in which they were first seen.

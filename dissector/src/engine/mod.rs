@@ -9,6 +9,7 @@ use crate::event::{Event, Packet};
 use crate::frame::{self, Frame, IcrcVerdict, Other};
 use crate::kept::Keep;
 use crate::rc;
+use crate::rdma::End;
 use crate::record::{Record, Time};
 use crate::rpcrdma::Transactions;
 use crate::transaction::Seen;
@@ -171,7 +172,7 @@ impl<F: FnMut(Event<'_>)> Stage<'_, F> {
             None => {
                 let addresses = [frame.source, frame.destination];
                 let link = self.links.add(addresses, seen.time, self.transactions, self.report);
-                let place = Place { link, side: 0 };
+                let place = Place { link, side: End::First };
                 self.links.claim(key, place, self.transactions, self.report);
                 place
             }

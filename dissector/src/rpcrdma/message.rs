@@ -6,6 +6,7 @@ use crate::event::Event;
 use crate::kept::StepKind;
 use crate::observation::{Observed, Offered};
 use crate::rc::Send;
+use crate::rdma::End;
 use crate::transaction::{Chunk, Message, Missing, Outcome, Part, ReadChunk};
 use rdmascope_wire::rpcrdma::{Header, Procedure, Segment, VERSION};
 use rdmascope_wire::xdr::padded;
@@ -16,7 +17,7 @@ impl Transactions {
         send: &Send<'_>,
         header: &Header<'_>,
         payload: Option<&[u8]>,
-        from: usize,
+        from: End,
         peers: &mut Peers,
         report: &mut impl FnMut(Event<'_>),
     ) {
@@ -82,11 +83,11 @@ impl Transactions {
         send: &Send<'_>,
         header: &Header<'_>,
         payload: Option<&[u8]>,
-        from: usize,
+        from: End,
         peers: &mut Peers,
         report: &mut impl FnMut(Event<'_>),
     ) {
-        let caller = 1 - from;
+        let caller = from.other();
         let called = peers.sides[caller].calls.remove(&header.xid);
         let slot = called.unwrap_or_else(|| self.begin(header.xid, caller, peers));
         let open = &mut self.slots[slot.index as usize];
@@ -232,10 +233,10 @@ fn round_up(length: u64) -> u64 {
 
 /// Who opened a connection whose CM exchange was not captured: whoever calls NFS, or whoever a callback is for (RFC 8167,
 /// section 3.2).
-pub(super) fn infer_requester(open: &Open, caller: usize, peers: &mut Peers) {
+pub(super) fn infer_requester(open: &Open, caller: End, peers: &mut Peers) {
     if peers.requester.is_none()
         && let Some(procedure) = open.transaction.procedure
     {
-        peers.requester = Some(if procedure.is_callback() { 1 - caller } else { caller });
+        peers.requester = Some(if procedure.is_callback() { caller.other() } else { caller });
     }
 }

@@ -21,6 +21,7 @@ use crate::event::{Event, Eviction};
 use crate::kept::{Keep, StepKind};
 use crate::observation::{HalfFlow, Observed, Revoked};
 use crate::rc::{Placement, Send};
+use crate::rdma::End;
 use crate::transaction::{Direction, OpenTransaction, Outcome, Seen, Transaction};
 use hashbrown::HashMap;
 use keeping::Keeping;
@@ -108,9 +109,9 @@ pub struct Peers {
     /// Where the engine keeps it.
     pub link: u32,
     /// Which end opened the connection, where that is known or inferred.
-    pub requester: Option<usize>,
+    pub requester: Option<End>,
     /// Which end was first seen to call, or to be answered: it stands as the requester where nothing says more.
-    pub caller: Option<usize>,
+    pub caller: Option<End>,
     /// Whether Sends are RPC-over-RDMA messages; `None` until something says so.
     pub speaks_rpc: Option<bool>,
     /// Whether both half-flows are known, so that replies without a call need not be kept back.
@@ -145,8 +146,8 @@ impl Peers {
     }
 
     /// The end that opened the connection, or the one that stands as it.
-    pub fn forward_caller(&self) -> usize {
-        self.requester.or(self.caller).unwrap_or(0)
+    pub fn forward_caller(&self) -> End {
+        self.requester.or(self.caller).unwrap_or_default()
     }
 
     /// Bytes of memory that a clone takes up beside itself, but for those of replies that are kept back.
@@ -155,7 +156,7 @@ impl Peers {
         self.sides.iter().map(Side::footprint).sum::<usize>() + revoked
     }
 
-    fn direction(&self, caller: usize) -> Direction {
+    fn direction(&self, caller: End) -> Direction {
         if caller == self.forward_caller() { Direction::Forward } else { Direction::Backward }
     }
 }
@@ -246,7 +247,7 @@ impl Transactions {
     pub fn handle_send(
         &mut self,
         send: &Send<'_>,
-        from: usize,
+        from: End,
         peers: &mut Peers,
         report: &mut impl FnMut(Event<'_>),
     ) -> Kind {
@@ -270,7 +271,7 @@ impl Transactions {
         match kind {
             Kind::Call => self.handle_call(send, &header, payload, from, peers, report),
             Kind::Reply | Kind::Error => {
-                if peers.paired || peers.sides[1 - from].awaits(header.xid) {
+                if peers.paired || peers.sides[from.other()].awaits(header.xid) {
                     self.handle_reply(send, &header, payload, from, peers, report);
                 } else {
                     self.keep_orphan(send, from, peers, report);
@@ -297,7 +298,7 @@ impl Transactions {
     fn take_reply(
         &mut self,
         send: &Send<'_>,
-        from: usize,
+        from: End,
         peers: &mut Peers,
         report: &mut impl FnMut(Event<'_>),
     ) {
@@ -307,8 +308,8 @@ impl Transactions {
 
     /// RPC messages say themselves whether they are calls. Where none can be read here, an XID that the other end waits for
     /// means a reply.
-    fn kind(&self, header: &Header<'_>, payload: Option<&[u8]>, from: usize, peers: &Peers) -> Kind {
-        let awaited = || if peers.sides[1 - from].awaits(header.xid) { Kind::Reply } else { Kind::Call };
+    fn kind(&self, header: &Header<'_>, payload: Option<&[u8]>, from: End, peers: &Peers) -> Kind {
+        let awaited = || if peers.sides[from.other()].awaits(header.xid) { Kind::Reply } else { Kind::Call };
         match header.procedure {
             Procedure::Error => Kind::Error,
             Procedure::Done if header.version == VERSION => Kind::Done,
@@ -339,7 +340,7 @@ impl Transactions {
         psn: Psn,
         packets: Option<u32>,
         (reth, repeated): (Reth, bool),
-        owner: usize,
+        owner: End,
         peers: &Peers,
     ) {
         let Some(target) = self.target(peers, owner, reth.rkey, reth.virtual_address) else { return };
@@ -360,7 +361,7 @@ impl Transactions {
         &mut self,
         placement: &Placement<'_>,
         reading: bool,
-        owner: usize,
+        owner: End,
         peers: &Peers,
         report: &mut impl FnMut(Event<'_>),
     ) -> bool {
@@ -402,7 +403,7 @@ impl Transactions {
         placement: &Placement<'_>,
         mut inside: u32,
         reading: bool,
-        owner: usize,
+        owner: End,
         peers: &Peers,
         report: &mut impl FnMut(Event<'_>),
     ) -> bool {
@@ -428,7 +429,7 @@ impl Transactions {
     }
 
     #[inline]
-    fn target(&self, peers: &Peers, owner: usize, rkey: Rkey, address: u64) -> Option<Target> {
+    fn target(&self, peers: &Peers, owner: End, rkey: Rkey, address: u64) -> Option<Target> {
         if let Some(last) = self.last
             && let Some(open) = self.slots.get(last.slot.index as usize)
             && open.is_open
@@ -490,7 +491,7 @@ impl Transactions {
 
     /// Tells the open transactions of `peers` that they belong to it: after two half-flows became one connection.
     pub fn adopt(&mut self, peers: &Peers) {
-        for (index, side) in peers.sides.iter().enumerate() {
+        for (index, side) in End::BOTH.into_iter().zip(&peers.sides) {
             for slot in side.calls.values().chain(side.pulls.values()) {
                 if let Some(open) = self.slots.get_mut(slot.index as usize) {
                     open.link = peers.link;
@@ -514,7 +515,7 @@ impl Transactions {
             .filter(|open| open.is_open && open.generation == slot.generation)
     }
 
-    fn begin(&mut self, xid: Xid, caller: usize, peers: &mut Peers) -> Slot {
+    fn begin(&mut self, xid: Xid, caller: End, peers: &mut Peers) -> Slot {
         peers.caller.get_or_insert(caller);
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Open::default());
@@ -552,7 +553,7 @@ impl Transactions {
             }
         }
         for placed in &open.segments {
-            let owner = if placed.of_reply { 1 - open.caller } else { open.caller };
+            let owner = if placed.of_reply { open.caller.other() } else { open.caller };
             peers.sides[owner].memory.withdraw(&placed.segment, slot);
         }
         self.weight -= core::mem::take(&mut open.weight);
@@ -569,7 +570,7 @@ impl Transactions {
         }
         if let Some(keeping) = open.keeping.take() {
             self.kept -= keeping.bytes();
-            let flows = [peers.flows[open.caller], peers.flows[1 - open.caller]];
+            let flows = [peers.flows[open.caller], peers.flows[open.caller.other()]];
             open.transaction.kept = Some(Box::new(keeping.into_kept(open, flows)));
         }
         let direction = peers.direction(open.caller);

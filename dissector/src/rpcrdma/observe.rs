@@ -7,6 +7,7 @@ use crate::observation::{
     Advertiser, Astray, Observation, Observed, Outstanding, Revoked, Sent, Shared, Stray,
 };
 use crate::rc::Send;
+use crate::rdma::End;
 use crate::transaction::Seen;
 use rdmascope_wire::bth::Reth;
 use rdmascope_wire::psn::Psn;
@@ -30,7 +31,7 @@ impl Transactions {
         &self,
         send: &Send<'_>,
         (kind, header, payload): (Kind, Option<&Header<'_>>, Option<&[u8]>),
-        from: usize,
+        from: End,
         peers: &Peers,
         report: &mut impl FnMut(Event<'_>),
     ) {
@@ -40,7 +41,7 @@ impl Transactions {
         let xid = header.map(|header| header.xid);
         let waiting = xid.and_then(|xid| match kind {
             Kind::Call => peers.sides[from].calls.get(&xid),
-            Kind::Reply | Kind::Error => peers.sides[1 - from].calls.get(&xid),
+            Kind::Reply | Kind::Error => peers.sides[from.other()].calls.get(&xid),
             Kind::Done => peers.sides[from].pulls.get(&xid),
             Kind::Other => None,
         });
@@ -79,15 +80,15 @@ impl Transactions {
         peers: &Peers,
         report: &mut impl FnMut(Event<'_>),
     ) {
-        let mut calls: Vec<(usize, &Open)> = Vec::new();
-        for (caller, side) in peers.sides.iter().enumerate() {
+        let mut calls: Vec<(End, &Open)> = Vec::new();
+        for (caller, side) in End::BOTH.into_iter().zip(&peers.sides) {
             let open = side.calls.values().filter_map(|slot| self.slots.get(slot.index as usize));
             calls.extend(open.map(|open| (caller, open)));
         }
         calls.sort_by_key(|(_, open)| open.transaction.begun);
         for (caller, open) in calls {
             let Some(call) = &open.transaction.call else { continue };
-            let is_complete = complete[1 - caller] >= Some(call.seen.frame);
+            let is_complete = complete[caller.other()] >= Some(call.seen.frame);
             let lacks = peers.missing_packets > open.missing_before || !is_complete;
             let (xid, identity) = (open.transaction.xid, open.identity);
             let outstanding = Outstanding { caller, xid, identity, seen: call.seen, lacks };
@@ -99,7 +100,7 @@ impl Transactions {
     /// it.
     pub fn observe_operation(
         &self,
-        from: usize,
+        from: End,
         (seen, psn, reading, reth): (Seen, Psn, bool, Reth),
         peers: &Peers,
         report: &mut impl FnMut(Event<'_>),
@@ -108,14 +109,14 @@ impl Transactions {
         if reth.dma_length == 0 || peers.speaks_rpc != Some(true) {
             return;
         }
-        if let Some((address, astray)) = self.astray(1 - from, reading, reth, peers) {
+        if let Some((address, astray)) = self.astray(from.other(), reading, reth, peers) {
             peers.observe(Observed::Stray(Stray { from, seen, psn, reading, reth, address, astray }), report);
         }
     }
 
     /// Where an operation on memory of end `owner` leaves what was advertised for it, and how.
     #[inline]
-    fn astray(&self, owner: usize, reading: bool, reth: Reth, peers: &Peers) -> Option<(u64, Astray)> {
+    fn astray(&self, owner: End, reading: bool, reth: Reth, peers: &Peers) -> Option<(u64, Astray)> {
         let start = reth.virtual_address;
         let Some(target) = self.target(peers, owner, reth.rkey, start) else {
             return Some((start, Astray::Unadvertised));
@@ -143,7 +144,7 @@ impl Transactions {
     #[cold]
     fn end_of_memory(
         &self,
-        owner: usize,
+        owner: End,
         reading: bool,
         reth: Reth,
         mut address: u64,
@@ -173,7 +174,7 @@ impl Transactions {
         &self,
         rkey: Rkey,
         (seen, xid): (Seen, Xid),
-        from: usize,
+        from: End,
         peers: &mut Peers,
         report: &mut impl FnMut(Event<'_>),
     ) {
@@ -181,7 +182,7 @@ impl Transactions {
         const MOST: usize = 64;
         let mut last = None;
         let mut found = Vec::new();
-        for slot in peers.sides[1 - from].memory.holders(rkey).take(MOST) {
+        for slot in peers.sides[from.other()].memory.holders(rkey).take(MOST) {
             let Some(open) = self.slots.get(slot.index as usize).filter(|_| last != Some(slot)) else {
                 continue;
             };
@@ -205,7 +206,7 @@ impl Transactions {
     pub(super) fn observe_shared(
         &self,
         slot: Slot,
-        owner: usize,
+        owner: End,
         peers: &Peers,
         report: &mut impl FnMut(Event<'_>),
     ) {

@@ -6,6 +6,7 @@ use crate::connection::ConnectionId;
 use crate::interval::Intervals;
 use crate::kept::Keep;
 use crate::rc::Placement;
+use crate::rdma::End;
 use crate::record::Time;
 use crate::transaction::{
     Direction, Missing, OpenTransaction, Outcome, Part, ReadChunk, Timing, Transaction,
@@ -28,7 +29,7 @@ pub(super) struct Open {
     /// The connection, as the engine numbers it.
     pub(super) link: u32,
     /// Which end called.
-    pub(super) caller: usize,
+    pub(super) caller: End,
     /// Packets that the capture lacked when it was opened.
     pub(super) missing_before: u64,
     pub(super) transaction: Transaction,
@@ -87,7 +88,7 @@ impl Default for Open {
             is_open: false,
             generation: 0,
             link: 0,
-            caller: 0,
+            caller: End::First,
             missing_before: 0,
             transaction: Transaction {
                 number: 0,
@@ -128,7 +129,7 @@ impl Default for Open {
 
 impl Open {
     /// Begins a transaction where there was none yet, or where [`Open::release`] emptied the lists of the one before.
-    pub(super) fn begin(&mut self, xid: Xid, caller: usize, begun: u64, keep: Keep, peers: &Peers) {
+    pub(super) fn begin(&mut self, xid: Xid, caller: End, begun: u64, keep: Keep, peers: &Peers) {
         self.is_open = true;
         self.generation = self.generation.wrapping_add(1);
         self.link = peers.link;
@@ -154,7 +155,7 @@ impl Open {
 
     /// Whether segment `index` is memory of end `owner` and holds this address.
     #[inline]
-    pub(super) fn holds(&self, index: usize, owner: usize, rkey: Rkey, address: u64) -> bool {
+    pub(super) fn holds(&self, index: usize, owner: End, rkey: Rkey, address: u64) -> bool {
         self.segments.get(index).is_some_and(|placed| {
             (placed.of_reply == (owner != self.caller))
                 && placed.segment.handle == rkey

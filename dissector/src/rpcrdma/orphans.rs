@@ -3,6 +3,7 @@
 use super::{Peers, Transactions};
 use crate::event::Event;
 use crate::rc::Send;
+use crate::rdma::End;
 use crate::transaction::Seen;
 use rdmascope_wire::Rkey;
 use rdmascope_wire::psn::Psn;
@@ -30,7 +31,7 @@ impl Transactions {
     pub(super) fn keep_orphan(
         &mut self,
         send: &Send<'_>,
-        from: usize,
+        from: End,
         peers: &mut Peers,
         report: &mut impl FnMut(Event<'_>),
     ) {
@@ -56,12 +57,12 @@ impl Transactions {
     /// Takes the replies that were kept back as what they are now: replies to calls of the other half-flow, or replies without
     /// a call.
     pub fn release_orphans(&mut self, peers: &mut Peers, report: &mut impl FnMut(Event<'_>)) {
-        for side in 0..2 {
+        for side in End::BOTH {
             while self.release_orphan(side, peers, report) {}
         }
     }
 
-    fn release_orphan(&mut self, side: usize, peers: &mut Peers, report: &mut impl FnMut(Event<'_>)) -> bool {
+    fn release_orphan(&mut self, side: End, peers: &mut Peers, report: &mut impl FnMut(Event<'_>)) -> bool {
         let Some(orphan) = peers.sides[side].orphans.pop_front() else { return false };
         self.orphaned -= orphan.bytes.len();
         let send = Send {

@@ -1,0 +1,57 @@
+//! The words that a transport speaks upward.
+
+use core::ops::{Index, IndexMut};
+
+/// One of the two ends of a connection. An end keeps its name for as long as the connection keeps its number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum End {
+    /// The end that was seen first.
+    #[default]
+    First,
+    /// The other one.
+    Second,
+}
+
+impl End {
+    /// Both ends, in the order in which an array of two holds what belongs to them.
+    pub const BOTH: [End; 2] = [End::First, End::Second];
+
+    /// The other end of the same connection.
+    #[inline]
+    pub const fn other(self) -> End {
+        match self {
+            End::First => End::Second,
+            End::Second => End::First,
+        }
+    }
+}
+
+impl<T> Index<End> for [T; 2] {
+    type Output = T;
+
+    #[inline]
+    fn index(&self, end: End) -> &T {
+        &self[end as usize]
+    }
+}
+
+impl<T> IndexMut<End> for [T; 2] {
+    #[inline]
+    fn index_mut(&mut self, end: End) -> &mut T {
+        &mut self[end as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_two_ends_are_found_by_end() {
+        let mut values = ["first", "second"];
+        assert_eq!(End::BOTH.map(|end| values[end]), ["first", "second"]);
+        values[End::First.other()] = "changed";
+        assert_eq!(values[End::Second], "changed");
+        assert_eq!(End::Second.other().other(), End::Second);
+    }
+}
