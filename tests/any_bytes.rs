@@ -2,8 +2,8 @@
 
 use rdmascope_conformance::Judge;
 use rdmascope_dissector::engine::{Config, Engine, Totals};
+use rdmascope_dissector::exchange::Keep;
 use rdmascope_dissector::frame;
-use rdmascope_dissector::kept::Keep;
 use rdmascope_dissector::record::{LinkType, Record, Time};
 use rdmascope_fuzz_targets::records;
 use rdmascope_tests::judged::Compared;

@@ -3,7 +3,7 @@
 
 use cap::Cap;
 use rdmascope_dissector::engine::{Config, Engine};
-use rdmascope_dissector::kept::Keep;
+use rdmascope_dissector::exchange::Keep;
 use rdmascope_tests::{Differences, samples, session};
 use std::alloc::System;
 

@@ -4,7 +4,7 @@ use core::fmt::Write;
 use core::hash::Hasher;
 use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::event::Event;
-use rdmascope_dissector::kept::Keep;
+use rdmascope_dissector::exchange::Keep;
 use rdmascope_dissector::record::Record;
 use rdmascope_fuzz_targets::frames;
 use rdmascope_tests::{samples, session};

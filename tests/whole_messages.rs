@@ -4,8 +4,8 @@ use rdmascope_dissector::attribution::{Role, Steps};
 use rdmascope_dissector::connection::Counts;
 use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::event::Event;
+use rdmascope_dissector::exchange::{Exchange, Keep, StepKind};
 use rdmascope_dissector::frame::IcrcVerdict;
-use rdmascope_dissector::kept::{Keep, Kept, StepKind};
 use rdmascope_dissector::record::{LinkType, Record, Time};
 use rdmascope_dissector::transaction::{Direction, Outcome, Transaction};
 use rdmascope_dissector::ulb::{Chunks, Details, Payload, Place, call, reply};
@@ -90,7 +90,7 @@ fn steps_stand_where_the_packets_are() {
         let session = run(sample);
         let mut begun: BTreeMap<u64, StepKind> = BTreeMap::new();
         for transaction in &session.transactions {
-            let kept: &Kept = transaction.kept.as_ref().expect("asked for");
+            let kept: &Exchange = transaction.exchange.as_ref().expect("asked for");
             differences.check(kept.steps_left_out == 0, format!("{}: steps left out", transaction.xid));
             for step in &kept.steps {
                 let sender = kept.flows[usize::from(!step.from_caller)].expect("both half-flows are there");

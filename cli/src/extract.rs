@@ -18,7 +18,7 @@ use folder::{Digests, Folder};
 use json::{ExtractionLine, FileLine};
 use one::Choice;
 use rdmascope_dissector::engine::Config;
-use rdmascope_dissector::kept::Keep;
+use rdmascope_dissector::exchange::Keep;
 use rdmascope_present::json::write_line;
 use rdmascope_present::text::{Bytes, Counted, Number, Style};
 use std::io::{self, Write};

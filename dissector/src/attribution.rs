@@ -5,9 +5,9 @@
 
 use crate::connection::FlowKey;
 use crate::event::{Content, Packet};
+use crate::exchange::{Step, StepKind};
 use crate::frame::IcrcVerdict;
 use crate::interval::Intervals;
-use crate::kept::{Step, StepKind};
 use crate::rc::{self, Response};
 use crate::rpcrdma::BuildHasher;
 use crate::transaction::Transaction;
@@ -20,7 +20,7 @@ use rdmascope_wire::psn::Psn;
 pub struct StepOf {
     /// [`Transaction::number`].
     pub transaction: u64,
-    /// Index in [`crate::kept::Kept::steps`].
+    /// Index in [`crate::exchange::Exchange::steps`].
     pub step: u32,
 }
 
@@ -84,7 +84,7 @@ struct Entry {
 impl Steps {
     /// Adds the steps of a transaction that the engine kept them of.
     pub fn add(&mut self, transaction: &Transaction) {
-        let Some(kept) = &transaction.kept else { return };
+        let Some(kept) = &transaction.exchange else { return };
         for (index, step) in kept.steps.iter().enumerate() {
             let Some(flow) = kept.flows[usize::from(!step.from_caller)] else { continue };
             let lane = Lane { flow, responses: step.kind == StepKind::ReadResponse };

@@ -1,7 +1,7 @@
 //! Where the bytes of an RPC message are: what the Send conveys inline, and what the chunks moved.
 
+use crate::exchange::Exchange;
 use crate::interval::Intervals;
-use crate::kept::Kept;
 use crate::transaction::{Message, Part, Transaction};
 use crate::ulb::{Item, Place};
 use core::ops::Range;
@@ -56,7 +56,7 @@ impl Transaction {
 
     /// The call or the reply before reduction. `None` where nothing was kept of it, or where it is not known how it is made up.
     ///
-    /// Bytes beyond [`Kept::MOST_CONTENTS`] are left out.
+    /// Bytes beyond [`Exchange::MOST_CONTENTS`] are left out.
     pub fn message(&self, of_reply: bool) -> Option<Piece> {
         self.piece(of_reply, 0..u64::MAX)
     }
@@ -79,12 +79,12 @@ impl Transaction {
             Part::ReplyChunk => total(&message.reply_chunk.as_ref()?.segments),
         };
         let mut piece = Piece { length, ..Piece::default() };
-        piece.copy(0, self.kept.as_deref()?, of_reply, part, 0..length);
+        piece.copy(0, self.exchange.as_deref()?, of_reply, part, 0..length);
         Some(piece)
     }
 
     fn piece(&self, of_reply: bool, range: Range<u64>) -> Option<Piece> {
-        let kept = self.kept.as_deref().filter(|kept| !kept.contents.is_empty())?;
+        let kept = self.exchange.as_deref().filter(|kept| !kept.contents.is_empty())?;
         let layout = self.layout(of_reply);
         let length = layout.last()?.end().min(range.end).saturating_sub(range.start);
         let mut piece = Piece { length, ..Piece::default() };
@@ -139,13 +139,13 @@ impl Piece {
     }
 
     /// Copies bytes of a part to byte `at`.
-    fn copy(&mut self, at: u64, kept: &Kept, of_reply: bool, part: Part, range: Range<u64>) {
+    fn copy(&mut self, at: u64, kept: &Exchange, of_reply: bool, part: Part, range: Range<u64>) {
         let Some(content) = kept.content(of_reply, part) else { return };
         for (start, end) in content.captured.within(range.start, range.end) {
             let Some(bytes) = content.bytes.get(start as usize..end as usize) else { return };
             let to = at + (start - range.start);
             // What lies behind what is missing takes up room for that too.
-            if to + bytes.len() as u64 > Kept::MOST_CONTENTS as u64 {
+            if to + bytes.len() as u64 > Exchange::MOST_CONTENTS as u64 {
                 return;
             }
             let to = to as usize;

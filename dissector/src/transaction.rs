@@ -1,7 +1,7 @@
 //! What comes out: RPC transactions, as plain data.
 
 use crate::connection::ConnectionId;
-use crate::kept::Kept;
+use crate::exchange::Exchange;
 use crate::record::Time;
 use crate::rpcrdma::Placed;
 use crate::ulb::{Details, Procedure};
@@ -75,7 +75,7 @@ pub struct Transaction {
     /// RDMA_DONE: the requester has pulled a responder-provided Read chunk (reliable-reply draft, section 4.1.3).
     pub done: Option<Seen>,
     /// What more of it was kept, where [`crate::engine::Config::keep`] asks for something.
-    pub kept: Option<Box<Kept>>,
+    pub exchange: Option<Box<Exchange>>,
 }
 
 impl Transaction {

@@ -5,7 +5,7 @@
 use crate::event::{Content, Headers};
 use crate::frame::{self, Frame, Other};
 use crate::record::Record;
-use rdmascope_wire::bth::{Bth, Extensions, Opcode, Place};
+use rdmascope_wire::bth::{Bth, Extensions, Opcode, PacketPosition};
 use rdmascope_wire::{Layer, Qpn, Stop, cm, rpcrdma};
 
 /// A record taken apart, as far as that can be done without knowing the packets around it.
@@ -79,7 +79,8 @@ impl<'a> Transport<'a> {
         let Transport { bth, payload, payload_length, .. } = self;
         let (extensions, _) = Extensions::parse(bth.opcode, self.extensions)?;
         let begins = bth.opcode.operation().is_some_and(|operation| {
-            operation.is_send() && matches!(operation.place(), Place::First | Place::Only)
+            operation.is_send()
+                && matches!(operation.position(), PacketPosition::First | PacketPosition::Only)
         });
         let content = if let Some(message) = self.cm_message() {
             Content::Cm(message)

@@ -4,7 +4,7 @@
 use core::fmt::{self, Display};
 use rdmascope_dissector::attribution::{Attributed, Role, StepOf};
 use rdmascope_dissector::event::{Headers, Packet};
-use rdmascope_dissector::kept::{Kept, Step, StepKind};
+use rdmascope_dissector::exchange::{Exchange, Step, StepKind};
 use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::{Part, Seen, Transaction};
 use rdmascope_wire::bth::{Acknowledgement, NakCode, Operation, rnr_timer};
@@ -85,13 +85,13 @@ impl Ladder {
     /// The rungs that are steps of the transaction itself; there are none where no steps were kept of it.
     pub fn of(transaction: &Transaction) -> Ladder {
         let messages = [&transaction.call, &transaction.reply];
-        let steps = transaction.kept.as_ref().map_or(&[][..], |kept| &kept.steps);
+        let steps = transaction.exchange.as_ref().map_or(&[][..], |kept| &kept.steps);
         let sent = messages.into_iter().flatten().map(|message| message.first);
         let first = sent.chain(steps.iter().map(|step| step.first)).min_by_key(|seen| seen.frame);
         let mut ladder = Ladder {
             start: first.map_or(Time::default(), |seen| seen.time),
             rungs: Vec::new(),
-            left_out: transaction.kept.as_ref().map_or(0, |kept| kept.steps_left_out),
+            left_out: transaction.exchange.as_ref().map_or(0, |kept| kept.steps_left_out),
             marked: Vec::new(),
         };
         steps.iter().for_each(|step| ladder.add(Rung::from(step)));
@@ -101,7 +101,7 @@ impl Ladder {
     /// Adds what a packet of a second pass is to `transaction`, as `attributed` says: an acknowledgement or a refusal, or sent
     /// again.
     pub fn see(&mut self, transaction: &Transaction, packet: &Packet<'_>, attributed: &Attributed<'_>) {
-        let (Some(kept), Some(Ok(headers))) = (&transaction.kept, &packet.headers) else { return };
+        let (Some(kept), Some(Ok(headers))) = (&transaction.exchange, &packet.headers) else { return };
         let own = |of: StepOf| step_of(transaction, kept, of);
         let seen = Seen { frame: packet.record.number, time: packet.record.time };
         let answer = |step: &Step, kind: RungKind| Rung {
@@ -152,7 +152,7 @@ impl Ladder {
 
     /// Marks a packet of a second pass, if it is one of `transaction`, as `attributed` says.
     pub fn mark(&mut self, transaction: &Transaction, packet: &Packet<'_>, attributed: &Attributed<'_>) {
-        let (Some(kept), Some(Ok(headers))) = (&transaction.kept, &packet.headers) else { return };
+        let (Some(kept), Some(Ok(headers))) = (&transaction.exchange, &packet.headers) else { return };
         let own = |of: StepOf| step_of(transaction, kept, of);
         let from_requester = match attributed.role {
             Role::Part(of) | Role::Repetition(of) => own(of).map(|step| step.from_caller),
@@ -230,7 +230,7 @@ impl Ladder {
 }
 
 /// The step of a transaction that is meant; `None` where it is one of another transaction.
-fn step_of<'a>(transaction: &Transaction, kept: &'a Kept, of: StepOf) -> Option<&'a Step> {
+fn step_of<'a>(transaction: &Transaction, kept: &'a Exchange, of: StepOf) -> Option<&'a Step> {
     if of.transaction == transaction.number { kept.steps.get(of.step as usize) } else { None }
 }
 

@@ -82,7 +82,7 @@ pub fn transaction(procedure: Procedure, frame: u64, latency: i64) -> Transactio
         stop: None,
         timing: Timing::default(),
         done: None,
-        kept: None,
+        exchange: None,
     }
 }
 

@@ -228,18 +228,18 @@ impl Operation {
 
     /// Where the packet stands in its message.
     #[inline]
-    pub const fn place(self) -> Place {
+    pub const fn position(self) -> PacketPosition {
         use Operation::*;
         match self {
-            SendFirst | WriteFirst | ReadResponseFirst => Place::First,
-            SendMiddle | WriteMiddle | ReadResponseMiddle => Place::Middle,
+            SendFirst | WriteFirst | ReadResponseFirst => PacketPosition::First,
+            SendMiddle | WriteMiddle | ReadResponseMiddle => PacketPosition::Middle,
             SendLast
             | SendLastWithImmediate
             | SendLastWithInvalidate
             | WriteLast
             | WriteLastWithImmediate
-            | ReadResponseLast => Place::Last,
-            _ => Place::Only,
+            | ReadResponseLast => PacketPosition::Last,
+            _ => PacketPosition::Only,
         }
     }
 
@@ -301,7 +301,7 @@ impl Operation {
 /// Where a packet stands in its message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
-pub enum Place {
+pub enum PacketPosition {
     First,
     Middle,
     Last,

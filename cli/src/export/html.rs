@@ -30,7 +30,7 @@ use page::Page;
 use rdmascope_dissector::attribution::{Attributed, Attribution, Role, Steps};
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::{Event, Packet};
-use rdmascope_dissector::kept::Keep;
+use rdmascope_dissector::exchange::Keep;
 use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::Transaction;
 use rdmascope_present::ending::Ending;
@@ -194,7 +194,7 @@ impl<'a> Drawing<'a> {
 fn is_about(attributed: &Attributed<'_>, packet: &Packet<'_>, transaction: &Transaction) -> bool {
     /// In so many packets PSNs do not wrap.
     const NEAR: u64 = 1 << 20;
-    let (Some(kept), Some(Ok(headers))) = (&transaction.kept, &packet.headers) else { return false };
+    let (Some(kept), Some(Ok(headers))) = (&transaction.exchange, &packet.headers) else { return false };
     let mut ends = kept.steps.iter().flat_map(|step| [step.first.frame, step.last.frame]);
     if packet.connection != Some(transaction.connection)
         || !ends.any(|frame| frame.abs_diff(packet.record.number) < NEAR)

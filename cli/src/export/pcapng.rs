@@ -17,7 +17,7 @@ use rdmascope_capture_agent::PcapngWriter;
 use rdmascope_dissector::attribution::Steps;
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
-use rdmascope_dissector::kept::Keep;
+use rdmascope_dissector::exchange::Keep;
 use rdmascope_dissector::record::Time;
 use rdmascope_present::ending::Ending;
 use rdmascope_present::findings::Findings;

@@ -256,6 +256,6 @@ impl Audience for Files {
 
 /// Who was called.
 fn server(transaction: &Transaction) -> Option<Address> {
-    let [caller, other] = transaction.kept.as_deref()?.flows;
+    let [caller, other] = transaction.exchange.as_deref()?.flows;
     caller.map(|flow| flow.destination).or(other.map(|flow| flow.source))
 }

@@ -8,7 +8,7 @@ use core::fmt;
 use rdmascope_dissector::attribution::{Role, Steps};
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
-use rdmascope_dissector::kept::{Keep, Kept};
+use rdmascope_dissector::exchange::{Exchange, Keep};
 use rdmascope_dissector::layout::Piece;
 use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::{Part, Transaction};
@@ -312,7 +312,7 @@ fn payload(transaction: &Transaction, of_reply: bool, index: Option<usize>) -> R
 
 /// Bytes of a piece that are written: it may claim to be longer than anything that anybody moves.
 fn length_written(piece: &Piece) -> u64 {
-    piece.length.min(Kept::LONGEST_CONTENT.max(piece.bytes.len() as u64))
+    piece.length.min(Exchange::LONGEST_CONTENT.max(piece.bytes.len() as u64))
 }
 
 fn write(piece: &Piece, out: &mut impl Write) -> io::Result<()> {

@@ -8,7 +8,7 @@ use rdmascope_dissector::attribution::Steps;
 use rdmascope_dissector::connection::{Connection, ConnectionId, Endpoint};
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
-use rdmascope_dissector::kept::Keep;
+use rdmascope_dissector::exchange::Keep;
 use rdmascope_dissector::layout::Piece;
 use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::{Direction, Message, Outcome, Part, Transaction};
@@ -373,7 +373,7 @@ fn failed(transaction: &Transaction, failure: Failure) -> String {
 /// The fields of the call's or the reply's Send as far as the capture holds it without a hole, and its bytes.
 fn send_fields(transaction: &Transaction, of_reply: bool) -> (Vec<Field>, &[u8]) {
     let message = if of_reply { &transaction.reply } else { &transaction.call };
-    let content = transaction.kept.as_ref().and_then(|kept| kept.content(of_reply, Part::Send));
+    let content = transaction.exchange.as_ref().and_then(|kept| kept.content(of_reply, Part::Send));
     let (Some(message), Some(content)) = (message, content) else { return (Vec::new(), &[]) };
     let whole = usize::try_from(content.captured.front()).unwrap_or(usize::MAX).min(content.bytes.len());
     let bytes = &content.bytes[..whole];

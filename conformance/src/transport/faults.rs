@@ -6,7 +6,7 @@ use crate::view::View;
 use rdmascope_dissector::observation::Faulty;
 use rdmascope_dissector::rc::Fault;
 use rdmascope_dissector::rc::fault::{LONGEST_MESSAGE, takes_payload};
-use rdmascope_wire::bth::Place;
+use rdmascope_wire::bth::PacketPosition;
 
 /// What is found about a packet.
 fn about(faulty: &Faulty, message: String) -> Finding {
@@ -17,11 +17,11 @@ fn about(faulty: &Faulty, message: String) -> Finding {
 pub(super) fn length(faulty: &Faulty, view: &View, findings: &mut Findings<'_>) {
     let Fault::Length { length, path_mtu } = faulty.fault else { return };
     let mtu = path_mtu.map_or("the path MTU".to_owned(), |mtu| format!("the path MTU of {mtu}"));
-    let allowed = match faulty.operation.place() {
-        Place::First | Place::Middle => mtu,
-        Place::Last => format!("1 byte up to {mtu}"),
-        Place::Only if takes_payload(faulty.operation) => format!("none up to {mtu}"),
-        Place::Only => "none".to_owned(),
+    let allowed = match faulty.operation.position() {
+        PacketPosition::First | PacketPosition::Middle => mtu,
+        PacketPosition::Last => format!("1 byte up to {mtu}"),
+        PacketPosition::Only if takes_payload(faulty.operation) => format!("none up to {mtu}"),
+        PacketPosition::Only => "none".to_owned(),
     };
     findings.add(
         about(faulty, format!("{length} bytes of payload"))
@@ -54,9 +54,11 @@ pub(super) fn order(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
     }
     findings.add(about(
         faulty,
-        match faulty.operation.place() {
-            Place::First | Place::Only => "it begins a message before the last one has ended",
-            Place::Middle | Place::Last => "it goes on with a message that has not begun",
+        match faulty.operation.position() {
+            PacketPosition::First | PacketPosition::Only => {
+                "it begins a message before the last one has ended"
+            }
+            PacketPosition::Middle | PacketPosition::Last => "it goes on with a message that has not begun",
         }
         .to_owned(),
     ));

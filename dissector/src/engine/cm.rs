@@ -1,6 +1,6 @@
 //! CM messages: how connections come to be, and end (IBTA volume 1, section 12.9).
 
-use super::{Place, Stage};
+use super::{EndRef, Stage};
 use crate::connection::{FlowKey, Origin, State};
 use crate::event::Event;
 use crate::frame::{Address, Frame};
@@ -19,7 +19,7 @@ pub(super) fn handle<F: FnMut(Event<'_>)>(
     frame: &Frame<'_>,
     message: &Message<'_>,
     seen: Seen,
-) -> Option<Place> {
+) -> Option<EndRef> {
     let now = seen.time;
     let (from, to) = (frame.source, frame.destination);
     let is_cut = message.is_cut();
@@ -29,12 +29,12 @@ pub(super) fn handle<F: FnMut(Event<'_>)>(
         Message::DisconnectRequest(request) => disconnecting(stage, from, to, request)?,
         Message::Reject(reject) => {
             let place = sender(stage, to, reject.remote_communication_id)?;
-            stage.links.link(place.link).state = State::Rejected(reject.reason);
+            stage.sessions.session(place.session).state = State::Rejected(reject.reason);
             place
         }
         Message::DisconnectReply(reply) => {
             let place = sender(stage, to, reply.remote_communication_id)?;
-            stage.links.close(place.link, stage.transactions, stage.report);
+            stage.sessions.close(place.session, stage.transactions, stage.report);
             place
         }
         Message::ReadyToUse(ready) => sender(stage, to, ready.remote_communication_id)?,
@@ -47,25 +47,25 @@ pub(super) fn handle<F: FnMut(Event<'_>)>(
         | Message::ServiceIdResolutionReply(_)
         | Message::Unknown { .. } => return None,
     };
-    let link = stage.links.link(place.link);
-    link.span.1 = link.span.1.max(now);
-    link.recent = true;
+    let session = stage.sessions.session(place.session);
+    session.span.1 = session.span.1.max(now);
+    session.recent = true;
     if stage.transactions.observes() {
-        link.peers.observe(Observed::Managed(&Managed { from: place.side, seen, message }), stage.report);
+        session.peers.observe(Observed::Managed(&Managed { from: place.end, seen, message }), stage.report);
         let says_more =
             !matches!(message, Message::ReadyToUse(_) | Message::MessageReceiptAcknowledgement(_));
         if says_more {
-            let connection = link.summary();
-            link.peers.observe(Observed::Established(&connection), stage.report);
+            let connection = session.summary();
+            session.peers.observe(Observed::Established(&connection), stage.report);
         }
     }
     Some(place)
 }
 
 /// A message names the end that it is for; the other one sent it.
-fn sender<F>(stage: &Stage<'_, F>, to: Address, id: CommunicationId) -> Option<Place> {
-    let receiver = stage.links.find_exchange(to, id)?;
-    Some(Place { side: receiver.side.other(), ..receiver })
+fn sender<F>(stage: &Stage<'_, F>, to: Address, id: CommunicationId) -> Option<EndRef> {
+    let receiver = stage.sessions.find_exchange(to, id)?;
+    Some(EndRef { end: receiver.end.other(), ..receiver })
 }
 
 fn requested<F: FnMut(Event<'_>)>(
@@ -75,47 +75,47 @@ fn requested<F: FnMut(Event<'_>)>(
     request: &Request<'_>,
     is_cut: bool,
     now: Time,
-) -> Option<Place> {
+) -> Option<EndRef> {
     if request.transport_service_type != TransportServiceType::ReliableConnection {
         return None;
     }
-    let known = stage.links.find_exchange(from, request.local_communication_id).filter(|place| {
+    let known = stage.sessions.find_exchange(from, request.local_communication_id).filter(|place| {
         // A communication ID may be used again: for another queue pair, or once the connection is over.
-        let link = stage.links.link(place.link);
-        let qpn = link.ends[place.side].qpn;
-        matches!(link.state, State::Requested | State::Open) && qpn.is_none_or(|qpn| qpn == request.local_qpn)
+        let session = stage.sessions.session(place.session);
+        let qpn = session.ends[place.end].qpn;
+        matches!(session.state, State::Requested | State::Open)
+            && qpn.is_none_or(|qpn| qpn == request.local_qpn)
     });
     let active = match known {
         // A REQ that is sent again says nothing new.
-        Some(place) if stage.links.link(place.link).origin == Origin::Cm => return Some(place),
+        Some(place) if stage.sessions.session(place.session).origin == Origin::Cm => return Some(place),
         // The REP was captured before it.
         Some(place) => place,
         None => {
-            let link = stage.links.add([from, to], now, stage.transactions, stage.report);
-            let active = Place { link, side: End::First };
-            stage.links.name(from, request.local_communication_id, active);
-            stage.links.link(link).state = State::Requested;
+            let session = stage.sessions.add([from, to], now, stage.transactions, stage.report);
+            let active = EndRef { session, end: End::First };
+            stage.sessions.name(from, request.local_communication_id, active);
+            stage.sessions.session(session).state = State::Requested;
             active
         }
     };
-    let passive = Place { side: active.side.other(), ..active };
-    let connection = stage.links.link(active.link);
+    let passive = EndRef { end: active.end.other(), ..active };
+    let connection = stage.sessions.session(active.session);
     connection.origin = Origin::Cm;
     connection.port = request.service_id.rdma_cm_port().map(|(_, port)| port);
     connection.agree_on_path_mtu(request.path_mtu_bytes());
     connection.partition_key = Some(request.partition_key);
-    connection.limit_reads(passive.side, request.responder_resources);
-    connection.peers.requester = Some(active.side);
-    connection.ends[active.side].note_private_data(request.consumer_private_data(), is_cut);
-    let speaks =
-        connection.port == Some(NFS_RDMA_PORT) || connection.ends[active.side].private_data.is_some();
+    connection.limit_reads(passive.end, request.responder_resources);
+    connection.peers.requester = Some(active.end);
+    connection.ends[active.end].note_private_data(request.consumer_private_data(), is_cut);
+    let speaks = connection.port == Some(NFS_RDMA_PORT) || connection.ends[active.end].private_data.is_some();
     connection.peers.speaks_rpc = connection.peers.speaks_rpc.or(speaks.then_some(true));
     // Each side names the PSN at which it expects to receive: that of the other side's first request.
     if !connection.peers.paired {
-        connection.begin(passive.side, request.starting_psn);
+        connection.begin(passive.end, request.starting_psn);
     }
     let key = FlowKey { source: to, destination: from, destination_qp: request.local_qpn };
-    stage.links.claim(key, passive, stage.transactions, stage.report);
+    stage.sessions.claim(key, passive, stage.transactions, stage.report);
     Some(active)
 }
 
@@ -126,36 +126,36 @@ fn replied<F: FnMut(Event<'_>)>(
     reply: &Reply<'_>,
     is_cut: bool,
     now: Time,
-) -> Place {
-    let active = match stage.links.find_exchange(to, reply.remote_communication_id) {
+) -> EndRef {
+    let active = match stage.sessions.find_exchange(to, reply.remote_communication_id) {
         Some(active) => {
-            let passive = Place { side: active.side.other(), ..active };
-            if stage.links.link(active.link).peers.paired {
+            let passive = EndRef { end: active.end.other(), ..active };
+            if stage.sessions.session(active.session).peers.paired {
                 return passive;
             }
             active
         }
         // The capture starts between REQ and REP: the queue pair of the active side is not known.
         None => {
-            let link = stage.links.add([to, from], now, stage.transactions, stage.report);
-            let active = Place { link, side: End::First };
-            stage.links.name(to, reply.remote_communication_id, active);
-            stage.links.link(link).peers.requester = Some(active.side);
+            let session = stage.sessions.add([to, from], now, stage.transactions, stage.report);
+            let active = EndRef { session, end: End::First };
+            stage.sessions.name(to, reply.remote_communication_id, active);
+            stage.sessions.session(session).peers.requester = Some(active.end);
             active
         }
     };
-    let passive = Place { side: active.side.other(), ..active };
-    stage.links.name(from, reply.local_communication_id, passive);
-    let connection = stage.links.link(active.link);
+    let passive = EndRef { end: active.end.other(), ..active };
+    stage.sessions.name(from, reply.local_communication_id, passive);
+    let connection = stage.sessions.session(active.session);
     connection.state = State::Open;
-    connection.ends[passive.side].note_private_data(reply.private_data, is_cut);
-    if connection.ends[passive.side].private_data.is_some() {
+    connection.ends[passive.end].note_private_data(reply.private_data, is_cut);
+    if connection.ends[passive.end].private_data.is_some() {
         connection.peers.speaks_rpc = Some(true);
     }
-    connection.begin(active.side, reply.starting_psn);
-    connection.limit_reads(active.side, reply.responder_resources);
+    connection.begin(active.end, reply.starting_psn);
+    connection.limit_reads(active.end, reply.responder_resources);
     let key = FlowKey { source: to, destination: from, destination_qp: reply.local_qpn };
-    stage.links.claim(key, active, stage.transactions, stage.report);
+    stage.sessions.claim(key, active, stage.transactions, stage.report);
     passive
 }
 
@@ -164,13 +164,13 @@ fn disconnecting<F: FnMut(Event<'_>)>(
     from: Address,
     to: Address,
     request: &DisconnectRequest<'_>,
-) -> Option<Place> {
+) -> Option<EndRef> {
     // Where the connect was not captured, the queue pair tells which connection is meant.
     let key = FlowKey { source: from, destination: to, destination_qp: request.remote_qpn };
     let place = match sender(stage, to, request.remote_communication_id) {
         Some(place) => place,
-        None => stage.links.find(&key)?,
+        None => stage.sessions.find(&key)?,
     };
-    stage.links.close(place.link, stage.transactions, stage.report);
+    stage.sessions.close(place.session, stage.transactions, stage.report);
     Some(place)
 }

@@ -1,21 +1,21 @@
 //! One file that wires the stages.
 
 mod cm;
-mod links;
+mod sessions;
 mod state;
 
 use crate::connection::FlowKey;
 use crate::event::{Event, Packet};
+use crate::exchange::Keep;
 use crate::frame::{self, Frame, IcrcVerdict, Other};
-use crate::kept::Keep;
 use crate::rc;
 use crate::rdma::End;
 use crate::record::{Record, Time};
 use crate::rpcrdma::Transactions;
 use crate::transaction::Seen;
 use crate::transport::{Dissected, Transport};
-use links::{Links, Place};
 use rdmascope_wire::bth::{Bth, Opcode, Transport as Service};
+use sessions::{EndRef, Sessions};
 
 /// How the engine works.
 #[derive(Clone, Copy, Debug, Default)]
@@ -72,7 +72,7 @@ pub struct Totals {
 pub struct Engine {
     config: Config,
     totals: Totals,
-    links: Links,
+    sessions: Sessions,
     transactions: Transactions,
 }
 
@@ -96,7 +96,7 @@ impl Engine {
         report: &mut impl FnMut(Event<'_>),
     ) {
         let Dissected { frame, transport } = dissected;
-        let Engine { config, totals, links, transactions } = self;
+        let Engine { config, totals, sessions, transactions } = self;
         totals.count_record(record, frame);
         let mut place = None;
         if let (Ok(frame), Some(Ok(transport))) = (frame, transport) {
@@ -110,28 +110,28 @@ impl Engine {
                 totals.count(&event);
                 report(event);
             };
-            let mut stage = Stage { links, transactions, report: &mut counting };
+            let mut stage = Stage { sessions, transactions, report: &mut counting };
             place = match message {
                 Some(_) if dropped => None,
                 Some(message) => cm::handle(&mut stage, frame, &message, seen),
                 None => stage.handle(frame, transport, seen, dropped),
             };
-            totals.connections = links.seen();
+            totals.connections = sessions.seen();
         }
         if config.report_packets {
-            let link = place.map(|place| &links.link(place.link).peers);
-            let speaks_rpc = link.is_some_and(|peers| peers.speaks_rpc == Some(true));
+            let session = place.map(|place| &sessions.session(place.session).peers);
+            let speaks_rpc = session.is_some_and(|peers| peers.speaks_rpc == Some(true));
             let headers =
                 transport.map(|transport| transport.and_then(|transport| transport.headers(speaks_rpc)));
-            let connection = link.map(|peers| peers.connection);
+            let connection = session.map(|peers| peers.connection);
             report(Event::Packet(&Packet { record: *record, frame: *frame, headers, connection }));
         }
     }
 
     /// Ends the capture: reports what is still open.
     pub fn finish(&mut self, report: &mut impl FnMut(Event<'_>)) {
-        let Engine { totals, links, transactions, .. } = self;
-        links.end_all(transactions, &mut |event: Event<'_>| {
+        let Engine { totals, sessions, transactions, .. } = self;
+        sessions.end_all(transactions, &mut |event: Event<'_>| {
             totals.count(&event);
             report(event);
         });
@@ -146,7 +146,7 @@ impl Engine {
 
 /// What a packet is handed to.
 struct Stage<'a, F> {
-    links: &'a mut Links,
+    sessions: &'a mut Sessions,
     transactions: &'a mut Transactions,
     report: &'a mut F,
 }
@@ -160,29 +160,29 @@ impl<F: FnMut(Event<'_>)> Stage<'_, F> {
         transport: &Transport<'_>,
         seen: Seen,
         dropped: bool,
-    ) -> Option<Place> {
+    ) -> Option<EndRef> {
         let Bth { opcode, destination_qp, psn, .. } = transport.bth;
         let (Service::ReliableConnection, Some(operation)) = (opcode.transport(), opcode.operation()) else {
             return None;
         };
         let key = FlowKey { source: frame.source, destination: frame.destination, destination_qp };
-        let mut place = match self.links.find(&key) {
+        let mut place = match self.sessions.find(&key) {
             Some(place) => place,
             None if dropped => return None,
             None => {
                 let addresses = [frame.source, frame.destination];
-                let link = self.links.add(addresses, seen.time, self.transactions, self.report);
-                let place = Place { link, side: End::First };
-                self.links.claim(key, place, self.transactions, self.report);
+                let session = self.sessions.add(addresses, seen.time, self.transactions, self.report);
+                let place = EndRef { session, end: End::First };
+                self.sessions.claim(key, place, self.transactions, self.report);
                 place
             }
         };
-        let link = self.links.link(place.link);
+        let session = self.sessions.session(place.session);
         if transport.bth.fecn || transport.bth.becn || frame.ecn == 3 {
-            link.count_congestion(place.side);
+            session.count_congestion(place.end);
         }
         if dropped {
-            link.count_bad_icrc(place.side, seen, self.transactions, self.report);
+            session.count_bad_icrc(place.end, seen, self.transactions, self.report);
             return Some(place);
         }
         let packet = rc::Packet {
@@ -193,19 +193,19 @@ impl<F: FnMut(Event<'_>)> Stage<'_, F> {
             payload: transport.payload,
             payload_length: transport.payload_length,
         };
-        if !link.peers.paired
-            && let Some(joined) = self.links.pair(place, &key, &packet, self.transactions, self.report)
+        if !session.peers.paired
+            && let Some(joined) = self.sessions.pair(place, &key, &packet, self.transactions, self.report)
         {
             place = joined;
         }
-        let link = self.links.link(place.link);
+        let session = self.sessions.session(place.session);
         if self.transactions.observes() {
-            link.inspect(place.side, &transport.bth, &packet, self.report);
+            session.inspect(place.end, &transport.bth, &packet, self.report);
         }
-        link.handle(place.side, &packet, self.transactions, self.report);
-        self.links.settle(place.link, self.transactions, self.report);
+        session.handle(place.end, &packet, self.transactions, self.report);
+        self.sessions.settle(place.session, self.transactions, self.report);
         while let Some((index, slot)) = self.transactions.overdue() {
-            self.transactions.evict(slot, &mut self.links.link(index).peers, self.report);
+            self.transactions.evict(slot, &mut self.sessions.session(index).peers, self.report);
         }
         Some(place)
     }

@@ -8,24 +8,24 @@ impl Engine {
     /// The connections that have not ended, in the order of their numbers, as they would be reported if they ended now but for what is
     /// held back.
     pub fn connections(&self) -> impl Iterator<Item = Connection> {
-        let mut links: Vec<_> = self.links.all().collect();
-        links.sort_by_key(|link| link.peers.connection);
-        links.into_iter().map(|link| link.summary())
+        let mut sessions: Vec<_> = self.sessions.all().collect();
+        sessions.sort_by_key(|session| session.peers.connection);
+        sessions.into_iter().map(|session| session.summary())
     }
 
     /// A connection that has not ended.
     pub fn connection(&self, id: ConnectionId) -> Option<Connection> {
-        let link = self.links.all().find(|link| link.peers.connection == id)?;
-        Some(link.summary())
+        let session = self.sessions.all().find(|session| session.peers.connection == id)?;
+        Some(session.summary())
     }
 
     /// Bytes of memory that a clone of the engine takes up, counted from how much its tables hold: what an allocator adds is not in it.
     pub fn footprint(&self) -> usize {
-        size_of::<Engine>() + self.links.footprint() + self.transactions.footprint()
+        size_of::<Engine>() + self.sessions.footprint() + self.transactions.footprint()
     }
 
     /// The transactions that have begun and not ended, in the order in which they began.
     pub fn open_transactions(&self) -> impl Iterator<Item = OpenTransaction<'_>> {
-        self.transactions.all_open(|link| Some(&self.links.get(link)?.peers))
+        self.transactions.all_open(|session| Some(&self.sessions.get(session)?.peers))
     }
 }

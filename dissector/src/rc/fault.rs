@@ -1,7 +1,7 @@
 //! What in a packet, or in a run of them, breaks the rules of a reliable connection.
 
 use super::{Extension, Packet};
-use rdmascope_wire::bth::{Acknowledgement, Bth, NakCode, Operation, Place};
+use rdmascope_wire::bth::{Acknowledgement, Bth, NakCode, Operation, PacketPosition};
 use rdmascope_wire::psn::Psn;
 
 /// What is wrong with a packet, or with the message that it ends.
@@ -121,14 +121,14 @@ fn padding(length: u32) -> u8 {
 #[inline]
 fn fits(operation: Operation, length: u32, path_mtu: Option<u32>) -> bool {
     let longest = path_mtu.unwrap_or(LARGEST);
-    match operation.place() {
-        Place::First | Place::Middle => match path_mtu {
+    match operation.position() {
+        PacketPosition::First | PacketPosition::Middle => match path_mtu {
             Some(path_mtu) => length == path_mtu,
             None => length.is_power_of_two() && (256..=LARGEST).contains(&length),
         },
-        Place::Last => (1..=longest).contains(&length),
-        Place::Only if takes_payload(operation) => length <= longest,
-        Place::Only => length == 0,
+        PacketPosition::Last => (1..=longest).contains(&length),
+        PacketPosition::Only if takes_payload(operation) => length <= longest,
+        PacketPosition::Only => length == 0,
     }
 }
 
@@ -177,11 +177,11 @@ pub fn of_response(packet: &Packet<'_>, index: u32, length: u32, path_mtu: u32) 
     let before = u64::from(index) * u64::from(path_mtu);
     let left = u64::from(length).saturating_sub(before) as u32;
     // A request for the rest may not be in the capture: its first response is a First or an Only one too.
-    let is_right = match packet.operation.place() {
-        Place::First => left > path_mtu,
-        Place::Middle => index > 0 && left > path_mtu,
-        Place::Last => index > 0 && left == packet.payload_length,
-        Place::Only => left == packet.payload_length,
+    let is_right = match packet.operation.position() {
+        PacketPosition::First => left > path_mtu,
+        PacketPosition::Middle => index > 0 && left > path_mtu,
+        PacketPosition::Last => index > 0 && left == packet.payload_length,
+        PacketPosition::Only => left == packet.payload_length,
     };
     (!is_right).then_some(Fault::Response { left, index, length: packet.payload_length })
 }

@@ -7,13 +7,13 @@
 
 pub mod fault;
 mod reads;
+mod recent_requests;
 mod requests;
-mod trail;
 
 pub use fault::Fault;
 pub use reads::Reads;
+pub use recent_requests::RecentRequests;
 pub use requests::Requests;
-pub use trail::Trail;
 
 use crate::transaction::Seen;
 use rdmascope_wire::bth::{Aeth, Operation, Reth};

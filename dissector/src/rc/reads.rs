@@ -3,7 +3,7 @@
 use super::fault::{self, Fault};
 use super::{Packet, Placement, REORDERING};
 use crate::transaction::Seen;
-use rdmascope_wire::bth::{Place, Reth};
+use rdmascope_wire::bth::{PacketPosition, Reth};
 use rdmascope_wire::psn::Psn;
 use std::collections::VecDeque;
 
@@ -100,20 +100,20 @@ impl Reads {
     pub fn answer<'a>(&mut self, packet: &Packet<'a>) -> Option<Placement<'a>> {
         let found = self.find(packet.psn)?;
         self.last = found;
-        let place = packet.operation.place();
-        if self.unresolved && matches!(place, Place::First | Place::Middle) {
+        let place = packet.operation.position();
+        if self.unresolved && matches!(place, PacketPosition::First | PacketPosition::Middle) {
             self.resolve(packet.payload_length.max(1));
         }
         let request = &mut self.requests[found];
         let index = request.first.distance(packet.psn) as u64;
-        if matches!(place, Place::First | Place::Middle) {
+        if matches!(place, PacketPosition::First | PacketPosition::Middle) {
             request.step = Some(packet.payload_length);
         }
         // Every response before the last one is as long as the path MTU, so its PSN says where it belongs; that holds
         // too where it answers a repeated request that was not captured. The last one ends where the request does.
         let offset = match (place, request.step) {
             _ if index == 0 => 0,
-            (Place::First | Place::Middle, _) => index * u64::from(packet.payload_length),
+            (PacketPosition::First | PacketPosition::Middle, _) => index * u64::from(packet.payload_length),
             (_, Some(step)) => index * u64::from(step),
             (_, None) => u64::from(request.reth.dma_length.saturating_sub(packet.payload_length)),
         };

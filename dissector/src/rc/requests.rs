@@ -6,10 +6,10 @@
 //! lost what is missing: because the receiver acknowledged it, or because nothing came for long.
 
 use super::fault::LONGEST_MESSAGE;
-use super::{Delivery, Extension, Fault, Packet, Placement, REORDERING, Send, Trail};
+use super::{Delivery, Extension, Fault, Packet, Placement, REORDERING, RecentRequests, Send};
 use crate::record::Time;
 use crate::transaction::Seen;
-use rdmascope_wire::bth::{Operation, Place, Reth};
+use rdmascope_wire::bth::{Operation, PacketPosition, Reth};
 use rdmascope_wire::psn::Psn;
 use std::collections::VecDeque;
 
@@ -40,7 +40,7 @@ pub struct Requests {
     /// The PSN that the first request is to carry, as the CM exchange says, until one comes.
     announced: Option<Psn>,
     /// What was sent last, where somebody watches.
-    trail: Option<Trail>,
+    recent: Option<RecentRequests>,
     /// How often it was not known which PSN comes next, so that what is missing there would not be noticed.
     pub unsure: u32,
     /// Requests seen before.
@@ -118,17 +118,17 @@ impl Requests {
 
     /// Reports repetitions and faults too.
     pub fn watch(&mut self) {
-        self.trail.get_or_insert_default();
+        self.recent.get_or_insert_default();
     }
 
     /// Forgets what was sent, because the connection is closed.
-    pub fn forget_trail(&mut self) {
-        self.trail.iter_mut().for_each(Trail::clear);
+    pub fn forget_recent_requests(&mut self) {
+        self.recent.iter_mut().for_each(RecentRequests::clear);
     }
 
     /// When the request that takes up this PSN was seen first, as far as that is remembered.
     pub fn find_request(&self, psn: Psn) -> Option<Seen> {
-        self.trail.as_ref()?.find_request(psn)
+        self.recent.as_ref()?.find_request(psn)
     }
 
     /// The path MTU, as the CM exchange says.
@@ -189,7 +189,7 @@ impl Requests {
     /// Takes a request packet.
     #[inline]
     pub fn handle(&mut self, packet: &Packet<'_>, deliver: &mut impl FnMut(Delivery<'_>)) {
-        if self.trail.is_some() {
+        if self.recent.is_some() {
             self.follow(packet, deliver);
         }
         match self.expected {
@@ -210,13 +210,13 @@ impl Requests {
         {
             fault(packet, Fault::Start { announced }, deliver);
         }
-        if let Some(trail) = &mut self.trail {
-            trail.note(packet.psn, packet.seen);
+        if let Some(recent) = &mut self.recent {
+            recent.note(packet.psn, packet.seen);
         }
     }
 
     fn handle_out_of_order(&mut self, packet: &Packet<'_>, deliver: &mut impl FnMut(Delivery<'_>)) {
-        let begins = matches!(packet.operation.place(), Place::First | Place::Only);
+        let begins = matches!(packet.operation.position(), PacketPosition::First | PacketPosition::Only);
         let Some(expected) = self.expected else {
             // The capture starts in the middle: with a packet that begins a message all is clear. One that does not may
             // have been overtaken by it.
@@ -243,7 +243,7 @@ impl Requests {
             self.close_message(deliver);
             self.lost.clear();
             (self.given_up, self.begun) = (0, None);
-            if self.trail.is_some() {
+            if self.recent.is_some() {
                 deliver(Delivery::Restarted);
             }
             self.acknowledged = None;
@@ -275,7 +275,7 @@ impl Requests {
                 let (seen, psn) = (packet.seen, packet.psn);
                 deliver(Delivery::Read { seen, psn, packets, reth, repeated: true, follows: true });
             }
-        } else if packet.operation.place() == Place::Only {
+        } else if packet.operation.position() == PacketPosition::Only {
             // A message of one packet stands for itself, however late.
             let (expected, follows) = (self.expected, core::mem::take(&mut self.follows));
             let open = core::mem::take(&mut self.open);
@@ -294,8 +294,8 @@ impl Requests {
 
     fn note_repeated(&mut self, packet: &Packet<'_>, deliver: &mut impl FnMut(Delivery<'_>)) {
         self.repeated += 1;
-        let Some(trail) = &self.trail else { return };
-        let first = trail.find(packet.psn).filter(|first| *first != packet.seen);
+        let Some(recent) = &self.recent else { return };
+        let first = recent.find(packet.psn).filter(|first| *first != packet.seen);
         let Packet { seen, operation, psn, payload_length, .. } = *packet;
         let asked = packet.extension.reth().filter(|_| operation == Operation::ReadRequest);
         let bytes = asked.map_or(payload_length, |reth| reth.dma_length);
@@ -372,7 +372,7 @@ impl Requests {
             + self.held.len() * size_of::<Held>()
             + self.send.len()
             + self.lost.len() * size_of::<(Psn, u32)>()
-            + self.trail.as_ref().map_or(0, Trail::memory)
+            + self.recent.as_ref().map_or(0, RecentRequests::memory)
     }
 
     /// Gives up what is held and what is open, and the memory of both.
@@ -409,7 +409,7 @@ impl Requests {
         self.given_up += 1;
         self.expected = Some(next.psn);
         self.follows = false;
-        let continues = matches!(next.operation.place(), Place::Middle | Place::Last);
+        let continues = matches!(next.operation.position(), PacketPosition::Middle | PacketPosition::Last);
         match &mut self.open {
             // One packet is missing between two of a Send: it was one of its middle. More could also have been the end of
             // this Send and the beginning of another one.
@@ -504,16 +504,16 @@ impl Requests {
     #[inline]
     fn accept(&mut self, packet: &Packet<'_>, deliver: &mut impl FnMut(Delivery<'_>)) {
         let mut next = Some(packet.psn.plus(1));
-        let place = packet.operation.place();
-        if matches!(place, Place::First | Place::Middle) {
+        let place = packet.operation.position();
+        if matches!(place, PacketPosition::First | PacketPosition::Middle) {
             self.note_path_mtu(packet.payload_length);
         }
-        let begins = matches!(place, Place::First | Place::Only);
+        let begins = matches!(place, PacketPosition::First | PacketPosition::Only);
         let (follows, fits) = (self.follows, begins == matches!(self.open, Open::None));
         // In the middle of a message whose beginning is not known, nothing more is.
-        self.follows = place != Place::Middle || follows && fits;
+        self.follows = place != PacketPosition::Middle || follows && fits;
         if !fits {
-            if follows && self.trail.is_some() {
+            if follows && self.recent.is_some() {
                 fault(packet, Fault::Order, deliver);
             }
             if begins {
@@ -536,10 +536,15 @@ impl Requests {
         self.expected = next;
     }
 
-    fn accept_send(&mut self, packet: &Packet<'_>, place: Place, deliver: &mut impl FnMut(Delivery<'_>)) {
+    fn accept_send(
+        &mut self,
+        packet: &Packet<'_>,
+        place: PacketPosition,
+        deliver: &mut impl FnMut(Delivery<'_>),
+    ) {
         let invalidated = packet.extension.ieth();
         match place {
-            Place::Only => deliver(Delivery::Send(Send {
+            PacketPosition::Only => deliver(Delivery::Send(Send {
                 first: packet.seen,
                 seen: packet.seen,
                 psn: packet.psn,
@@ -549,7 +554,7 @@ impl Requests {
                 missing: None,
                 invalidated,
             })),
-            Place::First => {
+            PacketPosition::First => {
                 self.send.clear();
                 self.send.extend_from_slice(packet.payload);
                 self.open = Open::Send {
@@ -561,7 +566,7 @@ impl Requests {
                     closed: packet.payload.len() < packet.payload_length as usize,
                 };
             }
-            Place::Middle | Place::Last => {
+            PacketPosition::Middle | PacketPosition::Last => {
                 let Open::Send { first, psn, length, missing, closed, .. } = &mut self.open else {
                     self.note_other(packet, deliver);
                     self.close_message(deliver);
@@ -575,7 +580,7 @@ impl Requests {
                     *closed = true;
                 }
                 *length = length.saturating_add(packet.payload_length);
-                if place == Place::Last {
+                if place == PacketPosition::Last {
                     let send = Send {
                         first: *first,
                         seen: packet.seen,
@@ -593,9 +598,14 @@ impl Requests {
         }
     }
 
-    fn accept_write(&mut self, packet: &Packet<'_>, place: Place, deliver: &mut impl FnMut(Delivery<'_>)) {
+    fn accept_write(
+        &mut self,
+        packet: &Packet<'_>,
+        place: PacketPosition,
+        deliver: &mut impl FnMut(Delivery<'_>),
+    ) {
         if let Some(reth) = packet.extension.reth() {
-            self.open = if place == Place::First {
+            self.open = if place == PacketPosition::First {
                 Open::Write { first: packet.psn, reth, step: packet.payload_length, whole: true }
             } else {
                 self.note_written(packet, packet.payload_length.into(), reth, deliver);
@@ -614,7 +624,7 @@ impl Requests {
         };
         let index = u64::from(first.distance(packet.psn).unsigned_abs());
         deliver(Delivery::Write(placement(packet, first, reth, index * u64::from(step))));
-        if place == Place::Last {
+        if place == PacketPosition::Last {
             if whole && self.path_mtu == Some(step) {
                 let bytes = index * u64::from(step) + u64::from(packet.payload_length);
                 self.note_written(packet, bytes, reth, deliver);
@@ -625,9 +635,9 @@ impl Requests {
 
     /// Notes for those who watch a packet that goes on with a message of another operation than the one that is open.
     fn note_other(&mut self, packet: &Packet<'_>, deliver: &mut impl FnMut(Delivery<'_>)) {
-        if self.trail.is_some() && !matches!(self.open, Open::None) {
+        if self.recent.is_some() && !matches!(self.open, Open::None) {
             fault(packet, Fault::Order, deliver);
-            self.follows = packet.operation.place() == Place::Last;
+            self.follows = packet.operation.position() == PacketPosition::Last;
         }
     }
 
@@ -641,7 +651,7 @@ impl Requests {
         deliver: &mut impl FnMut(Delivery<'_>),
     ) {
         let announced = reth.dma_length;
-        if bytes != u64::from(announced) && announced <= LONGEST_MESSAGE && self.trail.is_some() {
+        if bytes != u64::from(announced) && announced <= LONGEST_MESSAGE && self.recent.is_some() {
             fault(packet, Fault::Written { bytes, announced }, deliver);
         }
     }

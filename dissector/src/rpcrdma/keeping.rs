@@ -5,8 +5,8 @@ use super::open::{Open, Placed, chunk_range};
 use super::{Slot, Transactions};
 use crate::connection::FlowKey;
 use crate::event::{Event, Eviction};
+use crate::exchange::{Content, Exchange, Keep, Step, StepKind};
 use crate::interval::Intervals;
-use crate::kept::{Content, Keep, Kept, Step, StepKind};
 use crate::rc::{Placement, Send};
 use crate::transaction::{Part, Seen};
 use rdmascope_wire::bth::Reth;
@@ -101,7 +101,7 @@ impl Transactions {
         report: &mut impl FnMut(Event<'_>),
         more: impl FnOnce(&mut Keeping, &Open, usize) -> Result<(), Full>,
     ) {
-        let budget = Kept::MOST_CONTENTS.saturating_sub(self.kept);
+        let budget = Exchange::MOST_CONTENTS.saturating_sub(self.kept);
         let Some(open) = self.find(slot) else { return };
         let Some(mut keeping) = open.keeping.take() else { return };
         let (bytes, lists) = (keeping.bytes, keeping.lists);
@@ -181,7 +181,7 @@ impl Keeping {
         let bytes =
             &placement.bytes[..placement.bytes.len().min(usize::try_from(room).unwrap_or(usize::MAX))];
         let end = start + bytes.len() as u64;
-        if end > Kept::LONGEST_CONTENT {
+        if end > Exchange::LONGEST_CONTENT {
             return Err(Full(placed.part));
         }
         let (start, end) = (start as usize, end as usize);
@@ -247,7 +247,7 @@ impl Keeping {
         if step.kind == StepKind::ReadRequest && self.step(step.kind, step.psn).is_some() {
             return;
         }
-        if self.steps.len() >= Kept::MOST_STEPS {
+        if self.steps.len() >= Exchange::MOST_STEPS {
             self.steps_left_out += 1;
             return;
         }
@@ -269,7 +269,7 @@ impl Keeping {
     }
 
     /// What was kept of a transaction that has ended.
-    pub(super) fn into_kept(self, open: &Open, flows: [Option<FlowKey>; 2]) -> Kept {
+    pub(super) fn into_exchange(self, open: &Open, flows: [Option<FlowKey>; 2]) -> Exchange {
         let Keeping { mut steps, steps_left_out, sends, chunks, .. } = self;
         let uses = uses(open);
         let pieces = |by_reply: bool, part: Part| {
@@ -302,7 +302,7 @@ impl Keeping {
             })
         }));
         contents.sort_by_key(|content| (content.of_reply, content.part));
-        Kept { steps, steps_left_out, contents, flows }
+        Exchange { steps, steps_left_out, contents, flows }
     }
 }
 

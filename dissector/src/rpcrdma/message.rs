@@ -3,7 +3,7 @@
 use super::open::{Open, saturate};
 use super::{CallIdentity, Peers, Transactions};
 use crate::event::Event;
-use crate::kept::StepKind;
+use crate::exchange::StepKind;
 use crate::observation::{Observed, Offered};
 use crate::rc::Send;
 use crate::rdma::End;

@@ -18,7 +18,7 @@ pub use memory::Memory;
 
 use crate::connection::{ConnectionId, FlowKey};
 use crate::event::{Event, Eviction};
-use crate::kept::{Keep, StepKind};
+use crate::exchange::{Keep, StepKind};
 use crate::observation::{HalfFlow, Observed, Revoked};
 use crate::rc::{Placement, Send};
 use crate::rdma::End;
@@ -107,7 +107,7 @@ pub struct Peers {
     /// The connection.
     pub connection: ConnectionId,
     /// Where the engine keeps it.
-    pub link: u32,
+    pub session: u32,
     /// Which end opened the connection, where that is known or inferred.
     pub requester: Option<End>,
     /// Which end was first seen to call, or to be answered: it stands as the requester where nothing says more.
@@ -128,12 +128,12 @@ pub struct Peers {
 
 impl Peers {
     /// Two ends that have said nothing yet.
-    pub fn new(connection: ConnectionId, link: u32) -> Peers {
+    pub fn new(connection: ConnectionId, session: u32) -> Peers {
         Peers {
             sides: Default::default(),
             flows: [None; 2],
             connection,
-            link,
+            session,
             requester: None,
             caller: None,
             speaks_rpc: None,
@@ -220,14 +220,14 @@ impl Transactions {
         self.observes
     }
 
-    /// The link and the connection of the transaction to give up, where too many are open.
+    /// The session and the connection of the transaction to give up, where too many are open.
     pub fn overdue(&mut self) -> Option<(u32, Slot)> {
         if self.open <= MOST_OPEN && self.weight <= MOST_WEIGHT {
             return None;
         }
         while let Some(slot) = self.order.pop_front() {
             if let Some(open) = self.find(slot) {
-                return Some((open.link, slot));
+                return Some((open.session, slot));
             }
         }
         None
@@ -434,7 +434,7 @@ impl Transactions {
             && let Some(open) = self.slots.get(last.slot.index as usize)
             && open.is_open
             && open.generation == last.slot.generation
-            && open.link == peers.link
+            && open.session == peers.session
             && open.holds(last.segment as usize, owner, rkey, address)
         {
             return Some(last);
@@ -467,7 +467,7 @@ impl Transactions {
         self.order.iter().filter_map(move |slot| {
             let open = self.slots.get(slot.index as usize)?;
             let is_open = open.is_open && open.generation == slot.generation;
-            if is_open { open.so_far(peers(open.link)?) } else { None }
+            if is_open { open.so_far(peers(open.session)?) } else { None }
         })
     }
 
@@ -494,7 +494,7 @@ impl Transactions {
         for (index, side) in End::BOTH.into_iter().zip(&peers.sides) {
             for slot in side.calls.values().chain(side.pulls.values()) {
                 if let Some(open) = self.slots.get_mut(slot.index as usize) {
-                    open.link = peers.link;
+                    open.session = peers.session;
                     open.caller = index;
                 }
             }
@@ -571,7 +571,7 @@ impl Transactions {
         if let Some(keeping) = open.keeping.take() {
             self.kept -= keeping.bytes();
             let flows = [peers.flows[open.caller], peers.flows[open.caller.other()]];
-            open.transaction.kept = Some(Box::new(keeping.into_kept(open, flows)));
+            open.transaction.exchange = Some(Box::new(keeping.into_exchange(open, flows)));
         }
         let direction = peers.direction(open.caller);
         self.reported += 1;

@@ -17,9 +17,9 @@ use rdmascope_wire::{Rkey, Xid, rpc};
 impl Peers {
     /// Reports something seen on this connection.
     pub fn observe(&self, what: Observed<'_>, report: &mut impl FnMut(Event<'_>)) {
-        let Peers { connection, link, half_flows, .. } = self;
+        let Peers { connection, session, half_flows, .. } = self;
         let requester = self.forward_caller();
-        let (connection, place, roles_known) = (*connection, *link, self.requester.is_some());
+        let (connection, place, roles_known) = (*connection, *session, self.requester.is_some());
         let observation = Observation { connection, place, requester, roles_known, half_flows, what };
         report(Event::Observation(&observation));
     }

@@ -3,8 +3,8 @@
 use super::keeping::Keeping;
 use super::{CallIdentity, Peers};
 use crate::connection::ConnectionId;
+use crate::exchange::Keep;
 use crate::interval::Intervals;
-use crate::kept::Keep;
 use crate::rc::Placement;
 use crate::rdma::End;
 use crate::record::Time;
@@ -21,13 +21,13 @@ const LONGEST: u64 = 2 << 20;
 /// Bytes gathered for all open transactions together.
 pub(super) const BUDGET: usize = 16 << 20;
 
-/// A transaction that has begun and not ended. Kept and used again, so that its lists need no new memory.
+/// A transaction that has begun and not ended. Exchange and used again, so that its lists need no new memory.
 #[derive(Clone, Debug)]
 pub(super) struct Open {
     pub(super) is_open: bool,
     pub(super) generation: u32,
     /// The connection, as the engine numbers it.
-    pub(super) link: u32,
+    pub(super) session: u32,
     /// Which end called.
     pub(super) caller: End,
     /// Packets that the capture lacked when it was opened.
@@ -87,7 +87,7 @@ impl Default for Open {
         Open {
             is_open: false,
             generation: 0,
-            link: 0,
+            session: 0,
             caller: End::First,
             missing_before: 0,
             transaction: Transaction {
@@ -110,7 +110,7 @@ impl Default for Open {
                 stop: None,
                 timing: Timing::default(),
                 done: None,
-                kept: None,
+                exchange: None,
             },
             identity: CallIdentity::default(),
             keeping: None,
@@ -132,7 +132,7 @@ impl Open {
     pub(super) fn begin(&mut self, xid: Xid, caller: End, begun: u64, keep: Keep, peers: &Peers) {
         self.is_open = true;
         self.generation = self.generation.wrapping_add(1);
-        self.link = peers.link;
+        self.session = peers.session;
         self.caller = caller;
         self.missing_before = peers.missing_packets;
         self.scattered = 0;
@@ -388,7 +388,7 @@ impl Open {
         self.write_lengths.shrink_to(most(64));
         self.transaction.call = None;
         self.transaction.reply = None;
-        self.transaction.kept = None;
+        self.transaction.exchange = None;
         let details = &mut self.transaction.details;
         details.clear();
         details.operations.shrink_to(most(64));

@@ -5,7 +5,7 @@ use crate::world::*;
 use rdmascope_dissector::attribution::{Attribution, Role, StepOf, Steps};
 use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::event::Event;
-use rdmascope_dissector::kept::StepKind;
+use rdmascope_dissector::exchange::StepKind;
 use rdmascope_dissector::record::{LinkType, Record, Time};
 use rdmascope_dissector::transaction::Transaction;
 use rdmascope_wire::Xid;
@@ -59,7 +59,7 @@ fn attribute(frames: &[Frame]) -> Vec<(Said, Vec<(u32, StepKind)>)> {
 fn name(transactions: &[Transaction], of: &StepOf) -> (u32, StepKind) {
     let transaction = transactions.iter().find(|transaction| transaction.number == of.transaction).unwrap();
     let Xid(xid) = transaction.xid;
-    (xid, transaction.kept.as_ref().unwrap().steps[of.step as usize].kind)
+    (xid, transaction.exchange.as_ref().unwrap().steps[of.step as usize].kind)
 }
 
 fn roles(frames: &[Frame]) -> Vec<Said> {

@@ -11,7 +11,7 @@ mod bounds;
 mod chunks;
 mod direction;
 mod errors;
-mod kept;
+mod exchange;
 mod layout;
 mod loss;
 mod matching;

@@ -4,7 +4,7 @@ use crate::speech::private_data;
 use rdmascope_dissector::connection::Connection;
 use rdmascope_dissector::engine::{Config, Engine, Totals};
 use rdmascope_dissector::event::{Event, Eviction};
-use rdmascope_dissector::kept::Keep;
+use rdmascope_dissector::exchange::Keep;
 use rdmascope_dissector::record::{LinkType, Record, Time};
 use rdmascope_dissector::transaction::Transaction;
 use rdmascope_wire::bth::{Aeth, Bth, Deth, Extensions, Opcode, Reth, Syndrome};
@@ -434,7 +434,7 @@ pub(crate) fn run_cut(frames: &[Frame], snap: usize) -> Report {
     let report = run_with(frames, snap, Keep::default());
     let mut kept = run_with(frames, snap, EVERYTHING);
     for transaction in &mut kept.transactions {
-        assert!(transaction.kept.take().is_some());
+        assert!(transaction.exchange.take().is_some());
     }
     assert_eq!(format!("{:?}", report.transactions), format!("{:?}", kept.transactions));
     assert_eq!(format!("{:?}", report.connections), format!("{:?}", kept.connections));

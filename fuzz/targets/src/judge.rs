@@ -5,7 +5,7 @@ use rdmascope_conformance::{Finding, Judge};
 use rdmascope_dissector::attribution::{Role, Steps};
 use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::event::{Content, Event, Eviction};
-use rdmascope_dissector::kept::{Keep, Kept};
+use rdmascope_dissector::exchange::{Exchange, Keep};
 use rdmascope_dissector::layout::Piece;
 use rdmascope_dissector::record::Record;
 use rdmascope_dissector::transaction::{Outcome, Transaction};
@@ -64,7 +64,7 @@ fn attribute<'a>(records: impl Iterator<Item = Record<'a>> + Clone) {
     let mut engine = Engine::new(Config { keep, ..Config::default() });
     let mut gather = |event: Event<'_>| {
         if let Event::Transaction(transaction) = event {
-            count += transaction.kept.as_ref().map_or(0, |kept| kept.steps.len());
+            count += transaction.exchange.as_ref().map_or(0, |kept| kept.steps.len());
             steps.add(transaction);
         }
     };
@@ -164,7 +164,7 @@ impl Seen {
             Outcome::NoCall => assert!(transaction.reply.is_some() && transaction.call.is_none()),
             Outcome::TransportError => assert!(transaction.error.is_some() || transaction.reply.is_some()),
         }
-        if let Some(kept) = &transaction.kept {
+        if let Some(kept) = &transaction.exchange {
             take_kept(kept);
             for of_reply in [false, true] {
                 transaction.message(of_reply).iter().for_each(take_piece);
@@ -191,10 +191,10 @@ impl Seen {
 
 fn take_piece(piece: &Piece) {
     assert!(piece.captured.end() <= piece.bytes.len() as u64 && piece.bytes.len() as u64 <= piece.length);
-    assert!(piece.bytes.len() <= Kept::MOST_CONTENTS);
+    assert!(piece.bytes.len() <= Exchange::MOST_CONTENTS);
 }
 
-fn take_kept(kept: &Kept) {
+fn take_kept(kept: &Exchange) {
     for step in &kept.steps {
         assert!(step.first.frame <= step.last.frame && step.packets > 0);
     }

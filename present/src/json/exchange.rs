@@ -9,7 +9,7 @@ use crate::ladder::{Ladder, Rung, RungKind};
 use crate::message::{Stretch, stretches};
 use crate::text::HexBytes;
 use crate::words;
-use rdmascope_dissector::kept::StepKind;
+use rdmascope_dissector::exchange::StepKind;
 use rdmascope_dissector::layout::{Piece, Source};
 use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::Transaction;

@@ -8,7 +8,7 @@ use crate::phases::Phases;
 use crate::text::{Bytes, Counted, Duration};
 use core::fmt::{self, Display};
 use rdmascope_conformance::{Rule, Verdict};
-use rdmascope_dissector::kept::StepKind;
+use rdmascope_dissector::exchange::StepKind;
 use rdmascope_dissector::transaction::Transaction;
 use std::io::{self, Write};
 

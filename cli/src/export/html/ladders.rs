@@ -5,7 +5,7 @@ use super::plot::{Axis, Units, drawing};
 use core::fmt::{self, Display};
 use maud::{Markup, html};
 use rdmascope_conformance::{Level, Rule, Verdict};
-use rdmascope_dissector::kept::StepKind;
+use rdmascope_dissector::exchange::StepKind;
 use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::{Part, Transaction};
 use rdmascope_present::findings::{ByFrame, sign};

@@ -4,7 +4,7 @@ use core::fmt;
 use foldhash::fast::FixedState;
 use rdmascope_dissector::connection::{ConnectionId, FlowKey};
 use rdmascope_dissector::event::Packet;
-use rdmascope_dissector::kept::StepKind;
+use rdmascope_dissector::exchange::StepKind;
 use rdmascope_dissector::transaction::Transaction;
 use rdmascope_wire::bth::Operation;
 use rdmascope_wire::psn::Psn;
@@ -50,7 +50,7 @@ impl Repeats {
 
     /// Whether some of it is of `transaction`.
     pub(super) fn any_of(&self, transaction: &Transaction) -> bool {
-        let Some(kept) = &transaction.kept else { return false };
+        let Some(kept) = &transaction.exchange else { return false };
         kept.steps.iter().any(|step| {
             let Some(flow) = kept.flows[usize::from(!step.from_caller)] else { return false };
             let key = (transaction.connection, flow, step.kind == StepKind::ReadResponse);

@@ -4,7 +4,7 @@ use core::fmt;
 use foldhash::fast::FixedState;
 use rdmascope_dissector::connection::{Connection, ConnectionId, Endpoint};
 use rdmascope_dissector::event::{Event, Packet};
-use rdmascope_dissector::kept::Step;
+use rdmascope_dissector::exchange::Step;
 use rdmascope_dissector::transaction::{Message, Missing, Outcome, Transaction};
 use rdmascope_present::names::{self, Failure, Label, Protocol};
 use rdmascope_wire::Xid;
@@ -120,7 +120,7 @@ impl From<&Transaction> for TransactionFacts {
             latency: transaction.latency(),
             call: transaction.call.as_ref().map(MessageFacts::from),
             reply: transaction.reply.as_ref().map(MessageFacts::from),
-            steps: transaction.kept.as_ref().map(|kept| kept.steps.as_slice()).unwrap_or_default().into(),
+            steps: transaction.exchange.as_ref().map(|kept| kept.steps.as_slice()).unwrap_or_default().into(),
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::speech::*;
 use crate::world::*;
 use rdmascope_dissector::event::Eviction;
-use rdmascope_dissector::kept::{Keep, Kept, Step, StepKind};
+use rdmascope_dissector::exchange::{Exchange, Keep, Step, StepKind};
 use rdmascope_dissector::transaction::{Part, Transaction};
 use rdmascope_wire::psn::Psn;
 use rdmascope_wire::rpcrdma::{Procedure, Segment};
@@ -13,8 +13,8 @@ const SERVER_PSN: u32 = 500_000;
 /// Where the data of an NFS version 3 WRITE begin.
 const WRITE_POSITION: u32 = CALL_HEADER + 12 + 8 + 4 + 4 + 4;
 
-fn kept(transaction: &Transaction) -> &Kept {
-    transaction.kept.as_ref().unwrap()
+fn kept(transaction: &Transaction) -> &Exchange {
+    transaction.exchange.as_ref().unwrap()
 }
 
 /// What a step moved: kind, whether the caller sent it, frames, PSNs, part, offset, length.
@@ -231,20 +231,20 @@ fn steps_are_bounded() {
     let mut call = msg(1);
     call.writes = vec![vec![chunk]];
     world.send(CLIENT, &message(&call, &nfs3(1, 6, "'handle' h0 1048576")));
-    let most = Kept::MOST_STEPS as u64;
+    let most = Exchange::MOST_STEPS as u64;
     for offset in 0..most + 10 {
         world.write(SERVER, segment(7, 4, 0x1000 + 4 * offset), &[1; 4]);
     }
     let report = world.run_keeping();
     let kept = kept(report.one());
-    assert_eq!((kept.steps.len(), kept.steps_left_out), (Kept::MOST_STEPS, 11));
+    assert_eq!((kept.steps.len(), kept.steps_left_out), (Exchange::MOST_STEPS, 11));
     assert_eq!(kept.contents[1].bytes.len() as u64, 4 * (most + 10));
 }
 
 #[test]
 fn a_byte_far_behind_takes_up_no_more_than_is_allowed() {
     // Five chunks of which the last byte that counts is written: each alone fits, all together do not.
-    let length = Kept::LONGEST_CONTENT as u32 + 4;
+    let length = Exchange::LONGEST_CONTENT as u32 + 4;
     let mut world = World::connected();
     let mut call = msg(1);
     call.writes = (0..5).map(|index| vec![segment(10 + index, length, 0)]).collect();
@@ -256,7 +256,7 @@ fn a_byte_far_behind_takes_up_no_more_than_is_allowed() {
     let report = world.run_keeping();
     let kept = kept(report.one());
     let bytes: usize = kept.contents.iter().map(|content| content.bytes.len()).sum();
-    assert!(bytes <= Kept::MOST_CONTENTS, "{bytes}");
+    assert!(bytes <= Exchange::MOST_CONTENTS, "{bytes}");
     assert_eq!(kept.contents.len(), 4, "the Send and three chunks");
     let gathered = |eviction: &&Eviction| matches!(eviction, Eviction::Gathered { .. });
     assert_eq!(report.evictions.iter().filter(gathered).count(), 3);

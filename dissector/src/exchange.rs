@@ -8,19 +8,19 @@ use rdmascope_wire::psn::Psn;
 /// What the engine is to keep of each transaction. Nothing, unless asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Keep {
-    /// [`Kept::steps`].
+    /// [`Exchange::steps`].
     pub steps: bool,
-    /// [`Kept::contents`].
+    /// [`Exchange::contents`].
     pub contents: bool,
 }
 
 /// What was kept of a transaction. All of it is bounded; what did not fit is counted or left out of
 /// [`Content::captured`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Kept {
+pub struct Exchange {
     /// The Sends and RDMA operations that the transaction consists of, in the order in which their first packets were delivered.
     pub steps: Vec<Step>,
-    /// Steps beyond [`Kept::MOST_STEPS`].
+    /// Steps beyond [`Exchange::MOST_STEPS`].
     pub steps_left_out: u64,
     /// The bytes of the Sends and chunks, those of the call before those of the reply, in the order of [`Part`]. What the
     /// capture holds nothing of is not listed.
@@ -103,7 +103,7 @@ impl Content {
     }
 }
 
-impl Kept {
+impl Exchange {
     /// Steps kept of one transaction.
     pub const MOST_STEPS: usize = 4096;
     /// Bytes kept of one part of a message.

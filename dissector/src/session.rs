@@ -13,7 +13,7 @@ use crate::record::Time;
 use crate::rpcrdma::{Kind, Peers, Transactions, answered_xid, reply_xid};
 use crate::transaction::{Outcome, Seen};
 use early::Early;
-use rdmascope_wire::bth::{Acknowledgement, Bth, NakCode, Operation, Place, rnr_timer};
+use rdmascope_wire::bth::{Acknowledgement, Bth, NakCode, Operation, PacketPosition, rnr_timer};
 use rdmascope_wire::cm::CommunicationId;
 use rdmascope_wire::private_data::{self, Negotiated};
 use rdmascope_wire::psn::Psn;
@@ -21,7 +21,7 @@ use rdmascope_wire::{Qpn, Xid};
 
 /// A connection: two ends, one of which may be unknown still.
 #[derive(Clone, Debug)]
-pub struct Link {
+pub struct Session {
     /// The RPC-over-RDMA layer of both.
     pub peers: Peers,
     /// The ends. Which one opened the connection is for [`Peers::requester`] to say.
@@ -130,10 +130,10 @@ impl SessionEnd {
     }
 }
 
-impl Link {
+impl Session {
     /// A connection between two addresses of which nothing is known yet.
-    pub fn new(id: ConnectionId, index: u32, addresses: [Address; 2], now: Time) -> Link {
-        Link {
+    pub fn new(id: ConnectionId, index: u32, addresses: [Address; 2], now: Time) -> Session {
+        Session {
             peers: Peers::new(id, index),
             ends: addresses.map(SessionEnd::new),
             origin: Origin::Inferred(Evidence::default()),
@@ -160,14 +160,14 @@ impl Link {
             .ends
             .iter()
             .map(|end| end.requests.footprint() + end.reads.footprint() + end.early.footprint());
-        size_of::<Link>() + self.peers.footprint() + ends.sum::<usize>()
+        size_of::<Session>() + self.peers.footprint() + ends.sum::<usize>()
     }
 
     /// Gives up what is held back, because all connections together hold back too much.
     pub fn give_up_buffered(&mut self, transactions: &mut Transactions, report: &mut impl FnMut(Event<'_>)) {
         report(Event::Eviction(Eviction::HeldPackets { connection: self.peers.connection }));
         for side in End::BOTH {
-            let Link { peers, ends, .. } = self;
+            let Session { peers, ends, .. } = self;
             let SessionEnd { requests, reads, counts, .. } = &mut ends[side];
             requests.give_up_buffered(&mut |delivery| {
                 deliver(delivery, side, reads, counts, peers, transactions, report);
@@ -254,14 +254,14 @@ impl Link {
             let matches = side.memory().advertises(reth.rkey, reth.virtual_address);
             return matches.then_some(Evidence { rkey: true, ..none });
         }
-        let begins =
-            packet.operation.is_send() && matches!(packet.operation.place(), Place::First | Place::Only);
+        let begins = packet.operation.is_send()
+            && matches!(packet.operation.position(), PacketPosition::First | PacketPosition::Only);
         let matches = begins && reply_xid(packet.payload).is_some_and(|xid| side.awaits(xid));
         matches.then_some(Evidence { xid: true, ..none })
     }
 
     /// Takes over the known end of `other` as the end that was unknown here.
-    pub fn join(&mut self, other: Link, evidence: Evidence) {
+    pub fn join(&mut self, other: Session, evidence: Evidence) {
         let (side, from) = (self.known_side().other(), other.known_side());
         let requester = other.peers.requester.map(|end| if end == from { side } else { side.other() });
         let caller = other.peers.caller.map(|end| if end == from { side } else { side.other() });
@@ -355,7 +355,9 @@ impl Link {
         if let Some(reth) = packet.extension.reth() {
             return reth.dma_length > 0 && !other.memory().advertises(reth.rkey, reth.virtual_address);
         }
-        if !operation.is_send() || !matches!(operation.place(), Place::First | Place::Only) {
+        if !operation.is_send()
+            || !matches!(operation.position(), PacketPosition::First | PacketPosition::Only)
+        {
             return false;
         }
         // A reply ends what it answers, so it has to come last. Most messages are replies to what is waited for, and need no
@@ -397,7 +399,7 @@ impl Link {
     fn release_first(&mut self, transactions: &mut Transactions, report: &mut impl FnMut(Event<'_>)) {
         let oldest = |side: End| self.ends[side].early.first().map_or(u64::MAX, |seen| seen.frame);
         let side = if oldest(End::Second) < oldest(End::First) { End::Second } else { End::First };
-        let Link { peers, ends, .. } = self;
+        let Session { peers, ends, .. } = self;
         let SessionEnd { requests, reads, counts, .. } = &mut ends[side.other()];
         let given_up = requests.give_up_received(&mut |delivery| {
             deliver(delivery, side.other(), reads, counts, peers, transactions, report);
@@ -419,7 +421,7 @@ impl Link {
         if packet.operation.is_response() {
             self.handle_response(side, packet, transactions, report);
         } else {
-            let Link { peers, ends, .. } = self;
+            let Session { peers, ends, .. } = self;
             let SessionEnd { requests, reads, counts, .. } = &mut ends[side];
             requests.handle(packet, &mut |delivery| {
                 deliver(delivery, side, reads, counts, peers, transactions, report);
@@ -434,7 +436,7 @@ impl Link {
         transactions: &mut Transactions,
         report: &mut impl FnMut(Event<'_>),
     ) {
-        let Link { peers, ends, .. } = self;
+        let Session { peers, ends, .. } = self;
         let [first, second] = ends;
         let (sender, asker) = if side == End::First { (first, second) } else { (second, first) };
         let counts = &mut sender.counts;
@@ -462,7 +464,7 @@ impl Link {
         };
         if packet.operation.is_read_response() {
             counts.read_response_bytes += u64::from(packet.payload_length);
-            if matches!(packet.operation.place(), Place::First | Place::Middle) {
+            if matches!(packet.operation.position(), PacketPosition::First | PacketPosition::Middle) {
                 asker.requests.note_path_mtu(packet.payload_length);
             }
             match asker.reads.answer(packet) {
@@ -503,7 +505,7 @@ impl Link {
             transactions.observe_outstanding(complete, &self.peers, report);
         }
         self.state = State::Closed;
-        self.ends.iter_mut().for_each(|end| end.requests.forget_trail());
+        self.ends.iter_mut().for_each(|end| end.requests.forget_recent_requests());
     }
 
     /// Ends the connection: reports what it still has open, then itself.
@@ -534,7 +536,7 @@ impl Link {
 
     fn finish_requests(&mut self, transactions: &mut Transactions, report: &mut impl FnMut(Event<'_>)) {
         for side in End::BOTH {
-            let Link { peers, ends, .. } = self;
+            let Session { peers, ends, .. } = self;
             let SessionEnd { requests, reads, counts, .. } = &mut ends[side];
             requests.finish(&mut |delivery| {
                 deliver(delivery, side, reads, counts, peers, transactions, report);

@@ -5,9 +5,9 @@ use rdmascope_wire::psn::Psn;
 
 /// The request packets that an end sent last, by PSN: for those who ask when a packet that is repeated or refused was sent first.
 #[derive(Clone, Debug, Default)]
-pub struct Trail(Vec<Option<(Psn, Seen)>>);
+pub struct RecentRequests(Vec<Option<(Psn, Seen)>>);
 
-impl Trail {
+impl RecentRequests {
     /// Packets that are remembered, each until one comes whose PSN is as many ahead.
     const MOST: usize = 128;
 
@@ -15,9 +15,9 @@ impl Trail {
     #[inline]
     pub fn note(&mut self, psn: Psn, seen: Seen) {
         if self.0.is_empty() {
-            self.0.resize(Trail::MOST, None);
+            self.0.resize(RecentRequests::MOST, None);
         }
-        let place = &mut self.0[psn.value() as usize % Trail::MOST];
+        let place = &mut self.0[psn.value() as usize % RecentRequests::MOST];
         if place.is_none_or(|(noted, _)| noted != psn) {
             *place = Some((psn, seen));
         }
@@ -25,7 +25,7 @@ impl Trail {
 
     /// When the packet with this PSN was seen first.
     pub fn find(&self, psn: Psn) -> Option<Seen> {
-        let place = self.0.get(psn.value() as usize % Trail::MOST)?;
+        let place = self.0.get(psn.value() as usize % RecentRequests::MOST)?;
         place.filter(|(noted, _)| *noted == psn).map(|(_, seen)| seen)
     }
 
@@ -58,24 +58,24 @@ mod tests {
 
     #[test]
     fn packets_are_found_by_their_psn_until_others_take_their_place() {
-        let mut trail = Trail::default();
+        let mut recent = RecentRequests::default();
         for index in 0..200 {
-            trail.note(Psn::new(0xff_ffff).plus(index), seen(u64::from(index)));
+            recent.note(Psn::new(0xff_ffff).plus(index), seen(u64::from(index)));
         }
-        assert_eq!(trail.find(Psn::new(0xff_ffff).plus(199)), Some(seen(199)));
-        assert_eq!(trail.find(Psn::new(0xff_ffff).plus(72)), Some(seen(72)));
-        assert_eq!(trail.find(Psn::new(0xff_ffff).plus(71)), None);
-        trail.note(Psn::new(0xff_ffff).plus(199), seen(500));
-        assert_eq!(trail.find(Psn::new(0xff_ffff).plus(199)), Some(seen(199)), "a repetition");
+        assert_eq!(recent.find(Psn::new(0xff_ffff).plus(199)), Some(seen(199)));
+        assert_eq!(recent.find(Psn::new(0xff_ffff).plus(72)), Some(seen(72)));
+        assert_eq!(recent.find(Psn::new(0xff_ffff).plus(71)), None);
+        recent.note(Psn::new(0xff_ffff).plus(199), seen(500));
+        assert_eq!(recent.find(Psn::new(0xff_ffff).plus(199)), Some(seen(199)), "a repetition");
     }
 
     #[test]
     fn a_psn_within_a_read_leads_to_its_request() {
-        let mut trail = Trail::default();
-        trail.note(Psn::new(0xff_fffe), seen(7));
-        trail.note(Psn::new(4), seen(9));
-        assert_eq!(trail.find_request(Psn::new(3)), Some(seen(7)));
-        assert_eq!(trail.find_request(Psn::new(4)), Some(seen(9)));
-        assert_eq!(trail.find_request(Psn::new(0xff_fffd)), None);
+        let mut recent = RecentRequests::default();
+        recent.note(Psn::new(0xff_fffe), seen(7));
+        recent.note(Psn::new(4), seen(9));
+        assert_eq!(recent.find_request(Psn::new(3)), Some(seen(7)));
+        assert_eq!(recent.find_request(Psn::new(4)), Some(seen(9)));
+        assert_eq!(recent.find_request(Psn::new(0xff_fffd)), None);
     }
 }

@@ -3,35 +3,35 @@
 use crate::connection::{ConnectionId, Evidence, FlowKey, Origin, State};
 use crate::event::{Event, Eviction};
 use crate::frame::Address;
-use crate::link::Link;
 use crate::observation::Observed;
 use crate::rc::Packet;
 use crate::rdma::End;
 use crate::record::Time;
 use crate::rpcrdma::{BuildHasher, Transactions};
+use crate::session::Session;
 use hashbrown::HashMap;
 use rdmascope_wire::cm::CommunicationId;
 use std::collections::VecDeque;
 
 /// Where the table keeps a connection, and which of its ends is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
-    pub(super) link: u32,
-    pub(super) side: End,
+pub(super) struct EndRef {
+    pub(super) session: u32,
+    pub(super) end: End,
 }
 
 /// All connections that are remembered.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Links {
-    slots: Vec<Option<Box<Link>>>,
+pub(super) struct Sessions {
+    slots: Vec<Option<Box<Session>>>,
     free: Vec<u32>,
-    flows: HashMap<FlowKey, Place, BuildHasher>,
+    flows: HashMap<FlowKey, EndRef, BuildHasher>,
     /// Flows seen lately, by the low bits of their queue pairs: most packets are of one of these.
     recent: Recent,
     /// Connections with only one known half-flow, by its source and destination.
     unpaired: HashMap<(Address, Address), Vec<u32>, BuildHasher>,
     /// Ends that CM messages name by their communication IDs.
-    exchanges: HashMap<(Address, CommunicationId), Place, BuildHasher>,
+    exchanges: HashMap<(Address, CommunicationId), EndRef, BuildHasher>,
     /// Connections that a CM message closed and that time wait has not ended, with the last packet known then; the first closed first.
     closed: VecDeque<(ConnectionId, u32, Time)>,
     /// Where the search for a connection to give up goes on.
@@ -45,7 +45,7 @@ pub(super) struct Links {
 
 /// Some of the flows, found without hashing. Emptied whenever a flow changes its place.
 #[derive(Clone, Debug)]
-struct Recent([Option<(FlowKey, Place)>; Recent::MOST]);
+struct Recent([Option<(FlowKey, EndRef)>; Recent::MOST]);
 
 impl Recent {
     const MOST: usize = 64;
@@ -72,14 +72,14 @@ const MOST_BUFFERED: usize = 16 << 20;
 /// Connections between two addresses that are looked at to pair a half-flow.
 const MOST_CANDIDATES: usize = 64;
 
-impl Links {
+impl Sessions {
     /// How many connections there were so far, as far as is known.
     pub(super) fn seen(&self) -> u64 {
         u64::from(self.seen - self.joined)
     }
 
     #[inline]
-    pub(super) fn find(&mut self, key: &FlowKey) -> Option<Place> {
+    pub(super) fn find(&mut self, key: &FlowKey) -> Option<EndRef> {
         match &self.recent.0[Recent::index(key)] {
             Some((recent, place)) if recent == key => Some(*place),
             _ => self.find_in_all(key),
@@ -87,36 +87,36 @@ impl Links {
     }
 
     #[inline(never)]
-    fn find_in_all(&mut self, key: &FlowKey) -> Option<Place> {
+    fn find_in_all(&mut self, key: &FlowKey) -> Option<EndRef> {
         let place = *self.flows.get(key)?;
         self.recent.0[Recent::index(key)] = Some((*key, place));
         Some(place)
     }
 
-    pub(super) fn find_exchange(&self, address: Address, id: CommunicationId) -> Option<Place> {
+    pub(super) fn find_exchange(&self, address: Address, id: CommunicationId) -> Option<EndRef> {
         self.exchanges.get(&(address, id)).copied()
     }
 
     #[inline]
-    pub(super) fn link(&mut self, index: u32) -> &mut Link {
-        self.slots[index as usize].as_mut().expect("places are taken out of the tables with their link")
+    pub(super) fn session(&mut self, index: u32) -> &mut Session {
+        self.slots[index as usize].as_mut().expect("places are taken out of the tables with their session")
     }
 
     /// The connection that is kept there now.
-    pub(super) fn get(&self, index: u32) -> Option<&Link> {
+    pub(super) fn get(&self, index: u32) -> Option<&Session> {
         self.slots.get(index as usize)?.as_deref()
     }
 
     /// All that are remembered, in the order of their places.
-    pub(super) fn all(&self) -> impl Iterator<Item = &Link> {
+    pub(super) fn all(&self) -> impl Iterator<Item = &Session> {
         self.slots.iter().filter_map(Option::as_deref)
     }
 
     /// Bytes of memory that a clone takes up beside itself.
     pub(super) fn footprint(&self) -> usize {
-        let unpaired = self.unpaired.values().map(|links| links.len() * size_of::<u32>());
-        self.slots.len() * size_of::<Option<Box<Link>>>()
-            + self.all().map(Link::footprint).sum::<usize>()
+        let unpaired = self.unpaired.values().map(|sessions| sessions.len() * size_of::<u32>());
+        self.slots.len() * size_of::<Option<Box<Session>>>()
+            + self.all().map(Session::footprint).sum::<usize>()
             + self.free.len() * size_of::<u32>()
             + self.flows.allocation_size()
             + self.unpaired.allocation_size()
@@ -142,11 +142,11 @@ impl Links {
             self.slots.len() as u32 - 1
         });
         self.seen = self.seen.saturating_add(1);
-        let mut link = Link::new(ConnectionId(self.seen), index, addresses, now);
+        let mut session = Session::new(ConnectionId(self.seen), index, addresses, now);
         if transactions.observes() {
-            link.watch();
+            session.watch();
         }
-        self.slots[index as usize] = Some(Box::new(link));
+        self.slots[index as usize] = Some(Box::new(session));
         index
     }
 
@@ -157,10 +157,10 @@ impl Links {
         transactions: &Transactions,
         report: &mut impl FnMut(Event<'_>),
     ) {
-        let link = self.link(index);
-        let was_closed = link.state == State::Closed;
-        link.close(transactions, report);
-        let entry = (link.peers.connection, index, link.span.1);
+        let session = self.session(index);
+        let was_closed = session.state == State::Closed;
+        session.close(transactions, report);
+        let entry = (session.peers.connection, index, session.span.1);
         if was_closed {
             return;
         }
@@ -177,8 +177,9 @@ impl Links {
             && now.since(last) >= TIME_WAIT
         {
             self.closed.pop_front();
-            let link = self.slots[index as usize].as_ref().filter(|link| link.peers.connection == id);
-            match link.map(|link| link.span.1) {
+            let session =
+                self.slots[index as usize].as_ref().filter(|session| session.peers.connection == id);
+            match session.map(|session| session.span.1) {
                 Some(spoke) if spoke > last => self.closed.push_back((id, index, spoke)),
                 Some(_) => self.end(index, transactions, report),
                 // It has ended otherwise.
@@ -191,45 +192,47 @@ impl Links {
     pub(super) fn claim(
         &mut self,
         key: FlowKey,
-        place: Place,
+        place: EndRef,
         transactions: &mut Transactions,
         report: &mut impl FnMut(Event<'_>),
     ) {
         if let Some(earlier) = self.find(&key)
-            && earlier.link != place.link
+            && earlier.session != place.session
         {
-            self.link(earlier.link).state = State::Closed;
-            self.end(earlier.link, transactions, report);
+            self.session(earlier.session).state = State::Closed;
+            self.end(earlier.session, transactions, report);
         }
         // A REP that is repeated may name another queue pair than the first one did.
-        if let Some(former) = self.link(place.link).peers.flows[place.side].filter(|former| *former != key) {
+        if let Some(former) =
+            self.session(place.session).peers.flows[place.end].filter(|former| *former != key)
+        {
             self.flows.remove(&former);
         }
-        self.forget_unpaired(place.link);
+        self.forget_unpaired(place.session);
         self.flows.insert(key, place);
         self.recent = Recent::default();
-        let link = self.link(place.link);
-        link.peers.flows[place.side] = Some(key);
-        link.ends[place.side.other()].qpn = Some(key.destination_qp);
-        link.peers.paired = link.peers.flows.iter().all(Option::is_some);
-        if !link.peers.paired {
-            self.unpaired.entry((key.source, key.destination)).or_default().push(place.link);
+        let session = self.session(place.session);
+        session.peers.flows[place.end] = Some(key);
+        session.ends[place.end.other()].qpn = Some(key.destination_qp);
+        session.peers.paired = session.peers.flows.iter().all(Option::is_some);
+        if !session.peers.paired {
+            self.unpaired.entry((key.source, key.destination)).or_default().push(place.session);
         }
     }
 
     /// Lets CM messages name an end by its communication ID.
-    pub(super) fn name(&mut self, address: Address, id: CommunicationId, place: Place) {
+    pub(super) fn name(&mut self, address: Address, id: CommunicationId, place: EndRef) {
         self.forget_name(place);
         self.exchanges.insert((address, id), place);
-        let end = &mut self.link(place.link).ends[place.side];
+        let end = &mut self.session(place.session).ends[place.end];
         end.communication_id = Some((address, id));
     }
 
     /// Takes away the name of an end: what has no name in its end must have no entry in the table.
-    fn forget_name(&mut self, place: Place) {
-        let name = self.link(place.link).ends[place.side].communication_id.take();
+    fn forget_name(&mut self, place: EndRef) {
+        let name = self.session(place.session).ends[place.end].communication_id.take();
         if let Some(name) = name
-            && self.exchanges.get(&name).is_some_and(|named| named.link == place.link)
+            && self.exchanges.get(&name).is_some_and(|named| named.session == place.session)
         {
             self.exchanges.remove(&name);
         }
@@ -238,28 +241,28 @@ impl Links {
     /// Looks for the connection that the packet of an unpaired half-flow belongs to, and joins the two.
     pub(super) fn pair(
         &mut self,
-        place: Place,
+        place: EndRef,
         key: &FlowKey,
         packet: &Packet<'_>,
         transactions: &mut Transactions,
         report: &mut impl FnMut(Event<'_>),
-    ) -> Option<Place> {
+    ) -> Option<EndRef> {
         let candidates = self.unpaired.get(&(key.destination, key.source))?;
         let mut fitting = candidates
             .iter()
             .rev()
             .take(MOST_CANDIDATES)
-            .filter(|candidate| **candidate != place.link)
+            .filter(|candidate| **candidate != place.session)
             .filter_map(|candidate| {
-                let link = self.slots[*candidate as usize].as_ref()?;
-                Some((*candidate, link.evidence(link.known_side(), packet)?))
+                let session = self.slots[*candidate as usize].as_ref()?;
+                Some((*candidate, session.evidence(session.known_side(), packet)?))
             });
         let (found, evidence) = fitting.next()?;
         // What fits more than one is no evidence: two connections between the same hosts may have like PSNs or XIDs.
         if fitting.next().is_some() {
             return None;
         }
-        Some(self.join(found, place.link, evidence, transactions, report))
+        Some(self.join(found, place.session, evidence, transactions, report))
     }
 
     /// Makes one connection of two: the one that was seen first stays. Returns where the half-flow of `second` is then.
@@ -270,45 +273,48 @@ impl Links {
         evidence: Evidence,
         transactions: &mut Transactions,
         report: &mut impl FnMut(Event<'_>),
-    ) -> Place {
+    ) -> EndRef {
         // A connection whose CM exchange was seen, if only in part, knows more than one that was not.
-        let rank = |link: &Link| (link.origin != Origin::Cm, link.peers.connection);
-        let (stays, goes) =
-            if rank(self.link(first)) <= rank(self.link(second)) { (first, second) } else { (second, first) };
+        let rank = |session: &Session| (session.origin != Origin::Cm, session.peers.connection);
+        let (stays, goes) = if rank(self.session(first)) <= rank(self.session(second)) {
+            (first, second)
+        } else {
+            (second, first)
+        };
         self.forget_unpaired(stays);
         self.forget_unpaired(goes);
         let gone = self.take(goes);
         self.joined += 1;
-        let stays_side = self.link(stays).known_side().other();
-        let moved = Place { link: stays, side: stays_side };
+        let stays_side = self.session(stays).known_side().other();
+        let moved = EndRef { session: stays, end: stays_side };
         if let Some(key) = gone.peers.flows[gone.known_side()] {
             self.flows.insert(key, moved);
         }
         self.recent = Recent::default();
-        let link = self.link(stays);
+        let session = self.session(stays);
         let known_as = gone.peers.connection;
-        link.join(*gone, evidence);
+        session.join(*gone, evidence);
         if transactions.observes() {
-            link.peers.observe(Observed::Joined(known_as), report);
+            session.peers.observe(Observed::Joined(known_as), report);
         }
         for side in End::BOTH {
-            if let Some(name) = self.link(stays).ends[side].communication_id {
-                self.exchanges.entry(name).or_insert(Place { link: stays, side });
+            if let Some(name) = self.session(stays).ends[side].communication_id {
+                self.exchanges.entry(name).or_insert(EndRef { session: stays, end: side });
             }
         }
-        let link = self.link(stays);
-        transactions.adopt(&link.peers);
-        transactions.release_orphans(&mut link.peers, report);
-        if second == goes { moved } else { Place { link: stays, side: stays_side.other() } }
+        let session = self.session(stays);
+        transactions.adopt(&session.peers);
+        transactions.release_orphans(&mut session.peers, report);
+        if second == goes { moved } else { EndRef { session: stays, end: stays_side.other() } }
     }
 
     /// Ends every connection, in the order in which they were first seen.
     pub(super) fn end_all(&mut self, transactions: &mut Transactions, report: &mut impl FnMut(Event<'_>)) {
-        let mut links: Vec<Box<Link>> = self.slots.drain(..).flatten().collect();
-        links.sort_by_key(|link| link.peers.connection);
-        *self = Links { seen: self.seen, joined: self.joined, ..Links::default() };
-        for link in links {
-            link.end(transactions, report);
+        let mut sessions: Vec<Box<Session>> = self.slots.drain(..).flatten().collect();
+        sessions.sort_by_key(|session| session.peers.connection);
+        *self = Sessions { seen: self.seen, joined: self.joined, ..Sessions::default() };
+        for session in sessions {
+            session.end(transactions, report);
         }
     }
 
@@ -324,25 +330,25 @@ impl Links {
     }
 
     /// Takes a connection out of the table, and what leads to it.
-    fn take(&mut self, index: u32) -> Box<Link> {
-        let link =
-            self.slots[index as usize].take().expect("places are taken out of the tables with their link");
+    fn take(&mut self, index: u32) -> Box<Session> {
+        let session =
+            self.slots[index as usize].take().expect("places are taken out of the tables with their session");
         self.free.push(index);
-        for key in link.peers.flows.into_iter().flatten() {
-            if self.flows.get(&key).is_some_and(|place| place.link == index) {
+        for key in session.peers.flows.into_iter().flatten() {
+            if self.flows.get(&key).is_some_and(|place| place.session == index) {
                 self.flows.remove(&key);
             }
         }
-        for end in &link.ends {
+        for end in &session.ends {
             if let Some(name) = end.communication_id
-                && self.exchanges.get(&name).is_some_and(|place| place.link == index)
+                && self.exchanges.get(&name).is_some_and(|place| place.session == index)
             {
                 self.exchanges.remove(&name);
             }
         }
         self.recent = Recent::default();
-        self.buffered -= link.buffered;
-        link
+        self.buffered -= session.buffered;
+        session
     }
 
     /// Counts anew what a connection holds back, and takes it from it where all together hold too much.
@@ -353,25 +359,25 @@ impl Links {
         transactions: &mut Transactions,
         report: &mut impl FnMut(Event<'_>),
     ) {
-        let link = self.slots[index as usize].as_mut().expect("a connection that has just taken a packet");
-        let (before, now) = (link.buffered, link.count_buffered());
+        let session = self.slots[index as usize].as_mut().expect("a connection that has just taken a packet");
+        let (before, now) = (session.buffered, session.count_buffered());
         self.buffered = self.buffered - before + now;
         if now > before && self.buffered > MOST_BUFFERED {
-            link.give_up_buffered(transactions, report);
-            self.buffered = self.buffered - now + link.count_buffered();
+            session.give_up_buffered(transactions, report);
+            self.buffered = self.buffered - now + session.count_buffered();
         }
     }
 
     fn forget_unpaired(&mut self, index: u32) {
-        let Some(link) = self.slots[index as usize].as_ref() else { return };
-        for key in link.peers.flows.into_iter().flatten() {
+        let Some(session) = self.slots[index as usize].as_ref() else { return };
+        for key in session.peers.flows.into_iter().flatten() {
             let pair = (key.source, key.destination);
-            if let Some(links) = self.unpaired.get_mut(&pair) {
+            if let Some(sessions) = self.unpaired.get_mut(&pair) {
                 // What is given up is mostly among the oldest, at the front.
-                while let Some(at) = links.iter().position(|link| *link == index) {
-                    links.remove(at);
+                while let Some(at) = sessions.iter().position(|session| *session == index) {
+                    sessions.remove(at);
                 }
-                if links.is_empty() {
+                if sessions.is_empty() {
                     self.unpaired.remove(&pair);
                 }
             }
@@ -383,9 +389,9 @@ impl Links {
         loop {
             self.hand = (self.hand + 1) % self.slots.len();
             match &mut self.slots[self.hand] {
-                Some(link) if link.recent => link.recent = false,
-                Some(link) => {
-                    report(Event::Eviction(Eviction::Connection(link.peers.connection)));
+                Some(session) if session.recent => session.recent = false,
+                Some(session) => {
+                    report(Event::Eviction(Eviction::Connection(session.peers.connection)));
                     let index = self.hand as u32;
                     return self.end(index, transactions, report);
                 }
