@@ -1,5 +1,6 @@
 //! What holds for the whole house: invariants of ARCHITECTURE.md that a reader of the sources can check.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 fn root() -> PathBuf {
@@ -67,6 +68,76 @@ fn each_line_in_its_room() {
             assert!(!text.contains("serde::"), "{place} serializes");
         }
     }
+}
+
+/// Which of its top-level modules each top-level module of a crate uses, outside tests.
+fn modules(room: &str) -> BTreeMap<String, BTreeSet<String>> {
+    let mut uses: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (place, text) in sources() {
+        let place = place.replace('\\', "/");
+        let Some(path) = place.strip_prefix(&format!("{room}/src/")) else { continue };
+        let module = path.split(['/', '.']).next().expect("a path has parts");
+        // Tests may look at everything; the root only lists its modules.
+        if matches!(module, "lib" | "main") || path.ends_with("tests.rs") {
+            continue;
+        }
+        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+        let code = code.lines().map(|line| line.split("//").next().unwrap_or_default());
+        let used = uses.entry(module.to_owned()).or_default();
+        for line in code {
+            for after in line.split("crate::").skip(1) {
+                let name: String = after.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+                assert!(!name.is_empty(), "{place}: one module of the crate for each `use`: {line}");
+                used.insert(name);
+            }
+        }
+        used.remove(module);
+    }
+    assert!(uses.len() > 5, "only {} modules in {room}", uses.len());
+    uses
+}
+
+/// A circle in which each uses the next, and the last the first.
+fn circle(uses: &BTreeMap<String, BTreeSet<String>>) -> Option<Vec<String>> {
+    fn from(
+        name: &str,
+        uses: &BTreeMap<String, BTreeSet<String>>,
+        path: &mut Vec<String>,
+        done: &mut BTreeSet<String>,
+    ) -> Option<Vec<String>> {
+        if let Some(start) = path.iter().position(|other| other == name) {
+            return Some(path[start..].to_vec());
+        }
+        if !done.insert(name.to_owned()) {
+            return None;
+        }
+        path.push(name.to_owned());
+        let found = uses.get(name).into_iter().flatten().find_map(|used| from(used, uses, path, done));
+        path.pop();
+        found
+    }
+    uses.keys().find_map(|name| from(name, uses, &mut Vec::new(), &mut BTreeSet::new()))
+}
+
+#[test]
+fn no_modules_in_a_circle() {
+    for room in ["present", "cli"] {
+        assert_eq!(circle(&modules(room)), None, "modules of {room} use each other in a circle");
+    }
+}
+
+#[test]
+fn a_circle_is_found() {
+    let uses = |pairs: &[(&str, &str)]| {
+        let mut uses: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for (name, used) in pairs {
+            uses.entry((*name).to_owned()).or_default().insert((*used).to_owned());
+        }
+        uses
+    };
+    assert_eq!(circle(&uses(&[("a", "b"), ("a", "c"), ("b", "c"), ("c", "d")])), None);
+    let round = circle(&uses(&[("a", "b"), ("b", "c"), ("c", "d"), ("d", "b")]));
+    assert_eq!(round, Some(["b", "c", "d"].map(str::to_owned).to_vec()));
 }
 
 #[test]

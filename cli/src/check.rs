@@ -9,8 +9,8 @@ mod lines;
 mod sarif;
 mod text;
 
-use crate::args::Input;
-use crate::commands::{Audience, Out, Status, complain, complain_of_troubles, read};
+use crate::input::{Audience, Input, read};
+use crate::output::{Out, Status, complain, complain_of_troubles};
 use rdmascope_present::ending::Ending;
 use rdmascope_present::tally::{Place, Tally};
 use rdmascope_present::text::Style;

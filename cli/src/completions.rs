@@ -1,8 +1,7 @@
 //! `rdmascope completions`: scripts by which shells complete commands, options and their values.
 
-use crate::args::Arguments;
-use crate::commands::{Out, Status};
-use clap::{Args, CommandFactory as _};
+use crate::output::{Out, Status};
+use clap::{Args, Command};
 use clap_complete::Shell;
 use std::io::{self, Write as _};
 
@@ -21,11 +20,11 @@ pub(crate) struct Completions {
     shell: Shell,
 }
 
-/// Writes the script.
-pub(crate) fn run(command: &Completions, out: &mut Out) -> io::Result<Status> {
+/// Writes the script for the command line `whole`.
+pub(crate) fn run(command: &Completions, mut whole: Command, out: &mut Out) -> io::Result<Status> {
     // The generator takes no error: what it writes to must not fail.
     let mut script = Vec::new();
-    clap_complete::generate(command.shell, &mut Arguments::command(), "rdmascope", &mut script);
+    clap_complete::generate(command.shell, &mut whole, "rdmascope", &mut script);
     let mut script = String::from_utf8_lossy(&script).into_owned();
     if command.shell == Shell::Zsh {
         // With two colons, _arguments completes no options behind a file, where most of ours are written.

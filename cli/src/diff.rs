@@ -10,8 +10,8 @@ mod side;
 mod statistics;
 mod text;
 
-use crate::args::{Format, Input, Output};
-use crate::commands::{Out, Status, complain, complain_of_troubles, read, warn_of_cuts};
+use crate::input::{Input, read};
+use crate::output::{Format, Out, Output, Status, complain, complain_of_troubles, warn_of_cuts};
 use clap::{ArgAction, Args};
 use compare::Comparison;
 use lines::{ComparisonLine, DifferenceLine};

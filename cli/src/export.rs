@@ -6,7 +6,7 @@ mod output;
 mod parquet;
 mod pcapng;
 
-use crate::commands::{Out, Status};
+use crate::output::{Out, Status};
 use clap::{Args, Subcommand};
 use html::Html;
 use pcapng::Pcapng;

@@ -6,10 +6,10 @@ mod folder;
 mod json;
 mod one;
 
+use crate::input::{Input, read};
+use crate::output::{Format, Out, Output, Status, complain, complain_of_troubles, tell, warn_of_cuts};
 use files::LeftOut;
 
-use crate::args::{Format, Input, Output};
-use crate::commands::{Out, Status, complain, complain_of_troubles, read, tell, warn_of_cuts};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use contents::Lacking;

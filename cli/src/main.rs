@@ -1,35 +1,67 @@
 //! `rdmascope`: reads captures of NFS over RDMA.
+//!
+//! Upwards: `terminal`, `output`, `progress` and `source`; `input` and `filters`; a module for each command, with its arguments,
+//! its examples and its `run`; `args`, which lists the commands. No module uses one above it, and a test looks.
 #![forbid(unsafe_code)]
 
+mod analyze;
 mod args;
 mod check;
-mod commands;
 mod completions;
+mod connections;
 mod diff;
 mod export;
 mod extract;
 mod filters;
+mod input;
+mod list;
 mod man;
+mod output;
+mod packets;
 mod progress;
 mod regress;
 mod show;
 mod source;
 mod terminal;
+mod transactions;
 
-use clap::Parser as _;
-use commands::Status;
-use std::io::ErrorKind;
+use args::{Arguments, Command};
+use clap::{CommandFactory as _, Parser as _};
+use output::Status;
+use std::io::{self, ErrorKind, Write as _};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let mut arguments = args::Arguments::parse();
-    match commands::run(&mut arguments.command) {
+    let mut arguments = Arguments::parse();
+    match run(&mut arguments.command) {
         Ok(status) => ExitCode::from(status as u8),
         // Whoever read our output has seen enough.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
-            commands::tell(format_args!("standard output: {error}"));
+            output::tell(format_args!("standard output: {error}"));
             ExitCode::from(Status::Failed as u8)
         }
     }
+}
+
+/// Runs a command. An error is one of standard output; what else fails is told on standard error.
+fn run(command: &mut Command) -> io::Result<Status> {
+    let mut out = output::stdout();
+    let style = terminal::style();
+    let status = match command {
+        Command::Analyze(command) => analyze::run(command, style, &mut out)?,
+        Command::Connections(command) => connections::run(command, style, &mut out)?,
+        Command::Transactions(command) => transactions::run(command, style, &mut out)?,
+        Command::Packets(command) => packets::run(command, style, &mut out)?,
+        Command::Export(command) => export::run(command, &mut out)?,
+        Command::Extract(command) => extract::run(command, style, &mut out)?,
+        Command::Show(command) => show::run(command, style, &mut out)?,
+        Command::Check(command) => check::run(command, style, &mut out)?,
+        Command::Diff(command) => diff::run(command, style, &mut out)?,
+        Command::Regress(command) => regress::run(command, style, &mut out)?,
+        Command::Completions(command) => completions::run(command, Arguments::command(), &mut out)?,
+        Command::Man(command) => man::run(command, Arguments::command(), &mut out)?,
+    };
+    out.flush()?;
+    Ok(status)
 }

@@ -1,9 +1,8 @@
 //! `rdmascope man`: the manual pages, made from what the command line says of itself.
 
-use crate::args::Arguments;
-use crate::commands::{Out, Status, complain};
+use crate::output::{Out, Status, complain};
 use anyhow::Context as _;
-use clap::{Args, Command, CommandFactory as _};
+use clap::{Args, Command};
 use clap_mangen::roff::{Roff, bold, roman};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -37,9 +36,9 @@ pub(crate) struct Man {
     into: Option<PathBuf>,
 }
 
-/// Writes one page, or all of them into a folder.
-pub(crate) fn run(command: &Man, out: &mut Out) -> io::Result<Status> {
-    let root = tree();
+/// Writes one page of the command line `whole`, or all of them into a folder.
+pub(crate) fn run(command: &Man, whole: Command, out: &mut Out) -> io::Result<Status> {
+    let root = tree(whole);
     if let Some(folder) = &command.into {
         return match write_all(&root, folder) {
             Ok(()) => Ok(Status::Done),
@@ -61,8 +60,8 @@ fn page_of<'a>(root: &'a Command, names: &[String]) -> anyhow::Result<&'a Comman
 }
 
 /// All commands with the names of their pages: `rdmascope-analyze`.
-fn tree() -> Command {
-    let mut root = Arguments::command().disable_help_subcommand(true);
+fn tree(whole: Command) -> Command {
+    let mut root = whole.disable_help_subcommand(true);
     root.build();
     root
 }

@@ -12,8 +12,7 @@ mod perform;
 mod plan;
 mod show;
 
-use crate::args::Output;
-use crate::commands::{self, Out, Status};
+use crate::output::{self, Out, Output, Status};
 use clap::Args;
 use plan::Plan;
 use rdmascope_dissector::frame;
@@ -73,7 +72,7 @@ no capture at all.";
 pub(crate) fn run(command: &Regress, style: Style, out: &mut Out) -> io::Result<Status> {
     let plan = match Plan::of(&command.folders, command.name.as_deref()) {
         Ok(plan) => plan,
-        Err(error) => return commands::complain(&error, out),
+        Err(error) => return output::complain(&error, out),
     };
     let mut show = Show::new(command, style, out);
     let perform = |job: &plan::Job| perform::perform(job, command);

@@ -3,8 +3,8 @@
 mod frame;
 mod transaction;
 
-use crate::args::{Input, Output};
-use crate::commands::{self, Audience, Out, Status};
+use crate::input::{self, Audience, Input};
+use crate::output::{self, Out, Output, Status};
 use crate::terminal;
 use clap::{ArgGroup, Args};
 use rdmascope_dissector::engine::Config;
@@ -49,7 +49,7 @@ pub(crate) struct Show {
 /// Runs the command.
 pub(crate) fn run(command: &mut Show, style: Style, out: &mut Out) -> io::Result<Status> {
     if let Err(error) = command.input.keep() {
-        return commands::complain(&error, out);
+        return output::complain(&error, out);
     }
     let screen = terminal::screen(style);
     match command.frame {
@@ -80,5 +80,5 @@ fn listen(
     config: Config,
     event: impl FnMut(Event<'_>, Time) -> io::Result<()>,
 ) -> io::Result<anyhow::Result<Ending>> {
-    commands::read(input, config, &mut Listener(event))
+    input::read(input, config, &mut Listener(event))
 }

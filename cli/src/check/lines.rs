@@ -1,7 +1,7 @@
 //! Findings for programs, as they come.
 
 use super::{Check, Taker};
-use crate::commands::{Out, warn_of_cuts};
+use crate::output::{Out, warn_of_cuts};
 use rdmascope_conformance::Finding;
 use rdmascope_present::ending::Ending;
 use rdmascope_present::json::{self, CheckLine, FindingLine};

@@ -4,7 +4,7 @@
 //! scanning shows no result without one.
 
 use super::{Check, Taker, explain};
-use crate::commands::{Out, Status, warn_of_cuts};
+use crate::output::{Out, Status, warn_of_cuts};
 use rdmascope_present::ending::{Ending, FileEnd};
 use rdmascope_present::json::{CheckLine, FindingLine, Shown};
 use rdmascope_present::names;

@@ -14,10 +14,9 @@ use rdmascope_wire::Xid;
 
 fn command(arguments: &[&str]) -> Check {
     let words = ["rdmascope", "check", "a.pcap"].iter().chain(arguments);
-    match Arguments::try_parse_from(words).expect("the arguments are right").command {
-        Command::Check(check) => check,
-        other => panic!("{other:?}"),
-    }
+    let arguments = Arguments::try_parse_from(words).expect("the arguments are right");
+    let Command::Check(check) = arguments.command else { panic!("{arguments:?}") };
+    check
 }
 
 /// What was found, on its way to people.

@@ -3,7 +3,7 @@
 use super::explain::{INDENT, listed, painted};
 use super::kept::Kept;
 use super::{Check, Taker};
-use crate::commands::Out;
+use crate::output::Out;
 use rdmascope_present::ending::{Ending, FileEnd};
 use rdmascope_present::tally::{LevelCount, Place, RuleCount, Tally};
 

@@ -1,7 +1,7 @@
 //! What is gathered of one of the two captures. Memory does not grow with its length.
 
 use super::conveyance::Conveyance;
-use crate::commands::Audience;
+use crate::input::Audience;
 use core::fmt::Write as _;
 use rdmascope_dissector::connection::{Connection, Endpoint, Origin, State};
 use rdmascope_dissector::event::Event;

@@ -3,7 +3,7 @@ use super::difference::{Area, Difference, Measure, Verdict};
 use super::side::Side;
 use super::text::Text;
 use super::*;
-use crate::commands::Audience;
+use crate::input::Audience;
 use rdmascope_conformance::Finding;
 use rdmascope_dissector::connection::{Connection, ConnectionId};
 use rdmascope_dissector::event::Event;

@@ -19,8 +19,8 @@ mod tests;
 mod timeline;
 
 use super::output::OutputFile;
-use crate::args::Input;
-use crate::commands::{self, Audience, Out, Status};
+use crate::input::{self, Audience, Input};
+use crate::output::{self, Out, Status};
 use anyhow::{Context as _, Result};
 use choice::Choice;
 use clap::Args;
@@ -65,20 +65,20 @@ pub(super) struct Html {
 pub(super) fn run(command: &mut Html, out: &mut Out) -> io::Result<Status> {
     let Html { input, output, ladders } = command;
     if let Err(error) = input.keep() {
-        return commands::complain(&error, out);
+        return output::complain(&error, out);
     }
     if output == Path::new("-") {
         return match report(input, *ladders)? {
             Ok((page, ending)) => {
                 out.write_all(page.as_bytes())?;
-                commands::tell_of_ending(&ending, out)
+                output::tell_of_ending(&ending, out)
             }
-            Err(error) => commands::complain(&error, out),
+            Err(error) => output::complain(&error, out),
         };
     }
     match write_file(input, output, *ladders) {
-        Ok(ending) => commands::tell_of_ending(&ending, out),
-        Err(error) => commands::complain(&error, out),
+        Ok(ending) => output::tell_of_ending(&ending, out),
+        Err(error) => output::complain(&error, out),
     }
 }
 
@@ -95,14 +95,14 @@ fn report(input: &Input, ladders: u8) -> io::Result<Result<(String, Ending)>> {
     let mut gathered = Gathered::new(ladders.into());
     let keep = Keep { steps: true, contents: false };
     let config = Config { report_packets: true, keep, observe: true, ..Config::default() };
-    let ending = match commands::read(input, config, &mut gathered)? {
+    let ending = match input::read(input, config, &mut gathered)? {
         Ok(ending) => ending,
         Err(error) => return Ok(Err(error)),
     };
     gathered.finish(&ending);
     let mut drawing = Drawing::new(&gathered.choice, &gathered.findings);
     let config = Config { report_packets: true, ..Config::default() };
-    if let Err(error) = commands::read(input, config, &mut drawing)? {
+    if let Err(error) = input::read(input, config, &mut drawing)? {
         return Ok(Err(error));
     }
     let page = Page { gathered: &gathered, ending: &ending, drawing: &drawing };

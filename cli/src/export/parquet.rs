@@ -5,8 +5,8 @@ mod partition;
 mod tables;
 mod writer;
 
-use crate::args::Input;
-use crate::commands::{self, Audience, Out, Status};
+use crate::input::{self, Audience, Input};
+use crate::output::{self, Out, Status};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
@@ -77,8 +77,8 @@ trait Table: Sized + 'static {
 /// Writes the tables.
 pub(super) fn run(command: &Parquet, out: &mut Out) -> io::Result<Status> {
     match write(command) {
-        Ok(ending) => commands::tell_of_ending(&ending, out),
-        Err(error) => commands::complain(&error, out),
+        Ok(ending) => output::tell_of_ending(&ending, out),
+        Err(error) => output::complain(&error, out),
     }
 }
 
@@ -88,7 +88,7 @@ fn write(command: &Parquet) -> Result<Ending> {
     let staging = Staging::in_folder(&command.output).with_context(cannot)?;
     let mut writers = Writers::create(&staging).with_context(cannot)?;
     let config = Config { report_packets: true, observe: true, ..Config::default() };
-    let ending = commands::read(&command.input, config, &mut writers).with_context(cannot)??;
+    let ending = input::read(&command.input, config, &mut writers).with_context(cannot)??;
     writers.finish(&staging, &capture).with_context(cannot)?;
     Ok(ending)
 }

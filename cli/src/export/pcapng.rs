@@ -7,8 +7,8 @@ mod comments;
 mod facts;
 
 use super::output::OutputFile;
-use crate::args::Input;
-use crate::commands::{self, Audience, Out, Status};
+use crate::input::{self, Audience, Input};
+use crate::output::{self, Out, Status};
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use comments::Comments;
@@ -44,21 +44,21 @@ Examples:
 pub(super) fn run(command: &mut Pcapng, out: &mut Out) -> io::Result<Status> {
     let Pcapng { input, output } = command;
     if let Err(error) = input.keep() {
-        return commands::complain(&error, out);
+        return output::complain(&error, out);
     }
     if output == Path::new("-") {
         if io::stdout().is_terminal() {
             let error = anyhow!("pcapng is nothing for a terminal: name a file with --output, or pipe it on");
-            return commands::complain(&error, out);
+            return output::complain(&error, out);
         }
         return match write(input, &mut *out)? {
-            Ok(ending) => commands::tell_of_ending(&ending, out),
-            Err(error) => commands::complain(&error, out),
+            Ok(ending) => output::tell_of_ending(&ending, out),
+            Err(error) => output::complain(&error, out),
         };
     }
     match write_file(input, output) {
-        Ok(ending) => commands::tell_of_ending(&ending, out),
-        Err(error) => commands::complain(&error, out),
+        Ok(ending) => output::tell_of_ending(&ending, out),
+        Err(error) => output::complain(&error, out),
     }
 }
 
@@ -79,17 +79,17 @@ fn write(input: &Input, out: impl Write) -> io::Result<Result<Ending>> {
     };
     let keep = Keep { steps: true, contents: false };
     let config = Config { keep, observe: true, ..Config::default() };
-    if let Err(error) = commands::read(input, config, &mut first)? {
+    if let Err(error) = input::read(input, config, &mut first)? {
         return Ok(Err(error));
     }
     let FirstPass { facts, steps, findings } = first;
-    commands::tell_of_left_out(&findings);
+    output::tell_of_left_out(&findings);
     let by_frame = findings.by_frame();
     let comments = Comments::new(facts, steps.finish(), &by_frame);
     let writer = PcapngWriter::new(out, concat!("rdmascope ", env!("CARGO_PKG_VERSION")))?;
     let mut second = SecondPass { comments, comment: String::new(), writer };
     let config = Config { report_packets: true, ..Config::default() };
-    let ending = match commands::read(input, config, &mut second)? {
+    let ending = match input::read(input, config, &mut second)? {
         Ok(ending) => ending,
         Err(error) => return Ok(Err(error)),
     };

@@ -1,7 +1,7 @@
 //! The files that NFS READ and WRITE moved, followed through a capture.
 
 use super::contents::{Contents, Log};
-use crate::commands::Audience;
+use crate::input::Audience;
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::frame::Address;
 use rdmascope_dissector::layout::Piece;

@@ -1,7 +1,7 @@
 //! The bytes of one transaction: a message before reduction, its payload, a Send, or a chunk.
 
-use crate::args::Input;
-use crate::commands::{Audience, Out, Status, complain, complain_of_troubles, read, warn_of_cuts};
+use crate::input::{Audience, Input, read};
+use crate::output::{Out, Status, complain, complain_of_troubles, warn_of_cuts};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{ArgGroup, Args};
 use core::fmt;

@@ -1,11 +1,18 @@
 use super::*;
+use crate::args::Arguments;
+use clap::CommandFactory as _;
 use clap::Parser as _;
 use clap::builder::PossibleValue;
+
+/// The whole command line.
+fn whole() -> Command {
+    tree(Arguments::command())
+}
 
 /// Every command that does something, each with its path: `rdmascope analyze`.
 fn commands() -> Vec<Command> {
     let mut found = Vec::new();
-    let mut groups = vec![tree()];
+    let mut groups = vec![whole()];
     while let Some(group) = groups.pop() {
         for command in group.get_subcommands() {
             let kind = if command.has_subcommands() { &mut groups } else { &mut found };
@@ -65,7 +72,7 @@ fn every_command_has_examples_which_are_right() {
 
 #[test]
 fn the_first_help_has_examples_which_are_right() {
-    let lines = examples(&tree());
+    let lines = examples(&whole());
     assert!(!lines.is_empty());
     for line in lines {
         Arguments::try_parse_from(words(&line)).unwrap_or_else(|error| panic!("{line}: {error}"));
@@ -100,7 +107,7 @@ fn format_is_the_same_everywhere() {
 
 #[test]
 fn every_command_has_a_page() {
-    let root = tree();
+    let root = whole();
     let groups = root.get_subcommands().filter(|command| command.has_subcommands()).cloned();
     for command in commands().into_iter().chain(groups).chain([root.clone()]) {
         let page = String::from_utf8(render(&command, &root).unwrap()).unwrap();
@@ -120,7 +127,7 @@ fn every_command_has_a_page() {
 
 #[test]
 fn a_page_is_found_by_the_words_of_its_command() {
-    let root = tree();
+    let root = whole();
     for command in commands() {
         let words: Vec<String> = path(&command).split(' ').skip(1).map(ToOwned::to_owned).collect();
         assert_eq!(page_name(page_of(&root, &words).unwrap()), path(&command).replace(' ', "-"));

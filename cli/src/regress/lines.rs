@@ -1,7 +1,6 @@
 //! What is expected of a capture, or found in it: the lines of its `capture`, its connections, its transactions and the findings.
 
-use crate::args::Input;
-use crate::commands::{self, Audience};
+use crate::input::{self, Audience, Input};
 use anyhow::{Result, anyhow};
 use core::fmt;
 use rdmascope_conformance::{Finding, Judge};
@@ -25,10 +24,10 @@ pub(super) type Line = Arc<Object>;
 
 /// Reads the capture at `path` and writes its lines as an expectation has them; `name` stands for the file's.
 pub(super) fn found(path: &Path, name: &str, port: u16) -> Result<Vec<u8>> {
-    let input = Input { files: vec![path.to_owned()], port, no_icrc: false, quiet: true, spool: None };
+    let input = Input::file(path.to_owned(), port);
     let mut gathered = Gathered::default();
     let config = Config { observe: true, ..Config::default() };
-    let mut ending = match commands::read(&input, config, &mut gathered) {
+    let mut ending = match input::read(&input, config, &mut gathered) {
         Ok(read) => read?,
         Err(error) => return Err(anyhow!("{}: {error}", path.display())),
     };

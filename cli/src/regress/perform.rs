@@ -5,7 +5,7 @@ use super::lines::{self, Lines, MOST_BYTES};
 use super::manifest::Digest;
 use super::plan::{Job, Listed, Task};
 use super::{Regress, SHOWN};
-use crate::args::Format;
+use crate::output::Format;
 use anyhow::{Context as _, Result, anyhow, bail};
 use std::collections::HashMap;
 use std::fs::File;

@@ -5,8 +5,7 @@ use super::compare::{Change, Difference};
 use super::json::{DeviationLine, VerdictLine};
 use super::lines::{Line, Object};
 use super::perform::{Blessed, Outcome, Verdict};
-use crate::args::Format;
-use crate::commands::{self, Out, Status};
+use crate::output::{self, Format, Out, Status};
 use core::fmt;
 use rdmascope_present::json::write_line;
 use rdmascope_present::text::{Counted, Plain, Style};
@@ -54,7 +53,7 @@ impl<'a> Show<'a> {
         }
         if let Some(trouble) = trouble(outcome) {
             self.out.flush()?;
-            commands::tell(format_args!("{trouble}"));
+            output::tell(format_args!("{trouble}"));
         }
         Ok(())
     }

@@ -1,8 +1,7 @@
 //! One frame: its fields and its bytes.
 
 use super::{Show, listen};
-use crate::args::Format;
-use crate::commands::{self, Out, Status};
+use crate::output::{self, Format, Out, Status};
 use rdmascope_conformance::Finding;
 use rdmascope_dissector::attribution::{Attributed, Role, Steps};
 use rdmascope_dissector::engine::Config;
@@ -36,7 +35,7 @@ pub(super) fn run(command: &Show, number: u64, screen: Screen, out: &mut Out) ->
         Ok(())
     })?;
     if let Err(error) = read {
-        return commands::complain(&error, out);
+        return output::complain(&error, out);
     }
     let named: Vec<&Finding> = findings.kept().filter(|finding| finding.frames.contains(&number)).collect();
     let mut attribution = steps.finish();
@@ -70,15 +69,15 @@ pub(super) fn run(command: &Show, number: u64, screen: Screen, out: &mut Out) ->
     })?;
     match read {
         Ok(ending) if shown => {
-            commands::tell_of_left_out(&findings);
-            commands::complain_of_troubles(&ending, out)
+            output::tell_of_left_out(&findings);
+            output::complain_of_troubles(&ending, out)
         }
         Ok(ending) => {
             let records = Number(ending.totals.records);
             let error = anyhow::anyhow!("there is no frame {number}: frames are 1 to {records}");
-            commands::complain(&error, out)
+            output::complain(&error, out)
         }
-        Err(error) => commands::complain(&error, out),
+        Err(error) => output::complain(&error, out),
     }
 }
 

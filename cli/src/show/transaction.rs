@@ -1,8 +1,7 @@
 //! One transaction: what it was, how it was exchanged, its headers and messages.
 
 use super::{Show, listen};
-use crate::args::Format;
-use crate::commands::{self, Out, Status};
+use crate::output::{self, Format, Out, Status};
 use rdmascope_conformance::Finding;
 use rdmascope_dissector::attribution::Steps;
 use rdmascope_dissector::connection::{Connection, ConnectionId, Endpoint};
@@ -46,11 +45,11 @@ pub(super) fn run(command: &Show, screen: Screen, out: &mut Out) -> io::Result<S
     })?;
     let ending = match read {
         Ok(ending) => ending,
-        Err(error) => return commands::complain(&error, out),
+        Err(error) => return output::complain(&error, out),
     };
     let transaction = match found.only(command) {
         Ok(transaction) => transaction,
-        Err(error) => return commands::complain(&error, out),
+        Err(error) => return output::complain(&error, out),
     };
     let by_frame = findings.by_frame();
     let mut ladder = Ladder::of(transaction);
@@ -67,7 +66,7 @@ pub(super) fn run(command: &Show, screen: Screen, out: &mut Out) -> io::Result<S
         Ok(())
     })?;
     if let Err(error) = read {
-        return commands::complain(&error, out);
+        return output::complain(&error, out);
     }
     let marked: HashSet<u64> = ladder.marked().collect();
     let concerns = |finding: &&Finding| {
@@ -84,9 +83,9 @@ pub(super) fn run(command: &Show, screen: Screen, out: &mut Out) -> io::Result<S
         Format::Text => shown.write_text(&ladder, command.full, screen, out)?,
         Format::Jsonl => shown.write_jsonl(&ladder, command.full, out)?,
     }
-    commands::tell_of_left_out(&findings);
-    commands::warn_of_cuts(&ending, out)?;
-    commands::complain_of_troubles(&ending, out)
+    output::tell_of_left_out(&findings);
+    output::warn_of_cuts(&ending, out)?;
+    output::complain_of_troubles(&ending, out)
 }
 
 /// What matches.

@@ -4,7 +4,7 @@ use super::choice::Choice;
 use super::credits::AllCredits;
 use super::repeats::Repeats;
 use super::timeline::{Latencies, Timeline};
-use crate::commands::Audience;
+use crate::input::Audience;
 use foldhash::fast::FixedState;
 use rdmascope_dissector::event::{Event, Packet};
 use rdmascope_dissector::record::Time;

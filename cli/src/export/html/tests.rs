@@ -1,5 +1,6 @@
 use super::*;
-use crate::args::{Arguments, Command};
+use crate::args::Arguments;
+use crate::input;
 use clap::Parser as _;
 use core::fmt::Write as _;
 use html5ever::tendril::TendrilSink as _;
@@ -82,14 +83,9 @@ impl Element {
     }
 }
 
-fn input(path: &str) -> Input {
-    let arguments = Arguments::try_parse_from(["rdmascope", "analyze", path]).unwrap();
-    let Command::Analyze(analyze) = arguments.command else { panic!("{arguments:?}") };
-    analyze.input
-}
-
 fn sample(name: &str) -> Input {
-    input(&format!("{}/../samples/{name}.pcap", env!("CARGO_MANIFEST_DIR")))
+    let path = format!("{}/../samples/{name}.pcap", env!("CARGO_MANIFEST_DIR"));
+    Input::file(path.into(), rdmascope_dissector::frame::Config::default().port)
 }
 
 fn sample_page(name: &str) -> String {
@@ -189,7 +185,7 @@ fn pages_are_well_formed_and_take_nothing_from_elsewhere() {
 fn figures_are_those_of_the_lines_for_programs() {
     for name in ["nfs3-lossy", "nfs4.1-backchannel-recall", "nfs4.2-mtu4096-large-io"] {
         let mut analyzed = rdmascope_present::report::Report::default();
-        let ending = commands::read(&sample(name), Config::default(), &mut analyzed).unwrap().unwrap();
+        let ending = input::read(&sample(name), Config::default(), &mut analyzed).unwrap().unwrap();
         let mut lines = Vec::new();
         rdmascope_present::json::write_report(&analyzed, &ending, &mut lines).unwrap();
         let lines: Vec<Value> = String::from_utf8(lines)

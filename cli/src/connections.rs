@@ -1,0 +1,44 @@
+//! `rdmascope connections`: the connections, one line each.
+
+use crate::filters::ConnectionArguments;
+use crate::input::Input;
+use crate::list::list;
+use crate::output::{Format, Out, Output, Status};
+use clap::Args;
+use rdmascope_dissector::event::Event;
+use rdmascope_present::json::{self, ConnectionLine};
+use rdmascope_present::tables::connections;
+use rdmascope_present::text::Style;
+use std::io;
+
+/// Examples for `--help`.
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  rdmascope connections mount.pcap
+  rdmascope connections mount.pcap --format jsonl | jq '.requester.private_data'";
+
+/// The arguments of `connections`.
+#[derive(Args, Debug)]
+pub(crate) struct Connections {
+    #[command(flatten)]
+    input: Input,
+    #[command(flatten)]
+    output: Output,
+    #[command(flatten)]
+    filter: ConnectionArguments,
+}
+
+/// Runs the command.
+pub(crate) fn run(command: &Connections, style: Style, out: &mut Out) -> io::Result<Status> {
+    let filter = command.filter.filter();
+    list(&command.input, &command.output, style, out, false, connections::write_heading, |shown, out| {
+        let Event::Connection(connection) = shown.event else { return Ok(()) };
+        if !filter.matches(connection, shown.start) {
+            return Ok(());
+        }
+        match shown.format {
+            Format::Text => connections::write_row(connection, style, out),
+            Format::Jsonl => json::write_line(out, &ConnectionLine::from(connection)),
+        }
+    })
+}

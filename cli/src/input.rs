@@ -1,0 +1,144 @@
+//! What commands read: records from the source to the engine, events from the engine to whoever takes them.
+
+use crate::progress::Progress;
+use crate::source::{Sink, Source, Spool};
+use anyhow::Context as _;
+use clap::Args;
+use core::ops::ControlFlow;
+use rdmascope_dissector::engine::{Config, Engine};
+use rdmascope_dissector::event::Event;
+use rdmascope_dissector::frame;
+use rdmascope_dissector::record::{Record, Time};
+use rdmascope_dissector::transport::Dissected;
+use rdmascope_present::ending::Ending;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// What is read.
+#[derive(Args, Debug)]
+pub(crate) struct Input {
+    /// Capture; `-` is standard input. Several files are one capture
+    ///
+    /// `-` is standard input. Several files, such as rotated ones, are analyzed as one capture, of whatever formats they are:
+    /// packets are taken in the order of time, where times are equal in the order of the files, and numbered in that
+    /// order. Within a file the order of its packets is kept. A packet that was captured twice counts as sent again.
+    #[arg(value_name = "FILE", required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// UDP destination port of RoCEv2
+    #[arg(long, value_name = "PORT", default_value_t = frame::Config::default().port)]
+    pub(crate) port: u16,
+    /// Do not verify the invariant CRC of packets
+    #[arg(long)]
+    pub(crate) no_icrc: bool,
+    /// Do not show progress
+    ///
+    /// Without this, progress is shown on standard error while large files or long pipes are read, where that is a terminal
+    /// and lines of output do not go to a terminal too.
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+    /// Standard input, for commands that read it more than once.
+    #[arg(skip)]
+    pub(crate) spool: Option<Spool>,
+}
+
+impl Input {
+    /// One file, read without showing progress.
+    pub(crate) fn file(path: PathBuf, port: u16) -> Input {
+        Input { files: vec![path], port, no_icrc: false, quiet: true, spool: None }
+    }
+
+    /// Makes it possible to read this more than once. Standard input is read to its end, once; another pipe is refused.
+    pub(crate) fn keep(&mut self) -> anyhow::Result<()> {
+        for path in &self.files {
+            if path == Path::new("-") {
+                if self.spool.is_none() {
+                    self.spool = Some(Spool::new().context("standard input")?);
+                }
+            } else if path.metadata().is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir()) {
+                anyhow::bail!(
+                    "{}: is read twice, which takes a file; let it be standard input, and give - in its place",
+                    path.display()
+                );
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Who takes the events of a capture.
+pub(crate) trait Audience {
+    /// Whether events are written as they come.
+    const LISTS: bool;
+
+    /// The next event, of a capture that starts at `start`.
+    fn event(&mut self, event: Event<'_>, start: Time) -> io::Result<()>;
+
+    /// The next packet may be long in coming.
+    fn wait(&mut self) -> io::Result<()>;
+}
+
+/// Reads the capture through the engine. The outer error is one of the output, the inner one says what is no capture.
+///
+/// A file that cannot be read on after its first packet counts up to there.
+///
+/// What `config` says of frames is overruled by `input`.
+pub(crate) fn read<A: Audience>(
+    input: &Input,
+    config: Config,
+    audience: &mut A,
+) -> io::Result<anyhow::Result<Ending>> {
+    let mut source = match Source::open(&input.files, input.spool.as_ref()) {
+        Ok(source) => source,
+        Err(error) => return Ok(Err(error)),
+    };
+    let frame = frame::Config { port: input.port, verify_icrc: !input.no_icrc };
+    let engine = Engine::new(Config { frame, ..config });
+    let mut reading = Reading { engine, start: None, written: Ok(()), audience };
+    let mut progress = Progress::on_terminal(source.size(), A::LISTS, input.quiet);
+    let read = source.for_each(&frame, &mut progress, &mut reading);
+    drop(progress);
+    reading.written?;
+    if let Err(error) = read {
+        return Ok(Err(error));
+    }
+    let Reading { mut engine, start, audience, .. } = reading;
+    let mut written = Ok(());
+    engine.finish(&mut |event| {
+        if written.is_ok() {
+            written = audience.event(event, start.unwrap_or_default());
+        }
+    });
+    written?;
+    Ok(Ok(Ending { totals: *engine.totals(), files: source.endings(), port: input.port }))
+}
+
+/// Records on their way through the engine.
+struct Reading<'a, A> {
+    engine: Engine,
+    /// When the capture starts.
+    start: Option<Time>,
+    /// What became of the output.
+    written: io::Result<()>,
+    audience: &'a mut A,
+}
+
+impl<A: Audience> Sink for Reading<'_, A> {
+    #[inline]
+    fn packet(&mut self, record: &Record<'_>, dissected: &Dissected<'_>) -> ControlFlow<()> {
+        let Reading { engine, start, written, audience } = self;
+        let start = *start.get_or_insert(record.time);
+        engine.handle_dissected(record, dissected, &mut |event| {
+            if written.is_ok()
+                && let Err(error) = audience.event(event, start)
+            {
+                *written = Err(error);
+            }
+        });
+        if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    }
+
+    fn wait(&mut self) -> ControlFlow<()> {
+        self.written = self.audience.wait();
+        if self.written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    }
+}

@@ -1,0 +1,98 @@
+//! What commands write to, and what is said beside it on standard error.
+
+use clap::{Args, ValueEnum};
+use core::fmt;
+use rdmascope_present::ending::Ending;
+use rdmascope_present::findings::Findings;
+use rdmascope_present::text::Plain;
+use std::io::{self, BufWriter, StdoutLock, Write};
+
+/// How it is written.
+#[derive(Args, Debug)]
+pub(crate) struct Output {
+    /// How to write: for people, or JSON Lines for programs
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+}
+
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// Text in columns
+    Text,
+    /// One JSON object per line; docs/json.md describes them
+    Jsonl,
+}
+
+/// Output is gathered to this many bytes before it is handed on.
+const BUFFER: usize = 128 << 10;
+
+/// Standard output with a buffer.
+pub(crate) type Out = BufWriter<StdoutLock<'static>>;
+
+/// How a command ended: the exit statuses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub(crate) enum Status {
+    /// All was done.
+    Done = 0,
+    /// A comparison found a difference, or a judge a violation.
+    Differs = 1,
+    /// Wrong usage, no capture, or output that cannot be written. Clap exits with the same.
+    Failed = 2,
+}
+
+/// Standard output, behind a buffer.
+pub(crate) fn stdout() -> Out {
+    BufWriter::with_capacity(BUFFER, io::stdout().lock())
+}
+
+/// Says how many findings are not kept, where not all are.
+pub(crate) fn tell_of_left_out(findings: &Findings) {
+    if let Some(warning) = findings.warning_of_left_out() {
+        tell(format_args!("{warning}"));
+    }
+}
+
+/// Says what went wrong, after all that was written so far. The command has failed, then.
+pub(crate) fn complain(error: &anyhow::Error, out: &mut Out) -> io::Result<Status> {
+    out.flush()?;
+    tell(format_args!("{error:#}"));
+    Ok(Status::Failed)
+}
+
+/// Says which files are cut short, and which could not be read on.
+pub(crate) fn tell_of_ending(ending: &Ending, out: &mut Out) -> io::Result<Status> {
+    warn_of_cuts(ending, out)?;
+    complain_of_troubles(ending, out)
+}
+
+/// Says which files could not be read on.
+pub(crate) fn complain_of_troubles(ending: &Ending, out: &mut Out) -> io::Result<Status> {
+    let mut status = Status::Done;
+    for trouble in ending.files.iter().filter_map(|file| file.trouble.as_ref()) {
+        out.flush()?;
+        tell(format_args!("{trouble}"));
+        status = Status::Failed;
+    }
+    Ok(status)
+}
+
+pub(crate) fn warn_of_cuts(ending: &Ending, out: &mut Out) -> io::Result<()> {
+    for file in &ending.files {
+        let Some(cut) = file.cut else { continue };
+        out.flush()?;
+        tell(format_args!(
+            "warning: {} is cut short at byte {}: {} bytes needed, {} there",
+            file.title(),
+            cut.offset,
+            cut.needed,
+            cut.available
+        ));
+    }
+    Ok(())
+}
+
+/// One line on standard error, whatever the names of files in it. Where nobody listens there, nobody can be told.
+pub(crate) fn tell(line: fmt::Arguments<'_>) {
+    let _ = writeln!(io::stderr(), "rdmascope: {}", Plain(line));
+}
