@@ -1,5 +1,7 @@
 //! Sets of byte ranges.
 
+use crate::roomy::Roomy;
+
 /// A set of bytes of a region of at most 4 GiB, as disjoint ranges in order.
 ///
 /// Data that moves front to back, as nearly all does, costs no memory: only ranges that do not touch the front are kept
@@ -9,7 +11,7 @@ pub struct Intervals {
     /// Bytes from 0 up to here are in the set.
     front: u64,
     /// Ranges `start..end` behind the front, in order, none touching another.
-    rest: Vec<(u64, u64)>,
+    rest: Roomy<Vec<(u64, u64)>>,
 }
 
 impl Intervals {

@@ -16,6 +16,7 @@ pub mod observation;
 pub mod rc;
 pub mod rdma;
 pub mod record;
+mod roomy;
 pub mod rpcrdma;
 pub mod session;
 pub mod transaction;

@@ -2,6 +2,7 @@
 
 use super::fault::{self, Fault};
 use super::{Packet, Placement, REORDERING};
+use crate::roomy::Roomy;
 use crate::transaction::Seen;
 use rdmascope_wire::bth::{PacketPosition, Reth};
 use rdmascope_wire::psn::Psn;
@@ -14,7 +15,7 @@ use std::collections::VecDeque;
 /// same bytes at the same addresses.
 #[derive(Clone, Debug, Default)]
 pub struct Reads {
-    requests: VecDeque<Request>,
+    requests: Roomy<VecDeque<Request>>,
     /// The one that was answered last: responses to one request follow each other.
     last: usize,
     /// How many may be outstanding, until more were.
@@ -87,7 +88,7 @@ impl Reads {
 
     /// Bytes of memory that a clone takes up beside itself.
     pub fn footprint(&self) -> usize {
-        self.requests.len() * size_of::<Request>()
+        self.requests.capacity() * size_of::<Request>()
     }
 
     /// Whether a response with this PSN answers a request that is remembered.
@@ -142,7 +143,7 @@ impl Reads {
 
     /// A response that others follow is as long as the path MTU: now it is known how many each request has.
     fn resolve(&mut self, path_mtu: u32) {
-        for request in &mut self.requests {
+        for request in self.requests.iter_mut() {
             request.packets.get_or_insert(request.reth.dma_length.div_ceil(path_mtu).max(1));
         }
         self.unresolved = false;

@@ -8,6 +8,7 @@
 use super::fault::LONGEST_MESSAGE;
 use super::{Delivery, Extension, Fault, Packet, Placement, REORDERING, RecentRequests, Send};
 use crate::record::Time;
+use crate::roomy::Roomy;
 use crate::transaction::Seen;
 use rdmascope_wire::bth::{Operation, PacketPosition, Reth};
 use rdmascope_wire::psn::Psn;
@@ -19,13 +20,13 @@ pub struct Requests {
     /// The PSN that comes next; `None` until a packet that begins a message was seen.
     expected: Option<Psn>,
     /// Packets ahead of a gap, in the order of their PSNs.
-    held: VecDeque<Held>,
+    held: Roomy<VecDeque<Held>>,
     /// Payload bytes held.
     held_bytes: usize,
     gap: Option<Gap>,
     open: Open,
     /// The bytes of the Send that is open, from its first on without a hole.
-    send: Vec<u8>,
+    send: Roomy<Vec<u8>>,
     /// The highest PSN that the other end acknowledged.
     acknowledged: Option<Psn>,
     /// The gaps last given up: `(first PSN, packets)`. What turns up in one was only late.
@@ -369,8 +370,8 @@ impl Requests {
     /// Bytes of memory that a clone takes up beside itself.
     pub fn footprint(&self) -> usize {
         self.held_bytes
-            + self.held.len() * size_of::<Held>()
-            + self.send.len()
+            + self.held.capacity() * size_of::<Held>()
+            + self.send.capacity()
             + self.lost.len() * size_of::<(Psn, u32)>()
             + self.recent.as_ref().map_or(0, RecentRequests::memory)
     }
@@ -380,8 +381,8 @@ impl Requests {
         self.give_up_all(deliver);
         self.close_message(deliver);
         self.forget_held();
-        self.held = VecDeque::new();
-        self.send = Vec::new();
+        self.held = Roomy::default();
+        self.send = Roomy::default();
         self.begun = None;
     }
 

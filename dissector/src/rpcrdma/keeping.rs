@@ -8,6 +8,7 @@ use crate::event::{Event, Eviction};
 use crate::exchange::{Content, Exchange, Keep, Step, StepKind};
 use crate::interval::Intervals;
 use crate::rc::{Placement, Send};
+use crate::roomy::Roomy;
 use crate::transaction::{Part, Seen};
 use rdmascope_wire::bth::Reth;
 use rdmascope_wire::psn::Psn;
@@ -17,7 +18,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug)]
 pub(super) struct Keeping {
     keep: Keep,
-    steps: Vec<Step>,
+    steps: Roomy<Vec<Step>>,
     steps_left_out: u64,
     /// The Sends of call and reply.
     sends: [Option<Vec<u8>>; 2],
@@ -126,7 +127,7 @@ impl Keeping {
         (keep != Keep::default()).then(|| {
             Box::new(Keeping {
                 keep,
-                steps: Vec::new(),
+                steps: Roomy::default(),
                 steps_left_out: 0,
                 sends: [None, None],
                 chunks: BTreeMap::new(),
@@ -302,7 +303,7 @@ impl Keeping {
             })
         }));
         contents.sort_by_key(|content| (content.of_reply, content.part));
-        Exchange { steps, steps_left_out, contents, flows }
+        Exchange { steps: steps.into_inner(), steps_left_out, contents, flows }
     }
 }
 

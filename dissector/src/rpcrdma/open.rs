@@ -8,6 +8,7 @@ use crate::interval::Intervals;
 use crate::rc::Placement;
 use crate::rdma::End;
 use crate::record::Time;
+use crate::roomy::room;
 use crate::transaction::{
     Direction, Missing, OpenTransaction, Outcome, Part, ReadChunk, Timing, Transaction,
 };
@@ -354,21 +355,22 @@ impl Open {
         }
     }
 
-    /// Bytes of memory that what the messages list takes up.
+    /// Bytes of memory that what the messages list takes up. Counted from the lengths of the lists, which a clone has too.
     pub(super) fn weigh(&self) -> usize {
         let Transaction { call, reply, details, .. } = &self.transaction;
+        let segments = |chunk: &[Segment]| room(chunk.len()) * size_of::<Segment>();
         let chunks = [call, reply].into_iter().flatten().map(|message| {
-            let segments = message.read_chunks.iter().map(|chunk| chunk.segments.capacity()).sum::<usize>()
-                + message.write_chunks.iter().map(|chunk| chunk.segments.capacity()).sum::<usize>();
-            (message.read_chunks.capacity() + message.write_chunks.capacity()) * size_of::<ReadChunk>()
-                + segments * size_of::<Segment>()
+            let reads = message.read_chunks.iter().map(|chunk| segments(&chunk.segments));
+            let writes = message.write_chunks.iter().map(|chunk| segments(&chunk.segments));
+            (room(message.read_chunks.len()) + room(message.write_chunks.len())) * size_of::<ReadChunk>()
+                + reads.chain(writes).sum::<usize>()
         });
         chunks.sum::<usize>()
-            + self.segments.capacity() * size_of::<Placed>()
-            + self.read_lengths.capacity() * size_of::<(u32, u64, u16)>()
-            + self.write_lengths.capacity() * size_of::<u64>()
-            + details.operations.capacity() * size_of::<Operation>()
-            + details.arena.capacity()
+            + room(self.segments.len()) * size_of::<Placed>()
+            + room(self.read_lengths.len()) * size_of::<(u32, u64, u16)>()
+            + room(self.write_lengths.len()) * size_of::<u64>()
+            + room(details.operations.len()) * size_of::<Operation>()
+            + room(details.arena.len())
     }
 
     /// Empties the streams; returns how many bytes that were. Memory is kept for the next transaction, and none at all
