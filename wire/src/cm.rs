@@ -23,6 +23,7 @@ mod disconnect;
 mod reject;
 mod service_id;
 
+use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv6Addr};
 use core::time::Duration;
 

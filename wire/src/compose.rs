@@ -11,6 +11,7 @@
 use crate::bth::{Bth, Extensions};
 use crate::grh::Grh;
 use crate::icrc;
+use alloc::vec::Vec;
 use core::net::{Ipv4Addr, Ipv6Addr};
 
 /// The UDP destination port of RoCEv2 (Annex A17).

@@ -2,6 +2,7 @@
 
 use crate::xdr::{Reader, put_opaque, put_u32};
 use crate::{Layer, Stop, Xid};
+use alloc::vec::Vec;
 
 /// The version of the RPC protocol that this header is of.
 pub const VERSION: u32 = 2;

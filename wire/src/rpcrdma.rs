@@ -13,6 +13,7 @@
 
 use crate::xdr::{Reader, put_u32, put_u64};
 use crate::{Layer, Rkey, Stop, Xid};
+use alloc::vec::Vec;
 
 /// The version that this header is of (section 4.2.2).
 pub const VERSION: u32 = 1;

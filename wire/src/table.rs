@@ -254,7 +254,7 @@ macro_rules! header {
             }
 
             /// Appends the header. Reserved bits are zero; bits that do not fit a field are dropped.
-            pub fn build(&self, out: &mut Vec<u8>) {
+            pub fn build(&self, out: &mut ::alloc::vec::Vec<u8>) {
                 out.extend_from_slice(&self.to_bytes());
             }
         }

@@ -1,6 +1,7 @@
 //! XDR, the external data representation (RFC 4506): big-endian words, items padded to four bytes.
 
 use crate::{Layer, Stop};
+use alloc::vec::Vec;
 
 /// The length of an item of `length` bytes with its roundup padding (RFC 4506, section 3).
 #[inline]

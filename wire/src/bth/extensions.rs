@@ -4,6 +4,7 @@ use super::{Bth, Opcode, Operation, Transport};
 use crate::layout::Layout;
 use crate::table::{header, wrappers};
 use crate::{Layer, Qpn, Rkey, Stop};
+use alloc::vec::Vec;
 use core::time::Duration;
 
 /// The RDMA extended transport header (section 9.3.3).

@@ -3,6 +3,7 @@
 use super::{CommunicationId, Fields, Gid, flag, put_padded, put_u24_u8};
 use crate::layout::Layout;
 use crate::{Qpn, Stop};
+use alloc::vec::Vec;
 
 /// A path between two ports. REQ and LAP have the same fields in two layouts.
 ///

@@ -4,6 +4,7 @@ use super::{CommunicationId, Fields, Path, ServiceId, flag, put_padded, put_u24_
 use crate::layout::Layout;
 use crate::psn::Psn;
 use crate::{Qpn, Stop, rdma_cm_ip};
+use alloc::vec::Vec;
 
 /// REQ, ConnectRequest: the active side asks for a connection to a service (section 12.6.5).
 ///

@@ -3,6 +3,7 @@
 use super::{CommunicationId, Fields, put_padded, put_u24_u8};
 use crate::layout::Layout;
 use crate::{Qpn, Stop};
+use alloc::vec::Vec;
 
 /// DREQ, DisconnectRequest: either side ends the connection (section 12.6.10).
 ///

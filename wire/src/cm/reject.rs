@@ -3,6 +3,7 @@
 use super::{CommunicationId, Fields, put_padded};
 use crate::Stop;
 use crate::layout::Layout;
+use alloc::vec::Vec;
 
 /// MRA, MsgRcptAck: a message has come, its answer will take longer (section 12.6.6).
 ///

@@ -3,6 +3,7 @@
 use super::{Fields, put_padded, put_u24_u8};
 use crate::layout::Layout;
 use crate::{Qpn, Stop};
+use alloc::vec::Vec;
 
 crate::newtype! {
     /// A service ID: what a ConnectRequest asks for (section 12.7). Those of the RDMA connection manager hold a port:
