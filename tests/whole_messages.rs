@@ -101,8 +101,8 @@ fn steps_stand_where_the_packets_are() {
                 let headers = first.headers().expect("headers");
                 differences.check(
                     headers.bth.destination_qp == sender.destination_qp
-                        && step.covers(headers.bth.psn)
-                        && step.covers(last.headers().expect("headers").bth.psn),
+                        && step.covers(headers.bth.psn.into())
+                        && step.covers(last.headers().expect("headers").bth.psn.into()),
                     format!("{} frame {}: {step:?}", transaction.xid, first.number),
                 );
                 begun.insert(step.first.frame, step.kind);

@@ -11,10 +11,10 @@ use super::view::View;
 use rdmascope_dissector::connection::Connection;
 use rdmascope_dissector::observation::{HalfFlow, Sent};
 use rdmascope_dissector::rdma::End;
+use rdmascope_dissector::rdma::Position;
 use rdmascope_dissector::record::Time;
 use rdmascope_dissector::rpcrdma::Kind;
 use rdmascope_dissector::transaction::{Direction, Seen};
-use rdmascope_wire::psn::Psn;
 use std::collections::VecDeque;
 
 const CREDITS: Source = Source { document: Document::Rfc8166, section: "3.3.1" };
@@ -142,7 +142,7 @@ pub struct Ledger {
 struct Grant {
     credits: u32,
     /// The last PSN of the reply that carries it.
-    psn: Psn,
+    psn: Position,
     seen: Seen,
     /// When the caller was seen to have acknowledged that reply.
     received: Option<Time>,
@@ -214,7 +214,7 @@ impl Ledger {
             if self.grants.len() == Ledger::MOST {
                 self.grants.pop_front();
             }
-            let psn = sent.send.psn.plus(sent.send.packets.saturating_sub(1));
+            let psn = sent.send.position.plus(sent.send.extent.saturating_sub(1));
             self.grants.push_back(Grant { credits, psn, seen: sent.send.seen, received: None });
         }
     }

@@ -6,7 +6,7 @@ use super::rule::{Check, Document, Findings, Level, Rule, Source, Unseen};
 use super::view::View;
 use rdmascope_dissector::connection::{Connection, State};
 use rdmascope_dissector::observation::{Faulty, Managed, Observed};
-use rdmascope_dissector::rc::Fault;
+use rdmascope_dissector::rdma::Fault;
 use rdmascope_dissector::transaction::Seen;
 use rdmascope_wire::cm::{Message, reject_reason_name};
 use rdmascope_wire::private_data::{self, Negotiated, PrivateData, VERSION};
@@ -357,15 +357,18 @@ fn changed(_: &Connection, view: &View, findings: &mut Findings<'_>) {
 
 fn start(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
     let Fault::Start { announced } = faulty.fault else { return };
-    let ahead = announced.distance(faulty.psn);
+    let ahead = announced.distance(faulty.position);
     // As many packets as a sender can be ahead may be missing; what is before the first PSN cannot.
     let is_before = (-(1 << 16)..0).contains(&ahead);
     findings.add(
-        Finding::new(format!("the first request carries PSN {} where {announced} was announced", faulty.psn))
-            .by(faulty.from)
-            .frames([faulty.seen.frame])
-            .values(Value::Count(faulty.psn.value().into()), Value::Count(announced.value().into()))
-            .unless(!is_before),
+        Finding::new(format!(
+            "the first request carries PSN {} where {announced} was announced",
+            faulty.position
+        ))
+        .by(faulty.from)
+        .frames([faulty.seen.frame])
+        .values(Value::Count(faulty.position.number().into()), Value::Count(announced.number().into()))
+        .unless(!is_before),
     );
 }
 

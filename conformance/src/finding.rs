@@ -3,8 +3,8 @@
 use super::rule::Rule;
 use core::fmt;
 use rdmascope_dissector::connection::ConnectionId;
-use rdmascope_dissector::rc::Send;
 use rdmascope_dissector::rdma::End;
+use rdmascope_dissector::rdma::Send;
 use rdmascope_dissector::transaction::{Direction, Message, Transaction};
 use rdmascope_wire::Xid;
 

@@ -377,9 +377,9 @@ impl Court {
 mod tests {
     use super::*;
     use rdmascope_dissector::observation::{Advertiser, Astray, Missing};
+    use rdmascope_dissector::rdma::{MemoryRange, Position};
     use rdmascope_dissector::record::Time;
     use rdmascope_dissector::transaction::Seen;
-    use rdmascope_wire::bth::Reth;
     use rdmascope_wire::psn::Psn;
     use rdmascope_wire::{Rkey, Xid};
 
@@ -387,9 +387,9 @@ mod tests {
     const STRAY: Stray = Stray {
         from: End::First,
         seen: Seen { frame: 7, time: Time(0) },
-        psn: Psn::new(1),
+        position: Position::new(Psn::new(1)),
         reading: true,
-        reth: Reth { virtual_address: 0x1000, rkey: Rkey(9), dma_length: 64 },
+        memory: MemoryRange { address: 0x1000, rkey: Rkey(9), length: 64 },
         address: 0x1020,
         astray: Astray::PastEnd(Advertiser { caller: End::Second, xid: Xid(3) }),
     };

@@ -13,8 +13,8 @@ use super::view::View;
 use rdmascope_dissector::observation::{Advertiser, Astray, Sent, Shared, Stray};
 use rdmascope_dissector::rc::REORDERING;
 use rdmascope_dissector::rdma::End;
+use rdmascope_dissector::rdma::Position;
 use rdmascope_dissector::transaction::{Direction, Outcome, Part, Seen, Transaction};
-use rdmascope_wire::psn::Psn;
 use rdmascope_wire::rpc;
 use rdmascope_wire::rpcrdma::{Segment, VERSION};
 use rdmascope_wire::{Rkey, Xid};
@@ -225,7 +225,7 @@ pub(crate) struct Last {
     /// The packet that completed it.
     pub(crate) seen: Seen,
     /// Its last PSN.
-    psn: Psn,
+    psn: Position,
     /// The message itself says what it is.
     told: bool,
     /// The handle that it invalidates.
@@ -314,7 +314,7 @@ impl View {
         sender.blind |= sent.header.is_none_or(|header| header.stop.is_some() || header.version != VERSION);
         sender.last = Some(Last {
             seen: sent.send.seen,
-            psn: sent.send.psn.plus(sent.send.packets.saturating_sub(1)),
+            psn: sent.send.position.plus(sent.send.extent.saturating_sub(1)),
             told: sent.told,
             invalidated: sent.send.invalidated,
         });
@@ -410,17 +410,20 @@ fn may_break(transaction: &Transaction, _: &View) -> bool {
 /// What is wrong with an operation. `None` where the capture shows it behind a Send that followed it: the transaction of its memory may
 /// have been open when it was sent.
 fn astray(stray: &Stray, view: &View) -> Option<Astray> {
-    let is_late = view.memory.last(stray.from).is_some_and(|last| last.psn.distance(stray.psn) <= 0);
+    let is_late = view.memory.last(stray.from).is_some_and(|last| last.psn.distance(stray.position) <= 0);
     (!is_late).then_some(stray.astray)
 }
 
 /// What is found about an operation.
 fn about(stray: &Stray, what: &str) -> Finding {
     let name = if stray.reading { "an RDMA Read" } else { "an RDMA Write" };
-    let (length, address) = (stray.reth.dma_length, stray.reth.virtual_address);
-    Finding::new(format!("{name} of {length} bytes at 0x{address:016x}, handle {}: {what}", stray.reth.rkey))
-        .by(stray.from)
-        .frames([stray.seen.frame])
+    let (length, address) = (stray.memory.length, stray.memory.address);
+    Finding::new(format!(
+        "{name} of {length} bytes at 0x{address:016x}, handle {}: {what}",
+        stray.memory.rkey
+    ))
+    .by(stray.from)
+    .frames([stray.seen.frame])
 }
 
 fn unadvertised(stray: &Stray, view: &View, findings: &mut Findings<'_>) {
@@ -431,13 +434,13 @@ fn unadvertised(stray: &Stray, view: &View, findings: &mut Findings<'_>) {
     // What its owner says has to be known at all.
     let first = view.memory.senders[owner].first;
     let knows = view.paired && first.is_some_and(|first| first < stray.seen.frame);
-    if !knows || view.memory.former(owner, stray.reth.rkey, stray.address).is_some() {
+    if !knows || view.memory.former(owner, stray.memory.rkey, stray.address).is_some() {
         return;
     }
     let lacks = !view.is_whole(owner) || view.losses(owner) > 0 || view.memory.senders[owner].blind;
     findings.add(
         about(stray, "no open transaction advertised it")
-            .observed(Value::Hexadecimal(stray.reth.rkey.0.into()))
+            .observed(Value::Hexadecimal(stray.memory.rkey.0.into()))
             .rests_on(Basis::Silence(owner))
             .unless(lacks),
     );
@@ -451,11 +454,11 @@ fn is_doubtful(stray: &Stray, advertiser: Advertiser, view: &View) -> bool {
 
 fn past_end(stray: &Stray, view: &View, findings: &mut Findings<'_>) {
     let Some(Astray::PastEnd(advertiser)) = astray(stray, view) else { return };
-    let inside = stray.address.wrapping_sub(stray.reth.virtual_address);
+    let inside = stray.address.wrapping_sub(stray.memory.address);
     findings.add(
         about(stray, &format!("the memory that was advertised ends after {inside} of them"))
             .about(Some(view.direction(advertiser.caller)), advertiser.xid)
-            .values(Value::Bytes(stray.reth.dma_length.into()), Value::Bytes(inside))
+            .values(Value::Bytes(stray.memory.length.into()), Value::Bytes(inside))
             .rests_on(Basis::Silence(stray.from.other()))
             .unless(is_doubtful(stray, advertiser, view)),
     );
@@ -488,7 +491,7 @@ fn after(stray: &Stray, view: &View, by: Ender, what: &str, findings: &mut Findi
         return;
     }
     let owner = stray.from.other();
-    let former = view.memory.former(owner, stray.reth.rkey, stray.address);
+    let former = view.memory.former(owner, stray.memory.rkey, stray.address);
     let Some(ended) = former.filter(|ended| ended.by == by) else { return };
     let Some(end) = ended.seen else { return };
     let finding = Finding { transaction: Some(ended.number), ..about(stray, what) };

@@ -114,8 +114,8 @@ impl Entry {
     fn new(step: &Step, of: StepOf) -> Entry {
         Entry {
             at: 0,
-            psn: step.psn,
-            packets: step.packets,
+            psn: step.position.psn(),
+            packets: step.extent,
             frame: step.first.frame,
             asks: step.kind == StepKind::ReadRequest,
             of,

@@ -2,8 +2,8 @@
 
 use crate::connection::FlowKey;
 use crate::interval::Intervals;
+use crate::rdma::Position;
 use crate::transaction::{Part, Seen};
-use rdmascope_wire::psn::Psn;
 
 /// What the engine is to keep of each transaction. Nothing, unless asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub struct Exchange {
     pub flows: [Option<FlowKey>; 2],
 }
 
-/// A Send or an RDMA operation: packets of one sender with consecutive PSNs.
+/// A Send or an RDMA operation: packets of one sender with consecutive positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
     /// What it is.
@@ -41,10 +41,10 @@ pub struct Step {
     pub first: Seen,
     /// Its last packet in the capture.
     pub last: Seen,
-    /// The PSN of its first packet. That of READ responses is one of the numbers of who asked (IBTA volume 1, section 9.7.5.1.9).
-    pub psn: Psn,
-    /// How many PSNs it takes up, with those of packets that the capture lacks.
-    pub packets: u32,
+    /// Where its first packet stands. READ responses have positions among those of the end that asked (IBTA volume 1, section 9.7.5.1.9).
+    pub position: Position,
+    /// How many positions it takes up, with those of packets that the capture lacks.
+    pub extent: u32,
     /// Whether `part` is one of the reply's message; else of the call's.
     pub of_reply: bool,
     /// What it moved a piece of.
@@ -88,9 +88,9 @@ pub struct Content {
 }
 
 impl Step {
-    /// Whether one of its packets has this PSN.
-    pub fn covers(&self, psn: Psn) -> bool {
-        u32::try_from(self.psn.distance(psn)).is_ok_and(|index| index < self.packets)
+    /// Whether it takes up this position.
+    pub fn covers(&self, position: Position) -> bool {
+        u32::try_from(self.position.distance(position)).is_ok_and(|index| index < self.extent)
     }
 }
 

@@ -4,13 +4,10 @@
 //! for as long as the connection keeps its number; [`Observation::requester`] says which of them opened the connection.
 
 use crate::connection::{Connection, ConnectionId};
-use crate::rc::{Fault, Send};
-use crate::rdma::End;
+use crate::rdma::{End, Fault, MemoryRange, Position, Refusal, Send};
 use crate::rpcrdma::{CallIdentity, Kind};
 use crate::transaction::{Seen, Transaction};
-use core::time::Duration;
-use rdmascope_wire::bth::{NakCode, Operation, Reth};
-use rdmascope_wire::psn::Psn;
+use rdmascope_wire::bth::Operation;
 use rdmascope_wire::rpcrdma::Header;
 use rdmascope_wire::{Rkey, Xid, cm};
 
@@ -101,11 +98,11 @@ pub struct Sent<'a> {
 pub struct HalfFlow {
     /// Requests of it wait behind a gap, or for what they answer.
     pub waits: bool,
-    /// How often it was not known which PSN comes next: behind an RDMA READ, as long as the path MTU is not known, and where the PSNs go on
+    /// How often it was not known which position comes next: behind an RDMA READ, as long as the path MTU is not known, and where the PSNs go on
     /// elsewhere. What is missing there is not reported.
     pub unsure: u32,
-    /// The highest PSN of it that was acknowledged, with the packet that did so first.
-    pub acknowledged: Option<(Psn, Seen)>,
+    /// The last position of it that was acknowledged, with the packet that did so first.
+    pub acknowledged: Option<(Position, Seen)>,
 }
 
 /// Packets of an end that the capture lacks.
@@ -125,11 +122,11 @@ pub struct Stray {
     /// Its first packet.
     pub seen: Seen,
     /// The PSN of that.
-    pub psn: Psn,
+    pub position: Position,
     /// RDMA READ; else RDMA WRITE.
     pub reading: bool,
     /// What the operation names.
-    pub reth: Reth,
+    pub memory: MemoryRange,
     /// The first byte that is out of place.
     pub address: u64,
     /// What is wrong with that.
@@ -207,7 +204,7 @@ pub struct Repeated {
     /// What it is.
     pub operation: Operation,
     /// Its PSN.
-    pub psn: Psn,
+    pub position: Position,
     /// Bytes of its payload on the wire; of an RDMA READ request those that it asks for again.
     pub bytes: u32,
 }
@@ -220,20 +217,11 @@ pub struct Refused {
     /// The packet.
     pub seen: Seen,
     /// The PSN of the request that it is about: the one refused, or, for a PSN sequence error, the one waited for.
-    pub psn: Psn,
+    pub position: Position,
     /// Why.
     pub refusal: Refusal,
     /// The first packet seen of the request; `None` where it is too long ago, or not in the capture.
     pub request: Option<Seen>,
-}
-
-/// Why a receiver did not take a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
-    /// It had no Receive ready; the time is what it asks the sender to wait.
-    ReceiverNotReady(Duration),
-    /// The NAK code.
-    Nak(NakCode),
 }
 
 /// A packet with a bad ICRC.
@@ -255,7 +243,7 @@ pub struct Faulty {
     /// What it is.
     pub operation: Operation,
     /// Its PSN.
-    pub psn: Psn,
+    pub position: Position,
     /// What is wrong.
     pub fault: Fault,
 }

@@ -5,15 +5,14 @@ mod early;
 use crate::connection::{Connection, ConnectionId, Counts, Endpoint, Evidence, Origin, PrivateData, State};
 use crate::event::{Event, Eviction};
 use crate::frame::Address;
-use crate::observation::{Ending, Faulty, HalfFlow, Missing, Observed, Refusal, Refused, Repeated, Spoiled};
-use crate::rc::fault::{self, Agreed};
-use crate::rc::{Delivery, Fault, Packet, Reads, Requests, Response};
-use crate::rdma::End;
+use crate::observation::{Ending, Faulty, HalfFlow, Missing, Observed, Refused, Repeated, Spoiled};
+use crate::rc::{Packet, ReliableConnection};
+use crate::rdma::{Delivery, End, Fault, Position, Repetition};
 use crate::record::Time;
 use crate::rpcrdma::{Kind, Peers, Transactions, answered_xid, reply_xid};
 use crate::transaction::{Outcome, Seen};
 use early::Early;
-use rdmascope_wire::bth::{Acknowledgement, Bth, NakCode, Operation, PacketPosition, rnr_timer};
+use rdmascope_wire::bth::{Bth, Operation, PacketPosition};
 use rdmascope_wire::cm::CommunicationId;
 use rdmascope_wire::private_data::{self, Negotiated};
 use rdmascope_wire::psn::Psn;
@@ -24,6 +23,8 @@ use rdmascope_wire::{Qpn, Xid};
 pub struct Session {
     /// The RPC-over-RDMA layer of both.
     pub peers: Peers,
+    /// The transport of both.
+    rc: ReliableConnection,
     /// The ends. Which one opened the connection is for [`Peers::requester`] to say.
     pub ends: [SessionEnd; 2],
     /// How it is known that the two belong together.
@@ -57,14 +58,8 @@ pub struct SessionEnd {
     private_data_cut: bool,
     /// The ID by which it names itself in CM messages, and the address that these came from.
     pub communication_id: Option<(Address, CommunicationId)>,
-    requests: Requests,
-    reads: Reads,
     early: Early,
     counts: Counts,
-    /// The highest PSN of it that was acknowledged, and the first packet that did so.
-    acknowledged: Option<(Psn, Seen)>,
-    /// The last packet that named this PSN.
-    confirmed: u64,
 }
 
 impl SessionEnd {
@@ -75,41 +70,9 @@ impl SessionEnd {
             private_data: None,
             private_data_cut: false,
             communication_id: None,
-            requests: Requests::default(),
-            reads: Reads::default(),
             early: Early::default(),
             counts: Counts::default(),
-            acknowledged: None,
-            confirmed: 0,
         }
-    }
-
-    /// Notes that the other end received all up to `psn`, as the packet at `seen` says.
-    fn note_acknowledged(&mut self, psn: Psn, seen: Seen) {
-        let ahead = self.acknowledged.map_or(1, |(before, _)| before.distance(psn));
-        if ahead > 0 {
-            self.acknowledged = Some((psn, seen));
-        }
-        if ahead >= 0 {
-            self.confirmed = seen.frame;
-        }
-    }
-
-    /// How far the capture shows what it sends.
-    fn half_flow(&self) -> HalfFlow {
-        let waits = self.requests.waits() || self.early.has_requests();
-        HalfFlow { waits, unsure: self.requests.unsure, acknowledged: self.acknowledged }
-    }
-
-    /// How many packets of it were acknowledged and have not come by: behind all that did.
-    fn missing_at_the_end(&self) -> Option<i32> {
-        let ((acknowledged, _), expected) = (self.acknowledged?, self.requests.expected()?);
-        Some(expected.distance(acknowledged) + 1)
-    }
-
-    /// Up to which frame nothing that it sent is missing.
-    fn complete(&self) -> Option<u64> {
-        (self.missing_at_the_end() == Some(0)).then_some(self.confirmed)
     }
 
     /// Notes what a CM message of this end carries for its consumer; `is_cut`: the capture may have cut some of it off.
@@ -118,16 +81,6 @@ impl SessionEnd {
         self.private_data = found;
         self.private_data_cut = is_cut && found.is_none();
     }
-
-    fn summary(&self) -> Endpoint {
-        let private_data = self.private_data.map(|(offset, data)| PrivateData::new(offset, &data));
-        let sent = Counts {
-            repeated_packets: self.requests.repeated,
-            reordered_packets: self.requests.reordered,
-            ..self.counts
-        };
-        Endpoint { address: self.address, qpn: self.qpn, private_data, sent }
-    }
 }
 
 impl Session {
@@ -135,6 +88,7 @@ impl Session {
     pub fn new(id: ConnectionId, index: u32, addresses: [Address; 2], now: Time) -> Session {
         Session {
             peers: Peers::new(id, index),
+            rc: ReliableConnection::default(),
             ends: addresses.map(SessionEnd::new),
             origin: Origin::Inferred(Evidence::default()),
             state: State::Open,
@@ -150,29 +104,24 @@ impl Session {
     /// Counts the bytes that are held back.
     #[inline]
     pub fn count_buffered(&mut self) -> usize {
-        self.buffered = self.ends.iter().map(|end| end.requests.buffered() + end.reads.buffered()).sum();
+        self.buffered = self.rc.buffered();
         self.buffered
     }
 
     /// Bytes of memory that a clone takes up, itself included, but for those of replies that are kept back.
     pub fn footprint(&self) -> usize {
-        let ends = self
-            .ends
-            .iter()
-            .map(|end| end.requests.footprint() + end.reads.footprint() + end.early.footprint());
-        size_of::<Session>() + self.peers.footprint() + ends.sum::<usize>()
+        let early = self.ends.iter().map(|end| end.early.footprint());
+        size_of::<Session>() + self.peers.footprint() + self.rc.footprint() + early.sum::<usize>()
     }
 
     /// Gives up what is held back, because all connections together hold back too much.
     pub fn give_up_buffered(&mut self, transactions: &mut Transactions, report: &mut impl FnMut(Event<'_>)) {
         report(Event::Eviction(Eviction::HeldPackets { connection: self.peers.connection }));
+        let Session { peers, rc, ends, .. } = self;
         for side in End::BOTH {
-            let Session { peers, ends, .. } = self;
-            let SessionEnd { requests, reads, counts, .. } = &mut ends[side];
-            requests.give_up_buffered(&mut |delivery| {
-                deliver(delivery, side, reads, counts, peers, transactions, report);
+            rc.give_up_buffered(side, &mut |from, delivery| {
+                deliver(from, delivery, ends, peers, transactions, report);
             });
-            self.ends[side].reads = Reads::default();
         }
     }
 
@@ -183,25 +132,23 @@ impl Session {
 
     /// Sets the PSN that the requests of end `side` begin at, as the CM exchange says.
     pub fn begin(&mut self, side: End, first: Psn) {
-        self.ends[side].requests.begin(first, self.path_mtu.map(u32::from));
+        self.rc.begin(side, first, self.path_mtu.map(u32::from));
     }
 
     /// Sets how many RDMA READs end `side` may have outstanding.
     pub fn limit_reads(&mut self, side: End, resources: u8) {
-        self.ends[side].reads.limit(resources);
+        self.rc.limit_reads(side, resources);
     }
 
     /// Sets the path MTU that a REQ names.
     pub fn agree_on_path_mtu(&mut self, path_mtu: Option<u16>) {
         self.path_mtu = path_mtu;
-        for end in &mut self.ends {
-            end.requests.agree_on_path_mtu(path_mtu.map(u32::from));
-        }
+        self.rc.agree_on_path_mtu(path_mtu.map(u32::from));
     }
 
     /// Reports of both ends what is repeated and what breaks a rule.
     pub fn watch(&mut self) {
-        self.ends.iter_mut().for_each(|end| end.requests.watch());
+        self.rc.watch();
     }
 
     /// Counts a packet that a receiver would drop, and that is left out of everything else.
@@ -221,12 +168,9 @@ impl Session {
     /// Looks for what is wrong with a packet of end `side` by itself.
     #[inline]
     pub fn inspect(&self, side: End, bth: &Bth, packet: &Packet<'_>, report: &mut impl FnMut(Event<'_>)) {
-        // The path MTU goes with the requests, whoever sends the responses to them.
-        let sender = if packet.operation.is_response() { side.other() } else { side };
-        let path_mtu = self.ends[sender].requests.path_mtu();
-        let agreed = Agreed { path_mtu, partition_key: self.partition_key };
-        if let Some(fault) = fault::of_packet(bth, packet, &agreed) {
-            observe_fault(side, (packet.seen, packet.operation, packet.psn, fault), &self.peers, report);
+        if let Some(fault) = self.rc.inspect(side, bth, packet, self.partition_key) {
+            let what = (packet.seen, packet.operation, packet.psn.into(), fault);
+            observe_fault(side, what, &self.peers, report);
         }
     }
 
@@ -237,16 +181,9 @@ impl Session {
 
     /// What of a packet from the other end shows that it belongs to this connection, of which end `side` is known.
     pub fn evidence(&self, side: End, packet: &Packet<'_>) -> Option<Evidence> {
-        /// A responder acknowledges what was just sent.
-        const RECENT: core::ops::RangeInclusive<i32> = 1..=512;
-        let end = &self.ends[side];
         let none = Evidence::default();
         if packet.operation.is_response() {
-            let matches = if packet.operation.is_read_response() {
-                end.reads.expects(packet.psn)
-            } else {
-                end.requests.expected().is_some_and(|next| RECENT.contains(&packet.psn.distance(next)))
-            };
+            let matches = self.rc.fits(side, packet);
             return matches.then_some(Evidence { acknowledged_psn: true, ..none });
         }
         let side = &self.peers.sides[side];
@@ -261,7 +198,7 @@ impl Session {
     }
 
     /// Takes over the known end of `other` as the end that was unknown here.
-    pub fn join(&mut self, other: Session, evidence: Evidence) {
+    pub fn join(&mut self, mut other: Session, evidence: Evidence) {
         let (side, from) = (self.known_side().other(), other.known_side());
         let requester = other.peers.requester.map(|end| if end == from { side } else { side.other() });
         let caller = other.peers.caller.map(|end| if end == from { side } else { side.other() });
@@ -271,6 +208,7 @@ impl Session {
         let (end, far_end, joined, far_joined) =
             if from == End::First { (end, far_end, first, second) } else { (far_end, end, second, first) };
         let (known, name) = (self.ends[side].private_data, self.ends[side].communication_id);
+        self.rc.take(side, &mut other.rc, from);
         self.ends[side] = SessionEnd {
             private_data: end.private_data.or(known),
             communication_id: name.or(end.communication_id),
@@ -314,7 +252,7 @@ impl Session {
         self.span.1 = self.span.1.max(packet.seen.time);
         self.recent = true;
         // A response brings nothing else to light than what it says itself, unless requests wait for what it acknowledges.
-        let delivers = !packet.operation.is_response() || self.ends.iter().any(|end| end.requests.waits());
+        let delivers = !packet.operation.is_response() || End::BOTH.into_iter().any(|end| self.rc.waits(end));
         if transactions.observes() && delivers {
             self.note_half_flows();
         }
@@ -334,7 +272,13 @@ impl Session {
 
     /// Notes for those who observe how far the capture shows both half-flows.
     fn note_half_flows(&mut self) {
-        self.peers.half_flows = End::BOTH.map(|side| self.ends[side].half_flow());
+        self.peers.half_flows = End::BOTH.map(|side| self.half_flow(side));
+    }
+
+    /// How far the capture shows what an end sends.
+    fn half_flow(&self, side: End) -> HalfFlow {
+        let waits = self.rc.waits(side) || self.ends[side].early.has_requests();
+        HalfFlow { waits, unsure: self.rc.unsure(side), acknowledged: self.rc.acknowledged(side) }
     }
 
     /// Whether a packet of end `side` answers what the other end has not been seen to ask.
@@ -345,11 +289,11 @@ impl Session {
             return false;
         }
         if operation.is_response() {
-            return operation.is_read_response() && !self.ends[side.other()].reads.expects(packet.psn);
+            return operation.is_read_response() && !self.rc.was_asked(side, packet);
         }
         let other = &sides[side.other()];
         // What is repeated says nothing new, so it need not wait.
-        if self.ends[side].requests.expected().is_some_and(|next| next.distance(packet.psn) < 0) {
+        if self.rc.is_behind(side, packet) {
             return false;
         }
         if let Some(reth) = packet.extension.reth() {
@@ -399,10 +343,9 @@ impl Session {
     fn release_first(&mut self, transactions: &mut Transactions, report: &mut impl FnMut(Event<'_>)) {
         let oldest = |side: End| self.ends[side].early.first().map_or(u64::MAX, |seen| seen.frame);
         let side = if oldest(End::Second) < oldest(End::First) { End::Second } else { End::First };
-        let Session { peers, ends, .. } = self;
-        let SessionEnd { requests, reads, counts, .. } = &mut ends[side.other()];
-        let given_up = requests.give_up_received(&mut |delivery| {
-            deliver(delivery, side.other(), reads, counts, peers, transactions, report);
+        let Session { peers, rc, ends, .. } = self;
+        let given_up = rc.give_up_received(side.other(), &mut |from, delivery| {
+            deliver(from, delivery, ends, peers, transactions, report);
         });
         if !given_up && let Some(kept) = self.ends[side].early.take_first() {
             self.pass(side, &kept.packet(), transactions, report);
@@ -418,94 +361,20 @@ impl Session {
         transactions: &mut Transactions,
         report: &mut impl FnMut(Event<'_>),
     ) {
-        if packet.operation.is_response() {
-            self.handle_response(side, packet, transactions, report);
-        } else {
-            let Session { peers, ends, .. } = self;
-            let SessionEnd { requests, reads, counts, .. } = &mut ends[side];
-            requests.handle(packet, &mut |delivery| {
-                deliver(delivery, side, reads, counts, peers, transactions, report);
-            });
-        }
-    }
-
-    fn handle_response(
-        &mut self,
-        side: End,
-        packet: &Packet<'_>,
-        transactions: &mut Transactions,
-        report: &mut impl FnMut(Event<'_>),
-    ) {
-        let Session { peers, ends, .. } = self;
-        let [first, second] = ends;
-        let (sender, asker) = if side == End::First { (first, second) } else { (second, first) };
-        let counts = &mut sender.counts;
-        if transactions.observes() {
-            observe_response(side, packet, &asker.requests, peers, report);
-        }
-        let received = match packet.response() {
-            Response::Acknowledged => {
-                counts.acknowledgements += u64::from(packet.operation == Operation::Acknowledge);
-                packet.psn
-            }
-            // A refusal acknowledges what was before it.
-            Response::ReceiverNotReady => {
-                counts.rnr_naks += 1;
-                packet.psn.minus(1)
-            }
-            Response::Failed(NakCode::PsnSequenceError) => {
-                counts.sequence_naks += 1;
-                packet.psn.minus(1)
-            }
-            Response::Failed(_) => {
-                counts.fatal_naks += 1;
-                packet.psn.minus(1)
-            }
-        };
-        if packet.operation.is_read_response() {
-            counts.read_response_bytes += u64::from(packet.payload_length);
-            if matches!(packet.operation.position(), PacketPosition::First | PacketPosition::Middle) {
-                asker.requests.note_path_mtu(packet.payload_length);
-            }
-            match asker.reads.answer(packet) {
-                Some(placement) => {
-                    if transactions.observes() {
-                        let path_mtu = asker.requests.path_mtu();
-                        let reads = &mut asker.reads;
-                        let wrong = path_mtu.and_then(|path_mtu| reads.fault(packet, &placement, path_mtu));
-                        for fault in wrong.into_iter().chain(reads.excess(packet.seen)) {
-                            let what = (packet.seen, packet.operation, packet.psn, fault);
-                            observe_fault(side, what, peers, report);
-                        }
-                    }
-                    if !transactions.place(&placement, true, side, peers, report) {
-                        counts.unmatched_placements += 1;
-                    }
-                }
-                None => {
-                    counts.unmatched_responses += 1;
-                    if transactions.observes() && asker.requests.shows(packet.psn) {
-                        let what = (packet.seen, packet.operation, packet.psn, Fault::Unasked);
-                        observe_fault(side, what, peers, report);
-                    }
-                }
-            }
-        }
-        asker.note_acknowledged(received, packet.seen);
-        let SessionEnd { requests, reads, counts, .. } = asker;
-        requests.acknowledge(received, packet.seen.time, &mut |delivery| {
-            deliver(delivery, side.other(), reads, counts, peers, transactions, report);
+        let Session { peers, rc, ends, .. } = self;
+        rc.handle(side, packet, &mut |from, delivery| {
+            deliver(from, delivery, ends, peers, transactions, report);
         });
     }
 
     /// Notes that a CM message closes the connection. What is under way may still come.
     pub fn close(&mut self, transactions: &Transactions, report: &mut impl FnMut(Event<'_>)) {
         if self.state != State::Closed && transactions.observes() {
-            let complete = End::BOTH.map(|side| self.ends[side].complete());
+            let complete = End::BOTH.map(|side| self.rc.complete(side));
             transactions.observe_outstanding(complete, &self.peers, report);
         }
         self.state = State::Closed;
-        self.ends.iter_mut().for_each(|end| end.requests.forget_recent_requests());
+        self.rc.forget_recent_requests();
     }
 
     /// Ends the connection: reports what it still has open, then itself.
@@ -524,44 +393,50 @@ impl Session {
     }
 
     fn observe_ending(&self, report: &mut impl FnMut(Event<'_>)) {
-        for (from, end) in End::BOTH.into_iter().zip(&self.ends) {
-            if let Some(packets @ 1..) = end.missing_at_the_end() {
+        for from in End::BOTH {
+            if let Some(packets @ 1..) = self.rc.missing_at_the_end(from) {
                 let packets = packets.unsigned_abs();
                 self.peers.observe(Observed::Missing(Missing { from, packets }), report);
             }
         }
-        let complete = End::BOTH.map(|side| self.ends[side].complete());
+        let complete = End::BOTH.map(|side| self.rc.complete(side));
         self.peers.observe(Observed::Ending(Ending { complete }), report);
     }
 
     fn finish_requests(&mut self, transactions: &mut Transactions, report: &mut impl FnMut(Event<'_>)) {
+        let Session { peers, rc, ends, .. } = self;
         for side in End::BOTH {
-            let Session { peers, ends, .. } = self;
-            let SessionEnd { requests, reads, counts, .. } = &mut ends[side];
-            requests.finish(&mut |delivery| {
-                deliver(delivery, side, reads, counts, peers, transactions, report);
+            rc.finish(side, &mut |from, delivery| {
+                deliver(from, delivery, ends, peers, transactions, report);
             });
         }
     }
 
+    fn endpoint(&self, side: End) -> Endpoint {
+        let end = &self.ends[side];
+        let private_data = end.private_data.map(|(offset, data)| PrivateData::new(offset, &data));
+        let sent = self.rc.count(side, end.counts);
+        Endpoint { address: end.address, qpn: end.qpn, private_data, sent }
+    }
+
     /// What is known of the connection now.
     pub fn summary(&self) -> Connection {
-        let requester = self.peers.forward_caller();
-        let (requester, responder) = (&self.ends[requester], &self.ends[requester.other()]);
+        let caller = self.peers.forward_caller();
+        let (requester, responder) = (&self.ends[caller], &self.ends[caller.other()]);
         // REQ and REP each name the ID of their sender.
         let exchanged = self.ends.iter().all(|end| end.communication_id.is_some() && !end.private_data_cut);
         let agreed = (self.origin == Origin::Cm && exchanged).then(|| {
             let data = |end: &SessionEnd| end.private_data.map(|(_, data)| data);
             Negotiated::new(data(requester), data(responder))
         });
-        let seen = self.ends.iter().filter_map(|end| end.requests.path_mtu()).max();
+        let seen = End::BOTH.into_iter().filter_map(|end| self.rc.path_mtu(end)).max();
         Connection {
             id: self.peers.connection,
             origin: self.origin,
             state: self.state,
             roles_known: self.peers.requester.is_some(),
-            requester: requester.summary(),
-            responder: responder.summary(),
+            requester: self.endpoint(caller),
+            responder: self.endpoint(caller.other()),
             port: self.port,
             path_mtu: self.path_mtu.or(seen.and_then(|mtu| u16::try_from(mtu).ok())),
             call_inline_threshold: agreed.map(|agreed| agreed.call_inline_threshold),
@@ -577,86 +452,71 @@ impl Session {
 #[cold]
 fn observe_fault(
     from: End,
-    (seen, operation, psn, fault): (Seen, Operation, Psn, Fault),
+    (seen, operation, position, fault): (Seen, Operation, Position, Fault),
     peers: &Peers,
     report: &mut impl FnMut(Event<'_>),
 ) {
-    peers.observe(Observed::Faulty(Faulty { from, seen, operation, psn, fault }), report);
+    peers.observe(Observed::Faulty(Faulty { from, seen, operation, position, fault }), report);
 }
 
-/// Reports a refusal, and a response to what was never sent.
-#[inline]
-fn observe_response(
-    from: End,
-    packet: &Packet<'_>,
-    requests: &Requests,
-    peers: &Peers,
-    report: &mut impl FnMut(Event<'_>),
-) {
-    let Packet { seen, operation, psn, .. } = *packet;
-    if requests.cannot_have_sent(psn) {
-        observe_fault(from, (seen, operation, psn, Fault::Unsent), peers, report);
-    }
-    let Some(aeth) = packet.extension.aeth().filter(|_| operation == Operation::Acknowledge) else { return };
-    let refusal = match aeth.syndrome.kind() {
-        Acknowledgement::RnrNak { timer } => Refusal::ReceiverNotReady(rnr_timer(timer)),
-        Acknowledgement::Nak(code) => Refusal::Nak(code),
-        Acknowledgement::Ack { .. } | Acknowledgement::Reserved(_) => return,
-    };
-    let request = requests.find_request(psn);
-    peers.observe(Observed::Refused(Refused { from, seen, psn, refusal, request }), report);
-}
-
-/// Hands what the requests of end `side` came to to the layer above.
+/// Hands what end `from` did to the layer above.
 #[inline]
 fn deliver(
+    from: End,
     delivery: Delivery<'_>,
-    side: End,
-    reads: &mut Reads,
-    counts: &mut Counts,
+    ends: &mut [SessionEnd; 2],
     peers: &mut Peers,
     transactions: &mut Transactions,
     report: &mut impl FnMut(Event<'_>),
 ) {
+    let counts = &mut ends[from].counts;
     match delivery {
         Delivery::Send(send) => {
             counts.sends += 1;
-            if transactions.handle_send(&send, side, peers, report) == Kind::Other {
+            if transactions.handle_send(&send, from, peers, report) == Kind::Other {
                 counts.other_sends += 1;
             }
         }
         Delivery::Write(placement) => {
             counts.written_bytes += u64::from(placement.length);
-            if !transactions.place(&placement, false, side.other(), peers, report) {
+            if !transactions.place(&placement, false, from.other(), peers, report) {
                 counts.unmatched_placements += 1;
             }
-            if placement.psn == placement.first && transactions.observes() {
-                let operation = (placement.seen, placement.psn, false, placement.reth);
-                transactions.observe_operation(side, operation, peers, report);
+            if placement.position == placement.first && transactions.observes() {
+                let operation = (placement.seen, placement.position, false, placement.memory);
+                transactions.observe_operation(from, operation, peers, report);
             }
         }
-        Delivery::Read { seen, psn, packets, reth, repeated, follows } => {
-            counts.read_requests += u64::from(!repeated);
-            reads.ask(psn, reth, packets, follows && !repeated, seen);
-            transactions.handle_read(seen, psn, packets, (reth, repeated), side.other(), peers);
-            if !repeated && transactions.observes() {
-                transactions.observe_operation(side, (seen, psn, true, reth), peers, report);
+        Delivery::ReadRequest(request) => {
+            counts.read_requests += u64::from(!request.repeated);
+            transactions.handle_read(&request, from.other(), peers);
+            if !request.repeated && transactions.observes() {
+                let operation = (request.seen, request.position, true, request.memory);
+                transactions.observe_operation(from, operation, peers, report);
+            }
+        }
+        Delivery::ReadResponse(placement) => {
+            if !transactions.place(&placement, true, from, peers, report) {
+                counts.unmatched_placements += 1;
             }
         }
         Delivery::Missing { packets } => {
             counts.missing_packets += u64::from(packets);
             peers.missing_packets += u64::from(packets);
             if transactions.observes() {
-                peers.observe(Observed::Missing(Missing { from: side, packets }), report);
+                peers.observe(Observed::Missing(Missing { from, packets }), report);
             }
         }
-        Delivery::Repeated { seen, first, operation, psn, bytes } => {
-            let repeated = Repeated { from: side, seen, first, operation, psn, bytes };
+        Delivery::Repeated(Repetition { seen, first, operation, position, bytes }) => {
+            let repeated = Repeated { from, seen, first, operation, position, bytes };
             peers.observe(Observed::Repeated(repeated), report);
         }
-        Delivery::Restarted => peers.observe(Observed::Missing(Missing { from: side, packets: 1 }), report),
-        Delivery::Faulty { seen, operation, psn, fault } => {
-            observe_fault(side, (seen, operation, psn, fault), peers, report);
+        Delivery::Refused { seen, position, refusal, request } => {
+            peers.observe(Observed::Refused(Refused { from, seen, position, refusal, request }), report);
+        }
+        Delivery::Restarted => peers.observe(Observed::Missing(Missing { from, packets: 1 }), report),
+        Delivery::Faulty { seen, operation, position, fault } => {
+            observe_fault(from, (seen, operation, position, fault), peers, report);
         }
         Delivery::Unplaced { .. } => counts.unmatched_placements += 1,
         Delivery::Overflow => {

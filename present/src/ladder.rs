@@ -241,8 +241,8 @@ impl From<&Step> for Rung {
             from_requester: step.from_caller,
             first: step.first,
             last: step.last,
-            psn: step.psn,
-            packets: step.packets,
+            psn: step.position.psn(),
+            packets: step.extent,
             piece: Some(Piece {
                 of_reply: step.of_reply,
                 part: step.part,
@@ -261,10 +261,10 @@ impl Rung {
         again.kind = RungKind::Again(step.kind);
         if let (StepKind::ReadRequest, Some(reth)) = (step.kind, headers.extensions.reth) {
             // It asks for what is left: up to the end, whatever was there before.
-            let passed = u32::try_from(step.psn.distance(psn)).unwrap_or(0);
+            let passed = u32::try_from(step.position.distance(psn.into())).unwrap_or(0);
             let length = u64::from(reth.dma_length);
             let offset = (step.offset + step.length).saturating_sub(length);
-            again.packets = step.packets.saturating_sub(passed).max(1);
+            again.packets = step.extent.saturating_sub(passed).max(1);
             again.piece = Some(Piece { of_reply: step.of_reply, part: step.part, offset, length });
         }
         again

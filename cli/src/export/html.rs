@@ -207,7 +207,7 @@ fn is_about(attributed: &Attributed<'_>, packet: &Packet<'_>, transaction: &Tran
     }
     let step = kept.steps.get(of.step as usize).filter(|_| of.transaction == transaction.number);
     step.is_some_and(|step| {
-        u32::try_from(step.psn.distance(headers.bth.psn)).is_ok_and(|ahead| ahead < step.packets)
+        u32::try_from(step.position.distance(headers.bth.psn.into())).is_ok_and(|ahead| ahead < step.extent)
     })
 }
 

@@ -4,13 +4,13 @@ use crate::finding::{Basis, Finding, Value};
 use crate::rule::Findings;
 use crate::view::View;
 use rdmascope_dissector::observation::Faulty;
-use rdmascope_dissector::rc::Fault;
-use rdmascope_dissector::rc::fault::{LONGEST_MESSAGE, takes_payload};
+use rdmascope_dissector::rc::{LONGEST_MESSAGE, takes_payload};
+use rdmascope_dissector::rdma::Fault;
 use rdmascope_wire::bth::PacketPosition;
 
 /// What is found about a packet.
 fn about(faulty: &Faulty, message: String) -> Finding {
-    let message = format!("{} with PSN {}: {message}", faulty.operation.name(), faulty.psn);
+    let message = format!("{} with PSN {}: {message}", faulty.operation.name(), faulty.position);
     Finding::new(message).by(faulty.from).frames([faulty.seen.frame])
 }
 

@@ -7,12 +7,13 @@ use crate::rule::Findings;
 use crate::view::View;
 use core::fmt::Write;
 use rdmascope_dissector::connection::{Connection, State};
-use rdmascope_dissector::observation::{Managed, Observed, Refusal};
+use rdmascope_dissector::observation::{Managed, Observed};
 use rdmascope_dissector::rdma::End;
+use rdmascope_dissector::rdma::Position;
+use rdmascope_dissector::rdma::Refusal;
 use rdmascope_dissector::transaction::{Outcome, Seen, Transaction};
 use rdmascope_wire::bth::NakCode;
 use rdmascope_wire::cm::{Message, reject_reason_name};
-use rdmascope_wire::psn::Psn;
 use std::collections::VecDeque;
 
 /// What happened to a connection beside what it is there for.
@@ -49,9 +50,9 @@ struct Chapter {
 enum What {
     Message(&'static str),
     Rejected(u16),
-    Repeated(Psn),
-    NotReady(Psn),
-    OutOfSequence(Psn),
+    Repeated(Position),
+    NotReady(Position),
+    OutOfSequence(Position),
     /// The frame of the request, where it is known.
     Fatal(NakCode, Option<u64>),
 }
@@ -131,16 +132,16 @@ impl View {
                         story.is_fatal = true;
                         What::Fatal(code, refused.request.map(|request| request.frame))
                     }
-                    (Refusal::ReceiverNotReady(_), None) => What::NotReady(refused.psn),
-                    (Refusal::Nak(_), None) => What::OutOfSequence(refused.psn),
+                    (Refusal::ReceiverNotReady(_), None) => What::NotReady(refused.position),
+                    (Refusal::Nak(_), None) => What::OutOfSequence(refused.position),
                 };
                 story.note(what, refused.from, refused.seen);
             }
             // What follows the packet that the sender went back to is no news.
             Observed::Repeated(repeated)
-                if self.trouble[repeated.from].again.is_some_and(|again| again.psn == repeated.psn) =>
+                if self.trouble[repeated.from].again.is_some_and(|again| again.psn == repeated.position) =>
             {
-                story.note(What::Repeated(repeated.psn), repeated.from, repeated.seen);
+                story.note(What::Repeated(repeated.position), repeated.from, repeated.seen);
             }
             Observed::Ending(_) => story.is_over = true,
             _ => {}

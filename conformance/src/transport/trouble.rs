@@ -4,11 +4,12 @@ use crate::finding::{Finding, Value};
 use crate::rule::Findings;
 use crate::view::View;
 use rdmascope_dissector::connection::Connection;
-use rdmascope_dissector::observation::{Observed, Refusal, Refused, Repeated};
+use rdmascope_dissector::observation::{Observed, Refused, Repeated};
 use rdmascope_dissector::rdma::End;
+use rdmascope_dissector::rdma::Position;
+use rdmascope_dissector::rdma::Refusal;
 use rdmascope_dissector::transaction::Seen;
 use rdmascope_wire::bth::NakCode;
-use rdmascope_wire::psn::Psn;
 
 /// The troubles of one end.
 #[derive(Clone, Debug, Default)]
@@ -22,7 +23,7 @@ pub struct Trouble {
     /// What it sends again.
     pub(super) again: Option<Again>,
     /// The PSN of the last request that found no Receive at it.
-    pub(super) unready: Option<Psn>,
+    pub(super) unready: Option<Position>,
 }
 
 /// How often something happened, and where first.
@@ -36,7 +37,7 @@ struct Tally {
 /// A request that is sent again, and again.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Again {
-    pub(super) psn: Psn,
+    pub(super) psn: Position,
     pub(super) times: u32,
     /// The packet seen first, where that is remembered.
     original: Option<u64>,
@@ -75,8 +76,8 @@ impl Again {
 }
 
 impl Trouble {
-    fn note_repeated(&mut self, repeated: &Repeated, acknowledged: Option<Psn>) {
-        let Repeated { seen, first, psn, .. } = *repeated;
+    fn note_repeated(&mut self, repeated: &Repeated, acknowledged: Option<Position>) {
+        let Repeated { seen, first, position: psn, .. } = *repeated;
         let is_over = |again: &Again| acknowledged.is_some_and(|until| again.psn.distance(until) >= 0);
         match &mut self.again {
             Some(again) if again.psn == psn => {
@@ -97,7 +98,7 @@ impl View {
     pub(crate) fn note_trouble(&mut self, observed: &Observed<'_>) {
         match observed {
             Observed::Spoiled(spoiled) => self.trouble[spoiled.from].spoiled.note(spoiled.seen.frame),
-            Observed::Refused(Refused { from, seen, psn, refusal, .. }) => match refusal {
+            Observed::Refused(Refused { from, seen, position: psn, refusal, .. }) => match refusal {
                 Refusal::ReceiverNotReady(_) => {
                     self.trouble[*from].not_ready.note(seen.frame);
                     self.trouble[*from].unready = Some(*psn);
@@ -114,7 +115,7 @@ impl View {
     }
 
     /// Whether what this end sent with this PSN was acknowledged.
-    pub(super) fn is_acknowledged(&self, from: End, psn: Psn) -> bool {
+    pub(super) fn is_acknowledged(&self, from: End, psn: Position) -> bool {
         self.half_flows[from].acknowledged.is_some_and(|(until, _)| psn.distance(until) >= 0)
     }
 
@@ -143,7 +144,7 @@ pub(super) fn fatal(refused: &Refused, _: &View, findings: &mut Findings<'_>) {
     // An operational error is the responder's own; the others say that the request was wrong.
     let by = if code == NakCode::RemoteOperationalError { refused.from } else { refused.from.other() };
     findings.add(
-        Finding::new(format!("NAK, {code}, at PSN {}: {what}", refused.psn))
+        Finding::new(format!("NAK, {code}, at PSN {}: {what}", refused.position))
             .by(by)
             .frames(request.into_iter().chain([refused.seen.frame]))
             .observed(Value::Words(code.to_string())),

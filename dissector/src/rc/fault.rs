@@ -1,88 +1,16 @@
 //! What in a packet, or in a run of them, breaks the rules of a reliable connection.
 
 use super::{Extension, Packet};
+use crate::rdma::Fault;
 use rdmascope_wire::bth::{Acknowledgement, Bth, NakCode, Operation, PacketPosition};
-use rdmascope_wire::psn::Psn;
-
-/// What is wrong with a packet, or with the message that it ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
-    /// Its payload is longer or shorter than its opcode allows at this path MTU; `None`: the path MTU is not known.
-    Length {
-        /// Bytes of payload.
-        length: u32,
-        /// The path MTU in bytes.
-        path_mtu: Option<u32>,
-    },
-    /// The pad count is not what fills the payload up to a multiple of four.
-    Padding {
-        /// The pad count.
-        pad_count: u8,
-        /// What it should be.
-        expected: u8,
-    },
-    /// TVer is not 0.
-    Version(u8),
-    /// The partition key is not that of the connection.
-    PartitionKey {
-        /// Of the packet.
-        found: u16,
-        /// Of the REQ.
-        agreed: u16,
-    },
-    /// The syndrome of an AETH has a meaning that is reserved, or not for this packet.
-    Syndrome(u8),
-    /// The packet begins a message while another has not ended, or goes on with one that has not begun.
-    Order,
-    /// The payload of an RDMA WRITE is not as long as its RETH says.
-    Written {
-        /// Bytes that came.
-        bytes: u64,
-        /// Bytes that the RETH names.
-        announced: u32,
-    },
-    /// The RETH names more bytes than a message may have.
-    DmaLength(u32),
-    /// The RETH names no bytes.
-    Nothing,
-    /// A READ response is not what its place among the responses to the request calls for.
-    Response {
-        /// Bytes of the request that come with this response and those behind it.
-        left: u32,
-        /// Its place among the responses, from 0.
-        index: u32,
-        /// Bytes of its payload.
-        length: u32,
-    },
-    /// It answers an RDMA READ where the capture shows that there was none.
-    Unasked,
-    /// Its PSN is far from any that the other end can have sent.
-    Unsent,
-    /// A request with a PSN other than those from the announced Starting PSN on.
-    Start {
-        /// The PSN announced.
-        announced: Psn,
-    },
-    /// It answers the first of more RDMA READs than its sender has resources for.
-    Reads {
-        /// How many are outstanding.
-        outstanding: u32,
-        /// How many may be.
-        allowed: u32,
-        /// The frame of the first of them.
-        first: u64,
-        /// The frame of the last of them.
-        last: u64,
-    },
-}
 
 /// What the ends of a connection agreed on, as far as it is known.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Agreed {
+pub(super) struct Agreed {
     /// Path MTU in bytes.
-    pub path_mtu: Option<u32>,
+    pub(super) path_mtu: Option<u32>,
     /// Partition key.
-    pub partition_key: Option<u16>,
+    pub(super) partition_key: Option<u16>,
 }
 
 /// The bits of a partition key that both ends have in common; the highest says which kind of member one is.
@@ -96,7 +24,7 @@ pub const LONGEST_MESSAGE: u32 = 1 << 31;
 
 /// What is wrong with a packet by itself.
 #[inline]
-pub fn of_packet(bth: &Bth, packet: &Packet<'_>, agreed: &Agreed) -> Option<Fault> {
+pub(super) fn of_packet(bth: &Bth, packet: &Packet<'_>, agreed: &Agreed) -> Option<Fault> {
     let length = packet.payload_length;
     let fits = fits(packet.operation, length, agreed.path_mtu);
     let key = agreed.partition_key.unwrap_or(bth.partition_key);
@@ -173,7 +101,7 @@ fn unusual(bth: &Bth, packet: &Packet<'_>, fits: bool, key: u16, agreed: &Agreed
 
 /// What is wrong with a READ response, at `index` among those to a request for `length` bytes.
 #[inline]
-pub fn of_response(packet: &Packet<'_>, index: u32, length: u32, path_mtu: u32) -> Option<Fault> {
+pub(super) fn of_response(packet: &Packet<'_>, index: u32, length: u32, path_mtu: u32) -> Option<Fault> {
     let before = u64::from(index) * u64::from(path_mtu);
     let left = u64::from(length).saturating_sub(before) as u32;
     // A request for the rest may not be in the capture: its first response is a First or an Only one too.

@@ -5,16 +5,19 @@
 //! each end has one [`Requests`] that puts its requests in order, and one [`Reads`] that says where responses to its
 //! RDMA READs belong.
 
-pub mod fault;
+mod connection;
+mod fault;
+pub use fault::{LONGEST_MESSAGE, takes_payload};
 mod reads;
 mod recent_requests;
 mod requests;
 
-pub use fault::Fault;
-pub use reads::Reads;
-pub use recent_requests::RecentRequests;
-pub use requests::Requests;
+pub use connection::ReliableConnection;
+use reads::Reads;
+use recent_requests::RecentRequests;
+use requests::Requests;
 
+use crate::rdma::MemoryRange;
 use crate::transaction::Seen;
 use rdmascope_wire::bth::{Aeth, Operation, Reth};
 use rdmascope_wire::psn::Psn;
@@ -86,6 +89,12 @@ impl Extension {
         if let Extension::Aeth(aeth) = self { Some(*aeth) } else { None }
     }
 
+    /// The memory that a RETH names, where it is one.
+    #[inline]
+    pub fn memory(&self) -> Option<MemoryRange> {
+        self.reth().map(memory)
+    }
+
     /// The R_Key of an IETH, where it is one.
     #[inline]
     pub fn ieth(&self) -> Option<Rkey> {
@@ -93,106 +102,10 @@ impl Extension {
     }
 }
 
-/// What the requests of one end come to, in the order of their PSNs.
-#[derive(Clone, Copy, Debug)]
-pub enum Delivery<'a> {
-    /// A whole Send, or what the capture has of one.
-    Send(Send<'a>),
-    /// One packet of an RDMA WRITE.
-    Write(Placement<'a>),
-    /// An RDMA READ request.
-    Read {
-        /// The packet.
-        seen: Seen,
-        /// Its PSN, which is that of the first response.
-        psn: Psn,
-        /// PSNs that its responses take up; `None` where the path MTU is not known.
-        packets: Option<u32>,
-        /// What it asks for.
-        reth: Reth,
-        /// It was asked before.
-        repeated: bool,
-        /// The packet before it was seen, so that it cannot ask for the rest of another one.
-        follows: bool,
-    },
-    /// A request packet whose PSN was seen before. Reported only where [`Requests::watch`] asks for it.
-    Repeated {
-        /// The packet.
-        seen: Seen,
-        /// The one seen first, where it is remembered.
-        first: Option<Seen>,
-        /// What it is.
-        operation: Operation,
-        /// Its PSN.
-        psn: Psn,
-        /// Bytes of its payload, or that it asks for.
-        bytes: u32,
-    },
-    /// The PSNs go on far from where they were: nobody knows what the capture lacks. Reported only where [`Requests::watch`] asks for it.
-    Restarted,
-    /// A packet that breaks a rule. Reported only where [`Requests::watch`] asks for it.
-    Faulty {
-        /// The packet.
-        seen: Seen,
-        /// What it is.
-        operation: Operation,
-        /// Its PSN.
-        psn: Psn,
-        /// What is wrong.
-        fault: Fault,
-    },
-    /// Packets that the capture lacks.
-    Missing {
-        /// How many.
-        packets: u32,
-    },
-    /// Payload that cannot be placed, because the packet that says where it goes is not in the capture.
-    Unplaced {
-        /// Its bytes.
-        bytes: u32,
-    },
-    /// Packets ahead of a gap were given up because there were too many.
-    Overflow,
-}
-
-/// A Send.
-#[derive(Clone, Copy, Debug)]
-pub struct Send<'a> {
-    /// Its first packet.
-    pub first: Seen,
-    /// The packet that completed it.
-    pub seen: Seen,
-    /// The PSN of its first packet.
-    pub psn: Psn,
-    /// PSNs that it takes up, as far as it is known.
-    pub packets: u32,
-    /// Its bytes from the first on, up to its end or to the first that the capture lacks.
-    pub bytes: &'a [u8],
-    /// Bytes that it had on the wire; `None` where its end was not captured.
-    pub length: Option<u32>,
-    /// Bytes of packets that the capture lacks: from, to (`None`: it is not known how far).
-    pub missing: Option<(u32, Option<u32>)>,
-    /// The R_Key that it invalidates.
-    pub invalidated: Option<Rkey>,
-}
-
-/// Bytes on their way into registered memory.
-#[derive(Clone, Copy, Debug)]
-pub struct Placement<'a> {
-    /// The packet.
-    pub seen: Seen,
-    /// Its PSN.
-    pub psn: Psn,
-    /// The PSN of the RDMA operation that it is part of: of its first packet, or of the RDMA READ request that it answers.
-    pub first: Psn,
-    /// The registered memory that the whole operation is about.
-    pub reth: Reth,
-    /// Where the bytes of this packet belong.
-    pub address: u64,
-    /// The bytes that were captured.
-    pub bytes: &'a [u8],
-    /// Bytes on the wire.
-    pub length: u32,
+/// The memory that a RETH names.
+#[inline]
+fn memory(reth: Reth) -> MemoryRange {
+    MemoryRange { rkey: reth.rkey, address: reth.virtual_address, length: reth.dma_length }
 }
 
 /// What a response packet says besides the data that it brings.

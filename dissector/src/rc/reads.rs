@@ -1,10 +1,11 @@
 //! RDMA READs that wait for their responses.
 
-use super::fault::{self, Fault};
-use super::{Packet, Placement, REORDERING};
+use super::fault;
+use super::{Packet, REORDERING};
+use crate::rdma::{Fault, MemoryRange, Placement, ReadRequest};
 use crate::roomy::Roomy;
 use crate::transaction::Seen;
-use rdmascope_wire::bth::{PacketPosition, Reth};
+use rdmascope_wire::bth::PacketPosition;
 use rdmascope_wire::psn::Psn;
 use std::collections::VecDeque;
 
@@ -14,7 +15,7 @@ use std::collections::VecDeque;
 /// (section 9.7.3). A request that is repeated, for the whole or for what is left, is kept beside the one it repeats: both place the
 /// same bytes at the same addresses.
 #[derive(Clone, Debug, Default)]
-pub struct Reads {
+pub(super) struct Reads {
     requests: Roomy<VecDeque<Request>>,
     /// The one that was answered last: responses to one request follow each other.
     last: usize,
@@ -29,7 +30,7 @@ struct Request {
     first: Psn,
     /// PSNs that the responses take up; `None` where the path MTU is not known yet.
     packets: Option<u32>,
-    reth: Reth,
+    memory: MemoryRange,
     /// Payload of the responses that others follow: the path MTU, once one was seen.
     step: Option<u32>,
     /// It was not asked before, nor for a part of what was.
@@ -41,9 +42,10 @@ impl Reads {
     /// RDMA READs that are remembered: above the 255 that a connection may have outstanding.
     const MOST: usize = 512;
 
-    /// Remembers a request. `packets`: how many PSNs its responses take up, where that is known; `new`: it is certain that nothing
-    /// of it was asked before.
-    pub fn ask(&mut self, first: Psn, reth: Reth, packets: Option<u32>, new: bool, asked: Seen) {
+    /// Remembers a request.
+    pub(super) fn ask(&mut self, request: &ReadRequest) {
+        let ReadRequest { seen: asked, extent: packets, memory, is_new: new, .. } = *request;
+        let first = request.position.psn();
         if self.requests.len() == Reads::MOST {
             self.requests.pop_front();
             self.last = self.last.wrapping_sub(1);
@@ -53,18 +55,18 @@ impl Reads {
             last.packets = u32::try_from(last.first.distance(first)).ok().filter(|packets| *packets > 0);
         }
         self.unresolved |= packets.is_none();
-        self.requests.push_back(Request { first, packets, reth, step: None, new, asked });
+        self.requests.push_back(Request { first, packets, memory, step: None, new, asked });
     }
 
     /// How many RDMA READs the other end takes at once, as the CM exchange says.
-    pub fn limit(&mut self, resources: u8) {
+    pub(super) fn limit(&mut self, resources: u8) {
         self.resources = Some(resources);
     }
 
     /// More requests than the other end takes, as a response to the first of them shows that has just been [answered](Reads::answer). Found
     /// once. Only those count that waited for longer than a capture shifts packets.
     #[inline]
-    pub fn excess(&mut self, now: Seen) -> Option<Fault> {
+    pub(super) fn excess(&mut self, now: Seen) -> Option<Fault> {
         let allowed = self.resources?;
         if self.requests.len().saturating_sub(self.last) <= usize::from(allowed) {
             return None;
@@ -82,23 +84,23 @@ impl Reads {
 
     /// Bytes of memory that the requests take up.
     #[inline]
-    pub fn buffered(&self) -> usize {
+    pub(super) fn buffered(&self) -> usize {
         self.requests.capacity() * size_of::<Request>()
     }
 
     /// Bytes of memory that a clone takes up beside itself.
-    pub fn footprint(&self) -> usize {
+    pub(super) fn footprint(&self) -> usize {
         self.requests.capacity() * size_of::<Request>()
     }
 
     /// Whether a response with this PSN answers a request that is remembered.
-    pub fn expects(&self, psn: Psn) -> bool {
+    pub(super) fn expects(&self, psn: Psn) -> bool {
         self.find(psn).is_some()
     }
 
     /// Where the data of a response belongs; `None` where no request is known that it answers.
     #[inline]
-    pub fn answer<'a>(&mut self, packet: &Packet<'a>) -> Option<Placement<'a>> {
+    pub(super) fn answer<'a>(&mut self, packet: &Packet<'a>) -> Option<Placement<'a>> {
         let found = self.find(packet.psn)?;
         self.last = found;
         let place = packet.operation.position();
@@ -116,14 +118,14 @@ impl Reads {
             _ if index == 0 => 0,
             (PacketPosition::First | PacketPosition::Middle, _) => index * u64::from(packet.payload_length),
             (_, Some(step)) => index * u64::from(step),
-            (_, None) => u64::from(request.reth.dma_length.saturating_sub(packet.payload_length)),
+            (_, None) => u64::from(request.memory.length.saturating_sub(packet.payload_length)),
         };
         Some(Placement {
             seen: packet.seen,
-            psn: packet.psn,
-            first: request.first,
-            reth: request.reth,
-            address: request.reth.virtual_address.wrapping_add(offset),
+            position: packet.psn.into(),
+            first: request.first.into(),
+            memory: request.memory,
+            address: request.memory.address.wrapping_add(offset),
             bytes: packet.payload,
             length: packet.payload_length,
         })
@@ -132,9 +134,14 @@ impl Reads {
     /// What is wrong with a response that was [answered](Reads::answer) with `placement`. Where a request was repeated, responses to both may
     /// come by, and nothing can be said.
     #[inline]
-    pub fn fault(&self, packet: &Packet<'_>, placement: &Placement<'_>, path_mtu: u32) -> Option<Fault> {
-        let index = placement.first.distance(packet.psn).unsigned_abs();
-        let fault = fault::of_response(packet, index, placement.reth.dma_length, path_mtu)?;
+    pub(super) fn fault(
+        &self,
+        packet: &Packet<'_>,
+        placement: &Placement<'_>,
+        path_mtu: u32,
+    ) -> Option<Fault> {
+        let index = placement.first.distance(placement.position).unsigned_abs();
+        let fault = fault::of_response(packet, index, placement.memory.length, path_mtu)?;
         let mut requests = (0..self.requests.len()).filter(|index| self.covers(*index, packet.psn));
         let is_certain =
             requests.next().is_some_and(|index| self.requests[index].new) && requests.next().is_none();
@@ -144,7 +151,7 @@ impl Reads {
     /// A response that others follow is as long as the path MTU: now it is known how many each request has.
     fn resolve(&mut self, path_mtu: u32) {
         for request in self.requests.iter_mut() {
-            request.packets.get_or_insert(request.reth.dma_length.div_ceil(path_mtu).max(1));
+            request.packets.get_or_insert(request.memory.length.div_ceil(path_mtu).max(1));
         }
         self.unresolved = false;
     }
@@ -177,8 +184,13 @@ mod tests {
 
     const SEEN: Seen = Seen { frame: 1, time: Time(0) };
 
-    fn reth(virtual_address: u64, dma_length: u32) -> Reth {
-        Reth { virtual_address, rkey: Rkey(1), dma_length }
+    fn memory(address: u64, length: u32) -> MemoryRange {
+        MemoryRange { address, rkey: Rkey(1), length }
+    }
+
+    fn request(first: u32, memory: MemoryRange, extent: Option<u32>) -> ReadRequest {
+        let position = Psn::new(first).into();
+        ReadRequest { seen: SEEN, position, extent, memory, repeated: false, is_new: true }
     }
 
     fn answer(reads: &mut Reads, operation: Operation, psn: u32, payload_length: u32) -> Option<u64> {
@@ -202,8 +214,8 @@ mod tests {
     fn responses_stand_where_their_psns_say_in_any_order() {
         let mut reads = Reads::default();
         // 600 bytes at a path MTU of 256: three responses, across the wrap. Then a request of its own.
-        reads.ask(Psn::new(0xff_ffff), reth(0x1000, 600), Some(3), true, SEEN);
-        reads.ask(Psn::new(2), reth(0x9000, 10), Some(1), true, SEEN);
+        reads.ask(&request(0xff_ffff, memory(0x1000, 600), Some(3)));
+        reads.ask(&request(2, memory(0x9000, 10), Some(1)));
         assert_eq!(answer(&mut reads, Only, 2, 10), Some(0x9000));
         assert_eq!(answer(&mut reads, Last, 1, 88), Some(0x1200), "its end is that of the request");
         assert_eq!(answer(&mut reads, First, 0xff_ffff, 256), Some(0x1000));
@@ -219,8 +231,8 @@ mod tests {
     #[test]
     fn a_request_ends_where_the_next_begins_if_the_path_mtu_is_not_known() {
         let mut reads = Reads::default();
-        reads.ask(Psn::new(10), reth(0x1000, 512), None, true, SEEN);
-        reads.ask(Psn::new(12), reth(0x9000, 512), None, true, SEEN);
+        reads.ask(&request(10, memory(0x1000, 512), None));
+        reads.ask(&request(12, memory(0x9000, 512), None));
         assert_eq!(answer(&mut reads, First, 10, 256), Some(0x1000));
         assert_eq!(answer(&mut reads, Last, 11, 256), Some(0x1100));
         assert_eq!(answer(&mut reads, First, 12, 256), Some(0x9000));
@@ -231,10 +243,10 @@ mod tests {
     #[test]
     fn a_request_for_the_rest_is_answered_from_its_own_beginning() {
         let mut reads = Reads::default();
-        reads.ask(Psn::new(10), reth(0x1000, 1024), Some(4), true, SEEN);
+        reads.ask(&request(10, memory(0x1000, 1024), Some(4)));
         assert_eq!(answer(&mut reads, First, 10, 256), Some(0x1000));
         // The second response is lost: the rest is asked for again, from its PSN and address on.
-        reads.ask(Psn::new(11), reth(0x1100, 768), Some(3), true, SEEN);
+        reads.ask(&request(11, memory(0x1100, 768), Some(3)));
         assert_eq!(answer(&mut reads, First, 11, 256), Some(0x1100));
         assert_eq!(answer(&mut reads, Middle, 12, 256), Some(0x1200));
         assert_eq!(answer(&mut reads, Last, 13, 256), Some(0x1300));
@@ -243,8 +255,8 @@ mod tests {
     #[test]
     fn without_a_path_mtu_the_latest_request_before_a_response_is_meant() {
         let mut reads = Reads::default();
-        reads.ask(Psn::new(10), reth(0x1000, 600), None, true, SEEN);
-        reads.ask(Psn::new(13), reth(0x2000, 600), None, true, SEEN);
+        reads.ask(&request(10, memory(0x1000, 600), None));
+        reads.ask(&request(13, memory(0x2000, 600), None));
         assert_eq!(answer(&mut reads, First, 10, 256), Some(0x1000));
         assert_eq!(answer(&mut reads, First, 13, 256), Some(0x2000));
         assert_eq!(answer(&mut reads, Last, 12, 88), Some(0x1200));
@@ -256,7 +268,7 @@ mod tests {
     fn what_is_remembered_is_bounded() {
         let mut reads = Reads::default();
         for index in 0..10_000 {
-            reads.ask(Psn::new(index), reth(u64::from(index), 1), Some(1), true, SEEN);
+            reads.ask(&request(index, memory(u64::from(index), 1), Some(1)));
         }
         assert_eq!(reads.requests.len(), Reads::MOST);
         assert_eq!(answer(&mut reads, Only, 9_999, 1), Some(9_999));

@@ -5,7 +5,7 @@ use rdmascope_wire::psn::Psn;
 
 /// The request packets that an end sent last, by PSN: for those who ask when a packet that is repeated or refused was sent first.
 #[derive(Clone, Debug, Default)]
-pub struct RecentRequests(Vec<Option<(Psn, Seen)>>);
+pub(super) struct RecentRequests(Vec<Option<(Psn, Seen)>>);
 
 impl RecentRequests {
     /// Packets that are remembered, each until one comes whose PSN is as many ahead.
@@ -13,7 +13,7 @@ impl RecentRequests {
 
     /// Notes a packet. One that is repeated stays noted as it was seen first.
     #[inline]
-    pub fn note(&mut self, psn: Psn, seen: Seen) {
+    pub(super) fn note(&mut self, psn: Psn, seen: Seen) {
         if self.0.is_empty() {
             self.0.resize(RecentRequests::MOST, None);
         }
@@ -24,23 +24,23 @@ impl RecentRequests {
     }
 
     /// When the packet with this PSN was seen first.
-    pub fn find(&self, psn: Psn) -> Option<Seen> {
+    pub(super) fn find(&self, psn: Psn) -> Option<Seen> {
         let place = self.0.get(psn.value() as usize % RecentRequests::MOST)?;
         place.filter(|(noted, _)| *noted == psn).map(|(_, seen)| seen)
     }
 
     /// Bytes of memory that it takes up.
-    pub fn memory(&self) -> usize {
+    pub(super) fn memory(&self) -> usize {
         self.0.len() * size_of::<Option<(Psn, Seen)>>()
     }
 
     /// Forgets all, and gives the memory back.
-    pub fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.0 = Vec::new();
     }
 
     /// When the request that takes up this PSN was seen first: the packet with it, or the RDMA READ request before it.
-    pub fn find_request(&self, psn: Psn) -> Option<Seen> {
+    pub(super) fn find_request(&self, psn: Psn) -> Option<Seen> {
         let ahead = |(noted, _): &&(Psn, Seen)| noted.distance(psn);
         let before = self.0.iter().flatten().filter(|noted| ahead(noted) >= 0).min_by_key(ahead);
         before.map(|(_, seen)| *seen)

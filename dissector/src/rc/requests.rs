@@ -6,7 +6,8 @@
 //! lost what is missing: because the receiver acknowledged it, or because nothing came for long.
 
 use super::fault::LONGEST_MESSAGE;
-use super::{Delivery, Extension, Fault, Packet, Placement, REORDERING, RecentRequests, Send};
+use super::{Extension, Packet, REORDERING, RecentRequests, memory};
+use crate::rdma::{Delivery, Fault, Placement, ReadRequest, Repetition, Send};
 use crate::record::Time;
 use crate::roomy::Roomy;
 use crate::transaction::Seen;
@@ -16,7 +17,7 @@ use std::collections::VecDeque;
 
 /// The requests of one end of a connection.
 #[derive(Clone, Debug, Default)]
-pub struct Requests {
+pub(super) struct Requests {
     /// The PSN that comes next; `None` until a packet that begins a message was seen.
     expected: Option<Psn>,
     /// Packets ahead of a gap, in the order of their PSNs.
@@ -43,11 +44,11 @@ pub struct Requests {
     /// What was sent last, where somebody watches.
     recent: Option<RecentRequests>,
     /// How often it was not known which PSN comes next, so that what is missing there would not be noticed.
-    pub unsure: u32,
+    pub(super) unsure: u32,
     /// Requests seen before.
-    pub repeated: u64,
+    pub(super) repeated: u64,
     /// Requests seen out of order.
-    pub reordered: u64,
+    pub(super) reordered: u64,
 }
 
 /// A packet that waits for those before it.
@@ -110,7 +111,7 @@ impl Requests {
     const RETRANSMISSION: u64 = 4_000_000_000;
 
     /// The PSN that comes next, and the path MTU, as the CM exchange says.
-    pub fn begin(&mut self, first: Psn, path_mtu: Option<u32>) {
+    pub(super) fn begin(&mut self, first: Psn, path_mtu: Option<u32>) {
         self.expected = Some(first);
         (self.follows, self.begun) = (true, Some(first));
         self.announced = Some(first);
@@ -118,32 +119,32 @@ impl Requests {
     }
 
     /// Reports repetitions and faults too.
-    pub fn watch(&mut self) {
+    pub(super) fn watch(&mut self) {
         self.recent.get_or_insert_default();
     }
 
     /// Forgets what was sent, because the connection is closed.
-    pub fn forget_recent_requests(&mut self) {
+    pub(super) fn forget_recent_requests(&mut self) {
         self.recent.iter_mut().for_each(RecentRequests::clear);
     }
 
     /// When the request that takes up this PSN was seen first, as far as that is remembered.
-    pub fn find_request(&self, psn: Psn) -> Option<Seen> {
+    pub(super) fn find_request(&self, psn: Psn) -> Option<Seen> {
         self.recent.as_ref()?.find_request(psn)
     }
 
     /// The path MTU, as the CM exchange says.
-    pub fn agree_on_path_mtu(&mut self, path_mtu: Option<u32>) {
+    pub(super) fn agree_on_path_mtu(&mut self, path_mtu: Option<u32>) {
         self.path_mtu = path_mtu.or(self.path_mtu);
     }
 
     /// The PSN after the last one delivered.
-    pub fn expected(&self) -> Option<Psn> {
+    pub(super) fn expected(&self) -> Option<Psn> {
         self.expected
     }
 
     /// Whether the capture shows what was sent with this PSN.
-    pub fn shows(&self, psn: Psn) -> bool {
+    pub(super) fn shows(&self, psn: Psn) -> bool {
         let (Some(begun), Some(expected)) = (self.begun, self.expected) else { return false };
         let within = |first: Psn, packets: u32| (0..packets as i32).contains(&first.distance(psn));
         let is_lost = self.lost.iter().any(|(first, packets)| within(*first, *packets));
@@ -155,17 +156,17 @@ impl Requests {
 
     /// Whether no packet with this PSN can have been sent: it is further off than any sender gets ahead of what is acknowledged.
     #[inline]
-    pub fn cannot_have_sent(&self, psn: Psn) -> bool {
+    pub(super) fn cannot_have_sent(&self, psn: Psn) -> bool {
         self.expected.is_some_and(|expected| expected.distance(psn).abs() > Requests::WINDOW)
     }
 
     /// Whether packets wait behind a gap.
-    pub fn waits(&self) -> bool {
+    pub(super) fn waits(&self) -> bool {
         !self.held.is_empty()
     }
 
     /// How many PSNs an RDMA READ of `length` bytes takes up (section 9.7.4.1.1); `None` where the path MTU is not known.
-    pub fn read_packets(&self, length: u32) -> Option<u32> {
+    pub(super) fn read_packets(&self, length: u32) -> Option<u32> {
         // 256 bytes is the smallest path MTU.
         match self.path_mtu {
             Some(mtu) => Some(length.div_ceil(mtu).max(1)),
@@ -176,20 +177,20 @@ impl Requests {
 
     /// Notes the payload of a packet that others of its message follow: the path MTU.
     #[inline]
-    pub fn note_path_mtu(&mut self, payload_length: u32) {
+    pub(super) fn note_path_mtu(&mut self, payload_length: u32) {
         if self.path_mtu.is_none() && payload_length.is_power_of_two() && payload_length >= 256 {
             self.path_mtu = Some(payload_length);
         }
     }
 
     /// The path MTU, as far as it is known.
-    pub fn path_mtu(&self) -> Option<u32> {
+    pub(super) fn path_mtu(&self) -> Option<u32> {
         self.path_mtu
     }
 
     /// Takes a request packet.
     #[inline]
-    pub fn handle(&mut self, packet: &Packet<'_>, deliver: &mut impl FnMut(Delivery<'_>)) {
+    pub(super) fn handle(&mut self, packet: &Packet<'_>, deliver: &mut impl FnMut(Delivery<'_>)) {
         if self.recent.is_some() {
             self.follow(packet, deliver);
         }
@@ -209,7 +210,7 @@ impl Requests {
         if let Some(announced) = self.announced.take()
             && !(0..=Requests::WINDOW).contains(&announced.distance(packet.psn))
         {
-            fault(packet, Fault::Start { announced }, deliver);
+            fault(packet, Fault::Start { announced: announced.into() }, deliver);
         }
         if let Some(recent) = &mut self.recent {
             recent.note(packet.psn, packet.seen);
@@ -273,8 +274,15 @@ impl Requests {
             // An RDMA READ is asked for again, from where its responses broke off: they will answer to this one.
             if let (Operation::ReadRequest, Some(reth)) = (packet.operation, packet.extension.reth()) {
                 let packets = self.read_packets(reth.dma_length);
-                let (seen, psn) = (packet.seen, packet.psn);
-                deliver(Delivery::Read { seen, psn, packets, reth, repeated: true, follows: true });
+                let request = ReadRequest {
+                    seen: packet.seen,
+                    position: packet.psn.into(),
+                    extent: packets,
+                    memory: memory(reth),
+                    repeated: true,
+                    is_new: false,
+                };
+                deliver(Delivery::ReadRequest(request));
             }
         } else if packet.operation.position() == PacketPosition::Only {
             // A message of one packet stands for itself, however late.
@@ -300,12 +308,12 @@ impl Requests {
         let Packet { seen, operation, psn, payload_length, .. } = *packet;
         let asked = packet.extension.reth().filter(|_| operation == Operation::ReadRequest);
         let bytes = asked.map_or(payload_length, |reth| reth.dma_length);
-        deliver(Delivery::Repeated { seen, first, operation, psn, bytes });
+        deliver(Delivery::Repeated(Repetition { seen, first, operation, position: psn.into(), bytes }));
     }
 
     /// Takes what the other end acknowledged: all up to `psn` was received there.
     #[inline]
-    pub fn acknowledge(&mut self, psn: Psn, now: Time, deliver: &mut impl FnMut(Delivery<'_>)) {
+    pub(super) fn acknowledge(&mut self, psn: Psn, now: Time, deliver: &mut impl FnMut(Delivery<'_>)) {
         if self.acknowledged.is_none_or(|before| before.distance(psn) > 0) {
             self.acknowledged = Some(psn);
         }
@@ -340,7 +348,7 @@ impl Requests {
     }
 
     /// Gives up what is missing although it was received, without waiting longer for it to turn up. False where nothing is.
-    pub fn give_up_received(&mut self, deliver: &mut impl FnMut(Delivery<'_>)) -> bool {
+    pub(super) fn give_up_received(&mut self, deliver: &mut impl FnMut(Delivery<'_>)) -> bool {
         let received = match (self.expected, self.acknowledged) {
             (Some(expected), Some(psn)) => (0..Requests::WINDOW).contains(&expected.distance(psn)),
             _ => false,
@@ -353,7 +361,7 @@ impl Requests {
     }
 
     /// Ends the half-flow: delivers what is held and what is open, with its gaps.
-    pub fn finish(&mut self, deliver: &mut impl FnMut(Delivery<'_>)) {
+    pub(super) fn finish(&mut self, deliver: &mut impl FnMut(Delivery<'_>)) {
         if self.expected.is_none() {
             self.forget_held();
         }
@@ -363,12 +371,12 @@ impl Requests {
 
     /// Bytes of memory that held packets and the open Send take up.
     #[inline]
-    pub fn buffered(&self) -> usize {
+    pub(super) fn buffered(&self) -> usize {
         self.held_bytes + self.held.capacity() * size_of::<Held>() + self.send.capacity()
     }
 
     /// Bytes of memory that a clone takes up beside itself.
-    pub fn footprint(&self) -> usize {
+    pub(super) fn footprint(&self) -> usize {
         self.held_bytes
             + self.held.capacity() * size_of::<Held>()
             + self.send.capacity()
@@ -377,7 +385,7 @@ impl Requests {
     }
 
     /// Gives up what is held and what is open, and the memory of both.
-    pub fn give_up_buffered(&mut self, deliver: &mut impl FnMut(Delivery<'_>)) {
+    pub(super) fn give_up_buffered(&mut self, deliver: &mut impl FnMut(Delivery<'_>)) {
         self.give_up_all(deliver);
         self.close_message(deliver);
         self.forget_held();
@@ -440,8 +448,8 @@ impl Requests {
             deliver(Delivery::Send(Send {
                 first,
                 seen: first,
-                psn,
-                packets: length.div_ceil(step.max(1)).max(1),
+                position: psn.into(),
+                extent: length.div_ceil(step.max(1)).max(1),
                 bytes: &self.send,
                 length: None,
                 missing: Some((missing.map_or(length, |range| range.0), None)),
@@ -531,8 +539,15 @@ impl Requests {
             self.unsure += u32::from(packets.is_none());
             next = packets.map(|packets| packet.psn.plus(packets));
             self.follows = packets.is_some();
-            let (seen, psn) = (packet.seen, packet.psn);
-            deliver(Delivery::Read { seen, psn, packets, reth, repeated: false, follows });
+            let request = ReadRequest {
+                seen: packet.seen,
+                position: packet.psn.into(),
+                extent: packets,
+                memory: memory(reth),
+                repeated: false,
+                is_new: follows,
+            };
+            deliver(Delivery::ReadRequest(request));
         }
         self.expected = next;
     }
@@ -548,8 +563,8 @@ impl Requests {
             PacketPosition::Only => deliver(Delivery::Send(Send {
                 first: packet.seen,
                 seen: packet.seen,
-                psn: packet.psn,
-                packets: 1,
+                position: packet.psn.into(),
+                extent: 1,
                 bytes: packet.payload,
                 length: Some(packet.payload_length),
                 missing: None,
@@ -585,8 +600,8 @@ impl Requests {
                     let send = Send {
                         first: *first,
                         seen: packet.seen,
-                        psn: *psn,
-                        packets: psn.distance(packet.psn).unsigned_abs() + 1,
+                        position: (*psn).into(),
+                        extent: psn.distance(packet.psn).unsigned_abs() + 1,
                         bytes: &self.send,
                         length: Some(*length),
                         missing: missing.map(|(start, end)| (start, Some(end))),
@@ -661,15 +676,15 @@ impl Requests {
 #[cold]
 fn fault(packet: &Packet<'_>, fault: Fault, deliver: &mut impl FnMut(Delivery<'_>)) {
     let Packet { seen, operation, psn, .. } = *packet;
-    deliver(Delivery::Faulty { seen, operation, psn, fault });
+    deliver(Delivery::Faulty { seen, operation, position: psn.into(), fault });
 }
 
 fn placement<'a>(packet: &Packet<'a>, first: Psn, reth: Reth, offset: u64) -> Placement<'a> {
     Placement {
         seen: packet.seen,
-        psn: packet.psn,
-        first,
-        reth,
+        position: packet.psn.into(),
+        first: first.into(),
+        memory: memory(reth),
         address: reth.virtual_address.wrapping_add(offset),
         bytes: packet.payload,
         length: packet.payload_length,

@@ -1,7 +1,7 @@
 //! What tells one call from another: whether a call is sent again, or another one under the same XID.
 
 use super::payload_of;
-use crate::rc::Send;
+use crate::rdma::Send;
 use crate::ulb::Procedure;
 use core::hash::BuildHasher as _;
 use rdmascope_wire::rpc::{self, flavor};

@@ -7,11 +7,9 @@ use crate::connection::FlowKey;
 use crate::event::{Event, Eviction};
 use crate::exchange::{Content, Exchange, Keep, Step, StepKind};
 use crate::interval::Intervals;
-use crate::rc::{Placement, Send};
+use crate::rdma::{Placement, Position, ReadRequest, Send};
 use crate::roomy::Roomy;
-use crate::transaction::{Part, Seen};
-use rdmascope_wire::bth::Reth;
-use rdmascope_wire::psn::Psn;
+use crate::transaction::Part;
 use std::collections::BTreeMap;
 
 /// What is kept of a transaction that is open.
@@ -57,23 +55,23 @@ impl Transactions {
 
     /// Keeps an RDMA READ request for the memory of a transaction.
     #[cold]
-    pub(super) fn keep_read(&mut self, target: Target, seen: Seen, asked: (Psn, u32, Reth)) {
+    pub(super) fn keep_read(&mut self, target: Target, request: &ReadRequest) {
         self.keep_more(target.slot, &mut |_| {}, |keeping, open, _| {
             let placed = &open.segments[target.segment as usize];
-            let (psn, packets, reth) = asked;
-            let offset = placed.base + reth.virtual_address.wrapping_sub(placed.segment.offset);
+            let ReadRequest { seen, position, extent, memory, .. } = *request;
+            let offset = placed.base + memory.address.wrapping_sub(placed.segment.offset);
             keeping.note(Step {
                 kind: StepKind::ReadRequest,
                 // A chunk that the call advertised is the caller's memory, and the other end reads it.
                 from_caller: placed.of_reply,
                 first: seen,
                 last: seen,
-                psn,
-                packets,
+                position,
+                extent: extent.unwrap_or(1),
                 of_reply: is_of_reply(placed.of_reply, placed.part),
                 part: placed.part,
                 offset,
-                length: reth.dma_length.into(),
+                length: memory.length.into(),
             });
             Ok(())
         });
@@ -147,8 +145,8 @@ impl Keeping {
             from_caller: kind != StepKind::Reply,
             first,
             last,
-            psn: send.psn,
-            packets: send.packets,
+            position: send.position,
+            extent: send.extent,
             of_reply,
             part: Part::Send,
             offset: 0,
@@ -207,23 +205,22 @@ impl Keeping {
 
     /// Notes the RDMA operation that a placement is part of, or that it has one packet more.
     fn note_placement(&mut self, placed: &Placed, placement: &Placement<'_>, reading: bool, start: u64) {
-        let Placement { seen, psn, first, reth, address, length, .. } = *placement;
+        let Placement { seen, position, first, memory, address, length, .. } = *placement;
         let kind = if reading { StepKind::ReadResponse } else { StepKind::Write };
-        let index = first.distance(psn).unsigned_abs();
-        if let Some(step) = self.step(kind, if reading { psn } else { first }) {
-            step.packets = step.packets.max(step.psn.distance(psn).unsigned_abs() + 1);
+        let index = first.distance(position).unsigned_abs();
+        if let Some(step) = self.step(kind, if reading { position } else { first }) {
+            step.extent = step.extent.max(step.position.distance(position).unsigned_abs() + 1);
             step.first = if seen.frame < step.first.frame { seen } else { step.first };
             step.last = if seen.frame > step.last.frame { seen } else { step.last };
             return;
         }
-        let moved = address.wrapping_sub(reth.virtual_address);
+        let moved = address.wrapping_sub(memory.address);
         // Every packet but the last is as long as the path MTU.
-        let is_last = moved.saturating_add(length.into()) >= reth.dma_length.into();
-        let packets =
-            if is_last { index + 1 } else { reth.dma_length.div_ceil(length.max(1)).max(index + 1) };
+        let is_last = moved.saturating_add(length.into()) >= memory.length.into();
+        let extent = if is_last { index + 1 } else { memory.length.div_ceil(length.max(1)).max(index + 1) };
         if reading && let Some(request) = self.step(StepKind::ReadRequest, first) {
             // Without a path MTU it was not known yet how many PSNs the request takes up.
-            request.packets = request.packets.max(packets);
+            request.extent = request.extent.max(extent);
         }
         self.note(Step {
             kind,
@@ -231,12 +228,12 @@ impl Keeping {
             from_caller: reading != placed.of_reply,
             first: seen,
             last: seen,
-            psn: first,
-            packets,
+            position: first,
+            extent,
             of_reply: is_of_reply(placed.of_reply, placed.part),
             part: placed.part,
             offset: start.saturating_sub(moved),
-            length: reth.dma_length.into(),
+            length: memory.length.into(),
         });
     }
 
@@ -245,7 +242,7 @@ impl Keeping {
         if !self.keep.steps {
             return;
         }
-        if step.kind == StepKind::ReadRequest && self.step(step.kind, step.psn).is_some() {
+        if step.kind == StepKind::ReadRequest && self.step(step.kind, step.position).is_some() {
             return;
         }
         if self.steps.len() >= Exchange::MOST_STEPS {
@@ -257,11 +254,11 @@ impl Keeping {
         self.lists += (self.steps.capacity() - capacity) * size_of::<Step>();
     }
 
-    /// The step of this kind that takes up this PSN.
-    fn step(&mut self, kind: StepKind, psn: Psn) -> Option<&mut Step> {
+    /// The step of this kind that takes up this position.
+    fn step(&mut self, kind: StepKind, position: Position) -> Option<&mut Step> {
         /// Steps looked at: above the requests and responses of the 255 RDMA READs that a connection may have outstanding.
         const RECENT: usize = 512;
-        self.steps.iter_mut().rev().take(RECENT).find(|step| step.kind == kind && step.covers(psn))
+        self.steps.iter_mut().rev().take(RECENT).find(|step| step.kind == kind && step.covers(position))
     }
 
     /// Bytes of Sends and chunks that are kept.

@@ -20,17 +20,14 @@ use crate::connection::{ConnectionId, FlowKey};
 use crate::event::{Event, Eviction};
 use crate::exchange::{Keep, StepKind};
 use crate::observation::{HalfFlow, Observed, Revoked};
-use crate::rc::{Placement, Send};
-use crate::rdma::End;
-use crate::transaction::{Direction, OpenTransaction, Outcome, Seen, Transaction};
+use crate::rdma::{End, Placement, ReadRequest, Send};
+use crate::transaction::{Direction, OpenTransaction, Outcome, Transaction};
 use hashbrown::HashMap;
 use keeping::Keeping;
 use memory::Target;
 use open::Open;
 pub(crate) use open::Placed;
 use orphans::Orphan;
-use rdmascope_wire::bth::Reth;
-use rdmascope_wire::psn::Psn;
 use rdmascope_wire::rpcrdma::{Header, Procedure, VERSION};
 use rdmascope_wire::{Rkey, Xid, rpc};
 use std::collections::VecDeque;
@@ -332,25 +329,17 @@ impl Transactions {
         self.slots.get(call.index as usize).is_some_and(|open| open.is_being_read())
     }
 
-    /// Notes an RDMA READ request for memory of end `owner`, and whether it was made before; `packets`: the PSNs that its responses
-    /// take up, where known.
-    pub fn handle_read(
-        &mut self,
-        seen: Seen,
-        psn: Psn,
-        packets: Option<u32>,
-        (reth, repeated): (Reth, bool),
-        owner: End,
-        peers: &Peers,
-    ) {
-        let Some(target) = self.target(peers, owner, reth.rkey, reth.virtual_address) else { return };
+    /// Notes an RDMA Read request for memory of end `owner`.
+    pub fn handle_read(&mut self, request: &ReadRequest, owner: End, peers: &Peers) {
+        let memory = request.memory;
+        let Some(target) = self.target(peers, owner, memory.rkey, memory.address) else { return };
         let Some(open) = self.find(target.slot) else { return };
         if !open.is_for(target.segment as usize, true) {
             return;
         }
-        open.note_read(seen.time, if repeated { 0 } else { reth.dma_length });
+        open.note_read(request.seen.time, if request.repeated { 0 } else { memory.length });
         if open.keeping.is_some() {
-            self.keep_read(target, seen, (psn, packets.unwrap_or(1), reth));
+            self.keep_read(target, request);
         }
     }
 
@@ -365,7 +354,7 @@ impl Transactions {
         peers: &Peers,
         report: &mut impl FnMut(Event<'_>),
     ) -> bool {
-        let Some(target) = self.target(peers, owner, placement.reth.rkey, placement.address) else {
+        let Some(target) = self.target(peers, owner, placement.memory.rkey, placement.address) else {
             return false;
         };
         self.last = Some(target);
@@ -419,7 +408,7 @@ impl Transactions {
             rest.bytes = behind;
             rest.length -= inside;
             rest.address = rest.address.wrapping_add(u64::from(inside));
-            let Some(target) = self.target(peers, owner, rest.reth.rkey, rest.address) else { return true };
+            let Some(target) = self.target(peers, owner, rest.memory.rkey, rest.address) else { return true };
             let Some(open) = self.slots.get(target.slot.index as usize) else { return true };
             inside = open.inside(target.segment as usize, rest.address).min(rest.length);
             if inside == 0 {

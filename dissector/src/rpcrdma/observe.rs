@@ -6,11 +6,8 @@ use crate::event::Event;
 use crate::observation::{
     Advertiser, Astray, Observation, Observed, Outstanding, Revoked, Sent, Shared, Stray,
 };
-use crate::rc::Send;
-use crate::rdma::End;
+use crate::rdma::{End, MemoryRange, Position, Send};
 use crate::transaction::Seen;
-use rdmascope_wire::bth::Reth;
-use rdmascope_wire::psn::Psn;
 use rdmascope_wire::rpcrdma::{Header, Procedure};
 use rdmascope_wire::{Rkey, Xid, rpc};
 
@@ -101,30 +98,33 @@ impl Transactions {
     pub fn observe_operation(
         &self,
         from: End,
-        (seen, psn, reading, reth): (Seen, Psn, bool, Reth),
+        (seen, position, reading, memory): (Seen, Position, bool, MemoryRange),
         peers: &Peers,
         report: &mut impl FnMut(Event<'_>),
     ) {
         // An operation of no bytes touches nothing, and its address need not be valid (IBTA volume 1, section 9.7.4.1.5).
-        if reth.dma_length == 0 || peers.speaks_rpc != Some(true) {
+        if memory.length == 0 || peers.speaks_rpc != Some(true) {
             return;
         }
-        if let Some((address, astray)) = self.astray(from.other(), reading, reth, peers) {
-            peers.observe(Observed::Stray(Stray { from, seen, psn, reading, reth, address, astray }), report);
+        if let Some((address, astray)) = self.astray(from.other(), reading, memory, peers) {
+            peers.observe(
+                Observed::Stray(Stray { from, seen, position, reading, memory, address, astray }),
+                report,
+            );
         }
     }
 
     /// Where an operation on memory of end `owner` leaves what was advertised for it, and how.
     #[inline]
-    fn astray(&self, owner: End, reading: bool, reth: Reth, peers: &Peers) -> Option<(u64, Astray)> {
-        let start = reth.virtual_address;
-        let Some(target) = self.target(peers, owner, reth.rkey, start) else {
+    fn astray(&self, owner: End, reading: bool, memory: MemoryRange, peers: &Peers) -> Option<(u64, Astray)> {
+        let start = memory.address;
+        let Some(target) = self.target(peers, owner, memory.rkey, start) else {
             return Some((start, Astray::Unadvertised));
         };
         let open = self.slots.get(target.slot.index as usize)?;
         let advertiser = Advertiser { caller: open.caller, xid: open.transaction.xid };
         let is_revoked =
-            |(slot, revoked): &&(Slot, Revoked)| *slot == target.slot && revoked.rkey == reth.rkey;
+            |(slot, revoked): &&(Slot, Revoked)| *slot == target.slot && revoked.rkey == memory.rkey;
         if let Some((_, revoked)) = peers.revoked.iter().find(is_revoked) {
             return Some((start, Astray::Invalidated(*revoked)));
         }
@@ -133,10 +133,10 @@ impl Transactions {
         }
         let segment = open.segments.get(target.segment as usize)?.segment;
         let inside = u64::from(segment.length) - start.wrapping_sub(segment.offset);
-        if u64::from(reth.dma_length) <= inside {
+        if u64::from(memory.length) <= inside {
             return None;
         }
-        let address = self.end_of_memory(owner, reading, reth, start.checked_add(inside)?, peers)?;
+        let address = self.end_of_memory(owner, reading, memory, start.checked_add(inside)?, peers)?;
         Some((address, Astray::PastEnd(advertiser)))
     }
 
@@ -146,18 +146,18 @@ impl Transactions {
         &self,
         owner: End,
         reading: bool,
-        reth: Reth,
+        memory: MemoryRange,
         mut address: u64,
         peers: &Peers,
     ) -> Option<u64> {
         /// Segments that are looked at; who lists more in a row gets the benefit of the doubt.
         const MOST: usize = 256;
-        let end = reth.virtual_address.saturating_add(u64::from(reth.dma_length));
+        let end = memory.address.saturating_add(u64::from(memory.length));
         for _ in 0..MOST {
             if address >= end {
                 return None;
             }
-            let next = peers.sides[owner].memory.find(reth.rkey, address).and_then(|target| {
+            let next = peers.sides[owner].memory.find(memory.rkey, address).and_then(|target| {
                 let open = self.slots.get(target.slot.index as usize)?;
                 open.is_for(target.segment as usize, reading).then_some(())?;
                 let segment = open.segments.get(target.segment as usize)?.segment;

@@ -5,8 +5,7 @@ use super::{CallIdentity, Peers};
 use crate::connection::ConnectionId;
 use crate::exchange::Keep;
 use crate::interval::Intervals;
-use crate::rc::Placement;
-use crate::rdma::End;
+use crate::rdma::{End, Placement};
 use crate::record::Time;
 use crate::roomy::room;
 use crate::transaction::{

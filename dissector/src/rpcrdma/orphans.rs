@@ -2,19 +2,17 @@
 
 use super::{Peers, Transactions};
 use crate::event::Event;
-use crate::rc::Send;
-use crate::rdma::End;
+use crate::rdma::{End, Position, Send};
 use crate::transaction::Seen;
 use rdmascope_wire::Rkey;
-use rdmascope_wire::psn::Psn;
 
 /// A Send that is kept back.
 #[derive(Clone, Debug)]
 pub(super) struct Orphan {
     first: Seen,
     seen: Seen,
-    psn: Psn,
-    packets: u32,
+    position: Position,
+    extent: u32,
     bytes: Vec<u8>,
     length: Option<u32>,
     missing: Option<(u32, Option<u32>)>,
@@ -40,8 +38,8 @@ impl Transactions {
         orphans.push_back(Orphan {
             first: send.first,
             seen: send.seen,
-            psn: send.psn,
-            packets: send.packets,
+            position: send.position,
+            extent: send.extent,
             bytes: send.bytes.to_vec(),
             length: send.length,
             missing: send.missing,
@@ -68,8 +66,8 @@ impl Transactions {
         let send = Send {
             first: orphan.first,
             seen: orphan.seen,
-            psn: orphan.psn,
-            packets: orphan.packets,
+            position: orphan.position,
+            extent: orphan.extent,
             bytes: &orphan.bytes,
             length: orphan.length,
             missing: orphan.missing,

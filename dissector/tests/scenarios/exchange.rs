@@ -4,6 +4,7 @@ use crate::speech::*;
 use crate::world::*;
 use rdmascope_dissector::event::Eviction;
 use rdmascope_dissector::exchange::{Exchange, Keep, Step, StepKind};
+use rdmascope_dissector::rdma::Position;
 use rdmascope_dissector::transaction::{Part, Transaction};
 use rdmascope_wire::psn::Psn;
 use rdmascope_wire::rpcrdma::{Procedure, Segment};
@@ -17,13 +18,13 @@ fn kept(transaction: &Transaction) -> &Exchange {
     transaction.exchange.as_ref().unwrap()
 }
 
-/// What a step moved: kind, whether the caller sent it, frames, PSNs, part, offset, length.
+/// What a step moved: kind, whether the caller sent it, frames, positions, part, offset, length.
 type Line = (StepKind, bool, (u64, u64), (u32, u32), Part, u64, u64);
 
 fn lines(transaction: &Transaction) -> Vec<Line> {
     let line = |step: &Step| {
-        let Step { kind, from_caller, first, last, psn, packets, part, offset, length, .. } = *step;
-        (kind, from_caller, (first.frame, last.frame), (psn.value(), packets), part, offset, length)
+        let Step { kind, from_caller, first, last, position, extent, part, offset, length, .. } = *step;
+        (kind, from_caller, (first.frame, last.frame), (position.number(), extent), part, offset, length)
     };
     kept(transaction).steps.iter().map(line).collect()
 }
@@ -95,7 +96,7 @@ fn packets_out_of_order_again_and_late_make_no_other_steps() {
     let report = world.run_keeping();
     let write = report.one();
     let kinds: Vec<_> =
-        kept(write).steps.iter().map(|step| (step.kind, step.psn.value(), step.packets)).collect();
+        kept(write).steps.iter().map(|step| (step.kind, step.position.number(), step.extent)).collect();
     assert_eq!(
         kinds,
         [
@@ -218,7 +219,7 @@ fn a_call_backward_is_the_servers() {
     let report = world.run_keeping();
     let psns = [SERVER_PSN, CLIENT_PSN].map(Psn::new);
     let steps = &kept(report.one()).steps;
-    assert_eq!([steps[0].psn, steps[1].psn], psns);
+    assert_eq!([steps[0].position, steps[1].position], psns.map(Position::from));
     assert_eq!([steps[0].from_caller, steps[1].from_caller], [true, false]);
     assert_eq!(kept(report.one()).flows[0].unwrap().destination_qp, world.end(CLIENT).qpn);
     assert_eq!(whole(report.one(), false, Part::Send), call);

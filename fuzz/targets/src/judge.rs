@@ -196,7 +196,7 @@ fn take_piece(piece: &Piece) {
 
 fn take_kept(kept: &Exchange) {
     for step in &kept.steps {
-        assert!(step.first.frame <= step.last.frame && step.packets > 0);
+        assert!(step.first.frame <= step.last.frame && step.extent > 0);
     }
     for content in &kept.contents {
         assert!(content.captured.end() <= content.bytes.len() as u64);

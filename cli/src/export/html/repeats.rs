@@ -56,8 +56,8 @@ impl Repeats {
             let key = (transaction.connection, flow, step.kind == StepKind::ReadResponse);
             let Some(stream) = self.streams.get(&key) else { return false };
             stream.latest.iter().any(|(frame, psn)| {
-                let ahead = step.psn.distance(*psn);
-                *frame > step.first.frame && u32::try_from(ahead).is_ok_and(|ahead| ahead < step.packets)
+                let ahead = step.position.distance((*psn).into());
+                *frame > step.first.frame && u32::try_from(ahead).is_ok_and(|ahead| ahead < step.extent)
             })
         })
     }

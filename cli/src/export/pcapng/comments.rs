@@ -246,8 +246,8 @@ impl<'a> Comments<'a> {
 /// The place of the packet's PSN among those of a step.
 fn index(step: &Step, packet: &Packet<'_>) -> u32 {
     let psn = packet.readable_headers().map(|headers| headers.bth.psn);
-    let index = psn.and_then(|psn| u32::try_from(step.psn.distance(psn)).ok()).unwrap_or(0);
-    index.min(step.packets.saturating_sub(1))
+    let index = psn.and_then(|psn| u32::try_from(step.position.distance(psn.into())).ok()).unwrap_or(0);
+    index.min(step.extent.saturating_sub(1))
 }
 
 /// What the capture does not show moving of a message.
@@ -313,10 +313,10 @@ impl fmt::Display for Moved<'_, '_> {
         write!(f, "{}", Kind(step))?;
         let Some(headers) = packet.readable_headers() else { return Ok(()) };
         let index = index(step, packet);
-        let is_last = index + 1 >= step.packets;
+        let is_last = index + 1 >= step.extent;
         match step.kind {
-            StepKind::Call | StepKind::Reply | StepKind::Done if step.packets > 1 => {
-                write!(f, ", packet {} of {}", index + 1, step.packets)
+            StepKind::Call | StepKind::Reply | StepKind::Done if step.extent > 1 => {
+                write!(f, ", packet {} of {}", index + 1, step.extent)
             }
             StepKind::Call | StepKind::Reply | StepKind::Done => Ok(()),
             StepKind::ReadRequest => {

@@ -23,12 +23,15 @@ fn keep(delivery: Delivery<'_>) -> Got {
             last: send.seen.frame,
         },
         Delivery::Write(write) => Got::Write { address: write.address, bytes: write.bytes.to_vec() },
-        Delivery::Read { psn, packets, repeated, .. } => Got::Read { psn: psn.value(), packets, repeated },
+        Delivery::ReadRequest(ReadRequest { position, extent: packets, repeated, .. }) => {
+            Got::Read { psn: position.number(), packets, repeated }
+        }
         Delivery::Missing { packets } => Got::Missing(packets),
         Delivery::Unplaced { bytes } => Got::Unplaced(bytes),
-        Delivery::Repeated { .. } | Delivery::Faulty { .. } | Delivery::Restarted => {
+        Delivery::Repeated(_) | Delivery::Faulty { .. } | Delivery::Refused { .. } | Delivery::Restarted => {
             unreachable!("nobody watches")
         }
+        Delivery::ReadResponse(_) => unreachable!("no request"),
         Delivery::Overflow => Got::Overflow,
     }
 }
@@ -334,10 +337,10 @@ fn watched(announced: Option<u32>, packets: &[Sent]) -> Vec<(u32, Option<Fault>)
             payload_length: sent.length,
         };
         requests.handle(&packet, &mut |delivery| match delivery {
-            Delivery::Repeated { psn, first: Some(first), .. } if first.frame < frame => {
-                told.push((psn.value(), None));
+            Delivery::Repeated(Repetition { position, first: Some(first), .. }) if first.frame < frame => {
+                told.push((position.number(), None));
             }
-            Delivery::Faulty { psn, fault, .. } => told.push((psn.value(), Some(fault))),
+            Delivery::Faulty { position, fault, .. } => told.push((position.number(), Some(fault))),
             _ => {}
         });
     }

@@ -1,4 +1,4 @@
-//! The words that a transport speaks upward.
+//! The two ends of a connection.
 
 use core::ops::{Index, IndexMut};
 

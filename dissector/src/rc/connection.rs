@@ -1,0 +1,300 @@
+//! One reliable connection: the packets of both ends in, what they come to out.
+
+use super::fault::{self, Agreed};
+use super::{Packet, Reads, Requests, Response};
+use crate::connection::Counts;
+use crate::rdma::{Delivery, End, Fault, Position, Refusal};
+use crate::transaction::Seen;
+use rdmascope_wire::bth::{Acknowledgement, Bth, NakCode, Operation, PacketPosition, rnr_timer};
+use rdmascope_wire::psn::Psn;
+
+/// The transport of a connection: both its half-flows.
+#[derive(Clone, Debug, Default)]
+pub struct ReliableConnection {
+    halves: [Half; 2],
+    /// What is repeated and what breaks a rule is reported too.
+    watches: bool,
+}
+
+/// What one end sends, and what is known of how it arrived.
+#[derive(Clone, Debug, Default)]
+struct Half {
+    requests: Requests,
+    reads: Reads,
+    /// The responses that this end sent; the other counters stay 0.
+    counts: Counts,
+    /// The highest PSN of it that was acknowledged, and the first packet that did so.
+    acknowledged: Option<(Psn, Seen)>,
+    /// The last packet that named this PSN.
+    confirmed: u64,
+}
+
+impl Half {
+    /// Notes that the other end received all up to `psn`, as the packet at `seen` says.
+    fn note_acknowledged(&mut self, psn: Psn, seen: Seen) {
+        let ahead = self.acknowledged.map_or(1, |(before, _)| before.distance(psn));
+        if ahead > 0 {
+            self.acknowledged = Some((psn, seen));
+        }
+        if ahead >= 0 {
+            self.confirmed = seen.frame;
+        }
+    }
+}
+
+impl ReliableConnection {
+    /// Sets the PSN that the requests of an end begin at, and the path MTU in bytes, as the CM exchange says.
+    pub fn begin(&mut self, end: End, first: Psn, path_mtu: Option<u32>) {
+        self.halves[end].requests.begin(first, path_mtu);
+    }
+
+    /// Sets how many RDMA READs an end may have outstanding.
+    pub fn limit_reads(&mut self, end: End, resources: u8) {
+        self.halves[end].reads.limit(resources);
+    }
+
+    /// Sets the path MTU in bytes that a REQ names.
+    pub fn agree_on_path_mtu(&mut self, path_mtu: Option<u32>) {
+        self.halves.iter_mut().for_each(|half| half.requests.agree_on_path_mtu(path_mtu));
+    }
+
+    /// The path MTU in bytes that the requests of an end go by, as far as it is known.
+    pub fn path_mtu(&self, end: End) -> Option<u32> {
+        self.halves[end].requests.path_mtu()
+    }
+
+    /// Reports of both ends what is repeated and what breaks a rule.
+    pub fn watch(&mut self) {
+        self.watches = true;
+        self.halves.iter_mut().for_each(|half| half.requests.watch());
+    }
+
+    /// Forgets what was sent lately, because the connection is closed.
+    pub fn forget_recent_requests(&mut self) {
+        self.halves.iter_mut().for_each(|half| half.requests.forget_recent_requests());
+    }
+
+    /// What is wrong with a packet of an end by itself.
+    #[inline]
+    pub fn inspect(
+        &self,
+        from: End,
+        bth: &Bth,
+        packet: &Packet<'_>,
+        partition_key: Option<u16>,
+    ) -> Option<Fault> {
+        // The path MTU goes with the requests, whoever sends the responses to them.
+        let sender = if packet.operation.is_response() { from.other() } else { from };
+        fault::of_packet(bth, packet, &Agreed { path_mtu: self.path_mtu(sender), partition_key })
+    }
+
+    /// Whether a response of the other end fits what this end was seen to send last.
+    pub fn fits(&self, end: End, response: &Packet<'_>) -> bool {
+        /// A responder acknowledges what was just sent.
+        const RECENT: core::ops::RangeInclusive<i32> = 1..=512;
+        let Half { requests, reads, .. } = &self.halves[end];
+        if response.operation.is_read_response() {
+            return reads.expects(response.psn);
+        }
+        requests.expected().is_some_and(|next| RECENT.contains(&response.psn.distance(next)))
+    }
+
+    /// Whether a READ response of end `from` answers a request that was seen.
+    #[inline]
+    pub fn was_asked(&self, from: End, response: &Packet<'_>) -> bool {
+        self.halves[from.other()].reads.expects(response.psn)
+    }
+
+    /// Whether a request of end `from` lies before the one that comes next.
+    #[inline]
+    pub fn is_behind(&self, from: End, request: &Packet<'_>) -> bool {
+        self.halves[from].requests.expected().is_some_and(|next| next.distance(request.psn) < 0)
+    }
+
+    /// Whether requests of an end wait behind a gap.
+    #[inline]
+    pub fn waits(&self, end: End) -> bool {
+        self.halves[end].requests.waits()
+    }
+
+    /// How often it was not known which PSN of an end comes next.
+    pub fn unsure(&self, end: End) -> u32 {
+        self.halves[end].requests.unsure
+    }
+
+    /// The last of what an end sent that was acknowledged, and the first packet that did so.
+    pub fn acknowledged(&self, end: End) -> Option<(Position, Seen)> {
+        self.halves[end].acknowledged.map(|(psn, seen)| (psn.into(), seen))
+    }
+
+    /// How many packets of an end were acknowledged and have not come by: behind all that did.
+    pub fn missing_at_the_end(&self, end: End) -> Option<i32> {
+        let Half { requests, acknowledged, .. } = &self.halves[end];
+        let ((acknowledged, _), expected) = ((*acknowledged)?, requests.expected()?);
+        Some(expected.distance(acknowledged) + 1)
+    }
+
+    /// Up to which frame nothing that an end sent is missing.
+    pub fn complete(&self, end: End) -> Option<u64> {
+        (self.missing_at_the_end(end) == Some(0)).then_some(self.halves[end].confirmed)
+    }
+
+    /// Adds to `counts` what was counted of an end here.
+    pub fn count(&self, end: End, counts: Counts) -> Counts {
+        let Half { requests, counts: of_responses, .. } = &self.halves[end];
+        Counts {
+            repeated_packets: requests.repeated,
+            reordered_packets: requests.reordered,
+            acknowledgements: of_responses.acknowledgements,
+            rnr_naks: of_responses.rnr_naks,
+            sequence_naks: of_responses.sequence_naks,
+            fatal_naks: of_responses.fatal_naks,
+            read_response_bytes: of_responses.read_response_bytes,
+            unmatched_responses: of_responses.unmatched_responses,
+            ..counts
+        }
+    }
+
+    /// Takes over what end `from` of another connection sends as what `end` does.
+    pub fn take(&mut self, end: End, other: &mut ReliableConnection, from: End) {
+        self.halves[end] = core::mem::take(&mut other.halves[from]);
+    }
+
+    /// Bytes of memory that are held back.
+    #[inline]
+    pub fn buffered(&self) -> usize {
+        self.halves.iter().map(|half| half.requests.buffered() + half.reads.buffered()).sum()
+    }
+
+    /// Bytes of memory that a clone takes up beside itself.
+    pub fn footprint(&self) -> usize {
+        self.halves.iter().map(|half| half.requests.footprint() + half.reads.footprint()).sum()
+    }
+
+    /// Takes a packet of end `from`.
+    #[inline]
+    pub fn handle(&mut self, from: End, packet: &Packet<'_>, deliver: &mut impl FnMut(End, Delivery<'_>)) {
+        if packet.operation.is_response() {
+            self.handle_response(from, packet, deliver);
+        } else {
+            let Half { requests, reads, .. } = &mut self.halves[from];
+            requests.handle(packet, &mut |delivery| hand_up(from, delivery, reads, deliver));
+        }
+    }
+
+    fn handle_response(
+        &mut self,
+        from: End,
+        packet: &Packet<'_>,
+        deliver: &mut impl FnMut(End, Delivery<'_>),
+    ) {
+        let [first, second] = &mut self.halves;
+        let (sender, asker) = if from == End::First { (first, second) } else { (second, first) };
+        let counts = &mut sender.counts;
+        let Packet { seen, operation, psn, .. } = *packet;
+        let position = psn.into();
+        let faulty = |fault| Delivery::Faulty { seen, operation, position, fault };
+        if self.watches {
+            if asker.requests.cannot_have_sent(psn) {
+                deliver(from, faulty(Fault::Unsent));
+            }
+            if let Some(refusal) = refusal(packet) {
+                let request = asker.requests.find_request(psn);
+                deliver(from, Delivery::Refused { seen, position, refusal, request });
+            }
+        }
+        let received = match packet.response() {
+            Response::Acknowledged => {
+                counts.acknowledgements += u64::from(operation == Operation::Acknowledge);
+                psn
+            }
+            // A refusal acknowledges what was before it.
+            Response::ReceiverNotReady => {
+                counts.rnr_naks += 1;
+                psn.minus(1)
+            }
+            Response::Failed(NakCode::PsnSequenceError) => {
+                counts.sequence_naks += 1;
+                psn.minus(1)
+            }
+            Response::Failed(_) => {
+                counts.fatal_naks += 1;
+                psn.minus(1)
+            }
+        };
+        if operation.is_read_response() {
+            counts.read_response_bytes += u64::from(packet.payload_length);
+            if matches!(operation.position(), PacketPosition::First | PacketPosition::Middle) {
+                asker.requests.note_path_mtu(packet.payload_length);
+            }
+            match asker.reads.answer(packet) {
+                Some(placement) => {
+                    if self.watches {
+                        let path_mtu = asker.requests.path_mtu();
+                        let reads = &mut asker.reads;
+                        let wrong = path_mtu.and_then(|path_mtu| reads.fault(packet, &placement, path_mtu));
+                        for fault in wrong.into_iter().chain(reads.excess(seen)) {
+                            deliver(from, faulty(fault));
+                        }
+                    }
+                    deliver(from, Delivery::ReadResponse(placement));
+                }
+                None => {
+                    counts.unmatched_responses += 1;
+                    if self.watches && asker.requests.shows(psn) {
+                        deliver(from, faulty(Fault::Unasked));
+                    }
+                }
+            }
+        }
+        asker.note_acknowledged(received, seen);
+        let Half { requests, reads, .. } = asker;
+        requests.acknowledge(received, seen.time, &mut |delivery| {
+            hand_up(from.other(), delivery, reads, deliver);
+        });
+    }
+
+    /// Gives up what is missing of an end although it was received, without waiting longer for it to turn up. False where nothing is.
+    pub fn give_up_received(&mut self, end: End, deliver: &mut impl FnMut(End, Delivery<'_>)) -> bool {
+        let Half { requests, reads, .. } = &mut self.halves[end];
+        requests.give_up_received(&mut |delivery| hand_up(end, delivery, reads, deliver))
+    }
+
+    /// Gives up what is held back of an end, and the memory that it takes up.
+    pub fn give_up_buffered(&mut self, end: End, deliver: &mut impl FnMut(End, Delivery<'_>)) {
+        let Half { requests, reads, .. } = &mut self.halves[end];
+        requests.give_up_buffered(&mut |delivery| hand_up(end, delivery, reads, deliver));
+        *reads = Reads::default();
+    }
+
+    /// Ends the half-flow of an end: delivers what is held and what is open, with its gaps.
+    pub fn finish(&mut self, end: End, deliver: &mut impl FnMut(End, Delivery<'_>)) {
+        let Half { requests, reads, .. } = &mut self.halves[end];
+        requests.finish(&mut |delivery| hand_up(end, delivery, reads, deliver));
+    }
+}
+
+/// Hands up what the requests of an end came to, and notes the READs among it.
+#[inline]
+fn hand_up(
+    from: End,
+    delivery: Delivery<'_>,
+    reads: &mut Reads,
+    deliver: &mut impl FnMut(End, Delivery<'_>),
+) {
+    if let Delivery::ReadRequest(request) = &delivery {
+        reads.ask(request);
+    }
+    deliver(from, delivery);
+}
+
+/// Why a receiver did not take a request, where its response says so.
+#[inline]
+fn refusal(packet: &Packet<'_>) -> Option<Refusal> {
+    let aeth = packet.extension.aeth().filter(|_| packet.operation == Operation::Acknowledge)?;
+    match aeth.syndrome.kind() {
+        Acknowledgement::RnrNak { timer } => Some(Refusal::ReceiverNotReady(rnr_timer(timer))),
+        Acknowledgement::Nak(code) => Some(Refusal::Nak(code)),
+        Acknowledgement::Ack { .. } | Acknowledgement::Reserved(_) => None,
+    }
+}

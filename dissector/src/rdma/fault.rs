@@ -1,0 +1,75 @@
+//! What in a packet, or in a run of them, breaks the rules of a transport.
+
+use super::Position;
+
+/// What is wrong with a packet, or with the message that it ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Its payload is longer or shorter than its opcode allows at this path MTU; `None`: the path MTU is not known.
+    Length {
+        /// Bytes of payload.
+        length: u32,
+        /// The path MTU in bytes.
+        path_mtu: Option<u32>,
+    },
+    /// The pad count is not what fills the payload up to a multiple of four.
+    Padding {
+        /// The pad count.
+        pad_count: u8,
+        /// What it should be.
+        expected: u8,
+    },
+    /// TVer is not 0.
+    Version(u8),
+    /// The partition key is not that of the connection.
+    PartitionKey {
+        /// Of the packet.
+        found: u16,
+        /// Of the REQ.
+        agreed: u16,
+    },
+    /// The syndrome of an AETH has a meaning that is reserved, or not for this packet.
+    Syndrome(u8),
+    /// The packet begins a message while another has not ended, or goes on with one that has not begun.
+    Order,
+    /// The payload of an RDMA WRITE is not as long as its RETH says.
+    Written {
+        /// Bytes that came.
+        bytes: u64,
+        /// Bytes that the RETH names.
+        announced: u32,
+    },
+    /// The RETH names more bytes than a message may have.
+    DmaLength(u32),
+    /// The RETH names no bytes.
+    Nothing,
+    /// A READ response is not what its place among the responses to the request calls for.
+    Response {
+        /// Bytes of the request that come with this response and those behind it.
+        left: u32,
+        /// Its place among the responses, from 0.
+        index: u32,
+        /// Bytes of its payload.
+        length: u32,
+    },
+    /// It answers an RDMA READ where the capture shows that there was none.
+    Unasked,
+    /// Its PSN is far from any that the other end can have sent.
+    Unsent,
+    /// A request with a PSN other than those from the announced Starting PSN on.
+    Start {
+        /// The position announced.
+        announced: Position,
+    },
+    /// It answers the first of more RDMA READs than its sender has resources for.
+    Reads {
+        /// How many are outstanding.
+        outstanding: u32,
+        /// How many may be.
+        allowed: u32,
+        /// The frame of the first of them.
+        first: u64,
+        /// The frame of the last of them.
+        last: u64,
+    },
+}

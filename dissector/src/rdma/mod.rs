@@ -1,0 +1,172 @@
+//! The words that a transport speaks upward: what RPC-over-RDMA sees of it.
+//!
+//! A transport takes the packets of both [`End`]s of a connection and hands up [`Delivery`]s. Nothing above it knows the headers of
+//! its packets. Each transport provides:
+//!
+//! - Sends, RDMA Writes and RDMA Read requests of each end in the order in which that end sent them, each once. A [`Send`] comes whole,
+//!   or with what the capture has of it.
+//! - The bytes of RDMA Writes and Read responses as [`Placement`]s, packet by packet, with the address where they belong. Bytes whose
+//!   place is not known are [`Delivery::Unplaced`].
+//! - What the capture lacks ([`Delivery::Missing`]), once it is clear that it will not turn up behind what came after it.
+//! - Where somebody watches: what is repeated, and each [`Fault`].
+//! - A [`Position`] for each, with an extent: how many of its sender's numbers it takes up.
+//!
+//! `rc` does so for the reliable connections of InfiniBand and RoCE (IBTA volume 1, chapter 9). Over iWARP (RFC 5040, RFC 5041) the same
+//! words stand for Send and Send with Invalidate (an untagged DDP message), RDMA Write (tagged: STag and tagged offset), RDMA Read Request
+//! (which names source and sink) and RDMA Read Response (tagged, to the sink's STag).
+
+mod end;
+mod fault;
+mod position;
+
+pub use end::End;
+pub use fault::Fault;
+pub use position::Position;
+
+use crate::transaction::Seen;
+use core::time::Duration;
+use rdmascope_wire::Rkey;
+use rdmascope_wire::bth::{NakCode, Operation};
+
+/// What one end of a connection did, as a transport hands it up: in the order in which that end sent it.
+#[derive(Clone, Copy, Debug)]
+pub enum Delivery<'a> {
+    /// A whole Send, or what the capture has of one.
+    Send(Send<'a>),
+    /// One packet of an RDMA Write.
+    Write(Placement<'a>),
+    /// An RDMA Read request.
+    ReadRequest(ReadRequest),
+    /// One packet of the response to an RDMA Read request of the other end.
+    ReadResponse(Placement<'a>),
+    /// Packets that the capture lacks.
+    Missing {
+        /// How many.
+        packets: u32,
+    },
+    /// The numbers go on far from where they were: it is not known what the capture lacks. Reported only to those who watch.
+    Restarted,
+    /// A packet seen before. Reported only to those who watch.
+    Repeated(Repetition),
+    /// A packet that breaks a rule of the transport. Reported only to those who watch.
+    Faulty {
+        /// The packet.
+        seen: Seen,
+        /// What it is.
+        operation: Operation,
+        /// Its position.
+        position: Position,
+        /// What is wrong.
+        fault: Fault,
+    },
+    /// An end did not take a request. Reported only to those who watch.
+    Refused {
+        /// The packet that says so.
+        seen: Seen,
+        /// Where the request stands: the one refused, or, where one is missing, the one waited for.
+        position: Position,
+        /// Why.
+        refusal: Refusal,
+        /// The first packet seen of the request; `None` where it is too long ago, or not in the capture.
+        request: Option<Seen>,
+    },
+    /// Payload that cannot be placed, because the packet that says where it goes is not in the capture.
+    Unplaced {
+        /// Its bytes.
+        bytes: u32,
+    },
+    /// Packets ahead of a gap were given up because there were too many.
+    Overflow,
+}
+
+/// A Send.
+#[derive(Clone, Copy, Debug)]
+pub struct Send<'a> {
+    /// Its first packet.
+    pub first: Seen,
+    /// The packet that completed it.
+    pub seen: Seen,
+    /// Where its first packet stands.
+    pub position: Position,
+    /// How many numbers it takes up, as far as it is known.
+    pub extent: u32,
+    /// Its bytes from the first on, up to its end or to the first that the capture lacks.
+    pub bytes: &'a [u8],
+    /// Bytes that it had on the wire; `None` where its end was not captured.
+    pub length: Option<u32>,
+    /// Bytes of packets that the capture lacks: from, to (`None`: it is not known how far).
+    pub missing: Option<(u32, Option<u32>)>,
+    /// The R_Key that it invalidates.
+    pub invalidated: Option<Rkey>,
+}
+
+/// Registered memory as an RDMA operation names it: for InfiniBand what a RETH says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryRange {
+    /// Its R_Key; for iWARP its STag.
+    pub rkey: Rkey,
+    /// The address of its first byte; for iWARP its tagged offset.
+    pub address: u64,
+    /// Bytes.
+    pub length: u32,
+}
+
+/// Bytes on their way into registered memory, or out of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Placement<'a> {
+    /// The packet.
+    pub seen: Seen,
+    /// Where it stands.
+    pub position: Position,
+    /// Where the RDMA operation begins that it is part of: the first packet of an RDMA Write, or the RDMA Read request.
+    pub first: Position,
+    /// The registered memory that the whole operation is about: for an RDMA Read that of the responder.
+    pub memory: MemoryRange,
+    /// Where the bytes of this packet belong in it.
+    pub address: u64,
+    /// The bytes that were captured.
+    pub bytes: &'a [u8],
+    /// Bytes on the wire.
+    pub length: u32,
+}
+
+/// An RDMA Read request.
+#[derive(Clone, Copy, Debug)]
+pub struct ReadRequest {
+    /// The packet.
+    pub seen: Seen,
+    /// Where it stands: where its first response does too.
+    pub position: Position,
+    /// How many numbers its responses take up; `None` where that is not known yet.
+    pub extent: Option<u32>,
+    /// The memory that it asks for.
+    pub memory: MemoryRange,
+    /// It was asked before.
+    pub repeated: bool,
+    /// It is certain that it asks for nothing that another one has asked for.
+    pub is_new: bool,
+}
+
+/// A packet seen before: it was sent again, or the capture shows it twice.
+#[derive(Clone, Copy, Debug)]
+pub struct Repetition {
+    /// The packet.
+    pub seen: Seen,
+    /// The one seen first; `None` where it is too long ago.
+    pub first: Option<Seen>,
+    /// What it is.
+    pub operation: Operation,
+    /// Where it stands.
+    pub position: Position,
+    /// Bytes of its payload on the wire; of an RDMA Read request those that it asks for again.
+    pub bytes: u32,
+}
+
+/// Why a receiver did not take a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// It had no Receive ready; the time is what it asks the sender to wait.
+    ReceiverNotReady(Duration),
+    /// The NAK code.
+    Nak(NakCode),
+}
