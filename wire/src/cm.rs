@@ -11,7 +11,7 @@
 //!   SIDR_REQ -------------->  SIDR_REP    ServiceIDResReq, ServiceIDResReqResp: which queue pair, without a connection
 //! ```
 //!
-//! "Local" and "remote" in the names of fields are as the message's sender sees them. Offsets in tables and in the
+//! "Local" and "remote" in the names of fields are as the message's sender sees them. Offsets in layouts and in the
 //! [`Stop`]s of [`Layer::Cm`] count from the first byte behind the MAD header.
 //!
 //! A capture may cut a message off. Fields in front of the cut are still read; the private data, and other opaque fields,
@@ -43,6 +43,7 @@ crate::newtype! {
     /// A communication ID: what one side calls a connection in all its messages (section 12.7).
     CommunicationId, u32, 8
 }
+crate::table::wrappers! { CommunicationId, ServiceId, Gid }
 
 /// A CM message, in the order of the attribute IDs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -335,14 +336,14 @@ pub const fn timeout(encoded: u8) -> Duration {
 }
 
 /// A cursor over the fields of a message.
-struct Fields<'a> {
+pub(crate) struct Fields<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
 impl<'a> Fields<'a> {
     #[inline]
-    fn take<const N: usize>(&mut self) -> Result<[u8; N], Stop> {
+    pub(crate) fn take<const N: usize>(&mut self) -> Result<[u8; N], Stop> {
         match self.bytes.get(self.at..).and_then(|rest| rest.first_chunk::<N>()) {
             Some(chunk) => {
                 self.at += N;
@@ -350,32 +351,6 @@ impl<'a> Fields<'a> {
             }
             None => Err(Stop::short(Layer::Cm, self.at, N, self.bytes.len())),
         }
-    }
-
-    fn u8(&mut self) -> Result<u8, Stop> {
-        self.take().map(u8::from_be_bytes)
-    }
-
-    fn u16(&mut self) -> Result<u16, Stop> {
-        self.take().map(u16::from_be_bytes)
-    }
-
-    fn u32(&mut self) -> Result<u32, Stop> {
-        self.take().map(u32::from_be_bytes)
-    }
-
-    fn u64(&mut self) -> Result<u64, Stop> {
-        self.take().map(u64::from_be_bytes)
-    }
-
-    fn communication_id(&mut self) -> Result<CommunicationId, Stop> {
-        self.u32().map(CommunicationId)
-    }
-
-    /// A word whose upper 24 bits are one field and whose lower eight are others.
-    fn u24_u8(&mut self) -> Result<(u32, u8), Stop> {
-        let word = self.u32()?;
-        Ok((word >> 8, word as u8))
     }
 
     /// An opaque field: its bytes as far as they are there.
@@ -387,10 +362,30 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// The other way round than [`Fields::u24_u8`]. Bits beyond the 24 are dropped.
-fn put_u24_u8(out: &mut Vec<u8>, upper: u32, lower: u8) {
-    out.extend_from_slice(&(upper << 8 | u32::from(lower)).to_be_bytes());
+/// A message from its table and the opaque fields behind it: `LAYOUT`, `parse`, `build`.
+macro_rules! message {
+    ($name:ident { $($rows:tt)+ } $($label:literal $field:ident: $length:ident;)+) => {
+        $crate::table::rows! {
+            pub const LAYOUT for $name<'_> { $($rows)+ }
+            $($label: $name::$length;)+
+        }
+
+        impl<'a> $name<'a> {
+            pub(super) fn parse(fields: &mut $crate::cm::Fields<'a>) -> Result<$name<'a>, $crate::Stop> {
+                let mut message = $name::default();
+                message.read(fields)?;
+                $(message.$field = fields.opaque($name::$length);)+
+                Ok(message)
+            }
+
+            pub(super) fn build(&self, out: &mut ::alloc::vec::Vec<u8>) {
+                self.write(out);
+                $($crate::cm::put_padded(out, self.$field, $name::$length);)+
+            }
+        }
+    };
 }
+use message;
 
 /// Appends an opaque field of `length` bytes: `data`, then zeros.
 ///
@@ -400,11 +395,6 @@ fn put_padded(out: &mut Vec<u8>, data: &[u8], length: usize) {
     assert!(data.len() <= length, "{} bytes for a field of {length}", data.len());
     out.extend_from_slice(data);
     out.resize(out.len() + length - data.len(), 0);
-}
-
-/// `set` as the bit of value `bit`.
-const fn flag(set: bool, bit: u8) -> u8 {
-    if set { bit } else { 0 }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Where the fields of a header stand: for whoever shows a person which bytes are which field.
 //!
-//! Headers of fixed layout have a `LAYOUT`: their fields as the specification's diagrams draw them, one behind the other. Parsers
-//! do not go by it; tests hold the two against each other.
+//! Headers of fixed layout have a `LAYOUT`: their fields as the specification's diagrams draw them, one behind the other. Layout,
+//! parser and builder come from one table.
 
 use core::ops::Range;
 
@@ -38,6 +38,22 @@ impl Layout {
     pub fn length(self) -> usize {
         self.0.iter().map(|(_, length)| length).sum::<usize>() / 8
     }
+}
+
+/// The layout of headers that stand one behind the other, `N` fields in all.
+pub(crate) const fn join<const N: usize>(layouts: &[Layout]) -> [(&'static str, usize); N] {
+    let mut fields = [("", 0); N];
+    let (mut layout, mut at) = (0, 0);
+    while layout < layouts.len() {
+        let mut field = 0;
+        while field < layouts[layout].0.len() {
+            fields[at] = layouts[layout].0[field];
+            (field, at) = (field + 1, at + 1);
+        }
+        layout += 1;
+    }
+    assert!(at == N);
+    fields
 }
 
 impl Field {

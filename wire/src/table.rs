@@ -18,6 +18,9 @@
 //! | `32 "Format Identifier" = FORMAT_IDENTIFIER` | a constant: written, not read |
 //! | `7 reserved` | bits that are written as zeros, and not read |
 //!
+//! What is coded in XDR ([`rpcrdma`](crate::rpcrdma), [`rpc`](crate::rpc)) has no tables: there is a field because of the
+//! value of the one before it, and a list ends where its items say so.
+//!
 //! A struct with a table has a default, in which fields that are read in parts are 0. The offsets are constants to the
 //! compiler, so what is left of a table is loads, shifts and stores.
 
@@ -261,6 +264,58 @@ macro_rules! header {
     };
 }
 pub(crate) use header;
+
+/// The rows of a message of communication management: its layout, with the opaque fields that stand behind them, and `read`
+/// and `write` for what is in the rows. A row is read whole or not at all, so that is where a message that is cut stops.
+macro_rules! rows {
+    ($visibility:vis const $layout:ident for $name:ty { $($(
+        $bits:literal $(reserved)? $($label:literal $($field:ident $(.$part:tt)? $(<< $shift:literal)?)?)?
+    ),+;)+ } $($opaque:literal: $length:expr;)*) => {
+        impl $name {
+            /// Its fields and where they stand.
+            ///
+            $($(#[doc = concat!("* ", $bits, " bits: ", $crate::table::name!($($label)?))])+)+
+            $(#[doc = concat!("* [`", stringify!($length), "`] bytes: ", $opaque)])*
+            $visibility const $layout: $crate::layout::Layout = $crate::layout::Layout(&[
+                $($(($crate::table::name!($($label)?), $bits),)+)+
+                $(($opaque, 8 * $length),)*
+            ]);
+
+            /// Reads what is in the rows.
+            fn read(&mut self, fields: &mut $crate::cm::Fields<'_>) -> Result<(), $crate::Stop> {
+                $(
+                    let row = fields.take::<{ (0 $(+ $bits)+) / 8 }>()?;
+                    let mut at = 0;
+                    $(
+                        $($(
+                            $crate::table::read!(self.$field$(.$part)?, &row, at, $bits $(, $shift)?);
+                        )?)?
+                        at += $bits;
+                    )+
+                    debug_assert!(at == 8 * row.len());
+                )+
+                Ok(())
+            }
+
+            /// Appends it. Reserved bits are zero; bits that do not fit a field are dropped.
+            fn write(&self, out: &mut ::alloc::vec::Vec<u8>) {
+                $(
+                    let row = &mut [0; (0 $(+ $bits)+) / 8];
+                    let mut at = 0;
+                    $(
+                        $($(
+                            $crate::table::write!(self.$field$(.$part)?, row, at, $bits $(, $shift)?);
+                        )?)?
+                        at += $bits;
+                    )+
+                    debug_assert!(at == 8 * row.len());
+                    out.extend_from_slice(row);
+                )+
+            }
+        }
+    };
+}
+pub(crate) use rows;
 
 #[cfg(test)]
 #[allow(unreachable_pub)]

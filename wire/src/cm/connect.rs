@@ -1,26 +1,14 @@
 //! REQ, REP and RTU: how a connection comes about.
 
-use super::{CommunicationId, Fields, Path, ServiceId, flag, put_padded, put_u24_u8};
-use crate::layout::Layout;
+use super::{CommunicationId, Fields, Path, ServiceId, message, put_padded};
+use crate::layout::{Layout, join};
 use crate::psn::Psn;
+use crate::table::{enumerations, rows};
 use crate::{Qpn, Stop, rdma_cm_ip};
 use alloc::vec::Vec;
 
 /// REQ, ConnectRequest: the active side asks for a connection to a service (section 12.6.5).
-///
-/// ```text
-///   0 Local Communication ID 32            48 Partition Key 16
-///   4 reserved 8, Vendor ID 24             50 Path Packet Payload MTU 4, RDC Exists 1, RNR Retry Count 3
-///   8 Service ID 64                        51 Max CM Retries 4, SRQ 1, Extended Transport Type 3
-///  16 Local CA GUID 64                     52 primary path, 44 bytes
-///  24 reserved 32                          96 alternate path, 44 bytes, its last byte: Local ACK Timeout 5,
-///  28 Local Q_Key 32                           SAP Supported 1, reserved 2
-///  32 Local QPN 24, Responder Resources 8 140 Private Data, 92 bytes
-///  36 Local EECN 24, Initiator Depth 8
-///  40 Remote EECN 24, Remote CM Response Timeout 5, Transport Service Type 2, End-to-End Flow Control 1
-///  44 Starting PSN 24, Local CM Response Timeout 5, Retry Count 3
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Request<'a> {
     /// What the active side calls the connection.
     pub local_communication_id: CommunicationId,
@@ -80,145 +68,41 @@ pub struct Request<'a> {
 
 impl<'a> Request<'a> {
     /// Its fields behind the MAD header and where they stand.
-    pub const LAYOUT: Layout = Layout(&[
-        ("Local Communication ID", 32),
-        ("reserved", 8),
-        ("Vendor ID", 24),
-        ("Service ID", 64),
-        ("Local CA GUID", 64),
-        ("reserved", 32),
-        ("Local Q_Key", 32),
-        ("Local QPN", 24),
-        ("Responder Resources", 8),
-        ("Local EECN", 24),
-        ("Initiator Depth", 8),
-        ("Remote EECN", 24),
-        ("Remote CM Response Timeout", 5),
-        ("Transport Service Type", 2),
-        ("End-to-End Flow Control", 1),
-        ("Starting PSN", 24),
-        ("Local CM Response Timeout", 5),
-        ("Retry Count", 3),
-        ("Partition Key", 16),
-        ("Path Packet Payload MTU", 4),
-        ("RDC Exists", 1),
-        ("RNR Retry Count", 3),
-        ("Max CM Retries", 4),
-        ("SRQ", 1),
-        ("Extended Transport Type", 3),
-        ("Primary Local Port LID", 16),
-        ("Primary Remote Port LID", 16),
-        ("Primary Local Port GID", 128),
-        ("Primary Remote Port GID", 128),
-        ("Primary Flow Label", 20),
-        ("reserved", 6),
-        ("Primary Packet Rate", 6),
-        ("Primary Traffic Class", 8),
-        ("Primary Hop Limit", 8),
-        ("Primary SL", 4),
-        ("Primary Subnet Local", 1),
-        ("reserved", 3),
-        ("Primary Local ACK Timeout", 5),
-        ("reserved", 3),
-        ("Alternate Local Port LID", 16),
-        ("Alternate Remote Port LID", 16),
-        ("Alternate Local Port GID", 128),
-        ("Alternate Remote Port GID", 128),
-        ("Alternate Flow Label", 20),
-        ("reserved", 6),
-        ("Alternate Packet Rate", 6),
-        ("Alternate Traffic Class", 8),
-        ("Alternate Hop Limit", 8),
-        ("Alternate SL", 4),
-        ("Alternate Subnet Local", 1),
-        ("reserved", 3),
-        ("Alternate Local ACK Timeout", 5),
-        ("SAP Supported", 1),
-        ("reserved", 2),
-        ("Private Data", 736),
-    ]);
+    pub const LAYOUT: Layout = Layout(&join::<
+        { Request::FRONT.0.len() + PrimaryPath::LAYOUT.0.len() + AlternatePath::LAYOUT.0.len() + 1 },
+    >(&[
+        Request::FRONT,
+        PrimaryPath::LAYOUT,
+        AlternatePath::LAYOUT,
+        Layout(&[("Private Data", 8 * Request::PRIVATE_DATA_LENGTH)]),
+    ]));
     /// The attribute ID.
     pub const ATTRIBUTE: u16 = 0x0010;
     /// Bytes of private data.
     pub const PRIVATE_DATA_LENGTH: usize = 92;
 
     pub(super) fn parse(fields: &mut Fields<'a>) -> Result<Request<'a>, Stop> {
-        let local_communication_id = fields.communication_id()?;
-        let vendor_id = fields.u32()? & 0x00ff_ffff;
-        let service_id = ServiceId(fields.u64()?);
-        let local_ca_guid = fields.u64()?;
-        fields.u32()?;
-        let local_queue_key = fields.u32()?;
-        let (local_qpn, responder_resources) = fields.u24_u8()?;
-        let (local_eecn, initiator_depth) = fields.u24_u8()?;
-        let (remote_eecn, remote) = fields.u24_u8()?;
-        let (starting_psn, local) = fields.u24_u8()?;
-        let partition_key = fields.u16()?;
-        let [path, retries] = fields.take()?;
+        let mut request = Request::default();
+        request.read(fields)?;
         // A capture that keeps 160 bytes of a frame ends in a path. What is in front, queue pair and PSN above all, is too
         // good to be given up for that.
-        let primary_path = Path::parse_in_request(fields).ok();
-        let alternate_path = primary_path.and_then(|_| Path::parse_in_request(fields).ok());
-        Ok(Request {
-            local_communication_id,
-            vendor_id,
-            service_id,
-            local_ca_guid,
-            local_queue_key,
-            local_qpn: Qpn(local_qpn),
-            responder_resources,
-            local_eecn,
-            initiator_depth,
-            remote_eecn,
-            remote_cm_response_timeout: remote >> 3,
-            transport_service_type: TransportServiceType::from_bits(remote >> 1),
-            end_to_end_flow_control: remote & 1 != 0,
-            starting_psn: Psn::new(starting_psn),
-            local_cm_response_timeout: local >> 3,
-            retry_count: local & 7,
-            partition_key,
-            path_packet_payload_mtu: path >> 4,
-            rdc_exists: path & 0x08 != 0,
-            rnr_retry_count: path & 7,
-            max_cm_retries: retries >> 4,
-            srq: retries & 0x08 != 0,
-            extended_transport_type: retries & 7,
-            primary_path: primary_path.map(|(path, _)| path),
-            alternate_path: alternate_path.map(|(path, _)| path),
-            sap_supported: alternate_path.is_some_and(|(_, rest)| rest & 0x04 != 0),
-            private_data: match alternate_path {
-                Some(_) => fields.opaque(Request::PRIVATE_DATA_LENGTH),
-                None => &[],
-            },
-        })
+        let (mut primary, mut alternate) = (PrimaryPath::default(), AlternatePath::default());
+        if primary.read(fields).is_ok() {
+            request.primary_path = Some(primary.path);
+            if alternate.read(fields).is_ok() {
+                request.alternate_path = Some(alternate.path);
+                request.sap_supported = alternate.sap_supported;
+                request.private_data = fields.opaque(Request::PRIVATE_DATA_LENGTH);
+            }
+        }
+        Ok(request)
     }
 
     pub(super) fn build(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.local_communication_id.0.to_be_bytes());
-        out.extend_from_slice(&(self.vendor_id & 0x00ff_ffff).to_be_bytes());
-        out.extend_from_slice(&self.service_id.0.to_be_bytes());
-        out.extend_from_slice(&self.local_ca_guid.to_be_bytes());
-        out.extend_from_slice(&[0; 4]);
-        out.extend_from_slice(&self.local_queue_key.to_be_bytes());
-        put_u24_u8(out, self.local_qpn.0, self.responder_resources);
-        put_u24_u8(out, self.local_eecn, self.initiator_depth);
-        put_u24_u8(
-            out,
-            self.remote_eecn,
-            self.remote_cm_response_timeout << 3
-                | self.transport_service_type.bits() << 1
-                | flag(self.end_to_end_flow_control, 0x01),
-        );
-        put_u24_u8(
-            out,
-            self.starting_psn.value(),
-            self.local_cm_response_timeout << 3 | self.retry_count & 7,
-        );
-        out.extend_from_slice(&self.partition_key.to_be_bytes());
-        out.push(self.path_packet_payload_mtu << 4 | flag(self.rdc_exists, 0x08) | self.rnr_retry_count & 7);
-        out.push(self.max_cm_retries << 4 | flag(self.srq, 0x08) | self.extended_transport_type & 7);
-        self.primary_path.unwrap_or_default().build_in_request(0, out);
-        self.alternate_path.unwrap_or_default().build_in_request(flag(self.sap_supported, 0x04), out);
+        self.write(out);
+        PrimaryPath { path: self.primary_path.unwrap_or_default() }.write(out);
+        let path = self.alternate_path.unwrap_or_default();
+        AlternatePath { path, sap_supported: self.sap_supported }.write(out);
         put_padded(out, self.private_data, Request::PRIVATE_DATA_LENGTH);
     }
 
@@ -246,6 +130,68 @@ impl<'a> Request<'a> {
     }
 }
 
+rows! {
+    const FRONT for Request<'_> {
+        32 "Local Communication ID" local_communication_id;
+        8 reserved, 24 "Vendor ID" vendor_id;
+        64 "Service ID" service_id;
+        64 "Local CA GUID" local_ca_guid;
+        32 reserved;
+        32 "Local Q_Key" local_queue_key;
+        24 "Local QPN" local_qpn, 8 "Responder Resources" responder_resources;
+        24 "Local EECN" local_eecn, 8 "Initiator Depth" initiator_depth;
+        24 "Remote EECN" remote_eecn, 5 "Remote CM Response Timeout" remote_cm_response_timeout,
+            2 "Transport Service Type" transport_service_type, 1 "End-to-End Flow Control" end_to_end_flow_control;
+        24 "Starting PSN" starting_psn, 5 "Local CM Response Timeout" local_cm_response_timeout,
+            3 "Retry Count" retry_count;
+        16 "Partition Key" partition_key;
+        4 "Path Packet Payload MTU" path_packet_payload_mtu, 1 "RDC Exists" rdc_exists,
+            3 "RNR Retry Count" rnr_retry_count, 4 "Max CM Retries" max_cm_retries, 1 "SRQ" srq,
+            3 "Extended Transport Type" extended_transport_type;
+    }
+}
+
+/// The primary path as a REQ has it.
+#[derive(Default)]
+struct PrimaryPath {
+    path: Path,
+}
+
+rows! {
+    const LAYOUT for PrimaryPath {
+        16 "Primary Local Port LID" path.local_lid;
+        16 "Primary Remote Port LID" path.remote_lid;
+        128 "Primary Local Port GID" path.local_gid;
+        128 "Primary Remote Port GID" path.remote_gid;
+        20 "Primary Flow Label" path.flow_label, 6 reserved, 6 "Primary Packet Rate" path.packet_rate;
+        8 "Primary Traffic Class" path.traffic_class;
+        8 "Primary Hop Limit" path.hop_limit;
+        4 "Primary SL" path.service_level, 1 "Primary Subnet Local" path.subnet_local, 3 reserved;
+        5 "Primary Local ACK Timeout" path.local_ack_timeout, 3 reserved;
+    }
+}
+
+/// The alternate path as a REQ has it, and the bit behind its last field.
+#[derive(Default)]
+struct AlternatePath {
+    path: Path,
+    sap_supported: bool,
+}
+
+rows! {
+    const LAYOUT for AlternatePath {
+        16 "Alternate Local Port LID" path.local_lid;
+        16 "Alternate Remote Port LID" path.remote_lid;
+        128 "Alternate Local Port GID" path.local_gid;
+        128 "Alternate Remote Port GID" path.remote_gid;
+        20 "Alternate Flow Label" path.flow_label, 6 reserved, 6 "Alternate Packet Rate" path.packet_rate;
+        8 "Alternate Traffic Class" path.traffic_class;
+        8 "Alternate Hop Limit" path.hop_limit;
+        4 "Alternate SL" path.service_level, 1 "Alternate Subnet Local" path.subnet_local, 3 reserved;
+        5 "Alternate Local ACK Timeout" path.local_ack_timeout, 1 "SAP Supported" sap_supported, 2 reserved;
+    }
+}
+
 /// The path MTU that an encoding stands for, in bytes: 1 is 256, 5 is 4096; `None` for the reserved ones.
 pub const fn mtu_bytes(encoded: u8) -> Option<u16> {
     match encoded {
@@ -267,9 +213,10 @@ pub const fn mtu_encoding(bytes: u16) -> Option<u8> {
 }
 
 /// The transport service that a connection is asked to have: two bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum TransportServiceType {
     /// 0: RC.
+    #[default]
     ReliableConnection,
     /// 1: UC.
     UnreliableConnection,
@@ -300,17 +247,10 @@ impl TransportServiceType {
     }
 }
 
+enumerations! { TransportServiceType }
+
 /// REP, ConnectReply: the passive side accepts (section 12.6.8).
-///
-/// ```text
-///   0 Local Communication ID 32            24 Responder Resources 8
-///   4 Remote Communication ID 32           25 Initiator Depth 8
-///   8 Local Q_Key 32                       26 Target ACK Delay 5, Failover Accepted 2, End-to-End Flow Control 1
-///  12 Local QPN 24, Vendor ID 23-16        27 RNR Retry Count 3, SRQ 1, reserved 4
-///  16 Local EECN 24, Vendor ID 15-8        28 Local CA GUID 64
-///  20 Starting PSN 24, Vendor ID 7-0       36 Private Data, 196 bytes
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reply<'a> {
     /// What the passive side calls the connection.
     pub local_communication_id: CommunicationId,
@@ -346,91 +286,32 @@ pub struct Reply<'a> {
     pub private_data: &'a [u8],
 }
 
-impl<'a> Reply<'a> {
-    /// Its fields behind the MAD header and where they stand.
-    pub const LAYOUT: Layout = Layout(&[
-        ("Local Communication ID", 32),
-        ("Remote Communication ID", 32),
-        ("Local Q_Key", 32),
-        ("Local QPN", 24),
-        ("Vendor ID 23-16", 8),
-        ("Local EECN", 24),
-        ("Vendor ID 15-8", 8),
-        ("Starting PSN", 24),
-        ("Vendor ID 7-0", 8),
-        ("Responder Resources", 8),
-        ("Initiator Depth", 8),
-        ("Target ACK Delay", 5),
-        ("Failover Accepted", 2),
-        ("End-to-End Flow Control", 1),
-        ("RNR Retry Count", 3),
-        ("SRQ", 1),
-        ("reserved", 4),
-        ("Local CA GUID", 64),
-        ("Private Data", 1568),
-    ]);
+impl Reply<'_> {
     /// The attribute ID.
     pub const ATTRIBUTE: u16 = 0x0013;
     /// Bytes of private data.
     pub const PRIVATE_DATA_LENGTH: usize = 196;
+}
 
-    pub(super) fn parse(fields: &mut Fields<'a>) -> Result<Reply<'a>, Stop> {
-        let local_communication_id = fields.communication_id()?;
-        let remote_communication_id = fields.communication_id()?;
-        let local_queue_key = fields.u32()?;
-        let (local_qpn, vendor_high) = fields.u24_u8()?;
-        let (local_eecn, vendor_middle) = fields.u24_u8()?;
-        let (starting_psn, vendor_low) = fields.u24_u8()?;
-        let [responder_resources, initiator_depth, delay, retries] = fields.take()?;
-        Ok(Reply {
-            local_communication_id,
-            remote_communication_id,
-            local_queue_key,
-            local_qpn: Qpn(local_qpn),
-            local_eecn,
-            starting_psn: Psn::new(starting_psn),
-            vendor_id: u32::from_be_bytes([0, vendor_high, vendor_middle, vendor_low]),
-            responder_resources,
-            initiator_depth,
-            target_ack_delay: delay >> 3,
-            failover_accepted: delay >> 1 & 3,
-            end_to_end_flow_control: delay & 1 != 0,
-            rnr_retry_count: retries >> 5,
-            srq: retries & 0x10 != 0,
-            local_ca_guid: fields.u64()?,
-            private_data: fields.opaque(Reply::PRIVATE_DATA_LENGTH),
-        })
+message! {
+    Reply {
+        32 "Local Communication ID" local_communication_id;
+        32 "Remote Communication ID" remote_communication_id;
+        32 "Local Q_Key" local_queue_key;
+        24 "Local QPN" local_qpn, 8 "Vendor ID 23-16" vendor_id << 16;
+        24 "Local EECN" local_eecn, 8 "Vendor ID 15-8" vendor_id << 8;
+        24 "Starting PSN" starting_psn, 8 "Vendor ID 7-0" vendor_id << 0;
+        8 "Responder Resources" responder_resources, 8 "Initiator Depth" initiator_depth,
+            5 "Target ACK Delay" target_ack_delay, 2 "Failover Accepted" failover_accepted,
+            1 "End-to-End Flow Control" end_to_end_flow_control, 3 "RNR Retry Count" rnr_retry_count, 1 "SRQ" srq,
+            4 reserved;
+        64 "Local CA GUID" local_ca_guid;
     }
-
-    pub(super) fn build(&self, out: &mut Vec<u8>) {
-        let [_, vendor_high, vendor_middle, vendor_low] = self.vendor_id.to_be_bytes();
-        out.extend_from_slice(&self.local_communication_id.0.to_be_bytes());
-        out.extend_from_slice(&self.remote_communication_id.0.to_be_bytes());
-        out.extend_from_slice(&self.local_queue_key.to_be_bytes());
-        put_u24_u8(out, self.local_qpn.0, vendor_high);
-        put_u24_u8(out, self.local_eecn, vendor_middle);
-        put_u24_u8(out, self.starting_psn.value(), vendor_low);
-        out.push(self.responder_resources);
-        out.push(self.initiator_depth);
-        out.push(
-            self.target_ack_delay << 3
-                | (self.failover_accepted & 3) << 1
-                | flag(self.end_to_end_flow_control, 0x01),
-        );
-        out.push(self.rnr_retry_count << 5 | flag(self.srq, 0x10));
-        out.extend_from_slice(&self.local_ca_guid.to_be_bytes());
-        put_padded(out, self.private_data, Reply::PRIVATE_DATA_LENGTH);
-    }
+    "Private Data" private_data: PRIVATE_DATA_LENGTH;
 }
 
 /// RTU, ReadyToUse: the active side has its queue pair ready (section 12.6.9).
-///
-/// ```text
-///   0 Local Communication ID 32
-///   4 Remote Communication ID 32
-///   8 Private Data, 224 bytes
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadyToUse<'a> {
     /// What the active side calls the connection.
     pub local_communication_id: CommunicationId,
@@ -440,26 +321,17 @@ pub struct ReadyToUse<'a> {
     pub private_data: &'a [u8],
 }
 
-impl<'a> ReadyToUse<'a> {
-    /// Its fields behind the MAD header and where they stand.
-    pub const LAYOUT: Layout =
-        Layout(&[("Local Communication ID", 32), ("Remote Communication ID", 32), ("Private Data", 1792)]);
+impl ReadyToUse<'_> {
     /// The attribute ID.
     pub const ATTRIBUTE: u16 = 0x0014;
     /// Bytes of private data.
     pub const PRIVATE_DATA_LENGTH: usize = 224;
+}
 
-    pub(super) fn parse(fields: &mut Fields<'a>) -> Result<ReadyToUse<'a>, Stop> {
-        Ok(ReadyToUse {
-            local_communication_id: fields.communication_id()?,
-            remote_communication_id: fields.communication_id()?,
-            private_data: fields.opaque(ReadyToUse::PRIVATE_DATA_LENGTH),
-        })
+message! {
+    ReadyToUse {
+        32 "Local Communication ID" local_communication_id;
+        32 "Remote Communication ID" remote_communication_id;
     }
-
-    pub(super) fn build(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.local_communication_id.0.to_be_bytes());
-        out.extend_from_slice(&self.remote_communication_id.0.to_be_bytes());
-        put_padded(out, self.private_data, ReadyToUse::PRIVATE_DATA_LENGTH);
-    }
+    "Private Data" private_data: PRIVATE_DATA_LENGTH;
 }

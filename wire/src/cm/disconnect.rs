@@ -1,19 +1,10 @@
 //! DREQ and DREP: how a connection ends.
 
-use super::{CommunicationId, Fields, put_padded, put_u24_u8};
-use crate::layout::Layout;
-use crate::{Qpn, Stop};
-use alloc::vec::Vec;
+use super::{CommunicationId, message};
+use crate::Qpn;
 
 /// DREQ, DisconnectRequest: either side ends the connection (section 12.6.10).
-///
-/// ```text
-///   0 Local Communication ID 32
-///   4 Remote Communication ID 32
-///   8 Remote QPN/EECN 24, reserved 8
-///  12 Private Data, 220 bytes
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DisconnectRequest<'a> {
     /// What the sender calls the connection.
     pub local_communication_id: CommunicationId,
@@ -25,45 +16,24 @@ pub struct DisconnectRequest<'a> {
     pub private_data: &'a [u8],
 }
 
-impl<'a> DisconnectRequest<'a> {
-    /// Its fields behind the MAD header and where they stand.
-    pub const LAYOUT: Layout = Layout(&[
-        ("Local Communication ID", 32),
-        ("Remote Communication ID", 32),
-        ("Remote QPN/EECN", 24),
-        ("reserved", 8),
-        ("Private Data", 1760),
-    ]);
+impl DisconnectRequest<'_> {
     /// The attribute ID.
     pub const ATTRIBUTE: u16 = 0x0015;
     /// Bytes of private data.
     pub const PRIVATE_DATA_LENGTH: usize = 220;
+}
 
-    pub(super) fn parse(fields: &mut Fields<'a>) -> Result<DisconnectRequest<'a>, Stop> {
-        Ok(DisconnectRequest {
-            local_communication_id: fields.communication_id()?,
-            remote_communication_id: fields.communication_id()?,
-            remote_qpn: Qpn(fields.u24_u8()?.0),
-            private_data: fields.opaque(DisconnectRequest::PRIVATE_DATA_LENGTH),
-        })
+message! {
+    DisconnectRequest {
+        32 "Local Communication ID" local_communication_id;
+        32 "Remote Communication ID" remote_communication_id;
+        24 "Remote QPN/EECN" remote_qpn, 8 reserved;
     }
-
-    pub(super) fn build(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.local_communication_id.0.to_be_bytes());
-        out.extend_from_slice(&self.remote_communication_id.0.to_be_bytes());
-        put_u24_u8(out, self.remote_qpn.0, 0);
-        put_padded(out, self.private_data, DisconnectRequest::PRIVATE_DATA_LENGTH);
-    }
+    "Private Data" private_data: PRIVATE_DATA_LENGTH;
 }
 
 /// DREP, DisconnectReply: answers a DREQ (section 12.6.11).
-///
-/// ```text
-///   0 Local Communication ID 32
-///   4 Remote Communication ID 32
-///   8 Private Data, 224 bytes
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DisconnectReply<'a> {
     /// What the sender calls the connection.
     pub local_communication_id: CommunicationId,
@@ -73,26 +43,17 @@ pub struct DisconnectReply<'a> {
     pub private_data: &'a [u8],
 }
 
-impl<'a> DisconnectReply<'a> {
-    /// Its fields behind the MAD header and where they stand.
-    pub const LAYOUT: Layout =
-        Layout(&[("Local Communication ID", 32), ("Remote Communication ID", 32), ("Private Data", 1792)]);
+impl DisconnectReply<'_> {
     /// The attribute ID.
     pub const ATTRIBUTE: u16 = 0x0016;
     /// Bytes of private data.
     pub const PRIVATE_DATA_LENGTH: usize = 224;
+}
 
-    pub(super) fn parse(fields: &mut Fields<'a>) -> Result<DisconnectReply<'a>, Stop> {
-        Ok(DisconnectReply {
-            local_communication_id: fields.communication_id()?,
-            remote_communication_id: fields.communication_id()?,
-            private_data: fields.opaque(DisconnectReply::PRIVATE_DATA_LENGTH),
-        })
+message! {
+    DisconnectReply {
+        32 "Local Communication ID" local_communication_id;
+        32 "Remote Communication ID" remote_communication_id;
     }
-
-    pub(super) fn build(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.local_communication_id.0.to_be_bytes());
-        out.extend_from_slice(&self.remote_communication_id.0.to_be_bytes());
-        put_padded(out, self.private_data, DisconnectReply::PRIVATE_DATA_LENGTH);
-    }
+    "Private Data" private_data: PRIVATE_DATA_LENGTH;
 }

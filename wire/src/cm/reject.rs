@@ -1,20 +1,10 @@
 //! MRA and REJ: not yet, and no.
 
-use super::{CommunicationId, Fields, put_padded};
-use crate::Stop;
-use crate::layout::Layout;
-use alloc::vec::Vec;
+use super::{CommunicationId, message};
+use crate::table::enumerations;
 
 /// MRA, MsgRcptAck: a message has come, its answer will take longer (section 12.6.6).
-///
-/// ```text
-///   0 Local Communication ID 32
-///   4 Remote Communication ID 32
-///   8 Message MRAed 2, reserved 6
-///   9 Service Timeout 5, reserved 3
-///  10 Private Data, 222 bytes
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MessageReceiptAcknowledgement<'a> {
     /// What the sender calls the connection.
     pub local_communication_id: CommunicationId,
@@ -28,45 +18,28 @@ pub struct MessageReceiptAcknowledgement<'a> {
     pub private_data: &'a [u8],
 }
 
-impl<'a> MessageReceiptAcknowledgement<'a> {
-    /// Its fields behind the MAD header and where they stand.
-    pub const LAYOUT: Layout = Layout(&[
-        ("Local Communication ID", 32),
-        ("Remote Communication ID", 32),
-        ("Message MRAed", 2),
-        ("reserved", 6),
-        ("Service Timeout", 5),
-        ("reserved", 3),
-        ("Private Data", 1776),
-    ]);
+impl MessageReceiptAcknowledgement<'_> {
     /// The attribute ID.
     pub const ATTRIBUTE: u16 = 0x0011;
     /// Bytes of private data.
     pub const PRIVATE_DATA_LENGTH: usize = 222;
+}
 
-    pub(super) fn parse(fields: &mut Fields<'a>) -> Result<MessageReceiptAcknowledgement<'a>, Stop> {
-        Ok(MessageReceiptAcknowledgement {
-            local_communication_id: fields.communication_id()?,
-            remote_communication_id: fields.communication_id()?,
-            message_acknowledged: Acknowledged::from_bits(fields.u8()? >> 6),
-            service_timeout: fields.u8()? >> 3,
-            private_data: fields.opaque(MessageReceiptAcknowledgement::PRIVATE_DATA_LENGTH),
-        })
+message! {
+    MessageReceiptAcknowledgement {
+        32 "Local Communication ID" local_communication_id;
+        32 "Remote Communication ID" remote_communication_id;
+        2 "Message MRAed" message_acknowledged, 6 reserved;
+        5 "Service Timeout" service_timeout, 3 reserved;
     }
-
-    pub(super) fn build(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.local_communication_id.0.to_be_bytes());
-        out.extend_from_slice(&self.remote_communication_id.0.to_be_bytes());
-        out.push(self.message_acknowledged.bits() << 6);
-        out.push(self.service_timeout << 3);
-        put_padded(out, self.private_data, MessageReceiptAcknowledgement::PRIVATE_DATA_LENGTH);
-    }
+    "Private Data" private_data: PRIVATE_DATA_LENGTH;
 }
 
 /// What an MRA acknowledges: two bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Acknowledged {
     /// 0: a REQ.
+    #[default]
     Request,
     /// 1: a REP.
     Reply,
@@ -98,17 +71,7 @@ impl Acknowledged {
 }
 
 /// REJ, ConnectReject: the sender will not go on with a connection (section 12.6.7).
-///
-/// ```text
-///   0 Local Communication ID 32
-///   4 Remote Communication ID 32
-///   8 Message REJected 2, reserved 6
-///   9 Reject Info Length 7, reserved 1
-///  10 Reason 16
-///  12 Additional Reject Information, 72 bytes
-///  84 Private Data, 148 bytes
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reject<'a> {
     /// What the sender calls the connection; 0 where it never gave it a name.
     pub local_communication_id: CommunicationId,
@@ -127,53 +90,32 @@ pub struct Reject<'a> {
     pub private_data: &'a [u8],
 }
 
-impl<'a> Reject<'a> {
-    /// Its fields behind the MAD header and where they stand.
-    pub const LAYOUT: Layout = Layout(&[
-        ("Local Communication ID", 32),
-        ("Remote Communication ID", 32),
-        ("Message REJected", 2),
-        ("reserved", 6),
-        ("Reject Info Length", 7),
-        ("reserved", 1),
-        ("Reason", 16),
-        ("Additional Reject Information", 576),
-        ("Private Data", 1184),
-    ]);
+impl Reject<'_> {
     /// The attribute ID.
     pub const ATTRIBUTE: u16 = 0x0012;
     /// Bytes of additional information.
     pub const ADDITIONAL_INFORMATION_LENGTH: usize = 72;
     /// Bytes of private data.
     pub const PRIVATE_DATA_LENGTH: usize = 148;
+}
 
-    pub(super) fn parse(fields: &mut Fields<'a>) -> Result<Reject<'a>, Stop> {
-        Ok(Reject {
-            local_communication_id: fields.communication_id()?,
-            remote_communication_id: fields.communication_id()?,
-            message_rejected: Rejected::from_bits(fields.u8()? >> 6),
-            reject_info_length: fields.u8()? >> 1,
-            reason: fields.u16()?,
-            additional_information: fields.opaque(Reject::ADDITIONAL_INFORMATION_LENGTH),
-            private_data: fields.opaque(Reject::PRIVATE_DATA_LENGTH),
-        })
+message! {
+    Reject {
+        32 "Local Communication ID" local_communication_id;
+        32 "Remote Communication ID" remote_communication_id;
+        2 "Message REJected" message_rejected, 6 reserved;
+        7 "Reject Info Length" reject_info_length, 1 reserved;
+        16 "Reason" reason;
     }
-
-    pub(super) fn build(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.local_communication_id.0.to_be_bytes());
-        out.extend_from_slice(&self.remote_communication_id.0.to_be_bytes());
-        out.push(self.message_rejected.bits() << 6);
-        out.push(self.reject_info_length << 1);
-        out.extend_from_slice(&self.reason.to_be_bytes());
-        put_padded(out, self.additional_information, Reject::ADDITIONAL_INFORMATION_LENGTH);
-        put_padded(out, self.private_data, Reject::PRIVATE_DATA_LENGTH);
-    }
+    "Additional Reject Information" additional_information: ADDITIONAL_INFORMATION_LENGTH;
+    "Private Data" private_data: PRIVATE_DATA_LENGTH;
 }
 
 /// What a REJ rejects: two bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Rejected {
     /// 0: a REQ.
+    #[default]
     Request,
     /// 1: a REP.
     Reply,
@@ -203,6 +145,8 @@ impl Rejected {
         }
     }
 }
+
+enumerations! { Acknowledged, Rejected }
 
 /// What the reason of a REJ means (section 12.6.7.2), or `None` for a number that is not assigned.
 pub const fn reject_reason_name(reason: u16) -> Option<&'static str> {

@@ -1,9 +1,7 @@
 //! Service IDs, and SIDR_REQ and SIDR_REP, which resolve them for datagrams.
 
-use super::{Fields, put_padded, put_u24_u8};
-use crate::layout::Layout;
-use crate::{Qpn, Stop};
-use alloc::vec::Vec;
+use super::message;
+use crate::Qpn;
 
 crate::newtype! {
     /// A service ID: what a ConnectRequest asks for (section 12.7). Those of the RDMA connection manager hold a port:
@@ -12,14 +10,7 @@ crate::newtype! {
 }
 
 /// SIDR_REQ, ServiceIDResReq: asks which queue pair serves a service ID (section 12.11.1).
-///
-/// ```text
-///   0 Request ID 32
-///   4 Partition Key 16, reserved 16
-///   8 Service ID 64
-///  16 Private Data, 216 bytes
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ServiceIdResolutionRequest<'a> {
     /// What the reply repeats.
     pub request_id: u32,
@@ -31,55 +22,25 @@ pub struct ServiceIdResolutionRequest<'a> {
     pub private_data: &'a [u8],
 }
 
-impl<'a> ServiceIdResolutionRequest<'a> {
-    /// Its fields behind the MAD header and where they stand.
-    pub const LAYOUT: Layout = Layout(&[
-        ("Request ID", 32),
-        ("Partition Key", 16),
-        ("reserved", 16),
-        ("Service ID", 64),
-        ("Private Data", 1728),
-    ]);
+impl ServiceIdResolutionRequest<'_> {
     /// The attribute ID.
     pub const ATTRIBUTE: u16 = 0x0017;
     /// Bytes of private data.
     pub const PRIVATE_DATA_LENGTH: usize = 216;
+}
 
-    pub(super) fn parse(fields: &mut Fields<'a>) -> Result<ServiceIdResolutionRequest<'a>, Stop> {
-        let request_id = fields.u32()?;
-        let partition_key = fields.u16()?;
-        fields.u16()?;
-        Ok(ServiceIdResolutionRequest {
-            request_id,
-            partition_key,
-            service_id: ServiceId(fields.u64()?),
-            private_data: fields.opaque(ServiceIdResolutionRequest::PRIVATE_DATA_LENGTH),
-        })
+message! {
+    ServiceIdResolutionRequest {
+        32 "Request ID" request_id;
+        16 "Partition Key" partition_key;
+        16 reserved;
+        64 "Service ID" service_id;
     }
-
-    pub(super) fn build(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.request_id.to_be_bytes());
-        out.extend_from_slice(&self.partition_key.to_be_bytes());
-        out.extend_from_slice(&[0; 2]);
-        out.extend_from_slice(&self.service_id.0.to_be_bytes());
-        put_padded(out, self.private_data, ServiceIdResolutionRequest::PRIVATE_DATA_LENGTH);
-    }
+    "Private Data" private_data: PRIVATE_DATA_LENGTH;
 }
 
 /// SIDR_REP, ServiceIDResReqResp: answers a SIDR_REQ (section 12.11.2).
-///
-/// ```text
-///   0 Request ID 32
-///   4 Status 8
-///   5 Additional Information Length 8
-///   6 Vendor ID 23-8
-///   8 QPN 24, Vendor ID 7-0
-///  12 Service ID 64
-///  20 Q_Key 32
-///  24 Additional Information, 72 bytes
-///  96 Private Data, 136 bytes
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ServiceIdResolutionReply<'a> {
     /// The request's.
     pub request_id: u32,
@@ -101,54 +62,26 @@ pub struct ServiceIdResolutionReply<'a> {
     pub private_data: &'a [u8],
 }
 
-impl<'a> ServiceIdResolutionReply<'a> {
-    /// Its fields behind the MAD header and where they stand.
-    pub const LAYOUT: Layout = Layout(&[
-        ("Request ID", 32),
-        ("Status", 8),
-        ("Additional Information Length", 8),
-        ("Vendor ID 23-8", 16),
-        ("QPN", 24),
-        ("Vendor ID 7-0", 8),
-        ("Service ID", 64),
-        ("Q_Key", 32),
-        ("Additional Information", 576),
-        ("Private Data", 1088),
-    ]);
+impl ServiceIdResolutionReply<'_> {
     /// The attribute ID.
     pub const ATTRIBUTE: u16 = 0x0018;
     /// Bytes of additional information.
     pub const ADDITIONAL_INFORMATION_LENGTH: usize = 72;
     /// Bytes of private data.
     pub const PRIVATE_DATA_LENGTH: usize = 136;
+}
 
-    pub(super) fn parse(fields: &mut Fields<'a>) -> Result<ServiceIdResolutionReply<'a>, Stop> {
-        let request_id = fields.u32()?;
-        let [status, additional_information_length, vendor_high, vendor_middle] = fields.take()?;
-        let (qpn, vendor_low) = fields.u24_u8()?;
-        Ok(ServiceIdResolutionReply {
-            request_id,
-            status,
-            additional_information_length,
-            vendor_id: u32::from_be_bytes([0, vendor_high, vendor_middle, vendor_low]),
-            qpn: Qpn(qpn),
-            service_id: ServiceId(fields.u64()?),
-            queue_key: fields.u32()?,
-            additional_information: fields.opaque(ServiceIdResolutionReply::ADDITIONAL_INFORMATION_LENGTH),
-            private_data: fields.opaque(ServiceIdResolutionReply::PRIVATE_DATA_LENGTH),
-        })
+message! {
+    ServiceIdResolutionReply {
+        32 "Request ID" request_id;
+        8 "Status" status, 8 "Additional Information Length" additional_information_length,
+            16 "Vendor ID 23-8" vendor_id << 8;
+        24 "QPN" qpn, 8 "Vendor ID 7-0" vendor_id << 0;
+        64 "Service ID" service_id;
+        32 "Q_Key" queue_key;
     }
-
-    pub(super) fn build(&self, out: &mut Vec<u8>) {
-        let [_, vendor_high, vendor_middle, vendor_low] = self.vendor_id.to_be_bytes();
-        out.extend_from_slice(&self.request_id.to_be_bytes());
-        out.extend_from_slice(&[self.status, self.additional_information_length, vendor_high, vendor_middle]);
-        put_u24_u8(out, self.qpn.0, vendor_low);
-        out.extend_from_slice(&self.service_id.0.to_be_bytes());
-        out.extend_from_slice(&self.queue_key.to_be_bytes());
-        put_padded(out, self.additional_information, ServiceIdResolutionReply::ADDITIONAL_INFORMATION_LENGTH);
-        put_padded(out, self.private_data, ServiceIdResolutionReply::PRIVATE_DATA_LENGTH);
-    }
+    "Additional Information" additional_information: ADDITIONAL_INFORMATION_LENGTH;
+    "Private Data" private_data: PRIVATE_DATA_LENGTH;
 }
 
 /// What the status of a SIDR_REP means (section 12.11.2), or `None` for a number that is not assigned.
