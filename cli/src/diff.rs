@@ -1,24 +1,14 @@
 //! `rdmascope diff`: what differs between two captures of the same workload.
 
-mod compare;
-mod conveyance;
-mod difference;
-mod histogram;
-mod lines;
-mod pairing;
-mod side;
-mod statistics;
-mod text;
-
-use crate::input::{Input, read};
+use crate::input::{Audience, Input, read};
 use crate::output::{Format, Out, Output, Status, complain, complain_of_troubles, warn_of_cuts};
 use clap::{ArgAction, Args};
-use compare::Comparison;
-use lines::{ComparisonLine, DifferenceLine};
 use rdmascope_dissector::engine::Config;
+use rdmascope_dissector::event::Event;
+use rdmascope_dissector::record::Time;
+use rdmascope_present::diff::{Comparison, ComparisonLine, DifferenceLine, Side, Text, Thresholds};
 use rdmascope_present::json;
 use rdmascope_present::text::Style;
-use side::Side;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -42,13 +32,13 @@ pub(crate) struct Diff {
     #[arg(long, value_name = "N", default_value_t = 3)]
     histograms: usize,
     #[command(flatten)]
-    thresholds: Thresholds,
+    thresholds: ThresholdArguments,
 }
 
 /// From where on something is a difference.
 #[derive(Args, Clone, Copy, Debug)]
 #[command(next_help_heading = "Thresholds")]
-pub(crate) struct Thresholds {
+struct ThresholdArguments {
     /// By what factor median latencies, or 90th percentiles, have to be apart
     #[arg(long, value_name = "FACTOR", default_value_t = 1.1, value_parser = parse_factor)]
     latency_ratio: f64,
@@ -103,12 +93,12 @@ pub(crate) fn run(command: &Diff, style: Style, out: &mut Out) -> io::Result<Sta
         }
     }
     let [a, b] = &sides;
-    let comparison = Comparison::of([a, b], &command.thresholds);
+    let comparison = Comparison::of([a, b], &command.thresholds.thresholds());
     let shown = comparison.differences.iter().filter(|difference| command.all || difference.is_shown());
     match command.output.format {
         Format::Text => {
             let shown: Vec<_> = shown.collect();
-            text::Text { sides: [a, b], comparison: &comparison, shown: &shown, style }
+            Text { sides: [a, b], comparison: &comparison, shown: &shown, style }
                 .write(command.histograms, out)?;
         }
         Format::Jsonl => {
@@ -128,6 +118,27 @@ pub(crate) fn run(command: &Diff, style: Style, out: &mut Out) -> io::Result<Sta
     Ok(if comparison.count() == 0 { Status::Done } else { Status::Differs })
 }
 
+impl Audience for Side {
+    const LISTS: bool = false;
+
+    fn event(&mut self, event: Event<'_>, _: Time) -> io::Result<()> {
+        self.handle(&event);
+        Ok(())
+    }
+
+    /// Nothing is shown before the end.
+    fn wait(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl ThresholdArguments {
+    fn thresholds(&self) -> Thresholds {
+        let ThresholdArguments { latency_ratio, count_ratio, significance } = *self;
+        Thresholds { latency_ratio, count_ratio, significance }
+    }
+}
+
 impl Diff {
     /// What is to be read of one side.
     fn one(&self, path: &Path) -> Input {
@@ -142,4 +153,18 @@ impl Diff {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thresholds_are_parsed() {
+        assert_eq!(parse_factor("1.25").unwrap(), 1.25);
+        assert_eq!(parse_probability("0.05").unwrap(), 0.05);
+        for wrong in ["0.9", "-2", "x", "inf", "NaN", ""] {
+            assert!(parse_factor(wrong).is_err(), "{wrong}");
+        }
+        for wrong in ["0", "1", "NaN", "1%"] {
+            assert!(parse_probability(wrong).is_err(), "{wrong}");
+        }
+    }
+}

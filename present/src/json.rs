@@ -11,7 +11,7 @@ mod report;
 mod transaction;
 
 pub use connection::ConnectionLine;
-pub use exchange::ExchangeLine;
+pub use exchange::{ExchangeLine, write_exchange};
 pub use finding::{CheckLine, FindingLine, RuleLine};
 pub use frame::FrameLine;
 pub use packet::PacketLine;

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cm_fields;
+pub mod diff;
 pub mod ending;
 pub mod fields;
 pub mod filter;

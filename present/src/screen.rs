@@ -1,8 +1,10 @@
 //! What text is drawn on, and the views that stand alone: field trees and bytes.
 
 pub mod findings;
+pub mod frame;
 pub mod ladder;
 pub mod message;
+pub mod transaction;
 
 use crate::fields::Field;
 use crate::text::Style;

@@ -5,17 +5,15 @@ use crate::output::{self, Format, Out, Status};
 use rdmascope_conformance::Finding;
 use rdmascope_dissector::attribution::{Attributed, Role, Steps};
 use rdmascope_dissector::engine::Config;
-use rdmascope_dissector::event::{Event, Packet};
+use rdmascope_dissector::event::Event;
 use rdmascope_dissector::exchange::Keep;
 use rdmascope_dissector::frame;
-use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::Transaction;
 use rdmascope_present::fields::headers;
 use rdmascope_present::findings::Findings;
 use rdmascope_present::json::{self, FindingLine, FrameLine};
 use rdmascope_present::screen::{self, Screen, findings};
-use rdmascope_present::text::{Number, Seconds};
-use rdmascope_present::time::Rfc3339;
+use rdmascope_present::text::Number;
 use std::io::{self, Write};
 
 /// Shows the frame of this number.
@@ -58,7 +56,7 @@ pub(super) fn run(command: &Show, number: u64, screen: Screen, out: &mut Out) ->
                 named.iter().try_for_each(|finding| json::write_line(out, &FindingLine::new(finding, false)))
             }
             Format::Text => {
-                head(packet, start, of, screen, out)?;
+                screen::frame::head(packet, start, of, screen, out)?;
                 findings::section(&named, screen, out)?;
                 writeln!(out)?;
                 screen::tree(&fields, packet.record.data, screen, out)?;
@@ -95,33 +93,4 @@ fn of(attributed: &Attributed<'_>) -> Option<u64> {
         }
         Role::ConnectionManagement | Role::Nothing => None,
     }
-}
-
-/// Which frame it is.
-fn head(
-    packet: &Packet<'_>,
-    start: Time,
-    transaction: Option<u64>,
-    screen: Screen,
-    out: &mut impl Write,
-) -> io::Result<()> {
-    let record = &packet.record;
-    let seconds = Seconds(record.time.0.saturating_sub(start.0));
-    let title = format!("Frame {}", record.number);
-    writeln!(
-        out,
-        "{}  {}, {seconds} s after the first",
-        screen.style.bold(title),
-        Rfc3339::from(record.time)
-    )?;
-    write!(out, "{} bytes on the wire, {} captured", record.original_length, record.data.len())?;
-    match packet.connection {
-        Some(connection) => writeln!(out, "; connection {}", connection.0)?,
-        None => writeln!(out)?,
-    }
-    if let Some(number) = transaction {
-        let dots = if screen.unicode { "\u{2026}" } else { "..." };
-        writeln!(out, "part of transaction {number}: rdmascope show {dots} --transaction {number}")?;
-    }
-    Ok(())
 }

@@ -3,7 +3,8 @@
 use super::{Field, Words};
 use crate::names::{self, Quoted};
 use crate::text::{Bytes, HexBytes};
-use rdmascope_dissector::transaction::Transaction;
+use rdmascope_dissector::layout::Piece;
+use rdmascope_dissector::transaction::{Part, Transaction};
 use rdmascope_dissector::ulb::{self, Item, Operation, Place};
 use rdmascope_wire::rpc::flavor;
 use rdmascope_wire::rpcrdma::{self, Procedure};
@@ -20,6 +21,30 @@ pub struct SendBytes<'a> {
     pub cut: bool,
     /// Whether the Send goes on in other packets.
     pub goes_on: bool,
+}
+
+/// The fields of the call's or the reply's Send as far as the capture holds it without a hole, and its bytes.
+pub fn of_send(transaction: &Transaction, of_reply: bool) -> (Vec<Field>, &[u8]) {
+    let message = if of_reply { &transaction.reply } else { &transaction.call };
+    let content = transaction.exchange.as_ref().and_then(|kept| kept.content(of_reply, Part::Send));
+    let (Some(message), Some(content)) = (message, content) else { return (Vec::new(), &[]) };
+    let whole = usize::try_from(content.captured.front()).unwrap_or(usize::MAX).min(content.bytes.len());
+    let bytes = &content.bytes[..whole];
+    let cut = (whole as u64) < u64::from(message.send_length);
+    (send(SendBytes { bytes, base: 0, cut, goes_on: false }, Some(transaction)), bytes)
+}
+
+/// The fields of a message that was conveyed by a chunk, as far as the capture holds it without a hole; none of one whose fields
+/// are those of its Send.
+pub fn of_message(transaction: &Transaction, of_reply: bool, piece: &Piece) -> Vec<Field> {
+    let header = if of_reply { &transaction.reply } else { &transaction.call };
+    if header.as_ref().is_none_or(|header| header.procedure != Procedure::Nomsg) {
+        return Vec::new();
+    }
+    let whole = usize::try_from(piece.captured.front()).unwrap_or(usize::MAX).min(piece.bytes.len());
+    let cut = (whole as u64) < piece.length;
+    let stream = SendBytes { bytes: &piece.bytes[..whole], base: 0, cut, goes_on: false };
+    message(stream, Some(transaction))
 }
 
 /// The headers of a Send, and what `transaction` knows of the message in it.

@@ -2,19 +2,21 @@
 
 use super::frame::Fields;
 use super::transaction::TransactionLine;
-use super::{Shown, time};
-use crate::fields::Field;
+use super::{FindingLine, Shown, time, write_line};
+use crate::fields::{Field, rpc};
 use crate::findings::ByFrame;
 use crate::ladder::{Ladder, Rung, RungKind};
 use crate::message::{Stretch, stretches};
 use crate::text::HexBytes;
 use crate::words;
+use rdmascope_conformance::Finding;
 use rdmascope_dissector::exchange::StepKind;
 use rdmascope_dissector::layout::{Piece, Source};
 use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::Transaction;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
+use std::io::{self, Write};
 
 /// `"type":"exchange"`.
 #[derive(Serialize)]
@@ -27,6 +29,34 @@ pub struct ExchangeLine<'a> {
     reply_fields: Fields<'a>,
     call_message: Option<MessageView<'a>>,
     reply_message: Option<MessageView<'a>>,
+}
+
+/// Writes a transaction with its `ladder`, fields and messages, and then the `findings` that are about it. `by_frame`: all findings of the
+/// capture. Without `full`, the middle of long stretches of bytes is left out.
+pub fn write_exchange(
+    transaction: &Transaction,
+    ladder: &Ladder,
+    findings: &[&Finding],
+    by_frame: &ByFrame<'_>,
+    full: bool,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let [call, reply] = [false, true].map(|of_reply| rpc::of_send(transaction, of_reply));
+    let messages = [false, true].map(|of_reply| {
+        let piece = transaction.message(of_reply)?;
+        let fields = rpc::of_message(transaction, of_reply, &piece);
+        Some((fields, piece))
+    });
+    let line = ExchangeLine::new(
+        transaction,
+        ladder,
+        [(&call.0, call.1), (&reply.0, reply.1)],
+        [messages[0].as_ref(), messages[1].as_ref()],
+        by_frame,
+        full,
+    );
+    write_line(out, &line)?;
+    findings.iter().try_for_each(|finding| write_line(out, &FindingLine::new(finding, false)))
 }
 
 impl<'a> ExchangeLine<'a> {

@@ -1,8 +1,8 @@
 //! The latencies of one operation in two captures, drawn side by side on one logarithmic scale.
 
 use super::statistics;
+use crate::text::{Duration, Number, Style};
 use hdrhistogram::Histogram;
-use rdmascope_present::text::{Duration, Number, Style};
 use std::io::{self, Write};
 
 /// Columns of the longest bar.

@@ -1,20 +1,17 @@
 //! What is gathered of one of the two captures. Memory does not grow with its length.
 
 use super::conveyance::Conveyance;
-use crate::input::Audience;
+use crate::ending::Ending;
+use crate::findings::Findings;
+use crate::report::{Count, Operations, Problems, Stats};
 use core::fmt::Write as _;
 use rdmascope_dissector::connection::{Connection, Endpoint, Origin, State};
 use rdmascope_dissector::event::Event;
-use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::{Direction, Security, Transaction};
-use rdmascope_present::ending::Ending;
-use rdmascope_present::findings::Findings;
-use rdmascope_present::report::{Count, Operations, Problems, Stats};
-use std::io;
 
 /// What one capture holds.
 #[derive(Debug, Default)]
-pub(super) struct Side {
+pub struct Side {
     pub(super) operations: Operations<Counted>,
     pub(super) problems: Problems,
     /// What the judge finds, counted.
@@ -25,7 +22,7 @@ pub(super) struct Side {
     /// rdma_credit, by [`CREDITS`].
     pub(super) credits: [Extremes; CREDITS.len()],
     /// What the reader and the engine said at the end.
-    pub(super) ending: Ending,
+    pub ending: Ending,
 }
 
 /// What is said of credits: for programs, and for people.
@@ -47,6 +44,20 @@ impl Side {
         self.ending.totals.span.map_or(0, |(first, last)| last.since(first))
     }
 
+    /// Takes in the next event of an engine that observes.
+    pub fn handle(&mut self, event: &Event<'_>) {
+        self.findings.handle(event);
+        match event {
+            Event::Transaction(transaction) => self.transaction(transaction),
+            Event::Connection(connection) => {
+                self.problems.connection(connection);
+                self.connections.add(connection);
+            }
+            Event::Eviction(eviction) => self.problems.eviction(eviction),
+            Event::Packet(_) | Event::Observation(_) => {}
+        }
+    }
+
     fn transaction(&mut self, transaction: &Transaction) {
         self.operations.count(transaction);
         self.problems.transaction(transaction);
@@ -60,29 +71,6 @@ impl Side {
         if let Some(reply) = &transaction.reply {
             self.credits[direction + 1].add(reply.credits);
         }
-    }
-}
-
-impl Audience for Side {
-    const LISTS: bool = false;
-
-    fn event(&mut self, event: Event<'_>, _: Time) -> io::Result<()> {
-        self.findings.handle(&event);
-        match event {
-            Event::Transaction(transaction) => self.transaction(transaction),
-            Event::Connection(connection) => {
-                self.problems.connection(connection);
-                self.connections.add(connection);
-            }
-            Event::Eviction(eviction) => self.problems.eviction(&eviction),
-            Event::Packet(_) | Event::Observation(_) => {}
-        }
-        Ok(())
-    }
-
-    /// Nothing is shown before the end.
-    fn wait(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }
 
@@ -137,7 +125,7 @@ impl Compounds {
 
 /// Different values of one kind, and how often each was there.
 #[derive(Debug)]
-pub(super) struct Values<T>(pub(super) Vec<(T, u64)>);
+pub(super) struct Values<T>(pub Vec<(T, u64)>);
 
 impl<T> Default for Values<T> {
     fn default() -> Values<T> {

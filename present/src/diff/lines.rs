@@ -3,14 +3,14 @@
 use super::compare::Comparison;
 use super::difference::{Area, Difference, Latencies, Measure};
 use super::side::Side;
-use rdmascope_present::json::Shown;
-use rdmascope_present::names::{Label, Protocol};
-use rdmascope_present::phases::Phases;
+use crate::json::Shown;
+use crate::names::{Label, Protocol};
+use crate::phases::Phases;
 use serde::{Serialize, Serializer};
 
 /// `"type":"comparison"`.
 #[derive(Serialize)]
-pub(super) struct ComparisonLine<'a> {
+pub struct ComparisonLine<'a> {
     r#type: &'static str,
     a: SideView<'a>,
     b: SideView<'a>,
@@ -30,7 +30,7 @@ struct SideView<'a> {
 
 impl<'a> ComparisonLine<'a> {
     /// The line that comes first.
-    pub(super) fn new([a, b]: [&'a Side; 2], comparison: &Comparison) -> ComparisonLine<'a> {
+    pub fn new([a, b]: [&'a Side; 2], comparison: &Comparison) -> ComparisonLine<'a> {
         ComparisonLine {
             r#type: "comparison",
             a: SideView::from(a),
@@ -56,7 +56,7 @@ impl<'a> From<&'a Side> for SideView<'a> {
 
 /// `"type":"difference"`.
 #[derive(Serialize)]
-pub(super) struct DifferenceLine<'a> {
+pub struct DifferenceLine<'a> {
     r#type: &'static str,
     area: &'static str,
     name: &'static str,
@@ -75,7 +75,7 @@ pub(super) struct DifferenceLine<'a> {
 
 impl<'a> DifferenceLine<'a> {
     /// The line of one difference.
-    pub(super) fn new(difference: &'a Difference) -> DifferenceLine<'a> {
+    pub fn new(difference: &'a Difference) -> DifferenceLine<'a> {
         let rounded = |value: f64| (value * 10_000.0).round() / 10_000.0;
         let operation = difference.operation;
         let [protocol_a, protocol_b] = operation.map_or([None, None], |pair| pair.protocols);

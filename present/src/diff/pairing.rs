@@ -2,9 +2,9 @@
 
 use super::difference::Pair;
 use super::side::{Counted, Side};
+use crate::names::{Label, Protocol};
+use crate::report::Key;
 use rdmascope_dissector::ulb;
-use rdmascope_present::names::{Label, Protocol};
-use rdmascope_present::report::Key;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Operations of one protocol that run one way.

@@ -1,36 +1,36 @@
 //! What a comparison comes to, as data: text and JSON are both written from it.
 
+use crate::names::{Label, Protocol};
+use crate::phases::Phases;
+use crate::report::Latency;
 use core::cmp::Ordering;
 use core::fmt;
 use rdmascope_dissector::ulb;
-use rdmascope_present::names::{Label, Protocol};
-use rdmascope_present::phases::Phases;
-use rdmascope_present::report::Latency;
 
 /// One thing that was compared.
 #[derive(Clone, Debug)]
-pub(super) struct Difference {
+pub struct Difference {
     /// Where it belongs.
-    pub(super) area: Area,
+    pub area: Area,
     /// What was compared, for programs.
-    pub(super) name: &'static str,
+    pub name: &'static str,
     /// The same for people, without the operation.
-    pub(super) what: String,
+    pub what: String,
     /// The operation that it is about.
-    pub(super) operation: Option<Pair>,
+    pub operation: Option<Pair>,
     /// What one side has and what the other has.
-    pub(super) sides: [Measure; 2],
+    pub sides: [Measure; 2],
     /// What the comparison came to.
-    pub(super) verdict: Verdict,
+    pub verdict: Verdict,
     /// How much it matters within its area, from 0 to 1.
-    pub(super) magnitude: f64,
+    pub magnitude: f64,
     /// The chance that what is no difference looks so different, where there was a test.
-    pub(super) chance: Option<f64>,
+    pub chance: Option<f64>,
 }
 
 /// What differences are sorted by: what explains the others, or is broken, comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Area {
+pub enum Area {
     /// Transactions that did not end well.
     Transactions,
     /// What was negotiated, and which protocols were spoken.
@@ -52,7 +52,8 @@ pub(super) enum Area {
 }
 
 impl Area {
-    pub(super) const ALL: [Area; 9] = [
+    /// All of them, in the order in which they are shown.
+    pub const ALL: [Area; 9] = [
         Area::Transactions,
         Area::Connections,
         Area::Transport,
@@ -65,7 +66,7 @@ impl Area {
     ];
 
     /// Its word for programs.
-    pub(super) const fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Area::Transactions => "transactions",
             Area::Connections => "connections",
@@ -82,7 +83,7 @@ impl Area {
 
 /// What the comparison of two things came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub enum Verdict {
     /// They differ.
     Differs,
     /// They look different, and there are too few values to tell it from chance.
@@ -97,7 +98,7 @@ pub(super) enum Verdict {
 
 impl Verdict {
     /// Its word for programs.
-    pub(super) const fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Verdict::Differs => "differs",
             Verdict::TooFew => "too-few",
@@ -110,7 +111,7 @@ impl Verdict {
 
 /// What one side has.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Measure {
+pub enum Measure {
     /// So many, of so many that could be.
     Count(u64, u64),
     /// A number.
@@ -127,25 +128,25 @@ pub(super) enum Measure {
 
 /// How long the transactions of one operation took.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Latencies {
+pub struct Latencies {
     /// How many there are that both call and reply are captured of.
-    pub(super) count: u64,
+    pub count: u64,
     /// How they are distributed.
-    pub(super) latency: Latency,
+    pub latency: Latency,
     /// How long each phase was on average.
-    pub(super) phases: Phases,
+    pub phases: Phases,
     /// Payload bytes of a transaction on average.
-    pub(super) bytes: u64,
+    pub bytes: u64,
 }
 
 impl Difference {
     /// Whether it is shown where only differences are asked for.
-    pub(super) fn is_shown(&self) -> bool {
+    pub fn is_shown(&self) -> bool {
         matches!(self.verdict, Verdict::Differs | Verdict::TooFew)
     }
 
     /// What there is more of in the second capture, as a factor; `None` where one has none, or nothing that can be divided.
-    pub(super) fn ratio(&self) -> Option<f64> {
+    pub fn ratio(&self) -> Option<f64> {
         let number = |measure: &Measure| match measure {
             Measure::Count(count, _) => Some(*count as f64),
             Measure::Number(number) | Measure::Bytes(number) => Some(*number),
@@ -159,7 +160,7 @@ impl Difference {
     }
 
     /// The latencies of both sides, where these are what was compared.
-    pub(super) fn latencies(&self) -> Option<[Latencies; 2]> {
+    pub fn latencies(&self) -> Option<[Latencies; 2]> {
         match self.sides {
             [Measure::Latencies(a), Measure::Latencies(b)] => Some([a, b]),
             _ => None,
@@ -167,7 +168,7 @@ impl Difference {
     }
 
     /// How soon a person should look at it, from 0 to 100.
-    pub(super) fn weight(&self) -> f64 {
+    pub fn weight(&self) -> f64 {
         let area = (Area::ALL.len() - self.area as usize) as f64;
         // Within an area, what is certain comes first.
         let (least, span) = match self.verdict {
@@ -180,7 +181,7 @@ impl Difference {
     }
 
     /// The weightiest first, in an order that depends on nothing else than what is compared.
-    pub(super) fn by_weight(a: &Difference, b: &Difference) -> Ordering {
+    pub fn by_weight(a: &Difference, b: &Difference) -> Ordering {
         let place = |difference: &Difference| difference.operation.map(|pair| pair.order());
         b.weight()
             .total_cmp(&a.weight())
@@ -190,20 +191,20 @@ impl Difference {
     }
 
     /// The name of a difference in the middle of the latencies.
-    pub(super) const LATENCY: &'static str = "latency";
+    pub const LATENCY: &'static str = "latency";
     /// The name of a difference in their longest tenth alone.
-    pub(super) const TAIL: &'static str = "latency-tail";
+    pub const TAIL: &'static str = "latency-tail";
 }
 
 /// An operation of one side and its counterpart on the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Pair {
+pub struct Pair {
     /// As which protocol on either side. [`super::compare`] pairs `NFSv4.1` with `NFSv4.2`.
-    pub(super) protocols: [Option<Protocol>; 2],
+    pub protocols: [Option<Protocol>; 2],
     /// Whether it runs backward.
-    pub(super) backward: bool,
+    pub backward: bool,
     /// The principal operation.
-    pub(super) label: Label,
+    pub label: Label,
 }
 
 impl Pair {

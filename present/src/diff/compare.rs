@@ -6,25 +6,23 @@ use super::difference::{Area, Difference, Latencies, Measure, Pair, Verdict};
 use super::pairing::Pairing;
 use super::side::{CREDITS, Counted, Extremes, PARAMETERS, Side, Values};
 use super::statistics;
+use crate::names::{Failure, FailureName, Label, Protocol, SecurityName, short_status, status_name};
+use crate::report::{Group, Latency, Problem, Stats};
 use rdmascope_conformance::Level;
-use rdmascope_present::names::{
-    Failure, FailureName, Label, Protocol, SecurityName, short_status, status_name,
-};
-use rdmascope_present::report::{Group, Latency, Problem, Stats};
 use std::collections::BTreeSet;
 
 /// What comparing two captures came to.
 #[derive(Debug)]
-pub(super) struct Comparison {
+pub struct Comparison {
     /// All that was compared, the weightiest first.
-    pub(super) differences: Vec<Difference>,
+    pub differences: Vec<Difference>,
     /// Whether both hold about the same amount of work, so that counts can be compared as they are.
-    pub(super) same_work: bool,
+    pub same_work: bool,
 }
 
 impl Comparison {
     /// Compares two captures.
-    pub(super) fn of(sides: [&Side; 2], thresholds: &Thresholds) -> Comparison {
+    pub fn of(sides: [&Side; 2], thresholds: &Thresholds) -> Comparison {
         let transactions = sides.map(Side::transactions);
         let [a, b] = transactions;
         let mut comparing = Comparing { thresholds, transactions, differences: Vec::new() };
@@ -47,7 +45,7 @@ impl Comparison {
     }
 
     /// How many things differ.
-    pub(super) fn count(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.differences.iter().filter(|difference| difference.verdict == Verdict::Differs).count()
     }
 }

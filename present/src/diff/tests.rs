@@ -3,13 +3,13 @@ use super::difference::{Area, Difference, Measure, Verdict};
 use super::side::Side;
 use super::text::Text;
 use super::*;
-use crate::input::Audience;
+use crate::ending::{Cut, FileEnding};
+use crate::text::Style;
 use rdmascope_conformance::Finding;
 use rdmascope_dissector::connection::{Connection, ConnectionId};
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::transaction::{Chunk, Direction, Outcome, ReadChunk, Transaction};
 use rdmascope_dissector::ulb::{Callback, Nfs4, Operation, Procedure};
-use rdmascope_present::ending::{Cut, FileEnding};
 use rdmascope_tests::values::{self as samples, START, after, segment};
 use rdmascope_wire::{Rkey, rpcrdma};
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ fn side(name: &str, transactions: &[Transaction], connections: &[Connection]) ->
     let mut side = Side::default();
     let transactions = transactions.iter().map(Event::Transaction);
     for event in transactions.chain(connections.iter().map(Event::Connection)) {
-        side.event(event, START).unwrap();
+        side.handle(&event);
     }
     side.ending.files = vec![FileEnding { name: name.into(), ..FileEnding::default() }];
     side.ending.totals.records = 1000;
@@ -452,14 +452,14 @@ fn memory_is_bounded() {
     for number in 0..5000_u32 {
         let mut transaction = samples::transaction(Procedure { program: number, version: 1, number }, 1, 1);
         transaction.security = Some(rdmascope_dissector::transaction::Security::Other(number));
-        side.event(Event::Transaction(&transaction), START).unwrap();
+        side.handle(&Event::Transaction(&transaction));
         let mut compound = samples::compound(&[Nfs4::Write], 0, 1, 1);
         let kinds = (0..12).map(|bit| EITHER[usize::from(number >> bit & 1 == 1)]);
         compound.details.operations.extend(kinds.map(|kind| Operation::new(kind.into())));
-        side.event(Event::Transaction(&compound), START).unwrap();
+        side.handle(&Event::Transaction(&compound));
         let mut connection = samples::connection();
         connection.path_mtu = Some(number as u16);
-        side.event(Event::Connection(&connection), START).unwrap();
+        side.handle(&Event::Connection(&connection));
     }
     assert!(side.operations.iter().count() <= 257);
     assert_eq!(side.transactions(), 10_000);
@@ -604,16 +604,4 @@ fn what_both_sides_may_have_is_no_difference() {
     let clean = side("b", &reads(100..150), &[samples::connection()]);
     assert_eq!(differing(&compare(&stands, &clean)), ["credit-limit"]);
     assert_eq!(differing(&compare(&stands, &stands)), [""; 0]);
-}
-
-#[test]
-fn thresholds_are_parsed() {
-    assert_eq!(parse_factor("1.25").unwrap(), 1.25);
-    assert_eq!(parse_probability("0.05").unwrap(), 0.05);
-    for wrong in ["0.9", "-2", "x", "inf", "NaN", ""] {
-        assert!(parse_factor(wrong).is_err(), "{wrong}");
-    }
-    for wrong in ["0", "1", "NaN", "1%"] {
-        assert!(parse_probability(wrong).is_err(), "{wrong}");
-    }
 }

@@ -4,21 +4,24 @@ use super::compare::Comparison;
 use super::difference::{Area, Difference, Latencies, Measure, Pair, Verdict};
 use super::histogram;
 use super::side::Side;
+use crate::ending::FileEnding;
+use crate::phases::Phases;
+use crate::report::{Key, Latency};
+use crate::text::{Bytes, Counted, Duration, Left, Number, Style};
 use core::fmt::{self, Display};
 use hdrhistogram::Histogram;
-use rdmascope_present::ending::FileEnding;
-use rdmascope_present::phases::Phases;
-use rdmascope_present::report::{Key, Latency};
-use rdmascope_present::text::{Bytes, Counted, Duration, Left, Number, Style};
 use std::io::{self, Write};
 
 /// What is written.
-pub(super) struct Text<'a> {
-    pub(super) sides: [&'a Side; 2],
-    pub(super) comparison: &'a Comparison,
+pub struct Text<'a> {
+    /// A and B.
+    pub sides: [&'a Side; 2],
+    /// What of them differs.
+    pub comparison: &'a Comparison,
     /// What of the comparison is shown.
-    pub(super) shown: &'a [&'a Difference],
-    pub(super) style: Style,
+    pub shown: &'a [&'a Difference],
+    /// The colours of the output.
+    pub style: Style,
 }
 
 const LETTERS: [&str; 2] = ["A", "B"];
@@ -30,7 +33,7 @@ const COLUMN: usize = 16;
 
 impl Text<'_> {
     /// Writes all of it, with the distribution of the latencies of so many operations.
-    pub(super) fn write(&self, histograms: usize, out: &mut impl Write) -> io::Result<()> {
+    pub fn write(&self, histograms: usize, out: &mut impl Write) -> io::Result<()> {
         self.write_captures(out)?;
         if self.shown.is_empty() {
             let nothing = match self.sides.map(Side::transactions) {

@@ -1,0 +1,37 @@
+//! One frame as text.
+
+use super::Screen;
+use crate::text::Seconds;
+use crate::time::Rfc3339;
+use rdmascope_dissector::event::Packet;
+use rdmascope_dissector::record::Time;
+use std::io::{self, Write};
+
+/// Writes which frame it is, in a capture that starts at `start`; `transaction` is the number of the one that it is part of.
+pub fn head(
+    packet: &Packet<'_>,
+    start: Time,
+    transaction: Option<u64>,
+    screen: Screen,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let record = &packet.record;
+    let seconds = Seconds(record.time.0.saturating_sub(start.0));
+    let title = format!("Frame {}", record.number);
+    writeln!(
+        out,
+        "{}  {}, {seconds} s after the first",
+        screen.style.bold(title),
+        Rfc3339::from(record.time)
+    )?;
+    write!(out, "{} bytes on the wire, {} captured", record.original_length, record.data.len())?;
+    match packet.connection {
+        Some(connection) => writeln!(out, "; connection {}", connection.0)?,
+        None => writeln!(out)?,
+    }
+    if let Some(number) = transaction {
+        let dots = if screen.unicode { "\u{2026}" } else { "..." };
+        writeln!(out, "part of transaction {number}: rdmascope show {dots} --transaction {number}")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,200 @@
+//! One transaction, whole, as text.
+
+use super::{Screen, findings, heading, ladder, message, tree};
+use crate::fields::rpc;
+use crate::findings::ByFrame;
+use crate::ladder::Ladder;
+use crate::names::{self, Failure, Label, Protocol, SecurityName};
+use crate::tables::transactions::{Arguments, operation_details};
+use crate::text::{Bytes, Counted, Duration, Maybe, Seconds};
+use crate::time::Rfc3339;
+use rdmascope_conformance::Finding;
+use rdmascope_dissector::connection::{Connection, Endpoint};
+use rdmascope_dissector::record::Time;
+use rdmascope_dissector::transaction::{Direction, Message, Outcome, Transaction};
+use std::io::{self, Write};
+
+/// All of one transaction: what it is, its findings, its ladder, its fields and its messages.
+pub struct TransactionPage<'a> {
+    /// The transaction.
+    pub transaction: &'a Transaction,
+    /// The connection that it is of, where that ended.
+    pub connection: Option<&'a Connection>,
+    /// When the capture starts.
+    pub start: Time,
+    /// What is about it, and of what its packets are evidence.
+    pub findings: Vec<&'a Finding>,
+    /// All findings, by the packets that are their evidence.
+    pub by_frame: &'a ByFrame<'a>,
+}
+
+impl TransactionPage<'_> {
+    /// Writes the page. `rungs` is how the transaction was exchanged. Without `full`, the middle of long stretches of bytes is left out.
+    pub fn write(&self, rungs: &Ladder, full: bool, screen: Screen, out: &mut impl Write) -> io::Result<()> {
+        self.write_summary(screen, out)?;
+        findings::section(&self.findings, screen, out)?;
+        if !rungs.rungs.is_empty() {
+            heading("Exchange", screen, out)?;
+            ladder::ladder(rungs, self.transaction, self.by_frame, screen, out)?;
+            ladder::phases(self.transaction, screen, out)?;
+        }
+        for (of_reply, name) in [(false, "Call"), (true, "Reply")] {
+            let (fields, bytes) = rpc::of_send(self.transaction, of_reply);
+            if !fields.is_empty() {
+                heading(&format!("{name}: fields of its Send"), screen, out)?;
+                tree(&fields, bytes, screen, out)?;
+            }
+        }
+        for (of_reply, name) in [(false, "Call"), (true, "Reply")] {
+            let Some(piece) = self.transaction.message(of_reply) else { continue };
+            let fields = rpc::of_message(self.transaction, of_reply, &piece);
+            if !fields.is_empty() {
+                heading(&format!("{name}: fields of its message, which a chunk conveyed"), screen, out)?;
+                tree(&fields, &piece.bytes, screen, out)?;
+            }
+            message::view(self.transaction, of_reply, &piece, full, screen, out)?;
+        }
+        Ok(())
+    }
+
+    /// What the transaction is.
+    fn write_summary(&self, screen: Screen, out: &mut impl Write) -> io::Result<()> {
+        let transaction = self.transaction;
+        let style = screen.style;
+        let called = match Protocol::of(transaction) {
+            Some(protocol) => format!("{protocol} {}", Label::of(transaction)),
+            None => "call unknown".to_owned(),
+        };
+        let title = format!("Transaction {}  {called}", transaction.number);
+        write!(out, "{}  ", style.bold(title))?;
+        let outcome = names::outcome(transaction.outcome);
+        match (Failure::of(transaction), transaction.outcome) {
+            (Some(failure), _) => writeln!(out, "{outcome}, {}", style.red(failed(transaction, failure)))?,
+            (None, Outcome::Completed) => writeln!(out, "{outcome}")?,
+            (None, _) => writeln!(out, "{}", style.yellow(outcome))?,
+        }
+        self.write_connection(out)?;
+        writeln!(out, "  XID          {}", transaction.xid)?;
+        for (name, message) in [("call", &transaction.call), ("reply", &transaction.reply)] {
+            if let Some(message) = message {
+                self.write_message(name, message, out)?;
+            }
+        }
+        if let Some(security) = transaction.security {
+            writeln!(out, "  security     {}", SecurityName(security))?;
+        }
+        if let Some(status) = transaction.rpc_status {
+            writeln!(out, "  RPC status   {status}")?;
+        }
+        if let Some(latency) = transaction.latency() {
+            writeln!(out, "  latency      {}", Duration(latency))?;
+        }
+        let timing = &transaction.timing;
+        for (bytes, how) in [(timing.read_bytes, "RDMA Read"), (timing.written_bytes, "RDMA Write")] {
+            if bytes > 0 {
+                writeln!(out, "  moved        {} by {how}", Bytes(bytes))?;
+            }
+        }
+        if transaction.capture_gap {
+            let gap = "packets are missing from the capture that could have held what is missing here";
+            writeln!(out, "  gap          {}", style.yellow(gap))?;
+        }
+        if let Some(stop) = transaction.stop {
+            writeln!(out, "  stop         {}", style.yellow(stop))?;
+        }
+        self.write_operations(out)
+    }
+
+    fn write_connection(&self, out: &mut impl Write) -> io::Result<()> {
+        let transaction = self.transaction;
+        let Some(connection) = self.connection else {
+            return writeln!(out, "  connection   {}", transaction.connection.0);
+        };
+        let end = |end: &Endpoint| format!("{} QP {}", end.address, Maybe(end.qpn));
+        let (caller, other, direction) = match transaction.direction {
+            Direction::Forward => (&connection.requester, &connection.responder, "forward"),
+            Direction::Backward => (&connection.responder, &connection.requester, "backward"),
+        };
+        writeln!(out, "  connection   {}, {direction}", connection.id.0)?;
+        writeln!(out, "  Requester    {}", end(caller))?;
+        writeln!(out, "  Responder    {}", end(other))
+    }
+
+    fn write_message(&self, name: &str, message: &Message, out: &mut impl Write) -> io::Result<()> {
+        let (first, last) = (message.first.frame, message.seen.frame);
+        let frames = if first == last { format!("frame {last}") } else { format!("frames {first}-{last}") };
+        let seconds = Seconds(message.seen.time.0.saturating_sub(self.start.0));
+        writeln!(out, "  {name:12} {frames}, {}, {seconds} s", Rfc3339::from(message.seen.time))?;
+        write!(out, "               {}, {}", message.procedure, Counted(message.credits.into(), "credit"))?;
+        writeln!(out, ", {} in the Send", Counted(message.send_length.into(), "byte"))?;
+        let sum = |segments: &[rdmascope_wire::rpcrdma::Segment]| {
+            let bytes = segments.iter().map(|segment| u64::from(segment.length)).sum();
+            format!("{} in {}", Bytes(bytes), Counted(segments.len() as u64, "segment"))
+        };
+        for (index, chunk) in message.read_chunks.iter().enumerate() {
+            let position = chunk.position;
+            writeln!(
+                out,
+                "               Read chunk {index} at Position {position}: {}",
+                sum(&chunk.segments)
+            )?;
+        }
+        for (index, chunk) in message.write_chunks.iter().enumerate() {
+            writeln!(out, "               Write chunk {index}: {}", sum(&chunk.segments))?;
+        }
+        if let Some(chunk) = &message.reply_chunk {
+            writeln!(out, "               Reply chunk: {}", sum(&chunk.segments))?;
+        }
+        if let Some(rkey) = message.invalidated {
+            writeln!(out, "               invalidates {rkey}")?;
+        }
+        if let Some(length) = message.message_length {
+            writeln!(out, "               {} before reduction", Counted(length, "byte"))?;
+        }
+        for missing in &message.missing {
+            let part = names::PartName(missing.part);
+            let (start, end) = (missing.start, Maybe(missing.end));
+            writeln!(out, "               missing from the capture: bytes {start} to {end} of the {part}")?;
+        }
+        if let Some(stop) = message.stop {
+            writeln!(out, "               {stop}")?;
+        }
+        Ok(())
+    }
+
+    fn write_operations(&self, out: &mut impl Write) -> io::Result<()> {
+        let details = &self.transaction.details;
+        for (index, operation) in details.operations.iter().enumerate() {
+            let title = if index == 0 { "operations" } else { "" };
+            write!(out, "  {title:12} {}", Label::of_operation(operation))?;
+            if operation_details(operation) {
+                write!(out, "({})", Arguments(details, operation))?;
+            }
+            let called = self.transaction.procedure;
+            if let Some(status) = operation.status {
+                match called.and_then(|called| names::status_name(called.program, called.version, status)) {
+                    Some(name) => write!(out, ": {name}")?,
+                    None => write!(out, ": status {status}")?,
+                }
+            }
+            if let Some(count) = operation.result_count {
+                write!(out, ", {}", Counted(count, "byte"))?;
+            }
+            if operation.end_of_file == Some(true) {
+                write!(out, ", end of file")?;
+            }
+            writeln!(out)?;
+        }
+        Ok(())
+    }
+}
+
+/// What is wrong, in words.
+fn failed(transaction: &Transaction, failure: Failure) -> String {
+    match failure {
+        Failure::Transport(Some(error)) => format!("RDMA_ERROR {error}"),
+        Failure::Transport(None) => "RDMA_ERROR".to_owned(),
+        Failure::Rpc(status) => status.to_string(),
+        Failure::Status(status) => rpc::status_name(transaction, status),
+    }
+}
