@@ -10,6 +10,7 @@ pub mod ending;
 pub mod fields;
 pub mod filter;
 pub mod findings;
+pub mod glossary;
 pub mod json;
 pub mod ladder;
 pub mod message;

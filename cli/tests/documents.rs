@@ -1,0 +1,153 @@
+//! The glossary has every abbreviation that people read, and no document links to what is not there.
+
+mod binary;
+
+use binary::{root, run, text};
+use rdmascope_dissector::ulb::{Callback, Nfs2, Nfs3, Nfs4, OperationKind};
+use rdmascope_present::glossary;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+fn read(place: &Path) -> String {
+    std::fs::read_to_string(place).unwrap_or_else(|error| panic!("{}: {error}", place.display()))
+}
+
+/// Every Markdown document of the project.
+fn documents() -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![root()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).expect("the folder can be read") {
+            let path = entry.expect("it can be read").path();
+            let name = path.file_name().expect("it has a name").to_string_lossy().into_owned();
+            if path.is_dir() {
+                if name != "target" && !name.starts_with('.') {
+                    folders.push(path);
+                }
+            } else if name.ends_with(".md") {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    assert!(found.len() > 12, "only {} documents found", found.len());
+    found
+}
+
+/// Abbreviations and words in capitals that whoever reads of NFS and captures knows, or that the place itself explains.
+const KNOWN: &str = "
+    ARCHITECTURE CLICOLOR CLICOLOR_FORCE COLUMNS COMMAND CONTRIBUTING COUNT DIR DIRECTION FACTOR FILE FIRST FORMAT FRAME GB LAST LEVEL
+    MANIFEST MB NAME NO_COLOR OPTIONS OUTCOME PART PORT PROBABILITY RULE SHELL SIZE STATUS TERM TEXT TIME TMPDIR
+    API CI CPU CRC CSV ERF ERSPAN GRE HTML IBTA ID III IP JSON MIT NFSACL PDF RFC SARIF SLL SLL2 SQL SVG TCP TOML TUI UDP URL UTC UTF VLAN VM
+    VXLAN
+    A17 AUTH_SYS ERR_CHUNK ERR_VERS MUST NFS NFS4ERR_ NFS4ERR_DELAY OK SHOULD
+";
+
+/// Words of two capitals and more.
+fn capitals(text: &str) -> BTreeSet<&str> {
+    let is_part = |character: char| character.is_ascii_alphanumeric() || character == '_';
+    text.split(|character: char| !is_part(character))
+        .filter(|word| word.len() > 1 && word.starts_with(|first: char| first.is_ascii_uppercase()))
+        .filter(|word| !word.contains(|character: char| character.is_ascii_lowercase()))
+        .collect()
+}
+
+/// Markdown without its code.
+fn prose(document: &str) -> String {
+    let mut lines = Vec::new();
+    let mut is_code = false;
+    for line in document.lines() {
+        let is_fence = line.starts_with("```");
+        is_code ^= is_fence;
+        if !is_code && !is_fence && !line.starts_with("    ") {
+            lines.push(line);
+        }
+    }
+    lines.join("\n").split('`').step_by(2).collect()
+}
+
+#[test]
+fn every_abbreviation_is_in_the_glossary() {
+    let mut explained: BTreeSet<&str> = KNOWN.split_whitespace().collect();
+    glossary::entries().for_each(|entry| explained.extend(capitals(entry.term)));
+    let operations = Nfs2::ALL.iter().map(|one| OperationKind::from(*one));
+    let operations = operations.chain(Nfs3::ALL.iter().map(|one| (*one).into()));
+    let operations = operations.chain(Nfs4::ALL.iter().map(|one| (*one).into()));
+    explained
+        .extend(operations.chain(Callback::ALL.iter().map(|one| (*one).into())).map(OperationKind::name));
+
+    let mut texts: Vec<(String, String)> =
+        ["README.md", "docs/tour.md", "docs/command-line.md", "docs/regress.md", "docs/glossary.md"]
+            .map(|name| (name.to_owned(), prose(&read(&root().join(name)))))
+            .to_vec();
+    for command in [
+        "",
+        "analyze",
+        "connections",
+        "transactions",
+        "packets",
+        "show",
+        "extract",
+        "check",
+        "diff",
+        "regress",
+        "export",
+        "man",
+        "completions",
+    ] {
+        let output = run(&["help", command][..if command.is_empty() { 1 } else { 2 }]);
+        assert!(output.status.success(), "{command}");
+        texts.push((format!("help {command}"), text(&output.stdout).to_owned()));
+    }
+    let unexplained = |text| capitals(text).into_iter().filter(|word| !explained.contains(word));
+    let found: Vec<_> =
+        texts.iter().flat_map(|(place, text)| unexplained(text).map(move |word| (place, word))).collect();
+    assert_eq!(found, [], "neither in docs/glossary.md nor known");
+}
+
+/// The anchor that a heading has on GitHub.
+fn anchor(heading: &str) -> String {
+    let kept = heading
+        .to_lowercase()
+        .chars()
+        .filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'))
+        .collect::<String>();
+    kept.replace(' ', "-")
+}
+
+#[test]
+fn links_lead_somewhere() {
+    let mut links = 0;
+    for place in documents() {
+        let document = read(&place);
+        let text = prose(&document);
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            if link.contains("://") || link.starts_with("mailto:") {
+                continue;
+            }
+            links += 1;
+            let (file, part) = link.split_once('#').map_or((link, None), |(file, part)| (file, Some(part)));
+            let target =
+                if file.is_empty() { place.clone() } else { place.parent().expect("a file").join(file) };
+            assert!(target.exists(), "{}: {link} does not exist", place.display());
+            if let Some(part) = part {
+                let target = read(&target);
+                let headings = target.lines().filter(|line| line.starts_with('#'));
+                let mut anchors = headings.map(|line| anchor(line.trim_start_matches('#').trim()));
+                assert!(anchors.any(|one| one == part), "{}: {link} has no such heading", place.display());
+            }
+        }
+    }
+    assert!(links > 20, "only {links} links");
+}
+
+#[test]
+fn what_the_tests_here_look_for_is_found() {
+    assert_eq!(
+        capitals("The BTH of RFC 8166 and RDMA_MSG, a Send, x86"),
+        BTreeSet::from(["BTH", "RDMA_MSG", "RFC"])
+    );
+    assert_eq!(prose("one `TWO` three\n    FOUR\n```\nFIVE\n```\nsix"), "one  three\nsix");
+    assert_eq!(anchor("Position Zero Read chunk"), "position-zero-read-chunk");
+    assert_eq!(anchor("R_Key"), "r_key");
+}

@@ -1,0 +1,58 @@
+//! The terms of docs/glossary.md, for whoever shows what a word means.
+
+const DOCUMENT: &str = include_str!("../../docs/glossary.md");
+
+/// A term and what is said of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The term as it is written: `PSN`, `Inline threshold`.
+    pub term: &'static str,
+    /// One paragraph or more in Markdown, with an empty line between them.
+    pub text: &'static str,
+}
+
+/// All entries in the order of the alphabet.
+pub fn entries() -> impl Iterator<Item = Entry> {
+    let sections = DOCUMENT.split("\n## ").skip(1);
+    sections.map(|section| {
+        let (term, text) = section.split_once('\n').unwrap_or((section, ""));
+        Entry { term, text: text.trim() }
+    })
+}
+
+/// The entry of a term, whatever the case of its letters.
+pub fn find(term: &str) -> Option<Entry> {
+    entries().find(|entry| entry.term.eq_ignore_ascii_case(term))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_are_paragraphs_in_order() {
+        let entries: Vec<_> = entries().collect();
+        assert!(entries.len() > 60, "only {} terms", entries.len());
+        let key = |term: &str| term.to_lowercase().replace('_', " ");
+        for pair in entries.windows(2) {
+            assert!(key(pair[0].term) < key(pair[1].term), "{} stands before {}", pair[0].term, pair[1].term);
+        }
+        for Entry { term, text } in entries {
+            assert_eq!(term.trim(), term);
+            assert!(text.ends_with(['.', ')']), "{term}: {text}");
+            for paragraph in text.split("\n\n") {
+                let begins = paragraph.chars().next();
+                assert!(begins.is_some_and(|first| !"#-*|>` \n".contains(first)), "{term}: {paragraph}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_entry_is_found_by_its_term() {
+        let psn = find("psn").unwrap();
+        assert_eq!(psn.term, "PSN");
+        assert!(psn.text.starts_with("Packet sequence number"));
+        assert_eq!(find("inline threshold").map(|entry| entry.term), Some("Inline threshold"));
+        assert_eq!(find("no such term"), None);
+    }
+}
