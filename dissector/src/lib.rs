@@ -1,7 +1,37 @@
 //! Captured packets in, connections and RPC transactions out.
 //!
-//! Sans-I/O: whoever uses this reads the file or the interface and hands over [`record::Record`]s with their time
-//! stamps. The same records always give the same events: no stage reads a clock, a file, a random source or a global.
+//! Sans-I/O: the caller reads the file or the interface and passes [`record::Record`]s with their time stamps. The same records always
+//! give the same events: no stage reads a clock, a file, a random source or a global.
+//!
+//! ```
+//! use rdmascope_dissector::engine::{Config, Engine};
+//! use rdmascope_dissector::event::Event;
+//! use rdmascope_dissector::record::{LinkType, Record, Time};
+//! use rdmascope_dissector::ulb;
+//!
+//! // An Ethernet frame with an NFS call. The crate rdmascope-capture-agent reads such records from capture files.
+//! let data = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/send-only.bin"));
+//! let record = Record {
+//!     number: 1,
+//!     time: Time(1_795_340_251_274_107_000),
+//!     link: LinkType::ETHERNET,
+//!     original_length: data.len() as u32,
+//!     data,
+//! };
+//!
+//! let mut lines = Vec::new();
+//! let mut report = |event: Event<'_>| {
+//!     if let Event::Transaction(transaction) = event {
+//!         let name = transaction.procedure.and_then(ulb::procedure_name).unwrap_or("?");
+//!         lines.push(format!("{} {name} {:?}", transaction.xid, transaction.outcome));
+//!     }
+//! };
+//! let mut engine = Engine::new(Config::default());
+//! engine.handle(&record, &mut report);
+//! // Reports what is still open when the capture ends.
+//! engine.finish(&mut report);
+//! assert_eq!(lines, ["0x0c396a62 NULL CutOff"]);
+//! ```
 #![forbid(unsafe_code)]
 
 pub mod attribution;
