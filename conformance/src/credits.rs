@@ -148,7 +148,23 @@ struct Grant {
     received: Option<Time>,
 }
 
+/// The credits of one direction, as a capture shows them: what it lacks is not counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CreditState {
+    /// Calls without a reply, as far as they are in flight for certain.
+    pub in_flight: u64,
+    /// What the last call asked for.
+    pub requested: Option<u32>,
+    /// What the last reply granted.
+    pub granted: Option<u32>,
+}
+
 impl Ledger {
+    pub(crate) fn now(&self) -> CreditState {
+        let granted = self.grants.back().map(|grant| grant.credits);
+        CreditState { in_flight: self.in_flight, requested: self.requested, granted }
+    }
+
     /// Grants that are remembered.
     const MOST: usize = 32;
     /// How long a sender may take to heed a grant that its adapter has acknowledged, in nanoseconds.

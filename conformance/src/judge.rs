@@ -1,5 +1,6 @@
 //! The judge: keeps what is remembered of each connection, and asks the rules.
 
+use super::credits::CreditState;
 use super::finding::{Basis, Finding, Verdict};
 use super::reconnection::Reconnections;
 use super::rpc::Left;
@@ -195,6 +196,25 @@ impl Judge {
             }
             Event::Eviction(_) | Event::Packet(_) => {}
         }
+    }
+
+    /// The credits of a connection that has not ended, as far as they are known by now: of forward and of backward transactions.
+    pub fn credits(&self, connection: ConnectionId) -> Option<[CreditState; 2]> {
+        let place = *self.cases.places.get(&connection)?;
+        let view = &self.cases.cases.get(place as usize)?.as_ref()?.view;
+        Some(
+            [Direction::Forward, Direction::Backward]
+                .map(|direction| view.credits[view.caller(direction)].now()),
+        )
+    }
+
+    /// Bytes of memory that a clone of the judge takes up, counted from how much its tables hold: what an allocator adds is not in it.
+    pub fn footprint(&self) -> usize {
+        let cases = self.cases.cases.iter().flatten().count();
+        size_of::<Judge>()
+            + self.cases.cases.len() * size_of::<Option<Box<Case>>>()
+            + self.cases.places.allocation_size()
+            + cases * size_of::<Case>()
     }
 
     fn observe(&mut self, observation: &Observation<'_>, report: &mut impl FnMut(&Finding)) {

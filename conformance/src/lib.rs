@@ -27,6 +27,7 @@ mod transport;
 mod unmatched;
 mod view;
 
+pub use credits::CreditState;
 pub use finding::{Basis, Finding, Value, Verdict};
 pub use judge::Judge;
 pub use rule::{

@@ -22,4 +22,5 @@ pub mod tables;
 pub mod tally;
 pub mod text;
 pub mod time;
+pub mod timeline;
 pub mod words;

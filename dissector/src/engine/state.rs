@@ -1,6 +1,6 @@
 //! What is going on at this moment: between two records, whoever has the engine may ask.
 
-use super::Engine;
+use super::{Config, Engine};
 use crate::connection::{Connection, ConnectionId};
 use crate::transaction::OpenTransaction;
 
@@ -11,6 +11,16 @@ impl Engine {
         let mut sessions: Vec<_> = self.sessions.all().collect();
         sessions.sort_by_key(|session| session.peers.connection);
         sessions.into_iter().map(|session| session.summary())
+    }
+
+    /// How it works.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Reports every record as [`Event::Packet`](crate::event::Event::Packet) from now on, or none. Nothing else depends on it.
+    pub fn report_packets(&mut self, reported: bool) {
+        self.config.report_packets = reported;
     }
 
     /// A connection that has not ended.

@@ -1,0 +1,244 @@
+use super::*;
+use proptest::prelude::*;
+use rdmascope_dissector::exchange::Keep;
+use rdmascope_tests::{pcap, samples, session};
+use std::sync::LazyLock;
+
+impl Records for [Record<'_>] {
+    fn walk(&self, number: u64) -> impl Iterator<Item = Record<'_>> {
+        self.iter().copied().skip(number as usize - 1)
+    }
+}
+
+impl Records for Vec<Record<'_>> {
+    fn walk(&self, number: u64) -> impl Iterator<Item = Record<'_>> {
+        self[..].walk(number)
+    }
+}
+
+/// All that can be asked of a moment.
+fn digest(now: &Now<'_>) -> String {
+    let connections: Vec<Connection> = now.connections().collect();
+    let open: Vec<_> = now.open_transactions().map(|open| (open, open.progress().count())).collect();
+    let credits: Vec<_> = connections.iter().map(|one| now.judge().credits(one.id)).collect();
+    format!(
+        "{} {:?} {:?}\n{:?}\n{connections:?}\n{open:?}\n{credits:?}\n{:?}",
+        now.record(),
+        now.time(),
+        now.found(),
+        now.totals(),
+        now.findings(),
+    )
+}
+
+fn config() -> Config {
+    let keep = Keep { steps: true, contents: false };
+    let engine = engine::Config { keep, ..engine::Config::default() };
+    Config { engine, ..Config::default() }
+}
+
+/// A timeline over all of these records.
+fn timeline(config: Config, records: &[Record<'_>]) -> Timeline {
+    let mut timeline = Timeline::new(config, Judge::default());
+    records.iter().for_each(|record| timeline.take(record));
+    timeline
+}
+
+/// A run up to a record and no further: what is said of the moment, and the whole state.
+fn fresh(records: &[Record<'_>], number: u64) -> (String, String) {
+    let timeline = timeline(config(), &records[..number as usize]);
+    (digest(&timeline.latest()), format!("{:?}", timeline.latest))
+}
+
+/// Goes where the walk leads, and compares what is there with a fresh run.
+fn walk(records: &[Record<'_>], timeline: &mut Timeline, steps: &[prop::sample::Index]) {
+    for step in steps {
+        let number = step.index(records.len() + 1) as u64;
+        let now = timeline.seek(&records, Moment::Record(number)).expect("every record is there");
+        assert_eq!(now.record(), number);
+        let (said, state) = fresh(records, number);
+        same(number, &digest(&now), &said);
+        same(number, &format!("{:?}", timeline.shown), &state);
+    }
+}
+
+/// Compares two texts; shows where they begin to differ.
+fn same(number: u64, actual: &str, expected: &str) {
+    let Some(at) = actual.bytes().zip(expected.bytes()).position(|(one, other)| one != other) else {
+        return assert_eq!(actual.len(), expected.len(), "record {number}");
+    };
+    let around = |text: &str| {
+        String::from_utf8_lossy(&text.as_bytes()[at.saturating_sub(200)..text.len().min(at + 100)])
+            .into_owned()
+    };
+    panic!("record {number}:\n  {}\nwhere a fresh run has\n  {}", around(actual), around(expected));
+}
+
+static SAMPLES: LazyLock<Vec<pcap::Capture>> =
+    LazyLock::new(|| samples::MOUNTS.into_iter().map(samples::capture).collect());
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn any_walk_over_a_sample_leads_to_what_a_fresh_run_does(
+        which in 0..samples::MOUNTS.len(),
+        steps in prop::collection::vec(any::<prop::sample::Index>(), 1..8),
+        spacing in 1u64..400,
+        budget in prop::sample::select(&[0usize, 200_000, 2_000_000, 64 << 20][..]),
+    ) {
+        let records: Vec<Record<'_>> = session::records(&SAMPLES[which]).take(1500).collect();
+        let mut timeline = timeline(Config { spacing, budget, ..config() }, &records);
+        prop_assert!(timeline.checkpoint_bytes() <= budget);
+        walk(&records, &mut timeline, &steps);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn any_walk_over_any_session_leads_to_what_a_fresh_run_does(
+        path in prop::sample::select(corpus()),
+        steps in prop::collection::vec(any::<prop::sample::Index>(), 1..8),
+        spacing in 1u64..40,
+        budget in prop::sample::select(&[0usize, 100_000, 64 << 20][..]),
+    ) {
+        let frames = rdmascope_fuzz_targets::frames(&std::fs::read(path).expect("a corpus file"));
+        let records: Vec<Record<'_>> =
+            (1..).zip(&frames).map(|(number, frame)| frame.record(number)).collect();
+        let mut timeline = timeline(Config { spacing, budget, ..config() }, &records);
+        walk(&records, &mut timeline, &steps);
+    }
+}
+
+/// The sessions that fuzzing found worth keeping.
+fn corpus() -> Vec<std::path::PathBuf> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/corpus/engine");
+    let entries = std::fs::read_dir(folder).expect("the corpus is there");
+    let mut paths: Vec<_> = entries.map(|entry| entry.expect("a readable folder").path()).collect();
+    paths.sort();
+    paths
+}
+
+#[test]
+fn findings_and_transactions_are_those_of_a_run_without_a_timeline() {
+    let capture = samples::capture("nfs3-lossy");
+    let records: Vec<Record<'_>> = session::records(&capture).collect();
+    let mut judge = Judge::default();
+    let mut engine = Engine::new(engine::Config { observe: true, ..config().engine });
+    let (mut found, mut transactions) = (Vec::new(), Vec::new());
+    let mut take = |event: Event<'_>| {
+        if let Event::Transaction(transaction) = event {
+            transactions.push(format!("{transaction:?}"));
+        }
+        judge.handle(&event, &mut |finding| found.push(format!("{finding:?}")));
+    };
+    records.iter().for_each(|record| engine.handle(record, &mut take));
+    engine.finish(&mut take);
+
+    let mut timeline = timeline(Config { spacing: 100, ..config() }, &records);
+    timeline.finish();
+    let latest = timeline.latest();
+    let all = latest.findings().iter().chain(timeline.findings_at_the_end());
+    let all: Vec<String> = all.map(|one| format!("{:?}", one.finding)).collect();
+    assert!(latest.found() > 0 && all.len() > latest.found() as usize, "some at the end, some before");
+    assert_eq!(all, found);
+    for (number, expected) in (1..).zip(&transactions).step_by(7).chain((1..).zip(&transactions).last()) {
+        let transaction = timeline.transaction(&records, number).expect("every record is there");
+        assert_eq!(format!("{:?}", transaction.expect("it has ended")), *expected);
+    }
+    for number in [0, transactions.len() as u64 + 1] {
+        assert!(timeline.transaction(&records, number).expect("every record is there").is_none());
+    }
+}
+
+#[test]
+fn a_replay_tells_of_its_records_and_of_no_others() {
+    let capture = samples::capture("nfs4.1-basic");
+    let records: Vec<Record<'_>> = session::records(&capture).collect();
+    let timeline = timeline(Config { spacing: 64, ..config() }, &records);
+    let tell = |range: RangeInclusive<u64>| {
+        let (mut packets, mut others) = (Vec::new(), Vec::new());
+        let told = timeline.replay(&records, range, true, &mut |happening| match happening {
+            Happening::Event(Event::Packet(packet)) => packets.push(packet.record.number),
+            other => others.push(format!("{other:?}")),
+        });
+        told.expect("every record is there");
+        (packets, others)
+    };
+    let whole = tell(1..=400);
+    assert!(whole.0.iter().copied().eq(1..=400));
+    let (first, second) = (tell(1..=150), tell(151..=400));
+    assert!(second.0.iter().copied().eq(151..=400));
+    assert_eq!([first.1, second.1].concat(), whole.1);
+}
+
+#[test]
+fn a_time_is_the_moment_before_the_first_later_record() {
+    let capture = samples::capture("nfs3-basic");
+    let mut records: Vec<Record<'_>> = session::records(&capture).take(3000).collect();
+    // One record is late: what follows it is not shown before its time.
+    records[1500].time.0 += 5_000_000_000;
+    let mut timeline = timeline(config(), &records);
+    for number in [0usize, 1, 700, 1023, 1024, 1025, 1400, 1499, 1500] {
+        let time = records[number].time;
+        let expected = records.iter().take_while(|record| record.time <= time).count();
+        let now = timeline.seek(&records, Moment::Time(time)).expect("every record is there");
+        assert_eq!(now.record(), expected as u64, "the time of record {}", number + 1);
+    }
+    let before = Time(records[0].time.0 - 1);
+    assert_eq!(timeline.seek(&records, Moment::Time(before)).expect("the start").record(), 0);
+    let after = Time(records[1500].time.0 + 1);
+    assert_eq!(timeline.seek(&records, Moment::Time(after)).expect("the end").record(), records.len() as u64);
+}
+
+#[test]
+fn what_cannot_be_shown_is_told() {
+    let capture = samples::capture("nfs4.1-basic");
+    let records: Vec<Record<'_>> = session::records(&capture).take(500).collect();
+    let mut timeline = timeline(Config { spacing: 100, ..config() }, &records);
+    assert_eq!(
+        timeline.seek(&records, Moment::Record(501)).map(|now| now.record()),
+        Err(Error::Ahead { wanted: 501, taken: 500 })
+    );
+    /// The first records are gone, as from a ring.
+    struct Later<'a>(&'a [Record<'a>], u64);
+    impl Records for Later<'_> {
+        fn walk(&self, number: u64) -> impl Iterator<Item = Record<'_>> {
+            self.0.walk(number.max(self.1 + 1))
+        }
+    }
+    let later = Later(&records, 250);
+    assert_eq!(timeline.seek(&later, Moment::Record(350)).map(|now| now.record()), Ok(350));
+    assert_eq!(timeline.seek(&later, Moment::Record(200)).map(|now| now.record()), Ok(200), "a checkpoint");
+    assert_eq!(timeline.seek(&later, Moment::Record(220)).map(|now| now.record()), Err(Error::Gone(201)));
+    assert_eq!(timeline.seek(&later, Moment::Record(500)).map(|now| now.record()), Ok(500));
+}
+
+#[test]
+fn checkpoints_thin_out_as_the_budget_asks() {
+    let capture = samples::capture("nfs3-basic");
+    let records: Vec<Record<'_>> = session::records(&capture).collect();
+    let all = timeline(Config { spacing: 50, budget: usize::MAX, ..config() }, &records);
+    let budget = all.checkpoint_bytes() / 5;
+    let thin = timeline(Config { spacing: 50, budget, ..config() }, &records);
+    assert_eq!(all.checkpoints() as u64, records.len() as u64 / 50 + 1);
+    assert!(thin.checkpoint_bytes() <= budget && thin.spacing() > 50, "{}", thin.spacing());
+    assert_eq!(thin.checkpoints() as u64, records.len() as u64 / thin.spacing() + 1);
+    // No more is given up than has to be.
+    assert!(thin.checkpoint_bytes() * 3 > budget, "{} of {budget}", thin.checkpoint_bytes());
+}
+
+#[test]
+fn findings_beyond_the_list_are_counted_and_told_in_a_replay() {
+    let capture = samples::capture("nfs3-lossy");
+    let records: Vec<Record<'_>> = session::records(&capture).collect();
+    let all = timeline(config(), &records);
+    let few = timeline(Config { findings: 0, ..config() }, &records);
+    assert_eq!((few.latest().findings().len(), few.latest().found()), (0, all.latest().found()));
+    let mut told = 0;
+    let count = &mut |happening: Happening<'_>| told += u64::from(matches!(happening, Happening::Finding(_)));
+    few.replay(&records, 1..=records.len() as u64, false, count).expect("every record is there");
+    assert_eq!(told, few.latest().found());
+}
