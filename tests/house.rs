@@ -140,6 +140,17 @@ fn a_circle_is_found() {
     assert_eq!(round, Some(["b", "c", "d"].map(str::to_owned).to_vec()));
 }
 
+// Invariant 1: without `std` there is neither I/O nor a clock to read. The gate builds them without the features that bring it in.
+#[test]
+fn what_does_no_io_has_no_std() {
+    let without: Vec<String> = sources()
+        .into_iter()
+        .filter(|(_, text)| text.contains("\n#![cfg_attr(not(test), no_std)]\n"))
+        .map(|(place, _)| place)
+        .collect();
+    assert_eq!(without, ["conformance/src/lib.rs", "dissector/src/lib.rs", "wire/src/lib.rs"]);
+}
+
 #[test]
 fn no_stubs() {
     let words = ["todo", "unimplemented", "dbg"].map(|word| format!("{word}!("));

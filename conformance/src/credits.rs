@@ -8,6 +8,10 @@ use super::finding::{Basis, Finding, Value};
 use super::judged::Judged as _;
 use super::rule::{Check, Document, Findings, Gate, Level, Rule, Source, Unseen};
 use super::view::View;
+use alloc::borrow::ToOwned;
+use alloc::collections::VecDeque;
+use alloc::format;
+use alloc::string::String;
 use rdmascope_dissector::connection::Connection;
 use rdmascope_dissector::observation::{HalfFlow, Sent};
 use rdmascope_dissector::rdma::End;
@@ -15,7 +19,6 @@ use rdmascope_dissector::rdma::Position;
 use rdmascope_dissector::record::Time;
 use rdmascope_dissector::rpcrdma::Kind;
 use rdmascope_dissector::transaction::{Direction, Seen};
-use std::collections::VecDeque;
 
 const CREDITS: Source = Source { document: Document::Rfc8166, section: "3.3.1" };
 const REVERSE: Source = Source { document: Document::Rfc8167, section: "4.1" };

@@ -1,6 +1,8 @@
 //! What a rule finds.
 
 use super::rule::Rule;
+use alloc::string::String;
+use alloc::vec::Vec;
 use core::fmt;
 use rdmascope_dissector::connection::ConnectionId;
 use rdmascope_dissector::rdma::End;

@@ -4,6 +4,7 @@ use super::finding::{Finding, Value};
 use super::judged::Judged as _;
 use super::rule::{Check, Document, Findings, Gate, Level, Rule, Source, Unseen};
 use super::view::View;
+use alloc::format;
 use rdmascope_dissector::observation::Sent;
 
 pub(crate) const RULES: &[Rule] = &[Rule {

@@ -4,6 +4,7 @@ use super::finding::{Basis, Finding, Value};
 use super::judged::Judged as _;
 use super::rule::{Check, Document, Findings, Gate, Level, Rule, Source, Unseen};
 use super::view::View;
+use alloc::format;
 use rdmascope_dissector::observation::{Revoked, Sent};
 use rdmascope_dissector::rc::REORDERING;
 use rdmascope_dissector::rdma::End;

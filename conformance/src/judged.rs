@@ -2,6 +2,7 @@
 
 use super::finding::Finding;
 use super::view::View;
+use alloc::string::String;
 use rdmascope_dissector::observation::Sent;
 use rdmascope_dissector::rpcrdma::Kind;
 use rdmascope_dissector::transaction::Direction;

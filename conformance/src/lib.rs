@@ -6,7 +6,12 @@
 //!
 //! A capture that lacks packets is no misbehaviour. A rule says what its finding rests on ([`Basis`]); where that is something which an
 //! end did *not* send, the judge waits until it is certain that the capture holds all that this end sent so far.
+//!
+//! The crate needs `core` and `alloc` only.
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), no_std)]
+
+extern crate alloc;
 
 mod advice;
 mod chunks;

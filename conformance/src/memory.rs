@@ -10,6 +10,9 @@ use super::chunks;
 use super::finding::{Basis, Finding, Value};
 use super::rule::{Check, Document, Findings, Gate, Level, Rule, Source, Unseen};
 use super::view::View;
+use alloc::collections::VecDeque;
+use alloc::format;
+use alloc::vec::Vec;
 use rdmascope_dissector::observation::{Advertiser, Astray, Sent, Shared, Stray};
 use rdmascope_dissector::rc::REORDERING;
 use rdmascope_dissector::rdma::End;
@@ -18,7 +21,6 @@ use rdmascope_dissector::transaction::{Direction, Outcome, Part, Seen, Transacti
 use rdmascope_wire::rpc;
 use rdmascope_wire::rpcrdma::{Segment, VERSION};
 use rdmascope_wire::{Rkey, Xid};
-use std::collections::VecDeque;
 
 const SEGMENTS: Source = Source { document: Document::Rfc8166, section: "3.4.3" };
 const READS: Source = Source { document: Document::Rfc8166, section: "3.4.5" };

@@ -1,12 +1,12 @@
 //! What the same two ends agreed on when they were connected before.
 
 use super::establishment::Exchange;
+use alloc::collections::VecDeque;
 use hashbrown::HashMap;
 use rdmascope_dissector::connection::{Connection, ConnectionId};
 use rdmascope_dissector::frame::Address;
 use rdmascope_dissector::rpcrdma::BuildHasher;
 use rdmascope_wire::private_data::Negotiated;
-use std::collections::VecDeque;
 
 /// The last connection of each two ends.
 #[derive(Clone, Debug, Default)]

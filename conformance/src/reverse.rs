@@ -7,6 +7,10 @@
 use super::finding::{Basis, Finding, Value};
 use super::rule::{Check, Document, Findings, Gate, Level, Rule, Source, Unseen};
 use super::view::View;
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
 use rdmascope_dissector::connection::Connection;
 use rdmascope_dissector::observation::Observed;
 use rdmascope_dissector::rdma::End;

@@ -7,6 +7,9 @@ use super::finding::Finding;
 use super::judged::Judged as _;
 use super::rule::Findings;
 use super::view::View;
+use alloc::collections::VecDeque;
+use alloc::string::String;
+use alloc::vec::Vec;
 use rdmascope_dissector::connection::Connection;
 use rdmascope_dissector::observation::Sent;
 use rdmascope_dissector::rdma::End;
@@ -14,7 +17,6 @@ use rdmascope_dissector::rpcrdma::Kind;
 use rdmascope_dissector::transaction::{Direction, Outcome, Seen, Transaction};
 use rdmascope_wire::Xid;
 use rdmascope_wire::rpcrdma::{Procedure, VERSION};
-use std::collections::VecDeque;
 
 /// What is remembered of messages that answer nothing.
 #[derive(Clone, Debug, Default)]

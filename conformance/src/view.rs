@@ -2,6 +2,7 @@
 
 use super::chunks::binding;
 use super::{advice, credits, establishment, invalidation, memory, reverse, rpc, transport, unmatched};
+use alloc::boxed::Box;
 use rdmascope_dissector::connection::{Connection, ConnectionId, Origin};
 use rdmascope_dissector::observation::{Ending, HalfFlow, Missing, Observation, Observed, Sent};
 use rdmascope_dissector::rdma::End;

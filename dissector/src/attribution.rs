@@ -11,6 +11,7 @@ use crate::interval::Intervals;
 use crate::rc::{self, Response};
 use crate::rpcrdma::BuildHasher;
 use crate::transaction::Transaction;
+use alloc::vec::Vec;
 use hashbrown::HashMap;
 use rdmascope_wire::bth::{Operation, Transport};
 use rdmascope_wire::psn::Psn;

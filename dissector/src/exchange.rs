@@ -4,6 +4,7 @@ use crate::connection::FlowKey;
 use crate::interval::Intervals;
 use crate::rdma::Position;
 use crate::transaction::{Part, Seen};
+use alloc::vec::Vec;
 
 /// What the engine is to keep of each transaction. Nothing, unless asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! Sets of byte ranges.
 
 use crate::roomy::Roomy;
+use alloc::vec::Vec;
 
 /// A set of bytes of a region of at most 4 GiB, as disjoint ranges in order.
 ///

@@ -4,6 +4,7 @@ use crate::exchange::Exchange;
 use crate::interval::Intervals;
 use crate::transaction::{Message, Part, Transaction};
 use crate::ulb::{Item, Place};
+use alloc::vec::Vec;
 use core::ops::Range;
 use rdmascope_wire::rpcrdma::{Procedure, Segment, VERSION};
 use rdmascope_wire::xdr::padded;

@@ -32,7 +32,12 @@
 //! engine.finish(&mut report);
 //! assert_eq!(lines, ["0x0c396a62 NULL CutOff"]);
 //! ```
+//!
+//! The crate needs `core` and `alloc` only. Its feature `std`, on by default, is that of `rdmascope-wire`.
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), no_std)]
+
+extern crate alloc;
 
 pub mod attribution;
 pub mod connection;

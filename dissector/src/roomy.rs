@@ -1,7 +1,8 @@
 //! Lists whose memory counts towards a bound.
 
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 use core::ops::{Deref, DerefMut};
-use std::collections::VecDeque;
 
 /// A list whose clone has room for as much as the list itself. Bounds on memory count what lists have room for; so a clone of the engine comes to
 /// the same bounds as the engine does, and reports the same.

@@ -5,6 +5,8 @@ use crate::exchange::Exchange;
 use crate::record::Time;
 use crate::rpcrdma::Placed;
 use crate::ulb::{Details, Procedure};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
 use rdmascope_wire::rpcrdma::{self, Segment};
 use rdmascope_wire::{Rkey, Stop, Xid, rpc};
 

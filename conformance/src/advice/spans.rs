@@ -1,7 +1,7 @@
 //! When data was on the wire.
 
+use alloc::collections::VecDeque;
 use rdmascope_dissector::record::Time;
-use std::collections::VecDeque;
 
 /// Spans of time that do not overlap, in order: the latest ones.
 #[derive(Clone, Debug, Default)]

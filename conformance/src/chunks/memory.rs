@@ -4,6 +4,9 @@ use super::super::finding::Value;
 use super::super::rule::{Check, Document, Findings, Level, Rule, Source, Unseen};
 use super::super::view::View;
 use super::{by_caller, call};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
 use rdmascope_dissector::transaction::{Message, Transaction};
 use rdmascope_wire::rpcrdma::Segment;
 

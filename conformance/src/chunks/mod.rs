@@ -13,6 +13,7 @@ pub(super) mod write;
 use super::finding::{Basis, Finding};
 use super::rule::Gate;
 use super::view::View;
+use alloc::string::String;
 use rdmascope_dissector::transaction::{Message, Transaction};
 use rdmascope_dissector::ulb::Place;
 use rdmascope_wire::rpcrdma::{Procedure, Segment, VERSION};

@@ -5,6 +5,8 @@ use super::super::rule::{Check, Document, Findings, Level, Rule, Source, Unseen}
 use super::super::view::View;
 use super::binding;
 use super::{both, by_answerer, by_caller, call, length, paired, plural, round_up};
+use alloc::format;
+use alloc::string::ToString;
 use rdmascope_dissector::transaction::{Chunk, Message, Transaction};
 use rdmascope_dissector::ulb::{Item, Place};
 use rdmascope_wire::rpcrdma::Segment;

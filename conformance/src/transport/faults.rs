@@ -3,6 +3,9 @@
 use crate::finding::{Basis, Finding, Value};
 use crate::rule::Findings;
 use crate::view::View;
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::string::String;
 use rdmascope_dissector::observation::Faulty;
 use rdmascope_dissector::rc::{LONGEST_MESSAGE, takes_payload};
 use rdmascope_dissector::rdma::Fault;

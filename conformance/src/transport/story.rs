@@ -5,6 +5,10 @@ use crate::finding::Finding;
 use crate::rpc;
 use crate::rule::Findings;
 use crate::view::View;
+use alloc::borrow::ToOwned;
+use alloc::collections::VecDeque;
+use alloc::format;
+use alloc::string::String;
 use core::fmt::Write;
 use rdmascope_dissector::connection::{Connection, State};
 use rdmascope_dissector::observation::{Managed, Observed};
@@ -14,7 +18,6 @@ use rdmascope_dissector::rdma::Refusal;
 use rdmascope_dissector::transaction::{Outcome, Seen, Transaction};
 use rdmascope_wire::bth::NakCode;
 use rdmascope_wire::cm::{Message, reject_reason_name};
-use std::collections::VecDeque;
 
 /// What happened to a connection beside what it is there for.
 #[derive(Clone, Debug, Default)]

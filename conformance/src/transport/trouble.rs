@@ -3,6 +3,10 @@
 use crate::finding::{Finding, Value};
 use crate::rule::Findings;
 use crate::view::View;
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::string::ToString;
+use alloc::vec::Vec;
 use rdmascope_dissector::connection::Connection;
 use rdmascope_dissector::observation::{Observed, Refused, Repeated};
 use rdmascope_dissector::rdma::End;

@@ -9,9 +9,11 @@ use crate::rdma::End;
 use crate::record::Time;
 use crate::rpcrdma::{BuildHasher, Transactions};
 use crate::session::Session;
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 use hashbrown::HashMap;
 use rdmascope_wire::cm::CommunicationId;
-use std::collections::VecDeque;
 
 /// Where the table keeps a connection, and which of its ends is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 use super::{Config, Engine};
 use crate::connection::{Connection, ConnectionId};
 use crate::transaction::OpenTransaction;
+use alloc::vec::Vec;
 
 impl Engine {
     /// The connections that have not ended, in the order of their numbers, as they would be reported if they ended now but for what is

@@ -5,9 +5,9 @@ use super::{Packet, REORDERING};
 use crate::rdma::{Fault, MemoryRange, Placement, ReadRequest};
 use crate::roomy::Roomy;
 use crate::transaction::Seen;
+use alloc::collections::VecDeque;
 use rdmascope_wire::bth::PacketPosition;
 use rdmascope_wire::psn::Psn;
-use std::collections::VecDeque;
 
 /// The RDMA READs that one end has asked for, oldest first.
 ///

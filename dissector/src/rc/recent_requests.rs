@@ -1,6 +1,7 @@
 //! When the last request packets of an end were first seen.
 
 use crate::transaction::Seen;
+use alloc::vec::Vec;
 use rdmascope_wire::psn::Psn;
 
 /// The request packets that an end sent last, by PSN: for those who ask when a packet that is repeated or refused was sent first.

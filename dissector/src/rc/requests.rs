@@ -11,9 +11,10 @@ use crate::rdma::{Delivery, Fault, Placement, ReadRequest, Repetition, Send};
 use crate::record::Time;
 use crate::roomy::Roomy;
 use crate::transaction::Seen;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 use rdmascope_wire::bth::{Operation, PacketPosition, Reth};
 use rdmascope_wire::psn::Psn;
-use std::collections::VecDeque;
 
 /// The requests of one end of a connection.
 #[derive(Clone, Debug, Default)]

@@ -10,7 +10,9 @@ use crate::interval::Intervals;
 use crate::rdma::{Placement, Position, ReadRequest, Send};
 use crate::roomy::Roomy;
 use crate::transaction::Part;
-use std::collections::BTreeMap;
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 
 /// What is kept of a transaction that is open.
 #[derive(Clone, Debug)]

@@ -1,9 +1,9 @@
 //! The memory that one end has advertised in transactions still open.
 
 use super::Slot;
+use alloc::collections::BTreeMap;
 use rdmascope_wire::Rkey;
 use rdmascope_wire::rpcrdma::Segment;
-use std::collections::BTreeMap;
 
 /// Which segment of which transaction a piece of memory is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,6 +7,8 @@ use crate::exchange::StepKind;
 use crate::observation::{Observed, Offered};
 use crate::rdma::{End, Send};
 use crate::transaction::{Chunk, Message, Missing, Outcome, Part, ReadChunk};
+use alloc::vec;
+use alloc::vec::Vec;
 use rdmascope_wire::rpcrdma::{Header, Procedure, Segment, VERSION};
 use rdmascope_wire::xdr::padded;
 

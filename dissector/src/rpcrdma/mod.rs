@@ -13,6 +13,8 @@ mod open;
 mod orphans;
 mod read;
 
+use alloc::boxed::Box;
+use alloc::vec::Vec;
 pub use identity::CallIdentity;
 pub use memory::Memory;
 
@@ -22,6 +24,7 @@ use crate::exchange::{Keep, StepKind};
 use crate::observation::{HalfFlow, Observed, Revoked};
 use crate::rdma::{End, Placement, ReadRequest, Send};
 use crate::transaction::{Direction, OpenTransaction, Outcome, Transaction};
+use alloc::collections::VecDeque;
 use hashbrown::HashMap;
 use keeping::Keeping;
 use memory::Target;
@@ -30,7 +33,6 @@ pub(crate) use open::Placed;
 use orphans::Orphan;
 use rdmascope_wire::rpcrdma::{Header, Procedure, VERSION};
 use rdmascope_wire::{Rkey, Xid, rpc};
-use std::collections::VecDeque;
 
 /// The hasher of tables whose keys come from the wire: fixed, so that the same capture gives the same events.
 pub type BuildHasher = foldhash::quality::FixedState;

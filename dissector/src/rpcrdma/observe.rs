@@ -8,6 +8,7 @@ use crate::observation::{
 };
 use crate::rdma::{End, MemoryRange, Position, Send};
 use crate::transaction::Seen;
+use alloc::vec::Vec;
 use rdmascope_wire::rpcrdma::{Header, Procedure};
 use rdmascope_wire::{Rkey, Xid, rpc};
 

@@ -12,9 +12,11 @@ use crate::transaction::{
     Direction, Missing, OpenTransaction, Outcome, Part, ReadChunk, Timing, Transaction,
 };
 use crate::ulb::{Details, Operation};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::ops::Range;
 use rdmascope_wire::rpcrdma::{Procedure, Segment};
 use rdmascope_wire::{Rkey, Xid};
-use std::ops::Range;
 
 /// Bytes of one Long Call or Long Reply that are gathered to be parsed.
 const LONGEST: u64 = 2 << 20;

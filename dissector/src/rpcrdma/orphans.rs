@@ -4,6 +4,7 @@ use super::{Peers, Transactions};
 use crate::event::Event;
 use crate::rdma::{End, Position, Send};
 use crate::transaction::Seen;
+use alloc::vec::Vec;
 use rdmascope_wire::Rkey;
 
 /// A Send that is kept back.

@@ -6,9 +6,10 @@
 
 use crate::rc::{self, Extension, Packet};
 use crate::transaction::Seen;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 use rdmascope_wire::bth::Operation;
 use rdmascope_wire::psn::Psn;
-use std::collections::VecDeque;
 
 /// The packets of one end that are kept back, in the order of the capture.
 #[derive(Clone, Debug, Default)]

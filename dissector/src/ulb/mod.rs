@@ -16,6 +16,7 @@ mod status;
 mod tests;
 mod walk;
 
+use alloc::vec::Vec;
 pub use nfs2::Nfs2;
 pub use nfs3::Nfs3;
 pub use nfs4::{Callback, CallbackProcedure, Nfs4, Nfs4Procedure};

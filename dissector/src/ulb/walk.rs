@@ -1,6 +1,7 @@
 //! A walk over one operation: what it reads goes past the cursor, and what helps to understand it into the operation.
 
 use super::{Backchannel, Operation, Outcome, Payload, Text, keep};
+use alloc::vec::Vec;
 use rdmascope_wire::Stop;
 
 /// The cursor, the operation it stands in, where that operation's names go, and what it says of a backchannel.
