@@ -6,8 +6,9 @@ use crate::list::list;
 use crate::output::{Format, Out, Output, Status};
 use clap::Args;
 use rdmascope_dissector::event::Event;
-use rdmascope_present::json::{self, ConnectionLine};
-use rdmascope_present::tables::connections;
+use rdmascope_present::column::TextTable;
+use rdmascope_present::columns::CONNECTION;
+use rdmascope_present::json;
 use rdmascope_present::text::Style;
 use std::io;
 
@@ -31,14 +32,16 @@ pub(crate) struct Connections {
 /// Runs the command.
 pub(crate) fn run(command: &Connections, style: Style, out: &mut Out) -> io::Result<Status> {
     let filter = command.filter.filter();
-    list(&command.input, &command.output, style, out, false, connections::write_heading, |shown, out| {
+    let table = TextTable::new(&CONNECTION);
+    let write_heading = |style, out: &mut Out| table.write_heading(style, out);
+    list(&command.input, &command.output, style, out, false, write_heading, |shown, out| {
         let Event::Connection(connection) = shown.event else { return Ok(()) };
         if !filter.matches(connection, shown.start) {
             return Ok(());
         }
         match shown.format {
-            Format::Text => connections::write_row(connection, style, out),
-            Format::Jsonl => json::write_line(out, &ConnectionLine::from(connection)),
+            Format::Text => table.write_row(connection, shown.setting(style), out),
+            Format::Jsonl => json::write_line(out, &CONNECTION.of(connection)),
         }
     })
 }

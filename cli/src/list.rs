@@ -5,6 +5,7 @@ use crate::output::{Format, Out, Output, Status, complain, tell_of_ending};
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::record::Time;
+use rdmascope_present::column::Setting;
 use rdmascope_present::text::Style;
 use std::io::{self, Write as _};
 
@@ -14,6 +15,13 @@ pub(crate) struct Shown<'a> {
     /// When the capture starts.
     pub(crate) start: Time,
     pub(crate) format: Format,
+}
+
+impl Shown<'_> {
+    /// What the cells of a text table rest on.
+    pub(crate) fn setting(&self, style: Style) -> Setting {
+        Setting { start: self.start, style }
+    }
 }
 
 /// Reads the capture and writes its events as they come.

@@ -6,8 +6,9 @@ use crate::list::list;
 use crate::output::{Format, Out, Output, Status};
 use clap::Args;
 use rdmascope_dissector::event::Event;
-use rdmascope_present::json::{self, PacketLine};
-use rdmascope_present::tables::packets;
+use rdmascope_present::column::TextTable;
+use rdmascope_present::columns::PACKET;
+use rdmascope_present::json;
 use rdmascope_present::text::Style;
 use std::io;
 
@@ -32,14 +33,16 @@ pub(crate) struct Packets {
 /// Runs the command.
 pub(crate) fn run(command: &Packets, style: Style, out: &mut Out) -> io::Result<Status> {
     let filter = command.filter.filter();
-    list(&command.input, &command.output, style, out, true, packets::write_heading, |shown, out| {
+    let table = TextTable::new(&PACKET);
+    let write_heading = |style, out: &mut Out| table.write_heading(style, out);
+    list(&command.input, &command.output, style, out, true, write_heading, |shown, out| {
         let Event::Packet(packet) = shown.event else { return Ok(()) };
         if !filter.matches(packet, shown.start) {
             return Ok(());
         }
         match shown.format {
-            Format::Text => packets::write_row(packet, shown.start, style, out),
-            Format::Jsonl => json::write_line(out, &PacketLine::from(packet)),
+            Format::Text => table.write_row(packet, shown.setting(style), out),
+            Format::Jsonl => json::write_line(out, &PACKET.of(packet)),
         }
     })
 }

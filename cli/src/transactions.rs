@@ -6,8 +6,9 @@ use crate::list::list;
 use crate::output::{Format, Out, Output, Status};
 use clap::Args;
 use rdmascope_dissector::event::Event;
-use rdmascope_present::json::{self, TransactionLine};
-use rdmascope_present::tables::transactions;
+use rdmascope_present::column::TextTable;
+use rdmascope_present::columns::TRANSACTION;
+use rdmascope_present::json;
 use rdmascope_present::text::Style;
 use std::io;
 
@@ -34,14 +35,16 @@ pub(crate) struct Transactions {
 /// Runs the command.
 pub(crate) fn run(command: &Transactions, style: Style, out: &mut Out) -> io::Result<Status> {
     let filter = command.filter.filter();
-    list(&command.input, &command.output, style, out, false, transactions::write_heading, |shown, out| {
+    let table = TextTable::new(&TRANSACTION);
+    let write_heading = |style, out: &mut Out| table.write_heading(style, out);
+    list(&command.input, &command.output, style, out, false, write_heading, |shown, out| {
         let Event::Transaction(transaction) = shown.event else { return Ok(()) };
         if !filter.matches(transaction, shown.start) {
             return Ok(());
         }
         match shown.format {
-            Format::Text => transactions::write_row(transaction, shown.start, style, out),
-            Format::Jsonl => json::write_line(out, &TransactionLine::from(transaction)),
+            Format::Text => table.write_row(transaction, shown.setting(style), out),
+            Format::Jsonl => json::write_line(out, &TRANSACTION.of(transaction)),
         }
     })
 }

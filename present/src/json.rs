@@ -2,27 +2,18 @@
 //!
 //! Views borrow from the dissector's values and are written as they are walked; nothing is collected on the way.
 
-mod connection;
 mod exchange;
 pub mod finding;
 mod frame;
-mod packet;
 mod report;
-mod transaction;
 
-pub use connection::ConnectionLine;
 pub use exchange::{ExchangeLine, write_exchange};
-pub use finding::{CheckLine, FindingLine, RuleLine};
+pub use finding::CheckLine;
 pub use frame::FrameLine;
-pub use packet::PacketLine;
 pub use report::{CaptureLine, ErrorLine, OperationLine, ProblemLine, write_report};
-pub use transaction::TransactionLine;
 
 use crate::time::Rfc3339;
-use crate::words;
 use rdmascope_dissector::record::Time;
-use rdmascope_wire::Stop;
-use rdmascope_wire::rpcrdma::Segment;
 use serde::{Serialize, Serializer};
 use std::io::{self, Write};
 
@@ -48,7 +39,7 @@ fn optional_time<S: Serializer>(time: &Option<Time>, serializer: S) -> Result<S:
 
 /// `0x` and a fixed number of hexadecimal digits.
 #[derive(Clone, Copy)]
-struct Hex<const DIGITS: usize>(u64);
+pub(crate) struct Hex<const DIGITS: usize>(pub(crate) u64);
 
 impl<const DIGITS: usize> Serialize for Hex<DIGITS> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -70,45 +61,6 @@ pub struct Shown<T>(pub T);
 impl<T: core::fmt::Display> Serialize for Shown<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(&self.0)
-    }
-}
-
-#[derive(Serialize)]
-struct SegmentView {
-    handle: Hex<8>,
-    length: u32,
-    offset: Hex<16>,
-}
-
-impl From<&Segment> for SegmentView {
-    fn from(segment: &Segment) -> SegmentView {
-        SegmentView {
-            handle: Hex(segment.handle.0.into()),
-            length: segment.length,
-            offset: Hex(segment.offset),
-        }
-    }
-}
-
-/// Where something could not be read on.
-#[derive(Serialize)]
-struct StopView {
-    layer: Shown<rdmascope_wire::Layer>,
-    offset: usize,
-    needed: usize,
-    available: usize,
-    cause: &'static str,
-}
-
-impl From<Stop> for StopView {
-    fn from(stop: Stop) -> StopView {
-        StopView {
-            layer: Shown(stop.layer),
-            offset: stop.offset,
-            needed: stop.needed,
-            available: stop.available,
-            cause: words::cause(stop.cause),
-        }
     }
 }
 

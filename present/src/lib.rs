@@ -5,6 +5,8 @@
 #![forbid(unsafe_code)]
 
 pub mod cm_fields;
+pub mod column;
+pub mod columns;
 pub mod diff;
 pub mod ending;
 pub mod fields;

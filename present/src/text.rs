@@ -196,7 +196,17 @@ pub struct HexBytes<'a>(pub &'a [u8]);
 
 impl fmt::Display for HexBytes<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        const PIECE: usize = 64;
+        let mut text = [0; 2 * PIECE];
+        for piece in self.0.chunks(PIECE) {
+            for (pair, byte) in text.chunks_exact_mut(2).zip(piece) {
+                pair[0] = DIGITS[usize::from(byte >> 4)];
+                pair[1] = DIGITS[usize::from(byte & 15)];
+            }
+            f.write_str(core::str::from_utf8(&text[..2 * piece.len()]).expect("digits are ASCII"))?;
+        }
+        Ok(())
     }
 }
 

@@ -3,7 +3,8 @@
 use super::Format;
 use core::fmt::Display;
 use rdmascope_conformance::{Level, Rule, SUBJECTS, Source, rules};
-use rdmascope_present::json::{self, RuleLine};
+use rdmascope_present::columns::RULE;
+use rdmascope_present::json;
 use rdmascope_present::screen::{Screen, wrapped};
 use rdmascope_present::text::{Left, Style};
 use std::io::{self, Write};
@@ -17,7 +18,7 @@ pub(super) fn one(
 ) -> io::Result<()> {
     if format == Format::Jsonl {
         let subject = SUBJECTS.iter().find(|subject| subject.rules.iter().any(|one| one.id == rule.id));
-        return json::write_line(out, &RuleLine::new(subject.map_or("", |subject| subject.name), rule));
+        return json::write_line(out, &RULE.of((subject.map_or("", |subject| subject.name), rule)));
     }
     writeln!(out, "{}  {}", screen.style.bold(rule.id), painted(screen.style, rule.level, rule.level))?;
     let sources = listed(rule.sources);
@@ -33,9 +34,7 @@ pub(super) fn one(
 pub(super) fn all(format: Format, screen: Screen, out: &mut impl Write) -> io::Result<()> {
     if format == Format::Jsonl {
         let all = SUBJECTS.iter().flat_map(|subject| subject.rules.iter().map(|rule| (subject.name, rule)));
-        return all
-            .into_iter()
-            .try_for_each(|(name, rule)| json::write_line(out, &RuleLine::new(name, rule)));
+        return all.into_iter().try_for_each(|(name, rule)| json::write_line(out, &RULE.of((name, rule))));
     }
     let longest = rules().map(|rule| rule.id.len()).max().unwrap_or_default();
     let indent = 2 + longest + 2 + LEVEL + 2;

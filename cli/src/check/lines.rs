@@ -3,8 +3,9 @@
 use super::{Check, Taker};
 use crate::output::{Out, warn_of_cuts};
 use rdmascope_conformance::Finding;
+use rdmascope_present::columns::{FINDING, FindingRow};
 use rdmascope_present::ending::Ending;
-use rdmascope_present::json::{self, CheckLine, FindingLine};
+use rdmascope_present::json::{self, CheckLine};
 use rdmascope_present::tally::{Place, Tally};
 use std::io;
 
@@ -28,7 +29,7 @@ impl Taker for Lines<'_> {
         if place.count > self.most {
             return Ok(());
         }
-        json::write_line(self.out, &FindingLine::new(finding, place.is_allowed))
+        json::write_line(self.out, &FINDING.of(FindingRow::new(finding, place.is_allowed)))
     }
 
     fn end(&mut self, tally: &Tally, ending: &Ending) -> io::Result<()> {

@@ -5,8 +5,10 @@
 
 use super::{Check, Taker, explain};
 use crate::output::{Out, Status, warn_of_cuts};
+use rdmascope_present::column::Line;
+use rdmascope_present::columns::{FINDING, FindingRow};
 use rdmascope_present::ending::{Ending, FileEnd};
-use rdmascope_present::json::{CheckLine, FindingLine, Shown};
+use rdmascope_present::json::{CheckLine, Shown};
 use rdmascope_present::names;
 use rdmascope_present::tally::{Place, Tally};
 
@@ -207,7 +209,7 @@ struct Outcome<'a> {
     partial_fingerprints: Fingerprints,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     suppressions: Vec<Suppression>,
-    properties: FindingLine<'a>,
+    properties: Line<'a, FindingRow<'static>>,
 }
 
 impl<'a> Outcome<'a> {
@@ -240,7 +242,7 @@ impl<'a> Outcome<'a> {
             related_locations: others.iter().enumerate().map(related).collect(),
             partial_fingerprints: Fingerprints { primary_location_line_hash: fingerprint(finding, rule) },
             suppressions: place.is_allowed.then_some(suppression).into_iter().collect(),
-            properties: FindingLine::new(finding, place.is_allowed),
+            properties: FINDING.of(FindingRow::new(finding, place.is_allowed)),
         }
     }
 }

@@ -1,8 +1,7 @@
 //! Tables for DuckDB, Polars, Spark and whoever else reads Parquet: docs/parquet.md.
 
-mod column;
+mod cells;
 mod partition;
-mod tables;
 mod writer;
 
 use crate::input::{self, Audience, Input};
@@ -10,17 +9,19 @@ use crate::output::{self, Out, Status};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
-use column::Column;
 use partition::Staging;
 use rdmascope_conformance::Judge;
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::record::Time;
+use rdmascope_present::columns::{
+    CONNECTION, FINDING, FindingRow, MESSAGE, MessageRow, OPERATION, OperationRow, PACKET, TABLES,
+    TRANSACTION,
+};
 use rdmascope_present::ending::Ending;
 use std::borrow::Cow;
 use std::io;
 use std::path::{Path, PathBuf};
-use tables::{Connections, Findings, MessageRow, Messages, OperationRow, Operations, Packets, Transactions};
 use writer::TableWriter;
 
 #[derive(Args, Debug)]
@@ -59,21 +60,6 @@ impl Parquet {
     }
 }
 
-/// A table.
-trait Table: Sized + 'static {
-    /// What a row is made of.
-    type Row<'a>;
-    /// What its folder is called.
-    const NAME: &'static str;
-    /// What a row has, in groups that belong together.
-    const COLUMNS: &'static [&'static [Column<Self>]];
-
-    /// The same one by one.
-    fn columns() -> impl Iterator<Item = &'static Column<Self>> {
-        Self::COLUMNS.iter().copied().flatten()
-    }
-}
-
 /// Writes the tables.
 pub(super) fn run(command: &Parquet, out: &mut Out) -> io::Result<Status> {
     match write(command) {
@@ -95,42 +81,39 @@ fn write(command: &Parquet) -> Result<Ending> {
 
 /// All tables.
 struct Writers {
-    transactions: TableWriter<Transactions>,
-    operations: TableWriter<Operations>,
-    messages: TableWriter<Messages>,
-    packets: TableWriter<Packets>,
-    connections: TableWriter<Connections>,
+    transactions: TableWriter,
+    operations: TableWriter,
+    messages: TableWriter,
+    packets: TableWriter,
+    connections: TableWriter,
     judge: Judge,
-    findings: TableWriter<Findings>,
+    findings: TableWriter,
 }
 
 impl Writers {
     fn create(staging: &Staging<'_>) -> io::Result<Writers> {
+        let create = |table: usize| {
+            let (name, list) = TABLES[table];
+            TableWriter::create(&staging.path(name), name, list)
+        };
         Ok(Writers {
-            transactions: TableWriter::create(&staging.path::<Transactions>())?,
-            operations: TableWriter::create(&staging.path::<Operations>())?,
-            messages: TableWriter::create(&staging.path::<Messages>())?,
-            packets: TableWriter::create(&staging.path::<Packets>())?,
-            connections: TableWriter::create(&staging.path::<Connections>())?,
+            transactions: create(0)?,
+            operations: create(1)?,
+            messages: create(2)?,
+            packets: create(3)?,
+            connections: create(4)?,
             judge: Judge::default(),
-            findings: TableWriter::create(&staging.path::<Findings>())?,
+            findings: create(5)?,
         })
     }
 
     /// Ends all files before any takes its place.
     fn finish(self, staging: &Staging<'_>, capture: &str) -> io::Result<()> {
-        self.transactions.finish()?;
-        self.operations.finish()?;
-        self.messages.finish()?;
-        self.packets.finish()?;
-        self.connections.finish()?;
-        self.findings.finish()?;
-        staging.place::<Transactions>(capture)?;
-        staging.place::<Operations>(capture)?;
-        staging.place::<Messages>(capture)?;
-        staging.place::<Packets>(capture)?;
-        staging.place::<Connections>(capture)?;
-        staging.place::<Findings>(capture)
+        let Writers { transactions, operations, messages, packets, connections, judge: _, findings } = self;
+        for writer in [transactions, operations, messages, packets, connections, findings] {
+            writer.finish()?;
+        }
+        TABLES.iter().try_for_each(|(name, _)| staging.place(name, capture))
     }
 }
 
@@ -142,24 +125,24 @@ impl Audience for Writers {
         let mut written = Ok(());
         judge.handle(&event, &mut |finding| {
             if written.is_ok() {
-                written = findings.row(finding);
+                written = findings.row(&FINDING.of(FindingRow::new(finding, false)));
             }
         });
         written?;
         match event {
-            Event::Packet(packet) => self.packets.row(packet),
+            Event::Packet(packet) => self.packets.row(&PACKET.of(packet)),
             Event::Transaction(transaction) => {
                 for (index, operation) in transaction.details.operations.iter().enumerate() {
-                    self.operations.row(&OperationRow { transaction, index, operation })?;
+                    self.operations.row(&OPERATION.of(OperationRow { transaction, index, operation }))?;
                 }
                 let messages = [(&transaction.call, false), (&transaction.reply, true)];
                 for (message, is_reply) in messages {
                     let Some(message) = message else { continue };
-                    self.messages.row(&MessageRow { transaction, message, is_reply })?;
+                    self.messages.row(&MESSAGE.of(MessageRow { transaction, message, is_reply }))?;
                 }
-                self.transactions.row(transaction)
+                self.transactions.row(&TRANSACTION.of(transaction))
             }
-            Event::Connection(connection) => self.connections.row(connection),
+            Event::Connection(connection) => self.connections.row(&CONNECTION.of(connection)),
             Event::Eviction(_) | Event::Observation(_) => Ok(()),
         }
     }

@@ -7,7 +7,8 @@ use rdmascope_conformance::{Finding, Judge};
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::record::Time;
-use rdmascope_present::json::{self, CaptureLine, ConnectionLine, FindingLine, TransactionLine};
+use rdmascope_present::columns::{CONNECTION, FINDING, FindingRow, TRANSACTION};
+use rdmascope_present::json::{self, CaptureLine};
 use serde_json::{Map, Value};
 use std::io;
 use std::path::Path;
@@ -64,13 +65,13 @@ impl Audience for Gathered {
         match event {
             Event::Connection(connection) => {
                 let mut line = Vec::new();
-                json::write_line(&mut line, &ConnectionLine::from(connection))?;
+                json::write_line(&mut line, &CONNECTION.of(connection))?;
                 self.bytes += line.len();
                 self.connections.push((connection.id.0, line));
             }
             Event::Transaction(transaction) => {
                 let before = self.transactions.len();
-                json::write_line(&mut self.transactions, &TransactionLine::from(transaction))?;
+                json::write_line(&mut self.transactions, &TRANSACTION.of(transaction))?;
                 self.bytes += self.transactions.len() - before;
             }
             // Evictions are counted in the line of the capture; what is observed is for the judge.
@@ -81,7 +82,7 @@ impl Audience for Gathered {
         let before = findings.len();
         judge.handle(&event, &mut |finding: &Finding| {
             if written.is_ok() {
-                written = json::write_line(findings, &FindingLine::new(finding, false));
+                written = json::write_line(findings, &FINDING.of(FindingRow::new(finding, false)));
             }
         });
         written?;

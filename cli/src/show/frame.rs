@@ -9,9 +9,10 @@ use rdmascope_dissector::event::Event;
 use rdmascope_dissector::exchange::Keep;
 use rdmascope_dissector::frame;
 use rdmascope_dissector::transaction::Transaction;
+use rdmascope_present::columns::{FINDING, FindingRow};
 use rdmascope_present::fields::headers;
 use rdmascope_present::findings::Findings;
-use rdmascope_present::json::{self, FindingLine, FrameLine};
+use rdmascope_present::json::{self, FrameLine};
 use rdmascope_present::screen::{self, Screen, findings};
 use rdmascope_present::text::Number;
 use std::io::{self, Write};
@@ -53,7 +54,9 @@ pub(super) fn run(command: &Show, number: u64, screen: Screen, out: &mut Out) ->
         match command.output.format {
             Format::Jsonl => {
                 json::write_line(out, &FrameLine::new(packet, of, &fields))?;
-                named.iter().try_for_each(|finding| json::write_line(out, &FindingLine::new(finding, false)))
+                named.iter().try_for_each(|finding| {
+                    json::write_line(out, &FINDING.of(FindingRow::new(finding, false)))
+                })
             }
             Format::Text => {
                 screen::frame::head(packet, start, of, screen, out)?;

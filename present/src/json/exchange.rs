@@ -1,8 +1,9 @@
 //! Transactions, whole: how they were exchanged, their headers and messages.
 
 use super::frame::Fields;
-use super::transaction::TransactionLine;
-use super::{FindingLine, Shown, time, write_line};
+use super::{Shown, time, write_line};
+use crate::column::Line;
+use crate::columns::{FINDING, FindingRow, TRANSACTION};
 use crate::fields::{Field, rpc};
 use crate::findings::ByFrame;
 use crate::ladder::{Ladder, Rung, RungKind};
@@ -22,7 +23,7 @@ use std::io::{self, Write};
 #[derive(Serialize)]
 pub struct ExchangeLine<'a> {
     r#type: &'static str,
-    transaction: TransactionLine<'a>,
+    transaction: Line<'a, Transaction>,
     rungs: Vec<RungView>,
     rungs_left_out: u64,
     call_fields: Fields<'a>,
@@ -56,7 +57,7 @@ pub fn write_exchange(
         full,
     );
     write_line(out, &line)?;
-    findings.iter().try_for_each(|finding| write_line(out, &FindingLine::new(finding, false)))
+    findings.iter().try_for_each(|finding| write_line(out, &FINDING.of(FindingRow::new(finding, false))))
 }
 
 impl<'a> ExchangeLine<'a> {
@@ -85,7 +86,7 @@ impl<'a> ExchangeLine<'a> {
         });
         ExchangeLine {
             r#type: "exchange",
-            transaction: TransactionLine::from(transaction),
+            transaction: TRANSACTION.of(transaction),
             rungs: rungs.collect(),
             rungs_left_out: ladder.left_out,
             call_fields,

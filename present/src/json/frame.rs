@@ -1,6 +1,7 @@
 //! Frames, whole: their fields and bytes.
 
-use super::{Shown, StopView, time};
+use super::{Shown, time};
+use crate::columns::STOP;
 use crate::fields::Field;
 use crate::text::HexBytes;
 use rdmascope_dissector::event::Packet;
@@ -78,7 +79,7 @@ impl Serialize for FieldView<'_> {
             map.serialize_entry("mask", &Shown(format_args!("0x{mask:x}")))?;
         }
         if let Some(stop) = field.stop {
-            map.serialize_entry("stop", &StopView::from(stop))?;
+            map.serialize_entry("stop", &STOP.of(stop))?;
         }
         if !field.children.is_empty() {
             map.serialize_entry("fields", &Fields { fields: &field.children, bytes })?;

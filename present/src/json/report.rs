@@ -1,6 +1,7 @@
 //! The report of `analyze`.
 
-use super::{ConnectionLine, Shown, optional_time, write_line};
+use super::{Shown, optional_time, write_line};
+use crate::columns::CONNECTION;
 use crate::ending::{Cut, Ending, FileEnding};
 use crate::names::{self, Failure, Label, Protocol};
 use crate::report::{ErrorCount, ErrorKey, Group, Key, Problem, Report, Stats};
@@ -13,7 +14,7 @@ use std::io::{self, Write};
 pub fn write_report(report: &Report, ending: &Ending, out: &mut impl Write) -> io::Result<()> {
     write_line(out, &CaptureLine::new(ending))?;
     for connection in report.connections().0 {
-        write_line(out, &ConnectionLine::from(connection))?;
+        write_line(out, &CONNECTION.of(connection))?;
     }
     for (key, stats) in report.operations() {
         write_line(out, &OperationLine::new(key, stats))?;

@@ -1,60 +1,47 @@
-//! Packets, one line each.
+//! Packets, in words.
 
 use crate::names;
-use crate::text::{Bytes, Left, Seconds, Style};
+use crate::text::{Bytes, Style};
 use core::fmt::{self, Write as _};
 use rdmascope_dissector::event::{Content, Headers, Packet};
 use rdmascope_dissector::frame::{IcrcVerdict, Other};
-use rdmascope_dissector::record::Time;
+use rdmascope_dissector::record::Record;
 use rdmascope_wire::bth::Acknowledgement;
 use rdmascope_wire::rpcrdma::Header;
-use std::io::{self, Write};
 
-/// The line of headings.
-pub fn write_heading(style: Style, out: &mut impl Write) -> io::Result<()> {
-    let line = format!(
-        "{:>7} {:>11} {:15}    {:15} {:28} {:8} {:>8} {}",
-        "frame", "seconds", "source", "destination", "opcode", "QP", "PSN", "carries"
-    );
-    writeln!(out, "{}", style.bold(line))
+/// Why a record holds no transport packet.
+pub struct NoPacket<'a>(pub Other, pub Record<'a>, pub Style);
+
+impl fmt::Display for NoPacket<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let NoPacket(other, record, style) = self;
+        match other {
+            Other::NotInfiniBand => write!(f, "no transport packet, {} bytes", record.original_length),
+            Other::UnknownLinkType => write!(f, "link type {} is not understood", record.link.0),
+            Other::Fragment => write!(f, "{}", style.yellow("fragment of an IP packet")),
+            Other::Stop(stop) => write!(f, "{}", style.yellow(stop)),
+        }
+    }
 }
 
-/// The line of `packet`, in a capture that starts at `start`.
-pub fn write_row(packet: &Packet<'_>, start: Time, style: Style, out: &mut impl Write) -> io::Result<()> {
-    let seconds = Seconds(packet.record.time.0.saturating_sub(start.0));
-    write!(out, "{:>7} {seconds:>11} ", packet.record.number)?;
-    let frame = match packet.frame {
-        Ok(frame) => frame,
-        Err(other) => {
-            let bytes = packet.record.original_length;
-            return match other {
-                Other::NotInfiniBand => writeln!(out, "no transport packet, {bytes} bytes"),
-                Other::UnknownLinkType => {
-                    writeln!(out, "link type {} is not understood", packet.record.link.0)
-                }
-                Other::Fragment => writeln!(out, "{}", style.yellow("fragment of an IP packet")),
-                Other::Stop(stop) => writeln!(out, "{}", style.yellow(stop)),
-            };
-        }
-    };
-    write!(out, "{} -> {} ", Left(frame.source, 15), Left(frame.destination, 15))?;
-    match &packet.headers {
-        Some(Ok(headers)) => {
-            let bth = &headers.bth;
-            write!(out, "{} {} {:>8}", Left(bth.opcode, 28), bth.destination_qp, bth.psn.value())?;
-            write!(out, "{}", Carried(headers))?;
-        }
-        Some(Err(stop)) => write!(out, "{}", style.yellow(stop))?,
-        None => {}
+/// A bad ICRC, with a space in front.
+pub struct BadIcrc(Style);
+
+impl BadIcrc {
+    /// Where `packet` has one.
+    pub fn of(packet: &Packet<'_>, style: Style) -> Option<BadIcrc> {
+        packet.frame.is_ok_and(|frame| frame.icrc == IcrcVerdict::Bad).then_some(BadIcrc(style))
     }
-    if frame.icrc == IcrcVerdict::Bad {
-        write!(out, " {}", style.red("bad ICRC"))?;
+}
+
+impl fmt::Display for BadIcrc {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, " {}", self.0.red("bad ICRC"))
     }
-    writeln!(out)
 }
 
 /// Extension headers and payload, each with a space in front.
-struct Carried<'a>(&'a Headers<'a>);
+pub struct Carried<'a>(pub &'a Headers<'a>);
 
 impl fmt::Display for Carried<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,6 +1,7 @@
 //! What the tables look like, with everything in them that they can show.
 
-use super::{connections, packets, transactions};
+use crate::column::{Setting, TextTable};
+use crate::columns::{CONNECTION, PACKET, TRANSACTION};
 use crate::text::Style;
 use core::net::Ipv4Addr;
 use rdmascope_dissector::event::{Content, Headers, Packet};
@@ -14,6 +15,8 @@ use rdmascope_wire::psn::Psn;
 use rdmascope_wire::rpcrdma::{Builder, Header, Procedure, ReadSegment};
 use rdmascope_wire::{Qpn, Rkey, Xid};
 
+const SETTING: Setting = Setting { start: START, style: Style::new(false) };
+
 fn table(write: impl FnOnce(&mut Vec<u8>)) -> String {
     let mut out = Vec::new();
     write(&mut out);
@@ -25,9 +28,9 @@ fn table(write: impl FnOnce(&mut Vec<u8>)) -> String {
 #[test]
 fn of_connections() {
     let text = table(|out| {
-        connections::write_heading(Style::default(), out).unwrap();
+        TextTable::new(&CONNECTION).write_heading(Style::default(), out).unwrap();
         for connection in [samples::connection(), samples::inferred()] {
-            connections::write_row(&connection, Style::default(), out).unwrap();
+            TextTable::new(&CONNECTION).write_row(&connection, SETTING, out).unwrap();
         }
     });
     assert_eq!(
@@ -57,9 +60,9 @@ fn of_transactions() {
     full.error = None;
     let failed = samples::compound(&[Nfs4::Sequence, Nfs4::Lookup], 2, 51, 80);
     let text = table(|out| {
-        transactions::write_heading(Style::default(), out).unwrap();
+        TextTable::new(&TRANSACTION).write_heading(Style::default(), out).unwrap();
         for transaction in [samples::read(5, 250), full, lost, answered, failed] {
-            transactions::write_row(&transaction, START, Style::default(), out).unwrap();
+            TextTable::new(&TRANSACTION).write_row(&transaction, SETTING, out).unwrap();
         }
     });
     assert_eq!(
@@ -166,8 +169,8 @@ pub(crate) fn with_packets(mut see: impl FnMut(&Packet<'_>)) {
 #[test]
 fn of_packets() {
     let text = table(|out| {
-        packets::write_heading(Style::default(), out).unwrap();
-        with_packets(|packet| packets::write_row(packet, START, Style::default(), out).unwrap());
+        TextTable::new(&PACKET).write_heading(Style::default(), out).unwrap();
+        with_packets(|packet| TextTable::new(&PACKET).write_row(packet, SETTING, out).unwrap());
     });
     assert_eq!(
         text,

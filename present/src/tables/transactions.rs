@@ -1,67 +1,11 @@
-//! Transactions, one line each.
+//! Transactions, in words.
 
-use crate::names::{self, Failure, Label, Protocol, Quoted};
-use crate::text::{Bytes, Duration, Left, Maybe, Seconds, Style};
+use crate::names::{self, Failure, Label, Quoted};
+use crate::text::Bytes;
 use core::fmt;
-use rdmascope_dissector::record::Time;
-use rdmascope_dissector::transaction::{Direction, Outcome, Transaction};
+use rdmascope_dissector::transaction::{Outcome, Transaction};
 use rdmascope_dissector::ulb::{Details, Operation};
 use rdmascope_wire::rpcrdma;
-use std::io::{self, Write};
-
-/// The line of headings.
-pub fn write_heading(style: Style, out: &mut impl Write) -> io::Result<()> {
-    let line = format!(
-        "{:>6} {:>4}    {:10} {:>7} {:>7} {:>11} {:>8}  {:8} {:20} {:14} {}",
-        "#",
-        "conn",
-        "XID",
-        "call",
-        "reply",
-        "seconds",
-        "latency",
-        "protocol",
-        "operation",
-        "status",
-        "chunks; operations"
-    );
-    writeln!(out, "{}", style.bold(line))
-}
-
-/// The line of `transaction`, in a capture that starts at `start`.
-pub fn write_row(
-    transaction: &Transaction,
-    start: Time,
-    style: Style,
-    out: &mut impl Write,
-) -> io::Result<()> {
-    let (call, reply) = (transaction.call.as_ref(), transaction.reply.as_ref());
-    let direction = match transaction.direction {
-        Direction::Forward => "->",
-        Direction::Backward => "<-",
-    };
-    let began = call.or(reply).map(|message| Seconds(message.seen.time.0.saturating_sub(start.0)));
-    write!(
-        out,
-        "{:>6} {:>4} {direction} {} {:>7} {:>7} {:>11} {:>8}  {} {} ",
-        transaction.number,
-        transaction.connection.0,
-        transaction.xid,
-        Maybe(call.map(|message| message.seen.frame)),
-        Maybe(reply.map(|message| message.seen.frame)),
-        Maybe(began),
-        Maybe(transaction.latency().map(Duration)),
-        Left(Maybe(Protocol::of(transaction)), 8),
-        Left(Label::of(transaction), 20),
-    )?;
-    let ending = Left(Ending(transaction), 14);
-    match (Failure::of(transaction), transaction.outcome) {
-        (Some(_), _) => write!(out, "{} ", style.red(ending))?,
-        (None, Outcome::Completed) => write!(out, "{ending} ")?,
-        (None, _) => write!(out, "{} ", style.yellow(ending))?,
-    }
-    writeln!(out, "{}", Remarks(transaction))
-}
 
 /// The status, or why there is none.
 pub struct Ending<'a>(pub &'a Transaction);

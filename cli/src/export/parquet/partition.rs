@@ -1,6 +1,5 @@
 //! Where the tables of a capture stand: `DIR/TABLE/capture=NAME/part-0.parquet`.
 
-use super::Table;
 use core::fmt::{self, Write as _};
 use std::fs;
 use std::io;
@@ -22,16 +21,16 @@ impl<'a> Staging<'a> {
     }
 
     /// Where to write a table.
-    pub(super) fn path<T: Table>(&self) -> PathBuf {
-        self.folder.path().join(T::NAME)
+    pub(super) fn path(&self, table: &str) -> PathBuf {
+        self.folder.path().join(table)
     }
 
     /// Gives a table that was written its place among those of other captures, or that of what was exported of this one
     /// before.
-    pub(super) fn place<T: Table>(&self, capture: &str) -> io::Result<()> {
-        let partition = self.output.join(T::NAME).join(format!("capture={}", Escaped(capture)));
+    pub(super) fn place(&self, table: &str, capture: &str) -> io::Result<()> {
+        let partition = self.output.join(table).join(format!("capture={}", Escaped(capture)));
         fs::create_dir_all(&partition)?;
-        fs::rename(self.path::<T>(), partition.join("part-0.parquet"))
+        fs::rename(self.path(table), partition.join("part-0.parquet"))
     }
 }
 

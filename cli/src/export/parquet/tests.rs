@@ -1,13 +1,15 @@
-use super::tables::{
-    Connections, Findings, MessageRow, Messages, OperationRow, Operations, Packets, Transactions,
-};
+use super::Parquet;
 use super::writer::{TableWriter, schema};
-use super::{Parquet, Table};
 use clap::{Args as _, FromArgMatches as _};
 use parquet::basic::{LogicalType, TimeUnit, Type as Physical};
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use parquet::schema::types::Type;
 use rdmascope_conformance::{Finding, Value as Measure};
+use rdmascope_present::column::List;
+use rdmascope_present::column::parquet::table;
+use rdmascope_present::columns::{
+    FINDING, FindingRow, MESSAGE, MessageRow, OPERATION, OperationRow, PACKET, TABLES,
+};
 use rdmascope_tests::values as samples;
 use std::fs::File;
 
@@ -38,47 +40,25 @@ fn type_name(column: &Type) -> String {
     format!("STRUCT<{}>", fields.join(", "))
 }
 
-fn has<T: Table>() -> Vec<(String, String)> {
-    let schema = schema::<T>().unwrap();
-    schema.get_fields().iter().map(|column| (column.name().to_owned(), type_name(column))).collect()
-}
-
-/// The rows of the table below a heading: names and types.
-fn documented(table: &str) -> Vec<(String, String)> {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/parquet.md");
-    let text = std::fs::read_to_string(path).expect("docs/parquet.md is there");
-    let heading = format!("## `{table}`");
-    let section = text.lines().skip_while(|line| !line.starts_with(&heading)).skip(1);
-    let rows = section.take_while(|line| !line.starts_with("## ")).filter(|line| line.starts_with("| `"));
-    rows.flat_map(|row| {
-        let [_, names, kind, meaning, _] = row.split('|').map(str::trim).collect::<Vec<_>>()[..] else {
-            panic!("not three cells: {row}");
-        };
-        assert!(!meaning.is_empty(), "{row}");
-        let kind = kind.trim_matches('`').to_owned();
-        names
-            .split(", ")
-            .map(move |name| (name.trim_matches('`').to_owned(), kind.clone()))
-            .collect::<Vec<_>>()
-    })
-    .collect()
-}
-
+/// The schema is what the table of columns says, which docs/parquet.md prints.
 #[test]
-fn every_column_is_documented() {
-    assert_eq!(documented("transactions"), has::<Transactions>());
-    assert_eq!(documented("operations"), has::<Operations>());
-    assert_eq!(documented("messages"), has::<Messages>());
-    assert_eq!(documented("packets"), has::<Packets>());
-    assert_eq!(documented("connections"), has::<Connections>());
-    assert_eq!(documented("findings"), has::<Findings>());
+fn schemas_have_the_types_of_the_columns() {
+    for (name, list) in TABLES {
+        let schema = schema(name, list).unwrap();
+        let found: Vec<_> =
+            schema.get_fields().iter().map(|column| (column.name(), type_name(column))).collect();
+        let columns = table(list);
+        let expected: Vec<_> =
+            columns.iter().map(|column| (column.name.as_str(), column.shape.to_string())).collect();
+        assert_eq!(found, expected, "{name}");
+    }
 }
 
 /// The file that was written.
-fn written<T: Table>(write: impl FnOnce(&mut TableWriter<T>)) -> SerializedFileReader<File> {
+fn written(list: &dyn List, write: impl FnOnce(&mut TableWriter)) -> SerializedFileReader<File> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("table");
-    let mut writer = TableWriter::<T>::create(&path).unwrap();
+    let mut writer = TableWriter::create(&path, "table", list).unwrap();
     write(&mut writer);
     writer.finish().unwrap();
     SerializedFileReader::new(File::open(&path).unwrap()).unwrap()
@@ -105,11 +85,11 @@ fn lists_of_all_lengths() {
     let full = samples::full();
     let read = samples::read(3, 10);
     let (call, reply) = (full.call.as_ref().unwrap(), full.reply.as_ref().unwrap());
-    let file = written::<Messages>(|writer| {
-        writer.row(&MessageRow { transaction: &full, message: reply, is_reply: true }).unwrap();
-        writer.row(&MessageRow { transaction: &full, message: call, is_reply: false }).unwrap();
+    let file = written(&MESSAGE, |writer| {
+        writer.row(&MESSAGE.of(MessageRow { transaction: &full, message: reply, is_reply: true })).unwrap();
+        writer.row(&MESSAGE.of(MessageRow { transaction: &full, message: call, is_reply: false })).unwrap();
         let offers = read.call.as_ref().unwrap();
-        writer.row(&MessageRow { transaction: &read, message: offers, is_reply: false }).unwrap();
+        writer.row(&MESSAGE.of(MessageRow { transaction: &read, message: offers, is_reply: false })).unwrap();
     });
     let rows = rows(&file);
     assert_eq!(rows.len(), 3);
@@ -135,9 +115,9 @@ fn lists_of_all_lengths() {
 #[test]
 fn names_that_are_no_text() {
     let full = samples::full();
-    let file = written::<Operations>(|writer| {
+    let file = written(&OPERATION, |writer| {
         for (index, operation) in full.details.operations.iter().enumerate() {
-            writer.row(&OperationRow { transaction: &full, index, operation }).unwrap();
+            writer.row(&OPERATION.of(OperationRow { transaction: &full, index, operation })).unwrap();
         }
     });
     let rows = rows(&file);
@@ -155,13 +135,14 @@ fn names_that_are_no_text() {
 /// Numbers of all kinds stand in one column, with what they count beside them; words in another.
 #[test]
 fn values_of_findings() {
-    let file = written::<Findings>(|writer| {
-        writer.row(&samples::finding()).unwrap();
+    let file = written(&FINDING, |writer| {
+        writer.row(&FINDING.of(FindingRow::new(&samples::finding(), false))).unwrap();
         let finding =
             samples::finding().values(Measure::Hexadecimal(0xab), Measure::Words("1 or more".to_owned()));
-        writer.row(&finding).unwrap();
-        writer.row(&samples::finding().values(Measure::Name("RDMA_MSG"), Measure::Nanoseconds(5))).unwrap();
-        writer.row(&Finding::new("bare")).unwrap();
+        writer.row(&FINDING.of(FindingRow::new(&finding, false))).unwrap();
+        let finding = samples::finding().values(Measure::Name("RDMA_MSG"), Measure::Nanoseconds(5));
+        writer.row(&FINDING.of(FindingRow::new(&finding, false))).unwrap();
+        writer.row(&FINDING.of(FindingRow::new(&Finding::new("bare"), false))).unwrap();
     });
     let rows = rows(&file);
     assert_has(
@@ -197,8 +178,9 @@ fn values_of_findings() {
 #[test]
 fn row_groups_are_bounded() {
     let full = samples::full();
-    let operation = OperationRow { transaction: &full, index: 0, operation: &full.details.operations[0] };
-    let file = written::<Operations>(|writer| {
+    let operation =
+        OPERATION.of(OperationRow { transaction: &full, index: 0, operation: &full.details.operations[0] });
+    let file = written(&OPERATION, |writer| {
         (0..65_537).for_each(|_| writer.row(&operation).unwrap());
     });
     assert_eq!(groups(&file), [65_536, 1]);
@@ -207,9 +189,10 @@ fn row_groups_are_bounded() {
     let segments = vec![samples::segment(1, 2, 3); 100_000];
     many.call.as_mut().unwrap().write_chunks.push(rdmascope_dissector::transaction::Chunk { segments });
     let message = many.call.as_ref().unwrap();
-    let file = written::<Messages>(|writer| {
-        (0..40)
-            .for_each(|_| writer.row(&MessageRow { transaction: &many, message, is_reply: false }).unwrap());
+    let file = written(&MESSAGE, |writer| {
+        (0..40).for_each(|_| {
+            writer.row(&MESSAGE.of(MessageRow { transaction: &many, message, is_reply: false })).unwrap()
+        });
     });
     // 20 bytes of numbers and 16 of levels for each segment: 3.6 MB a row, and 16 MiB are not filled by four.
     assert_eq!(groups(&file), [5; 8]);
@@ -217,7 +200,7 @@ fn row_groups_are_bounded() {
 
 #[test]
 fn a_table_without_rows_has_its_columns() {
-    let file = written::<Packets>(|_| {});
+    let file = written(&PACKET, |_| {});
     assert_eq!(groups(&file), [0; 0]);
     assert_eq!(rows(&file), [""; 0]);
 }

@@ -1,12 +1,12 @@
 //! A table on its way to a file, one row group after the other.
 
-use super::Table;
-use super::column::{Column, Waiting};
+use super::cells::{self, Waiting};
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::errors::{ParquetError, Result};
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::{Type, TypePtr};
+use rdmascope_present::column::{Fields, List, parquet as flat};
 use std::fs::File;
 use std::io;
 use std::path::Path;
@@ -19,28 +19,27 @@ const BYTES: usize = 16 << 20;
 
 /// Takes rows and writes a file. Memory does not grow with their number, but for the few bytes about each row group that
 /// stand at the end of the file.
-pub(super) struct TableWriter<T: Table> {
+pub(super) struct TableWriter {
     file: SerializedFileWriter<File>,
-    leaves: Vec<Box<dyn Waiting<T>>>,
+    waiting: Waiting,
     rows: usize,
     bytes: usize,
 }
 
-impl<T: Table> TableWriter<T> {
-    /// Begins the file at `path`.
-    pub(super) fn create(path: &Path) -> io::Result<TableWriter<T>> {
+impl TableWriter {
+    /// Begins the file at `path`: the table `name` of the columns of `list`.
+    pub(super) fn create(path: &Path, name: &str, list: &dyn List) -> io::Result<TableWriter> {
         let properties = WriterProperties::builder()
             .set_compression(Compression::ZSTD(ZstdLevel::default()))
             .set_created_by(concat!("rdmascope version ", env!("CARGO_PKG_VERSION")).to_owned());
-        let schema = schema::<T>().map_err(plain)?;
+        let schema = schema(name, list).map_err(plain)?;
         let file = SerializedFileWriter::new(File::create_new(path)?, schema, Arc::new(properties.build()));
-        let leaves = T::columns().flat_map(Column::leaves).collect();
-        Ok(TableWriter { file: file.map_err(plain)?, leaves, rows: 0, bytes: 0 })
+        Ok(TableWriter { file: file.map_err(plain)?, waiting: Waiting::of(list), rows: 0, bytes: 0 })
     }
 
     /// Takes a row.
-    pub(super) fn row(&mut self, row: &T::Row<'_>) -> io::Result<()> {
-        self.bytes += self.leaves.iter_mut().map(|leaf| leaf.take(row)).sum::<usize>();
+    pub(super) fn row(&mut self, row: &dyn Fields) -> io::Result<()> {
+        self.bytes += self.waiting.take(row);
         self.rows += 1;
         if self.rows == ROWS || self.bytes >= BYTES { self.write_row_group().map_err(plain) } else { Ok(()) }
     }
@@ -55,9 +54,9 @@ impl<T: Table> TableWriter<T> {
 
     fn write_row_group(&mut self) -> Result<()> {
         let mut group = self.file.next_row_group()?;
-        for leaf in &mut self.leaves {
+        for cells in self.waiting.cells() {
             let mut column = group.next_column()?.expect("the schema was made of the same columns");
-            leaf.write(&mut column)?;
+            cells.write(&mut column)?;
             column.close()?;
         }
         group.close()?;
@@ -67,9 +66,9 @@ impl<T: Table> TableWriter<T> {
 }
 
 /// The schema of a table's files.
-pub(super) fn schema<T: Table>() -> Result<TypePtr> {
-    let columns = T::columns().map(Column::schema).collect::<Result<_>>()?;
-    Ok(Arc::new(Type::group_type_builder(T::NAME).with_fields(columns).build()?))
+pub(super) fn schema(name: &str, list: &dyn List) -> Result<TypePtr> {
+    let columns = flat::table(list).iter().map(cells::schema).collect::<Result<_>>()?;
+    Ok(Arc::new(Type::group_type_builder(name).with_fields(columns).build()?))
 }
 
 /// The error below, which is one of the file.

@@ -1,0 +1,72 @@
+//! Columns as JSON.
+
+use super::value::Lossy;
+use super::{Fields, Info, Items, Line, Presence, Subject, Value};
+use crate::json::Hex;
+use crate::text::HexBytes;
+use crate::time::Rfc3339;
+use serde::ser::{SerializeMap, SerializeSeq};
+use serde::{Serialize, Serializer};
+
+impl<S: Subject> Serialize for Line<'_, S> {
+    fn serialize<Z: Serializer>(&self, serializer: Z) -> Result<Z::Ok, Z::Error> {
+        Value::Object(self).serialize(serializer)
+    }
+}
+
+impl Serialize for Value<'_> {
+    #[inline]
+    fn serialize<Z: Serializer>(&self, serializer: Z) -> Result<Z::Ok, Z::Error> {
+        match *self {
+            Value::Missing => serializer.serialize_none(),
+            Value::Boolean(value) => serializer.serialize_bool(value),
+            Value::Number(number) | Value::Nanoseconds(number) => serializer.serialize_u64(number),
+            Value::Fraction(number) => serializer.serialize_f64(number),
+            Value::Time(time) => serializer.serialize_str(Rfc3339::from(time).as_str()),
+            Value::Key(key) => Hex::<8>(key.into()).serialize(serializer),
+            Value::Qpn(qpn) => Hex::<6>(qpn.into()).serialize(serializer),
+            Value::Offset(offset) => Hex::<16>(offset).serialize(serializer),
+            Value::Text(text) => serializer.serialize_str(text),
+            Value::Shown(shown) => serializer.collect_str(shown),
+            Value::Lossy(bytes) => match core::str::from_utf8(bytes) {
+                Ok(text) => serializer.serialize_str(text),
+                Err(_) => serializer.collect_str(&Lossy(bytes)),
+            },
+            Value::Bytes(bytes) => serializer.collect_str(&HexBytes(bytes)),
+            Value::Object(fields) => object(fields, serializer),
+            Value::List(items) => list(items, serializer),
+        }
+    }
+}
+
+fn object<Z: Serializer>(fields: &dyn Fields, serializer: Z) -> Result<Z::Ok, Z::Error> {
+    let mut map = serializer.serialize_map(None)?;
+    let mut written = match fields.line() {
+        Some(line) => map.serialize_entry("type", line),
+        None => Ok(()),
+    };
+    fields.each(is_field, &mut |info, value| {
+        let is_left_out = matches!(value, Value::Missing) && info.presence == Presence::Optional;
+        if !is_left_out && written.is_ok() {
+            written = map.serialize_entry(info.name, &value);
+        }
+    });
+    written?;
+    map.end()
+}
+
+fn is_field(info: &Info) -> bool {
+    info.in_json
+}
+
+fn list<Z: Serializer>(items: &dyn Items, serializer: Z) -> Result<Z::Ok, Z::Error> {
+    let mut sequence = serializer.serialize_seq(None)?;
+    let mut written = Ok(());
+    items.each(&mut |value| {
+        if written.is_ok() {
+            written = sequence.serialize_element(&value);
+        }
+    });
+    written?;
+    sequence.end()
+}

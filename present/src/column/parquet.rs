@@ -1,0 +1,152 @@
+//! Columns as those of a table: flat, each with the names of the objects that it is in.
+
+use super::docs::said;
+use super::{Info, Kind, List};
+use core::fmt;
+
+/// A column of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableColumn {
+    /// The names of the objects that it is in, and its own, joined by `_`.
+    pub name: String,
+    /// Its type.
+    pub shape: Shape,
+    /// What it says.
+    pub meaning: String,
+}
+
+/// The type of a column of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// A value, or null.
+    One(Stored),
+    /// A list of values.
+    List(Stored),
+    /// A list of records with these fields.
+    Records(Vec<(&'static str, Stored)>),
+}
+
+/// The type of a value in a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stored {
+    /// True or false.
+    Boolean,
+    /// An unsigned number of 8 bits.
+    U8,
+    /// An unsigned number of 16 bits.
+    U16,
+    /// An unsigned number of 32 bits.
+    U32,
+    /// An unsigned number of 64 bits.
+    U64,
+    /// An instant.
+    Time,
+    /// UTF-8.
+    Text,
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Shape::One(stored) => stored.fmt(f),
+            Shape::List(stored) => write!(f, "LIST<{stored}>"),
+            Shape::Records(fields) => {
+                f.write_str("LIST<STRUCT<")?;
+                for (index, (name, stored)) in fields.iter().enumerate() {
+                    let separator = if index == 0 { "" } else { ", " };
+                    write!(f, "{separator}{name} {stored}")?;
+                }
+                f.write_str(">>")
+            }
+        }
+    }
+}
+
+impl fmt::Display for Stored {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Stored::Boolean => "BOOLEAN",
+            Stored::U8 => "UINT8",
+            Stored::U16 => "UINT16",
+            Stored::U32 => "UINT32",
+            Stored::U64 => "UINT64",
+            Stored::Time => "TIMESTAMP",
+            Stored::Text => "STRING",
+        })
+    }
+}
+
+/// Whether a column is one of tables.
+pub fn is_column(info: &Info) -> bool {
+    info.in_parquet.is_some()
+}
+
+/// The columns of the table of a list, in the order of the table: those that are last stand behind the others of their list.
+pub fn table(list: &dyn List) -> Vec<TableColumn> {
+    let mut columns = Vec::new();
+    collect(list, "", "", &mut columns);
+    columns
+}
+
+fn collect(list: &dyn List, prefix: &str, meaning: &str, columns: &mut Vec<TableColumn>) {
+    let mut meaning = meaning;
+    let mut of = |is_last: bool| {
+        for (info, kind) in list.columns() {
+            let Some(in_parquet) = info.in_parquet.filter(|column| column.is_last == is_last) else {
+                continue;
+            };
+            let separator = if prefix.is_empty() || in_parquet.name.is_empty() { "" } else { "_" };
+            let name = format!("{prefix}{separator}{}", in_parquet.name);
+            // What an object says stands with its first column.
+            let object = core::mem::take(&mut meaning);
+            let space = if object.is_empty() { "" } else { " " };
+            let meaning = format!("{object}{space}{}", said(info, kind));
+            match kind {
+                Kind::Object(inner) => collect(inner, &name, &meaning, columns),
+                kind => {
+                    let (shape, fields) = shape(kind);
+                    columns.push(TableColumn { name, shape, meaning: meaning + &fields });
+                }
+            }
+        }
+    };
+    of(false);
+    of(true);
+}
+
+/// The type of a column, and what the fields of its records say.
+fn shape(kind: Kind) -> (Shape, String) {
+    match kind {
+        Kind::Texts => (Shape::List(Stored::Text), String::new()),
+        Kind::Frames => (Shape::List(Stored::U64), String::new()),
+        Kind::Objects(inner) => {
+            let columns = inner.columns();
+            let fields = columns.iter().filter(|(info, _)| is_column(info));
+            let meanings =
+                fields.clone().map(|(info, kind)| format!(" `{}`: {}", info.name, said(info, *kind)));
+            (
+                Shape::Records(fields.clone().map(|(info, kind)| (info.name, stored(*kind))).collect()),
+                meanings.collect(),
+            )
+        }
+        kind => (Shape::One(stored(kind)), String::new()),
+    }
+}
+
+/// How a value of a kind is stored. Kinds that consist of others, and those that have no type of their own, are not stored.
+pub fn stored(kind: Kind) -> Stored {
+    match kind {
+        Kind::Boolean => Stored::Boolean,
+        Kind::U8 => Stored::U8,
+        Kind::U16 => Stored::U16,
+        Kind::U32 | Kind::Xid | Kind::Key | Kind::Qpn => Stored::U32,
+        Kind::U64 | Kind::Frame | Kind::Nanoseconds | Kind::Offset => Stored::U64,
+        Kind::Time => Stored::Time,
+        Kind::Word(_) | Kind::Text | Kind::Bytes => Stored::Text,
+        Kind::Fraction | Kind::Texts | Kind::Frames | Kind::Object(_) | Kind::Objects(_) | Kind::Any(_) => {
+            unreachable!(
+                "a column of a table holds one value, a list of values, or a list of records of values"
+            )
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! What columns hold.
+
+use super::Info;
+use core::fmt;
+use rdmascope_dissector::record::Time;
+
+/// The value of a column, borrowed from the subject of the line.
+#[derive(Clone, Copy)]
+pub enum Value<'a> {
+    /// Not known from this capture, or not there.
+    Missing,
+    /// True or false.
+    Boolean(bool),
+    /// A number.
+    Number(u64),
+    /// A number with decimals.
+    Fraction(f64),
+    /// A duration.
+    Nanoseconds(u64),
+    /// An instant.
+    Time(Time),
+    /// An XID, a handle, or another key of 32 bits.
+    Key(u32),
+    /// A queue pair number.
+    Qpn(u32),
+    /// An offset in registered memory.
+    Offset(u64),
+    /// A text.
+    Text(&'a str),
+    /// What `Display` writes.
+    Shown(&'a dyn fmt::Display),
+    /// A text in which bytes that are not UTF-8 are replaced.
+    Lossy(&'a [u8]),
+    /// Bytes as hexadecimal digits.
+    Bytes(&'a [u8]),
+    /// An object.
+    Object(&'a dyn Fields),
+    /// Several values.
+    List(&'a dyn Items),
+}
+
+/// The columns of an object, to be read one after the other.
+pub trait Fields {
+    /// The `type` of the line, where the object is one.
+    fn line(&self) -> Option<&'static str>;
+
+    /// Lends the value of each column that is `wanted` to `see`, in order.
+    fn each(&self, wanted: fn(&Info) -> bool, see: &mut dyn FnMut(&'static Info, Value<'_>));
+}
+
+/// Several values, to be read one after the other.
+pub trait Items {
+    /// Lends each to `see`.
+    fn each(&self, see: &mut dyn FnMut(Value<'_>));
+}
+
+/// Items that a closure lends.
+pub(super) struct Lent<F>(pub(super) F);
+
+impl<F: Fn(&mut dyn FnMut(Value<'_>))> Items for Lent<F> {
+    fn each(&self, see: &mut dyn FnMut(Value<'_>)) {
+        (self.0)(see);
+    }
+}
+
+/// A text with U+FFFD for each sequence of bytes that is not UTF-8.
+pub struct Lossy<'a>(pub &'a [u8]);
+
+impl fmt::Display for Lossy<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for chunk in self.0.utf8_chunks() {
+            f.write_str(chunk.valid())?;
+            if !chunk.invalid().is_empty() {
+                f.write_str("\u{fffd}")?;
+            }
+        }
+        Ok(())
+    }
+}

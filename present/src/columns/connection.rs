@@ -1,0 +1,310 @@
+//! `connection`.
+
+use super::shared::PRIVATE_DATA;
+use crate::column::Align::{Left, Right};
+use crate::column::Read::{Boolean, Object, Qpn, Shown, Time, U16, U32, U64, Word};
+use crate::column::{Cell, Column, Columns, Role, Subject, Tint, Within, Words, explained, lend, word};
+use crate::text::{Bytes, Number};
+use crate::words;
+use rdmascope_dissector::connection::{Connection, Counts, Endpoint, Evidence, Origin, State};
+
+impl Subject for Connection {
+    type Of<'a> = &'a Connection;
+}
+
+static ORIGINS: Words = &[
+    explained("cm", "the CM exchange was captured"),
+    explained("inferred", "the two directions were joined by what they carry"),
+];
+
+/// A connection.
+pub static CONNECTION: Columns<Connection> = {
+    type C = Column<Connection>;
+    type O<U> = Within<Connection, U>;
+    Columns {
+        name: "connection",
+        role: Role::Line,
+        columns: &[
+            C::new(
+                "connection",
+                U32(|it| Some(it.id.0)),
+                "The number of the connection, from 1 in the order in which connections were first seen.",
+            )
+            .text(0, "#", Right(4)),
+            C::new("origin", Word(ORIGINS, |it| Some(words::origin(it.origin))), "How the connection is known.")
+                .text(6, "origin", Left(8)),
+            C::new(
+                "evidence",
+                Object(&O { columns: &EVIDENCE, lend: |it, see| lend(evidence(it), see) }),
+                "What joined the two directions of an inferred connection.",
+            )
+            .or_null(),
+            C::new(
+                "roles_known",
+                Boolean(|it| Some(it.roles_known)),
+                "Whether it is known which end opened the connection.",
+            )
+            .cell(
+                3,
+                "",
+                Left(2),
+                Cell::Shown(|it, _, see| see(if it.roles_known { &"->" } else { &"--" })),
+            ),
+            C::new(
+                "state",
+                Word(
+                    &[word("requested"), word("open"), word("rejected"), word("closed")],
+                    |it| Some(words::state(it.state)),
+                ),
+                "How far the connection came.",
+            )
+            .text(7, "state", Left(9))
+            .tint(|it| if matches!(it.state, State::Rejected(_)) { Tint::Red } else { Tint::Plain }),
+            C::new(
+                "reject_reason",
+                U16(|it| match it.state {
+                    State::Rejected(reason) => Some(reason),
+                    State::Requested | State::Open | State::Closed => None,
+                }),
+                "The reason that a REJ gives (IBTA volume 1, section 12.6.7.2).",
+            )
+            .or_null(),
+            C::new(
+                "requester",
+                Object(&O { columns: &END, lend: |it, see| see(&it.requester) }),
+                "The end that opened the connection.",
+            )
+            .last(),
+            C::new(
+                "responder",
+                Object(&O { columns: &END, lend: |it, see| see(&it.responder) }),
+                "The end that accepted the connection.",
+            )
+            .last(),
+            C::new("requester address", Shown(|it, see| see(&it.requester.address)), "Of the requester.")
+                .text_only()
+                .text(1, "requester", Left(15)),
+            C::new("requester QP", Qpn(|it| it.requester.qpn.map(|qpn| qpn.0)), "Of the requester.")
+                .text_only()
+                .text(2, "QP", Left(8)),
+            C::new("responder address", Shown(|it, see| see(&it.responder.address)), "Of the responder.")
+                .text_only()
+                .text(4, "responder", Left(15)),
+            C::new("responder QP", Qpn(|it| it.responder.qpn.map(|qpn| qpn.0)), "Of the responder.")
+                .text_only()
+                .text(5, "QP", Left(8)),
+            C::new("port", U16(|it| it.port), "The port that the REQ names. 20049 is NFS/RDMA.").or_null(),
+            C::new("path_mtu", U16(|it| it.path_mtu), "The path MTU in bytes.")
+                .or_null()
+                .text(8, "MTU", Right(4)),
+            C::new(
+                "call_inline_threshold",
+                U32(|it| it.call_inline_threshold),
+                "The most bytes that a Send to the responder may have. It is null where the CM exchange was not captured, or its \
+                 private data were cut off.",
+            )
+            .or_null()
+            .text(9, "call", Right(5)),
+            C::new(
+                "reply_inline_threshold",
+                U32(|it| it.reply_inline_threshold),
+                "The same for a Send to the requester.",
+            )
+            .or_null()
+            .text(10, "reply", Right(5)),
+            C::new(
+                "remote_invalidation",
+                Boolean(|it| it.remote_invalidation),
+                "Whether both ends support remote invalidation. It is null where the CM exchange was not captured.",
+            )
+            .or_null()
+            .text(11, "inv", Right(3)),
+            C::new("first", Time(|it| Some(it.first)), "The time of the first packet."),
+            C::new("last", Time(|it| Some(it.last)), "The time of the last packet."),
+            C::new(
+                "transactions",
+                Object(&O { columns: &TRANSACTIONS, lend: |it, see| see(it.transactions) }),
+                "How many transactions it carried.",
+            ),
+            C::new("forward transactions", U64(|it| Some(it.transactions[0])), "Transactions.")
+                .text_only()
+                .cell(12, "forward", Right(8), Cell::Shown(|it, _, see| see(&Number(it.transactions[0])))),
+            C::new("backward transactions", U64(|it| Some(it.transactions[1])), "Transactions.")
+                .text_only()
+                .cell(13, "backward", Right(8), Cell::Shown(|it, _, see| see(&Number(it.transactions[1])))),
+            C::new("payload", U64(|it| Some(payload(it))), "Payload bytes of both ends.").text_only().cell(
+                14,
+                "bytes",
+                Right(9),
+                Cell::Shown(|it, _, see| see(&Bytes(payload(it)))),
+            ),
+        ],
+    }
+};
+
+fn payload(connection: &Connection) -> u64 {
+    connection.requester.sent.bytes + connection.responder.sent.bytes
+}
+
+fn evidence(connection: &Connection) -> Option<Evidence> {
+    match connection.origin {
+        Origin::Cm => None,
+        Origin::Inferred(evidence) => Some(evidence),
+    }
+}
+
+impl Subject for Evidence {
+    type Of<'a> = Evidence;
+}
+
+static EVIDENCE: Columns<Evidence> = {
+    type C = Column<Evidence>;
+    Columns {
+        name: "evidence",
+        role: Role::Inner,
+        columns: &[
+            C::new(
+                "acknowledged_psn",
+                Boolean(|it| Some(it.acknowledged_psn)),
+                "Whether responses of one end carried PSNs of requests of the other.",
+            ),
+            C::new(
+                "xid",
+                Boolean(|it| Some(it.xid)),
+                "Whether replies of one end carried XIDs of calls of the other.",
+            ),
+            C::new(
+                "rkey",
+                Boolean(|it| Some(it.rkey)),
+                "Whether RDMA by one end named memory that the other had advertised.",
+            ),
+        ],
+    }
+};
+
+/// How many transactions run in each direction.
+struct Transactions;
+
+impl Subject for Transactions {
+    type Of<'a> = [u64; 2];
+}
+
+static TRANSACTIONS: Columns<Transactions> = {
+    type C = Column<Transactions>;
+    Columns {
+        name: "transactions",
+        role: Role::Inner,
+        columns: &[
+            C::new("forward", U64(|[forward, _]| Some(forward)), "Transactions that the requester called."),
+            C::new(
+                "backward",
+                U64(|[_, backward]| Some(backward)),
+                "Transactions that the responder called.",
+            ),
+        ],
+    }
+};
+
+impl Subject for Endpoint {
+    type Of<'a> = &'a Endpoint;
+}
+
+/// One end of a connection.
+pub static END: Columns<Endpoint> = {
+    type C = Column<Endpoint>;
+    type O<U> = Within<Endpoint, U>;
+    Columns {
+        name: "end",
+        role: Role::Shared,
+        columns: &[
+            C::new("address", Shown(|end, see| see(&end.address)), "Its address."),
+            C::new("qpn", Qpn(|end| end.qpn.map(|qpn| qpn.0)), "Its queue pair.").or_null(),
+            C::new(
+                "private_data",
+                Object(&O { columns: &PRIVATE_DATA, lend: |end, see| lend(end.private_data, see) }),
+                "Its private data (RFC 8797).",
+            )
+            .or_null()
+            .last(),
+            C::new(
+                "counts",
+                Object(&O { columns: &COUNTS, lend: |end, see| see(&end.sent) }),
+                "What it sent.",
+            )
+            .parquet(""),
+        ],
+    }
+};
+
+impl Subject for Counts {
+    type Of<'a> = &'a Counts;
+}
+
+/// What one end of a connection sent.
+static COUNTS: Columns<Counts> = {
+    type C = Column<Counts>;
+    Columns {
+        name: "counts",
+        role: Role::Inner,
+        columns: &[
+            C::new("packets", U64(|sent| Some(sent.packets)), "Packets."),
+            C::new("bytes", U64(|sent| Some(sent.bytes)), "Payload bytes behind the transport headers."),
+            C::new("sends", U64(|sent| Some(sent.sends)), "Sends that were completed."),
+            C::new(
+                "read_requests",
+                U64(|sent| Some(sent.read_requests)),
+                "RDMA Read requests, without repetitions.",
+            ),
+            C::new("written_bytes", U64(|sent| Some(sent.written_bytes)), "Payload bytes of RDMA Writes."),
+            C::new(
+                "read_response_bytes",
+                U64(|sent| Some(sent.read_response_bytes)),
+                "Payload bytes of RDMA Read responses.",
+            ),
+            C::new("acknowledgements", U64(|sent| Some(sent.acknowledgements)), "ACKs."),
+            C::new("sequence_naks", U64(|sent| Some(sent.sequence_naks)), "NAKs for a PSN sequence error."),
+            C::new("fatal_naks", U64(|sent| Some(sent.fatal_naks)), "NAKs that end a connection."),
+            C::new("rnr_naks", U64(|sent| Some(sent.rnr_naks)), "RNR NAKs."),
+            C::new(
+                "repeated_packets",
+                U64(|sent| Some(sent.repeated_packets)),
+                "Request packets whose PSN was seen before.",
+            ),
+            C::new(
+                "reordered_packets",
+                U64(|sent| Some(sent.reordered_packets)),
+                "Request packets that are out of order in the capture.",
+            ),
+            C::new(
+                "missing_packets",
+                U64(|sent| Some(sent.missing_packets)),
+                "Request packets that the capture lacks.",
+            ),
+            C::new(
+                "unmatched_responses",
+                U64(|sent| Some(sent.unmatched_responses)),
+                "Response packets that belong to no RDMA Read in the capture.",
+            ),
+            C::new(
+                "unmatched_placements",
+                U64(|sent| Some(sent.unmatched_placements)),
+                "RDMA operations on memory that no open transaction advertised.",
+            ),
+            C::new(
+                "other_sends",
+                U64(|sent| Some(sent.other_sends)),
+                "Sends that are no RPC-over-RDMA message.",
+            ),
+            C::new(
+                "bad_icrc",
+                U64(|sent| Some(sent.bad_icrc)),
+                "Packets with a bad ICRC. No other field counts them.",
+            ),
+            C::new(
+                "congestion_marks",
+                U64(|sent| Some(sent.congestion_marks)),
+                "Packets with FECN, BECN, or ECN \"congestion experienced\".",
+            ),
+        ],
+    }
+};

@@ -1,0 +1,337 @@
+//! `call` and `reply` of a transaction, and the rows of the table `messages`.
+
+use super::shared::{SEGMENT, STOP};
+use super::transaction::DIRECTIONS;
+use crate::column::Read::{
+    Boolean, Frame, Key, Object, Objects, Offset, Shown, Time, U16, U32, U64, Word, Xid,
+};
+use crate::column::{Column, Columns, Role, Subject, Within, lend, word};
+use crate::names;
+use crate::words;
+use rdmascope_dissector::transaction::{Chunk, Message, Missing, ReadChunk, Transaction};
+use rdmascope_wire::rpcrdma::Segment;
+
+/// A message of a transaction.
+#[derive(Clone, Copy)]
+pub struct MessageRow<'a> {
+    /// The transaction.
+    pub transaction: &'a Transaction,
+    /// The message.
+    pub message: &'a Message,
+    /// Whether it is the reply; else it is the call.
+    pub is_reply: bool,
+}
+
+impl Subject for MessageRow<'static> {
+    type Of<'a> = MessageRow<'a>;
+}
+
+/// The call or the reply of a transaction.
+pub static MESSAGE: Columns<MessageRow<'static>> = {
+    type C = Column<MessageRow<'static>>;
+    type O<U> = Within<MessageRow<'static>, U>;
+    Columns {
+        name: "message",
+        role: Role::Shared,
+        columns: &[
+            C::new("number", U64(|row| Some(row.transaction.number)), "The number of the transaction.")
+                .parquet_only(),
+            C::new("connection", U32(|row| Some(row.transaction.connection.0)), "The number of the connection.")
+                .parquet_only(),
+            C::new(
+                "direction",
+                Word(DIRECTIONS, |row| Some(names::direction(row.transaction.direction))),
+                "Which end calls.",
+            )
+            .parquet_only(),
+            C::new("xid", Xid(|row| Some(row.transaction.xid.0)), "rdma_xid.").parquet_only(),
+            C::new(
+                "is_reply",
+                Boolean(|row| Some(row.is_reply)),
+                "Whether the message is the reply; else it is the call.",
+            )
+            .parquet_only(),
+            C::new("frame", Frame(|row| Some(row.message.seen.frame)), "The packet that completed the Send."),
+            C::new("time", Time(|row| Some(row.message.seen.time)), "Its time."),
+            C::new("first_frame", Frame(|row| Some(row.message.first.frame)), "The first packet of the Send."),
+            C::new("first_time", Time(|row| Some(row.message.first.time)), "Its time."),
+            C::new("version", U32(|row| Some(row.message.version)), "rdma_vers: 1."),
+            C::new(
+                "procedure",
+                Shown(|row, see| see(&row.message.procedure)),
+                "rdma_proc: `RDMA_MSG`, `RDMA_NOMSG`, `RDMA_MSGP`, `RDMA_DONE`, `RDMA_ERROR`, or `rdma_proc` with a number that has \
+                 no name.",
+            ),
+            C::new(
+                "credits",
+                U32(|row| Some(row.message.credits)),
+                "rdma_credit: the credits that a call requests, or that a reply grants.",
+            ),
+            C::new(
+                "header_length",
+                U32(|row| Some(row.message.header_length)),
+                "The length of the RPC-over-RDMA header.",
+            ),
+            C::new(
+                "send_length",
+                U32(|row| Some(row.message.send_length)),
+                "The length of the whole Send, header included.",
+            ),
+            C::new(
+                "message_length",
+                U64(|row| row.message.message_length),
+                "The length of the RPC message before reduction.",
+            )
+            .or_null(),
+            C::new(
+                "rpc_xid",
+                Xid(|row| row.message.rpc_xid.map(|xid| xid.0)),
+                "The XID in the RPC message itself, which should equal rdma_xid. It is null where it could not be read.",
+            )
+            .or_null(),
+            C::new(
+                "invalidated",
+                Key(|row| row.message.invalidated.map(|rkey| rkey.0)),
+                "The R_Key that the Send invalidated.",
+            )
+            .or_null(),
+            C::new(
+                "read_chunks",
+                Objects(&O { columns: &READ_CHUNK, lend: |row, see| row.message.read_chunks.iter().for_each(see) }),
+                "The Read chunks.",
+            )
+            .json_only(),
+            C::new(
+                "read_chunk_count",
+                U32(|row| Some(row.message.read_chunks.len() as u32)),
+                "The number of Read chunks. Read segments with one Position are one chunk.",
+            )
+            .parquet_only(),
+            C::new(
+                "read_chunk_bytes",
+                U64(|row| Some(row.message.read_chunks.iter().map(|chunk| bytes(&chunk.segments)).sum())),
+                "The lengths of the Read chunks together.",
+            )
+            .parquet_only(),
+            C::new(
+                "read_segments",
+                Objects(&O { columns: &READ_SEGMENT, lend: read_segments }),
+                "The segments of the Read chunks, as they stand in the header.",
+            )
+            .parquet_only(),
+            C::new(
+                "write_chunks",
+                Objects(&O { columns: &CHUNK, lend: |row, see| row.message.write_chunks.iter().for_each(see) }),
+                "The Write chunks.",
+            )
+            .json_only(),
+            C::new(
+                "write_chunk_count",
+                U32(|row| Some(row.message.write_chunks.len() as u32)),
+                "The number of Write chunks, with those that are empty.",
+            )
+            .parquet_only(),
+            C::new(
+                "write_chunk_bytes",
+                U64(|row| Some(row.message.write_chunks.iter().map(|chunk| bytes(&chunk.segments)).sum())),
+                "The lengths of the Write chunks together: in a call the bytes that the responder may write, in a reply the bytes that \
+                 it says it wrote.",
+            )
+            .parquet_only(),
+            C::new(
+                "write_segments",
+                Objects(&O { columns: &WRITE_SEGMENT, lend: write_segments }),
+                "The segments of the Write chunks.",
+            )
+            .parquet_only(),
+            C::new(
+                "reply_chunk",
+                Object(&O { columns: &CHUNK, lend: |row, see| lend(row.message.reply_chunk.as_ref(), see) }),
+                "The Reply chunk.",
+            )
+            .or_null()
+            .json_only(),
+            C::new(
+                "has_reply_chunk",
+                Boolean(|row| Some(row.message.reply_chunk.is_some())),
+                "Whether there is a Reply chunk.",
+            )
+            .parquet_only(),
+            C::new(
+                "reply_chunk_bytes",
+                U64(|row| Some(bytes(reply_segments(row)))),
+                "The length of the Reply chunk.",
+            )
+            .parquet_only(),
+            C::new(
+                "reply_segments",
+                Objects(&O { columns: &SEGMENT, lend: |row, see| reply_segments(row).iter().copied().for_each(see) }),
+                "The segments of the Reply chunk.",
+            )
+            .parquet_only(),
+            C::new(
+                "missing",
+                Objects(&O { columns: &MISSING, lend: |row, see| row.message.missing.iter().for_each(see) }),
+                "The byte ranges that should have moved, and that the capture does not show moving.",
+            ),
+            C::new(
+                "stop",
+                Object(&O { columns: &STOP, lend: |row, see| lend(row.message.stop, see) }),
+                "Where the header could not be read on.",
+            )
+            .or_null(),
+        ],
+    }
+};
+
+fn bytes(segments: &[Segment]) -> u64 {
+    segments.iter().map(|segment| u64::from(segment.length)).sum()
+}
+
+fn reply_segments(row: MessageRow<'_>) -> &[Segment] {
+    row.message.reply_chunk.as_ref().map_or(&[], |chunk| &chunk.segments)
+}
+
+/// Each with the Position of its chunk.
+fn read_segments(row: MessageRow<'_>, see: &mut dyn FnMut((u32, Segment))) {
+    for chunk in &row.message.read_chunks {
+        chunk.segments.iter().for_each(|segment| see((chunk.position, *segment)));
+    }
+}
+
+/// Each with the index of its chunk.
+fn write_segments(row: MessageRow<'_>, see: &mut dyn FnMut((u32, Segment))) {
+    for (index, chunk) in (0..).zip(&row.message.write_chunks) {
+        chunk.segments.iter().for_each(|segment| see((index, *segment)));
+    }
+}
+
+impl Subject for ReadChunk {
+    type Of<'a> = &'a ReadChunk;
+}
+
+static READ_CHUNK: Columns<ReadChunk> = {
+    type C = Column<ReadChunk>;
+    type O<U> = Within<ReadChunk, U>;
+    Columns {
+        name: "read_chunk",
+        role: Role::Inner,
+        columns: &[
+            C::new(
+                "position",
+                U32(|chunk| Some(chunk.position)),
+                "The Position of the chunk. Position 0: a Position Zero Read chunk.",
+            ),
+            C::new(
+                "segments",
+                Objects(&O {
+                    columns: &SEGMENT,
+                    lend: |chunk, see| chunk.segments.iter().copied().for_each(see),
+                }),
+                "Its segments, as they stand in the header.",
+            ),
+        ],
+    }
+};
+
+impl Subject for Chunk {
+    type Of<'a> = &'a Chunk;
+}
+
+static CHUNK: Columns<Chunk> = {
+    type C = Column<Chunk>;
+    type O<U> = Within<Chunk, U>;
+    Columns {
+        name: "chunk",
+        role: Role::Inner,
+        columns: &[C::new(
+            "segments",
+            Objects(&O {
+                columns: &SEGMENT,
+                lend: |chunk, see| chunk.segments.iter().copied().for_each(see),
+            }),
+            "Its segments, as they stand in the header.",
+        )],
+    }
+};
+
+/// A segment of a Read chunk, with the Position of the chunk.
+struct ReadSegment;
+
+impl Subject for ReadSegment {
+    type Of<'a> = (u32, Segment);
+}
+
+static READ_SEGMENT: Columns<ReadSegment> = {
+    type C = Column<ReadSegment>;
+    Columns {
+        name: "read_segment",
+        role: Role::Inner,
+        columns: &[
+            C::new(
+                "position",
+                U32(|(position, _)| Some(position)),
+                "The Position of the chunk. Position 0: a Position Zero Read chunk.",
+            ),
+            C::new("handle", Key(|(_, segment)| Some(segment.handle.0)), "The R_Key of the memory."),
+            C::new("length", U32(|(_, segment)| Some(segment.length)), "Its length in bytes."),
+            C::new("offset", Offset(|(_, segment)| Some(segment.offset)), "Its address."),
+        ],
+    }
+};
+
+/// A segment of a Write chunk, with the index of the chunk.
+struct WriteSegment;
+
+impl Subject for WriteSegment {
+    type Of<'a> = (u32, Segment);
+}
+
+static WRITE_SEGMENT: Columns<WriteSegment> = {
+    type C = Column<WriteSegment>;
+    Columns {
+        name: "write_segment",
+        role: Role::Inner,
+        columns: &[
+            C::new(
+                "chunk",
+                U32(|(chunk, _)| Some(chunk)),
+                "The place of the chunk in the Write list, from 0.",
+            ),
+            C::new("handle", Key(|(_, segment)| Some(segment.handle.0)), "The R_Key of the memory."),
+            C::new("length", U32(|(_, segment)| Some(segment.length)), "Its length in bytes."),
+            C::new("offset", Offset(|(_, segment)| Some(segment.offset)), "Its address."),
+        ],
+    }
+};
+
+impl Subject for Missing {
+    type Of<'a> = &'a Missing;
+}
+
+static MISSING: Columns<Missing> = {
+    type C = Column<Missing>;
+    Columns {
+        name: "missing",
+        role: Role::Inner,
+        columns: &[
+            C::new(
+                "part",
+                Word(
+                    &[word("send"), word("read-chunk"), word("write-chunk"), word("reply-chunk")],
+                    |missing| Some(words::part(missing.part).0),
+                ),
+                "The part of the message.",
+            ),
+            C::new("index", U16(|missing| words::part(missing.part).1), "Which of the chunks, from 0.")
+                .or_null(),
+            C::new("start", U64(|missing| Some(missing.start)), "The first byte."),
+            C::new(
+                "end",
+                U64(|missing| missing.end),
+                "The byte after the last. It is null where the length is not known.",
+            )
+            .or_null(),
+        ],
+    }
+};

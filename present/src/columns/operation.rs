@@ -1,0 +1,149 @@
+//! `operation_details` of a transaction, and the rows of the table `operations`.
+
+use crate::column::Read::{Boolean, Bytes, Lossy, Object, U16, U32, U64, Word, Xid};
+use crate::column::{Column, Columns, Role, Subject, Within, lend, word};
+use crate::names;
+use crate::words;
+use rdmascope_dissector::transaction::Transaction;
+use rdmascope_dissector::ulb::{self, Item, Operation};
+
+/// One of the operations of a transaction.
+#[derive(Clone, Copy)]
+pub struct OperationRow<'a> {
+    /// The transaction.
+    pub transaction: &'a Transaction,
+    /// The place of the operation among those of the transaction.
+    pub index: usize,
+    /// The operation.
+    pub operation: &'a Operation,
+}
+
+impl Subject for OperationRow<'static> {
+    type Of<'a> = OperationRow<'a>;
+}
+
+/// An operation of a transaction.
+pub static OPERATION: Columns<OperationRow<'static>> = {
+    type C = Column<OperationRow<'static>>;
+    type O<U> = Within<OperationRow<'static>, U>;
+    Columns {
+        name: "operation_details",
+        role: Role::Shared,
+        columns: &[
+            C::new("number", U64(|row| Some(row.transaction.number)), "The number of the transaction.")
+                .parquet_only(),
+            C::new("connection", U32(|row| Some(row.transaction.connection.0)), "The number of the connection.")
+                .parquet_only(),
+            C::new("xid", Xid(|row| Some(row.transaction.xid.0)), "rdma_xid.").parquet_only(),
+            C::new("index", U32(|row| Some(row.index as u32)), "The place of the operation in the COMPOUND, from 0.")
+                .parquet_only(),
+            C::new("code", U32(|row| Some(row.operation.code())), "The number of the operation or procedure."),
+            C::new(
+                "name",
+                Word(&[], |row| Some(row.operation.name())),
+                "Its name. `operation` or `procedure`: the number has no name.",
+            ),
+            C::new("status", U32(|row| row.operation.status), "The status that the reply gave it.").optional(),
+            C::new("status_name", Word(&[], |row| status_name(row)), "The name of the status.").optional(),
+            C::new(
+                "file_handle",
+                Bytes(|row, see| lend(row.bytes(row.operation.file_handle), see)),
+                "The file handle that the operation names, or that PUTFH sets.",
+            )
+            .optional(),
+            C::new(
+                "result_file_handle",
+                Bytes(|row, see| lend(row.bytes(row.operation.result_file_handle), see)),
+                "The file handle that the result returned.",
+            )
+            .optional(),
+            C::new(
+                "file_name",
+                Lossy(|row, see| lend(row.bytes(row.operation.file_name), see)),
+                "The directory entry that the operation is about. Bytes that are not UTF-8 are replaced by U+FFFD.",
+            )
+            .optional(),
+            C::new(
+                "file_name_hex",
+                Bytes(|row, see| lend(row.odd(row.operation.file_name), see)),
+                "All bytes of `file_name`, where some are not UTF-8.",
+            )
+            .optional(),
+            C::new(
+                "other_name",
+                Lossy(|row, see| lend(row.bytes(row.operation.other_name), see)),
+                "A second name (RENAME, LINK) or the text of a symbolic link. Bytes that are not UTF-8 are replaced by U+FFFD.",
+            )
+            .optional(),
+            C::new(
+                "other_name_hex",
+                Bytes(|row, see| lend(row.odd(row.operation.other_name), see)),
+                "All bytes of `other_name`, where some are not UTF-8.",
+            )
+            .optional(),
+            C::new("offset", U64(|row| row.operation.offset), "The first byte in the file.").optional(),
+            C::new("count", U64(|row| row.operation.count), "Bytes asked for or sent.").optional(),
+            C::new("result_count", U64(|row| row.operation.result_count), "Bytes that the result says were moved.")
+                .optional(),
+            C::new("end_of_file", Boolean(|row| row.operation.end_of_file), "Whether a READ reached the end of the file.")
+                .optional(),
+            C::new(
+                "argument_item",
+                Object(&O { columns: &ITEM, lend: |row, see| lend(row.operation.argument_item, see) }),
+                "The DDP-eligible item of the arguments (RFC 8267).",
+            )
+            .optional(),
+            C::new(
+                "result_item",
+                Object(&O { columns: &ITEM, lend: |row, see| lend(row.operation.result_item, see) }),
+                "The DDP-eligible item of the results (RFC 8267).",
+            )
+            .optional(),
+        ],
+    }
+};
+
+impl<'a> OperationRow<'a> {
+    fn bytes(self, text: Option<ulb::Text>) -> Option<&'a [u8]> {
+        text.map(|text| self.transaction.details.bytes(text))
+    }
+
+    /// All bytes of a text that is not UTF-8.
+    fn odd(self, text: Option<ulb::Text>) -> Option<&'a [u8]> {
+        self.bytes(text).filter(|bytes| core::str::from_utf8(bytes).is_err())
+    }
+}
+
+fn status_name(row: OperationRow<'_>) -> Option<&'static str> {
+    let called = row.transaction.procedure?;
+    names::status_name(called.program, called.version, row.operation.status?)
+}
+
+impl Subject for Item {
+    type Of<'a> = Item;
+}
+
+static ITEM: Columns<Item> = {
+    type C = Column<Item>;
+    Columns {
+        name: "item",
+        role: Role::Inner,
+        columns: &[
+            C::new("length", U32(|item| Some(item.length)), "The length without padding."),
+            C::new("position", U32(|item| Some(item.position)), "Its first byte in the unreduced message."),
+            C::new(
+                "place",
+                Word(&[word("inline"), word("read-chunk"), word("write-chunk")], |item| {
+                    Some(words::place(item.place).0)
+                }),
+                "Where it was.",
+            ),
+            C::new(
+                "index",
+                U16(|item| words::place(item.place).1),
+                "Which of `read_chunks` or `write_chunks`, from 0.",
+            )
+            .or_null(),
+        ],
+    }
+};

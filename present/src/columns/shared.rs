@@ -1,0 +1,124 @@
+//! Objects that lines of several kinds have.
+
+use crate::column::Read::{Boolean, Frame, Key, Offset, Shown, Time, U8, U32, U64, Word};
+use crate::column::{Column, Columns, Role, Subject, word};
+use crate::words;
+use rdmascope_dissector::connection::PrivateData;
+use rdmascope_dissector::record;
+use rdmascope_dissector::transaction::Seen;
+use rdmascope_wire::Stop;
+use rdmascope_wire::rpcrdma::Segment;
+
+impl Subject for Stop {
+    type Of<'a> = Stop;
+}
+
+/// Where something could not be read on.
+pub static STOP: Columns<Stop> = {
+    type C = Column<Stop>;
+    Columns {
+        name: "stop",
+        role: Role::Shared,
+        columns: &[
+            C::new("layer", Shown(|stop, see| see(&stop.layer)), "The header that could not be read on."),
+            C::new(
+                "offset",
+                U64(|stop| Some(stop.offset as u64)),
+                "Where reading stopped: bytes from the start of that header.",
+            ),
+            C::new("needed", U64(|stop| Some(stop.needed as u64)), "Bytes that are needed there."),
+            C::new("available", U64(|stop| Some(stop.available as u64)), "Bytes that are there."),
+            C::new(
+                "cause",
+                Word(&[word("truncated-capture"), word("truncated-packet"), word("malformed")], |stop| {
+                    Some(words::cause(stop.cause))
+                }),
+                "Why.",
+            ),
+        ],
+    }
+};
+
+impl Subject for Segment {
+    type Of<'a> = Segment;
+}
+
+/// A segment of registered memory.
+pub static SEGMENT: Columns<Segment> = {
+    type C = Column<Segment>;
+    Columns {
+        name: "segment",
+        role: Role::Shared,
+        columns: &[
+            C::new("handle", Key(|segment| Some(segment.handle.0)), "The R_Key of the memory."),
+            C::new("length", U32(|segment| Some(segment.length)), "Its length in bytes."),
+            C::new("offset", Offset(|segment| Some(segment.offset)), "Its address."),
+        ],
+    }
+};
+
+impl Subject for PrivateData {
+    type Of<'a> = PrivateData;
+}
+
+/// RFC 8797 private data.
+pub static PRIVATE_DATA: Columns<PrivateData> = {
+    type C = Column<PrivateData>;
+    Columns {
+        name: "private_data",
+        role: Role::Shared,
+        columns: &[
+            C::new("offset", U8(|data| Some(data.offset)), "Bytes in front of the format identifier."),
+            C::new("version", U8(|data| Some(data.version)), "The version of the format."),
+            C::new("reserved", U8(|data| Some(data.reserved)), "The reserved bits."),
+            C::new("remote_invalidation", Boolean(|data| Some(data.remote_invalidation)), "The R bit."),
+            C::new(
+                "send_size",
+                U32(|data| Some(data.send_size)),
+                "The most bytes that the end puts in a Send.",
+            ),
+            C::new(
+                "receive_size",
+                U32(|data| Some(data.receive_size)),
+                "The most bytes that the end can receive in a Send.",
+            ),
+        ],
+    }
+};
+
+impl Subject for Seen {
+    type Of<'a> = Seen;
+}
+
+/// A packet in the capture.
+pub(super) static SEEN: Columns<Seen> = {
+    type C = Column<Seen>;
+    Columns {
+        name: "packet",
+        role: Role::Inner,
+        columns: &[
+            C::new("frame", Frame(|seen| Some(seen.frame)), "The packet."),
+            C::new("time", Time(|seen| Some(seen.time)), "Its time."),
+        ],
+    }
+};
+
+/// First and last time.
+pub(super) struct Span;
+
+impl Subject for Span {
+    type Of<'a> = (record::Time, record::Time);
+}
+
+/// When something began and ended.
+pub(super) static SPAN: Columns<Span> = {
+    type C = Column<Span>;
+    Columns {
+        name: "span",
+        role: Role::Inner,
+        columns: &[
+            C::new("first", Time(|(first, _)| Some(first)), "The time of the first packet."),
+            C::new("last", Time(|(_, last)| Some(last)), "The time of the last packet."),
+        ],
+    }
+};

@@ -1,0 +1,303 @@
+//! `transaction`: an RPC call and its reply.
+
+use super::message::{MESSAGE, MessageRow};
+use super::operation::{OPERATION, OperationRow};
+use super::shared::{SEEN, SPAN, STOP};
+use crate::column::Align::{Left, Right};
+use crate::column::Read::{
+    Boolean, Frame, Nanoseconds, Object, Objects, Shown, Texts, Time, U32, U64, Word, Xid,
+};
+use crate::column::{Cell, Column, Columns, Role, Subject, Tint, Within, Words, explained, lend};
+use crate::names::{self, Failure, Label, Protocol, SecurityName};
+use crate::phases::Phases;
+use crate::tables::transactions::{Ending, Remarks};
+use crate::text::{Maybe, Seconds};
+use rdmascope_dissector::transaction::{Direction, Outcome, Transaction};
+
+impl Subject for Transaction {
+    type Of<'a> = &'a Transaction;
+}
+
+/// Which end calls.
+pub(super) static DIRECTIONS: Words = &[
+    explained("forward", "the end that opened the connection calls"),
+    explained("backward", "the other end calls (RFC 8167)"),
+];
+
+static OUTCOMES: Words = &[
+    explained("completed", "the capture has the call and the reply"),
+    explained("no-reply", "the connection ended, or the XID was used again, without a reply"),
+    explained("no-call", "the call was not captured"),
+    explained("transport-error", "the reply is an RDMA_ERROR"),
+    explained("cut-off", "the call was outstanding when the capture ended"),
+];
+
+/// An RPC call and its reply.
+pub static TRANSACTION: Columns<Transaction> = {
+    type C = Column<Transaction>;
+    type O<U> = Within<Transaction, U>;
+    Columns {
+        name: "transaction",
+        role: Role::Line,
+        columns: &[
+            C::new(
+                "number",
+                U64(|it| Some(it.number)),
+                "The number of the transaction, from 1 in the order in which transactions end. Filters do not change it.",
+            )
+            .text(0, "#", Right(6)),
+            C::new("connection", U32(|it| Some(it.connection.0)), "The number of the connection.")
+                .text(1, "conn", Right(4)),
+            C::new(
+                "direction",
+                Word(DIRECTIONS, |it| Some(names::direction(it.direction))),
+                "Which end calls.",
+            )
+            .cell(
+                2,
+                "",
+                Left(2),
+                Cell::Shown(|it, _, see| {
+                    see(match it.direction {
+                        Direction::Forward => &"->",
+                        Direction::Backward => &"<-",
+                    });
+                }),
+            ),
+            C::new("xid", Xid(|it| Some(it.xid.0)), "rdma_xid.").text(3, "XID", Left(10)),
+            C::new(
+                "program",
+                U32(|it| it.procedure.map(|called| called.program)),
+                "The RPC program that is called. It is null where the call was not captured.",
+            )
+            .or_null(),
+            C::new("version", U32(|it| it.procedure.map(|called| called.version)), "The version of the program.")
+                .or_null(),
+            C::new(
+                "minor_version",
+                U32(|it| it.details.minor_version),
+                "The minor version of an NFSv4 COMPOUND.",
+            )
+            .or_null(),
+            C::new(
+                "procedure",
+                U32(|it| it.procedure.map(|called| called.number)),
+                "The number of the procedure that is called.",
+            )
+            .or_null(),
+            C::new(
+                "name",
+                Word(&[], |it| it.procedure.and_then(names::procedure_name)),
+                "The name of the procedure: `READ`, `COMPOUND`.",
+            )
+            .or_null(),
+            C::new(
+                "protocol",
+                Shown(|it, see| lend(Protocol::of(it), |protocol| see(&protocol))),
+                "The program and its version as one name: `NFSv3`, `NFSv4.1`.",
+            )
+            .parquet_only()
+            .text(8, "protocol", Left(8))
+            .gap(2),
+            C::new(
+                "operation",
+                Shown(|it, see| see(&Label::of(it))),
+                "The principal operation of a COMPOUND, else the procedure. `?`: the call is not known.",
+            )
+            .parquet_only()
+            .text(9, "operation", Left(20)),
+            C::new(
+                "operations",
+                Texts(|it, see| it.details.operations.iter().for_each(|operation| see(operation.name()))),
+                "The names of the operations, in order. A procedure other than COMPOUND counts as one operation.",
+            ),
+            C::new(
+                "status",
+                U32(|it| it.status),
+                "nfsstat3, nfsstat4, or the number that the results of the procedure begin with.",
+            )
+            .or_null(),
+            C::new("status_name", Word(&[], |it| status_name(it)), "The name of the status: `NFS4ERR_NOENT`.").or_null(),
+            C::new("outcome", Word(OUTCOMES, |it| Some(names::outcome(it.outcome))), "How the transaction ended.")
+                .cell(10, "status", Left(14), Cell::Shown(|it, _, see| see(&Ending(it))))
+                .tint(|it| match (Failure::of(it), it.outcome) {
+                    (Some(_), _) => Tint::Red,
+                    (None, Outcome::Completed) => Tint::Plain,
+                    (None, _) => Tint::Yellow,
+                }),
+            C::new(
+                "rpc_status",
+                Shown(|it, see| lend(it.rpc_status, |status| see(&status))),
+                "What the RPC header of the reply says: `SUCCESS`, `PROG_UNAVAIL`, `PROG_MISMATCH 2 to 4` (lowest and highest version), \
+                 `PROC_UNAVAIL`, `GARBAGE_ARGS`, `SYSTEM_ERR`, `RPC_MISMATCH 2 to 2`, `AUTH_ERROR 13` (auth_stat), or `accept_stat` or \
+                 `reject_stat` with a number that has no name.",
+            )
+            .or_null(),
+            C::new(
+                "error",
+                Shown(|it, see| lend(it.error, |error| see(&error))),
+                "What an RDMA_ERROR says: `ERR_VERS 1 to 1` (lowest and highest version), `ERR_CHUNK`, or `rdma_err` with a number \
+                 that has no name.",
+            )
+            .or_null(),
+            C::new(
+                "failed",
+                Boolean(|it| Some(Failure::of(it).is_some())),
+                "Whether the reply reports an error: RDMA_ERROR, an RPC that was not carried out, or a status other than 0.",
+            )
+            .parquet_only(),
+            C::new(
+                "security",
+                Shown(|it, see| lend(it.security, |security| see(&SecurityName(security)))),
+                "How the call was authenticated: `none`, `sys`, `gss` (krb5), `gss-integrity` (krb5i), `gss-privacy` (krb5p), \
+                 `gss-control` (a context is set up or destroyed), or `flavor-` and a number.",
+            )
+            .or_null(),
+            C::new(
+                "capture_gap",
+                Boolean(|it| Some(it.capture_gap)),
+                "Whether the capture lacks packets that could have held what is missing here.",
+            ),
+            C::new(
+                "latency_ns",
+                Nanoseconds(|it| it.latency()),
+                "The time from the packet that completed the Send of the call to the packet that completed the Send of the reply.",
+            )
+            .or_null()
+            .text(7, "latency", Right(8)),
+            C::new("phases", Object(&O { columns: &PHASES, lend: |it, see| lend(Phases::of(it), see) }), "Where the time went.")
+                .or_null(),
+            C::new(
+                "read_bytes",
+                U64(|it| Some(it.timing.read_bytes)),
+                "Bytes moved by RDMA Read. Bytes that moved twice count once.",
+            ),
+            C::new("written_bytes", U64(|it| Some(it.timing.written_bytes)), "The same for RDMA Write.")
+                .cell(11, "chunks; operations", Left(0), Cell::Shown(|it, _, see| see(&Remarks(it)))),
+            C::new(
+                "reads",
+                Object(&O { columns: &SPAN, lend: |it, see| lend(it.timing.reads, see) }),
+                "When RDMA Reads were on the wire.",
+            )
+            .or_null(),
+            C::new(
+                "writes",
+                Object(&O { columns: &SPAN, lend: |it, see| lend(it.timing.writes, see) }),
+                "When RDMA Writes were on the wire.",
+            )
+            .or_null(),
+            C::new("call", Object(&O { columns: &MESSAGE, lend: |it, see| lend(call(it), see) }), "The call.").or_null().json_only(),
+            C::new(
+                "reply",
+                Object(&O { columns: &MESSAGE, lend: |it, see| lend(reply(it), see) }),
+                "The reply. An RDMA_ERROR stands as the reply.",
+            )
+            .or_null()
+            .json_only(),
+            C::new(
+                "call_frame",
+                Frame(|it| Some(it.call.as_ref()?.seen.frame)),
+                "The packet that completed the Send of the call.",
+            )
+            .or_null()
+            .parquet_only()
+            .text(4, "call", Right(7)),
+            C::new("call_time", Time(|it| Some(it.call.as_ref()?.seen.time)), "Its time.")
+                .or_null()
+                .parquet_only()
+                .cell(
+                    6,
+                    "seconds",
+                    Right(11),
+                    Cell::Shown(|it, setting, see| {
+                        let first = it.call.as_ref().or(it.reply.as_ref());
+                        let since = |time: i64| Seconds(time.saturating_sub(setting.start.0));
+                        see(&Maybe(first.map(|message| since(message.seen.time.0))));
+                    }),
+                ),
+            C::new(
+                "reply_frame",
+                Frame(|it| Some(it.reply.as_ref()?.seen.frame)),
+                "The packet that completed the Send of the reply.",
+            )
+            .or_null()
+            .parquet_only()
+            .text(5, "reply", Right(7)),
+            C::new("reply_time", Time(|it| Some(it.reply.as_ref()?.seen.time)), "Its time.")
+                .or_null()
+                .parquet_only(),
+            C::new(
+                "done",
+                Object(&O { columns: &SEEN, lend: |it, see| lend(it.done, see) }),
+                "The RDMA_DONE that ended the transaction.",
+            )
+            .or_null(),
+            C::new(
+                "operation_details",
+                Objects(&O { columns: &OPERATION, lend: operations }),
+                "An object for each of `operations`.",
+            )
+            .json_only(),
+            C::new(
+                "stop",
+                Object(&O { columns: &STOP, lend: |it, see| lend(it.stop, see) }),
+                "Where arguments or results could not be read on.",
+            )
+            .or_null(),
+        ],
+    }
+};
+
+fn status_name(transaction: &Transaction) -> Option<&'static str> {
+    let called = transaction.procedure?;
+    names::status_name(called.program, called.version, transaction.status?)
+}
+
+fn call(transaction: &Transaction) -> Option<MessageRow<'_>> {
+    transaction.call.as_ref().map(|message| MessageRow { transaction, message, is_reply: false })
+}
+
+fn reply(transaction: &Transaction) -> Option<MessageRow<'_>> {
+    transaction.reply.as_ref().map(|message| MessageRow { transaction, message, is_reply: true })
+}
+
+fn operations(transaction: &Transaction, see: &mut dyn FnMut(OperationRow<'_>)) {
+    for (index, operation) in transaction.details.operations.iter().enumerate() {
+        see(OperationRow { transaction, index, operation });
+    }
+}
+
+impl Subject for Phases {
+    type Of<'a> = Phases;
+}
+
+static PHASES: Columns<Phases> = {
+    type C = Column<Phases>;
+    Columns {
+        name: "phases",
+        role: Role::Inner,
+        columns: &[
+            C::new(
+                "call_ns",
+                Nanoseconds(|phases| Some(phases.0[0])),
+                "First to last packet of the Send of the call. This comes before the latency.",
+            ),
+            C::new(
+                "reads_ns",
+                Nanoseconds(|phases| Some(phases.0[1])),
+                "First to last packet of the RDMA Reads.",
+            ),
+            C::new("server_ns", Nanoseconds(|phases| Some(phases.0[2])), "What remains of the latency."),
+            C::new(
+                "writes_ns",
+                Nanoseconds(|phases| Some(phases.0[3])),
+                "First to last packet of the RDMA Writes.",
+            ),
+            C::new(
+                "reply_ns",
+                Nanoseconds(|phases| Some(phases.0[4])),
+                "First to last packet of the Send of the reply.",
+            ),
+        ],
+    }
+};
