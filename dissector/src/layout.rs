@@ -1,4 +1,4 @@
-//! Where the bytes of an RPC message are: what the Send conveys inline, and what the chunks moved.
+//! Where the bytes of an RPC message are: inline in the Send, or in chunks.
 
 use crate::exchange::Exchange;
 use crate::interval::Intervals;
@@ -9,7 +9,7 @@ use core::ops::Range;
 use rdmascope_wire::rpcrdma::{Procedure, Segment, VERSION};
 use rdmascope_wire::xdr::padded;
 
-/// A stretch of an RPC message before reduction (RFC 8166, section 3.4).
+/// A range of an RPC message before reduction (RFC 8166, section 3.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
     /// Its first byte, counted from the XID of the RPC message.
@@ -25,24 +25,24 @@ pub struct Extent {
 pub enum Source {
     /// In a part of the message, from this byte of it on.
     Part(Part, u64),
-    /// Nowhere: roundup padding that nobody conveyed, zeros (RFC 8166, section 3.4.4.4).
+    /// Nowhere: roundup padding that was not sent; it is zeros (RFC 8166, section 3.4.4.4).
     Padding,
 }
 
-/// Bytes of an RPC message before reduction, as far as the capture holds them.
+/// Bytes of an RPC message before reduction, as far as they were captured.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Piece {
-    /// How many there are.
+    /// The number of bytes.
     pub length: u64,
-    /// They, up to the last that the capture holds; 0 where it lacks some.
+    /// The bytes, up to the last one that was captured. Bytes before it that were not captured are 0.
     pub bytes: Vec<u8>,
-    /// Which of them the capture holds.
+    /// The ranges that were captured.
     pub captured: Intervals,
 }
 
 impl Transaction {
     /// The extents of the call (`of_reply` false) or of the reply, in order and without gaps, as far as the headers tell. Empty
-    /// where there is no such message, where it is no RPC message, or where its header could not be read to its end.
+    /// if there is no such message, if it is no RPC message, or if its header could not be read to its end.
     ///
     /// In a call the Position of each Read chunk says where it belongs (RFC 8166, section 4.3.1). In a reply the upper layer does
     /// (RFC 8267): a Write chunk whose item was not recognized is left out.
@@ -55,21 +55,21 @@ impl Transaction {
         lay_out(stream, &reduced)
     }
 
-    /// The call or the reply before reduction. `None` where nothing was kept of it, or where it is not known how it is made up.
+    /// The call or the reply before reduction. `None` if none of it was kept, or if its layout is not known.
     ///
     /// Bytes beyond [`Exchange::MOST_CONTENTS`] are left out.
     pub fn message(&self, of_reply: bool) -> Option<Piece> {
         self.piece(of_reply, 0..u64::MAX)
     }
 
-    /// A DDP-eligible item of the call or the reply, without its padding, wherever it was conveyed.
+    /// A DDP-eligible item of the call or the reply, without its padding, whether it is inline or in a chunk.
     pub fn item(&self, of_reply: bool, item: &Item) -> Option<Piece> {
         let start = u64::from(item.position);
         let end = start + u64::from(item.length);
         self.piece(of_reply, start..end).map(|piece| Piece { length: item.length.into(), ..piece })
     }
 
-    /// A Send or a chunk of the call or the reply, as long as the headers say that it is.
+    /// A Send or a chunk of the call or the reply, in the length that the headers give.
     pub fn part(&self, of_reply: bool, part: Part) -> Option<Piece> {
         let message = if of_reply { &self.reply } else { &self.call };
         let message = message.as_ref()?;
@@ -127,14 +127,14 @@ impl Transaction {
 }
 
 impl Extent {
-    /// The byte behind its last.
+    /// The position behind its last byte.
     pub fn end(&self) -> u64 {
         self.start.saturating_add(self.length)
     }
 }
 
 impl Piece {
-    /// The ranges that the capture lacks.
+    /// The ranges that were not captured.
     pub fn missing(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.captured.holes(self.length)
     }
@@ -145,7 +145,7 @@ impl Piece {
         for (start, end) in content.captured.within(range.start, range.end) {
             let Some(bytes) = content.bytes.get(start as usize..end as usize) else { return };
             let to = at + (start - range.start);
-            // What lies behind what is missing takes up room for that too.
+            // Missing bytes in front of captured ones take up memory too.
             if to + bytes.len() as u64 > Exchange::MOST_CONTENTS as u64 {
                 return;
             }
@@ -158,7 +158,7 @@ impl Piece {
         }
     }
 
-    /// Puts zeros behind the last byte, if that is there.
+    /// Appends zeros, if the last byte was captured.
     fn pad(&mut self, at: u64, length: u64) {
         if self.bytes.len() as u64 == at {
             self.bytes.resize((at + length) as usize, 0);
@@ -167,25 +167,25 @@ impl Piece {
     }
 }
 
-/// What stands in a Payload stream: the part, the first byte there, and how many follow.
+/// A range of a Payload stream: the part, its first byte in that, and its length.
 struct Stream {
     part: Part,
     start: u64,
     length: u64,
 }
 
-/// An item that a chunk moved.
+/// An item that is in a chunk.
 struct Reduced {
     /// Its first byte in the message before reduction.
     position: u64,
     part: Part,
-    /// Its bytes in the chunk, from the first on.
+    /// Its bytes in the chunk, from the first byte of the chunk on.
     length: u64,
-    /// Bytes that it takes up in the message.
+    /// Its length in the message before reduction, in bytes.
     with_padding: u64,
 }
 
-/// Where the Payload stream of a message is: what reduction left of it.
+/// Where the Payload stream of a message is, after reduction.
 fn stream(message: &Message, of_reply: bool) -> Option<Stream> {
     if message.version != VERSION || message.stop.is_some() {
         return None;
@@ -209,7 +209,7 @@ fn stream(message: &Message, of_reply: bool) -> Option<Stream> {
     }
 }
 
-/// In a call the Positions say where the items of Read chunks belong; whether a chunk carries their padding is up to it.
+/// In a call the Positions say where the items of Read chunks belong. A chunk may or may not hold the padding of its item.
 fn reduced_in_call(message: &Message) -> Vec<Reduced> {
     let chunks = message.read_chunks.iter().enumerate().filter(|(_, chunk)| chunk.position != 0);
     let reduced = chunks.filter_map(|(index, chunk)| {
@@ -224,7 +224,7 @@ fn reduced_in_call(message: &Message) -> Vec<Reduced> {
     reduced.collect()
 }
 
-/// Puts items, in the order of their positions, into the stream.
+/// Inserts items, in the order of their positions, into the stream.
 fn lay_out(stream: Stream, reduced: &[Reduced]) -> Vec<Extent> {
     let mut extents = Vec::with_capacity(2 * reduced.len() + 1);
     let mut at = 0;

@@ -1,17 +1,17 @@
-//! What the dissector is fed: one captured packet at a time.
+//! The input of the dissector: captured packets.
 
-/// One packet as a capture holds it.
+/// One captured packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Record<'a> {
     /// Number of the packet in its capture, from 1, as other tools count frames.
     pub number: u64,
     /// When it was captured.
     pub time: Time,
-    /// What `data` begins with.
+    /// The type of the header that `data` begins with.
     pub link: LinkType,
-    /// Bytes that the packet had on the wire; `data` is shorter where a snap length cut it.
+    /// The length of the packet on the wire, in bytes. `data` is shorter if a snap length cut it.
     pub original_length: u32,
-    /// The bytes that were kept.
+    /// The captured bytes.
     pub data: &'a [u8],
 }
 
@@ -20,7 +20,7 @@ pub struct Record<'a> {
 pub struct Time(pub i64);
 
 impl Time {
-    /// Nanoseconds from `earlier` to here; 0 where `earlier` is the later one (captures do step back).
+    /// Nanoseconds from `earlier` to this time; 0 if `earlier` is the later one (time stamps in captures do step back).
     #[inline]
     pub fn since(self, earlier: Time) -> u64 {
         u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0)

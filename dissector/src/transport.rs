@@ -1,6 +1,6 @@
-//! From a captured record to its transport headers: all that can be said of it by itself.
+//! From a captured record to its transport headers: what a record tells without its context.
 //!
-//! It depends on nothing but the record, so it may be done ahead, on another thread than the engine's.
+//! This depends only on the record, so it may run ahead on a thread of its own.
 
 use crate::event::{Content, Headers};
 use crate::frame::{self, Frame, Other};
@@ -8,17 +8,17 @@ use crate::record::Record;
 use rdmascope_wire::bth::{Bth, Extensions, Opcode, PacketPosition};
 use rdmascope_wire::{Layer, Qpn, Stop, cm, rpcrdma};
 
-/// A record taken apart, as far as that can be done without knowing the packets around it.
+/// A record and its headers, as far as they are known without other records.
 #[derive(Clone, Copy, Debug)]
 pub struct Dissected<'a> {
-    /// The transport packet, or why there is none.
+    /// The transport packet, or the reason why there is none.
     pub frame: Result<Frame<'a>, Other>,
-    /// Its headers, or why they could not be read; `None` where there is no such packet.
+    /// Its headers, or where they stop; `None` if there is no such packet.
     pub transport: Option<Result<Transport<'a>, Stop>>,
 }
 
 impl<'a> Dissected<'a> {
-    /// Takes a record apart.
+    /// Reads the headers of a record.
     #[inline]
     pub fn new(record: &Record<'a>, config: &frame::Config) -> Dissected<'a> {
         let frame = frame::dissect(record, config);
@@ -27,21 +27,21 @@ impl<'a> Dissected<'a> {
     }
 }
 
-/// The transport headers of a packet, and what is behind them.
+/// The transport headers of a packet, and its payload.
 #[derive(Clone, Copy, Debug)]
 pub struct Transport<'a> {
     /// The base transport header.
     pub bth: Bth,
-    /// The bytes of the extension headers: all that the opcode calls for.
+    /// The bytes of the extension headers: all that the opcode requires.
     pub extensions: &'a [u8],
-    /// The captured bytes behind the headers, without padding.
+    /// The captured bytes of the payload, without padding.
     pub payload: &'a [u8],
-    /// Bytes behind the headers on the wire, without padding.
+    /// The length of the payload on the wire, in bytes, without padding.
     pub payload_length: u32,
 }
 
 impl<'a> Transport<'a> {
-    /// The queue pair of the general services interface, which CM messages are for.
+    /// The queue pair of the general services interface, to which CM messages are sent.
     const GENERAL_SERVICES_QP: Qpn = Qpn(1);
 
     /// Reads the transport headers of a frame.

@@ -1,10 +1,10 @@
-//! Which headers stand in front of a transport packet, and where, for whoever shows them.
+//! The headers in front of a transport packet, and their places.
 
 use super::Config;
 use super::view::View;
 use core::ops::Range;
 
-/// A header between the first byte of a record and its transport packet, or what comes behind that.
+/// A header between the first byte of a record and its transport packet, or one behind the packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Header {
     /// Ethernet II.
@@ -23,7 +23,7 @@ pub enum Header {
     Ipv4,
     /// IPv6.
     Ipv6,
-    /// An extension header of IPv6; this number announced it.
+    /// An extension header of IPv6, with the number by which the header before it announced it.
     Ipv6Extension(u8),
     /// UDP.
     Udp,
@@ -45,7 +45,7 @@ pub enum Header {
     Icrc,
 }
 
-/// Who is told of headers as they are found, with the bytes of the record that they take up.
+/// A function that is called for each header, with its byte range in the record.
 pub(super) trait Found: FnMut(Header, Range<usize>) {}
 
 impl<F: FnMut(Header, Range<usize>)> Found for F {}

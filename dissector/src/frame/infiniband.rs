@@ -1,4 +1,4 @@
-//! LRH and GRH, and where every carrier ends: the transport packet.
+//! LRH, GRH, and the transport packet at the end of every encapsulation.
 
 use super::headers::{Found, Header, Walk};
 use super::view::{View, malformed};

@@ -7,7 +7,7 @@ use crate::record::LinkType;
 use etherparse::{Ethernet2HeaderSlice, SingleVlanHeaderSlice};
 use rdmascope_wire::Layer;
 
-/// Where encapsulation ends: a packet within a packet within … that deep is nobody's traffic.
+/// The most encapsulations in each other that are parsed. Real traffic has fewer.
 pub(super) const MAXIMUM_DEPTH: u8 = 4;
 
 /// Raw IP has a link type of its own, 101; these are the values that some systems write in its place.
@@ -54,7 +54,7 @@ pub(super) fn ethernet<'a, F: Found>(
     by_ether_type(header.ether_type().0.to_be_bytes(), view.skip(14), walk, depth)
 }
 
-/// What an Ethertype names, behind any number of VLAN tags.
+/// Parses what an Ethertype announces, behind any number of VLAN tags.
 #[inline]
 pub(super) fn by_ether_type<'a, F: Found>(
     ether_type: [u8; 2],

@@ -17,7 +17,7 @@ use headers::Walk;
 use rdmascope_wire::Stop;
 use view::View;
 
-/// The transport packet in `record`, or why there is none.
+/// The transport packet in `record`, or the reason why there is none.
 ///
 /// Lengths are those that the headers tell, so that neither a snap length nor the padding of a short Ethernet frame
 /// changes them. Packets within GRE, ERSPAN and VXLAN are found too.
@@ -26,10 +26,9 @@ pub fn dissect<'a>(record: &Record<'a>, config: &Config) -> Result<Frame<'a>, Ot
     dissect_telling(record, config, |_, _| {})
 }
 
-/// The same; tells `found` of each header on the way, in the order in which they stand, and of the bytes of the record that it
-/// takes up. Only headers that are whole are told of. The one in which a [`Stop`] is begins where the last one ends; but one in
-/// [`Layer::Network`](rdmascope_wire::Layer::Network) counts from the beginning of the [`Header::Ipv6`] that was told of last, if
-/// nothing but its extension headers was told of after it.
+/// Like [`dissect`], and calls `found` for each complete header in its order, with its byte range in the record. The header in which a
+/// [`Stop`] is begins where the last one ends. A stop in [`Layer::Network`](rdmascope_wire::Layer::Network) is an exception: it counts
+/// from the beginning of the last [`Header::Ipv6`], if only extension headers of that followed.
 #[inline]
 pub fn dissect_telling<'a>(
     record: &Record<'a>,
@@ -39,7 +38,7 @@ pub fn dissect_telling<'a>(
     link::by_link_type(record.link, View::of(record), &mut Walk { config, tell: found })
 }
 
-/// Who sent a packet, or for whom it is.
+/// The source or destination of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Address {
     /// An IPv4 address; also an IPv4-mapped GID.
@@ -86,43 +85,43 @@ impl Carrier {
     }
 }
 
-/// What the invariant CRC says.
+/// The verdict on the invariant CRC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IcrcVerdict {
-    /// It is right.
+    /// It is correct.
     Good,
     /// It is wrong: a receiver drops the packet.
     Bad,
-    /// The capture does not hold all the bytes that it covers, or not as they were on the wire, or the specification
-    /// does not say how it is computed (behind IPv6 extension headers).
+    /// Bytes that it covers were not captured, or not as they were on the wire, or the specification does not say how it is
+    /// computed (behind IPv6 extension headers).
     Unverifiable,
 }
 
 /// A transport packet in its frame.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame<'a> {
-    /// Who sent it.
+    /// Its source.
     pub source: Address,
-    /// For whom it is.
+    /// Its destination.
     pub destination: Address,
     /// What carries it.
     pub carrier: Carrier,
     /// The captured bytes from the BTH on, without the ICRC: the BTH at least.
     pub transport: &'a [u8],
-    /// Bytes on the wire from the BTH on, without the ICRC: `transport` is shorter where the capture was cut.
+    /// The length on the wire from the BTH on, without the ICRC, in bytes. `transport` is shorter if a snap length cut it.
     pub transport_length: u32,
     /// The verdict on the ICRC.
     pub icrc: IcrcVerdict,
-    /// ECN bits of the IP header: 3 where the packet met congestion. 0 for RoCEv1 and native InfiniBand, which have none.
+    /// The ECN bits of the IP header: 3 if the packet met congestion. 0 for RoCEv1 and native InfiniBand, which have none.
     pub ecn: u8,
 }
 
-/// Why a record holds no transport packet.
+/// The reason why a record has no transport packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Other {
     /// It is something else.
     NotInfiniBand,
-    /// Its link type is not one that is understood.
+    /// Its link type is not supported.
     UnknownLinkType,
     /// It is a fragment of an IP packet, which RoCEv2 does not allow (Annex A17.4.5.1).
     Fragment,
@@ -130,12 +129,12 @@ pub enum Other {
     Stop(Stop),
 }
 
-/// How frames are told apart.
+/// Which frames are taken for RoCEv2, and whether their ICRCs are verified.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
     /// The UDP destination port of RoCEv2.
     pub port: u16,
-    /// Whether ICRCs are computed; where not, each is [`IcrcVerdict::Unverifiable`].
+    /// Whether ICRCs are computed. If not, each is [`IcrcVerdict::Unverifiable`].
     pub verify_icrc: bool,
 }
 

@@ -7,12 +7,12 @@ use super::{Address, Carrier, Frame, Other, infiniband, tunnel};
 use etherparse::{Ipv4HeaderSlice, Ipv6HeaderSlice, err};
 use rdmascope_wire::{Layer, icrc};
 
-/// What UDP has to know of the header below it.
+/// What the parser of UDP needs of the IP header.
 #[derive(Clone, Copy)]
 struct Below<'a> {
     /// The IP header, for the ICRC.
     header: &'a [u8],
-    /// Whether `header` is, in all that the ICRC covers, what was on the wire.
+    /// Whether all fields of `header` that the ICRC covers are as they were on the wire.
     verifiable: bool,
     /// Whether the IP header says how long the packet is.
     length_known: bool,
@@ -148,7 +148,7 @@ fn upper<'a, F: Found>(
     }
 }
 
-/// Only the destination port decides: the source port is whatever spreads the flows, and may well be another protocol's.
+/// Only the destination port decides. The source port spreads the flows over paths, and may be the port of another protocol.
 #[inline]
 fn udp<'a, F: Found>(
     view: View<'a>,

@@ -1,19 +1,19 @@
-//! What is left of a packet from some header on.
+//! The rest of a packet, from some header on.
 
 use super::Other;
 use crate::record::Record;
 use rdmascope_wire::{Cause, Layer, Stop};
 
-/// The bytes from some header on: those that were captured, and how many there were on the wire.
+/// The captured bytes from some header on, and their number on the wire.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct View<'a> {
-    /// The captured ones.
+    /// The captured bytes.
     pub(super) data: &'a [u8],
-    /// Where in the record they begin.
+    /// Their offset in the record.
     pub(super) at: usize,
-    /// How many there were: never fewer than were captured, more where the capture was cut or a length field says more.
+    /// Their number on the wire. It is at least the number of captured bytes, and more if the packet was cut or a length field says so.
     pub(super) wire: usize,
-    /// Whether whoever captured, or mirrored, cut the packet short.
+    /// Whether the capture or a mirroring device cut the packet short.
     cut: bool,
 }
 

@@ -1,8 +1,8 @@
-//! Upper-layer bindings: what the RPC message says, read off its reduced Payload stream.
+//! Upper-layer bindings: they read RPC arguments and results from the reduced Payload stream.
 //!
-//! A binding walks arguments or results in XDR order and *pulls* each DDP-eligible item (RFC 8267, sections 4 and 6.1) from
-//! the [`Payload`], which knows whether that item stands in the stream or was moved by a chunk. So nothing below a
-//! binding has to know what it decodes.
+//! A binding walks arguments or results in XDR order. It *pulls* each DDP-eligible item (RFC 8267, sections 4 and 6.1) from
+//! the [`Payload`], which knows whether the item is in the stream or in a chunk. So the layers below need no knowledge of the
+//! upper-layer protocol.
 
 mod auxiliary;
 mod nfs2;
@@ -29,7 +29,7 @@ use rdmascope_wire::rpc::program;
 use rows::Operations;
 use walk::Walk;
 
-/// What reading a message came to, besides the [`Details`].
+/// The result of reading a message, besides the [`Details`].
 pub type Outcome = Result<(), Stop>;
 
 /// The RPC procedure that a message calls or answers.
@@ -66,9 +66,9 @@ impl Procedure {
 /// The number of COMPOUND and of CB_COMPOUND (RFC 7531).
 const COMPOUND: u32 = 1;
 
-/// Reads the arguments that `payload` stands at. What was understood is in `details`, after a [`Stop`] too.
+/// Reads the arguments at the cursor of `payload` and fills `details`. After a [`Stop`], `details` has what was read before it.
 ///
-/// A program without a binding leaves both as they are.
+/// A program without a binding changes neither.
 pub fn call(procedure: Procedure, payload: &mut Payload<'_>, details: &mut Details) -> Outcome {
     match Protocol::of(procedure.program, procedure.version) {
         Some(Protocol::Nfs2) => arguments::<Nfs2>(procedure, payload, details),
@@ -83,7 +83,7 @@ pub fn call(procedure: Procedure, payload: &mut Payload<'_>, details: &mut Detai
     }
 }
 
-/// Reads the arguments of a plain procedure. One that has no row is kept as such, without a look at its arguments.
+/// Reads the arguments of a plain procedure. One that has no row is noted as unknown, and its arguments are not read.
 #[inline]
 fn arguments<O: Operations>(
     procedure: Procedure,
@@ -98,11 +98,11 @@ fn arguments<O: Operations>(
     found.map_or(Ok(()), |found| (found.row().arguments)(&mut walk))
 }
 
-/// Reads the results that `payload` stands at, and returns the status of the procedure as a whole: of a COMPOUND its own,
-/// of a procedure of NFS version 3 its nfsstat3.
+/// Reads the results at the cursor of `payload`, and returns the status of the whole procedure: the COMPOUND's own status, or the
+/// nfsstat3 of a procedure of NFS version 3.
 ///
-/// `details` holds what [`call`] found, or nothing where no call was captured. After a [`Stop`] it has what was
-/// understood, [`Details::status`] included.
+/// `details` holds what [`call`] found, or nothing if no call was captured. After a [`Stop`] it has what was read before it,
+/// [`Details::status`] included.
 pub fn reply(
     procedure: Procedure,
     payload: &mut Payload<'_>,
@@ -122,7 +122,7 @@ pub fn reply(
     Ok(details.status)
 }
 
-/// Reads the results of a plain procedure, whose status is that of the whole.
+/// Reads the results of a plain procedure. Its status is the status of the whole.
 #[inline]
 fn results<O: Operations>(procedure: Procedure, payload: &mut Payload<'_>, details: &mut Details) -> Outcome {
     let found = O::of(procedure.number);
@@ -137,7 +137,7 @@ fn results<O: Operations>(procedure: Procedure, payload: &mut Payload<'_>, detai
     outcome
 }
 
-/// Whether arguments and results of this program are read.
+/// Whether there is a binding that reads the arguments and results of this program.
 pub fn has_binding(program: u32, version: u32) -> bool {
     Protocol::of(program, version).is_some()
 }
@@ -181,7 +181,7 @@ pub fn status_name(program: u32, version: u32, status: u32) -> Option<&'static s
     }
 }
 
-/// The operation that a COMPOUND is about: the first that is more than an auxiliary one, else a GETATTR, else the last.
+/// The principal operation of a COMPOUND: the first that is not auxiliary, else a GETATTR, else the last.
 pub fn principal_operation(details: &Details) -> Option<&Operation> {
     let operations = &details.operations;
     operations
@@ -223,17 +223,17 @@ impl Protocol {
 pub struct Details {
     /// The operations in the order of the call: one for a plain procedure, several for a COMPOUND.
     pub operations: Vec<Operation>,
-    /// How many operations the call of a COMPOUND says that it has; `None` as for the minor version.
+    /// The number of operations that the call of a COMPOUND announces; `None` as for the minor version.
     pub called: Option<u32>,
-    /// The minor version of a COMPOUND; `None` for anything else, and where no call was captured.
+    /// The minor version of a COMPOUND; `None` for anything else, and if no call was captured.
     pub minor_version: Option<u32>,
-    /// The tag of a COMPOUND, mostly empty: the call's, or the reply's where the call had or has none.
+    /// The tag of a COMPOUND, mostly empty: that of the call, or that of the reply if the call has none or was not captured.
     pub tag: Text,
     /// The status that the reply gave the procedure as a whole.
     pub status: Option<u32>,
-    /// What was said of a backchannel, where an operation is about one.
+    /// What operations say about a backchannel; `None` if none does.
     pub backchannel: Option<Backchannel>,
-    /// The bytes that [`Text`] points into: names and file handles of all operations.
+    /// Names and file handles of all operations, which [`Text`] refers to.
     pub arena: Vec<u8>,
 }
 
@@ -262,27 +262,27 @@ impl Details {
 
     /// How many bytes of names and file handles one transaction keeps.
     const LARGEST_ARENA: usize = 1 << 16;
-    /// How many operations one transaction keeps; a COMPOUND with more is read on, and the rest not kept.
+    /// How many operations one transaction keeps. A COMPOUND with more is read to its end, but the rest is not kept.
     pub const MOST_OPERATIONS: usize = 1024;
 }
 
-/// What CREATE_SESSION, BIND_CONN_TO_SESSION and BACKCHANNEL_CTL say of callbacks over the connection that carries them (RFC 8881, sections
-/// 18.33, 18.34 and 18.36).
+/// What CREATE_SESSION, BIND_CONN_TO_SESSION and BACKCHANNEL_CTL say about callbacks over their connection (RFC 8881, sections 18.33,
+/// 18.34 and 18.36).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Backchannel {
-    /// Whether the call offers its connection for callbacks; `None` where it was not captured, or where that is not its matter.
+    /// Whether the call offers its connection for callbacks; `None` if it was not captured, or if the operation has no such field.
     pub offered: Option<bool>,
-    /// Whether the result takes it; `None` without a result.
+    /// Whether the result accepts the offer; `None` without a result.
     pub taken: Option<bool>,
-    /// The program that callbacks are to call.
+    /// The program number for callbacks.
     pub program: Option<u32>,
-    /// csa_back_chan_attrs: what the client wants.
+    /// csa_back_chan_attrs: what the client asks for.
     pub asked: Option<ChannelAttributes>,
-    /// csr_back_chan_attrs: what the server makes of it.
+    /// csr_back_chan_attrs: what the server grants.
     pub granted: Option<ChannelAttributes>,
 }
 
-/// A `channel_attrs4` as far as it limits what goes over the channel.
+/// The fields of a `channel_attrs4` that limit what is sent over the channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChannelAttributes {
     /// ca_maxrequestsize: bytes of a call, from its RPC header on.
@@ -295,7 +295,7 @@ pub struct ChannelAttributes {
     pub most_requests: u32,
 }
 
-/// Appends at most [`Text::LONGEST`] of `bytes` to the arena; where that is full, the text is empty.
+/// Appends at most [`Text::LONGEST`] of `bytes` to the arena. If that is full, the text is empty.
 #[inline]
 fn keep(arena: &mut Vec<u8>, bytes: &[u8]) -> Text {
     let bytes = &bytes[..bytes.len().min(Text::LONGEST)];
@@ -307,8 +307,7 @@ fn keep(arena: &mut Vec<u8>, bytes: &[u8]) -> Text {
     Text { start: start as u32, length: bytes.len() as u16 }
 }
 
-/// Adds an operation of which nothing else is known; where there are [`Details::MOST_OPERATIONS`], it is
-/// `unkept`.
+/// Adds an operation of which nothing else is known. If there are [`Details::MOST_OPERATIONS`] already, it goes to `unkept`.
 #[inline]
 fn add<'o>(
     operations: &'o mut Vec<Operation>,
@@ -334,13 +333,13 @@ impl Text {
     /// Bytes that one name or file handle keeps.
     pub const LONGEST: usize = 1024;
 
-    /// Whether it holds nothing.
+    /// Whether it has no bytes.
     pub fn is_empty(self) -> bool {
         self.length == 0
     }
 }
 
-/// One operation: its arguments and results as far as they help to understand the session.
+/// One operation, with those arguments and results that help to understand the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operation {
     /// Which one it is.
@@ -351,13 +350,13 @@ pub struct Operation {
     pub file_handle: Option<Text>,
     /// The file handle that its result returned (GETFH, LOOKUP, CREATE …).
     pub result_file_handle: Option<Text>,
-    /// The name of a directory entry that it is about.
+    /// The name of the directory entry that it uses.
     pub file_name: Option<Text>,
-    /// A second name: the new one of RENAME, the text of a symbolic link where it stands inline.
+    /// A second name: the new name of RENAME, or the text of a symbolic link if it is inline.
     pub other_name: Option<Text>,
-    /// Byte offset in the file; of COPY and CLONE, in the destination.
+    /// Byte offset in the file; for COPY and CLONE, in the destination.
     pub offset: Option<u64>,
-    /// Bytes asked for or sent; of READDIR, maxcount.
+    /// Bytes that were asked for or sent; for READDIR, maxcount.
     pub count: Option<u64>,
     /// Bytes that the result says were moved.
     pub result_count: Option<u64>,

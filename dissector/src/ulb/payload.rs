@@ -1,9 +1,9 @@
-//! The Payload stream as it was conveyed: a reduced XDR stream, and the items that chunks moved.
+//! The Payload stream as it was sent: a reduced XDR stream, and the items that are in chunks.
 
 use rdmascope_wire::xdr::{Reader, padded};
 use rdmascope_wire::{Layer, Stop};
 
-/// Where a DDP-eligible item stands.
+/// Where a DDP-eligible item is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// In the reduced stream itself, at this byte.
@@ -25,13 +25,13 @@ pub struct Item {
     pub place: Place,
 }
 
-/// The chunks that hold what the stream lacks.
+/// The chunks with the items that reduction took out of the stream.
 #[derive(Clone, Copy, Debug)]
 pub enum Chunks<'a> {
-    /// Of a call: `(Position, length, index)` of each Read chunk but that at Position zero, in the order of Positions; the index is that
-    /// in the Read list.
+    /// Of a call: `(Position, length, index)` of each Read chunk except that at Position zero, in the order of Positions. The index is
+    /// that in the Read list.
     Read(&'a [(u32, u64, u16)]),
-    /// Of a reply: the length that each Write chunk was returned with, in the order of the Write list.
+    /// Of a reply: the length of each Write chunk that the reply returns, in the order of the Write list.
     Write(&'a [u64]),
 }
 
@@ -53,7 +53,7 @@ impl<'a> Payload<'a> {
         Payload { reader: Reader::new(stream, Layer::UpperLayer), chunks, used: 0, removed: 0 }
     }
 
-    /// The underlying cursor, to read an RPC header with; it must not skip a reduced item.
+    /// The underlying cursor, for reading an RPC header. It must not be moved over a reduced item.
     #[inline]
     pub fn reader(&mut self) -> &mut Reader<'a> {
         &mut self.reader
@@ -118,13 +118,13 @@ impl<'a> Payload<'a> {
         Ok(count)
     }
 
-    /// The stop for the word just read: a discriminant that no arm of its union bears.
+    /// The stop for the word that was read last: a discriminant that no arm of its union has.
     #[inline]
     pub fn no_such_arm(&self) -> Stop {
         Stop::malformed(self.reader.layer(), self.reader.position().saturating_sub(4))
     }
 
-    /// Pulls a DDP-eligible item of variable length; its bytes too where they stand in the stream.
+    /// Pulls a DDP-eligible item of variable length. Its bytes are returned too if they are in the stream.
     ///
     /// In a call it is in the Read chunk whose Position equals that of the item's first byte (RFC 8166, section 4.3.1.1).
     /// In a reply it is in the next Write chunk, unless that chunk came back empty (section 4.3.2.1); an item without bytes uses

@@ -1,5 +1,5 @@
-//! Operations as rows: a table for each version of a protocol says what an operation is called, what it is to the
-//! operations beside it, and how its arguments and results are walked.
+//! Operations as rows: the table of a version has for each operation its number, its name, whether it is auxiliary, its DDP-eligible item,
+//! and the walks over its arguments and results.
 //!
 //! [`operations!`] makes the enum and the table of a version from one list, so that an operation without a row does not compile.
 //! A number that no row has is [`OperationKind::Unknown`] or [`OperationKind::UnknownProcedure`].
@@ -24,7 +24,7 @@ pub enum DdpEligible {
     Result,
 }
 
-/// What is known of an operation before one is seen.
+/// What a specification says of an operation.
 pub(super) struct Row {
     /// Its number in the XDR of its version.
     pub(super) code: u32,
@@ -32,7 +32,7 @@ pub(super) struct Row {
     pub(super) name: &'static str,
     /// The minor version of NFSv4 that brought it; `None` in the tables of other protocols.
     pub(super) minor_version: Option<u32>,
-    /// Whether it only serves the operations beside it in a COMPOUND.
+    /// Whether it only prepares for other operations of its COMPOUND, or reports on them.
     pub(super) auxiliary: bool,
     /// Its DDP-eligible item.
     pub(super) eligible: DdpEligible,
@@ -216,7 +216,7 @@ impl OperationKind {
         }
     }
 
-    /// Whether it only serves the operations beside it in a COMPOUND: SEQUENCE, PUTFH and their like.
+    /// Whether it only prepares for other operations of its COMPOUND, or reports on them: SEQUENCE, PUTFH, GETFH and the like.
     pub fn is_auxiliary(self) -> bool {
         self.row().is_ok_and(|row| row.auxiliary)
     }

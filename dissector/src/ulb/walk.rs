@@ -1,10 +1,10 @@
-//! A walk over one operation: what it reads goes past the cursor, and what helps to understand it into the operation.
+//! A walk over one operation. It moves the cursor over the fields, and stores in the operation those that help to understand it.
 
 use super::{Backchannel, Operation, Outcome, Payload, Text, keep};
 use alloc::vec::Vec;
 use rdmascope_wire::Stop;
 
-/// The cursor, the operation it stands in, where that operation's names go, and what it says of a backchannel.
+/// The cursor, the operation that it is in, the memory for names, and what is known of a backchannel.
 pub(super) struct Walk<'w, 'a> {
     pub(super) payload: &'w mut Payload<'a>,
     pub(super) operation: &'w mut Operation,
@@ -23,7 +23,7 @@ impl<'w, 'a> Walk<'w, 'a> {
         Walk { payload, operation, arena, backchannel }
     }
 
-    /// What was said of a backchannel up to here, to be added to.
+    /// What the operations up to here say about a backchannel, to be added to.
     pub(super) fn backchannel(&mut self) -> &mut Backchannel {
         self.backchannel.get_or_insert_default()
     }
@@ -70,7 +70,7 @@ impl<'w, 'a> Walk<'w, 'a> {
         Ok(())
     }
 
-    /// Walks a list whose entries stand behind a boolean each (RFC 4506, section 4.19).
+    /// Walks a list with a boolean in front of each entry (RFC 4506, section 4.19).
     #[inline]
     pub(super) fn list(&mut self, mut entry: impl FnMut(&mut Self) -> Outcome) -> Outcome {
         while self.bool()? {
@@ -79,7 +79,7 @@ impl<'w, 'a> Walk<'w, 'a> {
         Ok(())
     }
 
-    /// Skips `bytes` that are there if the boolean in front of them says so.
+    /// Reads a boolean, and skips `bytes` if it is true.
     #[inline]
     pub(super) fn optional(&mut self, bytes: u32) -> Outcome {
         if self.bool()? { self.skip(bytes) } else { Ok(()) }
@@ -91,7 +91,7 @@ impl<'w, 'a> Walk<'w, 'a> {
         Ok(keep(self.arena, bytes))
     }
 
-    /// The file handle of the arguments; a second one is skipped.
+    /// The file handle of the arguments. A second one is skipped.
     #[inline]
     pub(super) fn file_handle(&mut self) -> Outcome {
         if self.operation.file_handle.is_some() {
@@ -197,7 +197,7 @@ impl<'w, 'a> Walk<'w, 'a> {
         Ok(item.length)
     }
 
-    /// Pulls the text of a symbolic link, and keeps it where it stands inline.
+    /// Pulls the text of a symbolic link from the arguments, and keeps it if it is inline.
     #[inline]
     pub(super) fn argument_link(&mut self) -> Outcome {
         let (item, bytes) = self.payload.pull()?;
@@ -206,7 +206,7 @@ impl<'w, 'a> Walk<'w, 'a> {
         Ok(())
     }
 
-    /// The same for the results.
+    /// Pulls the text of a symbolic link from the results, and keeps it if it is inline.
     #[inline]
     pub(super) fn result_link(&mut self) -> Outcome {
         let (item, bytes) = self.payload.pull()?;
@@ -227,7 +227,7 @@ impl<'w, 'a> Walk<'w, 'a> {
         self.payload.pass_chunk();
     }
 
-    /// The status of the result; returns whether it is success.
+    /// Reads the status of the result and returns whether it is success.
     #[inline]
     pub(super) fn status(&mut self) -> Result<bool, Stop> {
         let status = self.u32()?;

@@ -236,7 +236,7 @@ pub(super) fn allocate(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.range()
 }
 
-/// The offset that counts is that in the destination, which is the current file handle.
+/// The range that is kept is that in the destination, which is the current file handle.
 pub(super) fn copy(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.skip(2 * STATEID + 8)?;
     walk.range()?;

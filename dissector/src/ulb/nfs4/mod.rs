@@ -1,7 +1,7 @@
 //! NFS version 4: COMPOUND of minor versions 0 (RFC 7531), 1 (RFC 5662) and 2 (RFC 7863, RFC 8276), and its callbacks.
 //!
-//! Later minor versions add operations and never change one, so the minor version does not steer the walk. One operation that
-//! is skipped wrongly loses all that follow, so every one is walked to its end.
+//! Later minor versions add operations and never change one, so the walk does not depend on the minor version. If the length of one
+//! operation were wrong, all that follow would be lost, so every operation is walked to its end.
 
 mod arguments;
 mod callback;
@@ -19,7 +19,7 @@ pub use operations::Nfs4;
 use rdmascope_wire::Stop;
 
 operations! {
-    /// Procedures of NFS version 4 but COMPOUND, whose operations are [`Nfs4`].
+    /// Procedures of NFS version 4 except COMPOUND, whose operations are [`Nfs4`].
     pub enum Nfs4Procedure {
         from "RFC 7531", None => {
             0 Null "NULL" principal Nothing, nothing, Void;
@@ -28,7 +28,7 @@ operations! {
 }
 
 operations! {
-    /// Procedures of the callback program but CB_COMPOUND, whose operations are [`Callback`].
+    /// Procedures of the callback program except CB_COMPOUND, whose operations are [`Callback`].
     pub enum CallbackProcedure {
         from "RFC 7531", None => {
             0 Null "CB_NULL" principal Nothing, nothing, Void;
@@ -85,7 +85,7 @@ fn arguments_of_all<O: Operations>(payload: &mut Payload<'_>, details: &mut Deta
         let mut walk = Walk::new(payload, operation, &mut details.arena, &mut details.backchannel);
         match found {
             Some(found) => (found.row().arguments)(&mut walk)?,
-            // How long the arguments are is not known, so the operations behind it cannot be found.
+            // The length of its arguments is not known, so the operations behind it cannot be found.
             None => return Err(walk.no_such_arm()),
         }
     }

@@ -19,7 +19,7 @@ pub(super) const CLIENTID: u32 = 8;
 pub(super) const TIME: u32 = 12;
 /// CREATE_SESSION4_FLAG_CONN_BACK_CHAN.
 pub(super) const CONN_BACK_CHAN: u32 = 2;
-/// The bit of a channel_dir_from_client4 and of a channel_dir_from_server4 that stands for the backchannel.
+/// The bit for the backchannel in a channel_dir_from_client4 and a channel_dir_from_server4.
 pub(super) const BACK: u32 = 2;
 /// Bytes of a `change_info4`.
 pub(super) const CHANGE_INFO: u32 = 4 + 8 + 8;

@@ -1,4 +1,4 @@
-//! `nfs_resop4`: the result of each operation, behind its status.
+//! `nfs_resop4`: what follows the status in the result of each operation.
 
 use super::super::Outcome;
 use super::super::walk::Walk;
