@@ -2,7 +2,7 @@
 //!
 //! A half-flow is what one end sends. Its requests (SEND, RDMA WRITE, RDMA READ request) carry PSNs of its own; the
 //! responses to them (RDMA READ response, acknowledgement) come the other way and carry PSNs of the same numbering. So
-//! each end has one [`Requests`] that puts its requests in order, and one [`Reads`] that says where responses to its
+//! each end has one `Requests` that puts its requests in order, and one `Reads` that says where responses to its
 //! RDMA READs belong.
 
 mod connection;
