@@ -40,19 +40,21 @@ pub(crate) const RULES: &[Rule] = &[
         level: Level::Advice,
         sources: &[REPLY_SIZE, LONG, ESTIMATE],
         sentence: "A Reply chunk costs a registration even if the reply would have fitted inline.",
-        explanation: "Counted by operation: replies that came inline although there was a Reply chunk, and those that went into it although \
-            they would have fitted the inline threshold. Said where these are 16 or more, and at least half of the operation's replies \
-            that had a Reply chunk. A tighter estimate of the reply's size, or larger inline thresholds, saves the registrations.",
+        explanation: "The rule counts by operation the replies that came inline although there was a Reply chunk, and those that went \
+            into it although they would have fitted inline. It reports them where there are 16 or more, and at least half of the \
+            operation's replies with a Reply chunk. A tighter estimate of the reply's size, or larger inline thresholds, save the \
+            registrations.",
         check: Check::Connection(reply_chunks),
     },
     Rule {
         id: "advice-write-chunk",
         level: Level::Advice,
         sources: &[REPLY_SIZE, UNUSED],
-        sentence: "Write chunks that stay empty for the greater part cost registrations of memory that nobody writes.",
-        explanation: "Counted by operation: replies that left half or more of their Write chunks unused. Said where these are 16 or more, at \
-            least half of the operation's replies with Write chunks, and where half or more of the bytes registered stayed unused. Typical causes are reads \
-            behind the end of a file, and a read size that is much larger than the files.",
+        sentence: "Write chunks that stay mostly empty cost registrations of memory that is never written.",
+        explanation: "The rule counts by operation the replies that left half or more of their Write chunks unused. It reports them \
+            where there are 16 or more, at least half of the operation's replies with Write chunks, and where half or more of the \
+            registered bytes stayed unused. Typical causes are reads behind the end of a file, and a read size that is much larger than \
+            the files.",
         check: Check::Connection(write_chunks),
     },
     Rule {
@@ -60,29 +62,32 @@ pub(crate) const RULES: &[Rule] = &[
         level: Level::Advice,
         sources: &[THRESHOLD, READ],
         sentence: "A call just over the inline threshold costs a registration and an RDMA Read that a slightly larger threshold saves.",
-        explanation: "Calls with Read chunks that would be at most a quarter longer than the inline threshold if they went inline, and no longer than the 256 KiB that \
-            can be negotiated, where these are 16 or more. The time is that from the first RDMA READ request to the last response, in which such a call waits.",
+        explanation: "The rule counts calls with Read chunks that would exceed the inline threshold by at most a quarter if they went \
+            inline, and would not exceed the 256 KiB that can be negotiated. It reports them where there are 16 or more. The time is \
+            that from the first RDMA READ request to the last response, during which such a call waits.",
         check: Check::Connection(calls_over),
     },
     Rule {
         id: "advice-retransmission",
         level: Level::Advice,
         sources: &[RETRY, RECEIVE],
-        sentence: "Packets sent again cost their bytes once more, and the time until their sender noticed that they were lost.",
-        explanation: "Request packets seen again after a NAK or after a millisecond or more; copies that follow at once may be the capture's own. Said for \
-            each end that repeated 16 or more packets or met 16 or more RNR NAKs. The time is that between the first sight of a packet and its repetition, counted \
-            once where several wait together. Packets lost before the place of the capture are seen once only, and not counted.",
+        sentence: "A retransmission costs the bytes of its packets once more, and the time until the sender noticed the loss.",
+        explanation: "The rule counts request packets that are seen again after a NAK, or after a millisecond or more. Copies that \
+            follow at once may have been made by the capture. It reports each end that repeated 16 or more packets or received 16 or \
+            more RNR NAKs. The time is that between the first sight of a packet and its repetition, counted once where several packets \
+            wait together. Packets lost before the place of the capture are seen only once, and are not counted.",
         check: Check::Connection(retransmissions),
     },
     Rule {
         id: "advice-slow-server",
         level: Level::Advice,
         sources: &[READ],
-        sentence: "Where replies take long although the wire is done, the server is what to look at.",
-        explanation: "Of transactions that took more than 5 ms: the part of the latency in which RDMA Reads and Writes or packets of a reply were under way \
-            is the wire's, whichever transaction they were for as far as that ended before, and the rest is the server's. Said where there are 16 or more of \
-            them, the server's share is three quarters or more, and it adds up to a tenth of the connection's life. What was repeated, refused or lacks bytes in the capture counts as the wire's throughout; a \
-            reply that was lost before the place of the capture looks like a slow server.",
+        sentence: "Where replies take long although nothing is being transferred, the server is slow.",
+        explanation: "The rule looks at transactions that took more than 5 ms. The time in which RDMA Reads and Writes or packets of a \
+            reply were in transfer is counted for the wire, also where they belong to another transaction that ended before. The rest \
+            is counted for the server. It is reported where there are 16 or more such transactions, the server's share is three \
+            quarters or more, and it adds up to a tenth of the connection's life. Transactions with repeated, refused or missing \
+            packets count for the wire entirely. A reply that was lost before the place of the capture looks like a slow server.",
         check: Check::Connection(slow_server),
     },
 ];
@@ -90,13 +95,13 @@ pub(crate) const RULES: &[Rule] = &[
 pub(crate) const UNSEEN: &[Unseen] = &[
     Unseen {
         source: ESTIMATE,
-        requirement: "A client estimates the size of a reply from what it knows of the procedure, its arguments and the object.",
-        reason: "What it knew is not on the wire; an estimate shows where it failed, or where it was far too large.",
+        requirement: "A client estimates the size of a reply from the procedure, its arguments and the object.",
+        reason: "What the client knew is not on the wire. An estimate shows only where it was too small, or far too large.",
     },
     Unseen {
         source: REPLY_SIZE,
         requirement: "A Requester allocates the resources for the largest reply that is possible.",
-        reason: "Receive buffers are not on the wire, and what reply would have been possible does not follow from the one that came.",
+        reason: "Receive buffers are not on the wire, and the reply that came does not show the largest one that was possible.",
     },
 ];
 

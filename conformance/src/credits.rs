@@ -30,18 +30,19 @@ pub(crate) const RULES: &[Rule] = &[
         level: Level::Violation,
         sources: &[CREDITS, REVERSE],
         sentence: "A Requester has no more requests in flight than the Responder granted.",
-        explanation: "Requests in flight are calls without a reply, in each direction by itself. The grant is that of the last reply; \
-            one that was lowered counts from when the Requester acknowledged the reply with it. Calls sent before the capture began, and those whose \
-            replies may be among packets that the capture lacks, are not counted. The finding stands once it is certain that no reply of \
-            the Responder is missing up to the call.",
+        explanation: "Requests in flight are calls without a reply. Each direction is counted by itself. The grant is that of the last \
+            reply. A lowered grant counts from when the Requester acknowledged the reply that carries it. Not counted are calls sent \
+            before the capture began, and calls whose replies may be among packets that the capture lacks. The finding stands once it \
+            is certain that no reply of the Responder is missing up to the call.",
         check: Check::Sent(limit),
     },
     Rule {
         id: "credit-first-reply",
         level: Level::Violation,
         sources: &[FIRST, REVERSE],
-        sentence: "Until the first reply says how many credits there are, a Requester has no more than one request in flight.",
-        explanation: "Decided only where the capture holds the connection from its CM exchange on, in each direction by itself.",
+        sentence: "A Requester has no more than one request in flight until the first reply grants credits.",
+        explanation: "Each direction is counted by itself. The rule is decided only where the capture holds the connection from its CM \
+            exchange on.",
         check: Check::Sent(first_reply),
     },
     Rule {
@@ -49,7 +50,7 @@ pub(crate) const RULES: &[Rule] = &[
         level: Level::Violation,
         sources: &[CREDITS, REVERSE],
         sentence: "A Responder does not grant zero credits.",
-        explanation: "Every reply and every RDMA_ERROR whose direction can be told is looked at.",
+        explanation: "The rule looks at every reply and every RDMA_ERROR whose direction is known.",
         check: Check::Sent(grant_of_zero),
     },
     Rule {
@@ -57,8 +58,8 @@ pub(crate) const RULES: &[Rule] = &[
         level: Level::Warning,
         sources: &[CREDITS],
         sentence: "A Requester asks for at least one credit.",
-        explanation: "A Requester may send as many requests as the lower of its own request and the grant allows; a request for none allows \
-            none, and the call that carries it is one already.",
+        explanation: "A Requester may have as many requests in flight as the lower of its own request and the grant. A request for zero \
+            credits allows none, and the call that carries it is already one.",
         check: Check::Sent(request_for_zero),
     },
     Rule {
@@ -66,25 +67,26 @@ pub(crate) const RULES: &[Rule] = &[
         level: Level::Warning,
         sources: &[CREDITS],
         sentence: "A Requester has no more requests in flight than it asked for credits.",
-        explanation: "The lower of what was requested and what was granted is the limit. Counted as for credit-limit; what was requested is \
-            the rdma_credit field of the call itself.",
+        explanation: "The limit is the lower of what was requested and what was granted. Requests in flight are counted as for \
+            credit-limit. The rdma_credit field of the call itself says what was requested.",
         check: Check::Sent(beyond_request),
     },
     Rule {
         id: "credit-grant-lowered",
         level: Level::Advice,
         sources: &[CREDITS],
-        sentence: "A Responder that lowers its grant lowers what its Requester can have under way.",
-        explanation: "It may do so at any time; the finding names the reply that did, and the grants before and after.",
+        sentence: "A Responder that lowers its grant lowers the number of requests that its Requester can have in flight.",
+        explanation: "A Responder may do so at any time. The finding names the reply that lowered the grant, and the grants before and \
+            after.",
         check: Check::Sent(lowered),
     },
     Rule {
         id: "credit-starvation",
         level: Level::Advice,
         sources: &[CREDITS],
-        sentence: "A Requester that has used up its credits waits for replies before it can send.",
-        explanation: "The time in which as many requests were in flight as were granted, where it is more than a hundredth of the connection's \
-            life. Reported once for each direction, when the connection ends.",
+        sentence: "A Requester that has used all its credits cannot send until a reply arrives.",
+        explanation: "The rule adds up the time in which as many requests were in flight as were granted. It reports that time once for \
+            each direction, when the connection ends, if it is more than one hundredth of the connection's life.",
         check: Check::Connection(starved),
     },
 ];
@@ -92,28 +94,28 @@ pub(crate) const RULES: &[Rule] = &[
 pub(crate) const UNSEEN: &[Unseen] = &[
     Unseen {
         source: CREDITS,
-        requirement: "A Responder makes more receive resources ready before it sends the reply that grants them.",
-        reason: "Receive buffers are not on the wire; their lack shows as an RNR NAK, which has other causes too.",
+        requirement: "A Responder prepares more Receive buffers before it sends the reply that grants the credits for them.",
+        reason: "Receive buffers are not on the wire. A missing one shows as an RNR NAK, which has other causes too.",
     },
     Unseen {
         source: CREDITS,
-        requirement: "A Requester keeps enough receive resources for the replies that it expects.",
-        reason: "Receive buffers are not on the wire; their lack shows as an RNR NAK, which has other causes too.",
+        requirement: "A Requester keeps enough Receive buffers for the replies that it expects.",
+        reason: "Receive buffers are not on the wire. A missing one shows as an RNR NAK, which has other causes too.",
     },
     Unseen {
         source: Source { document: Document::Rfc8167, section: "4.3.1" },
-        requirement: "A client posts Receive buffers for the reverse-direction credits that it grants, beside one for each reply that it waits for.",
-        reason: "Receive buffers are not on the wire; their lack shows as an RNR NAK, which has other causes too.",
+        requirement: "A client posts Receive buffers for the reverse-direction credits that it grants, in addition to one for each reply that it waits for.",
+        reason: "Receive buffers are not on the wire. A missing one shows as an RNR NAK, which has other causes too.",
     },
     Unseen {
         source: Source { document: Document::Rfc8167, section: "4.3.2" },
-        requirement: "A server posts Receive buffers for the credits that it grants, beside one for each reply to its own calls.",
-        reason: "Receive buffers are not on the wire; their lack shows as an RNR NAK, which has other causes too.",
+        requirement: "A server posts Receive buffers for the credits that it grants, in addition to one for each reply to its own calls.",
+        reason: "Receive buffers are not on the wire. A missing one shows as an RNR NAK, which has other causes too.",
     },
     Unseen {
         source: REVERSE,
         requirement: "A receiver ignores the credit value of a message whose direction it cannot tell.",
-        reason: "What a receiver takes a value for shows only in what it sends later; credits are judged here as the rule asks.",
+        reason: "How a receiver uses a value shows only in what it sends later. The judge itself counts credits as required.",
     },
 ];
 

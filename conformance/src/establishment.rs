@@ -29,40 +29,43 @@ pub(crate) const RULES: &[Rule] = &[
         level: Level::Violation,
         sources: &[FORMAT],
         sentence: "The reserved bits of the private data are zero.",
-        explanation: "The first REQ and the first REP of a connection are looked at. Receivers ignore these bits.",
+        explanation: "The rule looks at the first REQ and the first REP of a connection. Receivers ignore these bits.",
         check: Check::Managed(reserved),
     },
     Rule {
         id: "private-data-version",
         level: Level::Warning,
         sources: &[FORMAT, SEARCH],
-        sentence: "The private data is of version 1, the one that is defined.",
-        explanation: "A receiver that does not know the version goes by the defaults: inline thresholds of 1024 bytes and no remote invalidation.",
+        sentence: "The private data has version 1, the only one that is defined.",
+        explanation: "A receiver that does not know the version uses the defaults: inline thresholds of 1024 bytes and no remote \
+            invalidation.",
         check: Check::Managed(version),
     },
     Rule {
         id: "private-data-offset",
         level: Level::Warning,
         sources: &[FORMAT, SEARCH],
-        sentence: "The private data stands in the first eight bytes of what the consumer sends.",
-        explanation: "Other layers may put something in front of it, and a receiver searches for the identifier at any alignment, so this is no violation; a \
-            receiver that looks at the front only misses it. In a REQ the bytes are counted behind the header of the RDMA connection manager.",
+        sentence: "The private data begins with the first byte that the consumer sends.",
+        explanation: "Other layers may put something in front of it, and a receiver searches for the identifier at any alignment, so \
+            this is no violation. But a receiver that looks only at the front does not find it. In a REQ the bytes are counted from \
+            behind the header of the RDMA connection manager.",
         check: Check::Managed(offset),
     },
     Rule {
         id: "private-data-truncated",
         level: Level::Warning,
         sources: &[FORMAT, SEARCH],
-        sentence: "Behind the identifier of the private data there is room for all its fields.",
-        explanation: "A receiver goes by the defaults then. Nothing is said of messages that the capture cut.",
+        sentence: "The private data is long enough for all its fields behind the identifier.",
+        explanation: "Otherwise a receiver uses the defaults. Nothing is reported for messages that the capture cut.",
         check: Check::Managed(truncated),
     },
     Rule {
         id: "private-data-twice",
         level: Level::Warning,
         sources: &[SEARCH, Source { document: Document::Rfc8797, section: "7" }],
-        sentence: "There is one identifier of private data in a message.",
-        explanation: "A receiver goes by the first; one that another layer's data contains by chance changes what is negotiated.",
+        sentence: "A message has only one identifier of private data.",
+        explanation: "A receiver uses the first one. Data of another layer that contains the identifier by chance changes what is \
+            negotiated.",
         check: Check::Managed(twice),
     },
     Rule {
@@ -70,15 +73,16 @@ pub(crate) const RULES: &[Rule] = &[
         level: Level::Advice,
         sources: &[SILENT],
         sentence: "Where only one end sends private data, the connection has inline thresholds of 1024 bytes and no remote invalidation.",
-        explanation: "Decided where REQ and REP were captured whole.",
+        explanation: "The rule is decided where REQ and REP were captured whole.",
         check: Check::Managed(one_sided),
     },
     Rule {
         id: "private-data-sizes",
         level: Level::Advice,
         sources: &[SIZES],
-        sentence: "What one end can send is no more than what the other can receive, so that buffers are used whole.",
-        explanation: "The smaller of both is the inline threshold. Decided where REQ and REP were captured whole and both carry private data.",
+        sentence: "An end announces no larger send size than its peer can receive, so that no buffer is larger than needed.",
+        explanation: "The smaller of both sizes is the inline threshold. The rule is decided where REQ and REP were captured whole and \
+            both carry private data.",
         check: Check::Managed(sizes),
     },
     Rule {
@@ -86,17 +90,18 @@ pub(crate) const RULES: &[Rule] = &[
         level: Level::Advice,
         sources: &[FORMAT],
         sentence: "Inline thresholds or remote invalidation change when the same two ends connect again.",
-        explanation: "That is allowed, and implementations have to be prepared for it; a call that fit the inline threshold on the connection before may not fit \
-            when it is sent again. Ends are the same where both addresses and the port are.",
+        explanation: "That is allowed, and implementations have to be prepared for it. But a call that fitted the inline threshold of \
+            the previous connection may not fit when it is sent again. Two connections have the same ends where both addresses and the \
+            port are the same.",
         check: Check::Established(changed),
     },
     Rule {
         id: "connection-start",
         level: Level::Violation,
         sources: &[REQ, REP, FIELDS],
-        sentence: "The first request carries the Starting PSN that the other end announced.",
-        explanation: "A PSN before the announced one stands. One that is behind it may have been preceded by packets that the capture lacks, and counts as \
-            a gap; where it is far off the answer is inconclusive.",
+        sentence: "The first request has the Starting PSN that the other end announced.",
+        explanation: "A finding of a PSN before the announced one stands. A PSN behind it may follow packets that the capture lacks, \
+            and counts as a gap. Where it is far off, the finding is inconclusive.",
         check: Check::Faulty(start),
     },
     Rule {
@@ -112,7 +117,7 @@ pub(crate) const RULES: &[Rule] = &[
         level: Level::Warning,
         sources: &[REJ],
         sentence: "A REQ is answered with a REP.",
-        explanation: "Reported for each REJ that belongs to a REQ of the capture, with its reason and what led there.",
+        explanation: "Each REJ that answers a captured REQ is reported, with its reason and with the events before it.",
         check: Check::Managed(rejected),
     },
     Rule {
@@ -120,8 +125,8 @@ pub(crate) const RULES: &[Rule] = &[
         level: Level::Warning,
         sources: &[REQ],
         sentence: "A REQ is answered.",
-        explanation: "Reported when the connection ends, or the capture does, and no packet of it was seen but REQs. It stands where the REQ was sent again; \
-            else the answer may be what the capture lacks.",
+        explanation: "The finding is reported when the connection or the capture ends, if no packet of the connection was seen except \
+            REQs. It stands where the REQ was sent again. Otherwise the capture may lack the answer.",
         check: Check::Connection(unanswered),
     },
 ];
@@ -130,12 +135,12 @@ pub(crate) const UNSEEN: &[Unseen] = &[
     Unseen {
         source: FORMAT,
         requirement: "Receivers ignore the reserved bits of the private data.",
-        reason: "What a receiver ignores has no effect, and nothing but an effect is on the wire.",
+        reason: "Ignoring bits has no effect that is on the wire.",
     },
     Unseen {
         source: FORMAT,
         requirement: "Implementations are prepared for the settings to change upon a reconnection.",
-        reason: "Being prepared is not on the wire; that they changed is private-data-changed, and a Send that is then too long is inline-threshold.",
+        reason: "Being prepared is not on the wire. private-data-changed reports a change, and inline-threshold a Send that is then too long.",
     },
     Unseen {
         source: SIZES,
@@ -144,13 +149,13 @@ pub(crate) const UNSEEN: &[Unseen] = &[
     },
     Unseen {
         source: SEARCH,
-        requirement: "Receivers search for the identifier at any alignment, and check version and length of what is behind it.",
-        reason: "Whether one did shows only where it then sends more than was announced, which is inline-threshold.",
+        requirement: "Receivers search for the identifier at any alignment, and check the version and length behind it.",
+        reason: "A receiver that did not shows only where it then sends more than was announced, which inline-threshold finds.",
     },
     Unseen {
         source: Source { document: Document::Rfc8166, section: "5" },
         requirement: "On InfiniBand a Responder's address is translated to a service endpoint.",
-        reason: "The REQ shows only what came of it: a service ID with a port.",
+        reason: "The REQ shows only the result: a service ID with a port.",
     },
 ];
 

@@ -27,8 +27,8 @@ pub(crate) const RULES: &[Rule] = &[
         level: Level::Violation,
         sources: &[rfc8166("4.2.2"), rfc8167("5.1")],
         sentence: "rdma_vers is 1.",
-        explanation: "No other version of the protocol has been published. Every message is looked at but an RDMA_ERROR, which copies the version \
-            that it refuses, and a reply, for which header-reply-version stands.",
+        explanation: "No other version of the protocol has been published. The rule looks at every message except an RDMA_ERROR, which \
+            copies the version that it refuses, and a reply, which header-reply-version covers.",
         check: Check::Sent(checks::version),
     },
     Rule {
@@ -36,7 +36,7 @@ pub(crate) const RULES: &[Rule] = &[
         level: Level::Violation,
         sources: &[rfc8166("4.2.2"), rfc8167("5.2")],
         sentence: "rdma_vers of a reply is that of its call.",
-        explanation: "Every reply is looked at whose call was captured; of an RDMA_ERROR, header-error-version asks the same.",
+        explanation: "The rule looks at every reply whose call was captured. header-error-version covers RDMA_ERROR.",
         check: Check::Transaction(checks::reply_version),
     },
     Rule {
@@ -44,17 +44,18 @@ pub(crate) const RULES: &[Rule] = &[
         level: Level::Violation,
         sources: &[rfc8166("4.2.1"), rfc8167("5.1"), rfc8167("5.2")],
         sentence: "rdma_xid is the XID of the RPC message.",
-        explanation: "Looked at in calls and replies, whether their Payload stream is inline or in a chunk, as far as its first bytes were captured. In a \
-            chunk, inconclusive where the capture lacks packets: an earlier message may have been there.",
+        explanation: "The rule looks at calls and replies whose Payload stream is inline or in a chunk, if its first bytes were \
+            captured. For a stream in a chunk the finding is inconclusive where the capture lacks packets, because the memory may still \
+            have held an earlier message.",
         check: Check::Transaction(checks::xid),
     },
     Rule {
         id: "header-too-short",
         level: Level::Violation,
         sources: &[rfc8166("4.5"), rfc8166("4.1.2")],
-        sentence: "A message has at least the bytes of the smallest header.",
-        explanation: "That is 28 bytes for all but RDMA_ERROR with ERR_CHUNK, which has 20 and no more to say, and RDMA_DONE, which has 16. The \
-            length on the wire counts, not what was captured of it.",
+        sentence: "A message is at least as long as the smallest header of its kind.",
+        explanation: "The smallest header has 28 bytes. An RDMA_ERROR with ERR_CHUNK has 20 and an RDMA_DONE has 16. The length on the \
+            wire counts, not the number of captured bytes.",
         check: Check::Sent(checks::too_short),
     },
     Rule {
@@ -62,16 +63,17 @@ pub(crate) const RULES: &[Rule] = &[
         level: Level::Violation,
         sources: &[rfc8166("4.5")],
         sentence: "A message of less than 28 bytes is discarded without an answer.",
-        explanation: "Its XID cannot be trusted. Found where a reply or an RDMA_ERROR bears the XID of such a message, sent as if it were a call.",
+        explanation: "The XID of such a message cannot be trusted. The rule is broken where a reply or an RDMA_ERROR has the XID of \
+            such a message.",
         check: Check::Transaction(checks::short_answered),
     },
     Rule {
         id: "header-unreadable",
         level: Level::Violation,
         sources: &[rfc8166("4.1.2"), rfc8166("4.3"), rfc8166("4.7")],
-        sentence: "A header can be parsed to its end as the XDR definition says.",
-        explanation: "Broken where the word in front of a list's entry is neither 0 nor 1, or the message ends before its lists or its error do. Where \
-            the capture cut the message off, only what it holds counts.",
+        sentence: "A header can be parsed to its end by the XDR definition.",
+        explanation: "The rule is broken where the word in front of a list entry is neither 0 nor 1, or where the message ends before \
+            its lists or its error do. Where the capture cut the message, only the captured bytes are judged.",
         check: Check::Sent(checks::unreadable),
     },
     Rule {
@@ -79,15 +81,15 @@ pub(crate) const RULES: &[Rule] = &[
         level: Level::Violation,
         sources: &[rfc8166("4.2.4"), rfc8166("4.1.2")],
         sentence: "rdma_proc is one of the procedures of version 1.",
-        explanation: "These are 0 to 4. Messages of other versions are left to header-version.",
+        explanation: "The values are 0 to 4. header-version covers messages of other versions.",
         check: Check::Sent(checks::procedure),
     },
     Rule {
         id: "header-msgp",
         level: Level::Violation,
         sources: &[rfc8166("4.6.1")],
-        sentence: "Nobody sends RDMA_MSGP.",
-        explanation: "It was never specified in full, and is obsolete.",
+        sentence: "No end sends RDMA_MSGP.",
+        explanation: "RDMA_MSGP was never fully specified and is obsolete.",
         check: Check::Sent(checks::padded),
     },
     Rule {
@@ -95,34 +97,34 @@ pub(crate) const RULES: &[Rule] = &[
         level: Level::Warning,
         sources: &[rfc8166("4.6.1")],
         sentence: "A Responder answers an RDMA_MSGP with ERR_CHUNK.",
-        explanation: "Found where another reply comes; an ERR_VERS is left to header-error-unfounded.",
+        explanation: "The rule is broken where the answer is another one. header-error-unfounded covers an answer with ERR_VERS.",
         check: Check::Transaction(checks::padded_accepted),
     },
     Rule {
         id: "header-done",
         level: Level::Violation,
         sources: &[rfc8166("4.6.2"), draft("4.1.3")],
-        sentence: "Nobody sends RDMA_DONE, unless a reply in a Read chunk of the Responder waits to be pulled.",
-        explanation: "RFC 8166 has no use for it; the reliable-reply draft has it say that such a chunk was pulled, once. Decided when the connection \
-            ends; inconclusive where the capture may lack the reply.",
+        sentence: "A Requester sends RDMA_DONE only for a reply that it pulls from a Read chunk of the Responder.",
+        explanation: "RFC 8166 has no use for RDMA_DONE. In the reliable-reply draft it says, once, that the Requester has pulled such \
+            a chunk. The rule is decided when the connection ends. The finding is inconclusive where the capture may lack the reply.",
         check: Check::Connection(checks::done),
     },
     Rule {
         id: "header-done-missing",
         level: Level::Violation,
         sources: &[draft("4.1.2"), draft("4.1.3")],
-        sentence: "A Requester says RDMA_DONE once it has pulled a reply from a Read chunk of the Responder.",
-        explanation: "There is no time limit, so it is found where the connection was closed without one. Inconclusive where the capture may lack \
-            it, or does not show that all of the chunk was pulled.",
+        sentence: "A Requester sends RDMA_DONE once it has pulled a reply from a Read chunk of the Responder.",
+        explanation: "There is no time limit, so the rule is decided when the connection is closed. The finding is inconclusive where \
+            the capture may lack the RDMA_DONE, or does not show that the whole chunk was pulled.",
         check: Check::Connection(checks::done_missing),
     },
     Rule {
         id: "header-error-by-requester",
         level: Level::Violation,
         sources: &[rfc8166("4.2.4"), rfc8166("4.5")],
-        sentence: "A Requester sends no RDMA_ERROR, not even in answer to a reply that is wrong.",
-        explanation: "Found where an end sends an RDMA_ERROR that answers no call, and bears the XID of one of the last 16 calls of its own that were \
-            answered. Inconclusive where the capture may lack a call of the other end.",
+        sentence: "A Requester sends no RDMA_ERROR, not even in answer to a faulty reply.",
+        explanation: "The rule is broken where an end sends an RDMA_ERROR that answers no call of its peer, and that has the XID of one \
+            of its own last 16 calls that were answered. The finding is inconclusive where the capture may lack a call of the peer.",
         check: Check::Connection(checks::error_by_requester),
     },
     Rule {
@@ -130,8 +132,9 @@ pub(crate) const RULES: &[Rule] = &[
         level: Level::Violation,
         sources: &[rfc8166("4.5"), rfc8166("4.6.2")],
         sentence: "An RDMA_ERROR has the XID of the call that it answers.",
-        explanation: "Found where no call with its XID is outstanding, as with one that answers an RDMA_DONE, which is to be discarded. Decided when \
-            the connection ends; inconclusive where the capture may lack the call.",
+        explanation: "The rule is broken where no call with the XID is outstanding. An example is an RDMA_ERROR that answers an \
+            RDMA_DONE, which a receiver discards. The rule is decided when the connection ends. The finding is inconclusive where the \
+            capture may lack the call.",
         check: Check::Connection(checks::error_unmatched),
     },
     Rule {
@@ -139,7 +142,7 @@ pub(crate) const RULES: &[Rule] = &[
         level: Level::Violation,
         sources: &[rfc8166("4.5")],
         sentence: "rdma_vers of an RDMA_ERROR is that of the call that it answers.",
-        explanation: "Every RDMA_ERROR is looked at whose call was captured.",
+        explanation: "The rule looks at every RDMA_ERROR whose call was captured.",
         check: Check::Transaction(checks::error_version),
     },
     Rule {
@@ -147,23 +150,23 @@ pub(crate) const RULES: &[Rule] = &[
         level: Level::Violation,
         sources: &[rfc8166("4.1.2"), rfc8166("4.5")],
         sentence: "rdma_err is ERR_VERS or ERR_CHUNK.",
-        explanation: "Every RDMA_ERROR is looked at.",
+        explanation: "The rule looks at every RDMA_ERROR.",
         check: Check::Sent(checks::error_code),
     },
     Rule {
         id: "header-error-kind",
         level: Level::Violation,
         sources: &[rfc8166("4.5.1")],
-        sentence: "A version that a Responder does not support is answered with ERR_VERS.",
-        explanation: "Found where a call of another version than 1 is answered with ERR_CHUNK.",
+        sentence: "A Responder answers a version that it does not support with ERR_VERS.",
+        explanation: "The rule is broken where a call of a version other than 1 is answered with ERR_CHUNK.",
         check: Check::Transaction(checks::error_kind),
     },
     Rule {
         id: "header-error-unfounded",
         level: Level::Violation,
         sources: &[rfc8166("4.5.1"), rfc8166("4.5.2")],
-        sentence: "A call of version 1 is not answered with ERR_VERS.",
-        explanation: "Version 1 is the only one there is. Where anything else is wrong with the header, the answer is ERR_CHUNK.",
+        sentence: "A Responder does not answer a call of version 1 with ERR_VERS.",
+        explanation: "Version 1 is the only version there is. For any other fault in the header the answer is ERR_CHUNK.",
         check: Check::Transaction(checks::error_unfounded),
     },
     Rule {
@@ -171,18 +174,18 @@ pub(crate) const RULES: &[Rule] = &[
         level: Level::Violation,
         sources: &[rfc8166("4.5.1")],
         sentence: "ERR_VERS names the lowest and the highest version that the Responder supports.",
-        explanation: "Broken where the lowest is above the highest, where the version that is refused lies between them, or where version 1 does not, \
-            although the Responder has replied in it before.",
+        explanation: "The rule is broken where the lowest version is above the highest, where the refused version lies between them, or \
+            where version 1 does not although the Responder has replied in it before.",
         check: Check::Transaction(checks::error_range),
     },
     Rule {
         id: "header-error-chunk",
         level: Level::Warning,
         sources: &[rfc8166("4.5.2"), rfc8166("4.5.3"), rfc8166("6.2")],
-        sentence: "A call whose header is right is answered with an RPC reply.",
-        explanation: "ERR_CHUNK says that the header or the chunks of the call cannot be used. Where the header is right, it mostly means that the \
-            chunks for the reply are too small or not there, which is the Requester's fault, or that the Responder could not use memory. Calls \
-            with chunks in the backward direction are left out: a Responder need not support them.",
+        sentence: "A Responder answers a call whose header is correct with an RPC reply.",
+        explanation: "ERR_CHUNK says that the Responder cannot use the header or the chunks of the call. Where the header is correct, \
+            the chunks for the reply are usually missing or too small, which is the Requester's fault, or the Responder could not use \
+            its own memory. Calls with chunks in the reverse direction are left out, because a Responder need not support them.",
         check: Check::Transaction(checks::error_chunk),
     },
     Rule {
@@ -190,26 +193,28 @@ pub(crate) const RULES: &[Rule] = &[
         level: Level::Warning,
         sources: &[rfc8166("4.2.4"), rfc8166("4.1.2")],
         sentence: "Nothing follows the header of an RDMA_ERROR or an RDMA_DONE.",
-        explanation: "Neither has a Payload stream. Bytes that fill up the 28 below which a receiver discards a message are left out.",
+        explanation: "Neither has a Payload stream. Bytes that only pad the message to 28 bytes, the least that a receiver accepts, are \
+            allowed.",
         check: Check::Sent(checks::trailing),
     },
     Rule {
         id: "header-fault-accepted",
         level: Level::Violation,
         sources: &[rfc8166("4.5"), rfc8166("4.5.2")],
-        sentence: "A call whose header is wrong is answered with RDMA_ERROR.",
-        explanation: "Found where an RPC reply answers a call with an unknown rdma_proc, with chunk lists that cannot be parsed, or with an \
-            RDMA_NOMSG whose Payload stream is in no chunk. An rdma_xid unlike the XID of the RPC call may be overlooked (section 4.2.1); \
-            that a call of another version is replied to shows that it is supported.",
+        sentence: "A Responder answers a call whose header is faulty with RDMA_ERROR.",
+        explanation: "The rule is broken where an RPC reply answers a call with an unknown rdma_proc, with chunk lists that cannot be \
+            parsed, or with an RDMA_NOMSG that has no chunk for its Payload stream. A Responder may overlook an rdma_xid that differs \
+            from the XID of the RPC call (section 4.2.1). A reply to a call of another version shows that the Responder supports it.",
         check: Check::Transaction(checks::fault_accepted),
     },
     Rule {
         id: "header-fault-unanswered",
         level: Level::Violation,
         sources: &[rfc8166("4.5"), rfc8166("4.5.1"), rfc8166("4.5.2")],
-        sentence: "A Responder does not keep silent about a call whose header is wrong.",
-        explanation: "Found where the connection was closed, no answer came, and a call that was sent later was answered. The faults are those of \
-            header-fault-accepted, and a version other than 1. Inconclusive where the capture may lack the answer.",
+        sentence: "A Responder answers a call whose header is faulty.",
+        explanation: "The rule is broken where the connection was closed without an answer, although a later call was answered. The \
+            faults are those of header-fault-accepted, and a version other than 1. The finding is inconclusive where the capture may \
+            lack the answer.",
         check: Check::Transaction(checks::fault_unanswered),
     },
 ];
@@ -218,72 +223,72 @@ pub(crate) const UNSEEN: &[Unseen] = &[
     Unseen {
         source: rfc8166("4.2.4"),
         requirement: "A Responder silently discards an RDMA_ERROR.",
-        reason: "What a receiver does with a message shows only where it answers, and then as a message that answers no call.",
+        reason: "A receiver that discards a message sends nothing. An answer would be a message that answers no call.",
     },
     Unseen {
         source: rfc8166("4.5"),
         requirement: "A Requester silently discards a reply whose header is wrong.",
-        reason: "What a receiver does with a message shows only where it answers; header-error-by-requester finds that.",
+        reason: "A receiver that discards a message sends nothing. header-error-by-requester finds an answer.",
     },
     Unseen {
         source: rfc8166("4.5"),
         requirement: "An RDMA_ERROR that cannot be decoded is silently discarded.",
-        reason: "What a receiver does with a message shows only where it answers; header-error-by-requester finds that.",
+        reason: "A receiver that discards a message sends nothing. header-error-by-requester finds an answer.",
     },
     Unseen {
         source: rfc8166("4.5"),
         requirement: "An RDMA_ERROR completes the transaction of its XID.",
-        reason: "What a Requester tells its consumer is not on the wire.",
+        reason: "What a Requester reports to its upper layer is not on the wire.",
     },
     Unseen {
         source: rfc8166("4.5.3"),
-        requirement: "After a connection was lost because a reply could not be conveyed, the Responder answers the call with ERR_CHUNK when it comes again.",
-        reason: "Whether the reply was the cause of the loss is known to the Responder alone.",
+        requirement: "If a connection was lost because a reply could not be sent, the Responder answers the repeated call with ERR_CHUNK.",
+        reason: "Only the Responder knows whether the reply was the cause of the loss.",
     },
     Unseen {
         source: rfc8166("4.5.4"),
         requirement: "A Requester that cannot invalidate memory after a reply closes the connection.",
-        reason: "That an invalidation on the Requester's own host fails is not on the wire.",
+        reason: "A failed invalidation on the Requester's host is not on the wire.",
     },
     Unseen {
         source: rfc8166("4.6.1"),
         requirement: "A Requester silently discards an RDMA_MSGP.",
-        reason: "What a receiver does with a message shows only where it answers; header-error-by-requester finds that.",
+        reason: "A receiver that discards a message sends nothing. header-error-by-requester finds an answer.",
     },
     Unseen {
         source: rfc8166("4.6.2"),
         requirement: "A receiver silently discards an RDMA_DONE.",
-        reason: "What a receiver does with a message shows only where it answers; header-error-unmatched finds that.",
+        reason: "A receiver that discards a message sends nothing. header-error-unmatched finds an answer.",
     },
     Unseen {
         source: draft("4.1.1"),
-        requirement: "A Responder provides a Read chunk where a reply is larger than all that the Requester provides for it, or answers with an error.",
-        reason: "How large a reply is that was not sent is not on the wire; that an error came in its place is found by header-error-chunk.",
+        requirement: "A Responder provides a Read chunk, or answers with an error, where a reply is larger than the room that the Requester provides.",
+        reason: "The size of a reply that was not sent is not on the wire. header-error-chunk finds an error in its place.",
     },
     Unseen {
         source: draft("4.1.2"),
-        requirement: "A Requester that does not support Read chunks of the Responder says RDMA_DONE all the same and terminates the transaction.",
-        reason: "Whether a Requester has yet to pull a chunk or never will is not on the wire.",
+        requirement: "A Requester that does not support Read chunks of the Responder still sends RDMA_DONE, and terminates the transaction.",
+        reason: "The wire does not show whether a Requester will still pull a chunk.",
     },
     Unseen {
         source: draft("4.1.3"),
-        requirement: "A Requester says RDMA_DONE for a reply in a Read chunk of the Responder whose XID it does not recognize.",
+        requirement: "A Requester sends RDMA_DONE for a reply in a Read chunk of the Responder even if it does not know the XID.",
         reason: "Which XIDs a Requester remembers is not on the wire.",
     },
     Unseen {
         source: draft("4.1.3"),
-        requirement: "A Responder silently drops an RDMA_DONE for which no Read chunk waits.",
-        reason: "What a receiver does with a message shows only where it answers; header-error-unmatched finds that.",
+        requirement: "A Responder silently drops an RDMA_DONE that belongs to no Read chunk of its own.",
+        reason: "A receiver that discards a message sends nothing. header-error-unmatched finds an answer.",
     },
     Unseen {
         source: draft("6"),
         requirement: "Read chunks of the Responder are used only where both peers support them.",
-        reason: "Version 1 has no way to say on the wire that they are supported.",
+        reason: "Version 1 has no field that says so.",
     },
     Unseen {
         source: rfc8166("6.1"),
-        requirement: "A Requester terminates the transaction where a reply reduces what is not eligible for DDP, or leaves out what is.",
-        reason: "What a Requester tells its consumer is not on the wire.",
+        requirement: "A Requester terminates the transaction where a reply reduces an item that is not DDP-eligible, or omits one that is.",
+        reason: "What a Requester reports to its upper layer is not on the wire.",
     },
 ];
 

@@ -17,16 +17,16 @@ pub(crate) const RULES: &[Rule] = &[Rule {
         Source { document: Document::Rfc8167, section: "4.2" },
     ],
     sentence: "A Send is no longer than the inline threshold of its direction.",
-    explanation: "The threshold is the smaller of what the sender said it sends and what the receiver said it receives in the private data of \
-        the CM exchange, and 1024 bytes where one of them said nothing. Where the capture does not hold the exchange, a Send of more than \
-        1024 bytes is inconclusive.",
+    explanation: "The threshold is the smaller of two sizes in the private data of the CM exchange: what the sender can send and what \
+        the receiver can receive. Where one end gave no size, it is 1024 bytes. Where the capture does not hold the exchange, a Send of \
+        more than 1024 bytes is inconclusive.",
     check: Check::Sent(threshold),
 }];
 
 pub(crate) const UNSEEN: &[Unseen] = &[Unseen {
     source: Source { document: Document::Rfc8166, section: "3.3.3" },
     requirement: "Receivers support inline thresholds of at least 1024 bytes.",
-    reason: "What a receiver could take shows only where it fails, and the NAK that it then sends has other causes too.",
+    reason: "The size that a receiver supports shows only where it fails, and the NAK that it then sends has other causes too.",
 }];
 
 /// What both ends have to take for the threshold where nothing else was said (RFC 8166, section 3.3.3).

@@ -24,37 +24,39 @@ pub(crate) const RULES: &[Rule] = &[
         id: "invalidation-receiver-flag",
         level: Level::Violation,
         sources: &[R, DEFAULT, DONE],
-        sentence: "Nobody uses Send with Invalidate towards an end that did not set R in its private data.",
-        explanation: "An end that sends no private data, or none that is valid, did not set R. Reported for the first such Send of each end. Inconclusive \
-            where the capture does not hold the CM message of the receiver.",
+        sentence: "No end uses Send with Invalidate towards a peer that left the R flag clear.",
+        explanation: "An end that sends no valid private data leaves the R flag clear. The first such Send of each end is reported. The \
+            finding is inconclusive where the capture does not hold the CM message of the receiver.",
         check: Check::Sent(receiver_flag),
     },
     Rule {
         id: "invalidation-sender-flag",
         level: Level::Violation,
         sources: &[R, DEFAULT, DONE],
-        sentence: "Nobody uses Send with Invalidate who did not set R in its own private data.",
-        explanation: "Both peers have to set R, not the one alone whose memory is invalidated. A receiver that set R takes no harm, so this is kept apart \
-            from invalidation-receiver-flag. Reported for the first such Send of each end. Inconclusive where the capture does not hold the CM message of the sender.",
+        sentence: "An end that left the R flag clear does not use Send with Invalidate.",
+        explanation: "Both ends have to set the R flag, not only the one whose memory is invalidated. A receiver that set it takes no \
+            harm, so this rule is separate from invalidation-receiver-flag. The first such Send of each end is reported. The finding is \
+            inconclusive where the capture does not hold the CM message of the sender.",
         check: Check::Sent(sender_flag),
     },
     Rule {
         id: "invalidation-call",
         level: Level::Violation,
         sources: &[R],
-        sentence: "An RPC call is not sent with Invalidate.",
-        explanation: "Remote invalidation is allowed in replies, of handles that belong to their XID; before a call is answered the Responder has \
-            none that do. A Long Call is inconclusive: without its call, a reply from a responder-provided Read chunk looks the same.",
+        sentence: "A Requester does not send an RPC call with Invalidate.",
+        explanation: "Remote invalidation is allowed in replies, for handles that belong to their XID. Before a call is answered, the \
+            Responder has advertised none. A Long Call is inconclusive: where the capture lacks the call, a reply in a Read chunk of \
+            the Responder looks the same.",
         check: Check::Sent(call),
     },
     Rule {
         id: "invalidation-handle",
         level: Level::Violation,
         sources: &[R, DONE],
-        sentence: "A Send with Invalidate names a handle that the message which it answers advertised.",
-        explanation: "A reply, and an RDMA_ERROR in its place, may invalidate a handle of its call's chunks; RDMA_DONE one of the responder-provided Read chunk. \
-            A handle that was invalidated before and not advertised again, or that another call advertised, is none of these. The finding stands once it is certain that \
-            the Requester did not send the call again with other chunks.",
+        sentence: "A Send with Invalidate names a handle that the message it answers advertised.",
+        explanation: "A reply or an RDMA_ERROR may invalidate a handle of its call's chunks. An RDMA_DONE may invalidate a handle of \
+            the Responder's Read chunk. The rule is broken by any other handle, such as one that another call advertised. The finding \
+            stands once it is certain that the Requester did not send the call again with other chunks.",
         check: Check::Transaction(handle),
     },
     Rule {
@@ -62,16 +64,17 @@ pub(crate) const RULES: &[Rule] = &[
         level: Level::Violation,
         sources: &[R],
         sentence: "A Send with Invalidate names a handle that no other open transaction advertised.",
-        explanation: "The handle must belong to the XID of the Send alone. Inconclusive where the other call came so shortly before that the capture may show \
-            the two in the wrong order, and where packets of the sender are missing, among which the reply to the other call may have been.",
+        explanation: "The handle has to belong to the XID of the Send alone. The finding is inconclusive where the other call came so \
+            shortly before that the capture may show the two in the wrong order, and where packets of the sender are missing, because \
+            the reply to the other call may be among them.",
         check: Check::Revoked(shared),
     },
     Rule {
         id: "invalidation-done",
         level: Level::Warning,
         sources: &[DONE],
-        sentence: "Where both ends set R, RDMA_DONE is sent with Invalidate.",
-        explanation: "Only RDMA_DONE that ends a transaction with a responder-provided Read chunk is looked at.",
+        sentence: "Where both ends set the R flag, RDMA_DONE is a Send with Invalidate.",
+        explanation: "The rule looks only at an RDMA_DONE that ends a transaction with a Read chunk of the Responder.",
         check: Check::Transaction(plain_done),
     },
 ];
@@ -80,17 +83,17 @@ pub(crate) const UNSEEN: &[Unseen] = &[
     Unseen {
         source: SUPPORT,
         requirement: "A Responder knows that its own RDMA stack supports remote invalidation before it uses it.",
-        reason: "What an end knows of its stack is not on the wire; what it says of it is the matter of invalidation-sender-flag.",
+        reason: "What an end knows of its stack is not on the wire. invalidation-sender-flag judges what it says in the CM exchange.",
     },
     Unseen {
         source: SUPPORT,
         requirement: "A Requester that sets R exposes no handle that must not be invalidated remotely.",
-        reason: "No handle says whether it may be.",
+        reason: "A handle does not say whether it may be invalidated.",
     },
     Unseen {
         source: SUPPORT,
-        requirement: "A receiver takes the handle of a Send with Invalidate out of use, and reports so with the Receive.",
-        reason: "That happens inside of the receiver; an operation on the memory that is not refused shows as memory-after-invalidation.",
+        requirement: "A receiver invalidates the handle of a Send with Invalidate, and reports it with the Receive.",
+        reason: "This happens inside the receiver. memory-after-invalidation finds a later operation on the memory.",
     },
 ];
 

@@ -43,66 +43,69 @@ pub(crate) const RULES: &[Rule] = &[
         id: "memory-advertised",
         level: Level::Violation,
         sources: &[SEGMENTS, OPERATIONS, DOMAINS],
-        sentence: "RDMA Reads and RDMA Writes name memory that the other end advertised on this connection, in a transaction that is open.",
-        explanation: "Looked at is where an operation begins: its R_Key and its address have to be those of a segment. It stands where the capture holds the \
-            connection from its CM exchange on and lacks no packet of the end whose memory it is: a call that is missing may have advertised it. \
-            Memory advertised before is the matter of memory-after-reply and memory-after-done.",
+        sentence: "RDMA Reads and RDMA Writes name memory that the peer advertised on this connection in an open transaction.",
+        explanation: "The rule looks at where an operation begins: its R_Key and address are those of a segment. The finding stands \
+            where the capture holds the connection from its CM exchange on and lacks no packet of the end that owns the memory, because \
+            a missing call may have advertised it. memory-after-reply and memory-after-done cover memory that was advertised before.",
         check: Check::Stray(unadvertised),
     },
     Rule {
         id: "memory-segment-end",
         level: Level::Violation,
         sources: &[SEGMENTS, OPERATIONS],
-        sentence: "An RDMA Read or an RDMA Write ends where the segment does that it begins in.",
-        explanation: "The address and the DMA length in the RETH are compared with what was advertised. An operation may go on from one segment into another \
-            where the two lie one behind the other under one handle and are to be moved the same way. Inconclusive where packets of the sender are missing, \
-            among which the reply may have been that ended the transaction.",
+        sentence: "An RDMA Read or RDMA Write does not pass the end of the segment that it begins in.",
+        explanation: "The address and DMA length in the RETH are compared with the advertised segment. An operation may continue in \
+            another segment that follows directly under the same handle and has the same use. The finding is inconclusive where packets \
+            of the sender are missing, because the reply that ended the transaction may be among them.",
         check: Check::Stray(past_end),
     },
     Rule {
         id: "memory-direction",
         level: Level::Violation,
         sources: &[READS, WRITES],
-        sentence: "Read chunks are moved by RDMA Read, Write chunks and Reply chunks by RDMA Write.",
-        explanation: "Looked at is the segment that an operation begins in. Inconclusive where packets of its sender are missing, \
-            among which the reply may have been that ended the transaction, and where two open calls advertise the same memory.",
+        sentence: "Read chunks are moved by RDMA Read, and Write chunks and Reply chunks are moved by RDMA Write.",
+        explanation: "The rule looks at the segment that an operation begins in. The finding is inconclusive where packets of the \
+            sender are missing, because the reply that ended the transaction may be among them, and where two open calls advertise the \
+            same memory.",
         check: Check::Stray(other_way),
     },
     Rule {
         id: "memory-after-reply",
         level: Level::Violation,
         sources: &[READ_TO_THE_END, CHUNKED, PROTECTION],
-        sentence: "A Responder touches no memory of a call after it sent the reply.",
-        explanation: "The PSN says what is after: that of the operation follows those of the reply, whatever the order in the capture. RDMA_ERROR is a \
-            reply here. It stands once it is certain that the Requester did not send another call meanwhile that advertised the memory anew. The last 512 \
-            segments of calls that were answered are remembered.",
+        sentence: "A Responder does not access the memory of a call after it sent the reply.",
+        explanation: "The PSN decides what is after: the PSN of the operation follows those of the reply, whatever the order in the \
+            capture. RDMA_ERROR is a reply here. The finding stands once it is certain that the Requester did not advertise the memory \
+            again meanwhile. The judge remembers the last 512 segments of calls that were answered.",
         check: Check::Stray(after_reply),
     },
     Rule {
         id: "memory-after-done",
         level: Level::Violation,
         sources: &[PULL, PULLED],
-        sentence: "A Requester does not read a responder-provided Read chunk after it said RDMA_DONE.",
-        explanation: "Decided as memory-after-reply is, with RDMA_DONE in the place of the reply.",
+        sentence: "A Requester does not read a Read chunk of the Responder after it sent RDMA_DONE.",
+        explanation: "The rule is decided like memory-after-reply, with RDMA_DONE in place of the reply.",
         check: Check::Stray(after_done),
     },
     Rule {
         id: "memory-after-invalidation",
         level: Level::Violation,
         sources: &[INVALIDATION],
-        sentence: "An end touches no memory whose handle it had invalidated.",
-        explanation: "A reply ends what its call advertised, invalidated or not. This is about the memory of another open transaction whose handle a \
-            Send with Invalidate named. Inconclusive where the transaction had advertised it so shortly before that the capture may show the two in the wrong order.",
+        sentence: "An end does not access memory after it invalidated the handle.",
+        explanation: "A reply ends the use of all memory that its call advertised, invalidated or not. This rule is about the memory of \
+            another open transaction whose handle a Send with Invalidate named. The finding is inconclusive where that transaction had \
+            advertised the memory so shortly before that the capture may show the two in the wrong order.",
         check: Check::Stray(after_invalidation),
     },
     Rule {
         id: "memory-written",
         level: Level::Violation,
         sources: &[WRITES, CHUNKED, REPLY_CHUNK],
-        sentence: "A Responder writes all that its reply says is in Write chunks and in the Reply chunk before it sends the reply.",
-        explanation: "The lengths that the reply returns are compared with the bytes that RDMA Writes put into each segment, up to the PSN of the reply. \
-            Inconclusive where packets of the Responder are missing since the call, where an operation of it went astray, or where two open \
-            calls advertise the same memory. Lengths greater than the call allows are the matter of the rules about chunks.",
+        sentence: "A Responder writes all bytes that its reply returns in chunks before it sends the reply.",
+        explanation: "The lengths in the reply are compared with the bytes that RDMA Writes put into each segment, up to the PSN of the \
+            reply. The finding is inconclusive where packets of the Responder are missing since the call, where one of its operations \
+            named memory that was not advertised, or where two open calls advertise the same memory. returned-chunk-length covers \
+            lengths greater than the call allows.",
         check: Check::Transaction(unwritten),
     },
     Rule {
@@ -110,9 +113,10 @@ pub(crate) const RULES: &[Rule] = &[
         level: Level::Warning,
         sources: &[READ_TO_THE_END, CHUNKED],
         sentence: "A Responder that reports success has read the Read chunks of the call.",
-        explanation: "No requirement says so, and a reply out of a cache of replies needs no arguments. The bytes that RDMA Read requests asked for are compared with the \
-            length of the Read chunks, of which up to three bytes each may be roundup padding that nobody needs. Only calls whose status is known to be success are \
-            looked at: a call may fail before its arguments are wanted. READ responses play no part, so those that the capture lacks do not matter.",
+        explanation: "No requirement says so, and a reply from a cache of replies needs no arguments. The bytes that RDMA Read requests \
+            asked for are compared with the length of the Read chunks. Up to three bytes of each chunk may be roundup padding that need \
+            not be read. The rule looks only at calls whose status is success, because a call may fail before its arguments are needed. \
+            It does not look at READ responses, so missing ones do not matter.",
         check: Check::Transaction(unread),
     },
 ];
@@ -120,23 +124,23 @@ pub(crate) const RULES: &[Rule] = &[
 pub(crate) const UNSEEN: &[Unseen] = &[
     Unseen {
         source: LONGEVITY,
-        requirement: "A Requester takes memory from its Responder's reach before the upper layer gets at the data.",
+        requirement: "A Requester ends the Responder's access to memory before its upper layer uses the data.",
         reason: "A local invalidation is not on the wire.",
     },
     Unseen {
         source: LONGEVITY,
-        requirement: "A Requester does not touch memory while its Responder may.",
+        requirement: "A Requester does not access memory while its Responder may.",
         reason: "What a host does in its own memory is not on the wire.",
     },
     Unseen {
         source: WRITES,
-        requirement: "What is written twice is written the same.",
-        reason: "Nothing asks for it: a Responder may write what it then does not return, and the last bytes written count. Payload is not kept to be compared.",
+        requirement: "Memory that is written twice is written with the same bytes.",
+        reason: "No requirement says so: a Responder may write bytes that it then does not return, and the last bytes written count. Payload is not kept for comparison.",
     },
     Unseen {
         source: UNUSED,
-        requirement: "A Requester does not take memory behind an unused Write chunk for unmodified.",
-        reason: "What a Requester takes its own memory for is not on the wire.",
+        requirement: "A Requester does not assume that the memory of an unused Write chunk is unmodified.",
+        reason: "What a Requester assumes of its own memory is not on the wire.",
     },
     Unseen {
         source: ERRORS,
@@ -146,42 +150,42 @@ pub(crate) const UNSEEN: &[Unseen] = &[
     Unseen {
         source: ERRORS,
         requirement: "A Responder that can send neither a reply nor an error closes the connection.",
-        reason: "What a Responder is able to do is not on the wire; a call without a reply has other causes too.",
+        reason: "What a Responder is able to do is not on the wire. A call without a reply has other causes too.",
     },
     Unseen {
         source: Source { document: Document::Rfc8166, section: "8.1" },
         requirement: "The transport makes no memory vulnerable, and its RDMA provider conforms to RFC 5042.",
-        reason: "How an adapter guards memory shows only where somebody attacks it.",
+        reason: "The protection of memory by an adapter shows only under attack.",
     },
     Unseen {
         source: DOMAINS,
         requirement: "A Protection Domain limits each memory region to one connection.",
-        reason: "Domains are not on the wire; that an operation named another connection's memory shows as memory-advertised.",
+        reason: "Protection Domains are not on the wire. memory-advertised finds an operation that names memory of another connection.",
     },
     Unseen {
         source: Source { document: Document::Rfc8166, section: "8.1.2" },
         requirement: "Handles are unpredictable, and memory that stays registered is not advertised.",
-        reason: "Registrations are not on the wire, and what is predictable is a matter of who predicts.",
+        reason: "Registrations are not on the wire, and a capture does not show whether a handle could be predicted.",
     },
     Unseen {
         source: PROTECTION,
-        requirement: "Memory is registered only when it is about to be used, and invalidated as soon as the operation is complete or given up.",
-        reason: "Neither is on the wire, but for the invalidation that a Send carries.",
+        requirement: "Memory is registered only shortly before its use, and invalidated as soon as the operation is complete or given up.",
+        reason: "Neither is on the wire, except for an invalidation by a Send.",
     },
     Unseen {
         source: Source { document: Document::Rfc8166, section: "2.3.2" },
-        requirement: "Registered memory is named by a steering tag of up to 32 bits and addresses of up to 64.",
-        reason: "The fields that carry them have no room for more.",
+        requirement: "Registered memory is named by a steering tag of up to 32 bits and an address of up to 64 bits.",
+        reason: "The fields have no room for more.",
     },
     Unseen {
         source: PULL,
         requirement: "A Requester pulls the reply from a responder-provided Read chunk.",
-        reason: "It may as well give the reply up, and says RDMA_DONE in either case.",
+        reason: "A Requester may also give up the reply. It sends RDMA_DONE in either case.",
     },
     Unseen {
         source: PULL,
-        requirement: "A Requester says RDMA_DONE when it has pulled a reply.",
-        reason: "No time is set for it, and the end of the connection, which may come first, releases the memory as well.",
+        requirement: "A Requester sends RDMA_DONE when it has pulled a reply.",
+        reason: "There is no time limit, and the end of the connection also releases the memory. header-done-missing finds connections that were closed without it.",
     },
     Unseen {
         source: PULLED,
@@ -191,7 +195,7 @@ pub(crate) const UNSEEN: &[Unseen] = &[
     Unseen {
         source: Source { document: Document::ReliableReply, section: "5.1.4" },
         requirement: "A Responder has registered its Read chunk before it sends the RDMA_NOMSG that names it.",
-        reason: "Registrations are not on the wire; a READ that comes too early is refused, for which there are other causes too.",
+        reason: "Registrations are not on the wire. A READ that comes too early is refused, which has other causes too.",
     },
 ];
 

@@ -39,39 +39,41 @@ pub(crate) const RULES: &[Rule] = &[
         id: "reverse-before-offer",
         level: Level::Violation,
         sources: &[SUPPORT, CHANNELS],
-        sentence: "A server calls back over a connection only after the client offered that connection for it.",
-        explanation: "The offer is a CREATE_SESSION with CREATE_SESSION4_FLAG_CONN_BACK_CHAN, or a BIND_CONN_TO_SESSION that names the \
-            backchannel, sent on the same connection; a client of NFS version 4.0 or older makes none. A callback is too early if \
-            the client answered it before it sent an offer, or if there was no offer at all. \
-            Reported once, when the connection ends; only where the capture holds the connection from its CM exchange on, and inconclusive \
-            where it lacks a packet of the client, or where a call of the client could not be read. Nothing is said where calls are encrypted.",
+        sentence: "A server calls back over a connection only after the client offered that connection for callbacks.",
+        explanation: "A client offers a connection with a CREATE_SESSION that has CREATE_SESSION4_FLAG_CONN_BACK_CHAN set, or with a \
+            BIND_CONN_TO_SESSION that names the backchannel, sent on the same connection. A client of NFS version 4.0 or older makes no \
+            offer. A callback is too early if the client answered it before it sent an offer, or if there was no offer at all. The \
+            finding is reported once, when the connection ends, and only where the capture holds the connection from its CM exchange \
+            on. It is inconclusive where the capture lacks a packet of the client, or where a call of the client could not be read. \
+            Nothing is reported where calls are encrypted.",
         check: Check::Connection(before_offer),
     },
     Rule {
         id: "reverse-after-refusal",
         level: Level::Warning,
         sources: &[CHANNELS, BIND, CREATE],
-        sentence: "A server does not call back over a connection that it did not take for the backchannel.",
-        explanation: "The client offered the connection, and all results of CREATE_SESSION and BIND_CONN_TO_SESSION on it left the backchannel out, but \
-            callbacks came. Reported once, when the connection ends, where the capture holds all that both ends sent.",
+        sentence: "A server does not call back over a connection that it did not accept for the backchannel.",
+        explanation: "The client offered the connection, and no result of CREATE_SESSION or BIND_CONN_TO_SESSION on it accepted the \
+            backchannel, but callbacks came. The finding is reported once, when the connection ends, where the capture holds all that \
+            both ends sent.",
         check: Check::Connection(after_refusal),
     },
     Rule {
         id: "reverse-not-offered",
         level: Level::Violation,
         sources: &[CREATE, BIND],
-        sentence: "A server takes a connection for the backchannel only if the client offered it.",
-        explanation: "csr_flags against csa_flags (CREATE_SESSION4_FLAG_CONN_BACK_CHAN), bctsr_dir against bctsa_dir. Decided where both the call and \
-            the result were captured.",
+        sentence: "A server accepts a connection for the backchannel only if the client offered it.",
+        explanation: "csr_flags is compared with csa_flags (CREATE_SESSION4_FLAG_CONN_BACK_CHAN), and bctsr_dir with bctsa_dir. The \
+            rule is decided where both the call and the result were captured.",
         check: Check::Transaction(not_offered),
     },
     Rule {
         id: "reverse-attributes",
         level: Level::Violation,
         sources: &[CREATE],
-        sentence: "A server leaves ca_maxoperations and ca_maxrequests of the backchannel as the client asked for them, and does not raise \
+        sentence: "A server keeps ca_maxoperations and ca_maxrequests of the backchannel as the client asked, and does not raise \
             ca_maxrequestsize or ca_maxresponsesize.",
-        explanation: "csr_back_chan_attrs against csa_back_chan_attrs of one CREATE_SESSION.",
+        explanation: "csr_back_chan_attrs is compared with csa_back_chan_attrs of the same CREATE_SESSION.",
         check: Check::Transaction(attributes),
     },
     Rule {
@@ -79,8 +81,8 @@ pub(crate) const RULES: &[Rule] = &[
         level: Level::Violation,
         sources: &[CREATE],
         sentence: "A CB_COMPOUND has no more operations than ca_maxoperations of the backchannel allows.",
-        explanation: "The largest limit of all sessions created on the connection counts, as asked for or as granted. Nothing is decided where a \
-            session may have been created that the capture does not show, or was bound to the connection.",
+        explanation: "The limit is the largest one of all sessions created on the connection, as asked for or as granted. Nothing is \
+            decided where the capture may lack the creation of a session, or where a session was bound to the connection.",
         check: Check::Transaction(operations),
     },
     Rule {
@@ -88,7 +90,8 @@ pub(crate) const RULES: &[Rule] = &[
         level: Level::Violation,
         sources: &[CREATE, CALLBACKS],
         sentence: "Messages of the backchannel are no longer than its ca_maxrequestsize and ca_maxresponsesize allow.",
-        explanation: "The length of the RPC message before reduction, from the RPC header on. Limits as for reverse-operations.",
+        explanation: "The length is that of the RPC message before reduction, from the RPC header on. The limits are found as for \
+            reverse-operations.",
         check: Check::Transaction(size),
     },
     Rule {
@@ -96,8 +99,8 @@ pub(crate) const RULES: &[Rule] = &[
         level: Level::Violation,
         sources: &[CREATE],
         sentence: "A callback calls the program that the client named in CREATE_SESSION or BACKCHANNEL_CTL.",
-        explanation: "csa_cb_program and bca_cb_program of the sessions created on the connection. Nothing is decided where a session may have been \
-            created that the capture does not show, or was bound to the connection.",
+        explanation: "The programs are csa_cb_program and bca_cb_program of the sessions created on the connection. Nothing is decided \
+            where the capture may lack the creation of a session, or where a session was bound to the connection.",
         check: Check::Transaction(program),
     },
     Rule {
@@ -105,24 +108,27 @@ pub(crate) const RULES: &[Rule] = &[
         level: Level::Violation,
         sources: &[SEQUENCE],
         sentence: "A CB_COMPOUND on a backchannel begins with CB_SEQUENCE.",
-        explanation: "Whatever its minor version: callbacks of minor version 0 go over a connection of their own, where they run forward.",
+        explanation: "This holds for every minor version. Callbacks of minor version 0 use a connection of their own, on which they are \
+            forward calls.",
         check: Check::Transaction(sequence),
     },
     Rule {
         id: "reverse-version",
         level: Level::Violation,
         sources: &[CALL],
-        sentence: "Calls of both directions on one connection have the same rdma_vers.",
-        explanation: "Decided for reverse-direction calls that were answered: what is not answered could be something else than a call.",
+        sentence: "Calls in both directions on one connection have the same rdma_vers.",
+        explanation: "The rule is decided for reverse-direction calls that were answered. A message without an answer may not have been \
+            a call.",
         check: Check::Transaction(version),
     },
     Rule {
         id: "reverse-long-message",
         level: Level::Violation,
         sources: &[CALLBACKS],
-        sentence: "Callbacks are Short messages unless the client said that it takes Long Calls.",
-        explanation: "A client that takes Long Calls asks for a ca_maxrequestsize of the backchannel larger than the inline thresholds. A callback with a \
-            Read chunk breaks the rule where no session created on the connection asked for that. Limits as for reverse-operations.",
+        sentence: "Callbacks are Short messages unless the client said that it accepts Long Calls.",
+        explanation: "A client that accepts Long Calls asks for a ca_maxrequestsize of the backchannel that is larger than the inline \
+            thresholds. A callback with a Read chunk breaks the rule where no session created on the connection asked for that. The \
+            limits are found as for reverse-operations.",
         check: Check::Transaction(long_message),
     },
     Rule {
@@ -130,17 +136,17 @@ pub(crate) const RULES: &[Rule] = &[
         level: Level::Violation,
         sources: &[CHUNKS],
         sentence: "A Responder that does not read the chunks of a reverse-direction call answers it with ERR_CHUNK.",
-        explanation: "The call lists Read chunks, no RDMA READ of them was seen, and the reply is no RDMA_ERROR. The finding stands once it is \
-            certain that the capture holds all that the client sent up to the reply.",
+        explanation: "The rule is broken where the call lists Read chunks, no RDMA READ of them was seen, and the reply is no \
+            RDMA_ERROR. The finding stands once it is certain that the capture holds all that the client sent up to the reply.",
         check: Check::Transaction(chunks_unread),
     },
     Rule {
         id: "reverse-chunks-refused",
         level: Level::Warning,
         sources: &[CHUNKS],
-        sentence: "A server offers no chunks in the reverse direction to a client that refused some.",
-        explanation: "A reverse-direction call with chunks was answered with ERR_CHUNK, which is how a client without support for them answers. Each \
-            later one with chunks on the same connection is reported.",
+        sentence: "A server offers no chunks in the reverse direction to a client that refused them before.",
+        explanation: "A client without support for chunks answers a reverse-direction call that has some with ERR_CHUNK. Each later \
+            call with chunks on the same connection is reported.",
         check: Check::Transaction(chunks_refused),
     },
 ];
@@ -148,33 +154,33 @@ pub(crate) const RULES: &[Rule] = &[
 pub(crate) const UNSEEN: &[Unseen] = &[
     Unseen {
         source: SUPPORT,
-        requirement: "A client has resources ready for callbacks before it offers a connection for them.",
-        reason: "Receive buffers are not on the wire; their lack shows as an RNR NAK, which has other causes too.",
+        requirement: "A client has Receive buffers ready for callbacks before it offers a connection for them.",
+        reason: "Receive buffers are not on the wire. A missing one shows as an RNR NAK, which has other causes too.",
     },
     Unseen {
         source: SUPPORT,
-        requirement: "An upper layer other than NFS calls in the reverse direction only once its peer said that it is prepared.",
-        reason: "How its peer says so is left to each upper layer; what is known here is how NFS does.",
+        requirement: "An upper layer other than NFS calls in the reverse direction only after its peer said that it is prepared.",
+        reason: "Each upper layer has its own way to say so. Only that of NFS is known here.",
     },
     Unseen {
         source: CALL,
         requirement: "The msg_type of a reverse-direction call is CALL.",
-        reason: "It is msg_type that tells a call from a reply: with another value the message is judged as a reply that answers nothing.",
+        reason: "Only msg_type distinguishes a call from a reply. With another value the message is judged as a reply without a call.",
     },
     Unseen {
         source: REPLY,
         requirement: "The msg_type of a reverse-direction reply is REPLY.",
-        reason: "It is msg_type that tells a reply from a call: with another value the message is judged as a call.",
+        reason: "Only msg_type distinguishes a reply from a call. With another value the message is judged as a call.",
     },
     Unseen {
         source: RETRANSMISSION,
-        requirement: "A client keeps a connection for as long as the server may have something to call back about.",
-        reason: "What state the server holds, and whether another connection carries the backchannel, does not follow from one connection.",
+        requirement: "A client keeps a connection open as long as the server may have a reason to call back.",
+        reason: "One connection does not show which state the server holds, or whether another connection carries the backchannel.",
     },
     Unseen {
         source: CREATE,
-        requirement: "A server has no more callbacks of one session under way than ca_maxrequests of its backchannel.",
-        reason: "A backchannel may be spread over several connections; on each one, credits are judged instead.",
+        requirement: "A server has no more callbacks of one session outstanding than ca_maxrequests of its backchannel.",
+        reason: "A backchannel may use several connections. On each of them credits are judged instead.",
     },
 ];
 

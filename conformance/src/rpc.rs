@@ -32,28 +32,27 @@ pub(crate) const RULES: &[Rule] = &[
         id: "rpc-xid-reused",
         level: Level::Violation,
         sources: &[XID, TRANSACTION, Source { document: Document::Rfc8167, section: "5.1" }, MESSAGE],
-        sentence: "The XID of a call is that of no other call outstanding in its direction.",
-        explanation: "Two calls are different where their program, version or procedure differ, or their arguments, where all of them are \
-            inline and RPCSEC_GSS does not make each sending of a call differ. Each direction has XIDs of its own. The finding stands \
-            once it is certain that no reply to the first call is missing.",
+        sentence: "A call does not have the XID of another call that is outstanding in its direction.",
+        explanation: "Two calls are different where their program, version or procedure differ. They are also different where their \
+            arguments differ, if all arguments are inline and RPCSEC_GSS does not change them with each sending. Each direction has \
+            XIDs of its own. The finding stands once it is certain that no reply to the first call is missing.",
         check: Check::Sent(xid_reused),
     },
     Rule {
         id: "rpc-call-repeated",
         level: Level::Warning,
         sources: &[Source { document: Document::Rfc5531, section: "5" }, RETRANSMISSION],
-        sentence: "A call is not sent again on the connection on which it is outstanding.",
-        explanation: "A reliable connection loses nothing, so a call that waits is under way still: sending it again has it executed \
-            twice, and takes a credit more. Whether it is the same call is decided as for rpc-xid-reused; calls of NFSv4 are for \
-            rpc-nfs4-call-repeated.",
+        sentence: "A Requester does not send a call again on the connection on which it is outstanding.",
+        explanation: "A reliable connection loses nothing, so the call is still being processed. Sending it again uses another credit \
+            and has it executed twice. rpc-xid-reused says when two calls are the same. rpc-nfs4-call-repeated covers NFS version 4.",
         check: Check::Sent(call_repeated),
     },
     Rule {
         id: "rpc-nfs4-call-repeated",
         level: Level::Violation,
         sources: &[NFS_TRANSPORT, Source { document: Document::Rfc7530, section: "3.1.1" }],
-        sentence: "A Requester sends an NFSv4 request again only once the connection that it was sent on is lost.",
-        explanation: "As rpc-call-repeated, for COMPOUND and CB_COMPOUND, of which NFSv4 demands it.",
+        sentence: "A Requester sends an NFS version 4 request again only after the connection that it was sent on is lost.",
+        explanation: "The rule is decided like rpc-call-repeated, for COMPOUND and CB_COMPOUND. NFS version 4 demands this.",
         check: Check::Sent(nfs4_call_repeated),
     },
     Rule {
@@ -61,18 +60,19 @@ pub(crate) const RULES: &[Rule] = &[
         level: Level::Violation,
         sources: &[TRANSACTION, XID, MESSAGE],
         sentence: "A reply has the XID of a call that is outstanding on its connection.",
-        explanation: "Decided when the connection ends, for replies whose Payload stream is inline and says so. A call that was sent twice \
-            may have two replies, and a call that the capture shows later than its reply is its call. Where the capture does not hold \
-            the connection from its beginning, or lacks packets of the caller, the finding is inconclusive.",
+        explanation: "The rule is decided when the connection ends, for replies whose inline Payload stream says that they are replies. \
+            A call that was sent twice may have two replies. A call that the capture shows later than its reply counts as its call. The \
+            finding is inconclusive where the capture does not hold the connection from its beginning, or lacks packets of the caller.",
         check: Check::Connection(reply_without_call),
     },
     Rule {
         id: "rpc-reply-elsewhere",
         level: Level::Violation,
         sources: &[NFS_TRANSPORT, TRANSACTION],
-        sentence: "A reply is sent on the connection on which its call came.",
-        explanation: "A reply without a call on its connection, under the XID of a call that was outstanding when an earlier connection \
-            between the same two hosts was closed and that was not sent again before. Decided as rpc-reply-without-call.",
+        sentence: "A Responder sends a reply on the connection on which the call came.",
+        explanation: "The rule is broken by a reply without a call on its connection, if its XID is that of a call that was outstanding \
+            when an earlier connection between the same two hosts was closed, and that was not sent again before. The rule is decided \
+            like rpc-reply-without-call.",
         check: Check::Connection(reply_elsewhere),
     },
     Rule {
@@ -80,29 +80,31 @@ pub(crate) const RULES: &[Rule] = &[
         level: Level::Warning,
         sources: &[Source { document: Document::Rfc8166, section: "4.5.4" }, NFS_TRANSPORT],
         sentence: "A call is answered before its connection is closed.",
-        explanation: "A Responder that cannot reply closes the connection, and a Requester may close it at any time, so this breaks no rule by \
-            itself; what was lost is named here. Decided where the capture holds a CM message that closes the connection, or a new one that \
-            takes its queue pair. Inconclusive where the capture may lack the reply: where it lacks packets of the Responder, or no later \
-            call was answered. Calls whose header is at fault are for header-fault-unanswered.",
+        explanation: "A Responder that cannot reply closes the connection, and a Requester may close it at any time, so this alone \
+            breaks no rule. The finding names what was lost. The rule is decided where the capture holds a CM message that closes the \
+            connection, or a new connection that takes over its queue pair. The finding is inconclusive where the capture may lack the \
+            reply: where it lacks packets of the Responder, or where no later call was answered. header-fault-unanswered covers calls \
+            whose header is faulty.",
         check: Check::Transaction(call_unanswered),
     },
     Rule {
         id: "rpc-replay",
         level: Level::Advice,
         sources: &[RETRANSMISSION, MESSAGE],
-        sentence: "A call that was outstanding when a connection was closed is sent again on the next one.",
-        explanation: "This is how RPC recovers, and the XID has to stay the same; what it costs is that the call is executed a second time \
-            where the Responder does not remember the first. Connections are compared between the same two addresses.",
+        sentence: "A Requester sends a call again on the next connection if it was outstanding when the previous one was closed.",
+        explanation: "RPC recovers this way, and the XID has to stay the same. A Responder that does not remember the first call \
+            executes it a second time. Connections are compared between the same two addresses.",
         check: Check::Sent(replay),
     },
     Rule {
         id: "rpc-replay-differs",
         level: Level::Warning,
         sources: &[XID, MESSAGE],
-        sentence: "A call on a new connection does not have the XID of another call that was outstanding when the one before was closed.",
-        explanation: "A server that remembers replies by XID may take it for the earlier call. Two calls are different as for \
-            rpc-xid-reused. A Requester may have given the earlier call up, and two Requesters on one host may come upon the same XID, so \
-            this is no more than likely to be wrong. Inconclusive where the capture may lack the reply to the earlier call.",
+        sentence: "A call on a new connection does not have the XID of a different call that was outstanding when the previous \
+            connection was closed.",
+        explanation: "A server that remembers replies by XID may take it for the earlier call. rpc-xid-reused says when two calls are \
+            different. A Requester may have given up the earlier call, and two Requesters on one host may choose the same XID, so this \
+            is only likely to be wrong. The finding is inconclusive where the capture may lack the reply to the earlier call.",
         check: Check::Sent(replay_differs),
     },
     Rule {
@@ -115,33 +117,33 @@ pub(crate) const RULES: &[Rule] = &[
             MESSAGE,
         ],
         sentence: "The Payload stream of an RDMA_MSG begins with the XID and the msg_type of an RPC message, CALL or REPLY.",
-        explanation: "Every RDMA_MSG whose chunk lists can be read is looked at. One that is too short for both counts only where the capture \
-            holds all of it.",
+        explanation: "The rule looks at every RDMA_MSG whose chunk lists can be read. A message that is too short for both fields \
+            counts only where the capture holds all of it.",
         check: Check::Sent(message_type),
     },
     Rule {
         id: "rpc-version",
         level: Level::Violation,
         sources: &[MESSAGE],
-        sentence: "A call is of version 2 of the RPC protocol.",
-        explanation: "rpcvers of every call that is inline.",
+        sentence: "A call has version 2 of the RPC protocol.",
+        explanation: "The rule looks at rpcvers of every inline call.",
         check: Check::Sent(rpc_version),
     },
     Rule {
         id: "rpc-reply-status",
         level: Level::Violation,
         sources: &[MESSAGE],
-        sentence: "The reply_stat, accept_stat and reject_stat of a reply are values that RPC defines.",
-        explanation: "Every reply is looked at whose RPC header can be read.",
+        sentence: "A reply has a reply_stat, accept_stat and reject_stat that RPC defines.",
+        explanation: "The rule looks at every reply whose RPC header can be read.",
         check: Check::Transaction(reply_status),
     },
     Rule {
         id: "rpc-version-range",
         level: Level::Violation,
         sources: &[MESSAGE],
-        sentence: "A reply that refuses a version names the lowest and the highest version that are supported.",
-        explanation: "The lowest may not be above the highest in PROG_MISMATCH and in RPC_MISMATCH. That a version between them is refused is \
-            no fault: a server need not support all of them.",
+        sentence: "A reply that refuses a version names the lowest and the highest supported version.",
+        explanation: "In PROG_MISMATCH and RPC_MISMATCH the lowest version is not above the highest. A server may refuse a version \
+            between them, because it need not support all of them.",
         check: Check::Transaction(version_range),
     },
 ];
@@ -150,22 +152,22 @@ pub(crate) const UNSEEN: &[Unseen] = &[
     Unseen {
         source: Source { document: Document::Rfc8166, section: "4.5.2" },
         requirement: "A Responder whose upper layer cannot parse the arguments of a call answers with GARBAGE_ARGS.",
-        reason: "What an implementation cannot parse is not on the wire; a call that looks wrong may be one that the dissector does not know.",
+        reason: "What an implementation cannot parse is not on the wire. A call that looks faulty may be one that the dissector does not know.",
     },
     Unseen {
         source: Source { document: Document::Rfc8166, section: "4.5.4" },
         requirement: "A Responder that cannot send a reply closes the connection.",
-        reason: "Why a reply is not sent is not on the wire; rpc-call-unanswered names the calls that were left.",
+        reason: "The reason for a missing reply is not on the wire. rpc-call-unanswered names the calls without a reply.",
     },
     Unseen {
         source: NFS_TRANSPORT,
         requirement: "A replier does not silently drop a request.",
-        reason: "How long an answer may take is not limited; rpc-call-unanswered names the calls that were left.",
+        reason: "There is no limit to the time that an answer may take. rpc-call-unanswered names the calls without a reply.",
     },
     Unseen {
         source: XID,
         requirement: "A Requester matches a reply with its call by the XID.",
-        reason: "What a Requester makes of a reply is not on the wire.",
+        reason: "How a Requester uses a reply is not on the wire.",
     },
 ];
 

@@ -41,19 +41,20 @@ pub(crate) const RULES: &[Rule] = &[
         id: "binding-argument",
         level: Level::Violation,
         sources: &[ELIGIBLE, READ, NFS3, NFSACL, NFS4, CALLBACK_0, CALLBACK],
-        sentence: "A Read chunk stands at the Position of a DDP-eligible argument.",
-        explanation: "Of NFS those are the data of WRITE and the text of a symbolic link; NFSACL and callbacks have none. The arguments are \
-            read in XDR order. Where they end too early because an item is missing from them, every chunk is told to be on none that is not at \
-            an item read up to there. Nothing is said of other programs, of arguments that RPCSEC_GSS seals, and of calls that the capture cut.",
+        sentence: "A Read chunk is at the Position of a DDP-eligible argument.",
+        explanation: "In NFS these are the data of WRITE and the text of a symbolic link. NFSACL and callbacks have none. Arguments are \
+            read in XDR order. Where they end early because an item is missing, a chunk is judged only if its Position lies before the \
+            place where reading stopped. Nothing is reported for other programs, for arguments that RPCSEC_GSS protects, and for calls \
+            that the capture cut.",
         check: Check::Transaction(argument),
     },
     Rule {
         id: "binding-result",
         level: Level::Violation,
         sources: &[ELIGIBLE, UNUSED, NFS3, NFSACL, NFS4, COMPOUND],
-        sentence: "A Write chunk is returned with data only where a DDP-eligible result is in it.",
-        explanation: "Of NFS those are the data of READ and the text of READLINK. A result that failed has no data; its chunk, and all behind \
-            the last result, come back with empty segments. Decided as for write-chunk-count.",
+        sentence: "A Write chunk is returned with data only where it holds a DDP-eligible result.",
+        explanation: "In NFS these are the data of READ and the text of READLINK. A failed result has no data, so its chunk is returned \
+            with segments of length zero. So are all chunks behind the last result. The rule is decided like write-chunk-count.",
         check: Check::Transaction(result),
     },
     Rule {
@@ -61,16 +62,17 @@ pub(crate) const RULES: &[Rule] = &[
         level: Level::Warning,
         sources: &[WRITE_LIST, COMPOUND],
         sentence: "A call has no more Write chunks than DDP-eligible results.",
-        explanation: "The Requester leaves the Write list empty where no result can be put into it. RFC 8166 says so in plain words, not as a MUST.",
+        explanation: "A Requester leaves the Write list empty where no result can be put into it. RFC 8166 says so, but not as a MUST.",
         check: Check::Transaction(write_list),
     },
     Rule {
         id: "binding-complexity",
         level: Level::Warning,
         sources: &[COMPLEXITY],
-        sentence: "A call of NFS version 4 has at most one Read chunk beside the Position Zero one, one Write chunk, and sixteen segments in a chunk.",
-        explanation: "So much every server must take. A client that knows its server to take more may send more; a capture does not show what it \
-            knows.",
+        sentence: "A call of NFS version 4 has at most one Read chunk besides the Position Zero Read chunk, one Write chunk, and 16 \
+            segments in a chunk.",
+        explanation: "Every server supports that much. A client may send more if it knows that its server supports more. A capture does \
+            not show what the client knows.",
         check: Check::Transaction(complexity),
     },
     Rule {
@@ -78,16 +80,16 @@ pub(crate) const RULES: &[Rule] = &[
         level: Level::Violation,
         sources: &[SEALED],
         sentence: "Nothing is reduced where RPCSEC_GSS protects integrity or privacy.",
-        explanation: "What is sealed is the whole stream of arguments or results, padding included. The finding names a Read chunk at another \
-            Position than zero, or a Write chunk returned with data.",
+        explanation: "RPCSEC_GSS protects the whole stream of arguments or results, including padding. The rule is broken by a Read \
+            chunk at a Position other than zero, and by a Write chunk that is returned with data.",
         check: Check::Transaction(sealed),
     },
     Rule {
         id: "binding-retry",
         level: Level::Warning,
         sources: &[COMPLEXITY, RETRY],
-        sentence: "A request that was answered with ERR_CHUNK is not sent again with its XID.",
-        explanation: "The answer would be the same. The last few such answers of a connection are remembered.",
+        sentence: "A Requester does not send a request again under the same XID after ERR_CHUNK.",
+        explanation: "The answer would be the same. The judge remembers the last 16 such answers of a connection.",
         check: Check::Sent(retry),
     },
     Rule {
@@ -95,8 +97,8 @@ pub(crate) const RULES: &[Rule] = &[
         level: Level::Warning,
         sources: &[PORT],
         sentence: "NFS version 4 over RDMA is at port 20049.",
-        explanation: "The REQ names the port that the client connected to. A server has to listen on 20049; whether it does so beside this port a \
-            capture does not show.",
+        explanation: "The REQ names the port that the client connected to. A server has to listen on port 20049. A capture does not \
+            show whether it also listens there.",
         check: Check::Connection(port),
     },
 ];
@@ -105,37 +107,37 @@ pub(crate) const UNSEEN: &[Unseen] = &[
     Unseen {
         source: COMPLEXITY,
         requirement: "A server accepts and processes calls whose chunk lists are within the simple limits.",
-        reason: "An ERR_CHUNK does not say what it was for; one to a call with whose lists nothing is wrong is reported as reply-chunk-too-small.",
+        reason: "An ERR_CHUNK does not name its cause. reply-chunk-too-small reports one in answer to a call with correct chunk lists.",
     },
     Unseen {
         source: COMPLEXITY,
-        requirement: "A server that cannot process a chunk list for its complexity answers ERR_CHUNK or GARBAGE_ARGS.",
-        reason: "The limits of a server are its own.",
+        requirement: "A server that cannot process a chunk list because of its complexity answers with ERR_CHUNK or GARBAGE_ARGS.",
+        reason: "The limits of a server are not on the wire.",
     },
     Unseen {
         source: Source { document: Document::Rfc8267, section: "5.1" },
         requirement: "A server of NFS version 2 or 3 supports MOUNT, NLM and NSM over TCP.",
-        reason: "TCP is not in a capture of RDMA.",
+        reason: "A capture of RDMA does not hold TCP connections.",
     },
     Unseen {
         source: Source { document: Document::Rfc8267, section: "6.6" },
         requirement: "After a transport error a session implementation recovers the slot of the failed request.",
-        reason: "Which slot a later request is for is the upper layer's; without one the failed request may have been executed or not.",
+        reason: "A capture does not show whether a later request recovers a slot, or whether the failed request was executed.",
     },
     Unseen {
         source: Source { document: Document::Rfc8267, section: "6.7.2" },
-        requirement: "A client keeps one credit back to look after the health of its server.",
-        reason: "A credit that is not used does not say what it is kept for.",
+        requirement: "A client reserves one credit to check the health of its server.",
+        reason: "The purpose of an unused credit is not on the wire.",
     },
     Unseen {
         source: Source { document: Document::Rfc8267, section: "6.7.2" },
-        requirement: "A requester responds to a transport error as the transport's specification says, and retransmits as NFS version 4 says.",
-        reason: "What a client makes of an error is in its upper layer; what it sends again with the same XID is judged.",
+        requirement: "A requester handles a transport error as the transport requires, and retransmits as NFS version 4 requires.",
+        reason: "How a client handles an error internally is not on the wire. What it sends again with the same XID is judged.",
     },
     Unseen {
         source: Source { document: Document::Rfc8267, section: "6.2.1" },
-        requirement: "A GETATTR whose result has no predictable length stands in a COMPOUND by itself, not beside an operation that is not idempotent.",
-        reason: "Which attributes are long is up to the objects; a long one that does not fit shows as ERR_CHUNK.",
+        requirement: "A GETATTR whose result has no predictable length is not in one COMPOUND with an operation that is not idempotent.",
+        reason: "The length of an attribute depends on the object. One that does not fit shows as ERR_CHUNK.",
     },
 ];
 

@@ -20,9 +20,10 @@ pub(crate) const RULES: &[Rule] = &[
         id: "chunk-memory-overlap",
         level: Level::Violation,
         sources: &[SEGMENTS, WRITE],
-        sentence: "Memory that a result is to be written to is in one segment of the call only.",
-        explanation: "Two results in the same memory overwrite each other, and a result may overwrite an argument that has yet to be read. Two \
-            segments overlap where their handles are equal and their ranges have a byte in common; ranges that are only read may.",
+        sentence: "Memory that is to be written is in only one segment of the call.",
+        explanation: "Two results in the same memory overwrite each other, and a result may overwrite an argument that has not been \
+            read yet. Two segments overlap where they have the same handle and a byte in common. Segments that are only read may \
+            overlap.",
         check: Check::Transaction(overlap),
     },
     Rule {
@@ -30,8 +31,8 @@ pub(crate) const RULES: &[Rule] = &[
         level: Level::Advice,
         sources: &[STRATEGIES, PREDICTABLE],
         sentence: "Each segment of a call has a handle of its own.",
-        explanation: "Several segments may be parts of one registered region. Then all of it stays open to the peer for as long as any transaction \
-            uses it, and remote invalidation of one takes the others along.",
+        explanation: "Several segments may be parts of one registered region. The whole region then stays open to the peer as long as \
+            any transaction uses it, and remote invalidation of one segment invalidates the others.",
         check: Check::Transaction(handles),
     },
 ];
@@ -39,7 +40,7 @@ pub(crate) const RULES: &[Rule] = &[
 pub(crate) const UNSEEN: &[Unseen] = &[Unseen {
     source: Source { document: Document::Rfc8166, section: "3.4.4" },
     requirement: "A segment is a contiguous region of registered memory.",
-    reason: "What is registered shows only where an RDMA operation on it fails.",
+    reason: "Registrations are not on the wire. A missing one shows only where an RDMA operation fails.",
 }];
 
 /// The segments of a call that have any bytes, with whether they are for writing.

@@ -28,7 +28,7 @@ pub(crate) const RULES: &[Rule] = &[
         level: Level::Violation,
         sources: &[READ],
         sentence: "The Position of a Read chunk is a multiple of four.",
-        explanation: "Every item of an XDR stream begins at a multiple of four. The chunk list of the call shows it.",
+        explanation: "Every item of an XDR stream begins at a multiple of four bytes.",
         check: Check::Transaction(alignment),
     },
     Rule {
@@ -36,38 +36,37 @@ pub(crate) const RULES: &[Rule] = &[
         level: Level::Violation,
         sources: &[ONE_ITEM, READ],
         sentence: "A Read chunk ends before the Position of the next one.",
-        explanation: "A chunk is one data item, and in the unreduced Payload stream one item begins behind the end of the other. A chunk \
-            takes up the sum of its segments' lengths from its Position on; the Position Zero Read chunk, which holds the stream itself, is left \
-            out of this.",
+        explanation: "A chunk is one data item, and items follow each other in the unreduced Payload stream. A chunk covers the sum of \
+            its segments' lengths from its Position on. The Position Zero Read chunk holds the stream itself and is left out.",
         check: Check::Transaction(overlap),
     },
     Rule {
         id: "read-chunk-inside",
         level: Level::Violation,
         sources: &[READ],
-        sentence: "The Position of a Read chunk is inside the Payload stream that it is to be put into.",
-        explanation: "What is left of the stream after reduction is behind the header of an RDMA_MSG, or in the Position Zero Read chunk of an \
-            RDMA_NOMSG. A Position counts the chunks in front of it with their padding; without those it may be at the end of what is left, and not \
-            beyond. Nothing is said where the capture does not tell how long the Send was.",
+        sentence: "The Position of a Read chunk is inside the Payload stream that it belongs to.",
+        explanation: "The rest of the stream follows the header of an RDMA_MSG, or is in the Position Zero Read chunk of an RDMA_NOMSG. \
+            A Position counts the chunks before it with their padding. Without these it may be at the end of the rest, but not beyond. \
+            Nothing is reported where the capture does not show how long the Send was.",
         check: Check::Transaction(outside),
     },
     Rule {
         id: "read-chunk-order",
         level: Level::Warning,
         sources: &[READ],
-        sentence: "Read segments stand in the Read list in the order of their Positions, those of one Position behind each other.",
-        explanation: "A Responder puts segments together in the order of the list until there are no more at that Position. No sentence \
-            demands that other segments do not stand in between, or that Positions rise; but a Responder that reads the list once from its front goes \
-            wrong where they do not.",
+        sentence: "Read segments are listed in the order of their Positions, with the segments of one Position together.",
+        explanation: "A Responder puts segments of one Position together in the order of the list. No sentence of the specification \
+            forbids other segments in between, or demands rising Positions. But a Responder that reads the list once from its front \
+            fails where they do not rise.",
         check: Check::Transaction(order),
     },
     Rule {
         id: "read-chunk-length",
         level: Level::Violation,
         sources: &[ROUNDUP, COUNTED],
-        sentence: "A Read chunk is as long as the data item that it holds, or as that with its roundup padding.",
-        explanation: "The count of the item stays in the Payload stream, and the segments' lengths sum up to it. Decided for items of programs \
-            that have an Upper-Layer Binding here.",
+        sentence: "A Read chunk is as long as the data item in it, with or without the roundup padding.",
+        explanation: "The count of the item stays in the Payload stream, and the segments' lengths add up to it. The rule is decided \
+            for items of programs whose Upper-Layer Binding is known here.",
         check: Check::Transaction(item_length),
     },
     Rule {
@@ -75,8 +74,8 @@ pub(crate) const RULES: &[Rule] = &[
         level: Level::Warning,
         sources: &[ROUNDUP],
         sentence: "A Read chunk does not include the roundup padding of its data item.",
-        explanation: "Padding may be sent along, and a Requester should not do so. It shows where the chunk is as long as the item's count rounded \
-            up to a multiple of four.",
+        explanation: "A Requester may send the padding, but should not. The padding is there where the chunk is as long as the item's \
+            count rounded up to a multiple of four.",
         check: Check::Transaction(item_padding),
     },
     Rule {
@@ -84,17 +83,17 @@ pub(crate) const RULES: &[Rule] = &[
         level: Level::Violation,
         sources: &[LONG, PROCEDURE],
         sentence: "A Position Zero Read chunk comes with RDMA_NOMSG.",
-        explanation: "It holds the Payload stream, which an RDMA_MSG carries behind its header already.",
+        explanation: "Such a chunk holds the Payload stream, but an RDMA_MSG has its Payload stream behind the header.",
         check: Check::Transaction(position_zero),
     },
     Rule {
         id: "read-chunk-in-reply",
         level: Level::Violation,
         sources: &[LIST, PROVIDED],
-        sentence: "The Read list of a reply is empty, but for the Position Zero Read chunk of a Responder that provides one.",
-        explanation: "The reliable-reply draft lets a Responder offer a Long Reply as a Position Zero Read chunk, with RDMA_NOMSG only; RFC 8166 by \
-            itself allows none at all. An RDMA_NOMSG whose RPC message was not captured is inconclusive: it might be a call with an XID \
-            that the other end waits for too.",
+        sentence: "The Read list of a reply is empty, except for a Position Zero Read chunk that the Responder provides.",
+        explanation: "The reliable-reply draft lets a Responder offer a Long Reply as a Position Zero Read chunk, with RDMA_NOMSG only. \
+            RFC 8166 alone allows no Read chunk in a reply. An RDMA_NOMSG whose RPC message was not captured is inconclusive: it may be \
+            a call whose XID the other end waits for, too.",
         check: Check::Transaction(in_reply),
     },
 ];
@@ -103,17 +102,17 @@ pub(crate) const UNSEEN: &[Unseen] = &[
     Unseen {
         source: READ,
         requirement: "The Responder puts the contents of the segments together in the order of the list.",
-        reason: "What a Responder makes of bytes that it has read is in its memory.",
+        reason: "How a Responder puts bytes together in its own memory is not on the wire.",
     },
     Unseen {
         source: Source { document: Document::ReliableReply, section: "6" },
         requirement: "Responder-provided Read chunks are used only when both peers support them.",
-        reason: "RPC-over-RDMA version 1 has no field that says so; the peers may have agreed on it in other ways.",
+        reason: "RPC-over-RDMA version 1 has no field that says so. The peers may have agreed on it in another way.",
     },
     Unseen {
         source: Source { document: Document::ReliableReply, section: "4.1.1" },
         requirement: "A Responder provides a Position Zero Read chunk, or an error, when a reply exceeds all resources that the Requester provided.",
-        reason: "A reply that was not sent has no length in the capture.",
+        reason: "The length of a reply that was not sent is not on the wire.",
     },
 ];
 

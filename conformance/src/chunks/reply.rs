@@ -26,34 +26,34 @@ pub(crate) const RULES: &[Rule] = &[
         level: Level::Violation,
         sources: &[PROCEDURE, LONG, PROVIDED],
         sentence: "An RDMA_NOMSG has a chunk that holds its Payload stream.",
-        explanation: "Of a call that is the Position Zero Read chunk; of a reply the Reply chunk, or the Position Zero Read chunk of the \
-            reliable-reply draft. A chunk without a byte holds none.",
+        explanation: "In a call that is the Position Zero Read chunk. In a reply it is the Reply chunk, or the Position Zero Read chunk \
+            of the reliable-reply draft. A chunk of zero bytes cannot hold a Payload stream.",
         check: Check::Transaction(long_without_chunk),
     },
     Rule {
         id: "long-message-inline",
         level: Level::Violation,
         sources: &[PROCEDURE, LONG],
-        sentence: "Nothing is behind the chunk lists of an RDMA_NOMSG.",
-        explanation: "The Payload stream is in a chunk, and the Send ends with its header.",
+        sentence: "Nothing follows the chunk lists of an RDMA_NOMSG.",
+        explanation: "The Payload stream is in a chunk, so the Send ends with its header.",
         check: Check::Transaction(long_with_payload),
     },
     Rule {
         id: "long-message-padding",
         level: Level::Violation,
         sources: &[LONG],
-        sentence: "A chunk that holds a Payload stream has all of the roundup padding in it.",
-        explanation: "An XDR stream is a multiple of four bytes long, and so is the Position Zero Read chunk of a call, and what was returned in the \
-            Reply chunk of a reply.",
+        sentence: "A chunk that holds a Payload stream includes all of the roundup padding.",
+        explanation: "The length of an XDR stream is a multiple of four bytes. So are the lengths of the Position Zero Read chunk of a \
+            call and of what a reply returns in the Reply chunk.",
         check: Check::Transaction(long_alignment),
     },
     Rule {
         id: "reduced-payload-padding",
         level: Level::Violation,
         sources: &[ROUNDUP],
-        sentence: "The roundup padding of a reduced item is removed from the Payload stream with it.",
-        explanation: "What is left begins at a multiple of four item by item, so the Payload stream of an RDMA_MSG with reduced items is a multiple \
-            of four bytes long. Nothing is said where the capture does not tell how long the Send was.",
+        sentence: "A sender removes the roundup padding of a reduced item from the Payload stream together with the item.",
+        explanation: "Every remaining item begins at a multiple of four bytes, so the Payload stream of an RDMA_MSG with reduced items \
+            is a multiple of four bytes long. Nothing is reported where the capture does not show how long the Send was.",
         check: Check::Transaction(reduced_alignment),
     },
     Rule {
@@ -61,7 +61,8 @@ pub(crate) const RULES: &[Rule] = &[
         level: Level::Violation,
         sources: &[REPLY],
         sentence: "A reply to a call with a Reply chunk returns that chunk.",
-        explanation: "Also where the reply does not use it: then its segments are empty. Decided as for write-chunk-count.",
+        explanation: "The chunk is returned even if the reply does not use it. Then its segments have the length zero. The rule is \
+            decided like write-chunk-count.",
         check: Check::Transaction(not_returned),
     },
     Rule {
@@ -69,15 +70,15 @@ pub(crate) const RULES: &[Rule] = &[
         level: Level::Violation,
         sources: &[REPLY],
         sentence: "A reply returns a Reply chunk only where the call offered one.",
-        explanation: "Decided as for write-chunk-count.",
+        explanation: "The rule is decided like write-chunk-count.",
         check: Check::Transaction(not_offered),
     },
     Rule {
         id: "reply-chunk-unused",
         level: Level::Violation,
         sources: &[REPLY, PROCEDURE],
-        sentence: "The Reply chunk of an RDMA_MSG comes back with empty segments.",
-        explanation: "The lengths say what is returned in the chunk, and an RDMA_MSG has its Payload stream in the Send.",
+        sentence: "A reply that is an RDMA_MSG returns its Reply chunk with segments of length zero.",
+        explanation: "The lengths say how much is in the chunk, but an RDMA_MSG has its Payload stream in the Send.",
         check: Check::Transaction(used_with_msg),
     },
     Rule {
@@ -85,26 +86,28 @@ pub(crate) const RULES: &[Rule] = &[
         level: Level::Warning,
         sources: &[REPLY],
         sentence: "A Requester that needs no Reply chunk leaves it out.",
-        explanation: "A Reply chunk without a byte can hold no reply.",
+        explanation: "A Reply chunk of zero bytes cannot hold a reply.",
         check: Check::Transaction(offered_empty),
     },
     Rule {
         id: "reply-chunk-needed",
         level: Level::Warning,
         sources: &[REPLY, ESTIMATION],
-        sentence: "A call whose reply can be longer than the inline threshold offers a Reply chunk, or Write chunks for what is long in it.",
-        explanation: "Decided for READ without Write chunks, and for READDIR and READDIRPLUS, that ask for more bytes than the threshold towards the \
-            Requester. A Requester that knows the object to be shorter, or that supports responder-provided Read chunks, may do without; so this \
-            is no violation. Nothing is said where the capture does not hold what was negotiated.",
+        sentence: "A call whose reply can exceed the inline threshold offers a Reply chunk, or Write chunks for the long items.",
+        explanation: "The rule is decided for READ without Write chunks, and for READDIR and READDIRPLUS, where they ask for more bytes \
+            than the threshold towards the Requester. A Requester may do without chunks if it knows the object to be shorter, or if it \
+            supports Read chunks of the Responder, so this is no violation. Nothing is reported where the capture does not hold what \
+            was negotiated.",
         check: Check::Transaction(needed),
     },
     Rule {
         id: "reply-chunk-too-small",
         level: Level::Warning,
         sources: &[RETRY, REPLY, OPERATIONAL],
-        sentence: "A Requester provides for the largest reply that its call can have.",
-        explanation: "A Responder whose reply fits neither inline nor into the Reply chunk answers ERR_CHUNK. It does so for chunk lists that \
-            it cannot parse too; the finding names calls with whose header and chunk lists nothing is wrong.",
+        sentence: "A Requester provides enough room for the largest reply that its call can have.",
+        explanation: "A Responder answers with ERR_CHUNK where its reply fits neither inline nor into the Reply chunk. It also does so \
+            for chunk lists that it cannot parse. The rule is broken where nothing is wrong with the header and the chunk lists of the \
+            call.",
         check: Check::Transaction(refused),
     },
 ];
@@ -113,20 +116,18 @@ pub(crate) const UNSEEN: &[Unseen] = &[
     Unseen {
         source: REPLY,
         requirement: "A Requester provides a Reply chunk whenever the maximum size of the reply is larger than the inline threshold.",
-        reason: "For most procedures the maximum depends on what the client knows of the object and on limits of its own. Where the call itself \
-            shows a larger one, or the Responder refuses, it is judged.",
+        reason: "For most procedures the maximum depends on what the client knows of the object and on its own limits. reply-chunk-needed and reply-chunk-too-small judge the cases that show on the wire.",
     },
     Unseen {
         source: LONG,
         requirement: "A Payload stream that is too large inline is reduced first where it has DDP-eligible items, and conveyed by RDMA Read or Write \
             where it is still too large.",
-        reason: "What a sender reduced is judged item by item, and the length of what it sends as inline threshold; in which order it decided is not \
-            on the wire.",
+        reason: "The order in which a sender decides is not on the wire. What it reduced and how long its Sends are is judged by other rules.",
     },
     Unseen {
         source: RETRY,
         requirement: "A client does not retry a request with a short Reply chunk for ever, and only for operations whose reply size it cannot know.",
-        reason: "A new request with a new XID does not say that it is an old one.",
+        reason: "A request with a new XID does not say that it repeats an old one.",
     },
 ];
 

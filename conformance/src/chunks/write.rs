@@ -27,46 +27,46 @@ pub(crate) const RULES: &[Rule] = &[
         id: "write-chunk-count",
         level: Level::Violation,
         sources: &[WRITE, UNUSED],
-        sentence: "The Write list of a reply has as many Write chunks as that of its call.",
-        explanation: "A Responder returns each chunk, also one that it could not use. An RDMA_ERROR has no Write list and is left out. As with \
-            all that holds a reply against its call, the finding waits until it is certain that the caller did not use the XID again in \
-            between, and is inconclusive where packets between the two are missing from the capture.",
+        sentence: "The Write list of a reply has as many Write chunks as the Write list of its call.",
+        explanation: "A Responder returns each chunk, including those that it did not use. An RDMA_ERROR has no Write list and is left \
+            out. Like every rule that compares a reply with its call, this one waits until it is certain that the caller did not use \
+            the XID again in between. The finding is inconclusive where packets between the two are missing from the capture.",
         check: Check::Transaction(count),
     },
     Rule {
         id: "returned-chunk-segments",
         level: Level::Violation,
         sources: &[WRITE, EMPTY, REPLY, ITEMS],
-        sentence: "A Write chunk or Reply chunk is returned with the segments that it was offered with.",
-        explanation: "The count of segments, and the handle and offset of each, are copied from the call; only the lengths change. An empty Write \
-            chunk comes back empty. In a reply of NFS version 4 a chunk without a result may come back empty too: RFC 8267 asks for that where \
-            RFC 8166 asks for empty segments.",
+        sentence: "A Responder returns a Write chunk or Reply chunk with the segments that the call offered.",
+        explanation: "The number of segments and the handle and offset of each are copied from the call. Only the lengths change. An \
+            empty Write chunk is returned empty. In a reply of NFS version 4 a chunk without a result may be returned empty too: RFC \
+            8267 asks for that, where RFC 8166 asks for segments of length zero.",
         check: Check::Transaction(segments),
     },
     Rule {
         id: "returned-chunk-length",
         level: Level::Violation,
         sources: &[WRITE, REPLY],
-        sentence: "No segment is returned longer than it was offered.",
-        explanation: "The length of a returned segment is that of what the Responder put into it.",
+        sentence: "No returned segment is longer than it was offered.",
+        explanation: "The length of a returned segment is the number of bytes that the Responder wrote into it.",
         check: Check::Transaction(growth),
     },
     Rule {
         id: "returned-chunk-filling",
         level: Level::Violation,
         sources: &[WRITE, REPLY],
-        sentence: "A segment is used only when those in front of it in the chunk are full.",
-        explanation: "A chunk is filled contiguously and in the order of its segments. What is judged is what the reply says was returned in each \
-            segment; whether so much was written is another rule.",
+        sentence: "A segment is used only when all segments before it in the chunk are full.",
+        explanation: "A chunk is filled contiguously and in the order of its segments. The rule judges the lengths in the reply. \
+            memory-written judges whether that much was written.",
         check: Check::Transaction(filling),
     },
     Rule {
         id: "write-chunk-length",
         level: Level::Violation,
         sources: &[ROUNDUP, COUNTED],
-        sentence: "A Write chunk is returned with the length of the data item that it holds.",
-        explanation: "The count of the item stays in the Payload stream of the reply, and the lengths of the returned segments sum up to it. Decided \
-            for results of programs that have an Upper-Layer Binding here.",
+        sentence: "A Write chunk is returned with the length of the data item in it.",
+        explanation: "The count of the item stays in the Payload stream of the reply, and the lengths of the returned segments add up \
+            to it. The rule is decided for results of programs whose Upper-Layer Binding is known here.",
         check: Check::Transaction(item_length),
     },
     Rule {
@@ -74,7 +74,7 @@ pub(crate) const RULES: &[Rule] = &[
         level: Level::Violation,
         sources: &[ROUNDUP],
         sentence: "A Responder does not write the roundup padding of an item into a Write chunk.",
-        explanation: "It shows where the chunk is returned with the item's count rounded up to a multiple of four.",
+        explanation: "The padding was written where the chunk is returned with the item's count rounded up to a multiple of four.",
         check: Check::Transaction(item_padding),
     },
     Rule {
@@ -82,34 +82,35 @@ pub(crate) const RULES: &[Rule] = &[
         level: Level::Violation,
         sources: &[MATCHING, UNUSED, ITEMS],
         sentence: "DDP-eligible results use the Write chunks in the order of the list.",
-        explanation: "The first result is in the first chunk, the next one in the next. The finding says that a chunk came back unused, \
-            that a later one did not, and that the data of a result which succeeded is neither in the stream nor in the chunk that was its own.",
+        explanation: "The first result is in the first chunk, the second in the next. The rule is broken where a chunk is returned \
+            unused and a later one is not, and the data of a successful result is neither in the stream nor in its own chunk.",
         check: Check::Transaction(order),
     },
     Rule {
         id: "write-chunk-ignored",
         level: Level::Violation,
         sources: &[LIST, ITEMS, PROVIDED],
-        sentence: "A DDP-eligible result is put into the Write chunk that the call offers for it.",
-        explanation: "The nth such result belongs to the nth Write chunk. The finding says that the result stands in the Payload stream, although \
-            its chunk is not empty and long enough.",
+        sentence: "A Responder puts a DDP-eligible result into the Write chunk that the call offers for it.",
+        explanation: "The nth such result belongs to the nth Write chunk. The rule is broken where the result is in the Payload stream, \
+            although its chunk is not empty and is long enough.",
         check: Check::Transaction(ignored),
     },
     Rule {
         id: "write-chunk-too-small",
         level: Level::Violation,
         sources: &[WRITE, MATCHING],
-        sentence: "A Write chunk has room for the largest result that may be put into it.",
-        explanation: "The finding says that a result is longer than the chunk that was offered for it, and so stands in the Payload stream.",
+        sentence: "A Write chunk has room for the largest result that can be put into it.",
+        explanation: "The rule is broken where a result is longer than the chunk offered for it, and is in the Payload stream for that \
+            reason.",
         check: Check::Transaction(too_small),
     },
     Rule {
         id: "write-chunk-room",
         level: Level::Warning,
         sources: &[WRITE, MATCHING],
-        sentence: "A Write chunk for the data of a READ is as long as the READ asks for.",
-        explanation: "The count of a READ is the maximum of its result. A Requester that knows the file to be shorter may get along with less, until \
-            the file grows.",
+        sentence: "A Write chunk for the data of a READ is at least as long as the READ asks for.",
+        explanation: "The count of a READ is the maximum length of its result. A Requester that knows the file to be shorter can offer \
+            less, until the file grows.",
         check: Check::Transaction(room),
     },
     Rule {
@@ -117,8 +118,8 @@ pub(crate) const RULES: &[Rule] = &[
         level: Level::Warning,
         sources: &[EMPTY],
         sentence: "A Requester that wants all results inline leaves the Write list empty.",
-        explanation: "Empty Write chunks keep the places of items that are wanted inline among others that are not. A list that has nothing else says \
-            no more than an empty list.",
+        explanation: "An empty Write chunk keeps the place of an item that is wanted inline among items that are not. A list of empty \
+            chunks alone says the same as an empty list.",
         check: Check::Transaction(only_empty),
     },
 ];
@@ -126,14 +127,13 @@ pub(crate) const RULES: &[Rule] = &[
 pub(crate) const UNSEEN: &[Unseen] = &[
     Unseen {
         source: UNUSED,
-        requirement: "A Requester does not take the memory behind an unused Write chunk for unmodified.",
-        reason: "What a Requester takes its memory for is not on the wire.",
+        requirement: "A Requester does not assume that the memory of an unused Write chunk is unmodified.",
+        reason: "What a Requester assumes of its own memory is not on the wire.",
     },
     Unseen {
         source: Source { document: Document::Rfc8166, section: "4.4.1" },
-        requirement: "A Requester fences the memory of a transaction from the Responder before its upper layer looks at it, and does not touch it \
-            while the Responder may.",
-        reason: "Local access to memory is not on the wire; remote access behind the reply is judged with memory.",
+        requirement: "A Requester ends the Responder's access to the memory of a transaction before its upper layer uses it, and does not access it itself before.",
+        reason: "Local access to memory is not on the wire. memory-after-reply judges remote access after the reply.",
     },
 ];
 

@@ -28,18 +28,19 @@ pub(super) const RULES: &[Rule] = &[
         id: "packet-length",
         level: Level::Violation,
         sources: &[RELIABLE],
-        sentence: "The packets of a message are as long as the path MTU, the last one at most.",
-        explanation: "First and Middle packets carry exactly one path MTU, a Last one at least one byte and an Only one none or more up to the path \
-            MTU; RDMA READ requests and acknowledgements carry nothing. The path MTU is that of the REQ. Where the capture does not hold it, what \
-            other packets carried stands for it and the answer is inconclusive, unless the length is none that a path MTU can be.",
+        sentence: "All packets of a message are as long as the path MTU, except the last one, which may be shorter.",
+        explanation: "First and Middle packets carry exactly one path MTU of payload. A Last packet carries 1 byte up to one path MTU, \
+            an Only packet 0 bytes up to one path MTU. RDMA READ requests and acknowledgements carry no payload. The path MTU is that \
+            of the REQ. Where the capture lacks the REQ, the path MTU is derived from other packets and the finding is inconclusive, \
+            unless the length cannot be any path MTU.",
         check: Check::Faulty(faults::length),
     },
     Rule {
         id: "packet-padding",
         level: Level::Violation,
         sources: &[PACKETS],
-        sentence: "The pad count is what fills the payload up to a multiple of four bytes.",
-        explanation: "Each packet is looked at by itself.",
+        sentence: "The pad count is the number of bytes that fill the payload up to a multiple of four.",
+        explanation: "The rule looks at each packet by itself.",
         check: Check::Faulty(faults::padding),
     },
     Rule {
@@ -47,7 +48,7 @@ pub(super) const RULES: &[Rule] = &[
         level: Level::Violation,
         sources: &[PACKETS],
         sentence: "The transport header version is zero.",
-        explanation: "Each packet is looked at by itself.",
+        explanation: "The rule looks at each packet by itself.",
         check: Check::Faulty(faults::version),
     },
     Rule {
@@ -55,48 +56,50 @@ pub(super) const RULES: &[Rule] = &[
         level: Level::Violation,
         sources: &[PACKETS],
         sentence: "Packets carry the partition key of their connection.",
-        explanation: "The key is that of the REQ; the bit that tells full members from limited ones may differ.",
+        explanation: "The key is that of the REQ. The bit that distinguishes full members from limited members may differ.",
         check: Check::Faulty(faults::partition_key),
     },
     Rule {
         id: "packet-order",
         level: Level::Violation,
         sources: &[PACKETS, RELIABLE],
-        sentence: "A message is a First packet, Middle ones and a Last one of the same operation, or an Only packet, and ends before the next begins.",
-        explanation: "Decided by packets whose PSNs follow each other without a gap in the capture.",
+        sentence: "A message is a First packet, Middle packets and a Last packet of one operation, or an Only packet, and ends before \
+            the next one begins.",
+        explanation: "The rule looks at packets whose PSNs follow each other without a gap in the capture.",
         check: Check::Faulty(faults::order),
     },
     Rule {
         id: "write-length",
         level: Level::Violation,
         sources: &[RETH, WRITE],
-        sentence: "An RDMA WRITE brings as many bytes as its RETH says.",
-        explanation: "Decided where the capture holds all packets of the message.",
+        sentence: "An RDMA WRITE carries as many bytes as its RETH says.",
+        explanation: "The rule is decided where the capture holds all packets of the message.",
         check: Check::Faulty(faults::written),
     },
     Rule {
         id: "dma-length",
         level: Level::Violation,
         sources: &[RETH],
-        sentence: "An RDMA operation is about no more than 2147483648 bytes.",
-        explanation: "Every RETH is looked at by itself.",
+        sentence: "The DMA length of an RDMA operation is no more than 2147483648 bytes.",
+        explanation: "The rule looks at every RETH by itself.",
         check: Check::Faulty(faults::dma_length),
     },
     Rule {
         id: "dma-nothing",
         level: Level::Advice,
         sources: &[RETH],
-        sentence: "An RDMA operation that moves no bytes could be left out.",
-        explanation: "A RETH with a DMA length of zero is allowed, and costs a round trip or a packet for nothing.",
+        sentence: "An RDMA operation with a DMA length of zero can be left out.",
+        explanation: "A RETH with a DMA length of zero is allowed, but costs a packet or a round trip for nothing.",
         check: Check::Faulty(faults::nothing),
     },
     Rule {
         id: "read-response",
         level: Level::Violation,
         sources: &[READ],
-        sentence: "The responses to an RDMA READ bring the bytes that were asked for, in order, each in the packet that its place calls for.",
-        explanation: "The PSN of a response says which bytes it brings, given the path MTU. Nothing is said where the request was repeated; \
-            the answer is inconclusive where the path MTU is not from a REQ, or where a packet of the end that asked is missing.",
+        sentence: "The responses to an RDMA READ carry the requested bytes in order, each in a packet of the right opcode and length.",
+        explanation: "Given the path MTU, the PSN of a response says which bytes it carries. Nothing is reported where the request was \
+            repeated. The finding is inconclusive where the path MTU is not from a REQ, or where a packet of the requesting end is \
+            missing.",
         check: Check::Faulty(faults::response),
     },
     Rule {
@@ -104,86 +107,90 @@ pub(super) const RULES: &[Rule] = &[
         level: Level::Violation,
         sources: &[READ],
         sentence: "An RDMA READ response answers an RDMA READ.",
-        explanation: "Decided where the capture shows what the other end sent with the PSN of the response, and that is no RDMA READ.",
+        explanation: "The rule is decided where the capture shows what the other end sent with the PSN of the response. It is broken \
+            where that was no RDMA READ.",
         check: Check::Faulty(faults::unasked),
     },
     Rule {
         id: "read-depth",
         level: Level::Violation,
         sources: &[READ, Source { document: Document::Ibta, section: "12.7" }],
-        sentence: "An end has no more RDMA READs outstanding than the other end has Responder Resources for.",
-        explanation: "The Responder Resources of the other end's REQ or REP are the limit. A request counts once it waited for its response for longer than \
-            captures shift packets, 2 ms. Reported once for each end.",
+        sentence: "An end has no more RDMA READs outstanding than the Responder Resources of the other end.",
+        explanation: "The limit is the Responder Resources of the other end's REQ or REP. A request counts once it has waited for its \
+            response for 2 ms, which is longer than captures reorder packets. The finding is reported once for each end.",
         check: Check::Faulty(faults::reads),
     },
     Rule {
         id: "acknowledgement-syndrome",
         level: Level::Violation,
         sources: &[AETH],
-        sentence: "A response carries a syndrome that is defined for it.",
-        explanation: "Reserved codes, the NAK code of reliable datagrams, and NAKs in RDMA READ responses are none.",
+        sentence: "A response has a syndrome that is defined for it.",
+        explanation: "Not defined are reserved codes, the NAK code of reliable datagrams, and NAKs in RDMA READ responses.",
         check: Check::Faulty(faults::syndrome),
     },
     Rule {
         id: "acknowledgement-unsent",
         level: Level::Violation,
         sources: &[SEQUENCE, AETH],
-        sentence: "A response carries the PSN of a request.",
-        explanation: "A PSN that is more than 65536 off from those that the other end sends cannot be one that the capture lacks; the finding stands once \
-            that end goes on without a gap. What is nearer may be a packet that was not captured.",
+        sentence: "A response has the PSN of a request.",
+        explanation: "A PSN that differs by more than 65536 from the PSNs of the other end cannot belong to a request that the capture \
+            lacks. The finding stands once that end goes on without a gap. A nearer PSN may belong to a packet that was not captured.",
         check: Check::Faulty(faults::unsent),
     },
     Rule {
         id: "acknowledgement-missing",
         level: Level::Warning,
         sources: &[RELIABLE],
-        sentence: "What is sent again is acknowledged in the end.",
-        explanation: "Reported when the connection ends, where one end sent the same PSN again at least three times and the other never acknowledged it; \
-            after two repetitions the acknowledgements may be what the capture lacks, and the answer is inconclusive.",
+        sentence: "A request that is sent again is acknowledged in the end.",
+        explanation: "The finding is reported when the connection ends, if one end sent the same PSN again at least three times and the \
+            other end never acknowledged it. After two repetitions the capture may lack the acknowledgements, and the finding is \
+            inconclusive.",
         check: Check::Connection(trouble::unacknowledged),
     },
     Rule {
         id: "refusal-fatal",
         level: Level::Warning,
         sources: &[AETH],
-        sentence: "A NAK other than for a gap or a missing Receive ends the connection.",
-        explanation: "Invalid request, remote access error and remote operational error; the request that it is about is found by its PSN, where it is not too \
-            long ago.",
+        sentence: "A NAK for anything other than a gap or a missing Receive ends the connection.",
+        explanation: "Such NAKs are invalid request, remote access error and remote operational error. The PSN names the request, if it \
+            is not too long ago.",
         check: Check::Refused(trouble::fatal),
     },
     Rule {
         id: "refusal-not-ready",
         level: Level::Warning,
         sources: &[RECEIVERS, AETH],
-        sentence: "A receiver has a Receive ready for each message: that is what credits are for.",
-        explanation: "RNR NAKs, counted for each end and reported when the connection ends. Either the receiver granted credits that it had no buffers for, or \
-            the sender did not heed them.",
+        sentence: "A receiver has a Receive ready for each message, which is what credits are for.",
+        explanation: "RNR NAKs are counted for each end and reported when the connection ends. Either the receiver granted credits \
+            without having buffers for them, or the sender sent more than was granted.",
         check: Check::Connection(trouble::not_ready),
     },
     Rule {
         id: "refusal-sequence",
         level: Level::Advice,
         sources: &[AETH],
-        sentence: "A NAK for a PSN sequence error says that packets were lost on the way, and has them sent again.",
-        explanation: "Counted for each end and reported when the connection ends. A network that loses packets is no fault of either end.",
+        sentence: "A NAK for a PSN sequence error says that packets were lost on the way, and makes the sender send them again.",
+        explanation: "Such NAKs are counted for each end and reported when the connection ends. Neither end is at fault when a network \
+            loses packets.",
         check: Check::Connection(trouble::sequence),
     },
     Rule {
         id: "packet-icrc",
         level: Level::Warning,
         sources: &[ICRC],
-        sentence: "Packets arrive with the ICRC that their bytes have.",
-        explanation: "Counted for each end and reported when the connection ends. A receiver drops such packets. Where no packet of the capture has had a good ICRC \
-            yet they are taken as not computed.",
+        sentence: "The ICRC of a packet matches its bytes.",
+        explanation: "Packets with another ICRC are counted for each end and reported when the connection ends. A receiver drops such \
+            packets. Until a packet of the capture has a matching ICRC, ICRCs are taken as not computed.",
         check: Check::Connection(trouble::spoiled),
     },
     Rule {
         id: "connection-broken",
         level: Level::Warning,
         sources: &[RECEIVERS, Source { document: Document::Ibta, section: "9.9" }],
-        sentence: "A connection ends when nothing is under way on it.",
-        explanation: "Reported when a connection ends, or the capture does, after a NAK that is fatal, after a request that was sent again in vain or that no Receive was \
-            ready for to the end, or while calls were outstanding; it tells in order what led there.",
+        sentence: "A connection does not end while requests or calls are outstanding.",
+        explanation: "The finding is reported when a connection or the capture ends after a fatal NAK, after a request that was \
+            repeated without success or that no Receive was ready for until the end, or while calls were outstanding. It lists in order \
+            the events that led there.",
         check: Check::Connection(story::broken),
     },
 ];
@@ -192,17 +199,17 @@ pub(super) const UNSEEN: &[Unseen] = &[
     Unseen {
         source: SEQUENCE,
         requirement: "A requester does not skip PSNs.",
-        reason: "A packet that was lost before it came to where the capture was made looks the same; the story of a connection that broke names the PSN that was waited for.",
+        reason: "A packet that was lost before the place of the capture looks the same. connection-broken names the PSN that the receiver waited for.",
     },
     Unseen {
         source: RELIABLE,
         requirement: "A responder acknowledges every request that asks for it.",
-        reason: "One acknowledgement may stand for many requests and any may be lost; what is never acknowledged at all shows in acknowledgement-missing.",
+        reason: "One acknowledgement may cover many requests, and any may be lost. acknowledgement-missing finds requests that are never acknowledged.",
     },
     Unseen {
         source: RELIABLE,
-        requirement: "A responder executes a request that is repeated only once.",
-        reason: "What is done to memory and receive queues is not on the wire.",
+        requirement: "A responder executes a repeated request only once.",
+        reason: "What a responder does to memory and receive queues is not on the wire.",
     },
     Unseen {
         source: PACKETS,
