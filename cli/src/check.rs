@@ -48,7 +48,7 @@ pub(crate) struct Check {
     /// Judge only by rules of at least this level
     #[arg(long, value_enum, value_name = "LEVEL", default_value_t = Least::Advice)]
     level: Least,
-    /// List also what is inconclusive: where what a finding rests on may be among what the capture lacks
+    /// List inconclusive findings too: the capture may lack the packets that would explain them
     ///
     /// Without this such findings are counted. JSON Lines have them always.
     #[arg(long)]

@@ -8,9 +8,9 @@ use rdmascope_conformance::{Rule, SUBJECTS, Subject};
 const INTRODUCTION: &str = "\
 # The rules of `rdmascope check`
 
-`rdmascope check FILE…` judges sessions by requirements of the specifications. This page lists all of them: what each asks, where it stands,
-how it is decided, and which test shows that it works. Below the rules of a subject stand the requirements on it that no capture can show,
-and why. The page is printed from the table that the command itself uses; `rdmascope check --rules` prints the rules,
+`rdmascope check FILE…` judges sessions by the requirements of the specifications. This page lists all rules: what each one requires, its
+source, how it is decided, and the test that triggers it. Below the rules of each subject stand the requirements that no capture can
+show to be broken, with the reason. The page is printed from the table that the command uses. `rdmascope check --rules` prints the rules, and
 `rdmascope check --explain RULE` one of them.
 
 ## How to read findings
@@ -20,30 +20,30 @@ and why. The page is printed from the table that the command itself uses; `rdmas
       section 4.1.
         #1 -> 0x0e396a62  frame 14  server 10.77.0.1: a reply that grants no credits (seen: 0, allowed: 1 or more)
 
-A finding is on connection 1, about the transaction that the client called (`->`; `<-` are calls by the server) with that XID. Frame 14 is the
-evidence. The server did it; and behind the message stand the value seen and the value allowed, where the message does not name them.
-Who opened a connection is its client here. Where that was before the capture began and cannot be told, only the address is given.
+This finding is on connection 1, about the transaction that the client called (`->`; `<-` marks calls by the server) with that XID. Frame 14 is
+the evidence, and the server broke the rule. Behind the message stand the value seen and the value allowed, where the message does not name
+them. The client is the end that opened the connection. Where the capture began later and does not show which end did, only the address is given.
 
 **Levels.** A *violation* breaks what a specification says MUST be, or what the transport cannot work without. A *warning* breaks what
-it says SHOULD be, or is likely to be a mistake. *Advice* is about what is allowed, and costs performance. `--level` leaves out the lower ones.
+it says SHOULD be, or is likely to be a mistake. *Advice* is about what is allowed but costs performance. `--level` leaves out the lower levels.
 
-**Inconclusive.** A capture may lack packets that were on the wire: it began later, the capturing host dropped some, a snap length cut them. What is
-missing is no misbehaviour. So a rule that rests on something which is not in the capture waits until it is certain that it was not on the
-wire either, and where that stays open the finding is inconclusive: counted apart, listed by `--inconclusive`, and never a reason for
-the exit status.
+**Inconclusive.** A capture may lack packets that were on the wire: it began later, the capturing host dropped some, or a snap length cut them.
+A missing packet breaks no rule. A rule that depends on a packet not having been sent waits until it is certain that the capture holds all that
+the end sent. Where that stays open, the finding is inconclusive: the capture may lack the packets that would explain it. Inconclusive findings
+are counted apart, listed by `--inconclusive`, and never change the exit status.
 
-**Exit status.** 1 where a violation stands, 0 where none does, 2 for wrong usage and what is no capture. `--allow RULE` (or the name of a
-subject) leaves findings out of the exit status. They are shown all the same, marked as allowed.
+**Exit status.** 1 where a violation stands, 0 where none does, 2 for wrong usage and for files that are no capture. `--allow RULE` (or the name of
+a subject) leaves findings out of the exit status. They are shown all the same, marked as allowed.
 
 ## For programs
 
-`--format jsonl` writes a line for each finding as soon as it is certain, and at the end what was judged: [json.md](json.md) has the fields.
+`--format jsonl` writes a line for each finding as soon as it is certain, and a summary at the end: [json.md](json.md) describes the fields.
 
-`--format sarif` writes a log of SARIF 2.1.0, as CI systems take it. The rules are the tool's rules; a finding is a `result` of level `error`
-(violation), `warning` or `note` (advice). With `--inconclusive` there are results of kind `review` and level `none` for what is inconclusive. What
-is allowed has a `suppression`. SARIF is made for source text, and some of its readers show no result that has no line: the number of
-the first frame stands as `startLine`, those of the other frames are `relatedLocations`. Of several files, over which frames are numbered,
-the first stands for all. `properties` of a result are the line of JSON Lines; those of the run hold the `check` line.
+`--format sarif` writes a log of SARIF 2.1.0, as CI systems read it. The rules are the tool's rules. A finding is a `result` of level `error`
+(violation), `warning` or `note` (advice). With `--inconclusive`, inconclusive findings are results of kind `review` and level `none`. An
+allowed finding has a `suppression`. SARIF is made for source text, and some of its readers show no result without a line: the number of
+the first frame is the `startLine`, and those of the other frames are `relatedLocations`. Where frames are numbered over several files,
+the first file stands for all. The `properties` of a result are its line of JSON Lines, and those of the run hold the `check` line.
 ";
 
 #[test]
