@@ -9,7 +9,7 @@ mod spans;
 
 use super::finding::{Finding, Value};
 use super::rule::{Check, Document, Findings, Level, Rule, Source, Unseen};
-use super::view::View;
+use super::view::{Known, Memory, View};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -114,7 +114,7 @@ const REPEATED: u64 = 1_000_000;
 
 /// What costs performance on a connection.
 #[derive(Clone, Debug, Default)]
-pub struct Ledger {
+pub(crate) struct Costs {
     reply_chunks: ByOperation<ReplyChunks>,
     write_chunks: ByOperation<WriteChunks>,
     over: Over,
@@ -245,40 +245,7 @@ impl Slow {
     }
 }
 
-impl Ledger {
-    pub(crate) fn observe(&mut self, what: &Observed<'_>) {
-        match what {
-            Observed::Repeated(repeated) => {
-                let sums = &mut self.repeated[repeated.from];
-                let Some(first) = repeated.first else { return };
-                let waited = repeated.seen.time.since(first.time);
-                if waited < REPEATED && sums.refused.is_none_or(|refused| refused < first.time) {
-                    return;
-                }
-                sums.packets += 1;
-                sums.bytes += u64::from(repeated.bytes);
-                let counted = sums.until.map_or(first.time, |until| until.max(first.time));
-                sums.waited = sums.waited.saturating_add(repeated.seen.time.since(counted));
-                sums.until = Some(repeated.seen.time);
-                if sums.frames.len() < Finding::MOST_FRAMES {
-                    sums.frames.push(repeated.seen.frame);
-                }
-            }
-            Observed::Refused(refused) => {
-                let sums = &mut self.repeated[refused.from.other()];
-                sums.refused = Some(refused.seen.time);
-                match refused.refusal {
-                    Refusal::ReceiverNotReady(_) => sums.rnr_naks += 1,
-                    Refusal::Nak(_) => sums.naks += 1,
-                }
-                if sums.frames.len() < Finding::MOST_FRAMES {
-                    sums.frames.push(refused.seen.frame);
-                }
-            }
-            _ => {}
-        }
-    }
-
+impl Costs {
     /// Whether packets were repeated or refused since `time`.
     fn was_disturbed(&self, time: Time) -> bool {
         let since = |then: Option<Time>| then.is_some_and(|then| then >= time);
@@ -365,25 +332,61 @@ const LARGEST_THRESHOLD: u64 = 256 << 10;
 /// Bytes of an RPC-over-RDMA header whose chunk lists are empty.
 const EMPTY_HEADER: u64 = 28;
 
-impl View {
-    #[inline]
-    pub(crate) fn note_advice(&mut self, transaction: &Transaction) {
+impl Memory for Costs {
+    fn transaction(&mut self, transaction: &Transaction, known: &Known) {
         let (Some(call), Some(reply), Outcome::Completed) =
             (&transaction.call, &transaction.reply, transaction.outcome)
         else {
-            self.advice.unclear.1 += u64::from(transaction.call.is_none() || transaction.reply.is_none());
+            self.unclear.1 += u64::from(transaction.call.is_none() || transaction.reply.is_none());
             return;
         };
-        self.advice.note_latency(transaction, call, reply);
+        self.note_latency(transaction, call, reply);
         let lists_chunks =
             !call.read_chunks.is_empty() || !call.write_chunks.is_empty() || call.reply_chunk.is_some();
         // A list of which the capture lacks the end would look unused.
         if lists_chunks && call.stop.is_none() && reply.stop.is_none() {
             let (caller, answerer) =
-                (self.caller(transaction.direction), self.answerer(transaction.direction));
-            let thresholds = [self.inline_threshold(caller), self.inline_threshold(answerer)];
-            self.advice.note_chunks(transaction, (call, reply), thresholds);
+                (known.caller(transaction.direction), known.answerer(transaction.direction));
+            let thresholds = [known.inline_threshold(caller), known.inline_threshold(answerer)];
+            self.note_chunks(transaction, (call, reply), thresholds);
         }
+    }
+
+    fn observed(&mut self, what: &Observed<'_>, _: &Known) {
+        match what {
+            Observed::Repeated(repeated) => {
+                let sums = &mut self.repeated[repeated.from];
+                let Some(first) = repeated.first else { return };
+                let waited = repeated.seen.time.since(first.time);
+                if waited < REPEATED && sums.refused.is_none_or(|refused| refused < first.time) {
+                    return;
+                }
+                sums.packets += 1;
+                sums.bytes += u64::from(repeated.bytes);
+                let counted = sums.until.map_or(first.time, |until| until.max(first.time));
+                sums.waited = sums.waited.saturating_add(repeated.seen.time.since(counted));
+                sums.until = Some(repeated.seen.time);
+                if sums.frames.len() < Finding::MOST_FRAMES {
+                    sums.frames.push(repeated.seen.frame);
+                }
+            }
+            Observed::Refused(refused) => {
+                let sums = &mut self.repeated[refused.from.other()];
+                sums.refused = Some(refused.seen.time);
+                match refused.refusal {
+                    Refusal::ReceiverNotReady(_) => sums.rnr_naks += 1,
+                    Refusal::Nak(_) => sums.naks += 1,
+                }
+                if sums.frames.len() < Finding::MOST_FRAMES {
+                    sums.frames.push(refused.seen.frame);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn joined(&mut self) {
+        *self = Self::default();
     }
 }
 
@@ -413,7 +416,7 @@ fn is_most(part: u64, all: u64) -> bool {
 }
 
 fn reply_chunks(_: &Connection, view: &View, findings: &mut Findings<'_>) {
-    for (direction, name, sums) in &view.advice.reply_chunks.0 {
+    for (direction, name, sums) in &view.memories.advice.reply_chunks.0 {
         let ReplyChunks { replies, needless, written, bytes, segments, examples } = sums;
         if !is_most(*needless, *replies) {
             continue;
@@ -433,7 +436,7 @@ fn reply_chunks(_: &Connection, view: &View, findings: &mut Findings<'_>) {
 }
 
 fn write_chunks(_: &Connection, view: &View, findings: &mut Findings<'_>) {
-    for (direction, name, sums) in &view.advice.write_chunks.0 {
+    for (direction, name, sums) in &view.memories.advice.write_chunks.0 {
         let WriteChunks { replies, idle, registered, unused, examples } = sums;
         if !is_most(*idle, *replies) || *unused < registered.div_ceil(2) {
             continue;
@@ -448,7 +451,7 @@ fn write_chunks(_: &Connection, view: &View, findings: &mut Findings<'_>) {
 }
 
 fn calls_over(_: &Connection, view: &View, findings: &mut Findings<'_>) {
-    let Over { calls, bytes, longest, waited, examples } = &view.advice.over;
+    let Over { calls, bytes, longest, waited, examples } = &view.memories.advice.over;
     let threshold = view.inline_threshold(view.requester);
     let Some(threshold) = threshold.filter(|_| *calls >= ENOUGH) else { return };
     let message = format!(
@@ -463,7 +466,7 @@ fn calls_over(_: &Connection, view: &View, findings: &mut Findings<'_>) {
 }
 
 fn retransmissions(connection: &Connection, view: &View, findings: &mut Findings<'_>) {
-    for (end, sums) in End::BOTH.into_iter().zip(&view.advice.repeated) {
+    for (end, sums) in End::BOTH.into_iter().zip(&view.memories.advice.repeated) {
         let Repeated { packets, bytes, waited, naks, rnr_naks, .. } = sums;
         if *packets < ENOUGH && *rnr_naks < ENOUGH {
             continue;
@@ -490,16 +493,16 @@ fn retransmissions(connection: &Connection, view: &View, findings: &mut Findings
 }
 
 fn slow_server(connection: &Connection, view: &View, findings: &mut Findings<'_>) {
-    let Slow { count, latency, server, longest, examples } = &view.advice.slow;
+    let Slow { count, latency, server, longest, examples } = &view.memories.advice.slow;
     let life = connection.last.since(connection.first);
     // What the capture lacks may have been the wire's, and have kept it busy while others waited.
-    let (unclear, lacking) = view.advice.unclear;
+    let (unclear, lacking) = view.memories.advice.unclear;
     let lacking = lacking.saturating_mul(*longest).saturating_mul(ENOUGH);
     let wire = (latency - server).saturating_add(unclear).saturating_add(lacking);
     if *count < ENOUGH || server / 3 < wire || *server < life / 10 {
         return;
     }
-    let mut by: Vec<_> = view.advice.slow_by.0.iter().map(|(_, name, sums)| (*name, sums)).collect();
+    let mut by: Vec<_> = view.memories.advice.slow_by.0.iter().map(|(_, name, sums)| (*name, sums)).collect();
     by.sort_by_key(|(_, sums)| core::cmp::Reverse(sums.server));
     let worst: Vec<String> = by
         .iter()

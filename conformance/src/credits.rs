@@ -7,7 +7,7 @@
 use super::finding::{Basis, Finding, Value};
 use super::judged::Judged as _;
 use super::rule::{Check, Document, Findings, Gate, Level, Rule, Source, Unseen};
-use super::view::View;
+use super::view::{Known, Memory, View};
 use alloc::borrow::ToOwned;
 use alloc::collections::VecDeque;
 use alloc::format;
@@ -119,9 +119,12 @@ pub(crate) const UNSEEN: &[Unseen] = &[
     },
 ];
 
+/// The credits of each end as a Requester.
+pub(crate) type Credits = [RequesterCredits; 2];
+
 /// The credits of the requests that one end sends.
 #[derive(Clone, Debug, Default)]
-pub struct Ledger {
+pub(crate) struct RequesterCredits {
     /// Calls that are in flight for certain.
     in_flight: u64,
     /// Packets that the capture lacked when counting began.
@@ -164,7 +167,7 @@ pub struct CreditState {
     pub granted: Option<u32>,
 }
 
-impl Ledger {
+impl RequesterCredits {
     pub(crate) fn now(&self) -> CreditState {
         let granted = self.grants.back().map(|grant| grant.credits);
         CreditState { in_flight: self.in_flight, requested: self.requested, granted }
@@ -177,8 +180,9 @@ impl Ledger {
 
     /// The most that the caller may take for granted when it sends at `now`, where that is known.
     fn granted(&self, now: Time) -> Option<u32> {
-        let heeded =
-            |grant: &Grant| grant.received.is_some_and(|received| now.since(received) > Ledger::HEED);
+        let heeded = |grant: &Grant| {
+            grant.received.is_some_and(|received| now.since(received) > RequesterCredits::HEED)
+        };
         let newest = self.grants.iter().rev();
         // Where none of them is heeded yet, an earlier one may count that the capture lacks.
         let until = newest.clone().position(heeded)? + 1;
@@ -232,7 +236,7 @@ impl Ledger {
         }
         self.last_reply = Some(sent.send.seen.frame);
         if self.grants.back().is_none_or(|grant| grant.credits != credits) {
-            if self.grants.len() == Ledger::MOST {
+            if self.grants.len() == RequesterCredits::MOST {
                 self.grants.pop_front();
             }
             let psn = sent.send.position.plus(sent.send.extent.saturating_sub(1));
@@ -276,31 +280,36 @@ pub(crate) static GATE: Gate = Gate { sent: may_break, ..Gate::OPEN };
 fn may_break(sent: &Sent<'_>, view: &View) -> bool {
     let Some(header) = sent.header else { return false };
     let caller = if sent.kind == Kind::Call { sent.from } else { sent.from.other() };
-    let ledger = &view.credits[caller];
-    let Some(grant) = ledger.grants.back() else { return true };
+    let credits = &view.memories.credits[caller];
+    let Some(grant) = credits.grants.back() else { return true };
     match sent.kind {
         Kind::Call => {
             let most = header.credits.min(grant.credits);
-            most == 0 || ledger.with(sent, &view.half_flows[caller.other()]) > u64::from(most)
+            most == 0 || credits.with(sent, &view.half_flows[caller.other()]) > u64::from(most)
         }
         _ => header.credits != grant.credits || header.credits == 0,
     }
 }
 
-impl View {
-    pub(crate) fn note_credits(&mut self, sent: &Sent<'_>) {
+impl Memory for Credits {
+    fn sent(&mut self, sent: &Sent<'_>, known: &Known) {
         let Some(header) = sent.header.filter(|_| sent.told && sent.paired) else { return };
+        let from = sent.from;
         match sent.kind {
-            Kind::Call => {
-                let other = &self.half_flows[sent.from.other()];
-                self.credits[sent.from].note_call(sent, header.credits, other);
-            }
+            Kind::Call => self[from].note_call(sent, header.credits, &known.half_flows[from.other()]),
             Kind::Reply | Kind::Error => {
-                let other = &self.half_flows[sent.from];
-                self.credits[sent.from.other()].note_reply(sent, header.credits, other);
+                self[from.other()].note_reply(sent, header.credits, &known.half_flows[from]);
             }
             Kind::Done | Kind::Other => {}
         }
+    }
+
+    fn evicted(&mut self, caller: End) {
+        self[caller].forget_calls();
+    }
+
+    fn joined(&mut self) {
+        *self = Self::default();
     }
 }
 
@@ -322,30 +331,30 @@ fn limit(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
     if sent.request().is_none() || !sent.paired {
         return;
     }
-    let (ledger, other) = (&view.credits[sent.from], sent.from.other());
-    let in_flight = ledger.with(sent, &view.half_flows[other]);
+    let (credits, other) = (&view.memories.credits[sent.from], sent.from.other());
+    let in_flight = credits.with(sent, &view.half_flows[other]);
     // Most calls are far from the limit, and need no closer look at which grant counts.
-    if ledger.grants.back().is_none_or(|grant| in_flight <= u64::from(grant.credits)) {
+    if credits.grants.back().is_none_or(|grant| in_flight <= u64::from(grant.credits)) {
         return;
     }
-    let granted = ledger.granted(sent.send.first.time).map_or(u64::MAX, u64::from);
+    let granted = credits.granted(sent.send.first.time).map_or(u64::MAX, u64::from);
     if in_flight <= granted {
         return;
     }
     findings.add(
         sent.finding(view, format!("{} in flight where {} granted", requests(in_flight), were(granted)))
-            .frames(ledger.granting_frames())
+            .frames(credits.granting_frames())
             .values(Value::Count(in_flight), Value::Count(granted))
             .rests_on(Basis::Silence(other)),
     );
 }
 
 fn first_reply(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
-    let (ledger, other) = (&view.credits[sent.from], sent.from.other());
-    if sent.request().is_none() || ledger.last_reply.is_some() || !view.from_start() {
+    let (credits, other) = (&view.memories.credits[sent.from], sent.from.other());
+    if sent.request().is_none() || credits.last_reply.is_some() || !view.from_start() {
         return;
     }
-    let in_flight = ledger.with(sent, &view.half_flows[other]);
+    let in_flight = credits.with(sent, &view.half_flows[other]);
     if in_flight <= 1 {
         return;
     }
@@ -373,7 +382,7 @@ fn request_for_zero(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
 
 fn beyond_request(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
     let Some(requested) = sent.request().filter(|requested| *requested > 0 && sent.paired) else { return };
-    let in_flight = view.credits[sent.from].with(sent, &view.half_flows[sent.from.other()]);
+    let in_flight = view.memories.credits[sent.from].with(sent, &view.half_flows[sent.from.other()]);
     if in_flight > u64::from(requested) {
         findings.add(
             sent.finding(
@@ -388,7 +397,8 @@ fn beyond_request(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
 
 fn lowered(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
     let Some(granted) = sent.grant() else { return };
-    let Some(before) = view.credits[sent.from.other()].grants.back().filter(|grant| grant.credits > granted)
+    let Some(before) =
+        view.memories.credits[sent.from.other()].grants.back().filter(|grant| grant.credits > granted)
     else {
         return;
     };
@@ -402,23 +412,23 @@ fn lowered(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
 
 fn starved(connection: &Connection, view: &View, findings: &mut Findings<'_>) {
     let life = connection.last.since(connection.first);
-    for (caller, ledger) in End::BOTH.into_iter().zip(&view.credits) {
-        if ledger.starved == 0 || ledger.starved < life / 100 {
+    for (caller, credits) in End::BOTH.into_iter().zip(&view.memories.credits) {
+        if credits.starved == 0 || credits.starved < life / 100 {
             continue;
         }
         let direction = view.direction(caller);
         let message = format!(
             "all credits of the {} direction were in use for {} of {} ms",
             if direction == Direction::Forward { "forward" } else { "reverse" },
-            ledger.starved / 1_000_000,
+            credits.starved / 1_000_000,
             life / 1_000_000
         );
         let finding = Finding { direction: Some(direction), ..Finding::new(message) };
         findings.add(
             finding
                 .by(caller.other())
-                .frames(ledger.first_starved)
-                .observed(Value::Nanoseconds(ledger.starved)),
+                .frames(credits.first_starved)
+                .observed(Value::Nanoseconds(credits.starved)),
         );
     }
 }

@@ -3,7 +3,8 @@
 use super::finding::{Finding, Value};
 use super::reconnection::Settings;
 use super::rule::{Check, Document, Findings, Level, Rule, Source, Unseen};
-use super::view::View;
+use super::subjects::Lasting;
+use super::view::{Known, Memory, View};
 use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::String;
@@ -161,7 +162,7 @@ pub(crate) const UNSEEN: &[Unseen] = &[
 
 /// What the ends said in the CM exchange.
 #[derive(Clone, Debug, Default)]
-pub struct Exchange {
+pub(crate) struct CmExchange {
     /// The first REQ, how many there were, and the last.
     request: Option<(Seen, u32, Seen)>,
     /// The first REP.
@@ -172,7 +173,7 @@ pub struct Exchange {
     pub(crate) before: Option<Settings>,
 }
 
-impl Exchange {
+impl CmExchange {
     /// The frame of the REP, and what came of the private data.
     pub(crate) fn agreed(&self) -> Option<(u64, Negotiated)> {
         let [Some(request), Some(reply)] = self.said else { return None };
@@ -204,8 +205,8 @@ impl<'a> Announcement<'a> {
     /// The first REQ or the first REP of the connection.
     fn new(managed: &'a Managed<'_>, view: &View) -> Option<Announcement<'a>> {
         let is_repeated = match managed.message {
-            Message::Request(_) => view.exchange.request.is_some(),
-            _ => view.exchange.reply.is_some(),
+            Message::Request(_) => view.memories.establishment.request.is_some(),
+            _ => view.memories.establishment.reply.is_some(),
         };
         Announcement::of(managed).filter(|_| !is_repeated)
     }
@@ -226,23 +227,29 @@ impl<'a> Announcement<'a> {
     }
 }
 
-impl View {
-    pub(crate) fn note_exchange(&mut self, observed: &Observed<'_>) {
+impl Memory for CmExchange {
+    fn observed(&mut self, observed: &Observed<'_>, _: &Known) {
         let Observed::Managed(managed) = observed else { return };
         let Some(announcement) = Announcement::of(managed) else { return };
-        let (said, exchange) = (announcement.said(), &mut self.exchange);
+        let said = announcement.said();
         match managed.message {
             Message::Request(_) => {
-                let (first, times, _) = exchange.request.unwrap_or((managed.seen, 0, managed.seen));
-                exchange.request = Some((first, times + 1, managed.seen));
-                exchange.said[0] = exchange.said[0].or(said);
+                let (first, times, _) = self.request.unwrap_or((managed.seen, 0, managed.seen));
+                self.request = Some((first, times + 1, managed.seen));
+                self.said[0] = self.said[0].or(said);
             }
             _ => {
-                exchange.reply.get_or_insert(managed.seen);
-                exchange.said[1] = exchange.said[1].or(said);
+                self.reply.get_or_insert(managed.seen);
+                self.said[1] = self.said[1].or(said);
             }
         }
     }
+    fn recall(&mut self, connection: &Connection, lasting: &mut Lasting) {
+        self.before = lasting.reconnections.note(connection, self);
+    }
+
+    /// CM messages are seen whole or not at all.
+    fn joined(&mut self) {}
 }
 
 fn reserved(managed: &Managed<'_>, view: &View, findings: &mut Findings<'_>) {
@@ -298,7 +305,7 @@ fn twice(managed: &Managed<'_>, view: &View, findings: &mut Findings<'_>) {
 fn both<'a>(managed: &'a Managed<'_>, view: &View) -> Option<(Announcement<'a>, [Option<PrivateData>; 2])> {
     let announcement = Announcement::new(managed, view)?;
     let Message::Reply(_) = announcement.managed.message else { return None };
-    let said = [view.exchange.said[0]?, announcement.said()?];
+    let said = [view.memories.establishment.said[0]?, announcement.said()?];
     Some((announcement, said))
 }
 
@@ -313,7 +320,9 @@ fn one_sided(managed: &Managed<'_>, view: &View, findings: &mut Findings<'_>) {
         }
         _ => return,
     };
-    findings.add(announcement.finding(message.to_owned()).by(silent).frames(view.exchange.frames()));
+    findings.add(
+        announcement.finding(message.to_owned()).by(silent).frames(view.memories.establishment.frames()),
+    );
 }
 
 fn sizes(managed: &Managed<'_>, view: &View, findings: &mut Findings<'_>) {
@@ -333,7 +342,7 @@ fn sizes(managed: &Managed<'_>, view: &View, findings: &mut Findings<'_>) {
                 announcement
                     .finding(message)
                     .by(sender.other())
-                    .frames(view.exchange.frames())
+                    .frames(view.memories.establishment.frames())
                     .values(Value::Bytes(receives.into()), Value::Bytes(sends.into())),
             );
         }
@@ -341,8 +350,10 @@ fn sizes(managed: &Managed<'_>, view: &View, findings: &mut Findings<'_>) {
 }
 
 fn changed(_: &Connection, view: &View, findings: &mut Findings<'_>) {
-    let Some(before) = view.exchange.before else { return };
-    let Some((frame, now)) = view.exchange.agreed().filter(|(_, now)| *now != before.negotiated) else {
+    let Some(before) = view.memories.establishment.before else { return };
+    let Some((frame, now)) =
+        view.memories.establishment.agreed().filter(|(_, now)| *now != before.negotiated)
+    else {
         return;
     };
     let words = |settings: Negotiated| {
@@ -393,18 +404,18 @@ fn path_mtu(managed: &Managed<'_>, view: &View, findings: &mut Findings<'_>) {
 fn rejected(managed: &Managed<'_>, view: &View, findings: &mut Findings<'_>) {
     let Managed { from, seen, message: Message::Reject(reject) } = managed else { return };
     let name = reject_reason_name(reject.reason).unwrap_or("a reason without a name");
-    let story = view.story.tell(view.requester);
+    let story = view.memories.transport.events.describe(view.requester);
     let led = if story.is_empty() { String::new() } else { format!(" after {story}") };
     findings.add(
         Finding::new(format!("connection rejected: {name} (reason {}){led}", reject.reason))
             .by(*from)
-            .frames(view.exchange.frames().chain([seen.frame]))
+            .frames(view.memories.establishment.frames().chain([seen.frame]))
             .observed(Value::Words(name.to_owned())),
     );
 }
 
 fn unanswered(connection: &Connection, view: &View, findings: &mut Findings<'_>) {
-    let Some((first, times, last)) = view.exchange.request else { return };
+    let Some((first, times, last)) = view.memories.establishment.request else { return };
     let packets = connection.requester.sent.packets + connection.responder.sent.packets;
     if connection.state != State::Requested || packets > 0 {
         return;

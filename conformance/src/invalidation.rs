@@ -3,7 +3,7 @@
 use super::finding::{Basis, Finding, Value};
 use super::judged::Judged as _;
 use super::rule::{Check, Document, Findings, Gate, Level, Rule, Source, Unseen};
-use super::view::View;
+use super::view::{Known, Memory, View};
 use alloc::format;
 use rdmascope_dissector::observation::{Revoked, Sent};
 use rdmascope_dissector::rc::REORDERING;
@@ -97,9 +97,9 @@ pub(crate) const UNSEEN: &[Unseen] = &[
     },
 ];
 
-/// What is remembered of remote invalidation.
+/// Who has used remote invalidation.
 #[derive(Clone, Debug, Default)]
-pub struct Record {
+pub(crate) struct InvalidationUse {
     /// Whether each end has used it.
     used: [bool; 2],
 }
@@ -111,11 +111,26 @@ pub(crate) fn is_close(revoked: &Revoked) -> bool {
         || revoked.seen.frame.saturating_sub(revoked.since.frame) <= u64::from(packets)
 }
 
-impl View {
-    pub(crate) fn note_invalidation(&mut self, sent: &Sent<'_>) {
-        self.invalidation.used[sent.from] |= is_first_answer(sent, self).is_some();
+impl Memory for InvalidationUse {
+    fn sent(&mut self, sent: &Sent<'_>, _: &Known) {
+        self.used[sent.from] |= self.is_first_answer(sent).is_some();
     }
 
+    fn joined(&mut self) {
+        *self = Self::default();
+    }
+}
+
+impl InvalidationUse {
+    /// The handle that a Send invalidates which is the first of its sender to do so, and no call.
+    fn is_first_answer(&self, sent: &Sent<'_>) -> Option<Rkey> {
+        let rkey = sent.send.invalidated?;
+        let answers = matches!(sent.kind, Kind::Reply | Kind::Error | Kind::Done) && sent.told;
+        (answers && !self.used[sent.from]).then_some(rkey)
+    }
+}
+
+impl View {
     /// Whether an end set R; `None` where the capture does not hold what it said.
     fn set_r(&self, end: End) -> Option<bool> {
         let connection = self.established.as_ref()?;
@@ -131,20 +146,14 @@ pub(crate) static GATE: Gate = Gate { sent: may_break, transaction: may_break_in
 
 /// A Send with Invalidate, but not a further reply of an end that used it before.
 fn may_break(sent: &Sent<'_>, view: &View) -> bool {
-    sent.send.invalidated.is_some() && !(view.invalidation.used[sent.from] && sent.kind == Kind::Reply)
+    sent.send.invalidated.is_some()
+        && !(view.memories.invalidation.used[sent.from] && sent.kind == Kind::Reply)
 }
 
 /// Ended by RDMA_DONE, or by a reply that invalidates what its call is not seen to advertise.
 fn may_break_in_transaction(transaction: &Transaction, _: &View) -> bool {
     let (Some(call), Some(reply)) = (&transaction.call, &transaction.reply) else { return true };
     transaction.done.is_some() || reply.invalidated.is_some_and(|rkey| !lists(call, rkey))
-}
-
-/// The handle that a Send invalidates which is the first of its sender to do so, and no call.
-fn is_first_answer(sent: &Sent<'_>, view: &View) -> Option<Rkey> {
-    let rkey = sent.send.invalidated?;
-    let answers = matches!(sent.kind, Kind::Reply | Kind::Error | Kind::Done) && sent.told;
-    (answers && !view.invalidation.used[sent.from]).then_some(rkey)
 }
 
 fn receiver_flag(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
@@ -156,7 +165,7 @@ fn sender_flag(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
 }
 
 fn flag(sent: &Sent<'_>, end: End, whose: &str, view: &View, findings: &mut Findings<'_>) {
-    let Some(rkey) = is_first_answer(sent, view) else { return };
+    let Some(rkey) = view.memories.invalidation.is_first_answer(sent) else { return };
     let set = view.set_r(end);
     if set == Some(true) {
         return;
@@ -231,7 +240,7 @@ fn handle(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
 /// The RDMA_DONE that ended a transaction just now: its packet, and the handle that it invalidates.
 fn done(transaction: &Transaction, view: &View) -> Option<(u64, Option<Rkey>)> {
     let frame = transaction.done?.frame;
-    let last = view.memory.last(view.caller(transaction.direction))?;
+    let last = view.memories.memory.last(view.caller(transaction.direction))?;
     (last.seen.frame == frame).then_some((frame, last.invalidated))
 }
 
@@ -244,7 +253,7 @@ fn lists(message: &Message, rkey: Rkey) -> bool {
 
 fn shared(revoked: &Revoked, view: &View, findings: &mut Findings<'_>) {
     // One that its own call did not advertise is the matter of invalidation-handle.
-    if !view.memory.ended_with(revoked.seen.frame, revoked.rkey) {
+    if !view.memories.memory.ended_with(revoked.seen.frame, revoked.rkey) {
         return;
     }
     let Revoked { from, rkey, xid, .. } = *revoked;

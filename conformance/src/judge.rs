@@ -2,11 +2,9 @@
 
 use super::credits::CreditState;
 use super::finding::{Basis, Finding, Verdict};
-use super::reconnection::Reconnections;
-use super::rpc::Left;
 use super::rule::{Check, Findings, Gate, On, OnManaged, OnSent, OpensTo, OpensToSent, Rule};
+use super::subjects::{Lasting, SUBJECTS, Subject};
 use super::view::View;
-use super::{SUBJECTS, Subject};
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -24,10 +22,8 @@ use rdmascope_dissector::transaction::{Direction, Transaction};
 #[derive(Clone, Debug)]
 pub struct Judge {
     asked: Asked,
-    cases: Cases,
-    reconnections: Reconnections,
-    /// Calls without a reply on connections that were closed.
-    left: Left,
+    connections: ConnectionTable,
+    lasting: Lasting,
 }
 
 /// The rules by what they look at.
@@ -60,67 +56,67 @@ fn add<G, C>(groups: &mut Vec<Gated<G, C>>, gate: &'static Gate, opens: G, rule:
     }
 }
 
-/// The connections that have not ended, each where the engine keeps it too.
+/// The connections that have not ended, each at the place where the engine keeps it.
 #[derive(Clone, Debug, Default)]
-struct Cases {
-    cases: Vec<Option<Box<Case>>>,
+struct ConnectionTable {
+    connections: Vec<Option<Box<JudgedConnection>>>,
     places: HashMap<ConnectionId, u32, BuildHasher>,
     /// The one that was asked for last: events of one packet are of one connection.
     last: u32,
 }
 
-impl Cases {
+impl ConnectionTable {
     #[inline]
-    fn find_or_add(&mut self, id: ConnectionId, place: u32) -> &mut Case {
+    fn find_or_add(&mut self, id: ConnectionId, place: u32) -> &mut JudgedConnection {
         self.last = place;
-        let is_there = self.cases.get(place as usize).is_some_and(|case| is(case, id));
+        let is_there = self.connections.get(place as usize).is_some_and(|judged| is(judged, id));
         if !is_there {
             self.add(id, place);
         }
-        self.cases[place as usize].as_deref_mut().expect("it is there, or was added")
+        self.connections[place as usize].as_deref_mut().expect("it is there, or was added")
     }
 
     #[cold]
     fn add(&mut self, id: ConnectionId, place: u32) {
-        if self.cases.len() <= place as usize {
-            self.cases.resize_with(place as usize + 1, || None);
+        if self.connections.len() <= place as usize {
+            self.connections.resize_with(place as usize + 1, || None);
         }
-        if let Some(former) = self.cases[place as usize].replace(Box::new(Case::new(id))) {
+        if let Some(former) = self.connections[place as usize].replace(Box::new(JudgedConnection::new(id))) {
             self.places.remove(&former.view.connection);
         }
         self.places.insert(id, place);
     }
 
     #[inline]
-    fn find(&mut self, id: ConnectionId) -> Option<&mut Case> {
-        let is_last = self.cases.get(self.last as usize).is_some_and(|case| is(case, id));
+    fn find(&mut self, id: ConnectionId) -> Option<&mut JudgedConnection> {
+        let is_last = self.connections.get(self.last as usize).is_some_and(|judged| is(judged, id));
         let place = if is_last { self.last } else { *self.places.get(&id)? };
-        self.cases[place as usize].as_deref_mut()
+        self.connections[place as usize].as_deref_mut()
     }
 
-    fn remove(&mut self, id: ConnectionId) -> Option<Box<Case>> {
+    fn remove(&mut self, id: ConnectionId) -> Option<Box<JudgedConnection>> {
         let place = self.places.remove(&id)?;
-        self.cases[place as usize].take()
+        self.connections[place as usize].take()
     }
 }
 
 #[inline]
-fn is(case: &Option<Box<Case>>, id: ConnectionId) -> bool {
-    case.as_ref().is_some_and(|case| case.view.connection == id)
+fn is(judged: &Option<Box<JudgedConnection>>, id: ConnectionId) -> bool {
+    judged.as_ref().is_some_and(|judged| judged.view.connection == id)
 }
 
 /// A connection, and the findings on it.
 #[derive(Clone, Debug)]
-struct Case {
+struct JudgedConnection {
     view: View,
-    court: Court,
+    pending: PendingFindings,
 }
 
 /// Findings on one connection on their way to a verdict.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Court {
+pub(crate) struct PendingFindings {
     /// Those that rest on an end's silence, until it is certain that it was silent.
-    pending: [Vec<Finding>; 2],
+    waiting: [Vec<Finding>; 2],
     ready: Vec<Finding>,
 }
 
@@ -163,12 +159,7 @@ impl Judge {
                 }
             }
         }
-        Judge {
-            asked,
-            cases: Cases::default(),
-            reconnections: Reconnections::default(),
-            left: Left::default(),
-        }
+        Judge { asked, connections: ConnectionTable::default(), lasting: Lasting::default() }
     }
 
     /// Takes the next event of the engine.
@@ -176,25 +167,25 @@ impl Judge {
         match event {
             Event::Observation(observation) => self.observe(observation, report),
             Event::Transaction(transaction) => {
-                let Judge { asked, cases, left, .. } = self;
-                let Some(case) = cases.find(transaction.connection) else { return };
+                let Judge { asked, connections, lasting } = self;
+                let Some(judged) = connections.find(transaction.connection) else { return };
                 for Gated { opens, rules, .. } in &asked.transaction {
-                    if opens(transaction, &case.view) {
-                        case.ask(rules, transaction);
+                    if opens(transaction, &judged.view) {
+                        judged.ask(rules, transaction);
                     }
                 }
-                case.view.note_transaction(transaction);
-                left.note_transaction(transaction, &case.view);
-                case.deliver(report);
+                judged.view.note_transaction(transaction);
+                lasting.note_transaction(transaction, &judged.view);
+                judged.deliver(report);
             }
             Event::Connection(connection) => {
-                let Some(mut case) = self.cases.remove(connection.id) else { return };
-                case.ask(&self.asked.connection, connection);
-                case.close(report);
+                let Some(mut judged) = self.connections.remove(connection.id) else { return };
+                judged.ask(&self.asked.connection, connection);
+                judged.close(report);
             }
             Event::Eviction(Eviction::Transaction { connection, direction, .. }) => {
-                if let Some(case) = self.cases.find(*connection) {
-                    case.view.note_eviction(*direction);
+                if let Some(judged) = self.connections.find(*connection) {
+                    judged.view.note_eviction(*direction);
                 }
             }
             Event::Eviction(_) | Event::Packet(_) => {}
@@ -203,87 +194,72 @@ impl Judge {
 
     /// The credits of a connection that has not ended, as far as they are known by now: of forward and of backward transactions.
     pub fn credits(&self, connection: ConnectionId) -> Option<[CreditState; 2]> {
-        let place = *self.cases.places.get(&connection)?;
-        let view = &self.cases.cases.get(place as usize)?.as_ref()?.view;
+        let place = *self.connections.places.get(&connection)?;
+        let view = &self.connections.connections.get(place as usize)?.as_ref()?.view;
         Some(
             [Direction::Forward, Direction::Backward]
-                .map(|direction| view.credits[view.caller(direction)].now()),
+                .map(|direction| view.memories.credits[view.caller(direction)].now()),
         )
     }
 
     /// Bytes of memory that a clone of the judge takes up, counted from how much its tables hold: what an allocator adds is not in it.
     pub fn footprint(&self) -> usize {
-        let cases = self.cases.cases.iter().flatten().count();
+        let judged = self.connections.connections.iter().flatten().count();
         size_of::<Judge>()
-            + self.cases.cases.len() * size_of::<Option<Box<Case>>>()
-            + self.cases.places.allocation_size()
-            + cases * size_of::<Case>()
+            + self.connections.connections.len() * size_of::<Option<Box<JudgedConnection>>>()
+            + self.connections.places.allocation_size()
+            + judged * size_of::<JudgedConnection>()
     }
 
     fn observe(&mut self, observation: &Observation<'_>, report: &mut impl FnMut(&Finding)) {
-        let Judge { asked, cases, reconnections, left } = self;
+        let Judge { asked, connections, lasting } = self;
         let id = observation.connection;
         if let Observed::Joined(known_as) = &observation.what
-            && let Some(mut gone) = cases.remove(*known_as)
+            && let Some(mut gone) = connections.remove(*known_as)
         {
             gone.close(report);
         }
-        let case = cases.find_or_add(id, observation.place);
-        case.view.note(observation);
+        let judged = connections.find_or_add(id, observation.place);
+        judged.view.note(observation);
         if let Observed::Sent(sent) = &observation.what {
-            case.settle(sent.from, Verdict::Stands);
+            judged.settle(sent.from, Verdict::Stands);
             for Gated { opens, rules, .. } in &asked.sent {
-                if opens(sent, &case.view) {
-                    case.ask(rules, sent);
+                if opens(sent, &judged.view) {
+                    judged.ask(rules, sent);
                 }
             }
-            case.view.note_sent(sent);
+            judged.view.note_sent(sent);
         } else {
-            case.observe(&observation.what, asked, reconnections, left);
+            judged.observe(&observation.what, asked, lasting);
         }
-        case.deliver(report);
+        judged.deliver(report);
     }
 }
 
-impl Case {
-    fn new(connection: ConnectionId) -> Case {
-        Case { view: View::new(connection), court: Court::default() }
+impl JudgedConnection {
+    fn new(connection: ConnectionId) -> JudgedConnection {
+        JudgedConnection { view: View::new(connection), pending: PendingFindings::default() }
     }
 
     #[inline]
     fn ask<T>(&mut self, rules: &[(&'static Rule, On<T>)], what: &T) {
-        let Case { view, court } = self;
+        let JudgedConnection { view, pending } = self;
         for (rule, check) in rules {
-            check(what, view, &mut Findings { rule, court, view });
+            check(what, view, &mut Findings { rule, pending, view });
         }
     }
 
     /// Takes what is no Send.
     #[inline(never)]
-    fn observe(
-        &mut self,
-        what: &Observed<'_>,
-        asked: &Asked,
-        reconnections: &mut Reconnections,
-        left: &mut Left,
-    ) {
-        let view = &mut self.view;
+    fn observe(&mut self, what: &Observed<'_>, asked: &Asked, lasting: &mut Lasting) {
         match what {
             Observed::Managed(managed) => self.ask(&asked.managed, managed),
             Observed::Faulty(faulty) => self.ask(&asked.faulty, faulty),
             Observed::Refused(refused) => self.ask(&asked.refused, refused),
             Observed::Revoked(revoked) => self.ask(&asked.revoked, revoked),
-            Observed::Stray(stray) => {
-                self.ask(&asked.stray, stray);
-                self.view.note_stray(stray);
-            }
+            Observed::Stray(stray) => self.ask(&asked.stray, stray),
             Observed::Established(connection) => {
-                match &mut view.established {
-                    Some(known) => (**known).clone_from(connection),
-                    none => *none = Some(Box::new((*connection).clone())),
-                }
-                view.exchange.before = reconnections.note(connection, &view.exchange);
-                view.rpc.recall(left, connection);
+                self.view.note_established(connection, lasting);
                 self.ask(&asked.established, connection);
             }
             Observed::Joined(_) => {
@@ -296,11 +272,11 @@ impl Case {
             }
             Observed::Ending(ending) => {
                 self.settle_at_the_end(ending);
-                self.view.ending = Some(*ending);
+                self.view.note_ending(ending);
             }
-            Observed::Outstanding(outstanding) => left.note(outstanding, view),
-            Observed::Shared(shared) => view.note_shared(shared),
+            Observed::Outstanding(outstanding) => lasting.note_outstanding(outstanding, &self.view),
             Observed::Sent(_)
+            | Observed::Shared(_)
             | Observed::RolesKnown
             | Observed::Repeated(_)
             | Observed::Spoiled(_)
@@ -312,28 +288,28 @@ impl Case {
     /// It is certain now what this end sent up to here, or that it is not.
     #[inline]
     fn settle(&mut self, end: End, verdict: Verdict) {
-        if !self.court.pending[end].is_empty() {
+        if !self.pending.waiting[end].is_empty() {
             let is_unsure = self.view.half_flows[end].unsure > 0;
-            self.court.settle(end, if is_unsure { Verdict::Inconclusive } else { verdict });
+            self.pending.settle(end, if is_unsure { Verdict::Inconclusive } else { verdict });
         }
     }
 
     fn settle_at_the_end(&mut self, ending: &Ending) {
-        let Case { view, court } = self;
+        let JudgedConnection { view, pending } = self;
         for end in End::BOTH {
-            for finding in court.pending[end].drain(..) {
+            for finding in pending.waiting[end].drain(..) {
                 let is_unsure = view.half_flows[end].unsure > 0;
                 let complete = !is_unsure && ending.complete[end] >= finding.frames.last().copied();
                 let verdict = if complete { Verdict::Stands } else { Verdict::Inconclusive };
-                court.ready.push(Finding { verdict, ..finding });
+                pending.ready.push(Finding { verdict, ..finding });
             }
         }
     }
 
     #[inline]
     fn deliver(&mut self, report: &mut impl FnMut(&Finding)) {
-        if !self.court.ready.is_empty() {
-            self.court.deliver(&self.view, report);
+        if !self.pending.ready.is_empty() {
+            self.pending.deliver(&self.view, report);
         }
     }
 
@@ -343,7 +319,7 @@ impl Case {
     }
 }
 
-impl Court {
+impl PendingFindings {
     /// Findings of one end that wait for certainty.
     const MOST_PENDING: usize = 256;
 
@@ -359,7 +335,7 @@ impl Court {
             Basis::Packets => self.ready.push(finding),
             // A packet that the capture shows late could have been among those that wait.
             Basis::Silence(end) if !self.is_unsure(end, view) => {
-                self.pending[end].push(finding);
+                self.waiting[end].push(finding);
             }
             Basis::Silence(_) | Basis::Lacking => {
                 finding.verdict = Verdict::Inconclusive;
@@ -371,13 +347,13 @@ impl Court {
     /// Whether nothing that comes can make it certain what this end sent up to now.
     fn is_unsure(&self, end: End, view: &View) -> bool {
         let HalfFlow { waits, unsure, .. } = view.half_flows[end];
-        waits || unsure > 0 || self.pending[end].len() == Court::MOST_PENDING
+        waits || unsure > 0 || self.waiting[end].len() == PendingFindings::MOST_PENDING
     }
 
     #[cold]
     fn settle(&mut self, end: End, verdict: Verdict) {
-        let Court { pending, ready } = self;
-        ready.extend(pending[end].drain(..).map(|finding| Finding { verdict, ..finding }));
+        let PendingFindings { waiting, ready } = self;
+        ready.extend(waiting[end].drain(..).map(|finding| Finding { verdict, ..finding }));
     }
 
     #[inline(never)]
@@ -453,8 +429,8 @@ mod tests {
     fn findings_that_wait_are_bounded() {
         let mut judge = Judge::default();
         let at_once: usize = (0..300).map(|_| found(&mut judge, None, Observed::Stray(STRAY)).len()).sum();
-        assert_eq!(at_once, 300 - Court::MOST_PENDING);
+        assert_eq!(at_once, 300 - PendingFindings::MOST_PENDING);
         let missing = Observed::Missing(Missing { from: End::Second, packets: 1 });
-        assert_eq!(found(&mut judge, None, missing).len(), Court::MOST_PENDING);
+        assert_eq!(found(&mut judge, None, missing).len(), PendingFindings::MOST_PENDING);
     }
 }

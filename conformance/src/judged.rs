@@ -1,7 +1,7 @@
 //! What rules ask of a Send that the engine reported.
 
 use super::finding::Finding;
-use super::view::View;
+use super::view::Known;
 use alloc::string::String;
 use rdmascope_dissector::observation::Sent;
 use rdmascope_dissector::rpcrdma::Kind;
@@ -14,7 +14,7 @@ pub(crate) trait Judged {
     fn xid(&self) -> Option<Xid>;
 
     /// The direction of the transaction that it is of, where that can be told.
-    fn direction(&self, view: &View) -> Option<Direction>;
+    fn direction(&self, known: &Known) -> Option<Direction>;
 
     /// rdma_credit of a call: what it asks for.
     fn request(&self) -> Option<u32>;
@@ -23,7 +23,7 @@ pub(crate) trait Judged {
     fn grant(&self) -> Option<u32>;
 
     /// A finding by its sender, with its packets as evidence.
-    fn finding(&self, view: &View, message: String) -> Finding;
+    fn finding(&self, known: &Known, message: String) -> Finding;
 }
 
 impl Judged for Sent<'_> {
@@ -31,10 +31,10 @@ impl Judged for Sent<'_> {
         self.header.map(|header| header.xid)
     }
 
-    fn direction(&self, view: &View) -> Option<Direction> {
+    fn direction(&self, known: &Known) -> Option<Direction> {
         match self.kind {
-            Kind::Call | Kind::Done => Some(view.direction(self.from)),
-            Kind::Reply | Kind::Error => Some(view.direction(self.from.other())),
+            Kind::Call | Kind::Done => Some(known.direction(self.from)),
+            Kind::Reply | Kind::Error => Some(known.direction(self.from.other())),
             Kind::Other => None,
         }
     }
@@ -48,7 +48,7 @@ impl Judged for Sent<'_> {
         self.header.filter(|_| self.told && answers).map(|header| header.credits)
     }
 
-    fn finding(&self, view: &View, message: String) -> Finding {
-        Finding::new(message).by(self.from).about(self.direction(view), self.xid()).send(self.send)
+    fn finding(&self, known: &Known, message: String) -> Finding {
+        Finding::new(message).by(self.from).about(self.direction(known), self.xid()).send(self.send)
     }
 }

@@ -28,6 +28,7 @@ mod reconnection;
 mod reverse;
 mod rpc;
 mod rule;
+mod subjects;
 mod transport;
 mod unmatched;
 mod view;
@@ -38,84 +39,8 @@ pub use judge::Judge;
 pub use rule::{
     Check, Document, Findings, Gate, Level, On, OnManaged, OnSent, OpensTo, OpensToSent, Rule, Source, Unseen,
 };
-pub use view::View;
-
-/// All rules, subject by subject.
-pub const SUBJECTS: &[Subject] = &[
-    Subject { name: "Credits", rules: credits::RULES, unseen: credits::UNSEEN, gate: &credits::GATE },
-    Subject { name: "Inline thresholds", rules: inline::RULES, unseen: inline::UNSEEN, gate: &inline::GATE },
-    Subject { name: "Headers", rules: header::RULES, unseen: header::UNSEEN, gate: &header::GATE },
-    Subject {
-        name: "Read chunks",
-        rules: chunks::read::RULES,
-        unseen: chunks::read::UNSEEN,
-        gate: &chunks::GATE,
-    },
-    Subject {
-        name: "Write chunks",
-        rules: chunks::write::RULES,
-        unseen: chunks::write::UNSEEN,
-        gate: &chunks::GATE,
-    },
-    Subject {
-        name: "Reply chunks and Long Messages",
-        rules: chunks::reply::RULES,
-        unseen: chunks::reply::UNSEEN,
-        gate: &chunks::GATE,
-    },
-    Subject {
-        name: "Memory of a call",
-        rules: chunks::memory::RULES,
-        unseen: chunks::memory::UNSEEN,
-        gate: &chunks::GATE,
-    },
-    Subject {
-        name: "Upper-Layer Binding",
-        rules: chunks::binding::RULES,
-        unseen: chunks::binding::UNSEEN,
-        gate: &chunks::GATE,
-    },
-    Subject { name: "Memory", rules: memory::RULES, unseen: memory::UNSEEN, gate: &memory::GATE },
-    Subject {
-        name: "Remote invalidation",
-        rules: invalidation::RULES,
-        unseen: invalidation::UNSEEN,
-        gate: &invalidation::GATE,
-    },
-    Subject {
-        name: "Reverse direction",
-        rules: reverse::RULES,
-        unseen: reverse::UNSEEN,
-        gate: &reverse::GATE,
-    },
-    Subject { name: "RPC", rules: rpc::RULES, unseen: rpc::UNSEEN, gate: &rpc::GATE },
-    Subject {
-        name: "Connection establishment",
-        rules: establishment::RULES,
-        unseen: establishment::UNSEEN,
-        gate: &Gate::OPEN,
-    },
-    Subject {
-        name: "Reliable transport",
-        rules: transport::RULES,
-        unseen: transport::UNSEEN,
-        gate: &Gate::OPEN,
-    },
-    Subject { name: "Performance", rules: advice::RULES, unseen: advice::UNSEEN, gate: &Gate::OPEN },
-];
-
-/// The rules about one thing.
-#[derive(Clone, Copy, Debug)]
-pub struct Subject {
-    /// What they are about.
-    pub name: &'static str,
-    /// The rules.
-    pub rules: &'static [Rule],
-    /// Requirements on the same thing that a capture cannot show.
-    pub unseen: &'static [Unseen],
-    /// When the rules about Sends and transactions have to be asked.
-    pub gate: &'static Gate,
-}
+pub use subjects::{SUBJECTS, Subject};
+pub use view::{Known, View};
 
 /// All rules, in the order of their subjects.
 pub fn rules() -> impl Iterator<Item = &'static Rule> {

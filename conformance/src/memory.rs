@@ -9,14 +9,13 @@
 use super::chunks;
 use super::finding::{Basis, Finding, Value};
 use super::rule::{Check, Document, Findings, Gate, Level, Rule, Source, Unseen};
-use super::view::View;
+use super::view::{Known, Memory, View};
 use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::vec::Vec;
-use rdmascope_dissector::observation::{Advertiser, Astray, Sent, Shared, Stray};
+use rdmascope_dissector::observation::{Advertiser, Astray, Observed, Sent, Stray};
 use rdmascope_dissector::rc::REORDERING;
-use rdmascope_dissector::rdma::End;
-use rdmascope_dissector::rdma::Position;
+use rdmascope_dissector::rdma::{End, Position};
 use rdmascope_dissector::transaction::{Direction, Outcome, Part, Seen, Transaction};
 use rdmascope_wire::rpc;
 use rdmascope_wire::rpcrdma::{Segment, VERSION};
@@ -201,7 +200,7 @@ pub(crate) const UNSEEN: &[Unseen] = &[
 
 /// What is remembered of memory, and of what touches it.
 #[derive(Clone, Debug, Default)]
-pub struct Record {
+pub(crate) struct AdvertisedMemory {
     senders: [Sender; 2],
     /// Segments of transactions that ended, the latest last.
     ended: VecDeque<Ended>,
@@ -215,7 +214,7 @@ struct Sender {
     /// Its first Send: from there on packets that are missing are noticed.
     first: Option<u64>,
     last: Option<Last>,
-    /// [`View::losses`] at its last Send.
+    /// [`Known::losses`] at its last Send.
     lost: u64,
     /// The first Send behind those that were missing last.
     lost_before: Option<Seen>,
@@ -262,7 +261,7 @@ enum Ender {
     Other,
 }
 
-impl Record {
+impl AdvertisedMemory {
     /// Segments that are remembered.
     const MOST: usize = 512;
     /// Segments for which there is room at first.
@@ -295,53 +294,18 @@ impl Record {
 
     fn remember(&mut self, ended: Ended) {
         match self.ended.len() {
-            0 => self.ended.reserve(Record::MANY),
-            Record::MOST => _ = self.ended.pop_front(),
+            0 => self.ended.reserve(AdvertisedMemory::MANY),
+            AdvertisedMemory::MOST => _ = self.ended.pop_front(),
             _ => {}
         }
         self.ended.push_back(ended);
     }
 
-    /// Some call was given up, and with it the memory that it advertised.
-    pub(crate) fn note_eviction(&mut self) {
-        self.senders.iter_mut().for_each(|sender| sender.blind = true);
-    }
-}
-
-impl View {
-    pub(crate) fn note_memory_of_send(&mut self, sent: &Sent<'_>) {
-        let lost = self.losses(sent.from);
-        let sender = &mut self.memory.senders[sent.from];
-        sender.first.get_or_insert(sent.send.first.frame);
-        if sender.lost != lost {
-            sender.lost = lost;
-            sender.lost_before = Some(sent.send.seen);
-        }
-        sender.blind |= sent.header.is_none_or(|header| header.stop.is_some() || header.version != VERSION);
-        sender.last = Some(Last {
-            seen: sent.send.seen,
-            psn: sent.send.position.plus(sent.send.extent.saturating_sub(1)),
-            told: sent.told,
-            invalidated: sent.send.invalidated,
-        });
-    }
-
-    #[inline]
-    pub(crate) fn note_memory_of_transaction(&mut self, transaction: &Transaction) {
-        let (call, reply) = (&transaction.call, &transaction.reply);
-        let lists = call.as_ref().is_some_and(|call| {
-            !call.read_chunks.is_empty() || !call.write_chunks.is_empty() || call.reply_chunk.is_some()
-        });
-        if lists || reply.as_ref().is_some_and(|reply| !reply.read_chunks.is_empty()) {
-            self.remember_memory(transaction);
-        }
-    }
-
-    fn remember_memory(&mut self, transaction: &Transaction) {
+    /// Remembers the memory of a transaction that ended.
+    fn remember_all(&mut self, transaction: &Transaction, known: &Known) {
         let Transaction { call, reply, direction, xid, number, .. } = transaction;
-        let (caller, answerer) = (self.caller(*direction), self.answerer(*direction));
-        let sent =
-            |end: End, seen: &Seen| self.memory.last(end).is_some_and(|last| last.seen == *seen && last.told);
+        let (caller, answerer) = (known.caller(*direction), known.answerer(*direction));
+        let sent = |end: End, seen: &Seen| self.last(end).is_some_and(|last| last.seen == *seen && last.told);
         let replied = reply.as_ref().map(|reply| reply.seen).filter(|seen| sent(answerer, seen));
         let done = transaction.done.filter(|seen| sent(caller, seen));
         let (by, seen) = match (replied, done) {
@@ -360,7 +324,7 @@ impl View {
         let of_call_by = if by == Ender::Done { Ender::Other } else { by };
         let segments = of_call.map(|segment| (caller, segment, of_call_by));
         for (owner, segment, by) in segments.chain(of_reply.map(|segment| (answerer, segment, by))) {
-            self.memory.remember(Ended {
+            self.remember(Ended {
                 owner,
                 segment: *segment,
                 direction: *direction,
@@ -371,27 +335,64 @@ impl View {
             });
         }
     }
+}
 
-    /// Packets of this end that are missing, and the times when it would not have been noticed.
-    pub(crate) fn losses(&self, end: End) -> u64 {
-        self.lost[end] + u64::from(self.half_flows[end].unsure)
-    }
-
-    pub(crate) fn note_stray(&mut self, stray: &Stray) {
-        self.memory.senders[stray.from].strayed = Some(stray.seen);
-    }
-
-    pub(crate) fn note_shared(&mut self, shared: &Shared) {
-        if self.memory.shared.len() == Record::MOST_SHARED {
-            self.memory.shared.pop_front();
+impl Memory for AdvertisedMemory {
+    fn sent(&mut self, sent: &Sent<'_>, known: &Known) {
+        let lost = known.losses(sent.from);
+        let sender = &mut self.senders[sent.from];
+        sender.first.get_or_insert(sent.send.first.frame);
+        if sender.lost != lost {
+            sender.lost = lost;
+            sender.lost_before = Some(sent.send.seen);
         }
-        self.memory.shared.push_back((shared.owner, shared.xids));
+        sender.blind |= sent.header.is_none_or(|header| header.stop.is_some() || header.version != VERSION);
+        sender.last = Some(Last {
+            seen: sent.send.seen,
+            psn: sent.send.position.plus(sent.send.extent.saturating_sub(1)),
+            told: sent.told,
+            invalidated: sent.send.invalidated,
+        });
     }
 
+    fn transaction(&mut self, transaction: &Transaction, known: &Known) {
+        let (call, reply) = (&transaction.call, &transaction.reply);
+        let lists = call.as_ref().is_some_and(|call| {
+            !call.read_chunks.is_empty() || !call.write_chunks.is_empty() || call.reply_chunk.is_some()
+        });
+        if lists || reply.as_ref().is_some_and(|reply| !reply.read_chunks.is_empty()) {
+            self.remember_all(transaction, known);
+        }
+    }
+
+    fn observed(&mut self, observed: &Observed<'_>, _: &Known) {
+        match observed {
+            Observed::Stray(stray) => self.senders[stray.from].strayed = Some(stray.seen),
+            Observed::Shared(shared) => {
+                if self.shared.len() == AdvertisedMemory::MOST_SHARED {
+                    self.shared.pop_front();
+                }
+                self.shared.push_back((shared.owner, shared.xids));
+            }
+            _ => {}
+        }
+    }
+
+    /// A call was given up, and with it the memory that it advertised.
+    fn evicted(&mut self, _: End) {
+        self.senders.iter_mut().for_each(|sender| sender.blind = true);
+    }
+
+    fn joined(&mut self) {
+        *self = Self::default();
+    }
+}
+
+impl View {
     /// Whether the capture may lack packets of this end that it sent between the call and the end of this transaction.
     pub(crate) fn may_lack(&self, end: End, transaction: &Transaction) -> bool {
         let Some(call) = &transaction.call else { return true };
-        let sender = &self.memory.senders[end];
+        let sender = &self.memories.memory.senders[end];
         // From the PSNs that the CM messages announce on, or from its first Send on, nothing is missing without being noticed.
         let is_followed = self.from_start() && self.inline_threshold(end).is_some()
             || sender.first.is_some_and(|first| first <= call.first.frame);
@@ -400,7 +401,7 @@ impl View {
 
     /// Whether this end may have sent something behind `seen` that the capture lacks.
     fn may_lack_since(&self, end: End, seen: Seen) -> bool {
-        let sender = &self.memory.senders[end];
+        let sender = &self.memories.memory.senders[end];
         sender.lost != self.losses(end)
             || sender.lost_before.is_some_and(|behind| seen.time.since(behind.time) <= REORDERING.0)
     }
@@ -416,7 +417,8 @@ fn may_break(transaction: &Transaction, _: &View) -> bool {
 /// What is wrong with an operation. `None` where the capture shows it behind a Send that followed it: the transaction of its memory may
 /// have been open when it was sent.
 fn astray(stray: &Stray, view: &View) -> Option<Astray> {
-    let is_late = view.memory.last(stray.from).is_some_and(|last| last.psn.distance(stray.position) <= 0);
+    let is_late =
+        view.memories.memory.last(stray.from).is_some_and(|last| last.psn.distance(stray.position) <= 0);
     (!is_late).then_some(stray.astray)
 }
 
@@ -438,12 +440,12 @@ fn unadvertised(stray: &Stray, view: &View, findings: &mut Findings<'_>) {
     }
     let owner = stray.from.other();
     // What its owner says has to be known at all.
-    let first = view.memory.senders[owner].first;
+    let first = view.memories.memory.senders[owner].first;
     let knows = view.paired && first.is_some_and(|first| first < stray.seen.frame);
-    if !knows || view.memory.former(owner, stray.memory.rkey, stray.address).is_some() {
+    if !knows || view.memories.memory.former(owner, stray.memory.rkey, stray.address).is_some() {
         return;
     }
-    let lacks = !view.is_whole(owner) || view.losses(owner) > 0 || view.memory.senders[owner].blind;
+    let lacks = !view.is_whole(owner) || view.losses(owner) > 0 || view.memories.memory.senders[owner].blind;
     findings.add(
         about(stray, "no open transaction advertised it")
             .observed(Value::Hexadecimal(stray.memory.rkey.0.into()))
@@ -455,7 +457,9 @@ fn unadvertised(stray: &Stray, view: &View, findings: &mut Findings<'_>) {
 /// Whether the transaction may have ended, or may not be the one that is meant.
 fn is_doubtful(stray: &Stray, advertiser: Advertiser, view: &View) -> bool {
     let owner = stray.from.other();
-    view.losses(stray.from) > 0 || view.losses(owner) > 0 || view.memory.is_shared(owner, advertiser.xid)
+    view.losses(stray.from) > 0
+        || view.losses(owner) > 0
+        || view.memories.memory.is_shared(owner, advertiser.xid)
 }
 
 fn past_end(stray: &Stray, view: &View, findings: &mut Findings<'_>) {
@@ -497,7 +501,7 @@ fn after(stray: &Stray, view: &View, by: Ender, what: &str, findings: &mut Findi
         return;
     }
     let owner = stray.from.other();
-    let former = view.memory.former(owner, stray.memory.rkey, stray.address);
+    let former = view.memories.memory.former(owner, stray.memory.rkey, stray.address);
     let Some(ended) = former.filter(|ended| ended.by == by) else { return };
     let Some(end) = ended.seen else { return };
     let finding = Finding { transaction: Some(ended.number), ..about(stray, what) };
@@ -508,7 +512,7 @@ fn after(stray: &Stray, view: &View, by: Ender, what: &str, findings: &mut Findi
             .about(Some(ended.direction), ended.xid)
             .frames([end.frame])
             .rests_on(Basis::Silence(owner))
-            .unless(overtook || view.may_lack_since(owner, end) || view.memory.senders[owner].blind),
+            .unless(overtook || view.may_lack_since(owner, end) || view.memories.memory.senders[owner].blind),
     );
 }
 
@@ -547,12 +551,12 @@ fn unwritten(transaction: &Transaction, view: &View, findings: &mut Findings<'_>
     });
     let (caller, answerer) = (view.caller(transaction.direction), view.answerer(transaction.direction));
     // What went astray was perhaps meant for here, and the capture shows it before the call.
-    let strayed = view.memory.senders[answerer].strayed;
+    let strayed = view.memories.memory.senders[answerer].strayed;
     let lacks = view.may_lack(answerer, transaction)
         || call.stop.is_some()
         || strayed.is_some_and(|seen| call.first.time.since(seen.time) <= REORDERING.0)
         || overlaps
-        || view.memory.is_shared(caller, transaction.xid);
+        || view.memories.memory.is_shared(caller, transaction.xid);
     let what = if missing.clone().all(|missing| missing.part == Part::ReplyChunk) {
         "the Reply chunk"
     } else {
@@ -588,7 +592,7 @@ fn unread(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
     let (caller, answerer) = (view.caller(transaction.direction), view.answerer(transaction.direction));
     let lacks = view.may_lack(answerer, transaction)
         || call.stop.is_some()
-        || view.memory.is_shared(caller, transaction.xid);
+        || view.memories.memory.is_shared(caller, transaction.xid);
     findings.add(
         Finding::new(format!("success, but only {asked} of {length} bytes in Read chunks were asked for"))
             .by(answerer)

@@ -1,6 +1,6 @@
 //! What the same two ends agreed on when they were connected before.
 
-use super::establishment::Exchange;
+use super::establishment::CmExchange;
 use alloc::collections::VecDeque;
 use hashbrown::HashMap;
 use rdmascope_dissector::connection::{Connection, ConnectionId};
@@ -35,7 +35,7 @@ impl Reconnections {
     const MOST: usize = 1024;
 
     /// Notes what two ends agreed on as soon as that is known, and returns what they did before.
-    pub(crate) fn note(&mut self, connection: &Connection, exchange: &Exchange) -> Option<Settings> {
+    pub(crate) fn note(&mut self, connection: &Connection, exchange: &CmExchange) -> Option<Settings> {
         let (frame, negotiated) = exchange.agreed()?;
         let ends = (connection.requester.address, connection.responder.address, connection.port);
         let settings = Settings { connection: connection.id, frame, negotiated };

@@ -6,7 +6,7 @@
 
 use super::finding::{Basis, Finding, Value};
 use super::rule::{Check, Document, Findings, Gate, Level, Rule, Source, Unseen};
-use super::view::View;
+use super::view::{Known, Memory, View};
 use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::String;
@@ -186,7 +186,7 @@ pub(crate) const UNSEEN: &[Unseen] = &[
 
 /// Callbacks on a connection, and what allows them.
 #[derive(Clone, Debug, Default)]
-pub struct Ledger {
+pub(crate) struct Backchannel {
     /// The first call that offers the connection.
     offer: Option<Seen>,
     /// Calls that offer it and are not answered yet.
@@ -247,20 +247,9 @@ impl Callbacks {
     }
 }
 
-impl Ledger {
+impl Backchannel {
     /// Callback programs that are remembered.
     const MOST_PROGRAMS: usize = 8;
-
-    pub(crate) fn observe(&mut self, what: &Observed<'_>) {
-        match what {
-            Observed::Offered(offered) => {
-                self.offer.get_or_insert(offered.seen);
-                self.unanswered += 1;
-            }
-            Observed::Ending(ending) => self.complete = ending.complete,
-            _ => {}
-        }
-    }
 
     /// Notes a call of the client, with what its reply said.
     fn note_forward(&mut self, transaction: &Transaction) {
@@ -309,9 +298,9 @@ impl Ledger {
         if let Some(program) = said.program
             && !self.programs.contains(&program)
         {
-            self.unlimited |= self.programs.len() == Ledger::MOST_PROGRAMS;
+            self.unlimited |= self.programs.len() == Backchannel::MOST_PROGRAMS;
             self.programs.push(program);
-            self.programs.truncate(Ledger::MOST_PROGRAMS);
+            self.programs.truncate(Backchannel::MOST_PROGRAMS);
         }
         self.largest_asked = self.largest_asked.max(said.asked.map_or(0, |asked| asked.largest_request));
         match (said.asked, said.granted) {
@@ -361,12 +350,27 @@ impl Ledger {
     }
 }
 
-impl View {
-    pub(crate) fn note_reverse(&mut self, transaction: &Transaction) {
+impl Memory for Backchannel {
+    fn transaction(&mut self, transaction: &Transaction, _: &Known) {
         match transaction.direction {
-            Direction::Forward => self.reverse.note_forward(transaction),
-            Direction::Backward => self.reverse.note_backward(transaction),
+            Direction::Forward => self.note_forward(transaction),
+            Direction::Backward => self.note_backward(transaction),
         }
+    }
+
+    fn observed(&mut self, what: &Observed<'_>, _: &Known) {
+        match what {
+            Observed::Offered(offered) => {
+                self.offer.get_or_insert(offered.seen);
+                self.unanswered += 1;
+            }
+            Observed::Ending(ending) => self.complete = ending.complete,
+            _ => {}
+        }
+    }
+
+    fn joined(&mut self) {
+        *self = Self::default();
     }
 }
 
@@ -382,16 +386,16 @@ fn callback(transaction: &Transaction) -> Option<&Message> {
 }
 
 fn before_offer(_: &Connection, view: &View, findings: &mut Findings<'_>) {
-    let (ledger, client) = (&view.reverse, view.requester);
-    let Callbacks { count, calls, .. } = &ledger.early;
+    let (backchannel, client) = (&view.memories.reverse, view.requester);
+    let Callbacks { count, calls, .. } = &backchannel.early;
     // Where the client's calls are encrypted, its offer is too.
-    if *count == 0 || !view.from_start() || ledger.sealed {
+    if *count == 0 || !view.from_start() || backchannel.sealed {
         return;
     }
     // What was answered came before what the client sent later. Of the rest it has to be known that the client sent nothing else.
     let is_complete =
-        calls.iter().any(|(call, answered)| *answered || ledger.complete[client] >= Some(call.frame));
-    let why = match (ledger.offer, ledger.spoken) {
+        calls.iter().any(|(call, answered)| *answered || backchannel.complete[client] >= Some(call.frame));
+    let why = match (backchannel.offer, backchannel.spoken) {
         (Some(_), _) => "before the client offered it for them".to_owned(),
         (None, Some((4, Some(minor)))) => {
             format!("that a client of NFS version 4.{minor} never offered for them")
@@ -402,34 +406,34 @@ fn before_offer(_: &Connection, view: &View, findings: &mut Findings<'_>) {
         (None, None) => "that the client never offered for them".to_owned(),
     };
     let callbacks = if *count == 1 { "1 callback".to_owned() } else { format!("{count} callbacks") };
-    let lacks = view.lost[client] > 0 || ledger.unread || !is_complete;
+    let lacks = view.lost[client] > 0 || backchannel.unread || !is_complete;
     findings.add(
-        ledger
+        backchannel
             .early
             .finding(format!("{callbacks} over a connection {why}"))
             .by(client.other())
-            .frames(ledger.offer.map(|offer| offer.frame))
+            .frames(backchannel.offer.map(|offer| offer.frame))
             .values(Value::Count(*count), Value::Count(0))
             .unless(lacks),
     );
 }
 
 fn after_refusal(_: &Connection, view: &View, findings: &mut Findings<'_>) {
-    let ledger = &view.reverse;
-    let count = ledger.refused.count;
-    if count == 0 || ledger.taken || ledger.unanswered > 0 || !view.from_start() {
+    let backchannel = &view.memories.reverse;
+    let count = backchannel.refused.count;
+    if count == 0 || backchannel.taken || backchannel.unanswered > 0 || !view.from_start() {
         return;
     }
     let callbacks = if count == 1 { "1 callback".to_owned() } else { format!("{count} callbacks") };
     findings.add(
-        ledger
+        backchannel
             .refused
             .finding(format!(
                 "{callbacks} over a connection that the server did not take for the backchannel"
             ))
             .by(view.requester.other())
-            .frames(ledger.declined)
-            .unless(view.lost != [0, 0] || ledger.unread),
+            .frames(backchannel.declined)
+            .unless(view.lost != [0, 0] || backchannel.unread),
     );
 }
 
@@ -483,7 +487,7 @@ fn operations(transaction: &Transaction, view: &View, findings: &mut Findings<'_
         return;
     }
     let Some(call) = callback(transaction) else { return };
-    let Some(limits) = view.reverse.limits(view) else { return };
+    let Some(limits) = view.memories.reverse.limits(view) else { return };
     let Some(count) = transaction.details.called.filter(|called| *called > limits.most_operations) else {
         return;
     };
@@ -504,7 +508,9 @@ fn size(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
     if transaction.direction == Direction::Forward {
         return;
     }
-    let (Some(call), Some(limits)) = (callback(transaction), view.reverse.limits(view)) else { return };
+    let (Some(call), Some(limits)) = (callback(transaction), view.memories.reverse.limits(view)) else {
+        return;
+    };
     let (caller, answerer) = (view.caller(transaction.direction), view.answerer(transaction.direction));
     let messages = [
         (Some(call), limits.largest_request, caller, "call", "ca_maxrequestsize"),
@@ -530,11 +536,11 @@ fn program(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) 
     if transaction.direction == Direction::Forward {
         return;
     }
-    let ledger = &view.reverse;
+    let backchannel = &view.memories.reverse;
     let (Some(call), Some(procedure)) = (&transaction.call, transaction.procedure) else { return };
-    let [first, ..] = ledger.programs[..] else { return };
-    let is_known = ledger.programs.contains(&procedure.program);
-    if is_known || !is_callback(transaction) || !ledger.knows_sessions(view) {
+    let [first, ..] = backchannel.programs[..] else { return };
+    let is_known = backchannel.programs.contains(&procedure.program);
+    if is_known || !is_callback(transaction) || !backchannel.knows_sessions(view) {
         return;
     }
     findings.add(
@@ -571,7 +577,9 @@ fn version(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) 
         return;
     }
     let (Some(call), Some(_)) = (&transaction.call, &transaction.reply) else { return };
-    let Some((forward, frame)) = view.reverse.version.filter(|(forward, _)| *forward != call.version) else {
+    let Some((forward, frame)) =
+        view.memories.reverse.version.filter(|(forward, _)| *forward != call.version)
+    else {
         return;
     };
     let message =
@@ -595,10 +603,10 @@ fn long_message(transaction: &Transaction, view: &View, findings: &mut Findings<
     let Some(call) = transaction.call.as_ref().filter(|call| may_be && !call.read_chunks.is_empty()) else {
         return;
     };
-    let ledger = &view.reverse;
+    let backchannel = &view.memories.reverse;
     let thresholds = End::BOTH.map(|end| view.inline_threshold(end));
-    let ([Some(one), Some(other)], Some(_)) = (thresholds, ledger.limits(view)) else { return };
-    let (threshold, asked) = (one.min(other), ledger.largest_asked);
+    let ([Some(one), Some(other)], Some(_)) = (thresholds, backchannel.limits(view)) else { return };
+    let (threshold, asked) = (one.min(other), backchannel.largest_asked);
     if asked > threshold {
         return;
     }
@@ -643,7 +651,7 @@ fn chunks_unread(transaction: &Transaction, view: &View, findings: &mut Findings
 }
 
 fn chunks_refused(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
-    let Some(refused) = view.reverse.err_chunk else { return };
+    let Some(refused) = view.memories.reverse.err_chunk else { return };
     let Some(call) = &transaction.call else { return };
     if transaction.direction == Direction::Forward || call.read_chunks.is_empty() || call.seen.frame < refused
     {

@@ -7,7 +7,8 @@ use super::finding::{Basis, Finding, Value};
 use super::header;
 use super::judged::Judged as _;
 use super::rule::{Check, Document, Findings, Gate, Level, Rule, Source, Unseen};
-use super::view::View;
+use super::subjects::Lasting;
+use super::view::{Known, Memory, View};
 use alloc::borrow::ToOwned;
 use alloc::collections::VecDeque;
 use alloc::format;
@@ -17,7 +18,7 @@ use rdmascope_dissector::connection::{Connection, ConnectionId, State};
 use rdmascope_dissector::frame::Address;
 use rdmascope_dissector::observation::{Outstanding, Sent};
 use rdmascope_dissector::rpcrdma::{CallIdentity, Kind};
-use rdmascope_dissector::transaction::{Direction, Message, Outcome, Seen, Transaction};
+use rdmascope_dissector::transaction::{Direction, Outcome, Seen, Transaction};
 use rdmascope_wire::rpcrdma::VERSION;
 use rdmascope_wire::{Cause, Layer, Xid, rpc};
 
@@ -173,10 +174,10 @@ pub(crate) const UNSEEN: &[Unseen] = &[
 
 /// What is remembered of calls that were left without a reply.
 #[derive(Clone, Debug, Default)]
-pub struct Ledger {
+pub(crate) struct EarlierCalls {
     /// Calls on earlier connections between the same hosts that have not come again yet.
-    before: Vec<Before>,
-    /// [`Left::taken`] when that was last looked at.
+    before: Vec<EarlierCall>,
+    /// [`UnansweredCalls::taken`] when that was last looked at.
     recalled: u64,
     /// Forward, backward: the first frame of the latest call that was answered.
     latest_answered: [u64; 2],
@@ -184,23 +185,23 @@ pub struct Ledger {
 
 /// A call on an earlier connection.
 #[derive(Clone, Copy, Debug)]
-struct Before {
+struct EarlierCall {
     /// Which way it runs on the present connection.
     direction: Direction,
-    call: LeftCall,
+    call: UnansweredCall,
 }
 
 /// Calls without a reply on connections that were closed, of all connections.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Left {
-    calls: VecDeque<LeftCall>,
+pub(crate) struct UnansweredCalls {
+    calls: VecDeque<UnansweredCall>,
     /// How many there have been.
     taken: u64,
 }
 
 /// A call without a reply.
 #[derive(Clone, Copy, Debug)]
-struct LeftCall {
+struct UnansweredCall {
     connection: ConnectionId,
     caller: Address,
     answerer: Address,
@@ -211,7 +212,7 @@ struct LeftCall {
     lacks: bool,
 }
 
-impl Left {
+impl UnansweredCalls {
     /// Calls that are remembered.
     const MOST: usize = 1024;
 
@@ -221,12 +222,12 @@ impl Left {
         let ends = (connection.requester.address, connection.responder.address);
         let forward = view.direction(outstanding.caller) == Direction::Forward;
         let (caller, answerer) = if forward { ends } else { (ends.1, ends.0) };
-        if self.calls.len() == Left::MOST {
+        if self.calls.len() == UnansweredCalls::MOST {
             self.calls.pop_front();
         }
         let Outstanding { xid, identity, seen, lacks, .. } = *outstanding;
-        let lacks = lacks || !view.from_start() || view.unmatched.shows_replies_early;
-        self.calls.push_back(LeftCall {
+        let lacks = lacks || !view.from_start() || view.memories.unmatched.shows_replies_early;
+        self.calls.push_back(UnansweredCall {
             connection: view.connection,
             caller,
             answerer,
@@ -245,13 +246,13 @@ impl Left {
             || view.established.as_ref().is_some_and(|connection| connection.state == State::Closed);
         if !self.calls.is_empty() && transaction.reply.is_some() && is_closed() {
             let is_answered =
-                |call: &LeftCall| call.connection == view.connection && call.xid == transaction.xid;
+                |call: &UnansweredCall| call.connection == view.connection && call.xid == transaction.xid;
             self.calls.iter_mut().filter(|call| is_answered(call)).for_each(|call| call.lacks = true);
         }
     }
 }
 
-impl Ledger {
+impl EarlierCalls {
     /// Calls of earlier connections that one connection remembers.
     const MOST_BEFORE: usize = 256;
 
@@ -261,8 +262,22 @@ impl Ledger {
         !self.before.is_empty()
     }
 
-    /// Takes up the calls that were left on earlier connections between the ends of this one.
-    pub(crate) fn recall(&mut self, left: &Left, connection: &Connection) {
+    /// The call with this XID that was left on an earlier connection.
+    fn left(&self, direction: Direction, xid: Xid) -> Option<&UnansweredCall> {
+        let mut left = self.before.iter().rev();
+        left.find(|before| before.direction == direction && before.call.xid == xid).map(|before| &before.call)
+    }
+
+    /// Whether a call was answered that was sent after this frame.
+    pub(crate) fn answered_after(&self, direction: Direction, frame: u64) -> bool {
+        self.latest_answered[direction as usize] > frame
+    }
+}
+
+impl Memory for EarlierCalls {
+    /// Takes up the calls without a reply of earlier connections between the ends of this one.
+    fn recall(&mut self, connection: &Connection, lasting: &mut Lasting) {
+        let left = &lasting.unanswered;
         let new = left.taken - core::mem::replace(&mut self.recalled, left.taken);
         let new = usize::try_from(new).unwrap_or(usize::MAX).min(left.calls.len());
         let ends = [connection.requester.address, connection.responder.address];
@@ -278,39 +293,30 @@ impl Ledger {
             } else {
                 continue;
             };
-            if self.before.len() == Ledger::MOST_BEFORE {
+            if self.before.len() == EarlierCalls::MOST_BEFORE {
                 self.before.remove(0);
             }
-            self.before.push(Before { direction, call: *call });
+            self.before.push(EarlierCall { direction, call: *call });
         }
     }
 
     /// A call that came again is not waited for any more.
-    #[inline]
-    pub(crate) fn note_sent(&mut self, sent: &Sent<'_>, direction: Direction) {
+    fn sent(&mut self, sent: &Sent<'_>, known: &Known) {
         if !self.before.is_empty() && sent.kind == Kind::Call {
-            let xid = sent.xid();
+            let (xid, direction) = (sent.xid(), known.direction(sent.from));
             self.before.retain(|before| before.direction != direction || Some(before.call.xid) != xid);
         }
     }
 
-    #[inline]
-    pub(crate) fn note_transaction(&mut self, transaction: &Transaction) {
+    fn transaction(&mut self, transaction: &Transaction, _: &Known) {
         if let (Some(call), Some(_)) = (&transaction.call, &transaction.reply) {
             let latest = &mut self.latest_answered[transaction.direction as usize];
             *latest = call.first.frame.max(*latest);
         }
     }
 
-    /// The call with this XID that was left on an earlier connection.
-    fn left(&self, direction: Direction, xid: Xid) -> Option<&LeftCall> {
-        let mut left = self.before.iter().rev();
-        left.find(|before| before.direction == direction && before.call.xid == xid).map(|before| &before.call)
-    }
-
-    /// Whether a call was answered that was sent after this frame.
-    pub(crate) fn answered_after(&self, direction: Direction, frame: u64) -> bool {
-        self.latest_answered[direction as usize] > frame
+    fn joined(&mut self) {
+        *self = Self::default();
     }
 }
 
@@ -320,7 +326,7 @@ pub(crate) static GATE: Gate = Gate { sent: may_break, transaction: may_break_in
 fn may_break(sent: &Sent<'_>, view: &View) -> bool {
     !sent.told
         || sent.earlier.is_some()
-        || view.rpc.expects_replays()
+        || view.memories.rpc.expects_replays()
         || rpc_version_of(sent).is_some_and(|version| version != rpc::VERSION)
 }
 
@@ -338,7 +344,8 @@ fn again(sent: &Sent<'_>) -> Option<Option<bool>> {
 /// What is found about a call under the XID of one that is outstanding.
 fn second(sent: &Sent<'_>, view: &View, message: &str) -> Finding {
     let first = sent.transaction.and_then(|transaction| transaction.call.as_ref());
-    let is_known = sent.missing_at_call == Some(sent.missing_packets) && !view.unmatched.shows_replies_early;
+    let is_known =
+        sent.missing_at_call == Some(sent.missing_packets) && !view.memories.unmatched.shows_replies_early;
     let basis = if is_known { Basis::Silence(sent.from.other()) } else { Basis::Lacking };
     let finding = sent.finding(view, message.to_owned());
     finding.frames(first.into_iter().flat_map(|first| [first.first.frame, first.seen.frame])).rests_on(basis)
@@ -378,8 +385,8 @@ fn is_compound(sent: &Sent<'_>) -> bool {
 }
 
 fn reply_without_call(connection: &Connection, view: &View, findings: &mut Findings<'_>) {
-    for message in view.unmatched.messages().iter().filter(|message| message.kind == Kind::Reply) {
-        let left = view.rpc.left(view.direction(message.from.other()), message.xid);
+    for message in view.memories.unmatched.messages().iter().filter(|message| message.kind == Kind::Reply) {
+        let left = view.memories.rpc.left(view.direction(message.from.other()), message.xid);
         if left.is_none() && view.from_start() {
             findings.add(message.finding(connection, view, "a reply without a call"));
         }
@@ -387,8 +394,8 @@ fn reply_without_call(connection: &Connection, view: &View, findings: &mut Findi
 }
 
 fn reply_elsewhere(connection: &Connection, view: &View, findings: &mut Findings<'_>) {
-    for message in view.unmatched.messages().iter().filter(|message| message.kind == Kind::Reply) {
-        if let Some(call) = view.rpc.left(view.direction(message.from.other()), message.xid) {
+    for message in view.memories.unmatched.messages().iter().filter(|message| message.kind == Kind::Reply) {
+        if let Some(call) = view.memories.rpc.left(view.direction(message.from.other()), message.xid) {
             let words =
                 format!("a reply to a call of connection {}, which was closed before", call.connection.0);
             findings.add(message.finding(connection, view, words).frames([call.seen.frame]));
@@ -404,24 +411,27 @@ fn call_unanswered(transaction: &Transaction, view: &View, findings: &mut Findin
     if header::fault_of(call, transaction.xid).is_none() {
         let message = "the connection was closed while a call was outstanding";
         let finding = Finding::new(message).of(transaction).message(call);
-        findings.add(finding.unless(lacks_answer(transaction, call, view)));
+        findings.add(finding.unless(view.lacks_answer(transaction)));
     }
 }
 
-/// Whether the capture may lack the answer to a call that has none: it can be told only where the answerer went on behind it, and what it
-/// sent was acknowledged.
-pub(crate) fn lacks_answer(transaction: &Transaction, call: &Message, view: &View) -> bool {
-    let answerer = view.answerer(transaction.direction);
-    view.may_lack(answerer, transaction)
-        || view.unmatched.shows_replies_early
-        || !view.rpc.answered_after(transaction.direction, call.seen.frame)
-        || !view.is_complete(answerer, call.seen.frame)
+impl View {
+    /// Whether the capture may lack the answer to a call that has none, or the call itself. That it does not can be told only where the
+    /// answerer went on behind the call, and what it sent was acknowledged.
+    pub(crate) fn lacks_answer(&self, transaction: &Transaction) -> bool {
+        let Some(call) = &transaction.call else { return true };
+        let answerer = self.answerer(transaction.direction);
+        self.may_lack(answerer, transaction)
+            || self.memories.unmatched.shows_replies_early
+            || !self.memories.rpc.answered_after(transaction.direction, call.seen.frame)
+            || !self.is_complete(answerer, call.seen.frame)
+    }
 }
 
 /// A call that was left on an earlier connection under the XID of this one, and whether it is the same.
-fn replayed<'a>(sent: &Sent<'_>, view: &'a View) -> Option<(&'a LeftCall, Option<bool>)> {
-    let header = sent.header.filter(|_| sent.kind == Kind::Call && view.rpc.expects_replays())?;
-    let left = view.rpc.left(view.direction(sent.from), header.xid)?;
+fn replayed<'a>(sent: &Sent<'_>, view: &'a View) -> Option<(&'a UnansweredCall, Option<bool>)> {
+    let header = sent.header.filter(|_| sent.kind == Kind::Call && view.memories.rpc.expects_replays())?;
+    let left = view.memories.rpc.left(view.direction(sent.from), header.xid)?;
     Some((left, CallIdentity::of(header, sent.send).is_same(&left.identity)))
 }
 

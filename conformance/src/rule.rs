@@ -1,7 +1,7 @@
 //! What a rule is.
 
 use super::finding::Finding;
-use super::judge::Court;
+use super::judge::PendingFindings;
 use super::view::View;
 use core::fmt;
 use rdmascope_dissector::connection::Connection;
@@ -140,7 +140,7 @@ impl Gate {
 /// Where a check leaves what it found.
 pub struct Findings<'a> {
     pub(crate) rule: &'static Rule,
-    pub(crate) court: &'a mut Court,
+    pub(crate) pending: &'a mut PendingFindings,
     pub(crate) view: &'a View,
 }
 
@@ -148,7 +148,7 @@ impl Findings<'_> {
     /// The rule is broken, if what the finding rests on holds.
     #[cold]
     pub fn add(&mut self, finding: Finding) {
-        self.court.take(self.rule, finding, self.view);
+        self.pending.take(self.rule, finding, self.view);
     }
 }
 

@@ -6,7 +6,7 @@
 use super::finding::Finding;
 use super::judged::Judged as _;
 use super::rule::Findings;
-use super::view::View;
+use super::view::{Known, Memory, View};
 use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -20,7 +20,7 @@ use rdmascope_wire::rpcrdma::{Procedure, VERSION};
 
 /// What is remembered of messages that answer nothing.
 #[derive(Clone, Debug, Default)]
-pub struct Ledger {
+pub(crate) struct UnmatchedMessages {
     messages: Vec<Unmatched>,
     /// By caller: XIDs of the calls that were answered last.
     answered: [Recent; 2],
@@ -80,17 +80,12 @@ impl Recent {
     }
 }
 
-impl Ledger {
+impl UnmatchedMessages {
     /// Messages, repeated calls and pulled replies that are remembered, of each.
     const MOST: usize = 64;
 
-    /// A call was given up although no reply was seen.
-    pub(crate) fn note_eviction(&mut self, caller: End) {
-        self.forgotten[caller] = true;
-    }
-
     /// Remembers a reply that was pulled.
-    pub(crate) fn note_transaction(&mut self, transaction: &Transaction) {
+    fn note_pulled(&mut self, transaction: &Transaction) {
         let (Some(reply), None, Outcome::Completed) =
             (&transaction.reply, transaction.done, transaction.outcome)
         else {
@@ -98,7 +93,7 @@ impl Ledger {
         };
         let provided =
             reply.procedure == Procedure::Nomsg && reply.read_chunks.iter().any(|chunk| chunk.position == 0);
-        if provided && self.pulled.len() < Ledger::MOST {
+        if provided && self.pulled.len() < UnmatchedMessages::MOST {
             self.pulled.push(Pulled {
                 direction: transaction.direction,
                 xid: transaction.xid,
@@ -115,46 +110,58 @@ impl Ledger {
     }
 }
 
-impl View {
-    #[inline]
-    pub(crate) fn note_unmatched(&mut self, sent: &Sent<'_>) {
-        if !self.unmatched.messages.is_empty() {
-            self.note_late(sent);
+impl Memory for UnmatchedMessages {
+    fn sent(&mut self, sent: &Sent<'_>, known: &Known) {
+        if !self.messages.is_empty() {
+            self.note_late(sent, known);
         }
         let Some(header) = sent.header else { return };
         let (from, other) = (sent.from, sent.from.other());
-        let ledger = &mut self.unmatched;
         match sent.kind {
             Kind::Call if sent.outstanding => {
-                let repeated = &mut ledger.repeated[from];
-                if repeated.len() == Ledger::MOST {
+                let repeated = &mut self.repeated[from];
+                if repeated.len() == UnmatchedMessages::MOST {
                     repeated.pop_front();
-                    ledger.forgotten[from] = true;
+                    self.forgotten[from] = true;
                 }
                 repeated.push_back(header.xid);
             }
             Kind::Reply if sent.outstanding => {
-                ledger.answered[other].note(header.xid);
-                ledger.speaks_version_1[from] |= header.version == VERSION;
+                self.answered[other].note(header.xid);
+                self.speaks_version_1[from] |= header.version == VERSION;
             }
-            Kind::Error if sent.outstanding => ledger.answered[other].note(header.xid),
+            Kind::Error if sent.outstanding => self.answered[other].note(header.xid),
             Kind::Reply | Kind::Error | Kind::Done if !sent.outstanding => {
-                self.take_unmatched(sent, header.xid)
+                self.take_unmatched(sent, header.xid, known)
             }
             _ => {}
         }
     }
 
+    fn transaction(&mut self, transaction: &Transaction, _: &Known) {
+        self.note_pulled(transaction);
+    }
+
+    fn evicted(&mut self, caller: End) {
+        self.forgotten[caller] = true;
+    }
+
+    fn joined(&mut self) {
+        *self = Self::default();
+    }
+}
+
+impl UnmatchedMessages {
     /// Notes what a Send says of messages before it that answered nothing: the capture may show it late, and it is what they answer.
     #[cold]
-    fn note_late(&mut self, sent: &Sent<'_>) {
-        let Ledger { messages, shows_replies_early, .. } = &mut self.unmatched;
+    fn note_late(&mut self, sent: &Sent<'_>, known: &Known) {
+        let UnmatchedMessages { messages, shows_replies_early, .. } = self;
         let from = sent.from;
         messages.retain_mut(|message| {
             let came_late =
                 message.from != from && Some(message.xid) == sent.xid() && answers(message.kind, sent);
             if message.from != from && message.certain.is_none() {
-                message.certain = Some(self.lost[from] == 0);
+                message.certain = Some(known.lost[from] == 0);
             }
             *shows_replies_early |= came_late;
             !came_late
@@ -163,11 +170,9 @@ impl View {
 
     /// Takes a message that answers nothing, unless it answers a call that was sent twice.
     #[cold]
-    fn take_unmatched(&mut self, sent: &Sent<'_>, xid: Xid) {
-        let (from_start, direction) = (self.from_start(), sent.direction(self));
+    fn take_unmatched(&mut self, sent: &Sent<'_>, xid: Xid, known: &Known) {
         let (from, other) = (sent.from, sent.from.other());
-        let ledger = &mut self.unmatched;
-        let repeated = &mut ledger.repeated[other];
+        let repeated = &mut self.repeated[other];
         let again = repeated.iter().position(|known| *known == xid);
         if let Some(at) = again.filter(|_| sent.kind != Kind::Done) {
             repeated.remove(at);
@@ -177,22 +182,22 @@ impl View {
         if sent.kind == Kind::Reply && !sent.told {
             return;
         }
-        if ledger.messages.len() == Ledger::MOST {
-            ledger.shows_replies_early = true;
+        if self.messages.len() == UnmatchedMessages::MOST {
+            self.shows_replies_early = true;
             return;
         }
         let message = Unmatched {
             kind: sent.kind,
             from,
             xid,
-            direction,
+            direction: sent.direction(known),
             first: sent.send.first,
             seen: sent.send.seen,
-            answers_reply: ledger.answered[from].xids.contains(&Some(xid)),
-            lacks: !from_start || !sent.paired || self.lost[other] > 0 || ledger.forgotten[other],
+            answers_reply: self.answered[from].xids.contains(&Some(xid)),
+            lacks: !known.from_start() || !sent.paired || known.lost[other] > 0 || self.forgotten[other],
             certain: None,
         };
-        ledger.messages.push(message);
+        self.messages.push(message);
     }
 }
 
@@ -227,7 +232,7 @@ impl Unmatched {
 
 /// Finds the replies that were pulled on a connection that was closed without an RDMA_DONE.
 pub(crate) fn without_done(view: &View, findings: &mut Findings<'_>) {
-    for pulled in &view.unmatched.pulled {
+    for pulled in &view.memories.unmatched.pulled {
         let caller = view.caller(pulled.direction);
         let is_complete = view.is_complete(caller, pulled.frames[1]);
         let finding =

@@ -1,16 +1,23 @@
-//! What is remembered of a connection, for rules to look at.
+//! What is known of a connection when rules are asked about it.
 
-use super::chunks::binding;
-use super::{advice, credits, establishment, invalidation, memory, reverse, rpc, transport, unmatched};
+use super::subjects::{Lasting, Memories};
 use alloc::boxed::Box;
+use core::ops::Deref;
 use rdmascope_dissector::connection::{Connection, ConnectionId, Origin};
 use rdmascope_dissector::observation::{Ending, HalfFlow, Missing, Observation, Observed, Sent};
 use rdmascope_dissector::rdma::End;
-use rdmascope_dissector::transaction::{Direction, Transaction};
+use rdmascope_dissector::transaction::{Direction, Outcome, Transaction};
 
-/// What is known of a connection when something happens on it. Ends are named by their index.
+/// What is known of a connection when something happens on it: what every subject needs, and what each subject remembers.
 #[derive(Clone, Debug)]
 pub struct View {
+    known: Known,
+    pub(crate) memories: Memories,
+}
+
+/// What every subject needs to know of a connection.
+#[derive(Clone, Debug)]
+pub struct Known {
     /// Its number.
     pub connection: ConnectionId,
     /// The end that opened it, or that stands as the one that did.
@@ -27,61 +34,55 @@ pub struct View {
     pub paired: bool,
     /// The connection was put together from two halves: what each said before is not taken into account.
     pub joined: bool,
-    /// Credits of the requests that each end sends.
-    pub credits: [credits::Ledger; 2],
-    /// What the ends said in the CM exchange.
-    pub exchange: establishment::Exchange,
-    /// What went wrong on the way from and to each end.
-    pub trouble: [transport::Trouble; 2],
-    /// What happened beside ordinary traffic, in order.
-    pub story: transport::Story,
-    /// Messages that answer nothing, and what has to be remembered to tell.
-    pub unmatched: unmatched::Ledger,
-    /// Calls that were left without a reply.
-    pub rpc: rpc::Ledger,
     /// What is known at the end, once it has come.
     pub ending: Option<Ending>,
-    /// What the Upper-Layer Binding asks to be remembered.
-    pub binding: binding::Ledger,
-    /// Memory that was advertised, and what touches it.
-    pub memory: memory::Record,
-    /// Remote invalidation.
-    pub invalidation: invalidation::Record,
-    /// Callbacks, and what allows them.
-    pub reverse: reverse::Ledger,
-    /// What costs performance.
-    pub advice: advice::Ledger,
 }
 
-impl View {
-    pub(crate) fn new(connection: ConnectionId) -> View {
-        View {
-            connection,
-            requester: End::First,
-            roles_known: false,
-            half_flows: Default::default(),
-            established: None,
-            lost: [0; 2],
-            paired: false,
-            joined: false,
-            credits: Default::default(),
-            exchange: Default::default(),
-            trouble: Default::default(),
-            story: Default::default(),
-            unmatched: Default::default(),
-            rpc: Default::default(),
-            ending: None,
-            binding: Default::default(),
-            memory: Default::default(),
-            invalidation: Default::default(),
-            reverse: reverse::Ledger::default(),
-            advice: advice::Ledger::default(),
-        }
-    }
+/// What a subject remembers of a connection for its rules.
+///
+/// Whatever happens is told to all memories, after the rules were asked about it. A memory takes what it needs.
+pub(crate) trait Memory {
+    /// A Send.
+    fn sent(&mut self, _sent: &Sent<'_>, _known: &Known) {}
 
+    /// A transaction that ended.
+    fn transaction(&mut self, _transaction: &Transaction, _known: &Known) {}
+
+    /// A call that has no reply. `lacks_reply`: the capture may lack the reply. [`Memory::transaction`] follows.
+    fn unanswered(&mut self, _call: &Transaction, _lacks_reply: bool) {}
+
+    /// Anything but a Send.
+    fn observed(&mut self, _observed: &Observed<'_>, _known: &Known) {}
+
+    /// A call of this end was given up although no reply was seen.
+    fn evicted(&mut self, _caller: End) {}
+
+    /// A CM message said something new of the connection: takes up what outlasted earlier connections, before the rules are asked.
+    fn recall(&mut self, _connection: &Connection, _lasting: &mut Lasting) {}
+
+    /// Two half-flows became this connection. What a memory counts from Sends has to be forgotten: what each end sent before is not known to be
+    /// complete.
+    fn joined(&mut self);
+}
+
+impl Deref for View {
+    type Target = Known;
+
+    #[inline]
+    fn deref(&self) -> &Known {
+        &self.known
+    }
+}
+
+impl Known {
     /// Whether the capture holds the connection from its beginning.
     pub fn from_start(&self) -> bool {
         !self.joined && self.established.as_ref().is_some_and(|connection| connection.origin == Origin::Cm)
+    }
+
+    /// Packets of this end that are missing, and the times when it would not have been noticed.
+    pub fn losses(&self, end: End) -> u64 {
+        self.lost[end] + u64::from(self.half_flows[end].unsure)
     }
 
     /// Whether the capture holds all that this end sent, as far as is known by now.
@@ -121,61 +122,81 @@ impl View {
     pub fn is_complete(&self, end: End, frame: u64) -> bool {
         self.losses(end) == 0 && self.ending.is_some_and(|ending| ending.complete[end] >= Some(frame))
     }
+}
+
+impl View {
+    pub(crate) fn new(connection: ConnectionId) -> View {
+        View {
+            known: Known {
+                connection,
+                requester: End::First,
+                roles_known: false,
+                half_flows: Default::default(),
+                established: None,
+                lost: [0; 2],
+                paired: false,
+                joined: false,
+                ending: None,
+            },
+            memories: Memories::default(),
+        }
+    }
 
     pub(crate) fn note(&mut self, observation: &Observation<'_>) {
-        self.requester = observation.requester;
-        self.roles_known = observation.roles_known;
-        self.half_flows = *observation.half_flows;
+        self.known.requester = observation.requester;
+        self.known.roles_known = observation.roles_known;
+        self.known.half_flows = *observation.half_flows;
     }
 
     pub(crate) fn note_sent(&mut self, sent: &Sent<'_>) {
-        self.paired = sent.paired;
-        self.note_credits(sent);
-        self.note_unmatched(sent);
-        self.rpc.note_sent(sent, self.direction(sent.from));
-        self.note_memory_of_send(sent);
-        self.note_invalidation(sent);
+        let View { known, memories } = self;
+        known.paired = sent.paired;
+        memories.each(|memory| memory.sent(sent, known));
     }
 
     pub(crate) fn note_missing(&mut self, missing: &Missing) {
-        self.lost[missing.from] += u64::from(missing.packets);
+        self.known.lost[missing.from] += u64::from(missing.packets);
     }
 
     pub(crate) fn note_transaction(&mut self, transaction: &Transaction) {
-        self.binding.note(transaction, self.caller(transaction.direction));
-        self.note_memory_of_transaction(transaction);
-        self.note_outstanding(transaction);
-        self.rpc.note_transaction(transaction);
-        self.unmatched.note_transaction(transaction);
-        self.note_reverse(transaction);
-        self.note_advice(transaction);
+        if transaction.outcome == Outcome::NoReply && transaction.reply.is_none() {
+            let lacks_reply = self.lacks_answer(transaction);
+            self.memories.each(|memory| memory.unanswered(transaction, lacks_reply));
+        }
+        let View { known, memories } = self;
+        memories.each(|memory| memory.transaction(transaction, known));
     }
 
     /// Whatever is no Send, after the rules saw it.
     pub(crate) fn note_observed(&mut self, observed: &Observed<'_>) {
-        self.note_exchange(observed);
-        self.note_trouble(observed);
-        self.note_story(observed);
-        self.reverse.observe(observed);
-        self.advice.observe(observed);
+        let View { known, memories } = self;
+        memories.each(|memory| memory.observed(observed, known));
+    }
+
+    /// A CM message said something new of the connection.
+    pub(crate) fn note_established(&mut self, connection: &Connection, lasting: &mut Lasting) {
+        match &mut self.known.established {
+            Some(known) => (**known).clone_from(connection),
+            none => *none = Some(Box::new(connection.clone())),
+        }
+        self.memories.each(|memory| memory.recall(connection, lasting));
+    }
+
+    pub(crate) fn note_ending(&mut self, ending: &Ending) {
+        self.known.ending = Some(*ending);
     }
 
     /// A call was given up although no reply was seen.
     pub(crate) fn note_eviction(&mut self, direction: Direction) {
         let caller = self.caller(direction);
-        self.credits[caller].forget_calls();
-        self.unmatched.note_eviction(self.caller(direction));
-        self.memory.note_eviction();
+        self.memories.each(|memory| memory.evicted(caller));
     }
 
     /// Two half-flows became this connection: what each said before that is not known to be complete.
     pub(crate) fn note_joined(&mut self) {
-        let (trouble, story) = (core::mem::take(&mut self.trouble), core::mem::take(&mut self.story));
-        let exchange = core::mem::take(&mut self.exchange);
-        let established = self.established.take();
-        let connection = View { established, exchange, trouble, story, ..View::new(self.connection) };
-        let View { requester, roles_known, half_flows, .. } = *self;
-        *self = View { requester, roles_known, half_flows, ..connection };
-        (self.paired, self.joined) = (true, true);
+        self.memories.each(|memory| memory.joined());
+        let known = &mut self.known;
+        (known.lost, known.ending) = ([0; 2], None);
+        (known.paired, known.joined) = (true, true);
     }
 }

@@ -4,7 +4,7 @@
 use super::super::finding::{Finding, Value};
 use super::super::judged::Judged as _;
 use super::super::rule::{Check, Document, Findings, Level, Rule, Source, Unseen};
-use super::super::view::View;
+use super::super::view::{Known, Memory, View};
 use super::{both, by_answerer, by_caller, call, length, paired, plural, read, round_up, write};
 use alloc::borrow::ToOwned;
 use alloc::collections::VecDeque;
@@ -148,35 +148,41 @@ pub(super) const MOST_SEGMENTS: usize = 16;
 
 /// Calls were refused, and may come again.
 pub(super) fn may_break(_: &Sent<'_>, view: &View) -> bool {
-    !view.binding.refused.is_empty()
+    !view.memories.binding.refused.is_empty()
 }
 
 /// What is remembered of a connection.
 #[derive(Clone, Debug, Default)]
-pub struct Ledger {
+pub(crate) struct BindingMemory {
     /// The first call of NFS version 4 in the forward direction.
     nfs4: Option<Seen>,
     /// The latest calls that were answered with ERR_CHUNK: the end that called, its XID, call and answer.
     refused: VecDeque<(End, Xid, Seen, Seen)>,
 }
 
-impl Ledger {
+impl BindingMemory {
     /// Refused calls that are remembered.
     const MOST: usize = 16;
+}
 
-    /// Notes a transaction that `caller` called.
-    pub(crate) fn note(&mut self, transaction: &Transaction, caller: End) {
+impl Memory for BindingMemory {
+    fn transaction(&mut self, transaction: &Transaction, known: &Known) {
         if self.nfs4.is_none() && is_nfs4(transaction) == Some(true) {
             self.nfs4 = transaction.call.as_ref().map(|call| call.seen);
         }
         if transaction.error == Some(rpcrdma::Error::Chunk)
             && let (Some(call), Some(reply)) = (&transaction.call, &transaction.reply)
         {
-            if self.refused.len() == Ledger::MOST {
+            if self.refused.len() == BindingMemory::MOST {
                 self.refused.pop_front();
             }
+            let caller = known.caller(transaction.direction);
             self.refused.push_back((caller, transaction.xid, call.seen, reply.seen));
         }
+    }
+
+    fn joined(&mut self) {
+        *self = Self::default();
     }
 }
 
@@ -374,11 +380,11 @@ fn sealed(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
 }
 
 fn retry(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
-    if view.binding.refused.is_empty() || sent.kind != Kind::Call || !sent.told {
+    if view.memories.binding.refused.is_empty() || sent.kind != Kind::Call || !sent.told {
         return;
     }
     let Some(xid) = sent.xid() else { return };
-    let mut refused = view.binding.refused.iter().rev();
+    let mut refused = view.memories.binding.refused.iter().rev();
     if let Some((_, _, call, answer)) = refused.find(|(caller, old, ..)| (*caller, *old) == (sent.from, xid))
     {
         let finding = Finding::new("a call with the XID of one that was answered with ERR_CHUNK")
@@ -394,7 +400,7 @@ fn port(connection: &Connection, view: &View, findings: &mut Findings<'_>) {
     else {
         return;
     };
-    let Some(call) = view.binding.nfs4 else { return };
+    let Some(call) = view.memories.binding.nfs4 else { return };
     findings.add(
         Finding::new(format!("NFS version 4 at port {port}"))
             .by(view.requester.other())

@@ -2,7 +2,6 @@
 
 use super::super::finding::{Finding, Value};
 use super::super::judged::Judged as _;
-use super::super::rpc;
 use super::super::rule::Findings;
 use super::super::unmatched;
 use super::super::view::View;
@@ -218,7 +217,7 @@ pub(super) fn error_range(transaction: &Transaction, view: &View, findings: &mut
         format!("ERR_VERS with {low} as the lowest and {high} as the highest version")
     } else if lies {
         format!("ERR_VERS {low} to {high} in answer to a call of version {seen}")
-    } else if view.unmatched.speaks_version_1[answerer] && !supported.contains(&VERSION) {
+    } else if view.memories.unmatched.speaks_version_1[answerer] && !supported.contains(&VERSION) {
         format!("ERR_VERS {low} to {high} of a Responder that replies in version 1")
     } else {
         return;
@@ -259,16 +258,16 @@ pub(super) fn fault_unanswered(transaction: &Transaction, view: &View, findings:
         return;
     };
     let must = matches!(fault, Fault::Version | Fault::Procedure | Fault::Lists | Fault::Nowhere);
-    if must && view.rpc.answered_after(transaction.direction, call.seen.frame) {
+    if must && view.memories.rpc.answered_after(transaction.direction, call.seen.frame) {
         let finding =
             about(transaction, "no answer to a call whose header is wrong, and one to a later call");
         let finding = finding.by(view.answerer(transaction.direction));
-        findings.add(finding.unless(rpc::lacks_answer(transaction, call, view)));
+        findings.add(finding.unless(view.lacks_answer(transaction)));
     }
 }
 
 pub(super) fn done(connection: &Connection, view: &View, findings: &mut Findings<'_>) {
-    for message in view.unmatched.messages().iter().filter(|message| message.kind == Kind::Done) {
+    for message in view.memories.unmatched.messages().iter().filter(|message| message.kind == Kind::Done) {
         findings.add(message.finding(connection, view, "an RDMA_DONE where no reply waits to be pulled"));
     }
 }
@@ -280,7 +279,7 @@ pub(super) fn done_missing(connection: &Connection, view: &View, findings: &mut 
 }
 
 pub(super) fn error_by_requester(connection: &Connection, view: &View, findings: &mut Findings<'_>) {
-    for message in view.unmatched.messages() {
+    for message in view.memories.unmatched.messages() {
         if message.kind == Kind::Error && message.answers_reply {
             findings.add(message.finding(connection, view, "an RDMA_ERROR in answer to a reply"));
         }
@@ -288,7 +287,7 @@ pub(super) fn error_by_requester(connection: &Connection, view: &View, findings:
 }
 
 pub(super) fn error_unmatched(connection: &Connection, view: &View, findings: &mut Findings<'_>) {
-    for message in view.unmatched.messages() {
+    for message in view.memories.unmatched.messages() {
         if message.kind == Kind::Error && !message.answers_reply {
             findings.add(message.finding(connection, view, "an RDMA_ERROR in answer to no call"));
         }

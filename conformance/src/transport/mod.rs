@@ -1,17 +1,20 @@
 //! The reliable connection below (IBTA volume 1, chapter 9).
 //!
 //! What a network does to packets is no fault of an end: packets that were lost, and the NAKs and repetitions that answer them. They are
-//! counted, and told in order where the connection came to a bad end ([`story`]). A packet that breaks a rule by itself or beside those around it
+//! counted, and told in order where the connection came to a bad end ([`event_log`]). A packet that breaks a rule by itself or beside those around it
 //! is a fault of its sender ([`faults`]).
 
+mod event_log;
 mod faults;
-mod story;
-mod trouble;
-
-pub(super) use story::Story;
-pub(super) use trouble::Trouble;
+mod problems;
 
 use super::rule::{Check, Document, Level, Rule, Source, Unseen};
+use super::view::{Known, Memory};
+use event_log::EventLog;
+use problems::DeliveryProblems;
+use rdmascope_dissector::observation::Observed;
+use rdmascope_dissector::rdma::End;
+use rdmascope_dissector::transaction::Transaction;
 
 const PACKETS: Source = Source { document: Document::Ibta, section: "9.2" };
 const RETH: Source = Source { document: Document::Ibta, section: "9.3.3" };
@@ -145,7 +148,7 @@ pub(super) const RULES: &[Rule] = &[
         explanation: "The finding is reported when the connection ends, if one end sent the same PSN again at least three times and the \
             other end never acknowledged it. After two repetitions the capture may lack the acknowledgements, and the finding is \
             inconclusive.",
-        check: Check::Connection(trouble::unacknowledged),
+        check: Check::Connection(problems::unacknowledged),
     },
     Rule {
         id: "refusal-fatal",
@@ -154,7 +157,7 @@ pub(super) const RULES: &[Rule] = &[
         sentence: "A NAK for anything other than a gap or a missing Receive ends the connection.",
         explanation: "Such NAKs are invalid request, remote access error and remote operational error. The PSN names the request, if it \
             is not too long ago.",
-        check: Check::Refused(trouble::fatal),
+        check: Check::Refused(problems::fatal),
     },
     Rule {
         id: "refusal-not-ready",
@@ -163,7 +166,7 @@ pub(super) const RULES: &[Rule] = &[
         sentence: "A receiver has a Receive ready for each message, which is what credits are for.",
         explanation: "RNR NAKs are counted for each end and reported when the connection ends. Either the receiver granted credits \
             without having buffers for them, or the sender sent more than was granted.",
-        check: Check::Connection(trouble::not_ready),
+        check: Check::Connection(problems::not_ready),
     },
     Rule {
         id: "refusal-sequence",
@@ -172,7 +175,7 @@ pub(super) const RULES: &[Rule] = &[
         sentence: "A NAK for a PSN sequence error says that packets were lost on the way, and makes the sender send them again.",
         explanation: "Such NAKs are counted for each end and reported when the connection ends. Neither end is at fault when a network \
             loses packets.",
-        check: Check::Connection(trouble::sequence),
+        check: Check::Connection(problems::sequence),
     },
     Rule {
         id: "packet-icrc",
@@ -181,7 +184,7 @@ pub(super) const RULES: &[Rule] = &[
         sentence: "The ICRC of a packet matches its bytes.",
         explanation: "Packets with another ICRC are counted for each end and reported when the connection ends. A receiver drops such \
             packets. Until a packet of the capture has a matching ICRC, ICRCs are taken as not computed.",
-        check: Check::Connection(trouble::spoiled),
+        check: Check::Connection(problems::spoiled),
     },
     Rule {
         id: "connection-broken",
@@ -191,7 +194,7 @@ pub(super) const RULES: &[Rule] = &[
         explanation: "The finding is reported when a connection or the capture ends after a fatal NAK, after a request that was \
             repeated without success or that no Receive was ready for until the end, or while calls were outstanding. It lists in order \
             the events that led there.",
-        check: Check::Connection(story::broken),
+        check: Check::Connection(event_log::broken),
     },
 ];
 
@@ -217,3 +220,30 @@ pub(super) const UNSEEN: &[Unseen] = &[
         reason: "The states of queue pairs are not on the wire, and there is no alternate path on Ethernet.",
     },
 ];
+
+/// What happened to the packets of a connection.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TransportEvents {
+    /// By end.
+    pub(crate) problems: [DeliveryProblems; 2],
+    pub(crate) events: EventLog,
+}
+
+impl Memory for TransportEvents {
+    fn observed(&mut self, observed: &Observed<'_>, known: &Known) {
+        problems::observe(&mut self.problems, observed, known);
+        let again = |end: End| self.problems[end].again.map(|again| again.psn);
+        self.events.observe(observed, again);
+    }
+
+    fn transaction(&mut self, transaction: &Transaction, _: &Known) {
+        self.events.note_transaction(transaction);
+    }
+
+    fn unanswered(&mut self, call: &Transaction, lacks_reply: bool) {
+        self.events.note_unanswered(call, lacks_reply);
+    }
+
+    /// Packets are seen one by one, whatever they belong to.
+    fn joined(&mut self) {}
+}

@@ -1,8 +1,7 @@
 //! What led to the end of a connection, in order.
 
-use super::trouble::{Again, is_fatal};
+use super::problems::{Retransmission, is_fatal};
 use crate::finding::Finding;
-use crate::rpc;
 use crate::rule::Findings;
 use crate::view::View;
 use alloc::borrow::ToOwned;
@@ -12,18 +11,16 @@ use alloc::string::String;
 use core::fmt::Write;
 use rdmascope_dissector::connection::{Connection, State};
 use rdmascope_dissector::observation::{Managed, Observed};
-use rdmascope_dissector::rdma::End;
-use rdmascope_dissector::rdma::Position;
-use rdmascope_dissector::rdma::Refusal;
+use rdmascope_dissector::rdma::{End, Position, Refusal};
 use rdmascope_dissector::transaction::{Outcome, Seen, Transaction};
 use rdmascope_wire::bth::NakCode;
 use rdmascope_wire::cm::{Message, reject_reason_name};
 
-/// What happened to a connection beside what it is there for.
+/// What happened on a connection besides its Sends and RDMA operations.
 #[derive(Clone, Debug, Default)]
-pub struct Story {
-    /// The last of it, in the order of the capture.
-    chapters: VecDeque<Chapter>,
+pub(crate) struct EventLog {
+    /// The last events, in the order of the capture.
+    events: VecDeque<LoggedEvent>,
     /// Something was refused for good.
     is_fatal: bool,
     /// The connection is over: transactions that end now were under way.
@@ -38,9 +35,9 @@ pub struct Story {
     first_call: Option<u64>,
 }
 
-/// The same thing, once or several times in a row.
+/// The same event, once or several times in a row.
 #[derive(Clone, Copy, Debug)]
-struct Chapter {
+struct LoggedEvent {
     what: What,
     /// The end that did it.
     from: End,
@@ -60,41 +57,41 @@ enum What {
     Fatal(NakCode, Option<u64>),
 }
 
-impl Story {
+impl EventLog {
     /// Chapters that are remembered: the last ones count.
     const MOST: usize = 12;
 
     fn note(&mut self, what: What, from: End, seen: Seen) {
-        if let Some(last) = self.chapters.back_mut().filter(|last| last.from == from && last.what == what) {
+        if let Some(last) = self.events.back_mut().filter(|last| last.from == from && last.what == what) {
             last.times += 1;
             last.last = seen;
             return;
         }
-        if self.chapters.len() == Story::MOST {
-            self.chapters.pop_front();
+        if self.events.len() == EventLog::MOST {
+            self.events.pop_front();
         }
-        self.chapters.push_back(Chapter { what, from, times: 1, first: seen, last: seen });
+        self.events.push_back(LoggedEvent { what, from, times: 1, first: seen, last: seen });
     }
 
-    /// What led to the end, from the connect on without it, in words.
-    pub(crate) fn tell(&self, requester: End) -> String {
+    /// What led to the end, in words.
+    pub(crate) fn describe(&self, requester: End) -> String {
         let mut words = String::new();
-        for chapter in &self.chapters {
+        for event in &self.events {
             let separator = if words.is_empty() { "" } else { ", " };
             // A String takes all that is written to it.
-            let _ = write!(words, "{separator}{}", chapter.words(requester));
+            let _ = write!(words, "{separator}{}", event.words(requester));
         }
         words
     }
 
     pub(crate) fn frames(&self) -> impl Iterator<Item = u64> {
         // Sixteen frames are few: the last ones tell most.
-        let later = self.chapters.iter().rev().take(Finding::MOST_FRAMES / 2 - 1);
-        later.flat_map(|chapter| [chapter.first.frame, chapter.last.frame])
+        let later = self.events.iter().rev().take(Finding::MOST_FRAMES / 2 - 1);
+        later.flat_map(|event| [event.first.frame, event.last.frame])
     }
 }
 
-impl Chapter {
+impl LoggedEvent {
     fn words(&self, requester: End) -> String {
         let name = |end: End| if end == requester { "the Requester" } else { "the Responder" };
         let what = match self.what {
@@ -118,72 +115,71 @@ impl Chapter {
     }
 }
 
-impl View {
-    pub(crate) fn note_story(&mut self, observed: &Observed<'_>) {
-        let story = &mut self.story;
+impl EventLog {
+    /// Takes what is no Send. `again`: the PSN that each end sends again.
+    pub(super) fn observe(&mut self, observed: &Observed<'_>, again: impl Fn(End) -> Option<Position>) {
         match observed {
             Observed::Managed(Managed { from, seen, message }) => {
                 let what = match message {
                     Message::Reject(reject) => What::Rejected(reject.reason),
                     message => What::Message(message.name()),
                 };
-                story.note(what, *from, *seen);
+                self.note(what, *from, *seen);
             }
             Observed::Refused(refused) => {
                 let what = match (refused.refusal, is_fatal(refused.refusal)) {
                     (_, Some(code)) => {
-                        story.is_fatal = true;
+                        self.is_fatal = true;
                         What::Fatal(code, refused.request.map(|request| request.frame))
                     }
                     (Refusal::ReceiverNotReady(_), None) => What::NotReady(refused.position),
                     (Refusal::Nak(_), None) => What::OutOfSequence(refused.position),
                 };
-                story.note(what, refused.from, refused.seen);
+                self.note(what, refused.from, refused.seen);
             }
             // What follows the packet that the sender went back to is no news.
-            Observed::Repeated(repeated)
-                if self.trouble[repeated.from].again.is_some_and(|again| again.psn == repeated.position) =>
-            {
-                story.note(What::Repeated(repeated.position), repeated.from, repeated.seen);
+            Observed::Repeated(repeated) if again(repeated.from) == Some(repeated.position) => {
+                self.note(What::Repeated(repeated.position), repeated.from, repeated.seen);
             }
-            Observed::Ending(_) => story.is_over = true,
+            Observed::Ending(_) => self.is_over = true,
             _ => {}
         }
     }
 
-    /// Notes a call that had no reply when the connection ended, and a reply that had no call.
-    pub(crate) fn note_outstanding(&mut self, transaction: &Transaction) {
-        if transaction.outcome == Outcome::NoCall {
-            self.story.orphans += 1;
-        }
-        if !self.story.is_over || transaction.outcome != Outcome::NoReply || transaction.reply.is_some() {
+    /// Notes a reply that has no call.
+    pub(super) fn note_transaction(&mut self, transaction: &Transaction) {
+        self.orphans += u64::from(transaction.outcome == Outcome::NoCall);
+    }
+
+    /// Notes a call that had no reply when the connection ended.
+    pub(super) fn note_unanswered(&mut self, transaction: &Transaction, lacks_reply: bool) {
+        if !self.is_over {
             return;
         }
-        let is_certain =
-            transaction.call.as_ref().is_some_and(|call| !rpc::lacks_answer(transaction, call, self));
-        let story = &mut self.story;
-        if is_certain {
-            story.outstanding += 1;
+        if lacks_reply {
+            self.uncertain += 1;
         } else {
-            story.uncertain += 1;
+            self.outstanding += 1;
         }
-        if story.first_call.is_none() {
-            story.first_call = transaction.call.as_ref().map(|call| call.seen.frame);
+        if self.first_call.is_none() {
+            self.first_call = transaction.call.as_ref().map(|call| call.seen.frame);
         }
     }
 }
 
-/// Tells how a connection came to a bad end.
+/// Says how a connection broke.
 pub(super) fn broken(connection: &Connection, view: &View, findings: &mut Findings<'_>) {
-    let story = &view.story;
-    let calls = story.outstanding + story.uncertain;
+    let log = &view.memories.transport.events;
+    let calls = log.outstanding + log.uncertain;
     let in_vain = End::BOTH.into_iter().find_map(|from| Some((from, view.in_vain(from)?)));
-    let unready = End::BOTH
-        .into_iter()
-        .find(|end| view.trouble[*end].unready.is_some_and(|psn| !view.is_acknowledged(end.other(), psn)));
-    let outstanding = story.outstanding > 0 && story.orphans == 0;
-    let is_certain = story.is_fatal
-        || in_vain.is_some_and(|(_, again)| again.times >= Again::CERTAIN)
+    let unready = End::BOTH.into_iter().find(|end| {
+        view.memories.transport.problems[*end]
+            .unready
+            .is_some_and(|psn| !view.is_acknowledged(end.other(), psn))
+    });
+    let outstanding = log.outstanding > 0 && log.orphans == 0;
+    let is_certain = log.is_fatal
+        || in_vain.is_some_and(|(_, again)| again.times >= Retransmission::CERTAIN)
         || unready.is_some()
         || outstanding;
     // Where only the reply to a call may be missing from the capture, nothing broke.
@@ -197,6 +193,6 @@ pub(super) fn broken(connection: &Connection, view: &View, findings: &mut Findin
     if calls > 0 {
         let _ = write!(words, " with {calls} {} under way", if calls == 1 { "call" } else { "calls" });
     }
-    let _ = write!(words, ": {}", story.tell(view.requester));
-    findings.add(Finding::new(words).frames(story.first_call).frames(story.frames()).unless(!is_certain));
+    let _ = write!(words, ": {}", log.describe(view.requester));
+    findings.add(Finding::new(words).frames(log.first_call).frames(log.frames()).unless(!is_certain));
 }

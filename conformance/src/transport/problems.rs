@@ -2,22 +2,20 @@
 
 use crate::finding::{Finding, Value};
 use crate::rule::Findings;
-use crate::view::View;
+use crate::view::{Known, View};
 use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 use rdmascope_dissector::connection::Connection;
 use rdmascope_dissector::observation::{Observed, Refused, Repeated};
-use rdmascope_dissector::rdma::End;
-use rdmascope_dissector::rdma::Position;
-use rdmascope_dissector::rdma::Refusal;
+use rdmascope_dissector::rdma::{End, Position, Refusal};
 use rdmascope_dissector::transaction::Seen;
 use rdmascope_wire::bth::NakCode;
 
-/// The troubles of one end.
+/// What went wrong with the packets of one end, or at it.
 #[derive(Clone, Debug, Default)]
-pub struct Trouble {
+pub(crate) struct DeliveryProblems {
     /// Packets of it with a bad ICRC.
     spoiled: Tally,
     /// RNR NAKs that it sent.
@@ -25,7 +23,7 @@ pub struct Trouble {
     /// NAKs for a PSN sequence error that it sent.
     sequence: Tally,
     /// What it sends again.
-    pub(super) again: Option<Again>,
+    pub(super) again: Option<Retransmission>,
     /// The PSN of the last request that found no Receive at it.
     pub(super) unready: Option<Position>,
 }
@@ -40,7 +38,7 @@ struct Tally {
 
 /// A request that is sent again, and again.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Again {
+pub(super) struct Retransmission {
     pub(super) psn: Position,
     pub(super) times: u32,
     /// The packet seen first, where that is remembered.
@@ -74,15 +72,16 @@ impl Tally {
     }
 }
 
-impl Again {
+impl Retransmission {
     /// Repetitions that show by themselves that nobody acknowledged.
     pub(super) const CERTAIN: u32 = 3;
 }
 
-impl Trouble {
+impl DeliveryProblems {
     fn note_repeated(&mut self, repeated: &Repeated, acknowledged: Option<Position>) {
         let Repeated { seen, first, position: psn, .. } = *repeated;
-        let is_over = |again: &Again| acknowledged.is_some_and(|until| again.psn.distance(until) >= 0);
+        let is_over =
+            |again: &Retransmission| acknowledged.is_some_and(|until| again.psn.distance(until) >= 0);
         match &mut self.again {
             Some(again) if again.psn == psn => {
                 again.times += 1;
@@ -92,40 +91,41 @@ impl Trouble {
             Some(again) if !is_over(again) && again.psn.distance(psn) > 0 => {}
             again => {
                 let original = first.map(|first| first.frame);
-                *again = Some(Again { psn, times: 1, original, first: seen, last: seen });
+                *again = Some(Retransmission { psn, times: 1, original, first: seen, last: seen });
             }
         }
     }
 }
 
-impl View {
-    pub(crate) fn note_trouble(&mut self, observed: &Observed<'_>) {
-        match observed {
-            Observed::Spoiled(spoiled) => self.trouble[spoiled.from].spoiled.note(spoiled.seen.frame),
-            Observed::Refused(Refused { from, seen, position: psn, refusal, .. }) => match refusal {
-                Refusal::ReceiverNotReady(_) => {
-                    self.trouble[*from].not_ready.note(seen.frame);
-                    self.trouble[*from].unready = Some(*psn);
-                }
-                Refusal::Nak(NakCode::PsnSequenceError) => self.trouble[*from].sequence.note(seen.frame),
-                Refusal::Nak(_) => {}
-            },
-            Observed::Repeated(repeated) => {
-                let acknowledged = self.half_flows[repeated.from].acknowledged.map(|(psn, _)| psn);
-                self.trouble[repeated.from].note_repeated(repeated, acknowledged);
+/// Takes what is no Send.
+pub(super) fn observe(problems: &mut [DeliveryProblems; 2], observed: &Observed<'_>, known: &Known) {
+    match observed {
+        Observed::Spoiled(spoiled) => problems[spoiled.from].spoiled.note(spoiled.seen.frame),
+        Observed::Refused(Refused { from, seen, position: psn, refusal, .. }) => match refusal {
+            Refusal::ReceiverNotReady(_) => {
+                problems[*from].not_ready.note(seen.frame);
+                problems[*from].unready = Some(*psn);
             }
-            _ => {}
+            Refusal::Nak(NakCode::PsnSequenceError) => problems[*from].sequence.note(seen.frame),
+            Refusal::Nak(_) => {}
+        },
+        Observed::Repeated(repeated) => {
+            let acknowledged = known.half_flows[repeated.from].acknowledged.map(|(psn, _)| psn);
+            problems[repeated.from].note_repeated(repeated, acknowledged);
         }
+        _ => {}
     }
+}
 
+impl View {
     /// Whether what this end sent with this PSN was acknowledged.
     pub(super) fn is_acknowledged(&self, from: End, psn: Position) -> bool {
         self.half_flows[from].acknowledged.is_some_and(|(until, _)| psn.distance(until) >= 0)
     }
 
     /// What this end sent again in vain, and more than once: a single repetition at the end of a capture is nothing to tell.
-    pub(super) fn in_vain(&self, from: End) -> Option<&Again> {
-        let again = self.trouble[from].again.as_ref().filter(|again| again.times > 1);
+    pub(super) fn in_vain(&self, from: End) -> Option<&Retransmission> {
+        let again = self.memories.transport.problems[from].again.as_ref().filter(|again| again.times > 1);
         again.filter(|again| !self.is_acknowledged(from, again.psn))
     }
 }
@@ -156,20 +156,20 @@ pub(super) fn fatal(refused: &Refused, _: &View, findings: &mut Findings<'_>) {
 }
 
 pub(super) fn spoiled(_: &Connection, view: &View, findings: &mut Findings<'_>) {
-    for (end, trouble) in End::BOTH.into_iter().zip(&view.trouble) {
-        trouble.spoiled.report(end, "a packet with a bad ICRC", "packets with a bad ICRC", findings);
+    for (end, problems) in End::BOTH.into_iter().zip(&view.memories.transport.problems) {
+        problems.spoiled.report(end, "a packet with a bad ICRC", "packets with a bad ICRC", findings);
     }
 }
 
 pub(super) fn not_ready(_: &Connection, view: &View, findings: &mut Findings<'_>) {
-    for (end, trouble) in End::BOTH.into_iter().zip(&view.trouble) {
-        trouble.not_ready.report(end, "an RNR NAK", "RNR NAKs", findings);
+    for (end, problems) in End::BOTH.into_iter().zip(&view.memories.transport.problems) {
+        problems.not_ready.report(end, "an RNR NAK", "RNR NAKs", findings);
     }
 }
 
 pub(super) fn sequence(_: &Connection, view: &View, findings: &mut Findings<'_>) {
-    for (end, trouble) in End::BOTH.into_iter().zip(&view.trouble) {
-        trouble.sequence.report(
+    for (end, problems) in End::BOTH.into_iter().zip(&view.memories.transport.problems) {
+        problems.sequence.report(
             end,
             "a NAK for a PSN sequence error",
             "NAKs for a PSN sequence error",
@@ -181,7 +181,7 @@ pub(super) fn sequence(_: &Connection, view: &View, findings: &mut Findings<'_>)
 pub(super) fn unacknowledged(_: &Connection, view: &View, findings: &mut Findings<'_>) {
     for from in End::BOTH {
         let Some(again) = view.in_vain(from) else { continue };
-        let Again { psn, times, original, first, last } = *again;
+        let Retransmission { psn, times, original, first, last } = *again;
         let took = last.time.since(first.time) / 1_000_000;
         let message =
             format!("PSN {psn} was sent again {times} times within {took} ms and never acknowledged");
@@ -190,7 +190,7 @@ pub(super) fn unacknowledged(_: &Connection, view: &View, findings: &mut Finding
                 .by(from.other())
                 .frames(original.into_iter().chain([first.frame, last.frame]))
                 .observed(Value::Count(times.into()))
-                .unless(times < Again::CERTAIN),
+                .unless(times < Retransmission::CERTAIN),
         );
     }
 }

@@ -1,0 +1,143 @@
+//! The lists of subjects: their rules, and what they remember. A new subject stands in a folder or file of its own, and in these lists.
+
+use super::reconnection::Reconnections;
+use super::rpc::UnansweredCalls;
+use super::rule::{Gate, Rule, Unseen};
+use super::view::{Memory, View};
+use super::{
+    advice, chunks, credits, establishment, header, inline, invalidation, memory, reverse, rpc, transport,
+    unmatched,
+};
+use rdmascope_dissector::observation::Outstanding;
+use rdmascope_dissector::transaction::Transaction;
+
+/// All rules, subject by subject.
+pub const SUBJECTS: &[Subject] = &[
+    Subject { name: "Credits", rules: credits::RULES, unseen: credits::UNSEEN, gate: &credits::GATE },
+    Subject { name: "Inline thresholds", rules: inline::RULES, unseen: inline::UNSEEN, gate: &inline::GATE },
+    Subject { name: "Headers", rules: header::RULES, unseen: header::UNSEEN, gate: &header::GATE },
+    Subject {
+        name: "Read chunks",
+        rules: chunks::read::RULES,
+        unseen: chunks::read::UNSEEN,
+        gate: &chunks::GATE,
+    },
+    Subject {
+        name: "Write chunks",
+        rules: chunks::write::RULES,
+        unseen: chunks::write::UNSEEN,
+        gate: &chunks::GATE,
+    },
+    Subject {
+        name: "Reply chunks and Long Messages",
+        rules: chunks::reply::RULES,
+        unseen: chunks::reply::UNSEEN,
+        gate: &chunks::GATE,
+    },
+    Subject {
+        name: "Memory of a call",
+        rules: chunks::memory::RULES,
+        unseen: chunks::memory::UNSEEN,
+        gate: &chunks::GATE,
+    },
+    Subject {
+        name: "Upper-Layer Binding",
+        rules: chunks::binding::RULES,
+        unseen: chunks::binding::UNSEEN,
+        gate: &chunks::GATE,
+    },
+    Subject { name: "Memory", rules: memory::RULES, unseen: memory::UNSEEN, gate: &memory::GATE },
+    Subject {
+        name: "Remote invalidation",
+        rules: invalidation::RULES,
+        unseen: invalidation::UNSEEN,
+        gate: &invalidation::GATE,
+    },
+    Subject {
+        name: "Reverse direction",
+        rules: reverse::RULES,
+        unseen: reverse::UNSEEN,
+        gate: &reverse::GATE,
+    },
+    Subject { name: "RPC", rules: rpc::RULES, unseen: rpc::UNSEEN, gate: &rpc::GATE },
+    Subject {
+        name: "Connection establishment",
+        rules: establishment::RULES,
+        unseen: establishment::UNSEEN,
+        gate: &Gate::OPEN,
+    },
+    Subject {
+        name: "Reliable transport",
+        rules: transport::RULES,
+        unseen: transport::UNSEEN,
+        gate: &Gate::OPEN,
+    },
+    Subject { name: "Performance", rules: advice::RULES, unseen: advice::UNSEEN, gate: &Gate::OPEN },
+];
+
+/// The rules about one thing.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject {
+    /// What they are about.
+    pub name: &'static str,
+    /// The rules.
+    pub rules: &'static [Rule],
+    /// Requirements on the same thing that a capture cannot show.
+    pub unseen: &'static [Unseen],
+    /// When the rules about Sends and transactions have to be asked.
+    pub gate: &'static Gate,
+}
+
+/// What the subjects remember of one connection.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Memories {
+    pub(crate) credits: credits::Credits,
+    pub(crate) unmatched: unmatched::UnmatchedMessages,
+    pub(crate) binding: chunks::binding::BindingMemory,
+    pub(crate) memory: memory::AdvertisedMemory,
+    pub(crate) invalidation: invalidation::InvalidationUse,
+    pub(crate) reverse: reverse::Backchannel,
+    pub(crate) rpc: rpc::EarlierCalls,
+    pub(crate) establishment: establishment::CmExchange,
+    pub(crate) transport: transport::TransportEvents,
+    pub(crate) advice: advice::Costs,
+}
+
+impl Memories {
+    /// Tells each of them something. Inlined, so that no call goes through a table.
+    #[inline(always)]
+    pub(crate) fn each(&mut self, mut tell: impl FnMut(&mut dyn Memory)) {
+        tell(&mut self.credits);
+        tell(&mut self.unmatched);
+        tell(&mut self.binding);
+        tell(&mut self.memory);
+        tell(&mut self.invalidation);
+        tell(&mut self.reverse);
+        tell(&mut self.rpc);
+        tell(&mut self.establishment);
+        tell(&mut self.transport);
+        tell(&mut self.advice);
+    }
+}
+
+/// What is remembered of connections that ended, bounded.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Lasting {
+    /// What the same two ends agreed on before.
+    pub(crate) reconnections: Reconnections,
+    /// Calls without a reply on connections that were closed.
+    pub(crate) unanswered: UnansweredCalls,
+}
+
+impl Lasting {
+    /// Takes a call that has no reply when its connection is closed.
+    pub(crate) fn note_outstanding(&mut self, outstanding: &Outstanding, view: &View) {
+        self.unanswered.note(outstanding, view);
+    }
+
+    /// Takes a transaction that ended.
+    #[inline]
+    pub(crate) fn note_transaction(&mut self, transaction: &Transaction, view: &View) {
+        self.unanswered.note_transaction(transaction, view);
+    }
+}
