@@ -404,8 +404,8 @@ fn path_mtu(managed: &Managed<'_>, view: &View, findings: &mut Findings<'_>) {
 fn rejected(managed: &Managed<'_>, view: &View, findings: &mut Findings<'_>) {
     let Managed { from, seen, message: Message::Reject(reject) } = managed else { return };
     let name = reject_reason_name(reject.reason).unwrap_or("a reason without a name");
-    let story = view.memories.transport.events.describe(view.requester);
-    let led = if story.is_empty() { String::new() } else { format!(" after {story}") };
+    let events = view.memories.transport.events.describe(view.requester);
+    let led = if events.is_empty() { String::new() } else { format!(" after {events}") };
     findings.add(
         Finding::new(format!("connection rejected: {name} (reason {}){led}", reject.reason))
             .by(*from)

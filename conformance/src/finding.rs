@@ -21,13 +21,13 @@ pub struct Finding {
     pub connection: Option<ConnectionId>,
     /// What was seen, in one sentence without a full stop.
     pub message: String,
-    /// The end of the connection that broke the rule, by its index.
+    /// The end of the connection that broke the rule.
     pub by: Option<End>,
     /// Whether that end opened the connection; `None` where nobody knows which one did. Set by the judge.
     pub by_requester: Option<bool>,
     /// The transaction's direction; `None` where nobody knows which end opened the connection. The judge sees to that.
     pub direction: Option<Direction>,
-    /// The end that called the transaction, by its index. Set by the judge.
+    /// The end that called the transaction. Set by the judge.
     pub caller: Option<End>,
     /// rdma_xid of what it is about.
     pub xid: Option<Xid>,
@@ -39,7 +39,7 @@ pub struct Finding {
     pub observed: Option<Value>,
     /// The value allowed.
     pub allowed: Option<Value>,
-    /// What it rests on.
+    /// What it depends on.
     pub basis: Basis,
 }
 
@@ -48,14 +48,14 @@ pub struct Finding {
 pub enum Verdict {
     /// The capture shows it.
     Stands,
-    /// What it rests on may be among what the capture lacks.
+    /// The capture may lack the packets that would explain it.
     Inconclusive,
 }
 
-/// What a finding rests on.
+/// What a finding depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Basis {
-    /// On packets that are in the capture, and on nothing else.
+    /// Only on packets that are in the capture.
     Packets,
     /// On this end not having sent anything else up to the last of the frames.
     Silence(End),
@@ -84,7 +84,7 @@ impl Finding {
     /// Frames that one finding names.
     pub const MOST_FRAMES: usize = 16;
 
-    /// Something seen that is not yet said to be of any transaction, and that rests on packets of the capture.
+    /// A finding that depends only on packets of the capture, and that does not name a transaction yet.
     pub fn new(message: impl Into<String>) -> Finding {
         Finding {
             rule: None,
@@ -104,12 +104,12 @@ impl Finding {
         }
     }
 
-    /// Who broke the rule: the end of this index.
+    /// Sets which end broke the rule.
     pub fn by(self, end: End) -> Finding {
         Finding { by: Some(end), ..self }
     }
 
-    /// It is about this transaction.
+    /// Says that it is about this transaction.
     pub fn of(self, transaction: &Transaction) -> Finding {
         Finding {
             direction: Some(transaction.direction),
@@ -119,12 +119,12 @@ impl Finding {
         }
     }
 
-    /// It is about the transaction of this direction and XID, which goes on.
+    /// Says that it is about the transaction of this direction and XID, which is still open.
     pub fn about(self, direction: Option<Direction>, xid: impl Into<Option<Xid>>) -> Finding {
         Finding { direction, xid: xid.into(), ..self }
     }
 
-    /// These packets are evidence too.
+    /// Adds packets to its evidence.
     pub fn frames(mut self, frames: impl IntoIterator<Item = u64>) -> Finding {
         self.frames.extend(frames);
         self.frames.sort_unstable();
@@ -133,32 +133,32 @@ impl Finding {
         self
     }
 
-    /// The first and the last packet of this Send are evidence too.
+    /// Adds the first and the last packet of this Send to its evidence.
     pub fn send(self, send: &Send<'_>) -> Finding {
         self.frames([send.first.frame, send.seen.frame])
     }
 
-    /// The first and the last packet of this message are evidence too.
+    /// Adds the first and the last packet of this message to its evidence.
     pub fn message(self, message: &Message) -> Finding {
         self.frames([message.first.frame, message.seen.frame])
     }
 
-    /// What was seen, and what is allowed.
+    /// Sets the value seen and the value allowed.
     pub fn values(self, observed: Value, allowed: Value) -> Finding {
         Finding { observed: Some(observed), allowed: Some(allowed), ..self }
     }
 
-    /// What was seen, where there is no one value that is allowed.
+    /// Sets the value seen, where there is no single value that is allowed.
     pub fn observed(self, observed: Value) -> Finding {
         Finding { observed: Some(observed), ..self }
     }
 
-    /// What it rests on, where that is more than packets of the capture.
+    /// Sets what it depends on, where that is more than packets of the capture.
     pub fn rests_on(self, basis: Basis) -> Finding {
         Finding { basis, ..self }
     }
 
-    /// Inconclusive where the capture `lacks` something that it rests on.
+    /// Makes it inconclusive where the capture `lacks` something that it depends on.
     pub fn unless(self, lacks: bool) -> Finding {
         if lacks { self.rests_on(Basis::Lacking) } else { self }
     }

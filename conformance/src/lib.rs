@@ -1,13 +1,41 @@
-//! Judges sessions against the specifications.
+//! Judges sessions of NFS over RDMA against the specifications: the dissector's events in, findings out.
 //!
-//! A [`Rule`] is one requirement: where it stands, how much it weighs, what it asks in our words, and the code that decides it.
-//! The rules of one subject stand in one file, beside what has to be remembered of a connection to decide them. The [`Judge`] takes the
-//! engine's events, keeps that memory, asks the rules, and reports [`Finding`]s.
+//! A [`Rule`] is one requirement: its source, its level, one sentence in our words, and the function that decides it. The rules of one
+//! subject stand in one file or folder, together with the [`Gate`] that says when they have to be asked and with what is remembered of a
+//! connection to decide them. [`SUBJECTS`] lists them all. The [`Judge`] takes the engine's events, keeps that memory, asks the rules, and
+//! reports [`Finding`]s.
 //!
-//! A capture that lacks packets is no misbehaviour. A rule says what its finding rests on ([`Basis`]); where that is something which an
-//! end did *not* send, the judge waits until it is certain that the capture holds all that this end sent so far.
+//! A packet that the capture lacks breaks no rule. A rule says what its finding depends on ([`Basis`]). Where that is something which an end
+//! did *not* send, the judge waits until it is certain that the capture holds all that this end sent. Otherwise the finding is
+//! [inconclusive](Verdict::Inconclusive).
 //!
 //! The crate needs `core` and `alloc` only.
+//!
+//! # Example
+//!
+//! ```
+//! use rdmascope_capture_agent::Capture;
+//! use rdmascope_conformance::{Finding, Judge};
+//! use rdmascope_dissector::engine::{Config, Engine};
+//!
+//! let mut capture = Capture::open("../samples/nfs4.1-backchannel-recall.pcap".as_ref())?;
+//! let mut engine = Engine::new(Config { observe: true, ..Config::default() });
+//! let mut judge = Judge::default();
+//! let mut lines = Vec::new();
+//! let mut report = |finding: &Finding| {
+//!     let rule = finding.rule.map_or("", |rule| rule.id);
+//!     lines.push(format!("{rule} in frame {}: {}", finding.frames[0], finding.message));
+//! };
+//! while let Some(record) = capture.next()? {
+//!     engine.handle(&record, &mut |event| judge.handle(&event, &mut report));
+//! }
+//! engine.finish(&mut |event| judge.handle(&event, &mut report));
+//! assert_eq!(
+//!     lines,
+//!     ["invalidation-sender-flag in frame 11: a Send with Invalidate of handle 0x00003240, and its sender left R clear"]
+//! );
+//! # Ok::<(), rdmascope_capture_agent::Error>(())
+//! ```
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), no_std)]
 

@@ -17,7 +17,7 @@ pub struct Rule {
     pub level: Level,
     /// Where it stands.
     pub sources: &'static [Source],
-    /// What it asks, in one sentence of our words.
+    /// What it requires, in one sentence.
     pub sentence: &'static str,
     /// How it is decided: what counts as evidence, and when the answer is inconclusive.
     pub explanation: &'static str,
@@ -80,7 +80,7 @@ pub enum Document {
 pub struct Unseen {
     /// Where it stands.
     pub source: Source,
-    /// What it asks, in our words.
+    /// What it requires.
     pub requirement: &'static str,
     /// Why a capture cannot show it.
     pub reason: &'static str,
@@ -145,7 +145,7 @@ pub struct Findings<'a> {
 }
 
 impl Findings<'_> {
-    /// The rule is broken, if what the finding rests on holds.
+    /// Reports that the rule is broken, if what the finding depends on holds.
     #[cold]
     pub fn add(&mut self, finding: Finding) {
         self.pending.take(self.rule, finding, self.view);

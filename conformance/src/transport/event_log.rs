@@ -58,7 +58,7 @@ enum What {
 }
 
 impl EventLog {
-    /// Chapters that are remembered: the last ones count.
+    /// Events that are remembered: the last ones count.
     const MOST: usize = 12;
 
     fn note(&mut self, what: What, from: End, seen: Seen) {
