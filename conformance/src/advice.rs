@@ -1,8 +1,7 @@
 //! What is allowed, and costs performance.
 //!
-//! Single cases would flood, so what is seen is summed up over a connection, and said when that ends: where it happened often enough to be worth a
-//! look, with what it cost. Everything is counted from transactions that the capture holds whole, so what it lacks makes figures
-//! smaller, never larger.
+//! Single cases would be too many findings. So they are summed up over a connection and reported when it ends, with their cost, if they were
+//! frequent. Only transactions that the capture holds whole are counted, so packets that it lacks make figures smaller, never larger.
 
 mod figures;
 mod spans;
@@ -105,11 +104,11 @@ pub(crate) const UNSEEN: &[Unseen] = &[
     },
 ];
 
-/// How often a thing has to happen to be worth saying.
+/// How often something has to happen to be reported.
 const ENOUGH: u64 = 16;
-/// Nanoseconds that a transaction takes that is slow.
+/// Nanoseconds from which on a transaction is slow.
 const SLOW: u64 = 5_000_000;
-/// Nanoseconds after which a packet seen again was sent again.
+/// Nanoseconds after which a packet that is seen again counts as sent again.
 const REPEATED: u64 = 1_000_000;
 
 /// What costs performance on a connection.
@@ -122,7 +121,7 @@ pub(crate) struct Costs {
     /// When data was on the wire.
     wire: Spans,
     slow: Slow,
-    /// Latency of transactions that took long and of which it is not known why, and how many have none because call or reply is missing.
+    /// Latency of slow transactions with an unknown cause, and the number of transactions without a latency because call or reply is missing.
     unclear: (u64, u64),
     slow_by: ByOperation<Slow>,
 }
@@ -138,7 +137,7 @@ impl<T> Default for ByOperation<T> {
 }
 
 impl<T: Default> ByOperation<T> {
-    /// Operations that are told apart; what comes beyond them is not counted.
+    /// Operations that are counted separately. Further ones are not counted.
     const MOST: usize = 32;
 
     fn of(&mut self, transaction: &Transaction) -> Option<&mut T> {
@@ -178,7 +177,7 @@ impl Examples {
 #[derive(Clone, Debug, Default)]
 struct ReplyChunks {
     replies: u64,
-    /// Of these, replies that did not need theirs, those of them that went into it all the same, and what was registered for them.
+    /// Of these, replies that did not need it. Then those of them that used it all the same, and what was registered for them.
     needless: u64,
     written: u64,
     bytes: u64,

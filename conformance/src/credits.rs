@@ -1,8 +1,8 @@
 //! Credits (RFC 8166, section 3.3.1; RFC 8167, section 4.1).
 //!
-//! Each direction has credits of its own. What is counted is a lower bound: a call counts as in flight while the capture shows no reply to
-//! it and lacks no packet that could have been one, and a grant that was lowered holds only once its receiver acknowledged the reply that
-//! says so. So whatever the capture lacks, more calls in flight than were granted are too many.
+//! Each direction has credits of its own. The number of calls in flight is a lower bound: a call counts while the capture shows no reply to
+//! it and lacks no packet that could be the reply. A lowered grant counts only once the Requester has acknowledged the reply that carries it.
+//! So a count above the grant is a violation whatever the capture lacks.
 
 use super::finding::{Basis, Finding, Value};
 use super::judged::Judged as _;
@@ -125,7 +125,7 @@ pub(crate) type Credits = [RequesterCredits; 2];
 /// The credits of the requests that one end sends.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RequesterCredits {
-    /// Calls that are in flight for certain.
+    /// Calls that are certainly in flight.
     in_flight: u64,
     /// Packets that the capture lacked when counting began.
     since: u64,
@@ -208,7 +208,7 @@ impl RequesterCredits {
         self.grants.back().map(|grant| grant.seen.frame).into_iter().chain(self.last_reply)
     }
 
-    /// Which of the calls under way are still in flight is not known any more.
+    /// Forgets the calls in flight: which of them still are is no longer known.
     pub(crate) fn forget_calls(&mut self) {
         self.in_flight = 0;
         self.full = None;
@@ -244,7 +244,7 @@ impl RequesterCredits {
         }
     }
 
-    /// Begins to count anew where packets are missing that could have been replies, or have granted more.
+    /// Starts counting again where packets are missing that could be replies, or could have granted more.
     #[inline]
     fn begin(&mut self, sent: &Sent<'_>, other: &HalfFlow) {
         if !self.goes_on(sent, other) {
@@ -276,7 +276,7 @@ fn counts(sent: &Sent<'_>) -> bool {
 
 pub(crate) static GATE: Gate = Gate { sent: may_break, ..Gate::OPEN };
 
-/// Not a call within what was asked for and granted, nor a reply that grants what the one before it did.
+/// True unless the Send is a call within what was requested and granted, or a reply with the same grant as the one before.
 fn may_break(sent: &Sent<'_>, view: &View) -> bool {
     let Some(header) = sent.header else { return false };
     let caller = if sent.kind == Kind::Call { sent.from } else { sent.from.other() };
@@ -313,12 +313,12 @@ impl Memory for Credits {
     }
 }
 
-/// So many requests, in words.
+/// A number of requests, in words.
 fn requests(count: u64) -> String {
     if count == 1 { "1 request".to_owned() } else { format!("{count} requests") }
 }
 
-/// So many credits were, in words.
+/// A number of credits with its verb, in words.
 fn were(credits: u64) -> String {
     match credits {
         0 => "none was".to_owned(),

@@ -169,7 +169,7 @@ pub(crate) struct CmExchange {
     reply: Option<Seen>,
     /// The private data of both, the end that opened the connection first; `None` where it is not known whether there is any.
     said: [Option<Option<PrivateData>>; 2],
-    /// What the same two ends agreed on last, as long as the REP is news.
+    /// What the same two ends agreed on last; set only when the REP was seen.
     pub(crate) before: Option<Settings>,
 }
 

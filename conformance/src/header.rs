@@ -336,7 +336,7 @@ pub(crate) fn fault_of(call: &Message, xid: Xid) -> Option<Fault> {
 
 pub(crate) static GATE: Gate = Gate { sent: may_break, transaction: may_break_in_transaction };
 
-/// Not a call or a reply of version 1 whose header was read to its end.
+/// True unless the Send is an RDMA_MSG or RDMA_NOMSG of version 1 whose header was read to its end.
 fn may_break(sent: &Sent<'_>, _: &View) -> bool {
     let Some(header) = sent.header else { return true };
     let is_message = match header.procedure {
@@ -347,7 +347,7 @@ fn may_break(sent: &Sent<'_>, _: &View) -> bool {
     !is_message || header.version != VERSION || header.stop.is_some()
 }
 
-/// Not a call with a reply, both of version 1 and with the XID of their RPC messages.
+/// True unless it is a call with a reply, both of version 1 and with the XID of their RPC messages.
 fn may_break_in_transaction(transaction: &Transaction, _: &View) -> bool {
     let is_plain = |message: &Message| {
         message.version == VERSION

@@ -29,12 +29,12 @@ pub(crate) const UNSEEN: &[Unseen] = &[Unseen {
     reason: "The size that a receiver supports shows only where it fails, and the NAK that it then sends has other causes too.",
 }];
 
-/// What both ends have to take for the threshold where nothing else was said (RFC 8166, section 3.3.3).
+/// The inline threshold where the ends announced none (RFC 8166, section 3.3.3).
 const DEFAULT: u32 = 1024;
 
 pub(crate) static GATE: Gate = Gate { sent: may_break, ..Gate::OPEN };
 
-/// Not short enough for any threshold.
+/// True unless the Send fits any threshold.
 fn may_break(sent: &Sent<'_>, _: &View) -> bool {
     sent.send.length.is_none_or(|length| length > DEFAULT)
 }

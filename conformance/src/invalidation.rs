@@ -122,7 +122,7 @@ impl Memory for InvalidationUse {
 }
 
 impl InvalidationUse {
-    /// The handle that a Send invalidates which is the first of its sender to do so, and no call.
+    /// The handle that a Send invalidates, if it is the first such Send of its end and no call.
     fn is_first_answer(&self, sent: &Sent<'_>) -> Option<Rkey> {
         let rkey = sent.send.invalidated?;
         let answers = matches!(sent.kind, Kind::Reply | Kind::Error | Kind::Done) && sent.told;
@@ -144,13 +144,13 @@ impl View {
 
 pub(crate) static GATE: Gate = Gate { sent: may_break, transaction: may_break_in_transaction };
 
-/// A Send with Invalidate, but not a further reply of an end that used it before.
+/// True for a Send with Invalidate, except for a reply of an end that used it before.
 fn may_break(sent: &Sent<'_>, view: &View) -> bool {
     sent.send.invalidated.is_some()
         && !(view.memories.invalidation.used[sent.from] && sent.kind == Kind::Reply)
 }
 
-/// Ended by RDMA_DONE, or by a reply that invalidates what its call is not seen to advertise.
+/// True where RDMA_DONE ended it, where its call or reply is missing, or where the reply invalidates a handle that its call does not list.
 fn may_break_in_transaction(transaction: &Transaction, _: &View) -> bool {
     let (Some(call), Some(reply)) = (&transaction.call, &transaction.reply) else { return true };
     transaction.done.is_some() || reply.invalidated.is_some_and(|rkey| !lists(call, rkey))

@@ -112,10 +112,10 @@ struct JudgedConnection {
     pending: PendingFindings,
 }
 
-/// Findings on one connection on their way to a verdict.
+/// Findings on one connection that have not been reported.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PendingFindings {
-    /// Those that rest on an end's silence, until it is certain that it was silent.
+    /// By end: findings that depend on the end not having sent anything else. They wait until that is certain.
     waiting: [Vec<Finding>; 2],
     ready: Vec<Finding>,
 }
@@ -133,8 +133,8 @@ impl Judge {
         Judge::with_gates(asks, |subject| subject.gate)
     }
 
-    /// One that asks all rules of everything, whatever their gates say. It is slow, and finds the same: that it does shows that the gates
-    /// are right.
+    /// One that asks all rules of everything and ignores their gates. It is slower and must find the same. Tests compare the two to show
+    /// that the gates are right.
     pub fn exhaustive() -> Judge {
         Judge::with_gates(|_| true, |_| &Gate::OPEN)
     }
@@ -285,7 +285,7 @@ impl JudgedConnection {
         self.view.note_observed(what);
     }
 
-    /// It is certain now what this end sent up to here, or that it is not.
+    /// Decides the findings that wait for this end: now it is certain what it sent up to here, or that this will never be certain.
     #[inline]
     fn settle(&mut self, end: End, verdict: Verdict) {
         if !self.pending.waiting[end].is_empty() {
@@ -382,7 +382,7 @@ mod tests {
     use rdmascope_wire::psn::Psn;
     use rdmascope_wire::{Rkey, Xid};
 
-    /// What end 0 reads of the memory of end 1 goes on where nothing is advertised.
+    /// The first end reads beyond the memory that the second one advertised.
     const STRAY: Stray = Stray {
         from: End::First,
         seen: Seen { frame: 7, time: Time(0) },

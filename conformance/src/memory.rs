@@ -1,10 +1,10 @@
-//! Memory that is advertised, and what touches it (RFC 8166, sections 3.4, 4.4 and 8).
+//! Advertised memory, and the RDMA operations on it (RFC 8166, sections 3.4, 4.4 and 8).
 //!
-//! The engine looks every RDMA operation up among the memory that open transactions advertise, and reports those that leave it. What of that is
-//! a fault depends on what the capture may lack: a call that is missing may have advertised the memory. So memory that was
-//! advertised lately is remembered with what ended it; and an operation that the capture shows late, behind a Send that followed it, is none.
+//! The engine looks up every RDMA operation in the memory that open transactions advertise, and reports operations outside of it. Not all of
+//! these are faults: a call that the capture lacks may have advertised the memory. So memory that was advertised lately is remembered together with
+//! what ended its transaction. An operation that the capture shows late, behind a Send that followed it, is no fault.
 //!
-//! Bytes that are written and not claimed are no fault (RFC 8166, section 4.3.2.2).
+//! Bytes that are written but not returned are no fault (RFC 8166, section 4.3.2.2).
 
 use super::chunks;
 use super::finding::{Basis, Finding, Value};
@@ -198,7 +198,7 @@ pub(crate) const UNSEEN: &[Unseen] = &[
     },
 ];
 
-/// What is remembered of memory, and of what touches it.
+/// Memory that was advertised, and the Sends and operations that matter for it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AdvertisedMemory {
     senders: [Sender; 2],
@@ -211,14 +211,14 @@ pub(crate) struct AdvertisedMemory {
 /// What one end sent.
 #[derive(Clone, Debug, Default)]
 struct Sender {
-    /// Its first Send: from there on packets that are missing are noticed.
+    /// The first frame of its first Send. Missing packets are noticed from there on.
     first: Option<u64>,
     last: Option<Last>,
     /// [`Known::losses`] at its last Send.
     lost: u64,
     /// The first Send behind those that were missing last.
     lost_before: Option<Seen>,
-    /// Its last operation that went astray.
+    /// Its last operation outside of advertised memory.
     strayed: Option<Seen>,
     /// The capture lacks a part of some header, and whatever memory that lists.
     blind: bool,
@@ -409,7 +409,7 @@ impl View {
 
 pub(crate) static GATE: Gate = Gate { transaction: may_break, ..Gate::OPEN };
 
-/// Its call or its reply lists chunks.
+/// True where its call or its reply lists chunks.
 fn may_break(transaction: &Transaction, _: &View) -> bool {
     [&transaction.call, &transaction.reply].into_iter().flatten().any(chunks::lists_chunks)
 }

@@ -1,24 +1,22 @@
 //! The reverse direction (RFC 8167), and the backchannel that NFS makes of it (RFC 8267, section 6.5; RFC 8881).
 //!
-//! Whether a callback came too early is decided when the connection ends, since only then it is known whether the capture holds all that
-//! the client sent up to there. Limits of the backchannel are those of the sessions that were created on the connection itself; where one may have been
-//! created or bound that the capture does not show, there are none.
+//! Whether a callback came too early is decided when the connection ends. Only then is it known whether the capture holds all that the client
+//! sent before. The limits of the backchannel are those of the sessions created on the connection itself. No limits are known where the capture may
+//! lack the creation of a session, or where a session was bound to the connection.
 
-use super::finding::{Basis, Finding, Value};
-use super::rule::{Check, Document, Findings, Gate, Level, Rule, Source, Unseen};
+mod checks;
+
+use super::finding::Finding;
+use super::rule::{Check, Document, Gate, Level, Rule, Source, Unseen};
 use super::view::{Known, Memory, View};
-use alloc::borrow::ToOwned;
-use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use rdmascope_dissector::connection::Connection;
 use rdmascope_dissector::observation::Observed;
-use rdmascope_dissector::rdma::End;
 use rdmascope_dissector::transaction::{Direction, Message, Security, Seen, Transaction};
-use rdmascope_dissector::ulb::{Callback, ChannelAttributes, OperationKind};
+use rdmascope_dissector::ulb::ChannelAttributes;
 use rdmascope_wire::Xid;
 use rdmascope_wire::rpc::program;
-use rdmascope_wire::rpcrdma::{Error, Procedure};
+use rdmascope_wire::rpcrdma::Error;
 
 const SUPPORT: Source = Source { document: Document::Rfc8167, section: "6" };
 const CALL: Source = Source { document: Document::Rfc8167, section: "5.1" };
@@ -30,9 +28,6 @@ const CHANNELS: Source = Source { document: Document::Rfc8881, section: "2.10.3.
 const BIND: Source = Source { document: Document::Rfc8881, section: "18.34" };
 const CREATE: Source = Source { document: Document::Rfc8881, section: "18.36" };
 const SEQUENCE: Source = Source { document: Document::Rfc8881, section: "20.9" };
-
-/// The operation that a CB_COMPOUND of minor versions 1 and 2 begins with.
-const CB_SEQUENCE: OperationKind = OperationKind::Callback(Callback::Sequence);
 
 pub(crate) const RULES: &[Rule] = &[
     Rule {
@@ -46,7 +41,7 @@ pub(crate) const RULES: &[Rule] = &[
             finding is reported once, when the connection ends, and only where the capture holds the connection from its CM exchange \
             on. It is inconclusive where the capture lacks a packet of the client, or where a call of the client could not be read. \
             Nothing is reported where calls are encrypted.",
-        check: Check::Connection(before_offer),
+        check: Check::Connection(checks::before_offer),
     },
     Rule {
         id: "reverse-after-refusal",
@@ -56,7 +51,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The client offered the connection, and no result of CREATE_SESSION or BIND_CONN_TO_SESSION on it accepted the \
             backchannel, but callbacks came. The finding is reported once, when the connection ends, where the capture holds all that \
             both ends sent.",
-        check: Check::Connection(after_refusal),
+        check: Check::Connection(checks::after_refusal),
     },
     Rule {
         id: "reverse-not-offered",
@@ -65,7 +60,7 @@ pub(crate) const RULES: &[Rule] = &[
         sentence: "A server accepts a connection for the backchannel only if the client offered it.",
         explanation: "csr_flags is compared with csa_flags (CREATE_SESSION4_FLAG_CONN_BACK_CHAN), and bctsr_dir with bctsa_dir. The \
             rule is decided where both the call and the result were captured.",
-        check: Check::Transaction(not_offered),
+        check: Check::Transaction(checks::not_offered),
     },
     Rule {
         id: "reverse-attributes",
@@ -74,7 +69,7 @@ pub(crate) const RULES: &[Rule] = &[
         sentence: "A server keeps ca_maxoperations and ca_maxrequests of the backchannel as the client asked, and does not raise \
             ca_maxrequestsize or ca_maxresponsesize.",
         explanation: "csr_back_chan_attrs is compared with csa_back_chan_attrs of the same CREATE_SESSION.",
-        check: Check::Transaction(attributes),
+        check: Check::Transaction(checks::attributes),
     },
     Rule {
         id: "reverse-operations",
@@ -83,7 +78,7 @@ pub(crate) const RULES: &[Rule] = &[
         sentence: "A CB_COMPOUND has no more operations than ca_maxoperations of the backchannel allows.",
         explanation: "The limit is the largest one of all sessions created on the connection, as asked for or as granted. Nothing is \
             decided where the capture may lack the creation of a session, or where a session was bound to the connection.",
-        check: Check::Transaction(operations),
+        check: Check::Transaction(checks::operations),
     },
     Rule {
         id: "reverse-size",
@@ -92,7 +87,7 @@ pub(crate) const RULES: &[Rule] = &[
         sentence: "Messages of the backchannel are no longer than its ca_maxrequestsize and ca_maxresponsesize allow.",
         explanation: "The length is that of the RPC message before reduction, from the RPC header on. The limits are found as for \
             reverse-operations.",
-        check: Check::Transaction(size),
+        check: Check::Transaction(checks::size),
     },
     Rule {
         id: "reverse-program",
@@ -101,7 +96,7 @@ pub(crate) const RULES: &[Rule] = &[
         sentence: "A callback calls the program that the client named in CREATE_SESSION or BACKCHANNEL_CTL.",
         explanation: "The programs are csa_cb_program and bca_cb_program of the sessions created on the connection. Nothing is decided \
             where the capture may lack the creation of a session, or where a session was bound to the connection.",
-        check: Check::Transaction(program),
+        check: Check::Transaction(checks::program),
     },
     Rule {
         id: "reverse-sequence",
@@ -110,7 +105,7 @@ pub(crate) const RULES: &[Rule] = &[
         sentence: "A CB_COMPOUND on a backchannel begins with CB_SEQUENCE.",
         explanation: "This holds for every minor version. Callbacks of minor version 0 use a connection of their own, on which they are \
             forward calls.",
-        check: Check::Transaction(sequence),
+        check: Check::Transaction(checks::sequence),
     },
     Rule {
         id: "reverse-version",
@@ -119,7 +114,7 @@ pub(crate) const RULES: &[Rule] = &[
         sentence: "Calls in both directions on one connection have the same rdma_vers.",
         explanation: "The rule is decided for reverse-direction calls that were answered. A message without an answer may not have been \
             a call.",
-        check: Check::Transaction(version),
+        check: Check::Transaction(checks::version),
     },
     Rule {
         id: "reverse-long-message",
@@ -129,7 +124,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "A client that accepts Long Calls asks for a ca_maxrequestsize of the backchannel that is larger than the inline \
             thresholds. A callback with a Read chunk breaks the rule where no session created on the connection asked for that. The \
             limits are found as for reverse-operations.",
-        check: Check::Transaction(long_message),
+        check: Check::Transaction(checks::long_message),
     },
     Rule {
         id: "reverse-chunks-unread",
@@ -138,7 +133,7 @@ pub(crate) const RULES: &[Rule] = &[
         sentence: "A Responder that does not read the chunks of a reverse-direction call answers it with ERR_CHUNK.",
         explanation: "The rule is broken where the call lists Read chunks, no RDMA READ of them was seen, and the reply is no \
             RDMA_ERROR. The finding stands once it is certain that the capture holds all that the client sent up to the reply.",
-        check: Check::Transaction(chunks_unread),
+        check: Check::Transaction(checks::chunks_unread),
     },
     Rule {
         id: "reverse-chunks-refused",
@@ -147,7 +142,7 @@ pub(crate) const RULES: &[Rule] = &[
         sentence: "A server offers no chunks in the reverse direction to a client that refused them before.",
         explanation: "A client without support for chunks answers a reverse-direction call that has some with ERR_CHUNK. Each later \
             call with chunks on the same connection is reported.",
-        check: Check::Transaction(chunks_refused),
+        check: Check::Transaction(checks::chunks_refused),
     },
 ];
 
@@ -184,6 +179,13 @@ pub(crate) const UNSEEN: &[Unseen] = &[
     },
 ];
 
+pub(crate) static GATE: Gate = Gate { transaction: may_break, ..Gate::OPEN };
+
+/// True for the reverse direction, and for operations about the backchannel.
+fn may_break(transaction: &Transaction, _: &View) -> bool {
+    transaction.direction == Direction::Backward || transaction.details.backchannel.is_some()
+}
+
 /// Callbacks on a connection, and what allows them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Backchannel {
@@ -191,7 +193,7 @@ pub(crate) struct Backchannel {
     offer: Option<Seen>,
     /// Calls that offer it and are not answered yet.
     unanswered: u32,
-    /// Some result took it.
+    /// A result accepted it.
     taken: bool,
     /// The reply that first declined it.
     declined: Option<u64>,
@@ -377,293 +379,4 @@ impl Memory for Backchannel {
 /// Whether it calls a program of the range from which clients choose for their callbacks (RFC 5531, section 13).
 fn is_callback(transaction: &Transaction) -> bool {
     transaction.procedure.is_some_and(|procedure| procedure.is_callback())
-}
-
-/// The call of a CB_COMPOUND.
-fn callback(transaction: &Transaction) -> Option<&Message> {
-    let compound = transaction.procedure.is_some_and(|procedure| procedure.is_compound());
-    transaction.call.as_ref().filter(|_| compound && is_callback(transaction))
-}
-
-fn before_offer(_: &Connection, view: &View, findings: &mut Findings<'_>) {
-    let (backchannel, client) = (&view.memories.reverse, view.requester);
-    let Callbacks { count, calls, .. } = &backchannel.early;
-    // Where the client's calls are encrypted, its offer is too.
-    if *count == 0 || !view.from_start() || backchannel.sealed {
-        return;
-    }
-    // What was answered came before what the client sent later. Of the rest it has to be known that the client sent nothing else.
-    let is_complete =
-        calls.iter().any(|(call, answered)| *answered || backchannel.complete[client] >= Some(call.frame));
-    let why = match (backchannel.offer, backchannel.spoken) {
-        (Some(_), _) => "before the client offered it for them".to_owned(),
-        (None, Some((4, Some(minor)))) => {
-            format!("that a client of NFS version 4.{minor} never offered for them")
-        }
-        (None, Some((version, _))) => {
-            format!("that a client of NFS version {version} never offered for them")
-        }
-        (None, None) => "that the client never offered for them".to_owned(),
-    };
-    let callbacks = if *count == 1 { "1 callback".to_owned() } else { format!("{count} callbacks") };
-    let lacks = view.lost[client] > 0 || backchannel.unread || !is_complete;
-    findings.add(
-        backchannel
-            .early
-            .finding(format!("{callbacks} over a connection {why}"))
-            .by(client.other())
-            .frames(backchannel.offer.map(|offer| offer.frame))
-            .values(Value::Count(*count), Value::Count(0))
-            .unless(lacks),
-    );
-}
-
-fn after_refusal(_: &Connection, view: &View, findings: &mut Findings<'_>) {
-    let backchannel = &view.memories.reverse;
-    let count = backchannel.refused.count;
-    if count == 0 || backchannel.taken || backchannel.unanswered > 0 || !view.from_start() {
-        return;
-    }
-    let callbacks = if count == 1 { "1 callback".to_owned() } else { format!("{count} callbacks") };
-    findings.add(
-        backchannel
-            .refused
-            .finding(format!(
-                "{callbacks} over a connection that the server did not take for the backchannel"
-            ))
-            .by(view.requester.other())
-            .frames(backchannel.declined)
-            .unless(view.lost != [0, 0] || backchannel.unread),
-    );
-}
-
-pub(crate) static GATE: Gate = Gate { transaction: may_break, ..Gate::OPEN };
-
-/// Of the reverse direction, or about the backchannel.
-fn may_break(transaction: &Transaction, _: &View) -> bool {
-    transaction.direction == Direction::Backward || transaction.details.backchannel.is_some()
-}
-
-fn not_offered(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
-    let Some(said) = transaction.details.backchannel else { return };
-    if (said.offered, said.taken) != (Some(false), Some(true)) {
-        return;
-    }
-    let frames = [&transaction.call, &transaction.reply].into_iter().flatten();
-    findings.add(
-        Finding::new("the server took a connection for the backchannel that the client did not offer")
-            .by(view.answerer(transaction.direction))
-            .of(transaction)
-            .frames(frames.map(|message| message.seen.frame)),
-    );
-}
-
-fn attributes(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
-    let Some(said) = transaction.details.backchannel else { return };
-    let (Some(asked), Some(granted)) = (said.asked, said.granted) else { return };
-    let of =
-        |name: &'static str, field: fn(&ChannelAttributes) -> u32| (name, field(&asked), field(&granted));
-    let kept = [of("ca_maxoperations", |it| it.most_operations), of("ca_maxrequests", |it| it.most_requests)];
-    let limited = [
-        of("ca_maxrequestsize", |it| it.largest_request),
-        of("ca_maxresponsesize", |it| it.largest_response),
-    ];
-    let changed = kept.into_iter().filter(|(_, asked, granted)| asked != granted);
-    let raised = limited.into_iter().filter(|(_, asked, granted)| asked < granted);
-    for (name, asked, granted) in changed.chain(raised) {
-        let frames = [&transaction.call, &transaction.reply].into_iter().flatten();
-        findings.add(
-            Finding::new(format!("{name} of the backchannel went from {asked} to {granted}"))
-                .by(view.answerer(transaction.direction))
-                .of(transaction)
-                .frames(frames.map(|message| message.seen.frame))
-                .values(Value::Count(granted.into()), Value::Count(asked.into())),
-        );
-    }
-}
-
-fn operations(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
-    if transaction.direction == Direction::Forward {
-        return;
-    }
-    let Some(call) = callback(transaction) else { return };
-    let Some(limits) = view.memories.reverse.limits(view) else { return };
-    let Some(count) = transaction.details.called.filter(|called| *called > limits.most_operations) else {
-        return;
-    };
-    findings.add(
-        Finding::new(format!(
-            "a CB_COMPOUND of {count} operations where the backchannel allows {}",
-            limits.most_operations
-        ))
-        .by(view.caller(transaction.direction))
-        .of(transaction)
-        .message(call)
-        .values(Value::Count(count.into()), Value::Count(limits.most_operations.into()))
-        .rests_on(Basis::Silence(view.requester)),
-    );
-}
-
-fn size(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
-    if transaction.direction == Direction::Forward {
-        return;
-    }
-    let (Some(call), Some(limits)) = (callback(transaction), view.memories.reverse.limits(view)) else {
-        return;
-    };
-    let (caller, answerer) = (view.caller(transaction.direction), view.answerer(transaction.direction));
-    let messages = [
-        (Some(call), limits.largest_request, caller, "call", "ca_maxrequestsize"),
-        (transaction.reply.as_ref(), limits.largest_response, answerer, "reply", "ca_maxresponsesize"),
-    ];
-    for (message, most, end, what, limit) in messages {
-        let length = message.and_then(|message| message.message_length).unwrap_or(0);
-        if length <= u64::from(most) {
-            continue;
-        }
-        findings.add(
-            Finding::new(format!("a {what} of {length} bytes on a backchannel whose {limit} is {most}"))
-                .by(end)
-                .of(transaction)
-                .frames(message.into_iter().flat_map(|message| [message.first.frame, message.seen.frame]))
-                .values(Value::Bytes(length), Value::Bytes(most.into()))
-                .rests_on(Basis::Silence(view.requester)),
-        );
-    }
-}
-
-fn program(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
-    if transaction.direction == Direction::Forward {
-        return;
-    }
-    let backchannel = &view.memories.reverse;
-    let (Some(call), Some(procedure)) = (&transaction.call, transaction.procedure) else { return };
-    let [first, ..] = backchannel.programs[..] else { return };
-    let is_known = backchannel.programs.contains(&procedure.program);
-    if is_known || !is_callback(transaction) || !backchannel.knows_sessions(view) {
-        return;
-    }
-    findings.add(
-        Finding::new(format!("a callback of program {} where the client named {first}", procedure.program))
-            .by(view.caller(transaction.direction))
-            .of(transaction)
-            .message(call)
-            .values(Value::Hexadecimal(procedure.program.into()), Value::Hexadecimal(first.into()))
-            .rests_on(Basis::Silence(view.requester)),
-    );
-}
-
-fn sequence(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
-    if transaction.direction == Direction::Forward {
-        return;
-    }
-    let Some(call) = callback(transaction) else { return };
-    let details = &transaction.details;
-    let (Some(minor), Some(first)) = (details.minor_version, details.operations.first()) else { return };
-    if first.kind == CB_SEQUENCE {
-        return;
-    }
-    findings.add(
-        Finding::new(format!("a CB_COMPOUND of minor version {minor} that begins with {}", first.name()))
-            .by(view.caller(transaction.direction))
-            .of(transaction)
-            .message(call)
-            .values(Value::Name(first.name()), Value::Name(CB_SEQUENCE.name())),
-    );
-}
-
-fn version(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
-    if transaction.direction == Direction::Forward {
-        return;
-    }
-    let (Some(call), Some(_)) = (&transaction.call, &transaction.reply) else { return };
-    let Some((forward, frame)) =
-        view.memories.reverse.version.filter(|(forward, _)| *forward != call.version)
-    else {
-        return;
-    };
-    let message =
-        format!("a reverse-direction call of version {} where calls forward have {forward}", call.version);
-    findings.add(
-        Finding::new(message)
-            .by(view.caller(transaction.direction))
-            .of(transaction)
-            .message(call)
-            .frames([frame])
-            .values(Value::Count(call.version.into()), Value::Count(forward.into())),
-    );
-}
-
-fn long_message(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
-    if transaction.direction == Direction::Forward {
-        return;
-    }
-    // What was refused was not read, so it is not known what it calls.
-    let may_be = transaction.procedure.is_none() || is_callback(transaction);
-    let Some(call) = transaction.call.as_ref().filter(|call| may_be && !call.read_chunks.is_empty()) else {
-        return;
-    };
-    let backchannel = &view.memories.reverse;
-    let thresholds = End::BOTH.map(|end| view.inline_threshold(end));
-    let ([Some(one), Some(other)], Some(_)) = (thresholds, backchannel.limits(view)) else { return };
-    let (threshold, asked) = (one.min(other), backchannel.largest_asked);
-    if asked > threshold {
-        return;
-    }
-    findings.add(
-        Finding::new(format!(
-            "a callback with a Read chunk where ca_maxrequestsize is {asked} and the inline threshold {threshold}"
-        ))
-        .by(view.caller(transaction.direction))
-        .of(transaction)
-        .message(call)
-        .values(Value::Bytes(asked.into()), Value::Bytes(threshold.into()))
-        .rests_on(Basis::Silence(view.requester)),
-    );
-}
-
-fn chunks_unread(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
-    if transaction.direction == Direction::Forward {
-        return;
-    }
-    let (Some(call), Some(reply)) = (&transaction.call, &transaction.reply) else { return };
-    let bytes: u64 = call
-        .read_chunks
-        .iter()
-        .flat_map(|chunk| &chunk.segments)
-        .map(|segment| u64::from(segment.length))
-        .sum();
-    if bytes == 0 || transaction.timing.reads.is_some() || reply.procedure == Procedure::Error {
-        return;
-    }
-    let client = view.answerer(transaction.direction);
-    findings.add(
-        Finding::new(format!(
-            "a reverse-direction call was answered although its {bytes} bytes of Read chunks were not read"
-        ))
-        .by(client)
-        .of(transaction)
-        .frames([call.seen.frame, reply.seen.frame])
-        .values(Value::Name("RDMA_MSG"), Value::Name("ERR_CHUNK"))
-        .rests_on(Basis::Silence(client))
-        .unless(!view.is_whole(client) || call.stop.is_some()),
-    );
-}
-
-fn chunks_refused(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
-    let Some(refused) = view.memories.reverse.err_chunk else { return };
-    let Some(call) = &transaction.call else { return };
-    if transaction.direction == Direction::Forward || call.read_chunks.is_empty() || call.seen.frame < refused
-    {
-        return;
-    }
-    findings.add(
-        Finding::new(
-            "a reverse-direction call with chunks to a client that answered the like with ERR_CHUNK",
-        )
-        .by(view.caller(transaction.direction))
-        .of(transaction)
-        .message(call)
-        .frames([refused]),
-    );
 }

@@ -1,7 +1,7 @@
 //! RPC messages and their XIDs (RFC 5531; RFC 8166, section 2.2.2; RFC 8167, section 2.4).
 //!
-//! A call that is left without a reply when its connection is closed is sent again on the next one, under the same XID: that is how RPC
-//! recovers from a lost connection. What is remembered across connections is a bounded list of such calls.
+//! A call without a reply when its connection is closed is sent again on the next one, under the same XID: RPC recovers from a lost
+//! connection this way. A bounded list of such calls is remembered across connections.
 
 use super::finding::{Basis, Finding, Value};
 use super::header;
@@ -172,7 +172,7 @@ pub(crate) const UNSEEN: &[Unseen] = &[
     },
 ];
 
-/// What is remembered of calls that were left without a reply.
+/// Calls of earlier connections that may come again, and the latest call that was answered.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct EarlierCalls {
     /// Calls on earlier connections between the same hosts that have not come again yet.
@@ -186,7 +186,7 @@ pub(crate) struct EarlierCalls {
 /// A call on an earlier connection.
 #[derive(Clone, Copy, Debug)]
 struct EarlierCall {
-    /// Which way it runs on the present connection.
+    /// Its direction on the present connection.
     direction: Direction,
     call: UnansweredCall,
 }
@@ -300,7 +300,7 @@ impl Memory for EarlierCalls {
         }
     }
 
-    /// A call that came again is not waited for any more.
+    /// Forgets a call that came again.
     fn sent(&mut self, sent: &Sent<'_>, known: &Known) {
         if !self.before.is_empty() && sent.kind == Kind::Call {
             let (xid, direction) = (sent.xid(), known.direction(sent.from));
@@ -322,7 +322,8 @@ impl Memory for EarlierCalls {
 
 pub(crate) static GATE: Gate = Gate { sent: may_break, transaction: may_break_in_transaction };
 
-/// Not a call of RPC version 2 under an XID of its own, nor a reply; and any call where calls of an earlier connection may come again.
+/// True unless the Send is a reply, or a call of RPC version 2 with an XID that is not outstanding. True for every Send where calls of an earlier
+/// connection may come again.
 fn may_break(sent: &Sent<'_>, view: &View) -> bool {
     !sent.told
         || sent.earlier.is_some()
@@ -330,7 +331,7 @@ fn may_break(sent: &Sent<'_>, view: &View) -> bool {
         || rpc_version_of(sent).is_some_and(|version| version != rpc::VERSION)
 }
 
-/// Not a reply of success.
+/// True unless the reply reports success.
 fn may_break_in_transaction(transaction: &Transaction, _: &View) -> bool {
     transaction.rpc_status != Some(rpc::Status::Success)
 }

@@ -122,8 +122,9 @@ pub enum Check {
 
 /// When the rules of a subject have to be asked about a Send or a transaction.
 ///
-/// Most traffic is ordinary, and one cheap look tells that no rule of the subject is broken. A gate is that look. It stands beside the rules
-/// for which it answers. Subjects that share one gate are asked together. [`Judge::exhaustive`](super::Judge::exhaustive) ignores all gates and must find the same.
+/// Most traffic is ordinary, and one cheap check shows that no rule of the subject is broken. A gate is that check. It stands beside the rules
+/// that it is for. Subjects can share a gate, which is then checked once for all of them.
+/// [`Judge::exhaustive`](super::Judge::exhaustive) ignores all gates and must find the same.
 #[derive(Debug)]
 pub struct Gate {
     /// Whether a rule of the subject may find something in this Send.

@@ -1,7 +1,7 @@
 //! Messages that answer nothing: replies and errors without a call, RDMA_DONE without a chunk to pull.
 //!
-//! That there is nothing to answer rests on what the other end did not send. A capture may also show the two half-flows shifted against
-//! each other, so that the call comes by after its reply. So such messages are remembered, and judged when the connection ends.
+//! Such a finding depends on what the other end did not send. A capture may also show the two half-flows shifted against each other, with
+//! the call behind its reply. So these messages are remembered, and judged when the connection ends.
 
 use super::finding::Finding;
 use super::judged::Judged as _;

@@ -146,7 +146,7 @@ const NFSRDMA: u16 = 20049;
 /// Segments that any chunk may have (RFC 8267, section 6.4.2).
 pub(super) const MOST_SEGMENTS: usize = 16;
 
-/// Calls were refused, and may come again.
+/// True where calls were refused with ERR_CHUNK, and may come again.
 pub(super) fn may_break(_: &Sent<'_>, view: &View) -> bool {
     !view.memories.binding.refused.is_empty()
 }

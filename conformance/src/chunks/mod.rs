@@ -1,8 +1,8 @@
 //! Chunk lists (RFC 8166, sections 3.4, 3.5, 4.3 and 4.4; RFC 8267).
 //!
-//! What a list says stands in one Send, so a finding on a call alone rests on packets of the capture. What a reply returns is held
-//! against the call with its XID: that pairing rests on the caller not having used the XID again in between, so such a finding waits
-//! until it is certain what the caller sent, and is inconclusive where the capture lacks packets between the two.
+//! A list is in one Send, so a finding on a call alone depends only on packets of the capture. What a reply returns is compared with the call
+//! of the same XID. That is right only if the caller did not use the XID again in between. So such a finding waits until it is certain what the
+//! caller sent, and is inconclusive where the capture lacks packets between the two.
 
 pub(super) mod binding;
 pub(super) mod memory;
@@ -47,10 +47,10 @@ fn both(transaction: &Transaction) -> Option<(&Message, &Message)> {
     Some((call(transaction)?, reply(transaction)?))
 }
 
-/// The gate of all subjects about chunks: one look tells for all of them.
+/// The gate of all subjects about chunks.
 pub(super) static GATE: Gate = Gate { sent: binding::may_break, transaction: may_break };
 
-/// Not a transaction without chunks, nor one whose chunks are used as they should be. Most are one of the two.
+/// True unless the transaction has no chunks, or has chunks that are used correctly. Most transactions are one of the two.
 fn may_break(transaction: &Transaction, view: &View) -> bool {
     let Some((call, reply)) = both(transaction) else { return true };
     let is_plain = call.procedure == Procedure::Msg

@@ -1,8 +1,8 @@
 //! The reliable connection below (IBTA volume 1, chapter 9).
 //!
-//! What a network does to packets is no fault of an end: packets that were lost, and the NAKs and repetitions that answer them. They are
-//! counted, and told in order where the connection came to a bad end ([`event_log`]). A packet that breaks a rule by itself or beside those around it
-//! is a fault of its sender ([`faults`]).
+//! What a network does to packets is no fault of an end: lost packets, and the NAKs and retransmissions that answer them. They are counted
+//! ([`problems`]), and listed in order where the connection broke ([`event_log`]). A packet that breaks a rule by itself, or compared with those
+//! around it, is a fault of its sender ([`faults`]).
 
 mod event_log;
 mod faults;

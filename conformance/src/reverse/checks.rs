@@ -1,0 +1,298 @@
+//! What decides the rules of the reverse direction.
+
+use super::super::finding::{Basis, Finding, Value};
+use super::super::rule::Findings;
+use super::super::view::View;
+use super::{Callbacks, is_callback};
+use alloc::borrow::ToOwned;
+use alloc::format;
+use rdmascope_dissector::connection::Connection;
+use rdmascope_dissector::rdma::End;
+use rdmascope_dissector::transaction::{Direction, Message, Transaction};
+use rdmascope_dissector::ulb::{Callback, ChannelAttributes, OperationKind};
+use rdmascope_wire::rpcrdma::Procedure;
+
+/// The operation that a CB_COMPOUND of minor versions 1 and 2 begins with.
+const CB_SEQUENCE: OperationKind = OperationKind::Callback(Callback::Sequence);
+
+/// The call of a CB_COMPOUND.
+fn callback(transaction: &Transaction) -> Option<&Message> {
+    let compound = transaction.procedure.is_some_and(|procedure| procedure.is_compound());
+    transaction.call.as_ref().filter(|_| compound && is_callback(transaction))
+}
+
+pub(super) fn before_offer(_: &Connection, view: &View, findings: &mut Findings<'_>) {
+    let (backchannel, client) = (&view.memories.reverse, view.requester);
+    let Callbacks { count, calls, .. } = &backchannel.early;
+    // Where the client's calls are encrypted, its offer is too.
+    if *count == 0 || !view.from_start() || backchannel.sealed {
+        return;
+    }
+    // What was answered came before what the client sent later. Of the rest it has to be known that the client sent nothing else.
+    let is_complete =
+        calls.iter().any(|(call, answered)| *answered || backchannel.complete[client] >= Some(call.frame));
+    let why = match (backchannel.offer, backchannel.spoken) {
+        (Some(_), _) => "before the client offered it for them".to_owned(),
+        (None, Some((4, Some(minor)))) => {
+            format!("that a client of NFS version 4.{minor} never offered for them")
+        }
+        (None, Some((version, _))) => {
+            format!("that a client of NFS version {version} never offered for them")
+        }
+        (None, None) => "that the client never offered for them".to_owned(),
+    };
+    let callbacks = if *count == 1 { "1 callback".to_owned() } else { format!("{count} callbacks") };
+    let lacks = view.lost[client] > 0 || backchannel.unread || !is_complete;
+    findings.add(
+        backchannel
+            .early
+            .finding(format!("{callbacks} over a connection {why}"))
+            .by(client.other())
+            .frames(backchannel.offer.map(|offer| offer.frame))
+            .values(Value::Count(*count), Value::Count(0))
+            .unless(lacks),
+    );
+}
+
+pub(super) fn after_refusal(_: &Connection, view: &View, findings: &mut Findings<'_>) {
+    let backchannel = &view.memories.reverse;
+    let count = backchannel.refused.count;
+    if count == 0 || backchannel.taken || backchannel.unanswered > 0 || !view.from_start() {
+        return;
+    }
+    let callbacks = if count == 1 { "1 callback".to_owned() } else { format!("{count} callbacks") };
+    findings.add(
+        backchannel
+            .refused
+            .finding(format!(
+                "{callbacks} over a connection that the server did not take for the backchannel"
+            ))
+            .by(view.requester.other())
+            .frames(backchannel.declined)
+            .unless(view.lost != [0, 0] || backchannel.unread),
+    );
+}
+
+pub(super) fn not_offered(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    let Some(said) = transaction.details.backchannel else { return };
+    if (said.offered, said.taken) != (Some(false), Some(true)) {
+        return;
+    }
+    let frames = [&transaction.call, &transaction.reply].into_iter().flatten();
+    findings.add(
+        Finding::new("the server took a connection for the backchannel that the client did not offer")
+            .by(view.answerer(transaction.direction))
+            .of(transaction)
+            .frames(frames.map(|message| message.seen.frame)),
+    );
+}
+
+pub(super) fn attributes(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    let Some(said) = transaction.details.backchannel else { return };
+    let (Some(asked), Some(granted)) = (said.asked, said.granted) else { return };
+    let of =
+        |name: &'static str, field: fn(&ChannelAttributes) -> u32| (name, field(&asked), field(&granted));
+    let kept = [of("ca_maxoperations", |it| it.most_operations), of("ca_maxrequests", |it| it.most_requests)];
+    let limited = [
+        of("ca_maxrequestsize", |it| it.largest_request),
+        of("ca_maxresponsesize", |it| it.largest_response),
+    ];
+    let changed = kept.into_iter().filter(|(_, asked, granted)| asked != granted);
+    let raised = limited.into_iter().filter(|(_, asked, granted)| asked < granted);
+    for (name, asked, granted) in changed.chain(raised) {
+        let frames = [&transaction.call, &transaction.reply].into_iter().flatten();
+        findings.add(
+            Finding::new(format!("{name} of the backchannel went from {asked} to {granted}"))
+                .by(view.answerer(transaction.direction))
+                .of(transaction)
+                .frames(frames.map(|message| message.seen.frame))
+                .values(Value::Count(granted.into()), Value::Count(asked.into())),
+        );
+    }
+}
+
+pub(super) fn operations(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    if transaction.direction == Direction::Forward {
+        return;
+    }
+    let Some(call) = callback(transaction) else { return };
+    let Some(limits) = view.memories.reverse.limits(view) else { return };
+    let Some(count) = transaction.details.called.filter(|called| *called > limits.most_operations) else {
+        return;
+    };
+    findings.add(
+        Finding::new(format!(
+            "a CB_COMPOUND of {count} operations where the backchannel allows {}",
+            limits.most_operations
+        ))
+        .by(view.caller(transaction.direction))
+        .of(transaction)
+        .message(call)
+        .values(Value::Count(count.into()), Value::Count(limits.most_operations.into()))
+        .rests_on(Basis::Silence(view.requester)),
+    );
+}
+
+pub(super) fn size(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    if transaction.direction == Direction::Forward {
+        return;
+    }
+    let (Some(call), Some(limits)) = (callback(transaction), view.memories.reverse.limits(view)) else {
+        return;
+    };
+    let (caller, answerer) = (view.caller(transaction.direction), view.answerer(transaction.direction));
+    let messages = [
+        (Some(call), limits.largest_request, caller, "call", "ca_maxrequestsize"),
+        (transaction.reply.as_ref(), limits.largest_response, answerer, "reply", "ca_maxresponsesize"),
+    ];
+    for (message, most, end, what, limit) in messages {
+        let length = message.and_then(|message| message.message_length).unwrap_or(0);
+        if length <= u64::from(most) {
+            continue;
+        }
+        findings.add(
+            Finding::new(format!("a {what} of {length} bytes on a backchannel whose {limit} is {most}"))
+                .by(end)
+                .of(transaction)
+                .frames(message.into_iter().flat_map(|message| [message.first.frame, message.seen.frame]))
+                .values(Value::Bytes(length), Value::Bytes(most.into()))
+                .rests_on(Basis::Silence(view.requester)),
+        );
+    }
+}
+
+pub(super) fn program(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    if transaction.direction == Direction::Forward {
+        return;
+    }
+    let backchannel = &view.memories.reverse;
+    let (Some(call), Some(procedure)) = (&transaction.call, transaction.procedure) else { return };
+    let [first, ..] = backchannel.programs[..] else { return };
+    let is_known = backchannel.programs.contains(&procedure.program);
+    if is_known || !is_callback(transaction) || !backchannel.knows_sessions(view) {
+        return;
+    }
+    findings.add(
+        Finding::new(format!("a callback of program {} where the client named {first}", procedure.program))
+            .by(view.caller(transaction.direction))
+            .of(transaction)
+            .message(call)
+            .values(Value::Hexadecimal(procedure.program.into()), Value::Hexadecimal(first.into()))
+            .rests_on(Basis::Silence(view.requester)),
+    );
+}
+
+pub(super) fn sequence(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    if transaction.direction == Direction::Forward {
+        return;
+    }
+    let Some(call) = callback(transaction) else { return };
+    let details = &transaction.details;
+    let (Some(minor), Some(first)) = (details.minor_version, details.operations.first()) else { return };
+    if first.kind == CB_SEQUENCE {
+        return;
+    }
+    findings.add(
+        Finding::new(format!("a CB_COMPOUND of minor version {minor} that begins with {}", first.name()))
+            .by(view.caller(transaction.direction))
+            .of(transaction)
+            .message(call)
+            .values(Value::Name(first.name()), Value::Name(CB_SEQUENCE.name())),
+    );
+}
+
+pub(super) fn version(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    if transaction.direction == Direction::Forward {
+        return;
+    }
+    let (Some(call), Some(_)) = (&transaction.call, &transaction.reply) else { return };
+    let Some((forward, frame)) =
+        view.memories.reverse.version.filter(|(forward, _)| *forward != call.version)
+    else {
+        return;
+    };
+    let message =
+        format!("a reverse-direction call of version {} where calls forward have {forward}", call.version);
+    findings.add(
+        Finding::new(message)
+            .by(view.caller(transaction.direction))
+            .of(transaction)
+            .message(call)
+            .frames([frame])
+            .values(Value::Count(call.version.into()), Value::Count(forward.into())),
+    );
+}
+
+pub(super) fn long_message(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    if transaction.direction == Direction::Forward {
+        return;
+    }
+    // What was refused was not read, so it is not known what it calls.
+    let may_be = transaction.procedure.is_none() || is_callback(transaction);
+    let Some(call) = transaction.call.as_ref().filter(|call| may_be && !call.read_chunks.is_empty()) else {
+        return;
+    };
+    let backchannel = &view.memories.reverse;
+    let thresholds = End::BOTH.map(|end| view.inline_threshold(end));
+    let ([Some(one), Some(other)], Some(_)) = (thresholds, backchannel.limits(view)) else { return };
+    let (threshold, asked) = (one.min(other), backchannel.largest_asked);
+    if asked > threshold {
+        return;
+    }
+    findings.add(
+        Finding::new(format!(
+            "a callback with a Read chunk where ca_maxrequestsize is {asked} and the inline threshold {threshold}"
+        ))
+        .by(view.caller(transaction.direction))
+        .of(transaction)
+        .message(call)
+        .values(Value::Bytes(asked.into()), Value::Bytes(threshold.into()))
+        .rests_on(Basis::Silence(view.requester)),
+    );
+}
+
+pub(super) fn chunks_unread(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    if transaction.direction == Direction::Forward {
+        return;
+    }
+    let (Some(call), Some(reply)) = (&transaction.call, &transaction.reply) else { return };
+    let bytes: u64 = call
+        .read_chunks
+        .iter()
+        .flat_map(|chunk| &chunk.segments)
+        .map(|segment| u64::from(segment.length))
+        .sum();
+    if bytes == 0 || transaction.timing.reads.is_some() || reply.procedure == Procedure::Error {
+        return;
+    }
+    let client = view.answerer(transaction.direction);
+    findings.add(
+        Finding::new(format!(
+            "a reverse-direction call was answered although its {bytes} bytes of Read chunks were not read"
+        ))
+        .by(client)
+        .of(transaction)
+        .frames([call.seen.frame, reply.seen.frame])
+        .values(Value::Name("RDMA_MSG"), Value::Name("ERR_CHUNK"))
+        .rests_on(Basis::Silence(client))
+        .unless(!view.is_whole(client) || call.stop.is_some()),
+    );
+}
+
+pub(super) fn chunks_refused(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    let Some(refused) = view.memories.reverse.err_chunk else { return };
+    let Some(call) = &transaction.call else { return };
+    if transaction.direction == Direction::Forward || call.read_chunks.is_empty() || call.seen.frame < refused
+    {
+        return;
+    }
+    findings.add(
+        Finding::new(
+            "a reverse-direction call with chunks to a client that answered the like with ERR_CHUNK",
+        )
+        .by(view.caller(transaction.direction))
+        .of(transaction)
+        .message(call)
+        .frames([refused]),
+    );
+}
