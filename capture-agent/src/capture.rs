@@ -55,11 +55,15 @@ pub struct Cut {
 
 /// Why a capture cannot be read, or not further.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 #[allow(missing_docs)]
 pub enum Error {
     /// The file cannot be opened.
     #[error("{name}: cannot be opened: {error}")]
     Open { name: String, error: io::Error },
+    /// It was opened already as another part of the same capture.
+    #[error("{name}: given twice; all files together are one capture")]
+    GivenTwice { name: String },
     /// There is nothing in it.
     #[error("{name}: empty; a capture has a file header even where it has no packets")]
     Empty { name: String },

@@ -6,13 +6,17 @@
 
 mod capture;
 mod decompress;
+mod files;
 pub mod framing;
 mod mapped;
 mod pcapng_writer;
+mod source;
 mod stream;
 #[allow(unsafe_code)]
 mod unsafe_io;
 
 pub use capture::{Advance, Capture, Cut, Error};
+pub use files::{FileEnding, Files, Spool};
 pub use mapped::Mapped;
 pub use pcapng_writer::PcapngWriter;
+pub use source::{Next, Progress, Sink, Source, for_each};

@@ -1,10 +1,10 @@
 //! What commands read: records from the source to the engine, events from the engine to whoever takes them.
 
 use crate::progress::Progress;
-use crate::source::{Sink, Source, Spool};
 use anyhow::Context as _;
 use clap::Args;
 use core::ops::ControlFlow;
+use rdmascope_capture_agent::{Files, Sink, Source as _, Spool};
 use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::frame;
@@ -87,9 +87,9 @@ pub(crate) fn read<A: Audience>(
     config: Config,
     audience: &mut A,
 ) -> io::Result<anyhow::Result<Ending>> {
-    let mut source = match Source::open(&input.files, input.spool.as_ref()) {
+    let mut source = match Files::open(&input.files, input.spool.as_ref()) {
         Ok(source) => source,
-        Err(error) => return Ok(Err(error)),
+        Err(error) => return Ok(Err(error.into())),
     };
     let frame = frame::Config { port: input.port, verify_icrc: !input.no_icrc };
     let engine = Engine::new(Config { frame, ..config });
@@ -99,7 +99,7 @@ pub(crate) fn read<A: Audience>(
     drop(progress);
     reading.written?;
     if let Err(error) = read {
-        return Ok(Err(error));
+        return Ok(Err(error.into()));
     }
     let Reading { mut engine, start, audience, .. } = reading;
     let mut written = Ok(());
@@ -124,7 +124,7 @@ struct Reading<'a, A> {
 
 impl<A: Audience> Sink for Reading<'_, A> {
     #[inline]
-    fn packet(&mut self, record: &Record<'_>, dissected: &Dissected<'_>) -> ControlFlow<()> {
+    fn record(&mut self, record: &Record<'_>, dissected: &Dissected<'_>) -> ControlFlow<()> {
         let Reading { engine, start, written, audience } = self;
         let start = *start.get_or_insert(record.time);
         engine.handle_dissected(record, dissected, &mut |event| {
@@ -137,7 +137,7 @@ impl<A: Audience> Sink for Reading<'_, A> {
         if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }
 
-    fn wait(&mut self) -> ControlFlow<()> {
+    fn idle(&mut self, _: Option<Time>) -> ControlFlow<()> {
         self.written = self.audience.wait();
         if self.written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }

@@ -21,7 +21,6 @@ mod packets;
 mod progress;
 mod regress;
 mod show;
-mod source;
 mod terminal;
 mod transactions;
 

@@ -45,9 +45,10 @@ impl Progress {
         progress.bar = Some(bar);
         progress
     }
+}
 
-    /// So many more bytes were read. To be called every few hundred packets.
-    pub(crate) fn advanced(&mut self, bytes: u64) {
+impl rdmascope_capture_agent::Progress for Progress {
+    fn advanced(&mut self, bytes: u64) {
         let Some(bar) = &self.bar else { return };
         if let Some((_, target)) = self.later.take_if(|(from, _)| Instant::now() >= *from) {
             bar.set_draw_target(target);
@@ -72,6 +73,7 @@ fn style(template: &str) -> ProgressStyle {
 mod tests {
     use super::*;
     use indicatif::TermLike;
+    use rdmascope_capture_agent::Progress as _;
     use std::io;
     use std::sync::{Arc, Mutex};
 

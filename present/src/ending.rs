@@ -2,10 +2,8 @@
 
 use crate::text::Counted;
 use core::fmt;
-pub use rdmascope_capture_agent::Cut;
-use rdmascope_capture_agent::Error;
+pub use rdmascope_capture_agent::{Cut, FileEnding};
 use rdmascope_dissector::engine::Totals;
-use std::borrow::Cow;
 
 /// What was read, besides what the dissector made of it.
 #[derive(Debug, Default)]
@@ -41,23 +39,5 @@ impl fmt::Display for FileEnd<'_> {
             ),
             (None, None) => f.write_str("whole: the file ends where a packet ends"),
         }
-    }
-}
-
-/// How one file of a capture ended.
-#[derive(Debug, Default)]
-pub struct FileEnding {
-    /// The file's name as it was given; `-` is standard input.
-    pub name: String,
-    /// Where it ends in the middle of a record.
-    pub cut: Option<Cut>,
-    /// Why it could not be read on.
-    pub trouble: Option<Error>,
-}
-
-impl FileEnding {
-    /// What a person calls the file.
-    pub fn title(&self) -> Cow<'_, str> {
-        if self.name == "-" { Cow::Borrowed("standard input") } else { Cow::Borrowed(&self.name) }
     }
 }

@@ -5,11 +5,11 @@ use std::io::{self, Seek};
 
 /// All of standard input, in a file without a name: it is gone when this process is.
 #[derive(Debug)]
-pub(crate) struct Spool(File);
+pub struct Spool(File);
 
 impl Spool {
     /// Reads standard input to its end.
-    pub(crate) fn new() -> io::Result<Spool> {
+    pub fn new() -> io::Result<Spool> {
         let mut file = tempfile::tempfile()?;
         io::copy(&mut io::stdin().lock(), &mut file)?;
         Ok(Spool(file))

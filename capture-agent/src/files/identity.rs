@@ -1,18 +1,19 @@
 //! Whether two paths lead to the same file.
 
 use super::{is_standard_input, title};
+use crate::capture::Error;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 /// Refuses a file that was given before: as a part of the capture it would be there twice. What cannot be looked at is left
 /// to those who open it.
-pub(super) fn all_different(paths: &[PathBuf]) -> anyhow::Result<()> {
+pub(super) fn all_different(paths: &[PathBuf]) -> Result<(), Error> {
     let mut seen = HashSet::new();
     for path in paths {
         if let Some(identity) = identity(path)
             && !seen.insert(identity)
         {
-            anyhow::bail!("{}: given twice; all files together are one capture", title(path));
+            return Err(Error::GivenTwice { name: title(path).into() });
         }
     }
     Ok(())

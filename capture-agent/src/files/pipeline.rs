@@ -4,9 +4,9 @@
 //! which reads every byte. Order stays exact: batches of records pass through one queue. Which thread takes the frames of a
 //! batch apart depends on which has less to do, and changes nothing in what comes out.
 
-use super::Sink;
-use crate::progress::Progress;
-use rdmascope_capture_agent::{Error, Mapped};
+use crate::capture::Error;
+use crate::mapped::Mapped;
+use crate::source::{Progress, Sink};
 use rdmascope_dissector::frame;
 use rdmascope_dissector::record::Record;
 use rdmascope_dissector::transport::Dissected;
@@ -29,7 +29,7 @@ struct Batch<'a> {
 pub(super) fn for_each(
     mut records: Mapped<'_>,
     config: &frame::Config,
-    progress: &mut Progress,
+    progress: &mut impl Progress,
     sink: &mut impl Sink,
 ) -> Result<(), Error> {
     let waiting = AtomicUsize::new(0);
@@ -70,8 +70,8 @@ pub(super) fn for_each(
         'batches: for mut batch in filled {
             for (record, dissected) in &batch.records {
                 let handed_on = match dissected {
-                    Some(dissected) => sink.packet(record, dissected),
-                    None => sink.packet(record, &Dissected::new(record, config)),
+                    Some(dissected) => sink.record(record, dissected),
+                    None => sink.record(record, &Dissected::new(record, config)),
                 };
                 if handed_on.is_break() {
                     break 'batches;

@@ -1,0 +1,214 @@
+//! A capture in one file or in several, standard input among them.
+
+mod identity;
+mod merge;
+mod pipeline;
+mod spool;
+
+pub use spool::Spool;
+
+use crate::capture::{Advance, Capture, Cut, Error};
+use crate::framing::Framed;
+use crate::source::{self, Next, Progress, Sink, Source};
+use merge::Merge;
+use rdmascope_dissector::frame;
+use rdmascope_dissector::record::Record;
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+
+/// Bytes of a file from which on a second thread saves more than it costs.
+const WORTH_A_THREAD: u64 = 4 << 20;
+
+/// An opened capture, in one file or in several. The records of several files come in the order of time and are numbered in
+/// that order.
+pub struct Files {
+    files: Vec<File>,
+    merge: Merge,
+}
+
+/// One of the files.
+struct File {
+    name: String,
+    capture: Capture,
+    /// Bytes that are needed to go on, where they have to be waited for and that was said.
+    awaited: Option<usize>,
+    trouble: Option<Error>,
+}
+
+/// What a file has next.
+enum Found {
+    Record(Framed),
+    Idle,
+    End,
+}
+
+/// How one file of a capture ended.
+#[derive(Debug, Default)]
+pub struct FileEnding {
+    /// The file's name as it was given.
+    pub name: String,
+    /// Where it ends in the middle of something.
+    pub cut: Option<Cut>,
+    /// Why it could not be read on.
+    pub trouble: Option<Error>,
+}
+
+impl FileEnding {
+    /// What a person calls the file.
+    pub fn title(&self) -> Cow<'_, str> {
+        title(Path::new(&self.name))
+    }
+}
+
+impl Files {
+    /// Opens files that are one capture; standard input where a path is `-`. The first that cannot be opened, that is no
+    /// capture, or that was given before, is an error. What `spool` holds stands for standard input.
+    pub fn open(paths: &[PathBuf], spool: Option<&Spool>) -> Result<Files, Error> {
+        identity::all_different(paths)?;
+        let files: Vec<File> =
+            paths.iter().map(|path| File::open(path, spool)).collect::<Result<_, Error>>()?;
+        Ok(Files { merge: Merge::new(files.len()), files })
+    }
+
+    /// Takes captures that were opened already and not read yet.
+    pub fn of(captures: Vec<Capture>) -> Files {
+        let file = |capture: Capture| File {
+            name: capture.name().to_owned(),
+            capture,
+            awaited: None,
+            trouble: None,
+        };
+        Files { merge: Merge::new(captures.len()), files: captures.into_iter().map(file).collect() }
+    }
+
+    /// Hands on every record, taken apart, in order, until the end or until `sink` breaks off, with a second thread where
+    /// that saves time. Errors: as [`Source::next`].
+    pub fn for_each(
+        &mut self,
+        config: &frame::Config,
+        progress: &mut impl Progress,
+        sink: &mut impl Sink,
+    ) -> Result<(), Error> {
+        if let [file] = self.files.as_mut_slice()
+            && file.is_worth_a_thread()
+            && let Some(records) = file.capture.mapped()
+        {
+            let read = pipeline::for_each(records, config, progress, sink);
+            return read.or_else(|error| file.ends_with(error));
+        }
+        source::for_each(self, config, progress, sink)
+    }
+
+    /// How the files ended, in the order in which they were given.
+    pub fn endings(self) -> Vec<FileEnding> {
+        let ending = |file: File| FileEnding {
+            cut: file.capture.end().copied(),
+            name: file.name,
+            trouble: file.trouble,
+        };
+        self.files.into_iter().map(ending).collect()
+    }
+}
+
+impl Source for Files {
+    #[inline]
+    fn next(&mut self) -> Result<Next<'_>, Error> {
+        match self.files.as_mut_slice() {
+            [file] => Ok(match file.advance()? {
+                Found::Record(framed) => Next::Record(file.capture.record(&framed)),
+                Found::Idle => Next::Idle(None),
+                Found::End => Next::End,
+            }),
+            files => {
+                while let Some(index) = self.merge.lacking() {
+                    match files[index].advance()? {
+                        Found::Record(framed) => self.merge.found(index, framed),
+                        Found::Idle => return Ok(Next::Idle(None)),
+                        Found::End => self.merge.ended(index),
+                    }
+                }
+                Ok(match self.merge.first() {
+                    Some((number, index, framed)) => {
+                        Next::Record(Record { number, ..files[index].capture.record(framed) })
+                    }
+                    None => Next::End,
+                })
+            }
+        }
+    }
+
+    fn position(&self) -> u64 {
+        self.files.iter().map(|file| file.capture.position()).sum()
+    }
+
+    /// Bytes in all files, where all have an end.
+    fn size(&self) -> Option<u64> {
+        self.files.iter().map(|file| file.capture.size()).sum()
+    }
+}
+
+impl File {
+    fn open(path: &Path, spool: Option<&Spool>) -> Result<File, Error> {
+        let capture = match (is_standard_input(path), spool) {
+            (true, Some(spool)) => {
+                let reader =
+                    spool.reader().map_err(|error| Error::Open { name: title(path).into(), error })?;
+                Capture::from_reader(title(path), reader)?
+            }
+            (true, None) => Capture::from_reader(title(path), std::io::stdin())?,
+            (false, _) => Capture::open(path)?,
+        };
+        Ok(File { name: path.to_string_lossy().into_owned(), capture, awaited: None, trouble: None })
+    }
+
+    fn is_worth_a_thread(&self) -> bool {
+        self.capture.size().is_some_and(|size| size >= WORTH_A_THREAD)
+            && std::thread::available_parallelism().is_ok_and(|threads| threads.get() > 1)
+    }
+
+    /// Finds the next record, and says so before it waits for one.
+    #[inline]
+    fn advance(&mut self) -> Result<Found, Error> {
+        loop {
+            let read = match self.awaited.take() {
+                Some(needed) => self.capture.read(needed),
+                None => match self.capture.advance() {
+                    Ok(Advance::Record(framed)) => return Ok(Found::Record(framed)),
+                    Ok(Advance::End) => return Ok(Found::End),
+                    // What has a length is a regular file, for which nobody waits.
+                    Ok(Advance::Short(needed)) if self.capture.size().is_some() => self.capture.read(needed),
+                    Ok(Advance::Short(needed)) => {
+                        self.awaited = Some(needed);
+                        return Ok(Found::Idle);
+                    }
+                    Err(error) => Err(error),
+                },
+            };
+            if let Err(error) = read {
+                self.ends_with(error)?;
+            }
+        }
+    }
+
+    /// Keeps the error that ends the file. One before the first record is not kept but returned: this is no capture.
+    #[cold]
+    fn ends_with(&mut self, error: Error) -> Result<(), Error> {
+        if self.capture.records() == 0 {
+            return Err(error);
+        }
+        self.trouble = Some(error);
+        Ok(())
+    }
+}
+
+fn is_standard_input(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+/// What a person calls the file at `path`.
+fn title(path: &Path) -> Cow<'_, str> {
+    if is_standard_input(path) { Cow::Borrowed("standard input") } else { path.to_string_lossy() }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,163 @@
+use super::*;
+use crate::framing::tests::LITTLE;
+use core::ops::ControlFlow;
+use rdmascope_dissector::record::Time;
+use rdmascope_dissector::transport::Dissected;
+use std::io::{self, Read};
+
+/// Gives each of its pieces at one read, and then fails or ends.
+struct Pieces(Vec<io::Result<Vec<u8>>>);
+
+impl Read for Pieces {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        if self.0.is_empty() {
+            return Ok(0);
+        }
+        let piece = self.0.remove(0)?;
+        out[..piece.len()].copy_from_slice(&piece);
+        Ok(piece.len())
+    }
+}
+
+fn pipe(name: &str, pieces: Vec<io::Result<Vec<u8>>>) -> Capture {
+    Capture::from_reader(name, Pieces(pieces)).expect("the first piece has a magic number")
+}
+
+/// A pcap file of packets with these time stamps in seconds; the file header and each packet apart.
+fn pieces(seconds: &[u32]) -> Vec<io::Result<Vec<u8>>> {
+    let records: Vec<(u32, u32, u32, &[u8])> =
+        seconds.iter().map(|&seconds| (seconds, 0, 1, &b"x"[..])).collect();
+    let bytes = LITTLE.pcap(0xa1b2_c3d4, 1, &records);
+    let (header, packets) = bytes.split_at(24);
+    core::iter::once(Ok(header.to_vec()))
+        .chain(packets.chunks(17).map(|packet| Ok(packet.to_vec())))
+        .collect()
+}
+
+/// What a source answers up to its end: numbers and seconds of records, and a dash for every wait.
+fn answers(source: &mut impl Source) -> Vec<String> {
+    let mut answers = Vec::new();
+    loop {
+        match source.next().expect("it can be read") {
+            Next::Record(record) => {
+                answers.push(format!("{}: {}", record.number, record.time.0 / 1_000_000_000));
+            }
+            Next::Idle(until) => {
+                assert_eq!(until, None, "a pipe does not know what time it is");
+                answers.push("-".to_owned());
+            }
+            Next::End => return answers,
+        }
+    }
+}
+
+#[test]
+fn a_pipe_says_when_it_waits() {
+    let mut one = Files::of(vec![pipe("pipe", pieces(&[7, 8]))]);
+    assert_eq!(answers(&mut one), ["-", "1: 7", "-", "2: 8", "-"]);
+    assert!(matches!(one.next(), Ok(Next::End)), "and again");
+    assert_eq!(one.size(), None);
+    assert_eq!(one.position(), 24 + 2 * 17);
+}
+
+#[test]
+fn several_pipes_in_the_order_of_time() {
+    let pipes =
+        vec![pipe("a", pieces(&[2, 1, 6])), pipe("empty", pieces(&[])), pipe("b", pieces(&[2, 3, 9]))];
+    let mut files = Files::of(pipes);
+    assert_eq!(
+        answers(&mut files),
+        // The heads of all; a comes before b where times are equal, and its own order is kept.
+        ["-", "-", "-", "1: 2", "-", "2: 1", "-", "3: 2", "-", "4: 3", "-", "5: 6", "-", "6: 9", "-"]
+    );
+    assert!(files.endings().iter().all(|ending| ending.cut.is_none() && ending.trouble.is_none()));
+}
+
+#[test]
+fn how_each_file_ended() {
+    let mut broken = pieces(&[1, 4]);
+    broken.insert(2, Err(io::Error::other("the cable is out")));
+    let mut short = pieces(&[2]);
+    short.push(Ok(vec![0; 5]));
+    let mut files =
+        Files::of(vec![pipe("broken", broken), pipe("short", short), pipe("whole", pieces(&[3]))]);
+    let told = answers(&mut files);
+    assert_eq!(told.iter().filter(|answer| *answer != "-").collect::<Vec<_>>(), ["1: 1", "2: 2", "3: 3"]);
+    let [broken, short, whole] = <[FileEnding; 3]>::try_from(files.endings()).unwrap();
+    let trouble = broken.trouble.expect("it was broken off").to_string();
+    assert_eq!(trouble, "broken: byte 41: cannot be read further: the cable is out");
+    assert_eq!(short.cut, Some(Cut { offset: 41, needed: 16, available: 5 }));
+    assert!(whole.cut.is_none() && whole.trouble.is_none());
+}
+
+#[test]
+fn nothing_is_given_where_one_file_has_nothing_to_read() {
+    let mut damaged = pieces(&[1]);
+    damaged[1].as_mut().unwrap()[8..12].fill(0xff);
+    let mut files = Files::of(vec![pipe("whole", pieces(&[1])), pipe("damaged", damaged)]);
+    let error = loop {
+        match files.next() {
+            Ok(Next::Idle(_)) => {}
+            Ok(next) => panic!("{next:?}"),
+            Err(error) => break error,
+        }
+    };
+    assert!(error.to_string().starts_with("damaged: byte 32: expected a record of at most"), "{error}");
+}
+
+/// Takes so many records.
+struct Few {
+    most: usize,
+    taken: Vec<u64>,
+    waits: usize,
+    bytes: u64,
+}
+
+impl Sink for Few {
+    fn record(&mut self, record: &Record<'_>, _: &Dissected<'_>) -> ControlFlow<()> {
+        self.taken.push(record.number);
+        if self.taken.len() == self.most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+
+    fn idle(&mut self, until: Option<Time>) -> ControlFlow<()> {
+        assert_eq!(until, None);
+        self.waits += 1;
+        ControlFlow::Continue(())
+    }
+}
+
+impl Progress for Few {
+    fn advanced(&mut self, bytes: u64) {
+        self.bytes += bytes;
+    }
+}
+
+#[test]
+fn a_sink_may_break_off() {
+    let config = frame::Config::default();
+    for (most, taken, waits) in [(2, vec![1, 2], 2), (9, vec![1, 2, 3], 4)] {
+        let mut files = Files::of(vec![pipe("pipe", pieces(&[1, 2, 3]))]);
+        let mut few = Few { most, taken: Vec::new(), waits: 0, bytes: 0 };
+        let mut progress = Few { most: 0, taken: Vec::new(), waits: 0, bytes: 0 };
+        files.for_each(&config, &mut progress, &mut few).unwrap();
+        assert_eq!((few.taken, few.waits), (taken, waits));
+        assert_eq!(progress.bytes, 24 + 17 * (waits as u64 - 1));
+    }
+}
+
+#[test]
+fn two_threads_give_what_one_does() {
+    // Larger than what is worth a thread.
+    let data = vec![0x5a; 2000];
+    let records: Vec<(u32, u32, u32, &[u8])> = (0..3000).map(|n| (n, 0, 2000, &data[..])).collect();
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    io::Write::write_all(&mut file, &LITTLE.pcap(0xa1b2_c3d4, 1, &records)).unwrap();
+    let paths = [file.path().to_owned()];
+    let mut files = Files::open(&paths, None).unwrap();
+    assert!(files.size() > Some(WORTH_A_THREAD));
+    let mut sink = Few { most: 2999, taken: Vec::new(), waits: 0, bytes: 0 };
+    files.for_each(&frame::Config::default(), &mut (), &mut sink).unwrap();
+    assert_eq!(sink.taken, (1..=2999).collect::<Vec<_>>());
+    let error = Files::open(&[paths[0].clone(), paths[0].clone()], None).err().unwrap().to_string();
+    assert_eq!(error, format!("{}: given twice; all files together are one capture", paths[0].display()));
+}
