@@ -8,7 +8,7 @@ use crate::unsafe_io;
 use memmap2::Mmap;
 use rdmascope_dissector::record::Record;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Write as _};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -70,6 +70,9 @@ pub enum Error {
     /// It cannot be read. `offset`: in the (decompressed) capture.
     #[error("{name}: byte {offset}: cannot be read further: {error}")]
     Read { name: String, offset: u64, error: io::Error },
+    /// Where it has to be read at any place and is not a file that can be, it is kept in a temporary file.
+    #[error("{name}: cannot be kept in a temporary file: {error}; TMPDIR names the folder for it")]
+    Spool { name: String, error: io::Error },
     /// Its compressed data are damaged. `offset`: in the decompressed capture.
     #[error("{name}: byte {offset} after decompression: cannot be decompressed further: {error}")]
     Decompress { name: String, offset: u64, error: io::Error },
@@ -85,8 +88,15 @@ impl Capture {
     /// What is no capture is found out here, which waits for the first four bytes of a FIFO.
     pub fn open(path: &Path) -> Result<Capture, Error> {
         let name = path.display().to_string();
+        match File::open(path) {
+            Ok(file) => Capture::from_file(name, file),
+            Err(error) => Err(Error::Open { name, error }),
+        }
+    }
+
+    /// Reads a file that is open, from its beginning. `name` is what messages call it.
+    pub(crate) fn from_file(name: String, file: File) -> Result<Capture, Error> {
         let cannot_open = |error| Error::Open { name: name.clone(), error };
-        let file = File::open(path).map_err(cannot_open)?;
         let metadata = file.metadata().map_err(cannot_open)?;
         if metadata.is_dir() {
             return Err(cannot_open(io::ErrorKind::IsADirectory.into()));
@@ -230,6 +240,43 @@ impl Capture {
         }
     }
 
+    /// All of it, from its beginning: the mapping of the file, or what is left to read in a temporary file.
+    pub(crate) fn into_stored(self) -> Result<Stored, Error> {
+        let name = self.name_of_content();
+        match self.source {
+            Source::Map { map, .. } => {
+                // It was advised to be read from one end to the other.
+                #[cfg(unix)]
+                let _ = map.advise(memmap2::Advice::Normal);
+                Ok(Stored { name, map, over: Over::Whole, trouble: None })
+            }
+            Source::Stream(mut stream) => {
+                let cannot_keep = |error| Error::Spool { name: self.name.clone(), error };
+                let mut file = tempfile::tempfile().map_err(cannot_keep)?;
+                let mut offset = 0;
+                let (over, trouble) = loop {
+                    let length = stream.bytes().len();
+                    file.write_all(stream.bytes()).map_err(cannot_keep)?;
+                    stream.consume(length);
+                    offset += length as u64;
+                    match stream.fill(1) {
+                        Ok(Ok(())) => {}
+                        Ok(Err(over)) => break (over, None),
+                        Err(error) => {
+                            let compressed = self.compressed.is_some();
+                            break (
+                                Over::Whole,
+                                Some(unreadable(self.name.clone(), compressed, offset, error)),
+                            );
+                        }
+                    }
+                };
+                let map = unsafe_io::map(&file).map_err(cannot_keep)?;
+                Ok(Stored { name, map, over, trouble })
+            }
+        }
+    }
+
     /// After the last record: how the capture was cut short, if it was.
     pub fn end(&self) -> Option<&Cut> {
         self.cut.as_ref()
@@ -267,13 +314,33 @@ impl Capture {
     fn fill(&mut self, needed: usize) -> Result<Result<(), Over>, Error> {
         self.source.fill(needed).map_err(|error| {
             self.over = true;
-            let name = self.name.clone();
             let offset = self.framer.offset() + self.source.bytes().len() as u64;
-            match self.compressed {
-                Some(_) => Error::Decompress { name, offset, error },
-                None => Error::Read { name, offset, error },
-            }
+            unreadable(self.name.clone(), self.compressed.is_some(), offset, error)
         })
+    }
+}
+
+fn unreadable(name: String, compressed: bool, offset: u64, error: io::Error) -> Error {
+    match compressed {
+        true => Error::Decompress { name, offset, error },
+        false => Error::Read { name, offset, error },
+    }
+}
+
+/// All bytes of a capture, decompressed, of which any can be read at any time.
+pub(crate) struct Stored {
+    /// What messages call it.
+    pub(crate) name: String,
+    map: Mmap,
+    /// How the reader that it comes from ended.
+    pub(crate) over: Over,
+    /// Why it ends where it does, if that is not its end.
+    pub(crate) trouble: Option<Error>,
+}
+
+impl Stored {
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.map
     }
 }
 

@@ -5,12 +5,12 @@ mod merge;
 mod pipeline;
 mod spool;
 
+pub(crate) use merge::Merge;
 pub use spool::Spool;
 
 use crate::capture::{Advance, Capture, Cut, Error};
 use crate::framing::Framed;
 use crate::source::{self, Next, Progress, Sink, Source};
-use merge::Merge;
 use rdmascope_dissector::frame;
 use rdmascope_dissector::record::Record;
 use std::borrow::Cow;
@@ -64,20 +64,16 @@ impl Files {
     /// Opens files that are one capture; standard input where a path is `-`. The first that cannot be opened, that is no
     /// capture, or that was given before, is an error. What `spool` holds stands for standard input.
     pub fn open(paths: &[PathBuf], spool: Option<&Spool>) -> Result<Files, Error> {
-        identity::all_different(paths)?;
-        let files: Vec<File> =
-            paths.iter().map(|path| File::open(path, spool)).collect::<Result<_, Error>>()?;
-        Ok(Files { merge: Merge::new(files.len()), files })
+        let files = open_all(paths, spool)?;
+        Ok(Files {
+            merge: Merge::new(files.len()),
+            files: files.into_iter().map(|(name, capture)| File::new(name, capture)).collect(),
+        })
     }
 
     /// Takes captures that were opened already and not read yet.
     pub fn of(captures: Vec<Capture>) -> Files {
-        let file = |capture: Capture| File {
-            name: capture.name().to_owned(),
-            capture,
-            awaited: None,
-            trouble: None,
-        };
+        let file = |capture: Capture| File::new(capture.name().to_owned(), capture);
         Files { merge: Merge::new(captures.len()), files: captures.into_iter().map(file).collect() }
     }
 
@@ -148,17 +144,8 @@ impl Source for Files {
 }
 
 impl File {
-    fn open(path: &Path, spool: Option<&Spool>) -> Result<File, Error> {
-        let capture = match (is_standard_input(path), spool) {
-            (true, Some(spool)) => {
-                let reader =
-                    spool.reader().map_err(|error| Error::Open { name: title(path).into(), error })?;
-                Capture::from_reader(title(path), reader)?
-            }
-            (true, None) => Capture::from_reader(title(path), std::io::stdin())?,
-            (false, _) => Capture::open(path)?,
-        };
-        Ok(File { name: path.to_string_lossy().into_owned(), capture, awaited: None, trouble: None })
+    fn new(name: String, capture: Capture) -> File {
+        File { name, capture, awaited: None, trouble: None }
     }
 
     fn is_worth_a_thread(&self) -> bool {
@@ -199,6 +186,23 @@ impl File {
         self.trouble = Some(error);
         Ok(())
     }
+}
+
+/// Opens files as [`Files::open`] does; each comes with its name as it was given.
+pub(crate) fn open_all(paths: &[PathBuf], spool: Option<&Spool>) -> Result<Vec<(String, Capture)>, Error> {
+    identity::all_different(paths)?;
+    let open = |path: &PathBuf| {
+        let capture = match (is_standard_input(path), spool) {
+            (true, Some(spool)) => match spool.file() {
+                Ok(file) => Capture::from_file(title(path).into(), file)?,
+                Err(error) => return Err(Error::Open { name: title(path).into(), error }),
+            },
+            (true, None) => Capture::from_reader(title(path), std::io::stdin())?,
+            (false, _) => Capture::open(path)?,
+        };
+        Ok((path.to_string_lossy().into_owned(), capture))
+    };
+    paths.iter().map(open).collect()
 }
 
 fn is_standard_input(path: &Path) -> bool {

@@ -4,6 +4,7 @@
 //! other. [`framing`] is what it does so with, and knows nothing of files: bytes in, records out.
 #![deny(unsafe_code)]
 
+mod archive;
 mod capture;
 mod decompress;
 mod files;
@@ -15,6 +16,7 @@ mod stream;
 #[allow(unsafe_code)]
 mod unsafe_io;
 
+pub use archive::{Archive, Walk};
 pub use capture::{Advance, Capture, Cut, Error};
 pub use files::{FileEnding, Files, Spool};
 pub use mapped::Mapped;

@@ -78,6 +78,11 @@ impl Merge {
         }
     }
 
+    /// The next record of a file, where it has one.
+    pub(crate) fn ahead(&self, index: usize) -> Option<&Framed> {
+        self.ahead[index].as_ref()
+    }
+
     /// Gives the record that comes first: its number, its file, and where it stands.
     #[inline]
     pub(crate) fn first(&mut self) -> Option<(u64, usize, &Framed)> {

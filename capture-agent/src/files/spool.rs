@@ -15,8 +15,8 @@ impl Spool {
         Ok(Spool(file))
     }
 
-    /// What was read, from its beginning. One reader at a time: all share the place in the file.
-    pub(super) fn reader(&self) -> io::Result<File> {
+    /// What was read, at its beginning. One reader at a time: all share the place in the file.
+    pub(super) fn file(&self) -> io::Result<File> {
         let mut file = self.0.try_clone()?;
         file.rewind()?;
         Ok(file)

@@ -124,6 +124,32 @@ impl Framer {
         }
     }
 
+    /// The place of the record that was found last: there another framer can go on. `before` is an earlier mark of the same
+    /// capture, with which this one shares what has not changed.
+    pub(crate) fn mark(&self, framed: &Framed, before: Option<&Mark>) -> Mark {
+        let format = match &self.format {
+            Format::Unknown => MarkedFormat::Unknown,
+            Format::Pcap(file) => MarkedFormat::Pcap(*file),
+            Format::Pcapng(section) => {
+                MarkedFormat::Pcapng(section.mark(before.and_then(|mark| match &mark.format {
+                    MarkedFormat::Pcapng(mark) => Some(mark),
+                    _ => None,
+                })))
+            }
+        };
+        Mark { format, records: self.records - 1, offset: self.offset - framed.consumed as u64 }
+    }
+
+    /// At the place of a mark.
+    pub(crate) fn resume(mark: &Mark) -> Framer {
+        let format = match &mark.format {
+            MarkedFormat::Unknown => Format::Unknown,
+            MarkedFormat::Pcap(file) => Format::Pcap(*file),
+            MarkedFormat::Pcapng(mark) => Format::Pcapng(pcapng::Section::resume(mark)),
+        };
+        Framer { format, records: mark.records, offset: mark.offset }
+    }
+
     /// Records that were found so far.
     pub fn records(&self) -> u64 {
         self.records
@@ -147,6 +173,32 @@ impl Framer {
                 self.format = Format::Pcapng(pcapng::Section::default());
                 Ok(Found::Nothing { consumed: 0 })
             }
+        }
+    }
+}
+
+/// A place in a capture, with what has to be known of what stands before it.
+#[derive(Clone, Debug)]
+pub(crate) struct Mark {
+    format: MarkedFormat,
+    records: u64,
+    offset: u64,
+}
+
+#[derive(Clone, Debug)]
+enum MarkedFormat {
+    Unknown,
+    Pcap(pcap::File),
+    Pcapng(pcapng::Mark),
+}
+
+impl Mark {
+    /// Bytes that it refers to and does not share with the mark `before`.
+    pub(crate) fn own_bytes(&self, before: Option<&Mark>) -> usize {
+        match (&self.format, before.map(|before| &before.format)) {
+            (MarkedFormat::Pcapng(mark), Some(MarkedFormat::Pcapng(before))) => mark.own_bytes(Some(before)),
+            (MarkedFormat::Pcapng(mark), _) => mark.own_bytes(None),
+            _ => 0,
         }
     }
 }

@@ -12,6 +12,7 @@
 
 use super::{Fault, Found, LIMIT, Order, Trouble};
 use rdmascope_dissector::record::{LinkType, Time};
+use std::sync::Arc;
 
 const SECTION_HEADER: u32 = 0x0a0d_0d0a;
 const INTERFACE_DESCRIPTION: u32 = 1;
@@ -35,6 +36,26 @@ const INTERFACES: usize = 65_536;
 pub(super) struct Section {
     order: Order,
     interfaces: Vec<Interface>,
+    /// Sections before this one.
+    number: u64,
+}
+
+/// A place in a section. Marks share a table of interfaces that is the same.
+#[derive(Clone, Debug)]
+pub(super) struct Mark {
+    order: Order,
+    interfaces: Arc<[Interface]>,
+    number: u64,
+}
+
+impl Mark {
+    /// Bytes that it refers to and does not share with the mark `before`.
+    pub(super) fn own_bytes(&self, before: Option<&Mark>) -> usize {
+        match before {
+            Some(before) if Arc::ptr_eq(&self.interfaces, &before.interfaces) => 0,
+            _ => size_of_val(&*self.interfaces),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -100,6 +121,22 @@ impl Resolution {
 }
 
 impl Section {
+    /// This place. `before` is an earlier one.
+    pub(super) fn mark(&self, before: Option<&Mark>) -> Mark {
+        let shared = before.filter(|mark| {
+            // Within a section the table only grows.
+            mark.number == self.number && mark.interfaces.len() == self.interfaces.len()
+        });
+        let interfaces =
+            shared.map_or_else(|| Arc::from(&*self.interfaces), |mark| Arc::clone(&mark.interfaces));
+        Mark { order: self.order, interfaces, number: self.number }
+    }
+
+    /// At the place of a mark.
+    pub(super) fn resume(mark: &Mark) -> Section {
+        Section { order: mark.order, interfaces: mark.interfaces.to_vec(), number: mark.number }
+    }
+
     #[inline]
     pub(super) fn next(&mut self, bytes: &[u8]) -> Result<Found, Trouble> {
         let Some(&[t0, t1, t2, t3, l0, l1, l2, l3, b0, b1, b2, b3]) = bytes.first_chunk::<FRAME>() else {
@@ -203,6 +240,7 @@ impl Section {
             return Err(Trouble::Fault { at: 12, fault });
         }
         self.interfaces.clear();
+        self.number += 1;
         Ok(Found::Nothing { consumed: block.len() })
     }
 

@@ -89,12 +89,12 @@ impl Writer {
         [&self.words(&[kind, total])[..], body, &[0xaa; 3][..padding], &self.u32(total)].concat()
     }
 
-    fn section(self) -> Vec<u8> {
+    pub(crate) fn section(self) -> Vec<u8> {
         let body = [&self.words(&[0x1a2b_3c4d])[..], &self.u16(1), &self.u16(0), &[0xff; 8]].concat();
         self.block(0x0a0d_0d0a, &body)
     }
 
-    fn interface(self, link: u16, snap_length: u32, options: &[(u16, &[u8])]) -> Vec<u8> {
+    pub(crate) fn interface(self, link: u16, snap_length: u32, options: &[(u16, &[u8])]) -> Vec<u8> {
         let mut body = [self.u16(link), [0; 2]].concat();
         body.extend(self.u32(snap_length));
         for (code, value) in options {
@@ -108,7 +108,7 @@ impl Writer {
         self.block(1, &body)
     }
 
-    fn enhanced(self, interface: u32, ticks: u64, original_length: u32, data: &[u8]) -> Vec<u8> {
+    pub(crate) fn enhanced(self, interface: u32, ticks: u64, original_length: u32, data: &[u8]) -> Vec<u8> {
         let words = [interface, (ticks >> 32) as u32, ticks as u32, data.len() as u32, original_length];
         self.block(6, &[&self.words(&words)[..], data].concat())
     }

@@ -1,0 +1,234 @@
+//! Records by their numbers, in any order.
+//!
+//! All bytes of the capture are mapped; what is compressed or comes through a pipe is written to a temporary file first. One
+//! walk over all records leaves a mark every so many of them. A record is found by walking on from the mark before it.
+
+use crate::capture::{Cut, Error, Stored};
+use crate::files::{self, FileEnding, Merge, Spool};
+use crate::framing::{Damage, Framed, Framer, Mark, Step};
+use crate::stream::Over;
+use rdmascope_dissector::record::Record;
+use std::path::PathBuf;
+
+/// Records between two marks at first.
+const STRIDE: u64 = 256;
+/// Bytes that the marks may take. Where they take more, every other one is dropped, as often as it needs.
+const BUDGET: usize = 8 << 20;
+
+/// A capture, in one file or in several, of which every record can be read at any time. Records are numbered as
+/// [`Files`](crate::Files) numbers them.
+pub struct Archive {
+    files: Vec<Stored>,
+    endings: Vec<FileEnding>,
+    index: Index,
+    records: u64,
+}
+
+/// The records of an [`Archive`] from one of them on, in their order.
+pub struct Walk<'a> {
+    cursors: Vec<Cursor<'a>>,
+    merge: Merge,
+}
+
+/// Where records stand.
+struct Index {
+    /// For every `stride` records and every file, where its next record stands.
+    marks: Vec<Option<Mark>>,
+    files: usize,
+    stride: u64,
+    budget: usize,
+    /// Bytes that the marks take.
+    weight: usize,
+}
+
+/// One file on the way through it.
+struct Cursor<'a> {
+    bytes: &'a [u8],
+    framer: Framer,
+    end: Option<End>,
+}
+
+/// Why a file has no further record.
+#[derive(Clone, Copy)]
+enum End {
+    /// So many bytes are needed, and are not there.
+    Short(usize),
+    Damaged(Damage),
+}
+
+impl Archive {
+    /// Opens files that are one capture, and walks through them; standard input where a path is `-`, or what `spool`
+    /// holds of it. Errors are those of [`Files::open`](crate::Files::open) and [`Source::next`](crate::Source::next), and
+    /// [`Error::Spool`].
+    pub fn open(paths: &[PathBuf], spool: Option<&Spool>) -> Result<Archive, Error> {
+        let captures = files::open_all(paths, spool)?;
+        let stored = captures.into_iter().map(|(name, capture)| Ok((name, capture.into_stored()?)));
+        Archive::of(stored.collect::<Result<_, Error>>()?, STRIDE, BUDGET)
+    }
+
+    fn of(named: Vec<(String, Stored)>, stride: u64, budget: usize) -> Result<Archive, Error> {
+        let (names, files): (Vec<String>, Vec<Stored>) = named.into_iter().unzip();
+        let mut walk = Walk {
+            cursors: files.iter().map(|file| Cursor::new(file.bytes(), Framer::new())).collect(),
+            merge: Merge::new(files.len()),
+        };
+        let mut index = Index { marks: Vec::new(), files: files.len(), stride, budget, weight: 0 };
+        let mut records = 0u64;
+        loop {
+            walk.find();
+            if records.is_multiple_of(index.stride) {
+                index.mark(&walk);
+            }
+            if walk.next().is_none() {
+                break;
+            }
+            records += 1;
+        }
+        let ends: Vec<(Framer, Option<End>)> =
+            walk.cursors.into_iter().map(|cursor| (cursor.framer, cursor.end)).collect();
+        let mut files = files;
+        let mut endings = Vec::with_capacity(files.len());
+        for ((name, file), (framer, end)) in names.into_iter().zip(&mut files).zip(ends) {
+            let (cut, trouble) = ending(file, &framer, end);
+            match trouble {
+                Some(error) if framer.records() == 0 => return Err(error),
+                trouble => endings.push(FileEnding { name, cut, trouble }),
+            }
+        }
+        Ok(Archive { files, endings, index, records })
+    }
+
+    /// Records that there are.
+    pub fn records(&self) -> u64 {
+        self.records
+    }
+
+    /// How the files ended, in the order in which they were given.
+    pub fn endings(&self) -> &[FileEnding] {
+        &self.endings
+    }
+
+    /// The record of this number. Numbers begin with 1. It takes a walk over some hundred records at most, over more only
+    /// where there are many millions of them.
+    pub fn record(&self, number: u64) -> Option<Record<'_>> {
+        self.walk(number).next().filter(|record| record.number == number)
+    }
+
+    /// The records from this number on. From 0 on are all of them.
+    pub fn walk(&self, number: u64) -> Walk<'_> {
+        let before = number.saturating_sub(1).min(self.records);
+        let (given, marks) = self.index.last_mark(before);
+        let cursors = self.files.iter().zip(marks).map(|(file, mark)| match mark {
+            Some(mark) => Cursor::new(file.bytes(), Framer::resume(mark)),
+            None => Cursor::ended(),
+        });
+        let mut walk = Walk { cursors: cursors.collect(), merge: Merge::behind(self.files.len(), given) };
+        for _ in given..before {
+            walk.next();
+        }
+        walk
+    }
+}
+
+impl Walk<'_> {
+    /// Finds the next record of each file that was not asked for it yet.
+    fn find(&mut self) {
+        while let Some(index) = self.merge.lacking() {
+            match self.cursors[index].advance() {
+                Some(framed) => self.merge.found(index, framed),
+                None => self.merge.ended(index),
+            }
+        }
+    }
+}
+
+impl<'a> Iterator for Walk<'a> {
+    type Item = Record<'a>;
+
+    fn next(&mut self) -> Option<Record<'a>> {
+        self.find();
+        let (number, index, framed) = self.merge.first()?;
+        Some(Record { number, ..self.cursors[index].record(framed) })
+    }
+}
+
+impl Index {
+    /// Notes where each file's next record stands.
+    fn mark(&mut self, walk: &Walk<'_>) {
+        for (index, cursor) in walk.cursors.iter().enumerate() {
+            let before = self.marks.len().checked_sub(self.files).and_then(|at| self.marks[at].as_ref());
+            let mark = walk.merge.ahead(index).map(|framed| cursor.framer.mark(framed, before));
+            self.weight += weight(mark.as_ref(), before);
+            self.marks.push(mark);
+        }
+        while self.weight > self.budget && self.marks.len() > self.files {
+            let mut at = 0;
+            let files = self.files;
+            self.marks.retain(|_| {
+                at += 1;
+                ((at - 1) / files).is_multiple_of(2)
+            });
+            self.stride *= 2;
+            let before = |at: usize| at.checked_sub(files).and_then(|at| self.marks[at].as_ref());
+            let weights = self.marks.iter().enumerate().map(|(at, mark)| weight(mark.as_ref(), before(at)));
+            self.weight = weights.sum();
+        }
+    }
+
+    /// The last mark that has no more than `records` before it, with how many it has.
+    fn last_mark(&self, records: u64) -> (u64, &[Option<Mark>]) {
+        let last = self.marks.len() / self.files.max(1);
+        let at = usize::try_from(records / self.stride).unwrap_or(usize::MAX).min(last.saturating_sub(1));
+        (at as u64 * self.stride, &self.marks[at * self.files..][..self.files])
+    }
+}
+
+/// Bytes that a mark takes, behind the one `before` it in the same file.
+fn weight(mark: Option<&Mark>, before: Option<&Mark>) -> usize {
+    size_of::<Option<Mark>>() + mark.map_or(0, |mark| mark.own_bytes(before))
+}
+
+/// How a file ended, as [`Capture`](crate::Capture) tells it.
+fn ending(file: &mut Stored, framer: &Framer, end: Option<End>) -> (Option<Cut>, Option<Error>) {
+    match end {
+        Some(End::Damaged(damage)) => (None, Some(Error::Damaged { name: file.name.clone(), damage })),
+        _ if file.trouble.is_some() => (None, file.trouble.take()),
+        Some(End::Short(needed)) => {
+            let (offset, needed) = (framer.offset(), needed as u64);
+            let available = file.bytes().len() as u64 - offset;
+            let cut = Cut { offset, needed, available };
+            ((available > 0 || file.over == Over::Cut).then_some(cut), None)
+        }
+        None => (None, None),
+    }
+}
+
+impl<'a> Cursor<'a> {
+    fn new(bytes: &'a [u8], framer: Framer) -> Cursor<'a> {
+        Cursor { bytes, framer, end: None }
+    }
+
+    fn ended() -> Cursor<'a> {
+        Cursor { bytes: &[], framer: Framer::new(), end: Some(End::Short(0)) }
+    }
+
+    fn advance(&mut self) -> Option<Framed> {
+        while self.end.is_none() {
+            match self.framer.next(&self.bytes[self.framer.offset() as usize..]) {
+                Step::Record(framed) => return Some(framed),
+                Step::Skip(_) => {}
+                Step::Need(needed) => self.end = Some(End::Short(needed)),
+                Step::Damaged(damage) => self.end = Some(End::Damaged(damage)),
+            }
+        }
+        None
+    }
+
+    /// The record that was found last.
+    fn record(&self, framed: &Framed) -> Record<'a> {
+        framed.record(&self.bytes[self.framer.offset() as usize - framed.consumed..])
+    }
+}
+
+#[cfg(test)]
+mod tests;

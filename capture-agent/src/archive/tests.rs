@@ -1,0 +1,152 @@
+//! Every record by its number is the one that a walk through the files gives.
+
+use super::*;
+use crate::files::Files;
+use crate::framing::tests::{BIG, LITTLE, Seen, captures, seen};
+use crate::source::{Next, Source};
+use std::io::Write;
+use tempfile::NamedTempFile;
+
+fn file(bytes: &[u8]) -> NamedTempFile {
+    let mut file = NamedTempFile::new().unwrap();
+    file.write_all(bytes).unwrap();
+    file
+}
+
+/// The records of the files in their order, and how the files ended.
+fn walked(paths: &[PathBuf]) -> (Vec<Seen>, String) {
+    let mut files = Files::open(paths, None).unwrap();
+    let mut records = Vec::new();
+    loop {
+        match files.next().unwrap() {
+            Next::Record(record) => records.push(seen(&record)),
+            Next::Idle(_) => panic!("files need not be waited for"),
+            Next::End => return (records, format!("{:?}", files.endings())),
+        }
+    }
+}
+
+/// Compares records in an order without order, and walks from some of them on.
+fn agrees(paths: &[PathBuf], stride: u64, budget: usize) -> Archive {
+    let (records, endings) = walked(paths);
+    let stored = files::open_all(paths, None).unwrap();
+    let stored = stored.into_iter().map(|(name, capture)| (name, capture.into_stored().unwrap()));
+    let archive = Archive::of(stored.collect(), stride, budget).unwrap();
+    assert_eq!(archive.records(), records.len() as u64);
+    assert_eq!(format!("{:?}", archive.endings()), endings);
+    let mut state = 1u64;
+    for _ in 0..records.len() * 2 {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let number = (state >> 33) % records.len() as u64 + 1;
+        let found = archive.record(number).expect("there are so many");
+        assert_eq!(seen(&found), records[number as usize - 1]);
+        if number.is_multiple_of(64) {
+            let rest: Vec<Seen> = archive.walk(number).map(|record| seen(&record)).collect();
+            assert_eq!(rest, records[number as usize - 1..]);
+        }
+    }
+    assert_eq!(archive.walk(0).count(), records.len());
+    for number in [0, records.len() as u64 + 1, u64::MAX] {
+        assert!(archive.record(number).is_none());
+    }
+    archive
+}
+
+/// So many packets, all different, two a second from `second` on.
+fn pcap(second: u32, packets: u32) -> Vec<u8> {
+    let data: Vec<Vec<u8>> =
+        (0..packets).map(|n| format!("{second} {n}{}", "x".repeat(n as usize % 40)).into_bytes()).collect();
+    let records: Vec<(u32, u32, u32, &[u8])> =
+        data.iter().zip(0..).map(|(data, n)| (second + n / 2, n, 100, &data[..])).collect();
+    LITTLE.pcap(0xa1b2_c3d4, 1, &records)
+}
+
+/// Sections of either byte order, each with interfaces that the others do not have, and one that comes late.
+fn pcapng() -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for section in 0..40u16 {
+        let writer = if section % 3 == 0 { BIG } else { LITTLE };
+        bytes.extend(writer.section());
+        for interface in 0..=section % 5 {
+            bytes.extend(writer.interface(100 + section, 0, &[(9, &[interface as u8])]));
+        }
+        for packet in 0..u64::from(section) {
+            let data = format!("{section} {packet}").into_bytes();
+            bytes.extend(writer.enhanced(u32::from(section % 5), packet, 9, &data));
+            if packet == 7 {
+                bytes.extend(writer.interface(7, 0, &[]));
+            }
+            if packet > 7 {
+                bytes.extend(writer.enhanced(u32::from(section % 5) + 1, packet, 9, b"late"));
+            }
+        }
+    }
+    bytes
+}
+
+#[test]
+fn every_record_by_its_number() {
+    let mut all = captures();
+    all.extend([pcap(5, 2000), pcapng()]);
+    for bytes in all {
+        let file = file(&bytes);
+        for stride in [1, 2, 7, 256] {
+            agrees(&[file.path().to_owned()], stride, BUDGET);
+        }
+    }
+}
+
+#[test]
+fn of_several_files() {
+    let files = [pcap(0, 700), pcap(100, 30), pcapng(), LITTLE.pcap(0xa1b2_c3d4, 1, &[]), pcap(90, 700)];
+    let files = files.map(|bytes| file(&bytes));
+    let paths = files.each_ref().map(|file| file.path().to_owned());
+    for stride in [1, 16, 10_000] {
+        agrees(&paths, stride, BUDGET);
+    }
+}
+
+#[test]
+fn compressed_cut_and_damaged() {
+    let mut bytes = pcap(5, 900);
+    let mut whole = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    whole.write_all(&bytes).unwrap();
+    let gzip = whole.finish().unwrap();
+    let zstd = zstd::encode_all(&bytes[..], 0).unwrap();
+    bytes.truncate(bytes.len() - 3);
+    let cut = bytes.clone();
+    let at = bytes.len() - 1000;
+    bytes[at..at + 200].fill(0xff);
+    let files = [&gzip[..], &gzip[..gzip.len() / 2], &zstd, &zstd[..zstd.len() - 1], &cut, &bytes];
+    let files = files.map(file);
+    let paths = files.each_ref().map(|file| file.path().to_owned());
+    for path in &paths {
+        agrees(core::slice::from_ref(path), 64, BUDGET);
+    }
+    agrees(&paths, 64, BUDGET);
+}
+
+#[test]
+fn marks_take_what_they_may() {
+    let [one, other] = [file(&pcap(5, 3000)), file(&pcapng())];
+    let paths = [one.path().to_owned(), other.path().to_owned()];
+    let budget = 4000;
+    let archive = agrees(&paths, 1, budget);
+    assert!(archive.index.weight <= budget, "{}", archive.index.weight);
+    assert!(archive.index.stride > 1 && archive.index.marks.len() > 2);
+    // What it says it weighs is what it weighs.
+    let marks = &archive.index.marks;
+    let before = |at: usize| at.checked_sub(2).and_then(|at| marks[at].as_ref());
+    let weight: usize = marks.iter().enumerate().map(|(at, mark)| weight(mark.as_ref(), before(at))).sum();
+    assert_eq!(archive.index.weight, weight);
+}
+
+#[test]
+fn what_cannot_be_read_is_an_error() {
+    let mut damaged = pcap(1, 1);
+    damaged[32..36].fill(0xff);
+    let damaged = file(&damaged);
+    let error = Archive::open(&[damaged.path().to_owned()], None).err().unwrap().to_string();
+    assert!(error.contains("byte 32: expected a record of at most"), "{error}");
+    assert!(matches!(Archive::open(&["/nowhere".into()], None), Err(Error::Open { .. })));
+}
