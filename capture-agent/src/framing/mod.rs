@@ -6,15 +6,18 @@
 //!
 //! pcap: draft-ietf-opsawg-pcap; pcapng: draft-ietf-opsawg-pcapng.
 //!
-//! The crate pcap-parser frames blocks as well, but its data of an enhanced packet block include the padding, its time stamps are wrong
-//! for resolutions that are powers of two or finer than nanoseconds and for offsets in big-endian sections, and it cannot
-//! say where a lie in a length stands: around all that, little but the fixed fields was left to take from it. It is a
-//! witness in the tests instead.
+//! The parsers of the crate pcap-parser take headers, records and blocks apart, on whatever bytes there are. What stands on top of them is
+//! ours: the cap on lengths, time stamps, and where damage is. Its readers, which own a buffer, are not used: `framing/tests.rs` has a test
+//! for what each of them cannot do. A framer that was written by hand is the witness in the tests and the fuzz target.
 
+mod interfaces;
 mod pcap;
 mod pcapng;
 
+pub use interfaces::{Interface, Statistics};
+
 use core::fmt;
+use interfaces::Interfaces;
 use rdmascope_dissector::record::{LinkType, Record, Time};
 
 /// The most bytes that a pcap record may have captured, or a pcapng block may have: 16 MiB. A longer one is damage: no
@@ -27,6 +30,7 @@ pub struct Framer {
     format: Format,
     records: u64,
     offset: u64,
+    interfaces: Interfaces,
 }
 
 #[derive(Debug, Default)]
@@ -96,7 +100,7 @@ impl Framer {
     pub fn next(&mut self, bytes: &[u8]) -> Step {
         let found = match &mut self.format {
             Format::Pcap(file) => file.next(bytes),
-            Format::Pcapng(section) => section.next(bytes),
+            Format::Pcapng(section) => section.next(bytes, &mut self.interfaces),
             Format::Unknown => self.recognise(bytes),
         };
         match found {
@@ -140,14 +144,19 @@ impl Framer {
         Mark { format, records: self.records - 1, offset: self.offset - framed.consumed as u64 }
     }
 
-    /// At the place of a mark.
+    /// The interfaces that a pcapng capture described so far, in that order; of more than 1024 the first ones.
+    pub fn interfaces(&self) -> &[Interface] {
+        self.interfaces.all()
+    }
+
+    /// At the place of a mark, from which on nothing is gathered of interfaces.
     pub(crate) fn resume(mark: &Mark) -> Framer {
         let format = match &mark.format {
             MarkedFormat::Unknown => Format::Unknown,
             MarkedFormat::Pcap(file) => Format::Pcap(*file),
             MarkedFormat::Pcapng(mark) => Format::Pcapng(pcapng::Section::resume(mark)),
         };
-        Framer { format, records: mark.records, offset: mark.offset }
+        Framer { format, records: mark.records, offset: mark.offset, interfaces: Interfaces::default() }
     }
 
     /// Records that were found so far.
@@ -164,8 +173,8 @@ impl Framer {
     fn recognise(&mut self, bytes: &[u8]) -> Result<Found, Trouble> {
         let magic = bytes.first_chunk().ok_or(Trouble::Short(4))?;
         match recognised(magic).map_err(|fault| Trouble::Fault { at: 0, fault })? {
-            Magic::Pcap(order) => {
-                let (file, consumed) = pcap::File::open(order, bytes)?;
+            Magic::Pcap => {
+                let (file, consumed) = pcap::File::open(bytes)?;
                 self.format = Format::Pcap(file);
                 Ok(Found::Nothing { consumed })
             }
@@ -245,18 +254,15 @@ impl Order {
 
 /// What the first four bytes of a capture say.
 pub(crate) enum Magic {
-    Pcap(pcap::Variant),
+    Pcap,
     Pcapng,
 }
 
 pub(crate) fn recognised(magic: &[u8; 4]) -> Result<Magic, Fault> {
-    use pcap::Variant;
-    let pcap = |order, nanoseconds| Ok(Magic::Pcap(Variant { order, nanoseconds }));
     match magic {
-        [0xd4, 0xc3, 0xb2, 0xa1] => pcap(Order::Little, false),
-        [0xa1, 0xb2, 0xc3, 0xd4] => pcap(Order::Big, false),
-        [0x4d, 0x3c, 0xb2, 0xa1] => pcap(Order::Little, true),
-        [0xa1, 0xb2, 0x3c, 0x4d] => pcap(Order::Big, true),
+        // In either byte order; microseconds, and nanoseconds.
+        [0xd4, 0xc3, 0xb2, 0xa1] | [0xa1, 0xb2, 0xc3, 0xd4] => Ok(Magic::Pcap),
+        [0x4d, 0x3c, 0xb2, 0xa1] | [0xa1, 0xb2, 0x3c, 0x4d] => Ok(Magic::Pcap),
         [0x0a, 0x0d, 0x0d, 0x0a] => Ok(Magic::Pcapng),
         [0x34, 0xcd, 0xb2, 0xa1] | [0xa1, 0xb2, 0xcd, 0x34] => Err(Fault::ModifiedPcap),
         [0xfd, b'7', b'z', b'X'] => Err(Fault::Compressed { with: "xz", tool: "xz -d" }),
@@ -279,6 +285,7 @@ pub struct Damage {
 
 /// What is wrong with damaged bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 #[allow(missing_docs)]
 pub enum Fault {
     /// No magic number of a format that is understood. `there`: how many of the bytes there are.
@@ -305,6 +312,8 @@ pub enum Fault {
     Interface { found: u32, described: usize },
     /// More interfaces than a section may describe.
     Interfaces { limit: usize },
+    /// A pcapng block that its parser does not take.
+    Block { kind: u32 },
     /// An option that runs past the end of its pcapng block, or has not the length that its type has.
     Option { code: u16, length: u16 },
 }
@@ -340,6 +349,7 @@ impl fmt::Display for Fault {
                 f,
                 "expected the length of a pcapng block, a multiple of 4 from {least} to {LIMIT}, found {found}"
             ),
+            Fault::Block { kind } => write!(f, "expected a pcapng block of type {kind:#010x}, found something else"),
             Fault::BlockTrailer { expected, found } => {
                 write!(f, "expected the length {expected} again at the end of its pcapng block, found {found}")
             }

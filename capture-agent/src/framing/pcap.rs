@@ -6,17 +6,11 @@
 //! ```
 
 use super::{Fault, Found, LIMIT, Order, Trouble};
+use pcap_parser::{LegacyPcapBlock, parse_pcap_frame, parse_pcap_frame_be, parse_pcap_header};
 use rdmascope_dissector::record::{LinkType, Time};
 
 const FILE_HEADER: usize = 24;
 const RECORD_HEADER: usize = 16;
-
-/// What the magic number tells.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Variant {
-    pub(super) order: Order,
-    pub(super) nanoseconds: bool,
-}
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct File {
@@ -27,48 +21,56 @@ pub(super) struct File {
 }
 
 impl File {
-    /// Reads the file header.
-    pub(super) fn open(variant: Variant, bytes: &[u8]) -> Result<(File, usize), Trouble> {
-        let header = bytes.first_chunk::<FILE_HEADER>().ok_or(Trouble::Short(FILE_HEADER))?;
-        let order = variant.order;
-        let major = order.u16([header[4], header[5]]);
-        let minor = order.u16([header[6], header[7]]);
-        if major != 2 {
-            let fault = Fault::Version { expected: 2, found: (major, minor) };
-            return Err(Trouble::Fault { at: 4, fault });
+    /// Reads the file header, whose magic number was recognised.
+    pub(super) fn open(bytes: &[u8]) -> Result<(File, usize), Trouble> {
+        let Ok((_, header)) = parse_pcap_header(bytes) else {
+            return Err(Trouble::Short(FILE_HEADER));
+        };
+        if header.version_major != 2 {
+            let found = (header.version_major, header.version_minor);
+            return Err(Trouble::Fault { at: 4, fault: Fault::Version { expected: 2, found } });
         }
-        let link = order.u32([header[20], header[21], header[22], header[23]]);
-        let unit = if variant.nanoseconds { 1 } else { 1000 };
-        Ok((File { order, unit, link: LinkType(link as u16) }, FILE_HEADER))
+        let order = if header.is_bigendian() { Order::Big } else { Order::Little };
+        let unit = if header.is_nanosecond_precision() { 1 } else { 1000 };
+        Ok((File { order, unit, link: LinkType(header.network.0 as u16) }, FILE_HEADER))
     }
 
     #[inline]
     pub(super) fn next(&self, bytes: &[u8]) -> Result<Found, Trouble> {
-        let Some(&[s0, s1, s2, s3, f0, f1, f2, f3, c0, c1, c2, c3, o0, o1, o2, o3]) =
-            bytes.first_chunk::<RECORD_HEADER>()
-        else {
-            return Err(Trouble::Short(RECORD_HEADER));
+        let parsed = match self.order {
+            Order::Little => parse_pcap_frame(bytes),
+            Order::Big => parse_pcap_frame_be(bytes),
         };
-        let order = self.order;
-        let captured_length = order.u32([c0, c1, c2, c3]);
-        if captured_length as usize > LIMIT {
-            let fault = Fault::RecordLength { found: captured_length };
-            return Err(Trouble::Fault { at: 8, fault });
+        let Ok((_, LegacyPcapBlock { ts_sec, ts_usec, caplen, origlen, data })) = parsed else {
+            return Err(self.trouble(bytes));
+        };
+        if caplen as usize > LIMIT {
+            return Err(self.trouble(bytes));
         }
-        let end = RECORD_HEADER + captured_length as usize;
-        if bytes.len() < end {
-            return Err(Trouble::Short(end));
-        }
-        // 2^32 seconds and 2^32 milliseconds are less than 2^63 nanoseconds.
-        let seconds = i64::from(order.u32([s0, s1, s2, s3]));
-        let fraction = i64::from(order.u32([f0, f1, f2, f3]));
+        // 2^32 seconds and 2^32 milliseconds are less than 2^63 nanoseconds. What pcap-parser calls microseconds are
+        // nanoseconds where the magic number says so.
+        let time = i64::from(ts_sec) * 1_000_000_000 + i64::from(ts_usec) * i64::from(self.unit);
+        let end = RECORD_HEADER + data.len();
         Ok(Found::Record {
-            time: Time(seconds * 1_000_000_000 + fraction * i64::from(self.unit)),
+            time: Time(time),
             link: self.link,
-            original_length: order.u32([o0, o1, o2, o3]),
+            original_length: origlen,
             start: RECORD_HEADER,
             end,
             consumed: end,
         })
+    }
+
+    /// Why there is no record: bytes that are not there yet, or a length that nobody must wait for.
+    #[cold]
+    fn trouble(&self, bytes: &[u8]) -> Trouble {
+        let Some(&[.., c0, c1, c2, c3, _, _, _, _]) = bytes.first_chunk::<RECORD_HEADER>() else {
+            return Trouble::Short(RECORD_HEADER);
+        };
+        let captured_length = self.order.u32([c0, c1, c2, c3]);
+        if captured_length as usize > LIMIT {
+            return Trouble::Fault { at: 8, fault: Fault::RecordLength { found: captured_length } };
+        }
+        Trouble::Short(RECORD_HEADER + captured_length as usize)
     }
 }

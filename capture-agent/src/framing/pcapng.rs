@@ -6,28 +6,39 @@
 //! interface description (1):      link type 2 | reserved 2 | snap length 4 | options
 //! packet (2), obsolete:           interface 2 | drops 2 | time stamp 4 + 4 | captured 4 | original 4 | bytes, options
 //! simple packet (3):              original 4 | bytes
+//! interface statistics (5):       interface 4 | time stamp 4 + 4 | options
 //! enhanced packet (6):            interface 4 | time stamp 4 + 4 | captured 4 | original 4 | bytes, options
 //! option: code 2 | length 2 | value, padded to a multiple of 4
 //! ```
+//!
+//! The parsers of pcap-parser take the blocks apart. What they refuse is looked at by hand, which tells where the damage is.
+//! By hand too are
+//!
+//! - time stamps: they count in raw ticks, because pcap-parser's resolutions and offsets are wrong for some captures;
+//! - the fixed fields of blocks with options: pcap-parser's parsers of these blocks gather all options in a `Vec`, which is an allocation for
+//!   each packet, and up to ten bytes of memory for each byte of a block; here its option parser goes over them one by one;
+//! - values of 64 bits in options: pcap-parser takes them as little-endian ones in every section;
+//! - the obsolete packet block, which pcap-parser does not know.
 
+use super::interfaces::{self, Interfaces};
 use super::{Fault, Found, LIMIT, Order, Trouble};
+use pcap_parser::traits::PcapNGPacketBlock;
+use pcap_parser::{EPB_MAGIC, IDB_MAGIC, ISB_MAGIC, PcapError, SHB_MAGIC, SPB_MAGIC, UnknownBlock};
 use rdmascope_dissector::record::{LinkType, Time};
+use std::borrow::Cow;
 use std::sync::Arc;
 
-const SECTION_HEADER: u32 = 0x0a0d_0d0a;
-const INTERFACE_DESCRIPTION: u32 = 1;
+/// The obsolete packet block.
 const PACKET: u32 = 2;
-const SIMPLE_PACKET: u32 = 3;
-const ENHANCED_PACKET: u32 = 6;
 
 const OPTION_END: u16 = 0;
-const OPTION_TIME_RESOLUTION: u16 = 9;
-const OPTION_TIME_OFFSET: u16 = 14;
 
 /// Type, and both lengths.
 const FRAME: usize = 12;
 /// Where the captured bytes of both packet blocks with a time stamp begin.
 const PACKET_DATA: usize = 28;
+/// Where the captured bytes of a simple packet block begin.
+const SIMPLE_PACKET_DATA: usize = 12;
 /// Interfaces that one section may describe. A machine has fewer, and the table must not grow with the capture.
 const INTERFACES: usize = 65_536;
 
@@ -36,7 +47,7 @@ const INTERFACES: usize = 65_536;
 pub(super) struct Section {
     order: Order,
     interfaces: Vec<Interface>,
-    /// Sections before this one.
+    /// Which section it is; the first is 1.
     number: u64,
 }
 
@@ -64,6 +75,8 @@ struct Interface {
     /// 0: no limit.
     snap_length: u32,
     clock: Clock,
+    /// Where its statistics are kept.
+    kept: Option<u32>,
 }
 
 /// How an interface's time stamps count.
@@ -137,90 +150,118 @@ impl Section {
         Section { order: mark.order, interfaces: mark.interfaces.to_vec(), number: mark.number }
     }
 
+    /// What the next block is. What it says of interfaces goes to `told`.
     #[inline]
-    pub(super) fn next(&mut self, bytes: &[u8]) -> Result<Found, Trouble> {
-        let Some(&[t0, t1, t2, t3, l0, l1, l2, l3, b0, b1, b2, b3]) = bytes.first_chunk::<FRAME>() else {
+    pub(super) fn next(&mut self, bytes: &[u8], told: &mut Interfaces) -> Result<Found, Trouble> {
+        let Some(&[t0, t1, t2, t3, l0, l1, l2, l3, _, _, _, _]) = bytes.first_chunk::<FRAME>() else {
             return Err(Trouble::Short(FRAME));
         };
         let kind = self.order.u32([t0, t1, t2, t3]);
-        if kind == SECTION_HEADER {
-            // The same in both orders; the order of this section is told behind the length.
-            self.order = match [b0, b1, b2, b3] {
-                [0x4d, 0x3c, 0x2b, 0x1a] => Order::Little,
-                [0x1a, 0x2b, 0x3c, 0x4d] => Order::Big,
-                found => return Err(Trouble::Fault { at: 8, fault: Fault::ByteOrder { found } }),
-            };
-        }
         let total = self.order.u32([l0, l1, l2, l3]);
-        let length = total as usize;
-        let least = FRAME
-            + match kind {
-                SECTION_HEADER => 16,
-                INTERFACE_DESCRIPTION => 8,
-                PACKET | ENHANCED_PACKET => 20,
-                SIMPLE_PACKET => 4,
-                _ => 0,
-            };
-        if length < least || length > LIMIT || !length.is_multiple_of(4) {
-            let fault = Fault::BlockLength { found: total, least: least as u32 };
-            return Err(Trouble::Fault { at: 4, fault });
-        }
-        let Some(block) = bytes.get(..length) else {
-            return Err(Trouble::Short(length));
+        let fits = total as usize <= LIMIT && total.is_multiple_of(4);
+        let found = match kind {
+            // Its length is written in the order of its own section.
+            SHB_MAGIC => self.section_header(bytes),
+            _ if !fits => None,
+            EPB_MAGIC if !self.has_options(bytes, total) => self.enhanced_packet(bytes),
+            EPB_MAGIC | PACKET => self.packet(kind, bytes, told),
+            SPB_MAGIC => self.simple_packet(bytes),
+            IDB_MAGIC => self.interface_description(bytes, told),
+            ISB_MAGIC => self.interface_statistics(bytes, told),
+            _ => self.framed(bytes).map(|block| nothing(block.block_len1)),
         };
-        let trailer = self.word(block, length - 4);
-        if trailer != total {
-            let fault = Fault::BlockTrailer { expected: total, found: trailer };
-            return Err(Trouble::Fault { at: length - 4, fault });
-        }
-        match kind {
-            ENHANCED_PACKET => self.packet(block, self.word(block, 8)),
-            PACKET => self.packet(block, self.order.u16([block[8], block[9]]).into()),
-            SIMPLE_PACKET => self.simple_packet(block),
-            INTERFACE_DESCRIPTION => self.interface_description(block),
-            SECTION_HEADER => self.section_header(block),
-            _ => Ok(Found::Nothing { consumed: length }),
-        }
+        found.unwrap_or_else(|| self.refused(bytes))
     }
 
+    /// An enhanced packet block without options.
     #[inline]
-    fn packet(&self, block: &[u8], interface: u32) -> Result<Found, Trouble> {
-        let interface = self.interface(interface, 8)?;
-        let ticks = u64::from(self.word(block, 12)) << 32 | u64::from(self.word(block, 16));
-        let captured_length = self.word(block, 20);
-        let room = block.len() - PACKET_DATA - 4;
-        if captured_length as usize > room {
-            let fault = Fault::CapturedLength { found: captured_length, room: room as u32 };
-            return Err(Trouble::Fault { at: 20, fault });
-        }
-        Ok(Found::Record {
-            time: interface.clock.time(ticks),
+    fn enhanced_packet(&self, bytes: &[u8]) -> Option<Result<Found, Trouble>> {
+        let parsed = match self.order {
+            Order::Little => pcap_parser::parse_enhancedpacketblock_le(bytes),
+            Order::Big => pcap_parser::parse_enhancedpacketblock_be(bytes),
+        };
+        let (_, block) = parsed.ok()?;
+        Some(self.interface(block.if_id, 8).map(|interface| Found::Record {
+            time: interface.clock.time(u64::from(block.ts_high) << 32 | u64::from(block.ts_low)),
             link: interface.link,
-            original_length: self.word(block, 24),
+            original_length: block.origlen,
             start: PACKET_DATA,
-            end: PACKET_DATA + captured_length as usize,
-            consumed: block.len(),
-        })
+            end: PACKET_DATA + block.packet_data().len(),
+            consumed: block.block_len1 as usize,
+        }))
+    }
+
+    /// Whether an enhanced packet block of `total` bytes has room for more than the bytes that it says were captured.
+    #[inline]
+    fn has_options(&self, bytes: &[u8], total: u32) -> bool {
+        let captured_length = bytes.get(20..24).map_or(0, |length| self.word(length, 0));
+        u64::from(captured_length).next_multiple_of(4) + PACKET_DATA as u64 + 4 != u64::from(total)
+    }
+
+    /// A packet block with options, or an obsolete one.
+    fn packet(&self, kind: u32, bytes: &[u8], told: &mut Interfaces) -> Option<Result<Found, Trouble>> {
+        let UnknownBlock { block_len1, data, .. } = self.framed(bytes)?;
+        let (header, behind) = data.split_at_checked(PACKET_DATA - 8)?;
+        let captured_length = self.word(header, 12) as usize;
+        let (captured, _) = behind.split_at_checked(captured_length)?;
+        let obsolete = kind == PACKET;
+        let number = if obsolete { self.half(header, 0).into() } else { self.word(header, 0) };
+        let interface = match self.interface(number, 8) {
+            Ok(interface) => interface,
+            Err(trouble) => return Some(Err(trouble)),
+        };
+        let dropped = match obsolete {
+            // All ones: nobody knows.
+            true => Some(self.half(header, 2)).filter(|drops| *drops != u16::MAX).map_or(0, u64::from),
+            false => self.dropped(&behind[captured_length.next_multiple_of(4)..]),
+        };
+        if dropped > 0
+            && let Some(kept) = told.get_mut(interface.kept)
+        {
+            kept.dropped_before_packets = kept.dropped_before_packets.saturating_add(dropped);
+        }
+        Some(Ok(Found::Record {
+            time: interface
+                .clock
+                .time(u64::from(self.word(header, 4)) << 32 | u64::from(self.word(header, 8))),
+            link: interface.link,
+            original_length: self.word(header, 16),
+            start: PACKET_DATA,
+            end: PACKET_DATA + captured.len(),
+            consumed: block_len1 as usize,
+        }))
+    }
+
+    /// epb_dropcount among the options of a packet. Damaged options end there: the packet is none the worse.
+    fn dropped(&self, options: &[u8]) -> u64 {
+        const DROP_COUNT: u16 = 4;
+        let mut options = Options::new(self.order, options);
+        let count = options.find(|option| option.code == DROP_COUNT);
+        count.and_then(|option| self.long(option.value?)).unwrap_or(0)
     }
 
     /// A simple packet block names neither an interface, it is the first, nor a captured length, nor a time: it is given
     /// the beginning of 1970.
-    fn simple_packet(&self, block: &[u8]) -> Result<Found, Trouble> {
-        let interface = self.interface(0, 0)?;
-        let original_length = self.word(block, 8);
-        let snap_length = match interface.snap_length {
-            0 => usize::MAX,
-            limit => limit as usize,
+    fn simple_packet(&self, bytes: &[u8]) -> Option<Result<Found, Trouble>> {
+        let parsed = match self.order {
+            Order::Little => pcap_parser::parse_simplepacketblock_le(bytes),
+            Order::Big => pcap_parser::parse_simplepacketblock_be(bytes),
         };
-        let captured_length = (block.len() - 16).min(original_length as usize).min(snap_length);
-        Ok(Found::Record {
-            time: Time(0),
-            link: interface.link,
-            original_length,
-            start: 12,
-            end: 12 + captured_length,
-            consumed: block.len(),
-        })
+        let (_, block) = parsed.ok().filter(|(_, block)| block.block_len1 == block.block_len2)?;
+        Some(self.interface(0, 0).map(|interface| {
+            let snap_length = match interface.snap_length {
+                0 => usize::MAX,
+                limit => limit as usize,
+            };
+            Found::Record {
+                time: Time(0),
+                link: interface.link,
+                original_length: block.origlen,
+                start: SIMPLE_PACKET_DATA,
+                end: SIMPLE_PACKET_DATA + block.packet_data().len().min(snap_length),
+                consumed: block.block_len1 as usize,
+            }
+        }))
     }
 
     #[inline]
@@ -232,70 +273,246 @@ impl Section {
     }
 
     #[cold]
-    fn section_header(&mut self, block: &[u8]) -> Result<Found, Trouble> {
-        let major = self.order.u16([block[12], block[13]]);
-        let minor = self.order.u16([block[14], block[15]]);
-        if major != 1 {
-            let fault = Fault::Version { expected: 1, found: (major, minor) };
-            return Err(Trouble::Fault { at: 12, fault });
+    fn section_header(&mut self, bytes: &[u8]) -> Option<Result<Found, Trouble>> {
+        // It is written in the order of its own section.
+        let section =
+            Section { order: self.own_order(bytes).ok()?, interfaces: Vec::new(), number: self.number + 1 };
+        let UnknownBlock { block_len1, data, .. } = section.framed(bytes)?;
+        let header = data.get(..16)?;
+        let found = (section.half(header, 4), section.half(header, 6));
+        *self = section;
+        if found.0 != 1 {
+            return Some(Err(Trouble::Fault { at: 12, fault: Fault::Version { expected: 1, found } }));
         }
-        self.interfaces.clear();
-        self.number += 1;
-        Ok(Found::Nothing { consumed: block.len() })
+        Some(nothing(block_len1))
     }
 
     #[cold]
-    fn interface_description(&mut self, block: &[u8]) -> Result<Found, Trouble> {
+    fn interface_description(
+        &mut self,
+        bytes: &[u8],
+        told: &mut Interfaces,
+    ) -> Option<Result<Found, Trouble>> {
+        let UnknownBlock { block_len1, data, .. } = self.framed(bytes)?;
+        let (header, options) = data.split_at_checked(8)?;
+        Some(self.describe(header, options, told).and_then(|()| nothing(block_len1)))
+    }
+
+    /// Takes in an interface.
+    fn describe(&mut self, header: &[u8], options: &[u8], told: &mut Interfaces) -> Result<(), Trouble> {
+        const NAME: u16 = 2;
+        const DESCRIPTION: u16 = 3;
+        const TIME_RESOLUTION: u16 = 9;
+        const FILTER: u16 = 11;
+        const TIME_OFFSET: u16 = 14;
+        /// Where the options begin.
+        const OPTIONS: usize = 16;
         if self.interfaces.len() == INTERFACES {
             return Err(Trouble::Fault { at: 0, fault: Fault::Interfaces { limit: INTERFACES } });
         }
-        let clock = self.clock(block, 16)?;
-        self.interfaces.push(Interface {
-            link: LinkType(self.order.u16([block[8], block[9]])),
-            snap_length: self.word(block, 12),
-            clock,
-        });
-        Ok(Found::Nothing { consumed: block.len() })
-    }
-
-    /// What the options of an interface description, from byte `at` of its block on, say of its clock.
-    fn clock(&self, block: &[u8], mut at: usize) -> Result<Clock, Trouble> {
+        let link = LinkType(self.half(header, 0));
+        let mut shown = interfaces::Interface::new(self.number, self.interfaces.len() as u32, link);
         let mut clock = Clock::DEFAULT;
-        let end = block.len() - 4;
-        while at < end {
-            // Blocks and options are multiples of four, so four bytes are there.
-            let code = self.order.u16([block[at], block[at + 1]]);
-            let length = self.order.u16([block[at + 2], block[at + 3]]);
-            if code == OPTION_END {
-                break;
-            }
-            let fault = Trouble::Fault { at, fault: Fault::Option { code, length } };
-            let value = at + 4;
-            let Some(value) = block[..end].get(value..value + usize::from(length)) else {
-                return Err(fault);
-            };
-            match (code, value) {
-                (OPTION_TIME_RESOLUTION, &[value]) => clock.resolution = Resolution::from_option(value),
-                (OPTION_TIME_OFFSET, &[a, b, c, d, e, f, g, h]) => {
-                    let (first, second) = (self.order.u32([a, b, c, d]), self.order.u32([e, f, g, h]));
-                    let (high, low) = match self.order {
-                        Order::Little => (second, first),
-                        Order::Big => (first, second),
-                    };
-                    let seconds = (u64::from(high) << 32 | u64::from(low)) as i64;
-                    clock.offset = seconds.saturating_mul(1_000_000_000);
-                }
-                (OPTION_TIME_RESOLUTION | OPTION_TIME_OFFSET, _) => return Err(fault),
+        for option in Options::new(self.order, options) {
+            let Opt { at, code, length, value } = option;
+            let fault = Trouble::Fault { at: OPTIONS + at, fault: Fault::Option { code, length } };
+            let Some(value) = value else { return Err(fault) };
+            match code {
+                TIME_RESOLUTION => match *value {
+                    [value] => clock.resolution = Resolution::from_option(value),
+                    _ => return Err(fault),
+                },
+                TIME_OFFSET => match self.long(value) {
+                    Some(seconds) => clock.offset = (seconds as i64).saturating_mul(1_000_000_000),
+                    None => return Err(fault),
+                },
+                NAME => shown.name = interfaces::text(value),
+                DESCRIPTION => shown.description = interfaces::text(value),
+                FILTER => shown.filter = interfaces::filter(value),
                 _ => {}
             }
-            at += 4 + usize::from(length).next_multiple_of(4);
         }
-        Ok(clock)
+        let kept = told.describe(shown);
+        self.interfaces.push(Interface { link, snap_length: self.word(header, 4), clock, kept });
+        Ok(())
     }
 
-    /// The word at `at`, which the length check of the block's type has found to be there.
+    /// What cannot be understood of statistics is passed over: no packet is the worse for it.
+    #[cold]
+    fn interface_statistics(&self, bytes: &[u8], told: &mut Interfaces) -> Option<Result<Found, Trouble>> {
+        let UnknownBlock { block_len1, data, .. } = self.framed(bytes)?;
+        if let Some((header, options)) = data.split_at_checked(12)
+            && let Some(interface) = self.interfaces.get(self.word(header, 0) as usize)
+            && let Some(kept) = told.get_mut(interface.kept)
+        {
+            for option in Options::new(self.order, options) {
+                if let Some(value) = option.value.and_then(|value| self.long(value)) {
+                    self.count(option.code, value, interface.clock, &mut kept.statistics);
+                }
+            }
+        }
+        Some(nothing(block_len1))
+    }
+
+    /// Takes in an option of interface statistics.
+    fn count(&self, code: u16, value: u64, clock: Clock, statistics: &mut interfaces::Statistics) {
+        // Time stamps have their upper half first, in either order.
+        let time = match self.order {
+            Order::Little => clock.time(value.rotate_left(32)),
+            Order::Big => clock.time(value),
+        };
+        match code {
+            2 => statistics.start = Some(time),
+            3 => statistics.end = Some(time),
+            4 => statistics.received = Some(value),
+            5 => statistics.dropped_by_interface = Some(value),
+            6 => statistics.accepted = Some(value),
+            7 => statistics.dropped_by_system = Some(value),
+            8 => statistics.delivered = Some(value),
+            _ => {}
+        }
+    }
+
+    /// A block of any type, of which only the lengths are looked at.
+    fn framed<'b>(&self, bytes: &'b [u8]) -> Option<UnknownBlock<'b>> {
+        let parsed = match self.order {
+            Order::Little => pcap_parser::parse_unknownblock_le(bytes),
+            Order::Big => pcap_parser::parse_unknownblock_be(bytes),
+        };
+        let (_, block) = parsed.ok()?;
+        // pcap-parser looks at neither.
+        let fits = block.block_len1 as usize <= LIMIT && block.block_len1.is_multiple_of(4);
+        (fits && block.block_len1 == block.block_len2).then_some(block)
+    }
+
+    /// What is wrong with a block that its parser did not take: bytes that are not there yet, or damage, which is looked for
+    /// by hand. A block that is not damaged is one that nobody needs.
+    #[cold]
+    fn refused(&self, bytes: &[u8]) -> Result<Found, Trouble> {
+        let fault = |at, fault| Err(Trouble::Fault { at, fault });
+        let Some(frame) = bytes.first_chunk::<FRAME>() else {
+            return Err(Trouble::Short(FRAME));
+        };
+        let kind = self.word(frame, 0);
+        let order = if kind == SHB_MAGIC { self.own_order(bytes)? } else { self.order };
+        let word =
+            |block: &[u8], at: usize| order.u32([block[at], block[at + 1], block[at + 2], block[at + 3]]);
+        let total = word(frame, 4);
+        let length = total as usize;
+        let least = FRAME
+            + match kind {
+                SHB_MAGIC => 16,
+                IDB_MAGIC => 8,
+                EPB_MAGIC | PACKET => 20,
+                SPB_MAGIC => 4,
+                _ => 0,
+            };
+        if length < least || length > LIMIT || !length.is_multiple_of(4) {
+            return fault(4, Fault::BlockLength { found: total, least: least as u32 });
+        }
+        let Some(block) = bytes.get(..length) else {
+            return Err(Trouble::Short(length));
+        };
+        let trailer = word(block, length - 4);
+        if trailer != total {
+            return fault(length - 4, Fault::BlockTrailer { expected: total, found: trailer });
+        }
+        match kind {
+            EPB_MAGIC | PACKET => {
+                let number = if kind == PACKET { self.half(block, 8).into() } else { word(block, 8) };
+                self.interface(number, 8)?;
+                let room = total - PACKET_DATA as u32 - 4;
+                fault(20, Fault::CapturedLength { found: word(block, 20), room })
+            }
+            SHB_MAGIC | IDB_MAGIC | SPB_MAGIC => fault(0, Fault::Block { kind }),
+            _ => Ok(Found::Nothing { consumed: length }),
+        }
+    }
+
+    /// The order of the section that begins here.
+    fn own_order(&self, bytes: &[u8]) -> Result<Order, Trouble> {
+        match bytes.get(8..12) {
+            Some([0x4d, 0x3c, 0x2b, 0x1a]) => Ok(Order::Little),
+            Some([0x1a, 0x2b, 0x3c, 0x4d]) => Ok(Order::Big),
+            Some(&[a, b, c, d]) => {
+                Err(Trouble::Fault { at: 8, fault: Fault::ByteOrder { found: [a, b, c, d] } })
+            }
+            _ => Err(Trouble::Short(FRAME)),
+        }
+    }
+
+    /// The 16 bits at `at`, which the caller knows to be there.
     #[inline]
-    fn word(&self, block: &[u8], at: usize) -> u32 {
-        self.order.u32([block[at], block[at + 1], block[at + 2], block[at + 3]])
+    fn half(&self, bytes: &[u8], at: usize) -> u16 {
+        self.order.u16([bytes[at], bytes[at + 1]])
+    }
+
+    /// The 32 bits at `at`, which the caller knows to be there.
+    #[inline]
+    fn word(&self, bytes: &[u8], at: usize) -> u32 {
+        self.order.u32([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+    }
+
+    /// A value of 64 bits; `None` where it has not that length.
+    fn long(&self, value: &[u8]) -> Option<u64> {
+        let &value = <&[u8; 8]>::try_from(value).ok()?;
+        Some(match self.order {
+            Order::Little => u64::from_le_bytes(value),
+            Order::Big => u64::from_be_bytes(value),
+        })
+    }
+}
+
+/// A block that is no packet.
+fn nothing(length: u32) -> Result<Found, Trouble> {
+    Ok(Found::Nothing { consumed: length as usize })
+}
+
+/// The options of a block, up to opt_endofopt.
+struct Options<'a> {
+    order: Order,
+    all: &'a [u8],
+    rest: &'a [u8],
+}
+
+/// An option.
+struct Opt<'a> {
+    /// Where it begins, counted from the first option.
+    at: usize,
+    code: u16,
+    length: u16,
+    /// Its bytes without padding; `None` where it runs past the end of its block. It is the last one then.
+    value: Option<&'a [u8]>,
+}
+
+impl<'a> Options<'a> {
+    fn new(order: Order, options: &'a [u8]) -> Options<'a> {
+        Options { order, all: options, rest: options }
+    }
+}
+
+impl<'a> Iterator for Options<'a> {
+    type Item = Opt<'a>;
+
+    fn next(&mut self) -> Option<Opt<'a>> {
+        let at = self.all.len() - self.rest.len();
+        let &[c0, c1, l0, l1] = self.rest.first_chunk()?;
+        let (code, length) = (self.order.u16([c0, c1]), self.order.u16([l0, l1]));
+        if code == OPTION_END {
+            return None;
+        }
+        let parsed = match self.order {
+            Order::Little => pcap_parser::parse_option_le::<PcapError<&[u8]>>(self.rest),
+            Order::Big => pcap_parser::parse_option_be(self.rest),
+        };
+        let (rest, padded) = match parsed {
+            Ok((rest, option)) => match option.value {
+                Cow::Borrowed(value) => (rest, Some(value)),
+                Cow::Owned(_) => (rest, None),
+            },
+            Err(_) => (&[][..], None),
+        };
+        self.rest = rest;
+        Some(Opt { at, code, length, value: padded.and_then(|value| value.get(..usize::from(length))) })
     }
 }

@@ -1,5 +1,8 @@
 //! A capture file: pcap or pcapng, compressed or not.
 
+mod by_hand;
+
+use by_hand::ByHand;
 use rdmascope_capture_agent::Capture;
 use rdmascope_capture_agent::framing::{Framer, LIMIT, Step};
 use std::io::{self, Read};
@@ -10,14 +13,18 @@ const MOST: usize = 20_000;
 /// What is kept of a record.
 type Kept = (u64, i64, u16, u32, Vec<u8>);
 
-/// Finds the records of a capture in one piece, and again through a pipe that gives a few bytes at a time.
+/// Finds the records of a capture in one piece, step by step as the witness does, and again through a pipe that gives a few bytes
+/// at a time.
 pub fn framing(data: &[u8]) {
     let (mut framer, mut at, mut whole) = (Framer::new(), 0, Vec::new());
+    let mut witness = ByHand::default();
     let mut steps = 0;
     while whole.len() < MOST {
         steps += 1;
         assert!(steps <= data.len() + 2, "every step takes some bytes");
-        match framer.next(&data[at..]) {
+        let step = framer.next(&data[at..]);
+        assert_eq!(step, witness.next(&data[at..]), "the framer written by hand finds the same");
+        match step {
             Step::Record(framed) => {
                 let record = framed.record(&data[at..at + framed.consumed]);
                 assert!(record.data.len() <= LIMIT);

@@ -1,0 +1,168 @@
+//! What pcap-parser gets wrong or cannot do, and is therefore done by hand or not used. Where one of these tests fails with a later
+//! version, a part of what is done by hand can go.
+
+use super::*;
+use ::pcap_parser::traits::{PcapNGPacketBlock, PcapReaderIterator};
+use ::pcap_parser::{
+    Block, LegacyPcapReader, PcapBlockOwned, PcapError, PcapNGReader, create_reader, parse_block_be,
+    parse_block_le, parse_pcap_frame,
+};
+use std::io::{self, Cursor, Read};
+
+fn block(writer: Writer, bytes: &[u8]) -> Block<'_> {
+    let parsed = if writer.0 { parse_block_be(bytes) } else { parse_block_le(bytes) };
+    parsed.expect("it is a block").1
+}
+
+/// Time stamps: resolutions that are powers of two, or finer than 10^-19 s, and offsets in big-endian sections.
+#[test]
+fn clocks() {
+    let of = |writer: Writer, options: &[(u16, &[u8])]| {
+        let bytes = writer.interface(1, 0, options);
+        match block(writer, &bytes) {
+            Block::InterfaceDescription(interface) => (interface.ts_resolution(), interface.ts_offset()),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(of(LITTLE, &[(9, &[6])]).0, Some(1_000_000));
+    assert_eq!(of(LITTLE, &[(9, &[0x80 | 10])]).0, None, "2^10 ticks a second");
+    assert_eq!(of(LITTLE, &[(9, &[20])]).0, None);
+    assert_eq!(of(LITTLE, &[(14, &3i64.to_le_bytes())]).1, 3);
+    assert_ne!(of(BIG, &[(14, &3i64.to_be_bytes())]).1, 3);
+}
+
+/// pcap's second word is called microseconds, also where it counts nanoseconds.
+#[test]
+fn nanoseconds() {
+    let bytes = LITTLE.pcap(0xa1b2_3c4d, 1, &[(1, 999_999_999, 1, b"x")]);
+    assert_eq!(parse_pcap_frame(&bytes[24..]).expect("a record").1.ts_usec, 999_999_999);
+}
+
+/// Counts of interface statistics in big-endian sections.
+#[test]
+fn counts() {
+    for (writer, right) in [(LITTLE, true), (BIG, false)] {
+        let bytes = writer.statistics(0, &[(7, &writer.u64(3))]);
+        match block(writer, &bytes) {
+            Block::InterfaceStatistics(statistics) => {
+                assert_eq!(statistics.isb_osdrop() == Some(Ok(3)), right);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// Options of every packet are gathered in memory that is allocated for them.
+#[test]
+fn options_are_gathered() {
+    let options = |options: &[(u16, &[u8])]| {
+        let bytes = LITTLE.enhanced_with(0, 0, 1, b"x", options);
+        match block(LITTLE, &bytes) {
+            Block::EnhancedPacket(packet) => (packet.options.len(), packet.options.capacity()),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(options(&[]), (0, 0));
+    // What an option takes in memory beside the four bytes that it has at least.
+    assert_eq!(size_of::<::pcap_parser::PcapNGOption<'_>>(), 32);
+    let (found, room) = options(&[(2, &[0; 4])]);
+    assert!(found == 2 && room >= 4, "opt_endofopt among them");
+}
+
+/// Lengths at the end of most blocks, and lengths that are no multiple of four.
+#[test]
+fn lengths_that_are_not_looked_at() {
+    let mut simple = LITTLE.simple(1, b"x");
+    let last = simple.len() - 4;
+    simple[last] ^= 4;
+    assert!(matches!(block(LITTLE, &simple), Block::SimplePacket(_)));
+    let mut odd = LITTLE.block(0x0bad_cafe, &[0; 8]);
+    odd[4] -= 1;
+    assert!(matches!(block(LITTLE, &odd), Block::Unknown(_)));
+    // The obsolete packet block is not known at all.
+    assert!(matches!(block(LITTLE, &LITTLE.obsolete(0, 0, 1, b"x")), Block::Unknown(_)));
+}
+
+/// Gives what it has piece by piece, after an interruption each.
+struct Pipe(Vec<io::Result<Vec<u8>>>);
+
+impl Read for Pipe {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        if self.0.is_empty() {
+            return Ok(0);
+        }
+        let piece = self.0.remove(0)?;
+        out[..piece.len()].copy_from_slice(&piece);
+        Ok(piece.len())
+    }
+}
+
+/// The readers want the whole first header from one read.
+#[test]
+fn readers_of_pipes_that_begin_slowly() {
+    let bytes = LITTLE.pcapng();
+    let (first, rest) = bytes.split_at(10);
+    let pipe = || Pipe(vec![Ok(first.to_vec()), Ok(rest.to_vec())]);
+    assert!(matches!(PcapNGReader::new(65_536, pipe()), Err(PcapError::Incomplete(_))));
+    let bytes = LITTLE.pcap(0xa1b2_c3d4, 1, &[]);
+    let pipe = Pipe(vec![Ok(bytes[..10].to_vec()), Ok(bytes[10..].to_vec())]);
+    assert!(matches!(LegacyPcapReader::new(65_536, pipe), Err(PcapError::Incomplete(_))));
+}
+
+/// The readers take an interruption for an error, and do not say which error it was.
+#[test]
+fn readers_that_are_interrupted() {
+    let bytes = LITTLE.pcapng();
+    for kind in [io::ErrorKind::Interrupted, io::ErrorKind::ConnectionReset] {
+        let pipe = Pipe(vec![Ok(bytes[..28].to_vec()), Err(kind.into()), Ok(bytes[28..].to_vec())]);
+        let mut reader = PcapNGReader::new(65_536, pipe).unwrap_or_else(|_| panic!("a section header"));
+        assert!(matches!(reader.refill(), Err(PcapError::ReadError)));
+    }
+}
+
+/// A corrupt length looks like a buffer that is too small: who grows it as asked grows it to 4 GiB.
+#[test]
+fn readers_and_lengths_that_lie() {
+    let mut bytes = LITTLE.pcap(0xa1b2_c3d4, 1, &[(1, 0, 1, b"x")]);
+    bytes[24 + 8..24 + 12].fill(0xf0);
+    let mut reader = LegacyPcapReader::new(65_536, Cursor::new(bytes)).unwrap_or_else(|_| panic!("a header"));
+    let offset = reader.next().expect("the header").0;
+    reader.consume(offset);
+    assert!(matches!(reader.next(), Err(PcapError::BufferTooSmall)));
+}
+
+/// Where its readers are known to be right, they see what we see.
+#[test]
+fn its_readers_agree() {
+    for bytes in captures() {
+        let mut reader = create_reader(65_536, Cursor::new(bytes.clone())).unwrap();
+        let mut theirs = Vec::new();
+        loop {
+            let offset = match reader.next() {
+                Ok((offset, block)) => {
+                    match block {
+                        PcapBlockOwned::Legacy(record) => theirs.push((record.origlen, record.data.to_vec())),
+                        PcapBlockOwned::NG(Block::EnhancedPacket(packet)) => {
+                            theirs.push((packet.origlen, packet.packet_data().to_vec()));
+                        }
+                        _ => {}
+                    }
+                    offset
+                }
+                Err(PcapError::Eof) => break,
+                Err(PcapError::Incomplete(_)) => 0,
+                Err(error) => panic!("{error:?}"),
+            };
+            reader.consume(offset);
+            if offset == 0 {
+                reader.refill().unwrap();
+            }
+        }
+        let mut ours = whole(&bytes);
+        if bytes[0] == 0x0a {
+            ours.retain(|record| record.data == b"first");
+        }
+        let ours: Vec<_> = ours.into_iter().map(|record| (record.original_length, record.data)).collect();
+        assert_eq!(ours, theirs);
+    }
+}

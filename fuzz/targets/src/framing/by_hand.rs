@@ -1,0 +1,437 @@
+//! A framer that was written by hand, without pcap-parser: the witness of the one that the product has.
+
+use rdmascope_capture_agent::framing::{Damage, Fault, Framed, LIMIT, Step};
+use rdmascope_dissector::record::{LinkType, Time};
+
+/// Finds the records of a capture.
+#[derive(Debug, Default)]
+pub(super) struct ByHand {
+    format: Format,
+    records: u64,
+    offset: u64,
+}
+
+#[derive(Debug, Default)]
+enum Format {
+    #[default]
+    Unknown,
+    Pcap(File),
+    Pcapng(Section),
+}
+
+impl ByHand {
+    /// What the bytes from the current offset on are. The offset moves by what [`Step::Record`] and [`Step::Skip`] tell
+    /// the caller to drop.
+    pub(super) fn next(&mut self, bytes: &[u8]) -> Step {
+        let found = match &mut self.format {
+            Format::Pcap(file) => file.next(bytes),
+            Format::Pcapng(section) => section.next(bytes),
+            Format::Unknown => self.recognise(bytes),
+        };
+        match found {
+            Ok(Found::Record { time, link, original_length, start, end, consumed }) => {
+                self.records += 1;
+                self.offset += consumed as u64;
+                Step::Record(Framed {
+                    number: self.records,
+                    time,
+                    link,
+                    original_length,
+                    start,
+                    end,
+                    consumed,
+                })
+            }
+            Ok(Found::Nothing { consumed }) => {
+                self.offset += consumed as u64;
+                Step::Skip(consumed)
+            }
+            Err(Trouble::Short(needed)) => Step::Need(needed),
+            Err(Trouble::Fault { at, fault }) => {
+                Step::Damaged(Damage { offset: self.offset + at as u64, fault })
+            }
+        }
+    }
+
+    fn recognise(&mut self, bytes: &[u8]) -> Result<Found, Trouble> {
+        let magic = bytes.first_chunk().ok_or(Trouble::Short(4))?;
+        match recognised(magic).map_err(|fault| Trouble::Fault { at: 0, fault })? {
+            Magic::Pcap(order) => {
+                let (file, consumed) = File::open(order, bytes)?;
+                self.format = Format::Pcap(file);
+                Ok(Found::Nothing { consumed })
+            }
+            Magic::Pcapng => {
+                self.format = Format::Pcapng(Section::default());
+                Ok(Found::Nothing { consumed: 0 })
+            }
+        }
+    }
+}
+
+/// What a format finds.
+enum Found {
+    Record { time: Time, link: LinkType, original_length: u32, start: usize, end: usize, consumed: usize },
+    Nothing { consumed: usize },
+}
+
+/// Why it finds nothing.
+enum Trouble {
+    /// So many bytes are needed.
+    Short(usize),
+    /// What is wrong, and where, counted from the first of the bytes.
+    Fault { at: usize, fault: Fault },
+}
+
+/// The two byte orders of the host that wrote the capture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+enum Order {
+    #[default]
+    Little,
+    Big,
+}
+
+impl Order {
+    fn u16(self, bytes: [u8; 2]) -> u16 {
+        match self {
+            Order::Little => u16::from_le_bytes(bytes),
+            Order::Big => u16::from_be_bytes(bytes),
+        }
+    }
+
+    fn u32(self, bytes: [u8; 4]) -> u32 {
+        match self {
+            Order::Little => u32::from_le_bytes(bytes),
+            Order::Big => u32::from_be_bytes(bytes),
+        }
+    }
+}
+
+/// What the first four bytes of a capture say.
+enum Magic {
+    Pcap(Variant),
+    Pcapng,
+}
+
+fn recognised(magic: &[u8; 4]) -> Result<Magic, Fault> {
+    let pcap = |order, nanoseconds| Ok(Magic::Pcap(Variant { order, nanoseconds }));
+    match magic {
+        [0xd4, 0xc3, 0xb2, 0xa1] => pcap(Order::Little, false),
+        [0xa1, 0xb2, 0xc3, 0xd4] => pcap(Order::Big, false),
+        [0x4d, 0x3c, 0xb2, 0xa1] => pcap(Order::Little, true),
+        [0xa1, 0xb2, 0x3c, 0x4d] => pcap(Order::Big, true),
+        [0x0a, 0x0d, 0x0d, 0x0a] => Ok(Magic::Pcapng),
+        [0x34, 0xcd, 0xb2, 0xa1] | [0xa1, 0xb2, 0xcd, 0x34] => Err(Fault::ModifiedPcap),
+        [0xfd, b'7', b'z', b'X'] => Err(Fault::Compressed { with: "xz", tool: "xz -d" }),
+        [b'B', b'Z', b'h', _] => Err(Fault::Compressed { with: "bzip2", tool: "bzip2 -d" }),
+        [0x04, 0x22, 0x4d, 0x18] => Err(Fault::Compressed { with: "lz4", tool: "lz4 -d" }),
+        [b's', b'n', b'o', b'o'] => Err(Fault::Snoop),
+        found => Err(Fault::Magic { found: *found, there: 4 }),
+    }
+}
+
+const FILE_HEADER: usize = 24;
+const RECORD_HEADER: usize = 16;
+
+/// What the magic number tells.
+#[derive(Clone, Copy, Debug)]
+struct Variant {
+    order: Order,
+    nanoseconds: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct File {
+    order: Order,
+    /// Nanoseconds in one unit of the second word of a record.
+    unit: u32,
+    link: LinkType,
+}
+
+impl File {
+    /// Reads the file header.
+    fn open(variant: Variant, bytes: &[u8]) -> Result<(File, usize), Trouble> {
+        let header = bytes.first_chunk::<FILE_HEADER>().ok_or(Trouble::Short(FILE_HEADER))?;
+        let order = variant.order;
+        let major = order.u16([header[4], header[5]]);
+        let minor = order.u16([header[6], header[7]]);
+        if major != 2 {
+            let fault = Fault::Version { expected: 2, found: (major, minor) };
+            return Err(Trouble::Fault { at: 4, fault });
+        }
+        let link = order.u32([header[20], header[21], header[22], header[23]]);
+        let unit = if variant.nanoseconds { 1 } else { 1000 };
+        Ok((File { order, unit, link: LinkType(link as u16) }, FILE_HEADER))
+    }
+
+    fn next(&self, bytes: &[u8]) -> Result<Found, Trouble> {
+        let Some(&[s0, s1, s2, s3, f0, f1, f2, f3, c0, c1, c2, c3, o0, o1, o2, o3]) =
+            bytes.first_chunk::<RECORD_HEADER>()
+        else {
+            return Err(Trouble::Short(RECORD_HEADER));
+        };
+        let order = self.order;
+        let captured_length = order.u32([c0, c1, c2, c3]);
+        if captured_length as usize > LIMIT {
+            let fault = Fault::RecordLength { found: captured_length };
+            return Err(Trouble::Fault { at: 8, fault });
+        }
+        let end = RECORD_HEADER + captured_length as usize;
+        if bytes.len() < end {
+            return Err(Trouble::Short(end));
+        }
+        // 2^32 seconds and 2^32 milliseconds are less than 2^63 nanoseconds.
+        let seconds = i64::from(order.u32([s0, s1, s2, s3]));
+        let fraction = i64::from(order.u32([f0, f1, f2, f3]));
+        Ok(Found::Record {
+            time: Time(seconds * 1_000_000_000 + fraction * i64::from(self.unit)),
+            link: self.link,
+            original_length: order.u32([o0, o1, o2, o3]),
+            start: RECORD_HEADER,
+            end,
+            consumed: end,
+        })
+    }
+}
+
+const SECTION_HEADER: u32 = 0x0a0d_0d0a;
+const INTERFACE_DESCRIPTION: u32 = 1;
+const PACKET: u32 = 2;
+const SIMPLE_PACKET: u32 = 3;
+const ENHANCED_PACKET: u32 = 6;
+
+const OPTION_END: u16 = 0;
+const OPTION_TIME_RESOLUTION: u16 = 9;
+const OPTION_TIME_OFFSET: u16 = 14;
+
+/// Type, and both lengths.
+const FRAME: usize = 12;
+/// Where the captured bytes of both packet blocks with a time stamp begin.
+const PACKET_DATA: usize = 28;
+/// Interfaces that one section may describe. A machine has fewer, and the table must not grow with the capture.
+const INTERFACES: usize = 65_536;
+
+/// The section that the next block is in.
+#[derive(Debug, Default)]
+struct Section {
+    order: Order,
+    interfaces: Vec<Interface>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Interface {
+    link: LinkType,
+    /// 0: no limit.
+    snap_length: u32,
+    clock: Clock,
+}
+
+/// How an interface's time stamps count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Clock {
+    resolution: Resolution,
+    /// Nanoseconds to add.
+    offset: i64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Resolution {
+    /// A tick is so many nanoseconds.
+    Multiple(u64),
+    /// A nanosecond is so many ticks.
+    Fraction(u64),
+    /// A second is two to this power ticks.
+    PowerOfTwo(u8),
+}
+
+impl Clock {
+    /// Microseconds, where nothing is said.
+    const DEFAULT: Clock = Clock { resolution: Resolution::Multiple(1000), offset: 0 };
+
+    /// Time stamps that no `i64` of nanoseconds holds become the last or the first that it does.
+    fn time(self, ticks: u64) -> Time {
+        let nanoseconds = match self.resolution {
+            Resolution::Multiple(by) => ticks.saturating_mul(by),
+            Resolution::Fraction(by) => ticks / by,
+            Resolution::PowerOfTwo(exponent) => {
+                let nanoseconds = (u128::from(ticks) * 1_000_000_000) >> exponent;
+                u64::try_from(nanoseconds).unwrap_or(u64::MAX)
+            }
+        };
+        Time(self.offset.saturating_add_unsigned(nanoseconds))
+    }
+}
+
+impl Resolution {
+    /// `if_tsresol`: the high bit tells the base, 2 or 10, the rest the negative exponent.
+    fn from_option(value: u8) -> Resolution {
+        let exponent = value & 0x7f;
+        if value & 0x80 != 0 {
+            return Resolution::PowerOfTwo(exponent);
+        }
+        match exponent {
+            0..=9 => Resolution::Multiple(10u64.pow(u32::from(9 - exponent))),
+            // Beyond 10^19 ticks a nanosecond, no 64-bit count reaches one.
+            _ => 10u64
+                .checked_pow(u32::from(exponent - 9))
+                .map_or(Resolution::Multiple(0), Resolution::Fraction),
+        }
+    }
+}
+
+impl Section {
+    fn next(&mut self, bytes: &[u8]) -> Result<Found, Trouble> {
+        let Some(&[t0, t1, t2, t3, l0, l1, l2, l3, b0, b1, b2, b3]) = bytes.first_chunk::<FRAME>() else {
+            return Err(Trouble::Short(FRAME));
+        };
+        let kind = self.order.u32([t0, t1, t2, t3]);
+        if kind == SECTION_HEADER {
+            // The same in both orders; the order of this section is told behind the length.
+            self.order = match [b0, b1, b2, b3] {
+                [0x4d, 0x3c, 0x2b, 0x1a] => Order::Little,
+                [0x1a, 0x2b, 0x3c, 0x4d] => Order::Big,
+                found => return Err(Trouble::Fault { at: 8, fault: Fault::ByteOrder { found } }),
+            };
+        }
+        let total = self.order.u32([l0, l1, l2, l3]);
+        let length = total as usize;
+        let least = FRAME
+            + match kind {
+                SECTION_HEADER => 16,
+                INTERFACE_DESCRIPTION => 8,
+                PACKET | ENHANCED_PACKET => 20,
+                SIMPLE_PACKET => 4,
+                _ => 0,
+            };
+        if length < least || length > LIMIT || !length.is_multiple_of(4) {
+            let fault = Fault::BlockLength { found: total, least: least as u32 };
+            return Err(Trouble::Fault { at: 4, fault });
+        }
+        let Some(block) = bytes.get(..length) else {
+            return Err(Trouble::Short(length));
+        };
+        let trailer = self.word(block, length - 4);
+        if trailer != total {
+            let fault = Fault::BlockTrailer { expected: total, found: trailer };
+            return Err(Trouble::Fault { at: length - 4, fault });
+        }
+        match kind {
+            ENHANCED_PACKET => self.packet(block, self.word(block, 8)),
+            PACKET => self.packet(block, self.order.u16([block[8], block[9]]).into()),
+            SIMPLE_PACKET => self.simple_packet(block),
+            INTERFACE_DESCRIPTION => self.interface_description(block),
+            SECTION_HEADER => self.section_header(block),
+            _ => Ok(Found::Nothing { consumed: length }),
+        }
+    }
+
+    fn packet(&self, block: &[u8], interface: u32) -> Result<Found, Trouble> {
+        let interface = self.interface(interface, 8)?;
+        let ticks = u64::from(self.word(block, 12)) << 32 | u64::from(self.word(block, 16));
+        let captured_length = self.word(block, 20);
+        let room = block.len() - PACKET_DATA - 4;
+        if captured_length as usize > room {
+            let fault = Fault::CapturedLength { found: captured_length, room: room as u32 };
+            return Err(Trouble::Fault { at: 20, fault });
+        }
+        Ok(Found::Record {
+            time: interface.clock.time(ticks),
+            link: interface.link,
+            original_length: self.word(block, 24),
+            start: PACKET_DATA,
+            end: PACKET_DATA + captured_length as usize,
+            consumed: block.len(),
+        })
+    }
+
+    /// A simple packet block names neither an interface, it is the first, nor a captured length, nor a time: it is given
+    /// the beginning of 1970.
+    fn simple_packet(&self, block: &[u8]) -> Result<Found, Trouble> {
+        let interface = self.interface(0, 0)?;
+        let original_length = self.word(block, 8);
+        let snap_length = match interface.snap_length {
+            0 => usize::MAX,
+            limit => limit as usize,
+        };
+        let captured_length = (block.len() - 16).min(original_length as usize).min(snap_length);
+        Ok(Found::Record {
+            time: Time(0),
+            link: interface.link,
+            original_length,
+            start: 12,
+            end: 12 + captured_length,
+            consumed: block.len(),
+        })
+    }
+
+    fn interface(&self, number: u32, at: usize) -> Result<&Interface, Trouble> {
+        self.interfaces.get(number as usize).ok_or(Trouble::Fault {
+            at,
+            fault: Fault::Interface { found: number, described: self.interfaces.len() },
+        })
+    }
+
+    fn section_header(&mut self, block: &[u8]) -> Result<Found, Trouble> {
+        let major = self.order.u16([block[12], block[13]]);
+        let minor = self.order.u16([block[14], block[15]]);
+        if major != 1 {
+            let fault = Fault::Version { expected: 1, found: (major, minor) };
+            return Err(Trouble::Fault { at: 12, fault });
+        }
+        self.interfaces.clear();
+        Ok(Found::Nothing { consumed: block.len() })
+    }
+
+    fn interface_description(&mut self, block: &[u8]) -> Result<Found, Trouble> {
+        if self.interfaces.len() == INTERFACES {
+            return Err(Trouble::Fault { at: 0, fault: Fault::Interfaces { limit: INTERFACES } });
+        }
+        let clock = self.clock(block, 16)?;
+        self.interfaces.push(Interface {
+            link: LinkType(self.order.u16([block[8], block[9]])),
+            snap_length: self.word(block, 12),
+            clock,
+        });
+        Ok(Found::Nothing { consumed: block.len() })
+    }
+
+    /// What the options of an interface description, from byte `at` of its block on, say of its clock.
+    fn clock(&self, block: &[u8], mut at: usize) -> Result<Clock, Trouble> {
+        let mut clock = Clock::DEFAULT;
+        let end = block.len() - 4;
+        while at < end {
+            // Blocks and options are multiples of four, so four bytes are there.
+            let code = self.order.u16([block[at], block[at + 1]]);
+            let length = self.order.u16([block[at + 2], block[at + 3]]);
+            if code == OPTION_END {
+                break;
+            }
+            let fault = Trouble::Fault { at, fault: Fault::Option { code, length } };
+            let value = at + 4;
+            let Some(value) = block[..end].get(value..value + usize::from(length)) else {
+                return Err(fault);
+            };
+            match (code, value) {
+                (OPTION_TIME_RESOLUTION, &[value]) => clock.resolution = Resolution::from_option(value),
+                (OPTION_TIME_OFFSET, &[a, b, c, d, e, f, g, h]) => {
+                    let (first, second) = (self.order.u32([a, b, c, d]), self.order.u32([e, f, g, h]));
+                    let (high, low) = match self.order {
+                        Order::Little => (second, first),
+                        Order::Big => (first, second),
+                    };
+                    let seconds = (u64::from(high) << 32 | u64::from(low)) as i64;
+                    clock.offset = seconds.saturating_mul(1_000_000_000);
+                }
+                (OPTION_TIME_RESOLUTION | OPTION_TIME_OFFSET, _) => return Err(fault),
+                _ => {}
+            }
+            at += 4 + usize::from(length).next_multiple_of(4);
+        }
+        Ok(clock)
+    }
+
+    /// The word at `at`, which the length check of the block's type has found to be there.
+    fn word(&self, block: &[u8], at: usize) -> u32 {
+        self.order.u32([block[at], block[at + 1], block[at + 2], block[at + 3]])
+    }
+}
