@@ -92,7 +92,10 @@ impl Archive {
             let (cut, trouble) = ending(file, &framer, end);
             match trouble {
                 Some(error) if framer.records() == 0 => return Err(error),
-                trouble => endings.push(FileEnding { name, cut, trouble }),
+                trouble => {
+                    let interfaces = framer.interfaces().to_vec();
+                    endings.push(FileEnding { name, cut, trouble, interfaces });
+                }
             }
         }
         Ok(Archive { files, endings, index, records })

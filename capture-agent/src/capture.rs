@@ -1,7 +1,7 @@
 //! A capture, wherever it comes from.
 
 use crate::decompress::{Compression, Decoded};
-use crate::framing::{self, Damage, Fault, Framed, Framer, Step};
+use crate::framing::{self, Damage, Fault, Framed, Framer, Interface, Step};
 use crate::mapped::Mapped;
 use crate::stream::{Over, Stream};
 use crate::unsafe_io;
@@ -280,6 +280,11 @@ impl Capture {
     /// After the last record: how the capture was cut short, if it was.
     pub fn end(&self) -> Option<&Cut> {
         self.cut.as_ref()
+    }
+
+    /// The interfaces that it described so far, and what it says that it lost there; none where it is no pcapng capture.
+    pub fn interfaces(&self) -> &[Interface] {
+        self.framer.interfaces()
     }
 
     /// What messages call the capture.

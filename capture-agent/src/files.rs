@@ -9,7 +9,7 @@ pub(crate) use merge::Merge;
 pub use spool::Spool;
 
 use crate::capture::{Advance, Capture, Cut, Error};
-use crate::framing::Framed;
+use crate::framing::{Framed, Interface};
 use crate::source::{self, Next, Progress, Sink, Source};
 use rdmascope_dissector::frame;
 use rdmascope_dissector::record::Record;
@@ -51,9 +51,16 @@ pub struct FileEnding {
     pub cut: Option<Cut>,
     /// Why it could not be read on.
     pub trouble: Option<Error>,
+    /// What it says of the interfaces that it was captured at; nothing where it is no pcapng file.
+    pub interfaces: Vec<Interface>,
 }
 
 impl FileEnding {
+    /// Packets that the file says were dropped while it was captured.
+    pub fn dropped(&self) -> u64 {
+        self.interfaces.iter().fold(0, |sum, interface| sum.saturating_add(interface.dropped()))
+    }
+
     /// What a person calls the file.
     pub fn title(&self) -> Cow<'_, str> {
         title(Path::new(&self.name))
@@ -99,6 +106,7 @@ impl Files {
     pub fn endings(self) -> Vec<FileEnding> {
         let ending = |file: File| FileEnding {
             cut: file.capture.end().copied(),
+            interfaces: file.capture.interfaces().to_vec(),
             name: file.name,
             trouble: file.trouble,
         };
@@ -135,6 +143,12 @@ impl Source for Files {
 
     fn position(&self) -> u64 {
         self.files.iter().map(|file| file.capture.position()).sum()
+    }
+
+    /// By the word of pcapng files.
+    fn dropped(&self) -> u64 {
+        let interfaces = self.files.iter().flat_map(|file| file.capture.interfaces());
+        interfaces.fold(0, |sum, interface| sum.saturating_add(interface.dropped()))
     }
 
     /// Bytes in all files, where all have an end.

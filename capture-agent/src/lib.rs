@@ -1,7 +1,36 @@
 //! Where captures come from, files and pipes, and how they are written.
 //!
 //! [`Capture`] opens whatever it is given and hands out one [`Record`](rdmascope_dissector::record::Record) after the
-//! other. [`framing`] is what it does so with, and knows nothing of files: bytes in, records out.
+//! other, which the dissector's engine takes:
+//!
+//! ```
+//! use rdmascope_capture_agent::Capture;
+//! use rdmascope_dissector::engine::{Config, Engine};
+//! use rdmascope_dissector::event::Event;
+//!
+//! # let path = std::path::Path::new("../samples/nfs3-basic.pcap");
+//! # let mut transactions = 0;
+//! let mut capture = Capture::open(path)?;
+//! let mut engine = Engine::new(Config::default());
+//! let mut print = |event: Event<'_>| {
+//!     if let Event::Transaction(transaction) = event {
+//!         println!("{:?}: {:?} in {:?} ns", transaction.xid, transaction.outcome, transaction.latency());
+//! #       transactions += 1;
+//!     }
+//! };
+//! while let Some(record) = capture.next()? {
+//!     engine.handle(&record, &mut print);
+//! }
+//! engine.finish(&mut print);
+//! # assert_eq!(transactions, 265);
+//! # Ok::<(), rdmascope_capture_agent::Error>(())
+//! ```
+//!
+//! - [`Files`] reads several files, or standard input, as one capture.
+//! - [`Source`] is what every source has in common: a record, the word that there is none now, or the end; and how many packets it lacks.
+//! - [`Archive`] finds records by their numbers, in any order.
+//! - [`PcapngWriter`] writes a capture.
+//! - [`framing`] is what all of them read with. It knows nothing of files: bytes in, records out.
 #![deny(unsafe_code)]
 
 mod archive;
@@ -19,6 +48,7 @@ mod unsafe_io;
 pub use archive::{Archive, Walk};
 pub use capture::{Advance, Capture, Cut, Error};
 pub use files::{FileEnding, Files, Spool};
+pub use framing::{Interface, Statistics};
 pub use mapped::Mapped;
 pub use pcapng_writer::PcapngWriter;
 pub use source::{Next, Progress, Sink, Source, for_each};

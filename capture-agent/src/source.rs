@@ -21,6 +21,9 @@ pub trait Source {
     /// How far was read, in the bytes that [`Source::size`] counts.
     fn position(&self) -> u64;
 
+    /// Packets that are known by now to have been dropped before they reached this source, over all interfaces.
+    fn dropped(&self) -> u64;
+
     /// Bytes that there are to read; `None` where nobody knows.
     fn size(&self) -> Option<u64>;
 }

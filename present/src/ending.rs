@@ -17,6 +17,11 @@ pub struct Ending {
 }
 
 impl Ending {
+    /// Packets that the files say were dropped while they were captured.
+    pub fn dropped(&self) -> u64 {
+        self.files.iter().fold(0, |sum, file| sum.saturating_add(file.dropped()))
+    }
+
     /// Whether every file could be read on to its end.
     pub fn is_readable(&self) -> bool {
         self.files.iter().all(|file| file.trouble.is_none())

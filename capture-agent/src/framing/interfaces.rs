@@ -52,7 +52,8 @@ pub struct Statistics {
 }
 
 impl Interface {
-    pub(super) fn new(section: u64, number: u32, link: LinkType) -> Interface {
+    /// One of which nothing more is said.
+    pub fn new(section: u64, number: u32, link: LinkType) -> Interface {
         Interface {
             section,
             number,

@@ -219,6 +219,10 @@ impl Page<'_> {
             let are = if missing_packets == 1 { "is" } else { "are" };
             spots.push(format!("{} {are} missing from the capture", Counted(missing_packets, "packet")));
         }
+        let dropped = self.ending.dropped();
+        if dropped > 0 {
+            spots.push(format!("{} dropped while capturing, as the capture says", were(dropped, "packet")));
+        }
         if totals.cut_records > 0 {
             spots.push(format!("{} cut by a snap length", were(totals.cut_records, "packet")));
         }

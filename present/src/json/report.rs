@@ -5,7 +5,7 @@ use crate::columns::CONNECTION;
 use crate::ending::{Cut, Ending, FileEnding};
 use crate::names::{self, Failure, Label, Protocol};
 use crate::report::{ErrorCount, ErrorKey, Group, Key, Problem, Report, Stats};
-
+use rdmascope_capture_agent::Interface;
 use rdmascope_dissector::record::Time;
 use serde::Serialize;
 use std::io::{self, Write};
@@ -59,6 +59,30 @@ pub(super) struct FileView<'a> {
     name: &'a str,
     cut_short: Option<CutView>,
     trouble: Option<Shown<&'a rdmascope_capture_agent::Error>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    interfaces: Vec<InterfaceView<'a>>,
+}
+
+/// An interface of a pcapng file.
+#[derive(Serialize)]
+struct InterfaceView<'a> {
+    section: u64,
+    number: u32,
+    name: Option<&'a str>,
+    description: Option<&'a str>,
+    filter: Option<&'a str>,
+    link_type: u16,
+    #[serde(serialize_with = "optional_time")]
+    start: Option<Time>,
+    #[serde(serialize_with = "optional_time")]
+    end: Option<Time>,
+    received: Option<u64>,
+    accepted: Option<u64>,
+    delivered: Option<u64>,
+    dropped_by_interface: Option<u64>,
+    dropped_by_system: Option<u64>,
+    dropped_before_packets: u64,
+    dropped: u64,
 }
 
 #[derive(Serialize)]
@@ -117,7 +141,35 @@ impl<'a> CaptureLine<'a> {
 impl<'a> From<&'a FileEnding> for FileView<'a> {
     fn from(file: &'a FileEnding) -> FileView<'a> {
         let cut = |cut: Cut| CutView { offset: cut.offset, needed: cut.needed, available: cut.available };
-        FileView { name: &file.name, cut_short: file.cut.map(cut), trouble: file.trouble.as_ref().map(Shown) }
+        FileView {
+            name: &file.name,
+            cut_short: file.cut.map(cut),
+            trouble: file.trouble.as_ref().map(Shown),
+            interfaces: file.interfaces.iter().map(InterfaceView::from).collect(),
+        }
+    }
+}
+
+impl<'a> From<&'a Interface> for InterfaceView<'a> {
+    fn from(interface: &'a Interface) -> InterfaceView<'a> {
+        let statistics = &interface.statistics;
+        InterfaceView {
+            section: interface.section,
+            number: interface.number,
+            name: interface.name.as_deref(),
+            description: interface.description.as_deref(),
+            filter: interface.filter.as_deref(),
+            link_type: interface.link.0,
+            start: statistics.start,
+            end: statistics.end,
+            received: statistics.received,
+            accepted: statistics.accepted,
+            delivered: statistics.delivered,
+            dropped_by_interface: statistics.dropped_by_interface,
+            dropped_by_system: statistics.dropped_by_system,
+            dropped_before_packets: interface.dropped_before_packets,
+            dropped: interface.dropped(),
+        }
     }
 }
 

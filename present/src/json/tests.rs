@@ -4,9 +4,11 @@ use crate::ending::{Cut, Ending, FileEnding};
 use crate::report::Report;
 use crate::tables::tests::with_packets;
 use crate::tally::Tally;
+use rdmascope_capture_agent::Interface;
 use rdmascope_conformance::{Finding, Level, Value as Measure, Verdict};
 use rdmascope_dissector::connection::State;
 use rdmascope_dissector::event::Event;
+use rdmascope_dissector::record::LinkType;
 use rdmascope_dissector::transaction::{Outcome, Security};
 use rdmascope_dissector::ulb::Nfs4;
 use rdmascope_tests::values as samples;
@@ -274,9 +276,15 @@ fn report() -> Vec<Value> {
         offset: 77,
         error: std::io::Error::other("no such block"),
     });
+    let mut interface = Interface::new(1, 0, LinkType::ETHERNET);
+    interface.name = Some("ens1f0".to_owned());
+    interface.filter = Some("udp port 4791".to_owned());
+    interface.statistics.received = Some(1000);
+    interface.statistics.dropped_by_interface = Some(7);
+    interface.dropped_before_packets = 5;
     let files = vec![
-        FileEnding { name: "a.pcap".into(), cut, trouble: None },
-        FileEnding { name: "b.pcap".into(), cut: None, trouble },
+        FileEnding { name: "a.pcap".into(), cut, interfaces: vec![interface], ..FileEnding::default() },
+        FileEnding { name: "b.pcap".into(), trouble, ..FileEnding::default() },
     ];
     let mut ending = Ending { files, ..Ending::default() };
     ending.totals.span = Some((samples::START, samples::after(5)));
@@ -293,7 +301,11 @@ fn the_report() {
     let of_type = |kind: &str| lines.iter().filter(|line| line["type"] == kind).collect::<Vec<_>>();
     assert_eq!(lines[0]["type"], "capture");
     let files = json!([
-        {"name": "a.pcap", "cut_short": {"offset": 24, "needed": 16, "available": 3}, "trouble": null},
+        {"name": "a.pcap", "cut_short": {"offset": 24, "needed": 16, "available": 3}, "trouble": null, "interfaces": [
+            {"section": 1, "number": 0, "name": "ens1f0", "description": null, "filter": "udp port 4791", "link_type": 1,
+                "start": null, "end": null, "received": 1000, "accepted": null, "delivered": null,
+                "dropped_by_interface": 7, "dropped_by_system": null, "dropped_before_packets": 5, "dropped": 7},
+        ]},
         {"name": "b.pcap", "cut_short": null, "trouble": "b.pcap: byte 77: cannot be read further: no such block"},
     ]);
     assert_eq!(lines[0]["files"], files);

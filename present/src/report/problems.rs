@@ -174,6 +174,7 @@ impl Problems {
             (Transport, "congestion-notification", tally(totals.congestion_notifications), "congestion notification packets"),
             (Capture, "cut-message", self.cut_messages, "messages that the snap length cut off before their end"),
             (Capture, "missing-packet", tally(sent.missing_packets), "packets that were sent and are not in the capture"),
+            (Capture, "dropped-packet", tally(ending.dropped()), "packets that were dropped while capturing, as the capture says itself"),
             (Capture, "fragment", tally(totals.fragments), "fragments of IP packets, not looked into"),
             (Capture, "unreadable-packet", tally(totals.stops), "packets that end before their headers do"),
             (Capture, "unknown-link", tally(totals.unknown_link), "packets of a link type that is not understood"),

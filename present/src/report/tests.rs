@@ -1,8 +1,10 @@
 use super::*;
 use crate::ending::{Cut, FileEnding};
 use crate::text::Style;
+use rdmascope_capture_agent::Interface;
 use rdmascope_dissector::connection::{ConnectionId, State};
 use rdmascope_dissector::event::Eviction;
+use rdmascope_dissector::record::LinkType;
 use rdmascope_dissector::transaction::{Direction, Outcome};
 use rdmascope_dissector::ulb::{Callback, Nfs4, Operation, OperationKind, Procedure};
 use rdmascope_tests::values::{self as samples, START, after};
@@ -113,7 +115,7 @@ fn several_files() {
         offset: 77,
         error: std::io::Error::other("no such block"),
     });
-    ending.files.push(FileEnding { name: "c.pcap".into(), cut: None, trouble });
+    ending.files.push(FileEnding { name: "c.pcap".into(), trouble, ..FileEnding::default() });
     let mut report = Report::default();
     report.handle(&Event::Connection(&samples::connection()));
     let report = text(&report, &ending);
@@ -126,6 +128,33 @@ fn several_files() {
         assert!(report.contains(part), "{part} is not in\n{report}");
     }
     assert!(!report.contains("Nothing"));
+}
+
+#[test]
+fn the_capture_says_what_it_lost() {
+    let mut ending = ending();
+    let mut report = Report::default();
+    report.handle(&Event::Connection(&samples::connection()));
+    assert!(!text(&report, &ending).contains("dropped while capturing"));
+    let mut named = Interface::new(1, 0, LinkType::ETHERNET);
+    named.name = Some("ens1f0\u{1b}".to_owned());
+    named.statistics.dropped_by_interface = Some(1200);
+    named.statistics.dropped_by_system = Some(34);
+    let mut other = Interface::new(1, 1, LinkType::ETHERNET);
+    other.dropped_before_packets = 1;
+    let whole = Interface::new(1, 2, LinkType::ETHERNET);
+    ending.files[0].interfaces = vec![named, other, whole];
+    let shown = text(&report, &ending);
+    for part in [
+        "  lost          1,234 packets dropped while capturing at ens1f0\\u{1b}, as the capture says; findings may rest on them\n",
+        "  lost          1 packet dropped while capturing at interface 1, as the capture says; findings may rest on them\n",
+        "       1,235  packets that were dropped while capturing, as the capture says itself\n",
+    ] {
+        assert!(shown.contains(part), "{part} is not in\n{shown}");
+    }
+    assert_eq!(shown.matches("\n  lost ").count(), 2);
+    ending.files.push(FileEnding { name: "other.pcap".into(), ..FileEnding::default() });
+    assert!(text(&report, &ending).contains("  lost          mount.pcap: 1,234 packets dropped while"));
 }
 
 #[test]

@@ -5,9 +5,10 @@ use crate::ending::{Ending, FileEnd, FileEnding};
 use crate::names::FailureName;
 use crate::phases::Phases;
 use crate::tables::connections::{Known, StateName};
-use crate::text::{Bytes, Counted, Duration, Left, Maybe, Number, Style};
+use crate::text::{Bytes, Counted, Duration, Left, Maybe, Number, Plain, Style};
 use crate::time::Rfc3339;
 use core::fmt::{self, Display};
+use rdmascope_capture_agent::Interface;
 use rdmascope_dissector::connection::{Connection, Endpoint};
 use std::io::{self, Write};
 
@@ -164,12 +165,34 @@ fn capture(ending: &Ending, style: Style, out: &mut impl Write) -> io::Result<()
     if totals.others + totals.unknown_link > 0 {
         row("other traffic", &Counted(totals.others + totals.unknown_link, "packet"))?;
     }
+    for file in &ending.files {
+        let several = ending.files.len() > 1;
+        for interface in file.interfaces.iter().filter(|interface| interface.dropped() > 0) {
+            let file = if several { format!("{}: ", file.title()) } else { String::new() };
+            row("lost", &style.yellow(format_args!("{file}{}", Lost(interface))))?;
+        }
+    }
     match ending.files.as_slice() {
         [file] => row("end", &End(file, style)),
         files => files.iter().enumerate().try_for_each(|(index, file)| {
             let name = if index == 0 { "files" } else { "" };
             row(name, &format_args!("{}: {}", file.title(), End(file, style)))
         }),
+    }
+}
+
+/// What was dropped at an interface while it was captured.
+struct Lost<'a>(&'a Interface);
+
+impl Display for Lost<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Lost(interface) = *self;
+        write!(f, "{} dropped while capturing at ", Counted(interface.dropped(), "packet"))?;
+        match &interface.name {
+            Some(name) => write!(f, "{}", Plain(name))?,
+            None => write!(f, "interface {}", interface.number)?,
+        }
+        f.write_str(", as the capture says; findings may rest on them")
     }
 }
 

@@ -1,0 +1,98 @@
+//! What a pcapng file says that it lost, from its bytes to what a person and a program read.
+
+use rdmascope_tests::{pcap, samples};
+use serde_json::{Value, json};
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+fn block(kind: u32, body: &[u8]) -> Vec<u8> {
+    let length = (body.len() + 12) as u32;
+    assert!(length.is_multiple_of(4));
+    [&kind.to_be_bytes()[..], &length.to_be_bytes(), body, &length.to_be_bytes()].concat()
+}
+
+/// A big-endian section with the packets of a sample; seven packets were lost before its fifth one, and three more somewhere.
+fn capture() -> Vec<u8> {
+    let mut bytes = block(0x0a0d_0d0a, b"\x1a\x2b\x3c\x4d\0\x01\0\0\xff\xff\xff\xff\xff\xff\xff\xff");
+    // LINKTYPE_ETHERNET; if_name, if_tsresol 9.
+    bytes.extend(block(1, b"\0\x01\0\0\0\0\0\0\0\x02\0\x06ens1f0\0\0\0\x09\0\x01\x09\0\0\0\0\0\0\0"));
+    for packet in &samples::capture("nfs3-basic").packets {
+        let mut body = vec![0; 4];
+        body.extend(packet.time.to_be_bytes());
+        body.extend((packet.data.len() as u32).to_be_bytes());
+        body.extend(packet.original_length.to_be_bytes());
+        body.extend(&packet.data);
+        body.resize(body.len().next_multiple_of(4), 0);
+        if packet.number == 5 {
+            // epb_dropcount.
+            body.extend(b"\0\x04\0\x08\0\0\0\0\0\0\0\x07\0\0\0\0");
+        }
+        bytes.extend(block(6, &body));
+    }
+    // isb_ifrecv 1733, isb_osdrop 10.
+    let options = b"\0\x04\0\x08\0\0\0\0\0\0\x06\xc5\0\x07\0\x08\0\0\0\0\0\0\0\x0a\0\0\0\0";
+    bytes.extend(block(5, &[&[0; 12][..], options].concat()));
+    bytes
+}
+
+fn run(arguments: &[&str], input: &[u8]) -> String {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_rdmascope"))
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    child.stdin.take().expect("it is piped").write_all(input).expect("it reads all");
+    let output = child.wait_with_output().expect("it ends");
+    String::from_utf8(output.stdout).expect("it is text")
+}
+
+fn lines(arguments: &[&str], input: &[u8]) -> Vec<Value> {
+    run(arguments, input).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+#[test]
+fn a_person_reads_it() {
+    let capture = capture();
+    let report = run(&["analyze", "-"], &capture);
+    let row = "  lost          10 packets dropped while capturing at ens1f0, as the capture says; findings may rest on them\n";
+    assert!(report.contains(row), "{report}");
+    assert!(
+        report
+            .contains("        10  packets that were dropped while capturing, as the capture says itself\n")
+    );
+    let judged = run(&["check", "-"], &capture);
+    let judged = judged.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(judged.contains("10 packets were dropped while capturing, as the capture says"), "{judged}");
+}
+
+#[test]
+fn a_program_reads_it() {
+    let lines_of_capture = lines(&["analyze", "-", "--format", "jsonl"], &capture());
+    let interfaces = &lines_of_capture[0]["files"][0]["interfaces"];
+    assert_eq!(interfaces.as_array().map(Vec::len), Some(1));
+    for (field, value) in [
+        ("section", json!(1)),
+        ("number", json!(0)),
+        ("name", json!("ens1f0")),
+        ("received", json!(1733)),
+        ("dropped_by_interface", Value::Null),
+        ("dropped_by_system", json!(10)),
+        ("dropped_before_packets", json!(7)),
+        ("dropped", json!(10)),
+    ] {
+        assert_eq!(interfaces[0][field], value, "{field}");
+    }
+    let problem =
+        lines_of_capture.iter().find(|line| line["problem"] == "dropped-packet").expect("a problem");
+    assert_eq!((&problem["count"], &problem["group"]), (&json!(10), &json!("capture")));
+    // All else is what the same packets give in a file that says nothing of losses.
+    let mut plain =
+        lines(&["analyze", "-", "--format", "jsonl"], &pcap::write(&samples::capture("nfs3-basic")));
+    let mut told = lines_of_capture;
+    told.retain(|line| line["problem"] != "dropped-packet");
+    for line in [&mut plain[0], &mut told[0]] {
+        line.as_object_mut().expect("an object").remove("files");
+    }
+    assert_eq!(told, plain);
+}
