@@ -34,6 +34,31 @@ fn every_corpus_holds() {
     }
 }
 
+/// Both framers, the one of the product and the one written by hand, find the same in captures that were altered: bits flipped
+/// near the beginning, where headers and options are, and the rest cut off.
+#[test]
+fn altered_captures_are_framed_as_by_hand() {
+    let mut state = 10u64;
+    let mut dice = |sides: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % sides.max(1)
+    };
+    for path in files(&corpora().join("framing")) {
+        let whole = fs::read(&path).expect("a corpus file");
+        for _ in 0..40 {
+            let mut bytes = whole[..whole.len().min(2000)].to_vec();
+            for _ in 0..=dice(3) {
+                let (at, bit) = (dice(bytes.len().min(300)), dice(8));
+                if let Some(byte) = bytes.get_mut(at) {
+                    *byte ^= 1 << bit;
+                }
+            }
+            bytes.truncate(bytes.len() - dice(bytes.len() / 4));
+            run(rdmascope_fuzz_targets::framing, "framing", &path.display().to_string(), &bytes);
+        }
+    }
+}
+
 #[test]
 fn every_corpus_has_a_target() {
     for folder in files(&corpora()) {

@@ -3,12 +3,14 @@
 #![allow(missing_docs)] // criterion_group! makes a public function.
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use rdmascope_capture_agent::PcapngWriter;
 use rdmascope_capture_agent::framing::{Framer, Step};
 use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::frame;
 use rdmascope_dissector::record::{LinkType, Record, Time};
 use rdmascope_dissector::transport::Dissected;
+use rdmascope_fuzz_targets::ByHand;
 use rdmascope_tests::{pcap, samples};
 use rdmascope_wire::rpcrdma::Header;
 use std::hint::black_box;
@@ -26,6 +28,30 @@ fn record(packet: &pcap::Packet) -> Record<'_> {
     }
 }
 
+/// The records as a pcapng capture, with a comment on each where there is one.
+fn pcapng(records: &[Record<'_>], comment: &str) -> Vec<u8> {
+    let mut writer = PcapngWriter::new(Vec::new(), "stages").expect("memory can be written");
+    records.iter().for_each(|record| writer.packet(record, comment).expect("memory can be written"));
+    writer.finish().expect("memory can be written")
+}
+
+/// Goes through all records that a framer finds; the number says that it looked at them.
+#[inline(always)]
+fn framed(bytes: &[u8], mut next: impl FnMut(&[u8]) -> Step) -> u64 {
+    let (mut at, mut found) = (0, 0u64);
+    loop {
+        match next(&bytes[at..]) {
+            Step::Record(framed) => {
+                // As the engine looks at both.
+                found = found.wrapping_add(framed.time.0 as u64 ^ framed.end as u64) | 1;
+                at += framed.consumed;
+            }
+            Step::Skip(length) => at += length,
+            Step::Need(_) | Step::Damaged(_) => return found,
+        }
+    }
+}
+
 fn stages(criterion: &mut Criterion) {
     for sample in SAMPLES {
         let capture = samples::capture(sample);
@@ -34,21 +60,24 @@ fn stages(criterion: &mut Criterion) {
         let mut group = criterion.benchmark_group(sample);
         group.throughput(Throughput::Elements(records.len() as u64));
 
-        group.bench_function("framing", |bencher| {
-            bencher.iter(|| {
-                let (mut framer, mut at, mut found) = (Framer::new(), 0, 0u64);
-                loop {
-                    match framer.next(&bytes[at..]) {
-                        Step::Record(framed) => {
-                            found += 1;
-                            at += framed.consumed;
-                        }
-                        Step::Skip(length) => at += length,
-                        Step::Need(_) | Step::Damaged(_) => break found,
-                    }
-                }
+        // The framer of the product, and the one written by hand that is its witness.
+        let comment = |comment| pcapng(&records, comment);
+        for (format, bytes) in
+            [("pcap", bytes), ("pcapng", comment("")), ("pcapng with comments", comment("a comment"))]
+        {
+            group.bench_function(format!("framing of {format}"), |bencher| {
+                bencher.iter(|| {
+                    let mut framer = Framer::new();
+                    framed(black_box(&bytes), |rest| framer.next(rest))
+                });
             });
-        });
+            group.bench_function(format!("framing of {format} by hand"), |bencher| {
+                bencher.iter(|| {
+                    let mut framer = ByHand::default();
+                    framed(black_box(&bytes), |rest| framer.next(rest))
+                });
+            });
+        }
 
         for (name, verify_icrc) in [("frame", false), ("frame and ICRC", true)] {
             let config = frame::Config { verify_icrc, ..frame::Config::default() };

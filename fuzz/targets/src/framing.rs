@@ -2,7 +2,7 @@
 
 mod by_hand;
 
-use by_hand::ByHand;
+pub use by_hand::ByHand;
 use rdmascope_capture_agent::Capture;
 use rdmascope_capture_agent::framing::{Framer, LIMIT, Step};
 use std::io::{self, Read};

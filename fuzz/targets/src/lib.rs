@@ -16,7 +16,7 @@ mod upper_layer;
 pub use capture_engine::{capture_engine, records};
 pub use engine::{Frame, engine, frames};
 pub use frame::frame;
-pub use framing::framing;
+pub use framing::{ByHand, framing};
 pub use headers::headers;
 pub use upper_layer::upper_layer;
 

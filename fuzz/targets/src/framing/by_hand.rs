@@ -5,7 +5,7 @@ use rdmascope_dissector::record::{LinkType, Time};
 
 /// Finds the records of a capture.
 #[derive(Debug, Default)]
-pub(super) struct ByHand {
+pub struct ByHand {
     format: Format,
     records: u64,
     offset: u64,
@@ -22,7 +22,8 @@ enum Format {
 impl ByHand {
     /// What the bytes from the current offset on are. The offset moves by what [`Step::Record`] and [`Step::Skip`] tell
     /// the caller to drop.
-    pub(super) fn next(&mut self, bytes: &[u8]) -> Step {
+    #[inline(always)] // As the product's, so that benchmarks compare like with like.
+    pub fn next(&mut self, bytes: &[u8]) -> Step {
         let found = match &mut self.format {
             Format::Pcap(file) => file.next(bytes),
             Format::Pcapng(section) => section.next(bytes),
@@ -53,6 +54,7 @@ impl ByHand {
         }
     }
 
+    #[cold]
     fn recognise(&mut self, bytes: &[u8]) -> Result<Found, Trouble> {
         let magic = bytes.first_chunk().ok_or(Trouble::Short(4))?;
         match recognised(magic).map_err(|fault| Trouble::Fault { at: 0, fault })? {
@@ -164,6 +166,7 @@ impl File {
         Ok((File { order, unit, link: LinkType(link as u16) }, FILE_HEADER))
     }
 
+    #[inline]
     fn next(&self, bytes: &[u8]) -> Result<Found, Trouble> {
         let Some(&[s0, s1, s2, s3, f0, f1, f2, f3, c0, c1, c2, c3, o0, o1, o2, o3]) =
             bytes.first_chunk::<RECORD_HEADER>()
@@ -280,6 +283,7 @@ impl Resolution {
 }
 
 impl Section {
+    #[inline]
     fn next(&mut self, bytes: &[u8]) -> Result<Found, Trouble> {
         let Some(&[t0, t1, t2, t3, l0, l1, l2, l3, b0, b1, b2, b3]) = bytes.first_chunk::<FRAME>() else {
             return Err(Trouble::Short(FRAME));
@@ -325,6 +329,7 @@ impl Section {
         }
     }
 
+    #[inline]
     fn packet(&self, block: &[u8], interface: u32) -> Result<Found, Trouble> {
         let interface = self.interface(interface, 8)?;
         let ticks = u64::from(self.word(block, 12)) << 32 | u64::from(self.word(block, 16));
