@@ -25,6 +25,13 @@ impl Time {
     pub fn since(self, earlier: Time) -> u64 {
         u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0)
     }
+
+    /// The time so many nanoseconds later; the last one that can be told where there is none.
+    #[inline]
+    #[must_use]
+    pub fn plus(self, nanoseconds: u64) -> Time {
+        Time(self.0.saturating_add_unsigned(nanoseconds))
+    }
 }
 
 /// A link type in the numbers of pcap and pcapng (the tcpdump.org registry, LINKTYPE_…).

@@ -270,6 +270,31 @@ impl Session {
         }
     }
 
+    /// Ends the waiting that time alone ends by `now`: for packets that a gap lacks, and for what early packets answer.
+    pub fn handle_time(
+        &mut self,
+        now: Time,
+        transactions: &mut Transactions,
+        report: &mut impl FnMut(Event<'_>),
+    ) {
+        while self.deadline().is_some_and(|deadline| deadline <= now) {
+            if transactions.observes() {
+                self.note_half_flows();
+            }
+            let Session { peers, rc, ends, .. } = self;
+            rc.handle_time(now, &mut |from, delivery| {
+                deliver(from, delivery, ends, peers, transactions, report);
+            });
+            // No frame has come by, so that nothing is too far behind one.
+            self.settle_early(Seen { frame: 0, time: now }, transactions, report);
+        }
+    }
+
+    /// When [`Session::handle_time`] has something to do.
+    pub fn deadline(&self) -> Option<Time> {
+        self.ends.iter().filter_map(|end| end.early.deadline()).chain(self.rc.deadline()).min()
+    }
+
     /// Notes for those who observe how far the capture shows both half-flows.
     fn note_half_flows(&mut self) {
         self.peers.half_flows = End::BOTH.map(|side| self.half_flow(side));

@@ -1,5 +1,6 @@
 //! One file that wires the stages.
 
+mod clock;
 mod cm;
 mod sessions;
 mod state;
@@ -203,11 +204,19 @@ impl<F: FnMut(Event<'_>)> Stage<'_, F> {
             session.inspect(place.end, &transport.bth, &packet, self.report);
         }
         session.handle(place.end, &packet, self.transactions, self.report);
-        self.sessions.settle(place.session, self.transactions, self.report);
+        self.settle(place.session);
+        Some(place)
+    }
+}
+
+impl<F: FnMut(Event<'_>)> Stage<'_, F> {
+    /// Keeps the bounds, once a connection has changed.
+    #[inline]
+    fn settle(&mut self, session: u32) {
+        self.sessions.settle(session, self.transactions, self.report);
         while let Some((index, slot)) = self.transactions.overdue() {
             self.transactions.evict(slot, &mut self.sessions.session(index).peers, self.report);
         }
-        Some(place)
     }
 }
 

@@ -173,8 +173,28 @@ impl Sessions {
         self.closed.push_back(entry);
     }
 
+    /// Connections in which something waits for longer than it is to by `now`.
+    pub(super) fn due(&self, now: Time) -> Vec<u32> {
+        let is_due = |session: &Session| session.deadline().is_some_and(|deadline| deadline <= now);
+        (0..)
+            .zip(&self.slots)
+            .filter_map(|(index, slot)| slot.as_deref().filter(|s| is_due(s)).map(|_| index))
+            .collect()
+    }
+
+    /// When time alone next ends something: a wait, or a connection that was closed.
+    pub(super) fn deadline(&self) -> Option<Time> {
+        let closed = self.closed.front().map(|(_, _, last)| last.plus(TIME_WAIT));
+        self.all().filter_map(Session::deadline).chain(closed).min()
+    }
+
     /// Ends connections that were closed, and silent for long enough.
-    fn retire(&mut self, now: Time, transactions: &mut Transactions, report: &mut impl FnMut(Event<'_>)) {
+    pub(super) fn retire(
+        &mut self,
+        now: Time,
+        transactions: &mut Transactions,
+        report: &mut impl FnMut(Event<'_>),
+    ) {
         while let Some(&(id, index, last)) = self.closed.front()
             && now.since(last) >= TIME_WAIT
         {

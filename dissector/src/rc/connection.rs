@@ -4,6 +4,7 @@ use super::fault::{self, Agreed};
 use super::{Packet, Reads, Requests, Response};
 use crate::connection::Counts;
 use crate::rdma::{Delivery, End, Fault, Position, Refusal};
+use crate::record::Time;
 use crate::transaction::Seen;
 use rdmascope_wire::bth::{Acknowledgement, Bth, NakCode, Operation, PacketPosition, rnr_timer};
 use rdmascope_wire::psn::Psn;
@@ -252,6 +253,19 @@ impl ReliableConnection {
         requests.acknowledge(received, seen.time, &mut |delivery| {
             hand_up(from.other(), delivery, reads, deliver);
         });
+    }
+
+    /// Gives up what is missing where time alone shows by `now` that it will not come.
+    pub fn handle_time(&mut self, now: Time, deliver: &mut impl FnMut(End, Delivery<'_>)) {
+        for end in End::BOTH {
+            let Half { requests, reads, .. } = &mut self.halves[end];
+            requests.handle_time(now, &mut |delivery| hand_up(end, delivery, reads, deliver));
+        }
+    }
+
+    /// When [`ReliableConnection::handle_time`] has something to do.
+    pub fn deadline(&self) -> Option<Time> {
+        self.halves.iter().filter_map(|half| half.requests.deadline()).min()
     }
 
     /// Gives up what is missing of an end although it was received, without waiting longer for it to turn up. False where nothing is.

@@ -348,6 +348,24 @@ impl Requests {
         }
     }
 
+    /// Gives up what is missing where time alone shows by `now` that it will not come.
+    pub(super) fn handle_time(&mut self, now: Time, deliver: &mut impl FnMut(Delivery<'_>)) {
+        while self.deadline().is_some_and(|deadline| deadline <= now) {
+            self.settle(now, false, deliver);
+        }
+    }
+
+    /// When to look for what time gives up: at once where it was not noted yet that the other end has what is missing.
+    pub(super) fn deadline(&self) -> Option<Time> {
+        let (expected, gap) = (self.expected?, self.gap.filter(|_| !self.held.is_empty())?);
+        let acknowledged = self.acknowledged?;
+        match gap.confirmed {
+            Some(since) => Some(since.plus(REORDERING.0 + 1)),
+            None if (0..Requests::WINDOW).contains(&expected.distance(acknowledged)) => Some(gap.since),
+            None => Some(gap.since.plus(Requests::RETRANSMISSION + 1)),
+        }
+    }
+
     /// Gives up what is missing although it was received, without waiting longer for it to turn up. False where nothing is.
     pub(super) fn give_up_received(&mut self, deliver: &mut impl FnMut(Delivery<'_>)) -> bool {
         let received = match (self.expected, self.acknowledged) {

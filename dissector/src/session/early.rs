@@ -5,6 +5,7 @@
 //! are kept back, for as long as captures reorder.
 
 use crate::rc::{self, Extension, Packet};
+use crate::record::Time;
 use crate::transaction::Seen;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -67,6 +68,11 @@ impl Early {
                 now.time.since(kept.seen.time) > nanoseconds
                     || now.frame.saturating_sub(kept.seen.frame) > u64::from(packets)
             })
+    }
+
+    /// When the packet kept longest has waited long enough.
+    pub(super) fn deadline(&self) -> Option<Time> {
+        Some(self.packets.front()?.seen.time.plus(rc::REORDERING.0 + 1))
     }
 
     /// The packet kept longest.

@@ -9,6 +9,7 @@ mod world;
 mod attribution;
 mod bounds;
 mod chunks;
+mod clock;
 mod direction;
 mod errors;
 mod exchange;

@@ -1,0 +1,36 @@
+//! What time alone brings to an end.
+
+use super::{Engine, Stage};
+use crate::event::Event;
+use crate::record::Time;
+
+impl Engine {
+    /// Reports what time alone has ended by `now`, as the next packet of its connection would:
+    ///
+    /// - Gaps: packets that the receiver is seen to have, and that have not turned up within 2 ms since that was seen; other packets that
+    ///   have not come within 4 s. Where the capture holds only one direction of a connection, only packets end a gap.
+    /// - Packets that answer what was not seen asked, after 2 ms.
+    /// - Connections that a CM message closed, after 10 s of silence.
+    ///
+    /// Without this, a packet that comes later than that still fills its gap, if it is the next one of its connection; here it counts as
+    /// late. All records up to `now` must have been handed over before. For whoever follows a live wire; who reads a file need not call it. It
+    /// takes time in proportion to the number of connections.
+    pub fn handle_time(&mut self, now: Time, report: &mut impl FnMut(Event<'_>)) {
+        let Engine { totals, sessions, transactions, .. } = self;
+        let mut counting = |event: Event<'_>| {
+            totals.count(&event);
+            report(event);
+        };
+        let mut stage = Stage { sessions, transactions, report: &mut counting };
+        for index in stage.sessions.due(now) {
+            stage.sessions.session(index).handle_time(now, stage.transactions, stage.report);
+            stage.settle(index);
+        }
+        stage.sessions.retire(now, stage.transactions, stage.report);
+    }
+
+    /// When [`Engine::handle_time`] next has something to do, as far as is known by now; `None` where only a record brings something.
+    pub fn next_deadline(&self) -> Option<Time> {
+        self.sessions.deadline()
+    }
+}

@@ -1,0 +1,136 @@
+//! What time alone ends: nothing more comes by, and whoever follows a live wire asks the engine.
+
+use crate::loss;
+use crate::speech::*;
+use crate::world::*;
+use rdmascope_dissector::engine::{Config, Engine};
+use rdmascope_dissector::event::Event;
+use rdmascope_dissector::record::{LinkType, Record, Time};
+use rdmascope_dissector::transaction::Transaction;
+
+const MILLISECOND: i64 = 1_000_000;
+const SECOND: i64 = 1_000_000_000;
+
+/// An engine, and what it reported.
+struct Live {
+    engine: Engine,
+    transactions: Vec<Transaction>,
+    connections: usize,
+}
+
+impl Live {
+    /// Hands over the frames of a world, but for those that the capture lacks.
+    fn follow(world: &World, lost: &[usize]) -> Live {
+        let engine = Engine::new(Config { observe: true, ..Config::default() });
+        let mut live = Live { engine, transactions: Vec::new(), connections: 0 };
+        for (index, frame) in world.frames.iter().enumerate().filter(|(index, _)| !lost.contains(index)) {
+            let record = Record {
+                number: index as u64 + 1,
+                time: Time(frame.time),
+                link: LinkType::ETHERNET,
+                original_length: frame.data.len() as u32,
+                data: &frame.data,
+            };
+            live.step(|engine, mut report| engine.handle(&record, &mut report));
+        }
+        live
+    }
+
+    fn step(&mut self, step: impl FnOnce(&mut Engine, &mut dyn FnMut(Event<'_>))) {
+        let Live { engine, transactions, connections } = self;
+        step(engine, &mut |event| match event {
+            Event::Transaction(transaction) => transactions.push(transaction.clone()),
+            Event::Connection(_) => *connections += 1,
+            _ => {}
+        });
+    }
+
+    /// Lets time pass until nothing waits any more, deadline by deadline; returns when that was.
+    fn wait(&mut self) -> Option<Time> {
+        let mut last = None;
+        while let Some(deadline) = self.engine.next_deadline() {
+            self.step(|engine, mut report| engine.handle_time(deadline, &mut report));
+            assert!(self.engine.next_deadline().is_none_or(|next| next > deadline), "it was dealt with");
+            last = Some(deadline);
+        }
+        last
+    }
+}
+
+/// A call and its reply, of five packets, with the acknowledgements.
+fn long_reply(world: &mut World) -> std::ops::Range<usize> {
+    let mut call = msg(1);
+    call.writes = vec![];
+    world.send(CLIENT, &message(&call, &nfs3(1, 6, "'handle' h0 1000")));
+    world.ack(SERVER);
+    let frames = world.send(SERVER, &message(&msg(1), &reply(1, "0 0 1000 1 1000 *1000")));
+    world.ack(CLIENT);
+    frames
+}
+
+#[test]
+fn a_gap_that_was_acknowledged_is_given_up_without_another_packet() {
+    let mut world = World::new();
+    let frames = long_reply(&mut world);
+    let last = world.frames.last().unwrap().time;
+    let mut live = Live::follow(&world, &[frames.start + 2]);
+    assert_eq!(live.transactions.len(), 0, "the reply waits for its third packet");
+    let ended = live.wait().expect("a deadline");
+    assert!((last..last + 3 * MILLISECOND).contains(&ended.0), "{ended:?} after {last}");
+    let [transaction] = &live.transactions[..] else { panic!("one transaction") };
+    assert!(!transaction.reply.as_ref().unwrap().missing.is_empty());
+}
+
+#[test]
+fn a_gap_that_nobody_acknowledged_waits_for_a_retransmission() {
+    let mut world = World::new();
+    loss::session(&mut world);
+    let call = world.send(CLIENT, &message(&msg(9), &nfs3(9, 10, "'dir' 'name' 0 0 0 0 0 0 *990")));
+    let last = world.frames.last().unwrap().time;
+    let mut live = Live::follow(&world, &[call.start + 1]);
+    let ended = live.wait().expect("a deadline");
+    assert!(
+        (last + 4 * SECOND - MILLISECOND..last + 5 * SECOND).contains(&ended.0),
+        "{ended:?} after {last}"
+    );
+    assert_eq!(live.engine.open_transactions().count(), 1, "the call, with what there is of it");
+}
+
+#[test]
+fn what_answers_nothing_waits_as_long_as_captures_reorder() {
+    let mut world = World::new();
+    loss::session(&mut world);
+    let call = world.send(CLIENT, &message(&msg(9), &nfs3(9, 1, "'handle'")));
+    world.send(SERVER, &message(&msg(9), &reply(9, "0 0")));
+    let last = world.frames.last().unwrap().time;
+    let mut live = Live::follow(&world, &call.clone().collect::<Vec<_>>());
+    assert_eq!(live.transactions.len(), 3, "the reply without a call waits");
+    let ended = live.wait().expect("a deadline");
+    assert_eq!(ended, Time(last + 2 * MILLISECOND + 1));
+    assert_eq!(live.transactions.len(), 4);
+}
+
+#[test]
+fn a_closed_connection_ends_after_ten_seconds() {
+    let mut world = World::connected();
+    loss::session(&mut world);
+    world.disconnect(CLIENT);
+    let last = world.frames.last().unwrap().time;
+    let mut live = Live::follow(&world, &[]);
+    let just_before = Time(last + 10 * SECOND - 1);
+    live.step(|engine, mut report| engine.handle_time(just_before, &mut report));
+    assert_eq!(live.connections, 0);
+    assert_eq!(live.wait(), Some(Time(last + 10 * SECOND)));
+    assert_eq!((live.connections, live.engine.connections().count()), (1, 0));
+    assert_eq!(live.engine.next_deadline(), None);
+}
+
+#[test]
+fn an_idle_connection_that_nobody_closed_waits_for_nothing() {
+    let mut world = World::connected();
+    loss::session(&mut world);
+    let mut live = Live::follow(&world, &[]);
+    assert_eq!(live.engine.next_deadline(), None);
+    live.step(|engine, mut report| engine.handle_time(Time(i64::MAX), &mut report));
+    assert_eq!((live.connections, live.engine.connections().count()), (0, 1));
+}
