@@ -66,6 +66,28 @@ fn prose(document: &str) -> String {
     lines.join("\n").split('`').step_by(2).collect()
 }
 
+/// The help of rdmascope, of each command, and of each command below a command.
+fn help_texts() -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    let mut commands: Vec<Vec<String>> = vec![Vec::new()];
+    while let Some(command) = commands.pop() {
+        let arguments: Vec<&str> = ["help"].into_iter().chain(command.iter().map(String::as_str)).collect();
+        let output = run(&arguments);
+        let help = text(&output.stdout).to_owned();
+        assert!(output.status.success() && !help.is_empty(), "help {command:?}");
+        let listed = help.split_once("Commands:\n").map_or("", |(_, listed)| listed);
+        for line in listed.lines().take_while(|line| !line.is_empty()) {
+            let name = line.split_whitespace().next().expect("a command has a name");
+            if name != "help" {
+                commands.push([command.clone(), vec![name.to_owned()]].concat());
+            }
+        }
+        found.push((format!("help {}", command.join(" ")), help));
+    }
+    assert!(found.iter().any(|(place, _)| place == "help export html") && found.len() > 14);
+    found
+}
+
 #[test]
 fn every_abbreviation_is_in_the_glossary() {
     let mut explained: BTreeSet<&str> = KNOWN.split_whitespace().collect();
@@ -80,25 +102,7 @@ fn every_abbreviation_is_in_the_glossary() {
         ["README.md", "docs/tour.md", "docs/command-line.md", "docs/regress.md", "docs/glossary.md"]
             .map(|name| (name.to_owned(), prose(&read(&root().join(name)))))
             .to_vec();
-    for command in [
-        "",
-        "analyze",
-        "connections",
-        "transactions",
-        "packets",
-        "show",
-        "extract",
-        "check",
-        "diff",
-        "regress",
-        "export",
-        "man",
-        "completions",
-    ] {
-        let output = run(&["help", command][..if command.is_empty() { 1 } else { 2 }]);
-        assert!(output.status.success(), "{command}");
-        texts.push((format!("help {command}"), text(&output.stdout).to_owned()));
-    }
+    texts.extend(help_texts());
     let unexplained = |text| capitals(text).into_iter().filter(|word| !explained.contains(word));
     let found: Vec<_> =
         texts.iter().flat_map(|(place, text)| unexplained(text).map(move |word| (place, word))).collect();

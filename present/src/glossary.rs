@@ -48,6 +48,22 @@ mod tests {
     }
 
     #[test]
+    fn entries_refer_to_entries() {
+        let mut references = 0;
+        for Entry { term, text } in entries() {
+            let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            for reference in line.split("See ").skip(1) {
+                let terms = reference.split('.').next().unwrap_or_default();
+                for named in terms.split(" and ") {
+                    assert!(find(named).is_some(), "{term} refers to {named}");
+                    references += 1;
+                }
+            }
+        }
+        assert!(references > 5, "only {references} references");
+    }
+
+    #[test]
     fn an_entry_is_found_by_its_term() {
         let psn = find("psn").unwrap();
         assert_eq!(psn.term, "PSN");
