@@ -2,8 +2,8 @@
 //!
 //! The contract of every parser here: any bytes at all give fields or a located [`Stop`]; nothing panics, nothing
 //! allocates by a length that the wire names. Values that break a rule are kept as they were on the wire, because the
-//! dissector has to see them and the peer has to be able to send them. Whoever builds a header may panic on a value that
-//! does not fit its field; each builder says so.
+//! dissector has to see them and the peer has to be able to send them. A builder drops the bits that do not fit a field; one
+//! that panics on opaque data that is too long says so. The composer of frames never panics.
 //!
 //! The fields of a packet, from the BTH on:
 //!

@@ -69,6 +69,7 @@ impl core::fmt::Display for Cause {
 /// The layers that a [`Stop`] can be in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
+#[non_exhaustive]
 pub enum Layer {
     Link,
     Network,

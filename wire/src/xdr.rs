@@ -103,12 +103,12 @@ impl<'a> Reader<'a> {
 }
 
 /// Appends a 32-bit word.
-pub fn put_u32(out: &mut Vec<u8>, value: u32) {
+pub(crate) fn put_u32(out: &mut Vec<u8>, value: u32) {
     out.extend_from_slice(&value.to_be_bytes());
 }
 
 /// Appends a 64-bit hyper.
-pub fn put_u64(out: &mut Vec<u8>, value: u64) {
+pub(crate) fn put_u64(out: &mut Vec<u8>, value: u64) {
     out.extend_from_slice(&value.to_be_bytes());
 }
 
@@ -116,7 +116,7 @@ pub fn put_u64(out: &mut Vec<u8>, value: u64) {
 ///
 /// # Panics
 /// Where `data` is longer than a 32-bit count can say.
-pub fn put_opaque(out: &mut Vec<u8>, data: &[u8]) {
+pub(crate) fn put_opaque(out: &mut Vec<u8>, data: &[u8]) {
     put_u32(out, u32::try_from(data.len()).expect("an XDR item is shorter than 4 GiB"));
     out.extend_from_slice(data);
     out.resize(out.len().next_multiple_of(4), 0);

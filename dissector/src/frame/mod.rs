@@ -15,6 +15,7 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 use core::ops::Range;
 use headers::Walk;
 use rdmascope_wire::Stop;
+use rdmascope_wire::compose::ROCE_V2_PORT;
 use view::View;
 
 /// The transport packet in `record`, or the reason why there is none.
@@ -140,7 +141,7 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Config {
-        Config { port: 4791, verify_icrc: true }
+        Config { port: ROCE_V2_PORT, verify_icrc: true }
     }
 }
 
