@@ -14,7 +14,7 @@ use crate::show::{self, Show};
 use crate::transactions::{self, Transactions};
 use clap::{Parser, Subcommand};
 
-/// Reads captures of NFS over RDMA: every connection, every RPC with its chunks, and what went wrong.
+/// Analyzes captures of NFS over RDMA: connections, RPC transactions with their chunks, and errors.
 #[derive(Parser, Debug)]
 #[command(name = "rdmascope", version, max_term_width = 100, after_help = format!("{EXAMPLES}\n\n{}", man::COMMON))]
 pub(crate) struct Arguments {
@@ -24,72 +24,74 @@ pub(crate) struct Arguments {
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
-    /// Report what a capture holds: connections, operations with latencies, what went wrong
+    /// Report on a capture: connections, operations with their latencies, errors
     ///
-    /// The report says what was captured, which connections there are and what they negotiated, and for each operation how
-    /// many there were, how many failed, what they moved, how long they took and where the time went. It ends
-    /// with what went wrong.
+    /// The report lists what was captured, the connections with their negotiated parameters, and for each operation the number
+    /// of calls and errors, the bytes moved, the latency, and how that latency is made up. It ends with the errors and
+    /// losses that were found.
     #[command(after_help = analyze::EXAMPLES)]
     Analyze(Analyze),
     /// List the connections
     ///
-    /// One line for each connection, in the order in which they end: its ends, how it is known, what was negotiated, and what both ends sent.
+    /// One line for each connection, in the order in which connections end: addresses and queue pairs, origin, negotiated parameters, and
+    /// the bytes that both ends sent.
     #[command(after_help = connections::EXAMPLES)]
     Connections(Connections),
     /// List the RPC transactions
     ///
-    /// One line for each call and its reply, in the order in which they end.
+    /// One line for each transaction (a call and its reply), in the order in which transactions end.
     #[command(after_help = transactions::EXAMPLES)]
     Transactions(Transactions),
     /// List the packets
     ///
-    /// One line for each RoCE packet, with the front of the RPC-over-RDMA message or the CM message that it carries.
+    /// One line for each RoCE packet, with the RPC-over-RDMA header or the CM message that it carries.
     #[command(after_help = packets::EXAMPLES)]
     Packets(Packets),
-    /// Write what was found in forms that other programs work on
+    /// Export results in formats that other programs read
     #[command(after_help = export::EXAMPLES)]
     Export(Export),
-    /// Get the bytes of a transaction, or the files that NFS moved
+    /// Extract the bytes of a transaction, or the files that NFS transferred
     ///
-    /// Of a transaction, the call or the reply as it was before reduction, its payload, or one chunk. Of all, the contents that
-    /// NFS READ and WRITE moved, put together file by file.
+    /// Of one transaction: the call or the reply as it was before reduction, its payload, or one chunk. Of all transactions: the
+    /// data that NFS READ and WRITE transferred, assembled file by file.
     #[command(after_help = extract::EXAMPLES)]
     Extract(Extract),
-    /// Show one frame or one transaction, whole
+    /// Show one frame or one transaction in full
     ///
-    /// Of a frame, every field of every header with its bytes. Of a transaction, what it was, where its time went, how
-    /// Requester and Responder exchanged it, the fields of its headers, and its messages as they were before reduction.
+    /// Of a frame: every field of every header, with its bytes. Of a transaction: its operations and status, how its latency is
+    /// made up, the packets that Requester and Responder exchanged, the fields of its headers, and its messages before reduction.
     #[command(after_help = show::EXAMPLES)]
     Show(Show),
-    /// Judge sessions against the specifications
+    /// Check sessions against the specifications
     ///
-    /// What breaks RFC 8166, 8167, 8267 or 8797, the reliable-reply draft, or the reliable transport below them: each with the rule
-    /// and where it stands, the frames that are the evidence, and the value seen beside the value allowed. What a capture
-    /// lacks is no violation: where a finding may rest on it, it is inconclusive. docs/conformance.md lists all rules.
+    /// The command lists violations of RFC 8166, 8167, 8267 and 8797, of the reliable-reply draft, and of the reliable transport.
+    /// Each finding names the rule and its section, the frames that are the evidence, the observed value and the allowed
+    /// value. Packets that the capture lacks are not a violation: a finding that depends on them is inconclusive.
+    /// docs/conformance.md lists all rules.
     #[command(after_help = check::EXAMPLES)]
     Check(Check),
     /// Compare two captures of the same workload
     ///
-    /// What differs between two kernels, two servers, or before and after a change: what was negotiated, what went wrong, how
-    /// long operations took and whether the difference is more than chance, how messages were conveyed, what was called. What a
-    /// person should look at first stands first.
+    /// The command compares two kernels, two servers, or the time before and after a change. It compares negotiated parameters,
+    /// errors, latencies (and whether the difference is significant), how messages were conveyed, and which operations
+    /// were called. The most important differences come first.
     #[command(after_help = diff::EXAMPLES)]
     Diff(Diff),
-    /// Analyze a folder of captures and compare with what is expected of each
+    /// Analyze a folder of captures and compare each with its expected results
     ///
-    /// What is expected of NAME.pcap stands beside it in NAME.expected.jsonl, in the form that `connections` and
-    /// `transactions` write; --bless writes it. What differs is told by transaction and field. A MANIFEST in the folder is
+    /// The expected results of NAME.pcap are in NAME.expected.jsonl beside it, in the format of `connections` and
+    /// `transactions`; --bless writes them. Differences are listed by transaction and field. A MANIFEST in the folder is
     /// verified first. docs/regress.md describes all files.
     #[command(after_help = regress::EXAMPLES)]
     Regress(Regress),
-    /// Print a script by which a shell completes the command line
+    /// Print a completion script for a shell
     ///
-    /// The script completes commands, options and those values of which there are only a few. Packages install it.
+    /// The script completes commands, options and enumerated values. Packages install it.
     #[command(after_help = completions::EXAMPLES)]
     Completions(Completions),
-    /// Print a manual page, or write all of them
+    /// Print a manual page, or write all manual pages
     ///
-    /// There is a page for each command: rdmascope-analyze(1). Packages install them.
+    /// Each command has a page, such as rdmascope-analyze(1). Packages install them.
     #[command(after_help = man::EXAMPLES)]
     Man(Man),
 }

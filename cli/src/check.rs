@@ -36,32 +36,32 @@ use text::Text;
 pub(crate) struct Check {
     #[command(flatten)]
     input: Input,
-    /// How to write: for people, JSON Lines for programs, or SARIF for CI systems
+    /// Output format: text, JSON Lines for programs, or SARIF for CI systems
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
-    /// Leave the findings of this rule, or of all rules of this subject, out of the exit status
+    /// Ignore findings of this rule, or of all rules of this subject, in the exit status
     ///
-    /// They are shown all the same, marked as allowed and counted apart. For more than one: --allow A,B or --allow A --allow B.
-    /// A subject is named as in `rdmascope check --rules`, such as `credits` or `inline-thresholds`.
+    /// Such findings are still shown, marked as allowed, and counted separately. To allow more than one rule: --allow A,B or
+    /// --allow A --allow B. `rdmascope check --rules` lists the subjects, such as `credits` or `inline-thresholds`.
     #[arg(long, value_name = "RULE", value_delimiter = ',')]
     allow: Vec<String>,
-    /// Judge only by rules of at least this level
+    /// Check only rules of at least this level
     #[arg(long, value_enum, value_name = "LEVEL", default_value_t = Least::Advice)]
     level: Least,
     /// List inconclusive findings too: the capture may lack the packets that would explain them
     ///
-    /// Without this such findings are counted. JSON Lines have them always.
+    /// By default they are only counted. JSON Lines always include them.
     #[arg(long)]
     inconclusive: bool,
-    /// How many findings of each rule are shown; 10 for people, all for programs
+    /// Show at most N findings of each rule [default: 10 as text, all as JSON Lines and SARIF]
     ///
-    /// 0 is all of them; for people up to 10,000 of each rule, since they are sorted. The others are counted.
+    /// 0 shows all findings; as text at most 10,000 of each rule, because they are sorted. All findings are counted.
     #[arg(long, value_name = "N")]
     most: Option<usize>,
-    /// On the connection of this number
+    /// Only on the connection with this number
     #[arg(long = "connection", value_name = "N", help_heading = "Filters")]
     connections: Vec<u32>,
-    /// Say what a rule asks, where it stands, and how it is decided
+    /// Explain a rule: its requirement, its section, and how it is decided
     #[arg(long, value_name = "RULE", conflicts_with_all = ["files", "rules"], help_heading = "Rules")]
     explain: Option<String>,
     /// List all rules
@@ -72,7 +72,7 @@ pub(crate) struct Check {
 /// How it is written.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 enum Format {
-    /// Text, the weightiest first
+    /// Text, the most severe findings first
     Text,
     /// One JSON object per line; docs/json.md describes them
     Jsonl,
@@ -83,11 +83,11 @@ enum Format {
 /// The least weighty rules that are asked.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 enum Least {
-    /// What breaks a MUST, or what the transport cannot work without
+    /// Violations of a MUST, and of what the transport depends on
     Violation,
-    /// Also what breaks a SHOULD, or is likely to be a mistake
+    /// Also violations of a SHOULD, and likely mistakes
     Warning,
-    /// Also what is allowed, and costs performance
+    /// Also what is allowed but costs performance
     Advice,
 }
 
@@ -100,7 +100,7 @@ Examples:
   tcpdump -i eth0 -U -w - udp port 4791 | rdmascope check - --format jsonl | jq .message
   rdmascope check --explain credit-limit
 
-Exit status: 0 where no violation stands but those that are allowed, 1 where one does, 2 for wrong usage and for what is no capture.";
+Exit status: 0 if there is no violation that counts (--allow), 1 if there is one, 2 for wrong usage or no capture.";
 
 /// Judges the capture, or shows rules.
 pub(crate) fn run(command: &Check, style: Style, out: &mut Out) -> io::Result<Status> {

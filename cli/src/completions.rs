@@ -15,7 +15,7 @@ Zsh looks in ~/.zfunc where ~/.zshrc says so: fpath+=~/.zfunc, before compinit."
 
 #[derive(Args, Debug)]
 pub(crate) struct Completions {
-    /// The shell to write for
+    /// The shell
     #[arg(value_enum)]
     shell: Shell,
 }

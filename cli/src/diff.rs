@@ -25,10 +25,10 @@ pub(crate) struct Diff {
     input: Input,
     #[command(flatten)]
     output: Output,
-    /// Show also what is equal, what chance explains, and what one capture does not tell
+    /// Show also what is equal, what is not significant, and what one capture does not show
     #[arg(long)]
     all: bool,
-    /// For how many operations the distribution of latencies is drawn
+    /// Draw the latency distribution of this many operations
     #[arg(long, value_name = "N", default_value_t = 3)]
     histograms: usize,
     #[command(flatten)]
@@ -39,18 +39,18 @@ pub(crate) struct Diff {
 #[derive(Args, Clone, Copy, Debug)]
 #[command(next_help_heading = "Thresholds")]
 struct ThresholdArguments {
-    /// By what factor median latencies, or 90th percentiles, have to be apart
+    /// Factor by which median latencies, or 90th percentiles, must differ
     #[arg(long, value_name = "FACTOR", default_value_t = 1.1, value_parser = parse_factor)]
     latency_ratio: f64,
-    /// By what factor counts, or their shares, averages and credits have to be apart
+    /// Factor by which counts, shares, averages and credits must differ
     #[arg(long, value_name = "FACTOR", default_value_t = 1.1, value_parser = parse_factor)]
     count_ratio: f64,
-    /// How probable it may be that chance alone makes what is shown as a difference
+    /// Significance level: the accepted probability that a difference is due to chance
     ///
-    /// Latencies are compared by the rank test of Mann and Whitney, the share of them beyond the 90th percentile and
-    /// the shares of other things by the exact test of Fisher or the chi-squared test. For latencies this is the
-    /// probability that any of the operations is shown wrongly (Holm's correction). The tests take the values
-    /// to be independent of each other; those of one run are not quite, so repeat a run before you trust a narrow result.
+    /// Latencies are compared with the Mann-Whitney rank test. The share of latencies above the 90th percentile and all other
+    /// shares are compared with Fisher's exact test or the chi-squared test. For latencies the level holds for all
+    /// operations together (Holm's correction). The tests assume independent values. Values of one run are not fully
+    /// independent, so repeat a run before you trust a narrow result.
     #[arg(long, value_name = "PROBABILITY", default_value_t = 0.01, value_parser = parse_probability)]
     significance: f64,
 }
@@ -63,7 +63,7 @@ Examples:
   tcpdump -i eth0 -w - udp port 4791 | rdmascope diff good.pcap -
   rdmascope diff a.pcap b.pcap --format jsonl | jq 'select(.area == \"latency\")'
 
-Exit status: 0 where nothing differs, 1 where something does, 2 for wrong usage and for what is no capture.";
+Exit status: 0 if nothing differs, 1 if something differs, 2 for wrong usage or no capture.";
 
 fn parse_factor(text: &str) -> anyhow::Result<f64> {
     match text.parse() {

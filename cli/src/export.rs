@@ -23,31 +23,30 @@ pub(crate) struct Export {
 enum Form {
     /// Write tables for DuckDB, Polars or Spark
     ///
-    /// A table of transactions, one of their operations, one of their RPC-over-RDMA messages, one of packets and one of
-    /// connections, partitioned by capture: captures that are exported to one folder are queried as one. docs/parquet.md
-    /// describes the columns.
+    /// There are tables of transactions, operations, RPC-over-RDMA messages, packets, connections and findings. They are
+    /// partitioned by capture, so that captures in one folder can be queried together. docs/parquet.md describes the
+    /// columns.
     #[cfg(feature = "parquet")]
     #[command(after_help = parquet::EXAMPLES)]
     Parquet(parquet::Parquet),
     /// Write the packets as pcapng, with comments that Wireshark shows
     ///
-    /// All packets of all files, in the order in which they are taken, with their time stamps in nanoseconds and their original
-    /// lengths. The comment of a packet says which connection and transaction it is of, what it is to that: a call, bytes of a
-    /// chunk, a reply with its status and latency, an acknowledgement or a retransmission of which frame. It says as well what is
-    /// wrong: a bad ICRC, a NAK, bytes that were not seen moving. Of a pcapng file the packets are taken and nothing else:
-    /// neither its comments nor its other blocks.
+    /// The output holds all packets in their order, with time stamps in nanoseconds and original lengths. The comment of a packet
+    /// names its connection and transaction, and its role: a call, bytes of a chunk, a reply with its status and latency, an
+    /// acknowledgement, or a retransmission with the frame that it repeats. The comment also names errors: a bad ICRC, a NAK,
+    /// data that the capture lacks. Comments and other blocks of a pcapng input file are not copied.
     ///
-    /// The capture is read twice; standard input is kept in a temporary file for that. In between, memory is needed for every
-    /// transaction, and for every Send and RDMA operation: a few hundred bytes each.
+    /// The capture is read twice; standard input is kept in a temporary file. Memory use grows with the number of transactions,
+    /// Sends and RDMA operations: a few hundred bytes each.
     #[command(after_help = pcapng::EXAMPLES)]
     Pcapng(Pcapng),
     /// Write a report as one page of HTML
     ///
-    /// The page opens in any browser without a network, and holds what `analyze` says, charts of latencies, throughput, transactions
-    /// and credits over time, and drawings of the slowest and of the broken transactions.
+    /// The page needs no network. It holds the report of `analyze`, charts of latencies, throughput, transactions and credits over
+    /// time, and drawings of the slowest and of the failed transactions.
     ///
-    /// The capture is read twice; standard input is kept in a temporary file for that. Neither the page nor the memory that is needed
-    /// grows with the length of the capture.
+    /// The capture is read twice; standard input is kept in a temporary file. The size of the page and the memory use do not grow
+    /// with the length of the capture.
     #[command(after_help = html::EXAMPLES)]
     Html(Html),
 }

@@ -34,8 +34,8 @@ Examples:
   rdmascope extract mount.pcap --transaction 7 --part read-chunk:0 --out chunk.bin
 
 Exit status:
-  0  Done. Holes in files are no failure: the index lists them.
-  2  It failed, or bytes of the transaction are not in the capture: zeros stand for those.";
+  0  Success. Holes in files are not a failure: the index lists them.
+  2  Failure, or bytes of the transaction are missing from the capture; zeros are written for them.";
 
 /// The arguments of `extract`.
 #[derive(Args, Debug)]
@@ -54,21 +54,21 @@ pub(crate) struct Extract {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Files")]
 struct FilesArguments {
-    /// Put together the contents that NFS READ and WRITE moved, one file for each file handle, in this new or empty folder
+    /// Assemble the data that NFS READ and WRITE transferred, one file for each file handle, in this new or empty folder
     ///
-    /// A file is named as LOOKUP, OPEN or CREATE last showed it, or after its handle; characters that do not belong in a name are
-    /// replaced. What was written later wins; what was read fills what is not there. What else
-    /// changes files, such as truncation or COPY, is not followed. `index.jsonl` lists the files with their handles, sizes,
-    /// digests, holes, and what the capture lacks.
+    /// A file gets the name that LOOKUP, OPEN or CREATE last showed, or else a name made from its handle; unsafe characters are
+    /// replaced. Later WRITEs replace earlier data, and READ data fills ranges that were not written. Other changes of files,
+    /// such as truncation or COPY, are not tracked. `index.jsonl` lists the files with their handles, sizes, digests,
+    /// holes, and the ranges that the capture lacks.
     #[arg(long = "files", value_name = "DIR")]
     folder: Option<PathBuf>,
-    /// Leave out what lies behind this many bytes of a file: 512M, 4G
+    /// Leave out the data of a file beyond this size: 512M, 4G
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = parse_size, requires = "folder")]
     max_file_size: u64,
-    /// Leave out files that would make all together larger than this, holes included
+    /// Leave out files that would make the total size, holes included, exceed this
     #[arg(long, value_name = "SIZE", default_value = "16G", value_parser = parse_size, requires = "folder")]
     max_total_size: u64,
-    /// Leave out files beyond this many
+    /// Leave out files beyond this number
     #[arg(long, value_name = "N", default_value_t = 10_000, requires = "folder")]
     max_files: usize,
 }

@@ -13,10 +13,10 @@ use rdmascope_wire::{Qpn, Xid};
 /// A span of time.
 #[derive(Args, Debug, Default)]
 pub(crate) struct SpanArguments {
-    /// From this time on: seconds from the first packet, or RFC 3339
+    /// From this time on: seconds after the first packet, or an RFC 3339 time
     #[arg(long, value_name = "TIME", value_parser = Moment::parse)]
     since: Option<Moment>,
-    /// Up to, and not including, this time
+    /// Before this time: seconds after the first packet, or an RFC 3339 time
     #[arg(long, value_name = "TIME", value_parser = Moment::parse)]
     until: Option<Moment>,
 }
@@ -31,7 +31,7 @@ impl SpanArguments {
 #[derive(Args, Debug, Default)]
 #[command(next_help_heading = "Filters")]
 pub(crate) struct ConnectionArguments {
-    /// The connection of this number
+    /// Only the connection with this number
     #[arg(long = "connection", value_name = "N")]
     connections: Vec<u32>,
     #[command(flatten)]
@@ -49,25 +49,25 @@ impl ConnectionArguments {
 #[derive(Args, Debug, Default)]
 #[command(next_help_heading = "Filters")]
 pub(crate) struct TransactionArguments {
-    /// On the connection of this number
+    /// Only on the connection with this number
     #[arg(long = "connection", value_name = "N")]
     connections: Vec<u32>,
-    /// With this XID: decimal, or hexadecimal after 0x
+    /// Only with this XID: decimal, or hexadecimal after 0x
     #[arg(long = "xid", value_name = "XID", value_parser = parse_number)]
     xids: Vec<u32>,
-    /// With this procedure, or this operation in a COMPOUND
+    /// Only with this procedure, or with this operation in a COMPOUND
     #[arg(long = "operation", value_name = "NAME")]
     operations: Vec<String>,
-    /// That ended with this status: a number, a name with or without its NFS4ERR_, or `error` for anything but OK
+    /// Only with this status: a number, a name with or without its prefix (NFS4ERR_), or `error` for every status but OK
     #[arg(long = "status", value_name = "STATUS", value_parser = StatusFilter::parse)]
     statuses: Vec<StatusFilter>,
-    /// With this outcome
+    /// Only with this outcome
     #[arg(long = "outcome", value_name = "OUTCOME", value_enum)]
     outcomes: Vec<OutcomeArgument>,
-    /// That run this way: forward is from the side that opened the connection
+    /// Only in this direction; forward calls come from the end that opened the connection
     #[arg(long, value_enum)]
     direction: Option<DirectionArgument>,
-    /// That took longer than this: 250us, 5ms, 1.5s
+    /// Only with a longer latency than this: 250us, 5ms, 1.5s
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     latency_above: Option<u64>,
     #[command(flatten)]
@@ -94,21 +94,21 @@ impl TransactionArguments {
 #[derive(Args, Debug, Default)]
 #[command(next_help_heading = "Filters")]
 pub(crate) struct PacketArguments {
-    /// On the connection of this number
+    /// Only on the connection with this number
     #[arg(long = "connection", value_name = "N")]
     connections: Vec<u32>,
-    /// To this queue pair: decimal, or hexadecimal after 0x
+    /// Only to this destination queue pair: decimal, or hexadecimal after 0x
     #[arg(long = "qp", value_name = "QPN", value_parser = parse_number)]
     queue_pairs: Vec<u32>,
-    /// With this opcode: its number after 0x, or part of its name as in `read response`
+    /// Only with this opcode: a number after 0x, or part of the name, as in `read response`
     #[arg(long = "opcode", value_name = "NAME", value_parser = OpcodeFilter::parse)]
     opcodes: Vec<OpcodeFilter>,
-    /// With this PSN, or one of FIRST-LAST, which may wrap
+    /// Only with this PSN, or with a PSN in the range FIRST-LAST, which may wrap
     #[arg(long = "psn", value_name = "PSN", value_parser = PsnRange::parse)]
     psns: Vec<PsnRange>,
     #[command(flatten)]
     span: SpanArguments,
-    /// Also records that hold no transport packet
+    /// Include records that hold no transport packet
     #[arg(long)]
     all: bool,
 }
@@ -133,15 +133,15 @@ fn ids(numbers: &[u32]) -> Vec<ConnectionId> {
 
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 enum OutcomeArgument {
-    /// Call and reply are there
+    /// Both call and reply were captured
     Completed,
-    /// The connection ended, or the XID was used again
+    /// No reply came before the connection ended or the XID was reused
     NoReply,
     /// The call was not captured
     NoCall,
-    /// RDMA_ERROR in place of a reply
+    /// An RDMA_ERROR came in place of a reply
     TransportError,
-    /// The capture ended first
+    /// The capture ended before the reply
     CutOff,
 }
 

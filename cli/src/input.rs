@@ -17,23 +17,23 @@ use std::path::{Path, PathBuf};
 /// What is read.
 #[derive(Args, Debug)]
 pub(crate) struct Input {
-    /// Capture; `-` is standard input. Several files are one capture
+    /// Capture file, or `-` for standard input. Several files are read as one capture
     ///
-    /// `-` is standard input. Several files, such as rotated ones, are analyzed as one capture, of whatever formats they are:
-    /// packets are taken in the order of time, where times are equal in the order of the files, and numbered in that
-    /// order. Within a file the order of its packets is kept. A packet that was captured twice counts as sent again.
+    /// Several files, such as rotated captures, are analyzed as one capture. Their formats may differ. Packets are merged by
+    /// time stamp (where time stamps are equal, in the order of the files) and numbered in that order. The order of packets
+    /// within a file is kept. A packet that was captured twice counts as a retransmission.
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
     /// UDP destination port of RoCEv2
     #[arg(long, value_name = "PORT", default_value_t = frame::Config::default().port)]
     pub(crate) port: u16,
-    /// Do not verify the invariant CRC of packets
+    /// Do not verify the invariant CRC (ICRC) of packets
     #[arg(long)]
     pub(crate) no_icrc: bool,
     /// Do not show progress
     ///
-    /// Without this, progress is shown on standard error while large files or long pipes are read, where that is a terminal
-    /// and lines of output do not go to a terminal too.
+    /// By default, progress is shown on standard error while large files or long pipes are read. It is not shown if standard
+    /// error is not a terminal, or if lines of output go to a terminal at the same time.
     #[arg(short, long)]
     pub(crate) quiet: bool,
     /// Standard input, for commands that read it more than once.

@@ -15,23 +15,23 @@ Examples:
 /// What holds for every command: the end of `rdmascope --help` and of every page.
 pub(crate) const COMMON: &str = "\
 Exit status:
-  0  Done. A capture that was cut short is read up to the cut, and it is said where that is.
-  1  A difference was found, by a command that compares, or a violation, by the one that judges.
-  2  It failed: wrong usage, no capture, a damaged one. One line on standard error says what.
+  0  Success. A truncated capture is read up to the cut, and the output says where that is.
+  1  diff or regress found a difference, or check found a violation.
+  2  Failure: wrong usage, no capture, or a damaged capture. One line on standard error says why.
 
 Environment:
-  NO_COLOR          If set and not empty, nothing is coloured.
-  CLICOLOR_FORCE=1  Colour also where standard output is no terminal.
-  CLICOLOR=0        No colour.
-  TERM=dumb         No colour.
-  TMPDIR            Where what has to be read twice of standard input is kept; without it, /tmp.";
+  NO_COLOR          If set and not empty, output has no colour.
+  CLICOLOR_FORCE=1  Output has colour even if standard output is not a terminal.
+  CLICOLOR=0        Output has no colour.
+  TERM=dumb         Output has no colour.
+  TMPDIR            Folder for the temporary copy of standard input, where a command reads it twice; default /tmp.";
 
 #[derive(Args, Debug)]
 pub(crate) struct Man {
-    /// The command whose page is written to standard output; without one, rdmascope(1)
+    /// The command whose page is written to standard output [default: rdmascope(1)]
     #[arg(value_name = "COMMAND", conflicts_with = "into")]
     command: Vec<String>,
-    /// Write every page to a file in this folder, which is made where it is not there
+    /// Write all pages to files in this folder; it is created if it does not exist
     #[arg(long, value_name = "DIR")]
     into: Option<PathBuf>,
 }

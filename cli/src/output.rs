@@ -10,7 +10,7 @@ use std::io::{self, BufWriter, StdoutLock, Write};
 /// How it is written.
 #[derive(Args, Debug)]
 pub(crate) struct Output {
-    /// How to write: for people, or JSON Lines for programs
+    /// Output format: text, or JSON Lines for programs
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
 }

@@ -33,21 +33,21 @@ const SHOWN: usize = 20;
 /// `rdmascope regress`.
 #[derive(Args, Debug)]
 pub(crate) struct Regress {
-    /// Folders of captures, searched with all folders in them
+    /// Folders of captures, searched recursively
     #[arg(value_name = "DIR", required = true)]
     folders: Vec<PathBuf>,
-    /// Write what is found as what is expected from now on
+    /// Write the results as the new expected results
     ///
-    /// Read what changed before it is committed: `git diff`. Of a capture that cannot be read to its end nothing is written.
+    /// Review the changes before you commit them: `git diff`. Nothing is written for a capture that cannot be read to its end.
     #[arg(long)]
     bless: bool,
     /// Only files whose path below DIR contains TEXT
     #[arg(long, value_name = "TEXT")]
     name: Option<String>,
-    /// How many differences are shown of each capture; 20 for people, all for programs
+    /// Show at most COUNT differences of each capture [default: 20 as text, all as JSON Lines]
     #[arg(long, value_name = "COUNT")]
     limit: Option<usize>,
-    /// Also name the captures that are the same, and say how many files are no captures
+    /// List also captures without differences, and the number of files that are no captures
     #[arg(short, long)]
     verbose: bool,
     /// UDP destination port of RoCEv2
@@ -64,9 +64,9 @@ Examples:
   rdmascope regress captures --bless && git diff captures
   rdmascope regress captures --format jsonl | jq 'select(.field)'
 
-Exit status: 0 where all is as expected; 1 where something differs, or has no expectation;
-2 where a file could not be read or written, is not the one that a MANIFEST lists, or there is
-no capture at all.";
+Exit status: 0 if all results are as expected; 1 if something differs or has no expectation;
+2 if a file could not be read or written, does not match its MANIFEST entry, or if there is
+no capture.";
 
 /// Does what was asked for.
 pub(crate) fn run(command: &Regress, style: Style, out: &mut Out) -> io::Result<Status> {

@@ -32,16 +32,16 @@ pub(crate) struct Show {
     /// The transaction with this XID: decimal, or hexadecimal after 0x
     #[arg(long, value_name = "XID", value_parser = parse_number)]
     xid: Option<u32>,
-    /// The frame of this number, from 1, as other tools count
+    /// The frame with this number, counted from 1 as in other tools
     #[arg(long, value_name = "N")]
     frame: Option<u64>,
-    /// The transaction of this number, from 1 in the order of `rdmascope transactions`
+    /// The transaction with this number, as `rdmascope transactions` lists it
     #[arg(long, value_name = "N")]
     transaction: Option<u64>,
-    /// Only a transaction on the connection of this number
+    /// Only a transaction on the connection with this number
     #[arg(long, value_name = "N", conflicts_with_all = ["frame", "transaction"])]
     connection: Option<u32>,
-    /// All bytes of a transaction's messages, however many there are
+    /// Show all bytes of the transaction's messages
     #[arg(long, conflicts_with = "frame")]
     full: bool,
 }

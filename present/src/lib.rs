@@ -2,6 +2,41 @@
 //! fields, the ladder, phases, filters, findings, and the figures of a report.
 //!
 //! Nothing here reads a file, writes to standard output, or knows a command line.
+//!
+//! The transactions of a capture as rows of a table, and as JSON lines:
+//!
+//! ```
+//! use rdmascope_capture_agent::Capture;
+//! use rdmascope_dissector::engine::{Config, Engine};
+//! use rdmascope_dissector::event::Event;
+//! use rdmascope_present::json::{TransactionLine, write_line};
+//! use rdmascope_present::tables::transactions;
+//! use rdmascope_present::text::Style;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let mut capture = Capture::open("../samples/nfs3-basic.pcap".as_ref())?;
+//! let mut engine = Engine::new(Config::default());
+//! let (mut rows, mut lines) = (Vec::new(), Vec::new());
+//! let mut start = None;
+//! transactions::write_heading(Style::default(), &mut rows)?;
+//! while let Some(record) = capture.next()? {
+//!     let start = *start.get_or_insert(record.time);
+//!     engine.handle(&record, &mut |event| {
+//!         if let Event::Transaction(transaction) = event {
+//!             transactions::write_row(transaction, start, Style::default(), &mut rows).unwrap();
+//!             write_line(&mut lines, &TransactionLine::from(transaction)).unwrap();
+//!         }
+//!     });
+//! }
+//! engine.finish(&mut |_| {}); // Reports the transactions that the end of the capture cut off.
+//!
+//! let rows = String::from_utf8(rows)?;
+//! assert!(rows.lines().nth(1).is_some_and(|row| row.contains("NFSv3")));
+//! let line: serde_json::Value = serde_json::from_slice(lines.split(|byte| *byte == b'\n').next().unwrap())?;
+//! assert_eq!(line["type"], "transaction");
+//! # Ok(())
+//! # }
+//! ```
 #![forbid(unsafe_code)]
 
 pub mod cm_fields;

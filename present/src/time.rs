@@ -1,6 +1,8 @@
 //! Points in time and spans of time, as people write and read them.
 
 use core::fmt;
+use jiff::Timestamp;
+use jiff::tz::Offset;
 use rdmascope_dissector::record::Time;
 
 /// Nanoseconds in a second.
@@ -25,22 +27,20 @@ impl Rfc3339 {
 
 impl From<Time> for Rfc3339 {
     fn from(time: Time) -> Rfc3339 {
-        let seconds = time.0.div_euclid(SECOND as i64);
-        let nanoseconds = time.0.rem_euclid(SECOND as i64);
-        let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-        let (year, month, day) = civil(days);
+        let timestamp = Timestamp::from_nanosecond(i128::from(time.0));
+        let timestamp = timestamp.expect("64 bits of nanoseconds reach from 1677 to 2262");
+        let civil = Offset::UTC.to_datetime(timestamp);
         let mut text = *b"0000-00-00T00:00:00.000000000Z";
-        // 64 bits of nanoseconds reach from 1677 to 2262: four digits are enough for the year.
         for (field, value) in [
-            (0..4, year),
-            (5..7, month),
-            (8..10, day),
-            (11..13, second / 3600),
-            (14..16, second / 60 % 60),
-            (17..19, second % 60),
-            (20..29, nanoseconds),
+            (0..4, civil.year().into()),
+            (5..7, civil.month().into()),
+            (8..10, civil.day().into()),
+            (11..13, civil.hour().into()),
+            (14..16, civil.minute().into()),
+            (17..19, civil.second().into()),
+            (20..29, civil.subsec_nanosecond()),
         ] {
-            let mut rest = value;
+            let mut rest: i32 = value;
             for digit in text[field].iter_mut().rev() {
                 *digit = b'0' + (rest % 10) as u8;
                 rest /= 10;
@@ -54,21 +54,6 @@ impl fmt::Display for Rfc3339 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())
     }
-}
-
-/// Year, month and day of the proleptic Gregorian calendar, `days` after 1970-01-01.
-///
-/// Counts in eras of 400 years (146,097 days) that begin on a first of March, so that the leap day comes last.
-fn civil(days: i64) -> (i64, i64, i64) {
-    let from_march_0000 = days + 719_468;
-    let era = from_march_0000.div_euclid(146_097);
-    let day_of_era = from_march_0000.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let march_based = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * march_based + 2) / 5 + 1;
-    let month = if march_based < 10 { march_based + 3 } else { march_based - 9 };
-    (era * 400 + year_of_era + i64::from(month <= 2), month, day)
 }
 
 /// A point in time as a filter names it.
@@ -96,7 +81,7 @@ impl Moment {
         if text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
             return Ok(Moment::After(decimal(text, SECOND)?));
         }
-        let Ok(timestamp) = text.parse::<jiff::Timestamp>() else {
+        let Ok(timestamp) = text.parse::<Timestamp>() else {
             return Err(ParseError("neither seconds (12.5) nor an RFC 3339 time (2025-11-21T09:30:00Z)"));
         };
         let nanoseconds =
@@ -145,21 +130,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_agree_with_another_calendar() {
+    fn times() {
+        for (nanoseconds, text) in [
+            (0, "1970-01-01T00:00:00.000000000Z"),
+            (-1, "1969-12-31T23:59:59.999999999Z"),
+            (1, "1970-01-01T00:00:00.000000001Z"),
+            (951_782_400_000_000_000, "2000-02-29T00:00:00.000000000Z"),
+            (951_868_799_999_999_999, "2000-02-29T23:59:59.999999999Z"),
+            (4_107_542_400_000_000_000, "2100-03-01T00:00:00.000000000Z"),
+            (1_763_717_400_012_345_678, "2025-11-21T09:30:00.012345678Z"),
+            (i64::MAX, "2262-04-11T23:47:16.854775807Z"),
+            (i64::MIN, "1677-09-21T00:12:43.145224192Z"),
+        ] {
+            assert_eq!(Rfc3339::from(Time(nanoseconds)).as_str(), text);
+        }
+    }
+
+    #[test]
+    fn times_are_those_that_the_calendar_prints() {
         let day = 86_400 * SECOND as i64;
-        let leap_days = [
-            0,
-            -1,
-            1,
-            951_782_400 * SECOND as i64,
-            951_868_799_999_999_999,
-            4_107_542_400 * SECOND as i64,
-            i64::MAX,
-            i64::MIN,
-        ];
-        let every_so_often = (-100_000..100_000).step_by(97).map(|days| days * day + days * 1_234_567);
-        for nanoseconds in leap_days.into_iter().chain(every_so_often) {
-            let expected = jiff::Timestamp::from_nanosecond(i128::from(nanoseconds)).unwrap();
+        for nanoseconds in (-100_000..100_000).step_by(97).map(|days| days * day + days * 1_234_567) {
+            let expected = Timestamp::from_nanosecond(i128::from(nanoseconds)).unwrap();
             assert_eq!(Rfc3339::from(Time(nanoseconds)).as_str(), format!("{expected:.9}"));
         }
     }

@@ -9,6 +9,12 @@ pub const fn padded(length: u32) -> u64 {
     (length as u64 + 3) & !3
 }
 
+/// The same of a sum of lengths. One that is no XDR length, because it takes more than 32 bits, stays as it is.
+#[inline]
+pub fn round_up(length: u64) -> u64 {
+    u32::try_from(length).map_or(length, padded)
+}
+
 /// A cursor over an XDR stream. Every read either moves it past the item or leaves it where it was and says why.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'a> {

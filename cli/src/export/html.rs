@@ -51,12 +51,12 @@ Examples:
 pub(super) struct Html {
     #[command(flatten)]
     input: Input,
-    /// Where to write; `-` is standard output
+    /// Output file, or `-` for standard output
     ///
-    /// The file appears when it is whole, in the place of one of that name.
+    /// The file appears when it is complete, and replaces a file of that name.
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// How many of the slowest transactions are drawn, and how many of the broken ones
+    /// Draw this many of the slowest transactions, and this many of the failed ones
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u8).range(..=100))]
     ladders: u8,
 }

@@ -28,13 +28,13 @@ use writer::TableWriter;
 pub(super) struct Parquet {
     #[command(flatten)]
     input: Input,
-    /// Folder of the tables; it is made where it is not there
+    /// Folder for the tables; it is created if it does not exist
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
-    /// What the tables call the capture [default: the name of the file]
+    /// Name of the capture in the tables [default: the name of the file]
     ///
-    /// Where it is the name of a capture that was exported before, that one is replaced. Needed where the capture is several
-    /// files or standard input.
+    /// A capture that was exported before under this name is replaced. The option is required if the capture consists of several
+    /// files or is standard input.
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     capture: Option<String>,
 }

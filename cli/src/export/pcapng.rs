@@ -28,9 +28,9 @@ use std::path::{Path, PathBuf};
 pub(super) struct Pcapng {
     #[command(flatten)]
     input: Input,
-    /// Where to write; `-` is standard output
+    /// Output file, or `-` for standard output
     ///
-    /// The file appears when it is whole, in the place of one of that name.
+    /// The file appears when it is complete, and replaces a file of that name.
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
 }

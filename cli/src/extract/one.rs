@@ -29,15 +29,15 @@ pub(super) struct Choice {
     /// The transaction with this XID: decimal, or hexadecimal after 0x
     #[arg(long, value_name = "XID", value_parser = parse_number)]
     xid: Option<u32>,
-    /// The transaction of this number, from 1 in the order of `rdmascope transactions`
+    /// The transaction with this number, as `rdmascope transactions` lists it
     #[arg(long, value_name = "N")]
     transaction: Option<u64>,
-    /// The transaction that the frame of this number belongs to
+    /// The transaction that the frame with this number belongs to
     #[arg(long, value_name = "N")]
     frame: Option<u64>,
-    /// Of its reply; without this of its call
+    /// Extract from the reply; the default is the call
     ///
-    /// Write chunks and the Reply chunk are the reply's in any case, and the payload is that of whichever has one.
+    /// Write chunks and the Reply chunk always belong to the reply. The payload is that of the message that has one.
     #[arg(long, conflicts_with = "folder")]
     reply: bool,
     /// `message`: the RPC message before reduction; `send`: the Send, RPC-over-RDMA header and all; `payload`: the DDP-eligible
@@ -45,7 +45,7 @@ pub(super) struct Choice {
     /// one chunk. I counts from 0
     #[arg(long, value_name = "PART", value_parser = Wanted::parse, default_value = "message", conflicts_with = "folder")]
     part: Wanted,
-    /// Where to write; `-` is standard output, even if it is a terminal
+    /// Output file, or `-` for standard output, even if that is a terminal
     #[arg(short, long, value_name = "FILE", conflicts_with = "folder")]
     out: Option<PathBuf>,
 }

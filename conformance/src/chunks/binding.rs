@@ -5,7 +5,7 @@ use super::super::finding::{Finding, Value};
 use super::super::judged::Judged as _;
 use super::super::rule::{Check, Document, Findings, Level, Rule, Source, Unseen};
 use super::super::view::{Known, Memory, View};
-use super::{both, by_answerer, by_caller, call, length, paired, plural, read, round_up, write};
+use super::{both, by_answerer, by_caller, call, length, paired, plural, read, write};
 use alloc::borrow::ToOwned;
 use alloc::collections::VecDeque;
 use alloc::format;
@@ -19,6 +19,7 @@ use rdmascope_dissector::rpcrdma::Kind;
 use rdmascope_dissector::transaction::{Message, Security, Seen, Transaction};
 use rdmascope_dissector::ulb::{self, DdpEligible, Details, Operation, Place, Procedure};
 use rdmascope_wire::rpcrdma::{self, Segment};
+use rdmascope_wire::xdr::round_up;
 use rdmascope_wire::{Cause, Xid, rpc};
 
 const ELIGIBLE: Source = Source { document: Document::Rfc8166, section: "3.4.2" };

@@ -17,7 +17,6 @@ use alloc::string::String;
 use rdmascope_dissector::transaction::{Message, Transaction};
 use rdmascope_dissector::ulb::Place;
 use rdmascope_wire::rpcrdma::{Procedure, Segment, VERSION};
-use rdmascope_wire::xdr::padded;
 
 /// A message whose chunk lists can be judged: they were read to their end.
 #[inline]
@@ -149,12 +148,6 @@ fn is_short(segments: &[Segment]) -> bool {
 #[inline]
 fn length(segments: &[Segment]) -> u64 {
     segments.iter().map(|segment| u64::from(segment.length)).sum()
-}
-
-/// A length with the XDR padding behind it.
-#[inline]
-fn round_up(length: u64) -> u64 {
-    u32::try_from(length).map_or(length, padded)
 }
 
 /// The caller breaks a rule with its call.

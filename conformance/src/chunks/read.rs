@@ -3,7 +3,7 @@
 use super::super::finding::{Basis, Finding, Value};
 use super::super::rule::{Check, Document, Findings, Level, Rule, Source, Unseen};
 use super::super::view::View;
-use super::{by_answerer, by_caller, call, length, reply, round_up};
+use super::{by_answerer, by_caller, call, length, reply};
 use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::String;
@@ -12,6 +12,7 @@ use alloc::vec::Vec;
 use rdmascope_dissector::transaction::{Message, ReadChunk, Transaction};
 use rdmascope_dissector::ulb::{Item, Place};
 use rdmascope_wire::rpcrdma::Procedure;
+use rdmascope_wire::xdr::round_up;
 
 const READ: Source = Source { document: Document::Rfc8166, section: "3.4.5" };
 const ROUNDUP: Source = Source { document: Document::Rfc8166, section: "3.4.5.2" };

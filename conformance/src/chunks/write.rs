@@ -4,12 +4,13 @@ use super::super::finding::Value;
 use super::super::rule::{Check, Document, Findings, Level, Rule, Source, Unseen};
 use super::super::view::View;
 use super::binding;
-use super::{both, by_answerer, by_caller, call, length, paired, plural, round_up};
+use super::{both, by_answerer, by_caller, call, length, paired, plural};
 use alloc::format;
 use alloc::string::ToString;
 use rdmascope_dissector::transaction::{Chunk, Message, Transaction};
 use rdmascope_dissector::ulb::{Item, Place};
 use rdmascope_wire::rpcrdma::Segment;
+use rdmascope_wire::xdr::round_up;
 
 const WRITE: Source = Source { document: Document::Rfc8166, section: "3.4.6" };
 const ROUNDUP: Source = Source { document: Document::Rfc8166, section: "3.4.6.2" };

@@ -10,7 +10,7 @@ use crate::transaction::{Chunk, Message, Missing, Outcome, Part, ReadChunk};
 use alloc::vec;
 use alloc::vec::Vec;
 use rdmascope_wire::rpcrdma::{Header, Procedure, Segment, VERSION};
-use rdmascope_wire::xdr::padded;
+use rdmascope_wire::xdr::round_up;
 
 impl Transactions {
     pub(super) fn handle_call(
@@ -225,11 +225,6 @@ fn is_whole(send: &Send<'_>) -> bool {
 /// The length of a chunk: the sum of those of its segments.
 pub(super) fn length(segments: &[Segment]) -> u64 {
     segments.iter().map(|segment| u64::from(segment.length)).sum()
-}
-
-/// The bytes that a chunk of this length stands for in the unreduced stream.
-fn round_up(length: u64) -> u64 {
-    u32::try_from(length).map_or(length, padded)
 }
 
 /// Who opened a connection whose CM exchange was not captured: whoever calls NFS, or whoever a callback is for (RFC 8167,
