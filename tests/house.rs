@@ -126,6 +126,117 @@ fn no_modules_in_a_circle() {
     }
 }
 
+/// The modules of the dissector, lowest first, and what each may use. What is not listed is above it, or none of its business.
+const DISSECTOR: [(&str, &[&str]); 18] = [
+    ("roomy", &[]),
+    ("record", &[]),
+    ("interval", &["roomy"]),
+    ("frame", &["record"]),
+    ("connection", &["frame", "record"]),
+    ("rdma", &["record"]),
+    ("rc", &["connection", "rdma", "record", "roomy"]),
+    ("ulb", &[]),
+    // A transaction holds its exchange, and an exchange names the parts of a transaction.
+    ("transaction", &["connection", "exchange", "interval", "record", "ulb"]),
+    ("exchange", &["connection", "interval", "rdma", "record", "transaction"]),
+    ("layout", &["exchange", "interval", "transaction", "ulb"]),
+    ("observation", &["connection", "rdma", "record", "transaction", "ulb"]),
+    ("event", &["connection", "frame", "observation", "record", "transaction"]),
+    ("transport", &["event", "frame", "record"]),
+    (
+        "rpcrdma",
+        &[
+            "connection",
+            "event",
+            "exchange",
+            "interval",
+            "observation",
+            "rdma",
+            "record",
+            "roomy",
+            "transaction",
+            "ulb",
+        ],
+    ),
+    (
+        "session",
+        &["connection", "event", "frame", "observation", "rc", "rdma", "record", "rpcrdma", "transaction"],
+    ),
+    (
+        "engine",
+        &[
+            "connection",
+            "event",
+            "exchange",
+            "frame",
+            "observation",
+            "rc",
+            "rdma",
+            "record",
+            "rpcrdma",
+            "session",
+            "transaction",
+            "transport",
+        ],
+    ),
+    (
+        "attribution",
+        &[
+            "connection",
+            "event",
+            "exchange",
+            "frame",
+            "interval",
+            "rc",
+            "rdma",
+            "record",
+            "rpcrdma",
+            "transaction",
+        ],
+    ),
+];
+
+// "No stage knows the one above it."
+#[test]
+fn the_dissector_stands_on_its_floors() {
+    let allowed: BTreeMap<&str, &[&str]> = DISSECTOR.into_iter().collect();
+    for (module, uses) in modules("dissector") {
+        let allowed = allowed.get(&*module).unwrap_or_else(|| panic!("{module} has no place in the table"));
+        for used in uses {
+            assert!(allowed.contains(&&*used), "{module} uses {used}, which is not below it");
+        }
+    }
+    for (index, (module, uses)) in DISSECTOR.into_iter().enumerate() {
+        let below = &DISSECTOR[..index];
+        let is_below = |used: &&str| below.iter().any(|(name, _)| name == used);
+        let above =
+            uses.iter().find(|used| !is_below(used) && (module, **used) != ("transaction", "exchange"));
+        assert_eq!(above, None, "the table lets {module} use what is above it");
+    }
+}
+
+// What stands above the transport knows it by the words of `rdma` alone: another transport may speak them too.
+#[test]
+fn rpc_over_rdma_knows_no_transport_header() {
+    let above = ["rpcrdma", "ulb", "transaction", "exchange", "layout"]
+        .map(|module| format!("dissector/src/{module}"));
+    let mut looked = 0;
+    for (place, text) in sources() {
+        let place = place.replace('\\', "/");
+        if !above.iter().any(|module| place.starts_with(module)) {
+            continue;
+        }
+        looked += 1;
+        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+        for line in code.lines().map(|line| line.split("//").next().unwrap_or_default()) {
+            for word in ["bth", "psn", "Psn", "Reth", "rc::"] {
+                assert!(!line.contains(word), "{place} names {word}: {line}");
+            }
+        }
+    }
+    assert!(looked > 10, "only {looked} files");
+}
+
 #[test]
 fn a_circle_is_found() {
     let uses = |pairs: &[(&str, &str)]| {

@@ -5,8 +5,8 @@
 
 use crate::connection::{Connection, ConnectionId};
 use crate::rdma::{End, Fault, MemoryRange, Position, Refusal, Send};
-use crate::rpcrdma::{CallIdentity, Kind};
 use crate::transaction::{Seen, Transaction};
+use crate::ulb::Procedure;
 use rdmascope_wire::bth::Operation;
 use rdmascope_wire::rpcrdma::Header;
 use rdmascope_wire::{Rkey, Xid, cm};
@@ -91,6 +91,30 @@ pub struct Sent<'a> {
     pub earlier: Option<CallIdentity>,
     /// Both half-flows are known.
     pub paired: bool,
+}
+
+/// What a Send turned out to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// An RPC call.
+    Call,
+    /// An RPC reply.
+    Reply,
+    /// RDMA_ERROR.
+    Error,
+    /// RDMA_DONE.
+    Done,
+    /// No RPC-over-RDMA message.
+    Other,
+}
+
+/// What tells one call from another, as far as its Send does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CallIdentity {
+    /// What is called.
+    pub procedure: Option<Procedure>,
+    /// A hash of the arguments, where all of them are in the Send in the clear.
+    pub(crate) arguments: Option<u64>,
 }
 
 /// How far the capture shows what an end sends.

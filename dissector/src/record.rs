@@ -34,6 +34,15 @@ impl Time {
     }
 }
 
+/// A packet in the capture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// Its number, from 1.
+    pub frame: u64,
+    /// When it was captured.
+    pub time: Time,
+}
+
 /// A link type in the numbers of pcap and pcapng (the tcpdump.org registry, LINKTYPE_…).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LinkType(pub u16);

@@ -2,8 +2,9 @@
 
 use crate::connection::ConnectionId;
 use crate::exchange::Exchange;
+use crate::interval::Intervals;
+pub use crate::record::Seen;
 use crate::record::Time;
-use crate::rpcrdma::Placed;
 use crate::ulb::{Details, Procedure};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -113,6 +114,23 @@ pub struct OpenTransaction<'a> {
     pub(crate) segments: &'a [Placed],
 }
 
+/// A segment, and what of it has moved.
+#[derive(Clone, Debug)]
+pub(crate) struct Placed {
+    pub(crate) part: Part,
+    /// Advertised by the reply, not the call.
+    pub(crate) of_reply: bool,
+    pub(crate) segment: Segment,
+    /// Bytes of its chunk in front of it.
+    pub(crate) base: u64,
+    /// It holds a Payload stream, which has to be parsed.
+    pub(crate) is_stream: bool,
+    /// What moved.
+    pub(crate) moved: Intervals,
+    /// What of that the capture holds; kept for streams only.
+    pub(crate) captured: Intervals,
+}
+
 /// How much of a chunk has moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
@@ -137,15 +155,6 @@ impl OpenTransaction<'_> {
             moved: segments.iter().map(|placed| placed.moved.length()).sum(),
         })
     }
-}
-
-/// A packet in the capture.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Seen {
-    /// Its number, from 1.
-    pub frame: u64,
-    /// When it was captured.
-    pub time: Time,
 }
 
 /// How a call was authenticated.

@@ -4,8 +4,7 @@ use super::fault::{self, Agreed};
 use super::{Packet, Reads, Requests, Response};
 use crate::connection::Counts;
 use crate::rdma::{Delivery, End, Fault, Position, Refusal};
-use crate::record::Time;
-use crate::transaction::Seen;
+use crate::record::{Seen, Time};
 use rdmascope_wire::bth::{Acknowledgement, Bth, NakCode, Operation, PacketPosition, rnr_timer};
 use rdmascope_wire::psn::Psn;
 

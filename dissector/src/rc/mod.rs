@@ -18,7 +18,7 @@ use recent_requests::RecentRequests;
 use requests::Requests;
 
 use crate::rdma::MemoryRange;
-use crate::transaction::Seen;
+use crate::record::Seen;
 use rdmascope_wire::bth::{Aeth, Operation, Reth};
 use rdmascope_wire::psn::Psn;
 use rdmascope_wire::{Rkey, bth};

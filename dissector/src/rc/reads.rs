@@ -3,8 +3,8 @@
 use super::fault;
 use super::{Packet, REORDERING};
 use crate::rdma::{Fault, MemoryRange, Placement, ReadRequest};
+use crate::record::Seen;
 use crate::roomy::Roomy;
-use crate::transaction::Seen;
 use alloc::collections::VecDeque;
 use rdmascope_wire::bth::PacketPosition;
 use rdmascope_wire::psn::Psn;

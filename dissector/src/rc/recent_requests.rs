@@ -1,6 +1,6 @@
 //! When the last request packets of an end were first seen.
 
-use crate::transaction::Seen;
+use crate::record::Seen;
 use alloc::vec::Vec;
 use rdmascope_wire::psn::Psn;
 

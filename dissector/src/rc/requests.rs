@@ -8,9 +8,9 @@
 use super::fault::LONGEST_MESSAGE;
 use super::{Extension, Packet, REORDERING, RecentRequests, memory};
 use crate::rdma::{Delivery, Fault, Placement, ReadRequest, Repetition, Send};
+use crate::record::Seen;
 use crate::record::Time;
 use crate::roomy::Roomy;
-use crate::transaction::Seen;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use rdmascope_wire::bth::{Operation, PacketPosition, Reth};

@@ -23,7 +23,7 @@ pub use end::End;
 pub use fault::Fault;
 pub use position::Position;
 
-use crate::transaction::Seen;
+use crate::record::Seen;
 use core::time::Duration;
 use rdmascope_wire::Rkey;
 use rdmascope_wire::bth::{NakCode, Operation};

@@ -1,21 +1,12 @@
 //! What tells one call from another: whether a call is sent again, or another one under the same XID.
 
-use super::payload_of;
+use super::{CallIdentity, payload_of};
 use crate::rdma::Send;
 use crate::ulb::Procedure;
 use core::hash::BuildHasher as _;
 use rdmascope_wire::rpc::{self, flavor};
 use rdmascope_wire::rpcrdma::Header;
 use rdmascope_wire::xdr::padded;
-
-/// What tells one call from another, as far as its Send does.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CallIdentity {
-    /// What is called.
-    pub procedure: Option<Procedure>,
-    /// A hash of the arguments, where all of them are in the Send in the clear.
-    arguments: Option<u64>,
-}
 
 impl CallIdentity {
     /// That of the call in a Send; nothing of one that is in a chunk.

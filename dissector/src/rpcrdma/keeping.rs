@@ -1,7 +1,7 @@
 //! What is kept of a transaction beyond its plain data, while it is open.
 
 use super::memory::Target;
-use super::open::{Open, Placed, chunk_range};
+use super::open::{Open, chunk_range};
 use super::{Slot, Transactions};
 use crate::connection::FlowKey;
 use crate::event::{Event, Eviction};
@@ -9,7 +9,7 @@ use crate::exchange::{Content, Exchange, Keep, Step, StepKind};
 use crate::interval::Intervals;
 use crate::rdma::{Placement, Position, ReadRequest, Send};
 use crate::roomy::Roomy;
-use crate::transaction::Part;
+use crate::transaction::{Part, Placed};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;

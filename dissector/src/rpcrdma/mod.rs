@@ -13,9 +13,9 @@ mod open;
 mod orphans;
 mod read;
 
+pub use crate::observation::{CallIdentity, Kind};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-pub use identity::CallIdentity;
 pub use memory::Memory;
 
 use crate::connection::{ConnectionId, FlowKey};
@@ -29,7 +29,6 @@ use hashbrown::HashMap;
 use keeping::Keeping;
 use memory::Target;
 use open::Open;
-pub(crate) use open::Placed;
 use orphans::Orphan;
 use rdmascope_wire::rpcrdma::{Header, Procedure, VERSION};
 use rdmascope_wire::{Rkey, Xid, rpc};
@@ -158,21 +157,6 @@ impl Peers {
     fn direction(&self, caller: End) -> Direction {
         if caller == self.forward_caller() { Direction::Forward } else { Direction::Backward }
     }
-}
-
-/// What a Send turned out to be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// An RPC call.
-    Call,
-    /// An RPC reply.
-    Reply,
-    /// RDMA_ERROR.
-    Error,
-    /// RDMA_DONE.
-    Done,
-    /// No RPC-over-RDMA message.
-    Other,
 }
 
 /// The open transactions of all connections.

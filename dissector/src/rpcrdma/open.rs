@@ -4,12 +4,11 @@ use super::keeping::Keeping;
 use super::{CallIdentity, Peers};
 use crate::connection::ConnectionId;
 use crate::exchange::Keep;
-use crate::interval::Intervals;
 use crate::rdma::{End, Placement};
 use crate::record::Time;
 use crate::roomy::room;
 use crate::transaction::{
-    Direction, Missing, OpenTransaction, Outcome, Part, ReadChunk, Timing, Transaction,
+    Direction, Missing, OpenTransaction, Outcome, Part, Placed, ReadChunk, Timing, Transaction,
 };
 use crate::ulb::{Details, Operation};
 use alloc::boxed::Box;
@@ -57,23 +56,6 @@ pub(super) struct Open {
     pub(super) call_read: bool,
     /// The reply has been parsed.
     pub(super) reply_read: bool,
-}
-
-/// A segment, and what of it has moved.
-#[derive(Clone, Debug)]
-pub(crate) struct Placed {
-    pub(crate) part: Part,
-    /// Advertised by the reply, not the call.
-    pub(crate) of_reply: bool,
-    pub(crate) segment: Segment,
-    /// Bytes of its chunk in front of it.
-    pub(super) base: u64,
-    /// It holds a Payload stream, which has to be parsed.
-    pub(super) is_stream: bool,
-    /// What moved.
-    pub(crate) moved: Intervals,
-    /// What of that the capture holds; kept for streams only.
-    pub(super) captured: Intervals,
 }
 
 /// Why bytes were not placed.
