@@ -5,6 +5,7 @@ mod finding;
 mod message;
 mod operation;
 mod packet;
+mod report;
 mod shared;
 mod transaction;
 
@@ -13,6 +14,7 @@ pub use finding::{FINDING, FindingRow, RULE, VALUE};
 pub use message::{MESSAGE, MessageRow};
 pub use operation::{OPERATION, OperationRow};
 pub use packet::PACKET;
+pub use report::{CAPTURE, CHECK, ERROR, FILE, INTERFACE, Judged, OPERATION_FIGURES, PROBLEM};
 pub use shared::{PRIVATE_DATA, SEGMENT, STOP};
 pub use transaction::TRANSACTION;
 
@@ -29,8 +31,15 @@ pub static LISTS: &[&dyn List] = &[
     &END,
     &PRIVATE_DATA,
     &PACKET,
+    &CAPTURE,
+    &FILE,
+    &INTERFACE,
+    &OPERATION_FIGURES,
+    &ERROR,
+    &PROBLEM,
     &FINDING,
     &VALUE,
+    &CHECK,
     &RULE,
 ];
 

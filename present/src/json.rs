@@ -3,14 +3,12 @@
 //! Views borrow from the dissector's values and are written as they are walked; nothing is collected on the way.
 
 mod exchange;
-pub mod finding;
 mod frame;
 mod report;
 
 pub use exchange::{ExchangeLine, write_exchange};
-pub use finding::CheckLine;
 pub use frame::FrameLine;
-pub use report::{CaptureLine, ErrorLine, OperationLine, ProblemLine, write_report};
+pub use report::write_report;
 
 use crate::time::Rfc3339;
 use rdmascope_dissector::record::Time;
@@ -27,14 +25,6 @@ pub fn write_line(out: &mut impl Write, line: &impl Serialize) -> io::Result<()>
 /// An RFC 3339 time.
 fn time<S: Serializer>(time: &Time, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(Rfc3339::from(*time).as_str())
-}
-
-/// The same, or null.
-fn optional_time<S: Serializer>(time: &Option<Time>, serializer: S) -> Result<S::Ok, S::Error> {
-    match time {
-        Some(time) => serializer.serialize_str(Rfc3339::from(*time).as_str()),
-        None => serializer.serialize_none(),
-    }
 }
 
 /// `0x` and a fixed number of hexadecimal digits.

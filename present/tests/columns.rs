@@ -1,13 +1,17 @@
 //! The lists of columns hold together, and what they read of all samples is what they say.
 
-use rdmascope_conformance::Judge;
+use rdmascope_conformance::{Judge, Level};
 use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::event::Event;
 use rdmascope_present::column::parquet::table;
 use rdmascope_present::column::{Fields, Kind, List, Presence, Role, Value};
 use rdmascope_present::columns::{
-    CONNECTION, FINDING, FindingRow, LISTS, MESSAGE, MessageRow, PACKET, TABLES, TRANSACTION,
+    CAPTURE, CHECK, CONNECTION, ERROR, FINDING, FindingRow, LISTS, MESSAGE, MessageRow, OPERATION_FIGURES,
+    PACKET, PROBLEM, TABLES, TRANSACTION,
 };
+use rdmascope_present::ending::{Ending, FileEnding};
+use rdmascope_present::report::Report;
+use rdmascope_present::tally::Tally;
 use rdmascope_tests::{samples, session};
 use std::collections::BTreeSet;
 
@@ -140,10 +144,14 @@ fn values_of_all_samples() {
         let capture = samples::capture(sample);
         let mut engine = Engine::new(Config { report_packets: true, observe: true, ..Config::default() });
         let mut judge = Judge::default();
+        let mut report = Report::default();
+        let mut tally = Tally::new(|_| false, Level::Advice);
         let mut handle = |event: Event<'_>| {
             judge.handle(&event, &mut |finding| {
                 seen.object(&FINDING, &FINDING.of(FindingRow::new(finding, false)), "finding");
+                tally.count(finding);
             });
+            report.handle(&event);
             match event {
                 Event::Packet(packet) => seen.object(&PACKET, &PACKET.of(packet), "packet"),
                 Event::Connection(connection) => {
@@ -162,15 +170,35 @@ fn values_of_all_samples() {
         };
         session::records(&capture).for_each(|record| engine.handle(&record, &mut handle));
         engine.finish(&mut handle);
+        let files = vec![FileEnding { name: sample.to_owned(), ..FileEnding::default() }];
+        let ending = Ending { totals: *engine.totals(), files, port: 4791 };
+        seen.object(&CAPTURE, &CAPTURE.of(&ending), "capture");
+        seen.object(&CHECK, &CHECK.of((&tally, &ending)), "check");
+        for (key, stats) in report.operations() {
+            seen.object(&OPERATION_FIGURES, &OPERATION_FIGURES.of((key, stats)), "operation");
+        }
+        for (key, error) in report.all_errors() {
+            seen.object(&ERROR, &ERROR.of((&key, error)), "error");
+        }
+        for problem in report.problems(&ending) {
+            seen.object(&PROBLEM, &PROBLEM.of(&problem), "problem");
+        }
     }
     // The other way round: nearly every column has a value in some sample. The others are of what these sessions do not show.
     const RARE: &[&str] = &[
+        "capture.files.cut_short",
+        "capture.files.interfaces",
+        "capture.files.trouble",
+        "check.files.cut_short",
+        "check.files.interfaces",
+        "check.files.trouble",
         "connection.evidence",
         "packet.immediate",
         "packet.other",
         "packet.rpcrdma.error",
         "packet.rpcrdma.stop",
         "packet.stop",
+        "problem.first_frame",
         "transaction.call.invalidated",
         "transaction.call.missing",
         "transaction.call.stop",
@@ -184,7 +212,17 @@ fn values_of_all_samples() {
         "transaction.reply.stop",
         "transaction.stop",
     ];
-    let lists: [&'static dyn List; 4] = [&TRANSACTION, &CONNECTION, &PACKET, &FINDING];
+    let lists: [&'static dyn List; 9] = [
+        &TRANSACTION,
+        &CONNECTION,
+        &PACKET,
+        &FINDING,
+        &CAPTURE,
+        &CHECK,
+        &OPERATION_FIGURES,
+        &ERROR,
+        &PROBLEM,
+    ];
     let mut never = BTreeSet::new();
     for list in lists {
         walk(list, list.name(), &mut |list, path| {

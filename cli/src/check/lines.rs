@@ -3,9 +3,9 @@
 use super::{Check, Taker};
 use crate::output::{Out, warn_of_cuts};
 use rdmascope_conformance::Finding;
-use rdmascope_present::columns::{FINDING, FindingRow};
+use rdmascope_present::columns::{CHECK, FINDING, FindingRow};
 use rdmascope_present::ending::Ending;
-use rdmascope_present::json::{self, CheckLine};
+use rdmascope_present::json;
 use rdmascope_present::tally::{Place, Tally};
 use std::io;
 
@@ -33,7 +33,7 @@ impl Taker for Lines<'_> {
     }
 
     fn end(&mut self, tally: &Tally, ending: &Ending) -> io::Result<()> {
-        json::write_line(self.out, &CheckLine::new(tally, ending))?;
+        json::write_line(self.out, &CHECK.of((tally, ending)))?;
         warn_of_cuts(ending, self.out)
     }
 

@@ -6,9 +6,9 @@
 use super::{Check, Taker, explain};
 use crate::output::{Out, Status, warn_of_cuts};
 use rdmascope_present::column::Line;
-use rdmascope_present::columns::{FINDING, FindingRow};
+use rdmascope_present::columns::{CHECK, FINDING, FindingRow, Judged};
 use rdmascope_present::ending::{Ending, FileEnd};
-use rdmascope_present::json::{CheckLine, Shown};
+use rdmascope_present::json::Shown;
 use rdmascope_present::names;
 use rdmascope_present::tally::{Place, Tally};
 
@@ -113,7 +113,7 @@ impl Taker for Sarif<'_> {
                 tool_execution_notifications: notices,
             }],
             column_kind: "utf16CodeUnits",
-            properties: RunProperties { check: CheckLine::new(tally, ending) },
+            properties: RunProperties { check: CHECK.of((tally, ending)) },
         };
         let rest = serde_json::to_string(&rest)?;
         writeln!(self.out, "\n],{}]}}", rest.trim_start_matches('{'))?;
@@ -347,7 +347,7 @@ struct Notice {
 
 #[derive(Serialize)]
 struct RunProperties<'a> {
-    check: CheckLine<'a>,
+    check: Line<'a, Judged>,
 }
 
 /// SARIF's word for a level.

@@ -7,8 +7,8 @@ use rdmascope_conformance::{Finding, Judge};
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::record::Time;
-use rdmascope_present::columns::{CONNECTION, FINDING, FindingRow, TRANSACTION};
-use rdmascope_present::json::{self, CaptureLine};
+use rdmascope_present::columns::{CAPTURE, CONNECTION, FINDING, FindingRow, TRANSACTION};
+use rdmascope_present::json;
 use serde_json::{Map, Value};
 use std::io;
 use std::path::Path;
@@ -40,7 +40,7 @@ pub(super) fn found(path: &Path, name: &str, port: u16) -> Result<Vec<u8>> {
         name.clone_into(&mut file.name);
     }
     let mut lines = Vec::new();
-    json::write_line(&mut lines, &CaptureLine::new(&ending))?;
+    json::write_line(&mut lines, &CAPTURE.of(&ending))?;
     gathered.connections.sort_by_key(|(number, _)| *number);
     gathered.connections.iter().for_each(|(_, line)| lines.extend_from_slice(line));
     lines.append(&mut gathered.transactions);

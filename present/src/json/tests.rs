@@ -1,5 +1,5 @@
 use super::*;
-use crate::columns::{CONNECTION, FINDING, FindingRow, PACKET, RULE, TRANSACTION};
+use crate::columns::{CHECK, CONNECTION, FINDING, FindingRow, PACKET, RULE, TRANSACTION};
 use crate::ending::{Cut, Ending, FileEnding};
 use crate::report::Report;
 use crate::tables::tests::with_packets;
@@ -231,7 +231,7 @@ fn judged() -> [Value; 2] {
     assert!(tally.count(&finding).is_some());
     let ending = Ending { files: vec![FileEnding::default()], ..Ending::default() };
     let rule = finding.rule.expect("it is of a rule");
-    [written(&RULE.of(("Credits", rule))), written(&CheckLine::new(&tally, &ending))]
+    [written(&RULE.of(("Credits", rule))), written(&CHECK.of((&tally, &ending)))]
 }
 
 #[test]
