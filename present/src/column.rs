@@ -72,6 +72,29 @@ pub struct Info {
     pub in_parquet: Option<InParquet>,
 }
 
+/// What columns are written to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Fields in JSON.
+    Json,
+    /// Columns of tables in Parquet.
+    Parquet,
+    /// Whatever there is.
+    Any,
+}
+
+impl Info {
+    /// Whether the column appears in `output`.
+    #[inline]
+    pub fn is_in(&self, output: Output) -> bool {
+        match output {
+            Output::Json => self.in_json,
+            Output::Parquet => self.in_parquet.is_some(),
+            Output::Any => true,
+        }
+    }
+}
+
 /// How a column appears in Parquet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InParquet {
@@ -305,9 +328,11 @@ impl<S: Subject> Fields for Line<'_, S> {
     }
 
     #[inline]
-    fn each(&self, wanted: fn(&Info) -> bool, see: &mut dyn FnMut(&'static Info, Value<'_>)) {
-        for column in self.columns.columns.iter().filter(|column| wanted(&column.info)) {
-            column.see(self.subject, &mut |value| see(&column.info, value));
+    fn each(&self, output: Output, see: &mut dyn FnMut(&'static Info, Value<'_>)) {
+        for column in self.columns.columns {
+            if column.info.is_in(output) {
+                column.see(self.subject, see);
+            }
         }
     }
 }
@@ -365,9 +390,10 @@ impl<S: Subject> Column<S> {
         self
     }
 
-    /// Lends the value of `subject`, or [`Value::Missing`], to `see`.
+    /// Lends the value of `subject`, or [`Value::Missing`], to `see`, with what the column is.
     #[inline]
-    pub fn see(&self, subject: S::Of<'_>, see: &mut dyn FnMut(Value<'_>)) {
+    pub fn see(&'static self, subject: S::Of<'_>, see: &mut dyn FnMut(&'static Info, Value<'_>)) {
+        let info = &self.info;
         fn of<T>(value: Option<T>, make: impl FnOnce(T) -> Value<'static>) -> Value<'static> {
             value.map_or(Value::Missing, make)
         }
@@ -385,23 +411,32 @@ impl<S: Subject> Column<S> {
             Read::Offset(read) => of(read(subject), Value::Offset),
             Read::Word(_, read) => of(read(subject), Value::Text),
             Read::Texts(lend) => {
-                return see(Value::List(&Lent(|item: &mut dyn FnMut(Value<'_>)| {
-                    lend(subject, &mut |text| item(Value::Text(text)));
-                })));
+                return see(
+                    info,
+                    Value::List(&Lent(|item: &mut dyn FnMut(Value<'_>)| {
+                        lend(subject, &mut |text| item(Value::Text(text)));
+                    })),
+                );
             }
             Read::Frames(lend) => {
-                return see(Value::List(&Lent(|item: &mut dyn FnMut(Value<'_>)| {
-                    lend(subject, &mut |frame| item(Value::Number(frame)));
-                })));
+                return see(
+                    info,
+                    Value::List(&Lent(|item: &mut dyn FnMut(Value<'_>)| {
+                        lend(subject, &mut |frame| item(Value::Number(frame)));
+                    })),
+                );
             }
             Read::Objects(inner) => {
-                return see(Value::List(&Lent(|item: &mut dyn FnMut(Value<'_>)| {
-                    inner.each(subject, &mut |fields| item(Value::Object(fields)));
-                })));
+                return see(
+                    info,
+                    Value::List(&Lent(|item: &mut dyn FnMut(Value<'_>)| {
+                        inner.each(subject, &mut |fields| item(Value::Object(fields)));
+                    })),
+                );
             }
-            lent => return lent.lend(subject, see),
+            lent => return lent.lend(subject, &mut |value| see(info, value)),
         };
-        see(value);
+        see(info, value);
     }
 }
 

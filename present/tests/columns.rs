@@ -4,7 +4,7 @@ use rdmascope_conformance::{Judge, Level};
 use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::event::Event;
 use rdmascope_present::column::parquet::table;
-use rdmascope_present::column::{Fields, Kind, List, Presence, Role, Value};
+use rdmascope_present::column::{Fields, Kind, List, Output, Presence, Role, Value};
 use rdmascope_present::columns::{
     CAPTURE, CHECK, CONNECTION, ERROR, FINDING, FindingRow, LISTS, MESSAGE, MessageRow, OPERATION_FIGURES,
     PACKET, PROBLEM, TABLES, TRANSACTION,
@@ -67,7 +67,7 @@ impl Seen {
         let columns = list.columns();
         let mut expected = columns.iter();
         assert_eq!(object.line(), (list.role() == Role::Line).then_some(list.name()), "{path}");
-        object.each(|_| true, &mut |info, value| {
+        object.each(Output::Any, &mut |info, value| {
             let (stated, kind) = expected.next().expect("no more values than columns");
             assert_eq!(info.name, stated.name, "{path}");
             let path = format!("{path}.{}", info.name);

@@ -1,10 +1,11 @@
 //! Columns as JSON.
 
 use super::value::Lossy;
-use super::{Fields, Info, Items, Line, Presence, Subject, Value};
+use super::{Fields, Items, Line, Output, Presence, Subject, Value};
 use crate::json::Hex;
 use crate::text::HexBytes;
 use crate::time::Rfc3339;
+use core::fmt;
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
 
@@ -27,7 +28,10 @@ impl Serialize for Value<'_> {
             Value::Qpn(qpn) => Hex::<6>(qpn.into()).serialize(serializer),
             Value::Offset(offset) => Hex::<16>(offset).serialize(serializer),
             Value::Text(text) => serializer.serialize_str(text),
-            Value::Shown(shown) => serializer.collect_str(shown),
+            Value::Shown(shown) => match Short::of(shown) {
+                Some(text) => serializer.serialize_str(text.as_str()),
+                None => serializer.collect_str(shown),
+            },
             Value::Lossy(bytes) => match core::str::from_utf8(bytes) {
                 Ok(text) => serializer.serialize_str(text),
                 Err(_) => serializer.collect_str(&Lossy(bytes)),
@@ -45,7 +49,7 @@ fn object<Z: Serializer>(fields: &dyn Fields, serializer: Z) -> Result<Z::Ok, Z:
         Some(line) => map.serialize_entry("type", line),
         None => Ok(()),
     };
-    fields.each(is_field, &mut |info, value| {
+    fields.each(Output::Json, &mut |info, value| {
         let is_left_out = matches!(value, Value::Missing) && info.presence == Presence::Optional;
         if !is_left_out && written.is_ok() {
             written = map.serialize_entry(info.name, &value);
@@ -53,10 +57,6 @@ fn object<Z: Serializer>(fields: &dyn Fields, serializer: Z) -> Result<Z::Ok, Z:
     });
     written?;
     map.end()
-}
-
-fn is_field(info: &Info) -> bool {
-    info.in_json
 }
 
 fn list<Z: Serializer>(items: &dyn Items, serializer: Z) -> Result<Z::Ok, Z::Error> {
@@ -69,4 +69,34 @@ fn list<Z: Serializer>(items: &dyn Items, serializer: Z) -> Result<Z::Ok, Z::Err
     });
     written?;
     sequence.end()
+}
+
+/// A short text on the stack: what a serializer takes at once costs less than what comes in pieces.
+struct Short {
+    bytes: [u8; Short::CAPACITY],
+    length: usize,
+}
+
+impl Short {
+    const CAPACITY: usize = 48;
+
+    /// What `shown` writes, where it is short enough.
+    fn of(shown: &dyn fmt::Display) -> Option<Short> {
+        let mut short = Short { bytes: [0; Short::CAPACITY], length: 0 };
+        fmt::write(&mut short, format_args!("{shown}")).ok()?;
+        Some(short)
+    }
+
+    fn as_str(&self) -> &str {
+        core::str::from_utf8(&self.bytes[..self.length]).expect("only whole strings were written")
+    }
+}
+
+impl fmt::Write for Short {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let end = self.length + text.len();
+        self.bytes.get_mut(self.length..end).ok_or(fmt::Error)?.copy_from_slice(text.as_bytes());
+        self.length = end;
+        Ok(())
+    }
 }

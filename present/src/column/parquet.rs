@@ -1,7 +1,7 @@
 //! Columns as those of a table: flat, each with the names of the objects that it is in.
 
 use super::docs::said;
-use super::{Info, Kind, List};
+use super::{Kind, List, Output};
 use core::fmt;
 
 /// A column of a table.
@@ -76,11 +76,6 @@ impl fmt::Display for Stored {
     }
 }
 
-/// Whether a column is one of tables.
-pub fn is_column(info: &Info) -> bool {
-    info.in_parquet.is_some()
-}
-
 /// The columns of the table of a list, in the order of the table: those that are last stand behind the others of their list.
 pub fn table(list: &dyn List) -> Vec<TableColumn> {
     let mut columns = Vec::new();
@@ -121,7 +116,7 @@ fn shape(kind: Kind) -> (Shape, String) {
         Kind::Frames => (Shape::List(Stored::U64), String::new()),
         Kind::Objects(inner) => {
             let columns = inner.columns();
-            let fields = columns.iter().filter(|(info, _)| is_column(info));
+            let fields = columns.iter().filter(|(info, _)| info.is_in(Output::Parquet));
             let meanings =
                 fields.clone().map(|(info, kind)| format!(" `{}`: {}", info.name, said(info, *kind)));
             (

@@ -140,7 +140,7 @@ impl<S: Subject> TextTable<S> {
                 }
             };
             match text.cell {
-                Cell::Value => column.see(subject, &mut |value| put(&Shown(value))),
+                Cell::Value => column.see(subject, &mut |_, value| put(&Shown(value))),
                 Cell::Shown(show) => show(subject, setting, &mut put),
             }
             written?;

@@ -1,6 +1,6 @@
 //! What columns hold.
 
-use super::Info;
+use super::{Info, Output};
 use core::fmt;
 use rdmascope_dissector::record::Time;
 
@@ -44,8 +44,8 @@ pub trait Fields {
     /// The `type` of the line, where the object is one.
     fn line(&self) -> Option<&'static str>;
 
-    /// Lends the value of each column that is `wanted` to `see`, in order.
-    fn each(&self, wanted: fn(&Info) -> bool, see: &mut dyn FnMut(&'static Info, Value<'_>));
+    /// Lends the value of each column that appears in `output` to `see`, in order.
+    fn each(&self, output: Output, see: &mut dyn FnMut(&'static Info, Value<'_>));
 }
 
 /// Several values, to be read one after the other.

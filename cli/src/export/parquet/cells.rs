@@ -8,8 +8,8 @@ use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, Int32Type
 use parquet::errors::Result;
 use parquet::file::writer::SerializedColumnWriter;
 use parquet::schema::types::{Type, TypePtr};
-use rdmascope_present::column::parquet::{Shape, Stored, TableColumn, is_column, stored};
-use rdmascope_present::column::{Fields, Kind, List, Lossy, Value};
+use rdmascope_present::column::parquet::{Shape, Stored, TableColumn, stored};
+use rdmascope_present::column::{Fields, Kind, List, Lossy, Output, Value};
 use rdmascope_present::text::HexBytes;
 use std::sync::Arc;
 
@@ -84,7 +84,7 @@ impl Waiting {
             let holds = match kind {
                 Kind::Object(inner) => Holds::Object(Waiting::of(inner)),
                 Kind::Objects(inner) => {
-                    let fields = inner.columns().into_iter().filter(|(info, _)| is_column(info));
+                    let fields = inner.columns().into_iter().filter(|(info, _)| info.is_in(Output::Parquet));
                     Holds::Records(fields.map(|(_, kind)| Cells::new(stored(kind), true)).collect())
                 }
                 Kind::Texts => Holds::List(Cells::new(Stored::Text, true)),
@@ -100,7 +100,7 @@ impl Waiting {
     pub(super) fn take(&mut self, row: &dyn Fields) -> usize {
         let mut columns = self.columns.iter_mut();
         let mut bytes = 0;
-        row.each(is_column, &mut |_, value| {
+        row.each(Output::Parquet, &mut |_, value| {
             bytes += columns.next().expect("a row has the columns of its list").holds.take(value);
         });
         bytes
@@ -129,7 +129,7 @@ impl Holds {
                 items.each(&mut |value| {
                     let Value::Object(record) = value else { return };
                     let mut cells = fields.iter_mut();
-                    record.each(is_column, &mut |_, value| {
+                    record.each(Output::Parquet, &mut |_, value| {
                         bytes += cells.next().expect("a record has the columns of its list").put(value);
                     });
                 });
