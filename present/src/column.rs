@@ -111,7 +111,7 @@ pub enum Presence {
     Always,
     /// Where there is none, the field is `null`.
     OrNull,
-    /// Where there is none, the field is left out.
+    /// Where there is none, or a list is empty, the field is left out.
     Optional,
 }
 

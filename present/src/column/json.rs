@@ -50,13 +50,25 @@ fn object<Z: Serializer>(fields: &dyn Fields, serializer: Z) -> Result<Z::Ok, Z:
         None => Ok(()),
     };
     fields.each(Output::Json, &mut |info, value| {
-        let is_left_out = matches!(value, Value::Missing) && info.presence == Presence::Optional;
+        let is_left_out = info.presence == Presence::Optional
+            && match value {
+                Value::Missing => true,
+                Value::List(items) => is_empty(items),
+                _ => false,
+            };
         if !is_left_out && written.is_ok() {
             written = map.serialize_entry(info.name, &value);
         }
     });
     written?;
     map.end()
+}
+
+/// Whether there is none of several values.
+fn is_empty(items: &dyn Items) -> bool {
+    let mut is_empty = true;
+    items.each(&mut |_| is_empty = false);
+    is_empty
 }
 
 fn list<Z: Serializer>(items: &dyn Items, serializer: Z) -> Result<Z::Ok, Z::Error> {
