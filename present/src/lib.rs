@@ -9,8 +9,9 @@
 //! use rdmascope_capture_agent::Capture;
 //! use rdmascope_dissector::engine::{Config, Engine};
 //! use rdmascope_dissector::event::Event;
-//! use rdmascope_present::json::{TransactionLine, write_line};
-//! use rdmascope_present::tables::transactions;
+//! use rdmascope_present::column::{Setting, TextTable};
+//! use rdmascope_present::columns::TRANSACTION;
+//! use rdmascope_present::json::write_line;
 //! use rdmascope_present::text::Style;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -18,13 +19,14 @@
 //! let mut engine = Engine::new(Config::default());
 //! let (mut rows, mut lines) = (Vec::new(), Vec::new());
 //! let mut start = None;
-//! transactions::write_heading(Style::default(), &mut rows)?;
+//! let (table, style) = (TextTable::new(&TRANSACTION), Style::default());
+//! table.write_heading(style, &mut rows)?;
 //! while let Some(record) = capture.next()? {
 //!     let start = *start.get_or_insert(record.time);
 //!     engine.handle(&record, &mut |event| {
 //!         if let Event::Transaction(transaction) = event {
-//!             transactions::write_row(transaction, start, Style::default(), &mut rows).unwrap();
-//!             write_line(&mut lines, &TransactionLine::from(transaction)).unwrap();
+//!             table.write_row(transaction, Setting { start, style }, &mut rows).unwrap();
+//!             write_line(&mut lines, &TRANSACTION.of(transaction)).unwrap();
 //!         }
 //!     });
 //! }
