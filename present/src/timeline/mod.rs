@@ -1,5 +1,24 @@
 //! A capture as something to go about in: what the session looked like at any record or time, backward as well as forward.
 //!
+//! ```
+//! use rdmascope_capture_agent::Archive;
+//! use rdmascope_conformance::Judge;
+//! use rdmascope_present::timeline::{Config, Moment, Timeline};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../samples/nfs3-basic.pcap");
+//! let records = Archive::open(&[path.into()], None)?;
+//! let mut timeline = Timeline::new(Config::default(), Judge::default());
+//! records.walk(1).for_each(|record| timeline.take(&record));
+//! let now = timeline.seek(&records, Moment::Record(records.records() / 2))?;
+//! for open in now.open_transactions() {
+//!     println!("{} is open since record {}", open.xid, open.since.frame);
+//! }
+//! # assert!(now.ended() > 0 && now.connections().count() == 1);
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! A [`Timeline`] takes the records once, as they come, and keeps snapshots of the engine and the judge on the way: checkpoints. To show another
 //! moment, it goes on from the nearest state before it, with the records in between ([`Records`]). The same records give the same
 //! state, so that what is shown does not depend on the way there.
@@ -13,6 +32,7 @@ mod checkpoints;
 mod tests;
 
 use checkpoints::Checkpoints;
+use rdmascope_capture_agent::Archive;
 use rdmascope_conformance::{Finding, Judge};
 use rdmascope_dissector::connection::{Connection, ConnectionId};
 use rdmascope_dissector::engine::{self, Engine, Totals};
@@ -50,6 +70,12 @@ pub trait Records {
 impl<T: Records + ?Sized> Records for &T {
     fn walk(&self, number: u64) -> impl Iterator<Item = Record<'_>> {
         (**self).walk(number)
+    }
+}
+
+impl Records for Archive {
+    fn walk(&self, number: u64) -> impl Iterator<Item = Record<'_>> {
+        Archive::walk(self, number)
     }
 }
 
