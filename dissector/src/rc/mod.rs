@@ -19,6 +19,7 @@ use requests::Requests;
 
 use crate::rdma::MemoryRange;
 use crate::record::Seen;
+use alloc::vec::Vec;
 use rdmascope_wire::bth::{Aeth, Operation, Reth};
 use rdmascope_wire::psn::Psn;
 use rdmascope_wire::{Rkey, bth};
@@ -41,6 +42,59 @@ pub struct Packet<'a> {
     pub payload: &'a [u8],
     /// Bytes of payload on the wire.
     pub payload_length: u32,
+}
+
+/// A packet that waits for others, with its own copy of the payload.
+#[derive(Clone, Debug)]
+pub struct HeldPacket {
+    seen: Seen,
+    operation: Operation,
+    psn: Psn,
+    extension: Extension,
+    payload: Vec<u8>,
+    payload_length: u32,
+}
+
+impl HeldPacket {
+    /// Keeps a packet.
+    pub fn new(packet: &Packet<'_>) -> HeldPacket {
+        HeldPacket {
+            seen: packet.seen,
+            operation: packet.operation,
+            psn: packet.psn,
+            extension: packet.extension,
+            payload: packet.payload.to_vec(),
+            payload_length: packet.payload_length,
+        }
+    }
+
+    /// The packet as it came.
+    #[inline]
+    pub fn packet(&self) -> Packet<'_> {
+        Packet {
+            seen: self.seen,
+            operation: self.operation,
+            psn: self.psn,
+            extension: self.extension,
+            payload: &self.payload,
+            payload_length: self.payload_length,
+        }
+    }
+
+    /// Where it stands in the capture.
+    pub fn seen(&self) -> Seen {
+        self.seen
+    }
+
+    /// Whether it is a request; else it is a response.
+    pub fn is_request(&self) -> bool {
+        !self.operation.is_response()
+    }
+
+    /// Bytes of its payload that were captured.
+    pub fn captured(&self) -> usize {
+        self.payload.len()
+    }
 }
 
 /// The extension header of a packet, as far as it matters to a reliable connection: none has more than one of these.

@@ -6,7 +6,7 @@
 //! lost what is missing: because the receiver acknowledged it, or because nothing came for long.
 
 use super::fault::LONGEST_MESSAGE;
-use super::{Extension, Packet, REORDERING, RecentRequests, memory};
+use super::{HeldPacket, Packet, REORDERING, RecentRequests, memory};
 use crate::rdma::{Delivery, Fault, Placement, ReadRequest, Repetition, Send};
 use crate::record::Seen;
 use crate::record::Time;
@@ -22,7 +22,7 @@ pub(super) struct Requests {
     /// The PSN that comes next; `None` until a packet that begins a message was seen.
     expected: Option<Psn>,
     /// Packets ahead of a gap, in the order of their PSNs.
-    held: Roomy<VecDeque<Held>>,
+    held: Roomy<VecDeque<HeldPacket>>,
     /// Payload bytes held.
     held_bytes: usize,
     gap: Option<Gap>,
@@ -50,17 +50,6 @@ pub(super) struct Requests {
     pub(super) repeated: u64,
     /// Requests seen out of order.
     pub(super) reordered: u64,
-}
-
-/// A packet that waits for those before it.
-#[derive(Clone, Debug)]
-struct Held {
-    seen: Seen,
-    operation: Operation,
-    psn: Psn,
-    extension: Extension,
-    payload: Vec<u8>,
-    payload_length: u32,
 }
 
 /// Packets are missing before the first one held.
@@ -391,13 +380,13 @@ impl Requests {
     /// Bytes of memory that held packets and the open Send take up.
     #[inline]
     pub(super) fn buffered(&self) -> usize {
-        self.held_bytes + self.held.capacity() * size_of::<Held>() + self.send.capacity()
+        self.held_bytes + self.held.capacity() * size_of::<HeldPacket>() + self.send.capacity()
     }
 
     /// Bytes of memory that a clone takes up beside itself.
     pub(super) fn footprint(&self) -> usize {
         self.held_bytes
-            + self.held.capacity() * size_of::<Held>()
+            + self.held.capacity() * size_of::<HeldPacket>()
             + self.send.capacity()
             + self.lost.len() * size_of::<(Psn, u32)>()
             + self.recent.as_ref().map_or(0, RecentRequests::memory)
@@ -483,17 +472,7 @@ impl Requests {
             return false;
         };
         self.held_bytes += packet.payload.len();
-        self.held.insert(
-            at,
-            Held {
-                seen: packet.seen,
-                operation: packet.operation,
-                psn: packet.psn,
-                extension: packet.extension,
-                payload: packet.payload.to_vec(),
-                payload_length: packet.payload_length,
-            },
-        );
+        self.held.insert(at, HeldPacket::new(packet));
         self.gap.get_or_insert(Gap { since: packet.seen.time, confirmed: None, packets: 0 });
         true
     }
@@ -507,14 +486,7 @@ impl Requests {
             }
             let Some(held) = self.held.pop_front() else { break };
             self.held_bytes -= held.payload.len();
-            let packet = Packet {
-                seen: held.seen,
-                operation: held.operation,
-                psn: held.psn,
-                extension: held.extension,
-                payload: &held.payload,
-                payload_length: held.payload_length,
-            };
+            let packet = held.packet();
             if ahead < 0 {
                 self.note_repeated(&packet, deliver);
                 continue;

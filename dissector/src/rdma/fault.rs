@@ -4,6 +4,7 @@ use super::Position;
 
 /// What is wrong with a packet, or with the message that it ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Fault {
     /// Its payload is longer or shorter than its opcode allows at this path MTU; `None`: the path MTU is not known.
     Length {

@@ -30,6 +30,7 @@ use rdmascope_wire::bth::{NakCode, Operation};
 
 /// What one end of a connection did, as a transport hands it up: in the order in which that end sent it.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub enum Delivery<'a> {
     /// A whole Send, or what the capture has of one.
     Send(Send<'a>),

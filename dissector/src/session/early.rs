@@ -4,29 +4,16 @@
 //! other, and it may lack part of a call, so that the call is not put together yet when its consequences come by. Such packets
 //! are kept back, for as long as captures reorder.
 
-use crate::rc::{self, Extension, Packet};
+use crate::rc::{self, HeldPacket, Packet};
 use crate::record::Time;
 use crate::transaction::Seen;
 use alloc::collections::VecDeque;
-use alloc::vec::Vec;
-use rdmascope_wire::bth::Operation;
-use rdmascope_wire::psn::Psn;
 
 /// The packets of one end that are kept back, in the order of the capture.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Early {
-    packets: VecDeque<Kept>,
+    packets: VecDeque<HeldPacket>,
     requests: usize,
-}
-
-#[derive(Clone, Debug)]
-pub(super) struct Kept {
-    seen: Seen,
-    operation: Operation,
-    psn: Psn,
-    extension: Extension,
-    payload: Vec<u8>,
-    payload_length: u32,
 }
 
 impl Early {
@@ -44,20 +31,13 @@ impl Early {
 
     /// Bytes of memory that a clone takes up beside itself.
     pub(super) fn footprint(&self) -> usize {
-        let payload = self.packets.iter().map(|kept| kept.payload.len());
-        self.packets.len() * size_of::<Kept>() + payload.sum::<usize>()
+        let payload = self.packets.iter().map(|kept| kept.captured());
+        self.packets.len() * size_of::<HeldPacket>() + payload.sum::<usize>()
     }
 
     pub(super) fn keep(&mut self, packet: &Packet<'_>) {
         self.requests += usize::from(!packet.operation.is_response());
-        self.packets.push_back(Kept {
-            seen: packet.seen,
-            operation: packet.operation,
-            psn: packet.psn,
-            extension: packet.extension,
-            payload: packet.payload.to_vec(),
-            payload_length: packet.payload_length,
-        });
+        self.packets.push_back(HeldPacket::new(packet));
     }
 
     /// Whether the packet kept longest has waited long enough.
@@ -65,53 +45,40 @@ impl Early {
         let (nanoseconds, packets) = rc::REORDERING;
         self.packets.len() > Early::MOST
             || self.packets.front().is_some_and(|kept| {
-                now.time.since(kept.seen.time) > nanoseconds
-                    || now.frame.saturating_sub(kept.seen.frame) > u64::from(packets)
+                now.time.since(kept.seen().time) > nanoseconds
+                    || now.frame.saturating_sub(kept.seen().frame) > u64::from(packets)
             })
     }
 
     /// When the packet kept longest has waited long enough.
     pub(super) fn deadline(&self) -> Option<Time> {
-        Some(self.packets.front()?.seen.time.plus(rc::REORDERING.0 + 1))
+        Some(self.packets.front()?.seen().time.plus(rc::REORDERING.0 + 1))
     }
 
     /// The packet kept longest.
     pub(super) fn first(&self) -> Option<Seen> {
-        self.packets.front().map(|kept| kept.seen)
+        self.packets.front().map(HeldPacket::seen)
     }
 
     /// Takes the packet kept longest.
-    pub(super) fn take_first(&mut self) -> Option<Kept> {
+    pub(super) fn take_first(&mut self) -> Option<HeldPacket> {
         self.take(0)
     }
 
     /// Takes the first packet that may go on: the first request, or a response before or behind it.
-    pub(super) fn take_ready(&mut self, is_ready: impl Fn(&Packet<'_>) -> bool) -> Option<Kept> {
+    pub(super) fn take_ready(&mut self, is_ready: impl Fn(&Packet<'_>) -> bool) -> Option<HeldPacket> {
         let mut behind_a_request = false;
         let found = self.packets.iter().position(|kept| {
-            let is_request = !kept.operation.is_response();
+            let is_request = kept.is_request();
             let waits = is_request && core::mem::replace(&mut behind_a_request, true);
             !waits && is_ready(&kept.packet())
         });
         self.take(found?)
     }
 
-    fn take(&mut self, index: usize) -> Option<Kept> {
+    fn take(&mut self, index: usize) -> Option<HeldPacket> {
         let kept = self.packets.remove(index)?;
-        self.requests -= usize::from(!kept.operation.is_response());
+        self.requests -= usize::from(kept.is_request());
         Some(kept)
-    }
-}
-
-impl Kept {
-    pub(super) fn packet(&self) -> Packet<'_> {
-        Packet {
-            seen: self.seen,
-            operation: self.operation,
-            psn: self.psn,
-            extension: self.extension,
-            payload: &self.payload,
-            payload_length: self.payload_length,
-        }
     }
 }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::rc::Extension;
 use proptest::prelude::*;
 use rdmascope_wire::Rkey;
 use rdmascope_wire::bth::Reth;
