@@ -482,8 +482,11 @@ fn message_type(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
 
 /// rpcvers of a call that is inline.
 pub(crate) fn rpc_version_of(sent: &Sent<'_>) -> Option<u32> {
+    if sent.kind != Kind::Call || !sent.told {
+        return None;
+    }
     let word = payload(sent)?.get(8..)?.first_chunk()?;
-    (sent.kind == Kind::Call && sent.told).then(|| u32::from_be_bytes(*word))
+    Some(u32::from_be_bytes(*word))
 }
 
 fn rpc_version(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
