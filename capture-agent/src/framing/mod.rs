@@ -6,9 +6,10 @@
 //!
 //! pcap: draft-ietf-opsawg-pcap; pcapng: draft-ietf-opsawg-pcapng.
 //!
-//! The parsers of the crate pcap-parser take headers, records and blocks apart, on whatever bytes there are. What stands on top of them is
-//! ours: the cap on lengths, time stamps, and where damage is. Its readers, which own a buffer, are not used: `framing/tests.rs` has a test
-//! for what each of them cannot do. A framer that was written by hand is the witness in the tests and the fuzz target.
+//! The parsers of the crate pcap-parser take headers, records, blocks and options apart, on whatever bytes there are; the head of `pcapng.rs`
+//! lists what is done by hand, and why. On top of them stand the cap on lengths, time stamps, and where damage is. Its readers, which own a
+//! buffer, are not used: `framing/tests/pcap_parser.rs` has a test for what they cannot do. A framer that was written by hand is the witness in
+//! the fuzz target and the benchmark.
 
 mod interfaces;
 mod pcap;
