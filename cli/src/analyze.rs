@@ -1,11 +1,9 @@
 //! `rdmascope analyze`: the report of a capture.
 
-use crate::input::{Audience, Input, read};
+use crate::input::{Input, listen};
 use crate::output::{Format, Out, Output, Status, complain, complain_of_troubles, warn_of_cuts};
 use clap::Args;
 use rdmascope_dissector::engine::Config;
-use rdmascope_dissector::event::Event;
-use rdmascope_dissector::record::Time;
 use rdmascope_present::json;
 use rdmascope_present::report::Report;
 use rdmascope_present::text::Style;
@@ -31,7 +29,11 @@ pub(crate) struct Analyze {
 /// Runs the command.
 pub(crate) fn run(command: &Analyze, style: Style, out: &mut Out) -> io::Result<Status> {
     let mut report = Report::default();
-    let ending = match read(&command.input, Config::default(), &mut report)? {
+    let read = listen(&command.input, Config::default(), |event, _| {
+        report.handle(&event);
+        Ok(())
+    })?;
+    let ending = match read {
         Ok(ending) => ending,
         Err(error) => return complain(&error, out),
     };
@@ -42,18 +44,4 @@ pub(crate) fn run(command: &Analyze, style: Style, out: &mut Out) -> io::Result<
         warn_of_cuts(&ending, out)?;
     }
     complain_of_troubles(&ending, out)
-}
-
-impl Audience for Report {
-    const LISTS: bool = false;
-
-    fn event(&mut self, event: Event<'_>, _: Time) -> io::Result<()> {
-        self.handle(&event);
-        Ok(())
-    }
-
-    /// Nothing is shown before the end.
-    fn wait(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }

@@ -1,11 +1,9 @@
 //! `rdmascope diff`: what differs between two captures of the same workload.
 
-use crate::input::{Audience, Input, read};
+use crate::input::{Input, listen};
 use crate::output::{Format, Out, Output, Status, complain, complain_of_troubles, warn_of_cuts};
 use clap::{ArgAction, Args};
 use rdmascope_dissector::engine::Config;
-use rdmascope_dissector::event::Event;
-use rdmascope_dissector::record::Time;
 use rdmascope_present::diff::{Comparison, ComparisonLine, DifferenceLine, Side, Text, Thresholds};
 use rdmascope_present::json;
 use rdmascope_present::text::Style;
@@ -87,7 +85,11 @@ pub(crate) fn run(command: &Diff, style: Style, out: &mut Out) -> io::Result<Sta
     let mut sides = [Side::default(), Side::default()];
     for (side, path) in sides.iter_mut().zip(&command.input.files) {
         let config = Config { observe: true, ..Config::default() };
-        match read(&command.one(path), config, side)? {
+        let read = listen(&command.one(path), config, |event, _| {
+            side.handle(&event);
+            Ok(())
+        })?;
+        match read {
             Ok(ending) => side.ending = ending,
             Err(error) => return complain(&error, out),
         }
@@ -116,20 +118,6 @@ pub(crate) fn run(command: &Diff, style: Style, out: &mut Out) -> io::Result<Sta
         }
     }
     Ok(if comparison.count() == 0 { Status::Done } else { Status::Differs })
-}
-
-impl Audience for Side {
-    const LISTS: bool = false;
-
-    fn event(&mut self, event: Event<'_>, _: Time) -> io::Result<()> {
-        self.handle(&event);
-        Ok(())
-    }
-
-    /// Nothing is shown before the end.
-    fn wait(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 impl ThresholdArguments {

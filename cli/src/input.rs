@@ -112,6 +112,30 @@ pub(crate) fn read<A: Audience>(
     Ok(Ok(Ending { totals: *engine.totals(), files: source.endings(), port: input.port }))
 }
 
+/// Reads the capture once, for what shows nothing before the end. Errors are those of [`read`].
+pub(crate) fn listen(
+    input: &Input,
+    config: Config,
+    event: impl FnMut(Event<'_>, Time) -> io::Result<()>,
+) -> io::Result<anyhow::Result<Ending>> {
+    read(input, config, &mut Listener(event))
+}
+
+struct Listener<F>(F);
+
+impl<F: FnMut(Event<'_>, Time) -> io::Result<()>> Audience for Listener<F> {
+    const LISTS: bool = false;
+
+    #[inline]
+    fn event(&mut self, event: Event<'_>, start: Time) -> io::Result<()> {
+        (self.0)(event, start)
+    }
+
+    fn wait(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// Records on their way through the engine.
 struct Reading<'a, A> {
     engine: Engine,

@@ -3,14 +3,10 @@
 mod frame;
 mod transaction;
 
-use crate::input::{self, Audience, Input};
+use crate::input::Input;
 use crate::output::{self, Out, Output, Status};
 use crate::terminal;
 use clap::{ArgGroup, Args};
-use rdmascope_dissector::engine::Config;
-use rdmascope_dissector::event::Event;
-use rdmascope_dissector::record::Time;
-use rdmascope_present::ending::Ending;
 use rdmascope_present::filter::parse_number;
 use rdmascope_present::text::Style;
 use std::io;
@@ -56,29 +52,4 @@ pub(crate) fn run(command: &mut Show, style: Style, out: &mut Out) -> io::Result
         Some(number) => frame::run(command, number, screen, out),
         None => transaction::run(command, screen, out),
     }
-}
-
-/// Who takes events of one reading.
-struct Listener<F>(F);
-
-impl<F: FnMut(Event<'_>, Time) -> io::Result<()>> Audience for Listener<F> {
-    const LISTS: bool = false;
-
-    fn event(&mut self, event: Event<'_>, start: Time) -> io::Result<()> {
-        (self.0)(event, start)
-    }
-
-    /// Nothing is shown before the end.
-    fn wait(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-/// Reads the capture once.
-fn listen(
-    input: &Input,
-    config: Config,
-    event: impl FnMut(Event<'_>, Time) -> io::Result<()>,
-) -> io::Result<anyhow::Result<Ending>> {
-    input::read(input, config, &mut Listener(event))
 }

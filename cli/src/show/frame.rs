@@ -1,6 +1,7 @@
 //! One frame: its fields and its bytes.
 
-use super::{Show, listen};
+use super::Show;
+use crate::input::listen;
 use crate::output::{self, Format, Out, Status};
 use rdmascope_conformance::Finding;
 use rdmascope_dissector::attribution::{Attributed, Role, Steps};

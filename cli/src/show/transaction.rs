@@ -1,6 +1,7 @@
 //! One transaction: what it was, how it was exchanged, its headers and messages.
 
-use super::{Show, listen};
+use super::Show;
+use crate::input::listen;
 use crate::output::{self, Format, Out, Status};
 use rdmascope_conformance::Finding;
 use rdmascope_dissector::attribution::Steps;

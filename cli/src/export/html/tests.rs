@@ -185,7 +185,11 @@ fn pages_are_well_formed_and_take_nothing_from_elsewhere() {
 fn figures_are_those_of_the_lines_for_programs() {
     for name in ["nfs3-lossy", "nfs4.1-backchannel-recall", "nfs4.2-mtu4096-large-io"] {
         let mut analyzed = rdmascope_present::report::Report::default();
-        let ending = input::read(&sample(name), Config::default(), &mut analyzed).unwrap().unwrap();
+        let read = input::listen(&sample(name), Config::default(), |event, _| {
+            analyzed.handle(&event);
+            Ok(())
+        });
+        let ending = read.unwrap().unwrap();
         let mut lines = Vec::new();
         rdmascope_present::json::write_report(&analyzed, &ending, &mut lines).unwrap();
         let lines: Vec<Value> = String::from_utf8(lines)
