@@ -292,6 +292,10 @@ fn may_break(sent: &Sent<'_>, view: &View) -> bool {
 }
 
 impl Memory for Credits {
+    fn footprint(&self) -> usize {
+        self.iter().map(|one| one.grants.len() * size_of::<Grant>()).sum()
+    }
+
     fn sent(&mut self, sent: &Sent<'_>, known: &Known) {
         let Some(header) = sent.header.filter(|_| sent.told && sent.paired) else { return };
         let from = sent.from;

@@ -56,6 +56,23 @@ fn add<G, C>(groups: &mut Vec<Gated<G, C>>, gate: &'static Gate, opens: G, rule:
     }
 }
 
+impl Asked {
+    /// Bytes of memory that the lists take up.
+    fn footprint(&self) -> usize {
+        let sent = self.sent.iter().map(|gated| size_of_val(gated) + size_of_val(&gated.rules[..]));
+        let transaction = self.transaction.iter();
+        let transaction = transaction.map(|gated| size_of_val(gated) + size_of_val(&gated.rules[..]));
+        sent.chain(transaction).sum::<usize>()
+            + size_of_val(&self.established[..])
+            + size_of_val(&self.connection[..])
+            + size_of_val(&self.managed[..])
+            + size_of_val(&self.faulty[..])
+            + size_of_val(&self.refused[..])
+            + size_of_val(&self.stray[..])
+            + size_of_val(&self.revoked[..])
+    }
+}
+
 /// The connections that have not ended, each at the place where the engine keeps it.
 #[derive(Clone, Debug, Default)]
 struct ConnectionTable {
@@ -202,13 +219,26 @@ impl Judge {
         )
     }
 
-    /// Bytes of memory that a clone of the judge takes up, counted from how much its tables hold: what an allocator adds is not in it.
+    /// Bytes of memory that a clone of the judge takes up, counted from how much its tables hold. What an allocator adds is not in it, nor are the
+    /// short lists of sums and examples for advice, a fifth of all on the samples.
     pub fn footprint(&self) -> usize {
-        let judged = self.connections.connections.iter().flatten().count();
+        let findings = |pending: &PendingFindings| {
+            pending.waiting.iter().map(Vec::len).sum::<usize>() + pending.ready.len()
+        };
+        let judged = self.connections.connections.iter().flatten().map(|one| {
+            let established = one.view.established.as_ref().map_or(0, |_| size_of::<Connection>());
+            size_of::<JudgedConnection>()
+                + established
+                + one.view.memories.footprint()
+                + findings(&one.pending) * size_of::<Finding>()
+        });
         size_of::<Judge>()
+            + self.asked.footprint()
+            + self.lasting.reconnections.footprint()
+            + self.lasting.unanswered.footprint()
             + self.connections.connections.len() * size_of::<Option<Box<JudgedConnection>>>()
             + self.connections.places.allocation_size()
-            + judged * size_of::<JudgedConnection>()
+            + judged.sum::<usize>()
     }
 
     fn observe(&mut self, observation: &Observation<'_>, report: &mut impl FnMut(&Finding)) {

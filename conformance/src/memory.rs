@@ -338,6 +338,10 @@ impl AdvertisedMemory {
 }
 
 impl Memory for AdvertisedMemory {
+    fn footprint(&self) -> usize {
+        self.ended.len() * size_of::<Ended>() + self.shared.len() * size_of::<(End, [Xid; 2])>()
+    }
+
     fn sent(&mut self, sent: &Sent<'_>, known: &Known) {
         let lost = known.losses(sent.from);
         let sender = &mut self.senders[sent.from];

@@ -34,6 +34,11 @@ impl Reconnections {
     /// Pairs of ends that are remembered.
     const MOST: usize = 1024;
 
+    /// Bytes of memory that its lists take up.
+    pub(crate) fn footprint(&self) -> usize {
+        self.last.allocation_size() + self.order.len() * size_of::<Ends>()
+    }
+
     /// Notes what two ends agreed on as soon as that is known, and returns what they did before.
     pub(crate) fn note(&mut self, connection: &Connection, exchange: &CmExchange) -> Option<Settings> {
         let (frame, negotiated) = exchange.agreed()?;

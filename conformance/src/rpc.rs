@@ -213,6 +213,11 @@ struct UnansweredCall {
 }
 
 impl UnansweredCalls {
+    /// Bytes of memory that its list takes up.
+    pub(crate) fn footprint(&self) -> usize {
+        self.calls.len() * size_of::<UnansweredCall>()
+    }
+
     /// Calls that are remembered.
     const MOST: usize = 1024;
 
@@ -275,6 +280,10 @@ impl EarlierCalls {
 }
 
 impl Memory for EarlierCalls {
+    fn footprint(&self) -> usize {
+        self.before.len() * size_of::<EarlierCall>()
+    }
+
     /// Takes up the calls without a reply of earlier connections between the ends of this one.
     fn recall(&mut self, connection: &Connection, lasting: &mut Lasting) {
         let left = &lasting.unanswered;

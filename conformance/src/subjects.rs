@@ -118,6 +118,23 @@ impl Memories {
         tell(&mut self.transport);
         tell(&mut self.advice);
     }
+
+    /// Bytes of memory that the lists of all of them take up.
+    pub(crate) fn footprint(&self) -> usize {
+        let all: [&dyn Memory; 10] = [
+            &self.credits,
+            &self.unmatched,
+            &self.binding,
+            &self.memory,
+            &self.invalidation,
+            &self.reverse,
+            &self.rpc,
+            &self.establishment,
+            &self.transport,
+            &self.advice,
+        ];
+        all.iter().map(|memory| memory.footprint()).sum()
+    }
 }
 
 /// What is remembered of connections that ended, bounded.

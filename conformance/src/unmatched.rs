@@ -111,6 +111,13 @@ impl UnmatchedMessages {
 }
 
 impl Memory for UnmatchedMessages {
+    fn footprint(&self) -> usize {
+        let repeated = self.repeated.iter().map(|xids| xids.len() * size_of::<Xid>());
+        self.messages.len() * size_of::<Unmatched>()
+            + self.pulled.len() * size_of::<Pulled>()
+            + repeated.sum::<usize>()
+    }
+
     fn sent(&mut self, sent: &Sent<'_>, known: &Known) {
         if !self.messages.is_empty() {
             self.note_late(sent, known);

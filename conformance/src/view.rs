@@ -60,6 +60,11 @@ pub(crate) trait Memory {
     /// A CM message said something new of the connection: takes up what outlasted earlier connections, before the rules are asked.
     fn recall(&mut self, _connection: &Connection, _lasting: &mut Lasting) {}
 
+    /// Bytes of memory that its lists take up.
+    fn footprint(&self) -> usize {
+        0
+    }
+
     /// Two half-flows became this connection. What a memory counts from Sends has to be forgotten: what each end sent before is not known to be
     /// complete.
     fn joined(&mut self);

@@ -167,6 +167,10 @@ impl BindingMemory {
 }
 
 impl Memory for BindingMemory {
+    fn footprint(&self) -> usize {
+        self.refused.len() * size_of::<(End, Xid, Seen, Seen)>()
+    }
+
     fn transaction(&mut self, transaction: &Transaction, known: &Known) {
         if self.nfs4.is_none() && is_nfs4(transaction) == Some(true) {
             self.nfs4 = transaction.call.as_ref().map(|call| call.seen);

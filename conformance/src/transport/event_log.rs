@@ -58,6 +58,11 @@ enum What {
 }
 
 impl EventLog {
+    /// Bytes of memory that it takes up.
+    pub(super) fn footprint(&self) -> usize {
+        self.events.len() * size_of::<LoggedEvent>()
+    }
+
     /// Events that are remembered: the last ones count.
     const MOST: usize = 12;
 

@@ -230,6 +230,10 @@ pub(crate) struct TransportEvents {
 }
 
 impl Memory for TransportEvents {
+    fn footprint(&self) -> usize {
+        self.events.footprint()
+    }
+
     fn observed(&mut self, observed: &Observed<'_>, known: &Known) {
         problems::observe(&mut self.problems, observed, known);
         let again = |end: End| self.problems[end].again.map(|again| again.psn);
