@@ -27,24 +27,6 @@ fn time<S: Serializer>(time: &Time, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(Rfc3339::from(*time).as_str())
 }
 
-/// `0x` and a fixed number of hexadecimal digits.
-#[derive(Clone, Copy)]
-pub(crate) struct Hex<const DIGITS: usize>(pub(crate) u64);
-
-impl<const DIGITS: usize> Serialize for Hex<DIGITS> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut text = [b'0'; 18];
-        text[1] = b'x';
-        let mut rest = self.0;
-        for digit in text[2..2 + DIGITS].iter_mut().rev() {
-            *digit = b"0123456789abcdef"[(rest & 15) as usize];
-            rest >>= 4;
-        }
-        let text = core::str::from_utf8(&text[..2 + DIGITS]).expect("hexadecimal digits are ASCII");
-        serializer.serialize_str(text)
-    }
-}
-
 /// What `Display` writes, as a string.
 pub struct Shown<T>(pub T);
 

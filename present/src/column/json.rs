@@ -2,7 +2,6 @@
 
 use super::value::Lossy;
 use super::{Fields, Items, Line, Output, Presence, Subject, Value};
-use crate::json::Hex;
 use crate::text::HexBytes;
 use crate::time::Rfc3339;
 use core::fmt;
@@ -110,5 +109,23 @@ impl fmt::Write for Short {
         self.bytes.get_mut(self.length..end).ok_or(fmt::Error)?.copy_from_slice(text.as_bytes());
         self.length = end;
         Ok(())
+    }
+}
+
+/// `0x` and a fixed number of hexadecimal digits.
+#[derive(Clone, Copy)]
+struct Hex<const DIGITS: usize>(u64);
+
+impl<const DIGITS: usize> Serialize for Hex<DIGITS> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut text = [b'0'; 18];
+        text[1] = b'x';
+        let mut rest = self.0;
+        for digit in text[2..2 + DIGITS].iter_mut().rev() {
+            *digit = b"0123456789abcdef"[(rest & 15) as usize];
+            rest >>= 4;
+        }
+        let text = core::str::from_utf8(&text[..2 + DIGITS]).expect("hexadecimal digits are ASCII");
+        serializer.serialize_str(text)
     }
 }
