@@ -199,7 +199,7 @@ impl Difference {
 /// An operation of one side and its counterpart on the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Pair {
-    /// As which protocol on either side. [`super::compare`] pairs `NFSv4.1` with `NFSv4.2`.
+    /// As which protocol on either side. The comparison pairs `NFSv4.1` with `NFSv4.2`.
     pub protocols: [Option<Protocol>; 2],
     /// Whether it runs backward.
     pub backward: bool,
