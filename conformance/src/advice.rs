@@ -21,7 +21,7 @@ use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::{Chunk, Direction, Message, Outcome, Transaction};
 use rdmascope_dissector::ulb;
 use rdmascope_wire::Xid;
-use rdmascope_wire::rpcrdma::Procedure;
+use rdmascope_wire::rpcrdma::{Procedure, Segment};
 use spans::Spans;
 
 const REPLY_SIZE: Source = Source { document: Document::Rfc8166, section: "6.2" };
@@ -397,7 +397,7 @@ fn operation_name(transaction: &Transaction) -> &'static str {
 }
 
 fn length(chunk: &Chunk) -> u64 {
-    chunk.segments.iter().map(|segment| u64::from(segment.length)).sum()
+    Segment::total(&chunk.segments)
 }
 
 /// Whether a Long Reply would have fitted inline.

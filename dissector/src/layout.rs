@@ -75,9 +75,11 @@ impl Transaction {
         let message = message.as_ref()?;
         let length = match part {
             Part::Send => message.send_length.into(),
-            Part::ReadChunk(index) => total(&message.read_chunks.get(usize::from(index))?.segments),
-            Part::WriteChunk(index) => total(&message.write_chunks.get(usize::from(index))?.segments),
-            Part::ReplyChunk => total(&message.reply_chunk.as_ref()?.segments),
+            Part::ReadChunk(index) => Segment::total(&message.read_chunks.get(usize::from(index))?.segments),
+            Part::WriteChunk(index) => {
+                Segment::total(&message.write_chunks.get(usize::from(index))?.segments)
+            }
+            Part::ReplyChunk => Segment::total(&message.reply_chunk.as_ref()?.segments),
         };
         let mut piece = Piece { length, ..Piece::default() };
         piece.copy(0, self.exchange.as_deref()?, of_reply, part, 0..length);
@@ -112,7 +114,7 @@ impl Transaction {
         let items = self.details.operations.iter().filter_map(|operation| operation.result_item);
         let reduced = items.filter_map(|item| {
             let Place::WriteChunk(index) = item.place else { return None };
-            let returned = total(&message.write_chunks.get(usize::from(index))?.segments);
+            let returned = Segment::total(&message.write_chunks.get(usize::from(index))?.segments);
             let (length, with_padding) = (u64::from(item.length), padded(item.length));
             Some(Reduced {
                 position: item.position.into(),
@@ -199,11 +201,11 @@ fn stream(message: &Message, of_reply: bool) -> Option<Stream> {
         }
         // A Long Call, or a reply that the responder provides (reliable-reply draft, section 4.1).
         (Procedure::Nomsg, Some(index), _) => {
-            let length = total(&message.read_chunks[index].segments);
+            let length = Segment::total(&message.read_chunks[index].segments);
             Some(Stream { part: Part::ReadChunk(u16::try_from(index).ok()?), start: 0, length })
         }
         (Procedure::Nomsg, None, Some(chunk)) if of_reply => {
-            Some(Stream { part: Part::ReplyChunk, start: 0, length: total(&chunk.segments) })
+            Some(Stream { part: Part::ReplyChunk, start: 0, length: Segment::total(&chunk.segments) })
         }
         _ => None,
     }
@@ -213,7 +215,7 @@ fn stream(message: &Message, of_reply: bool) -> Option<Stream> {
 fn reduced_in_call(message: &Message) -> Vec<Reduced> {
     let chunks = message.read_chunks.iter().enumerate().filter(|(_, chunk)| chunk.position != 0);
     let reduced = chunks.filter_map(|(index, chunk)| {
-        let length = total(&chunk.segments);
+        let length = Segment::total(&chunk.segments);
         Some(Reduced {
             position: chunk.position.into(),
             part: Part::ReadChunk(u16::try_from(index).ok()?),
@@ -249,8 +251,4 @@ fn lay_out(stream: Stream, reduced: &[Reduced]) -> Vec<Extent> {
     }
     put(stream.length - taken, Source::Part(stream.part, stream.start + taken));
     extents
-}
-
-fn total(segments: &[Segment]) -> u64 {
-    segments.iter().map(|segment| u64::from(segment.length)).sum()
 }

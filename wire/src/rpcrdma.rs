@@ -94,6 +94,12 @@ impl Segment {
     /// Length in bytes of the segment in a header: HLOO.
     pub const LENGTH: usize = 16;
 
+    /// The length in bytes of a chunk of these segments: the sum of theirs (RFC 8166, section 3.4.4).
+    #[inline]
+    pub fn total(segments: &[Segment]) -> u64 {
+        segments.iter().map(|segment| u64::from(segment.length)).sum()
+    }
+
     fn from_words(b: &[u8; Segment::LENGTH]) -> Segment {
         Segment {
             handle: Rkey(u32::from_be_bytes([b[0], b[1], b[2], b[3]])),

@@ -5,7 +5,7 @@ use super::super::finding::{Finding, Value};
 use super::super::judged::Judged as _;
 use super::super::rule::{Check, Document, Findings, Level, Rule, Source, Unseen};
 use super::super::view::{Known, Memory, View};
-use super::{both, by_answerer, by_caller, call, length, paired, plural, read, write};
+use super::{both, by_answerer, by_caller, call, paired, plural, read, write};
 use alloc::borrow::ToOwned;
 use alloc::collections::VecDeque;
 use alloc::format;
@@ -276,7 +276,7 @@ fn argument(transaction: &Transaction, view: &View, findings: &mut Findings<'_>)
         let chunk = &call.read_chunks[index];
         let message = format!(
             "a Read chunk of {} bytes at Position {}, where no DDP-eligible argument begins",
-            length(&chunk.segments),
+            Segment::total(&chunk.segments),
             chunk.position
         );
         let items = transaction.details.operations.iter().filter_map(|operation| operation.argument_item);
@@ -304,7 +304,7 @@ fn result(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
     // Behind the last result that the call can have there is none, even where the reply cannot be read.
     let possible = if is_called(transaction, call) { results(transaction).count() } else { usize::MAX };
     for (index, chunk) in reply.write_chunks.iter().enumerate() {
-        let bytes = length(&chunk.segments);
+        let bytes = Segment::total(&chunk.segments);
         // A chunk with the result of another is out of order, which is another finding.
         let is_known = |index| own(index) || write::out_of_order(transaction, call, reply).is_some();
         if bytes == 0 || is_known(index) || (index < possible && !is_read(transaction, reply)) {
@@ -376,7 +376,7 @@ fn sealed(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
         );
     }
     let Some((_, reply)) = both(transaction) else { return };
-    let bytes: u64 = reply.write_chunks.iter().map(|chunk| length(&chunk.segments)).sum();
+    let bytes: u64 = reply.write_chunks.iter().map(|chunk| Segment::total(&chunk.segments)).sum();
     if bytes > 0 {
         let message = format!("{bytes} bytes in Write chunks of a sealed reply");
         let finding = by_answerer(transaction, view, message).values(Value::Bytes(bytes), Value::Bytes(0));

@@ -84,7 +84,7 @@ fn has_plain_read_lists(transaction: &Transaction, call: &Message, reply: &Messa
         && match &call.read_chunks[..] {
             [] => true,
             [chunk] => {
-                let bytes = length(&chunk.segments);
+                let bytes = Segment::total(&chunk.segments);
                 is_short(&chunk.segments)
                     && chunk.position % 4 == 0
                     && transaction.details.operations.iter().any(|operation| {
@@ -103,7 +103,7 @@ fn has_plain_write_lists(transaction: &Transaction, call: &Message, reply: &Mess
     match (&call.write_chunks[..], &reply.write_chunks[..]) {
         ([], []) => true,
         ([offered], [returned]) => {
-            let (room, bytes) = (length(&offered.segments), length(&returned.segments));
+            let (room, bytes) = (Segment::total(&offered.segments), Segment::total(&returned.segments));
             is_short(&offered.segments)
                 && write::fault(&offered.segments, &returned.segments).is_none()
                 && transaction.details.operations.iter().any(|operation| {
@@ -123,12 +123,12 @@ fn has_plain_reply_chunks(call: &Message, reply: &Message) -> bool {
     match (&call.reply_chunk, &reply.reply_chunk) {
         (None, None) => reply.procedure == Procedure::Msg,
         (Some(offered), Some(returned)) => {
-            let bytes = length(&returned.segments);
+            let bytes = Segment::total(&returned.segments);
             let is_used_right = match reply.procedure {
                 Procedure::Nomsg => {
                     bytes > 0 && bytes.is_multiple_of(4) && reply.send_length == reply.header_length
                 }
-                _ => bytes == 0 && length(&offered.segments) > 0,
+                _ => bytes == 0 && Segment::total(&offered.segments) > 0,
             };
             is_used_right
                 && is_short(&offered.segments)
@@ -142,12 +142,6 @@ fn has_plain_reply_chunks(call: &Message, reply: &Message) -> bool {
 #[inline]
 fn is_short(segments: &[Segment]) -> bool {
     (1..=binding::MOST_SEGMENTS).contains(&segments.len())
-}
-
-/// The length of a chunk: the sum of those of its segments (section 3.4.4).
-#[inline]
-fn length(segments: &[Segment]) -> u64 {
-    segments.iter().map(|segment| u64::from(segment.length)).sum()
 }
 
 /// The caller breaks a rule with its call.

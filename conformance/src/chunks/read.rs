@@ -3,7 +3,7 @@
 use super::super::finding::{Basis, Finding, Value};
 use super::super::rule::{Check, Document, Findings, Level, Rule, Source, Unseen};
 use super::super::view::View;
-use super::{by_answerer, by_caller, call, length, reply};
+use super::{by_answerer, by_caller, call, reply};
 use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::String;
@@ -11,7 +11,7 @@ use alloc::string::ToString;
 use alloc::vec::Vec;
 use rdmascope_dissector::transaction::{Message, ReadChunk, Transaction};
 use rdmascope_dissector::ulb::{Item, Place};
-use rdmascope_wire::rpcrdma::Procedure;
+use rdmascope_wire::rpcrdma::{Procedure, Segment};
 use rdmascope_wire::xdr::round_up;
 
 const READ: Source = Source { document: Document::Rfc8166, section: "3.4.5" };
@@ -166,7 +166,7 @@ fn fault_in_order<'a>(call: &Message, chunks: impl Iterator<Item = (usize, &'a R
         if let Some(stream) = stream.filter(|stream| position > stream + removed) {
             return Some(Fault::Outside(index, stream + removed));
         }
-        let length = length(&chunk.segments);
+        let length = Segment::total(&chunk.segments);
         (end, removed, previous) = (position + length, removed + round_up(length), index);
     }
     None
@@ -176,7 +176,7 @@ fn fault_in_order<'a>(call: &Message, chunks: impl Iterator<Item = (usize, &'a R
 fn stream_length(call: &Message) -> Option<u64> {
     let has_zero = call.read_chunks.iter().any(|chunk| chunk.position == 0);
     let reduced = call.read_chunks.iter().filter(|chunk| chunk.position != 0);
-    let moved: u64 = reduced.map(|chunk| round_up(length(&chunk.segments))).sum();
+    let moved: u64 = reduced.map(|chunk| round_up(Segment::total(&chunk.segments))).sum();
     let stream = call.message_length?.checked_sub(moved)?;
     (call.procedure == Procedure::Msg || has_zero).then_some(stream)
 }
@@ -195,7 +195,7 @@ fn overlap(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) 
     let Some(call) = call(transaction) else { return };
     let Some(Fault::Overlap(first, second)) = fault(call) else { return };
     let (first, second) = (&call.read_chunks[first], &call.read_chunks[second]);
-    let bytes = length(&first.segments);
+    let bytes = Segment::total(&first.segments);
     let end = u64::from(first.position) + bytes;
     let message = format!(
         "a Read chunk at Position {}, where one of {bytes} bytes at Position {} goes on up to {end}",
@@ -254,7 +254,7 @@ fn reduced<'a>(
 fn item_length(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
     let Some(call) = call(transaction) else { return };
     for (item, chunk) in reduced(transaction, call) {
-        let (count, bytes) = (u64::from(item.length), length(&chunk.segments));
+        let (count, bytes) = (u64::from(item.length), Segment::total(&chunk.segments));
         if bytes != count && bytes != round_up(count) && !super::binding::is_sealed(transaction) {
             let message = format!(
                 "a Read chunk of {bytes} bytes at Position {} for an item of {count}",
@@ -269,7 +269,7 @@ fn item_length(transaction: &Transaction, view: &View, findings: &mut Findings<'
 fn item_padding(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
     let Some(call) = call(transaction) else { return };
     for (item, chunk) in reduced(transaction, call) {
-        let (count, bytes) = (u64::from(item.length), length(&chunk.segments));
+        let (count, bytes) = (u64::from(item.length), Segment::total(&chunk.segments));
         if bytes != count && bytes == round_up(count) && !super::binding::is_sealed(transaction) {
             let message = format!(
                 "a Read chunk of {bytes} bytes at Position {} for an item of {count} and its padding",
@@ -284,7 +284,7 @@ fn item_padding(transaction: &Transaction, view: &View, findings: &mut Findings<
 fn position_zero(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
     let Some(call) = call(transaction).filter(|call| call.procedure == Procedure::Msg) else { return };
     if let Some(chunk) = call.read_chunks.iter().find(|chunk| chunk.position == 0) {
-        let bytes = length(&chunk.segments);
+        let bytes = Segment::total(&chunk.segments);
         findings.add(
             by_caller(
                 transaction,

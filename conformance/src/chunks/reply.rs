@@ -3,13 +3,13 @@
 use super::super::finding::{Finding, Value};
 use super::super::rule::{Check, Document, Findings, Level, Rule, Source, Unseen};
 use super::super::view::View;
-use super::{binding, both, by_answerer, by_caller, call, length, listed, memory, paired, read, reply};
+use super::{binding, both, by_answerer, by_caller, call, listed, memory, paired, read, reply};
 use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::String;
 use rdmascope_dissector::transaction::{Chunk, Message, Transaction};
 use rdmascope_dissector::ulb::Operation;
-use rdmascope_wire::rpcrdma::{self, Procedure};
+use rdmascope_wire::rpcrdma::{self, Procedure, Segment};
 
 const PROCEDURE: Source = Source { document: Document::Rfc8166, section: "4.2.4" };
 const LONG: Source = Source { document: Document::Rfc8166, section: "3.5.3" };
@@ -140,7 +140,7 @@ fn stream_of(message: &Message, is_reply: bool) -> u64 {
         (None, Some(chunk)) if is_reply => &chunk.segments,
         (None, _) => return 0,
     };
-    length(segments)
+    Segment::total(segments)
 }
 
 /// Whether this is an RDMA_NOMSG without a Payload stream.
@@ -215,7 +215,7 @@ fn reduced_alignment(transaction: &Transaction, view: &View, findings: &mut Find
             continue;
         }
         let is_reduced = if is_reply {
-            message.write_chunks.iter().any(|chunk| length(&chunk.segments) > 0)
+            message.write_chunks.iter().any(|chunk| Segment::total(&chunk.segments) > 0)
         } else {
             message.read_chunks.iter().any(|chunk| chunk.position != 0)
         };
@@ -230,7 +230,7 @@ fn reduced_alignment(transaction: &Transaction, view: &View, findings: &mut Find
 }
 
 fn segments_of(chunk: &Chunk) -> Value {
-    Value::Words(format!("{} bytes in {} segments", length(&chunk.segments), chunk.segments.len()))
+    Value::Words(format!("{} bytes in {} segments", Segment::total(&chunk.segments), chunk.segments.len()))
 }
 
 fn not_returned(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
@@ -239,7 +239,7 @@ fn not_returned(transaction: &Transaction, view: &View, findings: &mut Findings<
     if let (Some(offered), None) = (&call.reply_chunk, &reply.reply_chunk)
         && !is_hollow(reply, true)
     {
-        let bytes = length(&offered.segments);
+        let bytes = Segment::total(&offered.segments);
         let message = format!(
             "a reply by {} without the Reply chunk of {bytes} bytes that was offered",
             reply.procedure
@@ -252,7 +252,7 @@ fn not_returned(transaction: &Transaction, view: &View, findings: &mut Findings<
 fn not_offered(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
     let Some((call, reply)) = both(transaction) else { return };
     if let (None, Some(returned)) = (&call.reply_chunk, &reply.reply_chunk) {
-        let bytes = length(&returned.segments);
+        let bytes = Segment::total(&returned.segments);
         let message = format!("a reply with a Reply chunk of {bytes} bytes to a call without one");
         let finding = by_answerer(transaction, view, message);
         findings.add(paired(transaction, view, finding.values(segments_of(returned), Value::Name("none"))));
@@ -262,7 +262,7 @@ fn not_offered(transaction: &Transaction, view: &View, findings: &mut Findings<'
 fn used_with_msg(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
     let Some(reply) = reply(transaction).filter(|reply| reply.procedure == Procedure::Msg) else { return };
     let Some(chunk) = &reply.reply_chunk else { return };
-    let bytes = length(&chunk.segments);
+    let bytes = Segment::total(&chunk.segments);
     if bytes > 0 {
         let message = format!("a reply by RDMA_MSG with {bytes} bytes in its Reply chunk");
         findings.add(by_answerer(transaction, view, message).values(Value::Bytes(bytes), Value::Bytes(0)));
@@ -272,7 +272,7 @@ fn used_with_msg(transaction: &Transaction, view: &View, findings: &mut Findings
 fn offered_empty(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
     let Some(call) = call(transaction) else { return };
     if let Some(chunk) = &call.reply_chunk
-        && length(&chunk.segments) == 0
+        && Segment::total(&chunk.segments) == 0
     {
         let message = format!("a Reply chunk of {} segments and no bytes", chunk.segments.len());
         findings.add(by_caller(transaction, view, message).observed(segments_of(chunk)));
@@ -324,7 +324,7 @@ fn refused(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) 
     if !is_in_order {
         return;
     }
-    let room = call.reply_chunk.as_ref().map(|chunk| length(&chunk.segments));
+    let room = call.reply_chunk.as_ref().map(|chunk| Segment::total(&chunk.segments));
     let message = match room {
         Some(room) => format!("ERR_CHUNK to a call with a Reply chunk of {room} bytes"),
         None => "ERR_CHUNK to a call without a Reply chunk".to_owned(),

@@ -4,7 +4,7 @@ use super::super::finding::Value;
 use super::super::rule::{Check, Document, Findings, Level, Rule, Source, Unseen};
 use super::super::view::View;
 use super::binding;
-use super::{both, by_answerer, by_caller, call, length, paired, plural};
+use super::{both, by_answerer, by_caller, call, paired, plural};
 use alloc::format;
 use alloc::string::ToString;
 use rdmascope_dissector::transaction::{Chunk, Message, Transaction};
@@ -307,7 +307,7 @@ fn moved<'a>(
         // What came back longer than it was offered is no length to compare with.
         let offered = call.write_chunks.get(index);
         let fault = offered.and_then(|offered| fault(&offered.segments, &returned.segments));
-        (!matches!(fault, Some(Fault::Longer(_)))).then(|| (item, index, length(&returned.segments)))
+        (!matches!(fault, Some(Fault::Longer(_)))).then(|| (item, index, Segment::total(&returned.segments)))
     })
 }
 
@@ -351,7 +351,7 @@ pub(super) fn out_of_order(
         return None;
     }
     let own = binding::unread_result(transaction)?;
-    let is_unused = |chunk: &Chunk| length(&chunk.segments) == 0;
+    let is_unused = |chunk: &Chunk| Segment::total(&chunk.segments) == 0;
     if is_unused(call.write_chunks.get(own)?) || !is_unused(&reply.write_chunks[own]) {
         return None;
     }
@@ -386,7 +386,7 @@ fn inline_results<'a>(
     let items = operations.iter().filter_map(|operation| operation.result_item);
     items.zip(&call.write_chunks).enumerate().filter_map(|(index, (item, offered))| {
         let is_inline = matches!(item.place, Place::Inline(_)) && item.length > 0;
-        (is_inline && !offered.segments.is_empty()).then(|| (item, index, length(&offered.segments)))
+        (is_inline && !offered.segments.is_empty()).then(|| (item, index, Segment::total(&offered.segments)))
     })
 }
 
@@ -422,7 +422,7 @@ fn room(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
     let Some(call) = call(transaction).filter(|call| !call.write_chunks.is_empty()) else { return };
     let results = binding::results(transaction).zip(&call.write_chunks).enumerate();
     for (index, (operation, offered)) in results {
-        let room = length(&offered.segments);
+        let room = Segment::total(&offered.segments);
         let Some(count) = operation.count.filter(|count| *count > room) else { continue };
         if offered.segments.is_empty() || !operation.kind.is_read() || binding::is_sealed(transaction) {
             continue;

@@ -34,7 +34,7 @@ impl Transactions {
         let mut message = Message::new(send, header);
         let reduced = message.read_chunks.iter().enumerate().filter(|(_, chunk)| chunk.position != 0);
         let lengths =
-            reduced.map(|(index, chunk)| (chunk.position, length(&chunk.segments), saturate(index)));
+            reduced.map(|(index, chunk)| (chunk.position, Segment::total(&chunk.segments), saturate(index)));
         open.read_lengths.extend(lengths);
         open.read_lengths.sort_unstable();
         let moved = open.read_lengths.iter().map(|(_, length, _)| round_up(*length)).sum();
@@ -97,7 +97,7 @@ impl Transactions {
             open.missing_before = 0;
         }
         let mut message = Message::new(send, header);
-        open.write_lengths.extend(message.write_chunks.iter().map(|chunk| length(&chunk.segments)));
+        open.write_lengths.extend(message.write_chunks.iter().map(|chunk| Segment::total(&chunk.segments)));
         let moved = open.write_lengths.iter().map(|length| round_up(*length)).sum();
         let long_reply = message.reply_chunk.as_ref();
         message.message_length = message_length(&message, long_reply, header, send, moved);
@@ -209,8 +209,8 @@ fn message_length(
     let stream = match header.procedure {
         Procedure::Msg | Procedure::Msgp => u64::from(send.length?).checked_sub(header.length as u64)?,
         Procedure::Nomsg => match message.read_chunks.iter().find(|chunk| chunk.position == 0) {
-            Some(chunk) => length(&chunk.segments),
-            None => length(&long_reply?.segments),
+            Some(chunk) => Segment::total(&chunk.segments),
+            None => Segment::total(&long_reply?.segments),
         },
         _ => return None,
     };
@@ -220,11 +220,6 @@ fn message_length(
 /// Whether the capture holds every byte of a Send.
 fn is_whole(send: &Send<'_>) -> bool {
     send.length == Some(send.bytes.len() as u32)
-}
-
-/// The length of a chunk: the sum of those of its segments.
-pub(super) fn length(segments: &[Segment]) -> u64 {
-    segments.iter().map(|segment| u64::from(segment.length)).sum()
 }
 
 /// Who opened a connection whose CM exchange was not captured: whoever calls NFS, or whoever a callback is for (RFC 8167,

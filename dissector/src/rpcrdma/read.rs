@@ -1,11 +1,10 @@
 //! Reading the RPC message that a transaction's call or reply conveys.
 
-use super::message::length;
 use super::open::{Open, saturate};
 use crate::transaction::{Part, Security, Transaction};
 use crate::ulb::{self, Chunks, Payload};
 use rdmascope_wire::rpc::{self, Auth, GssCredential, GssProcedure, GssService, flavor};
-use rdmascope_wire::rpcrdma::Procedure;
+use rdmascope_wire::rpcrdma::{Procedure, Segment};
 use rdmascope_wire::{Layer, Stop};
 
 impl Open {
@@ -36,7 +35,7 @@ impl Open {
         let used = segments.iter().map(|segment| segment.length);
         let end = self.gather(Part::ReadChunk(saturate(index)), false, used);
         let stream = core::mem::take(&mut self.call_stream);
-        self.read_call(&stream[..end], end as u64 == length(&segments));
+        self.read_call(&stream[..end], end as u64 == Segment::total(&segments));
         self.call_stream = stream;
     }
 
@@ -54,7 +53,7 @@ impl Open {
         };
         let end = self.gather(part, provided.is_some(), segments.iter().map(|segment| segment.length));
         let stream = core::mem::take(&mut self.reply_stream);
-        self.read_reply(&stream[..end], end as u64 == length(&segments));
+        self.read_reply(&stream[..end], end as u64 == Segment::total(&segments));
         self.reply_stream = stream;
     }
 

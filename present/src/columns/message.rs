@@ -109,7 +109,7 @@ pub static MESSAGE: Columns<MessageRow<'static>> = {
             .parquet_only(),
             C::new(
                 "read_chunk_bytes",
-                U64(|row| Some(row.message.read_chunks.iter().map(|chunk| bytes(&chunk.segments)).sum())),
+                U64(|row| Some(row.message.read_chunks.iter().map(|chunk| Segment::total(&chunk.segments)).sum())),
                 "The lengths of the Read chunks together.",
             )
             .parquet_only(),
@@ -133,7 +133,7 @@ pub static MESSAGE: Columns<MessageRow<'static>> = {
             .parquet_only(),
             C::new(
                 "write_chunk_bytes",
-                U64(|row| Some(row.message.write_chunks.iter().map(|chunk| bytes(&chunk.segments)).sum())),
+                U64(|row| Some(row.message.write_chunks.iter().map(|chunk| Segment::total(&chunk.segments)).sum())),
                 "The lengths of the Write chunks together: in a call the bytes that the responder may write, in a reply the bytes that \
                  it says it wrote.",
             )
@@ -159,7 +159,7 @@ pub static MESSAGE: Columns<MessageRow<'static>> = {
             .parquet_only(),
             C::new(
                 "reply_chunk_bytes",
-                U64(|row| Some(bytes(reply_segments(row)))),
+                U64(|row| Some(Segment::total(reply_segments(row)))),
                 "The length of the Reply chunk.",
             )
             .parquet_only(),
@@ -183,10 +183,6 @@ pub static MESSAGE: Columns<MessageRow<'static>> = {
         ],
     }
 };
-
-fn bytes(segments: &[Segment]) -> u64 {
-    segments.iter().map(|segment| u64::from(segment.length)).sum()
-}
 
 fn reply_segments(row: MessageRow<'_>) -> &[Segment] {
     row.message.reply_chunk.as_ref().map_or(&[], |chunk| &chunk.segments)

@@ -128,7 +128,7 @@ impl TransactionPage<'_> {
         write!(out, "               {}, {}", message.procedure, Counted(message.credits.into(), "credit"))?;
         writeln!(out, ", {} in the Send", Counted(message.send_length.into(), "byte"))?;
         let sum = |segments: &[rdmascope_wire::rpcrdma::Segment]| {
-            let bytes = segments.iter().map(|segment| u64::from(segment.length)).sum();
+            let bytes = rdmascope_wire::rpcrdma::Segment::total(segments);
             format!("{} in {}", Bytes(bytes), Counted(segments.len() as u64, "segment"))
         };
         for (index, chunk) in message.read_chunks.iter().enumerate() {
