@@ -1,5 +1,7 @@
 //! The columns of each kind of line, and of the objects in them: what docs/json.md and docs/parquet.md print.
 
+mod capture;
+mod check;
 mod connection;
 mod finding;
 mod message;
@@ -9,12 +11,14 @@ mod report;
 mod shared;
 mod transaction;
 
+pub use capture::{CAPTURE, FILE, INTERFACE};
+pub use check::{CHECK, Judged};
 pub use connection::{CONNECTION, END};
 pub use finding::{FINDING, FindingRow, RULE, VALUE};
 pub use message::{MESSAGE, MessageRow};
 pub use operation::{OPERATION, OperationRow};
 pub use packet::PACKET;
-pub use report::{CAPTURE, CHECK, ERROR, FILE, INTERFACE, Judged, OPERATION_FIGURES, PROBLEM};
+pub use report::{ERROR, OPERATION_FIGURES, PROBLEM};
 pub use shared::{PRIVATE_DATA, SEGMENT, STOP};
 pub use transaction::TRANSACTION;
 

@@ -1,6 +1,7 @@
-//! The terms of docs/glossary.md, for whoever shows what a word means.
+//! The terms of glossary.md, for whoever shows what a word means. docs/glossary.md is a link to it: the page stands here, so that a package of
+//! this crate carries it.
 
-const DOCUMENT: &str = include_str!("../../docs/glossary.md");
+const DOCUMENT: &str = include_str!("glossary.md");
 
 /// A term and what is said of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -132,6 +132,7 @@ impl Label {
     pub fn of_operation(operation: &Operation) -> Label {
         match operation.kind {
             OperationKind::Unknown(number) => Label::Operation(number),
+            OperationKind::UnknownProcedure(number) => Label::Procedure(number),
             kind => Label::Named(kind.name()),
         }
     }
@@ -256,6 +257,23 @@ impl fmt::Display for PartName {
             Part::ReadChunk(index) => write!(f, "Read chunk {index}"),
             Part::WriteChunk(index) => write!(f, "Write chunk {index}"),
             Part::ReplyChunk => f.write_str("Reply chunk"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A number without a row stands for itself, whichever kind it is of.
+    #[test]
+    fn labels_of_numbers_without_a_name() {
+        for (kind, label) in [
+            (OperationKind::Unknown(10_044), "operation 10044"),
+            (OperationKind::UnknownProcedure(99), "procedure 99"),
+            (ulb::Nfs4::Read.into(), "READ"),
+        ] {
+            assert_eq!(Label::of_operation(&Operation::new(kind)).to_string(), label);
         }
     }
 }

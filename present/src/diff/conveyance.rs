@@ -207,3 +207,6 @@ impl Conveyance {
         (chunks > 0).then(|| segments as f64 / chunks as f64)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,279 @@
+//! `capture`: what was read of the files of a capture, and the interfaces that they describe.
+
+use crate::column::Read::{Object, Objects, Shown, Text, Time, U16, U32, U64};
+use crate::column::{Column, Columns, Role, Subject, Within, lend};
+use crate::ending::{Cut, Ending, FileEnding};
+use rdmascope_capture_agent::Interface;
+
+impl Subject for Ending {
+    type Of<'a> = &'a Ending;
+}
+
+/// What was read of a capture.
+pub static CAPTURE: Columns<Ending> = {
+    type C = Column<Ending>;
+    type O<U> = Within<Ending, U>;
+    Columns {
+        name: "capture",
+        role: Role::Line,
+        columns: &[
+            C::new("records", U64(|it| Some(it.totals.records)), "Packets in the files.").json_only(),
+            C::new("bytes", U64(|it| Some(it.totals.bytes)), "Their bytes on the wire.").json_only(),
+            C::new(
+                "first",
+                Time(|it| it.totals.span.map(|(first, _)| first)),
+                "The time of the first packet.",
+            )
+            .or_null()
+            .json_only(),
+            C::new(
+                "last",
+                Time(|it| it.totals.span.map(|(_, last)| last)),
+                "The latest time of all packets.",
+            )
+            .or_null()
+            .json_only(),
+            C::new("packets", U64(|it| Some(it.totals.packets)), "InfiniBand transport packets.").json_only(),
+            C::new("others", U64(|it| Some(it.totals.others)), "Packets of other kinds.").json_only(),
+            C::new(
+                "unknown_link",
+                U64(|it| Some(it.totals.unknown_link)),
+                "Packets of link types that are not understood.",
+            )
+            .json_only(),
+            C::new("fragments", U64(|it| Some(it.totals.fragments)), "Fragments of IP packets.").json_only(),
+            C::new(
+                "unreadable",
+                U64(|it| Some(it.totals.stops)),
+                "Packets that end before their headers do.",
+            )
+            .json_only(),
+            C::new("snapped", U64(|it| Some(it.totals.cut_records)), "Packets that a snap length cut.")
+                .json_only(),
+            C::new(
+                "icrc",
+                Object(&O { columns: &ICRC, lend: |it, see| see(it.totals.icrc) }),
+                "Packets by the verdict on their ICRC.",
+            )
+            .json_only(),
+            C::new(
+                "congestion_notifications",
+                U64(|it| Some(it.totals.congestion_notifications)),
+                "Congestion notification packets (CNPs).",
+            )
+            .json_only(),
+            C::new(
+                "other_transports",
+                U64(|it| Some(it.totals.other_transports)),
+                "Packets of transports other than RC.",
+            )
+            .json_only(),
+            C::new("cm_messages", U64(|it| Some(it.totals.cm_messages)), "CM messages.").json_only(),
+            C::new("connections", U64(|it| Some(it.totals.connections)), "Connections that were seen.")
+                .json_only(),
+            C::new(
+                "transactions",
+                Object(&O { columns: &OUTCOMES, lend: |it, see| see(it.totals.transactions) }),
+                "Transactions by outcome.",
+            )
+            .json_only(),
+            C::new(
+                "evictions",
+                U64(|it| Some(it.totals.evictions)),
+                "Entries that were given up because a table was full.",
+            )
+            .json_only(),
+            C::new(
+                "files",
+                Objects(&O { columns: &FILE, lend: |it, see| it.files.iter().for_each(see) }),
+                "The files of the capture, in the order in which they were given.",
+            )
+            .json_only(),
+        ],
+    }
+};
+
+/// Packets whose ICRC is good, bad, and cannot be verified.
+struct Icrc;
+
+impl Subject for Icrc {
+    type Of<'a> = [u64; 3];
+}
+
+static ICRC: Columns<Icrc> = {
+    type C = Column<Icrc>;
+    Columns {
+        name: "icrc",
+        role: Role::Inner,
+        columns: &[
+            C::new("good", U64(|[good, ..]| Some(good)), "The ICRC is right."),
+            C::new("bad", U64(|[_, bad, _]| Some(bad)), "The ICRC is wrong."),
+            C::new(
+                "unverifiable",
+                U64(|[.., unverifiable]| Some(unverifiable)),
+                "The ICRC cannot be verified.",
+            ),
+        ],
+    }
+};
+
+/// Transactions by outcome.
+struct Outcomes;
+
+impl Subject for Outcomes {
+    type Of<'a> = [u64; 5];
+}
+
+static OUTCOMES: Columns<Outcomes> = {
+    type C = Column<Outcomes>;
+    Columns {
+        name: "transactions",
+        role: Role::Inner,
+        columns: &[
+            C::new("completed", U64(|counts| Some(counts[0])), "Of the outcome `completed`."),
+            C::new("no_reply", U64(|counts| Some(counts[1])), "Of the outcome `no-reply`."),
+            C::new("no_call", U64(|counts| Some(counts[2])), "Of the outcome `no-call`."),
+            C::new("transport_error", U64(|counts| Some(counts[3])), "Of the outcome `transport-error`."),
+            C::new("cut_off", U64(|counts| Some(counts[4])), "Of the outcome `cut-off`."),
+        ],
+    }
+};
+
+impl Subject for FileEnding {
+    type Of<'a> = &'a FileEnding;
+}
+
+/// A file of a capture.
+pub static FILE: Columns<FileEnding> = {
+    type C = Column<FileEnding>;
+    type O<U> = Within<FileEnding, U>;
+    Columns {
+        name: "files",
+        role: Role::Shared,
+        columns: &[
+            C::new(
+                "name",
+                Text(|file, see| see(&file.name)),
+                "The name of the file as it was given. `-` is standard input.",
+            ),
+            C::new(
+                "cut_short",
+                Object(&O { columns: &CUT, lend: |file, see| lend(file.cut, see) }),
+                "Where the file ends in the middle of something.",
+            )
+            .or_null(),
+            C::new(
+                "trouble",
+                Shown(|file, see| lend(file.trouble.as_ref(), |trouble| see(trouble))),
+                "Why the file could not be read on. The others were read to their ends.",
+            )
+            .or_null(),
+            C::new(
+                "interfaces",
+                Objects(&O { columns: &INTERFACE, lend: |file, see| file.interfaces.iter().for_each(see) }),
+                "The interfaces at which a pcapng file was captured, as the file describes them. Other files have none.",
+            )
+            .optional(),
+        ],
+    }
+};
+
+impl Subject for Interface {
+    type Of<'a> = &'a Interface;
+}
+
+/// An interface that a pcapng file describes.
+pub static INTERFACE: Columns<Interface> = {
+    type C = Column<Interface>;
+    Columns {
+        name: "interfaces",
+        role: Role::Shared,
+        columns: &[
+            C::new(
+                "section",
+                U64(|it| Some(it.section)),
+                "The section of the file that describes the interface, from 1.",
+            ),
+            C::new("number", U32(|it| Some(it.number)), "The number of the interface in the section, from 0."),
+            C::new("name", Text(|it, see| lend(it.name.as_deref(), see)), "if_name: at most 256 bytes.").or_null(),
+            C::new(
+                "description",
+                Text(|it, see| lend(it.description.as_deref(), see)),
+                "if_description: at most 256 bytes.",
+            )
+            .or_null(),
+            C::new(
+                "filter",
+                Text(|it, see| lend(it.filter.as_deref(), see)),
+                "if_filter as text: at most 256 bytes.",
+            )
+            .or_null(),
+            C::new(
+                "link_type",
+                U16(|it| Some(it.link.0)),
+                "The link type, of the tcpdump.org registry. 1 is Ethernet.",
+            ),
+            C::new("start", Time(|it| it.statistics.start), "When capturing began (isb_starttime).").or_null(),
+            C::new("end", Time(|it| it.statistics.end), "When capturing ended (isb_endtime).").or_null(),
+            C::new(
+                "received",
+                U64(|it| it.statistics.received),
+                "Packets that the interface received (isb_ifrecv).",
+            )
+            .or_null(),
+            C::new(
+                "accepted",
+                U64(|it| it.statistics.accepted),
+                "Packets that the filter let through (isb_filteraccept).",
+            )
+            .or_null(),
+            C::new(
+                "delivered",
+                U64(|it| it.statistics.delivered),
+                "Packets that were handed to the program that captured (isb_usrdeliv).",
+            )
+            .or_null(),
+            C::new(
+                "dropped_by_interface",
+                U64(|it| it.statistics.dropped_by_interface),
+                "Packets that the interface lost for lack of room (isb_ifdrop). dumpcap counts here what the kernel dropped.",
+            )
+            .or_null(),
+            C::new(
+                "dropped_by_system",
+                U64(|it| it.statistics.dropped_by_system),
+                "Packets that the operating system lost for lack of room (isb_osdrop).",
+            )
+            .or_null(),
+            C::new(
+                "dropped_before_packets",
+                U64(|it| Some(it.dropped_before_packets)),
+                "Packets lost just before one that was captured, summed up (epb_dropcount, and the drops count of obsolete packet \
+                 blocks).",
+            ),
+            C::new(
+                "dropped",
+                U64(|it| Some(it.dropped())),
+                "Packets lost: `dropped_by_interface` and `dropped_by_system` together, or `dropped_before_packets` where that is \
+                 greater.",
+            ),
+        ],
+    }
+};
+
+impl Subject for Cut {
+    type Of<'a> = Cut;
+}
+
+static CUT: Columns<Cut> = {
+    type C = Column<Cut>;
+    Columns {
+        name: "cut_short",
+        role: Role::Inner,
+        columns: &[
+            C::new("offset", U64(|cut| Some(cut.offset)), "The byte of the file."),
+            C::new("needed", U64(|cut| Some(cut.needed)), "Bytes that are needed there."),
+            C::new("available", U64(|cut| Some(cut.available)), "Bytes that are there."),
+        ],
+    }
+};
