@@ -4,7 +4,8 @@ use crate::input::{Input, listen};
 use crate::output::{Format, Out, Output, Status, complain, complain_of_troubles, warn_of_cuts};
 use clap::{ArgAction, Args};
 use rdmascope_dissector::engine::Config;
-use rdmascope_present::diff::{Comparison, ComparisonLine, DifferenceLine, Side, Text, Thresholds};
+use rdmascope_present::columns::{COMPARISON, ComparisonRow, DIFFERENCE};
+use rdmascope_present::diff::{Comparison, Side, Text, Thresholds};
 use rdmascope_present::json;
 use rdmascope_present::text::Style;
 use std::io;
@@ -104,9 +105,9 @@ pub(crate) fn run(command: &Diff, style: Style, out: &mut Out) -> io::Result<Sta
                 .write(command.histograms, out)?;
         }
         Format::Jsonl => {
-            json::write_line(out, &ComparisonLine::new([a, b], &comparison))?;
+            json::write_line(out, &COMPARISON.of(ComparisonRow { sides: [a, b], comparison: &comparison }))?;
             for difference in shown {
-                json::write_line(out, &DifferenceLine::new(difference))?;
+                json::write_line(out, &DIFFERENCE.of(difference))?;
             }
             warn_of_cuts(&a.ending, out)?;
             warn_of_cuts(&b.ending, out)?;

@@ -1,26 +1,24 @@
 //! `rdmascope extract`: the bytes of one transaction, or of the files that NFS moved.
 
-mod contents;
-mod files;
 mod folder;
-mod json;
 mod one;
 
-use crate::input::{Input, read};
+use crate::input::{Input, listen};
 use crate::output::{Format, Out, Output, Status, complain, complain_of_troubles, tell, warn_of_cuts};
-use files::LeftOut;
-
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use contents::Lacking;
-use files::{Files, Found, Limits};
-use folder::{Digests, Folder};
-use json::{ExtractionLine, FileLine};
+use folder::Folder;
 use one::Choice;
 use rdmascope_dissector::engine::Config;
+use rdmascope_dissector::event::Event;
 use rdmascope_dissector::exchange::Keep;
+use rdmascope_dissector::record::Time;
+use rdmascope_present::column::{Setting, TextTable};
+use rdmascope_present::columns::{EXTRACTED, EXTRACTION};
+use rdmascope_present::extract::{Extracted, Files, Limits, Summary};
 use rdmascope_present::json::write_line;
 use rdmascope_present::text::{Bytes, Counted, Number, Style};
+use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -73,29 +71,6 @@ struct FilesArguments {
     max_files: usize,
 }
 
-/// A file that was put together.
-pub(crate) struct Extracted<'a> {
-    pub(crate) found: &'a Found,
-    /// The name that the capture shows.
-    pub(crate) name: Option<&'a [u8]>,
-    /// The file in the folder; `None` where it is left out.
-    pub(crate) path: Option<String>,
-    /// Where nothing is missing.
-    pub(crate) digests: Option<Digests>,
-    pub(crate) lacking: Lacking,
-}
-
-/// What all came to.
-#[derive(Debug, Default)]
-pub(crate) struct Summary {
-    pub(crate) files: u64,
-    /// The sum of their sizes.
-    pub(crate) bytes: u64,
-    pub(crate) left_out: LeftOut,
-    /// Files left out because all together would have been too large.
-    pub(crate) files_beyond_total: u64,
-}
-
 /// Runs the command.
 pub(crate) fn run(command: &mut Extract, style: Style, out: &mut Out) -> io::Result<Status> {
     match command.files.folder.clone() {
@@ -109,21 +84,30 @@ fn extract_files(command: &Extract, path: &Path, style: Style, out: &mut Out) ->
     let limits = Limits { file_size: arguments.max_file_size, files: arguments.max_files };
     // Before anything is read, because that may take long; it is made only when there is something to put in it.
     let prepared =
-        Folder::check(path).and_then(|()| Files::new(limits).context("a temporary file cannot be made"));
+        Folder::check(path).and_then(|()| tempfile::tempfile().context("a temporary file cannot be made"));
     let mut files = match prepared {
-        Ok(files) => files,
+        Ok(file) => Files::new(limits, file),
         Err(error) => return complain(&error, out),
     };
     let config = Config { keep: Keep { steps: false, contents: true }, ..Config::default() };
-    let read = read(&command.input, config, &mut files);
-    if let Some(trouble) = files.trouble.take() {
+    let mut trouble = None;
+    let read = listen(&command.input, config, |event, _| {
+        let Event::Transaction(transaction) = event else { return Ok(()) };
+        files.take(transaction).map_err(|error| {
+            let kind = error.kind();
+            trouble = Some(error);
+            kind.into()
+        })
+    });
+    if let Some(trouble) = trouble {
         return complain(&anyhow::Error::new(trouble).context("a temporary file"), out);
     }
     let ending = match read? {
         Ok(ending) => ending,
         Err(error) => return complain(&error, out),
     };
-    let mut listing = Listing { format: command.output.format, style, out };
+    let table = TextTable::new(&EXTRACTED);
+    let mut listing = Listing { format: command.output.format, style, table, out };
     listing.head()?;
     let mut listed = Ok(());
     let written = write_files(&mut files, path, arguments.max_total_size, |extracted| {
@@ -143,7 +127,7 @@ fn extract_files(command: &Extract, path: &Path, style: Style, out: &mut Out) ->
 
 /// Writes the files and the index, and shows each.
 fn write_files(
-    files: &mut Files,
+    files: &mut Files<File>,
     path: &Path,
     most: u64,
     mut show: impl FnMut(&Extracted<'_>),
@@ -170,11 +154,11 @@ fn write_files(
         } else {
             summary.files_beyond_total += 1;
         }
-        let line = write_line(&mut index, &FileLine::from(&extracted));
+        let line = write_line(&mut index, &EXTRACTED.of(&extracted));
         line.with_context(|| path.join(folder::INDEX).display().to_string())?;
         show(&extracted);
     }
-    let line = write_line(&mut index, &ExtractionLine::from(&summary)).and_then(|()| index.flush());
+    let line = write_line(&mut index, &EXTRACTION.of(&summary)).and_then(|()| index.flush());
     line.with_context(|| path.join(folder::INDEX).display().to_string())?;
     Ok(summary)
 }
@@ -183,42 +167,25 @@ fn write_files(
 struct Listing<'a> {
     format: Format,
     style: Style,
+    table: TextTable<Extracted<'static>>,
     out: &'a mut Out,
 }
 
 impl Listing<'_> {
     fn head(&mut self) -> io::Result<()> {
-        let Listing { format, style, out } = self;
-        if *format == Format::Jsonl {
-            return Ok(());
+        match self.format {
+            Format::Text => self.table.write_heading(self.style, self.out),
+            Format::Jsonl => Ok(()),
         }
-        let line = format!(
-            "{:>10} {:>10} {:>10} {:>10} {:>10} {:>9}  {}",
-            "size", "written", "read", "holes", "missing", "conflicts", "file"
-        );
-        writeln!(out, "{}", style.bold(line))
     }
 
     fn file(&mut self, extracted: &Extracted<'_>) -> io::Result<()> {
-        let Listing { format, style, out } = self;
-        if *format == Format::Jsonl {
-            return write_line(out, &FileLine::from(extracted));
-        }
-        let Extracted { found, path, lacking, .. } = extracted;
-        let missing = lacking.missing_bytes();
-        write!(
-            out,
-            "{:>10} {:>10} {:>10} {:>10} {} {}  ",
-            Bytes(found.contents.size()),
-            Bytes(found.bytes_written),
-            Bytes(found.bytes_read),
-            Bytes(lacking.hole_bytes()),
-            style.red_if(missing > 0, format_args!("{:>10}", Bytes(missing))),
-            style.red_if(found.conflicts > 0, format_args!("{:>9}", Number(found.conflicts))),
-        )?;
-        match path {
-            Some(path) => writeln!(out, "{path}"),
-            None => writeln!(out, "{}", style.yellow("left out")),
+        let Listing { format, style, table, out } = self;
+        match format {
+            Format::Text => {
+                table.write_row(extracted, Setting { start: Time::default(), style: *style }, out)
+            }
+            Format::Jsonl => write_line(out, &EXTRACTED.of(extracted)),
         }
     }
 
@@ -226,30 +193,15 @@ impl Listing<'_> {
     fn summary(&mut self, summary: &Summary, path: &Path) -> io::Result<()> {
         let Listing { format, out, .. } = self;
         match format {
-            Format::Jsonl => write_line(out, &ExtractionLine::from(summary))?,
+            Format::Jsonl => write_line(out, &EXTRACTION.of(summary))?,
             Format::Text => {
                 let (files, bytes) = (Counted(summary.files, "file"), Bytes(summary.bytes));
                 writeln!(out, "{files}, {bytes}, in {}", path.display())?;
             }
         }
         out.flush()?;
-        let LeftOut { bytes_beyond_size, of_further_files, unclear, scattered } = summary.left_out;
-        for (count, what) in [
-            (bytes_beyond_size, "bytes lie behind the largest size of a file: see --max-file-size"),
-            (
-                summary.files_beyond_total,
-                "files would have made all together too large: see --max-total-size",
-            ),
-            (
-                of_further_files,
-                "READs and WRITEs are of files beyond the most that there may be: see --max-files",
-            ),
-            (unclear, "READs and WRITEs show no file handle, offset or count in this capture"),
-            (scattered, "READs and WRITEs are too scattered to keep track of"),
-        ] {
-            if count > 0 {
-                tell(format_args!("left out: {} {what}", Number(count)));
-            }
+        for (count, what) in summary.left_out() {
+            tell(format_args!("left out: {} {what}", Number(count)));
         }
         Ok(())
     }

@@ -3,11 +3,8 @@
 //! docs/regress.md says what stands where. Here: the plan (what there is to look at), the work on each file, on two threads, and
 //! the outcomes, in the order of names.
 
-mod compare;
-mod json;
-mod lines;
+mod found;
 mod manifest;
-mod pairs;
 mod perform;
 mod plan;
 mod show;

@@ -4,7 +4,7 @@
 
 mod binary;
 
-use binary::{Temporary, command, lines, refused, run, sample, text, with_input};
+use binary::{Temporary, command, json_lines, lines, refused, run, sample, text, with_input};
 use rdmascope_tests::mutate::{self, CLIENT, EXTENSION, SERVER, opcode};
 use rdmascope_tests::pcap::{self, Capture};
 use rdmascope_tests::samples;
@@ -25,7 +25,7 @@ fn allow_all_but(wanted: &str) -> String {
 /// The lines of JSON, whatever the exit status.
 fn found(output: &Output) -> Vec<Value> {
     assert_eq!(text(&output.stderr), "");
-    text(&output.stdout).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+    json_lines(text(&output.stdout))
 }
 
 /// NFSv3 where these of the server's Sends grant no credits.

@@ -3,7 +3,7 @@
 mod binary;
 mod planted;
 
-use binary::{Pcap, Temporary, lines, refused, run, sample, text, time, with_input};
+use binary::{Pcap, Temporary, json_lines, lines, refused, run, sample, text, time, with_input};
 use serde_json::{Value, json};
 use std::process::Output;
 
@@ -11,7 +11,7 @@ use std::process::Output;
 fn compared(arguments: &[&str]) -> Vec<Value> {
     let output = run(&[&["diff", "--format", "jsonl"], arguments].concat());
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(1), ""));
-    text(&output.stdout).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+    json_lines(text(&output.stdout))
 }
 
 fn samples(a: &str, b: &str) -> Vec<Value> {
@@ -229,8 +229,7 @@ fn one_operation_that_became_slower() {
     // Also from standard input.
     let output = with_input(&["diff", &original, "-", "--format", "jsonl"], &delayed);
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(1), ""));
-    let found: Vec<Value> =
-        text(&output.stdout).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let found: Vec<Value> = json_lines(text(&output.stdout));
     let differing = differing(&found);
     let [write] = differing.as_slice() else { panic!("{differing:?}") };
     assert_eq!((&write["name"], &write["operation"]), (&json!("latency"), &json!("WRITE")));

@@ -1,9 +1,10 @@
 //! What a pcapng file says that it lost, from its bytes to what a person and a program read.
 
+mod binary;
+
+use binary::{json_lines, text, with_input};
 use rdmascope_tests::{pcap, samples};
 use serde_json::{Value, json};
-use std::io::Write as _;
-use std::process::{Command, Stdio};
 
 fn block(kind: u32, body: &[u8]) -> Vec<u8> {
     let length = (body.len() + 12) as u32;
@@ -36,19 +37,11 @@ fn capture() -> Vec<u8> {
 }
 
 fn run(arguments: &[&str], input: &[u8]) -> String {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_rdmascope"))
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("the binary runs");
-    child.stdin.take().expect("it is piped").write_all(input).expect("it reads all");
-    let output = child.wait_with_output().expect("it ends");
-    String::from_utf8(output.stdout).expect("it is text")
+    text(&with_input(arguments, input).stdout).to_owned()
 }
 
 fn lines(arguments: &[&str], input: &[u8]) -> Vec<Value> {
-    run(arguments, input).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+    json_lines(&run(arguments, input))
 }
 
 #[test]

@@ -351,30 +351,3 @@ fn what_is_inconclusive_is_marked_as_such() {
     assert!(printed.contains("? inline-threshold "), "{printed}");
     assert!(printed.contains("? evidence of a finding that is inconclusive\n"), "{printed}");
 }
-
-#[test]
-fn every_key_is_documented() {
-    fn collect(value: &Value, keys: &mut BTreeSet<String>) {
-        match value {
-            Value::Object(map) => map.iter().for_each(|(key, value)| {
-                keys.insert(key.clone());
-                collect(value, keys);
-            }),
-            Value::Array(values) => values.iter().for_each(|value| collect(value, keys)),
-            _ => {}
-        }
-    }
-    let mut keys = BTreeSet::new();
-    collect(&shown(&sample("nfs3-lossy.pcap"), &["--transaction", "19"]), &mut keys);
-    for frame in ["1", "68"] {
-        collect(&shown(&sample("nfs3-basic.pcap"), &["--frame", frame]), &mut keys);
-    }
-    let documentation = std::fs::read_to_string(root().join("docs/json.md")).expect("docs/json.md is there");
-    let section = documentation.split("## `frame`").nth(1).expect("frames and exchanges have a section");
-    let transaction = lines(&run(&["transactions", &sample("nfs3-lossy.pcap"), "--format", "jsonl"]));
-    let mut known = BTreeSet::new();
-    transaction.iter().for_each(|line| collect(line, &mut known));
-    let missing: Vec<_> =
-        keys.iter().filter(|key| !known.contains(*key) && !section.contains(&format!("`{key}`"))).collect();
-    assert!(missing.is_empty(), "not in docs/json.md: {missing:?}");
-}

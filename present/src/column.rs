@@ -14,7 +14,7 @@ mod text;
 mod value;
 
 pub use text::{Align, Cell, LendCell, Setting, Text as TextCell, TextTable, Tint};
-use value::Lent;
+pub(crate) use value::Lent;
 pub use value::{Fields, Items, Lossy, Value};
 
 use core::fmt;
@@ -201,8 +201,8 @@ pub enum Read<S: Subject> {
     Object(&'static dyn Inner<S>),
     /// Several objects.
     Objects(&'static dyn Inner<S>),
-    /// A value whose type depends on the subject; the text says which types.
-    Any(&'static str, LendValue<S>),
+    /// A value whose type depends on the subject. The text says which types; an object has the columns of one of the lists.
+    Any(&'static str, Lists, LendValue<S>),
 }
 
 /// The type of a column, without the function of [`Read`].
@@ -248,9 +248,12 @@ pub enum Kind {
     Object(&'static dyn List),
     /// Several objects of these columns.
     Objects(&'static dyn List),
-    /// What the text says.
-    Any(&'static str),
+    /// What the text says; an object has the columns of one of the lists.
+    Any(&'static str, Lists),
 }
+
+/// Several lists of columns.
+pub type Lists = &'static [&'static dyn List];
 
 /// A list of columns, whatever it is about.
 pub trait List: Sync {
@@ -338,7 +341,7 @@ impl<S: Subject> Fields for Line<'_, S> {
 }
 
 impl<S: Subject> Column<S> {
-    /// A column of JSON and of Parquet that always has a value.
+    /// A column that always has a value: of JSON, and of Parquet where its list is a table there or within one.
     pub const fn new(name: &'static str, read: Read<S>, meaning: &'static str) -> Column<S> {
         let in_parquet = Some(InParquet { name, is_last: false });
         let info = Info { name, meaning, presence: Presence::Always, in_json: true, in_parquet };
@@ -453,7 +456,7 @@ impl<S: Subject> Read<S> {
             Read::Shown(lend) => lend(subject, &mut |shown| there(Value::Shown(shown))),
             Read::Lossy(lend) => lend(subject, &mut |bytes| there(Value::Lossy(bytes))),
             Read::Bytes(lend) => lend(subject, &mut |bytes| there(Value::Bytes(bytes))),
-            Read::Any(_, lend) => lend(subject, &mut there),
+            Read::Any(_, _, lend) => lend(subject, &mut there),
             Read::Object(inner) => inner.each(subject, &mut |fields| there(Value::Object(fields))),
             _ => {}
         }
@@ -485,7 +488,7 @@ impl<S: Subject> Read<S> {
             Read::Frames(_) => Kind::Frames,
             Read::Object(inner) => Kind::Object(inner.list()),
             Read::Objects(inner) => Kind::Objects(inner.list()),
-            Read::Any(types, _) => Kind::Any(types),
+            Read::Any(types, lists, _) => Kind::Any(types, lists),
         }
     }
 }

@@ -2,22 +2,32 @@
 
 mod capture;
 mod check;
+mod comparison;
 mod connection;
+mod exchange;
+mod extract;
 mod finding;
+mod frame;
 mod message;
 mod operation;
 mod packet;
+mod regression;
 mod report;
 mod shared;
 mod transaction;
 
 pub use capture::{CAPTURE, FILE, INTERFACE};
 pub use check::{CHECK, Judged};
+pub use comparison::{COMPARISON, COUNT, ComparisonRow, DIFFERENCE, EXTREMES, LATENCIES, OCCURRENCE, SIDE};
 pub use connection::{CONNECTION, END};
+pub use exchange::{EXCHANGE, ExchangeRow, RUNG, UNREDUCED_MESSAGE, UnreducedMessage};
+pub use extract::{EXTRACTED, EXTRACTION};
 pub use finding::{FINDING, FindingRow, RULE, VALUE};
+pub use frame::{FIELD, FRAME, FrameRow};
 pub use message::{MESSAGE, MessageRow};
 pub use operation::{OPERATION, OperationRow};
 pub use packet::PACKET;
+pub use regression::{DEVIATION, DeviationRow, VERDICT, VerdictRow};
 pub use report::{ERROR, OPERATION_FIGURES, PROBLEM};
 pub use shared::{PRIVATE_DATA, SEGMENT, STOP};
 pub use transaction::TRANSACTION;
@@ -41,10 +51,26 @@ pub static LISTS: &[&dyn List] = &[
     &OPERATION_FIGURES,
     &ERROR,
     &PROBLEM,
+    &FRAME,
+    &FIELD,
+    &EXCHANGE,
+    &RUNG,
+    &UNREDUCED_MESSAGE,
+    &EXTRACTED,
+    &EXTRACTION,
     &FINDING,
     &VALUE,
     &CHECK,
     &RULE,
+    &COMPARISON,
+    &SIDE,
+    &DIFFERENCE,
+    &COUNT,
+    &OCCURRENCE,
+    &EXTREMES,
+    &LATENCIES,
+    &DEVIATION,
+    &VERDICT,
 ];
 
 /// The tables of Parquet: what their folders are called, and what their rows are made of.

@@ -5,7 +5,6 @@ mod compare;
 mod conveyance;
 mod difference;
 mod histogram;
-mod lines;
 mod pairing;
 mod side;
 mod statistics;
@@ -13,7 +12,6 @@ mod text;
 
 pub use compare::Comparison;
 pub use difference::{Area, Difference, Latencies, Measure, Pair, Verdict};
-pub use lines::{ComparisonLine, DifferenceLine};
 pub use side::Side;
 pub use text::Text;
 

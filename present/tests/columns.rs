@@ -1,28 +1,67 @@
 //! The lists of columns hold together, and what they read of all samples is what they say.
 
 use rdmascope_conformance::{Judge, Level};
+use rdmascope_dissector::attribution::Steps;
 use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::event::Event;
+use rdmascope_dissector::exchange::Keep;
+use rdmascope_dissector::frame;
+use rdmascope_dissector::record::Record;
 use rdmascope_present::column::parquet::table;
 use rdmascope_present::column::{Fields, Kind, List, Output, Presence, Role, Value};
 use rdmascope_present::columns::{
-    CAPTURE, CHECK, CONNECTION, ERROR, FINDING, FindingRow, LISTS, MESSAGE, MessageRow, OPERATION_FIGURES,
-    PACKET, PROBLEM, TABLES, TRANSACTION,
+    CAPTURE, CHECK, COMPARISON, CONNECTION, ComparisonRow, DEVIATION, DIFFERENCE, ERROR, EXCHANGE, EXTRACTED,
+    EXTRACTION, ExchangeRow, FIELD, FINDING, FRAME, FindingRow, FrameRow, LISTS, MESSAGE, MessageRow,
+    OPERATION_FIGURES, PACKET, PROBLEM, RULE, TABLES, TRANSACTION, VERDICT,
 };
+use rdmascope_present::diff::{Comparison, Side, Thresholds};
 use rdmascope_present::ending::{Ending, FileEnding};
+use rdmascope_present::extract::{Digests, Extracted, Files, Limits, Summary};
+use rdmascope_present::fields::headers;
+use rdmascope_present::findings::Findings;
+use rdmascope_present::ladder::Ladder;
+use rdmascope_present::regress::{Blessed, Lines, Outcome, Verdict, compare};
 use rdmascope_present::report::Report;
 use rdmascope_present::tally::Tally;
-use rdmascope_tests::{samples, session};
+use rdmascope_tests::{pcap, samples, session};
 use std::collections::BTreeSet;
+use std::io::Cursor;
+
+/// The path of a list that `path` leads to. What is a line as well, and what may hold itself, has one path wherever it is.
+fn path_to(list: &dyn List, path: &str) -> String {
+    let is_anywhere = list.role() == Role::Line || list.name() == FIELD.name;
+    if is_anywhere { list.name().to_owned() } else { path.to_owned() }
+}
 
 /// Visits a list and the lists within it, each with the names that lead to it.
 fn walk(list: &'static dyn List, path: &str, visit: &mut dyn FnMut(&'static dyn List, &str)) {
+    let path = &path_to(list, path);
     visit(list, path);
     for (info, kind) in list.columns() {
-        if let Kind::Object(inner) | Kind::Objects(inner) = kind {
-            walk(inner, &format!("{path}.{}", info.name), visit);
+        let path = format!("{path}.{}", info.name);
+        match kind {
+            Kind::Object(inner) | Kind::Objects(inner) if inner.name() != list.name() => {
+                walk(inner, &path, visit)
+            }
+            Kind::Any(_, lists) => {
+                lists.iter().for_each(|inner| walk(*inner, &format!("{path}:{}", inner.name()), visit));
+            }
+            _ => {}
         }
     }
+}
+
+/// The list, of several, whose columns an object has.
+fn list_of(object: &dyn Fields, lists: &[&'static dyn List], path: &str) -> &'static dyn List {
+    let mut names = Vec::new();
+    object.each(Output::Any, &mut |info, _| names.push(info.name));
+    let is_its =
+        |list: &&'static dyn List| list.columns().iter().map(|(info, _)| info.name).eq(names.iter().copied());
+    lists
+        .iter()
+        .copied()
+        .find(is_its)
+        .unwrap_or_else(|| panic!("{path} has the columns {names:?} of no list"))
 }
 
 #[test]
@@ -66,6 +105,7 @@ impl Seen {
     fn object(&mut self, list: &dyn List, object: &dyn Fields, path: &str) {
         let columns = list.columns();
         let mut expected = columns.iter();
+        let path = &path_to(list, path);
         assert_eq!(object.line(), (list.role() == Role::Line).then_some(list.name()), "{path}");
         object.each(Output::Any, &mut |info, value| {
             let (stated, kind) = expected.next().expect("no more values than columns");
@@ -107,8 +147,17 @@ impl Seen {
             | (Kind::Qpn, Value::Qpn(_))
             | (Kind::Offset, Value::Offset(_))
             | (Kind::Text, Value::Text(_) | Value::Shown(_) | Value::Lossy(_))
-            | (Kind::Bytes, Value::Bytes(_))
-            | (Kind::Any(_), _) => {}
+            | (Kind::Bytes, Value::Bytes(_)) => {}
+            (Kind::Any(_, lists), Value::Object(object)) => {
+                let list = list_of(object, lists, path);
+                self.object(list, object, &format!("{path}:{}", list.name()));
+            }
+            (Kind::Any(_, lists), Value::List(items)) => items.each(&mut |item| {
+                let Value::Object(object) = item else { return };
+                let list = list_of(object, lists, path);
+                self.object(list, object, &format!("{path}:{}", list.name()));
+            }),
+            (Kind::Any(..), _) => {}
             (Kind::U8 | Kind::U16 | Kind::U32 | Kind::U64 | Kind::Frame, Value::Number(number)) => {
                 assert!(number <= most, "{path}: {number}");
             }
@@ -135,6 +184,124 @@ impl Seen {
 /// What is left of a path behind an object on it.
 fn is_path(rest: &str) -> bool {
     rest.is_empty() || rest.starts_with('.')
+}
+
+/// The records of a capture that lacks one packet of `every`.
+fn some(capture: &pcap::Capture, every: u64) -> impl Iterator<Item = Record<'_>> {
+    session::records(capture).filter(move |record| record.number % every != 0)
+}
+
+/// The lines of `show`.
+fn exchanges(seen: &mut Seen) {
+    for sample in ["nfs3-lossy", "nfs4.1-backchannel-recall"] {
+        let capture = samples::capture(sample);
+        let keep = Keep { steps: true, contents: true };
+        let mut engine = Engine::new(Config { keep, observe: true, ..Config::default() });
+        let (mut findings, mut steps, mut transactions) =
+            (Findings::new(Findings::ALL), Steps::default(), Vec::new());
+        let mut handle = |event: Event<'_>| {
+            findings.handle(&event);
+            if let Event::Transaction(transaction) = event {
+                steps.add(transaction);
+                transactions.push(transaction.clone());
+            }
+        };
+        some(&capture, 37).for_each(|record| engine.handle(&record, &mut handle));
+        engine.finish(&mut handle);
+        let mut ladders: Vec<Ladder> = transactions.iter().map(Ladder::of).collect();
+        let mut attribution = steps.finish();
+        let mut engine = Engine::new(Config { report_packets: true, ..Config::default() });
+        let mut handle = |event: Event<'_>| {
+            let Event::Packet(packet) = event else { return };
+            let fields = headers::frame(packet, &frame::Config::default(), None);
+            let row = FrameRow { packet, transaction: Some(1), fields: &fields };
+            seen.object(&FRAME, &FRAME.of(row), "frame");
+            let attributed = attribution.next(packet);
+            for (transaction, ladder) in transactions.iter().zip(&mut ladders) {
+                ladder.see(transaction, packet, &attributed);
+                ladder.mark(transaction, packet, &attributed);
+            }
+        };
+        some(&capture, 37).for_each(|record| engine.handle(&record, &mut handle));
+        engine.finish(&mut handle);
+        let by_frame = findings.by_frame();
+        for (transaction, ladder) in transactions.iter().zip(&ladders) {
+            ExchangeRow::lend(transaction, ladder, &by_frame, false, |row| {
+                seen.object(&EXCHANGE, &EXCHANGE.of(row), "exchange");
+            });
+        }
+    }
+}
+
+/// The lines of `extract`.
+fn extracted(seen: &mut Seen) {
+    let limits = Limits { file_size: 1 << 30, files: 100 };
+    let mut files = Files::new(limits, Cursor::new(Vec::new()));
+    let capture = samples::capture("nfs3-basic");
+    let keep = Keep { steps: false, contents: true };
+    let mut engine = Engine::new(Config { keep, ..Config::default() });
+    let mut handle = |event: Event<'_>| {
+        if let Event::Transaction(transaction) = event {
+            files.take(transaction).expect("memory takes all");
+        }
+    };
+    some(&capture, 3).skip(300).for_each(|record| engine.handle(&record, &mut handle));
+    engine.finish(&mut handle);
+    let digests = Digests { md5: "0".repeat(32), sha256: "0".repeat(64) };
+    for found in &files.found {
+        let (name, lacking) = (files.names.get(&found.key).map(Vec::as_slice), found.contents.lacking());
+        let (path, digests) = (Some("name".to_owned()), Some(digests.clone()));
+        let file = Extracted { found, name, path, digests, lacking };
+        seen.object(&EXTRACTED, &EXTRACTED.of(&file), "file");
+    }
+    seen.object(&EXTRACTION, &EXTRACTION.of(&Summary::default()), "extraction");
+}
+
+/// The lines of `diff`.
+fn compared(seen: &mut Seen) {
+    let [a, b] = ["nfs3-basic", "nfs3-lossy"].map(|sample| {
+        let mut side = Side::default();
+        let mut engine = Engine::new(Config { observe: true, ..Config::default() });
+        session::records(&samples::capture(sample))
+            .for_each(|record| engine.handle(&record, &mut |event| side.handle(&event)));
+        engine.finish(&mut |event| side.handle(&event));
+        side.ending = Ending { totals: *engine.totals(), ..Ending::default() };
+        side
+    });
+    let thresholds = Thresholds { latency_ratio: 1.1, count_ratio: 1.1, significance: 0.01 };
+    let comparison = Comparison::of([&a, &b], &thresholds);
+    let row = ComparisonRow { sides: [&a, &b], comparison: &comparison };
+    seen.object(&COMPARISON, &COMPARISON.of(row), "comparison");
+    for difference in &comparison.differences {
+        seen.object(&DIFFERENCE, &DIFFERENCE.of(difference), "difference");
+    }
+}
+
+/// The lines of `regress`.
+fn expected(seen: &mut Seen) {
+    let lines = |sample| {
+        Lines::parse(samples::text(sample, "expected.jsonl").as_bytes()).expect("it is as it was written")
+    };
+    let [a, b] = ["nfs3-basic", "nfs3-lossy"].map(lines);
+    let comparison = compare(&a, &b, usize::MAX);
+    for difference in &comparison.differences {
+        seen.object(&DEVIATION, &DEVIATION.of(("nfs3-basic.pcap", difference)), "deviation");
+    }
+    for verdict in [
+        Verdict::Same,
+        Verdict::Different { differences: Vec::new(), count: 1, first_findings: false },
+        Verdict::NoExpectation,
+        Verdict::Blessed(Blessed { added: 1, removed: 2 }),
+        Verdict::NoCapture,
+        Verdict::Absent,
+        Verdict::OtherFile("another".to_owned()),
+        Verdict::Unreadable("not there".to_owned()),
+        Verdict::BrokenExpectation("no JSON".to_owned()),
+    ] {
+        let outcome =
+            Outcome { path: "nfs3-basic.pcap".into(), is_capture: true, listed: Some(true), verdict };
+        seen.object(&VERDICT, &VERDICT.of(("nfs3-basic.pcap", &outcome)), "verdict");
+    }
 }
 
 #[test]
@@ -184,6 +351,10 @@ fn values_of_all_samples() {
             seen.object(&PROBLEM, &PROBLEM.of(&problem), "problem");
         }
     }
+    exchanges(&mut seen);
+    extracted(&mut seen);
+    compared(&mut seen);
+    expected(&mut seen);
     // The other way round: nearly every column has a value in some sample. The others are of what these sessions do not show.
     const RARE: &[&str] = &[
         "capture.files.cut_short",
@@ -193,6 +364,9 @@ fn values_of_all_samples() {
         "check.files.interfaces",
         "check.files.trouble",
         "connection.evidence",
+        "exchange.call_message.fields",
+        "exchange.reply_message.stretches.position",
+        "file.name_hex",
         "packet.immediate",
         "packet.other",
         "packet.rpcrdma.error",
@@ -200,32 +374,19 @@ fn values_of_all_samples() {
         "packet.stop",
         "problem.first_frame",
         "transaction.call.invalidated",
-        "transaction.call.missing",
         "transaction.call.stop",
         "transaction.done",
         "transaction.error",
         "transaction.operation_details.file_name_hex",
         "transaction.operation_details.other_name_hex",
-        "transaction.reply.missing",
         "transaction.reply.read_chunks",
         "transaction.reply.read_segments",
         "transaction.reply.stop",
-        "transaction.stop",
-    ];
-    let lists: [&'static dyn List; 9] = [
-        &TRANSACTION,
-        &CONNECTION,
-        &PACKET,
-        &FINDING,
-        &CAPTURE,
-        &CHECK,
-        &OPERATION_FIGURES,
-        &ERROR,
-        &PROBLEM,
     ];
     let mut never = BTreeSet::new();
-    for list in lists {
-        walk(list, list.name(), &mut |list, path| {
+    // What a rule is says no sample.
+    for list in LISTS.iter().filter(|list| list.role() == Role::Line && list.name() != RULE.name) {
+        walk(*list, list.name(), &mut |list, path| {
             let columns = list.columns();
             let names = columns.iter().map(|(info, _)| format!("{path}.{}", info.name));
             let is_rare = |name: &str| RARE.iter().any(|rare| name.strip_prefix(rare).is_some_and(is_path));

@@ -1,8 +1,8 @@
 //! The folder that files go to. Nothing outside it is written, whatever names a capture shows.
 
-use super::contents::{Contents, Log};
 use anyhow::{Context, Result, bail, ensure};
 use md5::Md5;
+use rdmascope_present::extract::{Contents, Digests, Log};
 use sha2::{Digest, Sha256};
 use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
@@ -20,15 +20,6 @@ pub(super) struct Folder {
     path: PathBuf,
     /// Names taken, in lower case: some file systems hold two that differ in case for the same.
     taken: HashSet<String>,
-}
-
-/// Digests of a file.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Digests {
-    /// MD5, in hexadecimal digits.
-    pub(crate) md5: String,
-    /// SHA-256, likewise.
-    pub(crate) sha256: String,
 }
 
 impl Folder {
@@ -85,7 +76,7 @@ impl Folder {
 }
 
 /// Writes a file, with holes where bytes are not there. Returns its digests if none is missing.
-pub(super) fn write(file: File, contents: &Contents, log: &mut Log) -> io::Result<Option<Digests>> {
+pub(super) fn write(file: File, contents: &Contents, log: &mut Log<File>) -> io::Result<Option<Digests>> {
     let mut out = BufWriter::with_capacity(64 << 10, file);
     let (mut md5, mut sha256) = (Md5::new(), Sha256::new());
     let mut next = 0;

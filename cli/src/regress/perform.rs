@@ -1,60 +1,15 @@
 //! What is done with one file.
 
-use super::compare::{Difference, compare};
-use super::lines::{self, Lines, MOST_BYTES};
+use super::found::{self, MOST_BYTES};
 use super::manifest::Digest;
 use super::plan::{Job, Listed, Task};
 use super::{Regress, SHOWN};
 use crate::output::Format;
-use anyhow::{Context as _, Result, anyhow, bail};
-use std::collections::HashMap;
+use anyhow::{Context as _, Result, bail};
+use rdmascope_present::regress::{Blessed, Lines, Outcome, Verdict, compare};
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
-use std::path::{Path, PathBuf};
-
-/// What came of a job.
-#[derive(Debug)]
-pub(super) struct Outcome {
-    /// The file.
-    pub(super) path: PathBuf,
-    /// Whether it is a capture, and not another file that a manifest lists, or an expectation alone.
-    pub(super) is_capture: bool,
-    /// Whether a manifest lists it; `None` where there is no manifest.
-    pub(super) listed: Option<bool>,
-    pub(super) verdict: Verdict,
-}
-
-/// What is to be said of a file.
-#[derive(Debug)]
-pub(super) enum Verdict {
-    /// It is as expected.
-    Same,
-    /// It is not: some of the differences, how many there are, and whether there are findings where none were expected.
-    Different { differences: Vec<Difference>, count: u64, first_findings: bool },
-    /// Nothing is expected of it.
-    NoExpectation,
-    /// What is expected of it was written.
-    Blessed(Blessed),
-    /// An expectation stands there without its capture.
-    NoCapture,
-    /// A manifest lists it, and it is not there.
-    Absent,
-    /// It is not the file that a manifest lists.
-    OtherFile(anyhow::Error),
-    /// It could not be read.
-    Unreadable(anyhow::Error),
-    /// Its expectation is none, or could not be read or written.
-    BrokenExpectation(anyhow::Error),
-}
-
-/// What was written, in lines.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Blessed {
-    /// Lines that were not there before.
-    pub(super) added: u64,
-    /// Lines that are no longer there.
-    pub(super) removed: u64,
-}
+use std::path::Path;
 
 /// Performs a job.
 pub(super) fn perform(job: &Job, command: &Regress) -> Outcome {
@@ -69,8 +24,8 @@ pub(super) fn perform(job: &Job, command: &Regress) -> Outcome {
                 Listed::No => (Some(false), None),
                 Listed::Yes(digest) => (Some(true), verify(path, *digest)),
             };
-            let verdict = other.unwrap_or_else(|| match lines::found(path, name, command.port) {
-                Err(error) => Verdict::Unreadable(error),
+            let verdict = other.unwrap_or_else(|| match found::found(path, name, command.port) {
+                Err(error) => Verdict::Unreadable(format!("{error:#}")),
                 Ok(found) if command.bless => bless(expectation, &found),
                 Ok(found) => judge(expectation, &found, command),
             });
@@ -85,11 +40,11 @@ pub(super) fn perform(job: &Job, command: &Regress) -> Outcome {
 fn verify(path: &Path, expected: Digest) -> Option<Verdict> {
     match Digest::of(path) {
         Ok(found) if found == expected => None,
-        Ok(found) => Some(Verdict::OtherFile(anyhow!(
+        Ok(found) => Some(Verdict::OtherFile(format!(
             "{}: not the file that MANIFEST lists: its SHA-256 digest is {found}, not {expected}",
             path.display()
         ))),
-        Err(error) => Some(Verdict::Unreadable(error)),
+        Err(error) => Some(Verdict::Unreadable(format!("{error:#}"))),
     }
 }
 
@@ -98,7 +53,7 @@ fn judge(expectation: &Path, found: &[u8], command: &Regress) -> Verdict {
     let expected = match read(expectation) {
         Ok(Some(expected)) => expected,
         Ok(None) => return Verdict::NoExpectation,
-        Err(error) => return Verdict::BrokenExpectation(error),
+        Err(error) => return Verdict::BrokenExpectation(format!("{error:#}")),
     };
     // Mostly nothing has changed.
     if expected == found {
@@ -107,7 +62,7 @@ fn judge(expectation: &Path, found: &[u8], command: &Regress) -> Verdict {
     let expected = match Lines::parse(&expected) {
         Ok(expected) => expected,
         Err(broken) => {
-            return Verdict::BrokenExpectation(anyhow!("{}: {broken}", expectation.display()));
+            return Verdict::BrokenExpectation(format!("{}: {broken}", expectation.display()));
         }
     };
     let found = Lines::parse(found).expect("what was just written is as documented");
@@ -131,11 +86,11 @@ fn bless(expectation: &Path, found: &[u8]) -> Verdict {
     let before = match read(expectation) {
         Ok(Some(before)) if before == found => return Verdict::Same,
         Ok(before) => before.unwrap_or_default(),
-        Err(error) => return Verdict::BrokenExpectation(error),
+        Err(error) => return Verdict::BrokenExpectation(format!("{error:#}")),
     };
     match write(expectation, found) {
         Ok(()) => Verdict::Blessed(Blessed::between(&before, found)),
-        Err(error) => Verdict::BrokenExpectation(error),
+        Err(error) => Verdict::BrokenExpectation(format!("{error:#}")),
     }
 }
 
@@ -172,17 +127,4 @@ fn write(path: &Path, bytes: &[u8]) -> Result<()> {
         file.persist(path).map_err(|error| error.error)
     });
     written.map(drop).with_context(|| format!("{}: cannot be written", path.display()))
-}
-
-impl Blessed {
-    /// Counts the lines that only one of two files has.
-    fn between(before: &[u8], after: &[u8]) -> Blessed {
-        let mut balance: HashMap<&[u8], i64> = HashMap::new();
-        for (bytes, count) in [(before, -1), (after, 1)] {
-            let lines = bytes.split_inclusive(|byte| *byte == b'\n');
-            lines.for_each(|line| *balance.entry(line).or_default() += count);
-        }
-        let sum = |sign: i64| balance.values().map(|count| (count * sign).max(0) as u64).sum();
-        Blessed { added: sum(1), removed: sum(-1) }
-    }
 }

@@ -10,10 +10,10 @@ use rdmascope_dissector::event::Event;
 use rdmascope_dissector::exchange::Keep;
 use rdmascope_dissector::frame;
 use rdmascope_dissector::transaction::Transaction;
-use rdmascope_present::columns::{FINDING, FindingRow};
+use rdmascope_present::columns::{FINDING, FRAME, FindingRow, FrameRow};
 use rdmascope_present::fields::headers;
 use rdmascope_present::findings::Findings;
-use rdmascope_present::json::{self, FrameLine};
+use rdmascope_present::json;
 use rdmascope_present::screen::{self, Screen, findings};
 use rdmascope_present::text::Number;
 use std::io::{self, Write};
@@ -54,7 +54,7 @@ pub(super) fn run(command: &Show, number: u64, screen: Screen, out: &mut Out) ->
         let fields = headers::frame(packet, &frame_config, transaction);
         match command.output.format {
             Format::Jsonl => {
-                json::write_line(out, &FrameLine::new(packet, of, &fields))?;
+                json::write_line(out, &FRAME.of(FrameRow { packet, transaction: of, fields: &fields }))?;
                 named.iter().try_for_each(|finding| {
                     json::write_line(out, &FINDING.of(FindingRow::new(finding, false)))
                 })

@@ -1,6 +1,8 @@
 //! The binary, run as a person runs it.
 #![allow(dead_code, unreachable_pub)] // Each test file takes what it needs.
 
+mod fields;
+
 use serde_json::Value;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -50,12 +52,20 @@ pub fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).expect("output is UTF-8")
 }
 
+/// The lines of a command that succeeded.
 pub fn lines(output: &Output) -> Vec<Value> {
     assert!(output.status.success(), "{}", text(&output.stderr));
-    text(&output.stdout)
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
-        .collect()
+    json_lines(text(&output.stdout))
+}
+
+/// Lines of JSON. Each has the fields that its list of columns says.
+pub fn json_lines(text: &str) -> Vec<Value> {
+    let parsed = text.lines().map(|line| {
+        let line = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        fields::check(&line);
+        line
+    });
+    parsed.collect()
 }
 
 /// One clear line on standard error, exit status 2, nothing on standard output.

@@ -36,6 +36,10 @@ fn json_rows(list: &dyn List, prefix: &str, page: &mut String) {
             }
             Some((Role::Inner, _)) | None => {}
         }
+        if let Kind::Any(_, lists @ [_, ..]) = kind {
+            let names: Vec<_> = lists.iter().map(|list| format!("`{}`", list.name())).collect();
+            let _ = write!(meaning, " The fields of an object: see {} below.", names.join(", "));
+        }
         row(page, &name, &format!("{}{presence}", json_type(kind)), &meaning);
         if let Some(inner) = inner.filter(|inner| inner.role() == Role::Inner) {
             let each = if matches!(kind, Kind::Objects(_)) { "[]" } else { "" };
@@ -61,7 +65,7 @@ fn json_type(kind: Kind) -> &'static str {
         Kind::Frames => "frames",
         Kind::Object(_) => "object",
         Kind::Objects(_) => "objects",
-        Kind::Any(types) => types,
+        Kind::Any(types, _) => types,
     }
 }
 

@@ -36,6 +36,7 @@ impl Serialize for Value<'_> {
                 Err(_) => serializer.collect_str(&Lossy(bytes)),
             },
             Value::Bytes(bytes) => serializer.collect_str(&HexBytes(bytes)),
+            Value::Json(json) => json.serialize(serializer),
             Value::Object(fields) => object(fields, serializer),
             Value::List(items) => list(items, serializer),
         }

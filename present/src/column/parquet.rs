@@ -138,7 +138,7 @@ pub fn stored(kind: Kind) -> Stored {
         Kind::U64 | Kind::Frame | Kind::Nanoseconds | Kind::Offset => Stored::U64,
         Kind::Time => Stored::Time,
         Kind::Word(_) | Kind::Text | Kind::Bytes => Stored::Text,
-        Kind::Fraction | Kind::Texts | Kind::Frames | Kind::Object(_) | Kind::Objects(_) | Kind::Any(_) => {
+        Kind::Fraction | Kind::Texts | Kind::Frames | Kind::Object(_) | Kind::Objects(_) | Kind::Any(..) => {
             unreachable!(
                 "a column of a table holds one value, a list of values, or a list of records of values"
             )

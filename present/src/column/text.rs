@@ -183,6 +183,7 @@ impl fmt::Display for Shown<'_> {
             Value::Shown(shown) => shown.fmt(f),
             Value::Lossy(bytes) => crate::names::Quoted(bytes).fmt(f),
             Value::Bytes(bytes) => crate::text::HexBytes(bytes).fmt(f),
+            Value::Json(json) => json.fmt(f),
             Value::Object(_) | Value::List(_) => f.pad("…"),
         }
     }

@@ -33,6 +33,8 @@ pub enum Value<'a> {
     Lossy(&'a [u8]),
     /// Bytes as hexadecimal digits.
     Bytes(&'a [u8]),
+    /// A value out of other JSON.
+    Json(&'a serde_json::Value),
     /// An object.
     Object(&'a dyn Fields),
     /// Several values.
@@ -55,7 +57,7 @@ pub trait Items {
 }
 
 /// Items that a closure lends.
-pub(super) struct Lent<F>(pub(super) F);
+pub(crate) struct Lent<F>(pub(crate) F);
 
 impl<F: Fn(&mut dyn FnMut(Value<'_>))> Items for Lent<F> {
     fn each(&self, see: &mut dyn FnMut(Value<'_>)) {

@@ -17,78 +17,66 @@ pub static CAPTURE: Columns<Ending> = {
         name: "capture",
         role: Role::Line,
         columns: &[
-            C::new("records", U64(|it| Some(it.totals.records)), "Packets in the files.").json_only(),
-            C::new("bytes", U64(|it| Some(it.totals.bytes)), "Their bytes on the wire.").json_only(),
+            C::new("records", U64(|it| Some(it.totals.records)), "Packets in the files."),
+            C::new("bytes", U64(|it| Some(it.totals.bytes)), "Their bytes on the wire."),
             C::new(
                 "first",
                 Time(|it| it.totals.span.map(|(first, _)| first)),
                 "The time of the first packet.",
             )
-            .or_null()
-            .json_only(),
+            .or_null(),
             C::new(
                 "last",
                 Time(|it| it.totals.span.map(|(_, last)| last)),
                 "The latest time of all packets.",
             )
-            .or_null()
-            .json_only(),
-            C::new("packets", U64(|it| Some(it.totals.packets)), "InfiniBand transport packets.").json_only(),
-            C::new("others", U64(|it| Some(it.totals.others)), "Packets of other kinds.").json_only(),
+            .or_null(),
+            C::new("packets", U64(|it| Some(it.totals.packets)), "InfiniBand transport packets."),
+            C::new("others", U64(|it| Some(it.totals.others)), "Packets of other kinds."),
             C::new(
                 "unknown_link",
                 U64(|it| Some(it.totals.unknown_link)),
                 "Packets of link types that are not understood.",
-            )
-            .json_only(),
-            C::new("fragments", U64(|it| Some(it.totals.fragments)), "Fragments of IP packets.").json_only(),
+            ),
+            C::new("fragments", U64(|it| Some(it.totals.fragments)), "Fragments of IP packets."),
             C::new(
                 "unreadable",
                 U64(|it| Some(it.totals.stops)),
                 "Packets that end before their headers do.",
-            )
-            .json_only(),
-            C::new("snapped", U64(|it| Some(it.totals.cut_records)), "Packets that a snap length cut.")
-                .json_only(),
+            ),
+            C::new("snapped", U64(|it| Some(it.totals.cut_records)), "Packets that a snap length cut."),
             C::new(
                 "icrc",
                 Object(&O { columns: &ICRC, lend: |it, see| see(it.totals.icrc) }),
                 "Packets by the verdict on their ICRC.",
-            )
-            .json_only(),
+            ),
             C::new(
                 "congestion_notifications",
                 U64(|it| Some(it.totals.congestion_notifications)),
                 "Congestion notification packets (CNPs).",
-            )
-            .json_only(),
+            ),
             C::new(
                 "other_transports",
                 U64(|it| Some(it.totals.other_transports)),
                 "Packets of transports other than RC.",
-            )
-            .json_only(),
-            C::new("cm_messages", U64(|it| Some(it.totals.cm_messages)), "CM messages.").json_only(),
-            C::new("connections", U64(|it| Some(it.totals.connections)), "Connections that were seen.")
-                .json_only(),
+            ),
+            C::new("cm_messages", U64(|it| Some(it.totals.cm_messages)), "CM messages."),
+            C::new("connections", U64(|it| Some(it.totals.connections)), "Connections that were seen."),
             C::new(
                 "transactions",
                 Object(&O { columns: &OUTCOMES, lend: |it, see| see(it.totals.transactions) }),
                 "Transactions by outcome.",
-            )
-            .json_only(),
+            ),
             C::new(
                 "evictions",
                 U64(|it| Some(it.totals.evictions)),
                 "Entries that were given up because a table was full.",
-            )
-            .json_only(),
+            ),
             C::new(
                 "files",
                 Objects(&O { columns: &FILE, lend: |it, see| it.files.iter().for_each(see) }),
                 "The files of the capture, in the order in which they were given.",
-            )
-            .json_only(),
+            ),
         ],
     }
 };

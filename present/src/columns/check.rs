@@ -28,26 +28,22 @@ pub static CHECK: Columns<Judged> = {
                 "broken",
                 Boolean(|(tally, _)| Some(tally.is_broken())),
                 "Whether a violation stands that is not allowed.",
-            )
-            .json_only(),
+            ),
             C::new(
                 "violations",
                 Object(&O { columns: &LEVEL, lend: |(tally, _), see| see(tally.level(Level::Violation)) }),
                 "Findings of rules of the level `violation`.",
-            )
-            .json_only(),
+            ),
             C::new(
                 "warnings",
                 Object(&O { columns: &LEVEL, lend: |(tally, _), see| see(tally.level(Level::Warning)) }),
                 "Findings of rules of the level `warning`.",
-            )
-            .json_only(),
+            ),
             C::new(
                 "advice",
                 Object(&O { columns: &LEVEL, lend: |(tally, _), see| see(tally.level(Level::Advice)) }),
                 "Findings of rules of the level `advice`.",
-            )
-            .json_only(),
+            ),
             C::new(
                 "rules",
                 Objects(&O {
@@ -61,58 +57,48 @@ pub static CHECK: Columns<Judged> = {
                     },
                 }),
                 "The rules of which something was found.",
-            )
-            .json_only(),
+            ),
             C::new(
                 "rules_asked",
                 U64(|(tally, _)| Some(tally.rules.len() as u64)),
                 "Rules that were asked: all, or those that `--level` leaves.",
-            )
-            .json_only(),
-            C::new("connections", U64(|(tally, _)| Some(tally.connections)), "Connections that were judged.")
-                .json_only(),
+            ),
+            C::new("connections", U64(|(tally, _)| Some(tally.connections)), "Connections that were judged."),
             C::new(
                 "connections_inferred",
                 U64(|(tally, _)| Some(tally.inferred)),
                 "Connections that were open before the capture began. What they negotiated is not known.",
-            )
-            .json_only(),
+            ),
             C::new(
                 "connections_one_sided",
                 U64(|(tally, _)| Some(tally.one_sided)),
                 "Those of them that were captured in one direction only.",
-            )
-            .json_only(),
+            ),
             C::new(
                 "transactions",
                 U64(|(tally, _)| Some(tally.transactions)),
                 "Transactions that were judged.",
-            )
-            .json_only(),
+            ),
             C::new(
                 "missing_packets",
                 U64(|(tally, _)| Some(tally.missing_packets)),
                 "Request packets that the capture lacks.",
-            )
-            .json_only(),
+            ),
             C::new(
                 "snapped",
                 U64(|(_, ending)| Some(ending.totals.cut_records)),
                 "Packets that a snap length cut.",
-            )
-            .json_only(),
+            ),
             C::new(
                 "evictions",
                 U64(|(_, ending)| Some(ending.totals.evictions)),
                 "Entries that were given up because a table was full.",
-            )
-            .json_only(),
+            ),
             C::new(
                 "files",
                 Objects(&O { columns: &FILE, lend: |(_, ending), see| ending.files.iter().for_each(see) }),
                 "The files of the capture, in the order in which they were given.",
-            )
-            .json_only(),
+            ),
         ],
     }
 };

@@ -161,7 +161,7 @@ pub static VALUE: Columns<Measure> = {
         columns: &[
             C::new(
                 "value",
-                Any("number or string", |measure, see| match measure {
+                Any("number or string", &[], |measure, see| match measure {
                     Measure::Count(number) | Measure::Bytes(number) | Measure::Nanoseconds(number) => {
                         see(Value::Number(*number));
                     }
@@ -236,32 +236,28 @@ pub static RULE: Columns<RuleRow> = {
         name: "rule",
         role: Role::Line,
         columns: &[
-            C::new("rule", Word(&[], |(_, rule)| Some(rule.id)), "The id of the rule.").json_only(),
-            C::new("subject", Word(&[], |(subject, _)| Some(subject)), "What the rule is about.").json_only(),
+            C::new("rule", Word(&[], |(_, rule)| Some(rule.id)), "The id of the rule."),
+            C::new("subject", Word(&[], |(subject, _)| Some(subject)), "What the rule is about."),
             C::new(
                 "level",
                 Word(LEVELS, |(_, rule)| Some(words::level(rule.level))),
                 "How much the rule weighs.",
-            )
-            .json_only(),
+            ),
             C::new(
                 "sources",
                 Objects(&O { columns: &SOURCE, lend: |(_, rule), see| rule.sources.iter().for_each(see) }),
                 "Where the rule stands.",
-            )
-            .json_only(),
+            ),
             C::new(
                 "sentence",
                 Word(&[], |(_, rule)| Some(rule.sentence)),
                 "What the rule asks, in one sentence.",
-            )
-            .json_only(),
+            ),
             C::new(
                 "explanation",
                 Word(&[], |(_, rule)| Some(rule.explanation)),
                 "What counts as evidence, and when the answer is inconclusive.",
-            )
-            .json_only(),
+            ),
         ],
     }
 };

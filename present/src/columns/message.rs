@@ -1,11 +1,11 @@
 //! `call` and `reply` of a transaction, and the rows of the table `messages`.
 
-use super::shared::{SEGMENT, STOP};
+use super::shared::{PARTS, SEGMENT, STOP};
 use super::transaction::DIRECTIONS;
 use crate::column::Read::{
     Boolean, Frame, Key, Object, Objects, Offset, Shown, Time, U16, U32, U64, Word, Xid,
 };
-use crate::column::{Column, Columns, Role, Subject, Within, lend, word};
+use crate::column::{Column, Columns, Role, Subject, Within, lend};
 use crate::names;
 use crate::words;
 use rdmascope_dissector::transaction::{Chunk, Message, Missing, ReadChunk, Transaction};
@@ -313,10 +313,7 @@ static MISSING: Columns<Missing> = {
         columns: &[
             C::new(
                 "part",
-                Word(
-                    &[word("send"), word("read-chunk"), word("write-chunk"), word("reply-chunk")],
-                    |missing| Some(words::part(missing.part).0),
-                ),
+                Word(PARTS, |missing| Some(words::part(missing.part).0)),
                 "The part of the message.",
             ),
             C::new("index", U16(|missing| words::part(missing.part).1), "Which of the chunks, from 0.")

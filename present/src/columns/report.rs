@@ -26,33 +26,28 @@ pub static OPERATION_FIGURES: Columns<Operation> = {
                 Shown(|(key, _), see| lend(key.protocol, |protocol| see(&protocol))),
                 "The program and its version as one name: `NFSv3`, `NFSv4.1`. It is null where the call is not known.",
             )
-            .or_null()
-            .json_only(),
-            C::new("program", U32(|(key, _)| Some(key.protocol?.program)), "The RPC program.").or_null().json_only(),
-            C::new("version", U32(|(key, _)| Some(key.protocol?.version)), "Its version.").or_null().json_only(),
+            .or_null(),
+            C::new("program", U32(|(key, _)| Some(key.protocol?.program)), "The RPC program.").or_null(),
+            C::new("version", U32(|(key, _)| Some(key.protocol?.version)), "Its version.").or_null(),
             C::new("minor_version", U32(|(key, _)| key.protocol?.minor), "The minor version of NFSv4.")
-                .or_null()
-                .json_only(),
+                .or_null(),
             C::new(
                 "direction",
                 Word(DIRECTIONS, |(key, _)| Some(if key.backward { "backward" } else { "forward" })),
                 "Which end calls.",
-            )
-            .json_only(),
+            ),
             C::new(
                 "operation",
                 Shown(|(key, _), see| see(&key.label)),
                 "The principal operation, or the procedure.",
-            )
-            .json_only(),
-            C::new("count", U64(|(_, stats)| Some(stats.count)), "Transactions.").json_only(),
-            C::new("errors", U64(|(_, stats)| Some(stats.errors)), "Transactions that failed.").json_only(),
+            ),
+            C::new("count", U64(|(_, stats)| Some(stats.count)), "Transactions."),
+            C::new("errors", U64(|(_, stats)| Some(stats.errors)), "Transactions that failed."),
             C::new(
                 "bytes",
                 U64(|(_, stats)| Some(stats.bytes)),
                 "Bytes of DDP-eligible items; where there are none, bytes moved by RDMA.",
-            )
-            .json_only(),
+            ),
             C::new(
                 "latency",
                 Object(&O {
@@ -63,15 +58,13 @@ pub static OPERATION_FIGURES: Columns<Operation> = {
                 }),
                 "The latencies. The median and the percentile have three significant digits.",
             )
-            .or_null()
-            .json_only(),
+            .or_null(),
             C::new(
                 "shares",
                 Object(&O { columns: &SHARES, lend: |(_, stats), see| lend(stats.shares(), see) }),
                 "Which share of the time went where: the phases of all transactions together. The sum is 1.",
             )
-            .or_null()
-            .json_only(),
+            .or_null(),
         ],
     }
 };
@@ -143,14 +136,12 @@ pub static ERROR: Columns<ErrorRow> = {
                 Shown(|(key, _), see| lend(key.protocol, |protocol| see(&protocol))),
                 "The program and its version as one name: `NFSv3`, `NFSv4.1`. It is null where the call is not known.",
             )
-            .or_null()
-            .json_only(),
-            C::new("program", U32(|(key, _)| Some(key.protocol?.program)), "The RPC program.").or_null().json_only(),
-            C::new("version", U32(|(key, _)| Some(key.protocol?.version)), "Its version.").or_null().json_only(),
+            .or_null(),
+            C::new("program", U32(|(key, _)| Some(key.protocol?.program)), "The RPC program.").or_null(),
+            C::new("version", U32(|(key, _)| Some(key.protocol?.version)), "Its version.").or_null(),
             C::new("minor_version", U32(|(key, _)| key.protocol?.minor), "The minor version of NFSv4.")
-                .or_null()
-                .json_only(),
-            C::new("operation", Shown(|(key, _), see| see(&key.label)), "The operation that failed.").json_only(),
+                .or_null(),
+            C::new("operation", Shown(|(key, _), see| see(&key.label)), "The operation that failed."),
             C::new(
                 "layer",
                 Word(&[word("rpc-over-rdma"), word("rpc"), word("procedure")], |(key, _)| {
@@ -161,8 +152,7 @@ pub static ERROR: Columns<ErrorRow> = {
                     })
                 }),
                 "The layer that reports the error.",
-            )
-            .json_only(),
+            ),
             C::new(
                 "status",
                 U32(|(key, _)| match key.failure {
@@ -171,8 +161,7 @@ pub static ERROR: Columns<ErrorRow> = {
                 }),
                 "The status of the procedure.",
             )
-            .or_null()
-            .json_only(),
+            .or_null(),
             C::new(
                 "status_name",
                 Shown(|(key, _), see| match key.failure {
@@ -185,12 +174,10 @@ pub static ERROR: Columns<ErrorRow> = {
                 }),
                 "The name of the error, in whatever layer.",
             )
-            .or_null()
-            .json_only(),
-            C::new("count", U64(|(_, error)| Some(error.count)), "How often it was reported.").json_only(),
+            .or_null(),
+            C::new("count", U64(|(_, error)| Some(error.count)), "How often it was reported."),
             C::new("first_frame", Frame(|(_, error)| error.first_frame), "The first reply that reports it.")
-                .or_null()
-                .json_only(),
+                .or_null(),
         ],
     }
 };
@@ -210,8 +197,7 @@ pub static PROBLEM: Columns<Problem> = {
                 "problem",
                 Word(&[], |problem| Some(problem.name)),
                 "A word for it, such as `no-reply`, `retransmission`, `sequence-nak`, `missing-packet`, `dropped-packet`.",
-            )
-            .json_only(),
+            ),
             C::new(
                 "group",
                 Word(&[word("transactions"), word("transport"), word("capture")], |problem| {
@@ -222,18 +208,15 @@ pub static PROBLEM: Columns<Problem> = {
                     })
                 }),
                 "What it is a problem of.",
-            )
-            .json_only(),
-            C::new("count", U64(|problem| Some(problem.count)), "How often.").json_only(),
+            ),
+            C::new("count", U64(|problem| Some(problem.count)), "How often."),
             C::new(
                 "what",
                 Word(&[], |problem| Some(problem.what)),
                 "What is counted, in words for people. They may change.",
-            )
-            .json_only(),
+            ),
             C::new("first_frame", Frame(|problem| problem.first_frame), "The packet to look at first.")
-                .or_null()
-                .json_only(),
+                .or_null(),
         ],
     }
 };

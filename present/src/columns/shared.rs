@@ -1,7 +1,7 @@
 //! Objects that lines of several kinds have.
 
 use crate::column::Read::{Boolean, Frame, Key, Offset, Shown, Time, U8, U32, U64, Word};
-use crate::column::{Column, Columns, Role, Subject, word};
+use crate::column::{Column, Columns, Role, Subject, Words, word};
 use crate::words;
 use rdmascope_dissector::connection::PrivateData;
 use rdmascope_dissector::record;
@@ -119,6 +119,30 @@ pub(super) static SPAN: Columns<Span> = {
         columns: &[
             C::new("first", Time(|(first, _)| Some(first)), "The time of the first packet."),
             C::new("last", Time(|(_, last)| Some(last)), "The time of the last packet."),
+        ],
+    }
+};
+
+/// The parts of a message.
+pub(super) static PARTS: Words =
+    &[word("send"), word("read-chunk"), word("write-chunk"), word("reply-chunk")];
+
+/// Bytes from the first on, up to the one after the last.
+pub(super) struct Range;
+
+impl Subject for Range {
+    type Of<'a> = (u64, u64);
+}
+
+/// A range of bytes.
+pub(super) static RANGE: Columns<Range> = {
+    type C = Column<Range>;
+    Columns {
+        name: "range",
+        role: Role::Inner,
+        columns: &[
+            C::new("start", U64(|(start, _)| Some(start)), "The first byte."),
+            C::new("end", U64(|(_, end)| Some(end)), "The byte after the last."),
         ],
     }
 };

@@ -271,7 +271,8 @@ impl Subject for Phases {
     type Of<'a> = Phases;
 }
 
-static PHASES: Columns<Phases> = {
+/// Where the time of a transaction went.
+pub(super) static PHASES: Columns<Phases> = {
     type C = Column<Phases>;
     Columns {
         name: "phases",

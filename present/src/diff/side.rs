@@ -34,13 +34,18 @@ pub(super) const CREDITS: [(&str, &str); 4] = [
 ];
 
 impl Side {
+    /// Connections.
+    pub(crate) fn connections(&self) -> u64 {
+        self.connections.count
+    }
+
     /// Transactions.
-    pub(super) fn transactions(&self) -> u64 {
+    pub(crate) fn transactions(&self) -> u64 {
         self.operations.iter().map(|(_, counted)| counted.stats.count).sum()
     }
 
     /// Nanoseconds from the first packet to the last.
-    pub(super) fn length(&self) -> u64 {
+    pub(crate) fn length(&self) -> u64 {
         self.ending.totals.span.map_or(0, |(first, last)| last.since(first))
     }
 

@@ -3,6 +3,7 @@ use super::difference::{Area, Difference, Measure, Verdict};
 use super::side::Side;
 use super::text::Text;
 use super::*;
+use crate::columns::{COMPARISON, ComparisonRow, DIFFERENCE};
 use crate::ending::{Cut, FileEnding};
 use crate::text::Style;
 use rdmascope_conformance::Finding;
@@ -430,16 +431,15 @@ fn distributions() {
 fn lines_for_programs() {
     let [a, b] = much();
     let comparison = Comparison::of([&a, &b], &THRESHOLDS);
-    let first = serde_json::to_value(ComparisonLine::new([&a, &b], &comparison)).unwrap();
+    let first =
+        serde_json::to_value(COMPARISON.of(ComparisonRow { sides: [&a, &b], comparison: &comparison }))
+            .unwrap();
     assert_eq!(first["type"], "comparison");
     assert_eq!(first["a"]["name"], "-");
     assert_eq!(first["a"]["transactions"], 101);
     assert_eq!(first["same_work"], true);
-    let lines: Vec<Value> = comparison
-        .differences
-        .iter()
-        .map(|one| serde_json::to_value(DifferenceLine::new(one)).unwrap())
-        .collect();
+    let lines: Vec<Value> =
+        comparison.differences.iter().map(|one| serde_json::to_value(DIFFERENCE.of(one)).unwrap()).collect();
     let line = |name: &str| lines.iter().find(|line| line["name"] == name).unwrap();
     assert_eq!(line("path-mtu")["a"], json!([{"value": "1024", "count": 1}]));
     assert_eq!(line("retransmission")["b"], json!({"count": 17, "of": 1000}));
@@ -455,31 +455,19 @@ fn lines_for_programs() {
     assert!(weights.is_sorted_by(|a, b| a >= b), "{weights:?}");
     assert!(weights.iter().all(|weight| (0.0..=100.0).contains(weight)));
 
-    // The documentation names every field, and every word for what is compared.
-    fn collect(value: &Value, keys: &mut BTreeSet<String>) {
-        match value {
-            Value::Object(map) => map.iter().for_each(|(key, value)| {
-                keys.insert(key.clone());
-                collect(value, keys);
-            }),
-            Value::Array(values) => values.iter().for_each(|value| collect(value, keys)),
-            _ => {}
-        }
-    }
+    // The documentation names every word for what is compared.
     let mut words = BTreeSet::new();
-    lines.iter().chain([&first]).for_each(|line| collect(line, &mut words));
     words.extend(Area::ALL.map(|area| area.name().to_owned()));
     words.extend(conveyance::Way::ALL.map(|way| way.name().to_owned()));
     words.extend(conveyance::ChunkKind::ALL.map(|kind| kind.segments().0.to_owned()));
     words.extend(side::PARAMETERS.map(|(name, _)| name.to_owned()));
     words.extend(side::CREDITS.map(|(name, _)| name.to_owned()));
-    words.extend(["differs", "too-few", "chance", "equal", "unknown", "latency-tail"].map(str::to_owned));
+    words.insert(Difference::TAIL.to_owned());
     // The report's section names what went wrong.
     let own = lines
         .iter()
         .filter(|line| !["transactions", "transport", "capture"].contains(&line["area"].as_str().unwrap()));
     words.extend(own.filter_map(|line| line["name"].as_str()).map(str::to_owned));
-    words.remove("type");
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/json.md");
     let documentation = std::fs::read_to_string(path).expect("docs/json.md is there");
     let (_, section) = documentation.split_once("## The comparison").expect("it has its section");

@@ -9,39 +9,67 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// What differs.
 #[derive(Debug)]
-pub(super) struct Comparison {
+pub struct Comparison {
     /// As many as were asked for.
-    pub(super) differences: Vec<Difference>,
+    pub differences: Vec<Difference>,
     /// How many there are.
-    pub(super) count: u64,
+    pub count: u64,
 }
 
 /// One difference.
 #[derive(Debug)]
-pub(super) struct Difference {
+pub struct Difference {
     /// The line that it is about: the one expected, or a new one.
-    pub(super) of: Line,
-    pub(super) change: Change,
+    pub of: Line,
+    /// What differs in it.
+    pub change: Change,
 }
 
+/// What differs.
 #[derive(Debug)]
-pub(super) enum Change {
+pub enum Change {
     /// The line is expected, and not there.
     Missing,
     /// The line is not expected.
     New,
     /// It has another place among the lines of its type, from 1.
-    Moved { expected: usize, found: usize },
+    Moved {
+        /// Its place among the lines expected.
+        expected: usize,
+        /// Its place among the lines found.
+        found: usize,
+    },
     /// A field has another value.
-    Changed { field: String, expected: Value, found: Value },
+    Changed {
+        /// The field: `call.read_chunks[0].position`.
+        field: String,
+        /// The value expected.
+        expected: Value,
+        /// The value found.
+        found: Value,
+    },
     /// A field is not there.
-    LostField { field: String, expected: Value, lines: u64 },
+    LostField {
+        /// The field. Of several lines its entries have no numbers: `call.read_chunks[].position`.
+        field: String,
+        /// The value in the first line.
+        expected: Value,
+        /// Lines that lack it.
+        lines: u64,
+    },
     /// A field is not expected to be there.
-    NewField { field: String, found: Value, lines: u64 },
+    NewField {
+        /// The field, as in `LostField`.
+        field: String,
+        /// The value in the first line.
+        found: Value,
+        /// Lines that have it.
+        lines: u64,
+    },
 }
 
 /// Compares. At most `limit` differences are kept.
-pub(super) fn compare(expected: &Lines, found: &Lines, limit: usize) -> Comparison {
+pub fn compare(expected: &Lines, found: &Lines, limit: usize) -> Comparison {
     let mut comparer = Comparer { limit, differences: Vec::new(), count: 0 };
     let mut captures = Pairs::new(&expected.capture, &found.capture);
     captures.pair(|_, _| Some(()));

@@ -2,19 +2,24 @@
 
 use rdmascope_dissector::layout::Piece;
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
-/// Bytes of pieces in the order in which they came, in a file without a name: names are often known only later.
-pub(super) struct Log {
-    file: File,
+/// What a [`Log`] is kept in: a temporary file, or memory.
+pub trait Storage: Read + Write + Seek {}
+
+impl<F: Read + Write + Seek> Storage for F {}
+
+/// Bytes of pieces in the order in which they came: the names of files are often known only later.
+#[derive(Debug)]
+pub struct Log<F> {
+    file: F,
     length: u64,
 }
 
-impl Log {
-    /// An empty one.
-    pub(super) fn new() -> io::Result<Log> {
-        Ok(Log { file: tempfile::tempfile()?, length: 0 })
+impl<F: Storage> Log<F> {
+    /// An empty log in `file`, which is empty.
+    pub fn new(file: F) -> Log<F> {
+        Log { file, length: 0 }
     }
 
     fn append(&mut self, bytes: &[u8]) -> io::Result<u64> {
@@ -47,7 +52,7 @@ impl Log {
 
 /// The contents of a file.
 #[derive(Debug, Default)]
-pub(crate) struct Contents {
+pub struct Contents {
     /// By their first bytes; none overlaps another.
     stretches: BTreeMap<u64, Stretch>,
 }
@@ -62,19 +67,21 @@ struct Stretch {
 
 /// Bytes that are not there.
 #[derive(Debug, Default)]
-pub(crate) struct Lacking {
+pub struct Lacking {
     /// What neither READ nor WRITE moved.
-    pub(crate) holes: Vec<(u64, u64)>,
+    pub holes: Vec<(u64, u64)>,
     /// What moved, and the capture does not hold.
-    pub(crate) missing: Vec<(u64, u64)>,
+    pub missing: Vec<(u64, u64)>,
 }
 
 impl Lacking {
-    pub(crate) fn hole_bytes(&self) -> u64 {
+    /// How many bytes are in holes.
+    pub fn hole_bytes(&self) -> u64 {
         self.holes.iter().map(|(start, end)| end - start).sum()
     }
 
-    pub(crate) fn missing_bytes(&self) -> u64 {
+    /// How many bytes are missing.
+    pub fn missing_bytes(&self) -> u64 {
         self.missing.iter().map(|(start, end)| end - start).sum()
     }
 }
@@ -86,12 +93,18 @@ impl Contents {
     }
 
     /// The byte behind the last one.
-    pub(crate) fn size(&self) -> u64 {
+    pub fn size(&self) -> u64 {
         self.stretches.last_key_value().map_or(0, |(_, stretch)| stretch.end)
     }
 
     /// Puts in the first `length` bytes of what was written at `offset`, in place of what was there.
-    pub(super) fn write(&mut self, offset: u64, length: u64, piece: &Piece, log: &mut Log) -> io::Result<()> {
+    pub(super) fn write(
+        &mut self,
+        offset: u64,
+        length: u64,
+        piece: &Piece,
+        log: &mut Log<impl Storage>,
+    ) -> io::Result<()> {
         self.cut(offset, offset + length);
         for (start, end) in piece.captured.within(0, length) {
             let logged = log.append(&piece.bytes[start as usize..end as usize])?;
@@ -110,7 +123,7 @@ impl Contents {
         offset: u64,
         length: u64,
         piece: &Piece,
-        log: &mut Log,
+        log: &mut Log<impl Storage>,
     ) -> io::Result<bool> {
         let mut same = true;
         for (start, end) in piece.captured.within(0, length) {
@@ -144,7 +157,7 @@ impl Contents {
     }
 
     /// What is not there.
-    pub(super) fn lacking(&self) -> Lacking {
+    pub fn lacking(&self) -> Lacking {
         let mut lacking = Lacking::default();
         for (from, to, there) in self.portions(0, self.size()) {
             let list = match there {
@@ -161,9 +174,9 @@ impl Contents {
     }
 
     /// Hands on the bytes that are there, in order, each run with its place in the file.
-    pub(super) fn each(
+    pub fn each(
         &self,
-        log: &mut Log,
+        log: &mut Log<impl Storage>,
         mut take: impl FnMut(u64, &[u8]) -> io::Result<()>,
     ) -> io::Result<()> {
         for (start, stretch) in &self.stretches {
@@ -256,6 +269,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use rdmascope_dissector::interval::Intervals;
+    use std::io::Cursor;
 
     /// What one byte of a file is: hole, missing, or a value.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -283,7 +297,7 @@ mod tests {
             operations in proptest::collection::vec(
                 (any::<bool>(), 0usize..40, proptest::collection::vec((0u8..3, any::<bool>()), 0..24)), 0..24),
         ) {
-            let mut log = Log::new().unwrap();
+            let mut log = Log::new(Cursor::new(Vec::new()));
             let mut contents = Contents::default();
             let mut plain = [Byte::Hole; 64];
             for (writes, offset, data) in operations {

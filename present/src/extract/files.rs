@@ -1,11 +1,8 @@
 //! The files that NFS READ and WRITE moved, followed through a capture.
 
-use super::contents::{Contents, Log};
-use crate::input::Audience;
-use rdmascope_dissector::event::Event;
+use super::contents::{Contents, Log, Storage};
 use rdmascope_dissector::frame::Address;
 use rdmascope_dissector::layout::Piece;
-use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::{Outcome, Transaction};
 use rdmascope_dissector::ulb::{Nfs4, Operation, OperationKind, Text};
 use rdmascope_wire::rpc;
@@ -14,24 +11,24 @@ use std::io;
 
 /// How much is extracted.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Limits {
+pub struct Limits {
     /// Bytes from the start of one file to its end, holes included.
-    pub(super) file_size: u64,
+    pub file_size: u64,
     /// Files.
-    pub(super) files: usize,
+    pub files: usize,
 }
 
 /// What was left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct LeftOut {
+pub struct LeftOut {
     /// Bytes behind the largest size of a file.
-    pub(crate) bytes_beyond_size: u64,
+    pub bytes_beyond_size: u64,
     /// READs and WRITEs of files beyond the most that there may be.
-    pub(crate) of_further_files: u64,
+    pub of_further_files: u64,
     /// READs and WRITEs that the capture shows no file handle or no count of.
-    pub(crate) unclear: u64,
+    pub unclear: u64,
     /// READs and WRITEs beyond the stretches that are kept track of.
-    pub(crate) scattered: u64,
+    pub scattered: u64,
 }
 
 /// Stretches of all files together: what moves front to back is one.
@@ -43,56 +40,67 @@ const LONGEST_HANDLE: usize = 128;
 
 /// A file handle, which means something to one server only.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Key {
-    pub(crate) server: Address,
-    pub(crate) handle: Vec<u8>,
+pub struct Key {
+    /// The address of the server.
+    pub server: Address,
+    /// The file handle.
+    pub handle: Vec<u8>,
 }
 
 /// A file that bytes moved from or to.
 #[derive(Debug)]
-pub(crate) struct Found {
-    pub(crate) key: Key,
-    pub(crate) contents: Contents,
+pub struct Found {
+    /// Which file it is.
+    pub key: Key,
+    /// Its bytes.
+    pub contents: Contents,
     /// READs and WRITEs.
-    pub(crate) transactions: u64,
-    pub(crate) bytes_written: u64,
-    pub(crate) bytes_read: u64,
+    pub transactions: u64,
+    /// Bytes that replies to WRITEs say were moved, repetitions included.
+    pub bytes_written: u64,
+    /// The same of READs.
+    pub bytes_read: u64,
     /// READs that returned something else than what was written or read before.
-    pub(crate) conflicts: u64,
+    pub conflicts: u64,
     /// Bytes that were left out.
-    pub(crate) left_out: u64,
+    pub left_out: u64,
 }
 
 /// All files of a capture.
-pub(super) struct Files {
+#[derive(Debug)]
+pub struct Files<F> {
     limits: Limits,
-    pub(super) log: Log,
+    /// Where the bytes of all files are.
+    pub log: Log<F>,
     /// In the order in which they were first read or written.
-    pub(super) found: Vec<Found>,
+    pub found: Vec<Found>,
     by_key: HashMap<Key, usize>,
     /// The name that each was last shown under.
-    pub(super) names: HashMap<Key, Vec<u8>>,
+    pub names: HashMap<Key, Vec<u8>>,
     stretches: usize,
-    pub(super) left_out: LeftOut,
-    /// Why no more can be taken in.
-    pub(super) trouble: Option<io::Error>,
+    /// What was left out.
+    pub left_out: LeftOut,
 }
 
-impl Files {
-    pub(super) fn new(limits: Limits) -> io::Result<Files> {
-        Ok(Files {
+impl<F: Storage> Files<F> {
+    /// No files yet. Their bytes are kept in `file`, which is empty.
+    pub fn new(limits: Limits, file: F) -> Files<F> {
+        Files {
             limits,
-            log: Log::new()?,
+            log: Log::new(file),
             found: Vec::new(),
             by_key: HashMap::new(),
             names: HashMap::new(),
             stretches: 0,
             left_out: LeftOut::default(),
-            trouble: None,
-        })
+        }
     }
 
-    fn take(&mut self, transaction: &Transaction) -> io::Result<()> {
+    /// Takes in what a READ or a WRITE moved, and the names that a transaction shows. It needs the contents of transactions: `Keep::contents`.
+    ///
+    /// # Errors
+    /// Those of the file of the log.
+    pub fn take(&mut self, transaction: &Transaction) -> io::Result<()> {
         let completed =
             transaction.outcome == Outcome::Completed && transaction.rpc_status == Some(rpc::Status::Success);
         let Some(procedure) =
@@ -234,23 +242,6 @@ impl Files {
             left_out: 0,
         });
         Some(index)
-    }
-}
-
-impl Audience for Files {
-    const LISTS: bool = false;
-
-    fn event(&mut self, event: Event<'_>, _: Time) -> io::Result<()> {
-        let Event::Transaction(transaction) = event else { return Ok(()) };
-        self.take(transaction).map_err(|error| {
-            let kind = error.kind();
-            self.trouble = Some(error);
-            kind.into()
-        })
-    }
-
-    fn wait(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }
 

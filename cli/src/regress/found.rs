@@ -1,0 +1,90 @@
+//! What is found in a capture, as an expectation has it: the lines of its `capture`, its connections, its transactions and the findings.
+
+use crate::input::{self, Audience, Input};
+use anyhow::{Result, anyhow};
+use rdmascope_conformance::{Finding, Judge};
+use rdmascope_dissector::engine::Config;
+use rdmascope_dissector::event::Event;
+use rdmascope_dissector::record::Time;
+use rdmascope_present::columns::{CAPTURE, CONNECTION, FINDING, FindingRow, TRANSACTION};
+use rdmascope_present::json;
+use std::io;
+use std::path::Path;
+
+/// The most bytes of lines that a capture may come to: they are compared in memory. Some 150,000 transactions.
+pub(super) const MOST_BYTES: usize = 256 << 20;
+
+/// Reads the capture at `path` and writes its lines as an expectation has them; `name` stands for the file's.
+pub(super) fn found(path: &Path, name: &str, port: u16) -> Result<Vec<u8>> {
+    let input = Input::file(path.to_owned(), port);
+    let mut gathered = Gathered::default();
+    let config = Config { observe: true, ..Config::default() };
+    let mut ending = match input::read(&input, config, &mut gathered) {
+        Ok(read) => read?,
+        Err(error) => return Err(anyhow!("{}: {error}", path.display())),
+    };
+    for file in &mut ending.files {
+        if let Some(trouble) = file.trouble.take() {
+            return Err(trouble.into());
+        }
+        // Neither the folder nor the compression is a matter of the session.
+        name.clone_into(&mut file.name);
+    }
+    let mut lines = Vec::new();
+    json::write_line(&mut lines, &CAPTURE.of(&ending))?;
+    gathered.connections.sort_by_key(|(number, _)| *number);
+    gathered.connections.iter().for_each(|(_, line)| lines.extend_from_slice(line));
+    lines.append(&mut gathered.transactions);
+    lines.append(&mut gathered.findings);
+    Ok(lines)
+}
+
+/// Lines, as the engine reports what they are of.
+#[derive(Default)]
+struct Gathered {
+    connections: Vec<(u32, Vec<u8>)>,
+    transactions: Vec<u8>,
+    judge: Judge,
+    findings: Vec<u8>,
+    bytes: usize,
+}
+
+impl Audience for Gathered {
+    const LISTS: bool = false;
+
+    fn event(&mut self, event: Event<'_>, _: Time) -> io::Result<()> {
+        match event {
+            Event::Connection(connection) => {
+                let mut line = Vec::new();
+                json::write_line(&mut line, &CONNECTION.of(connection))?;
+                self.bytes += line.len();
+                self.connections.push((connection.id.0, line));
+            }
+            Event::Transaction(transaction) => {
+                let before = self.transactions.len();
+                json::write_line(&mut self.transactions, &TRANSACTION.of(transaction))?;
+                self.bytes += self.transactions.len() - before;
+            }
+            // Evictions are counted in the line of the capture; what is observed is for the judge.
+            Event::Packet(_) | Event::Eviction(_) | Event::Observation(_) => {}
+        }
+        let Gathered { judge, findings, bytes, .. } = self;
+        let mut written = Ok(());
+        let before = findings.len();
+        judge.handle(&event, &mut |finding: &Finding| {
+            if written.is_ok() {
+                written = json::write_line(findings, &FINDING.of(FindingRow::new(finding, false)));
+            }
+        });
+        written?;
+        *bytes += findings.len() - before;
+        if self.bytes > MOST_BYTES {
+            return Err(io::Error::other("too much in it for a regression test, which compares in memory"));
+        }
+        Ok(())
+    }
+
+    fn wait(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,200 @@
+//! `file` and `extraction`: the files that `extract` puts together.
+
+use super::shared::{RANGE, Range};
+use crate::column::Align::{Left, Right};
+use crate::column::Read::{Bytes, Lossy, Object, Objects, Shown, Text, U64};
+use crate::column::{Cell, Column, Columns, Role, Subject, Tint, Within, lend};
+use crate::extract::{Extracted, LeftOut, Summary};
+use crate::text;
+
+impl Subject for Extracted<'static> {
+    type Of<'a> = &'a Extracted<'a>;
+}
+
+/// A file that READs and WRITEs moved.
+pub static EXTRACTED: Columns<Extracted<'static>> = {
+    type C = Column<Extracted<'static>>;
+    type O<U> = Within<Extracted<'static>, U>;
+    Columns {
+        name: "file",
+        role: Role::Line,
+        columns: &[
+            C::new(
+                "name",
+                Lossy(|file, see| lend(file.name, see)),
+                "The name as LOOKUP, OPEN or CREATE last showed it. It is null where none did. Bytes that are not UTF-8 are replaced by U+FFFD.",
+            )
+            .or_null(),
+            C::new(
+                "name_hex",
+                Bytes(|file, see| lend(file.name.filter(|name| core::str::from_utf8(name).is_err()), see)),
+                "All bytes of `name`, where some are not UTF-8.",
+            )
+            .optional(),
+            C::new(
+                "path",
+                Text(|file, see| lend(file.path.as_deref(), see)),
+                "The file in DIR: the name made safe, or one made from the handle. It is null where the file was left out because all files \
+                 together would have been too large.",
+            )
+            .or_null()
+            .cell(
+                6,
+                "file",
+                Left(0),
+                Cell::Shown(|file, _, see| see(&file.path.as_deref().unwrap_or("left out"))),
+            )
+            .gap(2)
+            .tint(|file| if file.path.is_none() { Tint::Yellow } else { Tint::Plain }),
+            C::new(
+                "file_handle",
+                Bytes(|file, see| see(&file.found.key.handle)),
+                "The file handle. The same bytes from two servers are two files.",
+            ),
+            C::new("server", Shown(|file, see| see(&file.found.key.server)), "The address of the server."),
+            C::new("transactions", U64(|file| Some(file.found.transactions)), "READs and WRITEs that succeeded."),
+            C::new(
+                "bytes_written",
+                U64(|file| Some(file.found.bytes_written)),
+                "Bytes that the replies to WRITEs say were moved, repetitions included.",
+            )
+            .cell(1, "written", Right(10), Cell::Shown(|file, _, see| see(&text::Bytes(file.found.bytes_written)))),
+            C::new("bytes_read", U64(|file| Some(file.found.bytes_read)), "The same for READs.")
+                .cell(2, "read", Right(10), Cell::Shown(|file, _, see| see(&text::Bytes(file.found.bytes_read)))),
+            C::new(
+                "size",
+                U64(|file| Some(file.found.contents.size())),
+                "The bytes from the start of the file to the last that moved.",
+            )
+            .cell(0, "size", Right(10), Cell::Shown(|file, _, see| see(&text::Bytes(file.found.contents.size())))),
+            C::new(
+                "md5",
+                Text(|file, see| lend(file.digests.as_ref(), |digests| see(&digests.md5))),
+                "The MD5 digest of the file, in hexadecimal digits. It is null where bytes of the file are not there.",
+            )
+            .or_null(),
+            C::new(
+                "sha256",
+                Text(|file, see| lend(file.digests.as_ref(), |digests| see(&digests.sha256))),
+                "The SHA-256 digest, likewise.",
+            )
+            .or_null(),
+            C::new(
+                "hole_bytes",
+                U64(|file| Some(file.lacking.hole_bytes())),
+                "Bytes that neither READ nor WRITE moved. They are holes in the file too.",
+            )
+            .cell(3, "holes", Right(10), Cell::Shown(|file, _, see| see(&text::Bytes(file.lacking.hole_bytes())))),
+            C::new(
+                "holes",
+                Objects(&O { columns: &RANGE, lend: |file, see| first(&file.lacking.holes).for_each(see) }),
+                "The first 1000 ranges of them.",
+            ),
+            C::new(
+                "missing_bytes",
+                U64(|file| Some(file.lacking.missing_bytes())),
+                "Bytes that moved, and that the capture does not hold.",
+            )
+            .cell(
+                4,
+                "missing",
+                Right(10),
+                Cell::Shown(|file, _, see| see(&text::Bytes(file.lacking.missing_bytes()))),
+            )
+            .tint(|file| red_if(file.lacking.missing_bytes() > 0)),
+            C::new(
+                "missing",
+                Objects(&O { columns: &RANGE, lend: |file, see| first(&file.lacking.missing).for_each(see) }),
+                "The first 1000 ranges of them.",
+            ),
+            C::new(
+                "conflicts",
+                U64(|file| Some(file.found.conflicts)),
+                "READs that returned something else than what was written or read before. The file keeps what it had. Another client may have \
+                 written; truncation, COPY and the like are not followed.",
+            )
+            .cell(5, "conflicts", Right(9), Cell::Shown(|file, _, see| see(&text::Number(file.found.conflicts))))
+            .tint(|file| red_if(file.found.conflicts > 0)),
+            C::new(
+                "left_out_bytes",
+                U64(|file| Some(file.found.left_out)),
+                "Bytes behind the largest size of a file (`--max-file-size`).",
+            ),
+        ],
+    }
+};
+
+/// The first of many ranges.
+fn first(ranges: &[(u64, u64)]) -> impl Iterator<Item = <Range as Subject>::Of<'static>> {
+    const MOST: usize = 1000;
+    ranges.iter().copied().take(MOST)
+}
+
+const fn red_if(is_red: bool) -> Tint {
+    if is_red { Tint::Red } else { Tint::Plain }
+}
+
+impl Subject for Summary {
+    type Of<'a> = &'a Summary;
+}
+
+/// What all files came to.
+pub static EXTRACTION: Columns<Summary> = {
+    type C = Column<Summary>;
+    type O<U> = Within<Summary, U>;
+    Columns {
+        name: "extraction",
+        role: Role::Line,
+        columns: &[
+            C::new("files", U64(|it| Some(it.files)), "Files that were written."),
+            C::new("bytes", U64(|it| Some(it.bytes)), "The sum of their sizes."),
+            C::new(
+                "left_out",
+                Object(&O { columns: &LEFT_OUT, lend: |it, see| see((it.left_out, it.files_beyond_total)) }),
+                "What was left out.",
+            ),
+        ],
+    }
+};
+
+/// What was left out, and how many files because all together would have been too large.
+struct LeftOutRow;
+
+impl Subject for LeftOutRow {
+    type Of<'a> = (LeftOut, u64);
+}
+
+static LEFT_OUT: Columns<LeftOutRow> = {
+    type C = Column<LeftOutRow>;
+    Columns {
+        name: "left_out",
+        role: Role::Inner,
+        columns: &[
+            C::new(
+                "bytes_beyond_size",
+                U64(|(it, _)| Some(it.bytes_beyond_size)),
+                "Bytes behind the largest size of a file (`--max-file-size`).",
+            ),
+            C::new(
+                "of_further_files",
+                U64(|(it, _)| Some(it.of_further_files)),
+                "READs and WRITEs of files beyond the most that there may be (`--max-files`).",
+            ),
+            C::new(
+                "unclear",
+                U64(|(it, _)| Some(it.unclear)),
+                "READs and WRITEs without a file handle, an offset or a count in the capture.",
+            ),
+            C::new(
+                "scattered",
+                U64(|(it, _)| Some(it.scattered)),
+                "READs and WRITEs of too many stretches to keep track of.",
+            ),
+            C::new(
+                "files_beyond_total",
+                U64(|(_, files)| Some(files)),
+                "Files that would have made all together too large (`--max-total-size`).",
+            ),
+        ],
+    }
+};

@@ -1,0 +1,144 @@
+//! `frame`: a frame with all of its fields and bytes.
+
+use super::STOP;
+use crate::column::Read::{Bytes, Frame, Object, Objects, Shown, Text, Time, U32, U64};
+use crate::column::{Column, Columns, Role, Subject, Within, lend};
+use crate::fields::Field;
+use rdmascope_dissector::event::Packet;
+
+/// A packet, the transaction that it belongs to, and all of its fields.
+#[derive(Clone, Copy)]
+pub struct FrameRow<'a> {
+    /// The packet.
+    pub packet: &'a Packet<'a>,
+    /// The number of the transaction that it belongs to.
+    pub transaction: Option<u64>,
+    /// Its headers in the order of the frame.
+    pub fields: &'a [Field],
+}
+
+impl Subject for FrameRow<'static> {
+    type Of<'a> = FrameRow<'a>;
+}
+
+/// A frame with all of its fields and bytes.
+pub static FRAME: Columns<FrameRow<'static>> = {
+    type C = Column<FrameRow<'static>>;
+    type O<U> = Within<FrameRow<'static>, U>;
+    Columns {
+        name: "frame",
+        role: Role::Line,
+        columns: &[
+            C::new(
+                "frame",
+                Frame(|row| Some(row.packet.record.number)),
+                "The number of the packet in the capture, from 1.",
+            ),
+            C::new("time", Time(|row| Some(row.packet.record.time)), "When it was captured."),
+            C::new("length", U32(|row| Some(row.packet.record.original_length)), "Bytes on the wire."),
+            C::new(
+                "captured_length",
+                U64(|row| Some(row.packet.record.data.len() as u64)),
+                "Bytes in the capture.",
+            ),
+            C::new(
+                "connection",
+                U32(|row| row.packet.connection.map(|connection| connection.0)),
+                "The number of the connection that the packet was counted for.",
+            )
+            .or_null(),
+            C::new(
+                "transaction",
+                U64(|row| row.transaction),
+                "The number of the transaction that the frame belongs to, as a part of it or as an answer.",
+            )
+            .or_null(),
+            C::new(
+                "fields",
+                Objects(&O {
+                    columns: &FIELD,
+                    lend: |row, see| each(row.fields, row.packet.record.data, see),
+                }),
+                "The headers in the order of the frame.",
+            ),
+            C::new("bytes", Bytes(|row, see| see(row.packet.record.data)), "The captured bytes."),
+        ],
+    }
+};
+
+/// A field of some bytes.
+#[derive(Clone, Copy)]
+pub struct FieldRow<'a> {
+    field: &'a Field,
+    bytes: &'a [u8],
+}
+
+/// Lends each of the `fields` of `bytes`.
+pub(super) fn each(fields: &[Field], bytes: &[u8], see: &mut dyn FnMut(FieldRow<'_>)) {
+    fields.iter().for_each(|field| see(FieldRow { field, bytes }));
+}
+
+impl Subject for FieldRow<'static> {
+    type Of<'a> = FieldRow<'a>;
+}
+
+/// A field of a frame or of a message, with the fields in it.
+pub static FIELD: Columns<FieldRow<'static>> = {
+    type C = Column<FieldRow<'static>>;
+    type O<U> = Within<FieldRow<'static>, U>;
+    Columns {
+        name: "field",
+        role: Role::Shared,
+        columns: &[
+            C::new("name", Text(|row, see| see(&row.field.name)), "The name in the specification."),
+            C::new(
+                "value",
+                Text(|row, see| see(&row.field.value)),
+                "The value for people: a number, decimal or after `0x`, with the name that it has. Programs take `bytes` and `mask`.",
+            ),
+            C::new(
+                "offset",
+                U64(|row| row.field.range.as_ref().map(|range| range.start as u64)),
+                "Its first byte in the frame, in the Send, or in the message. It is left out where the value is known and not where it \
+                 stands.",
+            )
+            .optional(),
+            C::new("length", U64(|row| row.field.range.as_ref().map(|range| range.len() as u64)), "Its length in bytes.")
+                .optional(),
+            C::new(
+                "bytes",
+                Bytes(|FieldRow { field, bytes }, see| {
+                    if let Some(range) = &field.range
+                        && field.children.is_empty()
+                        && field.stop.is_none()
+                    {
+                        see(bytes.get(range.clone()).unwrap_or_default());
+                    }
+                }),
+                "Its bytes. Only fields without other fields in them have it.",
+            )
+            .optional(),
+            C::new(
+                "mask",
+                Shown(|row, see| lend(row.field.mask, |mask| see(&format_args!("0x{mask:x}")))),
+                "Which bits of the bytes are the field's: `0x` and hexadecimal digits. It is left out where all are.",
+            )
+            .optional(),
+            C::new(
+                "stop",
+                Object(&O { columns: &STOP, lend: |row, see| lend(row.field.stop, see) }),
+                "Where the bytes could not be read on. Then this is not a field, but the reason why there are no more.",
+            )
+            .optional(),
+            C::new(
+                "fields",
+                Objects(&O {
+                    columns: &FIELD,
+                    lend: |row, see| each(&row.field.children, row.bytes, see),
+                }),
+                "The fields in it.",
+            )
+            .optional(),
+        ],
+    }
+};
