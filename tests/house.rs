@@ -127,14 +127,15 @@ fn no_modules_in_a_circle() {
 }
 
 /// The modules of the dissector, lowest first, and what each may use. What is not listed is above it, or none of its business.
-const DISSECTOR: [(&str, &[&str]); 18] = [
+const DISSECTOR: [(&str, &[&str]); 19] = [
     ("roomy", &[]),
     ("record", &[]),
+    ("waiting", &["record", "roomy"]),
     ("interval", &["roomy"]),
     ("frame", &["record"]),
     ("connection", &["frame", "record"]),
     ("rdma", &["record"]),
-    ("rc", &["connection", "rdma", "record", "roomy"]),
+    ("rc", &["connection", "rdma", "record", "roomy", "waiting"]),
     ("ulb", &[]),
     // A transaction holds its exchange, and an exchange names the parts of a transaction.
     ("transaction", &["connection", "exchange", "interval", "record", "ulb"]),
@@ -160,7 +161,18 @@ const DISSECTOR: [(&str, &[&str]); 18] = [
     ),
     (
         "session",
-        &["connection", "event", "frame", "observation", "rc", "rdma", "record", "rpcrdma", "transaction"],
+        &[
+            "connection",
+            "event",
+            "frame",
+            "observation",
+            "rc",
+            "rdma",
+            "record",
+            "rpcrdma",
+            "transaction",
+            "waiting",
+        ],
     ),
     (
         "engine",
@@ -218,7 +230,7 @@ fn the_dissector_stands_on_its_floors() {
 // What stands above the transport knows it by the words of `rdma` alone: another transport may speak them too.
 #[test]
 fn rpc_over_rdma_knows_no_transport_header() {
-    let above = ["rpcrdma", "ulb", "transaction", "exchange", "layout"]
+    let above = ["rpcrdma", "ulb", "transaction", "exchange", "layout", "session/early"]
         .map(|module| format!("dissector/src/{module}"));
     let mut looked = 0;
     for (place, text) in sources() {

@@ -57,3 +57,4 @@ pub mod session;
 pub mod transaction;
 pub mod transport;
 pub mod ulb;
+mod waiting;

@@ -34,6 +34,9 @@ impl Time {
     }
 }
 
+/// How long a packet may yet turn up in a capture behind what came after it, in nanoseconds and in packets.
+pub const REORDERING: (u64, u32) = (2_000_000, 64);
+
 /// A packet in the capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {

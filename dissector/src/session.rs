@@ -9,14 +9,14 @@ use crate::observation::{Ending, Faulty, HalfFlow, Missing, Observed, Refused, R
 use crate::rc::{Packet, ReliableConnection};
 use crate::rdma::{Delivery, End, Fault, Position, Repetition};
 use crate::record::Time;
-use crate::rpcrdma::{Kind, Peers, Transactions, answered_xid, reply_xid};
+use crate::rpcrdma::{Kind, Peers, Transactions, reply_xid};
 use crate::transaction::{Outcome, Seen};
 use early::Early;
+use rdmascope_wire::Qpn;
 use rdmascope_wire::bth::{Bth, Operation, PacketPosition};
 use rdmascope_wire::cm::CommunicationId;
 use rdmascope_wire::private_data::{self, Negotiated};
 use rdmascope_wire::psn::Psn;
-use rdmascope_wire::{Qpn, Xid};
 
 /// A connection: two ends, one of which may be unknown still.
 #[derive(Clone, Debug)]
@@ -104,11 +104,12 @@ impl Session {
     /// Counts the bytes that are held back.
     #[inline]
     pub fn count_buffered(&mut self) -> usize {
-        self.buffered = self.rc.buffered();
+        let early = self.ends.iter().map(|end| end.early.footprint());
+        self.buffered = self.rc.buffered() + early.sum::<usize>();
         self.buffered
     }
 
-    /// Bytes of memory that a clone takes up, itself included, but for those of replies that are kept back.
+    /// Bytes of memory that a clone takes up, itself included.
     pub fn footprint(&self) -> usize {
         let early = self.ends.iter().map(|end| end.early.footprint());
         size_of::<Session>() + self.peers.footprint() + self.rc.footprint() + early.sum::<usize>()
@@ -118,11 +119,10 @@ impl Session {
     pub fn give_up_buffered(&mut self, transactions: &mut Transactions, report: &mut impl FnMut(Event<'_>)) {
         report(Event::Eviction(Eviction::HeldPackets { connection: self.peers.connection }));
         let Session { peers, rc, ends, .. } = self;
-        for side in End::BOTH {
-            rc.give_up_buffered(side, &mut |from, delivery| {
-                deliver(from, delivery, ends, peers, transactions, report);
-            });
-        }
+        rc.give_up_buffered(&mut |from, delivery| {
+            hand_up(from, &delivery, ends, peers, transactions, report);
+        });
+        self.settle_early(None, transactions, report);
     }
 
     /// The end whose packets are known, of a connection that has only one such.
@@ -251,26 +251,24 @@ impl Session {
     ) {
         self.span.1 = self.span.1.max(packet.seen.time);
         self.recent = true;
-        // A response brings nothing else to light than what it says itself, unless requests wait for what it acknowledges.
-        let delivers = !packet.operation.is_response() || End::BOTH.into_iter().any(|end| self.rc.waits(end));
+        // A response brings nothing else to light than what it says itself, unless requests wait.
+        let delivers = !packet.operation.is_response() || End::BOTH.into_iter().any(|end| self.waits(end));
         if transactions.observes() && delivers {
             self.note_half_flows();
         }
         let counts = &mut self.ends[side].counts;
         counts.packets += 1;
         counts.bytes += u64::from(packet.payload_length);
-        let waits = self.ends[side].early.has_requests() && !packet.operation.is_response();
-        if waits || self.is_early(side, packet, transactions) {
-            self.ends[side].early.keep(packet);
-        } else {
-            self.pass(side, packet, transactions, report);
-        }
+        let Session { peers, rc, ends, .. } = self;
+        rc.handle(side, packet, &mut |from, delivery| {
+            hand_up(from, &delivery, ends, peers, transactions, report);
+        });
         if self.ends.iter().any(|end| !end.early.is_empty()) {
-            self.settle_early(packet.seen, transactions, report);
+            self.settle_early(Some(packet.seen), transactions, report);
         }
     }
 
-    /// Ends the waiting that time alone ends by `now`: for packets that a gap lacks, and for what early packets answer.
+    /// Ends the waiting that time alone ends by `now`: for packets that a gap lacks, and for what early deliveries answer.
     pub fn handle_time(
         &mut self,
         now: Time,
@@ -283,16 +281,17 @@ impl Session {
             }
             let Session { peers, rc, ends, .. } = self;
             rc.handle_time(now, &mut |from, delivery| {
-                deliver(from, delivery, ends, peers, transactions, report);
+                hand_up(from, &delivery, ends, peers, transactions, report);
             });
             // No frame has come by, so that nothing is too far behind one.
-            self.settle_early(Seen { frame: 0, time: now }, transactions, report);
+            self.settle_early(Some(Seen { frame: 0, time: now }), transactions, report);
         }
     }
 
     /// When [`Session::handle_time`] has something to do.
     pub fn deadline(&self) -> Option<Time> {
-        self.ends.iter().filter_map(|end| end.early.deadline()).chain(self.rc.deadline()).min()
+        let early = self.ends.iter().filter(|_| self.peers.paired).filter_map(|end| end.early.deadline());
+        early.chain(self.rc.deadline()).min()
     }
 
     /// Notes for those who observe how far the capture shows both half-flows.
@@ -300,46 +299,25 @@ impl Session {
         self.peers.half_flows = End::BOTH.map(|side| self.half_flow(side));
     }
 
+    /// Whether requests of an end wait: behind a gap, or for what they answer.
+    #[inline]
+    fn waits(&self, side: End) -> bool {
+        self.rc.waits(side) || self.ends[side].early.has_requests()
+    }
+
     /// How far the capture shows what an end sends.
     fn half_flow(&self, side: End) -> HalfFlow {
-        let waits = self.rc.waits(side) || self.ends[side].early.has_requests();
-        HalfFlow { waits, unsure: self.rc.unsure(side), acknowledged: self.rc.acknowledged(side) }
+        HalfFlow {
+            waits: self.waits(side),
+            unsure: self.rc.unsure(side),
+            acknowledged: self.rc.acknowledged(side),
+        }
     }
 
-    /// Whether a packet of end `side` answers what the other end has not been seen to ask.
-    #[inline]
-    fn is_early(&self, side: End, packet: &Packet<'_>, transactions: &Transactions) -> bool {
-        let (operation, Peers { sides, paired, speaks_rpc, .. }) = (packet.operation, &self.peers);
-        if !paired || *speaks_rpc != Some(true) {
-            return false;
-        }
-        if operation.is_response() {
-            return operation.is_read_response() && !self.rc.was_asked(side, packet);
-        }
-        let other = &sides[side.other()];
-        // What is repeated says nothing new, so it need not wait.
-        if self.rc.is_behind(side, packet) {
-            return false;
-        }
-        if let Some(reth) = packet.extension.reth() {
-            return reth.dma_length > 0 && !other.memory().advertises(reth.rkey, reth.virtual_address);
-        }
-        if !operation.is_send()
-            || !matches!(operation.position(), PacketPosition::First | PacketPosition::Only)
-        {
-            return false;
-        }
-        // A reply ends what it answers, so it has to come last. Most messages are replies to what is waited for, and need no
-        // closer look.
-        let is_early = |xid| other.call(xid).is_none_or(|call| transactions.is_being_read(call));
-        let xid = packet.payload.first_chunk().map(|word| Xid(u32::from_be_bytes(*word)));
-        xid.is_some_and(is_early) && answered_xid(packet.payload).is_some_and(is_early)
-    }
-
-    /// Lets go of packets kept back that are early no longer, and of those that have waited long enough.
+    /// Hands up what waits and is early no longer, and what has waited long enough by `now` (`None`: nothing comes any more).
     fn settle_early(
         &mut self,
-        now: Seen,
+        now: Option<Seen>,
         transactions: &mut Transactions,
         report: &mut impl FnMut(Event<'_>),
     ) {
@@ -347,49 +325,35 @@ impl Session {
             if transactions.observes() {
                 self.note_half_flows();
             }
+            let Session { peers, ends, .. } = self;
             let ready = End::BOTH.into_iter().find_map(|side| {
-                let mut early = core::mem::take(&mut self.ends[side].early);
-                let kept = early.take_ready(|packet| !self.is_early(side, packet, transactions));
-                self.ends[side].early = early;
-                Some((side, kept?))
+                let mut early = core::mem::take(&mut ends[side].early);
+                let held = early.take_ready(|delivery| !is_early(side, delivery, ends, peers, transactions));
+                ends[side].early = early;
+                Some((side, held?))
             });
-            if let Some((side, kept)) = ready {
-                self.pass(side, &kept.packet(), transactions, report);
+            if let Some((side, held)) = ready {
+                deliver(side, held.delivery(), ends, peers, transactions, report);
                 continue;
             }
-            if !self.ends.iter().any(|end| end.early.is_due(now)) {
+            if !ends.iter().any(|end| end.early.is_due(now, peers.paired)) {
                 return;
             }
             self.release_first(transactions, report);
         }
     }
 
-    /// Lets go of the packet kept back longest. What it answers may be behind a gap: that is not waited for any longer.
+    /// Hands up what has waited longest. What it answers may be behind a gap: that is not waited for any longer.
     fn release_first(&mut self, transactions: &mut Transactions, report: &mut impl FnMut(Event<'_>)) {
         let oldest = |side: End| self.ends[side].early.first().map_or(u64::MAX, |seen| seen.frame);
         let side = if oldest(End::Second) < oldest(End::First) { End::Second } else { End::First };
         let Session { peers, rc, ends, .. } = self;
         let given_up = rc.give_up_received(side.other(), &mut |from, delivery| {
-            deliver(from, delivery, ends, peers, transactions, report);
+            hand_up(from, &delivery, ends, peers, transactions, report);
         });
-        if !given_up && let Some(kept) = self.ends[side].early.take_first() {
-            self.pass(side, &kept.packet(), transactions, report);
+        if !given_up && let Some(held) = ends[side].early.take_first() {
+            deliver(side, held.delivery(), ends, peers, transactions, report);
         }
-    }
-
-    /// Hands a packet of end `side` to what follows its PSNs.
-    #[inline]
-    fn pass(
-        &mut self,
-        side: End,
-        packet: &Packet<'_>,
-        transactions: &mut Transactions,
-        report: &mut impl FnMut(Event<'_>),
-    ) {
-        let Session { peers, rc, ends, .. } = self;
-        rc.handle(side, packet, &mut |from, delivery| {
-            deliver(from, delivery, ends, peers, transactions, report);
-        });
     }
 
     /// Notes that a CM message closes the connection. What is under way may still come.
@@ -405,9 +369,9 @@ impl Session {
     /// Ends the connection: reports what it still has open, then itself.
     pub fn end(mut self, transactions: &mut Transactions, report: &mut impl FnMut(Event<'_>)) {
         // Nothing that is missing will come any more, so what was kept back can go on behind it.
-        self.finish_requests(transactions, report);
-        self.settle_early(Seen { frame: u64::MAX, time: self.span.1 }, transactions, report);
-        self.finish_requests(transactions, report);
+        let Session { peers, rc, ends, .. } = &mut self;
+        rc.finish(&mut |from, delivery| hand_up(from, &delivery, ends, peers, transactions, report));
+        self.settle_early(None, transactions, report);
         let outcome = if self.state == State::Closed { Outcome::NoReply } else { Outcome::CutOff };
         if transactions.observes() {
             self.note_half_flows();
@@ -426,15 +390,6 @@ impl Session {
         }
         let complete = End::BOTH.map(|side| self.rc.complete(side));
         self.peers.observe(Observed::Ending(Ending { complete }), report);
-    }
-
-    fn finish_requests(&mut self, transactions: &mut Transactions, report: &mut impl FnMut(Event<'_>)) {
-        let Session { peers, rc, ends, .. } = self;
-        for side in End::BOTH {
-            rc.finish(side, &mut |from, delivery| {
-                deliver(from, delivery, ends, peers, transactions, report);
-            });
-        }
     }
 
     fn endpoint(&self, side: End) -> Endpoint {
@@ -482,6 +437,42 @@ fn observe_fault(
     report: &mut impl FnMut(Event<'_>),
 ) {
     peers.observe(Observed::Faulty(Faulty { from, seen, operation, position, fault }), report);
+}
+
+/// Hands what end `from` did to the layer above, unless it has to wait.
+#[inline]
+fn hand_up(
+    from: End,
+    delivery: &Delivery<'_>,
+    ends: &mut [SessionEnd; 2],
+    peers: &mut Peers,
+    transactions: &mut Transactions,
+    report: &mut impl FnMut(Event<'_>),
+) {
+    if let Delivery::Send(send) = delivery {
+        peers.recognize(send);
+    }
+    let is_behind = delivery.is_request() && ends[from].early.has_requests();
+    if is_behind || is_early(from, delivery, ends, peers, transactions) {
+        ends[from].early.keep(delivery);
+    } else {
+        deliver(from, *delivery, ends, peers, transactions, report);
+    }
+}
+
+/// Whether what end `from` did answers what the other end was not seen to do.
+#[inline]
+fn is_early(
+    from: End,
+    delivery: &Delivery<'_>,
+    ends: &[SessionEnd; 2],
+    peers: &Peers,
+    transactions: &Transactions,
+) -> bool {
+    match delivery {
+        Delivery::ReadResponse(placement) => ends[from.other()].early.has_read_request(placement.first),
+        _ => transactions.is_early(delivery, from, peers),
+    }
 }
 
 /// Hands what end `from` did to the layer above.

@@ -92,7 +92,7 @@ pub(super) fn response(faulty: &Faulty, view: &View, findings: &mut Findings<'_>
     findings.add(
         about(faulty, message)
             .values(Value::Bytes(length.into()), Value::Bytes(left.into()))
-            .unless(!view.from_start() || view.lost[faulty.from.other()] > 0),
+            .unless(lacks_requests(faulty, view)),
     );
 }
 
@@ -101,7 +101,14 @@ pub(super) fn unasked(faulty: &Faulty, view: &View, findings: &mut Findings<'_>)
         return;
     }
     let finding = about(faulty, "it answers no RDMA READ".to_owned());
-    findings.add(finding.unless(!view.from_start() || view.lost[faulty.from.other()] > 0));
+    findings.add(finding.unless(lacks_requests(faulty, view)));
+}
+
+/// Whether the capture may lack the request that a response answers.
+fn lacks_requests(faulty: &Faulty, view: &View) -> bool {
+    let asker = faulty.from.other();
+    // What is missing before requests that wait is noted when they go on.
+    !view.from_start() || view.lost[asker] > 0 || view.half_flows[asker].waits
 }
 
 pub(super) fn reads(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {

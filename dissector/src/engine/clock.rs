@@ -9,7 +9,7 @@ impl Engine {
     ///
     /// - Gaps: packets that the receiver is seen to have, and that have not turned up within 2 ms since that was seen; other packets that
     ///   have not come within 4 s. Where the capture holds only one direction of a connection, only packets end a gap.
-    /// - Packets that answer what was not seen asked, after 2 ms.
+    /// - What answers what was not seen asked, after 2 ms. On a half-flow that is not paired it waits until it is.
     /// - Connections that a CM message closed, after 10 s of silence.
     ///
     /// Without this, a packet that comes later than that still fills its gap, if it is the next one of its connection; here it counts as

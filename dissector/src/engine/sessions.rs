@@ -326,7 +326,6 @@ impl Sessions {
         }
         let session = self.session(stays);
         transactions.adopt(&session.peers);
-        transactions.release_orphans(&mut session.peers, report);
         if second == goes { moved } else { EndRef { session: stays, end: stays_side.other() } }
     }
 

@@ -1,10 +1,11 @@
 //! One reliable connection: the packets of both ends in, what they come to out.
 
 use super::fault::{self, Agreed};
-use super::{Packet, Reads, Requests, Response};
+use super::{HeldPacket, Packet, Reads, Requests, Response};
 use crate::connection::Counts;
 use crate::rdma::{Delivery, End, Fault, Position, Refusal};
 use crate::record::{Seen, Time};
+use crate::waiting::Waiting;
 use rdmascope_wire::bth::{Acknowledgement, Bth, NakCode, Operation, PacketPosition, rnr_timer};
 use rdmascope_wire::psn::Psn;
 
@@ -21,6 +22,8 @@ pub struct ReliableConnection {
 struct Half {
     requests: Requests,
     reads: Reads,
+    /// READ responses of this end to what the other one was not seen to ask yet.
+    early: Waiting<HeldPacket>,
     /// The responses that this end sent; the other counters stay 0.
     counts: Counts,
     /// The highest PSN of it that was acknowledged, and the first packet that did so.
@@ -96,19 +99,7 @@ impl ReliableConnection {
         if response.operation.is_read_response() {
             return reads.expects(response.psn);
         }
-        requests.expected().is_some_and(|next| RECENT.contains(&response.psn.distance(next)))
-    }
-
-    /// Whether a READ response of end `from` answers a request that was seen.
-    #[inline]
-    pub fn was_asked(&self, from: End, response: &Packet<'_>) -> bool {
-        self.halves[from.other()].reads.expects(response.psn)
-    }
-
-    /// Whether a request of end `from` lies before the one that comes next.
-    #[inline]
-    pub fn is_behind(&self, from: End, request: &Packet<'_>) -> bool {
-        self.halves[from].requests.expected().is_some_and(|next| next.distance(request.psn) < 0)
+        requests.latest().is_some_and(|next| RECENT.contains(&response.psn.distance(next)))
     }
 
     /// Whether requests of an end wait behind a gap.
@@ -163,12 +154,14 @@ impl ReliableConnection {
     /// Bytes of memory that are held back.
     #[inline]
     pub fn buffered(&self) -> usize {
-        self.halves.iter().map(|half| half.requests.buffered() + half.reads.buffered()).sum()
+        let of = |half: &Half| half.requests.buffered() + half.reads.buffered() + half.early.footprint();
+        self.halves.iter().map(of).sum()
     }
 
     /// Bytes of memory that a clone takes up beside itself.
     pub fn footprint(&self) -> usize {
-        self.halves.iter().map(|half| half.requests.footprint() + half.reads.footprint()).sum()
+        let of = |half: &Half| half.requests.footprint() + half.reads.footprint() + half.early.footprint();
+        self.halves.iter().map(of).sum()
     }
 
     /// Takes a packet of end `from`.
@@ -180,6 +173,9 @@ impl ReliableConnection {
             let Half { requests, reads, .. } = &mut self.halves[from];
             requests.handle(packet, &mut |delivery| hand_up(from, delivery, reads, deliver));
         }
+        if self.halves.iter().any(|half| !half.early.is_empty()) {
+            self.settle_early(Some(packet.seen), deliver);
+        }
     }
 
     fn handle_response(
@@ -188,15 +184,13 @@ impl ReliableConnection {
         packet: &Packet<'_>,
         deliver: &mut impl FnMut(End, Delivery<'_>),
     ) {
-        let [first, second] = &mut self.halves;
-        let (sender, asker) = if from == End::First { (first, second) } else { (second, first) };
+        let (sender, asker) = ends(&mut self.halves, from);
         let counts = &mut sender.counts;
         let Packet { seen, operation, psn, .. } = *packet;
         let position = psn.into();
-        let faulty = |fault| Delivery::Faulty { seen, operation, position, fault };
         if self.watches {
             if asker.requests.cannot_have_sent(psn) {
-                deliver(from, faulty(Fault::Unsent));
+                deliver(from, faulty(packet, Fault::Unsent));
             }
             if let Some(refusal) = refusal(packet) {
                 let request = asker.requests.find_request(psn);
@@ -227,23 +221,11 @@ impl ReliableConnection {
             if matches!(operation.position(), PacketPosition::First | PacketPosition::Middle) {
                 asker.requests.note_path_mtu(packet.payload_length);
             }
-            match asker.reads.answer(packet) {
-                Some(placement) => {
-                    if self.watches {
-                        let path_mtu = asker.requests.path_mtu();
-                        let reads = &mut asker.reads;
-                        let wrong = path_mtu.and_then(|path_mtu| reads.fault(packet, &placement, path_mtu));
-                        for fault in wrong.into_iter().chain(reads.excess(seen)) {
-                            deliver(from, faulty(fault));
-                        }
-                    }
-                    deliver(from, Delivery::ReadResponse(placement));
-                }
-                None => {
-                    counts.unmatched_responses += 1;
-                    if self.watches && asker.requests.shows(psn) {
-                        deliver(from, faulty(Fault::Unasked));
-                    }
+            if !take_read_response(from, packet, asker, self.watches, deliver) {
+                if asker.requests.may_yet_show(psn) {
+                    sender.early.keep(HeldPacket::new(packet));
+                } else {
+                    note_unmatched(from, packet, (sender, asker), self.watches, deliver);
                 }
             }
         }
@@ -254,17 +236,60 @@ impl ReliableConnection {
         });
     }
 
-    /// Gives up what is missing where time alone shows by `now` that it will not come.
+    /// Takes the READ responses that were kept whose requests have come by, and those that have waited long enough by `now` (`None`: nothing
+    /// comes any more). What these answer may be behind a gap: that is not waited for any longer.
+    #[cold]
+    fn settle_early(&mut self, now: Option<Seen>, deliver: &mut impl FnMut(End, Delivery<'_>)) {
+        for from in End::BOTH {
+            while let Some(held) = self.take_early(from, now, deliver) {
+                let (sender, asker) = ends(&mut self.halves, from);
+                let packet = held.packet();
+                if !take_read_response(from, &packet, asker, self.watches, deliver) {
+                    note_unmatched(from, &packet, (sender, asker), self.watches, deliver);
+                }
+            }
+        }
+    }
+
+    /// A READ response of end `from` that needs to wait no longer.
+    fn take_early(
+        &mut self,
+        from: End,
+        now: Option<Seen>,
+        deliver: &mut impl FnMut(End, Delivery<'_>),
+    ) -> Option<HeldPacket> {
+        loop {
+            let (sender, asker) = ends(&mut self.halves, from);
+            let Half { requests, reads, .. } = asker;
+            let is_ready = |held: &HeldPacket| reads.expects(held.psn) || !requests.may_yet_show(held.psn);
+            let ready = sender.early.iter().position(is_ready);
+            if let Some(ready) = ready {
+                return sender.early.take(ready);
+            }
+            let is_due = sender.early.is_full() || now.is_none_or(|now| sender.early.is_overdue(now));
+            if !is_due {
+                return None;
+            }
+            if !self.give_up_received(from.other(), deliver) {
+                return self.halves[from].early.take_first();
+            }
+        }
+    }
+
+    /// Gives up what is missing where time alone shows by `now` that it will not come, and READ responses that have waited long enough.
     pub fn handle_time(&mut self, now: Time, deliver: &mut impl FnMut(End, Delivery<'_>)) {
         for end in End::BOTH {
             let Half { requests, reads, .. } = &mut self.halves[end];
             requests.handle_time(now, &mut |delivery| hand_up(end, delivery, reads, deliver));
         }
+        // No frame has come by, so that nothing is too far behind one.
+        self.settle_early(Some(Seen { frame: 0, time: now }), deliver);
     }
 
     /// When [`ReliableConnection::handle_time`] has something to do.
     pub fn deadline(&self) -> Option<Time> {
-        self.halves.iter().filter_map(|half| half.requests.deadline()).min()
+        let of = |half: &Half| half.requests.deadline().into_iter().chain(half.early.deadline()).min();
+        self.halves.iter().filter_map(of).min()
     }
 
     /// Gives up what is missing of an end although it was received, without waiting longer for it to turn up. False where nothing is.
@@ -273,18 +298,72 @@ impl ReliableConnection {
         requests.give_up_received(&mut |delivery| hand_up(end, delivery, reads, deliver))
     }
 
-    /// Gives up what is held back of an end, and the memory that it takes up.
-    pub fn give_up_buffered(&mut self, end: End, deliver: &mut impl FnMut(End, Delivery<'_>)) {
-        let Half { requests, reads, .. } = &mut self.halves[end];
-        requests.give_up_buffered(&mut |delivery| hand_up(end, delivery, reads, deliver));
-        *reads = Reads::default();
+    /// Gives up what is held back of both ends, and the memory that it takes up.
+    pub fn give_up_buffered(&mut self, deliver: &mut impl FnMut(End, Delivery<'_>)) {
+        for end in End::BOTH {
+            let Half { requests, reads, .. } = &mut self.halves[end];
+            requests.give_up_buffered(&mut |delivery| hand_up(end, delivery, reads, deliver));
+        }
+        self.settle_early(None, deliver);
+        self.halves.iter_mut().for_each(|half| half.reads = Reads::default());
     }
 
-    /// Ends the half-flow of an end: delivers what is held and what is open, with its gaps.
-    pub fn finish(&mut self, end: End, deliver: &mut impl FnMut(End, Delivery<'_>)) {
-        let Half { requests, reads, .. } = &mut self.halves[end];
-        requests.finish(&mut |delivery| hand_up(end, delivery, reads, deliver));
+    /// Ends both half-flows: delivers what is held and what is open, with its gaps.
+    pub fn finish(&mut self, deliver: &mut impl FnMut(End, Delivery<'_>)) {
+        for end in End::BOTH {
+            let Half { requests, reads, .. } = &mut self.halves[end];
+            requests.finish(&mut |delivery| hand_up(end, delivery, reads, deliver));
+        }
+        self.settle_early(None, deliver);
     }
+}
+
+/// The end that sends responses, and the one that asked for them.
+#[inline]
+fn ends(halves: &mut [Half; 2], from: End) -> (&mut Half, &mut Half) {
+    let [first, second] = halves;
+    if from == End::First { (first, second) } else { (second, first) }
+}
+
+/// Hands up where the data of a READ response of end `from` belongs. False where no request is known that it answers.
+#[inline]
+fn take_read_response(
+    from: End,
+    packet: &Packet<'_>,
+    asker: &mut Half,
+    watches: bool,
+    deliver: &mut impl FnMut(End, Delivery<'_>),
+) -> bool {
+    let Half { requests, reads, .. } = asker;
+    let Some(placement) = reads.answer(packet) else { return false };
+    if watches {
+        let wrong = requests.path_mtu().and_then(|path_mtu| reads.fault(packet, &placement, path_mtu));
+        for fault in wrong.into_iter().chain(reads.excess(packet.seen)) {
+            deliver(from, faulty(packet, fault));
+        }
+    }
+    deliver(from, Delivery::ReadResponse(placement));
+    true
+}
+
+/// Notes a READ response that answers no request that is known.
+#[cold]
+fn note_unmatched(
+    from: End,
+    packet: &Packet<'_>,
+    (sender, asker): (&mut Half, &Half),
+    watches: bool,
+    deliver: &mut impl FnMut(End, Delivery<'_>),
+) {
+    sender.counts.unmatched_responses += 1;
+    if watches && asker.requests.shows(packet.psn) {
+        deliver(from, faulty(packet, Fault::Unasked));
+    }
+}
+
+fn faulty(packet: &Packet<'_>, fault: Fault) -> Delivery<'static> {
+    let Packet { seen, operation, psn, .. } = *packet;
+    Delivery::Faulty { seen, operation, position: psn.into(), fault }
 }
 
 /// Hands up what the requests of an end came to, and notes the READs among it.

@@ -19,13 +19,11 @@ use requests::Requests;
 
 use crate::rdma::MemoryRange;
 use crate::record::Seen;
+use crate::waiting::Held;
 use alloc::vec::Vec;
 use rdmascope_wire::bth::{Aeth, Operation, Reth};
 use rdmascope_wire::psn::Psn;
 use rdmascope_wire::{Rkey, bth};
-
-/// How long a packet may yet turn up in the capture behind what came after it, in nanoseconds and in packets.
-pub const REORDERING: (u64, u32) = (2_000_000, 64);
 
 /// A packet of a reliable connection.
 #[derive(Clone, Copy, Debug)]
@@ -46,7 +44,7 @@ pub struct Packet<'a> {
 
 /// A packet that waits for others, with its own copy of the payload.
 #[derive(Clone, Debug)]
-pub struct HeldPacket {
+struct HeldPacket {
     seen: Seen,
     operation: Operation,
     psn: Psn,
@@ -57,7 +55,7 @@ pub struct HeldPacket {
 
 impl HeldPacket {
     /// Keeps a packet.
-    pub fn new(packet: &Packet<'_>) -> HeldPacket {
+    fn new(packet: &Packet<'_>) -> HeldPacket {
         HeldPacket {
             seen: packet.seen,
             operation: packet.operation,
@@ -70,7 +68,7 @@ impl HeldPacket {
 
     /// The packet as it came.
     #[inline]
-    pub fn packet(&self) -> Packet<'_> {
+    fn packet(&self) -> Packet<'_> {
         Packet {
             seen: self.seen,
             operation: self.operation,
@@ -80,19 +78,14 @@ impl HeldPacket {
             payload_length: self.payload_length,
         }
     }
+}
 
-    /// Where it stands in the capture.
-    pub fn seen(&self) -> Seen {
-        self.seen
+impl Held for HeldPacket {
+    fn seen(&self) -> Option<Seen> {
+        Some(self.seen)
     }
 
-    /// Whether it is a request; else it is a response.
-    pub fn is_request(&self) -> bool {
-        !self.operation.is_response()
-    }
-
-    /// Bytes of its payload that were captured.
-    pub fn captured(&self) -> usize {
+    fn bytes(&self) -> usize {
         self.payload.len()
     }
 }

@@ -1,9 +1,9 @@
 //! RDMA READs that wait for their responses.
 
+use super::Packet;
 use super::fault;
-use super::{Packet, REORDERING};
 use crate::rdma::{Fault, MemoryRange, Placement, ReadRequest};
-use crate::record::Seen;
+use crate::record::{REORDERING, Seen};
 use crate::roomy::Roomy;
 use alloc::collections::VecDeque;
 use rdmascope_wire::bth::PacketPosition;

@@ -6,10 +6,9 @@
 //! lost what is missing: because the receiver acknowledged it, or because nothing came for long.
 
 use super::fault::LONGEST_MESSAGE;
-use super::{HeldPacket, Packet, REORDERING, RecentRequests, memory};
+use super::{HeldPacket, Packet, RecentRequests, memory};
 use crate::rdma::{Delivery, Fault, Placement, ReadRequest, Repetition, Send};
-use crate::record::Seen;
-use crate::record::Time;
+use crate::record::{REORDERING, Seen, Time};
 use crate::roomy::Roomy;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -142,6 +141,19 @@ impl Requests {
             && expected.distance(psn) < 0
             && !is_lost
             && self.given_up <= self.lost.len() as u64
+    }
+
+    /// Whether the request that takes up this PSN may yet come by: it is missing, or the capture shows it late.
+    pub(super) fn may_yet_show(&self, psn: Psn) -> bool {
+        match self.expected {
+            Some(expected) => (0..Requests::WINDOW).contains(&expected.distance(psn)),
+            None => self.begun.is_some() || !self.held.is_empty(),
+        }
+    }
+
+    /// The PSN after the last one that was seen, delivered or held.
+    pub(super) fn latest(&self) -> Option<Psn> {
+        self.held.back().map(|held| held.psn.plus(1)).or(self.expected)
     }
 
     /// Whether no packet with this PSN can have been sent: it is further off than any sender gets ahead of what is acknowledged.

@@ -17,10 +17,12 @@
 
 mod end;
 mod fault;
+mod held;
 mod position;
 
 pub use end::End;
 pub use fault::Fault;
+pub use held::HeldDelivery;
 pub use position::Position;
 
 use crate::record::Seen;
@@ -78,6 +80,33 @@ pub enum Delivery<'a> {
     },
     /// Packets ahead of a gap were given up because there were too many.
     Overflow,
+}
+
+impl Delivery<'_> {
+    /// The packet that brought it, where one packet did.
+    pub fn seen(&self) -> Option<Seen> {
+        match self {
+            Delivery::Send(send) => Some(send.seen),
+            Delivery::Write(placement) | Delivery::ReadResponse(placement) => Some(placement.seen),
+            Delivery::ReadRequest(request) => Some(request.seen),
+            Delivery::Repeated(repetition) => Some(repetition.seen),
+            Delivery::Faulty { seen, .. } | Delivery::Refused { seen, .. } => Some(*seen),
+            Delivery::Missing { .. }
+            | Delivery::Restarted
+            | Delivery::Unplaced { .. }
+            | Delivery::Overflow => None,
+        }
+    }
+
+    /// Whether it is something that its sender asked the other end to do, or what the capture lacks of that: whoever stands above
+    /// the transport has to take these in the order in which they come.
+    #[inline]
+    pub fn is_request(&self) -> bool {
+        matches!(
+            self,
+            Delivery::Send(_) | Delivery::Write(_) | Delivery::ReadRequest(_) | Delivery::Missing { .. }
+        )
+    }
 }
 
 /// A Send.

@@ -4,13 +4,13 @@
 //! the transaction that advertised it: a placement is looked up by R_Key and address among the open transactions of
 //! the end whose memory it is, and an R_Key that is used again by a later call is safe.
 
+mod early;
 mod identity;
 mod keeping;
 mod memory;
 mod message;
 mod observe;
 mod open;
-mod orphans;
 mod read;
 
 pub use crate::observation::{CallIdentity, Kind};
@@ -29,7 +29,6 @@ use hashbrown::HashMap;
 use keeping::Keeping;
 use memory::Target;
 use open::Open;
-use orphans::Orphan;
 use rdmascope_wire::rpcrdma::{Header, Procedure, VERSION};
 use rdmascope_wire::{Rkey, Xid, rpc};
 
@@ -50,8 +49,6 @@ pub struct Side {
     calls: HashMap<Xid, Slot, BuildHasher>,
     /// Its calls whose reply is a Read chunk of the other end, until it says RDMA_DONE.
     pulls: HashMap<Xid, Slot, BuildHasher>,
-    /// Replies of it whose calls were not captured, kept back until it is known which connection this is.
-    orphans: VecDeque<Orphan>,
     /// The memory that it advertised.
     memory: Memory,
 }
@@ -77,16 +74,12 @@ impl Side {
         for (xid, slot) in other.pulls {
             self.pulls.entry(xid).or_insert(slot);
         }
-        self.orphans.extend(other.orphans);
         self.memory.absorb(other.memory);
     }
 
-    /// Bytes of memory that a clone takes up beside itself, but for those of replies that are kept back.
+    /// Bytes of memory that a clone takes up beside itself.
     fn footprint(&self) -> usize {
-        self.calls.allocation_size()
-            + self.pulls.allocation_size()
-            + self.orphans.len() * size_of::<Orphan>()
-            + self.memory.footprint()
+        self.calls.allocation_size() + self.pulls.allocation_size() + self.memory.footprint()
     }
 
     /// The memory that it advertised in transactions still open.
@@ -112,7 +105,7 @@ pub struct Peers {
     pub caller: Option<End>,
     /// Whether Sends are RPC-over-RDMA messages; `None` until something says so.
     pub speaks_rpc: Option<bool>,
-    /// Whether both half-flows are known, so that replies without a call need not be kept back.
+    /// Whether both half-flows are known.
     pub paired: bool,
     /// Packets that the capture lacks, of both ends.
     pub missing_packets: u64,
@@ -148,7 +141,7 @@ impl Peers {
         self.requester.or(self.caller).unwrap_or_default()
     }
 
-    /// Bytes of memory that a clone takes up beside itself, but for those of replies that are kept back.
+    /// Bytes of memory that a clone takes up beside itself.
     pub fn footprint(&self) -> usize {
         let revoked = self.revoked.len() * size_of::<(Slot, Revoked)>();
         self.sides.iter().map(Side::footprint).sum::<usize>() + revoked
@@ -177,8 +170,6 @@ pub struct Transactions {
     gathered: usize,
     /// Bytes kept of open transactions because somebody asks for them.
     kept: usize,
-    /// Bytes of replies that are kept back.
-    orphaned: usize,
     /// Where the last placement went: the packets of one message go to one segment.
     last: Option<Target>,
     begun: u64,
@@ -226,7 +217,7 @@ impl Transactions {
         self.end(slot, outcome, peers, report);
     }
 
-    /// Takes a Send of end `from`.
+    /// Takes a Send of end `from`, whose connection was asked to [recognize](Peers::recognize) it.
     pub fn handle_send(
         &mut self,
         send: &Send<'_>,
@@ -242,10 +233,7 @@ impl Transactions {
         };
         let payload = payload_of(&header, send.bytes);
         if peers.speaks_rpc != Some(true) {
-            if !plausible(&header, payload) {
-                return Kind::Other;
-            }
-            peers.speaks_rpc = Some(true);
+            return Kind::Other;
         }
         let kind = self.kind(&header, payload, from, peers);
         if self.observes {
@@ -253,13 +241,7 @@ impl Transactions {
         }
         match kind {
             Kind::Call => self.handle_call(send, &header, payload, from, peers, report),
-            Kind::Reply | Kind::Error => {
-                if peers.paired || peers.sides[from.other()].awaits(header.xid) {
-                    self.handle_reply(send, &header, payload, from, peers, report);
-                } else {
-                    self.keep_orphan(send, from, peers, report);
-                }
-            }
+            Kind::Reply | Kind::Error => self.handle_reply(send, &header, payload, from, peers, report),
             Kind::Done => {
                 let Some(slot) = peers.sides[from].pulls.remove(&header.xid) else { return Kind::Done };
                 self.keep_send(slot, StepKind::Done, send, report);
@@ -277,36 +259,10 @@ impl Transactions {
         kind
     }
 
-    /// Takes a Send that is known to be a reply.
-    fn take_reply(
-        &mut self,
-        send: &Send<'_>,
-        from: End,
-        peers: &mut Peers,
-        report: &mut impl FnMut(Event<'_>),
-    ) {
-        let Ok(header) = Header::parse(send.bytes) else { return };
-        self.handle_reply(send, &header, payload_of(&header, send.bytes), from, peers, report);
-    }
-
-    /// RPC messages say themselves whether they are calls. Where none can be read here, an XID that the other end waits for
-    /// means a reply.
+    /// What a Send is. Where it does not say so itself, an XID that the other end waits for means a reply.
     fn kind(&self, header: &Header<'_>, payload: Option<&[u8]>, from: End, peers: &Peers) -> Kind {
         let awaited = || if peers.sides[from.other()].awaits(header.xid) { Kind::Reply } else { Kind::Call };
-        match header.procedure {
-            Procedure::Error => Kind::Error,
-            Procedure::Done if header.version == VERSION => Kind::Done,
-            _ if header.version != VERSION => awaited(),
-            Procedure::Msg | Procedure::Msgp => match payload.map(rpc::peek) {
-                Some(Ok((_, rpc::Kind::Call))) => Kind::Call,
-                Some(Ok((_, rpc::Kind::Reply))) => Kind::Reply,
-                Some(Err(_)) | None => awaited(),
-            },
-            // A Long Call is in a Position Zero Read chunk; a Long Reply is in the Reply chunk, or, after the reliable-reply
-            // draft, in a Position Zero Read chunk too.
-            Procedure::Nomsg if header.reads.is_empty() && header.reply.is_some() => Kind::Reply,
-            _ => awaited(),
-        }
+        certain_kind(header, payload).unwrap_or_else(awaited)
     }
 
     /// Whether the responder has asked for memory of this call and not got all of it yet.
@@ -419,7 +375,6 @@ impl Transactions {
 
     /// Ends what end `side` of a connection has open, because the connection or the capture is over.
     pub fn end_all(&mut self, outcome: Outcome, peers: &mut Peers, report: &mut impl FnMut(Event<'_>)) {
-        self.release_orphans(peers, report);
         let mut slots: Vec<Slot> = peers
             .sides
             .iter()
@@ -456,7 +411,6 @@ impl Transactions {
             + self.weight
             + self.gathered
             + self.kept
-            + self.orphaned
     }
 
     /// How many are open.
@@ -593,38 +547,22 @@ fn plausible(header: &Header<'_>, payload: Option<&[u8]>) -> bool {
         }
 }
 
-/// The XID that the Send at the front of `message` answers, where it can be nothing but a reply or an error.
-#[inline]
-pub fn answered_xid(message: &[u8]) -> Option<Xid> {
-    if is_bare_call(message) {
-        debug_assert_eq!(answered_xid_of(message), None);
-        return None;
+/// What a Send says itself that it is: RPC messages do. `None` where none can be read here.
+fn certain_kind(header: &Header<'_>, payload: Option<&[u8]>) -> Option<Kind> {
+    match header.procedure {
+        Procedure::Error => Some(Kind::Error),
+        Procedure::Done if header.version == VERSION => Some(Kind::Done),
+        _ if header.version != VERSION => None,
+        Procedure::Msg | Procedure::Msgp => match rpc::peek(payload?) {
+            Ok((_, rpc::Kind::Call)) => Some(Kind::Call),
+            Ok((_, rpc::Kind::Reply)) => Some(Kind::Reply),
+            Err(_) => None,
+        },
+        // A Long Call is in a Position Zero Read chunk; a Long Reply is in the Reply chunk, or, after the reliable-reply
+        // draft, in a Position Zero Read chunk too.
+        Procedure::Nomsg if header.reads.is_empty() && header.reply.is_some() => Some(Kind::Reply),
+        _ => None,
     }
-    answered_xid_of(message)
-}
-
-/// Whether the Send at the front of `message` is a call without chunks, as most calls are.
-///
-/// ```text
-///  0 XID  4 version 1  8 credits  12 RDMA_MSG  16 no Read list  20 no Write list  24 no Reply chunk  28 XID  32 CALL
-/// ```
-#[inline]
-fn is_bare_call(message: &[u8]) -> bool {
-    let Some(front) = message.first_chunk::<36>() else { return false };
-    front[4..8] == VERSION.to_be_bytes() && front[12..28] == [0; 16] && front[32..] == [0; 4]
-}
-
-fn answered_xid_of(message: &[u8]) -> Option<Xid> {
-    let header = Header::parse(message).ok()?;
-    let is_reply = match header.procedure {
-        Procedure::Error => true,
-        Procedure::Msg => {
-            matches!(payload_of(&header, message).map(rpc::peek), Some(Ok((_, rpc::Kind::Reply))))
-        }
-        Procedure::Nomsg => header.stop.is_none() && header.reads.is_empty() && header.reply.is_some(),
-        _ => false,
-    };
-    is_reply.then_some(header.xid)
 }
 
 /// Whether the Send at the front of `message` could be the reply to a call with its XID.

@@ -1,84 +1,95 @@
-//! Packets that the capture shows before what they answer.
+//! What an end did that answers what the other end was not seen to do.
 //!
-//! A host answers nothing that it has not received. But a capture may show the two half-flows of a connection shifted against each
-//! other, and it may lack part of a call, so that the call is not put together yet when its consequences come by. Such packets
-//! are kept back, for as long as captures reorder.
+//! Deliveries wait here before they are handed up, in the order of their sender: a request waits behind one that waits. What an RDMA READ
+//! brought waits for its request, which waits at the other end.
 
-use crate::rc::{self, HeldPacket, Packet};
-use crate::record::Time;
-use crate::transaction::Seen;
-use alloc::collections::VecDeque;
+use crate::rdma::{Delivery, HeldDelivery, Position};
+use crate::record::{Seen, Time};
+use crate::waiting::{Held, Waiting};
 
-/// The packets of one end that are kept back, in the order of the capture.
+/// The deliveries of one end that wait.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Early {
-    packets: VecDeque<HeldPacket>,
+    waiting: Waiting<HeldDelivery>,
     requests: usize,
 }
 
-impl Early {
-    /// Packets kept back at once.
-    const MOST: usize = 64;
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.packets.is_empty()
+impl Held for HeldDelivery {
+    fn seen(&self) -> Option<Seen> {
+        self.delivery().seen()
     }
 
-    /// Whether requests are kept back: those that follow have to wait behind them.
+    fn bytes(&self) -> usize {
+        self.captured()
+    }
+}
+
+impl Early {
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Whether requests wait: those that follow have to wait behind them.
+    #[inline]
     pub(super) fn has_requests(&self) -> bool {
         self.requests > 0
     }
 
-    /// Bytes of memory that a clone takes up beside itself.
-    pub(super) fn footprint(&self) -> usize {
-        let payload = self.packets.iter().map(|kept| kept.captured());
-        self.packets.len() * size_of::<HeldPacket>() + payload.sum::<usize>()
-    }
-
-    pub(super) fn keep(&mut self, packet: &Packet<'_>) {
-        self.requests += usize::from(!packet.operation.is_response());
-        self.packets.push_back(HeldPacket::new(packet));
-    }
-
-    /// Whether the packet kept longest has waited long enough.
-    pub(super) fn is_due(&self, now: Seen) -> bool {
-        let (nanoseconds, packets) = rc::REORDERING;
-        self.packets.len() > Early::MOST
-            || self.packets.front().is_some_and(|kept| {
-                now.time.since(kept.seen().time) > nanoseconds
-                    || now.frame.saturating_sub(kept.seen().frame) > u64::from(packets)
+    /// Whether the RDMA Read request at this position waits.
+    pub(super) fn has_read_request(&self, position: Position) -> bool {
+        self.requests > 0
+            && self.waiting.iter().any(|held| match held.delivery() {
+                Delivery::ReadRequest(request) => request.position == position,
+                _ => false,
             })
     }
 
-    /// When the packet kept longest has waited long enough.
+    /// Bytes of memory that it takes up beside itself; a clone takes up as many.
+    #[inline]
+    pub(super) fn footprint(&self) -> usize {
+        self.waiting.footprint()
+    }
+
+    pub(super) fn keep(&mut self, delivery: &Delivery<'_>) {
+        self.requests += usize::from(delivery.is_request());
+        self.waiting.keep(HeldDelivery::new(delivery));
+    }
+
+    /// Whether the delivery that came first has waited long enough by `now` (`None`: nothing comes any more). Where the other half-flow is not
+    /// known, time says nothing.
+    pub(super) fn is_due(&self, now: Option<Seen>, paired: bool) -> bool {
+        let is_over = || now.is_none_or(|now| paired && self.waiting.is_overdue(now));
+        !self.is_empty() && (self.waiting.is_full() || is_over())
+    }
+
+    /// When the delivery that came first has waited long enough.
     pub(super) fn deadline(&self) -> Option<Time> {
-        Some(self.packets.front()?.seen().time.plus(rc::REORDERING.0 + 1))
+        self.waiting.deadline()
     }
 
-    /// The packet kept longest.
+    /// The packet that brought the delivery that came first.
     pub(super) fn first(&self) -> Option<Seen> {
-        self.packets.front().map(HeldPacket::seen)
+        self.waiting.first()
     }
 
-    /// Takes the packet kept longest.
-    pub(super) fn take_first(&mut self) -> Option<HeldPacket> {
-        self.take(0)
+    /// Takes the delivery that came first.
+    pub(super) fn take_first(&mut self) -> Option<HeldDelivery> {
+        let held = self.waiting.take_first()?;
+        self.requests -= usize::from(held.delivery().is_request());
+        Some(held)
     }
 
-    /// Takes the first packet that may go on: the first request, or a response before or behind it.
-    pub(super) fn take_ready(&mut self, is_ready: impl Fn(&Packet<'_>) -> bool) -> Option<HeldPacket> {
+    /// Takes the first delivery that may go on: the first request, or an answer before or behind it.
+    pub(super) fn take_ready(&mut self, is_ready: impl Fn(&Delivery<'_>) -> bool) -> Option<HeldDelivery> {
         let mut behind_a_request = false;
-        let found = self.packets.iter().position(|kept| {
-            let is_request = kept.is_request();
-            let waits = is_request && core::mem::replace(&mut behind_a_request, true);
-            !waits && is_ready(&kept.packet())
+        let found = self.waiting.iter().position(|held| {
+            let delivery = held.delivery();
+            let waits = delivery.is_request() && core::mem::replace(&mut behind_a_request, true);
+            !waits && is_ready(&delivery)
         });
-        self.take(found?)
-    }
-
-    fn take(&mut self, index: usize) -> Option<HeldPacket> {
-        let kept = self.packets.remove(index)?;
-        self.requests -= usize::from(kept.is_request());
-        Some(kept)
+        let held = self.waiting.take(found?)?;
+        self.requests -= usize::from(held.delivery().is_request());
+        Some(held)
     }
 }

@@ -1,0 +1,76 @@
+//! What answers something that was not seen yet.
+
+use super::{Kind, Peers, Transactions, certain_kind, payload_of, plausible};
+use crate::rdma::{Delivery, End, Send};
+use rdmascope_wire::Xid;
+use rdmascope_wire::rpcrdma::{Header, VERSION};
+
+impl Peers {
+    /// Notes that the connection speaks RPC-over-RDMA, where a Send is the first to say so.
+    #[inline]
+    pub fn recognize(&mut self, send: &Send<'_>) {
+        if self.speaks_rpc != Some(true) {
+            self.recognize_in(send);
+        }
+    }
+
+    fn recognize_in(&mut self, send: &Send<'_>) {
+        if let Ok(header) = Header::parse(send.bytes)
+            && plausible(&header, payload_of(&header, send.bytes))
+        {
+            self.speaks_rpc = Some(true);
+        }
+    }
+}
+
+impl Transactions {
+    /// Whether what end `from` did answers what the other end was not seen to do: an RDMA operation on memory that it was not seen to
+    /// advertise, a reply without a call. A reply ends its transaction; so it is early too while memory of the call is being read.
+    #[inline]
+    pub fn is_early(&self, delivery: &Delivery<'_>, from: End, peers: &Peers) -> bool {
+        if peers.speaks_rpc != Some(true) {
+            return false;
+        }
+        let other = &peers.sides[from.other()];
+        let memory = match delivery {
+            Delivery::Send(send) => {
+                // Most messages are replies to what is waited for, and need no closer look.
+                let is_early = |xid: Xid| other.call(xid).is_none_or(|call| self.is_being_read(call));
+                let xid = send.bytes.first_chunk().map(|word| Xid(u32::from_be_bytes(*word)));
+                return xid.is_some_and(is_early) && answered_xid(send.bytes).is_some();
+            }
+            Delivery::Write(placement) if placement.position == placement.first => placement.memory,
+            // What is repeated says nothing new.
+            Delivery::ReadRequest(request) if !request.repeated => request.memory,
+            _ => return false,
+        };
+        memory.length > 0 && !other.memory().advertises(memory.rkey, memory.address)
+    }
+}
+
+/// The XID that a Send answers, where it can be nothing but a reply or an error.
+#[inline]
+fn answered_xid(message: &[u8]) -> Option<Xid> {
+    if is_bare_call(message) {
+        debug_assert_eq!(answered_xid_of(message), None);
+        return None;
+    }
+    answered_xid_of(message)
+}
+
+/// Whether a Send is a call without chunks, as most calls are.
+///
+/// ```text
+///  0 XID  4 version 1  8 credits  12 RDMA_MSG  16 no Read list  20 no Write list  24 no Reply chunk  28 XID  32 CALL
+/// ```
+#[inline]
+fn is_bare_call(message: &[u8]) -> bool {
+    let Some(front) = message.first_chunk::<36>() else { return false };
+    front[4..8] == VERSION.to_be_bytes() && front[12..28] == [0; 16] && front[32..] == [0; 4]
+}
+
+fn answered_xid_of(message: &[u8]) -> Option<Xid> {
+    let header = Header::parse(message).ok()?;
+    let kind = certain_kind(&header, payload_of(&header, message));
+    matches!(kind, Some(Kind::Reply | Kind::Error)).then_some(header.xid)
+}
