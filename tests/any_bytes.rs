@@ -25,7 +25,7 @@ const UNCHECKED: Config = Config {
 };
 
 fn all_samples() -> impl Iterator<Item = &'static str> {
-    samples::MOUNTS.into_iter().chain([samples::REJECTED])
+    samples::ALL.into_iter()
 }
 
 /// Runs the engine, and the judge on what it reports, with gates and without.

@@ -46,7 +46,7 @@ fn every_file_has_the_digest_of_the_manifest_and_no_file_lacks_an_entry() {
 
 #[test]
 fn a_capture_read_and_written_is_the_same_file() {
-    for sample in samples::MOUNTS.into_iter().chain([samples::REJECTED]) {
+    for sample in samples::ALL {
         let bytes = std::fs::read(samples::folder().join(format!("{sample}.pcap"))).expect("a sample");
         let capture = pcap::read(&bytes).unwrap_or_else(|error| panic!("{sample}: {error}"));
         assert!(pcap::write(&capture) == bytes, "{sample}: written anew, it is another file");

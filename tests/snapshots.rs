@@ -78,7 +78,7 @@ fn compare(what: &str, records: &[Record<'_>]) {
 
 #[test]
 fn snapshots_of_samples_go_on_as_the_engine_does() {
-    for sample in samples::MOUNTS.into_iter().chain([samples::REJECTED]) {
+    for sample in samples::ALL {
         let capture = samples::capture(sample);
         let records: Vec<Record<'_>> = session::records(&capture).collect();
         compare(sample, &records);
@@ -137,7 +137,7 @@ fn compare_state(what: &str, records: &[Record<'_>]) {
 
 #[test]
 fn what_is_open_and_what_has_ended_are_all_that_began() {
-    for sample in samples::MOUNTS.into_iter().chain([samples::REJECTED]) {
+    for sample in samples::ALL {
         let capture = samples::capture(sample);
         let records: Vec<Record<'_>> = session::records(&capture).take(3000).collect();
         compare_state(sample, &records);

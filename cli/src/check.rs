@@ -1,31 +1,30 @@
 //! `rdmascope check`: sessions judged against the specifications.
 //!
-//! The judge and its rules stand in the dissector. Here: what is counted of its findings (`tally`), and who takes them: for people
-//! (`kept` and `text`), for programs (`lines`), for CI systems (`sarif`). `explain` shows the rules themselves.
+//! Here: who takes the findings of the judge, for people (`text`), for programs (`lines`), for CI systems (`sarif`).
 
-mod explain;
-mod kept;
 mod lines;
 mod sarif;
 mod text;
 
 use crate::input::{Audience, Input, read};
 use crate::output::{Out, Status, complain, complain_of_troubles};
-use rdmascope_present::ending::Ending;
-use rdmascope_present::tally::{Place, Tally};
-use rdmascope_present::text::Style;
-
 use crate::terminal;
 use anyhow::bail;
 use clap::{Args, ValueEnum};
 use lines::Lines;
-use rdmascope_conformance::{Finding, Judge, Level, Rule};
+use rdmascope_conformance::{Finding, Judge, Level, Rule, SUBJECTS, rules};
 use rdmascope_dissector::connection::{Connection, ConnectionId};
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::observation::{Observation, Observed};
 use rdmascope_dissector::rdma::End;
 use rdmascope_dissector::record::Time;
+use rdmascope_present::check::{slug, write_rule, write_rules};
+use rdmascope_present::columns::RULE;
+use rdmascope_present::ending::Ending;
+use rdmascope_present::json::write_line;
+use rdmascope_present::tally::{Place, Tally};
+use rdmascope_present::text::Style;
 use sarif::Sarif;
 use std::io::{self, Write as _};
 use text::Text;
@@ -108,8 +107,14 @@ pub(crate) fn run(command: &Check, style: Style, out: &mut Out) -> io::Result<St
     if command.rules || command.explain.is_some() {
         let shown = match &command.explain {
             _ if command.format == Format::Sarif => Err(anyhow::anyhow!("SARIF is of a capture: name one")),
-            Some(id) => find(id).map(|rule| explain::one(rule, command.format, screen, out)),
-            None => Ok(explain::all(command.format, screen, out)),
+            Some(id) => find(id).map(|rule| match command.format {
+                Format::Text => write_rule(rule, screen, out),
+                _ => write_lines(|one| one.id == rule.id, out),
+            }),
+            None => Ok(match command.format {
+                Format::Text => write_rules(screen, out),
+                _ => write_lines(|_| true, out),
+            }),
         };
         return match shown {
             Ok(written) => written.map(|()| Status::Done),
@@ -126,6 +131,12 @@ pub(crate) fn run(command: &Check, style: Style, out: &mut Out) -> io::Result<St
         Format::Jsonl => judge(command, tally, Lines::new(command, out)),
         Format::Sarif => judge(command, tally, Sarif::new(command, out)),
     }
+}
+
+/// Writes a line for each rule that is wanted.
+fn write_lines(is_wanted: impl Fn(&Rule) -> bool, out: &mut Out) -> io::Result<()> {
+    let all = SUBJECTS.iter().flat_map(|subject| subject.rules.iter().map(|rule| (subject.name, rule)));
+    all.filter(|(_, rule)| is_wanted(rule)).try_for_each(|row| write_line(out, &RULE.of(row)))
 }
 
 /// Judges the capture, and hands what is found to `taker`.
@@ -238,9 +249,7 @@ impl Allowed {
     fn of(names: &[String]) -> anyhow::Result<Allowed> {
         let mut ids = Vec::new();
         for name in names {
-            let subject =
-                rdmascope_conformance::SUBJECTS.iter().find(|subject| explain::slug(subject.name) == *name);
-            match subject {
+            match SUBJECTS.iter().find(|subject| slug(subject.name) == *name) {
                 Some(subject) => ids.extend(subject.rules.iter().map(|rule| rule.id)),
                 None => ids.push(find(name)?.id),
             }
@@ -256,13 +265,32 @@ impl Allowed {
 /// The rule of this id; where there is none, those that may have been meant.
 fn find(id: &str) -> anyhow::Result<&'static Rule> {
     let Some(rule) = rdmascope_conformance::rule(id) else {
-        let near = explain::near(id);
+        let near = near(id);
         match near.as_slice() {
             [] => bail!("no rule is called {id:?}: rdmascope check --rules lists them"),
             near => bail!("no rule is called {id:?}: is it {}?", near.join(" or ")),
         }
     };
     Ok(rule)
+}
+
+/// The rules whose ids are like this, the most similar first.
+fn near(id: &str) -> Vec<&'static str> {
+    const MOST: usize = 3;
+    /// From here on a person sees the likeness.
+    const LIKE: f64 = 0.6;
+    let wanted = slug(id.trim());
+    let likeness = |rule: &'static Rule| match rule.id.contains(wanted.as_str()) {
+        true => 1.0,
+        false => strsim::normalized_damerau_levenshtein(&wanted, rule.id),
+    };
+    let mut found: Vec<(f64, &'static str)> = rules()
+        .filter(|_| !wanted.is_empty())
+        .map(|rule| (likeness(rule), rule.id))
+        .filter(|(likeness, _)| *likeness >= LIKE)
+        .collect();
+    found.sort_by(|a, b| b.0.total_cmp(&a.0));
+    found.into_iter().take(MOST).map(|(_, id)| id).collect()
 }
 
 #[cfg(test)]

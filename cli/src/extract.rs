@@ -8,7 +8,7 @@ use crate::output::{Format, Out, Output, Status, complain, complain_of_troubles,
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use folder::Folder;
-use one::Choice;
+use one::One;
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::exchange::Keep;
@@ -43,7 +43,7 @@ pub(crate) struct Extract {
     #[command(flatten)]
     output: Output,
     #[command(flatten)]
-    choice: Choice,
+    one: One,
     #[command(flatten)]
     files: FilesArguments,
 }
@@ -75,7 +75,7 @@ struct FilesArguments {
 pub(crate) fn run(command: &mut Extract, style: Style, out: &mut Out) -> io::Result<Status> {
     match command.files.folder.clone() {
         Some(path) => extract_files(command, &path, style, out),
-        None => one::run(&mut command.input, &command.choice, out),
+        None => one::run(&mut command.input, &command.one, out),
     }
 }
 

@@ -20,6 +20,7 @@ mod output;
 mod packets;
 mod progress;
 mod regress;
+mod selection;
 mod show;
 mod terminal;
 mod transactions;

@@ -7,20 +7,11 @@ mod planted;
 use binary::{lines, refused, root, run, sample, text, with_input};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
+use rdmascope_tests::samples;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
-
-const SAMPLES: [&str; 7] = [
-    "connect-rejected.pcap",
-    "nfs3-basic.pcap",
-    "nfs3-lossy.pcap",
-    "nfs4.1-backchannel-recall.pcap",
-    "nfs4.1-basic.pcap",
-    "nfs4.2-basic.pcap",
-    "nfs4.2-mtu4096-large-io.pcap",
-];
 
 const TABLES: [&str; 6] = ["transactions", "operations", "messages", "packets", "connections", "findings"];
 
@@ -284,7 +275,8 @@ fn every_row_of_findings_says_what_the_line_says() {
     // Every reply breaks the rule: 265 calls by client.trace.
     assert_eq!(rows.iter().filter(|row| row["rule"] == json!(planted::RULE)).count(), 265);
     same("planted", &findings(&planted), &rows);
-    for capture in SAMPLES {
+    for name in samples::ALL {
+        let capture = &format!("{name}.pcap");
         run(&["export", "parquet", &sample(capture), "--output", folder.path()]);
         let bytes = std::fs::read(sample(capture)).expect("the sample is there");
         same(capture, &findings(&bytes), &folder.rows("findings", capture));
@@ -303,7 +295,8 @@ fn packet(mut line: Map<String, Value>) -> Row {
 #[test]
 fn every_row_says_what_the_line_says() {
     let folder = Folder::new("rows");
-    for capture in SAMPLES {
+    for name in samples::ALL {
+        let capture = &format!("{name}.pcap");
         let output = run(&["export", "parquet", &sample(capture), "--output", folder.path()]);
         assert_eq!((output.status.code(), text(&output.stdout), text(&output.stderr)), (Some(0), "", ""));
 

@@ -101,7 +101,7 @@ fn the_samples_are_as_expected() {
 
 #[test]
 fn an_expectation_is_what_the_other_commands_print() {
-    for sample in samples::MOUNTS.into_iter().chain([samples::REJECTED]) {
+    for sample in samples::ALL {
         let file = format!("samples/{sample}.pcap");
         let printed = ["connections", "transactions"]
             .map(|command| text(&run(&[command, &file, "--format", "jsonl"]).stdout).to_owned());

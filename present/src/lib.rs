@@ -41,6 +41,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod check;
 pub mod cm_fields;
 pub mod column;
 pub mod columns;

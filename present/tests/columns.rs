@@ -307,7 +307,7 @@ fn expected(seen: &mut Seen) {
 #[test]
 fn values_of_all_samples() {
     let mut seen = Seen::default();
-    for sample in samples::MOUNTS.into_iter().chain([samples::REJECTED]) {
+    for sample in samples::ALL {
         let capture = samples::capture(sample);
         let mut engine = Engine::new(Config { report_packets: true, observe: true, ..Config::default() });
         let mut judge = Judge::default();

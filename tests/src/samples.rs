@@ -16,6 +16,12 @@ pub const MOUNTS: [&str; 6] = [
 /// A connect to a port where nobody listens, tried twice.
 pub const REJECTED: &str = "connect-rejected";
 
+/// All samples.
+pub const ALL: [&str; 7] = {
+    let [basic, lossy, recall, basic41, basic42, large] = MOUNTS;
+    [REJECTED, basic, lossy, recall, basic41, basic42, large]
+};
+
 /// The folder of the samples.
 pub fn folder() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../samples"))

@@ -3,8 +3,9 @@
 //! SARIF speaks of source text. Here the capture is the artifact, and the number of a frame stands where the number of a line would: code
 //! scanning shows no result without one.
 
-use super::{Check, Taker, explain};
+use super::{Check, Taker};
 use crate::output::{Out, Status, warn_of_cuts};
+use rdmascope_present::check::{listed, slug};
 use rdmascope_present::column::Line;
 use rdmascope_present::columns::{CHECK, FINDING, FindingRow, Judged};
 use rdmascope_present::ending::{Ending, FileEnd};
@@ -177,7 +178,7 @@ impl Descriptor {
             help: Text { text: Shown(Help(rule)) },
             default_configuration: Configuration { level: level(rule.level) },
             properties: RuleProperties {
-                tags: [explain::slug(subject.name)],
+                tags: [slug(subject.name)],
                 sources: rule.sources.iter().map(|source| Shown(*source)).collect(),
             },
         }
@@ -190,7 +191,7 @@ struct Help(&'static Rule);
 impl Display for Help {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Help(rule) = self;
-        write!(f, "{} {} {}.", rule.sentence, rule.explanation, explain::listed(rule.sources))
+        write!(f, "{} {} {}.", rule.sentence, rule.explanation, listed(rule.sources))
     }
 }
 

@@ -1,7 +1,8 @@
 //! The bytes of one transaction: a message before reduction, its payload, a Send, or a chunk.
 
-use crate::input::{Audience, Input, read};
+use crate::input::{Input, listen};
 use crate::output::{Out, Status, complain, complain_of_troubles, warn_of_cuts};
+use crate::selection::{Choice, Selection};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{ArgGroup, Args};
 use core::fmt;
@@ -10,11 +11,10 @@ use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::exchange::{Exchange, Keep};
 use rdmascope_dissector::layout::Piece;
-use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::{Part, Transaction};
 use rdmascope_dissector::ulb::Item;
 use rdmascope_present::filter::parse_number;
-use rdmascope_present::names::{self, Label, PartName};
+use rdmascope_present::names::PartName;
 use rdmascope_present::text::Counted;
 use rdmascope_wire::Xid;
 use std::fs::File;
@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 #[derive(Args, Debug)]
 #[command(next_help_heading = "One transaction")]
 #[command(group = ArgGroup::new("what").required(true).args(["xid", "transaction", "frame", "folder"]))]
-pub(super) struct Choice {
+pub(super) struct One {
     /// The transaction with this XID: decimal, or hexadecimal after 0x
     #[arg(long, value_name = "XID", value_parser = parse_number)]
     xid: Option<u32>,
@@ -81,32 +81,40 @@ impl Wanted {
 }
 
 /// Runs the command.
-pub(super) fn run(input: &mut Input, choice: &Choice, out: &mut Out) -> io::Result<Status> {
-    if choice.out.is_none() && io::stdout().is_terminal() {
+pub(super) fn run(input: &mut Input, one: &One, out: &mut Out) -> io::Result<Status> {
+    if one.out.is_none() && io::stdout().is_terminal() {
         let error = anyhow!("raw bytes do not go to a terminal: give --out FILE, or --out - to insist");
         return complain(&error, out);
     }
-    let chosen = match (choice.xid, choice.transaction, choice.frame) {
-        (Some(xid), ..) => Chosen::Xid(Xid(xid)),
-        (_, Some(number), _) => Chosen::Number(number),
+    let choice = match (one.xid, one.transaction, one.frame) {
+        (Some(xid), ..) => Choice::Xid(Xid(xid), None),
+        (_, Some(number), _) => Choice::Number(number),
         (.., frame) => match transaction_of(input, frame.unwrap_or_default())? {
-            Ok(number) => Chosen::Number(number),
+            Ok(number) => Choice::Number(number),
             Err(error) => return complain(&error, out),
         },
     };
-    let mut search = Search { chosen, choice, found: None, candidates: Vec::new(), matches: 0 };
+    let (mut selection, mut found) = (Selection::new(choice), None);
     let config = Config { keep: Keep { steps: false, contents: true }, ..Config::default() };
-    let ending = match read(input, config, &mut search)? {
+    let read = listen(input, config, |event, _| {
+        if let Event::Transaction(transaction) = event
+            && selection.is_first(transaction)
+        {
+            found = Some(wanted(transaction, one));
+        }
+        Ok(())
+    })?;
+    let ending = match read {
         Ok(ending) => ending,
         Err(error) => return complain(&error, out),
     };
     warn_of_cuts(&ending, out)?;
     let status = complain_of_troubles(&ending, out)?;
-    let piece = match search.result() {
+    let piece = match selection.check().and_then(|()| found.expect("one was chosen")) {
         Ok(piece) => piece,
         Err(error) => return complain(&error, out),
     };
-    match &choice.out {
+    match &one.out {
         Some(path) if path != Path::new("-") => {
             let written = File::create(path).and_then(|mut file| write(&piece, &mut file));
             if let Err(error) = written {
@@ -128,26 +136,28 @@ fn transaction_of(input: &mut Input, frame: u64) -> io::Result<Result<u64>> {
     }
     let mut steps = Steps::default();
     let config = Config { keep: Keep { steps: true, contents: false }, ..Config::default() };
-    let mut gather = Listener(|event: Event<'_>| {
+    let read = listen(input, config, |event, _| {
         if let Event::Transaction(transaction) = event {
             steps.add(transaction);
         }
-    });
-    if let Err(error) = read(input, config, &mut gather)? {
+        Ok(())
+    })?;
+    if let Err(error) = read {
         return Ok(Err(error));
     }
     let mut attribution = steps.finish();
     let mut role = None;
     let config = Config { report_packets: true, ..Config::default() };
-    let mut look = Listener(|event: Event<'_>| {
+    let read = listen(input, config, |event, _| {
         if let Event::Packet(packet) = event {
             let attributed = attribution.next(packet);
             if packet.record.number == frame {
                 role = Some(attributed.role);
             }
         }
-    });
-    if let Err(error) = read(input, config, &mut look)? {
+        Ok(())
+    })?;
+    if let Err(error) = read {
         return Ok(Err(error));
     }
     Ok(match role {
@@ -159,112 +169,19 @@ fn transaction_of(input: &mut Input, frame: u64) -> io::Result<Result<u64>> {
     })
 }
 
-/// Who takes the events of one reading.
-struct Listener<F>(F);
-
-impl<F: FnMut(Event<'_>)> Audience for Listener<F> {
-    const LISTS: bool = false;
-
-    fn event(&mut self, event: Event<'_>, _: Time) -> io::Result<()> {
-        (self.0)(event);
-        Ok(())
-    }
-
-    fn wait(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-/// How the transaction was chosen.
-#[derive(Clone, Copy, Debug)]
-enum Chosen {
-    Xid(Xid),
-    Number(u64),
-}
-
-/// The search for the transaction.
-struct Search<'a> {
-    chosen: Chosen,
-    choice: &'a Choice,
-    /// What is wanted of the first that matches.
-    found: Option<Result<Piece>>,
-    /// Those that match, in words.
-    candidates: Vec<String>,
-    matches: u64,
-}
-
-impl Search<'_> {
-    /// Transactions that are listed where one was meant.
-    const MOST_LISTED: usize = 16;
-
-    fn result(self) -> Result<Piece> {
-        match (self.found, self.chosen) {
-            (None, Chosen::Xid(xid)) => bail!("no transaction has the XID {xid}"),
-            (None, Chosen::Number(number)) => bail!("there is no transaction {number}"),
-            (Some(_), Chosen::Xid(xid)) if self.matches > 1 => {
-                let further = self.matches - self.candidates.len() as u64;
-                let further = if further > 0 { format!(", and {further} more") } else { String::new() };
-                bail!(
-                    "{} have the XID {xid}: choose by {}{further}",
-                    Counted(self.matches, "transaction"),
-                    self.candidates.join(", ")
-                )
-            }
-            (Some(piece), _) => piece,
-        }
-    }
-}
-
-impl Audience for Search<'_> {
-    const LISTS: bool = false;
-
-    fn event(&mut self, event: Event<'_>, _: Time) -> io::Result<()> {
-        let Event::Transaction(transaction) = event else { return Ok(()) };
-        let matches = match self.chosen {
-            Chosen::Xid(xid) => transaction.xid == xid,
-            Chosen::Number(number) => transaction.number == number,
-        };
-        if matches {
-            self.matches += 1;
-            if self.candidates.len() < Search::MOST_LISTED {
-                self.candidates.push(candidate(transaction));
-            }
-            let choice = self.choice;
-            self.found.get_or_insert_with(|| wanted(transaction, choice));
-        }
-        Ok(())
-    }
-
-    fn wait(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-/// A transaction in the words of the command line.
-fn candidate(transaction: &Transaction) -> String {
-    format!(
-        "--transaction {} ({}, connection {}, {}, {})",
-        transaction.number,
-        Label::of(transaction),
-        transaction.connection.0,
-        names::direction(transaction.direction),
-        names::outcome(transaction.outcome),
-    )
-}
-
 /// The bytes that are wanted of a transaction.
-fn wanted(transaction: &Transaction, choice: &Choice) -> Result<Piece> {
-    let (piece, what) = match choice.part {
+fn wanted(transaction: &Transaction, one: &One) -> Result<Piece> {
+    let (piece, what) = match one.part {
         Wanted::Message => {
-            let what = if choice.reply { "reply" } else { "call" };
-            (transaction.message(choice.reply), format!("{what} whose header can be read"))
+            let what = if one.reply { "reply" } else { "call" };
+            (transaction.message(one.reply), format!("{what} whose header can be read"))
         }
         Wanted::Payload(index) => {
-            let (of_reply, item) = payload(transaction, choice.reply, index)?;
+            let (of_reply, item) = payload(transaction, one.reply, index)?;
             (transaction.item(of_reply, &item), "message that the payload stands in".to_owned())
         }
         Wanted::Part(part) => {
-            let of_reply = choice.reply || matches!(part, Part::WriteChunk(_) | Part::ReplyChunk);
+            let of_reply = one.reply || matches!(part, Part::WriteChunk(_) | Part::ReplyChunk);
             (
                 transaction.part(of_reply, part),
                 format!("{} in its {}", PartName(part), if of_reply { "reply" } else { "call" }),

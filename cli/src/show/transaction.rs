@@ -3,6 +3,7 @@
 use super::Show;
 use crate::input::listen;
 use crate::output::{self, Format, Out, Status};
+use crate::selection::{Choice, Selection};
 use rdmascope_conformance::Finding;
 use rdmascope_dissector::attribution::Steps;
 use rdmascope_dissector::connection::{Connection, ConnectionId};
@@ -12,22 +13,21 @@ use rdmascope_dissector::exchange::Keep;
 use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::Transaction;
 use rdmascope_present::findings::{Findings, is_about};
-use rdmascope_present::json::{self};
+use rdmascope_present::json;
 use rdmascope_present::ladder::Ladder;
-use rdmascope_present::names::{self, Label};
 use rdmascope_present::screen::Screen;
 use rdmascope_present::screen::transaction::TransactionPage;
-use rdmascope_present::text::Maybe;
 use rdmascope_wire::Xid;
 use std::collections::HashSet;
 use std::io;
 
-/// Transactions that are told of where more than one has the XID.
-const MOST_TOLD: usize = 8;
-
 /// Shows the transaction that `command` names.
 pub(super) fn run(command: &Show, screen: Screen, out: &mut Out) -> io::Result<Status> {
-    let (mut found, mut steps) = (Found::default(), Steps::default());
+    let choice = match (command.transaction, command.xid) {
+        (Some(number), _) => Choice::Number(number),
+        (None, xid) => Choice::Xid(Xid(xid.unwrap_or_default()), command.connection.map(ConnectionId)),
+    };
+    let (mut found, mut steps) = (Found::new(choice), Steps::default());
     let mut findings = Findings::new(Findings::ALL);
     let keep = Keep { steps: true, contents: true };
     let config = Config { keep, observe: true, ..Config::default() };
@@ -36,14 +36,14 @@ pub(super) fn run(command: &Show, screen: Screen, out: &mut Out) -> io::Result<S
         if let Event::Transaction(transaction) = event {
             steps.add(transaction);
         }
-        found.handle(command, event, start);
+        found.handle(event, start);
         Ok(())
     })?;
     let ending = match read {
         Ok(ending) => ending,
         Err(error) => return output::complain(&error, out),
     };
-    let transaction = match found.only(command) {
+    let transaction = match found.only() {
         Ok(transaction) => transaction,
         Err(error) => return output::complain(&error, out),
     };
@@ -89,29 +89,31 @@ pub(super) fn run(command: &Show, screen: Screen, out: &mut Out) -> io::Result<S
     output::complain_of_troubles(&ending, out)
 }
 
-/// What matches.
-#[derive(Default)]
+/// What was chosen.
 struct Found {
-    /// The first that does.
+    selection: Selection,
+    /// The first transaction that was.
     transaction: Option<Transaction>,
-    /// The connection of the first.
+    /// Its connection.
     connection: Option<Connection>,
-    /// All that match, but no more than [`MOST_TOLD`].
-    titles: Vec<String>,
-    count: u64,
     start: Time,
 }
 
 impl Found {
-    fn handle(&mut self, command: &Show, event: Event<'_>, start: Time) {
+    fn new(choice: Choice) -> Found {
+        Found {
+            selection: Selection::new(choice),
+            transaction: None,
+            connection: None,
+            start: Time::default(),
+        }
+    }
+
+    fn handle(&mut self, event: Event<'_>, start: Time) {
         self.start = start;
         match event {
-            Event::Transaction(transaction) if matches(command, transaction) => {
-                self.count += 1;
-                if self.titles.len() < MOST_TOLD {
-                    self.titles.push(told(transaction));
-                }
-                self.transaction.get_or_insert_with(|| transaction.clone());
+            Event::Transaction(transaction) if self.selection.is_first(transaction) => {
+                self.transaction = Some(transaction.clone());
             }
             Event::Connection(connection) => {
                 let id = self.transaction.as_ref().map(|transaction| transaction.connection);
@@ -123,49 +125,9 @@ impl Found {
         }
     }
 
-    /// The one transaction that matches.
-    fn only(&self, command: &Show) -> anyhow::Result<&Transaction> {
-        let wanted = match (command.transaction, command.xid, command.connection) {
-            (Some(number), _, _) => format!("the number {number}"),
-            (None, xid, None) => format!("the XID {}", Xid(xid.unwrap_or_default())),
-            (None, xid, Some(id)) => format!("the XID {} on connection {id}", Xid(xid.unwrap_or_default())),
-        };
-        let Some(transaction) = &self.transaction else {
-            anyhow::bail!("no transaction has {wanted}: `rdmascope transactions` lists all");
-        };
-        if self.count > 1 {
-            let more = match self.count - self.titles.len() as u64 {
-                0 => String::new(),
-                more => format!("; and {more} more"),
-            };
-            anyhow::bail!(
-                "{} transactions have {wanted}: {}{more}: choose one with --transaction, or those of a connection with \
-                 --connection",
-                self.count,
-                self.titles.join("; ")
-            );
-        }
-        Ok(transaction)
+    /// The one transaction that was chosen.
+    fn only(&self) -> anyhow::Result<&Transaction> {
+        self.selection.check()?;
+        Ok(self.transaction.as_ref().expect("one was chosen"))
     }
-}
-
-fn matches(command: &Show, transaction: &Transaction) -> bool {
-    if let Some(number) = command.transaction {
-        return transaction.number == number;
-    }
-    command.xid.is_some_and(|xid| transaction.xid == Xid(xid))
-        && command.connection.is_none_or(|id| transaction.connection == ConnectionId(id))
-}
-
-/// A transaction in a few words.
-fn told(transaction: &Transaction) -> String {
-    let message = transaction.call.as_ref().or(transaction.reply.as_ref());
-    format!(
-        "{} ({} on connection {}, {}, frame {})",
-        transaction.number,
-        Label::of(transaction),
-        transaction.connection.0,
-        names::direction(transaction.direction),
-        Maybe(message.map(|message| message.seen.frame)),
-    )
 }

@@ -7,6 +7,7 @@ use rdmascope_capture_agent::Capture;
 use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::frame;
+use rdmascope_tests::samples;
 use rdmascope_wire::rpc::{Auth, Call, flavor};
 use rdmascope_wire::rpcrdma::{Builder, Header, Procedure, ReadSegment, Segment};
 use rdmascope_wire::{Rkey, Xid};
@@ -99,16 +100,6 @@ const NAMES: [(&str, &str, &str); 82] = [
     ("rpc.state_accept", "RPC", "accept_stat"),
 ];
 
-const SAMPLES: [&str; 7] = [
-    "connect-rejected",
-    "nfs3-basic",
-    "nfs3-lossy",
-    "nfs4.1-backchannel-recall",
-    "nfs4.1-basic",
-    "nfs4.2-basic",
-    "nfs4.2-mtu4096-large-io",
-];
-
 /// First byte, bytes, value.
 type Place = (usize, usize, u64);
 
@@ -169,7 +160,7 @@ fn shows(field: &Field, value: u64) -> bool {
 fn fields_are_where_tshark_finds_them() {
     let mut compared = 0;
     let mut differences = Vec::new();
-    for sample in SAMPLES {
+    for sample in samples::ALL {
         let expected = expectations(sample);
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../samples").join(format!("{sample}.pcap"));
         let frame_config = frame::Config::default();

@@ -164,15 +164,7 @@ fn examples_are_right() {
 
 #[test]
 fn pages_are_well_formed_and_take_nothing_from_elsewhere() {
-    for name in [
-        "connect-rejected",
-        "nfs3-basic",
-        "nfs3-lossy",
-        "nfs4.1-backchannel-recall",
-        "nfs4.1-basic",
-        "nfs4.2-basic",
-        "nfs4.2-mtu4096-large-io",
-    ] {
+    for name in rdmascope_tests::samples::ALL {
         let page = sample_page(name);
         is_harmless(&page);
         assert!(page.len() < 1 << 20, "{name}: {}", page.len());

@@ -1,17 +1,17 @@
 //! The findings that people are shown: of each rule those that come first in the capture. Memory does not grow with their number.
 
+use crate::tally::Place;
 use core::cmp::Ordering;
 use foldhash::fast::FixedState;
 use rdmascope_conformance::{Finding, Verdict};
 use rdmascope_dissector::connection::{Connection, ConnectionId};
 use rdmascope_dissector::frame::Address;
 use rdmascope_dissector::rdma::End;
-use rdmascope_present::tally::Place;
 use std::collections::{BinaryHeap, HashMap};
 
 /// Some of the findings, and the ends of their connections.
 #[derive(Debug, Default)]
-pub(super) struct Kept {
+pub struct Kept {
     /// Of each rule and verdict so many.
     most: usize,
     /// By the place of the rule: those that stand, those that are inconclusive.
@@ -32,16 +32,17 @@ struct Ends {
 
 impl Kept {
     /// Findings kept of each rule, however many are asked for.
-    pub(super) const MOST: usize = 10_000;
+    pub const MOST: usize = 10_000;
     /// Connections whose ends are remembered.
     const MOST_CONNECTIONS: usize = 4096;
 
-    pub(super) fn new(most: usize) -> Kept {
+    /// Keeps so many findings of each rule and verdict, at most [`Kept::MOST`].
+    pub fn new(most: usize) -> Kept {
         Kept { most: most.min(Kept::MOST), ..Kept::default() }
     }
 
     /// Keeps a finding, if it is among the first.
-    pub(super) fn add(&mut self, finding: &Finding, place: Place) {
+    pub fn add(&mut self, finding: &Finding, place: Place) {
         if self.rules.len() <= place.rule {
             self.rules.resize_with(place.rule + 1, Default::default);
         }
@@ -63,7 +64,7 @@ impl Kept {
     }
 
     /// Remembers the ends of a connection on which something was found, where it is known which of them is the `requester`.
-    pub(super) fn connection(&mut self, connection: &Connection, requester: Option<End>) {
+    pub fn connection(&mut self, connection: &Connection, requester: Option<End>) {
         let (Some(ends), Some(requester)) = (self.ends.get_mut(&connection.id), requester) else { return };
         let mut addresses = [connection.requester.address; 2];
         addresses[requester.other()] = connection.responder.address;
@@ -71,7 +72,7 @@ impl Kept {
     }
 
     /// What is kept of a rule, in the order of first frames.
-    pub(super) fn of(&self, rule: usize, verdict: Verdict) -> Vec<&Finding> {
+    pub fn of(&self, rule: usize, verdict: Verdict) -> Vec<&Finding> {
         let Some(heaps) = self.rules.get(rule) else { return Vec::new() };
         let mut entries: Vec<&Entry> = heaps[index(verdict)].iter().collect();
         entries.sort_unstable();
@@ -81,7 +82,7 @@ impl Kept {
     /// Who broke the rule, as far as that is known: `client 10.77.0.2`.
     ///
     /// Of a connection that was open before the capture began it may turn out later who opened it; what is known at its end counts.
-    pub(super) fn who(&self, finding: &Finding) -> Option<String> {
+    pub fn who(&self, finding: &Finding) -> Option<String> {
         let role = |is_requester: bool| if is_requester { "client" } else { "server" };
         let ends = finding.connection.and_then(|id| self.ends.get(&id).copied().flatten());
         let Some((ends, by)) = ends.zip(finding.by) else {

@@ -1,0 +1,99 @@
+//! The one transaction that a command is about, chosen by its number or its XID.
+
+use anyhow::bail;
+use core::fmt;
+use rdmascope_dissector::connection::ConnectionId;
+use rdmascope_dissector::transaction::Transaction;
+use rdmascope_present::names::{self, Label};
+use rdmascope_present::text::{Counted, Maybe};
+use rdmascope_wire::Xid;
+
+/// How a transaction is chosen.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Choice {
+    Number(u64),
+    /// Several transactions may have one, unless a connection is named too; and even then.
+    Xid(Xid, Option<ConnectionId>),
+}
+
+impl Choice {
+    fn has(self, transaction: &Transaction) -> bool {
+        match self {
+            Choice::Number(number) => transaction.number == number,
+            Choice::Xid(xid, connection) => {
+                transaction.xid == xid && connection.is_none_or(|id| transaction.connection == id)
+            }
+        }
+    }
+}
+
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Choice::Number(number) => write!(f, "the number {number}"),
+            Choice::Xid(xid, None) => write!(f, "the XID {xid}"),
+            Choice::Xid(xid, Some(id)) => write!(f, "the XID {xid} on connection {}", id.0),
+        }
+    }
+}
+
+/// The transactions that are chosen, of which there should be one.
+#[derive(Debug)]
+pub(crate) struct Selection {
+    choice: Choice,
+    /// The first of them, in words.
+    titles: Vec<String>,
+    count: u64,
+}
+
+impl Selection {
+    /// Transactions that are told of where more than one is chosen.
+    const MOST_TOLD: usize = 8;
+
+    pub(crate) fn new(choice: Choice) -> Selection {
+        Selection { choice, titles: Vec::new(), count: 0 }
+    }
+
+    /// Whether the next transaction of the capture is the first that is chosen.
+    pub(crate) fn is_first(&mut self, transaction: &Transaction) -> bool {
+        if !self.choice.has(transaction) {
+            return false;
+        }
+        self.count += 1;
+        if self.titles.len() < Selection::MOST_TOLD {
+            self.titles.push(title(transaction));
+        }
+        self.count == 1
+    }
+
+    /// Fails where not just one transaction was chosen.
+    pub(crate) fn check(&self) -> anyhow::Result<()> {
+        let Selection { choice, titles, count } = self;
+        let more = match count - titles.len() as u64 {
+            0 => String::new(),
+            more => format!(", or {more} more"),
+        };
+        match count {
+            0 => bail!("no transaction has {choice}: `rdmascope transactions` lists all"),
+            1 => Ok(()),
+            _ => bail!(
+                "{} have {choice}: choose by {}{more}",
+                Counted(*count, "transaction"),
+                titles.join(" or ")
+            ),
+        }
+    }
+}
+
+/// A transaction in the words of the command line.
+fn title(transaction: &Transaction) -> String {
+    let message = transaction.call.as_ref().or(transaction.reply.as_ref());
+    format!(
+        "--transaction {} ({} on connection {}, {}, frame {})",
+        transaction.number,
+        Label::of(transaction),
+        transaction.connection.0,
+        names::direction(transaction.direction),
+        Maybe(message.map(|message| message.seen.frame)),
+    )
+}

@@ -1,0 +1,333 @@
+//! Findings for people: rule by rule, the weightiest first.
+
+use super::kept::Kept;
+use super::rules::{INDENT, listed, painted};
+use crate::ending::{Ending, FileEnd};
+use crate::screen::{Screen, wrapped};
+use crate::tally::{LevelCount, RuleCount, Tally};
+use crate::text::{Counted, Duration, Left, Number, Plain};
+use core::fmt::{self, Display, Write as _};
+use rdmascope_conformance::{Finding, Level, Value, Verdict};
+use rdmascope_dissector::transaction::Direction;
+use std::io::{self, Write};
+
+/// What is written.
+pub struct Page<'a> {
+    /// What was asked for.
+    pub asked: Asked,
+    /// What was counted.
+    pub tally: &'a Tally,
+    /// The findings that are shown.
+    pub kept: &'a Kept,
+    /// How the reading of the capture ended.
+    pub ending: &'a Ending,
+    /// What is written on.
+    pub screen: Screen,
+}
+
+/// What of a capture is judged and shown.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked {
+    /// Whether findings that are inconclusive are listed.
+    pub inconclusive: bool,
+    /// Whether all findings of a rule are listed, as far as they are kept.
+    pub all: bool,
+    /// Whether only some connections are judged.
+    pub some_connections: bool,
+    /// The least weighty rules that are asked.
+    pub level: Level,
+}
+
+impl Page<'_> {
+    /// Writes the findings, the summary, what the capture does not show, and what to do next.
+    pub fn write(&self, out: &mut impl Write) -> io::Result<()> {
+        for (level, verdict) in LEVELS.into_iter().flat_map(|level| VERDICTS.map(|verdict| (level, verdict)))
+        {
+            if verdict == Verdict::Inconclusive && !self.asked.inconclusive {
+                continue;
+            }
+            for (place, rule) in self.rules(level) {
+                self.write_rule(place, rule, verdict, out)?;
+            }
+        }
+        self.write_summary(out)?;
+        self.write_blind_spots(out)?;
+        self.write_next_step(out)
+    }
+
+    /// The rules of a level with their places.
+    fn rules(&self, level: Level) -> impl Iterator<Item = (usize, &RuleCount)> {
+        self.tally.rules.iter().enumerate().filter(move |(_, count)| count.rule.level == level)
+    }
+
+    fn write_rule(
+        &self,
+        place: usize,
+        counted: &RuleCount,
+        verdict: Verdict,
+        out: &mut impl Write,
+    ) -> io::Result<()> {
+        let RuleCount { rule, is_allowed, stands, inconclusive } = counted;
+        let (count, doubt) = match verdict {
+            Verdict::Stands => (*stands, ""),
+            Verdict::Inconclusive => (*inconclusive, ", inconclusive"),
+        };
+        if count == 0 {
+            return Ok(());
+        }
+        let style = self.screen.style;
+        let allowed = if *is_allowed { ", allowed" } else { "" };
+        let level = match verdict {
+            Verdict::Stands if !is_allowed => painted(style, rule.level, rule.level),
+            _ => rule.level.to_string(),
+        };
+        writeln!(out, "{level}  {}  {}{doubt}{allowed}", style.bold(rule.id), Counted(count, "time"))?;
+        let text = format!("{} {}.", rule.sentence, listed(rule.sources));
+        for line in wrapped(&text, self.screen.width - INDENT) {
+            writeln!(out, "  {line}")?;
+        }
+        let findings = self.kept.of(place, verdict);
+        let rows: Vec<[String; 3]> = findings.iter().map(|finding| self.row(finding)).collect();
+        let [about, frames] =
+            [0, 1].map(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0));
+        for [first, second, rest] in &rows {
+            writeln!(out, "    {}  {}  {rest}", Left(first, about), Left(second, frames))?;
+        }
+        let more = count - rows.len() as u64;
+        match more {
+            0 => {}
+            _ if self.asked.all => {
+                writeln!(out, "    and {} more: --format jsonl has all", Number(more))?;
+            }
+            _ => writeln!(out, "    and {} more: --most 0 shows them", Number(more))?,
+        }
+        writeln!(out)
+    }
+
+    /// What it is about; the frames; who did what.
+    fn row(&self, finding: &Finding) -> [String; 3] {
+        let mut about = String::new();
+        if let Some(connection) = finding.connection {
+            let _ = write!(about, "#{}", connection.0);
+        }
+        about += match finding.direction {
+            Some(Direction::Forward) => " ->",
+            Some(Direction::Backward) => " <-",
+            None => "",
+        };
+        if let Some(xid) = finding.xid {
+            let _ = write!(about, " {xid}");
+        }
+        let who = self.kept.who(finding).map(|who| format!("{who}: ")).unwrap_or_default();
+        [
+            about,
+            Frames(&finding.frames).to_string(),
+            format!("{who}{}{}", Plain(&finding.message), Values(finding)),
+        ]
+    }
+
+    fn write_summary(&self, out: &mut impl Write) -> io::Result<()> {
+        let Page { tally, ending, screen, .. } = self;
+        let counts = LEVELS.map(|level| (level, tally.level(level)));
+        let stands: u64 = counts.iter().map(|(_, count)| count.stands).sum();
+        let judged = format!(
+            "{} and {} judged by {}",
+            Counted(tally.connections, "connection"),
+            Counted(tally.transactions, "transaction"),
+            Counted(tally.rules.len() as u64, "rule")
+        );
+        match stands {
+            0 if ending.totals.packets == 0 => {
+                return writeln!(out, "Nothing to judge: there is no RoCE packet.");
+            }
+            0 if tally.connections == 0 => {
+                let which = if self.asked.some_connections { " of that number" } else { "" };
+                return writeln!(out, "Nothing to judge: there is no connection{which}.");
+            }
+            0 => {
+                let doubt = counts.iter().any(|(_, count)| count.inconclusive > 0);
+                let nothing = if doubt { "Nothing found for certain" } else { "Nothing found" };
+                writeln!(out, "{}: {judged}.", screen.style.bold(nothing))?;
+            }
+            _ => {
+                let least = self.asked.level;
+                let asked = counts.iter().filter(|(level, _)| *level <= least);
+                let totals: Vec<String> = asked.map(|(level, count)| total(*level, count)).collect();
+                writeln!(out, "{}: {judged}.", screen.style.bold(totals.join(", ")))?;
+            }
+        }
+        let doubtful: Vec<String> = LEVELS
+            .into_iter()
+            .flat_map(|level| self.rules(level))
+            .filter(|(_, count)| count.inconclusive > 0)
+            .map(|(_, count)| format!("{} of {}", Number(count.inconclusive), count.rule.id))
+            .collect();
+        if doubtful.is_empty() {
+            return Ok(());
+        }
+        let remedy = if self.asked.inconclusive { "" } else { " (--inconclusive lists them)" };
+        self.write_paragraph(&format!("Inconclusive: {}{remedy}.", doubtful.join(", ")), out)
+    }
+
+    /// What could not be judged, or not for certain.
+    fn write_blind_spots(&self, out: &mut impl Write) -> io::Result<()> {
+        let Tally { inferred, one_sided, missing_packets, .. } = *self.tally;
+        let totals = &self.ending.totals;
+        let mut spots = Vec::new();
+        if inferred > 0 {
+            spots.push(format!(
+                "{} open before the capture began: what was negotiated, and what was under way, is not known",
+                were(inferred, "connection")
+            ));
+        }
+        if one_sided > 0 {
+            spots.push(format!("{} captured in one direction only", were(one_sided, "connection")));
+        }
+        if missing_packets > 0 {
+            let are = if missing_packets == 1 { "is" } else { "are" };
+            spots.push(format!("{} {are} missing from the capture", Counted(missing_packets, "packet")));
+        }
+        let dropped = self.ending.dropped();
+        if dropped > 0 {
+            spots.push(format!("{} dropped while capturing, as the capture says", were(dropped, "packet")));
+        }
+        if totals.cut_records > 0 {
+            spots.push(format!("{} cut by a snap length", were(totals.cut_records, "packet")));
+        }
+        if totals.evictions > 0 {
+            let evictions = Number(totals.evictions);
+            spots.push(format!(
+                "because tables were full, {evictions} of connections, calls and gaps were given up"
+            ));
+        }
+        for file in &self.ending.files {
+            if file.cut.is_some() || file.trouble.is_some() {
+                spots.push(format!("{}: {}", file.title(), FileEnd(file)));
+            }
+        }
+        if spots.is_empty() {
+            return Ok(());
+        }
+        self.write_paragraph(&format!("What the capture does not show: {}.", Plain(spots.join("; "))), out)
+    }
+
+    fn write_paragraph(&self, text: &str, out: &mut impl Write) -> io::Result<()> {
+        wrapped(text, self.screen.width).into_iter().try_for_each(|line| writeln!(out, "{line}"))
+    }
+
+    /// What a person does next about the first finding.
+    fn write_next_step(&self, out: &mut impl Write) -> io::Result<()> {
+        let shown =
+            LEVELS.into_iter().flat_map(|level| self.rules(level)).filter(|(_, count)| count.stands > 0);
+        // What is allowed is looked at already.
+        let Some((place, count)) = shown.min_by_key(|(_, count)| count.is_allowed) else { return Ok(()) };
+        let what = self.kept.of(place, Verdict::Stands).first().and_then(|finding| place_of(finding));
+        if let Some(what) = what {
+            let files: Vec<&str> = self.ending.files.iter().map(|file| file.name.as_str()).collect();
+            let file = match files.as_slice() {
+                [file] if is_plain(file) => file,
+                _ => "FILE",
+            };
+            writeln!(out, "Next: rdmascope show {file} {what}")?;
+        }
+        writeln!(out, "      rdmascope check --explain {}", count.rule.id)
+    }
+}
+
+const LEVELS: [Level; 3] = [Level::Violation, Level::Warning, Level::Advice];
+const VERDICTS: [Verdict; 2] = [Verdict::Stands, Verdict::Inconclusive];
+
+/// `3 violations (2 allowed)`.
+fn total(level: Level, count: &LevelCount) -> String {
+    let LevelCount { stands, allowed, .. } = *count;
+    let allowed = if allowed > 0 { format!(" ({} allowed)", Number(allowed)) } else { String::new() };
+    match level {
+        Level::Violation => format!("{}{allowed}", Counted(stands, "violation")),
+        Level::Warning => format!("{}{allowed}", Counted(stands, "warning")),
+        Level::Advice => format!("{} of advice{allowed}", Counted(stands, "case")),
+    }
+}
+
+/// `1 connection was`, `2 connections were`.
+fn were(count: u64, what: &'static str) -> String {
+    format!("{} {}", Counted(count, what), if count == 1 { "was" } else { "were" })
+}
+
+/// The options by which `rdmascope show` shows what a finding is about.
+fn place_of(finding: &Finding) -> Option<String> {
+    match (finding.transaction, finding.xid, finding.connection) {
+        (Some(number), ..) => Some(format!("--transaction {number}")),
+        (None, Some(xid), Some(connection)) => Some(format!("--xid {xid} --connection {}", connection.0)),
+        _ => finding.frames.first().map(|frame| format!("--frame {frame}")),
+    }
+}
+
+/// Whether a shell takes a name as it is.
+fn is_plain(name: &str) -> bool {
+    !name.is_empty()
+        && !name.starts_with('-')
+        && name.chars().all(|letter| letter.is_ascii_alphanumeric() || "/._-+:,@".contains(letter))
+}
+
+/// Frames: `frames 12, 15, 20 and 13 more`.
+struct Frames<'a>(&'a [u64]);
+
+impl Display for Frames<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const SHOWN: usize = 4;
+        let frames = self.0;
+        let title = match frames.len() {
+            0 => return Ok(()),
+            1 => "frame",
+            _ => "frames",
+        };
+        f.write_str(title)?;
+        for (index, frame) in frames.iter().take(SHOWN).enumerate() {
+            write!(f, "{} {frame}", if index > 0 { "," } else { "" })?;
+        }
+        match frames.len().saturating_sub(SHOWN) {
+            0 => Ok(()),
+            more => write!(f, " and {more} more"),
+        }
+    }
+}
+
+/// The values of a finding, as far as its message does not say them.
+struct Values<'a>(&'a Finding);
+
+impl Display for Values<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Values(Finding { message, observed, allowed, .. }) = self;
+        let unsaid = |value: &'_ Option<Value>| {
+            let value = value.as_ref()?;
+            (!says(message, value)).then(|| shown(value))
+        };
+        match (unsaid(observed), unsaid(allowed)) {
+            (None, None) => Ok(()),
+            (Some(observed), None) => write!(f, " (seen: {observed})"),
+            (None, Some(allowed)) => write!(f, " (allowed: {allowed})"),
+            (Some(observed), Some(allowed)) => write!(f, " (seen: {observed}, allowed: {allowed})"),
+        }
+    }
+}
+
+/// A value for people.
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Nanoseconds(time) => Duration(*time).to_string(),
+        Value::Words(words) => Plain(words).to_string(),
+        _ => value.to_string(),
+    }
+}
+
+/// Whether a message has this value in it, as a word of its own.
+fn says(message: &str, value: &Value) -> bool {
+    let text = match value {
+        Value::Count(number) | Value::Bytes(number) => number.to_string(),
+        _ => shown(value),
+    };
+    let is_part = |letter: Option<char>| letter.is_some_and(char::is_alphanumeric);
+    message.match_indices(&text).any(|(at, found)| {
+        !is_part(message[..at].chars().next_back()) && !is_part(message[at + found.len()..].chars().next())
+    })
+}

@@ -1,0 +1,327 @@
+use super::*;
+use crate::ending::{Cut, Ending, FileEnding};
+use crate::screen::Screen;
+use crate::tally::Tally;
+use crate::text::Style;
+use rdmascope_conformance::{Basis, Finding, Level, Value, Verdict};
+use rdmascope_dissector::connection::{Connection, ConnectionId, State};
+use rdmascope_dissector::rdma::End;
+use rdmascope_dissector::transaction::Direction;
+use rdmascope_tests::values as samples;
+use rdmascope_wire::Xid;
+
+/// What is asked for where nobody says.
+const ASKED: Asked = Asked { inconclusive: false, all: false, some_connections: false, level: Level::Advice };
+
+/// What was found, on its way to people.
+struct Found {
+    asked: Asked,
+    tally: Tally,
+    kept: Kept,
+    ending: Ending,
+}
+
+impl Found {
+    /// On two connections of some packets, at most 10 of each rule.
+    fn new() -> Found {
+        Found::asked(ASKED, 10, &[])
+    }
+
+    fn asked(asked: Asked, most: usize, allowed: &[&str]) -> Found {
+        let tally = Tally::new(|rule| allowed.contains(&rule.id), asked.level);
+        let files = vec![FileEnding { name: "a.pcap".into(), ..FileEnding::default() }];
+        let mut ending = Ending { files, ..Ending::default() };
+        ending.totals.packets = 100;
+        let mut found = Found { asked, tally, kept: Kept::new(most), ending };
+        found.tally.transactions = 239;
+        found
+    }
+
+    fn add(&mut self, finding: Finding) {
+        let place = self.tally.count(&finding).expect("it is of a rule");
+        if finding.verdict == Verdict::Stands || self.asked.inconclusive {
+            self.kept.add(&finding, place);
+        }
+    }
+
+    fn connection(&mut self, connection: &Connection, requester: Option<End>) {
+        self.tally.connection(connection);
+        self.kept.connection(connection, requester);
+    }
+
+    fn text(&self) -> String {
+        let Found { asked, tally, kept, ending } = self;
+        let screen = Screen { width: 100, unicode: false, style: Style::default() };
+        let mut out = Vec::new();
+        Page { asked: *asked, tally, kept, ending, screen }.write(&mut out).expect("memory takes all");
+        let text = String::from_utf8(out).expect("it is UTF-8");
+        samples::show(&text);
+        text
+    }
+}
+
+/// A finding of this rule, at this frame.
+fn finding(rule: &str, frame: u64) -> Finding {
+    let rule = rdmascope_conformance::rule(rule);
+    assert!(rule.is_some());
+    Finding { rule, frames: vec![frame], ..samples::finding() }
+}
+
+#[test]
+fn findings_stand_in_the_order_of_their_weight() {
+    let mut found = Found::new();
+    found.add(finding("credit-grant-lowered", 1));
+    found.add(finding("inline-threshold", 2));
+    found.add(finding("credit-request-zero", 3));
+    found.add(finding("credit-limit", 9));
+    found.add(finding("credit-limit", 4));
+    found.connection(&samples::connection(), Some(End::First));
+    let text = found.text();
+    let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part} is not in\n{text}"));
+    let order = [
+        "violation  credit-limit  2 times\n",
+        "frame 4  ",
+        "frame 9  ",
+        "violation  inline-threshold  1 time\n",
+        "warning  credit-request-zero",
+        "advice  credit-grant-lowered",
+        "\n3 violations, 1 warning, 1 case of advice: 1 connection and 239 transactions judged by ",
+        "\nNext: rdmascope show a.pcap --transaction 1\n      rdmascope check --explain credit-limit\n",
+    ];
+    assert!(order.map(at).is_sorted(), "{text}");
+    let row =
+        "    #1 -> 0x1a2b3c07  frame 4  client 10.77.0.1: 129 requests in flight where 128 were granted\n";
+    at(row);
+    let flat = text.replace("\n  ", " ");
+    let rule = "  A Requester has no more requests in flight than the Responder granted. RFC 8166, section 3.3.1; \
+        RFC 8167, section 4.1.";
+    assert!(flat.contains(rule.trim()) && text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    assert!(!text.contains("does not show") && !text.contains("nconclusive"), "{text}");
+}
+
+#[test]
+fn no_more_is_kept_than_is_shown() {
+    let mut found = Found::asked(ASKED, 3, &[]);
+    for frame in (1..=1227).rev() {
+        found.add(finding("credit-limit", frame));
+    }
+    let text = found.text();
+    let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("    #")).collect();
+    assert_eq!(rows.len(), 3, "{text}");
+    // Those that come first in the capture, whenever they were found.
+    for (row, frame) in rows.iter().zip(1..) {
+        assert!(row.contains(&format!("frame {frame} ")), "{text}");
+    }
+    assert!(text.contains("violation  credit-limit  1,227 times\n"), "{text}");
+    assert!(text.contains("    and 1,224 more: --most 0 shows them\n"), "{text}");
+    assert_eq!(found.tally.level(Level::Violation).stands, 1227);
+    // However many are asked for.
+    let mut found = Found::asked(Asked { all: true, ..ASKED }, usize::MAX, &[]);
+    let all = Kept::MOST as u64 + 5;
+    (1..=all).for_each(|frame| found.add(finding("credit-limit", frame)));
+    assert!(found.text().contains("    and 5 more: --format jsonl has all\n"));
+}
+
+#[test]
+fn what_is_allowed_is_shown_and_does_not_count() {
+    let mut found = Found::asked(ASKED, 10, &["inline-threshold", "credit-limit"]);
+    found.add(finding("inline-threshold", 2));
+    found.add(finding("credit-limit", 4));
+    assert!(!found.tally.is_broken());
+    let text = found.text();
+    for part in ["violation  inline-threshold  1 time, allowed\n", "\n2 violations (2 allowed), 0 warnings, "]
+    {
+        assert!(text.contains(part), "{part:?} is not in\n{text}");
+    }
+    let mut found = Found::asked(ASKED, 10, &["inline-threshold"]);
+    found.add(finding("inline-threshold", 2));
+    assert!(!found.tally.is_broken());
+    found.add(finding("credit-limit", 4));
+    assert!(found.tally.is_broken());
+    // The first that is not allowed is what to look at.
+    assert!(found.text().contains("--explain credit-limit\n"));
+}
+
+#[test]
+fn only_violations_that_stand_break() {
+    let mut found = Found::new();
+    found.add(finding("credit-request-zero", 1));
+    found.add(finding("credit-starvation", 1));
+    found.add(Finding { verdict: Verdict::Inconclusive, ..finding("credit-limit", 1) });
+    assert!(!found.tally.is_broken());
+}
+
+#[test]
+fn what_is_inconclusive_is_counted() {
+    let inconclusive = || Finding { verdict: Verdict::Inconclusive, ..finding("inline-threshold", 7) };
+    let mut found = Found::new();
+    found.add(inconclusive());
+    found.connection(&samples::inferred(), Some(End::First));
+    let text = found.text();
+    assert!(
+        text.starts_with("Nothing found for certain: 1 connection and 239 transactions judged by "),
+        "{text}"
+    );
+    assert!(text.contains("Inconclusive: 1 of inline-threshold (--inconclusive lists them).\n"), "{text}");
+    assert!(!text.contains("frame 7") && !text.contains("Next: "), "{text}");
+    let mut found = Found::asked(Asked { inconclusive: true, ..ASKED }, 10, &[]);
+    found.add(inconclusive());
+    found.add(finding("credit-limit", 9));
+    let text = found.text();
+    let first = text.find("violation  credit-limit  1 time\n").expect("it stands");
+    let second = text.find("violation  inline-threshold  1 time, inconclusive\n").expect("it may");
+    assert!(first < second && text.contains("frame 7"), "{text}");
+    assert!(text.contains("Inconclusive: 1 of inline-threshold.\n"), "{text}");
+}
+
+#[test]
+fn what_the_capture_does_not_show_is_said() {
+    let mut found = Found::new();
+    let mut connection = samples::inferred();
+    connection.requester.sent.missing_packets = 2;
+    connection.responder.sent.missing_packets = 3;
+    found.connection(&connection, Some(End::First));
+    found.ending.totals.cut_records = 1;
+    found.ending.totals.evictions = 1234;
+    found.ending.files[0].cut = Some(Cut { offset: 24, needed: 16, available: 3 });
+    let text = found.text().replace('\n', " ");
+    for part in [
+        "Nothing found: 1 connection and 239 transactions judged by ",
+        " What the capture does not show: 1 connection was open before the capture began: ",
+        "; 1 connection was captured in one direction only; 5 packets are missing from the capture; ",
+        "; 1 packet was cut by a snap length; because tables were full, 1,234 of connections, ",
+        "; a.pcap: cut short at byte 24: 16 bytes needed, 3 there; analyzed up to here. ",
+    ] {
+        assert!(text.contains(part), "{part:?} is not in\n{text}");
+    }
+    let mut found = Found::new();
+    assert_eq!(found.text(), "Nothing to judge: there is no connection.\n");
+    found.ending.totals.packets = 0;
+    assert_eq!(found.text(), "Nothing to judge: there is no RoCE packet.\n");
+    let found = Found::asked(Asked { some_connections: true, ..ASKED }, 10, &[]);
+    assert_eq!(found.text(), "Nothing to judge: there is no connection of that number.\n");
+}
+
+/// Who opened a connection may turn out after something was found on it.
+#[test]
+fn who_broke_a_rule() {
+    let who = |connection: &Connection, requester: Option<End>, by: End, by_requester: bool| {
+        let mut found = Found::new();
+        let by = Finding { by: Some(by), by_requester: Some(by_requester), ..finding("credit-limit", 4) };
+        found.add(Finding { connection: Some(connection.id), ..by.clone() });
+        found.connection(connection, requester);
+        found.kept.who(&by_connection(by, connection))
+    };
+    fn by_connection(finding: Finding, connection: &Connection) -> Finding {
+        Finding { connection: Some(connection.id), ..finding }
+    }
+    let known = samples::connection();
+    assert_eq!(who(&known, Some(End::First), End::First, true).as_deref(), Some("client 10.77.0.1"));
+    assert_eq!(who(&known, Some(End::First), End::Second, false).as_deref(), Some("server 10.77.0.2"));
+    assert_eq!(who(&known, Some(End::Second), End::Second, true).as_deref(), Some("client 10.77.0.1"));
+    // When it was found, this end was taken for the client.
+    assert_eq!(who(&known, Some(End::Second), End::First, true).as_deref(), Some("server 10.77.0.2"));
+    assert_eq!(who(&known, None, End::First, false).as_deref(), Some("server"));
+    let mut unknown = samples::inferred();
+    unknown.state = State::Closed;
+    assert_eq!(who(&unknown, Some(End::First), End::Second, false).as_deref(), Some("10.77.0.2"));
+}
+
+#[test]
+fn rows_say_what_is_known() {
+    let shown = |finding: Finding| {
+        let mut found = Found::new();
+        found.add(Finding { rule: rdmascope_conformance::rule("credit-limit"), ..finding });
+        found
+            .text()
+            .lines()
+            .find(|line| line.starts_with("    "))
+            .map(str::trim)
+            .unwrap_or_default()
+            .to_owned()
+    };
+    assert_eq!(shown(Finding::new("something").rests_on(Basis::Packets)), "something");
+    let about = Finding { connection: Some(ConnectionId(3)), ..Finding::new("something") };
+    assert_eq!(shown(about.clone().about(None, None).frames([7])), "#3  frame 7  something");
+    let backward = about.about(Some(Direction::Backward), Xid(0)).frames([9, 1, 5, 7, 8, 30]);
+    assert_eq!(shown(backward.clone()), "#3 <- 0x00000000  frames 1, 5, 7, 8 and 2 more  something");
+    // Values stand behind the message where it does not say them.
+    for (message, observed, allowed, expected) in [
+        ("12 calls", Value::Count(12), Value::Count(1), "12 calls (allowed: 1)"),
+        ("12 calls", Value::Count(2), Value::Count(1), "12 calls (seen: 2, allowed: 1)"),
+        (
+            "a Send of 1028 bytes",
+            Value::Bytes(1028),
+            Value::Bytes(1024),
+            "a Send of 1028 bytes (allowed: 1024 bytes)",
+        ),
+        (
+            "it took long",
+            Value::Nanoseconds(4_560_000_000),
+            Value::Name("long"),
+            "it took long (seen: 4.56s)",
+        ),
+        ("\u{1b}[31m", Value::Words("\n".into()), Value::Count(1), "\\u{1b}[31m (seen: \\u{a}, allowed: 1)"),
+    ] {
+        assert_eq!(shown(Finding::new(message).values(observed, allowed)), expected);
+    }
+}
+
+#[test]
+fn the_next_step_names_what_can_be_shown() {
+    let next = |name: &str, finding: Finding| {
+        let mut found = Found::new();
+        found.ending.files[0].name = name.into();
+        found.add(Finding { rule: rdmascope_conformance::rule("credit-limit"), ..finding });
+        let text = found.text();
+        text.lines().find_map(|line| line.strip_prefix("Next: rdmascope show ")).map(ToOwned::to_owned)
+    };
+    let open = Finding { connection: Some(ConnectionId(2)), transaction: None, ..samples::finding() };
+    assert_eq!(next("a.pcap", open.clone()).as_deref(), Some("a.pcap --xid 0x1a2b3c07 --connection 2"));
+    assert_eq!(next("a b.pcap", open).as_deref(), Some("FILE --xid 0x1a2b3c07 --connection 2"));
+    assert_eq!(next("-", Finding::new("something").frames([5])).as_deref(), Some("FILE --frame 5"));
+    assert_eq!(next("a.pcap", Finding::new("something")), None);
+}
+
+/// No subject is called as a rule is: `--allow` means one or the other.
+#[test]
+fn names_of_subjects_are_no_rules() {
+    for subject in rdmascope_conformance::SUBJECTS {
+        let name = slug(subject.name);
+        assert!(rdmascope_conformance::rule(&name).is_none(), "{name}");
+        assert!(name.chars().all(|letter| letter.is_ascii_lowercase() || letter == '-'), "{name}");
+    }
+}
+
+#[test]
+fn explanations_fit_the_screen() {
+    for width in [60, 80, 200] {
+        let screen = Screen { width, unicode: false, style: Style::default() };
+        for rule in rdmascope_conformance::rules() {
+            let mut out = Vec::new();
+            write_rule(rule, screen, &mut out).expect("memory takes all");
+            let text = String::from_utf8(out).expect("it is UTF-8");
+            assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
+            let flat = text.replace('\n', " ");
+            for part in
+                [rule.id, rule.sentence, rule.explanation, &rule.level.to_string(), rule.sources[0].section]
+            {
+                assert!(flat.contains(part), "{part:?} is not in {flat}");
+            }
+        }
+        let mut out = Vec::new();
+        write_rules(screen, &mut out).expect("memory takes all");
+        let text = String::from_utf8(out).expect("it is UTF-8");
+        assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
+        assert!(rdmascope_conformance::rules().all(|rule| text.contains(rule.id)), "{text}");
+    }
+}
+
+#[test]
+fn sources_are_named_once() {
+    let rule = rdmascope_conformance::rule("inline-threshold").expect("it is there");
+    assert_eq!(
+        listed(rule.sources),
+        "RFC 8166, sections 3.3.2 and 3.3.3; RFC 8797, section 4.2; RFC 8167, section 4.2"
+    );
+}
