@@ -149,6 +149,12 @@ impl<T: Default> ByOperation<T> {
         }
         self.0.get_mut(at).map(|(_, _, sums)| sums)
     }
+
+    /// Bytes of memory that the lists take up; `examples`: those of the sums of an operation.
+    fn footprint(&self, examples: impl Fn(&T) -> &Examples) -> usize {
+        let listed = self.0.iter().map(|(_, _, sums)| examples(sums).footprint());
+        size_of_val(&self.0[..]) + listed.sum::<usize>()
+    }
 }
 
 /// Some of the transactions that a sum is over.
@@ -159,6 +165,10 @@ struct Examples {
 }
 
 impl Examples {
+    fn footprint(&self) -> usize {
+        size_of_val(&self.frames[..])
+    }
+
     fn note(&mut self, transaction: &Transaction, message: &Message) {
         self.first.get_or_insert((transaction.direction, transaction.xid, transaction.number));
         if self.frames.len() < Finding::MOST_FRAMES {
@@ -332,6 +342,17 @@ const LARGEST_THRESHOLD: u64 = 256 << 10;
 const EMPTY_HEADER: u64 = 28;
 
 impl Memory for Costs {
+    fn footprint(&self) -> usize {
+        let repeated = self.repeated.iter().map(|sums| size_of_val(&sums.frames[..]));
+        self.reply_chunks.footprint(|sums| &sums.examples)
+            + self.write_chunks.footprint(|sums| &sums.examples)
+            + self.over.examples.footprint()
+            + repeated.sum::<usize>()
+            + self.wire.footprint()
+            + self.slow.examples.footprint()
+            + self.slow_by.footprint(|sums| &sums.examples)
+    }
+
     fn transaction(&mut self, transaction: &Transaction, known: &Known) {
         let (Some(call), Some(reply), Outcome::Completed) =
             (&transaction.call, &transaction.reply, transaction.outcome)

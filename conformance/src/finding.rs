@@ -104,6 +104,18 @@ impl Finding {
         }
     }
 
+    /// Bytes of memory that it takes up, itself included.
+    pub(crate) fn footprint(&self) -> usize {
+        let words = [&self.observed, &self.allowed].map(|value| match value {
+            Some(Value::Words(words)) => words.len(),
+            _ => 0,
+        });
+        size_of::<Finding>()
+            + self.message.len()
+            + size_of_val(&self.frames[..])
+            + words.iter().sum::<usize>()
+    }
+
     /// Sets which end broke the rule.
     pub fn by(self, end: End) -> Finding {
         Finding { by: Some(end), ..self }

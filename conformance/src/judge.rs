@@ -219,18 +219,14 @@ impl Judge {
         )
     }
 
-    /// Bytes of memory that a clone of the judge takes up, counted from how much its tables hold. What an allocator adds is not in it, nor are the
-    /// short lists of sums and examples for advice, a fifth of all on the samples.
+    /// Bytes of memory that a clone of the judge takes up, counted from how much its tables hold. What an allocator adds is not in it.
     pub fn footprint(&self) -> usize {
-        let findings = |pending: &PendingFindings| {
-            pending.waiting.iter().map(Vec::len).sum::<usize>() + pending.ready.len()
-        };
         let judged = self.connections.connections.iter().flatten().map(|one| {
             let established = one.view.established.as_ref().map_or(0, |_| size_of::<Connection>());
             size_of::<JudgedConnection>()
                 + established
                 + one.view.memories.footprint()
-                + findings(&one.pending) * size_of::<Finding>()
+                + one.pending.footprint()
         });
         size_of::<Judge>()
             + self.asked.footprint()
@@ -350,6 +346,12 @@ impl JudgedConnection {
 }
 
 impl PendingFindings {
+    /// Bytes of memory that the lists take up.
+    fn footprint(&self) -> usize {
+        let findings = self.waiting.iter().flatten().chain(&self.ready);
+        findings.map(Finding::footprint).sum()
+    }
+
     /// Findings of one end that wait for certainty.
     const MOST_PENDING: usize = 256;
 

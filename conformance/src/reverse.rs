@@ -234,6 +234,10 @@ struct Callbacks {
 }
 
 impl Callbacks {
+    fn footprint(&self) -> usize {
+        size_of_val(&self.calls[..])
+    }
+
     fn note(&mut self, transaction: &Transaction, call: &Message) {
         self.count += 1;
         self.first.get_or_insert((transaction.xid, transaction.number));
@@ -353,6 +357,10 @@ impl Backchannel {
 }
 
 impl Memory for Backchannel {
+    fn footprint(&self) -> usize {
+        self.early.footprint() + self.refused.footprint() + size_of_val(&self.programs[..])
+    }
+
     fn transaction(&mut self, transaction: &Transaction, _: &Known) {
         match transaction.direction {
             Direction::Forward => self.note_forward(transaction),

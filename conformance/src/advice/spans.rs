@@ -13,6 +13,11 @@ impl Spans {
     /// Spans for which there is room at first.
     const MANY: usize = 32;
 
+    /// Bytes of memory that they take up.
+    pub(super) fn footprint(&self) -> usize {
+        self.0.len() * size_of::<(Time, Time)>()
+    }
+
     pub(super) fn insert(&mut self, (mut first, mut last): (Time, Time)) {
         if self.0.is_empty() {
             self.0.reserve(Spans::MANY);

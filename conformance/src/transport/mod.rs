@@ -231,7 +231,7 @@ pub(crate) struct TransportEvents {
 
 impl Memory for TransportEvents {
     fn footprint(&self) -> usize {
-        self.events.footprint()
+        self.events.footprint() + self.problems.iter().map(DeliveryProblems::footprint).sum::<usize>()
     }
 
     fn observed(&mut self, observed: &Observed<'_>, known: &Known) {

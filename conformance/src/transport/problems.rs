@@ -78,6 +78,12 @@ impl Retransmission {
 }
 
 impl DeliveryProblems {
+    /// Bytes of memory that its lists take up.
+    pub(super) fn footprint(&self) -> usize {
+        let tallies = [&self.spoiled, &self.not_ready, &self.sequence];
+        tallies.map(|tally| size_of_val(&tally.frames[..])).iter().sum()
+    }
+
     fn note_repeated(&mut self, repeated: &Repeated, acknowledged: Option<Position>) {
         let Repeated { seen, first, position: psn, .. } = *repeated;
         let is_over =
