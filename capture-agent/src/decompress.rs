@@ -52,7 +52,7 @@ impl Decoded {
             Compression::Gzip => decode(MultiGzDecoder::new(counted), &give, &empty),
             Compression::Zstd => match zstd::stream::read::Decoder::with_buffer(counted) {
                 Ok(decoder) => decode(decoder, &give, &empty),
-                // The receiver being gone is no concern of ours.
+                // The receiver may be gone; then nobody needs the rest.
                 Err(error) => drop(give.send(Err(error))),
             },
         })?;

@@ -1,4 +1,4 @@
-//! A reader as a growing run of bytes.
+//! A reader, buffered: the bytes that were read and not yet consumed.
 
 use std::io::{self, Cursor, ErrorKind, Read};
 

@@ -129,7 +129,7 @@ pub(crate) struct RequesterCredits {
     in_flight: u64,
     /// Packets that the capture lacked when counting began.
     since: u64,
-    /// How often by then packets of the answerer could be missing without its being noticed.
+    /// How often, up to then, the capture could lack packets of the answerer unnoticed ([`HalfFlow::unsure`]).
     unsure: u32,
     /// What the last call asked for.
     requested: Option<u32>,
@@ -175,7 +175,7 @@ impl RequesterCredits {
 
     /// Grants that are remembered.
     const MOST: usize = 32;
-    /// How long a sender may take to heed a grant that its adapter has acknowledged, in nanoseconds.
+    /// Nanoseconds that a sender may take to follow a grant that its adapter has acknowledged.
     const HEED: u64 = 2_000_000;
 
     /// The most that the caller may take for granted when it sends at `now`, where that is known.
@@ -184,7 +184,7 @@ impl RequesterCredits {
             grant.received.is_some_and(|received| now.since(received) > RequesterCredits::HEED)
         };
         let newest = self.grants.iter().rev();
-        // Where none of them is heeded yet, an earlier one may count that the capture lacks.
+        // If the sender follows none of them yet, it may follow an earlier grant that the capture lacks.
         let until = newest.clone().position(heeded)? + 1;
         newest.take(until).map(|grant| grant.credits).max()
     }

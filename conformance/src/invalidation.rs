@@ -97,7 +97,7 @@ pub(crate) const UNSEEN: &[Unseen] = &[
     },
 ];
 
-/// Who has used remote invalidation.
+/// Which ends have used remote invalidation.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct InvalidationUse {
     /// Whether each end has used it.

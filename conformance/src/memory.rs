@@ -224,7 +224,7 @@ struct Sender {
     blind: bool,
 }
 
-/// The Send of an end that came last.
+/// The last Send of an end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Last {
     /// The packet that completed it.
@@ -443,7 +443,7 @@ fn unadvertised(stray: &Stray, view: &View, findings: &mut Findings<'_>) {
         return;
     }
     let owner = stray.from.other();
-    // What its owner says has to be known at all.
+    // The owner has to have sent something before. Until then it is not noticed that packets of it are missing.
     let first = view.memories.memory.senders[owner].first;
     let knows = view.paired && first.is_some_and(|first| first < stray.seen.frame);
     if !knows || view.memories.memory.former(owner, stray.memory.rkey, stray.address).is_some() {
@@ -554,7 +554,7 @@ fn unwritten(transaction: &Transaction, view: &View, findings: &mut Findings<'_>
         first.handle == second.handle && second.offset - first.offset < u64::from(first.length)
     });
     let (caller, answerer) = (view.caller(transaction.direction), view.answerer(transaction.direction));
-    // What went astray was perhaps meant for here, and the capture shows it before the call.
+    // An operation outside of advertised memory may have been meant for this segment, if the capture shows it before the call.
     let strayed = view.memories.memory.senders[answerer].strayed;
     let lacks = view.may_lack(answerer, transaction)
         || call.stop.is_some()

@@ -20,7 +20,7 @@ pub struct View {
 pub struct Known {
     /// Its number.
     pub connection: ConnectionId,
-    /// The end that opened it, or that stands as the one that did.
+    /// The end that opened it; if that is not known, the end that was first seen to call.
     pub requester: End,
     /// Whether that is known.
     pub roles_known: bool,
@@ -32,7 +32,7 @@ pub struct Known {
     pub lost: [u64; 2],
     /// Both half-flows are known.
     pub paired: bool,
-    /// The connection was put together from two halves: what each said before is not taken into account.
+    /// The connection was joined from two half-flows. What each end sent before is not taken into account.
     pub joined: bool,
     /// What is known at the end, once it has come.
     pub ending: Option<Ending>,
@@ -40,7 +40,7 @@ pub struct Known {
 
 /// What a subject remembers of a connection for its rules.
 ///
-/// Whatever happens is told to all memories, after the rules were asked about it. A memory takes what it needs.
+/// Each event is given to all memories, after the rules were asked about it. A memory takes what it needs.
 pub(crate) trait Memory {
     /// A Send.
     fn sent(&mut self, _sent: &Sent<'_>, _known: &Known) {}
@@ -57,7 +57,8 @@ pub(crate) trait Memory {
     /// A call of this end was given up although no reply was seen.
     fn evicted(&mut self, _caller: End) {}
 
-    /// A CM message said something new of the connection: takes up what outlasted earlier connections, before the rules are asked.
+    /// A CM message added to what is known of the connection. The memory takes what [`Lasting`] has of earlier connections, before the rules
+    /// are asked.
     fn recall(&mut self, _connection: &Connection, _lasting: &mut Lasting) {}
 
     /// Bytes of memory that its lists take up.
@@ -85,7 +86,7 @@ impl Known {
         !self.joined && self.established.as_ref().is_some_and(|connection| connection.origin == Origin::Cm)
     }
 
-    /// Packets of this end that are missing, and the times when it would not have been noticed.
+    /// Packets of this end that are missing, plus the number of times when missing packets would not have been noticed.
     pub fn losses(&self, end: End) -> u64 {
         self.lost[end] + u64::from(self.half_flows[end].unsure)
     }

@@ -1,4 +1,4 @@
-//! What comes out: connections, as plain data.
+//! Connections as the engine reports them: plain data.
 
 use crate::frame::Address;
 use crate::record::Time;
@@ -8,7 +8,7 @@ use rdmascope_wire::{Qpn, private_data};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ConnectionId(pub u32);
 
-/// What tells half-flows apart: a BTH names the queue pair that a packet is for, not the one that sent it.
+/// The key of a half-flow. A BTH names only the destination queue pair, so source and destination address are part of the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FlowKey {
     /// Who sends.
@@ -24,11 +24,11 @@ pub struct FlowKey {
 pub enum Origin {
     /// The CM exchange was captured.
     Cm,
-    /// The capture starts later; addresses and traffic agree, and `evidence` says what did.
+    /// The CM exchange was not captured. The addresses match, and the traffic shows the rest: see [`Evidence`].
     Inferred(Evidence),
 }
 
-/// What paired two half-flows that no CM exchange joins.
+/// What shows that two half-flows are one connection where no CM exchange was captured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Evidence {
     /// A response of one carried the PSN of a request of the other.
@@ -39,7 +39,7 @@ pub struct Evidence {
     pub rkey: bool,
 }
 
-/// How far the life of the connection is known.
+/// The state of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum State {
     /// A REQ was seen, and no answer.
@@ -111,7 +111,7 @@ pub struct Connection {
     pub origin: Origin,
     /// How far its life is known.
     pub state: State,
-    /// Whether it is known which end opened it; where not, the end whose calls were seen stands as the requester.
+    /// Whether it is known which end opened it. If not, the end that was first seen to call counts as the requester.
     pub roles_known: bool,
     /// The end that opened it: the Requester of the forward direction.
     pub requester: Endpoint,

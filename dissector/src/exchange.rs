@@ -1,4 +1,4 @@
-//! What is kept of a transaction beyond its plain data, where the engine is asked to.
+//! Steps and contents of a transaction, which the engine keeps on request.
 
 use crate::connection::FlowKey;
 use crate::interval::Intervals;

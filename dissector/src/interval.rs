@@ -5,8 +5,8 @@ use alloc::vec::Vec;
 
 /// A set of bytes of a region of at most 4 GiB, as disjoint ranges in order.
 ///
-/// Data that moves front to back, as nearly all does, costs no memory: only ranges that do not touch the front are kept
-/// in the list. More than [`Intervals::MOST`] of those are not kept: the set then knows less than was inserted, never more.
+/// Nearly all data moves in the order of its addresses. It costs no memory: only ranges that do not touch the front are kept in the
+/// list. At most [`Intervals::MOST`] of them are kept. Then the set has less than was inserted, never more.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Intervals {
     /// Bytes from 0 up to here are in the set.

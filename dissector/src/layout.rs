@@ -119,7 +119,7 @@ impl Transaction {
             Some(Reduced {
                 position: item.position.into(),
                 part: Part::WriteChunk(index),
-                // Roundup padding in a Write chunk is not wanted, and it happens (RFC 8166, section 3.4.6.2).
+                // A Write chunk should not hold roundup padding, but some do (RFC 8166, section 3.4.6.2).
                 length: returned.clamp(length, with_padding),
                 with_padding,
             })
@@ -239,7 +239,7 @@ fn lay_out(stream: Stream, reduced: &[Reduced]) -> Vec<Extent> {
     };
     let (mut next, mut taken) = (0, 0);
     for item in reduced {
-        // An item that begins within the one before it belongs nowhere.
+        // An item that begins within the one before it has no place in the message.
         let Some(inline) = item.position.checked_sub(next) else { continue };
         if inline > stream.length - taken {
             break;

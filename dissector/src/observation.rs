@@ -1,4 +1,4 @@
-//! What the engine sees on the way to its transactions, for those who judge it.
+//! What the engine reports to a judge besides transactions and connections.
 //!
 //! Reported only where [`crate::engine::Config::observe`] asks for it. An end of a connection is named by its index, 0 or 1, which it keeps
 //! for as long as the connection keeps its number; [`Observation::requester`] says which of them opened the connection.
@@ -18,9 +18,9 @@ pub struct Observation<'a> {
     pub connection: ConnectionId,
     /// Where the engine keeps it: a small number that no other has before this one has ended.
     pub place: u32,
-    /// The end that opened it, or that stands as the one that did.
+    /// The end that opened it; if that is not known, the end that was first seen to call.
     pub requester: End,
-    /// Whether that is known: from a CM message, or from what was called.
+    /// Whether it is known which end opened it: from a CM message, or from the program that was called.
     pub roles_known: bool,
     /// How far the capture shows what each end sends.
     pub half_flows: &'a [HalfFlow; 2],
@@ -33,11 +33,11 @@ pub struct Observation<'a> {
 pub enum Observed<'a> {
     /// A CM message added to what is known of the connection.
     Established(&'a Connection),
-    /// What was called says who opened the connection.
+    /// The program of a call shows which end opened the connection.
     RolesKnown,
-    /// Two half-flows turned out to be this connection; it was known by the other number too, up to now.
+    /// Two half-flows were joined to this connection. Until now it was also known by this other number.
     Joined(ConnectionId),
-    /// A Send, in the order of its sender's PSNs, before anything comes of it.
+    /// A Send, in the order of its sender's PSNs. It is reported before the transaction that it ends.
     Sent(&'a Sent<'a>),
     /// Packets of an end that the capture lacks.
     Missing(Missing),
@@ -55,7 +55,7 @@ pub enum Observed<'a> {
     Faulty(Faulty),
     /// A call that has no reply when a CM message closes the connection.
     Outstanding(Outstanding),
-    /// A Send with Invalidate took memory from a transaction that goes on, and that is not its own.
+    /// A Send with Invalidate invalidated memory of another transaction that is still open.
     Revoked(Revoked),
     /// A call advertised memory that another open one has advertised too.
     Shared(Shared),
@@ -72,7 +72,7 @@ pub struct Sent<'a> {
     pub from: End,
     /// What it is.
     pub kind: Kind,
-    /// Whether the message itself says what it is; where not, `kind` rests on an XID that is waited for, or on none that is.
+    /// Whether the message itself shows its kind. If not, `kind` was inferred: it is a reply if a call with its XID is outstanding.
     pub told: bool,
     /// The Send.
     pub send: &'a Send<'a>,
@@ -85,9 +85,9 @@ pub struct Sent<'a> {
     pub missing_at_call: Option<u64>,
     /// The same now.
     pub missing_packets: u64,
-    /// Where [`Sent::outstanding`] holds: the transaction, as it was before this Send.
+    /// If [`Sent::outstanding`]: the transaction, as it was before this Send.
     pub transaction: Option<&'a Transaction>,
-    /// Of a call under the XID of one that is outstanding: what that one calls.
+    /// Of a call whose XID is that of an outstanding call: what the outstanding call calls.
     pub earlier: Option<CallIdentity>,
     /// Both half-flows are known.
     pub paired: bool,
@@ -108,7 +108,7 @@ pub enum Kind {
     Other,
 }
 
-/// What tells one call from another, as far as its Send does.
+/// What tells one call from another, as far as the Send shows it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CallIdentity {
     /// What is called.
@@ -151,9 +151,9 @@ pub struct Stray {
     pub reading: bool,
     /// What the operation names.
     pub memory: MemoryRange,
-    /// The first byte that is out of place.
+    /// The first byte outside of the advertised memory.
     pub address: u64,
-    /// What is wrong with that.
+    /// What is wrong with this byte.
     pub astray: Astray,
 }
 
@@ -162,7 +162,7 @@ pub struct Stray {
 pub enum Astray {
     /// No open transaction advertised the memory that it begins at.
     Unadvertised,
-    /// The transaction advertised it for the other way: to be read where it is written, or the reverse.
+    /// The transaction advertised the memory for RDMA Read and the operation is an RDMA Write, or the reverse.
     OtherWay(Advertiser),
     /// It begins in a segment, and goes on where nothing is advertised.
     PastEnd(Advertiser),
@@ -179,7 +179,7 @@ pub struct Advertiser {
     pub xid: Xid,
 }
 
-/// A Send with Invalidate that took memory from a transaction that goes on, and that is not its own.
+/// A Send with Invalidate that invalidated memory of another transaction that is still open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Revoked {
     /// The end that sent it.
@@ -192,7 +192,7 @@ pub struct Revoked {
     pub rkey: Rkey,
     /// The transaction that advertised it.
     pub advertiser: Advertiser,
-    /// When that did so.
+    /// When that transaction advertised it.
     pub since: Seen,
 }
 
@@ -299,6 +299,6 @@ pub struct Offered {
 /// What is known at the end of a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Ending {
-    /// Up to which frame nothing that each end sent is missing: the other end acknowledged there just what was seen.
+    /// By end: the frame up to which the capture holds all that the end sent. The other end acknowledged there exactly what was seen.
     pub complete: [Option<u64>; 2],
 }

@@ -4,8 +4,8 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::ops::{Deref, DerefMut};
 
-/// A list whose clone has room for as much as the list itself. Bounds on memory count what lists have room for; so a clone of the engine comes to
-/// the same bounds as the engine does, and reports the same.
+/// A list whose clone has the same capacity. Bounds on memory count capacities. So a clone of the engine reaches the bounds where the engine
+/// does, and reports the same.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Roomy<L>(L);
 

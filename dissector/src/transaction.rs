@@ -1,4 +1,4 @@
-//! What comes out: RPC transactions, as plain data.
+//! RPC transactions as the engine reports them: plain data.
 
 use crate::connection::ConnectionId;
 use crate::exchange::Exchange;
@@ -56,8 +56,8 @@ pub struct Transaction {
     pub outcome: Outcome,
     /// Whether packets are missing from the capture that could have held what this transaction lacks.
     pub capture_gap: bool,
-    /// Whether the capture lacks any packet that was sent between the call and the end of this transaction, of whatever it is; told only
-    /// where [`crate::engine::Config::observe`] asks for what is seen.
+    /// Whether the capture lacks any packet of the connection between the call and the end of this transaction. Set only if
+    /// [`crate::engine::Config::observe`] is.
     pub lossy: bool,
     /// The call.
     pub call: Option<Message>,
@@ -71,13 +71,13 @@ pub struct Transaction {
     pub status: Option<u32>,
     /// The operations.
     pub details: Details,
-    /// Where the upper layer could not be read on, in the call or the reply.
+    /// Where the arguments or the results could not be read further.
     pub stop: Option<Stop>,
     /// When its parts were on the wire.
     pub timing: Timing,
     /// RDMA_DONE: the requester has pulled a responder-provided Read chunk (reliable-reply draft, section 4.1.3).
     pub done: Option<Seen>,
-    /// What more of it was kept, where [`crate::engine::Config::keep`] asks for something.
+    /// Its steps and contents, if [`crate::engine::Config::keep`] asks for them.
     pub exchange: Option<Box<Exchange>>,
 }
 
@@ -88,7 +88,7 @@ impl Transaction {
     }
 }
 
-/// A transaction that has begun and not ended, as far as the records up to now tell.
+/// A transaction that has begun and not ended, as far as the records up to now show it.
 #[derive(Clone, Copy, Debug)]
 pub struct OpenTransaction<'a> {
     /// [`Transaction::begun`], which it keeps when it ends.
@@ -244,7 +244,7 @@ pub enum Part {
     ReplyChunk,
 }
 
-/// A byte range that should have moved and that the capture does not show moving.
+/// A byte range that should have moved, and whose packets the capture lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Missing {
     /// Of which part.

@@ -1,4 +1,4 @@
-//! What the judge finds, beside what a command gathers for itself.
+//! The findings of a capture: counted, bounded, and by packet.
 
 use crate::text::{Counted, Number};
 use foldhash::fast::FixedState;
@@ -7,13 +7,13 @@ use rdmascope_dissector::event::Event;
 use rdmascope_dissector::transaction::Transaction;
 use std::collections::{BTreeMap, HashMap};
 
-/// The findings of a capture whose engine [observes](rdmascope_dissector::engine::Config::observe): all are counted, and of each rule
-/// and verdict so many are kept, those whose first packets come first.
+/// The findings of a capture whose engine [observes](rdmascope_dissector::engine::Config::observe). All are counted. Of each rule and
+/// verdict a bounded number is kept: those with the earliest first packets.
 #[derive(Debug)]
 pub struct Findings {
     judge: Judge,
     groups: BTreeMap<Weight, Group>,
-    /// Findings of one rule and verdict that are kept.
+    /// The most findings of one rule and verdict that are kept.
     most: usize,
 }
 
@@ -22,16 +22,16 @@ pub struct Findings {
 pub struct Group {
     /// The rule that they break.
     pub rule: &'static Rule,
-    /// Whether they stand.
+    /// Their verdict.
     pub verdict: Verdict,
     /// How many there are.
     pub count: u64,
-    /// The first of them, in the order of their first packets.
+    /// Those that are kept, in the order of their first packets.
     pub kept: Vec<Finding>,
 }
 
-/// How much a finding weighs: what weighs most comes first. What stands comes before what is inconclusive, then levels count, then
-/// the order of the rules.
+/// The order in which findings are shown. Findings that stand come before inconclusive ones. Among these, violations come first, then
+/// warnings, then advice. Among findings of one level, the order is that of [`rdmascope_conformance::rules`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Weight {
     inconclusive: bool,
@@ -40,7 +40,7 @@ pub struct Weight {
 }
 
 impl Weight {
-    /// That of findings of this rule and verdict.
+    /// The weight of a finding of this rule with this verdict.
     pub fn of(rule: &'static Rule, verdict: Verdict) -> Weight {
         let place =
             rdmascope_conformance::rules().position(|other| other.id == rule.id).unwrap_or(usize::MAX);
@@ -49,7 +49,7 @@ impl Weight {
 }
 
 impl Default for Findings {
-    /// One that only counts.
+    /// Counts findings and keeps none.
     fn default() -> Findings {
         Findings::new(0)
     }
@@ -68,10 +68,10 @@ impl Group {
 }
 
 impl Findings {
-    /// For those who need all of them, within what memory takes.
+    /// The bound for a command that shows every finding. It limits the memory that a hostile capture can take.
     pub const ALL: usize = 1 << 16;
 
-    /// None yet; of each rule at most so many are kept.
+    /// No findings yet. Of each rule and verdict at most `most` will be kept.
     pub fn new(most: usize) -> Findings {
         Findings { judge: Judge::default(), groups: BTreeMap::new(), most }
     }
@@ -88,7 +88,7 @@ impl Findings {
         add(&mut self.groups, self.most, finding);
     }
 
-    /// The findings by rule and verdict, the weightiest first.
+    /// The findings by rule and verdict, in the order of [`Weight`].
     pub fn groups(&self) -> impl Iterator<Item = &Group> {
         self.groups.values()
     }
@@ -98,7 +98,7 @@ impl Findings {
         self.groups.get(&Weight::of(rule, verdict)).map_or(0, |group| group.count)
     }
 
-    /// Those that are kept, the weightiest first.
+    /// The findings that are kept, in the order of [`Weight`].
     pub fn kept(&self) -> impl Iterator<Item = &Finding> {
         self.groups().flat_map(|group| &group.kept)
     }
@@ -108,7 +108,7 @@ impl Findings {
         self.groups().map(Group::left_out).sum()
     }
 
-    /// How many are not kept, where not all are, as a warning.
+    /// A warning that says how many findings were not kept. `None` if all were.
     pub fn warning_of_left_out(&self) -> Option<String> {
         let left_out = self.left_out();
         let (counted, most) = (Counted(left_out, "finding"), Number(self.most as u64));
@@ -116,7 +116,7 @@ impl Findings {
             .then(|| format!("warning: {counted} left out: of each rule the first {most} are there"))
     }
 
-    /// By the packets that are their evidence.
+    /// The findings that are kept, by the packets that are their evidence.
     pub fn by_frame(&self) -> ByFrame<'_> {
         let mut frames: HashMap<u64, Vec<&Finding>, FixedState> = HashMap::default();
         for finding in self.kept() {
@@ -127,7 +127,7 @@ impl Findings {
 }
 
 fn add(groups: &mut BTreeMap<Weight, Group>, most: usize, finding: &Finding) {
-    // The judge names the rule of each.
+    // The judge sets the rule of every finding that it reports.
     let Some(rule) = finding.rule else { return };
     let verdict = finding.verdict;
     let group = groups.entry(Weight::of(rule, verdict)).or_insert_with(|| Group {
@@ -137,7 +137,7 @@ fn add(groups: &mut BTreeMap<Weight, Group>, most: usize, finding: &Finding) {
         kept: Vec::new(),
     });
     group.count += 1;
-    // They are reported when they are certain, which mostly is in this order.
+    // The judge reports a finding once it is certain. So a later report may have an earlier first packet.
     let first = |finding: &Finding| finding.frames.first().copied().unwrap_or(u64::MAX);
     let at = group.kept.partition_point(|other| first(other) <= first(finding));
     if at < most {
@@ -151,17 +151,17 @@ fn add(groups: &mut BTreeMap<Weight, Group>, most: usize, finding: &Finding) {
 pub struct ByFrame<'a>(HashMap<u64, Vec<&'a Finding>, FixedState>);
 
 impl<'a> ByFrame<'a> {
-    /// Those of a packet, the weightiest first.
+    /// The findings that this packet is evidence of, in the order of [`Weight`].
     pub fn of(&self, frame: u64) -> &[&'a Finding] {
         self.0.get(&frame).map_or(&[], Vec::as_slice)
     }
 
-    /// Whether a packet is evidence of any.
+    /// Whether this packet is evidence of any finding.
     pub fn names(&self, frame: u64) -> bool {
         self.0.contains_key(&frame)
     }
 
-    /// The rules and verdicts of the findings of which some packets are evidence, the weightiest first, each once.
+    /// The rules and verdicts of the findings that any of these packets is evidence of, each once, in the order of [`Weight`].
     pub fn rules(&self, frames: &[u64]) -> Vec<(&'static Rule, Verdict)> {
         let findings = frames.iter().flat_map(|frame| self.of(*frame));
         let weighed: BTreeMap<Weight, _> = findings
@@ -174,7 +174,8 @@ impl<'a> ByFrame<'a> {
     }
 }
 
-/// Whether a finding is about a transaction, which may still have been under way when it was found.
+/// Whether a finding is about a transaction. A finding made before the transaction ended has no transaction number. It is matched by
+/// connection, direction, XID and frames.
 pub fn is_about(finding: &Finding, transaction: &Transaction) -> bool {
     if let Some(number) = finding.transaction {
         return number == transaction.number;
@@ -182,7 +183,7 @@ pub fn is_about(finding: &Finding, transaction: &Transaction) -> bool {
     let names = finding.connection == Some(transaction.connection)
         && finding.direction.is_none_or(|direction| direction == transaction.direction)
         && finding.xid == Some(transaction.xid);
-    // An XID is used again.
+    // XIDs are reused. Therefore a frame of the finding must lie within the transaction.
     let messages = [&transaction.call, &transaction.reply].into_iter().flatten();
     let first = messages.clone().map(|message| message.first.frame).min();
     let last =
@@ -191,7 +192,7 @@ pub fn is_about(finding: &Finding, transaction: &Transaction) -> bool {
     names && finding.frames.iter().any(|frame| (first..=last).contains(frame))
 }
 
-/// The sign of what is evidence: `!`, or `?` of an inconclusive finding.
+/// The mark at a packet that is evidence of a finding: `!`, or `?` if the finding is inconclusive.
 pub const fn sign(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Stands => "!",
@@ -199,7 +200,7 @@ pub const fn sign(verdict: Verdict) -> &'static str {
     }
 }
 
-/// What is said behind the level of a finding that does not stand.
+/// The text behind the level of a finding: empty if the finding stands.
 pub const fn inconclusive(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Stands => "",

@@ -1,5 +1,5 @@
-//! The exchange of a transaction between Requester and Responder, as RFC 8166 draws it: which rungs there are. How they are
-//! drawn is no matter of this module.
+//! The exchange of a transaction between Requester and Responder, in the form of the diagrams of RFC 8166. This module gives the rungs;
+//! text and SVG are drawn elsewhere.
 
 use core::fmt::{self, Display};
 use rdmascope_dissector::attribution::{Attributed, Role, StepOf};
@@ -13,13 +13,13 @@ use rdmascope_wire::psn::Psn;
 /// The rungs of one transaction.
 #[derive(Clone, Debug, Default)]
 pub struct Ladder {
-    /// When its first packet was captured: what the times of rungs count from.
+    /// When its first packet was captured. The times of rungs are relative to it.
     pub start: Time,
-    /// In the order of their first packets.
+    /// The rungs, in the order of their first packets.
     pub rungs: Vec<Rung>,
-    /// Steps and packets for which there was no room.
+    /// Steps and packets beyond [`Ladder::MOST_RUNGS`].
     pub left_out: u64,
-    /// Packets of the transaction that somebody looks for.
+    /// Packets of the transaction that are to be pointed out.
     marked: Vec<Marked>,
 }
 
@@ -36,17 +36,17 @@ struct Marked {
 pub struct Rung {
     /// What it is.
     pub kind: RungKind,
-    /// Whether the Requester sent it, who is the caller in either direction; else the Responder did.
+    /// Whether the Requester sent it; else the Responder did. The Requester is the caller, in either direction.
     pub from_requester: bool,
     /// Its first packet in the capture.
     pub first: Seen,
     /// Its last packet in the capture.
     pub last: Seen,
-    /// Its first PSN. That of responses is one of the numbers of who asked.
+    /// Its first PSN. RDMA READ responses and acknowledgements carry PSNs of the end that sent the request.
     pub psn: Psn,
-    /// PSNs from there on that it takes up.
+    /// How many PSNs it takes up.
     pub packets: u32,
-    /// What it moved; of a READ request, what it asked for.
+    /// The bytes that it moved; for an RDMA READ request, the bytes that it asked for.
     pub piece: Option<Piece>,
 }
 
@@ -55,7 +55,7 @@ pub struct Rung {
 pub enum RungKind {
     /// A Send or RDMA operation of the transaction.
     Step(StepKind),
-    /// Packets of such a one, sent again.
+    /// Packets of such a step that were sent again.
     Again(StepKind),
     /// An acknowledgement.
     Acknowledgement,
@@ -65,12 +65,12 @@ pub enum RungKind {
     RnrNak(u8),
 }
 
-/// A stretch of a part of a message.
+/// A byte range of a part of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// Whether the part is of the reply's message; else of the call's.
+    /// Whether the part belongs to the reply; else it belongs to the call.
     pub of_reply: bool,
-    /// The part of a message that it is of.
+    /// The part.
     pub part: Part,
     /// Its first byte in the part.
     pub offset: u64,
@@ -79,10 +79,10 @@ pub struct Piece {
 }
 
 impl Ladder {
-    /// Rungs of one ladder.
+    /// The most rungs of one ladder.
     pub const MOST_RUNGS: usize = 8192;
 
-    /// The rungs that are steps of the transaction itself; there are none where no steps were kept of it.
+    /// The steps of the transaction as rungs. There are none if the engine was not asked to keep steps.
     pub fn of(transaction: &Transaction) -> Ladder {
         let messages = [&transaction.call, &transaction.reply];
         let steps = transaction.exchange.as_ref().map_or(&[][..], |kept| &kept.steps);
@@ -120,7 +120,7 @@ impl Ladder {
                     self.repeat(Rung::again(step, headers, seen));
                 }
             }
-            // Lost on its way to where the capture was made: the receiver refused what came instead of it.
+            // The first transmission was lost before the place of the capture: the receiver sent a NAK for this PSN.
             Role::Part(of) => {
                 if let Some(step) = own(of)
                     && self.was_refused(step, headers.bth.psn)
@@ -140,7 +140,7 @@ impl Ladder {
             Role::Acknowledgement(of) if own(of).is_some() => {
                 own(of).into_iter().for_each(|step| self.add(answer(step, RungKind::Acknowledgement)));
             }
-            // What acknowledges a later step acknowledges those before it.
+            // An acknowledgement of a later step also acknowledges the steps before it.
             _ if acknowledges => {
                 if let Some(step) = attributed.acknowledged.iter().copied().find_map(own) {
                     self.add(answer(step, RungKind::Acknowledgement));
@@ -174,12 +174,12 @@ impl Ladder {
         self.marked.iter().map(|packet| packet.frame)
     }
 
-    /// For each rung the packets of it that were marked.
+    /// For each rung, its packets that were marked.
     pub fn marks(&self) -> Vec<Vec<u64>> {
         let mut marks = vec![Vec::new(); self.rungs.len()];
         for packet in &self.marked {
             let holding = self.rungs.iter().enumerate().filter(|(_, rung)| rung.holds(packet));
-            // What is sent again lies among the frames of a long operation, and so may all of it.
+            // The frames of a retransmission can lie within those of a long operation. The rung with the fewest frames is meant.
             let narrowest = holding.min_by_key(|(_, rung)| rung.last.frame - rung.first.frame);
             if let Some((index, _)) = narrowest {
                 marks[index].push(packet.frame);
@@ -188,7 +188,7 @@ impl Ladder {
         marks
     }
 
-    /// Whether the receiver lately refused what came in place of a packet of `step`.
+    /// Whether one of the last rungs is a NAK or RNR NAK for this PSN of `step`.
     fn was_refused(&self, step: &Step, psn: Psn) -> bool {
         const LATELY: usize = 256;
         self.rungs.iter().rev().take(LATELY).any(|rung| {
@@ -197,7 +197,7 @@ impl Ladder {
         })
     }
 
-    /// Adds what was sent again: to the last rung, where that is of the same packets' front.
+    /// Adds a retransmission. It extends the last rung of its kind if its PSN follows that rung's.
     fn repeat(&mut self, rung: Rung) {
         let before = self.rungs.iter_mut().rfind(|other| matches!(other.kind, RungKind::Again(_)));
         match before {
@@ -229,7 +229,7 @@ impl Ladder {
     }
 }
 
-/// The step of a transaction that is meant; `None` where it is one of another transaction.
+/// The step that `of` names; `None` if it belongs to another transaction.
 fn step_of<'a>(transaction: &Transaction, kept: &'a Exchange, of: StepOf) -> Option<&'a Step> {
     if of.transaction == transaction.number { kept.steps.get(of.step as usize) } else { None }
 }
@@ -260,7 +260,7 @@ impl Rung {
         let mut again = Rung { first: seen, last: seen, psn, packets: 1, piece: None, ..Rung::from(step) };
         again.kind = RungKind::Again(step.kind);
         if let (StepKind::ReadRequest, Some(reth)) = (step.kind, headers.extensions.reth) {
-            // It asks for what is left: up to the end, whatever was there before.
+            // A repeated RDMA READ request asks for the rest of the data, up to its end.
             let passed = u32::try_from(step.position.distance(psn.into())).unwrap_or(0);
             let length = u64::from(reth.dma_length);
             let offset = (step.offset + step.length).saturating_sub(length);
@@ -270,7 +270,7 @@ impl Rung {
         again
     }
 
-    /// Whether a packet can be one of its own.
+    /// Whether a packet can belong to it: same sender, within its frames and its PSNs.
     fn holds(&self, packet: &Marked) -> bool {
         self.from_requester == packet.from_requester
             && (self.first.frame..=self.last.frame).contains(&packet.frame)

@@ -1,4 +1,4 @@
-//! What a pcapng capture says of the interfaces that it was made at, and of what it lacks.
+//! What a pcapng capture says of its interfaces, and of packets that were dropped.
 
 use rdmascope_dissector::record::{LinkType, Time};
 
@@ -7,7 +7,7 @@ const MOST: usize = 1024;
 /// Bytes that are kept of a name, a description or a filter.
 const LONGEST: usize = 256;
 
-/// An interface of a pcapng capture, with its capture's own word on what was lost.
+/// An interface of a pcapng capture, with its counts of dropped packets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Interface {

@@ -220,7 +220,7 @@ impl Section {
         }))
     }
 
-    /// epb_dropcount among the options of a packet. Damaged options end there: the packet is none the worse.
+    /// epb_dropcount among the options of a packet. Options behind a damaged one are ignored; the packet itself is usable.
     fn dropped(&self, options: &[u8]) -> u64 {
         const DROP_COUNT: u16 = 4;
         let mut options = Options::new(self.order, options);
@@ -325,7 +325,7 @@ impl Section {
         Ok(())
     }
 
-    /// What cannot be understood of statistics is passed over: no packet is the worse for it.
+    /// Statistics that cannot be read are ignored: no packet depends on them.
     #[cold]
     fn interface_statistics(&self, bytes: &[u8], told: &mut Interfaces) -> Option<Result<Found, Trouble>> {
         let UnknownBlock { block_len1, data, .. } = self.framed(bytes)?;

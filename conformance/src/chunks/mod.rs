@@ -156,7 +156,7 @@ fn by_answerer(transaction: &Transaction, view: &View, message: String) -> Findi
     with_frames(finding, transaction.reply.as_ref())
 }
 
-/// A finding that holds a reply against its call.
+/// A finding that compares a reply with its call.
 fn paired(transaction: &Transaction, view: &View, finding: Finding) -> Finding {
     let finding = with_frames(finding, transaction.call.as_ref());
     with_frames(finding, transaction.reply.as_ref())

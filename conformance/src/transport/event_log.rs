@@ -90,7 +90,7 @@ impl EventLog {
     }
 
     pub(crate) fn frames(&self) -> impl Iterator<Item = u64> {
-        // Sixteen frames are few: the last ones tell most.
+        // A finding names at most 16 frames. The last ones are closest to the end of the connection.
         let later = self.events.iter().rev().take(Finding::MOST_FRAMES / 2 - 1);
         later.flat_map(|event| [event.first.frame, event.last.frame])
     }
@@ -142,7 +142,7 @@ impl EventLog {
                 };
                 self.note(what, refused.from, refused.seen);
             }
-            // What follows the packet that the sender went back to is no news.
+            // A sender that goes back repeats all packets from there on. Only the first of them is logged.
             Observed::Repeated(repeated) if again(repeated.from) == Some(repeated.position) => {
                 self.note(What::Repeated(repeated.position), repeated.from, repeated.seen);
             }

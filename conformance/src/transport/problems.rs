@@ -1,4 +1,4 @@
-//! What went wrong on the way, counted: refusals, repetitions, packets with a bad ICRC.
+//! Counts of NAKs, retransmissions, and packets with a bad ICRC.
 
 use crate::finding::{Finding, Value};
 use crate::rule::Findings;
@@ -24,7 +24,7 @@ pub(crate) struct DeliveryProblems {
     sequence: Tally,
     /// What it sends again.
     pub(super) again: Option<Retransmission>,
-    /// The PSN of the last request that found no Receive at it.
+    /// The PSN of the last request that it answered with an RNR NAK.
     pub(super) unready: Option<Position>,
 }
 
@@ -73,7 +73,7 @@ impl Tally {
 }
 
 impl Retransmission {
-    /// Repetitions that show by themselves that nobody acknowledged.
+    /// So many repetitions show that no acknowledgement arrived.
     pub(super) const CERTAIN: u32 = 3;
 }
 
@@ -129,7 +129,7 @@ impl View {
         self.half_flows[from].acknowledged.is_some_and(|(until, _)| psn.distance(until) >= 0)
     }
 
-    /// What this end sent again in vain, and more than once: a single repetition at the end of a capture is nothing to tell.
+    /// What this end sent again more than once without an acknowledgement. A single repetition at the end of a capture is not reported.
     pub(super) fn in_vain(&self, from: End) -> Option<&Retransmission> {
         let again = self.memories.transport.problems[from].again.as_ref().filter(|again| again.times > 1);
         again.filter(|again| !self.is_acknowledged(from, again.psn))

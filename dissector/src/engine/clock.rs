@@ -1,20 +1,20 @@
-//! What time alone brings to an end.
+//! Waits that end by time, without another packet.
 
 use super::{Engine, Stage};
 use crate::event::Event;
 use crate::record::Time;
 
 impl Engine {
-    /// Reports what time alone has ended by `now`, as the next packet of its connection would:
+    /// Ends the waits that are over by `now`, as the next packet of the connection would:
     ///
     /// - Gaps: packets that the receiver is seen to have, and that have not turned up within 2 ms since that was seen; other packets that
     ///   have not come within 4 s. Where the capture holds only one direction of a connection, only packets end a gap.
-    /// - What answers what was not seen asked, after 2 ms. On a half-flow that is not paired it waits until it is.
+    /// - Answers to what was not seen asked, after 2 ms. On a half-flow that is not paired they wait until it is.
     /// - Connections that a CM message closed, after 10 s of silence.
     ///
-    /// Without this, a packet that comes later than that still fills its gap, if it is the next one of its connection; here it counts as
-    /// late. All records up to `now` must have been handed over before. For whoever follows a live wire; who reads a file need not call it. It
-    /// takes time in proportion to the number of connections.
+    /// Without this call, a packet that comes after the wait still fills its gap if it is the next packet of its connection. After this
+    /// call it counts as late. All records up to `now` must have been handed over before. A live source calls this; a reader of files need
+    /// not. The cost is proportional to the number of connections.
     pub fn handle_time(&mut self, now: Time, report: &mut impl FnMut(Event<'_>)) {
         let Engine { totals, sessions, transactions, .. } = self;
         let mut counting = |event: Event<'_>| {

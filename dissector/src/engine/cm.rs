@@ -1,4 +1,4 @@
-//! CM messages: how connections come to be, and end (IBTA volume 1, section 12.9).
+//! CM messages: how connections are established and closed (IBTA volume 1, section 12.9).
 
 use super::{EndRef, Stage};
 use crate::connection::{FlowKey, Origin, State};
@@ -87,7 +87,7 @@ fn requested<F: FnMut(Event<'_>)>(
             && qpn.is_none_or(|qpn| qpn == request.local_qpn)
     });
     let active = match known {
-        // A REQ that is sent again says nothing new.
+        // A repeated REQ has nothing new.
         Some(place) if stage.sessions.session(place.session).origin == Origin::Cm => return Some(place),
         // The REP was captured before it.
         Some(place) => place,

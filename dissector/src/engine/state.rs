@@ -1,4 +1,4 @@
-//! What is going on at this moment: between two records, whoever has the engine may ask.
+//! The state of the engine between two records: its connections and open transactions.
 
 use super::{Config, Engine};
 use crate::connection::{Connection, ConnectionId};
@@ -6,8 +6,8 @@ use crate::transaction::OpenTransaction;
 use alloc::vec::Vec;
 
 impl Engine {
-    /// The connections that have not ended, in the order of their numbers, as they would be reported if they ended now but for what is
-    /// held back.
+    /// The connections that have not ended, in the order of their numbers. Each is as it would be reported if it ended now, without the
+    /// packets that are held back.
     pub fn connections(&self) -> impl Iterator<Item = Connection> {
         let mut sessions: Vec<_> = self.sessions.all().collect();
         sessions.sort_by_key(|session| session.peers.connection);

@@ -65,7 +65,7 @@ impl fmt::Display for Address {
 pub enum Carrier {
     /// RoCEv2: UDP.
     RoceV2 {
-        /// The UDP source port: entropy for the network, not an identity.
+        /// The UDP source port. It spreads flows over network paths and identifies nothing.
         source_port: u16,
         /// The UDP destination port.
         destination_port: u16,

@@ -28,7 +28,7 @@ impl Transactions {
         let slot = self.begin(header.xid, from, peers);
         let open = &mut self.slots[slot.index as usize];
         if send.missing.is_some() {
-            // That packets are missing was said before it came to this call.
+            // The packets missing from this Send are counted already, and have to count for this transaction.
             open.missing_before = 0;
         }
         let mut message = Message::new(send, header);

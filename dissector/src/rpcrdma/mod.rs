@@ -111,7 +111,7 @@ pub struct Peers {
     pub missing_packets: u64,
     /// How far the capture shows what each end sends; kept up to date only for those who observe.
     pub half_flows: [HalfFlow; 2],
-    /// Open transactions that had memory invalidated which is not that of the Send's; kept only for those who observe.
+    /// Open transactions whose memory a Send with Invalidate of another transaction invalidated. Kept only if the engine observes.
     revoked: VecDeque<(Slot, Revoked)>,
     /// Transactions reported: forward, backward.
     pub reported: [u64; 2],

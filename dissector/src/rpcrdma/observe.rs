@@ -1,4 +1,4 @@
-//! What is told of messages to those who judge them.
+//! What is reported of messages to a judge.
 
 use super::open::Open;
 use super::{Kind, Peers, Slot, Transactions};
@@ -115,7 +115,7 @@ impl Transactions {
         }
     }
 
-    /// Where an operation on memory of end `owner` leaves what was advertised for it, and how.
+    /// The first byte of an operation on memory of end `owner` that was not advertised for it, and why.
     #[inline]
     fn astray(&self, owner: End, reading: bool, memory: MemoryRange, peers: &Peers) -> Option<(u64, Astray)> {
         let start = memory.address;
@@ -151,7 +151,7 @@ impl Transactions {
         mut address: u64,
         peers: &Peers,
     ) -> Option<u64> {
-        /// Segments that are looked at; who lists more in a row gets the benefit of the doubt.
+        /// The most adjacent segments that are looked at. Beyond them the operation counts as correct.
         const MOST: usize = 256;
         let end = memory.address.saturating_add(u64::from(memory.length));
         for _ in 0..MOST {
@@ -170,7 +170,7 @@ impl Transactions {
         None
     }
 
-    /// Reports that a Send with Invalidate of end `from` takes memory from other transactions than its own, if it does.
+    /// Reports a Send with Invalidate of end `from` if it invalidates memory of other transactions than its own.
     pub(super) fn observe_revoked(
         &self,
         rkey: Rkey,

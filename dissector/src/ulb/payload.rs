@@ -164,7 +164,7 @@ impl<'a> Payload<'a> {
     fn reduced(&mut self, position: u32, length: u32) -> Option<Place> {
         match self.chunks {
             Chunks::Read(chunks) => {
-                // Positions that no item began at are passed over: the chunk is then nobody's.
+                // No item began at this Position: the chunk belongs to none, and is passed over.
                 while chunks.get(self.used)?.0 < position {
                     self.used += 1;
                 }
