@@ -1,4 +1,4 @@
-//! The judge: keeps what is remembered of each connection, and asks the rules.
+//! The judge: keeps the memories of each connection, and asks the rules.
 
 use super::credits::CreditState;
 use super::finding::{Basis, Finding, Verdict};
@@ -205,7 +205,7 @@ impl Judge {
                     judged.view.note_eviction(*direction);
                 }
             }
-            Event::Eviction(_) | Event::Packet(_) => {}
+            _ => {}
         }
     }
 
@@ -301,12 +301,7 @@ impl JudgedConnection {
                 self.view.note_ending(ending);
             }
             Observed::Outstanding(outstanding) => lasting.note_outstanding(outstanding, &self.view),
-            Observed::Sent(_)
-            | Observed::Shared(_)
-            | Observed::RolesKnown
-            | Observed::Repeated(_)
-            | Observed::Spoiled(_)
-            | Observed::Offered(_) => {}
+            _ => {}
         }
         self.view.note_observed(what);
     }

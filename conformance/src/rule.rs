@@ -57,6 +57,7 @@ pub struct Source {
 /// The documents that rules rest on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
+#[non_exhaustive]
 pub enum Document {
     Rfc1813,
     Rfc4506,

@@ -10,6 +10,7 @@ use rdmascope_wire::{Stop, Xid, cm, rpcrdma};
 
 /// One thing that the engine found. What it borrows is gone after the call that reports it.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub enum Event<'a> {
     /// A record was looked at. Reported only where [`crate::engine::Config::report_packets`] asks for it.
     Packet(&'a Packet<'a>),
@@ -86,6 +87,7 @@ pub enum Content<'a> {
 
 /// A bounded table that gave something up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Eviction {
     /// A connection that was silent longest.
     Connection(ConnectionId),

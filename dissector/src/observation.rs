@@ -30,6 +30,7 @@ pub struct Observation<'a> {
 
 /// What was seen.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub enum Observed<'a> {
     /// A CM message added to what is known of the connection.
     Established(&'a Connection),

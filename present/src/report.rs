@@ -46,7 +46,7 @@ impl Report {
                 }
             }
             Event::Eviction(eviction) => self.problems.eviction(eviction),
-            Event::Packet(_) | Event::Observation(_) => {}
+            _ => {}
         }
     }
 

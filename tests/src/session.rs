@@ -175,7 +175,7 @@ impl Session {
             Event::Transaction(transaction) => self.transactions.push(transaction.clone()),
             Event::Connection(connection) => self.connections.push(connection.clone()),
             Event::Eviction(eviction) => self.evictions.push(eviction),
-            Event::Observation(_) => {}
+            _ => {}
         }
     }
 

@@ -143,7 +143,7 @@ impl Audience for Writers {
                 self.transactions.row(&TRANSACTION.of(transaction))
             }
             Event::Connection(connection) => self.connections.row(&CONNECTION.of(connection)),
-            Event::Eviction(_) | Event::Observation(_) => Ok(()),
+            _ => Ok(()),
         }
     }
 

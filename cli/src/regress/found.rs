@@ -66,7 +66,7 @@ impl Audience for Gathered {
                 self.bytes += self.transactions.len() - before;
             }
             // Evictions are counted in the line of the capture; what is observed is for the judge.
-            Event::Packet(_) | Event::Eviction(_) | Event::Observation(_) => {}
+            _ => {}
         }
         let Gathered { judge, findings, bytes, .. } = self;
         let mut written = Ok(());

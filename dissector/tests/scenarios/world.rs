@@ -451,7 +451,7 @@ pub(crate) fn run_with(frames: &[Frame], snap: usize, keep: Keep) -> Report {
         Event::Transaction(transaction) => transactions.push(transaction.clone()),
         Event::Connection(connection) => connections.push(connection.clone()),
         Event::Eviction(eviction) => evictions.push(eviction),
-        Event::Packet(_) | Event::Observation(_) => {}
+        _ => {}
     };
     for (index, frame) in frames.iter().enumerate() {
         let record = Record {

@@ -151,7 +151,7 @@ impl Seen {
                     core::mem::discriminant(eviction).hash(&mut self.digest);
                 }
             }
-            Event::Observation(_) => return,
+            _ => return,
         }
         self.events += 1;
     }

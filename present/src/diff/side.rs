@@ -59,7 +59,7 @@ impl Side {
                 self.connections.add(connection);
             }
             Event::Eviction(eviction) => self.problems.eviction(eviction),
-            Event::Packet(_) | Event::Observation(_) => {}
+            _ => {}
         }
     }
 

@@ -140,6 +140,8 @@ impl Problems {
             Eviction::Transaction { .. } => 1,
             Eviction::HeldPackets { .. } => 2,
             Eviction::Gathered { .. } => 3,
+            // Of another kind: counted in `Totals::evictions` only.
+            _ => return,
         };
         self.evictions[index] += 1;
     }

@@ -136,7 +136,7 @@ impl Audience for Gathered {
             Event::Packet(packet) => self.packet(packet, start),
             Event::Transaction(transaction) => self.transaction(transaction, start),
             Event::Connection(connection) => self.repeats.forget(connection.id),
-            Event::Eviction(_) | Event::Observation(_) => {}
+            _ => {}
         }
         self.findings.handle(&event);
         self.report.handle(&event);

@@ -60,7 +60,7 @@ impl Facts {
             Event::Connection(connection) => {
                 self.connections.insert(connection.id, ConnectionFacts::from(*connection));
             }
-            Event::Packet(_) | Event::Eviction(_) | Event::Observation(_) => {}
+            _ => {}
         }
     }
 
