@@ -85,7 +85,7 @@ impl Capture {
     /// Opens a file, a FIFO or a device. Finished files are memory-mapped; one that is truncated while it is read ends
     /// the process.
     ///
-    /// What is no capture is found out here, which waits for the first four bytes of a FIFO.
+    /// An error is returned if this is no capture. For a FIFO this waits for the first four bytes.
     pub fn open(path: &Path) -> Result<Capture, Error> {
         let name = path.display().to_string();
         match File::open(path) {
@@ -175,8 +175,8 @@ impl Capture {
         Ok(())
     }
 
-    /// The next record; `None` behind the last one, of which [`Capture::end`] tells whether it was meant to be the last.
-    /// What comes before damage is delivered before the error, and nothing after it.
+    /// The next record; `None` after the last one. [`Capture::end`] says whether the capture was cut short there. Records in front of damage
+    /// are returned before the error, and none after it.
     #[inline]
     #[allow(clippy::should_implement_trait)] // The record borrows from the capture.
     pub fn next(&mut self) -> Result<Option<Record<'_>>, Error> {
@@ -190,9 +190,9 @@ impl Capture {
         Ok(Some(self.record(&framed)))
     }
 
-    /// As [`Capture::next`], in the steps of a caller who has something to do before it waits, or who looks at the next
-    /// records of several captures: finds the next record in what was read so far, and reads nothing.
-    #[inline]
+    /// Finds the next record in what was read so far, and reads nothing. This is a step of [`Capture::next`], for a caller that does
+    /// something before it waits, or that looks at the next records of several captures.
+    #[inline(always)] // Else what it returns goes through memory, once a packet.
     pub fn advance(&mut self) -> Result<Advance, Error> {
         while !self.over {
             match self.framer.next(self.source.bytes()) {

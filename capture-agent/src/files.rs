@@ -30,7 +30,7 @@ pub struct Files {
 struct File {
     name: String,
     capture: Capture,
-    /// Bytes that are needed to go on, where they have to be waited for and that was said.
+    /// The bytes that the next record needs, after [`Next::Idle`] was returned for them.
     awaited: Option<usize>,
     trouble: Option<Error>,
 }
@@ -115,7 +115,7 @@ impl Files {
 }
 
 impl Source for Files {
-    #[inline]
+    #[inline(always)] // As Capture::advance.
     fn next(&mut self) -> Result<Next<'_>, Error> {
         match self.files.as_mut_slice() {
             [file] => Ok(match file.advance()? {
@@ -123,21 +123,7 @@ impl Source for Files {
                 Found::Idle => Next::Idle(None),
                 Found::End => Next::End,
             }),
-            files => {
-                while let Some(index) = self.merge.lacking() {
-                    match files[index].advance()? {
-                        Found::Record(framed) => self.merge.found(index, framed),
-                        Found::Idle => return Ok(Next::Idle(None)),
-                        Found::End => self.merge.ended(index),
-                    }
-                }
-                Ok(match self.merge.first() {
-                    Some((number, index, framed)) => {
-                        Next::Record(Record { number, ..files[index].capture.record(framed) })
-                    }
-                    None => Next::End,
-                })
-            }
+            files => next_of_several(files, &mut self.merge),
         }
     }
 
@@ -145,7 +131,7 @@ impl Source for Files {
         self.files.iter().map(|file| file.capture.position()).sum()
     }
 
-    /// By the word of pcapng files.
+    /// The drop counts of pcapng files.
     fn dropped(&self) -> u64 {
         let interfaces = self.files.iter().flat_map(|file| file.capture.interfaces());
         interfaces.fold(0, |sum, interface| sum.saturating_add(interface.dropped()))
@@ -155,6 +141,24 @@ impl Source for Files {
     fn size(&self) -> Option<u64> {
         self.files.iter().map(|file| file.capture.size()).sum()
     }
+}
+
+/// What comes next in the order of time.
+#[inline(never)]
+fn next_of_several<'a>(files: &'a mut [File], merge: &mut Merge) -> Result<Next<'a>, Error> {
+    while let Some(index) = merge.lacking() {
+        match files[index].advance()? {
+            Found::Record(framed) => merge.found(index, framed),
+            Found::Idle => return Ok(Next::Idle(None)),
+            Found::End => merge.ended(index),
+        }
+    }
+    Ok(match merge.first() {
+        Some((number, index, framed)) => {
+            Next::Record(Record { number, ..files[index].capture.record(framed) })
+        }
+        None => Next::End,
+    })
 }
 
 impl File {
@@ -167,8 +171,8 @@ impl File {
             && std::thread::available_parallelism().is_ok_and(|threads| threads.get() > 1)
     }
 
-    /// Finds the next record, and says so before it waits for one.
-    #[inline]
+    /// Finds the next record. Returns [`Found::Idle`] before it waits for one.
+    #[inline(always)] // As Capture::advance.
     fn advance(&mut self) -> Result<Found, Error> {
         loop {
             let read = match self.awaited.take() {
@@ -176,7 +180,7 @@ impl File {
                 None => match self.capture.advance() {
                     Ok(Advance::Record(framed)) => return Ok(Found::Record(framed)),
                     Ok(Advance::End) => return Ok(Found::End),
-                    // What has a length is a regular file, for which nobody waits.
+                    // A capture with a size is a regular file, which is read without waiting.
                     Ok(Advance::Short(needed)) if self.capture.size().is_some() => self.capture.read(needed),
                     Ok(Advance::Short(needed)) => {
                         self.awaited = Some(needed);
@@ -191,7 +195,7 @@ impl File {
         }
     }
 
-    /// Keeps the error that ends the file. One before the first record is not kept but returned: this is no capture.
+    /// Keeps the error that ends the file. An error before the first record is returned instead: the file is no capture.
     #[cold]
     fn ends_with(&mut self, error: Error) -> Result<(), Error> {
         if self.capture.records() == 0 {

@@ -1,4 +1,4 @@
-//! From a captured record to its transport headers: what a record tells without its context.
+//! From a captured record to its transport headers: what a record shows without other records.
 //!
 //! This depends only on the record, so it may run ahead on a thread of its own.
 
@@ -45,7 +45,7 @@ impl<'a> Transport<'a> {
     const GENERAL_SERVICES_QP: Qpn = Qpn(1);
 
     /// Reads the transport headers of a frame.
-    #[inline]
+    #[inline(always)] // Else what it returns goes through memory, once a packet.
     fn parse(frame: &Frame<'a>, record: &Record<'_>) -> Result<Transport<'a>, Stop> {
         let located = |stop: Stop| {
             let cut = record.data.len() < record.original_length as usize;

@@ -42,6 +42,10 @@ pub(crate) const fn number(header: &[u8], at: usize, bits: usize) -> u64 {
     let end = (at + bits).div_ceil(8);
     let mut value = 0;
     let mut byte = at / 8;
+    if end - byte == 3 && byte > 0 {
+        // With the byte before them, three bytes are one load of 32 bits.
+        byte -= 1;
+    }
     while byte < end {
         value = value << 8 | header[byte] as u64;
         byte += 1;
