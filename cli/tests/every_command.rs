@@ -2,7 +2,7 @@
 
 mod binary;
 
-use binary::{command, root, run, sample, text};
+use binary::{command, copy_samples, root, run, sample, text};
 use std::fs::File;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -166,15 +166,7 @@ fn capture(folder: &Folder, name: &str) -> String {
 
 /// A copy of the samples: a command may write beside them.
 fn samples(folder: &Folder) -> String {
-    let copy = folder.path().join("samples");
-    std::fs::create_dir_all(&copy).expect("a folder can be made");
-    for entry in std::fs::read_dir(root().join("samples")).expect("it is there") {
-        let path = entry.expect("it can be read").path();
-        if path.is_file() {
-            std::fs::copy(&path, copy.join(path.file_name().expect("it has a name")))
-                .expect("it can be copied");
-        }
-    }
+    copy_samples(&folder.path().join("samples"));
     "samples".to_owned()
 }
 

@@ -3,8 +3,7 @@
 mod binary;
 mod planted;
 
-use binary::{Pcap, Temporary, command, refused, run, sample, text, with_input};
-use std::process::Stdio;
+use binary::{Pcap, Temporary, abandoned, refused, run, sample, text, with_input};
 
 /// A name in the folder for temporary files, with nothing there yet.
 fn place(name: &str) -> Temporary {
@@ -134,12 +133,6 @@ fn a_capture_that_is_cut_short_is_reported_as_far_as_it_goes() {
 
 #[test]
 fn a_broken_pipe_is_no_error() {
-    let mut child = command(&["export", "html", &sample("nfs3-basic.pcap"), "--output", "-"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the binary runs");
-    drop(child.stdout.take());
-    let output = child.wait_with_output().expect("the binary ends");
+    let output = abandoned(&["export", "html", &sample("nfs3-basic.pcap"), "--output", "-"]);
     assert!(output.status.success() && output.stderr.is_empty(), "{}", text(&output.stderr));
 }

@@ -3,7 +3,7 @@
 
 mod binary;
 
-use binary::{root, text};
+use binary::{copy_samples, root, text};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use tempfile::TempDir;
@@ -67,15 +67,7 @@ fn same(shown: &str, printed: &str) -> bool {
 /// A copy of the samples, in which commands may write.
 fn folder() -> TempDir {
     let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("the folder can be written to");
-    let samples = folder.path().join("samples");
-    std::fs::create_dir(&samples).expect("a folder can be made");
-    for entry in std::fs::read_dir(root().join("samples")).expect("it is there") {
-        let path = entry.expect("it can be read").path();
-        if path.is_file() {
-            std::fs::copy(&path, samples.join(path.file_name().expect("it has a name")))
-                .expect("it can be copied");
-        }
-    }
+    copy_samples(&folder.path().join("samples"));
     folder
 }
 

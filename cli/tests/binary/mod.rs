@@ -48,6 +48,26 @@ pub fn with_input(arguments: &[&str], input: &[u8]) -> Output {
     output
 }
 
+/// What comes of a command whose reader leaves at once.
+pub fn abandoned(arguments: &[&str]) -> Output {
+    let mut child =
+        command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs");
+    drop(child.stdout.take());
+    child.wait_with_output().expect("the binary ends")
+}
+
+/// Copies the samples to a new folder: a command may write beside them.
+pub fn copy_samples(to: &Path) {
+    std::fs::create_dir_all(to).expect("a folder can be made");
+    for entry in std::fs::read_dir(root().join("samples")).expect("it is there") {
+        let path = entry.expect("it can be read").path();
+        if path.is_file() {
+            std::fs::copy(&path, to.join(path.file_name().expect("it has a name")))
+                .expect("it can be copied");
+        }
+    }
+}
+
 pub fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).expect("output is UTF-8")
 }
