@@ -1,5 +1,6 @@
 //! The tree of fields: what each byte of a frame or message means, and where it could not be said.
 
+mod carriers;
 pub mod headers;
 pub mod rpc;
 

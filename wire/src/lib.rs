@@ -60,6 +60,7 @@ extern crate alloc;
 pub mod bth;
 pub mod cm;
 pub mod compose;
+pub mod erf;
 pub mod grh;
 pub mod icrc;
 pub mod layout;

@@ -17,7 +17,7 @@ pub enum Header {
     LinuxSll2,
     /// Four bytes of address family.
     Loopback,
-    /// An Endace record header, with its extension headers.
+    /// An Endace record header, with its extension headers, and the two bytes that stand in front of Ethernet.
     Erf,
     /// IPv4, with its options.
     Ipv4,
@@ -35,6 +35,14 @@ pub enum Header {
     Erspan3,
     /// VXLAN.
     Vxlan,
+    /// GENEVE, with its options.
+    Geneve,
+    /// One entry of an MPLS label stack.
+    Mpls,
+    /// The control word of a pseudowire that carries Ethernet over MPLS.
+    ControlWord,
+    /// PPPoE, with the protocol number of PPP behind it.
+    Pppoe,
     /// The local route header.
     Lrh,
     /// The global route header.
@@ -43,6 +51,8 @@ pub enum Header {
     Transport,
     /// The invariant CRC.
     Icrc,
+    /// The variant CRC of a packet as an InfiniBand link carries it.
+    VariantCrc,
 }
 
 /// A function that is called for each header, with its byte range in the record.

@@ -9,6 +9,9 @@ use rdmascope_wire::grh::Grh;
 use rdmascope_wire::lrh::{Lrh, NextHeader};
 use rdmascope_wire::{Layer, icrc};
 
+/// Bytes of a variant CRC, which the packet length of the LRH does not count (IBTA volume 1, section 7.7.5).
+const VARIANT_CRC: usize = 2;
+
 /// A GRH in an Ethernet frame (Annex A16).
 pub(super) fn roce_v1<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> Result<Frame<'a>, Other> {
     let bytes = view.header::<{ Grh::LENGTH }>(Layer::Grh)?;
@@ -27,7 +30,20 @@ pub(super) fn native<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> Re
         return Err(malformed(Layer::Lrh, 4));
     }
     walk.found(Header::Lrh, &view, Lrh::LENGTH);
-    let view = view.limit(length).skip(Lrh::LENGTH);
+    let behind = view.skip(length);
+    let frame = behind_lrh(bytes, &lrh, view.limit(length).skip(Lrh::LENGTH), walk)?;
+    if behind.data.len() >= VARIANT_CRC {
+        walk.found(Header::VariantCrc, &behind, VARIANT_CRC);
+    }
+    Ok(frame)
+}
+
+fn behind_lrh<'a, F: Found>(
+    bytes: &[u8; Lrh::LENGTH],
+    lrh: &Lrh,
+    view: View<'a>,
+    walk: &mut Walk<'_, F>,
+) -> Result<Frame<'a>, Other> {
     match lrh.next_header {
         NextHeader::RawEthertype | NextHeader::RawIpv6 => Err(Other::NotInfiniBand),
         NextHeader::Bth => {

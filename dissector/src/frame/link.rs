@@ -2,10 +2,11 @@
 
 use super::headers::{Found, Header, Walk};
 use super::view::View;
-use super::{Frame, Other, infiniband, network};
+use super::{Frame, Other, infiniband, network, tunnel};
 use crate::record::LinkType;
 use etherparse::{Ethernet2HeaderSlice, SingleVlanHeaderSlice};
-use rdmascope_wire::Layer;
+use rdmascope_wire::erf::{Erf, RecordType};
+use rdmascope_wire::{Layer, Stop};
 
 /// The most encapsulations in each other that are parsed. Real traffic has fewer.
 pub(super) const MAXIMUM_DEPTH: u8 = 4;
@@ -68,6 +69,8 @@ pub(super) fn by_ether_type<'a, F: Found>(
             0x0800 => return network::ipv4(view, walk, depth),
             0x86dd => return network::ipv6(view, walk, depth),
             0x8915 => return infiniband::roce_v1(view, walk),
+            0x8847 | 0x8848 if depth < MAXIMUM_DEPTH => return tunnel::mpls(view, walk, depth + 1),
+            0x8864 if depth < MAXIMUM_DEPTH => return tunnel::pppoe(view, walk, depth + 1),
             // IEEE 802.1Q, 802.1ad, and what was used for stacked tags before 802.1ad.
             0x8100 | 0x88a8 | 0x9100 => {
                 let tag =
@@ -108,33 +111,29 @@ fn loopback<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> Result<Fram
     }
 }
 
-/// An Endace Extensible Record Format record.
-///
-/// ```text
-/// timestamp 8 | type 1 | flags 1 | record length 2 | loss or color 2 | wire length 2
-/// type: high bit set: extension headers of 8 bytes follow, each with the high bit of its first byte set if another follows
-/// ```
+/// Whether [`by_ether_type`] goes on behind this Ethertype.
+pub(super) fn is_understood(ether_type: u16) -> bool {
+    matches!(
+        ether_type,
+        0x0800 | 0x86dd | 0x8915 | 0x8847 | 0x8848 | 0x8864 | 0x8100 | 0x88a8 | 0x9100
+    )
+}
+
+/// An Endace Extensible Record Format record. Stops within its extension headers count from its first byte.
 fn erf<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> Result<Frame<'a>, Other> {
-    let header = view.header::<16>(Layer::Link)?;
-    let wire_length = usize::from(u16::from_be_bytes([header[14], header[15]]));
-    let mut more = header[8] & 0x80 != 0;
-    let mut at = 16;
-    while more {
-        let Some(first) = view.data.get(at..).and_then(<[u8]>::first_chunk::<8>) else {
-            return Err(view.stop(Layer::Link, at, 8));
-        };
-        more = first[0] & 0x80 != 0;
-        at += 8;
-    }
-    walk.found(Header::Erf, &view, at);
-    // The wire length counts from the first byte of the packet. Padding behind it needs no care: the packet's own headers
-    // tell where it ends.
-    let packet = |padding: usize| view.skip(at + padding).cut_from(wire_length);
-    match header[8] & 0x7f {
-        // ETH, COLOR_ETH, DSM_COLOR_ETH, COLOR_HASH_ETH: a byte of offset and one of padding.
-        2 | 11 | 16 | 20 => ethernet(packet(2), walk, 0),
-        21 => infiniband::native(packet(0), walk),
-        22 | 23 => by_ip_version(packet(0), walk, 0),
+    let short = |stop: Stop| view.stop(Layer::Link, stop.offset, stop.needed);
+    let header = Erf::parse(view.data).map_err(short)?;
+    let length = header.headers_length(view.data).map_err(short)?;
+    walk.found(Header::Erf, &view, length);
+    // The wire length counts from the first byte of the packet, and not the padding behind it.
+    let wire_length = usize::from(header.wire_length);
+    let packet = view.skip(length).cut_from(wire_length);
+    match header.record_type {
+        kind if kind.is_ethernet() => ethernet(packet, walk, 0),
+        // The packet's own length ends before its variant CRC, for which padding must not be taken.
+        RecordType::INFINIBAND if wire_length > 0 => infiniband::native(packet.limit(wire_length), walk),
+        RecordType::INFINIBAND => infiniband::native(packet, walk),
+        RecordType::IPV4 | RecordType::IPV6 => by_ip_version(packet, walk, 0),
         _ => Err(Other::NotInfiniBand),
     }
 }

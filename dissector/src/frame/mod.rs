@@ -21,7 +21,7 @@ use view::View;
 /// The transport packet in `record`, or the reason why there is none.
 ///
 /// Lengths are those that the headers tell, so that neither a snap length nor the padding of a short Ethernet frame
-/// changes them. Packets within GRE, ERSPAN and VXLAN are found too.
+/// changes them. Packets within GRE, ERSPAN, VXLAN, GENEVE, MPLS, PPPoE and IP are found too.
 #[inline]
 pub fn dissect<'a>(record: &Record<'a>, config: &Config) -> Result<Frame<'a>, Other> {
     dissect_telling(record, config, |_, _| {})

@@ -1,7 +1,7 @@
 //! IPv4, IPv6 and UDP.
 
 use super::headers::{Found, Header, Walk};
-use super::link::MAXIMUM_DEPTH;
+use super::link::{self, MAXIMUM_DEPTH};
 use super::view::{View, malformed};
 use super::{Address, Carrier, Frame, Other, infiniband, tunnel};
 use etherparse::{Ipv4HeaderSlice, Ipv6HeaderSlice, err};
@@ -144,6 +144,8 @@ fn upper<'a, F: Found>(
         (17, Fragment::Later) => Err(Other::Fragment),
         (17, _) => udp(view, below, walk, depth),
         (47, Fragment::Whole) if depth < MAXIMUM_DEPTH => tunnel::gre(view, walk, depth + 1),
+        // IPv4 in IP (RFC 2003), IPv6 in IP (RFC 2473 and 4213).
+        (4 | 41, Fragment::Whole) if depth < MAXIMUM_DEPTH => link::by_ip_version(view, walk, depth + 1),
         _ => Err(Other::NotInfiniBand),
     }
 }
@@ -161,13 +163,17 @@ fn udp<'a, F: Found>(
     };
     let destination_port = u16::from_be_bytes([d0, d1]);
     if destination_port != walk.config.port {
-        let vxlan = destination_port == tunnel::VXLAN_PORT && below.fragment == Fragment::Whole;
-        if !vxlan || depth >= MAXIMUM_DEPTH {
+        let is_tunnel = matches!(destination_port, tunnel::VXLAN_PORT | tunnel::GENEVE_PORT);
+        if !is_tunnel || below.fragment != Fragment::Whole || depth >= MAXIMUM_DEPTH {
             return Err(Other::NotInfiniBand);
         }
         view.header::<8>(Layer::Udp)?;
         walk.found(Header::Udp, &view, 8);
-        return tunnel::vxlan(view.skip(8), walk, depth + 1);
+        let inner = view.skip(8);
+        return match destination_port {
+            tunnel::VXLAN_PORT => tunnel::vxlan(inner, walk, depth + 1),
+            _ => tunnel::geneve(inner, walk, depth + 1),
+        };
     }
     if below.fragment == Fragment::First {
         return Err(Other::Fragment);

@@ -154,6 +154,31 @@ fn vxlan(inner: &[u8]) -> Vec<u8> {
     ethernet(0x0800, &ipv4(&[], 17, &[&udp[..], &vxlan, inner].concat()))
 }
 
+fn geneve(first: u8, protocol: u16, options: &[u8], inner: &[u8]) -> Vec<u8> {
+    let length = (16 + options.len() + inner.len()) as u16;
+    let udp = [&[0xc0, 0, 0x17, 0xc1][..], &length.to_be_bytes(), &[0, 0]].concat();
+    let [high, low] = protocol.to_be_bytes();
+    let geneve = [first, 0, high, low, 0, 0, 42, 0];
+    ethernet(0x0800, &ipv4(&[], 17, &[&udp[..], &geneve, options, inner].concat()))
+}
+
+/// Two labels, 16 and 17, with TTL 64; S is set in the second.
+const LABELS: [u8; 8] = [0, 1, 0, 64, 0, 1, 0x11, 64];
+
+/// `length` is what the header says: two bytes of PPP and the packet.
+fn pppoe(length: usize, protocol: u16, inner: &[u8]) -> Vec<u8> {
+    let header = [&[0x11, 0, 0, 7][..], &(length as u16).to_be_bytes(), &protocol.to_be_bytes()].concat();
+    ethernet(0x8864, &[&header[..], inner].concat())
+}
+
+/// IP in IPv6, without the ICRC that its composer would add.
+fn in_ipv6(next: u8, inner: &[u8]) -> Vec<u8> {
+    let mut out = vec![0x60, 0, 0, 0];
+    out.extend((inner.len() as u16).to_be_bytes());
+    out.extend([next, 64]);
+    [&out[..], &V6_SERVER, &V6_CLIENT, inner].concat()
+}
+
 /// The SEND Only in every encapsulation.
 fn frames() -> Vec<(&'static str, LinkType, Vec<u8>)> {
     let ether = LinkType::ETHERNET;
@@ -224,6 +249,40 @@ fn frames() -> Vec<(&'static str, LinkType, Vec<u8>)> {
         ("GRE, IPv4", ether, gre([0, 0], 0x0800, &[], &ip)),
         ("VXLAN", ether, vxlan(SEND_ONLY)),
         ("VXLAN in VXLAN", ether, vxlan(&vxlan(SEND_ONLY))),
+        ("ERF, Ethernet, color", LinkType::ERF, erf(11, &[], &padded)),
+        ("ERF, Ethernet, color and stream", LinkType::ERF, erf(16, &[], &padded)),
+        (
+            "ERF, Ethernet, color and hash, extended",
+            LinkType::ERF,
+            erf(20 | 0x80, &[3, 0, 0, 0, 0, 0, 0, 0], &padded),
+        ),
+        ("GENEVE, Ethernet", ether, geneve(0, 0x6558, &[], SEND_ONLY)),
+        // One option of class 0x0102 and type 3 with four bytes.
+        (
+            "GENEVE, option, Ethernet",
+            ether,
+            geneve(2, 0x6558, &[0x01, 0x02, 3, 1, 9, 9, 9, 9], SEND_ONLY),
+        ),
+        ("GENEVE, IPv4", ether, geneve(0, 0x0800, &[], &ip)),
+        ("GENEVE, IPv6", ether, geneve(0, 0x86dd, &[], &v6)),
+        ("MPLS, IPv4", ether, ethernet(0x8847, &[&LABELS[..], &ip].concat())),
+        ("MPLS, IPv6", ether, ethernet(0x8848, &[&LABELS[..], &v6].concat())),
+        ("MPLS, Ethernet", ether, ethernet(0x8847, &[&LABELS[4..], SEND_ONLY].concat())),
+        (
+            "MPLS, control word",
+            ether,
+            ethernet(0x8847, &[&LABELS[4..], &[0, 0, 0, 1], SEND_ONLY].concat()),
+        ),
+        ("MPLS, VLAN tag", ether, ethernet(0x8100, &[&tag[..], &[0x88, 0x47], &LABELS[4..], &ip].concat())),
+        ("MPLS in GRE", ether, gre([0, 0], 0x8847, &[], &[&LABELS[4..], &ip].concat())),
+        ("PPPoE, IPv4", ether, pppoe(2 + ip.len(), 0x0021, &ip)),
+        ("PPPoE, padded", ether, [pppoe(2 + ip.len(), 0x0021, &ip), vec![0; 9]].concat()),
+        ("PPPoE, IPv6", ether, pppoe(2 + v6.len(), 0x0057, &v6)),
+        ("PPPoE, MPLS", ether, pppoe(6 + ip.len(), 0x0281, &[&LABELS[4..], &ip].concat())),
+        ("IP in IP", ether, ethernet(0x0800, &ipv4(&[], 4, &ip))),
+        ("IPv6 in IP", LinkType::RAW, ipv4(&[], 41, &v6)),
+        ("IP in 6", LinkType::RAW, in_ipv6(4, &ip)),
+        ("IPv6 in 6", ether, ethernet(0x86dd, &in_ipv6(41, &v6))),
     ]
 }
 
@@ -522,6 +581,24 @@ fn nesting_has_an_end() {
         data = vxlan(&data);
         assert_eq!(dissected(LinkType::ETHERNET, &data).is_ok(), depth <= 4, "{depth}");
     }
+    type Wrap = fn(&[u8]) -> Vec<u8>;
+    let wraps: [(&str, Wrap); 4] = [
+        ("GENEVE", |inner| geneve(0, 0x6558, &[], &ethernet(0x0800, inner))[14..].to_vec()),
+        ("IP", |inner| ipv4(&[], 4, inner)),
+        ("MPLS in GRE in IP", |inner| gre([0, 0], 0x8847, &[], &[&LABELS[4..], inner].concat())[14..].to_vec()),
+        ("PPPoE in GRE in IP", |inner| {
+            gre([0, 0], 0x8864, &[], &pppoe(2 + inner.len(), 0x0021, inner)[14..])[14..].to_vec()
+        }),
+    ];
+    for (name, wrap) in wraps {
+        let mut data = ip();
+        // The last two add two to the depth each time.
+        let most = if name.contains("GRE") { 2 } else { 4 };
+        for times in 1..8 {
+            data = wrap(&data);
+            assert_eq!(dissected(LinkType::RAW, &data).is_ok(), times <= most, "{name}, {times}");
+        }
+    }
 }
 
 #[test]
@@ -537,6 +614,20 @@ fn what_is_something_else() {
     // GRE version 1 is PPTP's; source routing in GRE is deprecated.
     assert_eq!(other(1, &gre([0, 1], 0x6558, &[], SEND_ONLY)), Other::NotInfiniBand);
     assert_eq!(other(1, &gre([0x40, 0], 0x6558, &[], SEND_ONLY)), Other::NotInfiniBand);
+    // GENEVE of another version, MPLS without a payload that is understood, PPPoE of another version, with a code, with LCP.
+    assert_eq!(other(1, &geneve(0x40, 0x6558, &[], SEND_ONLY)), Other::NotInfiniBand);
+    assert_eq!(other(1, &geneve(0, 0x8809, &[], SEND_ONLY)), Other::NotInfiniBand);
+    assert_eq!(other(1, &ethernet(0x8847, &[&LABELS[..], &[0x10; 60]].concat())), Other::NotInfiniBand);
+    for (at, value) in [(14, 0x21), (15, 0xa7), (20, 0xc0)] {
+        let mut data = pppoe(2 + ip().len(), 0x0021, &ip());
+        data[at] = value;
+        assert_eq!(other(1, &data), Other::NotInfiniBand);
+    }
+    assert_eq!(stop(LinkType::ETHERNET, &pppoe(1, 0x0021, &ip())), Stop::malformed(Layer::Link, 4));
+    // A fragment of an IP packet that carries another.
+    let mut fragment = ethernet(0x0800, &ipv4(&[], 4, &ip()));
+    fragment[20] = 0x20;
+    assert_eq!(other(1, &fragment), Other::NotInfiniBand);
     // A GRH that carries something else.
     let mut v1 = grh(mapped(2), mapped(1));
     v1[6] = 17;
@@ -586,4 +677,83 @@ fn where_the_headers_stand() {
         (Header::Icrc, 108..112),
     ];
     assert_eq!(found, expected);
+}
+
+fn headers_of(link: LinkType, data: &[u8]) -> Vec<(Header, Range<usize>)> {
+    let mut found = Vec::new();
+    let frame = dissect_telling(&record(link, data), &CONFIG, |header, place| found.push((header, place)));
+    assert_eq!(frame.unwrap().transport, transport());
+    found
+}
+
+/// RFC 8926, 3032, 4448, 2516 and 2003: lengths added up by hand; 80 bytes of transport packet stand in every frame.
+#[test]
+fn where_the_headers_of_tunnels_stand() {
+    let ether = LinkType::ETHERNET;
+    let geneve = geneve(2, 0x6558, &[1, 2, 3, 1, 9, 9, 9, 9], SEND_ONLY);
+    let expected = [
+        (Header::Ethernet, 0..14),
+        (Header::Ipv4, 14..34),
+        (Header::Udp, 34..42),
+        (Header::Geneve, 42..58),
+        (Header::Ethernet, 58..72),
+        (Header::Ipv4, 72..92),
+        (Header::Udp, 92..100),
+        (Header::Transport, 100..180),
+        (Header::Icrc, 180..184),
+    ];
+    assert_eq!(headers_of(ether, &geneve), expected);
+
+    let mpls = ethernet(0x8847, &[&LABELS[..], &[0, 0, 0, 1], SEND_ONLY].concat());
+    let expected = [
+        (Header::Ethernet, 0..14),
+        (Header::Mpls, 14..18),
+        (Header::Mpls, 18..22),
+        (Header::ControlWord, 22..26),
+        (Header::Ethernet, 26..40),
+        (Header::Ipv4, 40..60),
+        (Header::Udp, 60..68),
+        (Header::Transport, 68..148),
+        (Header::Icrc, 148..152),
+    ];
+    assert_eq!(headers_of(ether, &mpls), expected);
+
+    let inner = ipv4(&[], 4, &ip());
+    let pppoe = pppoe(2 + inner.len(), 0x0021, &inner);
+    let expected = [
+        (Header::Ethernet, 0..14),
+        (Header::Pppoe, 14..22),
+        (Header::Ipv4, 22..42),
+        (Header::Ipv4, 42..62),
+        (Header::Udp, 62..70),
+        (Header::Transport, 70..150),
+        (Header::Icrc, 150..154),
+    ];
+    assert_eq!(headers_of(ether, &pppoe), expected);
+}
+
+/// The variant CRC is told of where it was captured, and padding of an ERF record is none.
+#[test]
+fn the_variant_crc() {
+    let native = native_local();
+    let expected = [
+        (Header::Lrh, 0..8),
+        (Header::Transport, 8..88),
+        (Header::Icrc, 88..92),
+        (Header::VariantCrc, 92..94),
+    ];
+    assert_eq!(headers_of(LinkType::INFINIBAND, &native), expected);
+    for length in [92, 93] {
+        assert_eq!(headers_of(LinkType::INFINIBAND, &native[..length]), expected[..3]);
+    }
+    let shifted = expected.map(|(header, place)| (header, place.start + 16..place.end + 16));
+    let record = erf(21, &[], &native);
+    let expected = [&[(Header::Erf, 0..16)][..], &shifted].concat();
+    assert_eq!(headers_of(LinkType::ERF, &record), expected);
+    // 92 bytes on the wire, and two of padding.
+    let mut padded = record;
+    padded[15] = 92;
+    assert_eq!(headers_of(LinkType::ERF, &padded), expected[..4]);
+    let ethernet = erf(0x82, &[3, 0, 0, 0, 0, 0, 0, 0], &[&[0, 0][..], SEND_ONLY].concat());
+    assert_eq!(headers_of(LinkType::ERF, &ethernet)[..2], [(Header::Erf, 0..26), (Header::Ethernet, 26..40)]);
 }

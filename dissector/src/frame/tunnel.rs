@@ -1,12 +1,18 @@
-//! Mirrored and tunnelled traffic: GRE with ERSPAN or Ethernet in it, and VXLAN.
+//! Mirrored and tunnelled traffic: GRE with ERSPAN or Ethernet in it, VXLAN, GENEVE, MPLS, PPPoE.
 
 use super::headers::{Found, Header, Walk};
-use super::view::View;
-use super::{Frame, Other, link};
+use super::view::{View, malformed};
+use super::{Frame, Other, link, network};
 use rdmascope_wire::Layer;
 
 /// The UDP destination port of VXLAN (RFC 7348, section 5).
 pub(super) const VXLAN_PORT: u16 = 4789;
+
+/// The UDP destination port of GENEVE (RFC 8926, section 3.3).
+pub(super) const GENEVE_PORT: u16 = 6081;
+
+/// The Ethertype of a whole Ethernet frame: transparent Ethernet bridging.
+const ETHERNET: u16 = 0x6558;
 
 /// VXLAN: a byte of flags, of which I says that there is a network identifier, 7 bytes, an Ethernet frame.
 pub(super) fn vxlan<'a, F: Found>(
@@ -20,6 +26,94 @@ pub(super) fn vxlan<'a, F: Found>(
     }
     walk.found(Header::Vxlan, &view, 8);
     link::ethernet(view.skip(8), walk, depth)
+}
+
+/// GENEVE (RFC 8926, section 3.4): the version, the length of the options in words of four bytes, flags, the Ethertype of what
+/// follows the options, and a network identifier.
+pub(super) fn geneve<'a, F: Found>(
+    view: View<'a>,
+    walk: &mut Walk<'_, F>,
+    depth: u8,
+) -> Result<Frame<'a>, Other> {
+    let header = view.header::<8>(Layer::Link)?;
+    if header[0] >> 6 != 0 {
+        return Err(Other::NotInfiniBand);
+    }
+    let length = 8 + usize::from(header[0] & 0x3f) * 4;
+    if view.data.len() < length {
+        return Err(view.stop(Layer::Link, 0, length));
+    }
+    walk.found(Header::Geneve, &view, length);
+    let inner = view.skip(length);
+    match u16::from_be_bytes([header[2], header[3]]) {
+        ETHERNET => link::ethernet(inner, walk, depth),
+        _ => link::by_ether_type([header[2], header[3]], inner, walk, depth),
+    }
+}
+
+/// MPLS: a label stack, of which the entry with S set is the last (RFC 3032, section 2.1). It does not say what follows. The first four
+/// bits of an IP packet are its version, and other payload is to avoid these values (RFC 4928, section 3): it is taken for Ethernet.
+pub(super) fn mpls<'a, F: Found>(
+    mut view: View<'a>,
+    walk: &mut Walk<'_, F>,
+    depth: u8,
+) -> Result<Frame<'a>, Other> {
+    loop {
+        let entry = view.header::<4>(Layer::Link)?;
+        walk.found(Header::Mpls, &view, 4);
+        view = view.skip(4);
+        if entry[2] & 1 != 0 {
+            break;
+        }
+    }
+    let [first] = view.header(Layer::Link)?;
+    match first >> 4 {
+        4 => network::ipv4(view, walk, depth),
+        6 => network::ipv6(view, walk, depth),
+        0 => pseudowire(view, walk, depth),
+        _ => link::ethernet(view, walk, depth),
+    }
+}
+
+/// Ethernet over MPLS, that begins with four bits of zero: those of a control word (RFC 4448, section 4.6), or of an address. The Ethertype
+/// tells which.
+fn pseudowire<'a, F: Found>(
+    view: View<'a>,
+    walk: &mut Walk<'_, F>,
+    depth: u8,
+) -> Result<Frame<'a>, Other> {
+    let header = view.header::<14>(Layer::Link)?;
+    if link::is_understood(u16::from_be_bytes([header[12], header[13]])) {
+        return link::ethernet(view, walk, depth);
+    }
+    walk.found(Header::ControlWord, &view, 4);
+    link::ethernet(view.skip(4), walk, depth)
+}
+
+/// A PPPoE session (RFC 2516, section 4): version 1 and type 1, code 0, the session, the length of what follows; a PPP protocol number of
+/// two bytes, because section 7 advises against compressing it.
+pub(super) fn pppoe<'a, F: Found>(
+    view: View<'a>,
+    walk: &mut Walk<'_, F>,
+    depth: u8,
+) -> Result<Frame<'a>, Other> {
+    let header = view.header::<8>(Layer::Link)?;
+    if header[..2] != [0x11, 0] {
+        return Err(Other::NotInfiniBand);
+    }
+    let length = usize::from(u16::from_be_bytes([header[4], header[5]]));
+    if length < 2 {
+        return Err(malformed(Layer::Link, 4));
+    }
+    walk.found(Header::Pppoe, &view, 8);
+    let inner = view.limit(6 + length).skip(8);
+    match u16::from_be_bytes([header[6], header[7]]) {
+        0x0021 => network::ipv4(inner, walk, depth),
+        0x0057 => network::ipv6(inner, walk, depth),
+        // MPLS (RFC 3032, section 4.3).
+        0x0281 | 0x0283 if depth < link::MAXIMUM_DEPTH => mpls(inner, walk, depth + 1),
+        _ => Err(Other::NotInfiniBand),
+    }
 }
 
 /// GRE (RFC 2784 and 2890): four bytes, and four each for a checksum, a key and a sequence number where C, K and S say so.
@@ -52,7 +146,7 @@ pub(super) fn gre<'a, F: Found>(
             link::ethernet(inner.skip(8).cut_if(truncated(header)), walk, depth)
         }
         0x22eb => erspan_3(inner, walk, depth),
-        0x6558 => link::ethernet(inner, walk, depth),
+        ETHERNET => link::ethernet(inner, walk, depth),
         _ => link::by_ether_type([header[2], header[3]], inner, walk, depth),
     }
 }

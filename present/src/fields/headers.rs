@@ -1,8 +1,7 @@
 //! Fields of a frame, from the link header to the ICRC.
 
 use super::rpc::{self, SendBytes, with_name};
-use super::{Field, Value, by_layout};
-use core::net::{Ipv4Addr, Ipv6Addr};
+use super::{Field, Value, by_layout, carriers};
 use core::ops::Range;
 use rdmascope_dissector::event::{Content, Headers, Packet};
 use rdmascope_dissector::frame::{self, Header, IcrcVerdict, Other};
@@ -11,9 +10,7 @@ use rdmascope_wire::bth::{
     self, Acknowledgement, Aeth, AtomicEth, Bth, Deth, Extensions, Opcode, Operation, Reth, Syndrome,
 };
 use rdmascope_wire::cm::{self, ServiceId};
-use rdmascope_wire::grh::Grh;
 use rdmascope_wire::layout::Layout;
-use rdmascope_wire::lrh::Lrh;
 use rdmascope_wire::mad::{self, ManagementClass};
 use rdmascope_wire::private_data::{self, PrivateData};
 use rdmascope_wire::{Layer, Qpn, Stop, rdma_cm_ip};
@@ -28,7 +25,11 @@ pub fn frame(packet: &Packet<'_>, config: &frame::Config, transaction: Option<&T
         match header {
             Header::Transport => transport(packet, bytes, place, transaction, &mut fields),
             Header::Icrc => fields.push(icrc(packet, bytes, place)),
-            _ => fields.push(carrier(*header, bytes, place)),
+            Header::VariantCrc => {
+                let value = "of the link, computed anew by every hop";
+                fields.push(Field::new("VCRC", value, place.clone()));
+            }
+            _ => fields.push(carriers::carrier(*header, bytes, place)),
         }
     }
     let end = found.last().map_or(0, |(_, place)| place.end);
@@ -61,192 +62,6 @@ fn stop_base(stop: &Stop, found: &[(Header, Range<usize>)]) -> usize {
 
 fn other(what: &str, end: usize, bytes: &[u8]) -> Field {
     Field::new("payload", format!("{} bytes: {what}", bytes.len().saturating_sub(end)), end..bytes.len())
-}
-
-/// A header below the transport.
-fn carrier(header: Header, bytes: &[u8], place: &Range<usize>) -> Field {
-    let (name, layout): (&'static str, Layout) = match header {
-        Header::Ethernet => ("Ethernet II", ETHERNET),
-        Header::VlanTag => ("VLAN tag", VLAN_TAG),
-        Header::LinuxSll => ("Linux cooked capture v1", LINUX_SLL),
-        Header::LinuxSll2 => ("Linux cooked capture v2", LINUX_SLL2),
-        Header::Loopback => ("Loopback", LOOPBACK),
-        Header::Erf => ("Endace ERF", ERF),
-        Header::Ipv4 => ("IPv4", IPV4),
-        Header::Ipv6 => ("IPv6", IPV6),
-        Header::Ipv6Extension(_) => ("IPv6 extension header", IPV6_EXTENSION),
-        Header::Udp => ("UDP", UDP),
-        Header::Gre => ("GRE", GRE),
-        Header::Erspan2 => ("ERSPAN type II", ERSPAN_2),
-        Header::Erspan3 => ("ERSPAN type III", ERSPAN_3),
-        Header::Vxlan => ("VXLAN", VXLAN),
-        Header::Lrh => ("LRH", Lrh::LAYOUT),
-        Header::Grh => ("GRH", Grh::LAYOUT),
-        Header::Transport | Header::Icrc => ("transport packet", Layout(&[])),
-    };
-    let mut children = by_layout(layout, bytes, place.start, carrier_value);
-    let end = place.start + layout.length();
-    if end < place.end {
-        let rest = format!("{} bytes", place.end - end);
-        children.push(Field::new("options", rest, end..place.end));
-    }
-    let value = match header {
-        Header::Ipv6Extension(number) => number.to_string(),
-        _ => String::new(),
-    };
-    Field::new(name, value, place.clone()).with(children)
-}
-
-const ETHERNET: Layout = Layout(&[("Destination", 48), ("Source", 48), ("Type", 16)]);
-const VLAN_TAG: Layout = Layout(&[("PCP", 3), ("DEI", 1), ("VID", 12), ("Type", 16)]);
-const LINUX_SLL: Layout = Layout(&[
-    ("Packet type", 16),
-    ("ARPHRD type", 16),
-    ("Address length", 16),
-    ("Link-layer address", 64),
-    ("Type", 16),
-]);
-const LINUX_SLL2: Layout = Layout(&[
-    ("Type", 16),
-    ("reserved", 16),
-    ("Interface index", 32),
-    ("ARPHRD type", 16),
-    ("Packet type", 8),
-    ("Address length", 8),
-    ("Link-layer address", 64),
-]);
-const LOOPBACK: Layout = Layout(&[("Address family", 32)]);
-const ERF: Layout = Layout(&[
-    ("Timestamp", 64),
-    ("Extension headers follow", 1),
-    ("Record type", 7),
-    ("Flags", 8),
-    ("Record length", 16),
-    ("Loss or color", 16),
-    ("Wire length", 16),
-]);
-/// RFC 791, section 3.1.
-const IPV4: Layout = Layout(&[
-    ("Version", 4),
-    ("IHL", 4),
-    ("DSCP", 6),
-    ("ECN", 2),
-    ("Total Length", 16),
-    ("Identification", 16),
-    ("reserved", 1),
-    ("DF", 1),
-    ("MF", 1),
-    ("Fragment Offset", 13),
-    ("Time to Live", 8),
-    ("Protocol", 8),
-    ("Header Checksum", 16),
-    ("Source Address", 32),
-    ("Destination Address", 32),
-]);
-/// RFC 8200, section 3.
-const IPV6: Layout = Layout(&[
-    ("Version", 4),
-    ("DSCP", 6),
-    ("ECN", 2),
-    ("Flow Label", 20),
-    ("Payload Length", 16),
-    ("Next Header", 8),
-    ("Hop Limit", 8),
-    ("Source Address", 128),
-    ("Destination Address", 128),
-]);
-const IPV6_EXTENSION: Layout = Layout(&[("Next Header", 8)]);
-const UDP: Layout =
-    Layout(&[("Source Port", 16), ("Destination Port", 16), ("Length", 16), ("Checksum", 16)]);
-/// RFC 2784, section 2.1, and RFC 2890, section 2.
-const GRE: Layout = Layout(&[
-    ("C", 1),
-    ("reserved", 1),
-    ("K", 1),
-    ("S", 1),
-    ("reserved", 9),
-    ("Ver", 3),
-    ("Protocol Type", 16),
-]);
-/// draft-foschiano-erspan-03, sections 4.2 and 4.3.
-const ERSPAN_2: Layout = Layout(&[
-    ("Ver", 4),
-    ("VLAN", 12),
-    ("COS", 3),
-    ("En", 2),
-    ("T", 1),
-    ("Session ID", 10),
-    ("reserved", 12),
-    ("Index", 20),
-]);
-const ERSPAN_3: Layout = Layout(&[
-    ("Ver", 4),
-    ("VLAN", 12),
-    ("COS", 3),
-    ("BSO", 2),
-    ("T", 1),
-    ("Session ID", 10),
-    ("Timestamp", 32),
-    ("SGT", 16),
-    ("P", 1),
-    ("FT", 5),
-    ("Hw ID", 6),
-    ("D", 1),
-    ("Gra", 2),
-    ("O", 1),
-]);
-/// RFC 7348, section 5.
-const VXLAN: Layout = Layout(&[("Flags", 8), ("reserved", 24), ("VNI", 24), ("reserved", 8)]);
-
-/// The values below the transport that are no plain numbers.
-fn carrier_value(name: &str, value: Value<'_>) -> Option<String> {
-    match name {
-        "Destination" | "Source" | "Link-layer address" => {
-            let digits: Vec<String> = value.bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-            Some(digits.join(":"))
-        }
-        "Source Address" | "Destination Address" | "SGID" | "DGID" => address(value.bytes),
-        "Type" | "Protocol Type" => {
-            let number = value.number?;
-            Some(match number {
-                0x0800 => "IPv4 (0x0800)".to_owned(),
-                0x86dd => "IPv6 (0x86dd)".to_owned(),
-                0x8915 => "RoCEv1 (0x8915)".to_owned(),
-                0x8100 => "VLAN tag (0x8100)".to_owned(),
-                0x88a8 => "VLAN service tag (0x88a8)".to_owned(),
-                0x88be => "ERSPAN (0x88be)".to_owned(),
-                0x22eb => "ERSPAN type III (0x22eb)".to_owned(),
-                _ => format!("0x{number:04x}"),
-            })
-        }
-        "Protocol" | "Next Header" => {
-            let number = value.number?;
-            let name = match number {
-                17 => Some("UDP"),
-                47 => Some("GRE"),
-                _ => None,
-            };
-            Some(with_name(number, name))
-        }
-        "NxtHdr" => value.number.map(|number| with_name(number, (number == 0x1b).then_some("BTH"))),
-        "ECN" => {
-            let number = value.number?;
-            let names = ["not ECN-capable", "ECT(1)", "ECT(0)", "congestion experienced"];
-            Some(with_name(number, usize::try_from(number).ok().and_then(|at| names.get(at).copied())))
-        }
-        "Identification" | "Header Checksum" | "Checksum" | "DLID" | "SLID" => {
-            value.number.map(|number| format!("0x{number:04x}"))
-        }
-        "Flow Label" | "FlowLabel" => value.number.map(|number| format!("0x{number:05x}")),
-        _ => None,
-    }
-}
-
-fn address(bytes: &[u8]) -> Option<String> {
-    if let Ok(bytes) = <[u8; 4]>::try_from(bytes) {
-        return Some(Ipv4Addr::from(bytes).to_string());
-    }
-    <[u8; 16]>::try_from(bytes).ok().map(|bytes| Ipv6Addr::from(bytes).to_string())
 }
 
 /// The BTH, its extension headers, and what they carry.
