@@ -29,6 +29,12 @@ FIELDS = """
     infiniband.cm.rej.remotecommid infiniband.cm.rej.msgrej infiniband.cm.rej.reason
     rpcordma.xid rpcordma.version rpcordma.flow_control rpcordma.msg_type
     rpcordma.position rpcordma.rdma_handle rpcordma.rdma_length rpcordma.rdma_offset
+    geneve.proto_type geneve.vni geneve.flags.oam geneve.flags.critical
+    mpls.label mpls.exp mpls.bottom mpls.ttl
+    pppoe.version pppoe.type pppoe.code pppoe.session_id pppoe.payload_length ppp.protocol
+    erf.ts erf.types.ext_header erf.types.type erf.flags erf.rlen erf.lctr erf.wlen
+    infiniband.lrh.vl infiniband.lrh.lver infiniband.lrh.sl infiniband.lrh.lnh infiniband.lrh.dlid infiniband.lrh.pktlen
+    infiniband.lrh.slid infiniband.variant.crc
     rpc.xid rpc.msgtyp rpc.program rpc.procedure rpc.auth.machinename rpc.auth.uid rpc.replystat rpc.state_accept
 """.split()
 SENDS = (0, 4, 5, 0x16, 0x17)
@@ -43,6 +49,10 @@ def rows_of(packet):
             opcode = int(element.get("show"))
         if element.tag == "proto" and name == "rpcordma":
             header_end = int(element.get("pos")) + int(element.get("size"))
+        # tshark takes the ERF header for none of the frame's bytes: its fields have no place.
+        if name in FIELDS and name.startswith("erf."):
+            rows.append((name, 0, 0, f"{int(element.get('show'), 0):x}"))
+            continue
         if name not in FIELDS or not element.get("value"):
             continue
         position, size = int(element.get("pos")), int(element.get("size"))

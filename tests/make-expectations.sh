@@ -57,3 +57,7 @@ fields nfs3-basic a "rpc && $send" -2 frame.number ip.src rpc.xid rpc.msgtyp rpc
 for sample in connect-rejected nfs3-basic nfs3-lossy nfs4.1-backchannel-recall nfs4.1-basic nfs4.2-basic nfs4.2-mtu4096-large-io; do
     tshark -r samples/$sample.pcap -T pdml 2>/dev/null | tests/fields-from-pdml.py >$out/$sample.fields.tsv
 done
+# The packets that make-encapsulations.py put into tunnels, and into ERF records.
+for capture in tunnels.pcap native.erf; do
+    tshark -r tests/encapsulations/$capture -T pdml 2>/dev/null | tests/fields-from-pdml.py --all >$out/${capture%.*}.fields.tsv
+done

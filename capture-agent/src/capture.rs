@@ -1,7 +1,7 @@
 //! A capture, wherever it comes from.
 
 use crate::decompress::{Compression, Decoded};
-use crate::framing::{self, Damage, Fault, Framed, Framer, Interface, Step};
+use crate::framing::{self, Damage, Fault, Framed, Framer, Interface, Step, erf};
 use crate::mapped::Mapped;
 use crate::stream::{Over, Stream};
 use crate::unsafe_io;
@@ -85,7 +85,8 @@ impl Capture {
     /// Opens a file, a FIFO or a device. Finished files are memory-mapped; one that is truncated while it is read ends
     /// the process.
     ///
-    /// An error is returned if this is no capture. For a FIFO this waits for the first four bytes.
+    /// An error is returned if this is no capture. For a FIFO this waits for the first four bytes; for the first two records, where it
+    /// has no magic number because it is ERF.
     pub fn open(path: &Path) -> Result<Capture, Error> {
         let name = path.display().to_string();
         match File::open(path) {
@@ -133,11 +134,25 @@ impl Capture {
             capture.decompress(compression)?;
             magic = capture.first_bytes()?;
         }
-        magic.as_ref().map(framing::recognised).transpose().map_err(|fault| Error::Damaged {
-            name: capture.name_of_content(),
-            damage: Damage { offset: 0, fault },
-        })?;
-        Ok(capture)
+        match magic.as_ref().map(framing::recognised) {
+            // The only format without a magic number.
+            Some(Err(Fault::Magic { .. })) if capture.begins_with_erf()? => Ok(capture),
+            Some(Err(fault)) => {
+                let damage = Damage { offset: 0, fault };
+                Err(Error::Damaged { name: capture.name_of_content(), damage })
+            }
+            _ => Ok(capture),
+        }
+    }
+
+    fn begins_with_erf(&mut self) -> Result<bool, Error> {
+        let mut are_all = false;
+        loop {
+            match erf::begins(self.source.bytes(), are_all) {
+                Ok(begins) => return Ok(begins),
+                Err(needed) => are_all = self.fill(needed)?.is_err(),
+            }
+        }
     }
 
     /// The first four bytes; `None` where they are fewer because compressed data end before.

@@ -42,7 +42,7 @@ impl Timestamp {
 }
 
 /// What a record holds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RecordType(pub u8);
 
 impl RecordType {

@@ -219,7 +219,7 @@ fn what_is_no_capture() {
     assert_eq!(
         error(pipe(b"# fields", 3)),
         format!(
-            "{name}byte 0: expected the magic number of a pcap or pcapng file, gzip or zstd, found 23 20 66 69"
+            "{name}byte 0: expected the magic number of a pcap or pcapng file, gzip or zstd, or ERF records, found 23 20 66 69"
         )
     );
     assert!(error(pipe(b"# f", 3)).ends_with("found 23 20 66"));

@@ -1,4 +1,4 @@
-//! From bytes to records: pcap and pcapng.
+//! From bytes to records: pcap, pcapng and ERF.
 //!
 //! Sans-I/O: [`Framer::next`] looks at the bytes from the current offset on and says what is there, whether these bytes are
 //! all of a memory-mapped file or the few that a pipe has given so far. Nothing is allocated by a length that the
@@ -11,6 +11,7 @@
 //! buffer, are not used: `framing/tests/pcap_parser.rs` has a test for what they cannot do. A framer that was written by hand is the witness in
 //! the fuzz target and the benchmark.
 
+pub(crate) mod erf;
 mod interfaces;
 mod pcap;
 mod pcapng;
@@ -40,6 +41,7 @@ enum Format {
     Unknown,
     Pcap(pcap::File),
     Pcapng(pcapng::Section),
+    Erf,
 }
 
 /// What the next bytes are.
@@ -102,10 +104,14 @@ impl Framer {
         let found = match &mut self.format {
             Format::Pcap(file) => file.next(bytes),
             Format::Pcapng(section) => section.next(bytes, &mut self.interfaces),
+            Format::Erf => erf::next(bytes),
             Format::Unknown => self.recognise(bytes),
         };
         match found {
-            Ok(Found::Record { time, link, original_length, start, end, consumed }) => {
+            Ok(Found::Record { mut time, link, original_length, start, end, consumed }) => {
+                if link == LinkType::ERF {
+                    time = erf::own_time(&bytes[start..end], time);
+                }
                 self.records += 1;
                 self.offset += consumed as u64;
                 Step::Record(Framed {
@@ -141,6 +147,7 @@ impl Framer {
                     _ => None,
                 })))
             }
+            Format::Erf => MarkedFormat::Erf,
         };
         Mark { format, records: self.records - 1, offset: self.offset - framed.consumed as u64 }
     }
@@ -156,6 +163,7 @@ impl Framer {
             MarkedFormat::Unknown => Format::Unknown,
             MarkedFormat::Pcap(file) => Format::Pcap(*file),
             MarkedFormat::Pcapng(mark) => Format::Pcapng(pcapng::Section::resume(mark)),
+            MarkedFormat::Erf => Format::Erf,
         };
         Framer { format, records: mark.records, offset: mark.offset, interfaces: Interfaces::default() }
     }
@@ -173,7 +181,15 @@ impl Framer {
     #[cold]
     fn recognise(&mut self, bytes: &[u8]) -> Result<Found, Trouble> {
         let magic = bytes.first_chunk().ok_or(Trouble::Short(4))?;
-        match recognised(magic).map_err(|fault| Trouble::Fault { at: 0, fault })? {
+        let known = match recognised(magic) {
+            Err(Fault::Magic { .. }) if erf::may_begin(bytes)? => Ok(Magic::Erf),
+            known => known,
+        };
+        match known.map_err(|fault| Trouble::Fault { at: 0, fault })? {
+            Magic::Erf => {
+                self.format = Format::Erf;
+                Ok(Found::Nothing { consumed: 0 })
+            }
             Magic::Pcap => {
                 let (file, consumed) = pcap::File::open(bytes)?;
                 self.format = Format::Pcap(file);
@@ -200,6 +216,7 @@ enum MarkedFormat {
     Unknown,
     Pcap(pcap::File),
     Pcapng(pcapng::Mark),
+    Erf,
 }
 
 impl Mark {
@@ -253,10 +270,11 @@ impl Order {
     }
 }
 
-/// What the first four bytes of a capture say.
+/// What the first bytes of a capture say.
 pub(crate) enum Magic {
     Pcap,
     Pcapng,
+    Erf,
 }
 
 pub(crate) fn recognised(magic: &[u8; 4]) -> Result<Magic, Fault> {
@@ -301,6 +319,10 @@ pub enum Fault {
     Version { expected: u16, found: (u16, u16) },
     /// A pcap record longer than [`LIMIT`].
     RecordLength { found: u32 },
+    /// A type of ERF record that there is not.
+    ErfType { found: u8 },
+    /// An ERF record too short for its headers.
+    ErfLength { found: u16, least: usize },
     /// The field of a pcapng section that tells its byte order.
     ByteOrder { found: [u8; 4] },
     /// A pcapng block too short for its type, longer than [`LIMIT`], or not a multiple of four.
@@ -323,7 +345,7 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Fault::Magic { found, there } => {
-                f.write_str("expected the magic number of a pcap or pcapng file, gzip or zstd, found")?;
+                f.write_str("expected the magic number of a pcap or pcapng file, gzip or zstd, or ERF records, found")?;
                 found.iter().take(there).try_for_each(|byte| write!(f, " {byte:02x}"))
             }
             Fault::ModifiedPcap => f.write_str(
@@ -334,13 +356,19 @@ impl fmt::Display for Fault {
             ),
             Fault::Compressed { with, tool } => write!(
                 f,
-                "expected the magic number of a pcap or pcapng file, gzip or zstd, found that of {with}; decompress the file with `{tool}`"
+                "expected the magic number of a pcap or pcapng file, gzip or zstd, or ERF records, found that of {with}; decompress the file with `{tool}`"
             ),
             Fault::Version { expected, found: (major, minor) } => {
                 write!(f, "expected version {expected} of the format, found {major}.{minor}")
             }
             Fault::RecordLength { found } => {
                 write!(f, "expected a record of at most {LIMIT} bytes, found a captured length of {found}")
+            }
+            Fault::ErfType { found } => {
+                write!(f, "expected the type of an ERF record, from 1 to 48, found {found}")
+            }
+            Fault::ErfLength { found, least } => {
+                write!(f, "expected an ERF record of at least {least} bytes, found a record length of {found}")
             }
             Fault::ByteOrder { found: [a, b, c, d] } => write!(
                 f,

@@ -1,5 +1,6 @@
 //! Captures written by hand, as the specifications draw them.
 
+mod erf;
 mod interfaces;
 mod pcap_parser;
 
@@ -364,8 +365,8 @@ fn damage_says_where_and_what() {
         damage(&bytes)
     };
     assert_eq!(
-        damage(b"# fields"),
-        "byte 0: expected the magic number of a pcap or pcapng file, gzip or zstd, found 23 20 66 69"
+        damage(b"# fields of a file"),
+        "byte 0: expected the magic number of a pcap or pcapng file, gzip or zstd, or ERF records, found 23 20 66 69"
     );
     assert_eq!(
         damage(&LITTLE.pcap(0xa1b2_cd34, 1, &[])),

@@ -1,4 +1,4 @@
-//! A capture file: pcap or pcapng, compressed or not.
+//! A capture file: pcap, pcapng or ERF, compressed or not.
 
 mod by_hand;
 

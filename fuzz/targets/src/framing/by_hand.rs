@@ -17,6 +17,7 @@ enum Format {
     Unknown,
     Pcap(File),
     Pcapng(Section),
+    Erf,
 }
 
 impl ByHand {
@@ -27,10 +28,16 @@ impl ByHand {
         let found = match &mut self.format {
             Format::Pcap(file) => file.next(bytes),
             Format::Pcapng(section) => section.next(bytes),
+            Format::Erf => erf_record(bytes),
             Format::Unknown => self.recognise(bytes),
         };
         match found {
             Ok(Found::Record { time, link, original_length, start, end, consumed }) => {
+                let own = if link == LinkType::ERF { erf_time(&bytes[start..end]) } else { None };
+                let time = match own {
+                    Some(own) if time.0 == 0 || (own - time.0).abs() <= 1_000_000_000 => Time(own),
+                    _ => time,
+                };
                 self.records += 1;
                 self.offset += consumed as u64;
                 Step::Record(Framed {
@@ -57,7 +64,19 @@ impl ByHand {
     #[cold]
     fn recognise(&mut self, bytes: &[u8]) -> Result<Found, Trouble> {
         let magic = bytes.first_chunk().ok_or(Trouble::Short(4))?;
-        match recognised(magic).map_err(|fault| Trouble::Fault { at: 0, fault })? {
+        let known = recognised(magic);
+        if let Err(Fault::Magic { .. }) = known {
+            let header = bytes.first_chunk::<16>().ok_or(Trouble::Short(16))?;
+            let is_padding = header[8] & 0x7f == 48;
+            if (is_padding || matches!(header[8] & 0x7f, 1..=29) && header[4..8] != [0; 4])
+                && header[9] & 0xa0 == 0
+                && u16::from_be_bytes([header[10], header[11]]) >= 16
+            {
+                self.format = Format::Erf;
+                return Ok(Found::Nothing { consumed: 0 });
+            }
+        }
+        match known.map_err(|fault| Trouble::Fault { at: 0, fault })? {
             Magic::Pcap(order) => {
                 let (file, consumed) = File::open(order, bytes)?;
                 self.format = Format::Pcap(file);
@@ -83,6 +102,59 @@ enum Trouble {
     Short(usize),
     /// What is wrong, and where, counted from the first of the bytes.
     Fault { at: usize, fault: Fault },
+}
+
+/// A record of a capture without a file header.
+///
+/// ```text
+/// 2^-32 seconds 4 | seconds 4, both little-endian | extended 1 bit, type 7 bits | flags 1 | record length 2 | loss 2 | wire length 2
+/// ```
+fn erf_record(bytes: &[u8]) -> Result<Found, Trouble> {
+    let header = bytes.first_chunk::<16>().ok_or(Trouble::Short(16))?;
+    let kind = header[8] & 0x7f;
+    if !(1..=48).contains(&kind) {
+        return Err(Trouble::Fault { at: 8, fault: Fault::ErfType { found: kind } });
+    }
+    let found = u16::from_be_bytes([header[10], header[11]]);
+    let length = usize::from(found);
+    if length < 16 {
+        return Err(Trouble::Fault { at: 10, fault: Fault::ErfLength { found, least: 16 } });
+    }
+    if bytes.len() < length {
+        return Err(Trouble::Short(length));
+    }
+    if kind == 48 {
+        return Ok(Found::Nothing { consumed: length });
+    }
+    let (mut last, mut end) = (header[8], 16);
+    while last & 0x80 != 0 {
+        if end + 8 > length {
+            return Err(Trouble::Fault { at: 10, fault: Fault::ErfLength { found, least: end + 8 } });
+        }
+        (last, end) = (bytes[end], end + 8);
+    }
+    end += if [2, 11, 16, 20].contains(&kind) { 2 } else { 0 };
+    if end > length {
+        return Err(Trouble::Fault { at: 10, fault: Fault::ErfLength { found, least: end } });
+    }
+    let on_the_wire = end + usize::from(u16::from_be_bytes([header[14], header[15]]));
+    Ok(Found::Record {
+        time: Time(erf_time(bytes).unwrap_or(0)),
+        link: LinkType::ERF,
+        original_length: on_the_wire.max(length) as u32,
+        start: 0,
+        end: length,
+        consumed: length,
+    })
+}
+
+/// Nanoseconds since 1970 that a record itself tells, if it tells a second.
+fn erf_time(record: &[u8]) -> Option<i64> {
+    let header = record.first_chunk::<16>()?;
+    let fraction = u32::from_le_bytes([header[0], header[1], header[2], header[3]]);
+    let seconds = u32::from_le_bytes([header[4], header[5], header[6], header[7]]);
+    let nanoseconds = (u128::from(fraction) * 2_000_000_000 + (1 << 32)) >> 33;
+    (seconds != 0).then_some(i64::from(seconds) * 1_000_000_000 + nanoseconds as i64)
 }
 
 /// The two byte orders of the host that wrote the capture.
