@@ -2,6 +2,7 @@
 
 use crate::frame::Address;
 use crate::record::Time;
+use core::net::IpAddr;
 use rdmascope_wire::{Qpn, private_data};
 
 /// Number of a connection, from 1 in the order in which they were first seen.
@@ -57,6 +58,8 @@ pub enum State {
 pub struct Endpoint {
     /// Its address.
     pub address: Address,
+    /// The IP address that the REQ gives it, where that is another one: packets carry a LID or a GID (IBTA volume 1, annex A11).
+    pub ip: Option<IpAddr>,
     /// Its queue pair; `None` where only packets *from* it were captured.
     pub qpn: Option<Qpn>,
     /// The RFC 8797 private data that it sent.

@@ -11,6 +11,7 @@ use crate::rdma::{Delivery, End, Fault, Position, Repetition};
 use crate::record::Time;
 use crate::rpcrdma::{Kind, Peers, Transactions, reply_xid};
 use crate::transaction::{Outcome, Seen};
+use core::net::IpAddr;
 use early::Early;
 use rdmascope_wire::Qpn;
 use rdmascope_wire::bth::{Bth, Operation, PacketPosition};
@@ -50,6 +51,8 @@ pub struct Session {
 pub struct SessionEnd {
     /// Its address.
     pub address: Address,
+    /// The IP address that the REQ gives it.
+    pub ip: Option<IpAddr>,
     /// Its queue pair, once known.
     pub qpn: Option<Qpn>,
     /// The RFC 8797 private data that it sent.
@@ -66,6 +69,7 @@ impl SessionEnd {
     fn new(address: Address) -> SessionEnd {
         SessionEnd {
             address,
+            ip: None,
             qpn: None,
             private_data: None,
             private_data_cut: false,
@@ -212,6 +216,7 @@ impl Session {
         self.ends[side] = SessionEnd {
             private_data: end.private_data.or(known),
             communication_id: name.or(end.communication_id),
+            ip: self.ends[side].ip.or(end.ip),
             ..end
         };
         self.peers.flows[side] = flows[from];
@@ -396,7 +401,8 @@ impl Session {
         let end = &self.ends[side];
         let private_data = end.private_data.map(|(offset, data)| PrivateData::new(offset, &data));
         let sent = self.rc.count(side, end.counts);
-        Endpoint { address: end.address, qpn: end.qpn, private_data, sent }
+        let ip = end.ip.filter(|ip| end.address.ip() != Some(*ip));
+        Endpoint { address: end.address, ip, qpn: end.qpn, private_data, sent }
     }
 
     /// What is known of the connection now.

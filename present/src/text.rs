@@ -1,6 +1,7 @@
 //! What text output is made of: aligned fields, numbers for people, colour.
 
 use core::fmt::{self, Display, Write as _};
+use rdmascope_dissector::connection::Endpoint;
 
 /// Colours for a terminal, or none.
 #[derive(Clone, Copy, Debug, Default)]
@@ -161,6 +162,18 @@ fn significant(
         break;
     }
     f.pad(text.as_str())
+}
+
+/// The address of an end, and in brackets the IP address that its connection's REQ gives it: `LID 2 (10.77.0.2)`.
+pub struct Named<'a>(pub &'a Endpoint);
+
+impl Display for Named<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.ip {
+            Some(ip) => f.pad(&format!("{} ({ip})", self.0.address)),
+            None => self.0.address.fmt(f),
+        }
+    }
 }
 
 /// A whole number with commas: `1,234,567`.

@@ -2,6 +2,7 @@
 
 use rdmascope_conformance::{Level, Verdict};
 use rdmascope_dissector::connection::{Origin, State};
+use rdmascope_dissector::engine::Totals;
 use rdmascope_dissector::frame::{Carrier, IcrcVerdict, Other};
 use rdmascope_dissector::transaction::Part;
 use rdmascope_dissector::ulb::Place;
@@ -32,6 +33,15 @@ pub const fn carrier(carrier: Carrier) -> &'static str {
         Carrier::RoceV2 { .. } => "rocev2",
         Carrier::RoceV1 => "rocev1",
         Carrier::InfiniBand => "infiniband",
+    }
+}
+
+/// What the packets of a capture are called.
+pub const fn fabric(totals: &Totals) -> &'static str {
+    match totals.native_packets {
+        0 => "RoCE",
+        native if native == totals.packets => "InfiniBand",
+        _ => "RDMA",
     }
 }
 

@@ -364,6 +364,8 @@ fn values_of_all_samples() {
         "check.files.interfaces",
         "check.files.trouble",
         "connection.evidence",
+        "connection.requester.ip",
+        "connection.responder.ip",
         "exchange.call_message.fields",
         "exchange.reply_message.stretches.position",
         "file.name_hex",

@@ -174,6 +174,7 @@ pub fn full() -> Transaction {
 pub fn connection() -> Connection {
     let end = |last: u8, qpn: u32, remote_invalidation: bool, sent: Counts| Endpoint {
         address: Address::V4(Ipv4Addr::new(10, 77, 0, last)),
+        ip: None,
         qpn: Some(Qpn(qpn)),
         private_data: Some(PrivateData {
             offset: 0,

@@ -107,6 +107,10 @@ fn requested<F: FnMut(Event<'_>)>(
     connection.partition_key = Some(request.partition_key);
     connection.limit_reads(passive.end, request.responder_resources);
     connection.peers.requester = Some(active.end);
+    if let Some(Ok((header, _))) = request.rdma_cm_ip() {
+        connection.ends[active.end].ip = header.source();
+        connection.ends[passive.end].ip = header.destination();
+    }
     connection.ends[active.end].note_private_data(request.consumer_private_data(), is_cut);
     let speaks = connection.port == Some(NFS_RDMA_PORT) || connection.ends[active.end].private_data.is_some();
     connection.peers.speaks_rpc = connection.peers.speaks_rpc.or(speaks.then_some(true));

@@ -8,7 +8,7 @@ mod state;
 use crate::connection::FlowKey;
 use crate::event::{Event, Packet};
 use crate::exchange::Keep;
-use crate::frame::{self, Frame, IcrcVerdict, Other};
+use crate::frame::{self, Carrier, Frame, IcrcVerdict, Other};
 use crate::rc;
 use crate::rdma::End;
 use crate::record::{Record, Time};
@@ -42,6 +42,8 @@ pub struct Totals {
     pub span: Option<(Time, Time)>,
     /// Records that hold an InfiniBand transport packet.
     pub packets: u64,
+    /// Those of them that are native InfiniBand: all others are RoCE.
+    pub native_packets: u64,
     /// Records that hold something else.
     pub others: u64,
     /// Records of a link type that is not understood.
@@ -230,6 +232,7 @@ impl Totals {
         match frame {
             Ok(frame) => {
                 self.packets += 1;
+                self.native_packets += u64::from(frame.carrier == Carrier::InfiniBand);
                 self.icrc[match frame.icrc {
                     IcrcVerdict::Good => 0,
                     IcrcVerdict::Bad => 1,

@@ -113,10 +113,7 @@ fn loopback<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> Result<Fram
 
 /// Whether [`by_ether_type`] goes on behind this Ethertype.
 pub(super) fn is_understood(ether_type: u16) -> bool {
-    matches!(
-        ether_type,
-        0x0800 | 0x86dd | 0x8915 | 0x8847 | 0x8848 | 0x8864 | 0x8100 | 0x88a8 | 0x9100
-    )
+    matches!(ether_type, 0x0800 | 0x86dd | 0x8915 | 0x8847 | 0x8848 | 0x8864 | 0x8100 | 0x88a8 | 0x9100)
 }
 
 /// An Endace Extensible Record Format record. Stops within its extension headers count from its first byte.

@@ -11,7 +11,7 @@ pub use headers::Header;
 
 use crate::record::Record;
 use core::fmt;
-use core::net::{Ipv4Addr, Ipv6Addr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::ops::Range;
 use headers::Walk;
 use rdmascope_wire::Stop;
@@ -48,6 +48,17 @@ pub enum Address {
     V6(Ipv6Addr),
     /// A local identifier, in native InfiniBand packets without a GRH.
     Lid(u16),
+}
+
+impl Address {
+    /// The address as one of IP; a GID has the form of one.
+    pub const fn ip(self) -> Option<IpAddr> {
+        match self {
+            Address::V4(address) => Some(IpAddr::V4(address)),
+            Address::V6(address) => Some(IpAddr::V6(address)),
+            Address::Lid(_) => None,
+        }
+    }
 }
 
 impl fmt::Display for Address {

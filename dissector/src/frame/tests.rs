@@ -258,21 +258,13 @@ fn frames() -> Vec<(&'static str, LinkType, Vec<u8>)> {
         ),
         ("GENEVE, Ethernet", ether, geneve(0, 0x6558, &[], SEND_ONLY)),
         // One option of class 0x0102 and type 3 with four bytes.
-        (
-            "GENEVE, option, Ethernet",
-            ether,
-            geneve(2, 0x6558, &[0x01, 0x02, 3, 1, 9, 9, 9, 9], SEND_ONLY),
-        ),
+        ("GENEVE, option, Ethernet", ether, geneve(2, 0x6558, &[0x01, 0x02, 3, 1, 9, 9, 9, 9], SEND_ONLY)),
         ("GENEVE, IPv4", ether, geneve(0, 0x0800, &[], &ip)),
         ("GENEVE, IPv6", ether, geneve(0, 0x86dd, &[], &v6)),
         ("MPLS, IPv4", ether, ethernet(0x8847, &[&LABELS[..], &ip].concat())),
         ("MPLS, IPv6", ether, ethernet(0x8848, &[&LABELS[..], &v6].concat())),
         ("MPLS, Ethernet", ether, ethernet(0x8847, &[&LABELS[4..], SEND_ONLY].concat())),
-        (
-            "MPLS, control word",
-            ether,
-            ethernet(0x8847, &[&LABELS[4..], &[0, 0, 0, 1], SEND_ONLY].concat()),
-        ),
+        ("MPLS, control word", ether, ethernet(0x8847, &[&LABELS[4..], &[0, 0, 0, 1], SEND_ONLY].concat())),
         ("MPLS, VLAN tag", ether, ethernet(0x8100, &[&tag[..], &[0x88, 0x47], &LABELS[4..], &ip].concat())),
         ("MPLS in GRE", ether, gre([0, 0], 0x8847, &[], &[&LABELS[4..], &ip].concat())),
         ("PPPoE, IPv4", ether, pppoe(2 + ip.len(), 0x0021, &ip)),
@@ -585,7 +577,9 @@ fn nesting_has_an_end() {
     let wraps: [(&str, Wrap); 4] = [
         ("GENEVE", |inner| geneve(0, 0x6558, &[], &ethernet(0x0800, inner))[14..].to_vec()),
         ("IP", |inner| ipv4(&[], 4, inner)),
-        ("MPLS in GRE in IP", |inner| gre([0, 0], 0x8847, &[], &[&LABELS[4..], inner].concat())[14..].to_vec()),
+        ("MPLS in GRE in IP", |inner| {
+            gre([0, 0], 0x8847, &[], &[&LABELS[4..], inner].concat())[14..].to_vec()
+        }),
         ("PPPoE in GRE in IP", |inner| {
             gre([0, 0], 0x8864, &[], &pppoe(2 + inner.len(), 0x0021, inner)[14..])[14..].to_vec()
         }),

@@ -77,11 +77,7 @@ pub(super) fn mpls<'a, F: Found>(
 
 /// Ethernet over MPLS, that begins with four bits of zero: those of a control word (RFC 4448, section 4.6), or of an address. The Ethertype
 /// tells which.
-fn pseudowire<'a, F: Found>(
-    view: View<'a>,
-    walk: &mut Walk<'_, F>,
-    depth: u8,
-) -> Result<Frame<'a>, Other> {
+fn pseudowire<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>, depth: u8) -> Result<Frame<'a>, Other> {
     let header = view.header::<14>(Layer::Link)?;
     if link::is_understood(u16::from_be_bytes([header[12], header[13]])) {
         return link::ethernet(view, walk, depth);

@@ -4,7 +4,7 @@ use super::shared::PRIVATE_DATA;
 use crate::column::Align::{Left, Right};
 use crate::column::Read::{Boolean, Object, Qpn, Shown, Time, U16, U32, U64, Word};
 use crate::column::{Cell, Column, Columns, Role, Subject, Tint, Within, Words, explained, lend, word};
-use crate::text::{Bytes, Number};
+use crate::text::{Bytes, Named, Number};
 use crate::words;
 use rdmascope_dissector::connection::{Connection, Counts, Endpoint, Evidence, Origin, State};
 
@@ -81,13 +81,13 @@ pub static CONNECTION: Columns<Connection> = {
                 "The end that accepted the connection.",
             )
             .last(),
-            C::new("requester address", Shown(|it, see| see(&it.requester.address)), "Of the requester.")
+            C::new("requester address", Shown(|it, see| see(&Named(&it.requester))), "Of the requester.")
                 .text_only()
                 .text(1, "requester", Left(15)),
             C::new("requester QP", Qpn(|it| it.requester.qpn.map(|qpn| qpn.0)), "Of the requester.")
                 .text_only()
                 .text(2, "QP", Left(8)),
-            C::new("responder address", Shown(|it, see| see(&it.responder.address)), "Of the responder.")
+            C::new("responder address", Shown(|it, see| see(&Named(&it.responder))), "Of the responder.")
                 .text_only()
                 .text(4, "responder", Left(15)),
             C::new("responder QP", Qpn(|it| it.responder.qpn.map(|qpn| qpn.0)), "Of the responder.")
@@ -218,6 +218,12 @@ pub static END: Columns<Endpoint> = {
         role: Role::Shared,
         columns: &[
             C::new("address", Shown(|end, see| see(&end.address)), "Its address."),
+            C::new(
+                "ip",
+                Shown(|end, see| end.ip.iter().for_each(|ip| see(ip))),
+                "The IP address that the REQ gives it, where `address` is a LID, or a GID that is another one.",
+            )
+            .optional(),
             C::new("qpn", Qpn(|end| end.qpn.map(|qpn| qpn.0)), "Its queue pair.").or_null(),
             C::new(
                 "private_data",

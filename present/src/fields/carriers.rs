@@ -167,14 +167,8 @@ const MPLS: Layout = Layout(&[("Label", 20), ("TC", 3), ("S", 1), ("TTL", 8)]);
 /// RFC 4448, section 4.6.
 const CONTROL_WORD: Layout = Layout(&[("0000", 4), ("reserved", 12), ("Sequence Number", 16)]);
 /// RFC 2516, section 4, and RFC 1661, section 2.
-const PPPOE: Layout = Layout(&[
-    ("VER", 4),
-    ("TYPE", 4),
-    ("CODE", 8),
-    ("SESSION_ID", 16),
-    ("LENGTH", 16),
-    ("PPP Protocol", 16),
-]);
+const PPPOE: Layout =
+    Layout(&[("VER", 4), ("TYPE", 4), ("CODE", 8), ("SESSION_ID", 16), ("LENGTH", 16), ("PPP Protocol", 16)]);
 
 /// The values below the transport that are no plain numbers.
 fn carrier_value(name: &str, value: Value<'_>) -> Option<String> {

@@ -5,8 +5,9 @@ use crate::ending::{Ending, FileEnd, FileEnding};
 use crate::names::FailureName;
 use crate::phases::Phases;
 use crate::tables::connections::{Known, StateName};
-use crate::text::{Bytes, Counted, Duration, Left, Maybe, Number, Plain, Style};
+use crate::text::{Bytes, Counted, Duration, Left, Maybe, Named, Number, Plain, Style};
 use crate::time::Rfc3339;
+use crate::words;
 use core::fmt::{self, Display};
 use rdmascope_capture_agent::Interface;
 use rdmascope_dissector::connection::{Connection, Endpoint};
@@ -147,10 +148,11 @@ fn capture(ending: &Ending, style: Style, out: &mut impl Write) -> io::Result<()
         row("RoCE", &format_args!("none; RoCEv2 was looked for at UDP port {} (--port)", ending.port))?;
     } else {
         let cm = Counted(totals.cm_messages, "CM message");
+        let fabric = words::fabric(totals);
         match totals.other_transports {
-            0 => row("RoCE", &format_args!("{}, with {cm}", Counted(totals.packets, "packet")))?,
+            0 => row(fabric, &format_args!("{}, with {cm}", Counted(totals.packets, "packet")))?,
             other => row(
-                "RoCE",
+                fabric,
                 &format_args!(
                     "{}, with {cm} and {} of transports other than RC",
                     Counted(totals.packets, "packet"),
@@ -305,8 +307,8 @@ struct Queue<'a>(&'a Endpoint);
 impl Display for Queue<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.qpn {
-            Some(qpn) => write!(f, "{} QP {qpn}", self.0.address),
-            None => write!(f, "{} QP unknown", self.0.address),
+            Some(qpn) => write!(f, "{} QP {qpn}", Named(self.0)),
+            None => write!(f, "{} QP unknown", Named(self.0)),
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::findings::ByFrame;
 use crate::ladder::Ladder;
 use crate::names::{self, Failure, Label, Protocol, SecurityName};
 use crate::tables::transactions::{Arguments, operation_details};
-use crate::text::{Bytes, Counted, Duration, Maybe, Seconds};
+use crate::text::{Bytes, Counted, Duration, Maybe, Named, Seconds};
 use crate::time::Rfc3339;
 use rdmascope_conformance::Finding;
 use rdmascope_dissector::connection::{Connection, Endpoint};
@@ -110,7 +110,7 @@ impl TransactionPage<'_> {
         let Some(connection) = self.connection else {
             return writeln!(out, "  connection   {}", transaction.connection.0);
         };
-        let end = |end: &Endpoint| format!("{} QP {}", end.address, Maybe(end.qpn));
+        let end = |end: &Endpoint| format!("{} QP {}", Named(end), Maybe(end.qpn));
         let (caller, other, direction) = match transaction.direction {
             Direction::Forward => (&connection.requester, &connection.responder, "forward"),
             Direction::Backward => (&connection.responder, &connection.requester, "backward"),

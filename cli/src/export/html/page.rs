@@ -16,8 +16,9 @@ use rdmascope_present::names::FailureName;
 use rdmascope_present::phases::Phases;
 use rdmascope_present::report::{Group, Key, Stats};
 use rdmascope_present::tables::connections::{Known, StateName};
-use rdmascope_present::text::{Bytes, Counted, Duration, Maybe, Number};
+use rdmascope_present::text::{Bytes, Counted, Duration, Maybe, Named, Number};
 use rdmascope_present::time::Rfc3339;
+use rdmascope_present::words;
 
 /// Nothing from anywhere else, and nothing that runs.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
@@ -224,7 +225,7 @@ impl Page<'_> {
                 @if totals.packets == 0 {
                     (row("RoCE", html! { "none; RoCEv2 was looked for at UDP port " (port) }))
                 } @else {
-                    (row("RoCE", html! {
+                    (row(words::fabric(totals), html! {
                         (Counted(totals.packets, "packet")) ", with " (Counted(totals.cm_messages, "CM message"))
                         @if totals.other_transports > 0 { " and " (Number(totals.other_transports)) " of transports other than RC" }
                     }))
@@ -393,8 +394,8 @@ fn connection(connection: &Connection) -> Markup {
     html! {
         article class="connection" data-connection=(connection.id.0) {
             h3 {
-                "#" (connection.id.0) " " (requester.address)
-                " " (if connection.roles_known { "\u{2192}" } else { "\u{2014}" }) " " (responder.address)
+                "#" (connection.id.0) " " (Named(requester))
+                " " (if connection.roles_known { "\u{2192}" } else { "\u{2014}" }) " " (Named(responder))
             }
             dl class="facts" {
                 (row("state", html! {
