@@ -8,6 +8,7 @@
 mod connection;
 mod fault;
 pub use fault::{LONGEST_MESSAGE, takes_payload};
+mod messages;
 mod reads;
 mod recent_requests;
 mod requests;

@@ -5,14 +5,13 @@
 //! ahead of it is held until the gap is filled by reordering or retransmission, or until it is clear that the capture
 //! lost what is missing: because the receiver acknowledged it, or because nothing came for long.
 
-use super::fault::LONGEST_MESSAGE;
+use super::messages::{Messages, fault};
 use super::{HeldPacket, Packet, RecentRequests, memory};
-use crate::rdma::{Delivery, Fault, Placement, ReadRequest, Repetition, Send};
+use crate::rdma::{Delivery, Fault, ReadRequest, Repetition};
 use crate::record::{REORDERING, Seen, Time};
 use crate::roomy::Roomy;
 use alloc::collections::VecDeque;
-use alloc::vec::Vec;
-use rdmascope_wire::bth::{Operation, PacketPosition, Reth};
+use rdmascope_wire::bth::{Operation, PacketPosition};
 use rdmascope_wire::psn::Psn;
 
 /// The requests of one end of a connection.
@@ -25,16 +24,12 @@ pub(super) struct Requests {
     /// Payload bytes held.
     held_bytes: usize,
     gap: Option<Gap>,
-    open: Open,
-    /// The bytes of the Send that is open, from its first on without a hole.
-    send: Roomy<Vec<u8>>,
+    /// The messages that the packets in order make up.
+    messages: Messages,
     /// The highest PSN that the other end acknowledged.
     acknowledged: Option<Psn>,
     /// The gaps last given up: `(first PSN, packets)`. What turns up in one was only late.
     lost: VecDeque<(Psn, u32)>,
-    path_mtu: Option<u32>,
-    /// It is known what the next packet follows: what came before it was seen, or there is nothing.
-    follows: bool,
     /// The PSN from which on all was seen but what is lost.
     begun: Option<Psn>,
     /// Gaps given up.
@@ -61,39 +56,11 @@ struct Gap {
     packets: u32,
 }
 
-/// The message that has begun and not ended.
-#[derive(Clone, Copy, Debug, Default)]
-enum Open {
-    #[default]
-    None,
-    Send {
-        first: Seen,
-        psn: Psn,
-        /// Bytes on the wire so far.
-        length: u32,
-        /// Payload of the FIRST packet: that of every one but the last.
-        step: u32,
-        /// Bytes of packets that the capture lacks.
-        missing: Option<(u32, u32)>,
-        /// Nothing more can be appended: a packet is missing or was cut.
-        closed: bool,
-    },
-    Write {
-        first: Psn,
-        reth: Reth,
-        step: u32,
-        /// No packet of it is missing so far.
-        whole: bool,
-    },
-}
-
 impl Requests {
     /// Packets held ahead of a gap.
     const MOST_HELD: usize = 1024;
     /// Payload bytes held ahead of a gap.
     const MOST_HELD_BYTES: usize = 2 << 20;
-    /// Bytes of one Send that are kept: inline thresholds end at 256 KiB (RFC 8797, section 4.2).
-    const LONGEST_SEND: usize = 512 << 10;
     /// A PSN that is further off than this belongs to another life of the queue pair: no sender has as many outstanding.
     const WINDOW: i32 = 1 << 16;
     /// How long a retransmission may take: the longest that common timeouts and RNR timers add up to.
@@ -102,14 +69,16 @@ impl Requests {
     /// The PSN that comes next, and the path MTU, as the CM exchange says.
     pub(super) fn begin(&mut self, first: Psn, path_mtu: Option<u32>) {
         self.expected = Some(first);
-        (self.follows, self.begun) = (true, Some(first));
+        self.begun = Some(first);
+        self.messages.begin();
         self.announced = Some(first);
-        self.agree_on_path_mtu(path_mtu);
+        self.messages.agree_on_path_mtu(path_mtu);
     }
 
     /// Reports repetitions and faults too.
     pub(super) fn watch(&mut self) {
         self.recent.get_or_insert_default();
+        self.messages.watch();
     }
 
     /// Forgets what was sent, because the connection is closed.
@@ -124,7 +93,18 @@ impl Requests {
 
     /// The path MTU, as the CM exchange says.
     pub(super) fn agree_on_path_mtu(&mut self, path_mtu: Option<u32>) {
-        self.path_mtu = path_mtu.or(self.path_mtu);
+        self.messages.agree_on_path_mtu(path_mtu);
+    }
+
+    /// Notes the payload of a packet that others of its message follow: the path MTU.
+    #[inline]
+    pub(super) fn note_path_mtu(&mut self, payload_length: u32) {
+        self.messages.note_path_mtu(payload_length);
+    }
+
+    /// The path MTU, as far as it is known.
+    pub(super) fn path_mtu(&self) -> Option<u32> {
+        self.messages.path_mtu()
     }
 
     /// The PSN after the last one delivered.
@@ -165,29 +145,6 @@ impl Requests {
     /// Whether packets wait behind a gap.
     pub(super) fn waits(&self) -> bool {
         !self.held.is_empty()
-    }
-
-    /// How many PSNs an RDMA READ of `length` bytes takes up (section 9.7.4.1.1); `None` where the path MTU is not known.
-    pub(super) fn read_packets(&self, length: u32) -> Option<u32> {
-        // 256 bytes is the smallest path MTU.
-        match self.path_mtu {
-            Some(mtu) => Some(length.div_ceil(mtu).max(1)),
-            None if length <= 256 => Some(1),
-            None => None,
-        }
-    }
-
-    /// Notes the payload of a packet that others of its message follow: the path MTU.
-    #[inline]
-    pub(super) fn note_path_mtu(&mut self, payload_length: u32) {
-        if self.path_mtu.is_none() && payload_length.is_power_of_two() && payload_length >= 256 {
-            self.path_mtu = Some(payload_length);
-        }
-    }
-
-    /// The path MTU, as far as it is known.
-    pub(super) fn path_mtu(&self) -> Option<u32> {
-        self.path_mtu
     }
 
     /// Takes a request packet.
@@ -244,7 +201,7 @@ impl Requests {
         if ahead.abs() > Requests::WINDOW {
             // The queue pair was given a new life that the capture does not show beginning.
             self.give_up_all(deliver);
-            self.close_message(deliver);
+            self.messages.close(deliver);
             self.lost.clear();
             (self.given_up, self.begun) = (0, None);
             if self.recent.is_some() {
@@ -275,7 +232,7 @@ impl Requests {
             self.note_repeated(packet, deliver);
             // An RDMA READ is asked for again, from where its responses broke off: they will answer to this one.
             if let (Operation::ReadRequest, Some(reth)) = (packet.operation, packet.extension.reth()) {
-                let packets = self.read_packets(reth.dma_length);
+                let packets = self.messages.read_packets(reth.dma_length);
                 let request = ReadRequest {
                     seen: packet.seen,
                     position: packet.psn.into(),
@@ -288,11 +245,8 @@ impl Requests {
             }
         } else if packet.operation.position() == PacketPosition::Only {
             // A message of one packet stands for itself, however late.
-            let (expected, follows) = (self.expected, core::mem::take(&mut self.follows));
-            let open = core::mem::take(&mut self.open);
-            self.accept(packet, deliver);
-            self.open = open;
-            (self.expected, self.follows) = (expected, follows);
+            let next = self.messages.accept_apart(packet, deliver);
+            self.unsure += u32::from(next.is_none());
         }
     }
 
@@ -300,7 +254,7 @@ impl Requests {
     fn start(&mut self, psn: Psn) {
         self.expected = Some(psn);
         self.begun.get_or_insert(psn);
-        self.follows = false;
+        self.messages.lose_track();
     }
 
     fn note_repeated(&mut self, packet: &Packet<'_>, deliver: &mut impl FnMut(Delivery<'_>)) {
@@ -386,20 +340,20 @@ impl Requests {
             self.forget_held();
         }
         self.give_up_all(deliver);
-        self.close_message(deliver);
+        self.messages.close(deliver);
     }
 
     /// Bytes of memory that held packets and the open Send take up.
     #[inline]
     pub(super) fn buffered(&self) -> usize {
-        self.held_bytes + self.held.capacity() * size_of::<HeldPacket>() + self.send.capacity()
+        self.held_bytes + self.held.capacity() * size_of::<HeldPacket>() + self.messages.buffered()
     }
 
     /// Bytes of memory that a clone takes up beside itself.
     pub(super) fn footprint(&self) -> usize {
         self.held_bytes
             + self.held.capacity() * size_of::<HeldPacket>()
-            + self.send.capacity()
+            + self.messages.buffered()
             + self.lost.len() * size_of::<(Psn, u32)>()
             + self.recent.as_ref().map_or(0, RecentRequests::memory)
     }
@@ -407,10 +361,10 @@ impl Requests {
     /// Gives up what is held and what is open, and the memory of both.
     pub(super) fn give_up_buffered(&mut self, deliver: &mut impl FnMut(Delivery<'_>)) {
         self.give_up_all(deliver);
-        self.close_message(deliver);
+        self.messages.close(deliver);
         self.forget_held();
         self.held = Roomy::default();
-        self.send = Roomy::default();
+        self.messages.forget_send();
         self.begun = None;
     }
 
@@ -437,45 +391,15 @@ impl Requests {
         self.lost.push_back((expected, packets));
         self.given_up += 1;
         self.expected = Some(next.psn);
-        self.follows = false;
-        let continues = matches!(next.operation.position(), PacketPosition::Middle | PacketPosition::Last);
-        match &mut self.open {
-            // One packet is missing between two of a Send: it was one of its middle. More could also have been the end of
-            // this Send and the beginning of another one.
-            Open::Send { length, step, missing, closed, .. }
-                if packets == 1 && continues && next.operation.is_send() && missing.is_none() =>
-            {
-                *missing = Some((*length, *length + *step));
-                *length += *step;
-                *closed = true;
-            }
-            // An RDMA WRITE says in front how long it is.
-            Open::Write { first, reth, step, whole }
-                if continues
-                    && next.operation.is_write()
-                    && (first.distance(next.psn) as u32) < reth.dma_length.div_ceil((*step).max(1)) =>
-            {
-                *whole = false;
-            }
-            _ => self.close_message(deliver),
-        }
+        self.messages.skip(packets, next, deliver);
         self.drain(deliver);
     }
 
-    /// Delivers what is open although its end is not in the capture.
-    fn close_message(&mut self, deliver: &mut impl FnMut(Delivery<'_>)) {
-        if let Open::Send { first, psn, length, step, missing, .. } = core::mem::take(&mut self.open) {
-            deliver(Delivery::Send(Send {
-                first,
-                seen: first,
-                position: psn.into(),
-                extent: length.div_ceil(step.max(1)).max(1),
-                bytes: &self.send,
-                length: None,
-                missing: Some((missing.map_or(length, |range| range.0), None)),
-                invalidated: None,
-            }));
-        }
+    /// Takes the packet at the expected PSN.
+    #[inline]
+    fn accept(&mut self, packet: &Packet<'_>, deliver: &mut impl FnMut(Delivery<'_>)) {
+        self.expected = self.messages.accept(packet, deliver);
+        self.unsure += u32::from(self.expected.is_none());
     }
 
     /// Keeps a packet until those before it have come. False where one with its PSN is kept already.
@@ -510,187 +434,6 @@ impl Requests {
         if self.expected.is_none() {
             self.forget_held();
         }
-    }
-
-    /// Takes the packet at the expected PSN.
-    #[inline]
-    fn accept(&mut self, packet: &Packet<'_>, deliver: &mut impl FnMut(Delivery<'_>)) {
-        let mut next = Some(packet.psn.plus(1));
-        let place = packet.operation.position();
-        if matches!(place, PacketPosition::First | PacketPosition::Middle) {
-            self.note_path_mtu(packet.payload_length);
-        }
-        let begins = matches!(place, PacketPosition::First | PacketPosition::Only);
-        let (follows, fits) = (self.follows, begins == matches!(self.open, Open::None));
-        // In the middle of a message whose beginning is not known, nothing more is.
-        self.follows = place != PacketPosition::Middle || follows && fits;
-        if !fits {
-            if follows && self.recent.is_some() {
-                fault(packet, Fault::Order, deliver);
-            }
-            if begins {
-                self.close_message(deliver);
-            }
-        }
-        if packet.operation.is_send() {
-            self.accept_send(packet, place, deliver);
-        } else if packet.operation.is_write() {
-            self.accept_write(packet, place, deliver);
-        } else if let (Operation::ReadRequest, Some(reth)) = (packet.operation, packet.extension.reth()) {
-            // Without a path MTU it is not known which PSN follows: the next request says.
-            let packets = self.read_packets(reth.dma_length);
-            self.unsure += u32::from(packets.is_none());
-            next = packets.map(|packets| packet.psn.plus(packets));
-            self.follows = packets.is_some();
-            let request = ReadRequest {
-                seen: packet.seen,
-                position: packet.psn.into(),
-                extent: packets,
-                memory: memory(reth),
-                repeated: false,
-                is_new: follows,
-            };
-            deliver(Delivery::ReadRequest(request));
-        }
-        self.expected = next;
-    }
-
-    fn accept_send(
-        &mut self,
-        packet: &Packet<'_>,
-        place: PacketPosition,
-        deliver: &mut impl FnMut(Delivery<'_>),
-    ) {
-        let invalidated = packet.extension.ieth();
-        match place {
-            PacketPosition::Only => deliver(Delivery::Send(Send {
-                first: packet.seen,
-                seen: packet.seen,
-                position: packet.psn.into(),
-                extent: 1,
-                bytes: packet.payload,
-                length: Some(packet.payload_length),
-                missing: None,
-                invalidated,
-            })),
-            PacketPosition::First => {
-                self.send.clear();
-                self.send.extend_from_slice(packet.payload);
-                self.open = Open::Send {
-                    first: packet.seen,
-                    psn: packet.psn,
-                    length: packet.payload_length,
-                    step: packet.payload_length,
-                    missing: None,
-                    closed: packet.payload.len() < packet.payload_length as usize,
-                };
-            }
-            PacketPosition::Middle | PacketPosition::Last => {
-                let Open::Send { first, psn, length, missing, closed, .. } = &mut self.open else {
-                    self.note_other(packet, deliver);
-                    self.close_message(deliver);
-                    deliver(Delivery::Unplaced { bytes: packet.payload_length });
-                    return;
-                };
-                if !*closed && self.send.len() + packet.payload.len() <= Requests::LONGEST_SEND {
-                    self.send.extend_from_slice(packet.payload);
-                    *closed = packet.payload.len() < packet.payload_length as usize;
-                } else {
-                    *closed = true;
-                }
-                *length = length.saturating_add(packet.payload_length);
-                if place == PacketPosition::Last {
-                    let send = Send {
-                        first: *first,
-                        seen: packet.seen,
-                        position: (*psn).into(),
-                        extent: psn.distance(packet.psn).unsigned_abs() + 1,
-                        bytes: &self.send,
-                        length: Some(*length),
-                        missing: missing.map(|(start, end)| (start, Some(end))),
-                        invalidated,
-                    };
-                    deliver(Delivery::Send(send));
-                    self.open = Open::None;
-                }
-            }
-        }
-    }
-
-    fn accept_write(
-        &mut self,
-        packet: &Packet<'_>,
-        place: PacketPosition,
-        deliver: &mut impl FnMut(Delivery<'_>),
-    ) {
-        if let Some(reth) = packet.extension.reth() {
-            self.open = if place == PacketPosition::First {
-                Open::Write { first: packet.psn, reth, step: packet.payload_length, whole: true }
-            } else {
-                self.note_written(packet, packet.payload_length.into(), reth, deliver);
-                Open::None
-            };
-            if packet.payload_length > 0 {
-                deliver(Delivery::Write(placement(packet, packet.psn, reth, 0)));
-            }
-            return;
-        }
-        let Open::Write { first, reth, step, whole } = self.open else {
-            self.note_other(packet, deliver);
-            self.close_message(deliver);
-            deliver(Delivery::Unplaced { bytes: packet.payload_length });
-            return;
-        };
-        let index = u64::from(first.distance(packet.psn).unsigned_abs());
-        deliver(Delivery::Write(placement(packet, first, reth, index * u64::from(step))));
-        if place == PacketPosition::Last {
-            if whole && self.path_mtu == Some(step) {
-                let bytes = index * u64::from(step) + u64::from(packet.payload_length);
-                self.note_written(packet, bytes, reth, deliver);
-            }
-            self.open = Open::None;
-        }
-    }
-
-    /// Notes for those who watch a packet that goes on with a message of another operation than the one that is open.
-    fn note_other(&mut self, packet: &Packet<'_>, deliver: &mut impl FnMut(Delivery<'_>)) {
-        if self.recent.is_some() && !matches!(self.open, Open::None) {
-            fault(packet, Fault::Order, deliver);
-            self.follows = packet.operation.position() == PacketPosition::Last;
-        }
-    }
-
-    /// Notes for those who watch an RDMA WRITE that ended with `packet` and did not bring what it announced.
-    #[inline]
-    fn note_written(
-        &self,
-        packet: &Packet<'_>,
-        bytes: u64,
-        reth: Reth,
-        deliver: &mut impl FnMut(Delivery<'_>),
-    ) {
-        let announced = reth.dma_length;
-        if bytes != u64::from(announced) && announced <= LONGEST_MESSAGE && self.recent.is_some() {
-            fault(packet, Fault::Written { bytes, announced }, deliver);
-        }
-    }
-}
-
-#[cold]
-fn fault(packet: &Packet<'_>, fault: Fault, deliver: &mut impl FnMut(Delivery<'_>)) {
-    let Packet { seen, operation, psn, .. } = *packet;
-    deliver(Delivery::Faulty { seen, operation, position: psn.into(), fault });
-}
-
-fn placement<'a>(packet: &Packet<'a>, first: Psn, reth: Reth, offset: u64) -> Placement<'a> {
-    Placement {
-        seen: packet.seen,
-        position: packet.psn.into(),
-        first: first.into(),
-        memory: memory(reth),
-        address: reth.virtual_address.wrapping_add(offset),
-        bytes: packet.payload,
-        length: packet.payload_length,
     }
 }
 

@@ -1,0 +1,346 @@
+//! Request packets in order, put together to messages.
+
+use super::fault::LONGEST_MESSAGE;
+use super::{HeldPacket, Packet, memory};
+use crate::rdma::{Delivery, Fault, Placement, ReadRequest, Send};
+use crate::record::Seen;
+use crate::roomy::Roomy;
+use alloc::vec::Vec;
+use rdmascope_wire::bth::{Operation, PacketPosition, Reth};
+use rdmascope_wire::psn::Psn;
+
+/// The messages of one end: what has begun, and what its packets come to.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Messages {
+    open: Open,
+    /// The bytes of the Send that is open, from its first on without a hole.
+    send: Roomy<Vec<u8>>,
+    path_mtu: Option<u32>,
+    /// It is known what the next packet follows: what came before it was seen, or there is nothing.
+    follows: bool,
+    /// Faults are reported too.
+    watches: bool,
+}
+
+/// The message that has begun and not ended.
+#[derive(Clone, Copy, Debug, Default)]
+enum Open {
+    #[default]
+    None,
+    Send {
+        first: Seen,
+        psn: Psn,
+        /// Bytes on the wire so far.
+        length: u32,
+        /// Payload of the FIRST packet: that of every one but the last.
+        step: u32,
+        /// Bytes of packets that the capture lacks.
+        missing: Option<(u32, u32)>,
+        /// Nothing more can be appended: a packet is missing or was cut.
+        closed: bool,
+    },
+    Write {
+        first: Psn,
+        reth: Reth,
+        step: u32,
+        /// No packet of it is missing so far.
+        whole: bool,
+    },
+}
+
+impl Messages {
+    /// Bytes of one Send that are kept: inline thresholds end at 256 KiB (RFC 8797, section 4.2).
+    const LONGEST_SEND: usize = 512 << 10;
+
+    /// The next packet is the first of all.
+    pub(super) fn begin(&mut self) {
+        self.follows = true;
+    }
+
+    /// It is not known what the next packet follows.
+    pub(super) fn lose_track(&mut self) {
+        self.follows = false;
+    }
+
+    /// Reports faults too.
+    pub(super) fn watch(&mut self) {
+        self.watches = true;
+    }
+
+    /// The path MTU, as the CM exchange says.
+    pub(super) fn agree_on_path_mtu(&mut self, path_mtu: Option<u32>) {
+        self.path_mtu = path_mtu.or(self.path_mtu);
+    }
+
+    /// How many PSNs an RDMA READ of `length` bytes takes up (section 9.7.4.1.1); `None` where the path MTU is not known.
+    pub(super) fn read_packets(&self, length: u32) -> Option<u32> {
+        // 256 bytes is the smallest path MTU.
+        match self.path_mtu {
+            Some(mtu) => Some(length.div_ceil(mtu).max(1)),
+            None if length <= 256 => Some(1),
+            None => None,
+        }
+    }
+
+    /// Notes the payload of a packet that others of its message follow: the path MTU.
+    #[inline]
+    pub(super) fn note_path_mtu(&mut self, payload_length: u32) {
+        if self.path_mtu.is_none() && payload_length.is_power_of_two() && payload_length >= 256 {
+            self.path_mtu = Some(payload_length);
+        }
+    }
+
+    /// The path MTU, as far as it is known.
+    pub(super) fn path_mtu(&self) -> Option<u32> {
+        self.path_mtu
+    }
+
+    /// Bytes of memory that the open Send takes up.
+    #[inline]
+    pub(super) fn buffered(&self) -> usize {
+        self.send.capacity()
+    }
+
+    /// Forgets the bytes of the open Send, and gives back their memory.
+    pub(super) fn forget_send(&mut self) {
+        self.send = Roomy::default();
+    }
+
+    /// Takes the next packet. Returns the PSN that comes next; `None` where it is not known.
+    #[inline]
+    pub(super) fn accept(
+        &mut self,
+        packet: &Packet<'_>,
+        deliver: &mut impl FnMut(Delivery<'_>),
+    ) -> Option<Psn> {
+        let mut next = Some(packet.psn.plus(1));
+        let place = packet.operation.position();
+        if matches!(place, PacketPosition::First | PacketPosition::Middle) {
+            self.note_path_mtu(packet.payload_length);
+        }
+        let begins = matches!(place, PacketPosition::First | PacketPosition::Only);
+        let (follows, fits) = (self.follows, begins == matches!(self.open, Open::None));
+        // In the middle of a message whose beginning is not known, nothing more is.
+        self.follows = place != PacketPosition::Middle || follows && fits;
+        if !fits {
+            if follows && self.watches {
+                fault(packet, Fault::Order, deliver);
+            }
+            if begins {
+                self.close(deliver);
+            }
+        }
+        if packet.operation.is_send() {
+            self.accept_send(packet, place, deliver);
+        } else if packet.operation.is_write() {
+            self.accept_write(packet, place, deliver);
+        } else if let (Operation::ReadRequest, Some(reth)) = (packet.operation, packet.extension.reth()) {
+            // Without a path MTU it is not known which PSN follows: the next request says.
+            let packets = self.read_packets(reth.dma_length);
+            next = packets.map(|packets| packet.psn.plus(packets));
+            self.follows = packets.is_some();
+            let request = ReadRequest {
+                seen: packet.seen,
+                position: packet.psn.into(),
+                extent: packets,
+                memory: memory(reth),
+                repeated: false,
+                is_new: follows,
+            };
+            deliver(Delivery::ReadRequest(request));
+        }
+        next
+    }
+
+    /// Takes a message of one packet that comes late, apart from what is open.
+    pub(super) fn accept_apart(
+        &mut self,
+        packet: &Packet<'_>,
+        deliver: &mut impl FnMut(Delivery<'_>),
+    ) -> Option<Psn> {
+        let (open, follows) = (core::mem::take(&mut self.open), core::mem::take(&mut self.follows));
+        let next = self.accept(packet, deliver);
+        (self.open, self.follows) = (open, follows);
+        next
+    }
+
+    /// Goes on with `next`, before which the capture lacks so many packets.
+    pub(super) fn skip(&mut self, packets: u32, next: &HeldPacket, deliver: &mut impl FnMut(Delivery<'_>)) {
+        self.follows = false;
+        let continues = matches!(next.operation.position(), PacketPosition::Middle | PacketPosition::Last);
+        match &mut self.open {
+            // One packet is missing between two of a Send: it was one of its middle. More could also have been the end of
+            // this Send and the beginning of another one.
+            Open::Send { length, step, missing, closed, .. }
+                if packets == 1 && continues && next.operation.is_send() && missing.is_none() =>
+            {
+                *missing = Some((*length, *length + *step));
+                *length += *step;
+                *closed = true;
+            }
+            // An RDMA WRITE says in front how long it is.
+            Open::Write { first, reth, step, whole }
+                if continues
+                    && next.operation.is_write()
+                    && (first.distance(next.psn) as u32) < reth.dma_length.div_ceil((*step).max(1)) =>
+            {
+                *whole = false;
+            }
+            _ => self.close(deliver),
+        }
+    }
+
+    /// Delivers what is open although its end is not in the capture.
+    pub(super) fn close(&mut self, deliver: &mut impl FnMut(Delivery<'_>)) {
+        if let Open::Send { first, psn, length, step, missing, .. } = core::mem::take(&mut self.open) {
+            deliver(Delivery::Send(Send {
+                first,
+                seen: first,
+                position: psn.into(),
+                extent: length.div_ceil(step.max(1)).max(1),
+                bytes: &self.send,
+                length: None,
+                missing: Some((missing.map_or(length, |range| range.0), None)),
+                invalidated: None,
+            }));
+        }
+    }
+
+    fn accept_send(
+        &mut self,
+        packet: &Packet<'_>,
+        place: PacketPosition,
+        deliver: &mut impl FnMut(Delivery<'_>),
+    ) {
+        let invalidated = packet.extension.ieth();
+        match place {
+            PacketPosition::Only => deliver(Delivery::Send(Send {
+                first: packet.seen,
+                seen: packet.seen,
+                position: packet.psn.into(),
+                extent: 1,
+                bytes: packet.payload,
+                length: Some(packet.payload_length),
+                missing: None,
+                invalidated,
+            })),
+            PacketPosition::First => {
+                self.send.clear();
+                self.send.extend_from_slice(packet.payload);
+                self.open = Open::Send {
+                    first: packet.seen,
+                    psn: packet.psn,
+                    length: packet.payload_length,
+                    step: packet.payload_length,
+                    missing: None,
+                    closed: packet.payload.len() < packet.payload_length as usize,
+                };
+            }
+            PacketPosition::Middle | PacketPosition::Last => {
+                let Open::Send { first, psn, length, missing, closed, .. } = &mut self.open else {
+                    self.note_other(packet, deliver);
+                    self.close(deliver);
+                    deliver(Delivery::Unplaced { bytes: packet.payload_length });
+                    return;
+                };
+                if !*closed && self.send.len() + packet.payload.len() <= Messages::LONGEST_SEND {
+                    self.send.extend_from_slice(packet.payload);
+                    *closed = packet.payload.len() < packet.payload_length as usize;
+                } else {
+                    *closed = true;
+                }
+                *length = length.saturating_add(packet.payload_length);
+                if place == PacketPosition::Last {
+                    let send = Send {
+                        first: *first,
+                        seen: packet.seen,
+                        position: (*psn).into(),
+                        extent: psn.distance(packet.psn).unsigned_abs() + 1,
+                        bytes: &self.send,
+                        length: Some(*length),
+                        missing: missing.map(|(start, end)| (start, Some(end))),
+                        invalidated,
+                    };
+                    deliver(Delivery::Send(send));
+                    self.open = Open::None;
+                }
+            }
+        }
+    }
+
+    fn accept_write(
+        &mut self,
+        packet: &Packet<'_>,
+        place: PacketPosition,
+        deliver: &mut impl FnMut(Delivery<'_>),
+    ) {
+        if let Some(reth) = packet.extension.reth() {
+            self.open = if place == PacketPosition::First {
+                Open::Write { first: packet.psn, reth, step: packet.payload_length, whole: true }
+            } else {
+                self.note_written(packet, packet.payload_length.into(), reth, deliver);
+                Open::None
+            };
+            if packet.payload_length > 0 {
+                deliver(Delivery::Write(placement(packet, packet.psn, reth, 0)));
+            }
+            return;
+        }
+        let Open::Write { first, reth, step, whole } = self.open else {
+            self.note_other(packet, deliver);
+            self.close(deliver);
+            deliver(Delivery::Unplaced { bytes: packet.payload_length });
+            return;
+        };
+        let index = u64::from(first.distance(packet.psn).unsigned_abs());
+        deliver(Delivery::Write(placement(packet, first, reth, index * u64::from(step))));
+        if place == PacketPosition::Last {
+            if whole && self.path_mtu == Some(step) {
+                let bytes = index * u64::from(step) + u64::from(packet.payload_length);
+                self.note_written(packet, bytes, reth, deliver);
+            }
+            self.open = Open::None;
+        }
+    }
+
+    /// Notes for those who watch a packet that goes on with a message of another operation than the one that is open.
+    fn note_other(&mut self, packet: &Packet<'_>, deliver: &mut impl FnMut(Delivery<'_>)) {
+        if self.watches && !matches!(self.open, Open::None) {
+            fault(packet, Fault::Order, deliver);
+            self.follows = packet.operation.position() == PacketPosition::Last;
+        }
+    }
+
+    /// Notes for those who watch an RDMA WRITE that ended with `packet` and did not bring what it announced.
+    #[inline]
+    fn note_written(
+        &self,
+        packet: &Packet<'_>,
+        bytes: u64,
+        reth: Reth,
+        deliver: &mut impl FnMut(Delivery<'_>),
+    ) {
+        let announced = reth.dma_length;
+        if bytes != u64::from(announced) && announced <= LONGEST_MESSAGE && self.watches {
+            fault(packet, Fault::Written { bytes, announced }, deliver);
+        }
+    }
+}
+
+#[cold]
+pub(super) fn fault(packet: &Packet<'_>, fault: Fault, deliver: &mut impl FnMut(Delivery<'_>)) {
+    let Packet { seen, operation, psn, .. } = *packet;
+    deliver(Delivery::Faulty { seen, operation, position: psn.into(), fault });
+}
+
+fn placement<'a>(packet: &Packet<'a>, first: Psn, reth: Reth, offset: u64) -> Placement<'a> {
+    Placement {
+        seen: packet.seen,
+        position: packet.psn.into(),
+        first: first.into(),
+        memory: memory(reth),
+        address: reth.virtual_address.wrapping_add(offset),
+        bytes: packet.payload,
+        length: packet.payload_length,
+    }
+}
