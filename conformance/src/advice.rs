@@ -395,7 +395,7 @@ impl Memory for Costs {
                 sums.refused = Some(refused.seen.time);
                 match refused.refusal {
                     Refusal::ReceiverNotReady(_) => sums.rnr_naks += 1,
-                    Refusal::Nak(_) => sums.naks += 1,
+                    Refusal::OutOfSequence | Refusal::Failed(_) => sums.naks += 1,
                 }
                 if sums.frames.len() < Finding::MOST_FRAMES {
                     sums.frames.push(refused.seen.frame);

@@ -4,10 +4,9 @@
 //! for as long as the connection keeps its number; [`Observation::requester`] says which of them opened the connection.
 
 use crate::connection::{Connection, ConnectionId};
-use crate::rdma::{End, Fault, MemoryRange, Position, Refusal, Send};
+use crate::rdma::{End, Fault, MemoryRange, Piece, Position, Refusal, Send};
 use crate::transaction::{Seen, Transaction};
 use crate::ulb::Procedure;
-use rdmascope_wire::bth::Operation;
 use rdmascope_wire::rpcrdma::Header;
 use rdmascope_wire::{Rkey, Xid, cm};
 
@@ -227,7 +226,7 @@ pub struct Repeated {
     /// The one seen first; `None` where it is too long ago.
     pub first: Option<Seen>,
     /// What it is.
-    pub operation: Operation,
+    pub piece: Piece,
     /// Its PSN.
     pub position: Position,
     /// Bytes of its payload on the wire; of an RDMA READ request those that it asks for again.
@@ -266,7 +265,7 @@ pub struct Faulty {
     /// The packet.
     pub seen: Seen,
     /// What it is.
-    pub operation: Operation,
+    pub piece: Piece,
     /// Its PSN.
     pub position: Position,
     /// What is wrong.

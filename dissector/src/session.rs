@@ -7,14 +7,14 @@ use crate::event::{Event, Eviction};
 use crate::frame::Address;
 use crate::observation::{Ending, Faulty, HalfFlow, Missing, Observed, Refused, Repeated, Spoiled};
 use crate::rc::{Packet, ReliableConnection};
-use crate::rdma::{Delivery, End, Fault, Position, Repetition};
+use crate::rdma::{Delivery, End, Fault, Piece, Position, Repetition};
 use crate::record::Time;
 use crate::rpcrdma::{Kind, Peers, Transactions, reply_xid};
 use crate::transaction::{Outcome, Seen};
 use core::net::IpAddr;
 use early::Early;
 use rdmascope_wire::Qpn;
-use rdmascope_wire::bth::{Bth, Operation, PacketPosition};
+use rdmascope_wire::bth::{Bth, PacketPosition};
 use rdmascope_wire::cm::CommunicationId;
 use rdmascope_wire::private_data::{self, Negotiated};
 use rdmascope_wire::psn::Psn;
@@ -173,7 +173,7 @@ impl Session {
     #[inline]
     pub fn inspect(&self, side: End, bth: &Bth, packet: &Packet<'_>, report: &mut impl FnMut(Event<'_>)) {
         if let Some(fault) = self.rc.inspect(side, bth, packet, self.partition_key) {
-            let what = (packet.seen, packet.operation, packet.psn.into(), fault);
+            let what = (packet.seen, packet.piece(), packet.psn.into(), fault);
             observe_fault(side, what, &self.peers, report);
         }
     }
@@ -438,11 +438,11 @@ impl Session {
 #[cold]
 fn observe_fault(
     from: End,
-    (seen, operation, position, fault): (Seen, Operation, Position, Fault),
+    (seen, piece, position, fault): (Seen, Piece, Position, Fault),
     peers: &Peers,
     report: &mut impl FnMut(Event<'_>),
 ) {
-    peers.observe(Observed::Faulty(Faulty { from, seen, operation, position, fault }), report);
+    peers.observe(Observed::Faulty(Faulty { from, seen, piece, position, fault }), report);
 }
 
 /// Hands what end `from` did to the layer above, unless it has to wait.
@@ -529,16 +529,16 @@ fn deliver(
                 peers.observe(Observed::Missing(Missing { from, packets }), report);
             }
         }
-        Delivery::Repeated(Repetition { seen, first, operation, position, bytes }) => {
-            let repeated = Repeated { from, seen, first, operation, position, bytes };
+        Delivery::Repeated(Repetition { seen, first, piece, position, bytes }) => {
+            let repeated = Repeated { from, seen, first, piece, position, bytes };
             peers.observe(Observed::Repeated(repeated), report);
         }
         Delivery::Refused { seen, position, refusal, request } => {
             peers.observe(Observed::Refused(Refused { from, seen, position, refusal, request }), report);
         }
         Delivery::Restarted => peers.observe(Observed::Missing(Missing { from, packets: 1 }), report),
-        Delivery::Faulty { seen, operation, position, fault } => {
-            observe_fault(from, (seen, operation, position, fault), peers, report);
+        Delivery::Faulty { seen, piece, position, fault } => {
+            observe_fault(from, (seen, piece, position, fault), peers, report);
         }
         Delivery::Unplaced { .. } => counts.unmatched_placements += 1,
         Delivery::Overflow => {

@@ -11,9 +11,8 @@ use alloc::string::String;
 use core::fmt::Write;
 use rdmascope_dissector::connection::{Connection, State};
 use rdmascope_dissector::observation::{Managed, Observed};
-use rdmascope_dissector::rdma::{End, Position, Refusal};
+use rdmascope_dissector::rdma::{End, Failure, Position, Refusal};
 use rdmascope_dissector::transaction::{Outcome, Seen, Transaction};
-use rdmascope_wire::bth::NakCode;
 use rdmascope_wire::cm::{Message, reject_reason_name};
 
 /// What happened on a connection besides its Sends and RDMA operations.
@@ -54,7 +53,7 @@ enum What {
     NotReady(Position),
     OutOfSequence(Position),
     /// The frame of the request, where it is known.
-    Fatal(NakCode, Option<u64>),
+    Fatal(Failure, Option<u64>),
 }
 
 impl EventLog {
@@ -138,7 +137,7 @@ impl EventLog {
                         What::Fatal(code, refused.request.map(|request| request.frame))
                     }
                     (Refusal::ReceiverNotReady(_), None) => What::NotReady(refused.position),
-                    (Refusal::Nak(_), None) => What::OutOfSequence(refused.position),
+                    (_, None) => What::OutOfSequence(refused.position),
                 };
                 self.note(what, refused.from, refused.seen);
             }

@@ -7,29 +7,28 @@ use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::String;
 use rdmascope_dissector::observation::Faulty;
-use rdmascope_dissector::rc::{LONGEST_MESSAGE, takes_payload};
-use rdmascope_dissector::rdma::Fault;
-use rdmascope_wire::bth::PacketPosition;
+use rdmascope_dissector::rc::LONGEST_MESSAGE;
+use rdmascope_dissector::rdma::{Fault, Part};
 
 /// What is found about a packet.
 fn about(faulty: &Faulty, message: String) -> Finding {
-    let message = format!("{} with PSN {}: {message}", faulty.operation.name(), faulty.position);
+    let message = format!("{} with PSN {}: {message}", faulty.piece.name, faulty.position);
     Finding::new(message).by(faulty.from).frames([faulty.seen.frame])
 }
 
 pub(super) fn length(faulty: &Faulty, view: &View, findings: &mut Findings<'_>) {
     let Fault::Length { length, path_mtu } = faulty.fault else { return };
     let mtu = path_mtu.map_or("the path MTU".to_owned(), |mtu| format!("the path MTU of {mtu}"));
-    let allowed = match faulty.operation.position() {
-        PacketPosition::First | PacketPosition::Middle => mtu,
-        PacketPosition::Last => format!("1 byte up to {mtu}"),
-        PacketPosition::Only if takes_payload(faulty.operation) => format!("none up to {mtu}"),
-        PacketPosition::Only => "none".to_owned(),
+    let allowed = match faulty.piece.part {
+        Part::First | Part::Middle => mtu,
+        Part::Last => format!("1 byte up to {mtu}"),
+        Part::Only if faulty.piece.operation.carries_payload() => format!("none up to {mtu}"),
+        Part::Only => "none".to_owned(),
     };
     findings.add(
         about(faulty, format!("{length} bytes of payload"))
             .values(Value::Bytes(length.into()), Value::Words(allowed))
-            .unless(path_mtu.is_some() && takes_payload(faulty.operation) && !view.from_start()),
+            .unless(path_mtu.is_some() && faulty.piece.operation.carries_payload() && !view.from_start()),
     );
 }
 
@@ -57,11 +56,9 @@ pub(super) fn order(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
     }
     findings.add(about(
         faulty,
-        match faulty.operation.position() {
-            PacketPosition::First | PacketPosition::Only => {
-                "it begins a message before the last one has ended"
-            }
-            PacketPosition::Middle | PacketPosition::Last => "it goes on with a message that has not begun",
+        match faulty.piece.part {
+            Part::First | Part::Only => "it begins a message before the last one has ended",
+            Part::Middle | Part::Last => "it goes on with a message that has not begun",
         }
         .to_owned(),
     ));

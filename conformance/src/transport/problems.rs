@@ -9,9 +9,8 @@ use alloc::string::ToString;
 use alloc::vec::Vec;
 use rdmascope_dissector::connection::Connection;
 use rdmascope_dissector::observation::{Observed, Refused, Repeated};
-use rdmascope_dissector::rdma::{End, Position, Refusal};
+use rdmascope_dissector::rdma::{End, Failure, Position, Refusal};
 use rdmascope_dissector::transaction::Seen;
-use rdmascope_wire::bth::NakCode;
 
 /// What went wrong with the packets of one end, or at it.
 #[derive(Clone, Debug, Default)]
@@ -112,8 +111,8 @@ pub(super) fn observe(problems: &mut [DeliveryProblems; 2], observed: &Observed<
                 problems[*from].not_ready.note(seen.frame);
                 problems[*from].unready = Some(*psn);
             }
-            Refusal::Nak(NakCode::PsnSequenceError) => problems[*from].sequence.note(seen.frame),
-            Refusal::Nak(_) => {}
+            Refusal::OutOfSequence => problems[*from].sequence.note(seen.frame),
+            Refusal::Failed(_) => {}
         },
         Observed::Repeated(repeated) => {
             let acknowledged = known.half_flows[repeated.from].acknowledged.map(|(psn, _)| psn);
@@ -137,27 +136,27 @@ impl View {
 }
 
 /// Whether a NAK ends the connection.
-pub(super) fn is_fatal(refusal: Refusal) -> Option<NakCode> {
+pub(super) fn is_fatal(refusal: Refusal) -> Option<Failure> {
     match refusal {
-        Refusal::ReceiverNotReady(_) | Refusal::Nak(NakCode::PsnSequenceError) => None,
-        Refusal::Nak(code) => Some(code),
+        Refusal::ReceiverNotReady(_) | Refusal::OutOfSequence => None,
+        Refusal::Failed(failure) => Some(failure),
     }
 }
 
 pub(super) fn fatal(refused: &Refused, _: &View, findings: &mut Findings<'_>) {
-    let Some(code) = is_fatal(refused.refusal) else { return };
+    let Some(failure) = is_fatal(refused.refusal) else { return };
     let request = refused.request.map(|request| request.frame);
     let what = match request {
         Some(frame) => format!("the request of frame {frame}"),
         None => "a request that is too long ago, or not in the capture".to_owned(),
     };
     // An operational error is the responder's own; the others say that the request was wrong.
-    let by = if code == NakCode::RemoteOperationalError { refused.from } else { refused.from.other() };
+    let by = if failure == Failure::RemoteOperation { refused.from } else { refused.from.other() };
     findings.add(
-        Finding::new(format!("NAK, {code}, at PSN {}: {what}", refused.position))
+        Finding::new(format!("NAK, {failure}, at PSN {}: {what}", refused.position))
             .by(by)
             .frames(request.into_iter().chain([refused.seen.frame]))
-            .observed(Value::Words(code.to_string())),
+            .observed(Value::Words(failure.to_string())),
     );
 }
 

@@ -3,7 +3,7 @@
 use super::fault::{self, Agreed};
 use super::{HeldPacket, Packet, Reads, Requests, Response};
 use crate::connection::Counts;
-use crate::rdma::{Delivery, End, Fault, Position, Refusal};
+use crate::rdma::{Delivery, End, Failure, Fault, Position, Refusal};
 use crate::record::{Seen, Time};
 use crate::waiting::Waiting;
 use rdmascope_wire::bth::{Acknowledgement, Bth, NakCode, Operation, PacketPosition, rnr_timer};
@@ -362,8 +362,7 @@ fn note_unmatched(
 }
 
 fn faulty(packet: &Packet<'_>, fault: Fault) -> Delivery<'static> {
-    let Packet { seen, operation, psn, .. } = *packet;
-    Delivery::Faulty { seen, operation, position: psn.into(), fault }
+    Delivery::Faulty { seen: packet.seen, piece: packet.piece(), position: packet.psn.into(), fault }
 }
 
 /// Hands up what the requests of an end came to, and notes the READs among it.
@@ -386,7 +385,18 @@ fn refusal(packet: &Packet<'_>) -> Option<Refusal> {
     let aeth = packet.extension.aeth().filter(|_| packet.operation == Operation::Acknowledge)?;
     match aeth.syndrome.kind() {
         Acknowledgement::RnrNak { timer } => Some(Refusal::ReceiverNotReady(rnr_timer(timer))),
-        Acknowledgement::Nak(code) => Some(Refusal::Nak(code)),
+        Acknowledgement::Nak(code) => Some(match code {
+            NakCode::PsnSequenceError => Refusal::OutOfSequence,
+            NakCode::InvalidRequest => Refusal::Failed(Failure::InvalidRequest),
+            NakCode::RemoteAccessError => Refusal::Failed(Failure::RemoteAccess),
+            NakCode::RemoteOperationalError => Refusal::Failed(Failure::RemoteOperation),
+            NakCode::InvalidRdRequest => {
+                Refusal::Failed(Failure::Other { name: "invalid RD request", code: None })
+            }
+            NakCode::Reserved(code) => {
+                Refusal::Failed(Failure::Other { name: "reserved NAK code", code: Some(code) })
+            }
+        }),
         Acknowledgement::Ack { .. } | Acknowledgement::Reserved(_) => None,
     }
 }

@@ -61,7 +61,7 @@ fn fits(operation: Operation, length: u32, path_mtu: Option<u32>) -> bool {
 }
 
 /// Whether packets of this operation may carry payload.
-pub fn takes_payload(operation: Operation) -> bool {
+fn takes_payload(operation: Operation) -> bool {
     operation.is_send() || operation.is_write() || operation.is_read_response()
 }
 

@@ -329,8 +329,8 @@ impl Messages {
 
 #[cold]
 pub(super) fn fault(packet: &Packet<'_>, fault: Fault, deliver: &mut impl FnMut(Delivery<'_>)) {
-    let Packet { seen, operation, psn, .. } = *packet;
-    deliver(Delivery::Faulty { seen, operation, position: psn.into(), fault });
+    let (seen, position) = (packet.seen, packet.psn.into());
+    deliver(Delivery::Faulty { seen, piece: packet.piece(), position, fault });
 }
 
 fn placement<'a>(packet: &Packet<'a>, first: Psn, reth: Reth, offset: u64) -> Placement<'a> {

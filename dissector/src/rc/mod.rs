@@ -7,7 +7,7 @@
 
 mod connection;
 mod fault;
-pub use fault::{LONGEST_MESSAGE, takes_payload};
+pub use fault::LONGEST_MESSAGE;
 mod messages;
 mod reads;
 mod recent_requests;
@@ -18,11 +18,11 @@ use reads::Reads;
 use recent_requests::RecentRequests;
 use requests::Requests;
 
-use crate::rdma::MemoryRange;
+use crate::rdma::{self, MemoryRange, Part, Piece};
 use crate::record::Seen;
 use crate::waiting::Held;
 use alloc::vec::Vec;
-use rdmascope_wire::bth::{Aeth, Operation, Reth};
+use rdmascope_wire::bth::{Aeth, Operation, PacketPosition, Reth};
 use rdmascope_wire::psn::Psn;
 use rdmascope_wire::{Rkey, bth};
 
@@ -168,6 +168,26 @@ pub enum Response {
 }
 
 impl Packet<'_> {
+    /// Which part of which operation it is.
+    pub fn piece(&self) -> Piece {
+        use Operation::*;
+        let operation = match self.operation {
+            operation if operation.is_send() => rdma::Operation::Send,
+            operation if operation.is_write() => rdma::Operation::Write,
+            operation if operation.is_read_response() => rdma::Operation::ReadResponse,
+            ReadRequest => rdma::Operation::ReadRequest,
+            Acknowledge => rdma::Operation::Acknowledgement,
+            _ => rdma::Operation::Other,
+        };
+        let part = match self.operation.position() {
+            PacketPosition::First => Part::First,
+            PacketPosition::Middle => Part::Middle,
+            PacketPosition::Last => Part::Last,
+            PacketPosition::Only => Part::Only,
+        };
+        Piece { operation, part, name: self.operation.name() }
+    }
+
     /// What its AETH says; an RDMA READ response without one acknowledges all the same (section 9.7.5.1.1).
     #[inline]
     pub fn response(&self) -> Response {

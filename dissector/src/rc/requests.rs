@@ -263,8 +263,9 @@ impl Requests {
         let first = recent.find(packet.psn).filter(|first| *first != packet.seen);
         let Packet { seen, operation, psn, payload_length, .. } = *packet;
         let asked = packet.extension.reth().filter(|_| operation == Operation::ReadRequest);
+        let piece = packet.piece();
         let bytes = asked.map_or(payload_length, |reth| reth.dma_length);
-        deliver(Delivery::Repeated(Repetition { seen, first, operation, position: psn.into(), bytes }));
+        deliver(Delivery::Repeated(Repetition { seen, first, piece, position: psn.into(), bytes }));
     }
 
     /// Takes what the other end acknowledged: all up to `psn` was received there.

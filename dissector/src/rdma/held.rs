@@ -24,8 +24,8 @@ impl HeldDelivery {
             Delivery::Missing { packets } => (Delivery::Missing { packets }, &[][..]),
             Delivery::Restarted => (Delivery::Restarted, &[][..]),
             Delivery::Repeated(repetition) => (Delivery::Repeated(repetition), &[][..]),
-            Delivery::Faulty { seen, operation, position, fault } => {
-                (Delivery::Faulty { seen, operation, position, fault }, &[][..])
+            Delivery::Faulty { seen, piece, position, fault } => {
+                (Delivery::Faulty { seen, piece, position, fault }, &[][..])
             }
             Delivery::Refused { seen, position, refusal, request } => {
                 (Delivery::Refused { seen, position, refusal, request }, &[][..])

@@ -18,17 +18,17 @@
 mod end;
 mod fault;
 mod held;
+mod operation;
 mod position;
 
 pub use end::End;
 pub use fault::Fault;
 pub use held::HeldDelivery;
+pub use operation::{Failure, Operation, Part, Piece, Refusal};
 pub use position::Position;
 
 use crate::record::Seen;
-use core::time::Duration;
 use rdmascope_wire::Rkey;
-use rdmascope_wire::bth::{NakCode, Operation};
 
 /// What one end of a connection did, as a transport hands it up: in the order in which that end sent it.
 #[derive(Clone, Copy, Debug)]
@@ -56,7 +56,7 @@ pub enum Delivery<'a> {
         /// The packet.
         seen: Seen,
         /// What it is.
-        operation: Operation,
+        piece: Piece,
         /// Its position.
         position: Position,
         /// What is wrong.
@@ -185,18 +185,9 @@ pub struct Repetition {
     /// The one seen first; `None` where it is too long ago.
     pub first: Option<Seen>,
     /// What it is.
-    pub operation: Operation,
+    pub piece: Piece,
     /// Where it stands.
     pub position: Position,
     /// Bytes of its payload on the wire; of an RDMA Read request those that it asks for again.
     pub bytes: u32,
-}
-
-/// Why a receiver did not take a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
-    /// It had no Receive ready; the time is what it asks the sender to wait.
-    ReceiverNotReady(Duration),
-    /// The NAK code.
-    Nak(NakCode),
 }
