@@ -127,13 +127,14 @@ fn no_modules_in_a_circle() {
 }
 
 /// The modules of the dissector, lowest first, and what each may use. What is not listed is above it, or none of its business.
-const DISSECTOR: [(&str, &[&str]); 19] = [
+const DISSECTOR: [(&str, &[&str]); 20] = [
     ("roomy", &[]),
     ("record", &[]),
     ("waiting", &["record", "roomy"]),
     ("interval", &["roomy"]),
-    ("frame", &["record"]),
-    ("connection", &["frame", "record"]),
+    ("protocol", &[]),
+    ("frame", &["protocol", "record"]),
+    ("connection", &["frame", "protocol", "record"]),
     ("rdma", &["record"]),
     ("rc", &["connection", "rdma", "record", "roomy", "waiting"]),
     ("ulb", &[]),
@@ -152,6 +153,7 @@ const DISSECTOR: [(&str, &[&str]); 19] = [
             "exchange",
             "interval",
             "observation",
+            "protocol",
             "rdma",
             "record",
             "roomy",
@@ -182,6 +184,7 @@ const DISSECTOR: [(&str, &[&str]); 19] = [
             "exchange",
             "frame",
             "observation",
+            "protocol",
             "rc",
             "rdma",
             "record",

@@ -1,6 +1,7 @@
 //! Connections as the engine reports them: plain data.
 
 use crate::frame::Address;
+use crate::protocol::Protocol;
 use crate::record::Time;
 use core::net::IpAddr;
 use rdmascope_wire::{Qpn, private_data};
@@ -120,6 +121,8 @@ pub struct Connection {
     pub requester: Endpoint,
     /// The end that accepted it.
     pub responder: Endpoint,
+    /// What it carries, where that is known to be another protocol than RPC-over-RDMA.
+    pub protocol: Option<Protocol>,
     /// The TCP port space port that the REQ names, for NFS/RDMA 20049.
     pub port: Option<u16>,
     /// Path MTU in bytes: from CM, else the largest payload seen in a packet that others follow.
@@ -150,6 +153,8 @@ pub struct Counts {
     pub sends: u64,
     /// RDMA READ requests, without repetitions.
     pub read_requests: u64,
+    /// RDMA Writes, however many packets each takes.
+    pub writes: u64,
     /// Bytes of RDMA WRITE payload, without repetitions of PSNs.
     pub written_bytes: u64,
     /// Bytes of RDMA READ responses.

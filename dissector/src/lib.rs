@@ -48,6 +48,7 @@ pub mod frame;
 pub mod interval;
 pub mod layout;
 pub mod observation;
+pub mod protocol;
 pub mod rc;
 pub mod rdma;
 pub mod record;

@@ -206,7 +206,7 @@ impl Session {
         let (side, from) = (self.known_side().other(), other.known_side());
         let requester = other.peers.requester.map(|end| if end == from { side } else { side.other() });
         let caller = other.peers.caller.map(|end| if end == from { side } else { side.other() });
-        let Peers { sides, flows, missing_packets, reported, speaks_rpc, .. } = other.peers;
+        let Peers { sides, flows, missing_packets, reported, speaks_rpc, protocol, .. } = other.peers;
         let [first, second] = sides;
         let [end, far_end] = other.ends;
         let (end, far_end, joined, far_joined) =
@@ -233,6 +233,7 @@ impl Session {
         self.peers.reported[0] += reported[0];
         self.peers.reported[1] += reported[1];
         self.peers.speaks_rpc = self.peers.speaks_rpc.or(speaks_rpc);
+        self.peers.protocol = self.peers.protocol.or(protocol);
         self.peers.requester = self.peers.requester.or(requester);
         self.peers.caller = self.peers.caller.or(caller);
         self.peers.paired = true;
@@ -400,7 +401,11 @@ impl Session {
     fn endpoint(&self, side: End) -> Endpoint {
         let end = &self.ends[side];
         let private_data = end.private_data.map(|(offset, data)| PrivateData::new(offset, &data));
-        let sent = self.rc.count(side, end.counts);
+        let mut sent = self.rc.count(side, end.counts);
+        // Only RPC-over-RDMA tells in a way that is understood which memory may be touched.
+        if self.peers.speaks_rpc != Some(true) {
+            sent.unmatched_placements = 0;
+        }
         let ip = end.ip.filter(|ip| end.address.ip() != Some(*ip));
         Endpoint { address: end.address, ip, qpn: end.qpn, private_data, sent }
     }
@@ -411,7 +416,11 @@ impl Session {
         let (requester, responder) = (&self.ends[caller], &self.ends[caller.other()]);
         // REQ and REP each name the ID of their sender.
         let exchanged = self.ends.iter().all(|end| end.communication_id.is_some() && !end.private_data_cut);
-        let agreed = (self.origin == Origin::Cm && exchanged).then(|| {
+        let speaks_rpc = self.peers.speaks_rpc == Some(true);
+        // What RFC 8166 says of inline thresholds holds for no other protocol.
+        let says_nothing = self.ends.iter().all(|end| end.counts.packets == 0);
+        let may_speak_rpc = speaks_rpc || self.peers.protocol.is_none() && says_nothing;
+        let agreed = (self.origin == Origin::Cm && exchanged && may_speak_rpc).then(|| {
             let data = |end: &SessionEnd| end.private_data.map(|(_, data)| data);
             Negotiated::new(data(requester), data(responder))
         });
@@ -423,6 +432,7 @@ impl Session {
             roles_known: self.peers.requester.is_some(),
             requester: self.endpoint(caller),
             responder: self.endpoint(caller.other()),
+            protocol: if speaks_rpc { None } else { self.peers.protocol },
             port: self.port,
             path_mtu: self.path_mtu.or(seen.and_then(|mtu| u16::try_from(mtu).ok())),
             call_inline_threshold: agreed.map(|agreed| agreed.call_inline_threshold),
@@ -501,6 +511,7 @@ fn deliver(
         }
         Delivery::Write(placement) => {
             counts.written_bytes += u64::from(placement.length);
+            counts.writes += u64::from(placement.position == placement.first);
             if !transactions.place(&placement, false, from.other(), peers, report) {
                 counts.unmatched_placements += 1;
             }

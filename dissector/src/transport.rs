@@ -6,6 +6,7 @@ use crate::event::{Content, Headers};
 use crate::frame::{self, Frame, Other};
 use crate::record::Record;
 use rdmascope_wire::bth::{Bth, Extensions, Opcode, PacketPosition};
+use rdmascope_wire::mad::ManagementClass;
 use rdmascope_wire::{Layer, Qpn, Stop, cm, rpcrdma};
 
 /// A record and its headers, as far as they are known without other records.
@@ -66,12 +67,16 @@ impl<'a> Transport<'a> {
         Ok(Transport { bth, extensions, payload, payload_length })
     }
 
-    /// The CM message that the packet carries.
+    /// The CM message that the packet carries. MADs of other classes come to the same queue pair: those of subnet administration.
     #[inline]
     pub fn cm_message(&self) -> Option<cm::Message<'a>> {
         let is_mad = self.bth.destination_qp == Transport::GENERAL_SERVICES_QP
             && self.bth.opcode == Opcode::UD_SEND_ONLY;
-        if is_mad { cm::Message::parse(self.payload).ok().map(|(_, message)| message) } else { None }
+        if !is_mad {
+            return None;
+        }
+        let (header, message) = cm::Message::parse(self.payload).ok()?;
+        (header.management_class == ManagementClass::COMMUNICATION_MANAGEMENT).then_some(message)
     }
 
     /// What is reported of the packet.

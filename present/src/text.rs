@@ -2,6 +2,8 @@
 
 use core::fmt::{self, Display, Write as _};
 use rdmascope_dissector::connection::Endpoint;
+use rdmascope_dissector::engine::Totals;
+use rdmascope_dissector::protocol::Traffic;
 
 /// Colours for a terminal, or none.
 #[derive(Clone, Copy, Debug, Default)]
@@ -173,6 +175,21 @@ impl Display for Named<'_> {
             Some(ip) => f.pad(&format!("{} ({ip})", self.0.address)),
             None => self.0.address.fmt(f),
         }
+    }
+}
+
+/// What traffic beside RDMA has a name, behind its sum: `: 12 of NFS over TCP or UDP, 3 of iWARP (seen, not analyzed yet)`.
+pub struct OtherTraffic<'a>(pub &'a Totals);
+
+impl Display for OtherTraffic<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let named = Traffic::ALL.into_iter().zip(self.0.traffic).filter(|(_, count)| *count > 0);
+        for (at, (traffic, count)) in named.enumerate() {
+            let separator = if at == 0 { ": " } else { ", " };
+            let note = if traffic == Traffic::Iwarp { " (iWARP seen, not analyzed yet)" } else { "" };
+            write!(f, "{separator}{} of {}{note}", Number(count), traffic.name())?;
+        }
+        Ok(())
     }
 }
 

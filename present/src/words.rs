@@ -57,7 +57,7 @@ pub const fn icrc(verdict: IcrcVerdict) -> &'static str {
 /// Why a record holds no transport packet.
 pub const fn other(other: Other) -> &'static str {
     match other {
-        Other::NotInfiniBand => "not-infiniband",
+        Other::NotInfiniBand | Other::Traffic(_) => "not-infiniband",
         Other::UnknownLinkType => "unknown-link-type",
         Other::Fragment => "fragment",
         Other::Stop(_) => "stop",

@@ -208,6 +208,7 @@ pub fn connection() -> Connection {
         roles_known: true,
         requester: end(1, 0x11, true, client),
         responder: end(2, 0x12, false, server),
+        protocol: None,
         port: Some(20_049),
         path_mtu: Some(1024),
         call_inline_threshold: Some(4096),

@@ -5,6 +5,7 @@ use crate::connection::{FlowKey, Origin, State};
 use crate::event::Event;
 use crate::frame::{Address, Frame};
 use crate::observation::{Managed, Observed};
+use crate::protocol::Protocol;
 use crate::rdma::End;
 use crate::record::Time;
 use crate::transaction::Seen;
@@ -112,6 +113,8 @@ fn requested<F: FnMut(Event<'_>)>(
         connection.ends[passive.end].ip = header.destination();
     }
     connection.ends[active.end].note_private_data(request.consumer_private_data(), is_cut);
+    let protocol = Protocol::of_service(request.service_id);
+    connection.peers.protocol = connection.peers.protocol.or(protocol);
     let speaks = connection.port == Some(NFS_RDMA_PORT) || connection.ends[active.end].private_data.is_some();
     connection.peers.speaks_rpc = connection.peers.speaks_rpc.or(speaks.then_some(true));
     // Each side names the PSN at which it expects to receive: that of the other side's first request.

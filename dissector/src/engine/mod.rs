@@ -9,6 +9,7 @@ use crate::connection::FlowKey;
 use crate::event::{Event, Packet};
 use crate::exchange::Keep;
 use crate::frame::{self, Carrier, Frame, IcrcVerdict, Other};
+use crate::protocol::Traffic;
 use crate::rc;
 use crate::rdma::End;
 use crate::record::{Record, Time};
@@ -46,6 +47,8 @@ pub struct Totals {
     pub native_packets: u64,
     /// Records that hold something else.
     pub others: u64,
+    /// Those of them that have a name, in the order of [`Traffic::ALL`].
+    pub traffic: [u64; Traffic::ALL.len()],
     /// Records of a link type that is not understood.
     pub unknown_link: u64,
     /// Fragments of IP packets.
@@ -240,6 +243,10 @@ impl Totals {
                 }] += 1;
             }
             Err(Other::NotInfiniBand) => self.others += 1,
+            Err(Other::Traffic(traffic)) => {
+                self.others += 1;
+                self.traffic[*traffic as usize] += 1;
+            }
             Err(Other::UnknownLinkType) => self.unknown_link += 1,
             Err(Other::Fragment) => self.fragments += 1,
             Err(Other::Stop(_)) => self.stops += 1,

@@ -9,6 +9,7 @@ mod view;
 
 pub use headers::Header;
 
+use crate::protocol::Traffic;
 use crate::record::Record;
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -133,6 +134,8 @@ pub struct Frame<'a> {
 pub enum Other {
     /// It is something else.
     NotInfiniBand,
+    /// It is something else that has a name.
+    Traffic(Traffic),
     /// Its link type is not supported.
     UnknownLinkType,
     /// It is a fragment of an IP packet, which RoCEv2 does not allow (Annex A17.4.5.1).

@@ -4,6 +4,7 @@ use super::headers::{Found, Header, Walk};
 use super::link::{self, MAXIMUM_DEPTH};
 use super::view::{View, malformed};
 use super::{Address, Carrier, Frame, Other, infiniband, tunnel};
+use crate::protocol::Traffic;
 use etherparse::{Ipv4HeaderSlice, Ipv6HeaderSlice, err};
 use rdmascope_wire::{Layer, icrc};
 
@@ -141,6 +142,7 @@ fn upper<'a, F: Found>(
     depth: u8,
 ) -> Result<Frame<'a>, Other> {
     match (protocol, below.fragment) {
+        (6, Fragment::Whole) => Err(tcp(view)),
         (17, Fragment::Later) => Err(Other::Fragment),
         (17, _) => udp(view, below, walk, depth),
         (47, Fragment::Whole) if depth < MAXIMUM_DEPTH => tunnel::gre(view, walk, depth + 1),
@@ -148,6 +150,15 @@ fn upper<'a, F: Found>(
         (4 | 41, Fragment::Whole) if depth < MAXIMUM_DEPTH => link::by_ip_version(view, walk, depth + 1),
         _ => Err(Other::NotInfiniBand),
     }
+}
+
+/// What a TCP packet is. Its data offset, in words of four bytes, says where its payload begins (RFC 9293, section 3.1).
+fn tcp(view: View<'_>) -> Other {
+    let Some(&[s0, s1, d0, d1]) = view.data.first_chunk() else { return Other::NotInfiniBand };
+    let offset = view.data.get(12).map_or(0, |byte| usize::from(byte >> 4) * 4);
+    let payload = view.data.get(offset.max(20)..).unwrap_or_default();
+    let ports = [u16::from_be_bytes([s0, s1]), u16::from_be_bytes([d0, d1])];
+    Traffic::of(ports, payload).map_or(Other::NotInfiniBand, Other::Traffic)
 }
 
 /// Only the destination port decides. The source port spreads the flows over paths, and may be the port of another protocol.
@@ -164,6 +175,9 @@ fn udp<'a, F: Found>(
     let destination_port = u16::from_be_bytes([d0, d1]);
     if destination_port != walk.config.port {
         let is_tunnel = matches!(destination_port, tunnel::VXLAN_PORT | tunnel::GENEVE_PORT);
+        if let Some(traffic) = Traffic::of([u16::from_be_bytes([s0, s1]), destination_port], &[]) {
+            return Err(Other::Traffic(traffic));
+        }
         if !is_tunnel || below.fragment != Fragment::Whole || depth >= MAXIMUM_DEPTH {
             return Err(Other::NotInfiniBand);
         }

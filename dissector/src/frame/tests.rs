@@ -605,6 +605,25 @@ fn what_is_something_else() {
     assert_eq!(other(0, &[7, 0, 0, 0, 0x45]), Other::NotInfiniBand);
     assert_eq!(other(101, &[0x50; 40]), Other::NotInfiniBand);
     assert_eq!(other(197, &erf(1, &[], SEND_ONLY)), Other::NotInfiniBand);
+    // Named by a port, or by what a TCP payload begins with.
+    let tcp = |ports: [u8; 4], payload: &[u8]| {
+        let header = [&ports[..], &[0, 0, 0, 1, 0, 0, 0, 1, 0x50, 0x18, 0, 0, 0, 0, 0, 0]].concat();
+        ethernet(0x0800, &ipv4(&[], 6, &[&header[..], payload].concat()))
+    };
+    assert_eq!(other(1, &tcp([0xc0, 0, 0x08, 0x01], b"")), Other::Traffic(Traffic::Nfs));
+    assert_eq!(other(1, &tcp([0, 111, 0xc0, 0], b"")), Other::Traffic(Traffic::Portmap));
+    let request = tcp([0xc0, 0, 0xc0, 1], b"MPA ID Req Frame\x40\x01\0\0");
+    assert_eq!(other(1, &request), Other::Traffic(Traffic::Iwarp));
+    assert_eq!(other(1, &tcp([0xc0, 0, 0xc0, 1], b"GET / HTTP/1.1")), Other::NotInfiniBand);
+    let mut udp = SEND_ONLY.to_vec();
+    udp[36..38].copy_from_slice(&20_048u16.to_be_bytes());
+    assert_eq!(other(1, &udp), Other::Traffic(Traffic::Mount));
+    // Cut anywhere: a name, or none.
+    for length in 34..request.len() {
+        let cut = Record { data: &request[..length], ..record(LinkType::ETHERNET, &request) };
+        let found = dissect(&cut, &CONFIG).map(|_| ()).unwrap_err();
+        assert_eq!(found == Other::Traffic(Traffic::Iwarp), length >= 34 + 20 + 16, "{length}");
+    }
     // GRE version 1 is PPTP's; source routing in GRE is deprecated.
     assert_eq!(other(1, &gre([0, 1], 0x6558, &[], SEND_ONLY)), Other::NotInfiniBand);
     assert_eq!(other(1, &gre([0x40, 0], 0x6558, &[], SEND_ONLY)), Other::NotInfiniBand);

@@ -1,15 +1,16 @@
 //! What answers something that was not seen yet.
 
 use super::{Kind, Peers, Transactions, certain_kind, payload_of, plausible};
+use crate::protocol::Protocol;
 use crate::rdma::{Delivery, End, Send};
 use rdmascope_wire::Xid;
 use rdmascope_wire::rpcrdma::{Header, VERSION};
 
 impl Peers {
-    /// Notes that the connection speaks RPC-over-RDMA, where a Send is the first to say so.
+    /// Notes what the connection speaks, RPC-over-RDMA or another protocol, where a Send is the first to say so.
     #[inline]
     pub fn recognize(&mut self, send: &Send<'_>) {
-        if self.speaks_rpc != Some(true) {
+        if self.speaks_rpc != Some(true) && self.protocol.is_none() {
             self.recognize_in(send);
         }
     }
@@ -19,6 +20,8 @@ impl Peers {
             && plausible(&header, payload_of(&header, send.bytes))
         {
             self.speaks_rpc = Some(true);
+        } else if let Some(length) = send.length {
+            self.protocol = Protocol::of_first_send(send.bytes, length);
         }
     }
 }

@@ -22,6 +22,7 @@ use crate::connection::{ConnectionId, FlowKey};
 use crate::event::{Event, Eviction};
 use crate::exchange::{Keep, StepKind};
 use crate::observation::{HalfFlow, Observed, Revoked};
+use crate::protocol::Protocol;
 use crate::rdma::{End, Placement, ReadRequest, Send};
 use crate::transaction::{Direction, OpenTransaction, Outcome, Transaction};
 use alloc::collections::VecDeque;
@@ -105,6 +106,8 @@ pub struct Peers {
     pub caller: Option<End>,
     /// Whether Sends are RPC-over-RDMA messages; `None` until something says so.
     pub speaks_rpc: Option<bool>,
+    /// What else the connection carries, once known.
+    pub protocol: Option<Protocol>,
     /// Whether both half-flows are known.
     pub paired: bool,
     /// Packets that the capture lacks, of both ends.
@@ -128,6 +131,7 @@ impl Peers {
             requester: None,
             caller: None,
             speaks_rpc: None,
+            protocol: None,
             paired: false,
             missing_packets: 0,
             half_flows: Default::default(),

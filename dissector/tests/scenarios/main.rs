@@ -19,4 +19,5 @@ mod matching;
 mod missing;
 mod order;
 mod pairing;
+mod protocols;
 mod reliable_reply;

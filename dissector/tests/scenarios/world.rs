@@ -54,6 +54,8 @@ pub(crate) struct World {
     pub(crate) on: usize,
     /// Private data of REQ and REP.
     pub(crate) private_data: [Vec<u8>; 2],
+    /// What the REQ asks for.
+    pub(crate) service: ServiceId,
 }
 
 /// What the engine made of a capture.
@@ -74,6 +76,7 @@ impl World {
             connections: Vec::new(),
             on: 0,
             private_data: [private_data(4096, 4096), private_data(4096, 4096)],
+            service: ServiceId::rdma_cm(PortSpace::Tcp, 20049),
         };
         world.add([0x11, 0x22], [1_000, 500_000]);
         world
@@ -123,7 +126,7 @@ impl World {
             &cm::Message::Request(cm::Request {
                 local_communication_id: client.communication_id,
                 vendor_id: 0,
-                service_id: ServiceId::rdma_cm(PortSpace::Tcp, 20049),
+                service_id: self.service,
                 local_ca_guid: 1,
                 local_queue_key: 0,
                 local_qpn: client.qpn,
@@ -230,7 +233,7 @@ impl World {
         );
     }
 
-    fn cm(&mut self, from: usize, message: &cm::Message<'_>) {
+    pub(crate) fn cm(&mut self, from: usize, message: &cm::Message<'_>) {
         let mut mad = Vec::new();
         message.build(&message.header(1), &mut mad);
         let deth = Some(Deth { queue_key: 0x8001_0000, source_qp: Qpn(1) });

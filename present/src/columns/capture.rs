@@ -4,10 +4,30 @@ use crate::column::Read::{Object, Objects, Shown, Text, Time, U16, U32, U64};
 use crate::column::{Column, Columns, Role, Subject, Within, lend};
 use crate::ending::{Cut, Ending, FileEnding};
 use rdmascope_capture_agent::Interface;
+use rdmascope_dissector::protocol::Traffic;
 
 impl Subject for Ending {
     type Of<'a> = &'a Ending;
 }
+
+/// Packets beside RDMA that have a name.
+struct Named;
+
+impl Subject for Named {
+    type Of<'a> = (Traffic, u64);
+}
+
+static TRAFFIC: Columns<Named> = {
+    type C = Column<Named>;
+    Columns {
+        name: "traffic",
+        role: Role::Inner,
+        columns: &[
+            C::new("protocol", Shown(|(traffic, _), see| see(&traffic.name())), "The name of the protocol."),
+            C::new("packets", U64(|(_, count)| Some(count)), "How many packets."),
+        ],
+    }
+};
 
 /// What was read of a capture.
 pub static CAPTURE: Columns<Ending> = {
@@ -33,6 +53,18 @@ pub static CAPTURE: Columns<Ending> = {
             .or_null(),
             C::new("packets", U64(|it| Some(it.totals.packets)), "InfiniBand transport packets."),
             C::new("others", U64(|it| Some(it.totals.others)), "Packets of other kinds."),
+            C::new(
+                "traffic",
+                Objects(&O {
+                    columns: &TRAFFIC,
+                    lend: |it, see| {
+                        let counts = Traffic::ALL.into_iter().zip(it.totals.traffic);
+                        counts.filter(|(_, count)| *count > 0).for_each(see);
+                    },
+                }),
+                "Those of them that have a name. iWARP is not analyzed yet.",
+            )
+            .optional(),
             C::new(
                 "unknown_link",
                 U64(|it| Some(it.totals.unknown_link)),

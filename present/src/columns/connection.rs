@@ -93,6 +93,19 @@ pub static CONNECTION: Columns<Connection> = {
             C::new("responder QP", Qpn(|it| it.responder.qpn.map(|qpn| qpn.0)), "Of the responder.")
                 .text_only()
                 .text(5, "QP", Left(8)),
+            C::new(
+                "protocol",
+                Shown(|it, see| it.protocol.iter().for_each(|protocol| see(&protocol.name()))),
+                "What it carries, where that is another protocol than RPC-over-RDMA: `SMB Direct`, `NVMe-oF`, `iSER`, `SMC-R`, `IPoIB-CM` or \
+                 `perftest`.",
+            )
+            .optional(),
+            C::new(
+                "operations",
+                Object(&O { columns: &OPERATIONS, lend: |it, see| it.protocol.iter().for_each(|_| see(it)) }),
+                "What both ends did on a connection with a `protocol`.",
+            )
+            .optional(),
             C::new("port", U16(|it| it.port), "The port that the REQ names. 20049 is NFS/RDMA.").or_null(),
             C::new("path_mtu", U16(|it| it.path_mtu), "The path MTU in bytes.")
                 .or_null()
@@ -136,7 +149,11 @@ pub static CONNECTION: Columns<Connection> = {
                 14,
                 "bytes",
                 Right(9),
-                Cell::Shown(|it, _, see| see(&Bytes(payload(it)))),
+                // The last column of the table has room for what few connections have.
+                Cell::Shown(|it, _, see| match it.protocol {
+                    Some(protocol) => see(&format_args!("{:>9}  {}", Bytes(payload(it)), protocol.name())),
+                    None => see(&Bytes(payload(it))),
+                }),
             ),
         ],
     }
@@ -151,6 +168,30 @@ fn evidence(connection: &Connection) -> Option<Evidence> {
         Origin::Cm => None,
         Origin::Inferred(evidence) => Some(evidence),
     }
+}
+
+/// What both ends of a connection did, in operations.
+struct Operations;
+
+impl Subject for Operations {
+    type Of<'a> = &'a Connection;
+}
+
+static OPERATIONS: Columns<Operations> = {
+    type C = Column<Operations>;
+    Columns {
+        name: "operations",
+        role: Role::Inner,
+        columns: &[
+            C::new("sends", U64(|it| Some(sum(it, |sent| sent.sends))), "Sends that were completed."),
+            C::new("writes", U64(|it| Some(sum(it, |sent| sent.writes))), "RDMA Writes."),
+            C::new("reads", U64(|it| Some(sum(it, |sent| sent.read_requests))), "RDMA Reads."),
+        ],
+    }
+};
+
+fn sum(connection: &Connection, of: fn(&Counts) -> u64) -> u64 {
+    of(&connection.requester.sent) + of(&connection.responder.sent)
 }
 
 impl Subject for Evidence {

@@ -5,7 +5,7 @@ use crate::ending::{Ending, FileEnd, FileEnding};
 use crate::names::FailureName;
 use crate::phases::Phases;
 use crate::tables::connections::{Known, StateName};
-use crate::text::{Bytes, Counted, Duration, Left, Maybe, Named, Number, Plain, Style};
+use crate::text::{Bytes, Counted, Duration, Left, Maybe, Named, Number, OtherTraffic, Plain, Style};
 use crate::time::Rfc3339;
 use crate::words;
 use core::fmt::{self, Display};
@@ -165,7 +165,8 @@ fn capture(ending: &Ending, style: Style, out: &mut impl Write) -> io::Result<()
         row("ICRC", &format_args!("{good} good, {bad}, {unverifiable} not verifiable"))?;
     }
     if totals.others + totals.unknown_link > 0 {
-        row("other traffic", &Counted(totals.others + totals.unknown_link, "packet"))?;
+        let packets = Counted(totals.others + totals.unknown_link, "packet");
+        row("other traffic", &format_args!("{packets}{}", OtherTraffic(totals)))?;
     }
     for file in &ending.files {
         let several = ending.files.len() > 1;
@@ -228,6 +229,15 @@ fn write_connection(connection: &Connection, style: Style, out: &mut impl Write)
     let length = Duration(connection.last.since(connection.first));
     let [forward, backward] = connection.transactions.map(Number);
     writeln!(out, "\n       {state}; known from {}; seen for {length}", Known(connection.origin))?;
+    if let Some(protocol) = connection.protocol {
+        let [from, to] = [&requester.sent, &responder.sent];
+        let sends = Counted(from.sends + to.sends, "Send");
+        let writes = Counted(from.writes + to.writes, "RDMA Write");
+        let reads = Counted(from.read_requests + to.read_requests, "RDMA Read");
+        writeln!(out, "       {}: {sends}, {writes}, {reads}", protocol.name())?;
+        writeln!(out, "       path MTU {}", Maybe(connection.path_mtu))?;
+        return write_ends(connection, out);
+    }
     writeln!(out, "       transactions: {forward} forward, {backward} backward")?;
 
     write!(out, "       path MTU {}, ", Maybe(connection.path_mtu))?;
@@ -241,7 +251,12 @@ fn write_connection(connection: &Connection, style: Style, out: &mut impl Write)
         None => "unknown",
     };
     writeln!(out, ", remote invalidation {invalidation}")?;
-    for (name, end) in [("requester", requester), ("responder", responder)] {
+    write_ends(connection, out)
+}
+
+/// What each end sent.
+fn write_ends(connection: &Connection, out: &mut impl Write) -> io::Result<()> {
+    for (name, end) in [("requester", &connection.requester), ("responder", &connection.responder)] {
         let sent = &end.sent;
         writeln!(
             out,

@@ -17,6 +17,7 @@ impl fmt::Display for NoPacket<'_> {
         let NoPacket(other, record, style) = self;
         match other {
             Other::NotInfiniBand => write!(f, "no transport packet, {} bytes", record.original_length),
+            Other::Traffic(traffic) => write!(f, "{}, {} bytes", traffic.name(), record.original_length),
             Other::UnknownLinkType => write!(f, "link type {} is not understood", record.link.0),
             Other::Fragment => write!(f, "{}", style.yellow("fragment of an IP packet")),
             Other::Stop(stop) => write!(f, "{}", style.yellow(stop)),

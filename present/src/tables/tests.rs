@@ -4,8 +4,10 @@ use crate::column::{Setting, TextTable};
 use crate::columns::{CONNECTION, PACKET, TRANSACTION};
 use crate::text::Style;
 use core::net::Ipv4Addr;
+use rdmascope_dissector::connection::Connection;
 use rdmascope_dissector::event::{Content, Headers, Packet};
 use rdmascope_dissector::frame::{Address, Carrier, Frame, IcrcVerdict, Other};
+use rdmascope_dissector::protocol::Protocol;
 use rdmascope_dissector::record::{LinkType, Record};
 use rdmascope_dissector::transaction::{Direction, Outcome};
 use rdmascope_dissector::ulb::Nfs4;
@@ -29,7 +31,8 @@ fn table(write: impl FnOnce(&mut Vec<u8>)) -> String {
 fn of_connections() {
     let text = table(|out| {
         TextTable::new(&CONNECTION).write_heading(Style::default(), out).unwrap();
-        for connection in [samples::connection(), samples::inferred()] {
+        let other = Connection { protocol: Some(Protocol::SmbDirect), ..samples::inferred() };
+        for connection in [samples::connection(), samples::inferred(), other] {
             TextTable::new(&CONNECTION).write_row(&connection, SETTING, out).unwrap();
         }
     });
@@ -38,6 +41,7 @@ fn of_connections() {
         "   # requester       QP          responder       QP       origin   state      MTU  call reply inv  forward backward     bytes
    1 10.77.0.1       0x000011 -> 10.77.0.2       0x000012 cm       closed    1024  4096  4096  no      208        4  1.61 MiB
    2 10.77.0.1       -        -- 10.77.0.2       0x000012 inferred open      1024     -     -   -      208        4  1.61 MiB
+   2 10.77.0.1       -        -- 10.77.0.2       0x000012 inferred open      1024     -     -   -      208        4  1.61 MiB  SMB Direct
 "
     );
 }

@@ -16,7 +16,7 @@ use rdmascope_present::names::FailureName;
 use rdmascope_present::phases::Phases;
 use rdmascope_present::report::{Group, Key, Stats};
 use rdmascope_present::tables::connections::{Known, StateName};
-use rdmascope_present::text::{Bytes, Counted, Duration, Maybe, Named, Number};
+use rdmascope_present::text::{Bytes, Counted, Duration, Maybe, Named, Number, OtherTraffic};
 use rdmascope_present::time::Rfc3339;
 use rdmascope_present::words;
 
@@ -236,7 +236,9 @@ impl Page<'_> {
                     }))
                 }
                 @if totals.others + totals.unknown_link > 0 {
-                    (row("other traffic", html! { (Counted(totals.others + totals.unknown_link, "packet")) }))
+                    (row("other traffic", html! {
+                        (Counted(totals.others + totals.unknown_link, "packet")) (OtherTraffic(totals))
+                    }))
                 }
             }
         }

@@ -1,0 +1,215 @@
+//! Other protocols than NFS over RDMA: by which ports, service IDs and first bytes they are known.
+
+use rdmascope_wire::cm::ServiceId;
+
+/// A protocol on a connection that is not RPC-over-RDMA.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Protocol {
+    /// SMB Direct (MS-SMBD).
+    SmbDirect,
+    /// NVMe over Fabrics, RDMA transport.
+    NvmeOf,
+    /// iSCSI Extensions for RDMA (RFC 7145).
+    Iser,
+    /// SMC-R (RFC 7609). Its queue pairs are set up over TCP.
+    SmcR,
+    /// IP over InfiniBand, connected mode (RFC 4755).
+    IpoibCm,
+    /// The benchmarks of perftest.
+    Perftest,
+}
+
+/// How a protocol is known.
+struct Row {
+    protocol: Protocol,
+    name: &'static str,
+    /// Ports of the RDMA connection manager.
+    ports: &'static [u16],
+    /// The first byte of other service IDs.
+    service: Option<u8>,
+    /// Whether a Send that begins a connection is one of this protocol: its first bytes, and its length.
+    begins: Option<fn(&[u8], u32) -> bool>,
+}
+
+/// In the order of [`Protocol`].
+static ROWS: [Row; 6] = [
+    // Negotiate request (MS-SMBD, section 2.2.1): minimum and maximum version 1.0, both little-endian, reserved, 20 bytes.
+    Row {
+        protocol: Protocol::SmbDirect,
+        name: "SMB Direct",
+        ports: &[445, 5445],
+        service: None,
+        begins: Some(|bytes, length| length == 20 && bytes.starts_with(&[0, 1, 0, 1, 0, 0])),
+    },
+    // A capsule that begins with a Connect: opcode 0x7f, and type 1 at byte 4.
+    Row {
+        protocol: Protocol::NvmeOf,
+        name: "NVMe-oF",
+        ports: &[4420],
+        service: None,
+        begins: Some(|bytes, length| {
+            length >= 64 && bytes.first() == Some(&0x7f) && bytes.get(4) == Some(&1)
+        }),
+    },
+    // An iSER header of 28 bytes that carries an iSCSI control PDU, and the login request, which is immediate.
+    Row {
+        protocol: Protocol::Iser,
+        name: "iSER",
+        ports: &[3260],
+        service: None,
+        begins: Some(|bytes, length| {
+            length >= 76 && bytes.first() == Some(&0x10) && bytes.get(28) == Some(&0x43)
+        }),
+    },
+    // CONFIRM LINK (RFC 7609, appendix A.3): type 1, length 44.
+    Row {
+        protocol: Protocol::SmcR,
+        name: "SMC-R",
+        ports: &[],
+        service: None,
+        begins: Some(|bytes, length| length == 44 && bytes.starts_with(&[1, 44])),
+    },
+    // Service IDs of the IETF, as RFC 4755, section 3.5, assigns them and Linux uses them: 0x10, zeros, the queue pair.
+    Row { protocol: Protocol::IpoibCm, name: "IPoIB-CM", ports: &[], service: Some(0x10), begins: None },
+    Row { protocol: Protocol::Perftest, name: "perftest", ports: &[18515], service: None, begins: None },
+];
+
+impl Protocol {
+    /// The protocol that a REQ asks for, where its service ID is that of one.
+    pub fn of_service(service: ServiceId) -> Option<Protocol> {
+        let port = service.rdma_cm_port().map(|(_, port)| port);
+        let [first, rest @ .., _, _, _] = service.0.to_be_bytes();
+        let is_of = |row: &&Row| match port {
+            Some(port) => row.ports.contains(&port),
+            None => row.service == Some(first) && rest == [0; 4],
+        };
+        ROWS.iter().find(is_of).map(|row| row.protocol)
+    }
+
+    /// The protocol whose connections begin with such a Send: its bytes, and the length that it had on the wire.
+    pub fn of_first_send(bytes: &[u8], length: u32) -> Option<Protocol> {
+        let begins = |row: &&Row| row.begins.is_some_and(|begins| begins(bytes, length));
+        ROWS.iter().find(begins).map(|row| row.protocol)
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        ROWS[self as usize].name
+    }
+}
+
+/// Traffic beside RDMA that tells something of a session: it is counted by name, and not looked into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Traffic {
+    /// NFS over TCP, or over UDP.
+    Nfs,
+    /// The MOUNT protocol of NFSv3.
+    Mount,
+    /// The port mapper.
+    Portmap,
+    /// iWARP: RDMA over TCP.
+    Iwarp,
+}
+
+impl Traffic {
+    /// All of them.
+    pub const ALL: [Traffic; 4] = [Traffic::Nfs, Traffic::Mount, Traffic::Portmap, Traffic::Iwarp];
+
+    /// With what the two ends of a TCP connection that becomes iWARP begin it (RFC 5044, section 7.1.1).
+    const MPA: [&'static [u8]; 2] = [b"MPA ID Req Frame", b"MPA ID Rep Frame"];
+
+    /// What a TCP or UDP packet is, by its ports and, of TCP, the first bytes of its payload.
+    pub fn of(ports: [u16; 2], payload: &[u8]) -> Option<Traffic> {
+        if Traffic::MPA.iter().any(|key| payload.starts_with(key)) {
+            return Some(Traffic::Iwarp);
+        }
+        // Ports that IANA assigns.
+        let of_port = |port: &u16| match port {
+            111 => Some(Traffic::Portmap),
+            2049 => Some(Traffic::Nfs),
+            20_048 => Some(Traffic::Mount),
+            20_049 => Some(Traffic::Iwarp),
+            _ => None,
+        };
+        ports.iter().find_map(of_port)
+    }
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Traffic::Nfs => "NFS over TCP or UDP",
+            Traffic::Mount => "MOUNT",
+            Traffic::Portmap => "portmap",
+            Traffic::Iwarp => "iWARP",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rdmascope_wire::rdma_cm_ip::PortSpace;
+
+    #[test]
+    fn rows_are_in_the_order_of_the_protocols() {
+        for (at, row) in ROWS.iter().enumerate() {
+            assert_eq!(row.protocol as usize, at);
+            assert_eq!(row.protocol.name(), row.name);
+        }
+        for (at, traffic) in Traffic::ALL.into_iter().enumerate() {
+            assert_eq!(traffic as usize, at);
+        }
+    }
+
+    #[test]
+    fn service_ids() {
+        let of = |service: u64| Protocol::of_service(ServiceId(service));
+        assert_eq!(of(0x0106_01bd), Some(Protocol::SmbDirect));
+        assert_eq!(of(0x0106_1545), Some(Protocol::SmbDirect));
+        assert_eq!(of(0x0106_1144), Some(Protocol::NvmeOf));
+        assert_eq!(of(0x0106_0cbc), Some(Protocol::Iser));
+        assert_eq!(of(0x0106_4853), Some(Protocol::Perftest));
+        assert_eq!(of(0x1000_0000_0000_004a), Some(Protocol::IpoibCm));
+        assert_eq!(of(0x1000_0000_0100_004a), None);
+        // NFS over RDMA, and what nobody knows.
+        assert_eq!(Protocol::of_service(ServiceId::rdma_cm(PortSpace::Tcp, 20_049)), None);
+        assert_eq!(of(0x4853), None);
+    }
+
+    #[test]
+    fn first_sends() {
+        let negotiate = [0, 1, 0, 1, 0, 0, 255, 0, 0, 4, 0, 0, 0, 4, 0, 0, 0, 0, 2, 0];
+        let mut connect = [0; 64];
+        (connect[0], connect[1], connect[4]) = (0x7f, 0x40, 1);
+        let mut login = [0; 76];
+        (login[0], login[28]) = (0x10, 0x43);
+        let mut confirm_link = [0; 44];
+        (confirm_link[0], confirm_link[1]) = (1, 44);
+        for (bytes, protocol) in [
+            (&negotiate[..], Protocol::SmbDirect),
+            (&connect, Protocol::NvmeOf),
+            (&login, Protocol::Iser),
+            (&confirm_link, Protocol::SmcR),
+        ] {
+            let length = bytes.len() as u32;
+            assert_eq!(Protocol::of_first_send(bytes, length), Some(protocol));
+            assert_eq!(Protocol::of_first_send(bytes, length - 1), None);
+            // Cut by a snap length: the first bytes decide, as long as they are there.
+            for there in 0..bytes.len() {
+                let found = Protocol::of_first_send(&bytes[..there], length);
+                assert!(found.is_none() || found == Some(protocol), "{there}");
+            }
+        }
+    }
+
+    #[test]
+    fn traffic() {
+        assert_eq!(Traffic::of([50_000, 2049], b""), Some(Traffic::Nfs));
+        assert_eq!(Traffic::of([111, 50_000], b""), Some(Traffic::Portmap));
+        assert_eq!(Traffic::of([50_000, 20_048], b""), Some(Traffic::Mount));
+        assert_eq!(Traffic::of([20_049, 50_000], b""), Some(Traffic::Iwarp));
+        assert_eq!(Traffic::of([50_000, 50_001], b"MPA ID Req Frame\x40\x01"), Some(Traffic::Iwarp));
+        assert_eq!(Traffic::of([50_000, 50_001], b"MPA ID Rep Frame"), Some(Traffic::Iwarp));
+        assert_eq!(Traffic::of([50_000, 50_001], b"MPA ID Req Fram"), None);
+    }
+}

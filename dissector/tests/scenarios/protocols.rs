@@ -1,0 +1,115 @@
+//! Other protocols beside NFS over RDMA: named, counted in operations, and not taken for what they are not.
+
+use crate::speech::*;
+use crate::world::*;
+use rdmascope_dissector::protocol::Protocol;
+use rdmascope_wire::cm::{self, ServiceId};
+use rdmascope_wire::mad::ManagementClass;
+use rdmascope_wire::rdma_cm_ip::PortSpace;
+
+/// Memory that no RPC-over-RDMA header advertises.
+const MEMORY: (u32, u64) = (0x1234, 0x7000);
+
+/// A Send, an RDMA Write of four packets, an RDMA Read.
+fn operations(world: &mut World, message: &[u8]) {
+    let (handle, offset) = MEMORY;
+    world.send(CLIENT, message);
+    world.ack(SERVER);
+    world.write(SERVER, segment(handle, 1000, offset), &data(1000));
+    world.ack(CLIENT);
+    world.read(SERVER, segment(handle, 100, offset), &data(100));
+    world.send(SERVER, message);
+    world.ack(CLIENT);
+}
+
+#[test]
+fn by_the_service_that_the_req_asks_for() {
+    for (service, protocol) in [
+        (ServiceId::rdma_cm(PortSpace::Tcp, 445), Protocol::SmbDirect),
+        (ServiceId::rdma_cm(PortSpace::Tcp, 4420), Protocol::NvmeOf),
+        (ServiceId::rdma_cm(PortSpace::Tcp, 3260), Protocol::Iser),
+        (ServiceId::rdma_cm(PortSpace::Tcp, 18515), Protocol::Perftest),
+        (ServiceId(0x1000_0000_0000_004a), Protocol::IpoibCm),
+    ] {
+        let mut world = World::new();
+        world.service = service;
+        world.private_data = [Vec::new(), Vec::new()];
+        world.connect();
+        // Looks like an RPC call; the port says that it is none.
+        operations(&mut world, &getattr(1).0);
+        let report = world.run();
+        let [connection] = &report.connections[..] else { panic!("one connection: {report:?}") };
+        assert_eq!(connection.protocol, Some(protocol));
+        assert_eq!((connection.call_inline_threshold, connection.reply_inline_threshold), (None, None));
+        assert!(report.transactions.is_empty());
+        let (client, server) = (&connection.requester.sent, &connection.responder.sent);
+        assert_eq!((client.sends, server.sends, server.writes, server.read_requests), (1, 1, 1, 1));
+        assert_eq!((client.unmatched_placements, server.unmatched_placements), (0, 0));
+    }
+}
+
+/// CONFIRM LINK of SMC-R (RFC 7609, appendix A.3), on queue pairs that no CM message connects.
+#[test]
+fn by_the_first_send() {
+    let mut message = vec![0; 44];
+    (message[0], message[1]) = (1, 44);
+    let mut world = World::new();
+    operations(&mut world, &message);
+    let report = world.run();
+    assert!(!report.connections.is_empty() && report.transactions.is_empty());
+    for connection in &report.connections {
+        assert_eq!(connection.protocol, Some(Protocol::SmcR));
+        assert_eq!(connection.requester.sent.unmatched_placements, 0);
+        assert_eq!(connection.responder.sent.unmatched_placements, 0);
+    }
+}
+
+/// A port without a name, and Sends that nobody knows: nothing is said of RPC.
+#[test]
+fn what_has_no_name() {
+    let mut world = World::new();
+    world.service = ServiceId::rdma_cm(PortSpace::Tcp, 7777);
+    world.private_data = [Vec::new(), Vec::new()];
+    world.connect();
+    operations(&mut world, b"hello, this is no RPC message");
+    let report = world.run();
+    let connection = &report.connections[0];
+    assert_eq!((connection.protocol, connection.call_inline_threshold), (None, None));
+    assert_eq!(connection.responder.sent.unmatched_placements, 0);
+}
+
+/// The control: NFS on the same ports is NFS, because its private data or its port says so; and its strays are counted.
+#[test]
+fn nfs_is_nfs() {
+    for port in [20049, 4420] {
+        let mut world = World::new();
+        world.service = ServiceId::rdma_cm(PortSpace::Tcp, port);
+        world.connect();
+        let (call, answer) = getattr(1);
+        world.send(CLIENT, &call);
+        world.write(SERVER, segment(MEMORY.0, 100, MEMORY.1), &data(100));
+        world.send(SERVER, &answer);
+        world.ack(CLIENT);
+        let report = world.run();
+        let connection = &report.connections[0];
+        assert_eq!((connection.protocol, connection.call_inline_threshold), (None, Some(4096)));
+        assert_eq!(connection.responder.sent.unmatched_placements, 1);
+        assert_eq!(report.transactions.len(), 1);
+    }
+}
+
+/// Queries of subnet administration, class 3, go to the queue pair that CM messages go to (IBTA volume 1, section 13.4.4).
+#[test]
+fn subnet_administration_is_not_cm() {
+    let mut world = World::new();
+    let query = cm::Message::Unknown {
+        management_class: ManagementClass::SUBNET_ADMINISTRATION,
+        // PathRecord.
+        attribute: 0x0035,
+        data: &[0; 232],
+    };
+    world.cm(CLIENT, &query);
+    world.connect();
+    let report = world.run();
+    assert_eq!((report.totals.cm_messages, report.totals.other_transports), (3, 1));
+}
