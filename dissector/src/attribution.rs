@@ -9,6 +9,7 @@ use crate::exchange::{Step, StepKind};
 use crate::frame::IcrcVerdict;
 use crate::interval::Intervals;
 use crate::rc::{self, Response};
+use crate::rdma::Position;
 use crate::rpcrdma::BuildHasher;
 use crate::transaction::Transaction;
 use alloc::vec::Vec;
@@ -72,7 +73,7 @@ struct Lane {
 struct Entry {
     /// Its first PSN, counted on where PSNs wrap.
     at: i64,
-    psn: Psn,
+    position: Position,
     packets: u32,
     /// Its first packet in the capture.
     frame: u64,
@@ -115,7 +116,7 @@ impl Entry {
     fn new(step: &Step, of: StepOf) -> Entry {
         Entry {
             at: 0,
-            psn: step.position.psn(),
+            position: step.position,
             packets: step.extent,
             frame: step.first.frame,
             asks: step.kind == StepKind::ReadRequest,
@@ -195,7 +196,7 @@ struct Timeline {
     /// What each is, in the same order.
     steps: Vec<StepOf>,
     /// From which frame on which PSN stands where: near enough to each other that PSNs do not wrap in between.
-    marks: Vec<(u64, i64, Psn)>,
+    marks: Vec<(u64, i64, Position)>,
     /// How many were acknowledged.
     acknowledged: usize,
 }
@@ -210,19 +211,19 @@ impl Timeline {
 
     fn new(mut entries: Vec<Entry>) -> Timeline {
         entries.sort_by_key(|entry| entry.frame);
-        let mut marks: Vec<(u64, i64, Psn)> = Vec::new();
+        let mut marks: Vec<(u64, i64, Position)> = Vec::new();
         let (mut last, mut highest) = (None, 0);
         for entry in &mut entries {
-            let step = last.map(|(at, psn): (i64, Psn)| (at, psn.distance(entry.psn)));
+            let step = last.map(|(at, position): (i64, Position)| (at, position.distance(entry.position)));
             let (at, begins) = match step {
                 Some((at, ahead)) if ahead.abs() <= Timeline::WINDOW => (at + i64::from(ahead), false),
                 _ => (highest + i64::from(Psn::MODULUS), true),
             };
             if begins || marks.last().is_some_and(|mark| at - mark.1 > Timeline::STRIDE) {
-                marks.push((entry.frame, at, entry.psn));
+                marks.push((entry.frame, at, entry.position));
             }
             entry.at = at;
-            last = Some((at, entry.psn));
+            last = Some((at, entry.position));
             highest = highest.max(entry.end());
         }
         entries.sort_by_key(|entry| entry.at);
@@ -234,7 +235,7 @@ impl Timeline {
     fn position(&self, psn: Psn, frame: u64) -> Option<i64> {
         let index = self.marks.partition_point(|mark| mark.0 <= frame).saturating_sub(1);
         let (_, at, marked) = self.marks.get(index)?;
-        Some(at + i64::from(marked.distance(psn)))
+        Some(at + i64::from(marked.distance(psn.into())))
     }
 
     /// The step that covers a position; where several do, the one that began last before this frame.

@@ -5,10 +5,10 @@ use core::fmt::{self, Display};
 use rdmascope_dissector::attribution::{Attributed, Role, StepOf};
 use rdmascope_dissector::event::{Headers, Packet};
 use rdmascope_dissector::exchange::{Exchange, Step, StepKind};
+use rdmascope_dissector::rdma::Position;
 use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::{Part, Seen, Transaction};
 use rdmascope_wire::bth::{Acknowledgement, NakCode, Operation, rnr_timer};
-use rdmascope_wire::psn::Psn;
 
 /// The rungs of one transaction.
 #[derive(Clone, Debug, Default)]
@@ -27,7 +27,7 @@ pub struct Ladder {
 #[derive(Clone, Copy, Debug)]
 struct Marked {
     frame: u64,
-    psn: Psn,
+    position: Position,
     from_requester: bool,
 }
 
@@ -42,10 +42,10 @@ pub struct Rung {
     pub first: Seen,
     /// Its last packet in the capture.
     pub last: Seen,
-    /// Its first PSN. RDMA READ responses and acknowledgements carry PSNs of the end that sent the request.
-    pub psn: Psn,
-    /// How many PSNs it takes up.
-    pub packets: u32,
+    /// Its first position. RDMA READ responses and acknowledgements carry positions of the end that sent the request.
+    pub position: Position,
+    /// How many positions it takes up.
+    pub extent: u32,
     /// The bytes that it moved; for an RDMA READ request, the bytes that it asked for.
     pub piece: Option<Piece>,
 }
@@ -109,8 +109,8 @@ impl Ladder {
             from_requester: !step.from_caller,
             first: seen,
             last: seen,
-            psn: headers.bth.psn,
-            packets: 1,
+            position: headers.bth.psn.into(),
+            extent: 1,
             piece: None,
         };
         let acknowledges = headers.bth.opcode.operation() == Some(Operation::Acknowledge);
@@ -123,7 +123,7 @@ impl Ladder {
             // The first transmission was lost before the place of the capture: the receiver sent a NAK for this PSN.
             Role::Part(of) => {
                 if let Some(step) = own(of)
-                    && self.was_refused(step, headers.bth.psn)
+                    && self.was_refused(step, headers.bth.psn.into())
                 {
                     self.repeat(Rung::again(step, headers, seen));
                 }
@@ -164,8 +164,8 @@ impl Ladder {
         if let Some(from_requester) = from_requester
             && self.marked.len() < Ladder::MOST_RUNGS
         {
-            let (frame, psn) = (packet.record.number, headers.bth.psn);
-            self.marked.push(Marked { frame, psn, from_requester });
+            let (frame, position) = (packet.record.number, headers.bth.psn.into());
+            self.marked.push(Marked { frame, position, from_requester });
         }
     }
 
@@ -188,12 +188,12 @@ impl Ladder {
         marks
     }
 
-    /// Whether one of the last rungs is a NAK or RNR NAK for this PSN of `step`.
-    fn was_refused(&self, step: &Step, psn: Psn) -> bool {
+    /// Whether one of the last rungs is a NAK or RNR NAK for this position of `step`.
+    fn was_refused(&self, step: &Step, position: Position) -> bool {
         const LATELY: usize = 256;
         self.rungs.iter().rev().take(LATELY).any(|rung| {
             matches!(rung.kind, RungKind::Nak(_) | RungKind::RnrNak(_))
-                && (rung.psn, rung.from_requester) == (psn, !step.from_caller)
+                && (rung.position, rung.from_requester) == (position, !step.from_caller)
         })
     }
 
@@ -204,10 +204,10 @@ impl Ladder {
             Some(other)
                 if (other.kind, other.from_requester) == (rung.kind, rung.from_requester)
                     && other.kind != RungKind::Again(StepKind::ReadRequest)
-                    && other.psn.plus(other.packets) == rung.psn =>
+                    && other.position.plus(other.extent) == rung.position =>
             {
                 other.last = rung.last;
-                other.packets += rung.packets;
+                other.extent += rung.extent;
             }
             _ => self.add(rung),
         }
@@ -241,8 +241,8 @@ impl From<&Step> for Rung {
             from_requester: step.from_caller,
             first: step.first,
             last: step.last,
-            psn: step.position.psn(),
-            packets: step.extent,
+            position: step.position,
+            extent: step.extent,
             piece: Some(Piece {
                 of_reply: step.of_reply,
                 part: step.part,
@@ -256,15 +256,16 @@ impl From<&Step> for Rung {
 impl Rung {
     /// A packet of a step that was sent again.
     fn again(step: &Step, headers: &Headers<'_>, seen: Seen) -> Rung {
-        let psn = headers.bth.psn;
-        let mut again = Rung { first: seen, last: seen, psn, packets: 1, piece: None, ..Rung::from(step) };
+        let position = Position::from(headers.bth.psn);
+        let mut again =
+            Rung { first: seen, last: seen, position, extent: 1, piece: None, ..Rung::from(step) };
         again.kind = RungKind::Again(step.kind);
         if let (StepKind::ReadRequest, Some(reth)) = (step.kind, headers.extensions.reth) {
             // A repeated RDMA READ request asks for the rest of the data, up to its end.
-            let passed = u32::try_from(step.position.distance(psn.into())).unwrap_or(0);
+            let passed = u32::try_from(step.position.distance(position)).unwrap_or(0);
             let length = u64::from(reth.dma_length);
             let offset = (step.offset + step.length).saturating_sub(length);
-            again.packets = step.extent.saturating_sub(passed).max(1);
+            again.extent = step.extent.saturating_sub(passed).max(1);
             again.piece = Some(Piece { of_reply: step.of_reply, part: step.part, offset, length });
         }
         again
@@ -274,12 +275,13 @@ impl Rung {
     fn holds(&self, packet: &Marked) -> bool {
         self.from_requester == packet.from_requester
             && (self.first.frame..=self.last.frame).contains(&packet.frame)
-            && u32::try_from(self.psn.distance(packet.psn)).is_ok_and(|ahead| ahead < self.packets.max(1))
+            && u32::try_from(self.position.distance(packet.position))
+                .is_ok_and(|ahead| ahead < self.extent.max(1))
     }
 
-    /// The PSN of its last packet.
-    pub fn last_psn(&self) -> Psn {
-        self.psn.plus(self.packets.saturating_sub(1))
+    /// The last position that it takes up.
+    pub fn last_position(&self) -> Position {
+        self.position.plus(self.extent.saturating_sub(1))
     }
 
     /// What it is, in the words of the specifications.
@@ -321,16 +323,17 @@ impl Display for RungTitle<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rdmascope_wire::psn::Psn;
 
-    fn rung(kind: RungKind, from_requester: bool, frames: (u64, u64), psn: u32, packets: u32) -> Rung {
+    fn rung(kind: RungKind, from_requester: bool, frames: (u64, u64), psn: u32, extent: u32) -> Rung {
         let seen = |frame| Seen { frame, time: Time::default() };
         Rung {
             kind,
             from_requester,
             first: seen(frames.0),
             last: seen(frames.1),
-            psn: Psn::new(psn),
-            packets,
+            position: Psn::new(psn).into(),
+            extent,
             piece: None,
         }
     }
@@ -343,7 +346,7 @@ mod tests {
         ladder.add(rung(RungKind::Again(StepKind::Write), false, (15, 16), 0xff_fffe, 2));
         ladder.add(rung(RungKind::Step(StepKind::Call), true, (12, 17), 0xff_fffc, 10));
         let mut mark = |frame, psn, from_requester| {
-            ladder.marked.push(Marked { frame, psn: Psn::new(psn), from_requester });
+            ladder.marked.push(Marked { frame, position: Psn::new(psn).into(), from_requester });
         };
         mark(13, 0xff_ffff, false);
         mark(15, 0xff_fffe, false);

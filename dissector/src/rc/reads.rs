@@ -2,7 +2,7 @@
 
 use super::Packet;
 use super::fault;
-use crate::rdma::{Fault, MemoryRange, Placement, ReadRequest};
+use crate::rdma::{Fault, MemoryRange, Placement, Position, ReadRequest};
 use crate::record::{REORDERING, Seen};
 use crate::roomy::Roomy;
 use alloc::collections::VecDeque;
@@ -27,7 +27,8 @@ pub(super) struct Reads {
 
 #[derive(Clone, Copy, Debug)]
 struct Request {
-    first: Psn,
+    /// That of the request, and of the first response.
+    first: Position,
     /// PSNs that the responses take up; `None` where the path MTU is not known yet.
     packets: Option<u32>,
     memory: MemoryRange,
@@ -44,8 +45,7 @@ impl Reads {
 
     /// Remembers a request.
     pub(super) fn ask(&mut self, request: &ReadRequest) {
-        let ReadRequest { seen: asked, extent: packets, memory, is_new: new, .. } = *request;
-        let first = request.position.psn();
+        let ReadRequest { seen: asked, position: first, extent: packets, memory, is_new: new, .. } = *request;
         if self.requests.len() == Reads::MOST {
             self.requests.pop_front();
             self.last = self.last.wrapping_sub(1);
@@ -108,7 +108,7 @@ impl Reads {
             self.resolve(packet.payload_length.max(1));
         }
         let request = &mut self.requests[found];
-        let index = request.first.distance(packet.psn) as u64;
+        let index = request.first.distance(packet.psn.into()) as u64;
         if matches!(place, PacketPosition::First | PacketPosition::Middle) {
             request.step = Some(packet.payload_length);
         }
@@ -123,7 +123,7 @@ impl Reads {
         Some(Placement {
             seen: packet.seen,
             position: packet.psn.into(),
-            first: request.first.into(),
+            first: request.first,
             memory: request.memory,
             address: request.memory.address.wrapping_add(offset),
             bytes: packet.payload,
@@ -159,7 +159,7 @@ impl Reads {
     #[inline]
     fn covers(&self, index: usize, psn: Psn) -> bool {
         self.requests.get(index).is_some_and(|request| {
-            let index = request.first.distance(psn);
+            let index = request.first.distance(psn.into());
             index >= 0 && index < request.packets.map_or(1 << 16, |packets| packets as i32)
         })
     }

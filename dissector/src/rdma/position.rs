@@ -22,12 +22,6 @@ impl Position {
         self.0.value()
     }
 
-    /// The position as a PSN.
-    #[inline]
-    pub const fn psn(self) -> Psn {
-        self.0
-    }
-
     /// The position `count` numbers later.
     #[inline]
     #[must_use]

@@ -206,11 +206,11 @@ pub static RUNG: Columns<RungRow<'static>> = {
             ),
             C::new(
                 "psn",
-                U32(|row| Some(row.rung.psn.value())),
+                U32(|row| Some(row.rung.position.number())),
                 "Its first PSN. It is greater than `last_psn` where PSNs wrap. The PSNs of responses are those of the end that asked; the PSNs of \
                  an RDMA Read request are those of its responses.",
             ),
-            C::new("last_psn", U32(|row| Some(row.rung.last_psn().value())), "Its last PSN."),
+            C::new("last_psn", U32(|row| Some(row.rung.last_position().number())), "Its last PSN."),
             C::new(
                 "nak",
                 Shown(|row, see| {

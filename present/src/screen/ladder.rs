@@ -172,8 +172,8 @@ fn text(rung: &Rung, transaction: &Transaction) -> String {
     }
     let asks =
         matches!(rung.kind, RungKind::Step(StepKind::ReadRequest) | RungKind::Again(StepKind::ReadRequest));
-    if rung.packets > 1 && !asks {
-        text.push_str(&format!(", {}", Counted(rung.packets.into(), "packet")));
+    if rung.extent > 1 && !asks {
+        text.push_str(&format!(", {}", Counted(rung.extent.into(), "packet")));
         let lasted = rung.last.time.since(rung.first.time);
         if lasted > 0 {
             text.push_str(&format!(" in {}", Duration(lasted)));
@@ -188,9 +188,9 @@ fn frames(rung: &Rung) -> String {
 }
 
 fn psns(rung: &Rung) -> String {
-    match rung.packets {
-        0 | 1 => format!("PSN {}", rung.psn),
-        _ => format!("PSN {}-{}", rung.psn, rung.last_psn()),
+    match rung.extent {
+        0 | 1 => format!("PSN {}", rung.position),
+        _ => format!("PSN {}-{}", rung.position, rung.last_position()),
     }
 }
 

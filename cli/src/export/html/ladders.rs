@@ -210,8 +210,8 @@ fn arrow(
         g class=(look.line) {
             title {
                 (Words(transaction, rung)) "\n"
-                "frames " (rung.first.frame) " to " (rung.last.frame) ", PSN " (rung.psn)
-                @if rung.packets > 1 { " to " (rung.last_psn()) }
+                "frames " (rung.first.frame) " to " (rung.last.frame) ", PSN " (rung.position)
+                @if rung.extent > 1 { " to " (rung.last_position()) }
                 "\n+" (Duration(rung.first.time.since(start))) " to +" (Duration(rung.last.time.since(start)))
                 @for (rule, verdict) in marks { "\n" (sign(*verdict)) " " (rule.id) }
             }
@@ -261,8 +261,8 @@ impl Display for Words<'_> {
             rung.kind,
             RungKind::Step(StepKind::ReadRequest) | RungKind::Again(StepKind::ReadRequest)
         );
-        if rung.packets > 1 && !asks {
-            write!(f, " \u{d7}{}", rung.packets)?;
+        if rung.extent > 1 && !asks {
+            write!(f, " \u{d7}{}", rung.extent)?;
         }
         if let Some(Piece { part, length, .. }) = rung.piece {
             write!(f, ", {}", Bytes(length))?;
