@@ -22,6 +22,7 @@ const UNCHECKED: Config = Config {
     report_packets: true,
     keep: Keep { steps: true, contents: true },
     observe: true,
+    attribute: true,
 };
 
 fn all_samples() -> impl Iterator<Item = &'static str> {

@@ -136,6 +136,7 @@ const DISSECTOR: [(&str, &[&str]); 20] = [
     ("frame", &["protocol", "record"]),
     ("connection", &["frame", "protocol", "record"]),
     ("rdma", &["record"]),
+    ("role", &["rdma", "record"]),
     ("rc", &["connection", "rdma", "record", "roomy", "waiting"]),
     ("ulb", &[]),
     // A transaction holds its exchange, and an exchange names the parts of a transaction.
@@ -143,7 +144,7 @@ const DISSECTOR: [(&str, &[&str]); 20] = [
     ("exchange", &["connection", "interval", "rdma", "record", "transaction"]),
     ("layout", &["exchange", "interval", "transaction", "ulb"]),
     ("observation", &["connection", "rdma", "record", "transaction", "ulb"]),
-    ("event", &["connection", "frame", "observation", "record", "transaction"]),
+    ("event", &["connection", "frame", "observation", "record", "role", "transaction"]),
     ("transport", &["event", "frame", "record"]),
     (
         "rpcrdma",
@@ -156,14 +157,17 @@ const DISSECTOR: [(&str, &[&str]); 20] = [
             "protocol",
             "rdma",
             "record",
+            "role",
             "roomy",
             "transaction",
             "ulb",
         ],
     ),
+    ("attribution", &["interval", "rc", "rdma", "record", "role", "rpcrdma"]),
     (
         "session",
         &[
+            "attribution",
             "connection",
             "event",
             "frame",
@@ -192,21 +196,6 @@ const DISSECTOR: [(&str, &[&str]); 20] = [
             "session",
             "transaction",
             "transport",
-        ],
-    ),
-    (
-        "attribution",
-        &[
-            "connection",
-            "event",
-            "exchange",
-            "frame",
-            "interval",
-            "rc",
-            "rdma",
-            "record",
-            "rpcrdma",
-            "transaction",
         ],
     ),
 ];

@@ -1,15 +1,14 @@
 //! What is kept of transactions on request, on the samples: messages before reduction, and steps.
 
-use rdmascope_dissector::attribution::{Role, Steps};
 use rdmascope_dissector::connection::Counts;
 use rdmascope_dissector::engine::{Config, Engine};
-use rdmascope_dissector::event::Event;
+use rdmascope_dissector::event::{Content, Event};
 use rdmascope_dissector::exchange::{Exchange, Keep, StepKind};
 use rdmascope_dissector::frame::IcrcVerdict;
-use rdmascope_dissector::record::{LinkType, Record, Time};
+use rdmascope_dissector::role::Role;
 use rdmascope_dissector::transaction::{Direction, Outcome, Transaction};
 use rdmascope_dissector::ulb::{Chunks, Details, Payload, Place, call, reply};
-use rdmascope_tests::session::{ContentSeen, Session, run_with};
+use rdmascope_tests::session::{ContentSeen, Session, records, run_with};
 use rdmascope_tests::{Differences, samples};
 use rdmascope_wire::bth::Operation;
 use rdmascope_wire::rpc;
@@ -142,36 +141,48 @@ fn every_packet_belongs_to_a_transaction() {
     for sample in samples::MOUNTS {
         let mut differences = Differences::of(sample);
         let session = run(sample);
-        let mut steps = Steps::default();
-        session.transactions.iter().for_each(|transaction| steps.add(transaction));
-        let mut attribution = steps.finish();
+        let mut roles = BTreeMap::new();
+        let mut rest = Vec::new();
+        let mut engine = Engine::new(Config { report_packets: true, attribute: true, ..Config::default() });
+        let mut take = |event: Event<'_>| match event {
+            Event::Attributed(attributed) => {
+                roles.extend(
+                    attributed.role.map(|role| (attributed.seen.frame, (role, attributed.operation))),
+                );
+            }
+            Event::Packet(packet) => {
+                let is_managing =
+                    packet.readable_headers().is_none_or(|headers| matches!(headers.content, Content::Cm(_)));
+                let bad = packet.frame.is_ok_and(|frame| frame.icrc == IcrcVerdict::Bad);
+                if !is_managing {
+                    rest.push((packet.record.number, bad));
+                }
+            }
+            _ => {}
+        };
+        let capture = samples::capture(sample);
+        records(&capture).for_each(|record| engine.handle(&record, &mut take));
+        engine.finish(&mut take);
         let mut counted = [0u64; 6];
-        let mut engine = Engine::new(Config { report_packets: true, ..Config::default() });
-        for packet in &samples::capture(sample).packets {
-            let record = Record {
-                number: packet.number,
-                time: Time(packet.time),
-                link: LinkType::ETHERNET,
-                original_length: packet.original_length,
-                data: &packet.data,
-            };
-            engine.handle(&record, &mut |event| {
-                let Event::Packet(packet) = event else { return };
-                let Some(Ok(headers)) = &packet.headers else { return };
-                let is_request = headers.bth.opcode.operation().is_some_and(|each| !each.is_response());
-                match attribution.next(packet).role {
-                    Role::Part(_) => counted[0] += 1,
-                    Role::Repetition(_) => counted[if is_request { 1 } else { 2 }] += 1,
-                    Role::Acknowledgement(_) => counted[3] += 1,
-                    Role::Refusal(_) => counted[4] += 1,
-                    Role::ConnectionManagement => {}
-                    Role::Nothing => {
-                        let bad = packet.frame.is_ok_and(|frame| frame.icrc == IcrcVerdict::Bad);
-                        differences.check(bad, format!("frame {} is nothing", packet.record.number));
-                        counted[5] += 1;
+        for (role, operation) in roles.values() {
+            let kind = match role {
+                Role::Part(_) => 0,
+                Role::Repetition(_) => {
+                    if operation.is_response() {
+                        2
+                    } else {
+                        1
                     }
                 }
-            });
+                Role::Acknowledgement(_) => 3,
+                Role::Refusal(_) => 4,
+                _ => panic!("a role without a count"),
+            };
+            counted[kind] += 1;
+        }
+        for (frame, bad) in rest.into_iter().filter(|(frame, _)| !roles.contains_key(frame)) {
+            differences.check(bad, format!("frame {frame} is nothing"));
+            counted[5] += 1;
         }
         let sum = |count: fn(&Counts) -> u64| -> u64 {
             session

@@ -206,7 +206,7 @@ impl<T: Taker> Audience for Checking<'_, T> {
             Event::Observation(Observation { what: Observed::Ending(_), connection, requester, .. }) => {
                 *ending = Some((*connection, *requester));
             }
-            Event::Observation(_) => {}
+            Event::Observation(_) | Event::Attributed(_) => {}
             Event::Transaction(transaction) if is_wanted(transaction.connection) => tally.transactions += 1,
             Event::Connection(connection) if is_wanted(connection.id) => {
                 tally.connection(connection);

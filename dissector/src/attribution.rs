@@ -1,247 +1,228 @@
-//! Which transaction each packet belongs to, for those who go through a capture a second time.
+//! What each packet of a connection is to which step of which transaction, in the one pass.
 //!
-//! The first pass gathers the steps of all transactions. The second one asks for every packet. Memory is linear in steps, and a
-//! look-up takes logarithmic time whatever the capture holds.
+//! A Send or an RDMA operation becomes a step of a transaction when the transport has handed it up and RPC-over-RDMA has found the
+//! transaction. That may be later than its packets: the first packets of a Send come before its last, and what follows a gap waits. So packets
+//! wait here too, in the order of the capture, until what is before their positions was handed up.
 
-use crate::connection::FlowKey;
-use crate::event::{Content, Packet};
-use crate::exchange::{Step, StepKind};
-use crate::frame::IcrcVerdict;
 use crate::interval::Intervals;
-use crate::rc::{self, Response};
-use crate::rdma::Position;
-use crate::rpcrdma::BuildHasher;
-use crate::transaction::Transaction;
+use crate::rc::{self, Extension, Packet, Response};
+use crate::rdma::{End, Position};
+use crate::record::Seen;
+use crate::role::{Attributed, Role, StepOf};
+use crate::rpcrdma::NotedStep;
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use hashbrown::HashMap;
-use rdmascope_wire::bth::{Operation, Transport};
+use rdmascope_wire::bth::Operation;
 use rdmascope_wire::psn::Psn;
 
-/// A step of a transaction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct StepOf {
-    /// [`Transaction::number`].
-    pub transaction: u64,
-    /// Index in [`crate::exchange::Exchange::steps`].
-    pub step: u32,
+/// The steps of a connection that ended lately or have not ended, and the packets that wait until theirs are known.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Attribution {
+    /// By the end that sent them: its requests, and its responses, which carry PSNs of the other end's numbering.
+    lanes: [[Lane; 2]; 2],
+    waiting: VecDeque<Waiting>,
+    /// What the last packet acknowledged.
+    acknowledged: Vec<StepOf>,
+    /// Bytes of memory that it takes up, as last counted.
+    pub(crate) counted: usize,
 }
 
-/// What a packet is to the transactions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// A packet of the step, for the first time.
-    Part(StepOf),
-    /// The same once more: sent again, or captured twice. So is an RDMA READ request for what is left of an earlier one.
-    Repetition(StepOf),
-    /// An acknowledgement whose PSN lies in the step, or behind it and in none.
-    Acknowledgement(StepOf),
-    /// A NAK, or RNR NAK, of the step that its PSN lies in.
-    Refusal(StepOf),
-    /// A CM message.
-    ConnectionManagement,
-    /// Nothing: of no transaction, not understood, or with an ICRC for which its receiver drops it.
-    Nothing,
+/// A packet that was not told of yet.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    from: End,
+    seen: Seen,
+    operation: Operation,
+    psn: Psn,
+    extension: Extension,
 }
 
-/// What is known of a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Attributed<'a> {
-    /// What it is.
-    pub role: Role,
-    /// The steps that it is the first packet to acknowledge to their ends, in the order of their PSNs. Responses to RDMA READs
-    /// acknowledge too, and a refusal does what was before it.
-    pub acknowledged: &'a [StepOf],
+/// How much is remembered of one connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Room {
+    /// Steps that one end sent.
+    pub(crate) steps: usize,
+    /// Packets that wait.
+    pub(crate) packets: usize,
 }
 
-/// The steps of the first pass.
-#[derive(Debug, Default)]
-pub struct Steps {
-    /// By who sent them.
-    lanes: HashMap<Lane, Vec<Entry>, BuildHasher>,
-    /// For each half-flow the one that answers it, from some frame on.
-    answered: HashMap<FlowKey, Vec<(u64, FlowKey)>, BuildHasher>,
+impl Room {
+    /// As long as all connections together remember little.
+    pub(crate) const AMPLE: Room = Room { steps: 4096, packets: 1024 };
+    /// Where they remember much.
+    pub(crate) const SCARCE: Room = Room { steps: 32, packets: 32 };
 }
 
-/// Requests of a half-flow, or its responses: these carry PSNs of the other end's numbering.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+impl Attribution {
+    /// Takes a packet of end `from`, which waits.
+    pub(crate) fn take(&mut self, from: End, packet: &Packet<'_>) {
+        let Packet { seen, operation, psn, extension, .. } = *packet;
+        self.waiting.push_back(Waiting { from, seen, operation, psn, extension });
+    }
+
+    /// Takes a step that has become known, or that grew.
+    pub(crate) fn note(&mut self, step: &NotedStep, room: Room) {
+        self.lanes[step.from][usize::from(step.is_response)].note(step, room.steps);
+    }
+
+    /// Tells of the packets of which it is clear by now what they are, in the order of the capture. `is_settled` says whether all that came up
+    /// to a packet and was sent before a PSN, and with it, was handed up; `frame` is the record that is being handled.
+    pub(crate) fn tell(
+        &mut self,
+        frame: u64,
+        room: Room,
+        is_settled: impl Fn(Seen, End, Psn) -> bool,
+        tell: &mut impl FnMut(&Attributed<'_>),
+    ) {
+        while let Some(packet) = self.waiting.front() {
+            let numbering = if packet.operation.is_response() { packet.from.other() } else { packet.from };
+            if self.waiting.len() <= room.packets && !is_settled(packet.seen, numbering, packet.psn) {
+                return;
+            }
+            let Some(packet) = self.waiting.pop_front() else { return };
+            self.tell_of(&packet, frame, tell);
+        }
+    }
+
+    fn tell_of(&mut self, packet: &Waiting, frame: u64, tell: &mut impl FnMut(&Attributed<'_>)) {
+        let Waiting { from, seen, operation, psn, extension } = *packet;
+        let is_response = operation.is_response();
+        let mut role = match operation {
+            Operation::Acknowledge => None,
+            _ => self.lanes[from][usize::from(is_response)].take(psn, seen.frame),
+        };
+        self.acknowledged.clear();
+        if is_response {
+            let requests = &mut self.lanes[from.other()][0];
+            let (answer, received) = match rc::response(extension.aeth()) {
+                Response::Acknowledged => {
+                    (requests.at_or_before(psn, seen.frame).map(Role::Acknowledgement), psn)
+                }
+                // What it names did not arrive; what was before it did.
+                _ => (requests.covering(psn, seen.frame).map(Role::Refusal), psn.minus(1)),
+            };
+            role = role.or(answer);
+            requests.acknowledge(received, seen.frame, &mut self.acknowledged);
+        }
+        if role.is_some() || !self.acknowledged.is_empty() {
+            tell(&Attributed {
+                seen,
+                late: seen.frame != frame,
+                operation,
+                position: psn.into(),
+                reth: extension.reth(),
+                aeth: extension.aeth(),
+                role,
+                acknowledged: &self.acknowledged,
+            });
+        }
+    }
+
+    /// Takes over what end `from` of another connection sent as what `end` does.
+    pub(crate) fn join(&mut self, end: End, mut other: Attribution, from: End) {
+        self.lanes[end] = core::mem::take(&mut other.lanes[from]);
+        let same_end =
+            |packet: &mut Waiting| packet.from = if packet.from == from { end } else { end.other() };
+        other.waiting.iter_mut().for_each(same_end);
+        self.waiting.append(&mut other.waiting);
+        self.counted += other.counted;
+        self.waiting.make_contiguous().sort_by_key(|packet| packet.seen.frame);
+    }
+
+    /// Bytes of memory that a clone takes up beside itself.
+    pub(crate) fn footprint(&self) -> usize {
+        self.lanes.iter().flatten().map(|lane| lane.bytes).sum::<usize>()
+            + self.waiting.len() * size_of::<Waiting>()
+    }
+}
+
+/// What one end sent last: its requests, or its responses. Steps in the order of their positions.
+#[derive(Clone, Debug, Default)]
 struct Lane {
-    flow: FlowKey,
-    responses: bool,
+    entries: VecDeque<Entry>,
+    /// The step noted last: where it stands, and its position.
+    last: Option<(i64, Position)>,
+    /// All entries before this one were acknowledged.
+    acknowledged: usize,
+    /// Bytes of memory that the entries take up.
+    bytes: usize,
 }
 
 #[derive(Clone, Debug)]
 struct Entry {
-    /// Its first PSN, counted on where PSNs wrap.
+    /// Its first position, counted on where positions wrap.
     at: i64,
-    position: Position,
-    packets: u32,
+    extent: u32,
     /// Its first packet in the capture.
     frame: u64,
     asks: bool,
+    is_acknowledged: bool,
     of: StepOf,
     /// Which of its packets have come by, counted from the first.
     seen: Intervals,
 }
 
-impl Steps {
-    /// Adds the steps of a transaction that the engine kept them of.
-    pub fn add(&mut self, transaction: &Transaction) {
-        let Some(kept) = &transaction.exchange else { return };
-        for (index, step) in kept.steps.iter().enumerate() {
-            let Some(flow) = kept.flows[usize::from(!step.from_caller)] else { continue };
-            let lane = Lane { flow, responses: step.kind == StepKind::ReadResponse };
-            let of = StepOf { transaction: transaction.number, step: index as u32 };
-            self.lanes.entry(lane).or_default().push(Entry::new(step, of));
-        }
-        if let ([Some(caller), Some(other)], Some(step)) = (kept.flows, kept.steps.first()) {
-            for (from, to) in [(caller, other), (other, caller)] {
-                let answered = self.answered.entry(from).or_default();
-                if answered.last().is_none_or(|(_, known)| *known != to) {
-                    answered.push((step.first.frame, to));
-                }
-            }
-        }
-    }
-
-    /// All were added.
-    pub fn finish(self) -> Attribution {
-        let lanes = self.lanes.into_iter().map(|(lane, entries)| (lane, Timeline::new(entries)));
-        let mut answered = self.answered;
-        answered.values_mut().for_each(|flows| flows.sort_by_key(|(frame, _)| *frame));
-        Attribution { lanes: lanes.collect(), answered, good: false }
-    }
-}
-
 impl Entry {
-    fn new(step: &Step, of: StepOf) -> Entry {
-        Entry {
-            at: 0,
-            position: step.position,
-            packets: step.extent,
-            frame: step.first.frame,
-            asks: step.kind == StepKind::ReadRequest,
-            of,
-            seen: Intervals::default(),
-        }
-    }
-
     fn end(&self) -> i64 {
-        self.at + i64::from(self.packets)
+        self.at + i64::from(self.extent)
     }
 }
 
-/// Says of the packets of a second pass, in the order of the capture, what they are.
-#[derive(Debug)]
-pub struct Attribution {
-    lanes: HashMap<Lane, Timeline, BuildHasher>,
-    answered: HashMap<FlowKey, Vec<(u64, FlowKey)>, BuildHasher>,
-    /// A good ICRC was seen: bad ones are taken as such, as the engine does.
-    good: bool,
-}
-
-impl Attribution {
-    /// What the next packet is.
-    pub fn next(&mut self, packet: &Packet<'_>) -> Attributed<'_> {
-        let nothing = Attributed { role: Role::Nothing, acknowledged: &[] };
-        let (Ok(frame), Some(Ok(headers)), Some(flow)) = (&packet.frame, &packet.headers, packet.flow())
-        else {
-            return nothing;
-        };
-        self.good |= frame.icrc == IcrcVerdict::Good;
-        if frame.icrc == IcrcVerdict::Bad && self.good {
-            return nothing;
-        }
-        if let Content::Cm(_) = headers.content {
-            return Attributed { role: Role::ConnectionManagement, ..nothing };
-        }
-        let (Transport::ReliableConnection, Some(operation)) =
-            (headers.bth.opcode.transport(), headers.bth.opcode.operation())
-        else {
-            return nothing;
-        };
-        let (number, psn) = (packet.record.number, headers.bth.psn);
-        let role = if operation == Operation::Acknowledge {
-            Role::Nothing
-        } else {
-            let lane = Lane { flow, responses: operation.is_response() };
-            self.lanes.get_mut(&lane).map_or(Role::Nothing, |timeline| timeline.take(psn, number))
-        };
-        if !operation.is_response() {
-            return Attributed { role, ..nothing };
-        }
-        let Some(asker) = self.asker(flow, number) else { return Attributed { role, ..nothing } };
-        let lane = Lane { flow: asker, responses: false };
-        let Some(timeline) = self.lanes.get_mut(&lane) else { return Attributed { role, ..nothing } };
-        let (answer, acknowledged) = match rc::response(headers.extensions.aeth) {
-            Response::Acknowledged => (timeline.at_or_before(psn, number).map(Role::Acknowledgement), psn),
-            // What it names did not arrive; what was before it did.
-            _ => (timeline.covering(psn, number).map(Role::Refusal), psn.minus(1)),
-        };
-        let role = if role == Role::Nothing { answer.unwrap_or(role) } else { role };
-        Attributed { role, acknowledged: timeline.acknowledge(acknowledged, number) }
-    }
-
-    /// The half-flow whose requests one answers.
-    fn asker(&self, flow: FlowKey, frame: u64) -> Option<FlowKey> {
-        let flows = self.answered.get(&flow)?;
-        let index = flows.partition_point(|(from, _)| *from <= frame).saturating_sub(1);
-        flows.get(index).map(|(_, asker)| *asker)
-    }
-}
-
-/// Steps in the order of their PSNs.
-#[derive(Debug)]
-struct Timeline {
-    entries: Vec<Entry>,
-    /// What each is, in the same order.
-    steps: Vec<StepOf>,
-    /// From which frame on which PSN stands where: near enough to each other that PSNs do not wrap in between.
-    marks: Vec<(u64, i64, Position)>,
-    /// How many were acknowledged.
-    acknowledged: usize,
-}
-
-impl Timeline {
+impl Lane {
     /// A step that is further off than this from the one before it begins another life of the queue pair, or may as well.
     const WINDOW: i32 = 1 << 16;
-    /// How many PSNs a mark is good for.
-    const STRIDE: i64 = 1 << 20;
-    /// Steps looked at that cover the same PSN: there is one, unless a capture is made to confuse.
+    /// Steps looked at that cover the same position: there is one, unless a capture is made to confuse.
     const MOST: usize = 8;
 
-    fn new(mut entries: Vec<Entry>) -> Timeline {
-        entries.sort_by_key(|entry| entry.frame);
-        let mut marks: Vec<(u64, i64, Position)> = Vec::new();
-        let (mut last, mut highest) = (None, 0);
-        for entry in &mut entries {
-            let step = last.map(|(at, position): (i64, Position)| (at, position.distance(entry.position)));
-            let (at, begins) = match step {
-                Some((at, ahead)) if ahead.abs() <= Timeline::WINDOW => (at + i64::from(ahead), false),
-                _ => (highest + i64::from(Psn::MODULUS), true),
-            };
-            if begins || marks.last().is_some_and(|mark| at - mark.1 > Timeline::STRIDE) {
-                marks.push((entry.frame, at, entry.position));
+    fn note(&mut self, step: &NotedStep, most: usize) {
+        let of = step.of;
+        if !step.is_new {
+            if let Some(entry) = self.entries.iter_mut().rev().find(|entry| entry.of == of) {
+                (entry.extent, entry.frame) = (step.extent, step.frame);
             }
-            entry.at = at;
-            last = Some((at, entry.position));
-            highest = highest.max(entry.end());
+            return;
         }
-        entries.sort_by_key(|entry| entry.at);
-        let steps = entries.iter().map(|entry| entry.of).collect();
-        Timeline { entries, steps, marks, acknowledged: 0 }
+        let ahead = self.last.map(|(at, position)| (at, position.distance(step.position)));
+        let at = match ahead {
+            Some((at, ahead)) if ahead.abs() <= Lane::WINDOW => at + i64::from(ahead),
+            _ => {
+                *self = Lane::default();
+                0
+            }
+        };
+        self.last = Some((at, step.position));
+        let index = self.entries.partition_point(|entry| entry.at <= at);
+        self.acknowledged = self.acknowledged.min(index);
+        self.bytes += size_of::<Entry>();
+        self.entries.insert(
+            index,
+            Entry {
+                at,
+                extent: step.extent,
+                frame: step.frame,
+                asks: step.asks,
+                is_acknowledged: false,
+                of,
+                seen: Intervals::default(),
+            },
+        );
+        while self.entries.len() > most {
+            let gone = self.entries.pop_front();
+            self.bytes -= size_of::<Entry>() + gone.map_or(0, |gone| gone.seen.memory());
+            self.acknowledged = self.acknowledged.saturating_sub(1);
+        }
     }
 
-    /// Where a PSN stands that came by at this frame.
-    fn position(&self, psn: Psn, frame: u64) -> Option<i64> {
-        let index = self.marks.partition_point(|mark| mark.0 <= frame).saturating_sub(1);
-        let (_, at, marked) = self.marks.get(index)?;
-        Some(at + i64::from(marked.distance(psn.into())))
+    /// Where a PSN stands.
+    fn position(&self, psn: Psn) -> Option<i64> {
+        let (at, position) = self.last?;
+        Some(at + i64::from(position.distance(psn.into())))
     }
 
     /// The step that covers a position; where several do, the one that began last before this frame.
     fn find(&self, position: i64, frame: u64) -> Option<usize> {
         let end = self.entries.partition_point(|entry| entry.at <= position);
-        let range = end.saturating_sub(Timeline::MOST)..end;
+        let range = end.saturating_sub(Lane::MOST)..end;
         let covering = range.filter(|index| self.entries[*index].end() > position);
         covering.max_by_key(|index| {
             let from = self.entries[*index].frame;
@@ -249,39 +230,46 @@ impl Timeline {
         })
     }
 
-    fn take(&mut self, psn: Psn, frame: u64) -> Role {
-        let Some(position) = self.position(psn, frame) else { return Role::Nothing };
-        let Some(index) = self.find(position, frame) else { return Role::Nothing };
+    fn take(&mut self, psn: Psn, frame: u64) -> Option<Role> {
+        let position = self.position(psn)?;
+        let index = self.find(position, frame)?;
         let entry = &mut self.entries[index];
         let offset = (position - entry.at) as u64;
-        // An RDMA READ request takes up the PSNs of its responses, and is one packet.
+        let memory = entry.seen.memory();
+        // An RDMA READ request takes up the positions of its responses, and is one packet.
         let new = entry.seen.insert(offset, offset + 1) > 0 && (!entry.asks || offset == 0);
-        if new { Role::Part(entry.of) } else { Role::Repetition(entry.of) }
+        self.bytes += entry.seen.memory() - memory;
+        Some(if new { Role::Part(entry.of) } else { Role::Repetition(entry.of) })
     }
 
     fn covering(&self, psn: Psn, frame: u64) -> Option<StepOf> {
-        let index = self.find(self.position(psn, frame)?, frame)?;
+        let index = self.find(self.position(psn)?, frame)?;
         Some(self.entries[index].of)
     }
 
     fn at_or_before(&self, psn: Psn, frame: u64) -> Option<StepOf> {
-        let position = self.position(psn, frame)?;
+        let position = self.position(psn)?;
         let index = self.find(position, frame).or_else(|| {
             let before = self.entries.partition_point(|entry| entry.at <= position).checked_sub(1)?;
-            let near = position - self.entries[before].at <= i64::from(Timeline::WINDOW);
+            let near = position - self.entries[before].at <= i64::from(Lane::WINDOW);
             near.then_some(before)
         })?;
         Some(self.entries[index].of)
     }
 
-    /// Notes that all up to a PSN was received; returns the steps of which that was not known before.
-    fn acknowledge(&mut self, psn: Psn, frame: u64) -> &[StepOf] {
-        let Some(position) = self.position(psn, frame) else { return &[] };
-        let from = self.acknowledged;
-        // What is not sent yet is not acknowledged, and who acknowledges the front of a step does not do so for its end.
-        let waiting = self.entries[from..].iter();
-        let count = waiting.take_while(|entry| entry.end() <= position + 1 && entry.frame <= frame).count();
-        self.acknowledged += count;
-        &self.steps[from..from + count]
+    /// Notes that all up to a PSN was received, and lists the steps of which that was not known before.
+    fn acknowledge(&mut self, psn: Psn, frame: u64, steps: &mut Vec<StepOf>) {
+        let Some(position) = self.position(psn) else { return };
+        while let Some(entry) = self.entries.get_mut(self.acknowledged) {
+            if !entry.is_acknowledged {
+                // What is not sent yet is not acknowledged, and who acknowledges the front of a step does not do so for its end.
+                if entry.end() > position + 1 || entry.frame > frame {
+                    return;
+                }
+                entry.is_acknowledged = true;
+                steps.push(entry.of);
+            }
+            self.acknowledged += 1;
+        }
     }
 }

@@ -4,6 +4,7 @@ use crate::connection::{Connection, ConnectionId, FlowKey};
 use crate::frame::{Frame, Other};
 use crate::observation::Observation;
 use crate::record::Record;
+use crate::role::Attributed;
 use crate::transaction::{Direction, Part, Transaction};
 use rdmascope_wire::bth::{Bth, Extensions};
 use rdmascope_wire::{Stop, Xid, cm, rpcrdma};
@@ -22,6 +23,9 @@ pub enum Event<'a> {
     Eviction(Eviction),
     /// Something was seen on the way. Reported only where [`crate::engine::Config::observe`] asks for it.
     Observation(&'a Observation<'a>),
+    /// It is clear what a packet is to which transaction. Reported only where [`crate::engine::Config::attribute`] asks for it, in the order
+    /// of the capture within a connection, and not of packets that are nothing to any transaction.
+    Attributed(&'a Attributed<'a>),
 }
 
 /// A record, as far as it could be understood.

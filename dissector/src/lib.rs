@@ -39,7 +39,7 @@
 
 extern crate alloc;
 
-pub mod attribution;
+mod attribution;
 pub mod connection;
 pub mod engine;
 pub mod event;
@@ -52,6 +52,7 @@ pub mod protocol;
 pub mod rc;
 pub mod rdma;
 pub mod record;
+pub mod role;
 mod roomy;
 pub mod rpcrdma;
 pub mod session;

@@ -2,6 +2,7 @@
 
 mod early;
 
+use crate::attribution::{Attribution, Room};
 use crate::connection::{Connection, ConnectionId, Counts, Endpoint, Evidence, Origin, PrivateData, State};
 use crate::event::{Event, Eviction};
 use crate::frame::Address;
@@ -11,6 +12,7 @@ use crate::rdma::{Delivery, End, Fault, Piece, Position, Repetition};
 use crate::record::Time;
 use crate::rpcrdma::{Kind, Peers, Transactions, reply_xid};
 use crate::transaction::{Outcome, Seen};
+use alloc::boxed::Box;
 use core::net::IpAddr;
 use early::Early;
 use rdmascope_wire::Qpn;
@@ -26,6 +28,8 @@ pub struct Session {
     pub peers: Peers,
     /// The transport of both.
     rc: ReliableConnection,
+    /// What packets are to transactions, where somebody asks.
+    attribution: Option<Box<Attribution>>,
     /// The ends. Which one opened the connection is for [`Peers::requester`] to say.
     pub ends: [SessionEnd; 2],
     /// How it is known that the two belong together.
@@ -93,6 +97,7 @@ impl Session {
         Session {
             peers: Peers::new(id, index),
             rc: ReliableConnection::default(),
+            attribution: None,
             ends: addresses.map(SessionEnd::new),
             origin: Origin::Inferred(Evidence::default()),
             state: State::Open,
@@ -116,7 +121,13 @@ impl Session {
     /// Bytes of memory that a clone takes up, itself included.
     pub fn footprint(&self) -> usize {
         let early = self.ends.iter().map(|end| end.early.footprint());
-        size_of::<Session>() + self.peers.footprint() + self.rc.footprint() + early.sum::<usize>()
+        let attribution =
+            self.attribution.as_deref().map_or(0, |kept| size_of::<Attribution>() + kept.footprint());
+        size_of::<Session>()
+            + self.peers.footprint()
+            + self.rc.footprint()
+            + attribution
+            + early.sum::<usize>()
     }
 
     /// Gives up what is held back, because all connections together hold back too much.
@@ -127,6 +138,7 @@ impl Session {
             hand_up(from, &delivery, ends, peers, transactions, report);
         });
         self.settle_early(None, transactions, report);
+        self.attribute(0, transactions, report);
     }
 
     /// The end whose packets are known, of a connection that has only one such.
@@ -213,6 +225,9 @@ impl Session {
             if from == End::First { (end, far_end, first, second) } else { (far_end, end, second, first) };
         let (known, name) = (self.ends[side].private_data, self.ends[side].communication_id);
         self.rc.take(side, &mut other.rc, from);
+        if let Some(attribution) = other.attribution {
+            self.attribution.get_or_insert_default().join(side, *attribution, from);
+        }
         self.ends[side] = SessionEnd {
             private_data: end.private_data.or(known),
             communication_id: name.or(end.communication_id),
@@ -265,6 +280,9 @@ impl Session {
         let counts = &mut self.ends[side].counts;
         counts.packets += 1;
         counts.bytes += u64::from(packet.payload_length);
+        if transactions.attributes() {
+            self.attribution.get_or_insert_default().take(side, packet);
+        }
         let Session { peers, rc, ends, .. } = self;
         rc.handle(side, packet, &mut |from, delivery| {
             hand_up(from, &delivery, ends, peers, transactions, report);
@@ -272,6 +290,41 @@ impl Session {
         if self.ends.iter().any(|end| !end.early.is_empty()) {
             self.settle_early(Some(packet.seen), transactions, report);
         }
+        if transactions.attributes() {
+            self.attribute(packet.seen.frame, transactions, report);
+        }
+    }
+
+    /// Tells what packets are to transactions, as far as that is clear by now; `frame`: the record that is being handled, or 0.
+    #[cold]
+    pub fn attribute(
+        &mut self,
+        frame: u64,
+        transactions: &mut Transactions,
+        report: &mut impl FnMut(Event<'_>),
+    ) {
+        /// Bytes of memory in which connections remember as much as they like.
+        const AMPLE: usize = 16 << 20;
+        let Session { attribution: Some(attribution), peers, rc, ends, .. } = self else { return };
+        let room = if transactions.attributed > AMPLE { Room::SCARCE } else { Room::AMPLE };
+        transactions.take_noted().for_each(|step| attribution.note(&step, room));
+        let early = ends.iter().filter_map(|end| end.early.since()).min();
+        let is_settled = |seen: Seen, end: End, psn: Psn| {
+            peers.paired && early.is_none_or(|early| seen.frame < early) && rc.is_settled(end, psn)
+        };
+        attribution.tell(frame, room, is_settled, &mut |attributed| report(Event::Attributed(attributed)));
+        let now = attribution.footprint();
+        let before = core::mem::replace(&mut attribution.counted, now);
+        transactions.attributed = transactions.attributed + now - before;
+    }
+
+    /// Tells what the packets are that wait still, because the connection ends.
+    fn attribute_all(&mut self, transactions: &mut Transactions, report: &mut impl FnMut(Event<'_>)) {
+        let Some(attribution) = &mut self.attribution else { return };
+        transactions.take_noted().for_each(|step| attribution.note(&step, Room::AMPLE));
+        attribution
+            .tell(0, Room::AMPLE, |_, _, _| true, &mut |attributed| report(Event::Attributed(attributed)));
+        transactions.attributed -= attribution.counted;
     }
 
     /// Ends the waiting that time alone ends by `now`: for packets that a gap lacks, and for what early deliveries answer.
@@ -291,6 +344,7 @@ impl Session {
             });
             // No frame has come by, so that nothing is too far behind one.
             self.settle_early(Some(Seen { frame: 0, time: now }), transactions, report);
+            self.attribute(0, transactions, report);
         }
     }
 
@@ -384,6 +438,7 @@ impl Session {
             self.observe_ending(report);
         }
         transactions.end_all(outcome, &mut self.peers, report);
+        self.attribute_all(transactions, report);
         report(Event::Connection(&self.summary()));
     }
 

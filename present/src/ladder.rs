@@ -2,11 +2,10 @@
 //! text and SVG are drawn elsewhere.
 
 use core::fmt::{self, Display};
-use rdmascope_dissector::attribution::{Attributed, Role, StepOf};
-use rdmascope_dissector::event::{Headers, Packet};
 use rdmascope_dissector::exchange::{Exchange, Step, StepKind};
 use rdmascope_dissector::rdma::Position;
 use rdmascope_dissector::record::Time;
+use rdmascope_dissector::role::{Attributed, Role, StepOf};
 use rdmascope_dissector::transaction::{Part, Seen, Transaction};
 use rdmascope_wire::bth::{Acknowledgement, NakCode, Operation, rnr_timer};
 
@@ -98,38 +97,37 @@ impl Ladder {
         ladder
     }
 
-    /// Adds what a packet of a second pass is to `transaction`, as `attributed` says: an acknowledgement or a refusal, or sent
-    /// again.
-    pub fn see(&mut self, transaction: &Transaction, packet: &Packet<'_>, attributed: &Attributed<'_>) {
-        let (Some(kept), Some(Ok(headers))) = (&transaction.exchange, &packet.headers) else { return };
+    /// Adds what a packet is to `transaction`: an acknowledgement or a refusal, or sent again.
+    pub fn see(&mut self, transaction: &Transaction, attributed: &Attributed<'_>) {
+        let Some(kept) = &transaction.exchange else { return };
         let own = |of: StepOf| step_of(transaction, kept, of);
-        let seen = Seen { frame: packet.record.number, time: packet.record.time };
+        let Attributed { seen, position, .. } = *attributed;
         let answer = |step: &Step, kind: RungKind| Rung {
             kind,
             from_requester: !step.from_caller,
             first: seen,
             last: seen,
-            position: headers.bth.psn.into(),
+            position,
             extent: 1,
             piece: None,
         };
-        let acknowledges = headers.bth.opcode.operation() == Some(Operation::Acknowledge);
+        let acknowledges = attributed.operation == Operation::Acknowledge;
         match attributed.role {
-            Role::Repetition(of) => {
+            Some(Role::Repetition(of)) => {
                 if let Some(step) = own(of) {
-                    self.repeat(Rung::again(step, headers, seen));
+                    self.repeat(Rung::again(step, attributed));
                 }
             }
             // The first transmission was lost before the place of the capture: the receiver sent a NAK for this PSN.
-            Role::Part(of) => {
+            Some(Role::Part(of)) => {
                 if let Some(step) = own(of)
-                    && self.was_refused(step, headers.bth.psn.into())
+                    && self.was_refused(step, position)
                 {
-                    self.repeat(Rung::again(step, headers, seen));
+                    self.repeat(Rung::again(step, attributed));
                 }
             }
-            Role::Refusal(of) if own(of).is_some() => {
-                let syndrome = headers.extensions.aeth.map(|aeth| aeth.syndrome.kind());
+            Some(Role::Refusal(of)) if own(of).is_some() => {
+                let syndrome = attributed.aeth.map(|aeth| aeth.syndrome.kind());
                 let kind = match syndrome {
                     Some(Acknowledgement::Nak(code)) => RungKind::Nak(code),
                     Some(Acknowledgement::RnrNak { timer }) => RungKind::RnrNak(timer),
@@ -137,7 +135,7 @@ impl Ladder {
                 };
                 own(of).into_iter().for_each(|step| self.add(answer(step, kind)));
             }
-            Role::Acknowledgement(of) if own(of).is_some() => {
+            Some(Role::Acknowledgement(of)) if own(of).is_some() => {
                 own(of).into_iter().for_each(|step| self.add(answer(step, RungKind::Acknowledgement)));
             }
             // An acknowledgement of a later step also acknowledges the steps before it.
@@ -150,21 +148,21 @@ impl Ladder {
         }
     }
 
-    /// Marks a packet of a second pass, if it is one of `transaction`, as `attributed` says.
-    pub fn mark(&mut self, transaction: &Transaction, packet: &Packet<'_>, attributed: &Attributed<'_>) {
-        let (Some(kept), Some(Ok(headers))) = (&transaction.exchange, &packet.headers) else { return };
+    /// Marks a packet, if it is one of `transaction`.
+    pub fn mark(&mut self, transaction: &Transaction, attributed: &Attributed<'_>) {
+        let Some(kept) = &transaction.exchange else { return };
         let own = |of: StepOf| step_of(transaction, kept, of);
         let from_requester = match attributed.role {
-            Role::Part(of) | Role::Repetition(of) => own(of).map(|step| step.from_caller),
-            Role::Refusal(of) | Role::Acknowledgement(of) => own(of).map(|step| !step.from_caller),
-            Role::ConnectionManagement | Role::Nothing => None,
+            Some(Role::Part(of) | Role::Repetition(of)) => own(of).map(|step| step.from_caller),
+            Some(Role::Refusal(of) | Role::Acknowledgement(of)) => own(of).map(|step| !step.from_caller),
+            _ => None,
         };
         let acknowledges = || attributed.acknowledged.iter().copied().find_map(own);
         let from_requester = from_requester.or_else(|| acknowledges().map(|step| !step.from_caller));
         if let Some(from_requester) = from_requester
             && self.marked.len() < Ladder::MOST_RUNGS
         {
-            let (frame, position) = (packet.record.number, headers.bth.psn.into());
+            let (frame, position) = (attributed.seen.frame, attributed.position);
             self.marked.push(Marked { frame, position, from_requester });
         }
     }
@@ -231,7 +229,7 @@ impl Ladder {
 
 /// The step that `of` names; `None` if it belongs to another transaction.
 fn step_of<'a>(transaction: &Transaction, kept: &'a Exchange, of: StepOf) -> Option<&'a Step> {
-    if of.transaction == transaction.number { kept.steps.get(of.step as usize) } else { None }
+    if of.begun == transaction.begun { kept.steps.get(of.step as usize) } else { None }
 }
 
 impl From<&Step> for Rung {
@@ -255,12 +253,12 @@ impl From<&Step> for Rung {
 
 impl Rung {
     /// A packet of a step that was sent again.
-    fn again(step: &Step, headers: &Headers<'_>, seen: Seen) -> Rung {
-        let position = Position::from(headers.bth.psn);
+    fn again(step: &Step, attributed: &Attributed<'_>) -> Rung {
+        let Attributed { seen, position, reth, .. } = *attributed;
         let mut again =
             Rung { first: seen, last: seen, position, extent: 1, piece: None, ..Rung::from(step) };
         again.kind = RungKind::Again(step.kind);
-        if let (StepKind::ReadRequest, Some(reth)) = (step.kind, headers.extensions.reth) {
+        if let (StepKind::ReadRequest, Some(reth)) = (step.kind, reth) {
             // A repeated RDMA READ request asks for the rest of the data, up to its end.
             let passed = u32::try_from(step.position.distance(position)).unwrap_or(0);
             let length = u64::from(reth.dma_length);

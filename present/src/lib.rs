@@ -56,6 +56,7 @@ pub mod json;
 pub mod ladder;
 pub mod message;
 pub mod names;
+pub mod owner;
 pub mod phases;
 pub mod regress;
 pub mod report;

@@ -1,7 +1,6 @@
 //! The lists of columns hold together, and what they read of all samples is what they say.
 
 use rdmascope_conformance::{Judge, Level};
-use rdmascope_dissector::attribution::Steps;
 use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::exchange::Keep;
@@ -197,30 +196,30 @@ fn exchanges(seen: &mut Seen) {
         let capture = samples::capture(sample);
         let keep = Keep { steps: true, contents: true };
         let mut engine = Engine::new(Config { keep, observe: true, ..Config::default() });
-        let (mut findings, mut steps, mut transactions) =
-            (Findings::new(Findings::ALL), Steps::default(), Vec::new());
+        let (mut findings, mut transactions) = (Findings::new(Findings::ALL), Vec::new());
         let mut handle = |event: Event<'_>| {
             findings.handle(&event);
             if let Event::Transaction(transaction) = event {
-                steps.add(transaction);
                 transactions.push(transaction.clone());
             }
         };
         some(&capture, 37).for_each(|record| engine.handle(&record, &mut handle));
         engine.finish(&mut handle);
         let mut ladders: Vec<Ladder> = transactions.iter().map(Ladder::of).collect();
-        let mut attribution = steps.finish();
-        let mut engine = Engine::new(Config { report_packets: true, ..Config::default() });
-        let mut handle = |event: Event<'_>| {
-            let Event::Packet(packet) = event else { return };
-            let fields = headers::frame(packet, &frame::Config::default(), None);
-            let row = FrameRow { packet, transaction: Some(1), fields: &fields };
-            seen.object(&FRAME, &FRAME.of(row), "frame");
-            let attributed = attribution.next(packet);
-            for (transaction, ladder) in transactions.iter().zip(&mut ladders) {
-                ladder.see(transaction, packet, &attributed);
-                ladder.mark(transaction, packet, &attributed);
+        let mut engine = Engine::new(Config { report_packets: true, attribute: true, ..Config::default() });
+        let mut handle = |event: Event<'_>| match event {
+            Event::Packet(packet) => {
+                let fields = headers::frame(packet, &frame::Config::default(), None);
+                let row = FrameRow { packet, transaction: Some(1), fields: &fields };
+                seen.object(&FRAME, &FRAME.of(row), "frame");
             }
+            Event::Attributed(attributed) => {
+                for (transaction, ladder) in transactions.iter().zip(&mut ladders) {
+                    ladder.see(transaction, attributed);
+                    ladder.mark(transaction, attributed);
+                }
+            }
+            _ => {}
         };
         some(&capture, 37).for_each(|record| engine.handle(&record, &mut handle));
         engine.finish(&mut handle);

@@ -27,11 +27,11 @@ use clap::Args;
 use foldhash::fast::FixedState;
 use gather::Gathered;
 use page::Page;
-use rdmascope_dissector::attribution::{Attributed, Attribution, Role, Steps};
 use rdmascope_dissector::engine::Config;
-use rdmascope_dissector::event::{Event, Packet};
+use rdmascope_dissector::event::Event;
 use rdmascope_dissector::exchange::Keep;
 use rdmascope_dissector::record::Time;
+use rdmascope_dissector::role::{Attributed, Role};
 use rdmascope_dissector::transaction::Transaction;
 use rdmascope_present::ending::Ending;
 use rdmascope_present::findings::{ByFrame, Findings};
@@ -101,7 +101,7 @@ fn report(input: &Input, ladders: u8) -> io::Result<Result<(String, Ending)>> {
     };
     gathered.finish(&ending);
     let mut drawing = Drawing::new(&gathered.choice, &gathered.findings);
-    let config = Config { report_packets: true, ..Config::default() };
+    let config = Config { attribute: true, ..Config::default() };
     if let Err(error) = input::read(input, config, &mut drawing)? {
         return Ok(Err(error));
     }
@@ -125,10 +125,10 @@ fn printable(page: String) -> String {
 /// The ladders of the chosen transactions, to which the second reading adds what answers them and what is sent again.
 #[derive(Debug)]
 struct Drawing<'a> {
+    /// By when their transactions began.
     ladders: HashMap<u64, (&'a Transaction, Ladder), FixedState>,
-    /// Their numbers, in order.
-    order: Vec<u64>,
-    attribution: Attribution,
+    /// The transactions, in the order of their numbers.
+    order: Vec<&'a Transaction>,
     /// What packets are evidence of.
     findings: ByFrame<'a>,
 }
@@ -138,85 +138,51 @@ impl<'a> Drawing<'a> {
         let broken = choice.broken().into_iter().map(|(transaction, _)| transaction);
         let ladders: HashMap<_, _, _> = broken
             .chain(choice.slowest())
-            .map(|transaction| (transaction.number, (transaction, Ladder::of(transaction))))
+            .map(|transaction| (transaction.begun, (transaction, Ladder::of(transaction))))
             .collect();
-        let mut steps = Steps::default();
-        ladders.values().for_each(|(transaction, _)| steps.add(transaction));
-        let mut order: Vec<u64> = ladders.keys().copied().collect();
-        order.sort_unstable();
-        Drawing { ladders, order, attribution: steps.finish(), findings: findings.by_frame() }
+        let mut order: Vec<_> = ladders.values().map(|(transaction, _)| *transaction).collect();
+        order.sort_unstable_by_key(|transaction| transaction.number);
+        Drawing { ladders, order, findings: findings.by_frame() }
     }
 
-    fn packet(&mut self, packet: &Packet<'_>) {
-        let attributed = self.attribution.next(packet);
-        let is_evidence = self.findings.names(packet.record.number);
-        let named = match attributed.role {
-            Role::Repetition(of) | Role::Refusal(of) | Role::Acknowledgement(of) => Some(of.transaction),
-            Role::Part(of) => is_evidence.then_some(of.transaction),
-            Role::ConnectionManagement | Role::Nothing => None,
-        };
-        let acknowledged = attributed.acknowledged.iter().map(|of| of.transaction);
+    fn packet(&mut self, attributed: &Attributed<'_>) {
+        let is_evidence = self.findings.names(attributed.seen.frame);
+        let is_part = matches!(attributed.role, Some(Role::Part(_)));
+        let named = attributed.role.map(|role| role.of().begun).filter(|_| is_evidence || !is_part);
+        let acknowledged = attributed.acknowledged.iter().map(|of| of.begun);
         let mut before = None;
-        for number in acknowledged.clone().chain(named) {
+        for begun in acknowledged.clone().chain(named) {
             // Steps of one transaction follow each other.
-            if before.replace(number) == Some(number) {
+            if before.replace(begun) == Some(begun) {
                 continue;
             }
-            let Some((transaction, ladder)) = self.ladders.get_mut(&number) else { continue };
-            if is_about(&attributed, packet, transaction) {
-                if !matches!(attributed.role, Role::Part(_)) || acknowledged.clone().any(|of| of == number) {
-                    ladder.see(transaction, packet, &attributed);
-                }
-                if is_evidence {
-                    ladder.mark(transaction, packet, &attributed);
-                }
+            let Some((transaction, ladder)) = self.ladders.get_mut(&begun) else { continue };
+            if !is_part || acknowledged.clone().any(|of| of == begun) {
+                ladder.see(transaction, attributed);
+            }
+            if is_evidence {
+                ladder.mark(transaction, attributed);
             }
         }
     }
 
     /// The chosen transactions with their ladders, by number.
     fn drawn(&self) -> impl Iterator<Item = (&'a Transaction, &Ladder)> {
-        self.order.iter().filter_map(|number| {
-            let (transaction, ladder) = self.ladders.get(number)?;
-            Some((*transaction, ladder))
-        })
+        self.order.iter().filter_map(|transaction| Some((*transaction, self.ladder(transaction)?)))
     }
 
     /// The ladder of a chosen transaction.
     fn ladder(&self, transaction: &Transaction) -> Option<&Ladder> {
-        self.ladders.get(&transaction.number).map(|(_, ladder)| ladder)
+        self.ladders.get(&transaction.begun).map(|(_, ladder)| ladder)
     }
-}
-
-/// Whether a packet that was found to be of `transaction` is. Only steps of chosen transactions are known here; so what has the
-/// same queue pairs and PSNs, but not the connection or the time, may be of one that was not chosen. So may an acknowledgement
-/// of what is behind a step, unless it is the first to acknowledge it.
-fn is_about(attributed: &Attributed<'_>, packet: &Packet<'_>, transaction: &Transaction) -> bool {
-    /// In so many packets PSNs do not wrap.
-    const NEAR: u64 = 1 << 20;
-    let (Some(kept), Some(Ok(headers))) = (&transaction.exchange, &packet.headers) else { return false };
-    let mut ends = kept.steps.iter().flat_map(|step| [step.first.frame, step.last.frame]);
-    if packet.connection != Some(transaction.connection)
-        || !ends.any(|frame| frame.abs_diff(packet.record.number) < NEAR)
-    {
-        return false;
-    }
-    let Role::Acknowledgement(of) = attributed.role else { return true };
-    if attributed.acknowledged.iter().any(|first| first.transaction == transaction.number) {
-        return true;
-    }
-    let step = kept.steps.get(of.step as usize).filter(|_| of.transaction == transaction.number);
-    step.is_some_and(|step| {
-        u32::try_from(step.position.distance(headers.bth.psn.into())).is_ok_and(|ahead| ahead < step.extent)
-    })
 }
 
 impl Audience for Drawing<'_> {
     const LISTS: bool = false;
 
     fn event(&mut self, event: Event<'_>, _: Time) -> io::Result<()> {
-        if let Event::Packet(packet) = event {
-            self.packet(packet);
+        if let Event::Attributed(attributed) = event {
+            self.packet(attributed);
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! The packets as pcapng, each with a comment: what is known of it.
 //!
 //! The first pass finds transactions with their steps; the second writes the packets. In between, memory is linear in the number of
-//! transactions and of their steps.
+//! transactions and of their steps, and of the packets of which it becomes clear only later what they are.
 
 mod comments;
 mod facts;
@@ -13,14 +13,15 @@ use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use comments::Comments;
 use facts::Facts;
+use foldhash::fast::FixedState;
 use rdmascope_capture_agent::PcapngWriter;
-use rdmascope_dissector::attribution::Steps;
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
-use rdmascope_dissector::exchange::Keep;
 use rdmascope_dissector::record::Time;
+use rdmascope_dissector::role::Role;
 use rdmascope_present::ending::Ending;
 use rdmascope_present::findings::Findings;
+use std::collections::HashMap;
 use std::io::{self, IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
 
@@ -74,21 +75,20 @@ fn write_file(input: &Input, output: &Path) -> Result<Ending> {
 fn write(input: &Input, out: impl Write) -> io::Result<Result<Ending>> {
     let mut first = FirstPass {
         facts: Facts::default(),
-        steps: Steps::default(),
+        late: HashMap::default(),
         findings: Findings::new(Findings::ALL),
     };
-    let keep = Keep { steps: true, contents: false };
-    let config = Config { keep, observe: true, ..Config::default() };
+    let config = Config { attribute: true, observe: true, ..Config::default() };
     if let Err(error) = input::read(input, config, &mut first)? {
         return Ok(Err(error));
     }
-    let FirstPass { facts, steps, findings } = first;
+    let FirstPass { facts, late, findings } = first;
     output::tell_of_left_out(&findings);
     let by_frame = findings.by_frame();
-    let comments = Comments::new(facts, steps.finish(), &by_frame);
+    let comments = Comments::new(facts, &by_frame);
     let writer = PcapngWriter::new(out, concat!("rdmascope ", env!("CARGO_PKG_VERSION")))?;
-    let mut second = SecondPass { comments, comment: String::new(), writer };
-    let config = Config { report_packets: true, ..Config::default() };
+    let mut second = SecondPass { comments, role: None, late, comment: String::new(), writer };
+    let config = Config { report_packets: true, attribute: true, ..Config::default() };
     let ending = match input::read(input, config, &mut second)? {
         Ok(ending) => ending,
         Err(error) => return Ok(Err(error)),
@@ -100,7 +100,8 @@ fn write(input: &Input, out: impl Write) -> io::Result<Result<Ending>> {
 /// Gathers what comments speak of.
 struct FirstPass {
     facts: Facts,
-    steps: Steps,
+    /// Of packets that had come by before it was clear.
+    late: HashMap<u64, Role, FixedState>,
     findings: Findings,
 }
 
@@ -110,8 +111,10 @@ impl Audience for FirstPass {
     fn event(&mut self, event: Event<'_>, _: Time) -> io::Result<()> {
         self.facts.handle(&event);
         self.findings.handle(&event);
-        if let Event::Transaction(transaction) = event {
-            self.steps.add(transaction);
+        if let Event::Attributed(attributed) = event
+            && let Some(role) = attributed.role.filter(|_| attributed.late)
+        {
+            self.late.insert(attributed.seen.frame, role);
         }
         Ok(())
     }
@@ -124,6 +127,9 @@ impl Audience for FirstPass {
 /// Writes packets and comments.
 struct SecondPass<'a, W> {
     comments: Comments<'a>,
+    /// That of the current packet, where it is clear already.
+    role: Option<Role>,
+    late: HashMap<u64, Role, FixedState>,
     /// That of the current packet.
     comment: String,
     writer: PcapngWriter<W>,
@@ -133,9 +139,16 @@ impl<W: Write> Audience for SecondPass<'_, W> {
     const LISTS: bool = false;
 
     fn event(&mut self, event: Event<'_>, _: Time) -> io::Result<()> {
-        let Event::Packet(packet) = event else { return Ok(()) };
-        self.comments.write(packet, &mut self.comment);
-        self.writer.packet(&packet.record, &self.comment)
+        match event {
+            Event::Attributed(attributed) if !attributed.late => self.role = attributed.role,
+            Event::Packet(packet) => {
+                let role = self.role.take().or_else(|| self.late.remove(&packet.record.number));
+                self.comments.write(packet, role, &mut self.comment);
+                self.writer.packet(&packet.record, &self.comment)?;
+            }
+            _ => {}
+        }
+        Ok(())
     }
 
     fn wait(&mut self) -> io::Result<()> {

@@ -6,7 +6,6 @@ use crate::selection::{Choice, Selection};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{ArgGroup, Args};
 use core::fmt;
-use rdmascope_dissector::attribution::{Role, Steps};
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::exchange::{Exchange, Keep};
@@ -15,6 +14,7 @@ use rdmascope_dissector::transaction::{Part, Transaction};
 use rdmascope_dissector::ulb::Item;
 use rdmascope_present::filter::parse_number;
 use rdmascope_present::names::PartName;
+use rdmascope_present::owner::Owner;
 use rdmascope_present::text::Counted;
 use rdmascope_wire::Xid;
 use std::fs::File;
@@ -129,42 +129,26 @@ pub(super) fn run(input: &mut Input, one: &One, out: &mut Out) -> io::Result<Sta
     complain(&anyhow!("{}", Lacks(&piece)), out)
 }
 
-/// The transaction that a frame belongs to. Reads the capture twice.
+/// The transaction that a frame belongs to. The capture is read once more for what is in it.
 fn transaction_of(input: &mut Input, frame: u64) -> io::Result<Result<u64>> {
     if let Err(error) = input.keep() {
         return Ok(Err(error));
     }
-    let mut steps = Steps::default();
-    let config = Config { keep: Keep { steps: true, contents: false }, ..Config::default() };
+    let mut owner = Owner::of(frame);
+    let config = Config { attribute: true, ..Config::default() };
     let read = listen(input, config, |event, _| {
-        if let Event::Transaction(transaction) = event {
-            steps.add(transaction);
-        }
+        owner.handle(&event);
         Ok(())
     })?;
-    if let Err(error) = read {
-        return Ok(Err(error));
-    }
-    let mut attribution = steps.finish();
-    let mut role = None;
-    let config = Config { report_packets: true, ..Config::default() };
-    let read = listen(input, config, |event, _| {
-        if let Event::Packet(packet) = event {
-            let attributed = attribution.next(packet);
-            if packet.record.number == frame {
-                role = Some(attributed.role);
-            }
+    let ending = match read {
+        Ok(ending) => ending,
+        Err(error) => return Ok(Err(error)),
+    };
+    Ok(match owner.transaction() {
+        Some(number) => Ok(number),
+        None if (1..=ending.totals.records).contains(&frame) => {
+            Err(anyhow!("frame {frame} belongs to no transaction"))
         }
-        Ok(())
-    })?;
-    if let Err(error) = read {
-        return Ok(Err(error));
-    }
-    Ok(match role {
-        Some(Role::Part(of) | Role::Repetition(of) | Role::Acknowledgement(of) | Role::Refusal(of)) => {
-            Ok(of.transaction)
-        }
-        Some(_) => Err(anyhow!("frame {frame} belongs to no transaction")),
         None => Err(anyhow!("the capture has no frame {frame}")),
     })
 }

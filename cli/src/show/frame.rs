@@ -4,33 +4,31 @@ use super::Show;
 use crate::input::listen;
 use crate::output::{self, Format, Out, Status};
 use rdmascope_conformance::Finding;
-use rdmascope_dissector::attribution::{Attributed, Role, Steps};
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
-use rdmascope_dissector::exchange::Keep;
 use rdmascope_dissector::frame;
 use rdmascope_dissector::transaction::Transaction;
 use rdmascope_present::columns::{FINDING, FRAME, FindingRow, FrameRow};
 use rdmascope_present::fields::headers;
 use rdmascope_present::findings::Findings;
 use rdmascope_present::json;
+use rdmascope_present::owner::Owner;
 use rdmascope_present::screen::{self, Screen, findings};
 use rdmascope_present::text::Number;
 use std::io::{self, Write};
 
 /// Shows the frame of this number.
 pub(super) fn run(command: &Show, number: u64, screen: Screen, out: &mut Out) -> io::Result<Status> {
-    let (mut near, mut steps) = (Vec::new(), Steps::default());
+    let (mut near, mut owner) = (Vec::new(), Owner::of(number));
     let mut findings = Findings::new(Findings::ALL);
-    let keep = Keep { steps: true, contents: false };
-    let config = Config { keep, observe: true, ..Config::default() };
+    let config = Config { attribute: true, observe: true, ..Config::default() };
     let read = listen(&command.input, config, |event, _| {
         findings.handle(&event);
-        if let Event::Transaction(transaction) = event {
-            steps.add(transaction);
-            if may_own(transaction, number) {
-                near.push(transaction.clone());
-            }
+        owner.handle(&event);
+        if let Event::Transaction(transaction) = event
+            && may_own(transaction, number)
+        {
+            near.push(transaction.clone());
         }
         Ok(())
     })?;
@@ -38,18 +36,16 @@ pub(super) fn run(command: &Show, number: u64, screen: Screen, out: &mut Out) ->
         return output::complain(&error, out);
     }
     let named: Vec<&Finding> = findings.kept().filter(|finding| finding.frames.contains(&number)).collect();
-    let mut attribution = steps.finish();
+    let of = owner.transaction();
     let config = Config { report_packets: true, ..Config::default() };
     let frame_config = frame::Config { port: command.input.port, verify_icrc: !command.input.no_icrc };
     let mut shown = false;
     let read = listen(&command.input, config, |event, start| {
         let Event::Packet(packet) = event else { return Ok(()) };
-        let attributed = attribution.next(packet);
         if packet.record.number != number {
             return Ok(());
         }
         shown = true;
-        let of = of(&attributed);
         let transaction = near.iter().find(|transaction| Some(transaction.number) == of);
         let fields = headers::frame(packet, &frame_config, transaction);
         match command.output.format {
@@ -87,14 +83,4 @@ pub(super) fn run(command: &Show, number: u64, screen: Screen, out: &mut Out) ->
 fn may_own(transaction: &Transaction, frame: u64) -> bool {
     let messages = [&transaction.call, &transaction.reply].into_iter().flatten();
     messages.map(|message| message.first.frame..=message.seen.frame).any(|frames| frames.contains(&frame))
-}
-
-/// The transaction that a packet belongs to.
-fn of(attributed: &Attributed<'_>) -> Option<u64> {
-    match attributed.role {
-        Role::Part(of) | Role::Repetition(of) | Role::Acknowledgement(of) | Role::Refusal(of) => {
-            Some(of.transaction)
-        }
-        Role::ConnectionManagement | Role::Nothing => None,
-    }
 }

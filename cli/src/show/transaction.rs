@@ -5,7 +5,6 @@ use crate::input::listen;
 use crate::output::{self, Format, Out, Status};
 use crate::selection::{Choice, Selection};
 use rdmascope_conformance::Finding;
-use rdmascope_dissector::attribution::Steps;
 use rdmascope_dissector::connection::{Connection, ConnectionId};
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
@@ -27,15 +26,12 @@ pub(super) fn run(command: &Show, screen: Screen, out: &mut Out) -> io::Result<S
         (Some(number), _) => Choice::Number(number),
         (None, xid) => Choice::Xid(Xid(xid.unwrap_or_default()), command.connection.map(ConnectionId)),
     };
-    let (mut found, mut steps) = (Found::new(choice), Steps::default());
+    let mut found = Found::new(choice);
     let mut findings = Findings::new(Findings::ALL);
     let keep = Keep { steps: true, contents: true };
     let config = Config { keep, observe: true, ..Config::default() };
     let read = listen(&command.input, config, |event, start| {
         findings.handle(&event);
-        if let Event::Transaction(transaction) = event {
-            steps.add(transaction);
-        }
         found.handle(event, start);
         Ok(())
     })?;
@@ -49,14 +45,12 @@ pub(super) fn run(command: &Show, screen: Screen, out: &mut Out) -> io::Result<S
     };
     let by_frame = findings.by_frame();
     let mut ladder = Ladder::of(transaction);
-    let mut attribution = steps.finish();
-    let config = Config { report_packets: true, ..Config::default() };
+    let config = Config { attribute: true, ..Config::default() };
     let read = listen(&command.input, config, |event, _| {
-        if let Event::Packet(packet) = event {
-            let attributed = attribution.next(packet);
-            ladder.see(transaction, packet, &attributed);
-            if by_frame.names(packet.record.number) {
-                ladder.mark(transaction, packet, &attributed);
+        if let Event::Attributed(attributed) = event {
+            ladder.see(transaction, attributed);
+            if by_frame.names(attributed.seen.frame) {
+                ladder.mark(transaction, attributed);
             }
         }
         Ok(())

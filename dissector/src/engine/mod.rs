@@ -30,6 +30,8 @@ pub struct Config {
     pub keep: Keep,
     /// Whether what is seen on the way is reported as [`Event::Observation`].
     pub observe: bool,
+    /// Whether what each packet is to which transaction is reported as [`Event::Attributed`]. Keeps [`Keep::steps`] as well.
+    pub attribute: bool,
 }
 
 /// What the engine counted over all connections.
@@ -85,7 +87,11 @@ pub struct Engine {
 impl Engine {
     /// An engine that has seen nothing.
     pub fn new(config: Config) -> Engine {
-        Engine { config, transactions: Transactions::new(config.keep, config.observe), ..Engine::default() }
+        Engine {
+            config,
+            transactions: Transactions::new(config.keep, config.observe, config.attribute),
+            ..Engine::default()
+        }
     }
 
     /// Takes the next record of the capture, and reports what it brought to light.
@@ -266,7 +272,7 @@ impl Totals {
         match event {
             Event::Transaction(transaction) => self.transactions[transaction.outcome as usize] += 1,
             Event::Eviction(_) => self.evictions += 1,
-            Event::Packet(_) | Event::Connection(_) | Event::Observation(_) => {}
+            Event::Packet(_) | Event::Connection(_) | Event::Observation(_) | Event::Attributed(_) => {}
         }
     }
 }

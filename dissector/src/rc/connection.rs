@@ -102,6 +102,12 @@ impl ReliableConnection {
         requests.latest().is_some_and(|next| RECENT.contains(&response.psn.distance(next)))
     }
 
+    /// Whether all was handed up that an end sent before a PSN, and with it.
+    #[inline]
+    pub fn is_settled(&self, end: End, psn: Psn) -> bool {
+        self.halves[end].requests.is_settled(psn)
+    }
+
     /// Whether requests of an end wait behind a gap.
     #[inline]
     pub fn waits(&self, end: End) -> bool {

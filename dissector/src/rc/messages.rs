@@ -90,6 +90,11 @@ impl Messages {
         }
     }
 
+    /// The PSN of the first packet of the Send that has begun and not ended.
+    pub(super) fn open_send(&self) -> Option<Psn> {
+        if let Open::Send { psn, .. } = self.open { Some(psn) } else { None }
+    }
+
     /// The path MTU, as far as it is known.
     pub(super) fn path_mtu(&self) -> Option<u32> {
         self.path_mtu

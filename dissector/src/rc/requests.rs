@@ -142,6 +142,14 @@ impl Requests {
         self.expected.is_some_and(|expected| expected.distance(psn).abs() > Requests::WINDOW)
     }
 
+    /// Whether all was handed up that was sent before this PSN, and with it.
+    pub(super) fn is_settled(&self, psn: Psn) -> bool {
+        let waiting = self.messages.open_send().or(self.expected);
+        // What is further off than any sender gets ahead is not waited for.
+        let is_ahead = |waiting: Psn| (0..=Requests::WINDOW).contains(&waiting.distance(psn));
+        waiting.map_or(self.held.is_empty(), |waiting| !is_ahead(waiting))
+    }
+
     /// Whether packets wait behind a gap.
     pub(super) fn waits(&self) -> bool {
         !self.held.is_empty()

@@ -2,17 +2,39 @@
 
 use super::memory::Target;
 use super::open::{Open, chunk_range};
-use super::{Slot, Transactions};
+use super::{Slot, Transactions, find};
 use crate::connection::FlowKey;
 use crate::event::{Event, Eviction};
 use crate::exchange::{Content, Exchange, Keep, Step, StepKind};
 use crate::interval::Intervals;
-use crate::rdma::{Placement, Position, ReadRequest, Send};
+use crate::rdma::{End, Placement, Position, ReadRequest, Send};
+use crate::role::StepOf;
 use crate::roomy::Roomy;
 use crate::transaction::{Part, Placed};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+
+/// A step that has become known, or of which more is known: who looks at packets asks for them.
+#[derive(Clone, Copy, Debug)]
+pub struct NotedStep {
+    /// Which it is.
+    pub of: StepOf,
+    /// The end that sent it.
+    pub from: End,
+    /// Whether it is the responses to an RDMA Read request, with positions of the other end.
+    pub is_response: bool,
+    /// Whether it is an RDMA Read request.
+    pub asks: bool,
+    /// Its first position.
+    pub position: Position,
+    /// Positions that it takes up.
+    pub extent: u32,
+    /// Its first packet in the capture.
+    pub frame: u64,
+    /// It was not known before.
+    pub is_new: bool,
+}
 
 /// What is kept of a transaction that is open.
 #[derive(Clone, Debug)]
@@ -20,6 +42,8 @@ pub(super) struct Keeping {
     keep: Keep,
     steps: Roomy<Vec<Step>>,
     steps_left_out: u64,
+    /// Steps that are new, or grew, since somebody last asked, with whether they are new.
+    changed: Vec<(u32, bool)>,
     /// The Sends of call and reply.
     sends: [Option<Vec<u8>>; 2],
     /// The chunks, each with room for all of its segments, by whether the reply advertised them.
@@ -103,11 +127,27 @@ impl Transactions {
         more: impl FnOnce(&mut Keeping, &Open, usize) -> Result<(), Full>,
     ) {
         let budget = Exchange::MOST_CONTENTS.saturating_sub(self.kept);
-        let Some(open) = self.find(slot) else { return };
+        let Transactions { slots, noted, attributes, .. } = self;
+        let Some(open) = find(slots, slot) else { return };
         let Some(mut keeping) = open.keeping.take() else { return };
         let (bytes, lists) = (keeping.bytes, keeping.lists);
         let outcome = more(&mut keeping, open, budget);
         let (bytes, lists) = (keeping.bytes - bytes, keeping.lists - lists);
+        for (index, is_new) in keeping.changed.drain(..) {
+            let step = &keeping.steps[index as usize];
+            if *attributes {
+                noted.push(NotedStep {
+                    of: StepOf { begun: open.transaction.begun, step: index },
+                    from: if step.from_caller { open.caller } else { open.caller.other() },
+                    is_response: step.kind == StepKind::ReadResponse,
+                    asks: step.kind == StepKind::ReadRequest,
+                    position: step.position,
+                    extent: step.extent,
+                    frame: step.first.frame,
+                    is_new,
+                });
+            }
+        }
         open.keeping = Some(keeping);
         open.scattered += lists;
         open.weight += lists;
@@ -129,6 +169,7 @@ impl Keeping {
                 keep,
                 steps: Roomy::default(),
                 steps_left_out: 0,
+                changed: Vec::new(),
                 sends: [None, None],
                 chunks: BTreeMap::new(),
                 bytes: 0,
@@ -210,19 +251,28 @@ impl Keeping {
         let Placement { seen, position, first, memory, address, length, .. } = *placement;
         let kind = if reading { StepKind::ReadResponse } else { StepKind::Write };
         let index = first.distance(position).unsigned_abs();
-        if let Some(step) = self.step(kind, if reading { position } else { first }) {
+        if let Some(index) = self.step(kind, if reading { position } else { first }) {
+            let step = &mut self.steps[index];
+            let before = (step.extent, step.first);
             step.extent = step.extent.max(step.position.distance(position).unsigned_abs() + 1);
             step.first = if seen.frame < step.first.frame { seen } else { step.first };
             step.last = if seen.frame > step.last.frame { seen } else { step.last };
+            if (step.extent, step.first) != before {
+                self.changed.push((index as u32, false));
+            }
             return;
         }
         let moved = address.wrapping_sub(memory.address);
         // Every packet but the last is as long as the path MTU.
         let is_last = moved.saturating_add(length.into()) >= memory.length.into();
         let extent = if is_last { index + 1 } else { memory.length.div_ceil(length.max(1)).max(index + 1) };
-        if reading && let Some(request) = self.step(StepKind::ReadRequest, first) {
+        if reading && let Some(index) = self.step(StepKind::ReadRequest, first) {
             // Without a path MTU it was not known yet how many PSNs the request takes up.
-            request.extent = request.extent.max(extent);
+            let request = &mut self.steps[index];
+            if extent > request.extent {
+                request.extent = extent;
+                self.changed.push((index as u32, false));
+            }
         }
         self.note(Step {
             kind,
@@ -252,15 +302,18 @@ impl Keeping {
             return;
         }
         let capacity = self.steps.capacity();
+        self.changed.push((self.steps.len() as u32, true));
         self.steps.push(step);
         self.lists += (self.steps.capacity() - capacity) * size_of::<Step>();
     }
 
-    /// The step of this kind that takes up this position.
-    fn step(&mut self, kind: StepKind, position: Position) -> Option<&mut Step> {
+    /// Where the step of this kind stands that takes up this position.
+    fn step(&self, kind: StepKind, position: Position) -> Option<usize> {
         /// Steps looked at: above the requests and responses of the 255 RDMA READs that a connection may have outstanding.
         const RECENT: usize = 512;
-        self.steps.iter_mut().rev().take(RECENT).find(|step| step.kind == kind && step.covers(position))
+        let is_meant = |step: &Step| step.kind == kind && step.covers(position);
+        let found = self.steps.iter().rev().take(RECENT).position(is_meant)?;
+        Some(self.steps.len() - 1 - found)
     }
 
     /// Bytes of Sends and chunks that are kept.

@@ -16,6 +16,7 @@ mod read;
 pub use crate::observation::{CallIdentity, Kind};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+pub use keeping::NotedStep;
 pub use memory::Memory;
 
 use crate::connection::{ConnectionId, FlowKey};
@@ -167,6 +168,12 @@ pub struct Transactions {
     keep: Keep,
     /// What is seen on the way is reported.
     observes: bool,
+    /// What packets are to transactions is reported.
+    attributes: bool,
+    /// Steps of one connection that somebody has yet to [take](Transactions::take_noted).
+    noted: Vec<NotedStep>,
+    /// Bytes of memory in which all connections remember steps and packets, as they count them.
+    pub attributed: usize,
     open: usize,
     /// Bytes of memory that the lists of open transactions take up.
     weight: usize,
@@ -188,9 +195,22 @@ const MOST_WEIGHT: usize = 16 << 20;
 const MOST_KEEPING: usize = 128;
 
 impl Transactions {
-    /// No transactions; `keep`: what is kept of those that come, `observes`: whether what is seen on the way is reported.
-    pub fn new(keep: Keep, observes: bool) -> Transactions {
-        Transactions { keep, observes, ..Transactions::default() }
+    /// No transactions; `keep`: what is kept of those that come, `observes`: whether what is seen on the way is reported, `attributes`:
+    /// whether what packets are to transactions is.
+    pub fn new(keep: Keep, observes: bool, attributes: bool) -> Transactions {
+        let keep = Keep { steps: keep.steps || attributes, ..keep };
+        Transactions { keep, observes, attributes, ..Transactions::default() }
+    }
+
+    /// Whether what packets are to transactions is reported.
+    #[inline]
+    pub fn attributes(&self) -> bool {
+        self.attributes
+    }
+
+    /// The steps that have become known, or of which more is, since this was last asked.
+    pub fn take_noted(&mut self) -> impl Iterator<Item = NotedStep> {
+        self.noted.drain(..)
     }
 
     /// Whether what is seen on the way is reported.
@@ -443,9 +463,7 @@ impl Transactions {
     }
 
     fn find(&mut self, slot: Slot) -> Option<&mut Open> {
-        self.slots
-            .get_mut(slot.index as usize)
-            .filter(|open| open.is_open && open.generation == slot.generation)
+        find(&mut self.slots, slot)
     }
 
     fn begin(&mut self, xid: Xid, caller: End, peers: &mut Peers) -> Slot {
@@ -517,6 +535,12 @@ impl Transactions {
         let many = self.slots.len() > MOST_KEEPING;
         self.gathered -= self.slots[slot.index as usize].release(many);
     }
+}
+
+/// The open transaction that is meant, where it has not ended.
+fn find(slots: &mut [Open], slot: Slot) -> Option<&mut Open> {
+    let open = slots.get_mut(slot.index as usize);
+    open.filter(|open| open.is_open && open.generation == slot.generation)
 }
 
 /// How a transaction ends that is open still; `without_reply`: what it is where no reply was seen.

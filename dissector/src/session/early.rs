@@ -73,6 +73,15 @@ impl Early {
         self.waiting.first()
     }
 
+    /// The first of the packets that brought what waits.
+    pub(super) fn since(&self) -> Option<u64> {
+        let began = |held: &HeldDelivery| match held.delivery() {
+            Delivery::Send(send) => Some(send.first.frame.min(send.seen.frame)),
+            other => other.seen().map(|seen| seen.frame),
+        };
+        self.waiting.iter().filter_map(began).min()
+    }
+
     /// Takes the delivery that came first.
     pub(super) fn take_first(&mut self) -> Option<HeldDelivery> {
         let held = self.waiting.take_first()?;

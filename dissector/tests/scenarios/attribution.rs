@@ -1,63 +1,63 @@
-//! What each packet is to the transactions, said in a second pass over the same capture.
+//! What each packet is to the transactions.
 
 use crate::speech::*;
 use crate::world::*;
-use rdmascope_dissector::attribution::{Attribution, Role, StepOf, Steps};
 use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::exchange::StepKind;
 use rdmascope_dissector::record::{LinkType, Record, Time};
+use rdmascope_dissector::role::{Attributed, Role, StepOf};
 use rdmascope_dissector::transaction::Transaction;
 use rdmascope_wire::Xid;
 use rdmascope_wire::psn::Psn;
 use rdmascope_wire::rpcrdma::Segment;
+use std::collections::BTreeMap;
 
 const WRITE_POSITION: u32 = CALL_HEADER + 12 + 8 + 4 + 4 + 4;
 
 /// What a packet is: a word for its role, the XID of the transaction, what the step is.
 type Said = (&'static str, u32, Option<StepKind>);
 
-/// Goes through a capture twice. Returns what each packet is, and the steps that it acknowledges.
+/// Returns what each packet is, and the steps that it acknowledges.
 fn attribute(frames: &[Frame]) -> Vec<(Said, Vec<(u32, StepKind)>)> {
-    let transactions = {
-        let world = World { frames: frames.to_vec(), ..World::new() };
-        world.run_keeping().transactions
+    let mut engine = Engine::new(Config { attribute: true, ..Config::default() });
+    let (mut told, mut transactions) = (BTreeMap::new(), Vec::new());
+    let mut take = |event: Event<'_>| match event {
+        Event::Attributed(Attributed { seen, role, acknowledged, .. }) => {
+            assert!(told.insert(seen.frame, (*role, acknowledged.to_vec())).is_none(), "told of once");
+        }
+        Event::Transaction(transaction) => transactions.push(transaction.clone()),
+        _ => {}
     };
-    let mut steps = Steps::default();
-    transactions.iter().for_each(|transaction| steps.add(transaction));
-    let mut attribution: Attribution = steps.finish();
-    let mut engine = Engine::new(Config { report_packets: true, ..Config::default() });
-    let mut said = Vec::new();
-    for (index, frame) in frames.iter().enumerate() {
+    for (number, frame) in (1..).zip(frames) {
         let record = Record {
-            number: index as u64 + 1,
+            number,
             time: Time(frame.time),
             link: LinkType::ETHERNET,
             original_length: frame.data.len() as u32,
             data: &frame.data,
         };
-        engine.handle(&record, &mut |event| {
-            let Event::Packet(packet) = event else { return };
-            let attributed = attribution.next(packet);
-            let named = |of: &StepOf| name(&transactions, of);
-            let with = |word, of: StepOf| (word, named(&of).0, Some(named(&of).1));
-            let role = match attributed.role {
-                Role::Part(of) => with("part", of),
-                Role::Repetition(of) => with("again", of),
-                Role::Acknowledgement(of) => with("ack", of),
-                Role::Refusal(of) => with("nak", of),
-                Role::ConnectionManagement => ("cm", 0, None),
-                Role::Nothing => ("nothing", 0, None),
-            };
-            said.push((role, attributed.acknowledged.iter().map(named).collect()));
-        });
+        engine.handle(&record, &mut take);
     }
-    assert_eq!(said.len(), frames.len());
-    said
+    engine.finish(&mut take);
+    let said = |frame: u64| {
+        let (role, acknowledged) = told.remove(&frame).unwrap_or_default();
+        let word = match role {
+            Some(Role::Part(_)) => "part",
+            Some(Role::Repetition(_)) => "again",
+            Some(Role::Acknowledgement(_)) => "ack",
+            Some(Role::Refusal(_)) => "nak",
+            _ => "nothing",
+        };
+        let of = role.map(|role| name(&transactions, &role.of()));
+        let acknowledged = acknowledged.iter().map(|of| name(&transactions, of)).collect();
+        ((word, of.map_or(0, |(xid, _)| xid), of.map(|(_, kind)| kind)), acknowledged)
+    };
+    (1..=frames.len() as u64).map(said).collect()
 }
 
 fn name(transactions: &[Transaction], of: &StepOf) -> (u32, StepKind) {
-    let transaction = transactions.iter().find(|transaction| transaction.number == of.transaction).unwrap();
+    let transaction = transactions.iter().find(|transaction| transaction.begun == of.begun).unwrap();
     let Xid(xid) = transaction.xid;
     (xid, transaction.exchange.as_ref().unwrap().steps[of.step as usize].kind)
 }
@@ -97,9 +97,9 @@ fn each_packet_of_a_write() {
     assert_eq!(
         roles,
         [
-            ("cm", 0, None),
-            ("cm", 0, None),
-            ("cm", 0, None),
+            ("nothing", 0, None),
+            ("nothing", 0, None),
+            ("nothing", 0, None),
             ("part", 1, call),
             ("ack", 1, call),
             ("part", 1, request),
@@ -108,8 +108,8 @@ fn each_packet_of_a_write() {
             ("part", 1, response),
             ("part", 1, answer),
             ("ack", 1, answer),
-            ("cm", 0, None),
-            ("cm", 0, None),
+            ("nothing", 0, None),
+            ("nothing", 0, None),
         ]
     );
     let acknowledged: Vec<_> = said

@@ -2,14 +2,14 @@
 
 use core::hash::{Hash, Hasher};
 use rdmascope_conformance::{Finding, Judge};
-use rdmascope_dissector::attribution::{Role, Steps};
 use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::event::{Content, Event, Eviction};
 use rdmascope_dissector::exchange::{Exchange, Keep};
 use rdmascope_dissector::layout::Piece;
 use rdmascope_dissector::record::Record;
+use rdmascope_dissector::role::{Attributed, StepOf};
 use rdmascope_dissector::transaction::{Outcome, Transaction};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::hash::DefaultHasher;
 
 /// Runs the engine over the same records, reporting packets, then without, then keeping all that it can, and judges what it
@@ -23,6 +23,8 @@ pub(crate) fn judge<'a>(records: impl Iterator<Item = Record<'a>> + Clone) {
     assert_eq!(second, third, "what is kept changes nothing else");
     let fourth = run(records.clone(), Config { observe: true, ..Config::default() });
     assert_eq!(second, fourth, "who observes changes nothing");
+    let fifth = run(records.clone(), Config { attribute: true, ..Config::default() });
+    assert_eq!(second, fifth, "who asks what packets are changes nothing else");
     check(records.clone());
     attribute(records);
 }
@@ -56,33 +58,58 @@ fn examine(finding: &Finding, last: u64) {
     assert!(finding.frames.iter().all(|frame| (1..=last).contains(frame)), "{finding:?}");
 }
 
-/// Says of every packet what it is to the transactions. Each step acknowledged is so once.
-fn attribute<'a>(records: impl Iterator<Item = Record<'a>> + Clone) {
-    let mut steps = Steps::default();
-    let mut count = 0;
-    let keep = Keep { steps: true, contents: false };
-    let mut engine = Engine::new(Config { keep, ..Config::default() });
-    let mut gather = |event: Event<'_>| {
-        if let Event::Transaction(transaction) = event {
-            count += transaction.exchange.as_ref().map_or(0, |kept| kept.steps.len());
-            steps.add(transaction);
-        }
-    };
-    records.clone().for_each(|record| engine.handle(&record, &mut gather));
-    engine.finish(&mut gather);
-
-    let mut attribution = steps.finish();
-    let mut engine = Engine::new(Config { report_packets: true, ..Config::default() });
-    let mut acknowledged = 0;
+/// Says of the packets what they are to the transactions: once of each, with steps that there are. Each step is acknowledged once.
+fn attribute<'a>(records: impl Iterator<Item = Record<'a>>) {
+    let mut engine = Engine::new(Config { attribute: true, ..Config::default() });
+    let mut attributed = Attributions::default();
     for record in records {
-        engine.handle(&record, &mut |event| {
-            let Event::Packet(packet) = event else { return };
-            let attributed = attribution.next(packet);
-            assert!(packet.frame.is_ok() || attributed.role == Role::Nothing);
-            acknowledged += attributed.acknowledged.len();
-        });
+        attributed.now = record.number;
+        engine.handle(&record, &mut |event| attributed.take(&event));
     }
-    assert!(acknowledged <= count);
+    attributed.now = 0;
+    engine.finish(&mut |event| attributed.take(&event));
+    for StepOf { begun, step } in attributed.named {
+        assert!(
+            attributed.steps.get(&begun).is_some_and(|steps| (step as usize) < *steps),
+            "{begun}, {step}"
+        );
+    }
+}
+
+#[derive(Default)]
+struct Attributions {
+    /// The record that is handled; 0 once the capture has ended.
+    now: u64,
+    frames: HashSet<u64>,
+    named: HashSet<StepOf>,
+    acknowledged: HashSet<StepOf>,
+    /// How many steps each transaction had in the end.
+    steps: HashMap<u64, usize>,
+}
+
+impl Attributions {
+    fn take(&mut self, event: &Event<'_>) {
+        match event {
+            Event::Attributed(attributed) => self.take_packet(attributed),
+            Event::Transaction(transaction) => {
+                let steps = transaction.exchange.as_ref().map_or(0, |kept| kept.steps.len());
+                self.steps.insert(transaction.begun, steps);
+            }
+            _ => {}
+        }
+    }
+
+    fn take_packet(&mut self, attributed: &Attributed<'_>) {
+        assert_eq!(attributed.late, attributed.seen.frame != self.now);
+        assert!(self.now == 0 || attributed.seen.frame <= self.now);
+        assert!(self.frames.insert(attributed.seen.frame), "each packet is told of once");
+        assert!(attributed.role.is_some() || !attributed.acknowledged.is_empty());
+        self.named.extend(attributed.role.map(|role| role.of()));
+        for of in attributed.acknowledged {
+            self.named.insert(*of);
+            assert!(self.acknowledged.insert(*of), "each step is acknowledged once");
+        }
+    }
 }
 
 fn run<'a>(records: impl Iterator<Item = Record<'a>>, config: Config) -> u64 {

@@ -6,10 +6,10 @@
 use super::facts::{Facts, MessageFacts, TransactionFacts};
 use core::fmt::{self, Write as _};
 use foldhash::fast::FixedState;
-use rdmascope_dissector::attribution::{Attribution, Role, StepOf};
 use rdmascope_dissector::event::{Content, Packet};
 use rdmascope_dissector::exchange::{Step, StepKind};
 use rdmascope_dissector::frame::IcrcVerdict;
+use rdmascope_dissector::role::{Role, StepOf};
 use rdmascope_dissector::transaction::{Missing, Outcome, Part};
 use rdmascope_present::findings::{ByFrame, inconclusive};
 use rdmascope_present::names::{self, PartName};
@@ -22,7 +22,6 @@ use std::collections::{HashMap, VecDeque};
 #[derive(Debug)]
 pub(super) struct Comments<'a> {
     facts: Facts,
-    attribution: Attribution,
     findings: &'a ByFrame<'a>,
     recent: Recent,
     /// A good ICRC was seen: bad ones are taken as such.
@@ -33,29 +32,24 @@ impl<'a> Comments<'a> {
     /// Findings that a comment names.
     const MOST_FINDINGS: usize = 8;
 
-    pub(super) fn new(facts: Facts, attribution: Attribution, findings: &'a ByFrame<'a>) -> Comments<'a> {
-        Comments { facts, attribution, findings, recent: Recent::default(), good: false }
+    pub(super) fn new(facts: Facts, findings: &'a ByFrame<'a>) -> Comments<'a> {
+        Comments { facts, findings, recent: Recent::default(), good: false }
     }
 
     /// Puts the comment on the next packet into `text`, which is empty where there is nothing to say.
-    pub(super) fn write(&mut self, packet: &Packet<'_>, text: &mut String) {
+    pub(super) fn write(&mut self, packet: &Packet<'_>, role: Option<Role>, text: &mut String) {
         text.clear();
-        let role = self.attribution.next(packet).role;
         // A string takes all.
         let _ = self.describe(packet, role, &mut Parts { text });
-        if let Role::Part(of) = role
+        if let Some(Role::Part(of)) = role
             && let Some(step) = self.step(of)
         {
             self.recent.add((of, index(step, packet)), packet.record.number);
         }
     }
 
-    fn describe(&mut self, packet: &Packet<'_>, role: Role, parts: &mut Parts<'_>) -> fmt::Result {
-        let of = match role {
-            Role::Part(of) | Role::Repetition(of) | Role::Acknowledgement(of) | Role::Refusal(of) => Some(of),
-            Role::ConnectionManagement | Role::Nothing => None,
-        };
-        let transaction = of.and_then(|of| self.facts.transaction(of.transaction));
+    fn describe(&mut self, packet: &Packet<'_>, role: Option<Role>, parts: &mut Parts<'_>) -> fmt::Result {
+        let transaction = role.and_then(|role| self.facts.transaction(role.of()));
         // Before its ends were joined, a connection may have had a number that none has in the end.
         let id = transaction.map(|transaction| transaction.connection).or(packet.connection);
         let connection = id.and_then(|id| Some((id, self.facts.connection(id)?)));
@@ -65,13 +59,13 @@ impl<'a> Comments<'a> {
                 parts.add(format_args!("{sender}"))?;
             }
         }
-        if let (Some(of), Some(transaction)) = (of, transaction) {
-            parts.add(format_args!("transaction {}, XID {}", of.transaction, transaction.xid))?;
+        if let (Some(role), Some(transaction)) = (role, transaction) {
+            parts.add(format_args!("transaction {}, XID {}", transaction.number, transaction.xid))?;
             if let Some(protocol) = transaction.protocol {
                 write!(parts.text, ", {protocol} {}", transaction.label)?;
             }
-            if let Some(step) = transaction.steps.get(of.step as usize) {
-                self.part_taken(packet, role, step, of, transaction, parts)?;
+            if let Some(step) = transaction.steps.get(role.of().step as usize) {
+                self.part_taken(packet, role, step, transaction, parts)?;
             }
         }
         let headers = packet.readable_headers();
@@ -95,7 +89,7 @@ impl<'a> Comments<'a> {
                 }
                 Content::Other => {}
             }
-            if let (Role::Nothing, Some(aeth)) = (role, headers.extensions.aeth) {
+            if let (None, Some(aeth)) = (role, headers.extensions.aeth) {
                 match aeth.syndrome.kind() {
                     Acknowledgement::Nak(code) => parts.add(format_args!("NAK because of {code}"))?,
                     Acknowledgement::RnrNak { .. } => parts.add(format_args!("RNR NAK"))?,
@@ -128,11 +122,10 @@ impl<'a> Comments<'a> {
         packet: &Packet<'_>,
         role: Role,
         step: &Step,
-        of: StepOf,
         transaction: &TransactionFacts,
         parts: &mut Parts<'_>,
     ) -> fmt::Result {
-        let index = index(step, packet);
+        let (index, of) = (index(step, packet), role.of());
         match role {
             Role::Part(_) => {
                 parts.add(format_args!("{}", Moved { step, packet }))?;
@@ -161,7 +154,7 @@ impl<'a> Comments<'a> {
                 self.write_frame(step, of, index, parts.text)?;
                 write!(parts.text, ", {}", Kind(step))
             }
-            Role::ConnectionManagement | Role::Nothing => Ok(()),
+            _ => Ok(()),
         }
     }
 
@@ -239,7 +232,7 @@ impl<'a> Comments<'a> {
     }
 
     fn step(&self, of: StepOf) -> Option<&Step> {
-        self.facts.transaction(of.transaction)?.steps.get(of.step as usize)
+        self.facts.transaction(of)?.steps.get(of.step as usize)
     }
 }
 

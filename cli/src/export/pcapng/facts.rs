@@ -5,6 +5,7 @@ use foldhash::fast::FixedState;
 use rdmascope_dissector::connection::{Connection, ConnectionId, Endpoint};
 use rdmascope_dissector::event::{Event, Packet};
 use rdmascope_dissector::exchange::Step;
+use rdmascope_dissector::role::StepOf;
 use rdmascope_dissector::transaction::{Message, Missing, Outcome, Transaction};
 use rdmascope_present::names::{self, Failure, Label, Protocol};
 use rdmascope_wire::Xid;
@@ -14,8 +15,8 @@ use std::collections::HashMap;
 #[derive(Debug, Default)]
 pub(super) struct Facts {
     connections: HashMap<ConnectionId, ConnectionFacts, FixedState>,
-    /// In the order of their numbers, from 1.
-    transactions: Vec<TransactionFacts>,
+    /// By when they began.
+    transactions: HashMap<u64, TransactionFacts, FixedState>,
 }
 
 #[derive(Debug)]
@@ -30,6 +31,7 @@ pub(super) struct ConnectionFacts {
 
 #[derive(Debug)]
 pub(super) struct TransactionFacts {
+    pub(super) number: u64,
     pub(super) connection: ConnectionId,
     pub(super) xid: Xid,
     pub(super) protocol: Option<Protocol>,
@@ -56,7 +58,9 @@ impl Facts {
     /// Takes in what the first pass reports.
     pub(super) fn handle(&mut self, event: &Event<'_>) {
         match event {
-            Event::Transaction(transaction) => self.transactions.push(TransactionFacts::from(*transaction)),
+            Event::Transaction(transaction) => {
+                self.transactions.insert(transaction.begun, TransactionFacts::from(*transaction));
+            }
             Event::Connection(connection) => {
                 self.connections.insert(connection.id, ConnectionFacts::from(*connection));
             }
@@ -69,9 +73,9 @@ impl Facts {
         self.connections.get(&id)
     }
 
-    /// A transaction by its number.
-    pub(super) fn transaction(&self, number: u64) -> Option<&TransactionFacts> {
-        self.transactions.get(usize::try_from(number.checked_sub(1)?).ok()?)
+    /// The transaction of a step.
+    pub(super) fn transaction(&self, of: StepOf) -> Option<&TransactionFacts> {
+        self.transactions.get(&of.begun)
     }
 }
 
@@ -111,6 +115,7 @@ impl ConnectionFacts {
 impl From<&Transaction> for TransactionFacts {
     fn from(transaction: &Transaction) -> TransactionFacts {
         TransactionFacts {
+            number: transaction.number,
             connection: transaction.connection,
             xid: transaction.xid,
             protocol: Protocol::of(transaction),

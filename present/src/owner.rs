@@ -1,0 +1,40 @@
+//! The transaction that a packet belongs to.
+
+use rdmascope_dissector::event::Event;
+
+/// Looks for the transaction that one packet belongs to, in the events of an engine that
+/// [attributes](rdmascope_dissector::engine::Config::attribute).
+#[derive(Clone, Debug)]
+pub struct Owner {
+    frame: u64,
+    begun: Option<u64>,
+    /// The numbers of the transactions that have ended, in the order in which they began.
+    numbers: Vec<u64>,
+}
+
+impl Owner {
+    /// Looks for that of the packet with this number.
+    pub fn of(frame: u64) -> Owner {
+        Owner { frame, begun: None, numbers: Vec::new() }
+    }
+
+    /// Takes what the engine reports.
+    pub fn handle(&mut self, event: &Event<'_>) {
+        match event {
+            Event::Attributed(attributed) if attributed.seen.frame == self.frame => {
+                self.begun = attributed.role.map(|role| role.of().begun);
+            }
+            Event::Transaction(transaction) => {
+                let index = transaction.begun as usize - 1;
+                self.numbers.resize(self.numbers.len().max(index + 1), 0);
+                self.numbers[index] = transaction.number;
+            }
+            _ => {}
+        }
+    }
+
+    /// The number of the transaction, once the capture has ended.
+    pub fn transaction(&self) -> Option<u64> {
+        self.numbers.get(self.begun? as usize - 1).copied()
+    }
+}
