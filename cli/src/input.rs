@@ -161,8 +161,20 @@ impl<A: Audience> Sink for Reading<'_, A> {
         if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }
 
-    fn idle(&mut self, _: Option<Time>) -> ControlFlow<()> {
-        self.written = self.audience.wait();
+    /// A source whose clock runs says how far it is, and what time alone ends then ends. Files and pipes never say: what they hold gives the
+    /// same output whenever and however fast it is read.
+    fn idle(&mut self, until: Option<Time>) -> ControlFlow<()> {
+        let Reading { engine, start, written, audience } = self;
+        if let Some(now) = until {
+            engine.handle_time(now, &mut |event| {
+                if written.is_ok() {
+                    *written = audience.event(event, start.unwrap_or(now));
+                }
+            });
+        }
+        if self.written.is_ok() {
+            self.written = self.audience.wait();
+        }
         if self.written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }
 }

@@ -82,7 +82,7 @@ impl Records for Archive {
 /// What to show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
-    /// After the record of this number; 0 is before the first one.
+    /// After the record of this number, and what time alone ended before the next one; 0 is before the first one.
     Record(u64),
     /// When all that was captured up to this time had come: before the first record that is later.
     Time(Time),
@@ -137,7 +137,15 @@ pub struct Timeline {
     has_ended: bool,
     /// The latest time of all records up to every [`STRIDE`]th.
     times: Vec<Time>,
+    told: TimesTold,
 }
+
+/// The times that brought something to an end without a record, each behind the record of that number, in their order: a replay tells them
+/// again.
+type TimesTold = Vec<(u64, Time)>;
+
+/// How many of them there may be. Later ones are not told to the engine: what they would end waits for the next record.
+const MOST_TOLD: usize = 1 << 18;
 
 /// Records between two entries of [`Timeline::times`].
 const STRIDE: u64 = 1024;
@@ -146,7 +154,7 @@ impl Timeline {
     /// An empty one, whose findings are those of `judge`.
     pub fn new(config: Config, judge: Judge) -> Timeline {
         let engine = engine::Config { observe: true, report_packets: false, ..config.engine };
-        let start = State { engine: Engine::new(engine), judge, record: 0, time: None, findings: 0 };
+        let start = State { engine: Engine::new(engine), judge, record: 0, time: None, findings: 0, told: 0 };
         Timeline {
             config,
             checkpoints: Checkpoints::new(start.clone(), config.spacing, config.budget),
@@ -156,6 +164,7 @@ impl Timeline {
             at_the_end: Vec::new(),
             has_ended: false,
             times: Vec::new(),
+            told: Vec::new(),
         }
     }
 
@@ -180,6 +189,25 @@ impl Timeline {
             self.times.extend(self.latest.time);
         }
         self.checkpoints.offer(&self.latest);
+    }
+
+    /// Tells the time, where a live source says that all records up to it have come: what [time alone ends](Engine::handle_time) ends now, and
+    /// in every replay, behind the same record. [`Engine::next_deadline`] of the latest state says when that is due.
+    pub fn handle_time(&mut self, now: Time) {
+        let Timeline { config, latest, findings, told, .. } = self;
+        let is_due = latest.engine.next_deadline().is_some_and(|deadline| deadline <= now);
+        if !is_due || told.len() == MOST_TOLD {
+            return;
+        }
+        told.push((latest.record, now));
+        let record = latest.record;
+        latest.handle_time(now, &mut |happening| {
+            if let Happening::Finding(finding) = happening
+                && findings.len() < config.findings
+            {
+                findings.push(Found { record, finding: finding.clone() });
+            }
+        });
     }
 
     /// The capture has ended: finds what can only be said then. What was open stays so in what is shown.
@@ -221,7 +249,7 @@ impl Timeline {
     pub fn seek(&mut self, records: &impl Records, moment: Moment) -> Result<Now<'_>, Error> {
         let target = self.number(records, moment)?;
         self.check(target)?;
-        let Timeline { checkpoints, latest, shown, .. } = self;
+        let Timeline { checkpoints, latest, shown, told, .. } = self;
         let nearest = [&*latest, checkpoints.before(target)]
             .into_iter()
             .filter(|state| state.record <= target)
@@ -230,7 +258,7 @@ impl Timeline {
         if shown.record > target || shown.record < nearest.record {
             shown.clone_from(nearest);
         }
-        shown.go_on(records, |state| state.record < target, &mut |_| {})?;
+        shown.go_on(records, told, |state| !state.is_behind(target, told), &mut |_| {})?;
         Ok(self.now(&self.shown))
     }
 
@@ -244,10 +272,11 @@ impl Timeline {
     ) -> Result<(), Error> {
         let (first, last) = (*range.start(), *range.end());
         self.check(last)?;
-        let mut state = self.state_before(first.max(1) - 1, |state| state.record);
-        state.go_on(records, |state| state.record + 1 < first, &mut |_| {})?;
+        let (before, told) = (first.max(1) - 1, &self.told);
+        let mut state = self.state_before(before, |state| state.record);
+        state.go_on(records, told, |state| !state.is_behind(before, told), &mut |_| {})?;
         state.engine.report_packets(packets);
-        state.go_on(records, |state| state.record < last, tell)
+        state.go_on(records, told, |state| !state.is_behind(last, told), tell)
     }
 
     /// A transaction that has ended, by its number; `None` where there is none of it yet.
@@ -263,7 +292,7 @@ impl Timeline {
             }
         };
         if number <= self.latest.ended() {
-            state.go_on(records, |state| state.ended() < number, &mut look)?;
+            state.go_on(records, &self.told, |state| state.ended() < number, &mut look)?;
         } else if self.has_ended {
             self.latest.clone().finish(&mut look);
         }
@@ -397,6 +426,8 @@ struct State {
     time: Option<Time>,
     /// Findings so far.
     findings: u64,
+    /// How many of the [`TimesTold`] it was told.
+    told: usize,
 }
 
 impl State {
@@ -417,10 +448,27 @@ impl State {
         engine.finish(&mut |event| report(judge, findings, &event, tell));
     }
 
+    fn handle_time(&mut self, now: Time, tell: &mut impl FnMut(Happening<'_>)) {
+        let State { engine, judge, findings, .. } = self;
+        engine.handle_time(now, &mut |event| report(judge, findings, &event, tell));
+        self.told += 1;
+    }
+
+    /// The time that was told next, where that was before the next record.
+    fn next_time(&self, told: &TimesTold) -> Option<Time> {
+        told.get(self.told).filter(|(record, _)| *record == self.record).map(|(_, time)| *time)
+    }
+
+    /// Whether this is the last state before the record that follows `record`, or a later one.
+    fn is_behind(&self, record: u64, told: &TimesTold) -> bool {
+        self.record > record || self.record == record && self.next_time(told).is_none()
+    }
+
     /// Goes on for as long as `lacks` holds.
     fn go_on(
         &mut self,
         records: &impl Records,
+        told: &TimesTold,
         lacks: impl Fn(&State) -> bool,
         tell: &mut impl FnMut(Happening<'_>),
     ) -> Result<(), Error> {
@@ -429,6 +477,10 @@ impl State {
         }
         let mut walk = records.walk(self.record + 1);
         while lacks(self) {
+            if let Some(now) = self.next_time(told) {
+                self.handle_time(now, tell);
+                continue;
+            }
             let record = next(&mut walk, self.record + 1)?;
             let dissected = Dissected::new(&record, &self.engine.config().frame);
             self.handle_dissected(&record, &dissected, tell);

@@ -1,6 +1,5 @@
 use super::*;
 use proptest::prelude::*;
-use rdmascope_dissector::exchange::Keep;
 use rdmascope_tests::{pcap, samples, session};
 use std::sync::LazyLock;
 
@@ -32,8 +31,7 @@ fn digest(now: &Now<'_>) -> String {
 }
 
 fn config() -> Config {
-    let keep = Keep { steps: true, contents: false };
-    let engine = engine::Config { keep, ..engine::Config::default() };
+    let engine = engine::Config { attribute: true, ..engine::Config::default() };
     Config { engine, ..Config::default() }
 }
 
@@ -44,19 +42,36 @@ fn timeline(config: Config, records: &[Record<'_>]) -> Timeline {
     timeline
 }
 
+/// The same over records of a live source, which says behind each how far its clock has come.
+fn live(config: Config, records: &[Record<'_>]) -> Timeline {
+    let mut timeline = Timeline::new(config, Judge::default());
+    let mut clock = Time(i64::MIN);
+    for record in records {
+        timeline.take(record);
+        clock = clock.max(record.time);
+        timeline.handle_time(clock);
+    }
+    timeline
+}
+
+/// One of these two.
+type Run = fn(Config, &[Record<'_>]) -> Timeline;
+
 /// A run up to a record and no further: what is said of the moment, and the whole state.
-fn fresh(records: &[Record<'_>], number: u64) -> (String, String) {
-    let timeline = timeline(config(), &records[..number as usize]);
+fn fresh(run: Run, records: &[Record<'_>], number: u64) -> (String, String) {
+    let timeline = run(config(), &records[..number as usize]);
     (digest(&timeline.latest()), format!("{:?}", timeline.latest))
 }
 
 /// Goes where the walk leads, and compares what is there with a fresh run.
-fn walk(records: &[Record<'_>], timeline: &mut Timeline, steps: &[prop::sample::Index]) {
+fn walk(run: Run, config: Config, records: &[Record<'_>], steps: &[prop::sample::Index]) {
+    let timeline = &mut run(config, records);
+    assert!(timeline.checkpoint_bytes() <= config.budget);
     for step in steps {
         let number = step.index(records.len() + 1) as u64;
         let now = timeline.seek(&records, Moment::Record(number)).expect("every record is there");
         assert_eq!(now.record(), number);
-        let (said, state) = fresh(records, number);
+        let (said, state) = fresh(run, records, number);
         same(number, &digest(&now), &said);
         same(number, &format!("{:?}", timeline.shown), &state);
     }
@@ -83,14 +98,13 @@ proptest! {
     #[test]
     fn any_walk_over_a_sample_leads_to_what_a_fresh_run_does(
         which in 0..samples::MOUNTS.len(),
+        run in prop::sample::select(&[timeline as Run, live][..]),
         steps in prop::collection::vec(any::<prop::sample::Index>(), 1..8),
         spacing in 1u64..400,
         budget in prop::sample::select(&[0usize, 200_000, 2_000_000, 64 << 20][..]),
     ) {
         let records: Vec<Record<'_>> = session::records(&SAMPLES[which]).take(1500).collect();
-        let mut timeline = timeline(Config { spacing, budget, ..config() }, &records);
-        prop_assert!(timeline.checkpoint_bytes() <= budget);
-        walk(&records, &mut timeline, &steps);
+        walk(run, Config { spacing, budget, ..config() }, &records, &steps);
     }
 }
 
@@ -100,6 +114,7 @@ proptest! {
     #[test]
     fn any_walk_over_any_session_leads_to_what_a_fresh_run_does(
         path in prop::sample::select(corpus()),
+        run in prop::sample::select(&[timeline as Run, live][..]),
         steps in prop::collection::vec(any::<prop::sample::Index>(), 1..8),
         spacing in 1u64..40,
         budget in prop::sample::select(&[0usize, 100_000, 64 << 20][..]),
@@ -107,8 +122,7 @@ proptest! {
         let frames = rdmascope_fuzz_targets::frames(&std::fs::read(path).expect("a corpus file"));
         let records: Vec<Record<'_>> =
             (1..).zip(&frames).map(|(number, frame)| frame.record(number)).collect();
-        let mut timeline = timeline(Config { spacing, budget, ..config() }, &records);
-        walk(&records, &mut timeline, &steps);
+        walk(run, Config { spacing, budget, ..config() }, &records, &steps);
     }
 }
 
@@ -151,6 +165,28 @@ fn findings_and_transactions_are_those_of_a_run_without_a_timeline() {
     for number in [0, transactions.len() as u64 + 1] {
         assert!(timeline.transaction(&records, number).expect("every record is there").is_none());
     }
+}
+
+#[test]
+fn what_time_ended_is_found_again() {
+    let capture = samples::capture("nfs3-lossy");
+    let records: Vec<Record<'_>> = session::records(&capture).collect();
+    let mut timeline = Timeline::new(config(), Judge::default());
+    let deadline = records.iter().find_map(|record| {
+        timeline.take(record);
+        timeline.handle_time(Time(i64::MIN));
+        timeline.latest().engine().next_deadline()
+    });
+    let (number, deadline) = (timeline.taken(), deadline.expect("packets that wait"));
+    assert_eq!(timeline.told, [], "nothing was due before");
+    timeline.handle_time(deadline);
+    assert_eq!(timeline.told, [(number, deadline)]);
+    let ended = digest(&timeline.latest());
+    assert_ne!(timeline.latest().engine().next_deadline(), Some(deadline));
+    for sought in [number - 1, number] {
+        timeline.seek(&records, Moment::Record(sought)).expect("every record is there");
+    }
+    assert_eq!(digest(&timeline.shown()), ended);
 }
 
 #[test]
