@@ -1,6 +1,6 @@
 //! How the reading of a capture ended, beside what was read.
 
-use crate::text::Counted;
+use crate::text::{Counted, Plain};
 use core::fmt;
 pub use rdmascope_capture_agent::{Cut, FileEnding};
 use rdmascope_dissector::engine::Totals;
@@ -34,7 +34,7 @@ pub struct FileEnd<'a>(pub &'a FileEnding);
 impl fmt::Display for FileEnd<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.0.trouble, self.0.cut) {
-            (Some(trouble), _) => write!(f, "unreadable from here on: {trouble}"),
+            (Some(trouble), _) => write!(f, "unreadable from here on: {}", Plain(trouble)),
             (None, Some(cut)) => write!(
                 f,
                 "cut short at byte {}: {} needed, {} there; analyzed up to here",

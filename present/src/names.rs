@@ -1,5 +1,6 @@
 //! What things are called: the dissector's names, joined into the labels that output shows.
 
+use crate::text::is_hidden;
 use core::fmt;
 use rdmascope_dissector::transaction::{Direction, Outcome, Part, Security, Transaction};
 use rdmascope_dissector::ulb::{self, Operation, OperationKind, Procedure};
@@ -237,7 +238,7 @@ impl fmt::Display for Quoted<'_> {
             for character in chunk.valid().chars() {
                 match character {
                     '"' | '\\' => write!(f, "\\{character}")?,
-                    character if character.is_control() => write!(f, "{}", character.escape_unicode())?,
+                    character if is_hidden(character) => write!(f, "{}", character.escape_unicode())?,
                     character => write!(f, "{character}")?,
                 }
             }

@@ -81,7 +81,13 @@ impl fmt::Write for Counter<'_, '_> {
     }
 }
 
-/// A value of which a terminal sees only what can be printed: control characters are escaped.
+/// Whether a character shows nothing itself and changes what is shown beside it: it controls a terminal, or the direction of writing.
+pub fn is_hidden(character: char) -> bool {
+    character.is_control()
+        || matches!(character, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+}
+
+/// A value of which a terminal sees only what can be printed: [hidden](is_hidden) characters are escaped.
 pub struct Plain<T>(pub T);
 
 impl<T: Display> Display for Plain<T> {
@@ -94,7 +100,7 @@ struct Escaping<'a, 'b>(&'a mut fmt::Formatter<'b>);
 
 impl fmt::Write for Escaping<'_, '_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        text.chars().try_for_each(|character| match character.is_control() {
+        text.chars().try_for_each(|character| match is_hidden(character) {
             true => write!(self.0, "{}", character.escape_unicode()),
             false => self.0.write_char(character),
         })
@@ -335,6 +341,7 @@ mod tests {
     #[test]
     fn a_terminal_sees_no_control_characters() {
         assert_eq!(Plain("caf\u{e9} \x1b[31m\u{9b}2J\n").to_string(), "caf\u{e9} \\u{1b}[31m\\u{9b}2J\\u{a}");
+        assert_eq!(Plain("pcap.\u{202e}exe\u{2069}").to_string(), "pcap.\\u{202e}exe\\u{2069}");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::side::Side;
 use crate::ending::FileEnding;
 use crate::phases::Phases;
 use crate::report::{Key, Latency};
-use crate::text::{Bytes, Counted, Duration, Left, Number, Style};
+use crate::text::{Bytes, Counted, Duration, Left, Number, Plain, Style};
 use core::fmt::{self, Display};
 use hdrhistogram::Histogram;
 use std::io::{self, Write};
@@ -66,7 +66,7 @@ impl Text<'_> {
     fn write_captures(&self, out: &mut impl Write) -> io::Result<()> {
         for (letter, side) in LETTERS.into_iter().zip(self.sides) {
             let name = side.ending.files.first().map_or_else(Default::default, FileEnding::title);
-            writeln!(out, "{}  {name}", self.style.bold(letter))?;
+            writeln!(out, "{}  {}", self.style.bold(letter), Plain(name))?;
             let transactions = side.transactions();
             write!(out, "   {} in {}", Counted(transactions, "transaction"), Duration(side.length()))?;
             let seconds = side.length() as f64 / 1e9;
@@ -82,7 +82,8 @@ impl Text<'_> {
                     writeln!(out, "   {}", self.style.yellow(cut))?;
                 }
                 if let Some(trouble) = &file.trouble {
-                    let trouble = format!("compared up to where it is unreadable: {trouble:#}");
+                    let trouble =
+                        Plain(format_args!("compared up to where it is unreadable: {trouble:#}")).to_string();
                     writeln!(out, "   {}", self.style.red(trouble))?;
                 }
             }

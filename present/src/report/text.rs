@@ -17,7 +17,7 @@ impl Report {
     /// Writes the report for people.
     pub fn write_text(&self, ending: &Ending, style: Style, out: &mut impl Write) -> io::Result<()> {
         match ending.files.as_slice() {
-            [file] => writeln!(out, "{}", style.bold(format_args!("Capture {}", file.title())))?,
+            [file] => writeln!(out, "{}", style.bold(format_args!("Capture {}", Plain(file.title()))))?,
             files => writeln!(out, "{}", style.bold(format_args!("Capture of {} files", files.len())))?,
         }
         capture(ending, style, out)?;
@@ -171,7 +171,7 @@ fn capture(ending: &Ending, style: Style, out: &mut impl Write) -> io::Result<()
     for file in &ending.files {
         let several = ending.files.len() > 1;
         for interface in file.interfaces.iter().filter(|interface| interface.dropped() > 0) {
-            let file = if several { format!("{}: ", file.title()) } else { String::new() };
+            let file = if several { format!("{}: ", Plain(file.title())) } else { String::new() };
             row("lost", &style.yellow(format_args!("{file}{}", Lost(interface))))?;
         }
     }
@@ -179,7 +179,7 @@ fn capture(ending: &Ending, style: Style, out: &mut impl Write) -> io::Result<()
         [file] => row("end", &End(file, style)),
         files => files.iter().enumerate().try_for_each(|(index, file)| {
             let name = if index == 0 { "files" } else { "" };
-            row(name, &format_args!("{}: {}", file.title(), End(file, style)))
+            row(name, &format_args!("{}: {}", Plain(file.title()), End(file, style)))
         }),
     }
 }
