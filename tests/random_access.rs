@@ -1,6 +1,6 @@
 //! Records of the samples by their numbers.
 
-use rdmascope_capture_agent::{Archive, Files, Next, Source as _};
+use rdmascope_capture_agent::{Archive, Files, Interrupt, Next, Source as _};
 use rdmascope_dissector::record::Record;
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ fn same(one: &Record<'_>, other: &Record<'_>) -> bool {
 /// Each record in turn, compared with the one found by its number; and backwards, without looking ahead.
 fn agrees(paths: &[PathBuf]) -> u64 {
     let archive = Archive::open(paths, None).expect("a sample");
-    let mut files = Files::open(paths, None).expect("a sample");
+    let mut files = Files::open(paths, None, &Interrupt::default()).expect("a sample");
     let mut number = 0;
     loop {
         match files.next().expect("a sample can be read") {

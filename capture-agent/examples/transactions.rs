@@ -1,14 +1,14 @@
 //! Prints the RPC transactions of a capture, and what the capture says that it lacks:
 //! `cargo run -p rdmascope-capture-agent --example transactions -- samples/nfs3-basic.pcap`
 
-use rdmascope_capture_agent::{Error, Files, Next, Source as _};
+use rdmascope_capture_agent::{Error, Files, Interrupt, Next, Source as _};
 use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::event::Event;
 use std::path::PathBuf;
 
 fn main() -> Result<(), Error> {
     let paths: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
-    let mut files = Files::open(&paths, None)?;
+    let mut files = Files::open(&paths, None, &Interrupt::default())?;
     let mut engine = Engine::new(Config::default());
     let mut print = |event: Event<'_>| {
         if let Event::Transaction(transaction) = event {

@@ -1,11 +1,12 @@
 //! Records by their numbers, in any order.
 //!
-//! All bytes of the capture are mapped; what is compressed or comes through a pipe is written to a temporary file first. One
-//! walk over all records leaves a mark every so many of them. A record is found by walking on from the mark before it.
+//! The capture is copied, decompressed, to a temporary file that nobody else has, and that is mapped: what is mapped must not become
+//! shorter, and the file of a ring does. One walk over all records leaves a mark every so many of them. A record is found by walking on from the mark before it.
 
 use crate::capture::{Cut, Error, Stored};
 use crate::files::{self, FileEnding, Merge, Spool};
 use crate::framing::{Damage, Framed, Framer, Mark, Step};
+use crate::pipe::Interrupt;
 use crate::stream::Over;
 use rdmascope_dissector::record::Record;
 use std::path::PathBuf;
@@ -61,7 +62,7 @@ impl Archive {
     /// holds of it. Errors are those of [`Files::open`](crate::Files::open) and [`Source::next`](crate::Source::next), and
     /// [`Error::Spool`].
     pub fn open(paths: &[PathBuf], spool: Option<&Spool>) -> Result<Archive, Error> {
-        let captures = files::open_all(paths, spool)?;
+        let captures = files::open_all(paths, spool, &Interrupt::default())?;
         let stored = captures.into_iter().map(|(name, capture)| Ok((name, capture.into_stored()?)));
         Archive::of(stored.collect::<Result<_, Error>>()?, STRIDE, BUDGET)
     }

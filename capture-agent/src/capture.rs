@@ -2,14 +2,16 @@
 
 use crate::decompress::{Compression, Decoded};
 use crate::framing::{self, Damage, Fault, Framed, Framer, Interface, Step, erf};
-use crate::mapped::Mapped;
+use crate::pipe::{Interrupt, Pipe};
+use crate::regular::{Regular, Shrank};
 use crate::stream::{Over, Stream};
 use crate::unsafe_io;
+use core::ops::Range;
 use memmap2::Mmap;
 use rdmascope_dissector::record::Record;
 use std::fs::File;
 use std::io::{self, Read, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -17,17 +19,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Capture {
     name: String,
     framer: Framer,
-    source: Source,
+    stream: Stream,
     /// The compressed bytes that were read so far.
     compressed: Option<Arc<AtomicU64>>,
     size: Option<u64>,
     over: bool,
     cut: Option<Cut>,
-}
-
-enum Source {
-    Map { map: Mmap, at: usize },
-    Stream(Stream),
 }
 
 /// What [`Capture::advance`] comes to.
@@ -70,9 +67,12 @@ pub enum Error {
     /// It cannot be read. `offset`: in the (decompressed) capture.
     #[error("{name}: byte {offset}: cannot be read further: {error}")]
     Read { name: String, offset: u64, error: io::Error },
-    /// Where it has to be read at any place and is not a file that can be, it is kept in a temporary file.
-    #[error("{name}: cannot be kept in a temporary file: {error}; TMPDIR names the folder for it")]
-    Spool { name: String, error: io::Error },
+    /// It lost bytes while it was read: a file of a ring whose turn has come again. `offset`: bytes of the file that were read before.
+    #[error("{name}: shrank while it was read: it had {had} bytes, now {has}; read up to byte {offset}")]
+    Shrank { name: String, offset: u64, had: u64, has: u64 },
+    /// Where it has to be read at any place, it is kept in a temporary file.
+    #[error("{name}: cannot be kept in a temporary file in {}: {error}; TMPDIR names the folder for it", folder.display())]
+    Spool { name: String, folder: PathBuf, error: io::Error },
     /// Its compressed data are damaged. `offset`: in the decompressed capture.
     #[error("{name}: byte {offset} after decompression: cannot be decompressed further: {error}")]
     Decompress { name: String, offset: u64, error: io::Error },
@@ -81,41 +81,47 @@ pub enum Error {
     Damaged { name: String, damage: Damage },
 }
 
+impl Error {
+    /// The folder for temporary files cannot take what is read.
+    pub(crate) fn spool(name: String, error: io::Error) -> Error {
+        Error::Spool { name, folder: std::env::temp_dir(), error }
+    }
+}
+
 impl Capture {
-    /// Opens a file, a FIFO or a device. Finished files are memory-mapped; one that is truncated while it is read ends
-    /// the process.
+    /// Opens a file, a FIFO or a device. A file is read to the end that it has now; if it becomes shorter meanwhile, that is an
+    /// error where the reading has come to ([`Error::Shrank`]).
     ///
     /// An error is returned if this is no capture. For a FIFO this waits for the first four bytes; for the first two records, where it
     /// has no magic number because it is ERF.
     pub fn open(path: &Path) -> Result<Capture, Error> {
+        Capture::open_pipe(path, &Interrupt::default())
+    }
+
+    /// The same, where `interrupt` may end what is no regular file.
+    pub(crate) fn open_pipe(path: &Path, interrupt: &Interrupt) -> Result<Capture, Error> {
         let name = path.display().to_string();
         match File::open(path) {
-            Ok(file) => Capture::from_file(name, file),
+            Ok(file) => Capture::from_file(name, file, interrupt),
             Err(error) => Err(Error::Open { name, error }),
         }
     }
 
     /// Reads a file that is open, from its beginning. `name` is what messages call it.
-    pub(crate) fn from_file(name: String, file: File) -> Result<Capture, Error> {
+    pub(crate) fn from_file(name: String, file: File, interrupt: &Interrupt) -> Result<Capture, Error> {
         let cannot_open = |error| Error::Open { name: name.clone(), error };
         let metadata = file.metadata().map_err(cannot_open)?;
         if metadata.is_dir() {
             return Err(cannot_open(io::ErrorKind::IsADirectory.into()));
         }
         // Files in /proc have no length and can only be read.
-        let map = if metadata.is_file() && metadata.len() > 0 { unsafe_io::map(&file).ok() } else { None };
         let size = (metadata.is_file() && metadata.len() > 0).then_some(metadata.len());
-        let compressed = |map: &Mmap| map.first_chunk().and_then(Compression::of).is_some();
-        let source = match map {
-            Some(map) if !compressed(&map) => {
-                // Only advice: the kernel reads ahead without it, if not as far.
-                #[cfg(unix)]
-                let _ = map.advise(memmap2::Advice::Sequential);
-                Source::Map { map, at: 0 }
-            }
-            _ => Source::Stream(Stream::new(Box::new(file))),
+        let reader: Box<dyn Read + Send> = match size {
+            Some(size) => Box::new(Regular::new(file, size)),
+            None if metadata.is_file() => Box::new(file),
+            None => Box::new(Pipe::new(file, interrupt).map_err(cannot_open)?),
         };
-        Capture::new(name, source, size)
+        Capture::new(name, Stream::new(reader), size)
     }
 
     /// Reads from anything, for instance standard input. `name` is what messages call it.
@@ -123,12 +129,12 @@ impl Capture {
         name: impl Into<String>,
         reader: impl Read + Send + 'static,
     ) -> Result<Capture, Error> {
-        Capture::new(name.into(), Source::Stream(Stream::new(Box::new(reader))), None)
+        Capture::new(name.into(), Stream::new(Box::new(reader)), None)
     }
 
-    fn new(name: String, source: Source, size: Option<u64>) -> Result<Capture, Error> {
+    fn new(name: String, stream: Stream, size: Option<u64>) -> Result<Capture, Error> {
         let mut capture =
-            Capture { name, framer: Framer::new(), source, compressed: None, size, over: false, cut: None };
+            Capture { name, framer: Framer::new(), stream, compressed: None, size, over: false, cut: None };
         let mut magic = capture.first_bytes()?;
         if let Some(compression) = magic.as_ref().and_then(Compression::of) {
             capture.decompress(compression)?;
@@ -148,7 +154,7 @@ impl Capture {
     fn begins_with_erf(&mut self) -> Result<bool, Error> {
         let mut are_all = false;
         loop {
-            match erf::begins(self.source.bytes(), are_all) {
+            match erf::begins(self.stream.bytes(), are_all) {
                 Ok(begins) => return Ok(begins),
                 Err(needed) => are_all = self.fill(needed)?.is_err(),
             }
@@ -158,7 +164,7 @@ impl Capture {
     /// The first four bytes; `None` where they are fewer because compressed data end before.
     fn first_bytes(&mut self) -> Result<Option<[u8; 4]>, Error> {
         let over = self.fill(4)?.err();
-        let bytes = self.source.bytes();
+        let bytes = self.stream.bytes();
         match (over, bytes.first_chunk()) {
             (_, Some(magic)) => Ok(Some(*magic)),
             (Some(Over::Cut), None) => Ok(None),
@@ -174,19 +180,12 @@ impl Capture {
     }
 
     fn decompress(&mut self, compression: Compression) -> Result<(), Error> {
-        let empty = Source::Stream(Stream::new(Box::new(io::empty())));
-        let reader: Box<dyn Read + Send> = match std::mem::replace(&mut self.source, empty) {
-            Source::Map { map, at } => {
-                let mut whole = io::Cursor::new(map);
-                whole.set_position(at as u64);
-                Box::new(whole)
-            }
-            Source::Stream(stream) => stream.into_reader(),
-        };
+        let empty = Stream::new(Box::new(io::empty()));
+        let reader = core::mem::replace(&mut self.stream, empty).into_reader();
         let decoded = Decoded::new(compression, reader)
             .map_err(|error| Error::Open { name: self.name.clone(), error })?;
         self.compressed = Some(decoded.compressed_bytes_read());
-        self.source = Source::Stream(Stream::new(Box::new(decoded)));
+        self.stream = Stream::new(Box::new(decoded));
         Ok(())
     }
 
@@ -210,12 +209,12 @@ impl Capture {
     #[inline(always)] // Else what it returns goes through memory, once a packet.
     pub fn advance(&mut self) -> Result<Advance, Error> {
         while !self.over {
-            match self.framer.next(self.source.bytes()) {
+            match self.framer.next(self.stream.bytes()) {
                 Step::Record(framed) => {
-                    self.source.consume(framed.consumed);
+                    self.stream.consume(framed.consumed);
                     return Ok(Advance::Record(framed));
                 }
-                Step::Skip(length) => self.source.consume(length),
+                Step::Skip(length) => self.stream.consume(length),
                 Step::Need(needed) => return Ok(Advance::Short(needed)),
                 Step::Damaged(damage) => {
                     self.over = true;
@@ -229,7 +228,7 @@ impl Capture {
     /// The record that [`Capture::advance`] found last. After any other call that needs `&mut self` it is gone.
     #[inline]
     pub fn record(&self, framed: &Framed) -> Record<'_> {
-        framed.record(self.source.consumed(framed.consumed))
+        framed.record(self.stream.consumed(framed.consumed))
     }
 
     /// Reads, and waits, until there are the bytes that [`Capture::advance`] asked for, or the capture is over.
@@ -239,57 +238,77 @@ impl Capture {
             return Ok(());
         };
         self.over = true;
-        let available = self.source.bytes().len() as u64;
+        let available = self.stream.bytes().len() as u64;
         if available > 0 || over == Over::Cut {
             self.cut = Some(Cut { offset: self.framer.offset(), needed: needed as u64, available });
         }
         Ok(())
     }
 
-    /// What is left of the capture, where it is memory-mapped: records that can be held on to.
-    pub fn mapped(&mut self) -> Option<Mapped<'_>> {
-        let Capture { name, framer, source, over, cut, .. } = self;
-        match source {
-            Source::Map { map, at } => Some(Mapped { name, framer, bytes: map, at, over, cut }),
-            Source::Stream(_) => None,
+    /// What was read and not found to be records yet: the buffer, and where in it that stands. `spare` takes its place.
+    pub(crate) fn take(&mut self, spare: Vec<u8>) -> (Vec<u8>, Range<usize>) {
+        self.stream.take(spare)
+    }
+
+    /// Hands on the records that stand in a part of `bytes`, which was [taken](Capture::take), and leaves of `range` what is
+    /// behind them. Returns how many bytes are needed to go on. Errors: as [`Capture::advance`].
+    #[inline]
+    pub(crate) fn find_in<'a>(
+        &mut self,
+        bytes: &'a [u8],
+        range: &mut Range<usize>,
+        mut found: impl FnMut(Record<'a>),
+    ) -> Result<usize, Error> {
+        loop {
+            let rest = &bytes[range.clone()];
+            match self.framer.next(rest) {
+                Step::Record(framed) => {
+                    range.start += framed.consumed;
+                    found(framed.record(rest));
+                }
+                Step::Skip(length) => range.start += length,
+                Step::Need(needed) => return Ok(needed),
+                Step::Damaged(damage) => {
+                    self.over = true;
+                    return Err(Error::Damaged { name: self.name_of_content(), damage });
+                }
+            }
         }
     }
 
-    /// All of it, from its beginning: the mapping of the file, or what is left to read in a temporary file.
-    pub(crate) fn into_stored(self) -> Result<Stored, Error> {
-        let name = self.name_of_content();
-        match self.source {
-            Source::Map { map, .. } => {
-                // It was advised to be read from one end to the other.
-                #[cfg(unix)]
-                let _ = map.advise(memmap2::Advice::Normal);
-                Ok(Stored { name, map, over: Over::Whole, trouble: None })
+    /// Gives back what is left of what was taken.
+    pub(crate) fn put_back(&mut self, rest: &[u8]) {
+        self.stream.put_back(rest);
+    }
+
+    /// All of it, from its beginning, in a file of its own that nobody can cut.
+    pub(crate) fn into_stored(mut self) -> Result<Stored, Error> {
+        let cannot_keep = |error| Error::spool(self.name.clone(), error);
+        let mut file = tempfile::tempfile().map_err(cannot_keep)?;
+        let mut offset = 0;
+        let (over, trouble) = loop {
+            let length = self.stream.bytes().len();
+            file.write_all(self.stream.bytes()).map_err(cannot_keep)?;
+            self.stream.consume(length);
+            offset += length as u64;
+            match self.stream.fill(1) {
+                Ok(Ok(())) => {}
+                Ok(Err(over)) => break (over, None),
+                Err(error) => break (Over::Whole, Some(self.unreadable(offset, error))),
             }
-            Source::Stream(mut stream) => {
-                let cannot_keep = |error| Error::Spool { name: self.name.clone(), error };
-                let mut file = tempfile::tempfile().map_err(cannot_keep)?;
-                let mut offset = 0;
-                let (over, trouble) = loop {
-                    let length = stream.bytes().len();
-                    file.write_all(stream.bytes()).map_err(cannot_keep)?;
-                    stream.consume(length);
-                    offset += length as u64;
-                    match stream.fill(1) {
-                        Ok(Ok(())) => {}
-                        Ok(Err(over)) => break (over, None),
-                        Err(error) => {
-                            let compressed = self.compressed.is_some();
-                            break (
-                                Over::Whole,
-                                Some(unreadable(self.name.clone(), compressed, offset, error)),
-                            );
-                        }
-                    }
-                };
-                let map = unsafe_io::map(&file).map_err(cannot_keep)?;
-                Ok(Stored { name, map, over, trouble })
-            }
-        }
+        };
+        let map = unsafe_io::map(&file).map_err(cannot_keep)?;
+        Ok(Stored { name: self.name_of_content(), map, over, trouble })
+    }
+
+    /// Whether it is decompressed while it is read.
+    pub(crate) fn is_compressed(&self) -> bool {
+        self.compressed.is_some()
+    }
+
+    /// Whether no further record is to come.
+    pub(crate) fn is_over(&self) -> bool {
+        self.over
     }
 
     /// After the last record: how the capture was cut short, if it was.
@@ -327,23 +346,25 @@ impl Capture {
 
     /// What a message calls the capture where it goes on with an offset in what may have been compressed.
     fn name_of_content(&self) -> String {
-        let note = if self.compressed.is_some() { " (decompressed)" } else { "" };
+        let note = if self.is_compressed() { " (decompressed)" } else { "" };
         format!("{}{note}", self.name)
     }
 
     fn fill(&mut self, needed: usize) -> Result<Result<(), Over>, Error> {
-        self.source.fill(needed).map_err(|error| {
+        self.stream.fill(needed).map_err(|error| {
             self.over = true;
-            let offset = self.framer.offset() + self.source.bytes().len() as u64;
-            unreadable(self.name.clone(), self.compressed.is_some(), offset, error)
+            self.unreadable(self.framer.offset() + self.stream.bytes().len() as u64, error)
         })
     }
-}
 
-fn unreadable(name: String, compressed: bool, offset: u64, error: io::Error) -> Error {
-    match compressed {
-        true => Error::Decompress { name, offset, error },
-        false => Error::Read { name, offset, error },
+    /// What ends the reading at `offset`.
+    fn unreadable(&self, offset: u64, error: io::Error) -> Error {
+        let name = self.name.clone();
+        match error.get_ref().and_then(|error| error.downcast_ref()) {
+            Some(&Shrank { had, has }) => Error::Shrank { name, offset: self.position(), had, has },
+            None if self.is_compressed() => Error::Decompress { name, offset, error },
+            None => Error::Read { name, offset, error },
+        }
     }
 }
 
@@ -361,44 +382,6 @@ pub(crate) struct Stored {
 impl Stored {
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.map
-    }
-}
-
-impl Source {
-    /// What is at hand and not yet consumed.
-    #[inline]
-    fn bytes(&self) -> &[u8] {
-        match self {
-            Source::Map { map, at } => &map[*at..],
-            Source::Stream(stream) => stream.bytes(),
-        }
-    }
-
-    /// Drops the first `length` bytes, which [`Source::consumed`] gives until more are asked for.
-    #[inline]
-    fn consume(&mut self, length: usize) {
-        match self {
-            Source::Map { at, .. } => *at += length,
-            Source::Stream(stream) => stream.consume(length),
-        }
-    }
-
-    /// The last `length` bytes that were consumed.
-    #[inline]
-    fn consumed(&self, length: usize) -> &[u8] {
-        match self {
-            Source::Map { map, at } => &map[*at - length..*at],
-            Source::Stream(stream) => stream.consumed(length),
-        }
-    }
-
-    /// Has `needed` bytes at hand, or tells that there are no more.
-    fn fill(&mut self, needed: usize) -> io::Result<Result<(), Over>> {
-        match self {
-            Source::Map { map, at } if map.len() - *at < needed => Ok(Err(Over::Whole)),
-            Source::Map { .. } => Ok(Ok(())),
-            Source::Stream(stream) => stream.fill(needed),
-        }
     }
 }
 

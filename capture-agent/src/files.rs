@@ -8,8 +8,10 @@ mod spool;
 pub(crate) use merge::Merge;
 pub use spool::Spool;
 
+use crate::block::Blocks;
 use crate::capture::{Advance, Capture, Cut, Error};
 use crate::framing::{Framed, Interface};
+use crate::pipe::{Interrupt, Pipe};
 use crate::source::{self, Next, Progress, Sink, Source};
 use rdmascope_dissector::frame;
 use rdmascope_dissector::record::Record;
@@ -69,9 +71,9 @@ impl FileEnding {
 
 impl Files {
     /// Opens files that are one capture; standard input where a path is `-`. The first that cannot be opened, that is no
-    /// capture, or that was given before, is an error. What `spool` holds stands for standard input.
-    pub fn open(paths: &[PathBuf], spool: Option<&Spool>) -> Result<Files, Error> {
-        let files = open_all(paths, spool)?;
+    /// capture, or that was given before, is an error. What `spool` holds stands for standard input. `interrupt` ends pipes.
+    pub fn open(paths: &[PathBuf], spool: Option<&Spool>, interrupt: &Interrupt) -> Result<Files, Error> {
+        let files = open_all(paths, spool, interrupt)?;
         Ok(Files {
             merge: Merge::new(files.len()),
             files: files.into_iter().map(|(name, capture)| File::new(name, capture)).collect(),
@@ -94,9 +96,8 @@ impl Files {
     ) -> Result<(), Error> {
         if let [file] = self.files.as_mut_slice()
             && file.is_worth_a_thread()
-            && let Some(records) = file.capture.mapped()
         {
-            let read = pipeline::for_each(records, config, progress, sink);
+            let read = pipeline::for_each(Blocks::of(&mut file.capture), config, progress, sink);
             return read.or_else(|error| file.ends_with(error));
         }
         source::for_each(self, config, progress, sink)
@@ -168,6 +169,8 @@ impl File {
 
     fn is_worth_a_thread(&self) -> bool {
         self.capture.size().is_some_and(|size| size >= WORTH_A_THREAD)
+            // Decompressing is on a thread already.
+            && !self.capture.is_compressed()
             && std::thread::available_parallelism().is_ok_and(|threads| threads.get() > 1)
     }
 
@@ -207,16 +210,26 @@ impl File {
 }
 
 /// Opens files as [`Files::open`] does; each comes with its name as it was given.
-pub(crate) fn open_all(paths: &[PathBuf], spool: Option<&Spool>) -> Result<Vec<(String, Capture)>, Error> {
+pub(crate) fn open_all(
+    paths: &[PathBuf],
+    spool: Option<&Spool>,
+    interrupt: &Interrupt,
+) -> Result<Vec<(String, Capture)>, Error> {
     identity::all_different(paths)?;
     let open = |path: &PathBuf| {
         let capture = match (is_standard_input(path), spool) {
             (true, Some(spool)) => match spool.file() {
-                Ok(file) => Capture::from_file(title(path).into(), file)?,
+                Ok(file) => Capture::from_file(title(path).into(), file, interrupt)?,
                 Err(error) => return Err(Error::Open { name: title(path).into(), error }),
             },
-            (true, None) => Capture::from_reader(title(path), std::io::stdin())?,
-            (false, _) => Capture::open(path)?,
+            (true, None) => {
+                let cannot_open = |error| Error::Open { name: title(path).into(), error };
+                Capture::from_reader(
+                    title(path),
+                    Pipe::new(std::io::stdin(), interrupt).map_err(cannot_open)?,
+                )?
+            }
+            (false, _) => Capture::open_pipe(path, interrupt)?,
         };
         Ok((path.to_string_lossy().into_owned(), capture))
     };

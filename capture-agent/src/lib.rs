@@ -27,6 +27,7 @@
 //! ```
 //!
 //! - [`Files`] reads several files, or standard input, as one capture.
+//! - [`Interrupt`] ends pipes that are read.
 //! - [`Source`] is what every source has in common: a record, the word that there is none now, or the end; and how many packets it lacks.
 //! - [`Archive`] finds records by their numbers, in any order.
 //! - [`PcapngWriter`] writes a capture.
@@ -34,12 +35,14 @@
 #![deny(unsafe_code)]
 
 mod archive;
+mod block;
 mod capture;
 mod decompress;
 mod files;
 pub mod framing;
-mod mapped;
 mod pcapng_writer;
+mod pipe;
+mod regular;
 mod source;
 mod stream;
 #[allow(unsafe_code)]
@@ -49,6 +52,6 @@ pub use archive::{Archive, Walk};
 pub use capture::{Advance, Capture, Cut, Error};
 pub use files::{FileEnding, Files, Spool};
 pub use framing::{Interface, Statistics};
-pub use mapped::Mapped;
 pub use pcapng_writer::PcapngWriter;
+pub use pipe::Interrupt;
 pub use source::{Next, Progress, Sink, Source, for_each};

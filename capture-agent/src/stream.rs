@@ -1,5 +1,6 @@
 //! A reader, buffered: the bytes that were read and not yet consumed.
 
+use core::ops::Range;
 use std::io::{self, Cursor, ErrorKind, Read};
 
 /// What a buffer has at first.
@@ -76,6 +77,21 @@ impl Stream {
             let capacity = (self.buffer.len() * 2).max(FIRST_CAPACITY);
             self.buffer.resize(capacity, 0);
         }
+    }
+
+    /// The buffer with all that was read, and where in it [`Stream::bytes`] stand. `spare` takes its place.
+    pub(crate) fn take(&mut self, spare: Vec<u8>) -> (Vec<u8>, Range<usize>) {
+        let range = core::mem::take(&mut self.start)..core::mem::take(&mut self.end);
+        (core::mem::replace(&mut self.buffer, spare), range)
+    }
+
+    /// Gives back the end of what was [taken](Stream::take), where it was not consumed.
+    pub(crate) fn put_back(&mut self, rest: &[u8]) {
+        if self.buffer.len() < rest.len() {
+            self.buffer.resize(rest.len().next_power_of_two().max(FIRST_CAPACITY), 0);
+        }
+        self.buffer[..rest.len()].copy_from_slice(rest);
+        (self.start, self.end) = (0, rest.len());
     }
 
     /// The reader, as if nothing had been read from it.

@@ -1,7 +1,6 @@
 //! `rdmascope export`: what was found, in forms that other programs work on.
 
 mod html;
-mod output;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod pcapng;

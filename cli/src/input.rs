@@ -1,7 +1,7 @@
 //! What commands read: records from the source to the engine, events from the engine to whoever takes them.
 
+use crate::interrupt;
 use crate::progress::Progress;
-use anyhow::Context as _;
 use clap::Args;
 use core::ops::ControlFlow;
 use rdmascope_capture_agent::{Files, Sink, Source as _, Spool};
@@ -52,7 +52,7 @@ impl Input {
         for path in &self.files {
             if path == Path::new("-") {
                 if self.spool.is_none() {
-                    self.spool = Some(Spool::new().context("standard input")?);
+                    self.spool = Some(Spool::new(&interrupt::INPUTS)?);
                 }
             } else if path.metadata().is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir()) {
                 anyhow::bail!(
@@ -87,7 +87,7 @@ pub(crate) fn read<A: Audience>(
     config: Config,
     audience: &mut A,
 ) -> io::Result<anyhow::Result<Ending>> {
-    let mut source = match Files::open(&input.files, input.spool.as_ref()) {
+    let mut source = match Files::open(&input.files, input.spool.as_ref(), &interrupt::INPUTS) {
         Ok(source) => source,
         Err(error) => return Ok(Err(error.into())),
     };

@@ -1,6 +1,6 @@
 //! `rdmascope`: reads captures of NFS over RDMA.
 //!
-//! Upwards: `terminal`, `output`, `progress` and `source`; `input` and `filters`; a module for each command, with its arguments,
+//! Upwards: `terminal`, `output`, `whole`, `interrupt` and `progress`; `input` and `filters`; a module for each command, with its arguments,
 //! its examples and its `run`; `args`, which lists the commands. No module uses one above it, and a test looks.
 #![forbid(unsafe_code)]
 
@@ -14,6 +14,7 @@ mod export;
 mod extract;
 mod filters;
 mod input;
+mod interrupt;
 mod list;
 mod man;
 mod output;
@@ -24,6 +25,7 @@ mod selection;
 mod show;
 mod terminal;
 mod transactions;
+mod whole;
 
 use args::{Arguments, Command};
 use clap::{CommandFactory as _, Parser as _};
@@ -32,8 +34,16 @@ use std::io::{self, ErrorKind, Write as _};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let mut arguments = Arguments::parse();
-    match run(&mut arguments.command) {
+    interrupt::listen();
+    let ended = match Arguments::try_parse() {
+        Ok(mut arguments) => run(&mut arguments.command),
+        // Help that was asked for is output like any other.
+        Err(help) if !help.use_stderr() => {
+            help.print().and_then(|()| io::stdout().flush()).map(|()| Status::Done)
+        }
+        Err(usage) => usage.exit(),
+    };
+    match ended {
         Ok(status) => ExitCode::from(status as u8),
         // Whoever read our output has seen enough.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,

@@ -1,6 +1,7 @@
 //! `rdmascope man`: the manual pages, made from what the command line says of itself.
 
 use crate::output::{Out, Status, complain};
+use crate::whole::OutputFile;
 use anyhow::Context as _;
 use clap::{Args, Command};
 use clap_mangen::roff::{Roff, bold, roman};
@@ -24,7 +25,11 @@ Environment:
   CLICOLOR_FORCE=1  Output has colour even if standard output is not a terminal.
   CLICOLOR=0        Output has no colour.
   TERM=dumb         Output has no colour.
-  TMPDIR            Folder for the temporary copy of standard input, where a command reads it twice; default /tmp.";
+  TMPDIR            Folder for the temporary copy of standard input, where a command reads it twice; default /tmp.
+
+Signals:
+  SIGINT   A pipe that is read ends, and what was read is shown. Otherwise, and the second time, the command ends.
+  SIGTERM  The command ends. Unfinished files are removed.";
 
 #[derive(Args, Debug)]
 pub(crate) struct Man {
@@ -72,7 +77,9 @@ fn write_all(root: &Command, folder: &Path) -> anyhow::Result<()> {
     while let Some(command) = commands.pop() {
         commands.extend(command.get_subcommands());
         let path = folder.join(format!("{}.1", page_name(command)));
-        std::fs::write(&path, render(command, root)?)
+        let mut file = OutputFile::create(&path, &[])?;
+        file.write_all(&render(command, root)?)
+            .and_then(|()| file.finish())
             .with_context(|| format!("{}: cannot be written", path.display()))?;
     }
     Ok(())

@@ -15,7 +15,7 @@ fn file(bytes: &[u8]) -> NamedTempFile {
 
 /// The records of the files in their order, and how the files ended.
 fn walked(paths: &[PathBuf]) -> (Vec<Seen>, String) {
-    let mut files = Files::open(paths, None).unwrap();
+    let mut files = Files::open(paths, None, &Interrupt::default()).unwrap();
     let mut records = Vec::new();
     loop {
         match files.next().unwrap() {
@@ -29,7 +29,7 @@ fn walked(paths: &[PathBuf]) -> (Vec<Seen>, String) {
 /// Compares records in an order without order, and walks from some of them on.
 fn agrees(paths: &[PathBuf], stride: u64, budget: usize) -> Archive {
     let (records, endings) = walked(paths);
-    let stored = files::open_all(paths, None).unwrap();
+    let stored = files::open_all(paths, None, &Interrupt::default()).unwrap();
     let stored = stored.into_iter().map(|(name, capture)| (name, capture.into_stored().unwrap()));
     let archive = Archive::of(stored.collect(), stride, budget).unwrap();
     assert_eq!(archive.records(), records.len() as u64);
@@ -149,4 +149,15 @@ fn what_cannot_be_read_is_an_error() {
     let error = Archive::open(&[damaged.path().to_owned()], None).err().unwrap().to_string();
     assert!(error.contains("byte 32: expected a record of at most"), "{error}");
     assert!(matches!(Archive::open(&["/nowhere".into()], None), Err(Error::Open { .. })));
+}
+
+/// What is mapped is a copy.
+#[test]
+fn a_file_that_shrinks_is_still_there() {
+    let bytes = pcap(5, 900);
+    let file = file(&bytes);
+    let archive = Archive::open(&[file.path().to_owned()], None).unwrap();
+    file.as_file().set_len(100).unwrap();
+    assert_eq!(archive.records(), 900);
+    assert_eq!(archive.walk(0).map(|record| record.data.len()).sum::<usize>(), bytes.len() - 24 - 900 * 16);
 }

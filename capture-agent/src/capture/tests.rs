@@ -1,6 +1,7 @@
 //! The same captures from files, from pipes, and compressed.
 
 use super::*;
+use crate::block::Blocks;
 use crate::framing::tests::{LITTLE, Seen, captures, seen};
 use std::io::Write;
 use std::path::PathBuf;
@@ -26,24 +27,26 @@ impl Drop for Temporary {
     }
 }
 
-/// The same as [`all`], through [`Capture::mapped`].
-fn all_mapped(capture: Result<Capture, Error>) -> All {
+/// The same as [`all`], through [`Blocks`].
+fn all_in_blocks(capture: Result<Capture, Error>) -> All {
     let mut capture = match capture {
         Ok(capture) => capture,
         Err(error) => return (Vec::new(), None, Some(tail(&error))),
     };
-    let mut mapped = capture.mapped().expect("a regular file is mapped");
-    let mut records = Vec::new();
+    let mut blocks = Blocks::of(&mut capture);
+    let mut found = Vec::new();
+    let mut spare = Vec::new();
     let error = loop {
-        match mapped.next() {
-            Ok(Some(record)) => records.push(record),
-            Ok(None) => break None,
+        let (block, end) = blocks.next(core::mem::take(&mut spare), |_| None);
+        found.extend(block.records().iter().map(|(record, _)| seen(record)));
+        spare = block.into_buffer();
+        match end {
+            Ok(true) => {}
+            Ok(false) => break None,
             Err(error) => break Some(tail(&error)),
         }
     };
-    // All of them are still there.
-    let records = records.iter().map(seen).collect();
-    (records, capture.end().copied().filter(|_| error.is_none()), error)
+    (found, capture.end().copied().filter(|_| error.is_none()), error)
 }
 
 type All = (Vec<Seen>, Option<Cut>, Option<String>);
@@ -117,6 +120,7 @@ fn every_source_gives_the_same() {
         let file = Temporary::new(&format!("same-{index}"), &bytes);
         let expected = all(file.open());
         assert_eq!((&expected.1, &expected.2), (&None, &None));
+        assert_eq!(all_in_blocks(file.open()), expected);
         for piece in [1, 7, 4096, usize::MAX] {
             assert_eq!(all(pipe(&bytes, piece)), expected);
         }
@@ -148,7 +152,7 @@ fn a_cut_is_told_and_loses_nothing_before_it() {
                 assert_eq!(cut.offset + cut.available, length as u64);
                 assert!(cut.needed > cut.available && cut.available > 0);
             }
-            assert_eq!(all_mapped(file.open()), (records.clone(), cut, None));
+            assert_eq!(all_in_blocks(file.open()), (records.clone(), cut, None));
             assert_eq!(all(pipe(&bytes[..length], 3)), (records.clone(), cut, None));
             // Of compressed data that were whole, the same.
             assert_eq!(all(pipe(&zstd(&bytes[..length]), 3)), (records, cut, None));
@@ -203,8 +207,8 @@ fn damage_in_the_middle() {
         let (records, cut, error) = all(capture);
         assert_eq!((records.len(), cut, error.as_deref()), (1, None, Some(expected)));
     }
-    let file = Temporary::new("damage-mapped", &bytes);
-    assert_eq!(all_mapped(file.open()), all(file.open()));
+    let file = Temporary::new("damage-in-blocks", &bytes);
+    assert_eq!(all_in_blocks(file.open()), all(file.open()));
     let error = match all(pipe(&gzip(&bytes), 100)) {
         (_, _, Some(error)) => error,
         other => panic!("{other:?}"),
@@ -280,5 +284,41 @@ fn giving_up_early_leaves_no_thread_waiting_for_us() {
     for _ in 0..20 {
         let mut capture = pipe(&bytes, 4096).unwrap();
         assert!(capture.next().unwrap().is_some());
+    }
+}
+
+/// A file of a ring, whose writer empties it and fills it again, is told by its size.
+#[test]
+fn a_file_that_shrinks() {
+    // Nothing that compresses, so that no thread has read all of it before the file shrinks.
+    let mut state = 1u64;
+    let mut any = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 56) as u8
+    };
+    let data: Vec<Vec<u8>> = (0..3000).map(|_| (0..2500).map(|_| any()).collect()).collect();
+    let records: Vec<_> = data.iter().zip(0..).map(|(data, n)| (n, n, 9000, &data[..])).collect();
+    let plain = LITTLE.pcap(0xa1b2_c3d4, 1, &records);
+    for (name, bytes) in
+        [("shrinks", plain.clone()), ("shrinks.gz", gzip(&plain)), ("shrinks.zst", zstd(&plain))]
+    {
+        for has in [0, 100, bytes.len() as u64 - 1] {
+            let file = Temporary::new(name, &bytes);
+            let mut capture = file.open().unwrap();
+            assert!(capture.next().unwrap().is_some());
+            File::options().write(true).open(&file.0).unwrap().set_len(has).unwrap();
+            let mut records = 1;
+            let error = loop {
+                match capture.next() {
+                    Ok(Some(_)) => records += 1,
+                    Ok(None) => panic!("{name}, {has}: {:?}", capture.end()),
+                    Err(error) => break error,
+                }
+            };
+            assert!(records < 3000, "{name}: {records}");
+            let expected = format!("shrank while it was read: it had {} bytes, now {has}; ", bytes.len());
+            assert!(error.to_string().contains(&expected), "{name}: {error}");
+            assert!(matches!(capture.next(), Ok(None)));
+        }
     }
 }

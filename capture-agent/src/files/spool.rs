@@ -1,18 +1,33 @@
 //! Standard input, kept so that it can be read more than once.
 
+use crate::capture::Error;
+use crate::pipe::{Interrupt, Pipe};
 use std::fs::File;
-use std::io::{self, Seek};
+use std::io::{self, Read as _, Seek as _, Write as _};
 
 /// All of standard input, in a file without a name: it is gone when this process is.
 #[derive(Debug)]
 pub struct Spool(File);
 
 impl Spool {
-    /// Reads standard input to its end.
-    pub fn new() -> io::Result<Spool> {
-        let mut file = tempfile::tempfile()?;
-        io::copy(&mut io::stdin().lock(), &mut file)?;
-        Ok(Spool(file))
+    /// Reads standard input to its end, or until `interrupt` ends it.
+    pub fn new(interrupt: &Interrupt) -> Result<Spool, Error> {
+        let name = || "standard input".to_owned();
+        let cannot_keep = |error| Error::spool(name(), error);
+        let mut file = tempfile::tempfile().map_err(cannot_keep)?;
+        let mut offset = 0;
+        let cannot_read = |offset| move |error| Error::Read { name: name(), offset, error };
+        let mut input = Pipe::new(io::stdin(), interrupt).map_err(cannot_read(0))?;
+        let mut piece = vec![0; 64 << 10];
+        loop {
+            match input.read(&mut piece).map_err(cannot_read(offset))? {
+                0 => return Ok(Spool(file)),
+                length => {
+                    file.write_all(&piece[..length]).map_err(cannot_keep)?;
+                    offset += length as u64;
+                }
+            }
+        }
     }
 
     /// What was read, at its beginning. One reader at a time: all share the place in the file.

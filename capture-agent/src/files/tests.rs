@@ -153,11 +153,14 @@ fn two_threads_give_what_one_does() {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     io::Write::write_all(&mut file, &LITTLE.pcap(0xa1b2_c3d4, 1, &records)).unwrap();
     let paths = [file.path().to_owned()];
-    let mut files = Files::open(&paths, None).unwrap();
+    let mut files = Files::open(&paths, None, &Interrupt::default()).unwrap();
     assert!(files.size() > Some(WORTH_A_THREAD));
     let mut sink = Few { most: 2999, taken: Vec::new(), waits: 0, bytes: 0 };
     files.for_each(&frame::Config::default(), &mut (), &mut sink).unwrap();
     assert_eq!(sink.taken, (1..=2999).collect::<Vec<_>>());
-    let error = Files::open(&[paths[0].clone(), paths[0].clone()], None).err().unwrap().to_string();
+    let error = Files::open(&[paths[0].clone(), paths[0].clone()], None, &Interrupt::default())
+        .err()
+        .unwrap()
+        .to_string();
     assert_eq!(error, format!("{}: given twice; all files together are one capture", paths[0].display()));
 }

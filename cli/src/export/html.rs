@@ -18,9 +18,9 @@ mod repeats;
 mod tests;
 mod timeline;
 
-use super::output::OutputFile;
 use crate::input::{self, Audience, Input};
 use crate::output::{self, Out, Status};
+use crate::whole::OutputFile;
 use anyhow::{Context as _, Result};
 use choice::Choice;
 use clap::Args;
@@ -36,6 +36,7 @@ use rdmascope_dissector::transaction::Transaction;
 use rdmascope_present::ending::Ending;
 use rdmascope_present::findings::{ByFrame, Findings};
 use rdmascope_present::ladder::Ladder;
+use rdmascope_present::text::is_hidden;
 use std::collections::HashMap;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -53,7 +54,7 @@ pub(super) struct Html {
     input: Input,
     /// Output file, or `-` for standard output
     ///
-    /// The file appears when it is complete, and replaces a file of that name.
+    /// The file appears when it is complete, and replaces a regular file of that name, whose mode it keeps.
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
     /// Draw this many of the slowest transactions, and this many of the failed ones
@@ -112,10 +113,7 @@ fn report(input: &Input, ladders: u8) -> io::Result<Result<(String, Ending)>> {
 /// The page without what is not text: what controls a terminal or the direction of writing is shown as U+FFFD, wherever in a name
 /// it stands. The page's own markup has none of that.
 fn printable(page: String) -> String {
-    let hidden = |c: char| {
-        c.is_control() && c != '\n'
-            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
-    };
+    let hidden = |character: char| is_hidden(character) && character != '\n';
     match page.contains(hidden) {
         true => page.replace(hidden, "\u{fffd}"),
         false => page,

@@ -6,10 +6,10 @@ mod writer;
 
 use crate::input::{self, Audience, Input};
 use crate::output::{self, Out, Status};
+use crate::whole::Staging;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
-use partition::Staging;
 use rdmascope_conformance::Judge;
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
@@ -75,7 +75,7 @@ fn write(command: &Parquet) -> Result<Ending> {
     let mut writers = Writers::create(&staging).with_context(cannot)?;
     let config = Config { report_packets: true, observe: true, ..Config::default() };
     let ending = input::read(&command.input, config, &mut writers).with_context(cannot)??;
-    writers.finish(&staging, &capture).with_context(cannot)?;
+    writers.finish(staging, &capture).with_context(cannot)?;
     Ok(ending)
 }
 
@@ -91,7 +91,7 @@ struct Writers {
 }
 
 impl Writers {
-    fn create(staging: &Staging<'_>) -> io::Result<Writers> {
+    fn create(staging: &Staging) -> io::Result<Writers> {
         let create = |table: usize| {
             let (name, list) = TABLES[table];
             TableWriter::create(&staging.path(name), name, list)
@@ -108,12 +108,12 @@ impl Writers {
     }
 
     /// Ends all files before any takes its place.
-    fn finish(self, staging: &Staging<'_>, capture: &str) -> io::Result<()> {
+    fn finish(self, staging: Staging, capture: &str) -> io::Result<()> {
         let Writers { transactions, operations, messages, packets, connections, judge: _, findings } = self;
         for writer in [transactions, operations, messages, packets, connections, findings] {
             writer.finish()?;
         }
-        TABLES.iter().try_for_each(|(name, _)| staging.place(name, capture))
+        staging.place(TABLES.iter().map(|(name, _)| ((*name).to_owned(), partition::place(name, capture))))
     }
 }
 

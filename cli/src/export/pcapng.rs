@@ -6,9 +6,9 @@
 mod comments;
 mod facts;
 
-use super::output::OutputFile;
 use crate::input::{self, Audience, Input};
 use crate::output::{self, Out, Status};
+use crate::whole::OutputFile;
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use comments::Comments;
@@ -31,7 +31,7 @@ pub(super) struct Pcapng {
     input: Input,
     /// Output file, or `-` for standard output
     ///
-    /// The file appears when it is complete, and replaces a file of that name.
+    /// The file appears when it is complete, and replaces a regular file of that name, whose mode it keeps.
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
 }

@@ -1,37 +1,11 @@
 //! Where the tables of a capture stand: `DIR/TABLE/capture=NAME/part-0.parquet`.
 
 use core::fmt::{self, Write as _};
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
-use tempfile::TempDir;
 
-/// Files that are being written, in a folder that readers pass over: its name begins with a dot.
-pub(super) struct Staging<'a> {
-    folder: TempDir,
-    output: &'a Path,
-}
-
-impl<'a> Staging<'a> {
-    /// Makes the folders `output` and, in it, that of the files.
-    pub(super) fn in_folder(output: &'a Path) -> io::Result<Staging<'a>> {
-        fs::create_dir_all(output)?;
-        let folder = tempfile::Builder::new().prefix(".rdmascope-").tempdir_in(output)?;
-        Ok(Staging { folder, output })
-    }
-
-    /// Where to write a table.
-    pub(super) fn path(&self, table: &str) -> PathBuf {
-        self.folder.path().join(table)
-    }
-
-    /// Gives a table that was written its place among those of other captures, or that of what was exported of this one
-    /// before.
-    pub(super) fn place(&self, table: &str, capture: &str) -> io::Result<()> {
-        let partition = self.output.join(table).join(format!("capture={}", Escaped(capture)));
-        fs::create_dir_all(&partition)?;
-        fs::rename(self.path(table), partition.join("part-0.parquet"))
-    }
+/// The place of a table's file, below the folder of all tables.
+pub(super) fn place(table: &str, capture: &str) -> PathBuf {
+    Path::new(table).join(format!("capture={}", Escaped(capture))).join("part-0.parquet")
 }
 
 /// A name as part of a path, as Hive, Spark, DuckDB and Polars read it: what is neither letter nor digit of any script, nor one of

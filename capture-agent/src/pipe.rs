@@ -1,0 +1,157 @@
+//! A pipe that somebody else may end.
+
+use std::io::{self, Read};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Bytes that are read at once: what a pipe of Linux holds.
+const PIECE: usize = 64 << 10;
+/// Pieces that may wait to be taken.
+const AHEAD: usize = 4;
+/// When a pipe is ended, its writer may be ending too. What it gives until then is read.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// Ends the pipes that are read: standard input, FIFOs and devices. A clone ends the same.
+#[derive(Clone, Debug, Default)]
+pub struct Interrupt(Arc<Mutex<Vec<Sender<Message>>>>);
+
+/// What a pipe hears.
+#[derive(Debug)]
+enum Message {
+    /// Bytes; none at the end.
+    Read(io::Result<Vec<u8>>),
+    End,
+}
+
+impl Interrupt {
+    /// Ends each pipe that is still read as if its writer had closed it: shortly after, so that what a writer has in hand is read.
+    /// Returns whether there was one that was not ended before.
+    pub fn end_inputs(&self) -> bool {
+        let mut pipes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Where nobody listens, nobody reads.
+        pipes.drain(..).fold(false, |any, pipe| pipe.send(Message::End).is_ok() || any)
+    }
+}
+
+/// Reads on a thread of its own, which nobody has to wait for.
+pub(crate) struct Pipe {
+    messages: Option<Receiver<Message>>,
+    /// Pieces that were taken, to be filled again.
+    taken: Sender<Vec<u8>>,
+    piece: Vec<u8>,
+    at: usize,
+    /// When it ends, whatever comes.
+    end: Option<Instant>,
+}
+
+impl Pipe {
+    /// Starts the thread. It ends when `reader` does, or with the first piece that nobody is there to take.
+    pub(crate) fn new(mut reader: impl Read + Send + 'static, interrupt: &Interrupt) -> io::Result<Pipe> {
+        let (give, messages) = channel();
+        let (taken, empty) = channel::<Vec<u8>>();
+        interrupt.0.lock().unwrap_or_else(PoisonError::into_inner).push(give.clone());
+        for _ in 0..AHEAD {
+            let _ = taken.send(Vec::new());
+        }
+        thread::Builder::new().name("pipe".into()).spawn(move || {
+            while let Ok(mut piece) = empty.recv() {
+                piece.resize(PIECE, 0);
+                let read = loop {
+                    match reader.read(&mut piece) {
+                        Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                        read => break read,
+                    }
+                };
+                let last = !matches!(read, Ok(1..));
+                let read = read.map(|length| {
+                    piece.truncate(length);
+                    piece
+                });
+                if give.send(Message::Read(read)).is_err() || last {
+                    return;
+                }
+            }
+        })?;
+        Ok(Pipe { messages: Some(messages), taken, piece: Vec::new(), at: 0, end: None })
+    }
+
+    /// The next piece; empty at the end.
+    fn next(&mut self) -> io::Result<Vec<u8>> {
+        while let Some(messages) = &self.messages {
+            let message = match self.end.map(|end| end.checked_duration_since(Instant::now())) {
+                None => messages.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                Some(Some(left)) => messages.recv_timeout(left),
+                Some(None) => Err(RecvTimeoutError::Timeout),
+            };
+            match message {
+                Ok(Message::Read(Ok(piece))) if !piece.is_empty() => return Ok(piece),
+                Ok(Message::Read(Err(error))) => {
+                    self.messages = None;
+                    return Err(error);
+                }
+                Ok(Message::End) => self.end = Some(Instant::now() + GRACE),
+                Ok(Message::Read(Ok(_))) | Err(_) => self.messages = None,
+            }
+        }
+        Ok(Vec::new())
+    }
+}
+
+impl Read for Pipe {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        if self.at == self.piece.len() {
+            let next = self.next()?;
+            // The thread may have ended, with nothing left to fill.
+            let _ = self.taken.send(std::mem::replace(&mut self.piece, next));
+            self.at = 0;
+        }
+        let rest = &self.piece[self.at..];
+        let length = rest.len().min(out.len());
+        out[..length].copy_from_slice(&rest[..length]);
+        self.at += length;
+        Ok(length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gives_what_the_reader_gives() {
+        let bytes: Vec<u8> = (0..1_000_000u32).map(|n| (n % 251) as u8).collect();
+        let mut pipe = Pipe::new(io::Cursor::new(bytes.clone()), &Interrupt::default()).unwrap();
+        let mut all = Vec::new();
+        pipe.read_to_end(&mut all).unwrap();
+        assert!(all == bytes);
+    }
+
+    /// Whether its writer keeps silent or never ends, what was written before is read, and then it ends.
+    #[test]
+    fn is_ended_by_somebody_else() {
+        let interrupt = Interrupt::default();
+        let (reader, mut writer) = io::pipe().unwrap();
+        let mut silent = Pipe::new(reader, &interrupt).unwrap();
+        let mut endless = Pipe::new(io::repeat(7), &interrupt).unwrap();
+        io::Write::write_all(&mut writer, b"before").unwrap();
+        let mut all = vec![0; 6];
+        silent.read_exact(&mut all).unwrap();
+        assert!(interrupt.end_inputs());
+        assert!(!interrupt.end_inputs(), "all were ended");
+        io::Write::write_all(&mut writer, b" and in hand").unwrap();
+        silent.read_to_end(&mut all).unwrap();
+        assert_eq!(all, b"before and in hand");
+        io::copy(&mut endless, &mut io::sink()).unwrap();
+        drop(writer);
+    }
+
+    #[test]
+    fn one_that_has_ended_is_not_ended() {
+        let interrupt = Interrupt::default();
+        let mut pipe = Pipe::new(io::empty(), &interrupt).unwrap();
+        assert_eq!(pipe.read(&mut [0]).unwrap(), 0);
+        assert!(!interrupt.end_inputs());
+    }
+}

@@ -1,0 +1,96 @@
+//! A regular file, read as long as it keeps what it had.
+//!
+//! A capture may be a file of a ring, which its writer empties and fills again. Memory mapped from it would fault behind its
+//! new end, and end the process. So it is read, and its size is looked at after each read.
+
+use std::fs::File;
+use std::io::{self, Read};
+
+/// Reads a file from its beginning to the end that it had when it was opened.
+pub(crate) struct Regular {
+    file: File,
+    size: u64,
+    at: u64,
+}
+
+/// A file lost bytes while it was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("shrank while it was read: it had {had} bytes, now {has}")]
+pub(crate) struct Shrank {
+    /// Its size when it was opened, in bytes.
+    pub(crate) had: u64,
+    /// Its size now.
+    pub(crate) has: u64,
+}
+
+impl Regular {
+    /// Reads `file`, which has `size` bytes.
+    pub(crate) fn new(file: File, size: u64) -> Regular {
+        Regular { file, size, at: 0 }
+    }
+}
+
+impl Read for Regular {
+    /// What was read in a file that shrank meanwhile may be of what was written since. It is dropped.
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let left = usize::try_from(self.size - self.at).unwrap_or(usize::MAX);
+        let wanted = out.len().min(left);
+        if wanted == 0 {
+            return Ok(0);
+        }
+        let length = read_at(&self.file, &mut out[..wanted], self.at)?;
+        let has = self.file.metadata()?.len();
+        if has < self.size {
+            return Err(io::Error::other(Shrank { had: self.size, has }));
+        }
+        self.at += length as u64;
+        Ok(length)
+    }
+}
+
+/// Reads where others that share the file's position do not move it.
+#[cfg(unix)]
+fn read_at(file: &File, out: &mut [u8], at: u64) -> io::Result<usize> {
+    std::os::unix::fs::FileExt::read_at(file, out, at)
+}
+
+/// Reads at the file's position.
+#[cfg(not(unix))]
+fn read_at(mut file: &File, out: &mut [u8], _: u64) -> io::Result<usize> {
+    file.read(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write as _;
+
+    fn file(length: usize) -> (tempfile::NamedTempFile, Regular) {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(&vec![7; length]).unwrap();
+        let regular = Regular::new(File::open(file.path()).unwrap(), length as u64);
+        (file, regular)
+    }
+
+    #[test]
+    fn what_is_appended_is_not_read() {
+        let (mut file, mut regular) = file(10);
+        file.write_all(b"more").unwrap();
+        let mut all = Vec::new();
+        regular.read_to_end(&mut all).unwrap();
+        assert_eq!(all, [7; 10]);
+    }
+
+    #[test]
+    fn a_file_that_shrinks_is_an_error_wherever_it_is_read() {
+        let (file, mut regular) = file(10);
+        let mut out = [0; 4];
+        assert_eq!(regular.read(&mut out).unwrap(), 4);
+        for has in [8, 2, 0] {
+            file.as_file().set_len(has).unwrap();
+            let error = regular.read(&mut out).unwrap_err();
+            let shrank = error.get_ref().and_then(|error| error.downcast_ref::<Shrank>());
+            assert_eq!(shrank, Some(&Shrank { had: 10, has }));
+        }
+    }
+}

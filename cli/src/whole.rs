@@ -1,0 +1,205 @@
+//! Files and folders that appear under their names once they are whole.
+
+use anyhow::{Context, Result, bail};
+use std::fs::{self, File, Metadata};
+use std::io::{self, BufWriter, ErrorKind, Write};
+use std::path::{Component, Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use tempfile::{NamedTempFile, TempDir};
+
+/// Output is gathered to this many bytes before it is handed on.
+const BUFFER: usize = 128 << 10;
+
+/// What the names of unfinished files and folders begin with. Readers of Parquet pass over names with a dot.
+const PREFIX: &str = ".rdmascope-";
+
+/// What was begun and may not be whole, in the order in which it was made. What has its name by now, or was removed, does no harm
+/// here: no other file gets such a name, and a folder that is not empty stays.
+static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// Removes what is not whole, for a process that ends without returning.
+pub(crate) fn remove_unfinished() {
+    for path in UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner).drain(..).rev() {
+        let is_ours = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PREFIX));
+        // Nobody is left who could be told.
+        let _ = match path.is_dir() {
+            true if is_ours => fs::remove_dir_all(&path),
+            true => fs::remove_dir(&path),
+            false if is_ours => fs::remove_file(&path),
+            false => Ok(()),
+        };
+    }
+}
+
+/// Makes something and notes it, so that a signal does not come between.
+fn begin<T>(make: impl FnOnce() -> io::Result<T>, path: impl FnOnce(&T) -> PathBuf) -> io::Result<T> {
+    let mut unfinished = UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner);
+    let made = make()?;
+    unfinished.push(path(&made));
+    Ok(made)
+}
+
+/// A file that is being written.
+pub(crate) enum OutputFile {
+    /// Not yet there: it takes its name, and the place of a file that had it, with [`OutputFile::finish`].
+    New { file: BufWriter<NamedTempFile>, path: PathBuf },
+    /// A FIFO, a device, or what this process has open already. It keeps its name and takes the bytes as they come.
+    Special(BufWriter<File>),
+}
+
+impl OutputFile {
+    /// Begins a file at `path`, which may not be one of the files `read`.
+    ///
+    /// Only a regular file is replaced. The new one has its mode and, where that is allowed, its owner.
+    pub(crate) fn create(path: &Path, read: &[PathBuf]) -> Result<OutputFile> {
+        let cannot = || format!("{}: cannot be written", path.display());
+        let before = match path.metadata() {
+            Ok(before) => before,
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                if path.is_symlink() {
+                    bail!("{}: cannot be written: it is a link to a file that is not there", path.display());
+                }
+                return OutputFile::at(path, None).with_context(cannot);
+            }
+            Err(error) => return Err(error).with_context(cannot),
+        };
+        if !before.is_file() || is_descriptor(path) {
+            let special = File::options().append(true).open(path).with_context(cannot)?;
+            return Ok(OutputFile::Special(BufWriter::with_capacity(BUFFER, special)));
+        }
+        let place = path.canonicalize().with_context(cannot)?;
+        if read.iter().any(|read| read.canonicalize().is_ok_and(|read| read == place)) {
+            bail!("{}: is read; choose another name for the output", path.display());
+        }
+        // A file that may not be written to is not replaced either.
+        File::options().write(true).open(&place).with_context(cannot)?;
+        OutputFile::at(&place, Some(&before)).with_context(cannot)
+    }
+
+    fn at(path: &Path, before: Option<&Metadata>) -> io::Result<OutputFile> {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(PREFIX);
+        // As any new file, but for what the process masks.
+        #[cfg(unix)]
+        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+        let make = || builder.tempfile_in(folder.unwrap_or(Path::new(".")));
+        let file = begin(make, |file| file.path().to_owned())?;
+        if let Some(before) = before {
+            #[cfg(unix)]
+            {
+                use std::os::unix::fs::{MetadataExt, fchown};
+                // Only root may give a file away.
+                let _ = fchown(file.as_file(), Some(before.uid()), Some(before.gid()));
+            }
+            file.as_file().set_permissions(before.permissions())?;
+        }
+        Ok(OutputFile::New { file: BufWriter::with_capacity(BUFFER, file), path: path.to_owned() })
+    }
+
+    /// Ends the file: all of it is there now.
+    pub(crate) fn finish(mut self) -> io::Result<()> {
+        self.flush()?;
+        let OutputFile::New { file, path } = self else { return Ok(()) };
+        let file = file.into_inner().map_err(io::IntoInnerError::into_error)?;
+        file.as_file().sync_all()?;
+        file.persist(path)?;
+        Ok(())
+    }
+}
+
+impl Write for OutputFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            OutputFile::New { file, .. } => file.write(bytes),
+            OutputFile::Special(file) => file.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            OutputFile::New { file, .. } => file.flush(),
+            OutputFile::Special(file) => file.flush(),
+        }
+    }
+}
+
+/// Whether a path names what a process has open, as `/dev/stdout` does. Where that is a file, whoever opened it goes on with it.
+fn is_descriptor(path: &Path) -> bool {
+    ["/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/fd", "/proc"].iter().any(|one| path.starts_with(one))
+}
+
+/// Files that are being written below a folder, and appear there together. Dropped unfinished, it leaves nothing behind.
+pub(crate) struct Staging {
+    folder: TempDir,
+    output: PathBuf,
+    /// Folders that were made, the outer ones first.
+    made: Vec<PathBuf>,
+}
+
+impl Staging {
+    /// Makes the folder `output`, if it is not there, and in it one for unfinished files.
+    pub(crate) fn in_folder(output: &Path) -> io::Result<Staging> {
+        let mut made = Vec::new();
+        let make = |made: &mut Vec<PathBuf>| {
+            make_folders(output, made)?;
+            let make = || tempfile::Builder::new().prefix(PREFIX).tempdir_in(output);
+            begin(make, |folder| folder.path().to_owned())
+        };
+        match make(&mut made) {
+            Ok(folder) => Ok(Staging { folder, output: output.to_owned(), made }),
+            Err(error) => {
+                remove_folders(&made);
+                Err(error)
+            }
+        }
+    }
+
+    /// Where to write an unfinished file.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Gives the files their places, relative to the folder. All folders for them are made before.
+    pub(crate) fn place(mut self, files: impl IntoIterator<Item = (String, PathBuf)>) -> io::Result<()> {
+        let files: Vec<(String, PathBuf)> = files.into_iter().collect();
+        for (_, place) in &files {
+            let folder = self.output.join(place.parent().unwrap_or(Path::new("")));
+            make_folders(&folder, &mut self.made)?;
+        }
+        for (name, place) in &files {
+            fs::rename(self.path(name), self.output.join(place))?;
+        }
+        self.made.clear();
+        Ok(())
+    }
+}
+
+impl Drop for Staging {
+    fn drop(&mut self) {
+        // What cannot be removed stays; the command says what went wrong before.
+        let _ = fs::remove_dir_all(self.folder.path());
+        remove_folders(&self.made);
+    }
+}
+
+/// Makes a folder and those around it, and tells which were not there.
+fn make_folders(path: &Path, made: &mut Vec<PathBuf>) -> io::Result<()> {
+    let mut folder = PathBuf::new();
+    for component in path.components() {
+        folder.push(component);
+        if !matches!(component, Component::Normal(_)) || folder.is_dir() {
+            continue;
+        }
+        begin(|| fs::create_dir(&folder), |()| folder.clone())?;
+        made.push(folder.clone());
+    }
+    Ok(())
+}
+
+/// Removes folders that are empty, the inner ones first.
+fn remove_folders(made: &[PathBuf]) {
+    for folder in made.iter().rev() {
+        let _ = fs::remove_dir(folder);
+    }
+}

@@ -1,0 +1,88 @@
+//! A file that becomes shorter while it is read, as one of a ring does when its turn comes again.
+
+mod binary;
+
+use binary::{Pcap, Temporary, command, text};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::Stdio;
+
+/// So much that no command has read all of it while it waits for something.
+const RECORDS: usize = 20_000;
+
+/// A capture of a session, over and over.
+fn ring() -> (Pcap, Temporary) {
+    let pcap = Pcap::read("nfs3-basic.pcap");
+    let ring = Temporary::new("ring.pcap", &pcap.with(pcap.records.iter().cycle().take(RECORDS)));
+    (pcap, ring)
+}
+
+fn cut(file: &Temporary) {
+    let file = File::options().write(true).open(file.path()).expect("it is there");
+    file.set_len(4096).expect("it can be cut");
+}
+
+/// It is read on two threads, and the command waits for whoever reads its lines.
+#[test]
+fn on_two_threads() {
+    let (_, ring) = ring();
+    let had = std::fs::metadata(ring.path()).expect("it is there").len();
+    let mut child = command(&["packets", ring.path(), "--format", "jsonl"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    let mut output = BufReader::new(child.stdout.take().expect("it was piped"));
+    output.read_line(&mut String::new()).expect("there is a line");
+    cut(&ring);
+    let lines = 1 + output.lines().map_while(Result::ok).filter(|line| line.ends_with('}')).count();
+    let ended = child.wait_with_output().expect("the binary ends");
+    let complaint = text(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(2), "{}: {complaint}", ended.status);
+    let expected =
+        format!("ring.pcap: shrank while it was read: it had {had} bytes, now 4096; read up to byte ");
+    assert!(complaint.contains(&expected), "{complaint}");
+    assert!((2..RECORDS).contains(&lines), "{lines}");
+}
+
+/// It is read beside a pipe, which is in no hurry.
+#[test]
+fn by_every_command_that_reads_once() {
+    for arguments in [
+        &["analyze"][..],
+        &["connections"],
+        &["transactions"],
+        &["packets"],
+        &["check"],
+        &["check", "--format", "sarif"],
+    ] {
+        let (pcap, ring) = ring();
+        let mut child = command(&[arguments, &[ring.path(), "-"]].concat())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary runs");
+        let mut output = child.stdout.take().expect("it was piped");
+        let reader = std::thread::spawn(move || {
+            let mut printed = String::new();
+            output.read_to_string(&mut printed).map(|_| printed)
+        });
+        // More than a pipe holds: once all is written, the command has opened both.
+        let early: Vec<Vec<u8>> =
+            pcap.records.iter().map(|record| [&[0; 8], &record[8..]].concat()).collect();
+        let mut input = child.stdin.take().expect("it was piped");
+        input.write_all(&pcap.with(&early)).expect("the command reads it");
+        cut(&ring);
+        drop(input);
+        let ended = child.wait_with_output().expect("the binary ends");
+        let complaint = text(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(2), "{arguments:?}: {}: {complaint}", ended.status);
+        assert!(
+            complaint.contains("ring.pcap: shrank while it was read: it had"),
+            "{arguments:?}: {complaint}"
+        );
+        let printed = reader.join().expect("it does not panic").expect("UTF-8");
+        assert!(!printed.is_empty(), "{arguments:?}");
+    }
+}

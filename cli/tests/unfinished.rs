@@ -1,0 +1,259 @@
+//! What is written appears whole or not at all, and replaces nothing but files.
+#![cfg(unix)]
+
+mod binary;
+
+use binary::{Pcap, command, run, sample, text};
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+fn folder() -> TempDir {
+    TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("the folder for temporary files can be written to")
+}
+
+fn path(folder: &TempDir, name: &str) -> String {
+    folder.path().join(name).to_str().expect("the path is UTF-8").to_owned()
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).expect("it is there");
+    entries.map(|entry| entry.expect("it can be read").file_name().to_string_lossy().into_owned()).collect()
+}
+
+/// Every command that writes a file.
+fn writers(output: &str) -> [Vec<String>; 2] {
+    ["html", "pcapng"].map(|form| {
+        let file = sample("nfs3-basic.pcap");
+        ["export", form, &file, "--output", output].map(str::to_owned).to_vec()
+    })
+}
+
+fn words(words: &[String]) -> Vec<&str> {
+    words.iter().map(String::as_str).collect()
+}
+
+/// As root, a link to what is no file was replaced.
+#[test]
+fn what_is_no_file_is_written_to() {
+    let folder = folder();
+    let link = path(&folder, "link");
+    symlink("/proc/self/fd/1", &link).expect("a link can be made");
+    for output in [&link, "/dev/stdout"] {
+        for arguments in writers(output) {
+            let found = run(&words(&arguments));
+            assert!(found.status.success(), "{}", text(&found.stderr));
+            assert!(found.stdout.len() > 10_000, "{arguments:?}");
+        }
+    }
+    assert!(fs::symlink_metadata(&link).expect("it is there").is_symlink());
+    assert_eq!(names(folder.path()), ["link"]);
+}
+
+/// What a shell has opened stays what it is, also where it is a file.
+#[test]
+fn standard_output_is_not_replaced() {
+    let folder = folder();
+    let file = fs::File::create(folder.path().join("file")).expect("it can be made");
+    let inode = file.metadata().expect("it is open").ino();
+    let [arguments, _] = writers("/dev/stdout");
+    let status = command(&words(&arguments)).stdout(file).status().expect("the binary runs");
+    assert!(status.success());
+    let now = fs::metadata(folder.path().join("file")).expect("it is there");
+    assert_eq!(now.ino(), inode);
+    assert!(now.len() > 10_000);
+}
+
+#[test]
+fn a_link_to_nothing_is_not_replaced() {
+    let folder = folder();
+    let link = path(&folder, "link");
+    symlink("nowhere", &link).expect("a link can be made");
+    for arguments in writers(&link) {
+        let found = run(&words(&arguments));
+        assert_eq!(found.status.code(), Some(2));
+        assert!(
+            text(&found.stderr).contains("link: cannot be written: it is a link to a file that is not there")
+        );
+    }
+    assert!(fs::symlink_metadata(&link).expect("it is there").is_symlink());
+    assert_eq!(names(folder.path()), ["link"]);
+}
+
+#[test]
+fn a_file_keeps_its_mode_and_a_link_to_it_stays() {
+    let folder = folder();
+    let (file, link) = (path(&folder, "file"), path(&folder, "link"));
+    symlink("file", &link).expect("a link can be made");
+    for arguments in writers(&link) {
+        fs::write(&file, "before").expect("it can be written");
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).expect("it is ours");
+        assert!(run(&words(&arguments)).status.success());
+        let now = fs::metadata(&file).expect("it is there");
+        assert_eq!(now.mode() & 0o7777, 0o640);
+        assert!(now.len() > 10_000);
+        assert!(fs::symlink_metadata(&link).expect("it is there").is_symlink());
+    }
+}
+
+/// A command that waits for its input, with some of it read.
+fn waiting(arguments: &[&str]) -> std::process::Child {
+    let mut child = command(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    // More than a pipe holds: once all is written, some of it was read.
+    let pcap = Pcap::read("nfs3-basic.pcap");
+    let input = child.stdin.as_mut().expect("it was piped");
+    input.write_all(&pcap.with(&pcap.records)).expect("the command reads it");
+    child
+}
+
+fn signal(child: &std::process::Child, name: &str) {
+    let status = Command::new("kill").args(["-s", name, &child.id().to_string()]).status();
+    assert!(status.expect("kill(1) is there").success());
+}
+
+fn until(what: &str, is: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !is() {
+        assert!(start.elapsed() < Duration::from_secs(60), "{what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_signal_leaves_nothing_behind() {
+    for arguments in [
+        &["export", "parquet", "-", "--capture", "x", "--output", "new/tables"][..],
+        &["export", "html", "-", "--output", "page.html"],
+        &["export", "pcapng", "-", "--output", "page.pcapng"],
+    ] {
+        let folder = folder();
+        let output = arguments.last().expect("there are some");
+        let output = path(&folder, output);
+        let whole = [&arguments[..arguments.len() - 1], &[&output]].concat();
+        let mut child = waiting(&whole);
+        if arguments[1] == "parquet" {
+            until("the tables are begun", || folder.path().join("new/tables").is_dir());
+        }
+        signal(&child, "TERM");
+        let status = child.wait().expect("it ends");
+        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(15), "{arguments:?}");
+        assert_eq!(names(folder.path()), Vec::<String>::new(), "{arguments:?}");
+    }
+}
+
+/// As tcpdump and tshark do it, the first Ctrl-C ends the input, and what was read is shown.
+#[test]
+fn ctrl_c_ends_a_pipe() {
+    let whole = |arguments: &[&str]| {
+        let file = sample("nfs3-basic.pcap");
+        run(&arguments.iter().map(|word| if *word == "-" { &file } else { *word }).collect::<Vec<_>>()).stdout
+    };
+    for arguments in [
+        &["check", "-", "--allow", "invalidation-sender-flag", "--format", "jsonl"][..],
+        &["transactions", "-"],
+        &["export", "pcapng", "-", "--output", "-"],
+    ] {
+        let mut child = waiting(arguments);
+        // Nobody closes it.
+        let input = child.stdin.take().expect("it was piped");
+        let mut output = child.stdout.take().expect("it was piped");
+        let reader = std::thread::spawn(move || {
+            let mut printed = Vec::new();
+            output.read_to_end(&mut printed).map(|_| printed)
+        });
+        signal(&child, "INT");
+        assert_eq!(child.wait().expect("it ends").code(), Some(0), "{arguments:?}");
+        let printed = reader.join().expect("it does not panic").expect("it can be read");
+        assert!(printed == whole(arguments), "{arguments:?}");
+        drop(input);
+    }
+}
+
+#[test]
+fn ctrl_c_ends_a_command_that_has_no_pipe_to_read_or_is_hit_twice() {
+    let mut child = waiting(&["analyze", "-"]);
+    signal(&child, "INT");
+    signal(&child, "INT");
+    let status = child.wait().expect("it ends");
+    // Where both come before the first is handled, they are one.
+    let signal_number = std::os::unix::process::ExitStatusExt::signal(&status);
+    assert!(signal_number == Some(2) || status.code() == Some(0), "{status}");
+
+    // Its output is not taken, so it is still there.
+    let file = sample("nfs4.2-mtu4096-large-io.pcap");
+    let mut child = command(&["packets", &file]).stdout(Stdio::piped()).spawn().expect("the binary runs");
+    let mut output = child.stdout.take().expect("it was piped");
+    output.read_exact(&mut [0]).expect("there is output");
+    signal(&child, "INT");
+    let status = child.wait().expect("it ends");
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(2));
+}
+
+/// Runs the binary where no file may become longer than `kilobytes`.
+fn limited(arguments: &[&str], kilobytes: u32) -> std::process::Output {
+    let script = format!("trap '' XFSZ; ulimit -f {kilobytes}; exec \"$0\" \"$@\"");
+    let mut shell = Command::new("bash");
+    shell.args(["-c", &script, env!("CARGO_BIN_EXE_rdmascope")]).args(arguments);
+    shell.stdin(Stdio::null()).output().expect("bash is there")
+}
+
+#[test]
+fn a_full_disk_leaves_nothing_behind() {
+    for (arguments, output) in [
+        (&["export", "html"][..], "page.html"),
+        (&["export", "pcapng"], "page.pcapng"),
+        (&["export", "parquet"], "new/tables"),
+    ] {
+        let folder = folder();
+        let file = sample("nfs3-basic.pcap");
+        let output = path(&folder, output);
+        let whole = [arguments, &[&file, "--output", &output]].concat();
+        let found = limited(&whole, 8);
+        assert_eq!(found.status.code(), Some(2), "{arguments:?}: {}", text(&found.stderr));
+        assert!(text(&found.stderr).contains("File too large"), "{arguments:?}: {}", text(&found.stderr));
+        assert_eq!(names(folder.path()), Vec::<String>::new(), "{arguments:?}");
+    }
+}
+
+#[test]
+fn what_is_no_capture_makes_no_folder() {
+    let folder = folder();
+    let found = run(&["export", "parquet", "README.md", "--output", &path(&folder, "new/tables")]);
+    assert_eq!(found.status.code(), Some(2));
+    assert_eq!(names(folder.path()), Vec::<String>::new());
+}
+
+#[test]
+fn the_folder_for_temporary_files_is_named() {
+    let input = fs::File::open(sample("nfs3-basic.pcap")).expect("it is there");
+    let mut export = command(&["export", "html", "-", "--output", "-"]);
+    let found = export.env("TMPDIR", "/nowhere/at/all").stdin(input).output().expect("the binary runs");
+    assert_eq!(found.status.code(), Some(2));
+    let complaint = text(&found.stderr);
+    assert!(complaint.contains("temporary file in /nowhere/at/all: No such file"), "{complaint}");
+    assert!(complaint.contains("TMPDIR names the folder"), "{complaint}");
+}
+
+#[test]
+fn output_that_cannot_be_written_is_no_success() {
+    if !Path::new("/dev/full").exists() {
+        eprintln!("SKIPPED: there is no /dev/full");
+        return;
+    }
+    for arguments in [&["--help"][..], &["help", "analyze"], &["--version"], &["man"], &["check", "--rules"]]
+    {
+        let full = fs::File::options().write(true).open("/dev/full").expect("anybody may");
+        let found = command(arguments).stdout(full).stderr(Stdio::piped()).output().expect("the binary runs");
+        assert_eq!(found.status.code(), Some(2), "{arguments:?}");
+        assert!(text(&found.stderr).contains("standard output: "), "{arguments:?}");
+    }
+}
