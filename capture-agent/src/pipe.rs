@@ -10,8 +10,10 @@ use std::time::{Duration, Instant};
 const PIECE: usize = 64 << 10;
 /// Pieces that may wait to be taken.
 const AHEAD: usize = 4;
-/// When a pipe is ended, its writer may be ending too. What it gives until then is read.
-const GRACE: Duration = Duration::from_millis(500);
+/// When a pipe is ended, its writer may be ending too. What it gives is read until it keeps silent for so long.
+const SILENCE: Duration = Duration::from_millis(500);
+/// And no longer than this.
+const LONGEST: Duration = Duration::from_secs(2);
 
 /// Ends the pipes that are read: standard input, FIFOs and devices. A clone ends the same.
 #[derive(Clone, Debug, Default)]
@@ -31,7 +33,7 @@ impl Interrupt {
     pub fn end_inputs(&self) -> bool {
         let mut pipes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // Where nobody listens, nobody reads.
-        pipes.drain(..).fold(false, |any, pipe| pipe.send(Message::End).is_ok() || any)
+        pipes.drain(..).filter(|pipe| pipe.send(Message::End).is_ok()).count() > 0
     }
 }
 
@@ -82,7 +84,7 @@ impl Pipe {
         while let Some(messages) = &self.messages {
             let message = match self.end.map(|end| end.checked_duration_since(Instant::now())) {
                 None => messages.recv().map_err(|_| RecvTimeoutError::Disconnected),
-                Some(Some(left)) => messages.recv_timeout(left),
+                Some(Some(left)) => messages.recv_timeout(left.min(SILENCE)),
                 Some(None) => Err(RecvTimeoutError::Timeout),
             };
             match message {
@@ -91,7 +93,7 @@ impl Pipe {
                     self.messages = None;
                     return Err(error);
                 }
-                Ok(Message::End) => self.end = Some(Instant::now() + GRACE),
+                Ok(Message::End) => self.end = Some(Instant::now() + LONGEST),
                 Ok(Message::Read(Ok(_))) | Err(_) => self.messages = None,
             }
         }

@@ -6,10 +6,11 @@ mod lines;
 mod sarif;
 mod text;
 
+use crate::filters::{Asked, Named, nearest};
 use crate::input::{Audience, Input, read};
 use crate::output::{Out, Status, complain, complain_of_troubles};
 use crate::terminal;
-use anyhow::bail;
+use anyhow::{anyhow, bail};
 use clap::{Args, ValueEnum};
 use lines::Lines;
 use rdmascope_conformance::{Finding, Judge, Level, Rule, SUBJECTS, rules};
@@ -22,6 +23,7 @@ use rdmascope_dissector::record::Time;
 use rdmascope_present::check::{slug, write_rule, write_rules};
 use rdmascope_present::columns::RULE;
 use rdmascope_present::ending::Ending;
+use rdmascope_present::filter::Span;
 use rdmascope_present::json::write_line;
 use rdmascope_present::tally::{Place, Tally};
 use rdmascope_present::text::Style;
@@ -42,7 +44,7 @@ pub(crate) struct Check {
     ///
     /// Such findings are still shown, marked as allowed, and counted separately. To allow more than one rule: --allow A,B or
     /// --allow A --allow B. `rdmascope check --rules` lists the subjects, such as `credits` or `inline-thresholds`.
-    #[arg(long, value_name = "RULE", value_delimiter = ',')]
+    #[arg(long, value_name = "RULE", value_parser = RULE_NAME, value_delimiter = ',', hide_possible_values = true)]
     allow: Vec<String>,
     /// Check only rules of at least this level
     #[arg(long, value_enum, value_name = "LEVEL", default_value_t = Least::Advice)]
@@ -57,11 +59,16 @@ pub(crate) struct Check {
     /// 0 shows all findings; as text at most 10,000 of each rule, because they are sorted. All findings are counted.
     #[arg(long, value_name = "N")]
     most: Option<usize>,
+    /// Accept a capture that shows no connection
+    ///
+    /// By default that is a failure, because nothing was judged.
+    #[arg(long)]
+    allow_empty: bool,
     /// Only on the connection with this number
-    #[arg(long = "connection", value_name = "N", help_heading = "Filters")]
+    #[arg(long = "connection", value_name = "N", value_delimiter = ',', help_heading = "Filters")]
     connections: Vec<u32>,
     /// Explain a rule: its requirement, its section, and how it is decided
-    #[arg(long, value_name = "RULE", conflicts_with_all = ["files", "rules"], help_heading = "Rules")]
+    #[arg(long, value_name = "RULE", value_parser = RULE_NAME, hide_possible_values = true, conflicts_with_all = ["files", "rules"], help_heading = "Rules")]
     explain: Option<String>,
     /// List all rules
     #[arg(long, conflicts_with = "files", help_heading = "Rules")]
@@ -99,7 +106,15 @@ Examples:
   tcpdump -i eth0 -U -w - udp port 4791 | rdmascope check - --format jsonl | jq .message
   rdmascope check --explain credit-limit
 
-Exit status: 0 if there is no violation that counts (--allow), 1 if there is one, 2 for wrong usage or no capture.";
+Exit status: 0 if there is no violation that counts (--allow), 1 if there is one, 2 for wrong usage, no capture, or
+nothing to judge (--allow-empty).";
+
+/// The rules, for completion scripts. Whoever looks for one says that it is not there; `--allow` takes subjects too.
+const RULE_NAME: Named = Named {
+    kind: "rule",
+    names: || rdmascope_conformance::rules().map(|rule| rule.id).collect(),
+    is_other: |_| true,
+};
 
 /// Judges the capture, or shows rules.
 pub(crate) fn run(command: &Check, style: Style, out: &mut Out) -> io::Result<Status> {
@@ -143,9 +158,11 @@ fn write_lines(is_wanted: impl Fn(&Rule) -> bool, out: &mut Out) -> io::Result<(
 fn judge<T: Taker>(command: &Check, tally: Tally, taker: T) -> io::Result<Status> {
     let level = command.level.level();
     let judge = Judge::new(|rule| rule.level <= level);
-    let mut checking = Checking { judge, tally, taker, connections: &command.connections, ending: None };
+    let asked = Asked::new(&command.connections, Span::default());
+    let mut checking =
+        Checking { judge, tally, taker, connections: &command.connections, ending: None, asked };
     let read = read(&command.input, Config { observe: true, ..Config::default() }, &mut checking)?;
-    let Checking { tally, mut taker, .. } = checking;
+    let Checking { tally, mut taker, asked, .. } = checking;
     let ending = match read {
         Ok(ending) => ending,
         Err(error) => return complain(&error, taker.out()),
@@ -153,6 +170,13 @@ fn judge<T: Taker>(command: &Check, tally: Tally, taker: T) -> io::Result<Status
     taker.end(&tally, &ending)?;
     if complain_of_troubles(&ending, taker.out())? == Status::Failed {
         return Ok(Status::Failed);
+    }
+    if let Err(error) = asked.check(&ending) {
+        return complain(&error, taker.out());
+    }
+    if asked.is_empty() && !command.allow_empty {
+        let error = anyhow!("nothing to judge: the capture shows no connection (--allow-empty)");
+        return complain(&error, taker.out());
     }
     Ok(if tally.is_broken() { Status::Differs } else { Status::Done })
 }
@@ -184,6 +208,7 @@ struct Checking<'a, T> {
     connections: &'a [u32],
     /// The connection that ends, with the end that stands as its requester.
     ending: Option<(ConnectionId, End)>,
+    asked: Asked,
 }
 
 impl<T: Taker> Audience for Checking<'_, T> {
@@ -191,7 +216,8 @@ impl<T: Taker> Audience for Checking<'_, T> {
 
     #[inline]
     fn event(&mut self, event: Event<'_>, _: Time) -> io::Result<()> {
-        let Checking { judge, tally, taker, connections, ending } = self;
+        let Checking { judge, tally, taker, connections, ending, asked } = self;
+        asked.handle(&event);
         let is_wanted = |id: ConnectionId| connections.is_empty() || connections.contains(&id.0);
         let mut written = Ok(());
         judge.handle(&event, &mut |finding| {
@@ -276,21 +302,7 @@ fn find(id: &str) -> anyhow::Result<&'static Rule> {
 
 /// The rules whose ids are like this, the most similar first.
 fn near(id: &str) -> Vec<&'static str> {
-    const MOST: usize = 3;
-    /// From here on a person sees the likeness.
-    const LIKE: f64 = 0.6;
-    let wanted = slug(id.trim());
-    let likeness = |rule: &'static Rule| match rule.id.contains(wanted.as_str()) {
-        true => 1.0,
-        false => strsim::normalized_damerau_levenshtein(&wanted, rule.id),
-    };
-    let mut found: Vec<(f64, &'static str)> = rules()
-        .filter(|_| !wanted.is_empty())
-        .map(|rule| (likeness(rule), rule.id))
-        .filter(|(likeness, _)| *likeness >= LIKE)
-        .collect();
-    found.sort_by(|a, b| b.0.total_cmp(&a.0));
-    found.into_iter().take(MOST).map(|(_, id)| id).collect()
+    nearest(&slug(id.trim()), rules().map(|rule| rule.id))
 }
 
 #[cfg(test)]

@@ -34,14 +34,22 @@ pub(crate) fn run(command: &Connections, style: Style, out: &mut Out) -> io::Res
     let filter = command.filter.filter();
     let table = TextTable::new(&CONNECTION);
     let write_heading = |style, out: &mut Out| table.write_heading(style, out);
-    list(&command.input, &command.output, style, out, false, write_heading, |shown, out| {
-        let Event::Connection(connection) = shown.event else { return Ok(()) };
-        if !filter.matches(connection, shown.start) {
-            return Ok(());
-        }
-        match shown.format {
-            Format::Text => table.write_row(connection, shown.setting(style), out),
-            Format::Jsonl => json::write_line(out, &CONNECTION.of(connection)),
-        }
-    })
+    list(
+        &command.input,
+        &command.output,
+        style,
+        out,
+        (false, command.filter.asked()),
+        write_heading,
+        |shown, out| {
+            let Event::Connection(connection) = shown.event else { return Ok(()) };
+            if !filter.matches(connection, shown.start) {
+                return Ok(());
+            }
+            match shown.format {
+                Format::Text => table.write_row(connection, shown.setting(style), out),
+                Format::Jsonl => json::write_line(out, &CONNECTION.of(connection)),
+            }
+        },
+    )
 }

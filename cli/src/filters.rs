@@ -1,14 +1,20 @@
 //! The options that say which connections, transactions and packets are wanted.
 
-use clap::{Args, ValueEnum};
+use anyhow::{Result, bail, ensure};
+use clap::builder::{PossibleValue, TypedValueParser};
+use clap::{Arg, Args, Command, ValueEnum};
 use rdmascope_dissector::connection::ConnectionId;
+use rdmascope_dissector::event::Event;
 use rdmascope_dissector::transaction::{Direction, Outcome};
+use rdmascope_present::ending::Ending;
 use rdmascope_present::filter::{
     ConnectionFilter, OpcodeFilter, PacketFilter, PsnRange, Span, StatusFilter, TransactionFilter,
-    parse_number,
+    operation_names, parse_number, status_names,
 };
-use rdmascope_present::time::{Moment, parse_duration};
+use rdmascope_present::time::{Moment, Rfc3339, parse_duration};
 use rdmascope_wire::{Qpn, Xid};
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
 
 /// A span of time.
 #[derive(Args, Debug, Default)]
@@ -32,13 +38,18 @@ impl SpanArguments {
 #[command(next_help_heading = "Filters")]
 pub(crate) struct ConnectionArguments {
     /// Only the connection with this number
-    #[arg(long = "connection", value_name = "N")]
+    #[arg(long = "connection", value_name = "N", value_delimiter = ',')]
     connections: Vec<u32>,
     #[command(flatten)]
     span: SpanArguments,
 }
 
 impl ConnectionArguments {
+    /// What has to be in the capture.
+    pub(crate) fn asked(&self) -> Asked {
+        Asked::new(&self.connections, self.span.span())
+    }
+
     /// What they ask for.
     pub(crate) fn filter(&self) -> ConnectionFilter {
         ConnectionFilter { connections: ids(&self.connections), span: self.span.span() }
@@ -50,19 +61,19 @@ impl ConnectionArguments {
 #[command(next_help_heading = "Filters")]
 pub(crate) struct TransactionArguments {
     /// Only on the connection with this number
-    #[arg(long = "connection", value_name = "N")]
+    #[arg(long = "connection", value_name = "N", value_delimiter = ',')]
     connections: Vec<u32>,
     /// Only with this XID: decimal, or hexadecimal after 0x
-    #[arg(long = "xid", value_name = "XID", value_parser = parse_number)]
+    #[arg(long = "xid", value_name = "XID", value_parser = parse_number, value_delimiter = ',')]
     xids: Vec<u32>,
     /// Only with this procedure, or with this operation in a COMPOUND
-    #[arg(long = "operation", value_name = "NAME")]
+    #[arg(long = "operation", value_name = "NAME", value_parser = OPERATION, value_delimiter = ',', hide_possible_values = true)]
     operations: Vec<String>,
     /// Only with this status: a number, a name with or without its prefix (NFS4ERR_), or `error` for every status but OK
-    #[arg(long = "status", value_name = "STATUS", value_parser = StatusFilter::parse)]
-    statuses: Vec<StatusFilter>,
+    #[arg(long = "status", value_name = "STATUS", value_parser = STATUS, value_delimiter = ',', hide_possible_values = true)]
+    statuses: Vec<String>,
     /// Only with this outcome
-    #[arg(long = "outcome", value_name = "OUTCOME", value_enum)]
+    #[arg(long = "outcome", value_name = "OUTCOME", value_enum, value_delimiter = ',')]
     outcomes: Vec<OutcomeArgument>,
     /// Only in this direction; forward calls come from the end that opened the connection
     #[arg(long, value_enum)]
@@ -75,13 +86,18 @@ pub(crate) struct TransactionArguments {
 }
 
 impl TransactionArguments {
+    /// What has to be in the capture.
+    pub(crate) fn asked(&self) -> Asked {
+        Asked::new(&self.connections, self.span.span())
+    }
+
     /// What they ask for.
     pub(crate) fn filter(&self) -> TransactionFilter {
         TransactionFilter {
             connections: ids(&self.connections),
             xids: self.xids.iter().copied().map(Xid).collect(),
             operations: self.operations.clone(),
-            statuses: self.statuses.clone(),
+            statuses: self.statuses.iter().filter_map(|status| StatusFilter::parse(status).ok()).collect(),
             outcomes: self.outcomes.iter().map(|outcome| outcome.outcome()).collect(),
             direction: self.direction.map(DirectionArgument::direction),
             latency_above: self.latency_above,
@@ -95,16 +111,16 @@ impl TransactionArguments {
 #[command(next_help_heading = "Filters")]
 pub(crate) struct PacketArguments {
     /// Only on the connection with this number
-    #[arg(long = "connection", value_name = "N")]
+    #[arg(long = "connection", value_name = "N", value_delimiter = ',')]
     connections: Vec<u32>,
     /// Only to this destination queue pair: decimal, or hexadecimal after 0x
-    #[arg(long = "qp", value_name = "QPN", value_parser = parse_number)]
+    #[arg(long = "qp", value_name = "QPN", value_parser = parse_number, value_delimiter = ',')]
     queue_pairs: Vec<u32>,
     /// Only with this opcode: a number after 0x, or part of the name, as in `read response`
-    #[arg(long = "opcode", value_name = "NAME", value_parser = OpcodeFilter::parse)]
+    #[arg(long = "opcode", value_name = "NAME", value_parser = OpcodeFilter::parse, value_delimiter = ',')]
     opcodes: Vec<OpcodeFilter>,
     /// Only with this PSN, or with a PSN in the range FIRST-LAST, which may wrap
-    #[arg(long = "psn", value_name = "PSN", value_parser = PsnRange::parse)]
+    #[arg(long = "psn", value_name = "PSN", value_parser = PsnRange::parse, value_delimiter = ',')]
     psns: Vec<PsnRange>,
     #[command(flatten)]
     span: SpanArguments,
@@ -114,6 +130,11 @@ pub(crate) struct PacketArguments {
 }
 
 impl PacketArguments {
+    /// What has to be in the capture.
+    pub(crate) fn asked(&self) -> Asked {
+        Asked::new(&self.connections, self.span.span())
+    }
+
     /// What they ask for.
     pub(crate) fn filter(&self) -> PacketFilter {
         PacketFilter {
@@ -125,6 +146,125 @@ impl PacketArguments {
             all: self.all,
         }
     }
+}
+
+const OPERATION: Named = Named { kind: "operation", names: operation_names, is_other: |_| false };
+
+const STATUS: Named = Named {
+    kind: "status",
+    names: status_names,
+    is_other: |text| text.starts_with(|first: char| first.is_ascii_digit()) && parse_number(text).is_ok(),
+};
+
+/// A name out of a list too long for a help text, but not for a completion script. Case does not count.
+#[derive(Clone, Copy)]
+pub(crate) struct Named {
+    pub(crate) kind: &'static str,
+    pub(crate) names: fn() -> Vec<&'static str>,
+    /// What is no name and welcome too.
+    pub(crate) is_other: fn(&str) -> bool,
+}
+
+impl TypedValueParser for Named {
+    type Value = String;
+
+    fn parse_ref(
+        &self,
+        command: &Command,
+        option: Option<&Arg>,
+        value: &OsStr,
+    ) -> core::result::Result<String, clap::Error> {
+        let Named { kind, names, is_other } = *self;
+        let known = move |text: &str| -> core::result::Result<String, String> {
+            let names = names();
+            if is_other(text) || names.iter().any(|name| name.eq_ignore_ascii_case(text)) {
+                return Ok(text.to_owned());
+            }
+            Err(match nearest(text, names).as_slice() {
+                [] => format!("no {kind} has this name"),
+                near => format!("no {kind} has this name: is it {}?", near.join(" or ")),
+            })
+        };
+        known.parse_ref(command, option, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new((self.names)().into_iter().map(PossibleValue::new)))
+    }
+}
+
+/// What is asked for and has to be in the capture, so that silence is an answer.
+#[derive(Debug, Default)]
+pub(crate) struct Asked {
+    connections: Vec<u32>,
+    span: Span,
+    /// Of the connections, those that there are.
+    found: BTreeSet<u32>,
+    /// The highest number of all.
+    last: u32,
+}
+
+impl Asked {
+    pub(crate) fn new(connections: &[u32], span: Span) -> Asked {
+        Asked { connections: connections.to_vec(), span, ..Asked::default() }
+    }
+
+    /// Takes the next event.
+    #[inline]
+    pub(crate) fn handle(&mut self, event: &Event<'_>) {
+        if let Event::Connection(connection) = event {
+            let number = connection.id.0;
+            self.last = self.last.max(number);
+            if self.connections.contains(&number) {
+                self.found.insert(number);
+            }
+        }
+    }
+
+    /// At the end: whether there was no connection at all.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.last == 0
+    }
+
+    /// At the end: what is not there.
+    pub(crate) fn check(&self, ending: &Ending) -> Result<()> {
+        if let Some((first, last)) = ending.totals.span {
+            let whole = || format!("{} to {}", Rfc3339::from(first), Rfc3339::from(last));
+            ensure!(!self.span.is_empty(first), "no time is from --since on and before --until");
+            ensure!(
+                self.span.overlaps(first, last, first),
+                "the capture has nothing in that span: it is of {}",
+                whole()
+            );
+        }
+        match self.connections.iter().find(|number| !self.found.contains(number)) {
+            Some(number) if self.is_empty() => {
+                bail!("there is no connection {number}: the capture shows none")
+            }
+            Some(number) => bail!("there is no connection {number}: the last one is {}", self.last),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The names that are like this one, the most similar first.
+pub(crate) fn nearest(wanted: &str, names: impl IntoIterator<Item = &'static str>) -> Vec<&'static str> {
+    const MOST: usize = 3;
+    /// From here on a person sees the likeness.
+    const LIKE: f64 = 0.6;
+    let wanted = wanted.trim().to_ascii_lowercase();
+    let likeness = |name: &str| match name.contains(wanted.as_str()) {
+        true => 1.0,
+        false => strsim::normalized_damerau_levenshtein(&wanted, name),
+    };
+    let mut found: Vec<(f64, &'static str)> = names
+        .into_iter()
+        .filter(|_| !wanted.is_empty())
+        .map(|name| (likeness(&name.to_ascii_lowercase()), name))
+        .filter(|(likeness, _)| *likeness >= LIKE)
+        .collect();
+    found.sort_by(|a, b| b.0.total_cmp(&a.0));
+    found.into_iter().take(MOST).map(|(_, name)| name).collect()
 }
 
 fn ids(numbers: &[u32]) -> Vec<ConnectionId> {

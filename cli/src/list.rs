@@ -1,5 +1,6 @@
 //! Commands that write a line for each of some events, as they come.
 
+use crate::filters::Asked;
 use crate::input::{Audience, Input, read};
 use crate::output::{Format, Out, Output, Status, complain, tell_of_ending};
 use rdmascope_dissector::engine::Config;
@@ -30,16 +31,24 @@ pub(crate) fn list(
     output: &Output,
     style: Style,
     out: &mut Out,
-    report_packets: bool,
+    (report_packets, mut asked): (bool, Asked),
     write_heading: impl Fn(Style, &mut Out) -> io::Result<()>,
-    write: impl FnMut(Shown<'_>, &mut Out) -> io::Result<()>,
+    mut write: impl FnMut(Shown<'_>, &mut Out) -> io::Result<()>,
 ) -> io::Result<Status> {
+    let write = |shown: Shown<'_>, out: &mut Out| {
+        asked.handle(&shown.event);
+        write(shown, out)
+    };
     let headed = output.format != Format::Text;
     let mut listing = Listing { format: output.format, style, out, headed, write_heading, write };
     match read(input, Config { report_packets, ..Config::default() }, &mut listing)? {
         Ok(ending) => {
             listing.head()?;
-            tell_of_ending(&ending, out)
+            let status = tell_of_ending(&ending, out)?;
+            match asked.check(&ending) {
+                Ok(()) => Ok(status),
+                Err(error) => complain(&error, out),
+            }
         }
         Err(error) => complain(&error, out),
     }

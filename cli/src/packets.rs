@@ -35,14 +35,22 @@ pub(crate) fn run(command: &Packets, style: Style, out: &mut Out) -> io::Result<
     let filter = command.filter.filter();
     let table = TextTable::new(&PACKET);
     let write_heading = |style, out: &mut Out| table.write_heading(style, out);
-    list(&command.input, &command.output, style, out, true, write_heading, |shown, out| {
-        let Event::Packet(packet) = shown.event else { return Ok(()) };
-        if !filter.matches(packet, shown.start) {
-            return Ok(());
-        }
-        match shown.format {
-            Format::Text => table.write_row(packet, shown.setting(style), out),
-            Format::Jsonl => json::write_line(out, &PACKET.of(packet)),
-        }
-    })
+    list(
+        &command.input,
+        &command.output,
+        style,
+        out,
+        (true, command.filter.asked()),
+        write_heading,
+        |shown, out| {
+            let Event::Packet(packet) = shown.event else { return Ok(()) };
+            if !filter.matches(packet, shown.start) {
+                return Ok(());
+            }
+            match shown.format {
+                Format::Text => table.write_row(packet, shown.setting(style), out),
+                Format::Jsonl => json::write_line(out, &PACKET.of(packet)),
+            }
+        },
+    )
 }

@@ -37,14 +37,22 @@ pub(crate) fn run(command: &Transactions, style: Style, out: &mut Out) -> io::Re
     let filter = command.filter.filter();
     let table = TextTable::new(&TRANSACTION);
     let write_heading = |style, out: &mut Out| table.write_heading(style, out);
-    list(&command.input, &command.output, style, out, false, write_heading, |shown, out| {
-        let Event::Transaction(transaction) = shown.event else { return Ok(()) };
-        if !filter.matches(transaction, shown.start) {
-            return Ok(());
-        }
-        match shown.format {
-            Format::Text => table.write_row(transaction, shown.setting(style), out),
-            Format::Jsonl => json::write_line(out, &TRANSACTION.of(transaction)),
-        }
-    })
+    list(
+        &command.input,
+        &command.output,
+        style,
+        out,
+        (false, command.filter.asked()),
+        write_heading,
+        |shown, out| {
+            let Event::Transaction(transaction) = shown.event else { return Ok(()) };
+            if !filter.matches(transaction, shown.start) {
+                return Ok(());
+            }
+            match shown.format {
+                Format::Text => table.write_row(transaction, shown.setting(style), out),
+                Format::Jsonl => json::write_line(out, &TRANSACTION.of(transaction)),
+            }
+        },
+    )
 }

@@ -69,7 +69,7 @@ impl OutputFile {
         }
         let place = path.canonicalize().with_context(cannot)?;
         if read.iter().any(|read| read.canonicalize().is_ok_and(|read| read == place)) {
-            bail!("{}: is read; choose another name for the output", path.display());
+            bail!("{}: is read; choose another name for --output", path.display());
         }
         // A file that may not be written to is not replaced either.
         File::options().write(true).open(&place).with_context(cannot)?;

@@ -2,7 +2,7 @@
 
 mod binary;
 
-use binary::{abandoned, lines, refused, root, run, sample, text, with_input};
+use binary::{Pcap, Temporary, abandoned, lines, refused, root, run, sample, text, with_input};
 use serde_json::Value;
 
 #[test]
@@ -89,7 +89,6 @@ fn filters_choose() {
     assert_eq!(count(&["--operation", "write", "--operation", "create"]), 84);
     // mountstats: 44 LOOKUPs failed, and nothing else did; those of the removal succeed.
     assert_eq!(count(&["--status", "error"]), 44);
-    assert_eq!(count(&["--connection", "2"]), 0);
     assert_eq!(count(&["--latency-above", "10s"]), 0);
 }
 
@@ -254,4 +253,110 @@ fn cm_messages_have_their_fields() {
     assert_eq!(reject["remote_communication_id"], request["local_communication_id"]);
     let line = text(&run(&["packets", &sample("connect-rejected.pcap")]).stdout).to_owned();
     assert!(line.contains("ConnectReject local 0x00000000 remote 0x"), "{line}");
+}
+
+/// What there is not is not the same as what did not occur.
+#[test]
+fn silence_is_an_answer_only_when_asked() {
+    let file = sample("nfs3-basic.pcap");
+    for (arguments, parts) in [
+        (&["transactions", "--operation", "wriet"][..], &["no operation has this name", "WRITE"][..]),
+        (&["transactions", "--operation", "read,wriet"], &["'wriet'", "WRITE"]),
+        (&["transactions", "--status", "NOENTT"], &["no status has this name", "NOENT"]),
+        (&["transactions", "--status", "nonsense"], &["no status has this name"]),
+        (&["packets", "--opcode", "sned"], &["no opcode has this"]),
+        (&["packets", "--connection", "7"], &["there is no connection 7: the last one is 1"]),
+        (&["transactions", "--connection", "1,7"], &["there is no connection 7: the last one is 1"]),
+        (&["connections", "--connection", "7"], &["there is no connection 7: the last one is 1"]),
+        (&["check", "--connection", "7"], &["there is no connection 7: the last one is 1"]),
+        (
+            &["connections", "--since", "5", "--until", "5"],
+            &["no time is from --since on and before --until"],
+        ),
+        (&["transactions", "--since", "1000000"], &["the capture has nothing in that span: it is of 20"]),
+        (
+            &["packets", "--until", "2001-01-01T00:00:00Z"],
+            &["the capture has nothing in that span: it is of 20"],
+        ),
+    ] {
+        let found = run(&[arguments, &[&file]].concat());
+        let complaint = text(&found.stderr);
+        assert_eq!(found.status.code(), Some(2), "{arguments:?}: {complaint}");
+        parts.iter().for_each(|part| assert!(complaint.contains(part), "{arguments:?}: {complaint}"));
+    }
+    // What there is, and did not occur.
+    for arguments in [
+        &["transactions", "--operation", "read_plus,cb_recall"][..],
+        &["transactions", "--status", "jukebox,10008"],
+        &["transactions", "--since", "0.001", "--until", "0.0010001"],
+    ] {
+        let found = run(&[arguments, &[&file, "--format", "jsonl"]].concat());
+        assert_eq!((found.status.code(), text(&found.stdout)), (Some(0), ""), "{arguments:?}");
+    }
+}
+
+#[test]
+fn lists_with_commas() {
+    let file = sample("nfs4.1-basic.pcap");
+    let count = |arguments: &[&str]| lines(&run(&[arguments, &[&file, "--format", "jsonl"]].concat())).len();
+    for (command, option, one, other) in [
+        ("transactions", "--operation", "READ", "WRITE"),
+        ("transactions", "--outcome", "completed", "no-reply"),
+        ("packets", "--psn", "1-8000000", "8000001-16777215"),
+        ("packets", "--opcode", "SEND", "ACK"),
+    ] {
+        let [first, second] = [one, other].map(|value| count(&[command, option, value]));
+        let list = format!("{one},{other}");
+        let both = count(&[command, option, &list]);
+        assert_eq!(both, count(&[command, option, one, option, other]), "{option}");
+        assert!(both >= first.max(second) && both > 0, "{option}");
+    }
+}
+
+#[test]
+fn completions_know_operations_and_statuses_and_rules() {
+    for shell in ["bash", "zsh", "fish"] {
+        let script = run(&["completions", shell]);
+        let script = text(&script.stdout);
+        for word in ["CB_RECALL", "NFS4ERR_DELAY", "credit-limit"] {
+            assert!(script.contains(word), "{shell}: {word}");
+        }
+    }
+    // And the help does not list them.
+    assert!(!text(&run(&["transactions", "--help"]).stdout).contains("CB_RECALL"));
+}
+
+/// Names of files are as little to be trusted as those of a capture.
+#[test]
+fn names_of_files_are_escaped() {
+    let pcap = Pcap::read("nfs3-basic.pcap");
+    let name = "a\u{1b}[31m\u{9b}2J\u{202e}b.pcap";
+    let file = Temporary::new(name, &pcap.with(&pcap.records[..100]));
+    let cut = Temporary::new(&format!("cut{name}"), &pcap.with(&pcap.records[..100])[..5000]);
+    for arguments in [
+        &["analyze"][..],
+        &["analyze", "--format", "jsonl"],
+        &["check"],
+        &["check", "--format", "sarif"],
+        &["diff", file.path()],
+        &["packets"],
+    ] {
+        let found = run(&[arguments, &[cut.path()]].concat());
+        for output in [text(&found.stdout), text(&found.stderr)] {
+            let hidden = |c: char| c != '\n' && (c.is_control() || c == '\u{202e}');
+            assert!(!output.contains(hidden), "{arguments:?}: {output:?}");
+        }
+        let both = format!("{}{}", text(&found.stdout), text(&found.stderr));
+        assert!(both.to_lowercase().contains("202e"), "{arguments:?}: {both}");
+    }
+}
+
+#[test]
+fn nothing_to_judge_is_no_success() {
+    let pcap = Pcap::read("nfs3-basic.pcap");
+    let none = Temporary::new("none.pcap", &pcap.with(&[]));
+    let found = run(&["check", none.path()]);
+    assert_eq!(found.status.code(), Some(2));
+    assert!(text(&found.stderr).contains("nothing to judge: the capture shows no connection"));
+    assert_eq!(run(&["check", none.path(), "--allow-empty"]).status.code(), Some(0));
 }

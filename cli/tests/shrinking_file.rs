@@ -11,9 +11,9 @@ use std::process::Stdio;
 const RECORDS: usize = 20_000;
 
 /// A capture of a session, over and over.
-fn ring() -> (Pcap, Temporary) {
+fn ring(name: &str) -> (Pcap, Temporary) {
     let pcap = Pcap::read("nfs3-basic.pcap");
-    let ring = Temporary::new("ring.pcap", &pcap.with(pcap.records.iter().cycle().take(RECORDS)));
+    let ring = Temporary::new(name, &pcap.with(pcap.records.iter().cycle().take(RECORDS)));
     (pcap, ring)
 }
 
@@ -25,7 +25,7 @@ fn cut(file: &Temporary) {
 /// It is read on two threads, and the command waits for whoever reads its lines.
 #[test]
 fn on_two_threads() {
-    let (_, ring) = ring();
+    let (_, ring) = ring("two-threads-ring.pcap");
     let had = std::fs::metadata(ring.path()).expect("it is there").len();
     let mut child = command(&["packets", ring.path(), "--format", "jsonl"])
         .stdout(Stdio::piped())
@@ -56,7 +56,7 @@ fn by_every_command_that_reads_once() {
         &["check"],
         &["check", "--format", "sarif"],
     ] {
-        let (pcap, ring) = ring();
+        let (pcap, ring) = ring("ring.pcap");
         let mut child = command(&[arguments, &[ring.path(), "-"]].concat())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -3,7 +3,7 @@
 
 mod binary;
 
-use binary::{Pcap, command, run, sample, text};
+use binary::{Pcap, command, run, sample, text, with_input};
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -153,10 +153,8 @@ fn a_signal_leaves_nothing_behind() {
 /// As tcpdump and tshark do it, the first Ctrl-C ends the input, and what was read is shown.
 #[test]
 fn ctrl_c_ends_a_pipe() {
-    let whole = |arguments: &[&str]| {
-        let file = sample("nfs3-basic.pcap");
-        run(&arguments.iter().map(|word| if *word == "-" { &file } else { *word }).collect::<Vec<_>>()).stdout
-    };
+    let pcap = Pcap::read("nfs3-basic.pcap");
+    let whole = |arguments: &[&str]| with_input(arguments, &pcap.with(&pcap.records)).stdout;
     for arguments in [
         &["check", "-", "--allow", "invalidation-sender-flag", "--format", "jsonl"][..],
         &["transactions", "-"],

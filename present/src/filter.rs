@@ -2,6 +2,10 @@
 //!
 //! Different options must all hold; of an option given more than once, one value has to match.
 
+mod vocabulary;
+
+pub use vocabulary::{operation_names, status_names};
+
 use crate::names::{self, Failure};
 use crate::time::{Moment, ParseError};
 use core::fmt::Write as _;
@@ -23,8 +27,15 @@ pub struct Span {
 }
 
 impl Span {
+    /// Whether no time is in it, in a capture that starts at `start`.
+    pub fn is_empty(&self, start: Time) -> bool {
+        let [since, until] =
+            [self.since, self.until].map(|moment| moment.map(|moment| moment.in_capture(start)));
+        since.zip(until).is_some_and(|(since, until)| since >= until)
+    }
+
     /// Whether something that lasted from `first` to `last` reaches into the span.
-    fn overlaps(&self, first: Time, last: Time, start: Time) -> bool {
+    pub fn overlaps(&self, first: Time, last: Time, start: Time) -> bool {
         self.since.is_none_or(|since| last >= since.in_capture(start))
             && self.until.is_none_or(|until| first < until.in_capture(start))
     }

@@ -14,13 +14,18 @@ use std::io::{self, Write};
 
 /// Writes one line.
 pub fn write_line(out: &mut impl Write, line: &impl Serialize) -> io::Result<()> {
-    // Of the errors of serde_json only those of `out` can come up here, and they keep their kind.
-    line.serialize(&mut serde_json::Serializer::with_formatter(&mut *out, Visible))?;
+    write_value(out, line)?;
     out.write_all(b"\n")
 }
 
+/// Writes what stands in a line.
+pub fn write_value(out: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
+    // Of the errors of serde_json only those of `out` can come up here, and they keep their kind.
+    Ok(value.serialize(&mut serde_json::Serializer::with_formatter(out, Visible))?)
+}
+
 /// Without blanks, and with [hidden](is_hidden) characters of strings escaped: JSON Lines are looked at on terminals too.
-pub struct Visible;
+struct Visible;
 
 impl Formatter for Visible {
     #[inline]

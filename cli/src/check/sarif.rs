@@ -9,7 +9,7 @@ use rdmascope_present::check::{listed, slug};
 use rdmascope_present::column::Line;
 use rdmascope_present::columns::{CHECK, FINDING, FindingRow, Judged};
 use rdmascope_present::ending::{Ending, FileEnd};
-use rdmascope_present::json::Shown;
+use rdmascope_present::json::{Shown, write_value};
 use rdmascope_present::names;
 use rdmascope_present::tally::{Place, Tally};
 
@@ -64,7 +64,7 @@ impl<'a> Sarif<'a> {
             rules: rules.map(|(subject, rule)| Descriptor::new(subject, rule)).collect(),
         };
         write!(self.out, "{{\"$schema\":\"{SCHEMA}\",\"version\":\"2.1.0\",\"runs\":[{{\"tool\":")?;
-        serde_json::to_writer(&mut *self.out, &Tool { driver })?;
+        write_value(self.out, &Tool { driver })?;
         write!(self.out, ",\"results\":[")
     }
 }
@@ -83,7 +83,7 @@ impl Taker for Sarif<'_> {
         *results += 1;
         let artifact = self.artifacts.first().map_or("", String::as_str);
         self.out.write_all(separator.as_bytes())?;
-        serde_json::to_writer(&mut *self.out, &Outcome::new(finding, rule, place, artifact))?;
+        write_value(self.out, &Outcome::new(finding, rule, place, artifact))?;
         Ok(())
     }
 
@@ -116,8 +116,11 @@ impl Taker for Sarif<'_> {
             column_kind: "utf16CodeUnits",
             properties: RunProperties { check: CHECK.of((tally, ending)) },
         };
-        let rest = serde_json::to_string(&rest)?;
-        writeln!(self.out, "\n],{}]}}", rest.trim_start_matches('{'))?;
+        let mut text = Vec::new();
+        write_value(&mut text, &rest)?;
+        self.out.write_all(b"\n],")?;
+        self.out.write_all(text.strip_prefix(b"{").unwrap_or(&text))?;
+        self.out.write_all(b"]}\n")?;
         warn_of_cuts(ending, self.out)
     }
 

@@ -42,8 +42,7 @@ fn transactions_by_what_they_are() {
     for line in [
         "--connection 2",
         "--xid 0x1a2b3c06",
-        "--operation rea",
-        "--operation write",
+        "--operation write,getacl",
         "--direction backward",
         "--outcome no-reply --outcome cut-off",
         "--latency-above 250us",
@@ -93,6 +92,9 @@ fn what_makes_no_sense_is_refused() {
         "--outcome lost",
         "--direction up",
         "--connection one",
+        // No operation and no status has these names.
+        "--operation rea",
+        "--status noentt",
     ] {
         let words = core::iter::once("x").chain(line.split_whitespace());
         assert!(Line::try_parse_from(words).is_err(), "{line}");
