@@ -22,8 +22,11 @@ fn carried(sample: &str, link: LinkType, carry: impl Fn(&pcap::Packet) -> Vec<u8
     session::run(&capture)
 }
 
-/// The transactions, and what the connections are but for their addresses.
-fn compared(session: &Session) -> (Vec<String>, Vec<(State, Option<u32>, [u64; 2])>) {
+/// What a connection is but for its addresses.
+type Connected = (State, Option<u32>, [u64; 2]);
+
+/// The transactions and the connections.
+fn compared(session: &Session) -> (Vec<String>, Vec<Connected>) {
     let connections = session.connections.iter();
     (
         session.transactions.iter().map(|transaction| format!("{transaction:?}")).collect(),
@@ -63,7 +66,7 @@ fn in_erf(packet: &pcap::Packet) -> Vec<u8> {
     let data = native(&packet.data);
     let (seconds, nanoseconds) = (packet.time / 1_000_000_000, packet.time % 1_000_000_000);
     let header = Erf {
-        timestamp: Timestamp((seconds as u64) << 32 | ((nanoseconds as u64) << 32) / 1_000_000_000),
+        timestamp: Timestamp(((seconds as u64) << 32) | (((nanoseconds as u64) << 32) / 1_000_000_000)),
         is_extended: true,
         record_type: RecordType::INFINIBAND,
         flags: 4,
