@@ -10,6 +10,15 @@ use rdmascope_wire::{Qpn, private_data};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ConnectionId(pub u32);
 
+/// From which host to which.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// Who sends.
+    pub source: Address,
+    /// Who receives.
+    pub destination: Address,
+}
+
 /// The key of a half-flow. A BTH names only the destination queue pair, so source and destination address are part of the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FlowKey {

@@ -3,7 +3,7 @@
 //! Reported only where [`crate::engine::Config::observe`] asks for it. An end of a connection is named by its index, 0 or 1, which it keeps
 //! for as long as the connection keeps its number; [`Observation::requester`] says which of them opened the connection.
 
-use crate::connection::{Connection, ConnectionId};
+use crate::connection::{Connection, ConnectionId, Route};
 use crate::rdma::{End, Fault, MemoryRange, Piece, Position, Refusal, Send};
 use crate::transaction::{Seen, Transaction};
 use crate::ulb::Procedure;
@@ -80,6 +80,8 @@ pub struct Sent<'a> {
     pub header: Option<&'a Header<'a>>,
     /// Of a call: one with its XID is outstanding. Of a reply or an error: its call is. Of RDMA_DONE: its reply waits to be pulled.
     pub outstanding: bool,
+    /// Of an error or RDMA_DONE: a call of its own sender with its XID is outstanding.
+    pub of_own_call: bool,
     /// [`Peers::missing_packets`](crate::rpcrdma::Peers::missing_packets) when the call was sent that this answers,
     /// or that is outstanding under the XID of this call.
     pub missing_at_call: Option<u64>,
@@ -113,8 +115,12 @@ pub enum Kind {
 pub struct CallIdentity {
     /// What is called.
     pub procedure: Option<Procedure>,
-    /// A hash of the arguments, where all of them are in the Send in the clear.
+    /// A hash of the arguments in the Send, where RPCSEC_GSS does not protect them.
     pub(crate) arguments: Option<u64>,
+    /// A hash of the Positions of its Read chunks; `None` where all arguments are in the Send.
+    pub(crate) reduced: Option<u64>,
+    /// A hash of the whole Send, where arguments are in chunks, or where RPCSEC_GSS protects them.
+    pub(crate) send: Option<u64>,
 }
 
 /// How far the capture shows what an end sends.
@@ -277,6 +283,8 @@ pub struct Faulty {
 pub struct Outstanding {
     /// The end that called.
     pub caller: End,
+    /// From whose host to whose the call went.
+    pub route: Route,
     /// rdma_xid.
     pub xid: Xid,
     /// What it calls.
@@ -301,4 +309,6 @@ pub struct Offered {
 pub struct Ending {
     /// By end: the frame up to which the capture holds all that the end sent. The other end acknowledged there exactly what was seen.
     pub complete: [Option<u64>; 2],
+    /// By end: the capture holds a packet that its host sent to the other end's, on whatever connection.
+    pub heard: [bool; 2],
 }

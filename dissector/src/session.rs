@@ -3,7 +3,9 @@
 mod early;
 
 use crate::attribution::{Attribution, Room};
-use crate::connection::{Connection, ConnectionId, Counts, Endpoint, Evidence, Origin, PrivateData, State};
+use crate::connection::{
+    Connection, ConnectionId, Counts, Endpoint, Evidence, Origin, PrivateData, Route, State,
+};
 use crate::event::{Event, Eviction};
 use crate::frame::Address;
 use crate::observation::{Ending, Faulty, HalfFlow, Missing, Observed, Refused, Repeated, Spoiled};
@@ -420,14 +422,28 @@ impl Session {
     pub fn close(&mut self, transactions: &Transactions, report: &mut impl FnMut(Event<'_>)) {
         if self.state != State::Closed && transactions.observes() {
             let complete = End::BOTH.map(|side| self.rc.complete(side));
-            transactions.observe_outstanding(complete, &self.peers, report);
+            let route = |side: End| Route {
+                source: self.ends[side].address,
+                destination: self.ends[side.other()].address,
+            };
+            transactions.observe_outstanding(End::BOTH.map(route), complete, &self.peers, report);
         }
         self.state = State::Closed;
         self.rc.forget_recent_requests();
     }
 
-    /// Ends the connection: reports what it still has open, then itself.
-    pub fn end(mut self, transactions: &mut Transactions, report: &mut impl FnMut(Event<'_>)) {
+    /// By end: whether its host was heard to send to the other end's.
+    pub fn heard(&self, holds: impl Fn(Address, Address) -> bool) -> [bool; 2] {
+        End::BOTH.map(|side| holds(self.ends[side].address, self.ends[side.other()].address))
+    }
+
+    /// Ends the connection: reports what it still has open, then itself. `heard`: as in [`Ending::heard`].
+    pub fn end(
+        mut self,
+        heard: [bool; 2],
+        transactions: &mut Transactions,
+        report: &mut impl FnMut(Event<'_>),
+    ) {
         // Nothing that is missing will come any more, so what was kept back can go on behind it.
         let Session { peers, rc, ends, .. } = &mut self;
         rc.finish(&mut |from, delivery| hand_up(from, &delivery, ends, peers, transactions, report));
@@ -435,14 +451,14 @@ impl Session {
         let outcome = if self.state == State::Closed { Outcome::NoReply } else { Outcome::CutOff };
         if transactions.observes() {
             self.note_half_flows();
-            self.observe_ending(report);
+            self.observe_ending(heard, report);
         }
         transactions.end_all(outcome, &mut self.peers, report);
         self.attribute_all(transactions, report);
         report(Event::Connection(&self.summary()));
     }
 
-    fn observe_ending(&self, report: &mut impl FnMut(Event<'_>)) {
+    fn observe_ending(&self, heard: [bool; 2], report: &mut impl FnMut(Event<'_>)) {
         for from in End::BOTH {
             if let Some(packets @ 1..) = self.rc.missing_at_the_end(from) {
                 let packets = packets.unsigned_abs();
@@ -450,7 +466,7 @@ impl Session {
             }
         }
         let complete = End::BOTH.map(|side| self.rc.complete(side));
-        self.peers.observe(Observed::Ending(Ending { complete }), report);
+        self.peers.observe(Observed::Ending(Ending { complete, heard }), report);
     }
 
     fn endpoint(&self, side: End) -> Endpoint {
@@ -507,7 +523,10 @@ fn observe_fault(
     peers: &Peers,
     report: &mut impl FnMut(Event<'_>),
 ) {
-    peers.observe(Observed::Faulty(Faulty { from, seen, piece, position, fault }), report);
+    // Other protocols use more operations than RPC-over-RDMA does.
+    if fault != Fault::Foreign || peers.speaks_rpc == Some(true) {
+        peers.observe(Observed::Faulty(Faulty { from, seen, piece, position, fault }), report);
+    }
 }
 
 /// Hands what end `from` did to the layer above, unless it has to wait.

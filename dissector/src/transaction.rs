@@ -213,6 +213,9 @@ pub struct Message {
     pub stop: Option<Stop>,
     /// Where the RPC message that it conveys could not be read on.
     pub unread: Option<Stop>,
+    /// Bytes of the RPC message behind arguments or results that were read to their end; 0 where these are protected by RPCSEC_GSS, or of
+    /// a procedure that is not known.
+    pub unused: u32,
 }
 
 /// A Read chunk: the read segments that share a Position.

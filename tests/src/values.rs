@@ -56,6 +56,7 @@ pub fn message(frame: u64, microseconds: i64) -> Message {
         missing: Vec::new(),
         stop: None,
         unread: None,
+        unused: 0,
     }
 }
 

@@ -290,6 +290,22 @@ impl Operation {
         )
     }
 
+    /// Whether the packet brings Immediate data.
+    #[inline]
+    pub const fn has_immediate(self) -> bool {
+        use Operation::*;
+        matches!(
+            self,
+            SendLastWithImmediate | SendOnlyWithImmediate | WriteLastWithImmediate | WriteOnlyWithImmediate
+        )
+    }
+
+    /// Whether the packet is an atomic operation.
+    #[inline]
+    pub const fn is_atomic(self) -> bool {
+        matches!(self, Operation::CompareSwap | Operation::FetchAdd)
+    }
+
     /// Whether the packet is part of the answer to an RDMA READ.
     #[inline]
     pub const fn is_read_response(self) -> bool {

@@ -219,6 +219,7 @@ mod tests {
                 missing: Vec::new(),
                 stop: None,
                 unread: None,
+                unused: 0,
             }
         }
     }

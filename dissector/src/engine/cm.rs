@@ -9,7 +9,9 @@ use crate::protocol::Protocol;
 use crate::rdma::End;
 use crate::record::Time;
 use crate::transaction::Seen;
-use rdmascope_wire::cm::{CommunicationId, DisconnectRequest, Message, Reply, Request, TransportServiceType};
+use rdmascope_wire::cm::{
+    CommunicationId, DisconnectRequest, Message, ReadyToUse, Reply, Request, TransportServiceType,
+};
 
 /// The port that RFC 8267, section 9, and RFC 5667 assign to NFS over RDMA.
 const NFS_RDMA_PORT: u16 = 20049;
@@ -24,6 +26,7 @@ pub(super) fn handle<F: FnMut(Event<'_>)>(
     let now = seen.time;
     let (from, to) = (frame.source, frame.destination);
     let is_cut = message.is_cut();
+    stage.sessions.note_message(from, to);
     let place = match message {
         Message::Request(request) => requested(stage, from, to, request, is_cut, now)?,
         Message::Reply(reply) => replied(stage, from, to, reply, is_cut, now),
@@ -38,7 +41,7 @@ pub(super) fn handle<F: FnMut(Event<'_>)>(
             stage.sessions.close(place.session, stage.transactions, stage.report);
             place
         }
-        Message::ReadyToUse(ready) => sender(stage, to, ready.remote_communication_id)?,
+        Message::ReadyToUse(ready) => ready_to_use(stage, (from, to), ready)?,
         Message::MessageReceiptAcknowledgement(message) => {
             sender(stage, to, message.remote_communication_id)?
         }
@@ -59,6 +62,21 @@ pub(super) fn handle<F: FnMut(Event<'_>)>(
             let connection = session.summary();
             session.peers.observe(Observed::Established(&connection), stage.report);
         }
+    }
+    Some(place)
+}
+
+/// An RTU says that the REP has come, whether the capture holds that or not: its own ID tells the connection, too.
+fn ready_to_use<F>(
+    stage: &mut Stage<'_, F>,
+    (from, to): (Address, Address),
+    ready: &ReadyToUse<'_>,
+) -> Option<EndRef> {
+    let by_receiver = sender(stage, to, ready.remote_communication_id);
+    let place = by_receiver.or_else(|| stage.sessions.find_exchange(from, ready.local_communication_id))?;
+    let session = stage.sessions.session(place.session);
+    if session.state == State::Requested {
+        session.state = State::Open;
     }
     Some(place)
 }

@@ -2,6 +2,7 @@
 
 mod clock;
 mod cm;
+mod heard;
 mod sessions;
 mod state;
 

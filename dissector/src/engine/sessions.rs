@@ -1,5 +1,6 @@
 //! The table of connections, and the pairing of half-flows.
 
+use super::heard::Heard;
 use crate::connection::{ConnectionId, Evidence, FlowKey, Origin, State};
 use crate::event::{Event, Eviction};
 use crate::frame::Address;
@@ -41,6 +42,8 @@ pub(super) struct Sessions {
     seen: u32,
     /// Connections that turned out to be the other half of an earlier one.
     joined: u32,
+    /// Which hosts send to which.
+    heard: Heard,
     /// Bytes that all connections hold back.
     buffered: usize,
 }
@@ -90,9 +93,15 @@ impl Sessions {
 
     #[inline(never)]
     fn find_in_all(&mut self, key: &FlowKey) -> Option<EndRef> {
+        self.heard.note(key.source, key.destination);
         let place = *self.flows.get(key)?;
         self.recent.0[Recent::index(key)] = Some((*key, place));
         Some(place)
+    }
+
+    /// Notes that a host sent a CM message to another.
+    pub(super) fn note_message(&mut self, source: Address, destination: Address) {
+        self.heard.note(source, destination);
     }
 
     pub(super) fn find_exchange(&self, address: Address, id: CommunicationId) -> Option<EndRef> {
@@ -124,6 +133,7 @@ impl Sessions {
             + self.unpaired.allocation_size()
             + unpaired.sum::<usize>()
             + self.exchanges.allocation_size()
+            + self.heard.footprint()
             + self.closed.len() * size_of::<(ConnectionId, u32, Time)>()
     }
 
@@ -218,7 +228,7 @@ impl Sessions {
         transactions: &mut Transactions,
         report: &mut impl FnMut(Event<'_>),
     ) {
-        if let Some(earlier) = self.find(&key)
+        if let Some(earlier) = self.flows.get(&key).copied()
             && earlier.session != place.session
         {
             self.session(earlier.session).state = State::Closed;
@@ -333,9 +343,11 @@ impl Sessions {
     pub(super) fn end_all(&mut self, transactions: &mut Transactions, report: &mut impl FnMut(Event<'_>)) {
         let mut sessions: Vec<Box<Session>> = self.slots.drain(..).flatten().collect();
         sessions.sort_by_key(|session| session.peers.connection);
+        let heard = core::mem::take(&mut self.heard);
         *self = Sessions { seen: self.seen, joined: self.joined, ..Sessions::default() };
         for session in sessions {
-            session.end(transactions, report);
+            let heard = session.heard(|source, destination| heard.holds(source, destination));
+            session.end(heard, transactions, report);
         }
     }
 
@@ -347,7 +359,9 @@ impl Sessions {
         report: &mut impl FnMut(Event<'_>),
     ) {
         self.forget_unpaired(index);
-        self.take(index).end(transactions, report);
+        let session = self.take(index);
+        let heard = session.heard(|source, destination| self.heard.holds(source, destination));
+        session.end(heard, transactions, report);
     }
 
     /// Takes a connection out of the table, and what leads to it.

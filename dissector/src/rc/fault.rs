@@ -32,6 +32,7 @@ pub(super) fn of_packet(bth: &Bth, packet: &Packet<'_>, agreed: &Agreed) -> Opti
         && bth.pad_count == padding(length)
         && bth.transport_version == 0
         && (bth.partition_key ^ key) & PARTITION == 0
+        && !is_foreign(packet.operation)
         && match packet.extension {
             Extension::None | Extension::Ieth(_) => true,
             Extension::Reth(reth) => (1..=LONGEST_MESSAGE).contains(&reth.dma_length),
@@ -65,6 +66,12 @@ fn takes_payload(operation: Operation) -> bool {
     operation.is_send() || operation.is_write() || operation.is_read_response()
 }
 
+/// Whether it is no operation of those that RPC-over-RDMA builds on (RFC 8166, section 2.3.2).
+#[inline]
+fn is_foreign(operation: Operation) -> bool {
+    operation.has_immediate() || operation.is_atomic()
+}
+
 #[cold]
 fn unusual(bth: &Bth, packet: &Packet<'_>, fits: bool, key: u16, agreed: &Agreed) -> Option<Fault> {
     let length = packet.payload_length;
@@ -80,6 +87,9 @@ fn unusual(bth: &Bth, packet: &Packet<'_>, fits: bool, key: u16, agreed: &Agreed
     }
     if (bth.partition_key ^ key) & PARTITION != 0 {
         return Some(Fault::PartitionKey { found: bth.partition_key, agreed: key });
+    }
+    if is_foreign(packet.operation) {
+        return Some(Fault::Foreign);
     }
     if let Some(reth) = packet.extension.reth() {
         return match reth.dma_length {

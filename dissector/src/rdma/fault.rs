@@ -44,6 +44,8 @@ pub enum Fault {
     DmaLength(u32),
     /// The RETH names no bytes.
     Nothing,
+    /// An operation that RPC-over-RDMA has no use for: one with Immediate data, or an atomic one.
+    Foreign,
     /// A READ response is not what its place among the responses to the request calls for.
     Response {
         /// Bytes of the request that come with this response and those behind it.

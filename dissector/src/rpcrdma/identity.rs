@@ -9,9 +9,11 @@ use rdmascope_wire::rpcrdma::Header;
 use rdmascope_wire::xdr::padded;
 
 impl CallIdentity {
-    /// That of the call in a Send; nothing of one that is in a chunk.
+    /// That of the call in a Send; of one that is in a chunk, only whether the same Send comes again can be told.
     pub fn of(header: &Header<'_>, send: &Send<'_>) -> CallIdentity {
-        let Some(payload) = payload_of(header, send.bytes) else { return CallIdentity::default() };
+        let Some(payload) = payload_of(header, send.bytes) else {
+            return CallIdentity { send: hash_of(send), ..CallIdentity::default() };
+        };
         let procedure = rpc::called(payload).ok();
         let procedure = procedure.map(|(program, version, number)| Procedure { program, version, number });
         CallIdentity::of_payload(procedure, payload, header, send)
@@ -25,19 +27,43 @@ impl CallIdentity {
         header: &Header<'_>,
         send: &Send<'_>,
     ) -> CallIdentity {
-        let is_whole = send.length == Some(send.bytes.len() as u32) && header.reads.is_empty();
+        let is_whole = send.length == Some(send.bytes.len() as u32);
         let arguments = if is_whole { arguments(payload) } else { None };
-        let arguments = arguments.map(|bytes| super::BuildHasher::default().hash_one(bytes));
-        CallIdentity { procedure, arguments }
+        let arguments = arguments.map(hash);
+        let is_reduced = !header.reads.is_empty();
+        let reduced = is_reduced.then(|| {
+            let positions = header.reads.map(|read| read.position);
+            positions.fold(0, |all, position| super::BuildHasher::default().hash_one((all, position)))
+        });
+        let send = if is_reduced || arguments.is_none() { hash_of(send) } else { None };
+        CallIdentity { procedure, arguments, reduced, send }
     }
 
-    /// Whether it is the same call as another; `None` where that cannot be told.
+    /// Whether it is the same call as another; `None` where that cannot be told. Arguments in chunks may differ where those in the Send
+    /// do not, and a call that is reduced in another way may be the same.
     pub fn is_same(&self, other: &CallIdentity) -> Option<bool> {
+        if self.send.is_some() && self.send == other.send {
+            return Some(true);
+        }
         if self.procedure? != other.procedure? {
             return Some(false);
         }
-        Some(self.arguments? == other.arguments?)
+        let is_same = self.arguments? == other.arguments?;
+        match (self.reduced, other.reduced) {
+            (None, None) => Some(is_same),
+            (one, other) if one == other && !is_same => Some(false),
+            _ => None,
+        }
     }
+}
+
+fn hash(bytes: &[u8]) -> u64 {
+    super::BuildHasher::default().hash_one(bytes)
+}
+
+/// A hash of a Send, where the capture holds all of it.
+fn hash_of(send: &Send<'_>) -> Option<u64> {
+    (send.length == Some(send.bytes.len() as u32)).then(|| hash(send.bytes))
 }
 
 /// The arguments of the call in a Payload stream. RPCSEC_GSS makes each sending of a call differ from the one before (RFC 2203,

@@ -69,6 +69,8 @@ impl Transactions {
             if self.observes {
                 open.identity = CallIdentity::of_payload(open.transaction.procedure, payload, header, send);
             }
+        } else if self.observes {
+            open.identity = CallIdentity::of(header, send);
         }
         let backchannel = open.transaction.details.backchannel;
         peers.sides[from].calls.insert(header.xid, slot);
@@ -170,6 +172,7 @@ impl Message {
             missing: missing.into_iter().collect(),
             stop: header.stop.map(|stop| if is_whole(send) { stop } else { stop.in_cut_capture() }),
             unread: None,
+            unused: 0,
         }
     }
 }

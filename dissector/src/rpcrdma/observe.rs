@@ -2,6 +2,7 @@
 
 use super::open::Open;
 use super::{Kind, Peers, Slot, Transactions};
+use crate::connection::Route;
 use crate::event::Event;
 use crate::observation::{
     Advertiser, Astray, Observation, Observed, Outstanding, Revoked, Sent, Shared, Stray,
@@ -61,6 +62,8 @@ impl Transactions {
             send,
             header,
             outstanding: open.is_some(),
+            of_own_call: matches!(kind, Kind::Error | Kind::Done)
+                && xid.is_some_and(|xid| peers.sides[from].awaits(xid)),
             missing_at_call: open.map(|open| open.missing_before),
             missing_packets: peers.missing_packets,
             transaction: open.map(|open| &open.transaction),
@@ -70,10 +73,12 @@ impl Transactions {
         peers.observe(Observed::Sent(&sent), report);
     }
 
-    /// Reports the calls that have no reply; `complete`: up to which frame the capture holds all that each end sent.
+    /// Reports the calls that have no reply; `routes`: of what each end sends, `complete`: up to which frame the capture holds all of
+    /// that.
     #[cold]
     pub fn observe_outstanding(
         &self,
+        routes: [Route; 2],
         complete: [Option<u64>; 2],
         peers: &Peers,
         report: &mut impl FnMut(Event<'_>),
@@ -89,7 +94,8 @@ impl Transactions {
             let is_complete = complete[caller.other()] >= Some(call.seen.frame);
             let lacks = peers.missing_packets > open.missing_before || !is_complete;
             let (xid, identity) = (open.transaction.xid, open.identity);
-            let outstanding = Outstanding { caller, xid, identity, seen: call.seen, lacks };
+            let (route, seen) = (routes[caller], call.seen);
+            let outstanding = Outstanding { caller, route, xid, identity, seen, lacks };
             peers.observe(Observed::Outstanding(outstanding), report);
         }
     }

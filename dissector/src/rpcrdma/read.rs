@@ -2,7 +2,7 @@
 
 use super::open::{Open, saturate};
 use crate::transaction::{Part, Security, Transaction};
-use crate::ulb::{self, Chunks, Payload};
+use crate::ulb::{self, Chunks, OperationKind, Payload};
 use rdmascope_wire::rpc::{self, Auth, GssCredential, GssProcedure, GssService, flavor};
 use rdmascope_wire::rpcrdma::{Procedure, Segment};
 use rdmascope_wire::{Layer, Stop};
@@ -79,6 +79,9 @@ fn read_call(transaction: &mut Transaction, payload: &mut Payload<'_>) -> Result
     transaction.security = Some(security);
     if enter(security, payload)? {
         ulb::call(procedure, payload, &mut transaction.details)?;
+        if let Some(message) = &mut transaction.call {
+            message.unused = unused(security, procedure, &transaction.details, payload);
+        }
     }
     Ok(())
 }
@@ -101,8 +104,29 @@ fn read_reply(transaction: &mut Transaction, payload: &mut Payload<'_>) -> Resul
         // It stands in front of the results, so it is known even where they cannot be read to their end.
         transaction.status = transaction.details.status;
         outcome?;
+        if let Some(message) = &mut transaction.reply {
+            message.unused = unused(security, procedure, &transaction.details, payload);
+        }
     }
     Ok(())
+}
+
+/// Bytes behind arguments or results that were read to their end.
+fn unused(
+    security: Security,
+    procedure: ulb::Procedure,
+    details: &ulb::Details,
+    payload: &mut Payload<'_>,
+) -> u32 {
+    let unused = payload.reader().rest().len() as u32;
+    let is_unknown = |operation: &ulb::Operation| {
+        matches!(operation.kind, OperationKind::Unknown(_) | OperationKind::UnknownProcedure(_))
+    };
+    let is_read = unused == 0
+        || security != Security::GssIntegrity
+            && ulb::has_binding(procedure.program, procedure.version)
+            && !details.operations.iter().any(is_unknown);
+    if is_read { unused } else { 0 }
 }
 
 /// Steps over what RPCSEC_GSS puts in front of arguments or results; false where they cannot be read.
