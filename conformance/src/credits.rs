@@ -19,6 +19,7 @@ use rdmascope_dissector::rdma::Position;
 use rdmascope_dissector::record::Time;
 use rdmascope_dissector::rpcrdma::Kind;
 use rdmascope_dissector::transaction::{Direction, Seen};
+use rdmascope_wire::rpcrdma::MINIMUM_LENGTH;
 
 const CREDITS: Source = Source { document: Document::Rfc8166, section: "3.3.1" };
 const REVERSE: Source = Source { document: Document::Rfc8167, section: "4.1" };
@@ -225,16 +226,20 @@ impl RequesterCredits {
         }
     }
 
-    fn note_reply(&mut self, sent: &Sent<'_>, credits: u32, other: &HalfFlow) {
+    /// A call was answered.
+    fn note_end(&mut self, sent: &Sent<'_>, other: &HalfFlow) {
         self.begin(sent, other);
         if sent.missing_at_call == Some(self.since) {
             self.in_flight = self.in_flight.saturating_sub(1);
         }
-        let now = sent.send.seen.time;
         if let Some(since) = self.full.take() {
-            self.starved = self.starved.saturating_add(now.since(since));
+            self.starved = self.starved.saturating_add(sent.send.seen.time.since(since));
         }
         self.last_reply = Some(sent.send.seen.frame);
+    }
+
+    fn note_reply(&mut self, sent: &Sent<'_>, credits: u32, other: &HalfFlow) {
+        self.note_end(sent, other);
         if self.grants.back().is_none_or(|grant| grant.credits != credits) {
             if self.grants.len() == RequesterCredits::MOST {
                 self.grants.pop_front();
@@ -269,9 +274,11 @@ impl RequesterCredits {
     }
 }
 
-/// Whether a call is one more in flight: not one that is sent again, nor one whose reply could not be told from another.
+/// Whether a call is one more in flight: not one that is sent again, nor one whose reply could not be told from another, nor one that is
+/// discarded because it is too short (RFC 8166, section 4.5).
 fn counts(sent: &Sent<'_>) -> bool {
-    !sent.outstanding && sent.send.missing.is_none()
+    let is_too_short = sent.send.length.is_some_and(|length| length < MINIMUM_LENGTH as u32);
+    !sent.outstanding && sent.send.missing.is_none() && !is_too_short
 }
 
 pub(crate) static GATE: Gate = Gate { sent: may_break, ..Gate::OPEN };
@@ -297,8 +304,15 @@ impl Memory for Credits {
     }
 
     fn sent(&mut self, sent: &Sent<'_>, known: &Known) {
-        let Some(header) = sent.header.filter(|_| sent.told && sent.paired) else { return };
+        let Some(header) = sent.header.filter(|_| sent.paired) else { return };
         let from = sent.from;
+        if !sent.told {
+            // Its XID alone says what it is: enough to end the call, not to grant more.
+            if sent.outstanding && matches!(sent.kind, Kind::Reply | Kind::Error) {
+                self[from.other()].note_end(sent, &known.half_flows[from]);
+            }
+            return;
+        }
         match sent.kind {
             Kind::Call => self[from].note_call(sent, header.credits, &known.half_flows[from.other()]),
             Kind::Reply | Kind::Error => {

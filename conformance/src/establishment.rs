@@ -9,8 +9,8 @@ use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::String;
 use rdmascope_dissector::connection::{Connection, State};
-use rdmascope_dissector::observation::{Faulty, Managed, Observed};
-use rdmascope_dissector::rdma::Fault;
+use rdmascope_dissector::observation::{Faulty, Managed, Observed, Sent};
+use rdmascope_dissector::rdma::{End, Fault, Position};
 use rdmascope_dissector::transaction::Seen;
 use rdmascope_wire::cm::{Message, reject_reason_name};
 use rdmascope_wire::private_data::{self, Negotiated, PrivateData, VERSION};
@@ -102,8 +102,9 @@ pub(crate) const RULES: &[Rule] = &[
         sources: &[REQ, REP, FIELDS],
         sentence: "The first request has the Starting PSN that the other end announced.",
         explanation: "A finding of a PSN before the announced one stands. A PSN behind it may follow packets that the capture lacks, \
-            and counts as a gap. Where it is far off, the finding is inconclusive.",
-        check: Check::Faulty(start),
+            and counts as a gap. Where it is far off, the finding is inconclusive. If the other end acknowledges a PSN before the one that \
+            it announced, it is the one at fault: it expected another PSN than it said. What is sent before the announced PSN is not judged.",
+        check: Check::Connection(start),
     },
     Rule {
         id: "connection-path-mtu",
@@ -127,7 +128,8 @@ pub(crate) const RULES: &[Rule] = &[
         sources: &[REQ],
         sentence: "A REQ is answered.",
         explanation: "The finding is reported when the connection or the capture ends, if no packet of the connection was seen except \
-            REQs. It stands where the REQ was sent again. Otherwise the capture may lack the answer.",
+            REQs. An RTU says that there was an answer. The finding stands where the REQ was sent again, and where the capture holds \
+            something that the other host sent to this one, on whatever connection. Otherwise the capture may lack the answer.",
         check: Check::Connection(unanswered),
     },
 ];
@@ -171,6 +173,18 @@ pub(crate) struct CmExchange {
     said: [Option<Option<PrivateData>>; 2],
     /// What the same two ends agreed on last; set only when the REP was seen.
     pub(crate) before: Option<Settings>,
+    /// By end: a first request without the PSN that was announced.
+    starts: [Option<Start>; 2],
+}
+
+/// A first request without the PSN that was announced.
+#[derive(Clone, Copy, Debug)]
+struct Start {
+    seen: Seen,
+    position: Position,
+    announced: Position,
+    /// The other end acknowledged what is before the announced PSN.
+    is_taken: bool,
 }
 
 impl CmExchange {
@@ -178,6 +192,18 @@ impl CmExchange {
     pub(crate) fn agreed(&self) -> Option<(u64, Negotiated)> {
         let [Some(request), Some(reply)] = self.said else { return None };
         Some((self.reply?.frame, Negotiated::new(request, reply)))
+    }
+
+    /// Notes who acknowledged what is before the PSN that it announced.
+    #[inline]
+    fn note_taken(&mut self, known: &Known) {
+        for (from, start) in End::BOTH.into_iter().zip(&mut self.starts) {
+            let Some(start) = start else { continue };
+            let acknowledged = known.half_flows[from].acknowledged.map(|(position, _)| position);
+            start.is_taken |= acknowledged.is_some_and(|until| {
+                start.position.distance(until) >= 0 && until.distance(start.announced) > 0
+            });
+        }
     }
 
     fn frames(&self) -> impl Iterator<Item = u64> {
@@ -228,7 +254,18 @@ impl<'a> Announcement<'a> {
 }
 
 impl Memory for CmExchange {
-    fn observed(&mut self, observed: &Observed<'_>, _: &Known) {
+    fn sent(&mut self, _: &Sent<'_>, known: &Known) {
+        self.note_taken(known);
+    }
+
+    fn observed(&mut self, observed: &Observed<'_>, known: &Known) {
+        self.note_taken(known);
+        if let Observed::Faulty(Faulty { from, seen, position, fault: Fault::Start { announced }, .. }) =
+            observed
+        {
+            let (seen, position, announced) = (*seen, *position, *announced);
+            self.starts[*from].get_or_insert(Start { seen, position, announced, is_taken: false });
+        }
         let Observed::Managed(managed) = observed else { return };
         let Some(announcement) = Announcement::of(managed) else { return };
         let said = announcement.said();
@@ -374,21 +411,29 @@ fn changed(_: &Connection, view: &View, findings: &mut Findings<'_>) {
     );
 }
 
-fn start(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
-    let Fault::Start { announced } = faulty.fault else { return };
-    let ahead = announced.distance(faulty.position);
-    // As many packets as a sender can be ahead may be missing; what is before the first PSN cannot.
-    let is_before = (-(1 << 16)..0).contains(&ahead);
-    findings.add(
-        Finding::new(format!(
-            "the first request carries PSN {} where {announced} was announced",
-            faulty.position
-        ))
-        .by(faulty.from)
-        .frames([faulty.seen.frame])
-        .values(Value::Count(faulty.position.number().into()), Value::Count(announced.number().into()))
-        .unless(!is_before),
-    );
+fn start(_: &Connection, view: &View, findings: &mut Findings<'_>) {
+    let exchange = &view.memories.establishment;
+    for (from, start) in End::BOTH.into_iter().zip(&exchange.starts) {
+        let Some(Start { seen, position, announced, is_taken }) = *start else { continue };
+        let message = format!("the first request carries PSN {position} where {announced} was announced");
+        let (message, by) = match is_taken {
+            true => (format!("{message}, and is acknowledged"), from.other()),
+            false => (message, from),
+        };
+        findings.add(
+            Finding::new(message)
+                .by(by)
+                .frames(exchange.frames().chain([seen.frame]))
+                .values(Value::Count(position.number().into()), Value::Count(announced.number().into()))
+                .unless(!is_before(position, announced)),
+        );
+    }
+}
+
+/// Whether a PSN is before the one that was announced. As many packets as a sender can be ahead may be missing; what is before the first
+/// PSN cannot.
+fn is_before(position: Position, announced: Position) -> bool {
+    (-(1 << 16)..0).contains(&announced.distance(position))
 }
 
 fn path_mtu(managed: &Managed<'_>, view: &View, findings: &mut Findings<'_>) {
@@ -427,6 +472,6 @@ fn unanswered(connection: &Connection, view: &View, findings: &mut Findings<'_>)
             .by(view.requester.other())
             .frames([first.frame, last.frame])
             .observed(Value::Count(times.into()))
-            .unless(times == 1),
+            .unless(times == 1 || !view.is_heard(view.requester.other())),
     );
 }

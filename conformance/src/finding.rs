@@ -59,6 +59,9 @@ pub enum Basis {
     Packets,
     /// On this end not having sent anything else up to the last of the frames.
     Silence(End),
+    /// On a reply answering its call: on this end, the caller, not having sent anything else either. Where it used the XID again while the
+    /// call was outstanding, it is not known which of its calls the reply is for, and nothing is found.
+    Pairing(End),
     /// On something that the capture lacks.
     Lacking,
 }

@@ -114,8 +114,9 @@ pub(crate) const RULES: &[Rule] = &[
         level: Level::Violation,
         sources: &[draft("4.1.2"), draft("4.1.3")],
         sentence: "A Requester sends RDMA_DONE once it has pulled a reply from a Read chunk of the Responder.",
-        explanation: "There is no time limit, so the rule is decided when the connection is closed. The finding is inconclusive where \
-            the capture may lack the RDMA_DONE, or does not show that the whole chunk was pulled.",
+        explanation: "There is no time limit, so the rule is decided when the connection is closed. Nothing is reported where no RDMA Read \
+            of the chunk was seen. The finding is inconclusive where the capture may lack the RDMA_DONE, or does not show that the whole \
+            chunk was pulled.",
         check: Check::Connection(checks::done_missing),
     },
     Rule {
@@ -123,8 +124,9 @@ pub(crate) const RULES: &[Rule] = &[
         level: Level::Violation,
         sources: &[rfc8166("4.2.4"), rfc8166("4.5")],
         sentence: "A Requester sends no RDMA_ERROR, not even in answer to a faulty reply.",
-        explanation: "The rule is broken where an end sends an RDMA_ERROR that answers no call of its peer, and that has the XID of one \
-            of its own last 16 calls that were answered. The finding is inconclusive where the capture may lack a call of the peer.",
+        explanation: "The rule is broken where an end sends an RDMA_ERROR that answers no call of its peer, and that has the XID of a \
+            call of its own that is outstanding, or of one of the last 16 that were answered. The finding is inconclusive where the \
+            capture may lack a call of the peer.",
         check: Check::Connection(checks::error_by_requester),
     },
     Rule {
@@ -183,9 +185,10 @@ pub(crate) const RULES: &[Rule] = &[
         level: Level::Warning,
         sources: &[rfc8166("4.5.2"), rfc8166("4.5.3"), rfc8166("6.2")],
         sentence: "A Responder answers a call whose header is correct with an RPC reply.",
-        explanation: "ERR_CHUNK says that the Responder cannot use the header or the chunks of the call. Where the header is correct, \
-            the chunks for the reply are usually missing or too small, which is the Requester's fault, or the Responder could not use \
-            its own memory. Calls with chunks in the reverse direction are left out, because a Responder need not support them.",
+        explanation: "ERR_CHUNK says that the Responder cannot use the header or the chunks of the call. The rule is broken where nothing \
+            is wrong with them. Where the reply could be longer than the room for it, that is reply-chunk-too-small. Where no reply could, \
+            the Responder is at fault. Where that is not known, no end is named. Calls with chunks in the reverse direction are left out, \
+            because a Responder need not support them, and so are calls with more complex chunk lists than every server takes.",
         check: Check::Transaction(checks::error_chunk),
     },
     Rule {
@@ -266,7 +269,7 @@ pub(crate) const UNSEEN: &[Unseen] = &[
         reason: "The size of a reply that was not sent is not on the wire. header-error-chunk finds an error in its place.",
     },
     Unseen {
-        source: draft("4.1.2"),
+        source: draft("4.1.3"),
         requirement: "A Requester that does not support Read chunks of the Responder still sends RDMA_DONE, and terminates the transaction.",
         reason: "The wire does not show whether a Requester will still pull a chunk.",
     },

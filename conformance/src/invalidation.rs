@@ -34,8 +34,9 @@ pub(crate) const RULES: &[Rule] = &[
         level: Level::Violation,
         sources: &[R, DEFAULT, DONE],
         sentence: "An end that left the R flag clear does not use Send with Invalidate.",
-        explanation: "Both ends have to set the R flag, not only the one whose memory is invalidated. A receiver that set it takes no \
-            harm, so this rule is separate from invalidation-receiver-flag. The first such Send of each end is reported. The finding is \
+        explanation: "Both ends have to set the R flag, not only the one whose memory is invalidated. Linux servers up to the newest leave \
+            it clear and use Send with Invalidate towards clients that set it. A receiver that set it takes no harm, so this rule is \
+            separate from invalidation-receiver-flag, and can be left out of the exit status with --allow invalidation-sender-flag. The first such Send of each end is reported. The finding is \
             inconclusive where the capture does not hold the CM message of the sender.",
         check: Check::Sent(sender_flag),
     },
@@ -56,7 +57,8 @@ pub(crate) const RULES: &[Rule] = &[
         sentence: "A Send with Invalidate names a handle that the message it answers advertised.",
         explanation: "A reply or an RDMA_ERROR may invalidate a handle of its call's chunks. An RDMA_DONE may invalidate a handle of \
             the Responder's Read chunk. The rule is broken by any other handle, such as one that another call advertised. The finding \
-            stands once it is certain that the Requester did not send the call again with other chunks.",
+            stands once it is certain that the Requester did not send the call again with other chunks. Nothing is reported where it did: \
+            the reply may be for the first of the two.",
         check: Check::Transaction(handle),
     },
     Rule {
@@ -215,7 +217,7 @@ fn handle(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
                 .message(call)
                 .message(reply)
                 .observed(Value::Hexadecimal(rkey.0.into()))
-                .rests_on(Basis::Silence(caller))
+                .rests_on(Basis::Pairing(caller))
                 .unless(lacks),
         );
     }

@@ -360,11 +360,12 @@ impl PendingFindings {
         };
         match finding.basis {
             Basis::Packets => self.ready.push(finding),
+            Basis::Pairing(caller) if finding.xid.is_some_and(|xid| view.is_reused(caller, xid)) => {}
             // A packet that the capture shows late could have been among those that wait.
-            Basis::Silence(end) if !self.is_unsure(end, view) => {
+            Basis::Silence(end) | Basis::Pairing(end) if !self.is_unsure(end, view) => {
                 self.waiting[end].push(finding);
             }
-            Basis::Silence(_) | Basis::Lacking => {
+            Basis::Silence(_) | Basis::Pairing(_) | Basis::Lacking => {
                 finding.verdict = Verdict::Inconclusive;
                 self.ready.push(finding);
             }

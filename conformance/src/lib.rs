@@ -42,6 +42,7 @@
 extern crate alloc;
 
 mod advice;
+mod body;
 mod chunks;
 mod credits;
 mod establishment;

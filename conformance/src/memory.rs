@@ -183,8 +183,8 @@ pub(crate) const UNSEEN: &[Unseen] = &[
     },
     Unseen {
         source: PULL,
-        requirement: "A Requester sends RDMA_DONE when it has pulled a reply.",
-        reason: "There is no time limit, and the end of the connection also releases the memory. header-done-missing finds connections that were closed without it.",
+        requirement: "A Requester sends RDMA_DONE as soon as it has pulled a reply.",
+        reason: "There is no time limit. header-done-missing finds connections that were closed without it.",
     },
     Unseen {
         source: PULLED,
@@ -554,6 +554,9 @@ fn unwritten(transaction: &Transaction, view: &View, findings: &mut Findings<'_>
         first.handle == second.handle && second.offset - first.offset < u64::from(first.length)
     });
     let (caller, answerer) = (view.caller(transaction.direction), view.answerer(transaction.direction));
+    if view.is_reused(caller, transaction.xid) {
+        return;
+    }
     // An operation outside of advertised memory may have been meant for this segment, if the capture shows it before the call.
     let strayed = view.memories.memory.senders[answerer].strayed;
     let lacks = view.may_lack(answerer, transaction)
@@ -594,6 +597,9 @@ fn unread(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
         return;
     }
     let (caller, answerer) = (view.caller(transaction.direction), view.answerer(transaction.direction));
+    if view.is_reused(caller, transaction.xid) {
+        return;
+    }
     let lacks = view.may_lack(answerer, transaction)
         || call.stop.is_some()
         || view.memories.memory.is_shared(caller, transaction.xid);

@@ -35,14 +35,17 @@ pub(crate) const RULES: &[Rule] = &[
         sources: &[XID, TRANSACTION, Source { document: Document::Rfc8167, section: "5.1" }, MESSAGE],
         sentence: "A call does not have the XID of another call that is outstanding in its direction.",
         explanation: "Two calls are different where their program, version or procedure differ. They are also different where their \
-            arguments differ, if all arguments are inline and RPCSEC_GSS does not change them with each sending. Each direction has \
-            XIDs of its own. The finding stands once it is certain that no reply to the first call is missing.",
+            inline arguments differ, if both have Read chunks at the same Positions or both have none, and if RPCSEC_GSS does not change \
+            them with each sending. Two calls are the same where their Sends are, byte for byte. Each direction has XIDs of its own. The finding stands once it is certain that no reply to the first call is missing.",
         check: Check::Sent(xid_reused),
     },
     Rule {
         id: "rpc-call-repeated",
         level: Level::Warning,
-        sources: &[Source { document: Document::Rfc5531, section: "5" }, RETRANSMISSION],
+        sources: &[
+            Source { document: Document::Rfc5531, section: "5" },
+            Source { document: Document::Rfc8166, section: "4.5.5" },
+        ],
         sentence: "A Requester does not send a call again on the connection on which it is outstanding.",
         explanation: "A reliable connection loses nothing, so the call is still being processed. Sending it again uses another credit \
             and has it executed twice. rpc-xid-reused says when two calls are the same. rpc-nfs4-call-repeated covers NFS version 4.",
@@ -134,7 +137,7 @@ pub(crate) const RULES: &[Rule] = &[
         id: "rpc-reply-status",
         level: Level::Violation,
         sources: &[MESSAGE],
-        sentence: "A reply has a reply_stat, accept_stat and reject_stat that RPC defines.",
+        sentence: "A reply has a reply_stat, accept_stat, reject_stat and auth_stat that RPC defines.",
         explanation: "The rule looks at every reply whose RPC header can be read.",
         check: Check::Transaction(reply_status),
     },
@@ -150,11 +153,6 @@ pub(crate) const RULES: &[Rule] = &[
 ];
 
 pub(crate) const UNSEEN: &[Unseen] = &[
-    Unseen {
-        source: Source { document: Document::Rfc8166, section: "4.5.2" },
-        requirement: "A Responder whose upper layer cannot parse the arguments of a call answers with GARBAGE_ARGS.",
-        reason: "What an implementation cannot parse is not on the wire. A call that looks faulty may be one that the dissector does not know.",
-    },
     Unseen {
         source: Source { document: Document::Rfc8166, section: "4.5.4" },
         requirement: "A Responder that cannot send a reply closes the connection.",
@@ -223,19 +221,15 @@ impl UnansweredCalls {
 
     /// Takes a call that has no reply when its connection is closed.
     pub(crate) fn note(&mut self, outstanding: &Outstanding, view: &View) {
-        let Some(connection) = &view.established else { return };
-        let ends = (connection.requester.address, connection.responder.address);
-        let forward = view.direction(outstanding.caller) == Direction::Forward;
-        let (caller, answerer) = if forward { ends } else { (ends.1, ends.0) };
         if self.calls.len() == UnansweredCalls::MOST {
             self.calls.pop_front();
         }
-        let Outstanding { xid, identity, seen, lacks, .. } = *outstanding;
+        let Outstanding { route, xid, identity, seen, lacks, .. } = *outstanding;
         let lacks = lacks || !view.from_start() || view.memories.unmatched.shows_replies_early;
         self.calls.push_back(UnansweredCall {
             connection: view.connection,
-            caller,
-            answerer,
+            caller: route.source,
+            answerer: route.destination,
             xid,
             identity,
             seen,
@@ -516,6 +510,9 @@ fn reply_status(transaction: &Transaction, view: &View, findings: &mut Findings<
     let (message, found) = match transaction.rpc_status {
         Some(rpc::Status::UnknownAccepted(found)) => (format!("a reply with accept_stat {found}"), found),
         Some(rpc::Status::UnknownDenied(found)) => (format!("a reply with reject_stat {found}"), found),
+        Some(rpc::Status::AuthError(found)) if found > LAST_AUTH_STAT => {
+            (format!("a reply with auth_stat {found}"), found)
+        }
         None if is_unreadable(transaction) => {
             findings.add(about_reply(
                 transaction,
@@ -528,6 +525,9 @@ fn reply_status(transaction: &Transaction, view: &View, findings: &mut Findings<
     };
     findings.add(about_reply(transaction, view, message).observed(Value::Count(found.into())));
 }
+
+/// The last auth_stat that is defined: RPCSEC_GSS_CTXPROBLEM (RFC 5531, section 9).
+const LAST_AUTH_STAT: u32 = 14;
 
 /// Whether the RPC header of the reply has a reply_stat that nobody knows: its msg_type could be read, and what follows not.
 fn is_unreadable(transaction: &Transaction) -> bool {

@@ -5,8 +5,8 @@ use super::rpc::UnansweredCalls;
 use super::rule::{Gate, Rule, Unseen};
 use super::view::{Memory, View};
 use super::{
-    advice, chunks, credits, establishment, header, inline, invalidation, memory, reverse, rpc, transport,
-    unmatched,
+    advice, body, chunks, credits, establishment, header, inline, invalidation, memory, reverse, rpc,
+    transport, unmatched,
 };
 use rdmascope_dissector::observation::Outstanding;
 use rdmascope_dissector::transaction::Transaction;
@@ -60,6 +60,7 @@ pub const SUBJECTS: &[Subject] = &[
         gate: &reverse::GATE,
     },
     Subject { name: "RPC", rules: rpc::RULES, unseen: rpc::UNSEEN, gate: &rpc::GATE },
+    Subject { name: "Arguments and results", rules: body::RULES, unseen: body::UNSEEN, gate: &body::GATE },
     Subject {
         name: "Connection establishment",
         rules: establishment::RULES,

@@ -16,7 +16,7 @@ use rdmascope_dissector::rdma::End;
 use rdmascope_dissector::rpcrdma::Kind;
 use rdmascope_dissector::transaction::{Direction, Outcome, Seen, Transaction};
 use rdmascope_wire::Xid;
-use rdmascope_wire::rpcrdma::{Procedure, VERSION};
+use rdmascope_wire::rpcrdma::{Header, Procedure, Segment, VERSION};
 
 /// What is remembered of messages that answer nothing.
 #[derive(Clone, Debug, Default)]
@@ -26,6 +26,8 @@ pub(crate) struct UnmatchedMessages {
     answered: [Recent; 2],
     /// By caller: calls sent again while outstanding, each of which may have a reply of its own.
     repeated: [VecDeque<Xid>; 2],
+    /// By caller: the same XIDs, answered or not.
+    reused: [Recent; 2],
     /// By caller: something that may be what was answered is not remembered.
     forgotten: [bool; 2],
     /// By end: it has sent a reply of version 1.
@@ -46,8 +48,8 @@ pub(crate) struct Unmatched {
     direction: Option<Direction>,
     first: Seen,
     seen: Seen,
-    /// An RDMA_ERROR under the XID of a call that its own sender had just had answered.
-    pub(crate) answers_reply: bool,
+    /// An RDMA_ERROR under the XID of a call of its own sender, which waits for its reply or has just got it.
+    pub(crate) is_of_own_call: bool,
     /// The capture may lack what it answers.
     lacks: bool,
     /// It is certain that the other end had sent nothing else up to here; `None`: it is not known yet.
@@ -78,6 +80,10 @@ impl Recent {
         self.xids[usize::from(self.next)] = Some(xid);
         self.next = (self.next + 1) % 16;
     }
+
+    fn knows(&self, xid: Xid) -> bool {
+        self.xids.contains(&Some(xid))
+    }
 }
 
 impl UnmatchedMessages {
@@ -91,9 +97,13 @@ impl UnmatchedMessages {
         else {
             return;
         };
-        let provided =
-            reply.procedure == Procedure::Nomsg && reply.read_chunks.iter().any(|chunk| chunk.position == 0);
-        if provided && self.pulled.len() < UnmatchedMessages::MOST {
+        let provided = reply.read_chunks.iter().find(|chunk| chunk.position == 0);
+        let provided = provided.filter(|_| reply.procedure == Procedure::Nomsg);
+        let length = provided.map_or(0, |chunk| Segment::total(&chunk.segments));
+        let missing: u64 =
+            reply.missing.iter().map(|missing| missing.end.unwrap_or(missing.start) - missing.start).sum();
+        // Where no byte of it was seen to be pulled, it is not known that the caller knows such chunks at all.
+        if missing < length && self.pulled.len() < UnmatchedMessages::MOST {
             self.pulled.push(Pulled {
                 direction: transaction.direction,
                 xid: transaction.xid,
@@ -132,6 +142,7 @@ impl Memory for UnmatchedMessages {
                     self.forgotten[from] = true;
                 }
                 repeated.push_back(header.xid);
+                self.reused[from].note(header.xid);
             }
             Kind::Reply if sent.outstanding => {
                 self.answered[other].note(header.xid);
@@ -185,8 +196,8 @@ impl UnmatchedMessages {
             repeated.remove(at);
             return;
         }
-        // What is no error and does not say itself that it is a reply was taken for one because it is waited for.
-        if sent.kind == Kind::Reply && !sent.told {
+        // A Long Reply does not say itself that it is a reply. It is one where the call of its XID was answered already.
+        if sent.kind == Kind::Reply && !sent.told && !self.answered[other].knows(xid) {
             return;
         }
         if self.messages.len() == UnmatchedMessages::MOST {
@@ -200,7 +211,7 @@ impl UnmatchedMessages {
             direction: sent.direction(known),
             first: sent.send.first,
             seen: sent.send.seen,
-            answers_reply: self.answered[from].xids.contains(&Some(xid)),
+            is_of_own_call: sent.of_own_call || self.answered[from].knows(xid),
             lacks: !known.from_start() || !sent.paired || known.lost[other] > 0 || self.forgotten[other],
             certain: None,
         };
@@ -211,8 +222,21 @@ impl UnmatchedMessages {
 /// Whether a message of this kind could be the answer to `sent`.
 fn answers(kind: Kind, sent: &Sent<'_>) -> bool {
     match kind {
-        Kind::Done => sent.kind == Kind::Reply,
+        Kind::Done => sent.kind == Kind::Reply && sent.header.is_some_and(|header| provides(header)),
         _ => sent.kind == Kind::Call,
+    }
+}
+
+/// Whether it is the header of a reply in a Read chunk of the Responder, which is what RDMA_DONE is for.
+fn provides(header: &Header<'_>) -> bool {
+    header.procedure == Procedure::Nomsg && header.reads.clone().any(|read| read.position == 0)
+}
+
+impl View {
+    /// Whether the caller sent several calls under the XID of this one while the first of them was outstanding. Then it is not known which of
+    /// them a reply answers.
+    pub(crate) fn is_reused(&self, caller: End, xid: Xid) -> bool {
+        self.memories.unmatched.reused[caller].knows(xid)
     }
 }
 

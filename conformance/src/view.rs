@@ -1,11 +1,12 @@
 //! What is known of a connection when rules are asked about it.
 
+use super::header;
 use super::subjects::{Lasting, Memories};
 use alloc::boxed::Box;
 use core::ops::Deref;
 use rdmascope_dissector::connection::{Connection, ConnectionId, Origin};
-use rdmascope_dissector::observation::{Ending, HalfFlow, Missing, Observation, Observed, Sent};
-use rdmascope_dissector::rdma::End;
+use rdmascope_dissector::observation::{Ending, Faulty, HalfFlow, Missing, Observation, Observed, Sent};
+use rdmascope_dissector::rdma::{End, Fault};
 use rdmascope_dissector::transaction::{Direction, Outcome, Transaction};
 
 /// What is known of a connection when something happens on it: what every subject needs, and what each subject remembers.
@@ -124,6 +125,12 @@ impl Known {
         }
     }
 
+    /// Whether the capture holds anything that the host of this end sent to that of the other one; at the end of the connection only. Where not,
+    /// its silence is no evidence.
+    pub fn is_heard(&self, end: End) -> bool {
+        self.ending.is_some_and(|ending| ending.heard[end])
+    }
+
     /// Whether the capture holds all that this end sent up to this frame; at the end of the connection only.
     pub fn is_complete(&self, end: End, frame: u64) -> bool {
         self.losses(end) == 0 && self.ending.is_some_and(|ending| ending.complete[end] >= Some(frame))
@@ -165,7 +172,14 @@ impl View {
     }
 
     pub(crate) fn note_transaction(&mut self, transaction: &Transaction) {
-        if transaction.outcome == Outcome::NoReply && transaction.reply.is_none() {
+        // What is too short is discarded: nobody waits for an answer to it.
+        let is_call = || {
+            transaction
+                .call
+                .as_ref()
+                .is_none_or(|call| header::fault_of(call, transaction.xid) != Some(header::Fault::Short))
+        };
+        if transaction.outcome == Outcome::NoReply && transaction.reply.is_none() && is_call() {
             let lacks_reply = self.lacks_answer(transaction);
             self.memories.each(|memory| memory.unanswered(transaction, lacks_reply));
         }
@@ -176,6 +190,10 @@ impl View {
     /// Whatever is no Send, after the rules saw it.
     pub(crate) fn note_observed(&mut self, observed: &Observed<'_>) {
         let View { known, memories } = self;
+        // What came before the Starting PSN was taken for a repetition, and is not known.
+        if let Observed::Faulty(Faulty { from, fault: Fault::Start { .. }, .. }) = observed {
+            known.lost[*from] += 1;
+        }
         memories.each(|memory| memory.observed(observed, known));
     }
 

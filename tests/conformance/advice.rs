@@ -15,6 +15,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             mutate::again(capture, open, 19);
         },
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "advice-write-chunk",
@@ -25,6 +26,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             mutate::again(capture, read, 19);
         },
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "advice-call-over-threshold",
@@ -32,6 +34,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: with_small_thresholds,
         alter: |capture| lengthen(capture, 1152, 15),
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "advice-retransmission",
@@ -39,6 +42,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: recall,
         alter: |capture| repeat_last(capture, 20, 5_000_000),
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "advice-slow-server",
@@ -49,6 +53,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             capture.packets.iter_mut().for_each(|packet| packet.time = start + (packet.time - start) * 20);
         },
         also: &[],
+        shows: None,
     },
 ];
 

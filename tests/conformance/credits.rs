@@ -20,6 +20,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             })
         },
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "credit-first-reply",
@@ -27,6 +28,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: basic,
         alter: swap_first_reply,
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "credit-grant-zero",
@@ -34,6 +36,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: basic,
         alter: |capture| set_credits_of_nth(capture, SERVER, 2, 0),
         also: &["credit-limit"],
+        shows: None,
     },
     Trigger {
         rule: "credit-request-zero",
@@ -41,6 +44,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: basic,
         alter: |capture| set_credits_of_nth(capture, CLIENT, 2, 0),
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "credit-beyond-request",
@@ -54,6 +58,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             })
         },
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "credit-grant-lowered",
@@ -61,6 +66,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: basic,
         alter: |capture| set_credits_of_nth(capture, SERVER, 2, 32),
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "credit-starvation",
@@ -74,6 +80,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             })
         },
         also: &[],
+        shows: None,
     },
 ];
 
@@ -259,4 +266,37 @@ fn the_limit_counts_in_dense_traffic_too() {
     let start = capture.packets[0].time;
     (0..).zip(&mut capture.packets).for_each(|(index, packet)| packet.time = start + 100_000 * index);
     assert!(of("credit-limit", &findings(&capture)).any(|finding| finding.verdict == Verdict::Stands));
+}
+
+/// A reply of another version is one fault, of the server; the client has its reply.
+#[test]
+fn a_first_reply_of_another_version_lets_the_client_go_on() {
+    for nth in [0, 5] {
+        let mut capture = basic();
+        let reply = nth_message(&capture, SERVER, nth);
+        crate::header::set_word(&mut capture.packets[reply], 1, 2);
+        let found = findings(&capture);
+        let lines: Vec<String> =
+            found.iter().filter(|finding| crate::samples::is_new_violation(finding)).map(line).collect();
+        assert!(lines.len() == 1 && lines[0].contains("header-reply-version"), "{lines:#?}");
+    }
+}
+
+/// A message of 27 bytes is no call: a receiver discards it, and nobody waits for a reply.
+#[test]
+fn a_message_that_is_too_short_is_not_under_way() {
+    let mut capture = basic();
+    let second = nth_message(&capture, CLIENT, 1);
+    let header = capture.packets[second].data[capture.packets[second].payload()][..24].to_vec();
+    let short = [&0x0bad_0bad_u32.to_be_bytes(), &header[4..], &[0; 3]].concat();
+    let first = nth_message(&capture, CLIENT, 0);
+    crate::header::insert(&mut capture, first, CLIENT, opcode::SEND_ONLY, &short);
+    let found = findings(&capture);
+    let lines: Vec<String> = found
+        .iter()
+        .filter(|finding| finding.verdict == Verdict::Stands && !crate::samples::is_known(finding))
+        .map(line)
+        .filter(|line| !line.starts_with("advice"))
+        .collect();
+    assert!(lines.len() == 1 && lines[0].contains("header-too-short"), "{lines:#?}");
 }

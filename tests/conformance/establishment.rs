@@ -1,8 +1,8 @@
 //! Connection establishment.
 
-use crate::Trigger;
 use crate::inline::without_private_data;
 use crate::transport::{basic, first, found, in_message};
+use crate::{By, Trigger, shown};
 use rdmascope_conformance::{Value, Verdict};
 use rdmascope_tests::mutate::{self, CLIENT, SERVER, attribute, opcode};
 use rdmascope_tests::pcap::{Capture, Packet};
@@ -23,6 +23,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: basic,
         alter: |capture| in_message(capture, attribute::REQ, |body| body[IN_REQ + 5] |= 0x02),
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "private-data-version",
@@ -35,6 +36,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             })
         },
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "private-data-offset",
@@ -47,6 +49,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             })
         },
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "private-data-truncated",
@@ -58,6 +61,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             })
         },
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "private-data-twice",
@@ -69,6 +73,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             })
         },
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "private-data-one-sided",
@@ -80,6 +85,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             })
         },
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "private-data-sizes",
@@ -87,6 +93,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: basic,
         alter: |capture| in_message(capture, attribute::REQ, |body| body[IN_REQ + 6] = 7),
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "private-data-changed",
@@ -94,6 +101,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: basic,
         alter: |capture| *capture = mutate::merge(capture, &later(8192)),
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "connection-start",
@@ -108,6 +116,15 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             capture.renumber();
         },
         also: &[],
+        shows: None,
+    },
+    Trigger {
+        rule: "connection-start",
+        alteration: "the REP announces a Starting PSN that is one more than that of the first call",
+        control: basic,
+        alter: announce_another,
+        also: &[],
+        shows: shown(By::Responder, &[1, 2, 4], "10160627", "10160628"),
     },
     Trigger {
         rule: "connection-path-mtu",
@@ -115,6 +132,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: basic,
         alter: |capture| in_message(capture, attribute::REQ, |body| body[50] &= 0x0f),
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "connection-rejected",
@@ -122,16 +140,15 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: basic,
         alter: reject,
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "connection-unanswered",
-        alteration: "the REQ is sent twice, and nothing else",
+        alteration: "a REQ behind the end of a session is sent twice, and nothing else",
         control: basic,
-        alter: |capture| {
-            capture.packets.truncate(1);
-            *capture = mutate::repeat(capture, |_| true);
-        },
+        alter: |capture| ask_again(capture, 2),
         also: &[],
+        shows: shown(By::Responder, &[1623, 1624], "2", ""),
     },
 ];
 
@@ -147,6 +164,30 @@ fn later(bytes: u32) -> Capture {
     in_message(&mut capture, attribute::REP, |body| body[IN_REP + 6..IN_REP + 8].fill(size));
     capture.packets.iter_mut().for_each(|packet| packet.time += 60_000_000_000);
     capture
+}
+
+/// Has the REP announce one PSN more than the server expects.
+fn announce_another(capture: &mut Capture) {
+    in_message(capture, attribute::REP, |body| {
+        let field = [0, body[20], body[21], body[22]];
+        let psn = u32::from_be_bytes(field) + 1;
+        body[20..23].copy_from_slice(&psn.to_be_bytes()[1..]);
+    });
+}
+
+/// Has the client send a REQ for another connection so many times, a second after everything else.
+fn ask_again(capture: &mut Capture, times: i64) {
+    let mut later = basic();
+    mutate::change_communication_ids(&mut later, 0x0101_0000);
+    mutate::renumber_qp(&mut later, CLIENT, 0x77);
+    let last = capture.packets.last().expect("it has packets").time;
+    for nth in 0..times {
+        let mut request = later.packets[0].clone();
+        assert_eq!(request.cm_attribute(), Some(attribute::REQ));
+        request.time = last + 1_000_000_000 * (nth + 1);
+        capture.packets.push(request);
+    }
+    capture.renumber();
 }
 
 fn reject(capture: &mut Capture) {
@@ -224,4 +265,43 @@ fn a_request_seen_once_may_lack_its_answer() {
     capture.packets.truncate(1);
     let found = found(&capture, "connection-unanswered");
     assert_eq!(found.iter().map(|finding| finding.verdict).collect::<Vec<_>>(), [Verdict::Inconclusive]);
+}
+
+/// Where the capture holds nothing that the other host sent, its silence is no evidence.
+#[test]
+fn a_one_sided_capture_shows_no_silence() {
+    let mut capture = basic();
+    ask_again(&mut capture, 3);
+    let half = mutate::keep(&capture, |packet| packet.source() == CLIENT);
+    let found = found(&half, "connection-unanswered");
+    assert_eq!(found.iter().map(|finding| finding.verdict).collect::<Vec<_>>(), [Verdict::Inconclusive]);
+}
+
+/// An RTU says that there was a REP. It names the client's own communication ID, which the REQ has.
+#[test]
+fn a_request_with_an_rtu_was_answered() {
+    let mut capture = basic();
+    ask_again(&mut capture, 2);
+    let mut ready = basic().packets.into_iter().find(|packet| packet.cm_attribute() == Some(attribute::RTU));
+    let mut ready = Capture { link: capture.link, packets: ready.take().into_iter().collect() };
+    mutate::change_communication_ids(&mut ready, 0x0101_0000);
+    let mut packet = ready.packets.pop().expect("it has an RTU");
+    packet.time = capture.packets.last().expect("it has packets").time + 1_000_000;
+    capture.packets.push(packet);
+    capture.renumber();
+    assert_eq!(found(&capture, "connection-unanswered").len(), 0);
+}
+
+/// One fault, one finding: what the engine takes for a repetition is not held against the server.
+#[test]
+fn a_wrong_starting_psn_accuses_nobody_else() {
+    let mut capture = basic();
+    announce_another(&mut capture);
+    let found = rdmascope_tests::judged::findings(&capture);
+    let standing: Vec<String> = found
+        .iter()
+        .filter(|finding| crate::samples::is_new_violation(finding))
+        .map(rdmascope_tests::judged::line)
+        .collect();
+    assert!(standing.len() == 1 && standing[0].contains("connection-start"), "{standing:#?}");
 }

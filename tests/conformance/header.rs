@@ -1,6 +1,8 @@
 //! Headers.
 
-use crate::Trigger;
+use crate::chunks::reply::{getattr, refuse};
+use crate::chunks::version_3;
+use crate::{By, Trigger, shown};
 use core::net::Ipv4Addr;
 use core::ops::Range;
 use rdmascope_conformance::{Finding, Verdict};
@@ -24,6 +26,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: basic,
         alter: |capture| spoil(capture, |call| set_word(call, 1, 9), Some(&[9, ERROR, ERR_VERS, 1, 1])),
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "header-reply-version",
@@ -34,6 +37,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             set_word(&mut capture.packets[reply], 1, 9);
         },
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "header-xid",
@@ -45,6 +49,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             set_word(&mut capture.packets[call], 7, xid + 1);
         },
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "header-too-short",
@@ -56,6 +61,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             withhold(capture, reply);
         },
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "header-short-answered",
@@ -64,6 +70,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         alter: |capture| spoil(capture, |call| shorten(call, 24), Some(&[1, ERROR, ERR_CHUNK])),
         // What is answered is at fault itself.
         also: &["header-too-short"],
+        shows: None,
     },
     Trigger {
         rule: "header-unreadable",
@@ -71,6 +78,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: basic,
         alter: |capture| spoil(capture, |call| set_word(call, 5, 2), Some(&[1, ERROR, ERR_CHUNK])),
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "header-procedure",
@@ -78,6 +86,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: basic,
         alter: |capture| spoil(capture, |call| set_word(call, 3, 77), Some(&[1, ERROR, ERR_CHUNK])),
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "header-msgp",
@@ -85,6 +94,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: basic,
         alter: |capture| spoil(capture, pad, Some(&[1, ERROR, ERR_CHUNK])),
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "header-msgp-not-refused",
@@ -93,6 +103,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         alter: |capture| spoil(capture, pad, None),
         // The call is at fault itself.
         also: &["header-msgp"],
+        shows: None,
     },
     Trigger {
         rule: "header-done",
@@ -104,6 +115,19 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             insert(capture, reply, CLIENT, opcode::SEND_ONLY, &words(&[xid, 1, 32, DONE]));
         },
         also: &[],
+        shows: None,
+    },
+    Trigger {
+        rule: "header-done",
+        alteration: "the client says RDMA_DONE with the XID of a call of its own that waits for its reply",
+        control: basic,
+        alter: |capture| {
+            let (call, _) = exchange(capture);
+            let xid = capture.packets[call].xid().expect("it is a message");
+            insert(capture, call, CLIENT, opcode::SEND_ONLY, &words(&[xid, 1, 32, DONE]));
+        },
+        also: &[],
+        shows: shown(By::Requester, &[383], "", ""),
     },
     Trigger {
         rule: "header-done-missing",
@@ -111,6 +135,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: basic,
         alter: |capture| provide(capture, false),
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "header-error-by-requester",
@@ -122,6 +147,19 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             insert(capture, reply, CLIENT, opcode::SEND_ONLY, &words(&[xid, 1, 32, ERROR, ERR_CHUNK]));
         },
         also: &[],
+        shows: None,
+    },
+    Trigger {
+        rule: "header-error-by-requester",
+        alteration: "the client sends ERR_CHUNK with the XID of a call of its own that waits for its reply",
+        control: basic,
+        alter: |capture| {
+            let (call, _) = exchange(capture);
+            let xid = capture.packets[call].xid().expect("it is a message");
+            insert(capture, call, CLIENT, opcode::SEND_ONLY, &words(&[xid, 1, 32, ERROR, ERR_CHUNK, 0, 0]));
+        },
+        also: &[],
+        shows: shown(By::Requester, &[383], "", ""),
     },
     Trigger {
         rule: "header-error-unmatched",
@@ -138,6 +176,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             );
         },
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "header-error-version",
@@ -146,6 +185,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         alter: |capture| spoil(capture, |call| set_word(call, 1, 9), Some(&[1, ERROR, ERR_VERS, 1, 1])),
         // What is answered is at fault itself.
         also: &["header-version"],
+        shows: None,
     },
     Trigger {
         rule: "header-error-code",
@@ -154,6 +194,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         alter: |capture| spoil(capture, |call| set_word(call, 3, 77), Some(&[1, ERROR, 3])),
         // What is answered is at fault itself.
         also: &["header-procedure"],
+        shows: None,
     },
     Trigger {
         rule: "header-error-kind",
@@ -162,6 +203,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         alter: |capture| spoil(capture, |call| set_word(call, 1, 9), Some(&[9, ERROR, ERR_CHUNK])),
         // What is answered is at fault itself.
         also: &["header-version"],
+        shows: None,
     },
     Trigger {
         rule: "header-error-unfounded",
@@ -169,6 +211,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: basic,
         alter: |capture| spoil(capture, |_| {}, Some(&[1, ERROR, ERR_VERS, 1, 1])),
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "header-error-range",
@@ -177,13 +220,15 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         alter: |capture| spoil(capture, |call| set_word(call, 1, 9), Some(&[9, ERROR, ERR_VERS, 2, 4])),
         // What is answered is at fault itself.
         also: &["header-version"],
+        shows: None,
     },
     Trigger {
         rule: "header-error-chunk",
-        alteration: "a call is answered with ERR_CHUNK",
-        control: basic,
-        alter: |capture| spoil(capture, |_| {}, Some(&[1, ERROR, ERR_CHUNK])),
+        alteration: "a GETATTR of NFS version 3 is answered with ERR_CHUNK",
+        control: version_3,
+        alter: |capture| refuse(capture, getattr(capture)),
         also: &[],
+        shows: shown(By::Responder, &[874, 876], "", ""),
     },
     Trigger {
         rule: "header-trailing-bytes",
@@ -191,6 +236,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: basic,
         alter: |capture| spoil(capture, |_| {}, Some(&[1, ERROR, ERR_CHUNK, 0, 0, 0])),
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "header-fault-accepted",
@@ -199,6 +245,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         alter: |capture| spoil(capture, |call| set_word(call, 3, 77), None),
         // What is answered is at fault itself.
         also: &["header-procedure"],
+        shows: None,
     },
     Trigger {
         rule: "header-fault-unanswered",
@@ -211,6 +258,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         },
         // What is answered is at fault itself.
         also: &["header-procedure"],
+        shows: None,
     },
 ];
 
@@ -364,6 +412,20 @@ fn provide(capture: &mut Capture, done: bool) {
     if done {
         insert(capture, request + 1, CLIENT, opcode::SEND_ONLY, &words(&[xid, 1, 32, DONE]));
     }
+}
+
+/// A client that does not know Read chunks of the server cannot be told from one that will still pull.
+#[test]
+fn a_reply_that_nobody_pulled_is_not_missed() {
+    let mut capture = basic();
+    provide(&mut capture, false);
+    let is_read = |packet: &Packet| {
+        packet.is_rc() && packet.opcode() == opcode::READ_REQUEST && packet.source() == CLIENT
+    };
+    let read = capture.packets.iter().position(is_read).expect("the client pulls");
+    capture.packets.remove(read + 1);
+    withhold(&mut capture, read);
+    assert!(found(&capture, "header-done-missing").is_empty());
 }
 
 /// What is found of rules whose ids begin so.

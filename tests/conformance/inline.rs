@@ -1,6 +1,6 @@
 //! Inline thresholds.
 
-use crate::Trigger;
+use crate::{By, Trigger, shown};
 use rdmascope_tests::mutate::{self, CLIENT, EXTENSION, attribute, opcode};
 use rdmascope_tests::pcap::Capture;
 use rdmascope_tests::samples;
@@ -19,7 +19,9 @@ pub(crate) const TRIGGERS: &[Trigger] = &[Trigger {
         longer.resize(1028, 0);
         call.set_behind_bth(&longer);
     },
-    also: &[],
+    // What makes it longer follows its arguments.
+    also: &["rpc-arguments"],
+    shows: shown(By::Requester, &[4], "1028 bytes", "1024 bytes"),
 }];
 
 /// A session at a path MTU of 4096 whose inline thresholds are 1024 bytes.

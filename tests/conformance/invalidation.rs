@@ -17,6 +17,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: both_set_r,
         alter: |capture| set_r(capture, [false, true]),
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "invalidation-sender-flag",
@@ -24,6 +25,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: both_set_r,
         alter: |capture| set_r(capture, [true, false]),
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "invalidation-call",
@@ -36,6 +38,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             capture.packets[call] = send(&like, Some(0x1234), &like.data[like.payload()]);
         },
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "invalidation-handle",
@@ -48,6 +51,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             packet.seal();
         },
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "invalidation-shared",
@@ -62,6 +66,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         },
         // Then its Reply chunk is written.
         also: &["memory-after-invalidation"],
+        shows: None,
     },
     Trigger {
         rule: "invalidation-done",
@@ -73,6 +78,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             capture.packets[done] = send(&like, None, &like.data[like.payload()]);
         },
         also: &[],
+        shows: None,
     },
 ];
 

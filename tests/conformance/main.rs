@@ -1,6 +1,7 @@
 //! Every rule of `rdmascope check` has a capture that triggers it and a clean control, and what a capture lacks is no violation.
 
 mod advice;
+mod body;
 mod chunks;
 mod controls;
 mod credits;
@@ -16,7 +17,7 @@ mod rpc;
 mod samples;
 mod transport;
 
-use rdmascope_conformance::Verdict;
+use rdmascope_conformance::{Finding, Value, Verdict};
 use rdmascope_tests::judged::{findings, line, rule};
 use rdmascope_tests::pcap::Capture;
 
@@ -32,6 +33,61 @@ struct Trigger {
     alter: fn(&mut Capture),
     /// Other violations that this brings with it, each for a reason that stands beside the trigger.
     also: &'static [&'static str],
+    /// What the finding says.
+    shows: Option<Shown>,
+}
+
+/// What a finding that stands says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Shown {
+    /// Who is accused.
+    by: By,
+    /// The packets that are the evidence.
+    frames: &'static [u64],
+    /// The value seen; empty where there is none.
+    observed: &'static str,
+    /// The value allowed; empty where there is none.
+    allowed: &'static str,
+}
+
+/// One finding, by whom, with these frames and values.
+const fn shown(
+    by: By,
+    frames: &'static [u64],
+    observed: &'static str,
+    allowed: &'static str,
+) -> Option<Shown> {
+    Some(Shown { by, frames, observed, allowed })
+}
+
+/// Who is accused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    Requester,
+    Responder,
+    /// An end of which nobody knows whether it opened the connection.
+    End,
+    Nobody,
+}
+
+impl By {
+    fn of(finding: &Finding) -> By {
+        match (finding.by, finding.by_requester) {
+            (None, _) => By::Nobody,
+            (Some(_), None) => By::End,
+            (Some(_), Some(true)) => By::Requester,
+            (Some(_), Some(false)) => By::Responder,
+        }
+    }
+}
+
+/// Whether the finding says just this.
+fn says(finding: &Finding, shown: &Shown) -> bool {
+    let words = |value: &Option<Value>| value.as_ref().map(ToString::to_string).unwrap_or_default();
+    By::of(finding) == shown.by
+        && finding.frames == shown.frames
+        && words(&finding.observed) == shown.observed
+        && words(&finding.allowed) == shown.allowed
 }
 
 /// All of them, subject by subject.
@@ -49,12 +105,25 @@ fn triggers() -> impl Iterator<Item = &'static Trigger> {
         invalidation::TRIGGERS,
         reverse::TRIGGERS,
         rpc::TRIGGERS,
+        body::TRIGGERS,
         establishment::TRIGGERS,
         transport::TRIGGERS,
         advice::TRIGGERS,
     ]
     .into_iter()
     .flatten()
+}
+
+/// What a finding says, as a trigger writes it.
+fn said(finding: &Finding) -> String {
+    let words = |value: &Option<Value>| value.as_ref().map(ToString::to_string).unwrap_or_default();
+    let (observed, allowed) = (words(&finding.observed), words(&finding.allowed));
+    format!(
+        "shown(By::{:?}, &{:?}, {observed:?}, {allowed:?}): {}",
+        By::of(finding),
+        finding.frames,
+        finding.message
+    )
 }
 
 #[test]
@@ -77,7 +146,7 @@ fn every_trigger_is_found_and_its_control_is_clean() {
         let mut altered = control.clone();
         (trigger.alter)(&mut altered);
         assert_ne!(control, altered, "{}: nothing was altered", trigger.rule);
-        let of_rule = |finding: &&rdmascope_conformance::Finding| rule(finding).id == trigger.rule;
+        let of_rule = |finding: &&Finding| rule(finding).id == trigger.rule;
 
         let before = findings(&control);
         wrong.extend(
@@ -87,9 +156,18 @@ fn every_trigger_is_found_and_its_control_is_clean() {
         wrong.extend(unclean.map(|finding| format!("{}: in its control: {}", trigger.rule, line(finding))));
 
         let after = findings(&altered);
-        if !after.iter().filter(of_rule).any(|finding| finding.verdict == Verdict::Stands) {
+        let mut standing =
+            after.iter().filter(of_rule).filter(|finding| finding.verdict == Verdict::Stands).peekable();
+        if standing.peek().is_none() {
             let lines: Vec<String> = after.iter().map(line).collect();
             wrong.push(format!("{}: not found ({}); but {lines:#?}", trigger.rule, trigger.alteration));
+        } else if let Some(shown) = trigger.shows {
+            // One fault, one finding.
+            let found: Vec<&Finding> = standing.collect();
+            if found.len() != 1 || !says(found[0], &shown) {
+                let lines: Vec<String> = found.iter().map(|finding| said(finding)).collect();
+                wrong.push(format!("{} ({}): {shown:?}, but {lines:#?}", trigger.rule, trigger.alteration));
+            }
         }
         let others = after.iter().filter(|finding| samples::is_new_violation(finding) && !of_rule(finding));
         let unexpected = others.filter(|finding| !trigger.also.contains(&rule(finding).id));

@@ -16,6 +16,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             write_again(capture, 0, |(address, rkey, length)| (address, rkey + 0x10_0000, length));
         },
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "memory-segment-end",
@@ -26,6 +27,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             write_again(capture, 0, |(_, rkey, length)| (end - 4, rkey, length));
         },
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "memory-direction",
@@ -39,6 +41,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             mutate::insert_request(capture, read + 1, write, 1);
         },
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "memory-after-reply",
@@ -48,6 +51,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             write_again(capture, 1, |reth| reth);
         },
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "memory-after-done",
@@ -61,6 +65,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             pull(capture, done + 1, request, response);
         },
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "memory-after-invalidation",
@@ -74,6 +79,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         },
         // The handle is not of that reply's call.
         also: &["invalidation-handle"],
+        shows: None,
     },
     Trigger {
         rule: "memory-written",
@@ -84,6 +90,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             mutate::remove_request(capture, write);
         },
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "memory-read",
@@ -94,6 +101,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             mutate::remove_request(capture, read);
         },
         also: &[],
+        shows: None,
     },
 ];
 

@@ -18,6 +18,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             set_create_session(capture, Side::Reply, FLAGS, 0);
         },
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "reverse-after-refusal",
@@ -25,6 +26,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: recall,
         alter: |capture| set_create_session(capture, Side::Reply, FLAGS, 0),
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "reverse-not-offered",
@@ -32,6 +34,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: basic,
         alter: |capture| set_create_session(capture, Side::Call, FLAGS, 0),
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "reverse-attributes",
@@ -39,6 +42,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: basic,
         alter: |capture| set_create_session(capture, Side::Reply, BACK + OPERATIONS, 3),
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "reverse-operations",
@@ -46,6 +50,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: recall,
         alter: |capture| set_backchannel(capture, OPERATIONS, 1),
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "reverse-size",
@@ -53,6 +58,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: recall,
         alter: |capture| set_backchannel(capture, REQUEST, 128),
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "reverse-program",
@@ -60,6 +66,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: recall,
         alter: |capture| set_create_session(capture, Side::Call, CALLBACK_PROGRAM, 0x4000_0001),
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "reverse-sequence",
@@ -79,6 +86,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             callback.set_behind_bth(&bytes);
         },
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "reverse-version",
@@ -92,6 +100,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         },
         // There is no version 2 to be answered with, and the client answered in version 1.
         also: &["header-version", "header-reply-version"],
+        shows: None,
     },
     Trigger {
         rule: "reverse-long-message",
@@ -99,6 +108,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: recall,
         alter: |capture| make_long(capture, 0, true),
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "reverse-chunks-unread",
@@ -106,6 +116,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: with_long_calls,
         alter: |capture| make_long(capture, 0, false),
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "reverse-chunks-refused",
@@ -117,6 +128,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             make_long(capture, 1, true);
         },
         also: &[],
+        shows: None,
     },
 ];
 

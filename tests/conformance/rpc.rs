@@ -1,10 +1,11 @@
 //! RPC.
 
-use crate::Trigger;
+use crate::chunks::{EXCHANGE_ID, WRITE, large, send_of};
 use crate::header::{basic, connection, exchange, exchanges, found, insert, set_word, withhold, words};
 use crate::samples::is_new_violation;
+use crate::{By, Trigger, shown};
 use rdmascope_conformance::{Finding, Verdict};
-use rdmascope_tests::judged::rule;
+use rdmascope_tests::judged::{line, rule};
 use rdmascope_tests::mutate::{self, CLIENT, SERVER, opcode};
 use rdmascope_tests::pcap::{Capture, Packet};
 use rdmascope_tests::samples;
@@ -16,6 +17,23 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: nfs3,
         alter: |capture| repeat_call(capture, |bytes| bytes[28 + 23] ^= 3),
         also: &[],
+        shows: None,
+    },
+    Trigger {
+        rule: "rpc-xid-reused",
+        alteration: "a WRITE with a Read chunk is sent once more at another offset, before the reply to it comes",
+        control: large,
+        alter: |capture| {
+            let call = send_of(capture, CLIENT, WRITE);
+            let packet = &capture.packets[call];
+            let mut bytes = packet.data[packet.payload()].to_vec();
+            // The stateid is in front of the offset, stable_how and the count behind it, then the data, of which only the count is here.
+            let count = bytes.len() - 20;
+            bytes[count - 8] ^= 1;
+            insert(capture, call, CLIENT, opcode::SEND_ONLY, &bytes);
+        },
+        also: &[],
+        shows: shown(By::Requester, &[82, 83], "", ""),
     },
     Trigger {
         rule: "rpc-call-repeated",
@@ -23,6 +41,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: nfs3,
         alter: |capture| repeat_call(capture, |_| {}),
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "rpc-nfs4-call-repeated",
@@ -30,6 +49,20 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: basic,
         alter: |capture| repeat_call(capture, |_| {}),
         also: &[],
+        shows: None,
+    },
+    Trigger {
+        rule: "rpc-nfs4-call-repeated",
+        alteration: "a WRITE with a Read chunk is sent once more, byte for byte, before the reply to it comes",
+        control: large,
+        alter: |capture| {
+            let call = send_of(capture, CLIENT, WRITE);
+            let packet = &capture.packets[call];
+            let bytes = packet.data[packet.payload()].to_vec();
+            insert(capture, call, CLIENT, opcode::SEND_ONLY, &bytes);
+        },
+        also: &[],
+        shows: shown(By::Requester, &[82, 83], "", ""),
     },
     Trigger {
         rule: "rpc-reply-without-call",
@@ -40,6 +73,20 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             set_xid(&mut capture.packets[reply], 0xdead_beef);
         },
         also: &[],
+        shows: None,
+    },
+    Trigger {
+        rule: "rpc-reply-without-call",
+        alteration: "a Long Reply is sent twice",
+        control: large,
+        alter: |capture| {
+            let reply = send_of(capture, SERVER, EXCHANGE_ID);
+            let packet = &capture.packets[reply];
+            let bytes = packet.data[packet.payload()].to_vec();
+            insert(capture, reply, SERVER, opcode::SEND_ONLY, &bytes);
+        },
+        also: &[],
+        shows: shown(By::Responder, &[13], "", ""),
     },
     Trigger {
         rule: "rpc-reply-elsewhere",
@@ -58,6 +105,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             withhold(capture, call);
         },
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "rpc-call-unanswered",
@@ -68,6 +116,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             withhold(capture, reply);
         },
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "rpc-replay",
@@ -78,6 +127,18 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             withhold(capture, reply);
         },
         also: &[],
+        shows: None,
+    },
+    Trigger {
+        rule: "rpc-replay",
+        alteration: "a call is left without a reply on a connection of which the capture shows only the end, and comes again on the next one",
+        control: twice_from_the_middle,
+        alter: |capture| {
+            let (_, reply) = last_of_first(capture);
+            withhold(capture, reply);
+        },
+        also: &[],
+        shows: shown(By::Requester, &[1614, 3234], "60000000000 ns", ""),
     },
     Trigger {
         rule: "rpc-replay-differs",
@@ -95,6 +156,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             }
         },
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "rpc-message-type",
@@ -105,6 +167,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             set_word(&mut capture.packets[call], 8, 7);
         },
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "rpc-version",
@@ -115,6 +178,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             set_word(&mut capture.packets[call], 9, 3);
         },
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "rpc-reply-status",
@@ -125,6 +189,15 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             set_word(&mut capture.packets[reply], 9, 2);
         },
         also: &[],
+        shows: None,
+    },
+    Trigger {
+        rule: "rpc-reply-status",
+        alteration: "a call is answered with AUTH_ERROR and auth_stat 15",
+        control: basic,
+        alter: |capture| set_denied(capture, &[1, 1, 15]),
+        also: &[],
+        shows: shown(By::Responder, &[382, 384], "15", ""),
     },
     Trigger {
         rule: "rpc-version-range",
@@ -132,6 +205,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: basic,
         alter: |capture| set_reply(capture, &[0, 0, 0, 2, 4, 3]),
         also: &[],
+        shows: None,
     },
 ];
 
@@ -148,6 +222,14 @@ fn twice() -> Capture {
     mutate::change_communication_ids(&mut second, 0x0f0f_0f0f);
     second.packets.iter_mut().for_each(|packet| packet.time += 60_000_000_000);
     mutate::merge(&first, &second)
+}
+
+/// The same, begun when the first connection was open already.
+fn twice_from_the_middle() -> Capture {
+    let mut capture = twice();
+    let start = capture.packets.iter().position(Packet::is_rc).expect("it has requests");
+    capture.packets.drain(..start);
+    capture
 }
 
 /// The exchanges of the first connection of a capture.
@@ -177,6 +259,15 @@ fn set_reply(capture: &mut Capture, status: &[u32]) {
     let kept = packet.data[packet.payload()][..36].to_vec();
     packet.set_opcode(opcode::SEND_ONLY);
     packet.set_behind_bth(&[kept, words(status)].concat());
+}
+
+/// Puts words in the place of what is behind the msg_type of a reply.
+fn set_denied(capture: &mut Capture, denied: &[u32]) {
+    let (_, reply) = exchange(capture);
+    let packet = &mut capture.packets[reply];
+    let kept = packet.data[packet.payload()][..36].to_vec();
+    packet.set_opcode(opcode::SEND_ONLY);
+    packet.set_behind_bth(&[kept, words(denied)].concat());
 }
 
 /// Sets the XID of header and RPC message.
@@ -327,4 +418,49 @@ fn half_flows_shifted_against_each_other_break_nothing() {
         let other = mutate::keep(&whole, |packet| packet.source() != sender);
         assert!(standing(&mutate::merge(&late, &other)).is_empty(), "{sender} by {by}");
     }
+}
+
+/// The last auth_stat that RFC 5531 defines, for RPCSEC_GSS.
+#[test]
+fn an_auth_stat_that_is_defined_is_right() {
+    let mut capture = basic();
+    set_denied(&mut capture, &[1, 1, 14]);
+    assert!(standing(&capture).is_empty(), "{:?}", standing(&capture));
+}
+
+/// A reply to the first of two calls under one XID is no fault of the Responder, whatever chunks and handles it names.
+#[test]
+fn one_who_reuses_an_xid_is_accused_alone() {
+    let mut capture = large();
+    let call = send_of(&capture, CLIENT, EXCHANGE_ID);
+    let packet = &capture.packets[call];
+    let mut message = mutate::Message::of(packet);
+    // Another call: the Reply chunk is elsewhere.
+    message.set_word(20, 0);
+    message.reply.iter_mut().flatten().for_each(|segment| segment.handle ^= 0x10_0000);
+    insert(&mut capture, call, CLIENT, opcode::SEND_ONLY, &message.build());
+    let found = rdmascope_tests::judged::findings(&capture);
+    let standing: Vec<&str> =
+        found.iter().filter(|finding| is_new_violation(finding)).map(|finding| rule(finding).id).collect();
+    assert_eq!(standing, ["rpc-xid-reused"], "{:#?}", found.iter().map(line).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_reply_to_the_first_of_two_calls_may_invalidate_its_handle() {
+    let mut capture = basic();
+    let reply = capture.packets.iter().position(|packet| packet.ieth().is_some()).expect("one invalidates");
+    let xid = capture.packets[reply].xid().expect("it is a message");
+    let call = send_of(&capture, CLIENT, xid);
+    let mut message = mutate::Message::of(&capture.packets[call]);
+    message.set_word(20, 0);
+    let chunks = message.writes.iter_mut().flatten().chain(message.reply.iter_mut().flatten());
+    chunks.for_each(|segment| segment.handle ^= 0x10_0000);
+    insert(&mut capture, call, CLIENT, opcode::SEND_ONLY, &message.build());
+    let found = rdmascope_tests::judged::findings(&capture);
+    let accused: Vec<String> = found
+        .iter()
+        .filter(|finding| is_new_violation(finding) && rule(finding).id != "rpc-xid-reused")
+        .map(line)
+        .collect();
+    assert!(accused.is_empty(), "{accused:#?}");
 }

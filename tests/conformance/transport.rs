@@ -1,7 +1,7 @@
 //! Reliable transport.
 
-use crate::Trigger;
 use crate::samples::is_new_violation;
+use crate::{By, Trigger, shown};
 use core::net::Ipv4Addr;
 use rdmascope_conformance::{Finding, Verdict};
 use rdmascope_tests::judged::{findings, line, rule};
@@ -21,6 +21,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             request.set_behind_bth(&longer);
         },
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "packet-padding",
@@ -41,6 +42,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             call.seal();
         },
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "packet-version",
@@ -48,6 +50,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: basic,
         alter: |capture| change(first(capture, SERVER, opcode::ACKNOWLEDGE), BTH + 1, |byte| byte | 1),
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "packet-partition-key",
@@ -55,6 +58,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: basic,
         alter: |capture| change(first(capture, SERVER, opcode::ACKNOWLEDGE), BTH + 3, |_| 0xfe),
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "packet-order",
@@ -62,6 +66,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: basic,
         alter: |capture| append(capture, CLIENT, 0x01, &[0; 1024]),
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "write-length",
@@ -69,6 +74,46 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: basic,
         alter: |capture| set_dma_length(capture, |length| length - 4),
         also: &[],
+        shows: None,
+    },
+    Trigger {
+        rule: "operation-foreign",
+        alteration: "the first call brings Immediate data",
+        control: basic,
+        alter: |capture| {
+            let call = first(capture, CLIENT, opcode::SEND_ONLY);
+            let bytes = call.data[call.payload()].to_vec();
+            call.set_opcode(SEND_ONLY_WITH_IMMEDIATE);
+            call.set_behind_bth(&[&[0, 0, 0, 1], &bytes[..]].concat());
+        },
+        also: &[],
+        shows: shown(By::Requester, &[4], "SEND Only with Immediate", ""),
+    },
+    Trigger {
+        rule: "operation-foreign",
+        alteration: "the first RDMA WRITE of one packet brings Immediate data",
+        control: basic,
+        alter: |capture| {
+            let write = first(capture, SERVER, opcode::WRITE_ONLY);
+            let payload = write.payload();
+            let (reth, bytes) =
+                (write.data[EXTENSION..EXTENSION + 16].to_vec(), write.data[payload].to_vec());
+            write.set_opcode(WRITE_ONLY_WITH_IMMEDIATE);
+            write.set_behind_bth(&[&reth[..], &[0, 0, 0, 1], &bytes].concat());
+        },
+        also: &[],
+        shows: shown(By::Responder, &[10], "RDMA WRITE Only with Immediate", ""),
+    },
+    Trigger {
+        rule: "operation-foreign",
+        alteration: "the client sends a FetchAdd in the middle of the session",
+        control: basic,
+        alter: |capture| {
+            let at = capture.packets.len() / 2;
+            crate::header::insert(capture, at, CLIENT, FETCH_ADD, &[0; 28]);
+        },
+        also: &[],
+        shows: shown(By::Requester, &[813], "FetchAdd", ""),
     },
     Trigger {
         rule: "dma-length",
@@ -77,6 +122,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         alter: |capture| set_dma_length(capture, |_| 0x9000_0000),
         // No segment is as long as that.
         also: &["memory-segment-end"],
+        shows: None,
     },
     Trigger {
         rule: "dma-nothing",
@@ -84,6 +130,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: basic,
         alter: |capture| append(capture, SERVER, opcode::WRITE_ONLY, &[0; 16]),
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "read-response",
@@ -94,6 +141,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             change(response, BTH, |_| opcode::READ_RESPONSE_LAST);
         },
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "read-response-unasked",
@@ -108,6 +156,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             response.seal();
         },
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "read-depth",
@@ -118,6 +167,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             in_message(capture, attribute::REQ, |body| body[35] = 1);
         },
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "acknowledgement-syndrome",
@@ -125,6 +175,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: basic,
         alter: |capture| change(first(capture, SERVER, opcode::ACKNOWLEDGE), EXTENSION, |_| 0x5f),
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "acknowledgement-unsent",
@@ -136,6 +187,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             acknowledgement.seal();
         },
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "acknowledgement-missing",
@@ -146,6 +198,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             send_last_again(capture, 4);
         },
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "refusal-fatal",
@@ -153,6 +206,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: basic,
         alter: |capture| set_last_syndrome(capture, 0x62),
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "refusal-not-ready",
@@ -160,6 +214,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: basic,
         alter: |capture| set_last_syndrome(capture, 0x21),
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "refusal-sequence",
@@ -167,6 +222,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: basic,
         alter: |capture| set_last_syndrome(capture, 0x60),
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "packet-icrc",
@@ -178,6 +234,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             packet.data[end] ^= 1;
         },
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "connection-broken",
@@ -185,8 +242,14 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: basic,
         alter: |capture| set_last_syndrome(capture, 0x63),
         also: &[],
+        shows: None,
     },
 ];
+
+/// Opcodes that RPC-over-RDMA has no use for (IBTA volume 1, table 38).
+const SEND_ONLY_WITH_IMMEDIATE: u8 = 0x05;
+const WRITE_ONLY_WITH_IMMEDIATE: u8 = 0x0b;
+const FETCH_ADD: u8 = 0x14;
 
 pub(crate) fn basic() -> Capture {
     samples::capture("nfs4.1-basic")

@@ -26,6 +26,8 @@ const ELIGIBLE: Source = Source { document: Document::Rfc8166, section: "3.4.2" 
 const WRITE_LIST: Source = Source { document: Document::Rfc8166, section: "4.3.2" };
 const UNUSED: Source = Source { document: Document::Rfc8166, section: "4.3.2.2" };
 const READ: Source = Source { document: Document::Rfc8166, section: "3.4.5" };
+const VIOLATION: Source = Source { document: Document::Rfc8166, section: "6.1" };
+const AUTHENTICATION: Source = Source { document: Document::Rfc8166, section: "8.2.2" };
 const SEALED: Source = Source { document: Document::Rfc8166, section: "8.2.2.3" };
 const NFS3: Source = Source { document: Document::Rfc8267, section: "4" };
 const NFSACL: Source = Source { document: Document::Rfc8267, section: "5.2" };
@@ -48,6 +50,15 @@ pub(crate) const RULES: &[Rule] = &[
             place where reading stopped. Nothing is reported for other programs, for arguments that RPCSEC_GSS protects, and for calls \
             that the capture cut.",
         check: Check::Transaction(argument),
+    },
+    Rule {
+        id: "binding-argument-accepted",
+        level: Level::Violation,
+        sources: &[VIOLATION, Source { document: Document::Rfc8166, section: "4.5.2" }],
+        sentence: "A Responder does not process a call that reduces an item which is not DDP-eligible.",
+        explanation: "The answer to such a call is ERR_CHUNK or GARBAGE_ARGS. The rule is broken where binding-argument is, and the RPC \
+            reply says SUCCESS. It rests on the reply being that of its call, as write-chunk-count does.",
+        check: Check::Transaction(argument_accepted),
     },
     Rule {
         id: "binding-result",
@@ -86,20 +97,30 @@ pub(crate) const RULES: &[Rule] = &[
         check: Check::Transaction(sealed),
     },
     Rule {
+        id: "binding-gss-control",
+        level: Level::Violation,
+        sources: &[AUTHENTICATION],
+        sentence: "Nothing is reduced in messages that establish or destroy an RPCSEC_GSS context.",
+        explanation: "What RPCSEC_GSS puts into a Payload stream stays there. The rule is broken by a Read chunk at a Position other than \
+            zero, and by a Write chunk that is returned with data.",
+        check: Check::Transaction(gss_control),
+    },
+    Rule {
         id: "binding-retry",
         level: Level::Warning,
         sources: &[COMPLEXITY, RETRY],
-        sentence: "A Requester does not send a request again under the same XID after ERR_CHUNK.",
+        sentence: "A Requester does not send a request again under the same XID after ERR_CHUNK, nor one of NFS version 4 after \
+            GARBAGE_ARGS.",
         explanation: "The answer would be the same. The judge remembers the last 16 such answers of a connection.",
         check: Check::Sent(retry),
     },
     Rule {
         id: "binding-port",
         level: Level::Warning,
-        sources: &[PORT],
+        sources: &[PORT, Source { document: Document::Rfc8267, section: "9" }],
         sentence: "NFS version 4 over RDMA is at port 20049.",
-        explanation: "The REQ names the port that the client connected to. A server has to listen on port 20049. A capture does not \
-            show whether it also listens there.",
+        explanation: "The REQ names the port that the client connected to. A server has to listen on port 20049, and section 9 names \
+            the port. A capture does not show whether the server also listens there, so this is no violation.",
         check: Check::Connection(port),
     },
 ];
@@ -108,7 +129,39 @@ pub(crate) const UNSEEN: &[Unseen] = &[
     Unseen {
         source: COMPLEXITY,
         requirement: "A server accepts and processes calls whose chunk lists are within the simple limits.",
-        reason: "An ERR_CHUNK does not name its cause. reply-chunk-too-small reports one in answer to a call with correct chunk lists.",
+        reason: "An ERR_CHUNK does not name its cause. reply-chunk-too-small, header-error-chunk and rpc-garbage-arguments report a refusal of a \
+            call with correct chunk lists.",
+    },
+    Unseen {
+        source: COMPOUND,
+        requirement: "A READ that returns no data returns an empty Write chunk where the call offers one that is not empty.",
+        reason: "RFC 8166, section 4.3.2.2, demands segments of length zero instead. A server cannot do both, so returned-chunk-segments takes \
+            either.",
+    },
+    Unseen {
+        source: Source { document: Document::Rfc8166, section: "3.4.4.2" },
+        requirement: "In the chunk of optional data, the word that says whether it is present stays in the Payload stream.",
+        reason: "No DDP-eligible item of NFS is optional data.",
+    },
+    Unseen {
+        source: Source { document: Document::Rfc8166, section: "3.4.4.3" },
+        requirement: "A union is not DDP-eligible, but its arms may be.",
+        reason: "The bindings of NFS make no union DDP-eligible. binding-argument finds a Read chunk where one begins.",
+    },
+    Unseen {
+        source: Source { document: Document::Rfc8166, section: "8.2.1" },
+        requirement: "Where integrity or confidentiality is desired, and efficiency is required, protection is negotiated below RPC.",
+        reason: "What users desire is not on the wire.",
+    },
+    Unseen {
+        source: Source { document: Document::Rfc8166, section: "8.2.2.1" },
+        requirement: "An NFS server that takes RPCSEC_GSS over RDMA also serves NFS over TCP at port 2049.",
+        reason: "A capture of RDMA does not hold TCP connections, and does not show what a server would accept.",
+    },
+    Unseen {
+        source: Source { document: Document::Rfc8267, section: "6.7.1" },
+        requirement: "NFS version 4 uses a transport that is reliable, delivers in order and avoids congestion.",
+        reason: "Reliable connections are such a transport. The rules of the reliable transport judge whether one works.",
     },
     Unseen {
         source: COMPLEXITY,
@@ -147,7 +200,7 @@ const NFSRDMA: u16 = 20049;
 /// Segments that any chunk may have (RFC 8267, section 6.4.2).
 pub(super) const MOST_SEGMENTS: usize = 16;
 
-/// True where calls were refused with ERR_CHUNK, and may come again.
+/// True where calls were refused, and may come again.
 pub(super) fn may_break(_: &Sent<'_>, view: &View) -> bool {
     !view.memories.binding.refused.is_empty()
 }
@@ -157,8 +210,27 @@ pub(super) fn may_break(_: &Sent<'_>, view: &View) -> bool {
 pub(crate) struct BindingMemory {
     /// The first call of NFS version 4 in the forward direction.
     nfs4: Option<Seen>,
-    /// The latest calls that were answered with ERR_CHUNK: the end that called, its XID, call and answer.
-    refused: VecDeque<(End, Xid, Seen, Seen)>,
+    /// The latest calls that were refused.
+    refused: VecDeque<RefusedCall>,
+}
+
+/// A call that was answered with ERR_CHUNK, or one of NFS version 4 with GARBAGE_ARGS.
+#[derive(Clone, Copy, Debug)]
+struct RefusedCall {
+    caller: End,
+    xid: Xid,
+    with: &'static str,
+    call: Seen,
+    answer: Seen,
+}
+
+/// With what a call was refused in a way that will not change.
+fn refusal(transaction: &Transaction) -> Option<&'static str> {
+    if transaction.error == Some(rpcrdma::Error::Chunk) {
+        return Some("ERR_CHUNK");
+    }
+    let is_garbage = transaction.rpc_status == Some(rpc::Status::GarbageArguments);
+    (is_garbage && is_nfs4(transaction) == Some(true)).then_some("GARBAGE_ARGS")
 }
 
 impl BindingMemory {
@@ -168,21 +240,22 @@ impl BindingMemory {
 
 impl Memory for BindingMemory {
     fn footprint(&self) -> usize {
-        self.refused.len() * size_of::<(End, Xid, Seen, Seen)>()
+        self.refused.len() * size_of::<RefusedCall>()
     }
 
     fn transaction(&mut self, transaction: &Transaction, known: &Known) {
         if self.nfs4.is_none() && is_nfs4(transaction) == Some(true) {
             self.nfs4 = transaction.call.as_ref().map(|call| call.seen);
         }
-        if transaction.error == Some(rpcrdma::Error::Chunk)
+        if let Some(with) = refusal(transaction)
             && let (Some(call), Some(reply)) = (&transaction.call, &transaction.reply)
         {
             if self.refused.len() == BindingMemory::MOST {
                 self.refused.pop_front();
             }
             let caller = known.caller(transaction.direction);
-            self.refused.push_back((caller, transaction.xid, call.seen, reply.seen));
+            let xid = transaction.xid;
+            self.refused.push_back(RefusedCall { caller, xid, with, call: call.seen, answer: reply.seen });
         }
     }
 
@@ -197,7 +270,7 @@ pub(super) fn is_nfs4(transaction: &Transaction) -> Option<bool> {
 }
 
 /// Whether arguments and results are sealed by RPCSEC_GSS, or may be.
-pub(super) fn is_sealed(transaction: &Transaction) -> bool {
+pub(in super::super) fn is_sealed(transaction: &Transaction) -> bool {
     matches!(transaction.security, Some(Security::GssIntegrity | Security::GssPrivacy | Security::GssControl))
 }
 
@@ -211,7 +284,7 @@ fn is_bound(transaction: &Transaction) -> bool {
 }
 
 /// Whether the arguments were read, and all of them.
-fn is_called(transaction: &Transaction, call: &Message) -> bool {
+pub(in super::super) fn is_called(transaction: &Transaction, call: &Message) -> bool {
     is_bound(transaction) && call.unread.is_none() && transaction.security.is_some()
 }
 
@@ -289,6 +362,20 @@ fn argument(transaction: &Transaction, view: &View, findings: &mut Findings<'_>)
     }
 }
 
+fn argument_accepted(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    let (Some(call), Some(rpc::Status::Success)) = (call(transaction), transaction.rpc_status) else {
+        return;
+    };
+    let Some(index) = misplaced(transaction, call).next() else { return };
+    let message = format!(
+        "SUCCESS in answer to a call with a Read chunk at Position {}, where no DDP-eligible argument begins",
+        call.read_chunks[index].position
+    );
+    let finding = by_answerer(transaction, view, message)
+        .values(Value::Name("SUCCESS"), Value::Words("ERR_CHUNK or GARBAGE_ARGS".to_owned()));
+    findings.add(paired(transaction, view, finding));
+}
+
 fn result(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
     let Some((call, reply)) = both(transaction) else { return };
     if reply.write_chunks.is_empty() || !is_bound(transaction) {
@@ -337,8 +424,8 @@ fn write_list(transaction: &Transaction, view: &View, findings: &mut Findings<'_
     }
 }
 
-fn complexity(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
-    let Some(call) = call(transaction).filter(|_| is_nfs4(transaction) == Some(true)) else { return };
+/// What of the chunk lists of a call of NFS version 4 is more than every server takes: how many there are, and how many there may be.
+fn beyond(transaction: &Transaction, call: &Message) -> impl Iterator<Item = (usize, usize, &'static str)> {
     let reads = call.read_chunks.iter().filter(|chunk| chunk.position != 0).count();
     let chunks = |chunks: &Vec<Segment>| chunks.len();
     let segments = call
@@ -348,28 +435,48 @@ fn complexity(transaction: &Transaction, view: &View, findings: &mut Findings<'_
         .chain(call.write_chunks.iter().chain(&call.reply_chunk).map(|chunk| chunks(&chunk.segments)))
         .max()
         .unwrap_or(0);
-    let beyond = [
+    let counts = [
         (reads, 1, "Read chunks beside the Position Zero one"),
         (call.write_chunks.len(), 1, "Write chunks"),
         (segments, MOST_SEGMENTS, "segments in a chunk"),
     ];
-    for (count, most, what) in beyond {
-        if count > most {
-            findings.add(
-                by_caller(transaction, view, format!("a call with {count} {what}"))
-                    .values(Value::Count(count as u64), Value::Count(most as u64)),
-            );
-        }
+    let is_judged = is_nfs4(transaction) == Some(true);
+    counts.into_iter().filter(move |(count, most, _)| is_judged && count > most)
+}
+
+/// Whether the chunk lists of a call of NFS version 4 are more than every server takes.
+pub(super) fn is_complex(transaction: &Transaction, call: &Message) -> bool {
+    beyond(transaction, call).next().is_some()
+}
+
+fn complexity(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    let Some(call) = call(transaction) else { return };
+    for (count, most, what) in beyond(transaction, call) {
+        findings.add(
+            by_caller(transaction, view, format!("a call with {count} {what}"))
+                .values(Value::Count(count as u64), Value::Count(most as u64)),
+        );
     }
 }
 
 fn sealed(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
-    if !matches!(transaction.security, Some(Security::GssIntegrity | Security::GssPrivacy)) {
-        return;
+    if matches!(transaction.security, Some(Security::GssIntegrity | Security::GssPrivacy)) {
+        reduced(transaction, view, ["a sealed call", "a sealed reply"], findings);
     }
+}
+
+fn gss_control(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    if transaction.security == Some(Security::GssControl) {
+        let whose = ["a call that controls an RPCSEC_GSS context", "the reply to a call that does so"];
+        reduced(transaction, view, whose, findings);
+    }
+}
+
+/// Finds what is reduced in a call and a reply in which nothing may be; `whose`: what these are.
+fn reduced(transaction: &Transaction, view: &View, whose: [&str; 2], findings: &mut Findings<'_>) {
     let Some(call) = call(transaction) else { return };
     if let Some(chunk) = call.read_chunks.iter().find(|chunk| chunk.position != 0) {
-        let message = format!("a Read chunk at Position {} in a sealed call", chunk.position);
+        let message = format!("a Read chunk at Position {} in {}", chunk.position, whose[0]);
         findings.add(
             by_caller(transaction, view, message)
                 .values(Value::Bytes(chunk.position.into()), Value::Bytes(0)),
@@ -378,7 +485,7 @@ fn sealed(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
     let Some((_, reply)) = both(transaction) else { return };
     let bytes: u64 = reply.write_chunks.iter().map(|chunk| Segment::total(&chunk.segments)).sum();
     if bytes > 0 {
-        let message = format!("{bytes} bytes in Write chunks of a sealed reply");
+        let message = format!("{bytes} bytes in Write chunks of {}", whose[1]);
         let finding = by_answerer(transaction, view, message).values(Value::Bytes(bytes), Value::Bytes(0));
         findings.add(paired(transaction, view, finding));
     }
@@ -390,13 +497,11 @@ fn retry(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
     }
     let Some(xid) = sent.xid() else { return };
     let mut refused = view.memories.binding.refused.iter().rev();
-    if let Some((_, _, call, answer)) = refused.find(|(caller, old, ..)| (*caller, *old) == (sent.from, xid))
-    {
-        let finding = Finding::new("a call with the XID of one that was answered with ERR_CHUNK")
-            .by(sent.from)
-            .about(sent.direction(view), xid)
-            .send(sent.send);
-        findings.add(finding.frames([call.frame, answer.frame]));
+    if let Some(earlier) = refused.find(|earlier| (earlier.caller, earlier.xid) == (sent.from, xid)) {
+        let words = format!("a call with the XID of one that was answered with {}", earlier.with);
+        let finding = Finding::new(words).by(sent.from).about(sent.direction(view), xid).send(sent.send);
+        let finding = finding.observed(Value::Hexadecimal(xid.0.into()));
+        findings.add(finding.frames([earlier.call.frame, earlier.answer.frame]));
     }
 }
 

@@ -8,6 +8,7 @@ pub(super) mod binding;
 pub(super) mod memory;
 pub(super) mod read;
 pub(super) mod reply;
+pub(super) mod room;
 pub(super) mod write;
 
 use super::finding::{Basis, Finding};
@@ -17,6 +18,8 @@ use alloc::string::String;
 use rdmascope_dissector::transaction::{Message, Transaction};
 use rdmascope_dissector::ulb::Place;
 use rdmascope_wire::rpcrdma::{Procedure, Segment, VERSION};
+
+pub(super) use reply::is_in_order;
 
 /// A message whose chunk lists can be judged: they were read to their end.
 #[inline]
@@ -106,8 +109,11 @@ fn has_plain_write_lists(transaction: &Transaction, call: &Message, reply: &Mess
             let (room, bytes) = (Segment::total(&offered.segments), Segment::total(&returned.segments));
             is_short(&offered.segments)
                 && write::fault(&offered.segments, &returned.segments).is_none()
+                && (bytes.is_multiple_of(4) || transaction.timing.written_bytes <= bytes)
                 && transaction.details.operations.iter().any(|operation| {
-                    operation.count.is_none_or(|count| count <= room)
+                    operation
+                        .count
+                        .is_none_or(|count| count <= room && !write::has_space_for_padding(count, room))
                         && operation.result_item.is_some_and(|item| {
                             item.place == Place::WriteChunk(0) && u64::from(item.length) == bytes
                         })
@@ -151,16 +157,16 @@ fn by_caller(transaction: &Transaction, view: &View, message: String) -> Finding
 }
 
 /// The other end breaks a rule with what its reply says by itself.
-fn by_answerer(transaction: &Transaction, view: &View, message: String) -> Finding {
+pub(super) fn by_answerer(transaction: &Transaction, view: &View, message: String) -> Finding {
     let finding = Finding::new(message).by(view.answerer(transaction.direction)).of(transaction);
     with_frames(finding, transaction.reply.as_ref())
 }
 
 /// A finding that compares a reply with its call.
-fn paired(transaction: &Transaction, view: &View, finding: Finding) -> Finding {
+pub(super) fn paired(transaction: &Transaction, view: &View, finding: Finding) -> Finding {
     let finding = with_frames(finding, transaction.call.as_ref());
     with_frames(finding, transaction.reply.as_ref())
-        .rests_on(Basis::Silence(view.caller(transaction.direction)))
+        .rests_on(Basis::Pairing(view.caller(transaction.direction)))
         .unless(transaction.lossy)
 }
 

@@ -93,7 +93,8 @@ pub(crate) const RULES: &[Rule] = &[
         sources: &[LIST, PROVIDED],
         sentence: "The Read list of a reply is empty, except for a Position Zero Read chunk that the Responder provides.",
         explanation: "The reliable-reply draft lets a Responder offer a Long Reply as a Position Zero Read chunk, with RDMA_NOMSG only. \
-            RFC 8166 alone allows no Read chunk in a reply. An RDMA_NOMSG whose RPC message was not captured is inconclusive: it may be \
+            RFC 8166 alone says MUST of an empty Read list in a reply; a capture does not show which of the two documents an end follows, so \
+            the rule allows what one of them does. An RDMA_NOMSG whose RPC message was not captured is inconclusive: it may be \
             a call whose XID the other end waits for, too.",
         check: Check::Transaction(in_reply),
     },
@@ -129,7 +130,7 @@ enum Fault {
 }
 
 /// Whether the Positions of a call are such that items can be looked for at them.
-pub(super) fn has_sound_positions(call: &Message) -> bool {
+pub(in super::super) fn has_sound_positions(call: &Message) -> bool {
     fault(call).is_none()
 }
 

@@ -3,11 +3,11 @@
 use super::super::finding::{Finding, Value};
 use super::super::rule::{Check, Document, Findings, Level, Rule, Source, Unseen};
 use super::super::view::View;
-use super::{binding, both, by_answerer, by_caller, call, listed, memory, paired, read, reply};
+use super::{binding, both, by_answerer, by_caller, call, listed, memory, paired, read, reply, room};
 use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::String;
-use rdmascope_dissector::transaction::{Chunk, Message, Transaction};
+use rdmascope_dissector::transaction::{Chunk, Direction, Message, Transaction};
 use rdmascope_dissector::ulb::Operation;
 use rdmascope_wire::rpcrdma::{self, Procedure, Segment};
 
@@ -95,9 +95,10 @@ pub(crate) const RULES: &[Rule] = &[
         sources: &[REPLY, ESTIMATION],
         sentence: "A call whose reply can exceed the inline threshold offers a Reply chunk, or Write chunks for the long items.",
         explanation: "The rule is decided for READ without Write chunks, and for READDIR and READDIRPLUS, where they ask for more bytes \
-            than the threshold towards the Requester. A Requester may do without chunks if it knows the object to be shorter, or if it \
-            supports Read chunks of the Responder, so this is no violation. Nothing is reported where the capture does not hold what \
-            was negotiated.",
+            than the threshold towards the Requester. RFC 8166 says MUST of the largest reply possible. That depends on what the \
+            Requester knows, for example that the object is shorter, and RFC 8267 lets it rely on that. It may also support Read chunks \
+            of the Responder. A capture does not show either, so the finding is a warning. Nothing is reported where the capture does \
+            not hold what was negotiated.",
         check: Check::Transaction(needed),
     },
     Rule {
@@ -107,7 +108,8 @@ pub(crate) const RULES: &[Rule] = &[
         sentence: "A Requester provides enough room for the largest reply that its call can have.",
         explanation: "A Responder answers with ERR_CHUNK where its reply fits neither inline nor into the Reply chunk. It also does so \
             for chunk lists that it cannot parse. The rule is broken where nothing is wrong with the header and the chunk lists of the \
-            call.",
+            call, and where a result of it has no limit, or one beyond the inline threshold and the Reply chunk. Where every reply would \
+            fit, header-error-chunk reports the Responder. Calls in the reverse direction are left out.",
         check: Check::Transaction(refused),
     },
 ];
@@ -147,6 +149,12 @@ fn stream_of(message: &Message, is_reply: bool) -> u64 {
 #[inline]
 fn is_hollow(message: &Message, is_reply: bool) -> bool {
     message.procedure == Procedure::Nomsg && stream_of(message, is_reply) == 0
+}
+
+/// Whether a reply conveys its Payload stream as it should: inline, or in a chunk whose length is that of a stream.
+pub(in super::super) fn holds_stream(reply: &Message) -> bool {
+    let bytes = stream_of(reply, true);
+    reply.procedure == Procedure::Msg || bytes > 0 && bytes.is_multiple_of(4)
 }
 
 fn long_without_chunk(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
@@ -310,18 +318,24 @@ fn needed(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
     }
 }
 
-fn refused(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
-    if transaction.error != Some(rpcrdma::Error::Chunk) {
-        return;
-    }
-    let Some(call) = call(transaction) else { return };
-    let is_in_order = read::has_sound_positions(call)
+/// Whether nothing is wrong with the chunk lists of a call, and its arguments were read.
+pub(in super::super) fn is_in_order(transaction: &Transaction, call: &Message) -> bool {
+    listed(Some(call)).is_some()
+        && read::has_sound_positions(call)
         && !is_hollow(call, false)
         && call.unread.is_none()
         && call.rpc_xid == Some(transaction.xid)
         && !memory::overlaps(call)
-        && !binding::is_reduced_wrongly(transaction, call);
-    if !is_in_order {
+        && !binding::is_reduced_wrongly(transaction, call)
+}
+
+fn refused(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    if transaction.error != Some(rpcrdma::Error::Chunk) || transaction.direction == Direction::Backward {
+        return;
+    }
+    let Some(call) = call(transaction) else { return };
+    let is_right = is_in_order(transaction, call) && room::has_to_take(transaction, call);
+    if !is_right || room::can_overrun(transaction, call, view) != Some(true) {
         return;
     }
     let room = call.reply_chunk.as_ref().map(|chunk| Segment::total(&chunk.segments));

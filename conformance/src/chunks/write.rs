@@ -41,7 +41,8 @@ pub(crate) const RULES: &[Rule] = &[
         sentence: "A Responder returns a Write chunk or Reply chunk with the segments that the call offered.",
         explanation: "The number of segments and the handle and offset of each are copied from the call. Only the lengths change. An \
             empty Write chunk is returned empty. In a reply of NFS version 4 a chunk without a result may be returned empty too: RFC \
-            8267 asks for that, where RFC 8166 asks for segments of length zero.",
+            8267, section 6.4.1, says MUST of that, where RFC 8166, section 4.3.2.2, says MUST of segments of length zero. A server cannot \
+            do both, so either is taken.",
         check: Check::Transaction(segments),
     },
     Rule {
@@ -67,7 +68,8 @@ pub(crate) const RULES: &[Rule] = &[
         sources: &[ROUNDUP, COUNTED],
         sentence: "A Write chunk is returned with the length of the data item in it.",
         explanation: "The count of the item stays in the Payload stream of the reply, and the lengths of the returned segments add up \
-            to it. The rule is decided for results of programs whose Upper-Layer Binding is known here.",
+            to it. A chunk that comes back unused for a result with data, which is not in the stream either, breaks the rule too. The rule \
+            is decided for results of programs whose Upper-Layer Binding is known here.",
         check: Check::Transaction(item_length),
     },
     Rule {
@@ -75,8 +77,18 @@ pub(crate) const RULES: &[Rule] = &[
         level: Level::Violation,
         sources: &[ROUNDUP],
         sentence: "A Responder does not write the roundup padding of an item into a Write chunk.",
-        explanation: "The padding was written where the chunk is returned with the item's count rounded up to a multiple of four.",
-        check: Check::Transaction(item_padding),
+        explanation: "The padding was written where the chunk is returned with the item's count rounded up to a multiple of four, or where \
+            RDMA Writes put just as many bytes more than are returned into the chunks.",
+        check: Check::Transaction(padding),
+    },
+    Rule {
+        id: "write-chunk-space",
+        level: Level::Warning,
+        sources: &[ROUNDUP],
+        sentence: "A Requester leaves no room for roundup padding in a Write chunk.",
+        explanation: "The rule is decided for READ, where its count is no multiple of four and the chunk has that count rounded up. The \
+            specification says SHOULD NOT.",
+        check: Check::Transaction(space),
     },
     Rule {
         id: "write-chunk-order",
@@ -110,8 +122,9 @@ pub(crate) const RULES: &[Rule] = &[
         level: Level::Warning,
         sources: &[WRITE, MATCHING],
         sentence: "A Write chunk for the data of a READ is at least as long as the READ asks for.",
-        explanation: "The count of a READ is the maximum length of its result. A Requester that knows the file to be shorter can offer \
-            less, until the file grows.",
+        explanation: "The count of a READ is the maximum length of its result. RFC 8166 says MUST of the largest item that can be put \
+            into the chunk. A Requester that knows the file to be shorter can offer less, until the file grows, and a capture does not \
+            show what it knows. So the finding is a warning. write-chunk-too-small is the violation, where a result did not fit.",
         check: Check::Transaction(room),
     },
     Rule {
@@ -311,8 +324,42 @@ fn moved<'a>(
     })
 }
 
+/// The Write chunk that came back unused, with the number of bytes that its result has, where these are not in the stream either.
+fn lost_item(transaction: &Transaction, call: &Message, reply: &Message) -> Option<(usize, u64)> {
+    let own = binding::unread_result(transaction)?;
+    let (offered, returned) = (call.write_chunks.get(own)?, reply.write_chunks.get(own)?);
+    let is_lost = Segment::total(&offered.segments) > 0
+        && Segment::total(&returned.segments) == 0
+        && call.write_chunks.len() == reply.write_chunks.len()
+        && out_of_order(transaction, call, reply).is_none();
+    let bytes = reply.unread?.needed;
+    is_lost.then_some((own, bytes as u64))
+}
+
+/// Whether the Write chunks of a reply hold results as they should, so that what is wrong with its results is wrong with the stream.
+pub(in super::super) fn holds_results(transaction: &Transaction, call: &Message, reply: &Message) -> bool {
+    let is_own = |index: usize| {
+        moved(transaction, call, reply).any(|(item, own, bytes)| {
+            own == index && (bytes == u64::from(item.length) || bytes == round_up(item.length.into()))
+        })
+    };
+    let mut returned = reply.write_chunks.iter().enumerate();
+    call.write_chunks.len() == reply.write_chunks.len()
+        && binding::unread_result(transaction).is_none_or(|own| own >= call.write_chunks.len())
+        && returned.all(|(index, chunk)| Segment::total(&chunk.segments) == 0 || is_own(index))
+}
+
 fn item_length(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
     let Some((call, reply)) = both(transaction) else { return };
+    if let Some((index, needed)) = lost_item(transaction, call, reply) {
+        let which = Which(Some(index));
+        let message = format!(
+            "{which} came back unused for a result of {needed} bytes with its padding, which are not in the stream either"
+        );
+        let allowed = Value::Words(format!("{} to {needed} bytes", needed.saturating_sub(3)));
+        let finding = by_answerer(transaction, view, message);
+        findings.add(paired(transaction, view, finding.values(Value::Bytes(0), allowed)));
+    }
     for (item, index, bytes) in moved(transaction, call, reply) {
         let count = u64::from(item.length);
         if bytes != count && bytes != round_up(count) && !binding::is_sealed(transaction) {
@@ -323,6 +370,11 @@ fn item_length(transaction: &Transaction, view: &View, findings: &mut Findings<'
             findings.add(paired(transaction, view, finding));
         }
     }
+}
+
+fn padding(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    item_padding(transaction, view, findings);
+    written_padding(transaction, view, findings);
 }
 
 fn item_padding(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
@@ -341,6 +393,47 @@ fn item_padding(transaction: &Transaction, view: &View, findings: &mut Findings<
     }
 }
 
+fn written_padding(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    let Some((call, reply)) = both(transaction).filter(|_| !binding::is_sealed(transaction)) else { return };
+    let returned = reply.write_chunks.iter().chain(&reply.reply_chunk);
+    let returned: u64 = returned.map(|chunk| Segment::total(&chunk.segments)).sum();
+    let items = moved(transaction, call, reply).filter(|(item, _, bytes)| *bytes == u64::from(item.length));
+    let padding: u64 = items.map(|(_, _, bytes)| round_up(bytes) - bytes).sum();
+    let written = transaction.timing.written_bytes;
+    if padding > 0 && written == returned + padding {
+        let message =
+            format!("{written} bytes written for {returned} that the reply returns, and their padding");
+        let finding = by_answerer(transaction, view, message);
+        findings.add(paired(
+            transaction,
+            view,
+            finding.values(Value::Bytes(written), Value::Bytes(returned)),
+        ));
+    }
+}
+
+/// Whether a Write chunk has just the room for a result of this length and its roundup padding.
+#[inline]
+pub(super) fn has_space_for_padding(count: u64, room: u64) -> bool {
+    room > count && room == round_up(count)
+}
+
+fn space(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    let Some(call) = call(transaction).filter(|call| !call.write_chunks.is_empty()) else { return };
+    let results = binding::results(transaction).zip(&call.write_chunks).enumerate();
+    for (index, (operation, offered)) in results {
+        let room = Segment::total(&offered.segments);
+        let Some(count) = operation.count.filter(|count| has_space_for_padding(*count, room)) else {
+            continue;
+        };
+        if operation.kind.is_read() && !binding::is_sealed(transaction) {
+            let message = format!("{} of {room} bytes for a READ of {count}", Which(Some(index)));
+            let finding = by_caller(transaction, view, message);
+            findings.add(finding.values(Value::Bytes(room), Value::Bytes(count)));
+        }
+    }
+}
+
 /// The Write chunk that came back unused though a result with data belongs to it, and the first one behind it that did not.
 pub(super) fn out_of_order(
     transaction: &Transaction,
@@ -352,7 +445,8 @@ pub(super) fn out_of_order(
     }
     let own = binding::unread_result(transaction)?;
     let is_unused = |chunk: &Chunk| Segment::total(&chunk.segments) == 0;
-    if is_unused(call.write_chunks.get(own)?) || !is_unused(&reply.write_chunks[own]) {
+    // One that is empty in the call keeps its place: its result is inline (RFC 8166, section 4.3.2.3).
+    if !is_unused(reply.write_chunks.get(own)?) {
         return None;
     }
     let later = reply.write_chunks[own + 1..].iter().position(|chunk| !is_unused(chunk))?;

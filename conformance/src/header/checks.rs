@@ -1,5 +1,6 @@
 //! What decides the rules of headers.
 
+use super::super::chunks;
 use super::super::finding::{Finding, Value};
 use super::super::judged::Judged as _;
 use super::super::rule::Findings;
@@ -226,14 +227,22 @@ pub(super) fn error_range(transaction: &Transaction, view: &View, findings: &mut
     findings.add(finding.observed(Value::Words(format!("{low} to {high}"))));
 }
 
-pub(super) fn error_chunk(transaction: &Transaction, _: &View, findings: &mut Findings<'_>) {
+pub(super) fn error_chunk(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
     let (Some((call, _)), Some(Error::Chunk)) = (errored(transaction), transaction.error) else { return };
     let is_known = call.missing.is_empty() && call.stop.is_none() && call.rpc_xid.is_some();
-    let lists_chunks =
-        !call.read_chunks.is_empty() || !call.write_chunks.is_empty() || call.reply_chunk.is_some();
-    let is_unsupported = transaction.direction == Direction::Backward && lists_chunks;
-    if faulty(transaction).is_none() && is_known && !is_unsupported {
-        findings.add(about(transaction, "ERR_CHUNK in answer to a call whose header is right"));
+    let is_right = faulty(transaction).is_none()
+        && is_known
+        && chunks::is_in_order(transaction, call)
+        && chunks::room::has_to_take(transaction, call);
+    if !is_right {
+        return;
+    }
+    let finding = about(transaction, "ERR_CHUNK in answer to a call whose header is right");
+    match chunks::room::can_overrun(transaction, call, view) {
+        // Its Requester may not have left enough room: reply-chunk-too-small.
+        Some(true) if transaction.direction == Direction::Forward => {}
+        Some(false) => findings.add(finding.by(view.answerer(transaction.direction))),
+        _ => findings.add(finding),
     }
 }
 
@@ -280,15 +289,16 @@ pub(super) fn done_missing(connection: &Connection, view: &View, findings: &mut 
 
 pub(super) fn error_by_requester(connection: &Connection, view: &View, findings: &mut Findings<'_>) {
     for message in view.memories.unmatched.messages() {
-        if message.kind == Kind::Error && message.answers_reply {
-            findings.add(message.finding(connection, view, "an RDMA_ERROR in answer to a reply"));
+        if message.kind == Kind::Error && message.is_of_own_call {
+            let words = "an RDMA_ERROR under the XID of a call that its own sender made";
+            findings.add(message.finding(connection, view, words));
         }
     }
 }
 
 pub(super) fn error_unmatched(connection: &Connection, view: &View, findings: &mut Findings<'_>) {
     for message in view.memories.unmatched.messages() {
-        if message.kind == Kind::Error && !message.answers_reply {
+        if message.kind == Kind::Error && !message.is_of_own_call {
             findings.add(message.finding(connection, view, "an RDMA_ERROR in answer to no call"));
         }
     }

@@ -183,7 +183,9 @@ pub(super) fn broken(connection: &Connection, view: &View, findings: &mut Findin
     });
     let outstanding = log.outstanding > 0 && log.orphans == 0;
     let is_certain = log.is_fatal
-        || in_vain.is_some_and(|(_, again)| again.times >= Retransmission::CERTAIN)
+        || in_vain.is_some_and(|(from, again)| {
+            again.times >= Retransmission::CERTAIN && view.is_heard(from.other())
+        })
         || unready.is_some()
         || outstanding;
     // Where only the reply to a call may be missing from the capture, nothing broke.

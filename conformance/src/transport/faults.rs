@@ -8,7 +8,7 @@ use alloc::format;
 use alloc::string::String;
 use rdmascope_dissector::observation::Faulty;
 use rdmascope_dissector::rc::LONGEST_MESSAGE;
-use rdmascope_dissector::rdma::{Fault, Part};
+use rdmascope_dissector::rdma::{Fault, Operation, Part};
 
 /// What is found about a packet.
 fn about(faulty: &Faulty, message: String) -> Finding {
@@ -74,6 +74,15 @@ pub(super) fn dma_length(faulty: &Faulty, _: &View, findings: &mut Findings<'_>)
     let Fault::DmaLength(length) = faulty.fault else { return };
     let finding = about(faulty, format!("a DMA length of {length} bytes"));
     findings.add(finding.values(Value::Bytes(length.into()), Value::Bytes(LONGEST_MESSAGE.into())));
+}
+
+pub(super) fn foreign(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
+    if faulty.fault != Fault::Foreign {
+        return;
+    }
+    let is_atomic = faulty.piece.operation == Operation::Other;
+    let what = if is_atomic { "an atomic operation" } else { "Immediate data" };
+    findings.add(about(faulty, what.to_owned()).observed(Value::Name(faulty.piece.name)));
 }
 
 pub(super) fn nothing(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {

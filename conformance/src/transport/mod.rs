@@ -24,6 +24,7 @@ const READ: Source = Source { document: Document::Ibta, section: "9.4.4" };
 const RELIABLE: Source = Source { document: Document::Ibta, section: "9.7" };
 const SEQUENCE: Source = Source { document: Document::Ibta, section: "9.7.2" };
 const ICRC: Source = Source { document: Document::Ibta, section: "7.8.1" };
+const OPERATIONS: Source = Source { document: Document::Rfc8166, section: "2.3.2" };
 const RECEIVERS: Source = Source { document: Document::Rfc8166, section: "3.3" };
 
 pub(super) const RULES: &[Rule] = &[
@@ -78,6 +79,17 @@ pub(super) const RULES: &[Rule] = &[
         sentence: "An RDMA WRITE carries as many bytes as its RETH says.",
         explanation: "The rule is decided where the capture holds all packets of the message.",
         check: Check::Faulty(faults::written),
+    },
+    Rule {
+        id: "operation-foreign",
+        level: Level::Violation,
+        sources: &[OPERATIONS],
+        sentence: "RPC-over-RDMA uses SENDs, RDMA WRITEs and RDMA READs without Immediate data, and no atomic operations.",
+        explanation: "The rule looks at the opcode of each packet of a connection with RPC-over-RDMA. RFC 8166 names the operations that it \
+            uses, and says of RDMA Write that no completion is signaled on the remote peer. An RDMA WRITE with Immediate data signals one, and \
+            takes up a Receive that no credit stands for. Receivers have no use for Immediate data and advertise no memory for atomic \
+            operations.",
+        check: Check::Faulty(faults::foreign),
     },
     Rule {
         id: "dma-length",

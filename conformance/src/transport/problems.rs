@@ -195,7 +195,7 @@ pub(super) fn unacknowledged(_: &Connection, view: &View, findings: &mut Finding
                 .by(from.other())
                 .frames(original.into_iter().chain([first.frame, last.frame]))
                 .observed(Value::Count(times.into()))
-                .unless(times < Retransmission::CERTAIN),
+                .unless(times < Retransmission::CERTAIN || !view.is_heard(from.other())),
         );
     }
 }

@@ -5,7 +5,7 @@ use super::{
     FOREIGN, READ_OF_SIX, WRITE, arguments_at, basic, change_call, change_reply, found, large, plain,
     plain_calls, results_at, send_of, stands, version_3,
 };
-use crate::Trigger;
+use crate::{By, Trigger, shown};
 use rdmascope_tests::mutate::{self, CLIENT, Message, SERVER, Segment, attribute};
 use rdmascope_tests::pcap::Capture;
 
@@ -15,7 +15,18 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         alteration: "the Read chunk of a WRITE is at Position 172",
         control: large,
         alter: |capture| super::read::set_positions(capture, [172; 4]),
-        also: &[],
+        // The reply is as before.
+        also: &["binding-argument-accepted"],
+        shows: shown(By::Requester, &[82], "172 bytes", "none known"),
+    },
+    Trigger {
+        rule: "binding-argument-accepted",
+        alteration: "the Read chunk of a WRITE is at Position 172, and the reply says SUCCESS",
+        control: large,
+        alter: |capture| super::read::set_positions(capture, [172; 4]),
+        // The call is at fault itself.
+        also: &["binding-argument"],
+        shows: shown(By::Responder, &[82, 987], "SUCCESS", "ERR_CHUNK or GARBAGE_ARGS"),
     },
     Trigger {
         rule: "binding-result",
@@ -23,6 +34,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: basic,
         alter: |capture| change_reply(capture, READ_OF_SIX, fail_read),
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "binding-write-list",
@@ -34,6 +46,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             change_reply(capture, xid, |reply| reply.writes.push(vec![Segment { length: 0, ..FOREIGN }]));
         },
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "binding-complexity",
@@ -41,6 +54,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: large,
         alter: |capture| offer_segments(capture, 17),
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "binding-sealed",
@@ -48,6 +62,15 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: version_3,
         alter: seal_write,
         also: &[],
+        shows: None,
+    },
+    Trigger {
+        rule: "binding-gss-control",
+        alteration: "a WRITE with a Read chunk has a credential that destroys an RPCSEC_GSS context",
+        control: version_3,
+        alter: |capture| seal(capture, 3),
+        also: &[],
+        shows: shown(By::Requester, &[68], "112 bytes", "0 bytes"),
     },
     Trigger {
         rule: "binding-retry",
@@ -66,6 +89,26 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             }
         },
         also: &[],
+        shows: None,
+    },
+    Trigger {
+        rule: "binding-retry",
+        alteration: "a COMPOUND is answered with GARBAGE_ARGS, and a later one has its XID",
+        control: basic,
+        alter: |capture| {
+            let refused = plain_calls(capture, 1)[20];
+            change_reply(capture, refused, crate::body::refuse_arguments);
+            let later = *plain_calls(capture, 1).last().expect("it has several");
+            let places = [send_of(capture, CLIENT, later), send_of(capture, SERVER, later)];
+            for index in places {
+                mutate::change_message(&mut capture.packets[index], |message| {
+                    message.xid = refused;
+                    message.set_word(0, refused);
+                });
+            }
+        },
+        also: &[],
+        shows: shown(By::Requester, &[386, 388, 1617], "0x4efc0516", ""),
     },
     Trigger {
         rule: "binding-port",
@@ -79,6 +122,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             })
         },
         also: &[],
+        shows: None,
     },
 ];
 
@@ -105,13 +149,18 @@ fn offer_segments(capture: &mut Capture, count: u32) {
 
 /// Makes the WRITE of the session of version 3 one with RPCSEC_GSS integrity (RFC 2203, section 5.3.2), its reply too.
 fn seal_write(capture: &mut Capture) {
+    seal(capture, 0);
+}
+
+/// The same with another gss_proc.
+fn seal(capture: &mut Capture, procedure: u32) {
     const WRITE_3: u32 = 0x1b39_6a62;
     change_call(capture, WRITE_3, |call| {
         let arguments = call.payload.split_off(arguments_at(call));
         let old = call.payload.len();
         call.payload.truncate(24);
         // RPCSEC_GSS: version 1, RPCSEC_GSS_DATA, sequence number 7, integrity, a handle of 4 bytes; a verifier of none.
-        for word in [6, 24, 1, 0, 7, 2, 4, 0x0102_0304, 6, 0] {
+        for word in [6, 24, 1, procedure, 7, 2, 4, 0x0102_0304, 6, 0] {
             call.payload.extend(u32::to_be_bytes(word));
         }
         // The length of what is sealed, and the sequence number again.

@@ -12,6 +12,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: large,
         alter: |capture| add_behind(capture, 65_536 - 4),
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "chunk-memory-handle",
@@ -19,6 +20,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: large,
         alter: |capture| add_behind(capture, 65_536),
         also: &[],
+        shows: None,
     },
 ];
 

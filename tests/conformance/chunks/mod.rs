@@ -20,14 +20,14 @@ const MSG: u32 = 0;
 const NOMSG: u32 = 1;
 
 /// A session of NFS version 4.2 at a path MTU of 4096, and transactions of it by their XIDs.
-fn large() -> Capture {
+pub(crate) fn large() -> Capture {
     samples::capture("nfs4.2-mtu4096-large-io")
 }
 
 /// EXCHANGE_ID with a Reply chunk of 4240 bytes, of which the reply returns 100.
-const EXCHANGE_ID: u32 = 0xdd8a_5ddc;
+pub(crate) const EXCHANGE_ID: u32 = 0xdd8a_5ddc;
 /// WRITE of four read segments of 131072 bytes at Position 176; 16 bytes (GETATTR) are behind the data.
-const WRITE: u32 = 0xee8a_5ddc;
+pub(crate) const WRITE: u32 = 0xee8a_5ddc;
 /// READ of 65536 bytes with a Write chunk of one segment.
 const READ: u32 = 0xf88a_5ddc;
 /// READ of 262144 bytes with a Write chunk of two segments of 131072.
@@ -42,12 +42,12 @@ fn basic() -> Capture {
 const READ_OF_SIX: u32 = 0xd4fc_0516;
 
 /// A session of NFS version 3 at a path MTU of 1024.
-fn version_3() -> Capture {
+pub(crate) fn version_3() -> Capture {
     samples::capture("nfs3-basic")
 }
 
 /// Where the Send of a host with this XID stands.
-fn send_of(capture: &Capture, sender: Ipv4Addr, xid: u32) -> usize {
+pub(crate) fn send_of(capture: &Capture, sender: Ipv4Addr, xid: u32) -> usize {
     let is_it = |packet: &Packet| packet.source() == sender && packet.xid() == Some(xid);
     capture.packets.iter().position(is_it).expect("the sample has it")
 }
@@ -57,11 +57,11 @@ fn change(capture: &mut Capture, sender: Ipv4Addr, xid: u32, change: impl FnOnce
     mutate::change_message(&mut capture.packets[index], change);
 }
 
-fn change_call(capture: &mut Capture, xid: u32, how: impl FnOnce(&mut Message)) {
+pub(crate) fn change_call(capture: &mut Capture, xid: u32, how: impl FnOnce(&mut Message)) {
     change(capture, CLIENT, xid, how);
 }
 
-fn change_reply(capture: &mut Capture, xid: u32, how: impl FnOnce(&mut Message)) {
+pub(crate) fn change_reply(capture: &mut Capture, xid: u32, how: impl FnOnce(&mut Message)) {
     change(capture, SERVER, xid, how);
 }
 
@@ -111,7 +111,7 @@ fn send_six_inline(capture: &mut Capture) {
 }
 
 /// The XIDs of calls without chunks whose RPC procedure has this number, in one packet each.
-fn plain_calls(capture: &Capture, procedure: u32) -> Vec<u32> {
+pub(crate) fn plain_calls(capture: &Capture, procedure: u32) -> Vec<u32> {
     let calls = capture.packets.iter().filter(|packet| {
         packet.starts_message() && packet.opcode() == opcode::SEND_ONLY && packet.source() == CLIENT
     });
@@ -127,13 +127,13 @@ fn plain(capture: &Capture) -> u32 {
 }
 
 /// Where the arguments of a call begin: behind credential and verifier.
-fn arguments_at(call: &Message) -> usize {
+pub(crate) fn arguments_at(call: &Message) -> usize {
     let verifier = 32 + call.word(28).next_multiple_of(4) as usize;
     verifier + 8 + call.word(verifier + 4).next_multiple_of(4) as usize
 }
 
 /// Where the results of a reply begin: behind verifier and accept_stat.
-fn results_at(reply: &Message) -> usize {
+pub(crate) fn results_at(reply: &Message) -> usize {
     24 + reply.word(16).next_multiple_of(4) as usize
 }
 

@@ -12,6 +12,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: large,
         alter: |capture| set_positions(capture, [178; 4]),
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "read-chunk-overlap",
@@ -19,6 +20,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: unknown,
         alter: |capture| set_positions(capture, [176, 176, 131_248, 131_248]),
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "read-chunk-inside",
@@ -26,6 +28,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: unknown,
         alter: |capture| set_positions(capture, [176, 176, 176, 176 + 3 * 131_072 + 16 + 4]),
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "read-chunk-order",
@@ -33,6 +36,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: unknown,
         alter: |capture| set_positions(capture, [262_320, 262_320, 176, 176]),
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "read-chunk-length",
@@ -40,6 +44,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: large,
         alter: |capture| set_count(capture, 4 * 131_072 - 4),
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "read-chunk-padding",
@@ -47,6 +52,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: large,
         alter: |capture| set_count(capture, 4 * 131_072 - 2),
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "read-chunk-position-zero",
@@ -54,6 +60,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: large,
         alter: |capture| set_positions(capture, [0; 4]),
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "read-chunk-in-reply",
@@ -61,6 +68,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: large,
         alter: |capture| change_reply(capture, WRITE, |reply| reply.reads.push((8, FOREIGN))),
         also: &[],
+        shows: None,
     },
 ];
 

@@ -4,7 +4,7 @@ use super::{
     EXCHANGE_ID, FOREIGN, NOMSG, WRITE, arguments_at, change_call, change_reply, found, large, plain,
     plain_calls, results_at, send_of, send_reply_inline, stands, version_3,
 };
-use crate::Trigger;
+use crate::{By, Trigger, shown};
 use rdmascope_tests::mutate::{EXTENSION, Message, SERVER, Segment};
 use rdmascope_tests::pcap::Capture;
 
@@ -15,6 +15,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: large,
         alter: |capture| change_reply(capture, EXCHANGE_ID, empty_reply_chunk),
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "long-message-inline",
@@ -22,6 +23,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: large,
         alter: |capture| change_reply(capture, EXCHANGE_ID, |reply| reply.payload.extend([0; 4])),
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "long-message-padding",
@@ -33,6 +35,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             })
         },
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "reduced-payload-padding",
@@ -40,6 +43,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: large,
         alter: |capture| change_call(capture, WRITE, |call| call.payload.extend([0; 2])),
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "reply-chunk-returned",
@@ -50,6 +54,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             change_reply(capture, EXCHANGE_ID, |reply| reply.reply = None);
         },
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "reply-chunk-not-offered",
@@ -62,6 +67,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             });
         },
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "reply-chunk-unused",
@@ -74,6 +80,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             });
         },
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "reply-chunk-empty",
@@ -85,6 +92,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             change_reply(capture, xid, |reply| reply.reply = Some(Vec::new()));
         },
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "reply-chunk-needed",
@@ -92,13 +100,19 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: version_3,
         alter: |capture| read_directory(capture, 4097),
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "reply-chunk-too-small",
-        alteration: "a GETATTR is answered with ERR_CHUNK",
+        alteration: "a READDIR of up to 4097 bytes without a Reply chunk is answered with ERR_CHUNK",
         control: version_3,
-        alter: |capture| refuse(capture, getattr(capture)),
+        alter: |capture| {
+            let xid = getattr(capture);
+            read_directory(capture, 4097);
+            refuse(capture, xid);
+        },
         also: &[],
+        shows: shown(By::Requester, &[874, 876], "0 bytes", ""),
     },
 ];
 
@@ -107,12 +121,12 @@ fn empty_reply_chunk(reply: &mut Message) {
 }
 
 /// The XID of a GETATTR in the middle of the session of version 3.
-pub(super) fn getattr(capture: &Capture) -> u32 {
+pub(crate) fn getattr(capture: &Capture) -> u32 {
     plain_calls(capture, 1)[2]
 }
 
 /// Has the call of this XID answered with ERR_CHUNK.
-pub(super) fn refuse(capture: &mut Capture, xid: u32) {
+pub(crate) fn refuse(capture: &mut Capture, xid: u32) {
     let index = send_of(capture, SERVER, xid);
     let packet = &mut capture.packets[index];
     let start = packet.payload().start;
@@ -181,4 +195,42 @@ fn an_error_for_a_call_at_fault_is_no_hint_at_its_reply() {
         refuse(capture, WRITE);
     };
     assert!(found(large, alter, "reply-chunk-too-small").is_empty());
+}
+
+/// A call that is at fault, or whose reply fits whatever it is, says nothing of the room for it.
+#[test]
+fn an_error_where_every_reply_fits_is_not_the_requester_s() {
+    let alter = |capture: &mut Capture| refuse(capture, getattr(capture));
+    assert!(found(version_3, alter, "reply-chunk-too-small").is_empty());
+    let alter = |capture: &mut Capture| {
+        let xid = getattr(capture);
+        read_directory(capture, 500);
+        refuse(capture, xid);
+    };
+    assert!(found(version_3, alter, "reply-chunk-too-small").is_empty(), "500 bytes fit");
+}
+
+/// RFC 8167, section 5.3: a client need not support chunks, and a callback has a small reply.
+#[test]
+fn an_error_for_a_callback_is_no_hint_at_its_reply() {
+    let mut capture = rdmascope_tests::samples::capture("nfs4.1-backchannel-recall");
+    let is_callback = |packet: &&rdmascope_tests::pcap::Packet| {
+        packet.starts_message() && packet.source() == SERVER && packet.u32(packet.payload().start + 32) == 0
+    };
+    let callback = capture.packets.iter().find(is_callback).expect("the server recalls").xid();
+    let is_reply = |packet: &rdmascope_tests::pcap::Packet| {
+        packet.starts_message()
+            && packet.source() == rdmascope_tests::mutate::CLIENT
+            && packet.xid() == callback
+    };
+    let reply = capture.packets.iter().position(is_reply).expect("it is answered");
+    let packet = &mut capture.packets[reply];
+    let words = [callback.expect("it is a message"), 1, packet.u32(packet.payload().start + 8), 4, 2, 0, 0];
+    packet.set_behind_bth(&crate::header::words(&words));
+    let found: Vec<String> = rdmascope_tests::judged::findings(&capture)
+        .iter()
+        .filter(|finding| rdmascope_tests::judged::rule(finding).id == "reply-chunk-too-small")
+        .map(rdmascope_tests::judged::line)
+        .collect();
+    assert!(found.is_empty(), "{found:?}");
 }

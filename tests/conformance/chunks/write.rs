@@ -4,7 +4,7 @@ use super::{
     FOREIGN, READ, READ_OF_SIX, READ_OF_TWO, basic, call_of, change_call, change_reply, found, large, plain,
     send_six_inline, set_written, stands, write_to,
 };
-use crate::Trigger;
+use crate::{By, Trigger, shown};
 use rdmascope_tests::mutate::{Message, Segment};
 use rdmascope_tests::pcap::Capture;
 
@@ -18,6 +18,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             change_reply(capture, READ_OF_SIX, |reply| reply.writes.clear());
         },
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "returned-chunk-segments",
@@ -25,6 +26,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: large,
         alter: |capture| change_reply(capture, READ, |reply| reply.writes[0][0].handle ^= 1),
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "returned-chunk-length",
@@ -37,6 +39,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             })
         },
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "returned-chunk-filling",
@@ -49,6 +52,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             })
         },
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "write-chunk-length",
@@ -56,6 +60,23 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: basic,
         alter: |capture| change_reply(capture, READ_OF_SIX, |reply| reply.writes[0][0].length = 5),
         also: &[],
+        shows: None,
+    },
+    Trigger {
+        rule: "write-chunk-length",
+        alteration: "the Write chunk of a READ of six bytes comes back unused, and the reply is as before",
+        control: basic,
+        alter: |capture| change_reply(capture, READ_OF_SIX, |reply| reply.writes[0][0].length = 0),
+        also: &[],
+        shows: shown(By::Responder, &[1018, 1021], "0 bytes", "5 to 8 bytes"),
+    },
+    Trigger {
+        rule: "write-chunk-length",
+        alteration: "the Write chunk of a READ of six bytes comes back without segments, and the reply is as before",
+        control: basic,
+        alter: |capture| change_reply(capture, READ_OF_SIX, |reply| reply.writes[0].clear()),
+        also: &[],
+        shows: shown(By::Responder, &[1018, 1021], "0 bytes", "5 to 8 bytes"),
     },
     Trigger {
         rule: "write-chunk-padding",
@@ -68,6 +89,27 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             change_reply(capture, READ_OF_SIX, |reply| reply.writes[0][0].length = 8);
         },
         also: &[],
+        shows: None,
+    },
+    Trigger {
+        rule: "write-chunk-padding",
+        alteration: "eight bytes are written for a READ of six, and the Write chunk comes back with six",
+        control: basic,
+        alter: |capture| {
+            let handle = call_of(capture, READ_OF_SIX).writes[0][0].handle;
+            let index = write_to(capture, handle);
+            set_written(&mut capture.packets[index], &[1, 2, 3, 4, 5, 6, 0, 0]);
+        },
+        also: &[],
+        shows: shown(By::Responder, &[1018, 1021], "8 bytes", "6 bytes"),
+    },
+    Trigger {
+        rule: "write-chunk-space",
+        alteration: "a READ of 65534 bytes has a Write chunk of 65536",
+        control: large,
+        alter: |capture| change_call(capture, READ, |call| set_count(call, 65_534)),
+        also: &[],
+        shows: shown(By::Requester, &[1017], "65536 bytes", "65534 bytes"),
     },
     Trigger {
         rule: "write-chunk-order",
@@ -80,6 +122,18 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             });
         },
         also: &[],
+        shows: None,
+    },
+    Trigger {
+        rule: "write-chunk-order",
+        alteration: "a READ is offered an empty Write chunk and one with room, and its reply uses the second one",
+        control: large,
+        alter: |capture| {
+            change_call(capture, READ, |call| call.writes.insert(0, Vec::new()));
+            change_reply(capture, READ, |reply| reply.writes.insert(0, Vec::new()));
+        },
+        also: &[],
+        shows: shown(By::Responder, &[1017, 1037], "Write chunk 2", "Write chunk 1"),
     },
     Trigger {
         rule: "write-chunk-ignored",
@@ -87,6 +141,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: basic,
         alter: send_six_inline,
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "write-chunk-too-small",
@@ -100,19 +155,15 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             send_six_inline(capture);
         },
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "write-chunk-room",
         alteration: "a READ asks for one byte more than its Write chunk has",
         control: large,
-        alter: |capture| {
-            change_call(capture, READ, |call| {
-                let count = call.payload.len() - 4;
-                assert_eq!(call.word(count), 65_536, "the count is the last word of the call");
-                call.set_word(count, 65_537);
-            })
-        },
+        alter: |capture| change_call(capture, READ, |call| set_count(call, 65_537)),
         also: &[],
+        shows: None,
     },
     Trigger {
         rule: "write-chunk-only-empty",
@@ -124,8 +175,16 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             change_reply(capture, xid, |reply| reply.writes.push(Vec::new()));
         },
         also: &[],
+        shows: None,
     },
 ];
+
+/// Has [`READ`] ask for so many bytes.
+fn set_count(call: &mut Message, bytes: u32) {
+    let count = call.payload.len() - 4;
+    assert_eq!(call.word(count), 65_536, "the count is the last word of the call");
+    call.set_word(count, bytes);
+}
 
 /// Makes the data of a READ, whose count is the last word of its reply, shorter.
 pub(super) fn shorten_result(reply: &mut Message, by: u32) {
@@ -185,4 +244,25 @@ fn a_chunk_of_version_4_without_a_result_may_come_back_empty_or_unused() {
 fn a_chunk_of_version_3_comes_back_with_its_segments() {
     let alter = |capture: &mut Capture| change_reply(capture, 0xd339_6a62, |reply| reply.writes[0].clear());
     assert!(stands(&found(super::version_3, alter, "returned-chunk-segments")));
+}
+
+#[test]
+fn bytes_that_are_written_and_not_returned_are_no_padding() {
+    // RFC 8166, section 4.3.2.2: what is written may be more than what is returned.
+    for bytes in [7, 9, 12, 4096] {
+        let alter = |capture: &mut Capture| {
+            let handle = call_of(capture, READ_OF_SIX).writes[0][0].handle;
+            let index = write_to(capture, handle);
+            set_written(&mut capture.packets[index], &vec![0; bytes.min(1024)]);
+        };
+        assert!(found(basic, alter, "write-chunk-padding").is_empty(), "{bytes}");
+    }
+}
+
+#[test]
+fn a_write_chunk_without_room_for_padding_is_right() {
+    for count in [65_536, 65_532, 65_533 - 4] {
+        let alter = |capture: &mut Capture| change_call(capture, READ, |call| set_count(call, count));
+        assert!(found(large, alter, "write-chunk-space").is_empty(), "{count}");
+    }
 }

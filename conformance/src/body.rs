@@ -1,0 +1,189 @@
+//! Arguments and results: what a call or a reply says behind its RPC header.
+
+use super::chunks::{self, binding, read, write};
+use super::finding::{Finding, Value};
+use super::header;
+use super::rule::{Check, Document, Findings, Gate, Level, Rule, Source, Unseen};
+use super::view::View;
+use alloc::format;
+use rdmascope_dissector::transaction::{Message, Part, Transaction};
+use rdmascope_dissector::ulb::{OperationKind, Place};
+use rdmascope_wire::rpcrdma::{Procedure, Segment};
+use rdmascope_wire::{Cause, Layer, Stop, rpc};
+
+const MESSAGE: Source = Source { document: Document::Rfc5531, section: "9" };
+const XDR: Source = Source { document: Document::Rfc4506, section: "3" };
+const UNPARSED: Source = Source { document: Document::Rfc8166, section: "4.5.2" };
+const COMPLEXITY: Source = Source { document: Document::Rfc8267, section: "6.4.2" };
+
+pub(crate) const RULES: &[Rule] = &[
+    Rule {
+        id: "rpc-arguments",
+        level: Level::Violation,
+        sources: &[MESSAGE, XDR, UNPARSED],
+        sentence: "The arguments of a call can be read by the XDR definition of its procedure, and nothing follows them.",
+        explanation: "The rule is broken where the message ends before the arguments do, where a word has a value that its definition does \
+            not allow, and where four bytes or more follow the arguments. A value that is not allowed is no fault where the reply reports \
+            success, because the Responder knows it then. Nothing is reported for programs that are not known here, for operations without \
+            a definition, for arguments that RPCSEC_GSS protects, and for calls that the capture cut. Faults of headers and of Read chunks \
+            are other findings.",
+        check: Check::Transaction(arguments),
+    },
+    Rule {
+        id: "rpc-results",
+        level: Level::Violation,
+        sources: &[MESSAGE, XDR],
+        sentence: "The results of a reply can be read by the XDR definition of its procedure, and nothing follows them.",
+        explanation: "The rule is decided like rpc-arguments, for replies that report success of the RPC. It rests on the reply being that \
+            of its call, as write-chunk-count does. Where the data of a result is missing from its Write chunk, that is the finding of \
+            write-chunk-length or write-chunk-order.",
+        check: Check::Transaction(results),
+    },
+    Rule {
+        id: "rpc-garbage-arguments",
+        level: Level::Warning,
+        sources: &[UNPARSED, COMPLEXITY, MESSAGE],
+        sentence: "A Responder does not answer a call with GARBAGE_ARGS whose arguments can be read.",
+        explanation: "The rule is broken where the arguments were read to their end, with nothing behind them, and where nothing is wrong \
+            with the chunks. Calls of NFS version 4 with chunk lists that a server need not process (binding-complexity) are left out, and so \
+            are calls with chunks in the reverse direction. It is a warning, because a Responder may use the status for faults of its own.",
+        check: Check::Transaction(garbage),
+    },
+];
+
+pub(crate) const UNSEEN: &[Unseen] = &[Unseen {
+    source: UNPARSED,
+    requirement: "A Responder whose upper layer cannot parse the arguments of a call answers with GARBAGE_ARGS.",
+    reason: "What an implementation cannot parse is not on the wire. rpc-arguments finds calls that are at fault.",
+}];
+
+pub(crate) static GATE: Gate = Gate { transaction: may_break, ..Gate::OPEN };
+
+/// True unless arguments and results were read to their end, with nothing behind them.
+fn may_break(transaction: &Transaction, _: &View) -> bool {
+    let is_odd = |message: &Message| message.unread.is_some() || message.unused > 0;
+    [&transaction.call, &transaction.reply].into_iter().flatten().any(is_odd)
+        || transaction.rpc_status == Some(rpc::Status::GarbageArguments)
+}
+
+/// What is wrong with a body.
+enum Fault {
+    /// It ends early.
+    Short(Stop),
+    /// A word has a value that is not allowed.
+    Value(Stop),
+    /// So many bytes follow it.
+    Behind(u32),
+}
+
+/// Bytes that follow a body and are no roundup padding.
+const SOME: u32 = 4;
+/// The newest minor version of NFS version 4 that is known here.
+const MINOR: u32 = 2;
+
+fn fault_of(message: &Message, transaction: &Transaction) -> Option<Fault> {
+    let is_cut = message.stop.is_some() || message.missing.iter().any(|missing| missing.part == Part::Send);
+    let is_new = transaction.details.minor_version.is_some_and(|version| version > MINOR);
+    let has_unknown = transaction.details.operations.iter().any(|operation| {
+        matches!(operation.kind, OperationKind::Unknown(_) | OperationKind::UnknownProcedure(_))
+    });
+    if is_cut || is_new || has_unknown || binding::is_sealed(transaction) {
+        return None;
+    }
+    match message.unread {
+        Some(stop) if !matches!(stop.layer, Layer::UpperLayer | Layer::Rpc) => None,
+        Some(stop) if stop.cause == Cause::TruncatedPacket => Some(Fault::Short(stop)),
+        Some(stop) if stop.cause == Cause::Malformed && stop.layer == Layer::UpperLayer => {
+            Some(Fault::Value(stop))
+        }
+        Some(_) => None,
+        None if message.unused >= SOME => Some(Fault::Behind(message.unused)),
+        None => None,
+    }
+}
+
+/// Puts a fault into words and values.
+fn describe(fault: &Fault, what: &str, finding: impl FnOnce(alloc::string::String) -> Finding) -> Finding {
+    match fault {
+        Fault::Short(stop) => finding(format!(
+            "{what} end early: at byte {} of the RPC message {} bytes are missing",
+            stop.offset,
+            stop.needed.saturating_sub(stop.available)
+        ))
+        .values(Value::Bytes(stop.available as u64), Value::Bytes(stop.needed as u64)),
+        Fault::Value(stop) => finding(format!(
+            "{what} have a word at byte {} of the RPC message that is not allowed",
+            stop.offset
+        )),
+        Fault::Behind(bytes) => finding(format!("{bytes} bytes behind {what}"))
+            .values(Value::Bytes(u64::from(*bytes)), Value::Bytes(0)),
+    }
+}
+
+fn arguments(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    let Some(call) = transaction.call.as_ref() else { return };
+    let Some(fault) = fault_of(call, transaction) else { return };
+    let succeeded = transaction.status == Some(0);
+    let is_known_there = matches!(fault, Fault::Value(_)) && succeeded;
+    if is_known_there
+        || view.is_reused(view.caller(transaction.direction), transaction.xid)
+        || header::fault_of(call, transaction.xid).is_some()
+        || !has_own_reads(transaction, call)
+    {
+        return;
+    }
+    let by = view.caller(transaction.direction);
+    let finding = |words| Finding::new(words).by(by).of(transaction).message(call);
+    findings.add(describe(&fault, "the arguments", finding));
+}
+
+/// Whether each Read chunk of a call is an argument, or holds the Payload stream.
+fn has_own_reads(transaction: &Transaction, call: &Message) -> bool {
+    let has_stream_twice =
+        call.procedure == Procedure::Msg && call.read_chunks.iter().any(|chunk| chunk.position == 0);
+    read::has_sound_positions(call)
+        && !has_stream_twice
+        && call.read_chunks.iter().enumerate().filter(|(_, chunk)| chunk.position != 0).all(
+            |(index, chunk)| {
+                transaction.details.operations.iter().filter_map(|operation| operation.argument_item).any(
+                    |item| {
+                        let bytes = Segment::total(&chunk.segments);
+                        matches!(item.place, Place::ReadChunk(own) if usize::from(own) == index)
+                            && bytes >= item.length.into()
+                    },
+                )
+            },
+        )
+}
+
+fn results(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    let (Some(call), Some(reply)) = (&transaction.call, &transaction.reply) else { return };
+    let Some(fault) = fault_of(reply, transaction) else { return };
+    // Without the credential of the call it is not known whether RPCSEC_GSS protects the results.
+    let is_known = transaction.security.is_some();
+    let is_conveyed = write::holds_results(transaction, call, reply) && chunks::reply::holds_stream(reply);
+    if !is_known || !is_conveyed {
+        return;
+    }
+    let finding = |words| chunks::by_answerer(transaction, view, words);
+    findings.add(chunks::paired(transaction, view, describe(&fault, "the results", finding)));
+}
+
+fn garbage(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    let (Some(call), Some(rpc::Status::GarbageArguments)) = (&transaction.call, transaction.rpc_status)
+    else {
+        return;
+    };
+    let is_right = binding::is_called(transaction, call)
+        && call.unused < SOME
+        && header::fault_of(call, transaction.xid).is_none()
+        && chunks::is_in_order(transaction, call)
+        && has_own_reads(transaction, call)
+        && chunks::room::has_to_take(transaction, call);
+    if is_right {
+        let words = "GARBAGE_ARGS in answer to a call whose arguments can be read".into();
+        let finding = chunks::by_answerer(transaction, view, words)
+            .values(Value::Name("GARBAGE_ARGS"), Value::Name("SUCCESS"));
+        findings.add(chunks::paired(transaction, view, finding));
+    }
+}

@@ -1,0 +1,147 @@
+//! Arguments and results.
+
+use crate::chunks::{change_call, change_reply, results_at, version_3};
+use crate::header::{basic, exchange, found};
+use crate::{By, Trigger, shown};
+use rdmascope_conformance::Verdict;
+use rdmascope_tests::mutate::{self, CLIENT, Message};
+use rdmascope_tests::pcap::Capture;
+
+pub(crate) const TRIGGERS: &[Trigger] = &[
+    Trigger {
+        rule: "rpc-arguments",
+        alteration: "the arguments of a GETATTR lack their last eight bytes",
+        control: version_3,
+        alter: |capture| {
+            let xid = getattr(capture);
+            change_call(capture, xid, |call| call.payload.truncate(call.payload.len() - 8));
+        },
+        also: &[],
+        shows: shown(By::Requester, &[874], "8 bytes", "16 bytes"),
+    },
+    Trigger {
+        rule: "rpc-arguments",
+        alteration: "four bytes follow the arguments of a GETATTR",
+        control: version_3,
+        alter: |capture| {
+            let xid = getattr(capture);
+            change_call(capture, xid, |call| call.payload.extend([0; 4]));
+        },
+        also: &[],
+        shows: shown(By::Requester, &[874], "4 bytes", "0 bytes"),
+    },
+    Trigger {
+        rule: "rpc-arguments",
+        alteration: "the discriminant of a SETATTR's mode is 7, and the reply says that the call failed",
+        control: version_3,
+        alter: |capture| {
+            let xid = crate::chunks::plain_calls(capture, 2)[0];
+            change_call(capture, xid, |call| {
+                let handle = crate::chunks::arguments_at(call);
+                let attributes = handle + 4 + call.word(handle).next_multiple_of(4) as usize;
+                call.set_word(attributes, 7);
+            });
+            change_reply(capture, xid, |reply| {
+                let results = results_at(reply);
+                reply.set_word(results, 22);
+            });
+        },
+        also: &[],
+        shows: shown(By::Requester, &[64], "", ""),
+    },
+    Trigger {
+        rule: "rpc-results",
+        alteration: "the results of a GETATTR lack their last four bytes",
+        control: version_3,
+        alter: |capture| {
+            let xid = getattr(capture);
+            change_reply(capture, xid, |reply| reply.payload.truncate(reply.payload.len() - 4));
+        },
+        also: &[],
+        shows: shown(By::Responder, &[874, 876], "80 bytes", "84 bytes"),
+    },
+    Trigger {
+        rule: "rpc-results",
+        alteration: "eight bytes follow the results of a GETATTR",
+        control: version_3,
+        alter: |capture| {
+            let xid = getattr(capture);
+            change_reply(capture, xid, |reply| reply.payload.extend([0; 8]));
+        },
+        also: &[],
+        shows: shown(By::Responder, &[874, 876], "8 bytes", "0 bytes"),
+    },
+    Trigger {
+        rule: "rpc-garbage-arguments",
+        alteration: "a GETATTR is answered with GARBAGE_ARGS",
+        control: version_3,
+        alter: |capture| {
+            let xid = getattr(capture);
+            change_reply(capture, xid, refuse_arguments);
+        },
+        also: &[],
+        shows: shown(By::Responder, &[874, 876], "GARBAGE_ARGS", "SUCCESS"),
+    },
+];
+
+/// The XID of a GETATTR in the middle of the session of version 3.
+fn getattr(capture: &Capture) -> u32 {
+    crate::chunks::plain_calls(capture, 1)[2]
+}
+
+/// Has a reply say GARBAGE_ARGS.
+pub(crate) fn refuse_arguments(reply: &mut Message) {
+    let results = results_at(reply);
+    reply.payload.truncate(results);
+    reply.set_word(results - 4, 4);
+}
+
+/// What stands of these rules.
+fn standing(capture: &Capture) -> Vec<String> {
+    let found = ["rpc-arguments", "rpc-results", "rpc-garbage"].map(|prefix| found(capture, prefix)).concat();
+    let stands = found.iter().filter(|finding| finding.verdict == Verdict::Stands);
+    stands.map(rdmascope_tests::judged::line).collect()
+}
+
+#[test]
+fn what_a_responder_understands_is_no_fault_of_a_value() {
+    let mut capture = version_3();
+    let xid = crate::chunks::plain_calls(&capture, 2)[0];
+    change_call(&mut capture, xid, |call| {
+        let handle = crate::chunks::arguments_at(call);
+        let attributes = handle + 4 + call.word(handle).next_multiple_of(4) as usize;
+        call.set_word(attributes, 7);
+    });
+    assert!(standing(&capture).is_empty(), "{:?}", standing(&capture));
+}
+
+#[test]
+fn what_the_capture_cut_off_is_neither_short_nor_long() {
+    for length in 90..400 {
+        let cut = mutate::cut(&version_3(), length);
+        assert!(standing(&cut).is_empty(), "{length}: {:?}", standing(&cut));
+    }
+}
+
+#[test]
+fn garbage_that_is_refused_is_the_caller_s() {
+    let mut capture = version_3();
+    let xid = getattr(&capture);
+    change_call(&mut capture, xid, |call| call.payload.truncate(call.payload.len() - 8));
+    change_reply(&mut capture, xid, refuse_arguments);
+    let lines = standing(&capture);
+    assert!(lines.len() == 1 && lines[0].contains("rpc-arguments"), "{lines:?}");
+}
+
+#[test]
+fn arguments_of_an_unknown_program_have_no_end() {
+    let mut capture = basic();
+    let (call, _) = exchange(&capture);
+    let xid = capture.packets[call].xid().expect("it is a message");
+    change_call(&mut capture, xid, |call| {
+        call.set_word(12, 300_000);
+        call.payload.extend([0; 40]);
+    });
+    assert_eq!(capture.packets[call].source(), CLIENT);
+    assert!(standing(&capture).is_empty(), "{:?}", standing(&capture));
+}
