@@ -1,6 +1,6 @@
 //! Credits.
 
-use crate::Trigger;
+use crate::{By, Trigger, shown};
 use rdmascope_conformance::{Finding, Verdict};
 use rdmascope_tests::judged::{findings, line, rule};
 use rdmascope_tests::mutate::{self, CLIENT, SERVER, opcode};
@@ -28,7 +28,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: basic,
         alter: swap_first_reply,
         also: &[],
-        shows: None,
+        shows: shown(By::Requester, &[7], "2", "1"),
     },
     Trigger {
         rule: "credit-grant-zero",
@@ -36,7 +36,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: basic,
         alter: |capture| set_credits_of_nth(capture, SERVER, 2, 0),
         also: &["credit-limit"],
-        shows: None,
+        shows: shown(By::Responder, &[17], "0", "1 or more"),
     },
     Trigger {
         rule: "credit-request-zero",
@@ -44,7 +44,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: basic,
         alter: |capture| set_credits_of_nth(capture, CLIENT, 2, 0),
         also: &[],
-        shows: None,
+        shows: shown(By::Requester, &[14], "0", "1 or more"),
     },
     Trigger {
         rule: "credit-beyond-request",
@@ -66,7 +66,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: basic,
         alter: |capture| set_credits_of_nth(capture, SERVER, 2, 32),
         also: &[],
-        shows: None,
+        shows: shown(By::Responder, &[6, 17], "32", "64"),
     },
     Trigger {
         rule: "credit-starvation",
@@ -80,7 +80,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             })
         },
         also: &[],
-        shows: None,
+        shows: shown(By::Responder, &[8], "827090000 ns", ""),
     },
 ];
 

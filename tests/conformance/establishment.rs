@@ -23,7 +23,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: basic,
         alter: |capture| in_message(capture, attribute::REQ, |body| body[IN_REQ + 5] |= 0x02),
         also: &[],
-        shows: None,
+        shows: shown(By::Requester, &[1], "0x00000001", "0x00000000"),
     },
     Trigger {
         rule: "private-data-version",
@@ -36,7 +36,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             })
         },
         also: &[],
-        shows: None,
+        shows: shown(By::Requester, &[1], "2", "1"),
     },
     Trigger {
         rule: "private-data-offset",
@@ -49,7 +49,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             })
         },
         also: &[],
-        shows: None,
+        shows: shown(By::Requester, &[1], "1 bytes", "0 bytes"),
     },
     Trigger {
         rule: "private-data-truncated",
@@ -61,7 +61,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             })
         },
         also: &[],
-        shows: None,
+        shows: shown(By::Requester, &[1], "7 bytes", "8 bytes"),
     },
     Trigger {
         rule: "private-data-twice",
@@ -73,7 +73,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             })
         },
         also: &[],
-        shows: None,
+        shows: shown(By::Responder, &[2], "2", "1"),
     },
     Trigger {
         rule: "private-data-one-sided",
@@ -85,7 +85,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             })
         },
         also: &[],
-        shows: None,
+        shows: shown(By::Requester, &[1, 2], "", ""),
     },
     Trigger {
         rule: "private-data-sizes",
@@ -101,7 +101,12 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: basic,
         alter: |capture| *capture = mutate::merge(capture, &later(8192)),
         also: &[],
-        shows: None,
+        shows: shown(
+            By::Nobody,
+            &[2, 1624],
+            "8192 and 8192 bytes, without remote invalidation",
+            "4096 and 4096 bytes, without remote invalidation",
+        ),
     },
     Trigger {
         rule: "connection-start",
@@ -116,7 +121,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             capture.renumber();
         },
         also: &[],
-        shows: None,
+        shows: shown(By::Requester, &[1, 2, 4], "10160626", "10160627"),
     },
     Trigger {
         rule: "connection-start",
@@ -132,7 +137,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: basic,
         alter: |capture| in_message(capture, attribute::REQ, |body| body[50] &= 0x0f),
         also: &[],
-        shows: None,
+        shows: shown(By::Requester, &[1], "0", "1 to 5"),
     },
     Trigger {
         rule: "connection-rejected",
@@ -140,7 +145,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: basic,
         alter: reject,
         also: &[],
-        shows: None,
+        shows: shown(By::Responder, &[1, 2], "no resources available", ""),
     },
     Trigger {
         rule: "connection-unanswered",

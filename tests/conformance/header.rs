@@ -26,7 +26,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: basic,
         alter: |capture| spoil(capture, |call| set_word(call, 1, 9), Some(&[9, ERROR, ERR_VERS, 1, 1])),
         also: &[],
-        shows: None,
+        shows: shown(By::Requester, &[382], "9", "1"),
     },
     Trigger {
         rule: "header-reply-version",
@@ -37,7 +37,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             set_word(&mut capture.packets[reply], 1, 9);
         },
         also: &[],
-        shows: None,
+        shows: shown(By::Responder, &[382, 384], "9", "1"),
     },
     Trigger {
         rule: "header-xid",
@@ -49,7 +49,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             set_word(&mut capture.packets[call], 7, xid + 1);
         },
         also: &[],
-        shows: None,
+        shows: shown(By::Requester, &[382], "0x4dfc0517", "0x4dfc0516"),
     },
     Trigger {
         rule: "header-too-short",
@@ -61,7 +61,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             withhold(capture, reply);
         },
         also: &[],
-        shows: None,
+        shows: shown(By::Requester, &[382], "24 bytes", "28 bytes"),
     },
     Trigger {
         rule: "header-short-answered",
@@ -70,7 +70,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         alter: |capture| spoil(capture, |call| shorten(call, 24), Some(&[1, ERROR, ERR_CHUNK])),
         // What is answered is at fault itself.
         also: &["header-too-short"],
-        shows: None,
+        shows: shown(By::Responder, &[382, 384], "24 bytes", "28 bytes"),
     },
     Trigger {
         rule: "header-unreadable",
@@ -78,7 +78,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: basic,
         alter: |capture| spoil(capture, |call| set_word(call, 5, 2), Some(&[1, ERROR, ERR_CHUNK])),
         also: &[],
-        shows: None,
+        shows: shown(By::Requester, &[382], "", ""),
     },
     Trigger {
         rule: "header-procedure",
@@ -86,7 +86,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: basic,
         alter: |capture| spoil(capture, |call| set_word(call, 3, 77), Some(&[1, ERROR, ERR_CHUNK])),
         also: &[],
-        shows: None,
+        shows: shown(By::Requester, &[382], "77", "0 to 4"),
     },
     Trigger {
         rule: "header-msgp",
@@ -94,7 +94,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: basic,
         alter: |capture| spoil(capture, pad, Some(&[1, ERROR, ERR_CHUNK])),
         also: &[],
-        shows: None,
+        shows: shown(By::Requester, &[382], "RDMA_MSGP", ""),
     },
     Trigger {
         rule: "header-msgp-not-refused",
@@ -103,7 +103,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         alter: |capture| spoil(capture, pad, None),
         // The call is at fault itself.
         also: &["header-msgp"],
-        shows: None,
+        shows: shown(By::Responder, &[382, 384], "", ""),
     },
     Trigger {
         rule: "header-done",
@@ -115,7 +115,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             insert(capture, reply, CLIENT, opcode::SEND_ONLY, &words(&[xid, 1, 32, DONE]));
         },
         also: &[],
-        shows: None,
+        shows: shown(By::Requester, &[385], "", ""),
     },
     Trigger {
         rule: "header-done",
@@ -135,7 +135,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: basic,
         alter: |capture| provide(capture, false),
         also: &[],
-        shows: None,
+        shows: shown(By::Requester, &[384], "", ""),
     },
     Trigger {
         rule: "header-error-by-requester",
@@ -147,7 +147,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             insert(capture, reply, CLIENT, opcode::SEND_ONLY, &words(&[xid, 1, 32, ERROR, ERR_CHUNK]));
         },
         also: &[],
-        shows: None,
+        shows: shown(By::Requester, &[385], "", ""),
     },
     Trigger {
         rule: "header-error-by-requester",
@@ -176,7 +176,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             );
         },
         also: &[],
-        shows: None,
+        shows: shown(By::Responder, &[385], "", ""),
     },
     Trigger {
         rule: "header-error-version",
@@ -185,7 +185,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         alter: |capture| spoil(capture, |call| set_word(call, 1, 9), Some(&[1, ERROR, ERR_VERS, 1, 1])),
         // What is answered is at fault itself.
         also: &["header-version"],
-        shows: None,
+        shows: shown(By::Responder, &[382, 384], "1", "9"),
     },
     Trigger {
         rule: "header-error-code",
@@ -194,7 +194,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         alter: |capture| spoil(capture, |call| set_word(call, 3, 77), Some(&[1, ERROR, 3])),
         // What is answered is at fault itself.
         also: &["header-procedure"],
-        shows: None,
+        shows: shown(By::Responder, &[384], "3", "1 or 2"),
     },
     Trigger {
         rule: "header-error-kind",
@@ -203,7 +203,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         alter: |capture| spoil(capture, |call| set_word(call, 1, 9), Some(&[9, ERROR, ERR_CHUNK])),
         // What is answered is at fault itself.
         also: &["header-version"],
-        shows: None,
+        shows: shown(By::Responder, &[382, 384], "ERR_CHUNK", "ERR_VERS"),
     },
     Trigger {
         rule: "header-error-unfounded",
@@ -211,7 +211,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: basic,
         alter: |capture| spoil(capture, |_| {}, Some(&[1, ERROR, ERR_VERS, 1, 1])),
         also: &[],
-        shows: None,
+        shows: shown(By::Responder, &[382, 384], "ERR_VERS 1 to 1", ""),
     },
     Trigger {
         rule: "header-error-range",
@@ -220,7 +220,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         alter: |capture| spoil(capture, |call| set_word(call, 1, 9), Some(&[9, ERROR, ERR_VERS, 2, 4])),
         // What is answered is at fault itself.
         also: &["header-version"],
-        shows: None,
+        shows: shown(By::Responder, &[382, 384], "2 to 4", ""),
     },
     Trigger {
         rule: "header-error-chunk",
@@ -236,7 +236,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: basic,
         alter: |capture| spoil(capture, |_| {}, Some(&[1, ERROR, ERR_CHUNK, 0, 0, 0])),
         also: &[],
-        shows: None,
+        shows: shown(By::Responder, &[384], "32 bytes", "20 bytes"),
     },
     Trigger {
         rule: "header-fault-accepted",
@@ -245,7 +245,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         alter: |capture| spoil(capture, |call| set_word(call, 3, 77), None),
         // What is answered is at fault itself.
         also: &["header-procedure"],
-        shows: None,
+        shows: shown(By::Responder, &[382, 384], "", ""),
     },
     Trigger {
         rule: "header-fault-unanswered",
@@ -258,7 +258,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         },
         // What is answered is at fault itself.
         also: &["header-procedure"],
-        shows: None,
+        shows: shown(By::Responder, &[382], "", ""),
     },
 ];
 

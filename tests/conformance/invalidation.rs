@@ -1,9 +1,9 @@
 //! Remote invalidation.
 
-use crate::Trigger;
 use crate::memory::{
     PROVIDED, SLOW, basic, handle_of, index_of, is_done, middle_reply, pulled, send, side_by_side,
 };
+use crate::{By, Trigger, shown};
 use rdmascope_conformance::Verdict;
 use rdmascope_tests::judged::{findings, rule};
 use rdmascope_tests::mutate::{self, CLIENT, attribute, opcode};
@@ -17,7 +17,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: both_set_r,
         alter: |capture| set_r(capture, [false, true]),
         also: &[],
-        shows: None,
+        shows: shown(By::Responder, &[11], "Send with Invalidate", "Send"),
     },
     Trigger {
         rule: "invalidation-sender-flag",
@@ -25,7 +25,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: both_set_r,
         alter: |capture| set_r(capture, [true, false]),
         also: &[],
-        shows: None,
+        shows: shown(By::Responder, &[11], "Send with Invalidate", "Send"),
     },
     Trigger {
         rule: "invalidation-call",
@@ -38,7 +38,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             capture.packets[call] = send(&like, Some(0x1234), &like.data[like.payload()]);
         },
         also: &[],
-        shows: None,
+        shows: shown(By::Requester, &[4], "Send with Invalidate", "Send"),
     },
     Trigger {
         rule: "invalidation-handle",
@@ -51,7 +51,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             packet.seal();
         },
         also: &[],
-        shows: None,
+        shows: shown(By::Responder, &[8, 11], "0x00103240", ""),
     },
     Trigger {
         rule: "invalidation-shared",
@@ -66,7 +66,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         },
         // Then its Reply chunk is written.
         also: &["memory-after-invalidation"],
-        shows: None,
+        shows: shown(By::Responder, &[9, 104], "0x00003246", ""),
     },
     Trigger {
         rule: "invalidation-done",
@@ -78,7 +78,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             capture.packets[done] = send(&like, None, &like.data[like.payload()]);
         },
         also: &[],
-        shows: None,
+        shows: shown(By::Requester, &[13], "Send", "Send with Invalidate"),
     },
 ];
 

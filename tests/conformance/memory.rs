@@ -1,6 +1,6 @@
 //! Memory.
 
-use crate::Trigger;
+use crate::{By, Trigger, shown};
 use rdmascope_conformance::{Finding, Value, Verdict};
 use rdmascope_tests::judged::{findings, line, rule};
 use rdmascope_tests::mutate::{self, CLIENT, EXTENSION, SERVER, opcode};
@@ -16,7 +16,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             write_again(capture, 0, |(address, rkey, length)| (address, rkey + 0x10_0000, length));
         },
         also: &[],
-        shows: None,
+        shows: shown(By::Responder, &[11], "0x00103240", ""),
     },
     Trigger {
         rule: "memory-segment-end",
@@ -27,7 +27,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             write_again(capture, 0, |(_, rkey, length)| (end - 4, rkey, length));
         },
         also: &[],
-        shows: None,
+        shows: shown(By::Responder, &[11], "100 bytes", "4 bytes"),
     },
     Trigger {
         rule: "memory-direction",
@@ -41,7 +41,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             mutate::insert_request(capture, read + 1, write, 1);
         },
         also: &[],
-        shows: None,
+        shows: shown(By::Responder, &[97], "RDMA Write", "RDMA Read"),
     },
     Trigger {
         rule: "memory-after-reply",
@@ -51,7 +51,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             write_again(capture, 1, |reth| reth);
         },
         also: &[],
-        shows: None,
+        shows: shown(By::Responder, &[11, 12], "", ""),
     },
     Trigger {
         rule: "memory-after-done",
@@ -65,7 +65,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             pull(capture, done + 1, request, response);
         },
         also: &[],
-        shows: None,
+        shows: shown(By::Requester, &[13, 14], "", ""),
     },
     Trigger {
         rule: "memory-after-invalidation",
@@ -79,7 +79,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         },
         // The handle is not of that reply's call.
         also: &["invalidation-handle"],
-        shows: None,
+        shows: shown(By::Responder, &[9, 104, 132], "", ""),
     },
     Trigger {
         rule: "memory-written",
@@ -90,7 +90,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             mutate::remove_request(capture, write);
         },
         also: &[],
-        shows: None,
+        shows: shown(By::Responder, &[8, 10], "0 bytes", "100 bytes"),
     },
     Trigger {
         rule: "memory-read",
@@ -101,7 +101,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             mutate::remove_request(capture, read);
         },
         also: &[],
-        shows: None,
+        shows: shown(By::Responder, &[94, 345], "241664 bytes", "262144 bytes"),
     },
 ];
 

@@ -1,6 +1,6 @@
 //! Reverse direction.
 
-use crate::Trigger;
+use crate::{By, Trigger, shown};
 use rdmascope_conformance::{Finding, Verdict};
 use rdmascope_dissector::transaction::Direction;
 use rdmascope_tests::judged::{findings, rule};
@@ -18,7 +18,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             set_create_session(capture, Side::Reply, FLAGS, 0);
         },
         also: &[],
-        shows: None,
+        shows: shown(By::Responder, &[132, 140], "2", "0"),
     },
     Trigger {
         rule: "reverse-after-refusal",
@@ -26,7 +26,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: recall,
         alter: |capture| set_create_session(capture, Side::Reply, FLAGS, 0),
         also: &[],
-        shows: None,
+        shows: shown(By::Responder, &[22, 132, 140], "", ""),
     },
     Trigger {
         rule: "reverse-not-offered",
@@ -34,7 +34,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: basic,
         alter: |capture| set_create_session(capture, Side::Call, FLAGS, 0),
         also: &[],
-        shows: None,
+        shows: shown(By::Responder, &[20, 22], "", ""),
     },
     Trigger {
         rule: "reverse-attributes",
@@ -42,7 +42,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: basic,
         alter: |capture| set_create_session(capture, Side::Reply, BACK + OPERATIONS, 3),
         also: &[],
-        shows: None,
+        shows: shown(By::Responder, &[20, 22], "3", "2"),
     },
     Trigger {
         rule: "reverse-operations",
@@ -86,7 +86,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             callback.set_behind_bth(&bytes);
         },
         also: &[],
-        shows: None,
+        shows: shown(By::Responder, &[132], "CB_RECALL", "CB_SEQUENCE"),
     },
     Trigger {
         rule: "reverse-version",
@@ -100,7 +100,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         },
         // There is no version 2 to be answered with, and the client answered in version 1.
         also: &["header-version", "header-reply-version"],
-        shows: None,
+        shows: shown(By::Responder, &[4, 132], "2", "1"),
     },
     Trigger {
         rule: "reverse-long-message",
@@ -116,7 +116,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: with_long_calls,
         alter: |capture| make_long(capture, 0, false),
         also: &[],
-        shows: None,
+        shows: shown(By::Requester, &[132, 134], "RDMA_MSG", "ERR_CHUNK"),
     },
     Trigger {
         rule: "reverse-chunks-refused",
@@ -128,7 +128,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             make_long(capture, 1, true);
         },
         also: &[],
-        shows: None,
+        shows: shown(By::Responder, &[134, 140], "", ""),
     },
 ];
 

@@ -17,7 +17,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: nfs3,
         alter: |capture| repeat_call(capture, |bytes| bytes[28 + 23] ^= 3),
         also: &[],
-        shows: None,
+        shows: shown(By::Requester, &[370, 371], "", ""),
     },
     Trigger {
         rule: "rpc-xid-reused",
@@ -41,7 +41,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: nfs3,
         alter: |capture| repeat_call(capture, |_| {}),
         also: &[],
-        shows: None,
+        shows: shown(By::Requester, &[370, 371], "", ""),
     },
     Trigger {
         rule: "rpc-nfs4-call-repeated",
@@ -49,7 +49,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: basic,
         alter: |capture| repeat_call(capture, |_| {}),
         also: &[],
-        shows: None,
+        shows: shown(By::Requester, &[382, 383], "", ""),
     },
     Trigger {
         rule: "rpc-nfs4-call-repeated",
@@ -73,7 +73,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             set_xid(&mut capture.packets[reply], 0xdead_beef);
         },
         also: &[],
-        shows: None,
+        shows: shown(By::Responder, &[384], "", ""),
     },
     Trigger {
         rule: "rpc-reply-without-call",
@@ -105,7 +105,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             withhold(capture, call);
         },
         also: &[],
-        shows: None,
+        shows: shown(By::Responder, &[1617, 2002], "", ""),
     },
     Trigger {
         rule: "rpc-call-unanswered",
@@ -116,7 +116,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             withhold(capture, reply);
         },
         also: &[],
-        shows: None,
+        shows: shown(By::Nobody, &[382], "", ""),
     },
     Trigger {
         rule: "rpc-replay",
@@ -127,7 +127,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             withhold(capture, reply);
         },
         also: &[],
-        shows: None,
+        shows: shown(By::Requester, &[1617, 3237], "60000000000 ns", ""),
     },
     Trigger {
         rule: "rpc-replay",
@@ -156,7 +156,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             }
         },
         also: &[],
-        shows: None,
+        shows: shown(By::Requester, &[382, 1676], "", ""),
     },
     Trigger {
         rule: "rpc-message-type",
@@ -167,7 +167,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             set_word(&mut capture.packets[call], 8, 7);
         },
         also: &[],
-        shows: None,
+        shows: shown(By::Requester, &[382], "7", "0 or 1"),
     },
     Trigger {
         rule: "rpc-version",
@@ -178,7 +178,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             set_word(&mut capture.packets[call], 9, 3);
         },
         also: &[],
-        shows: None,
+        shows: shown(By::Requester, &[382], "3", "2"),
     },
     Trigger {
         rule: "rpc-reply-status",
@@ -189,7 +189,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             set_word(&mut capture.packets[reply], 9, 2);
         },
         also: &[],
-        shows: None,
+        shows: shown(By::Responder, &[382, 384], "", ""),
     },
     Trigger {
         rule: "rpc-reply-status",
@@ -205,7 +205,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: basic,
         alter: |capture| set_reply(capture, &[0, 0, 0, 2, 4, 3]),
         also: &[],
-        shows: None,
+        shows: shown(By::Responder, &[382, 384], "4 to 3", ""),
     },
 ];
 

@@ -21,7 +21,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             request.set_behind_bth(&longer);
         },
         also: &[],
-        shows: None,
+        shows: shown(By::Responder, &[96], "4 bytes", "none"),
     },
     Trigger {
         rule: "packet-padding",
@@ -42,7 +42,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             call.seal();
         },
         also: &[],
-        shows: None,
+        shows: shown(By::Requester, &[4], "3", "0"),
     },
     Trigger {
         rule: "packet-version",
@@ -50,7 +50,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: basic,
         alter: |capture| change(first(capture, SERVER, opcode::ACKNOWLEDGE), BTH + 1, |byte| byte | 1),
         also: &[],
-        shows: None,
+        shows: shown(By::Responder, &[5], "1", "0"),
     },
     Trigger {
         rule: "packet-partition-key",
@@ -58,7 +58,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: basic,
         alter: |capture| change(first(capture, SERVER, opcode::ACKNOWLEDGE), BTH + 3, |_| 0xfe),
         also: &[],
-        shows: None,
+        shows: shown(By::Responder, &[5], "0x0000fffe", "0x0000ffff"),
     },
     Trigger {
         rule: "packet-order",
@@ -66,7 +66,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: basic,
         alter: |capture| append(capture, CLIENT, 0x01, &[0; 1024]),
         also: &[],
-        shows: None,
+        shows: shown(By::Requester, &[1621], "", ""),
     },
     Trigger {
         rule: "write-length",
@@ -74,7 +74,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: basic,
         alter: |capture| set_dma_length(capture, |length| length - 4),
         also: &[],
-        shows: None,
+        shows: shown(By::Responder, &[1000], "3992 bytes", "3988 bytes"),
     },
     Trigger {
         rule: "operation-foreign",
@@ -122,7 +122,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         alter: |capture| set_dma_length(capture, |_| 0x9000_0000),
         // No segment is as long as that.
         also: &["memory-segment-end"],
-        shows: None,
+        shows: shown(By::Responder, &[997], "2415919104 bytes", "2147483648 bytes"),
     },
     Trigger {
         rule: "dma-nothing",
@@ -130,7 +130,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: basic,
         alter: |capture| append(capture, SERVER, opcode::WRITE_ONLY, &[0; 16]),
         also: &[],
-        shows: None,
+        shows: shown(By::Responder, &[1621], "0 bytes", ""),
     },
     Trigger {
         rule: "read-response",
@@ -141,7 +141,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             change(response, BTH, |_| opcode::READ_RESPONSE_LAST);
         },
         also: &[],
-        shows: None,
+        shows: shown(By::Requester, &[104], "1024 bytes", "20480 bytes"),
     },
     Trigger {
         rule: "read-response-unasked",
@@ -156,7 +156,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             response.seal();
         },
         also: &[],
-        shows: None,
+        shows: shown(By::Requester, &[1621], "", ""),
     },
     Trigger {
         rule: "read-depth",
@@ -167,7 +167,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             in_message(capture, attribute::REQ, |body| body[35] = 1);
         },
         also: &[],
-        shows: None,
+        shows: shown(By::Responder, &[84, 111, 112], "28", "1"),
     },
     Trigger {
         rule: "acknowledgement-syndrome",
@@ -175,7 +175,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: basic,
         alter: |capture| change(first(capture, SERVER, opcode::ACKNOWLEDGE), EXTENSION, |_| 0x5f),
         also: &[],
-        shows: None,
+        shows: shown(By::Responder, &[5], "0x0000005f", ""),
     },
     Trigger {
         rule: "acknowledgement-unsent",
@@ -187,7 +187,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             acknowledgement.seal();
         },
         also: &[],
-        shows: None,
+        shows: shown(By::Responder, &[5], "", ""),
     },
     Trigger {
         rule: "acknowledgement-missing",
@@ -198,7 +198,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             send_last_again(capture, 4);
         },
         also: &[],
-        shows: None,
+        shows: shown(By::Responder, &[1617, 1618, 1621], "4", ""),
     },
     Trigger {
         rule: "refusal-fatal",
@@ -206,7 +206,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: basic,
         alter: |capture| set_last_syndrome(capture, 0x62),
         also: &[],
-        shows: None,
+        shows: shown(By::Requester, &[1617, 1618], "remote access error", ""),
     },
     Trigger {
         rule: "refusal-not-ready",
@@ -214,7 +214,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: basic,
         alter: |capture| set_last_syndrome(capture, 0x21),
         also: &[],
-        shows: None,
+        shows: shown(By::Responder, &[1618], "1", ""),
     },
     Trigger {
         rule: "refusal-sequence",
@@ -222,7 +222,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: basic,
         alter: |capture| set_last_syndrome(capture, 0x60),
         also: &[],
-        shows: None,
+        shows: shown(By::Responder, &[1618], "1", ""),
     },
     Trigger {
         rule: "packet-icrc",
@@ -234,7 +234,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             packet.data[end] ^= 1;
         },
         also: &[],
-        shows: None,
+        shows: shown(By::Responder, &[1618], "1", ""),
     },
     Trigger {
         rule: "connection-broken",

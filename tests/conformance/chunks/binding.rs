@@ -34,7 +34,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: basic,
         alter: |capture| change_reply(capture, READ_OF_SIX, fail_read),
         also: &[],
-        shows: None,
+        shows: shown(By::Responder, &[1018, 1021], "6 bytes", "0 bytes"),
     },
     Trigger {
         rule: "binding-write-list",
@@ -46,7 +46,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             change_reply(capture, xid, |reply| reply.writes.push(vec![Segment { length: 0, ..FOREIGN }]));
         },
         also: &[],
-        shows: None,
+        shows: shown(By::Requester, &[36], "1", "0"),
     },
     Trigger {
         rule: "binding-complexity",
@@ -54,7 +54,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: large,
         alter: |capture| offer_segments(capture, 17),
         also: &[],
-        shows: None,
+        shows: shown(By::Requester, &[36], "17", "16"),
     },
     Trigger {
         rule: "binding-sealed",
@@ -62,7 +62,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: version_3,
         alter: seal_write,
         also: &[],
-        shows: None,
+        shows: shown(By::Requester, &[68], "112 bytes", "0 bytes"),
     },
     Trigger {
         rule: "binding-gss-control",
@@ -89,7 +89,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             }
         },
         also: &[],
-        shows: None,
+        shows: shown(By::Requester, &[874, 876, 1546], "0xa0396a62", ""),
     },
     Trigger {
         rule: "binding-retry",
@@ -122,7 +122,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             })
         },
         also: &[],
-        shows: None,
+        shows: shown(By::Responder, &[4], "2049", "20049"),
     },
 ];
 

@@ -1,7 +1,7 @@
 //! The memory that the chunks of one call name.
 
 use super::{FOREIGN, READ, change_call, change_reply, found, large, stands};
-use crate::Trigger;
+use crate::{By, Trigger, shown};
 use rdmascope_tests::mutate::Segment;
 use rdmascope_tests::pcap::Capture;
 
@@ -12,7 +12,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: large,
         alter: |capture| add_behind(capture, 65_536 - 4),
         also: &[],
-        shows: None,
+        shows: shown(By::Requester, &[1017], "0x00000ee5", ""),
     },
     Trigger {
         rule: "chunk-memory-handle",
@@ -20,7 +20,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: large,
         alter: |capture| add_behind(capture, 65_536),
         also: &[],
-        shows: None,
+        shows: shown(By::Requester, &[1017], "0x00000ee5", ""),
     },
 ];
 

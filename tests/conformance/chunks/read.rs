@@ -1,7 +1,7 @@
 //! Read chunks.
 
 use super::{FOREIGN, NOMSG, WRITE, change_call, change_reply, found, large, make_unknown, stands};
-use crate::Trigger;
+use crate::{By, Trigger, shown};
 use rdmascope_tests::mutate::Message;
 use rdmascope_tests::pcap::Capture;
 
@@ -12,7 +12,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: large,
         alter: |capture| set_positions(capture, [178; 4]),
         also: &[],
-        shows: None,
+        shows: shown(By::Requester, &[82], "178 bytes", "a multiple of 4"),
     },
     Trigger {
         rule: "read-chunk-overlap",
@@ -20,7 +20,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: unknown,
         alter: |capture| set_positions(capture, [176, 176, 131_248, 131_248]),
         also: &[],
-        shows: None,
+        shows: shown(By::Requester, &[82], "131248 bytes", "262320 or more"),
     },
     Trigger {
         rule: "read-chunk-inside",
@@ -28,7 +28,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: unknown,
         alter: |capture| set_positions(capture, [176, 176, 176, 176 + 3 * 131_072 + 16 + 4]),
         also: &[],
-        shows: None,
+        shows: shown(By::Requester, &[82], "393412 bytes", "393408 or less"),
     },
     Trigger {
         rule: "read-chunk-order",
@@ -36,7 +36,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: unknown,
         alter: |capture| set_positions(capture, [262_320, 262_320, 176, 176]),
         also: &[],
-        shows: None,
+        shows: shown(By::Requester, &[82], "262320, 176", ""),
     },
     Trigger {
         rule: "read-chunk-length",
@@ -44,7 +44,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: large,
         alter: |capture| set_count(capture, 4 * 131_072 - 4),
         also: &[],
-        shows: None,
+        shows: shown(By::Requester, &[82], "524288 bytes", "524284 bytes"),
     },
     Trigger {
         rule: "read-chunk-padding",
@@ -52,7 +52,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: large,
         alter: |capture| set_count(capture, 4 * 131_072 - 2),
         also: &[],
-        shows: None,
+        shows: shown(By::Requester, &[82], "524288 bytes", "524286 bytes"),
     },
     Trigger {
         rule: "read-chunk-position-zero",
@@ -60,7 +60,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: large,
         alter: |capture| set_positions(capture, [0; 4]),
         also: &[],
-        shows: None,
+        shows: shown(By::Requester, &[82], "RDMA_MSG", "RDMA_NOMSG"),
     },
     Trigger {
         rule: "read-chunk-in-reply",
@@ -68,7 +68,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: large,
         alter: |capture| change_reply(capture, WRITE, |reply| reply.reads.push((8, FOREIGN))),
         also: &[],
-        shows: None,
+        shows: shown(By::Responder, &[987], "1", "0"),
     },
 ];
 

@@ -15,7 +15,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: large,
         alter: |capture| change_reply(capture, EXCHANGE_ID, empty_reply_chunk),
         also: &[],
-        shows: None,
+        shows: shown(By::Responder, &[12], "0 bytes", "the Payload stream"),
     },
     Trigger {
         rule: "long-message-inline",
@@ -23,7 +23,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: large,
         alter: |capture| change_reply(capture, EXCHANGE_ID, |reply| reply.payload.extend([0; 4])),
         also: &[],
-        shows: None,
+        shows: shown(By::Responder, &[12], "4 bytes", "0 bytes"),
     },
     Trigger {
         rule: "long-message-padding",
@@ -35,7 +35,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             })
         },
         also: &[],
-        shows: None,
+        shows: shown(By::Responder, &[12], "98 bytes", "a multiple of 4"),
     },
     Trigger {
         rule: "reduced-payload-padding",
@@ -43,7 +43,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: large,
         alter: |capture| change_call(capture, WRITE, |call| call.payload.extend([0; 2])),
         also: &[],
-        shows: None,
+        shows: shown(By::Requester, &[82], "194 bytes", "a multiple of 4"),
     },
     Trigger {
         rule: "reply-chunk-returned",
@@ -54,7 +54,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             change_reply(capture, EXCHANGE_ID, |reply| reply.reply = None);
         },
         also: &[],
-        shows: None,
+        shows: shown(By::Responder, &[8, 12], "none", "4240 bytes in 1 segments"),
     },
     Trigger {
         rule: "reply-chunk-not-offered",
@@ -67,7 +67,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             });
         },
         also: &[],
-        shows: None,
+        shows: shown(By::Responder, &[36, 38], "0 bytes in 1 segments", "none"),
     },
     Trigger {
         rule: "reply-chunk-unused",
@@ -80,7 +80,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             });
         },
         also: &[],
-        shows: None,
+        shows: shown(By::Responder, &[12], "100 bytes", "0 bytes"),
     },
     Trigger {
         rule: "reply-chunk-empty",
@@ -92,7 +92,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             change_reply(capture, xid, |reply| reply.reply = Some(Vec::new()));
         },
         also: &[],
-        shows: None,
+        shows: shown(By::Requester, &[36], "0 bytes in 0 segments", ""),
     },
     Trigger {
         rule: "reply-chunk-needed",
@@ -100,7 +100,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: version_3,
         alter: |capture| read_directory(capture, 4097),
         also: &[],
-        shows: None,
+        shows: shown(By::Requester, &[874], "4097 bytes", "4096 bytes"),
     },
     Trigger {
         rule: "reply-chunk-too-small",

@@ -18,7 +18,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             change_reply(capture, READ_OF_SIX, |reply| reply.writes.clear());
         },
         also: &[],
-        shows: None,
+        shows: shown(By::Responder, &[1018, 1021], "0", "1"),
     },
     Trigger {
         rule: "returned-chunk-segments",
@@ -26,7 +26,12 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: large,
         alter: |capture| change_reply(capture, READ, |reply| reply.writes[0][0].handle ^= 1),
         also: &[],
-        shows: None,
+        shows: shown(
+            By::Responder,
+            &[1017, 1037],
+            "0x00000ee4 at 0xf88a5ddc48ba6000",
+            "0x00000ee5 at 0xf88a5ddc48ba6000",
+        ),
     },
     Trigger {
         rule: "returned-chunk-length",
@@ -39,7 +44,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             })
         },
         also: &[],
-        shows: None,
+        shows: shown(By::Responder, &[1076, 1153], "131076 bytes", "131072 bytes"),
     },
     Trigger {
         rule: "returned-chunk-filling",
@@ -52,7 +57,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             })
         },
         also: &[],
-        shows: None,
+        shows: shown(By::Responder, &[1076, 1153], "131068 bytes", "131072 bytes"),
     },
     Trigger {
         rule: "write-chunk-length",
@@ -60,7 +65,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: basic,
         alter: |capture| change_reply(capture, READ_OF_SIX, |reply| reply.writes[0][0].length = 5),
         also: &[],
-        shows: None,
+        shows: shown(By::Responder, &[1018, 1021], "5 bytes", "6 bytes"),
     },
     Trigger {
         rule: "write-chunk-length",
@@ -89,7 +94,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             change_reply(capture, READ_OF_SIX, |reply| reply.writes[0][0].length = 8);
         },
         also: &[],
-        shows: None,
+        shows: shown(By::Responder, &[1018, 1021], "8 bytes", "6 bytes"),
     },
     Trigger {
         rule: "write-chunk-padding",
@@ -122,7 +127,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             });
         },
         also: &[],
-        shows: None,
+        shows: shown(By::Responder, &[1017, 1037], "Write chunk 2", "Write chunk 1"),
     },
     Trigger {
         rule: "write-chunk-order",
@@ -141,7 +146,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: basic,
         alter: send_six_inline,
         also: &[],
-        shows: None,
+        shows: shown(By::Responder, &[1018, 1021], "inline", "Write chunk 1"),
     },
     Trigger {
         rule: "write-chunk-too-small",
@@ -155,7 +160,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             send_six_inline(capture);
         },
         also: &[],
-        shows: None,
+        shows: shown(By::Requester, &[1018, 1021], "4 bytes", "6 bytes"),
     },
     Trigger {
         rule: "write-chunk-room",
@@ -163,7 +168,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: large,
         alter: |capture| change_call(capture, READ, |call| set_count(call, 65_537)),
         also: &[],
-        shows: None,
+        shows: shown(By::Requester, &[1017], "65536 bytes", "65537 bytes"),
     },
     Trigger {
         rule: "write-chunk-only-empty",
@@ -175,7 +180,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             change_reply(capture, xid, |reply| reply.writes.push(Vec::new()));
         },
         also: &[],
-        shows: None,
+        shows: shown(By::Requester, &[36], "1", "0"),
     },
 ];
 
