@@ -60,9 +60,22 @@ fn rows(path: &Path) -> Vec<Row> {
     rows.map(|row| {
         let row = row.expect("it can be read");
         let columns = row.get_column_iter().map(|(name, field)| (name.clone(), value(field)));
-        columns.filter(|(_, value)| !value.is_null()).collect()
+        one_column_for_each_instant(columns.filter(|(_, value)| !value.is_null()).collect())
     })
     .collect()
+}
+
+/// An instant stands in microseconds, and in `_ns` in nanoseconds: the row keeps these, under the name of the instant.
+fn one_column_for_each_instant(mut row: Row) -> Row {
+    let instants =
+        row.keys().filter(|name| name.ends_with("_ns") && row.contains_key(&name[..name.len() - 3]));
+    for exact in instants.cloned().collect::<Vec<_>>() {
+        let nanoseconds = row.remove(&exact).expect("it was just found");
+        let rounded = row.insert(exact[..exact.len() - 3].to_owned(), nanoseconds.clone());
+        let microseconds = nanoseconds.as_i64().expect("a number").div_euclid(1000);
+        assert_eq!(rounded, Some(json!({ "microseconds": microseconds })), "{exact}");
+    }
+    row
 }
 
 fn value(field: &Field) -> Value {
@@ -74,6 +87,7 @@ fn value(field: &Field) -> Value {
         Field::UInt(value) => json!(value),
         Field::ULong(value) => json!(value),
         Field::Long(value) => json!(value),
+        Field::TimestampMicros(value) => json!({ "microseconds": value }),
         Field::Str(value) => json!(value),
         Field::ListInternal(list) => list.elements().iter().map(value).collect(),
         Field::Group(row) => {

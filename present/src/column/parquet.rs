@@ -39,7 +39,9 @@ pub enum Stored {
     U32,
     /// An unsigned number of 64 bits.
     U64,
-    /// An instant.
+    /// A signed number of 64 bits.
+    I64,
+    /// An instant, rounded down to microseconds: readers refuse nanoseconds, or cannot count with them.
     Time,
     /// UTF-8.
     Text,
@@ -70,6 +72,7 @@ impl fmt::Display for Stored {
             Stored::U16 => "UINT16",
             Stored::U32 => "UINT32",
             Stored::U64 => "UINT64",
+            Stored::I64 => "INT64",
             Stored::Time => "TIMESTAMP",
             Stored::Text => "STRING",
         })
@@ -100,13 +103,21 @@ fn collect(list: &dyn List, prefix: &str, meaning: &str, columns: &mut Vec<Table
                 Kind::Object(inner) => collect(inner, &name, &meaning, columns),
                 kind => {
                     let (shape, fields) = shape(kind);
+                    let exact = matches!(kind, Kind::Time).then(|| exact(&name));
                     columns.push(TableColumn { name, shape, meaning: meaning + &fields });
+                    columns.extend(exact);
                 }
             }
         }
     };
     of(false);
     of(true);
+}
+
+/// The column beside an instant called `name`, which has all its nanoseconds.
+fn exact(name: &str) -> TableColumn {
+    let meaning = format!("`{name}` in nanoseconds since 1970, UTC.");
+    TableColumn { name: format!("{name}_ns"), shape: Shape::One(Stored::I64), meaning }
 }
 
 /// The type of a column, and what the fields of its records say.

@@ -47,7 +47,10 @@ fn leaf(name: &str, stored: Stored) -> Result<TypePtr> {
         Stored::U16 => (Int32Type::get_physical_type(), integer(16)),
         Stored::U32 => (Int32Type::get_physical_type(), integer(32)),
         Stored::U64 => (Int64Type::get_physical_type(), integer(64)),
-        Stored::Time => (Int64Type::get_physical_type(), Some(LogicalType::timestamp(true, TimeUnit::NANOS))),
+        Stored::I64 => (Int64Type::get_physical_type(), None),
+        Stored::Time => {
+            (Int64Type::get_physical_type(), Some(LogicalType::timestamp(true, TimeUnit::MICROS)))
+        }
         Stored::Text => (ByteArrayType::get_physical_type(), Some(LogicalType::String)),
     };
     let primitive = Type::primitive_type_builder(name, physical).with_repetition(Repetition::OPTIONAL);
@@ -68,6 +71,8 @@ struct Node {
 enum Holds {
     /// Values and nulls.
     One(Cells),
+    /// Instants in microseconds, and beside them in nanoseconds.
+    Time(Cells, Cells),
     /// Lists of values.
     List(Cells),
     /// Lists of records: the cells of each field.
@@ -89,6 +94,7 @@ impl Waiting {
                 }
                 Kind::Texts => Holds::List(Cells::new(Stored::Text, true)),
                 Kind::Frames => Holds::List(Cells::new(Stored::U64, true)),
+                Kind::Time => Holds::Time(Cells::new(Stored::Time, false), Cells::new(Stored::I64, false)),
                 kind => Holds::One(Cells::new(stored(kind), false)),
             };
             Some(Node { is_last, holds })
@@ -117,6 +123,7 @@ impl Holds {
     fn take(&mut self, value: Value<'_>) -> usize {
         match (self, value) {
             (Holds::One(cells), value) => cells.put(value),
+            (Holds::Time(rounded, exact), value) => rounded.put(value) + exact.put(value),
             (Holds::List(cells), Value::List(items)) => {
                 cells.begin();
                 let mut bytes = 0;
@@ -154,6 +161,7 @@ impl Holds {
     fn cells(&mut self) -> Vec<&mut Cells> {
         match self {
             Holds::One(cells) | Holds::List(cells) => vec![cells],
+            Holds::Time(rounded, exact) => vec![rounded, exact],
             Holds::Records(fields) => fields.iter_mut().collect(),
             Holds::Object(columns) => columns.cells(),
         }
@@ -176,6 +184,8 @@ enum Values {
     Boolean(Vec<bool>),
     I32(Vec<i32>),
     I64(Vec<i64>),
+    /// Nanoseconds become microseconds.
+    Micros(Vec<i64>),
     /// Texts one behind the other, and where each ends: nothing is allocated for each.
     Text(String, Vec<usize>),
 }
@@ -185,7 +195,8 @@ impl Cells {
         let values = match stored {
             Stored::Boolean => Values::Boolean(Vec::new()),
             Stored::U8 | Stored::U16 | Stored::U32 => Values::I32(Vec::new()),
-            Stored::U64 | Stored::Time => Values::I64(Vec::new()),
+            Stored::U64 | Stored::I64 => Values::I64(Vec::new()),
+            Stored::Time => Values::Micros(Vec::new()),
             Stored::Text => Values::Text(String::new(), Vec::new()),
         };
         Cells { values, definition: Vec::new(), repetition: Vec::new(), is_list, in_row: 0 }
@@ -228,7 +239,7 @@ impl Cells {
             Values::I32(values) => {
                 writer.typed::<Int32Type>().write_batch(&mem::take(values), definition, repetition)?;
             }
-            Values::I64(values) => {
+            Values::I64(values) | Values::Micros(values) => {
                 writer.typed::<Int64Type>().write_batch(&mem::take(values), definition, repetition)?;
             }
             Values::Text(text, ends) => {
@@ -270,6 +281,10 @@ impl Values {
             }
             (Values::I64(values), Value::Time(time)) => {
                 values.push(time.0);
+                size_of::<i64>()
+            }
+            (Values::Micros(values), Value::Time(time)) => {
+                values.push(time.0.div_euclid(1000));
                 size_of::<i64>()
             }
             (Values::Text(texts, ends), value) => {

@@ -3,12 +3,14 @@ use super::writer::{TableWriter, schema};
 use clap::{Args as _, FromArgMatches as _};
 use parquet::basic::{LogicalType, TimeUnit, Type as Physical};
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
+use parquet::record::Field;
 use parquet::schema::types::Type;
 use rdmascope_conformance::{Finding, Value as Measure};
+use rdmascope_dissector::record::Time;
 use rdmascope_present::column::List;
 use rdmascope_present::column::parquet::table;
 use rdmascope_present::columns::{
-    FINDING, FindingRow, MESSAGE, MessageRow, OPERATION, OperationRow, PACKET, TABLES,
+    FINDING, FindingRow, MESSAGE, MessageRow, OPERATION, OperationRow, PACKET, TABLES, TRANSACTION,
 };
 use rdmascope_tests::values as samples;
 use std::fs::File;
@@ -25,10 +27,11 @@ fn type_name(column: &Type) -> String {
                 format!("UINT{}", integer.bit_width)
             }
             (Physical::INT64, Some(LogicalType::Timestamp(time)))
-                if time.is_adjusted_to_u_t_c && time.unit == TimeUnit::NANOS =>
+                if time.is_adjusted_to_u_t_c && time.unit == TimeUnit::MICROS =>
             {
                 "TIMESTAMP".to_owned()
             }
+            (Physical::INT64, None) => "INT64".to_owned(),
             other => panic!("{}: {other:?}", column.name()),
         };
     }
@@ -171,6 +174,34 @@ fn values_of_findings() {
     assert_has(
         &rows[3],
         &["xid: null, number: null, frames: [], message: \"bare\", sources: [], observed_value: null"],
+    );
+}
+
+/// Instants are rounded down to microseconds, which all readers know, and exact beside that.
+#[test]
+fn instants_have_two_columns() {
+    let mut full = samples::full();
+    let times = [1_700_000_000_123_456_789, -1];
+    let file = written(&TRANSACTION, |writer| {
+        for time in times {
+            full.call.as_mut().unwrap().seen.time = Time(time);
+            writer.row(&TRANSACTION.of(&full)).unwrap();
+        }
+        full.call = None;
+        writer.row(&TRANSACTION.of(&full)).unwrap();
+    });
+    let call_times = file.get_row_iter(None).unwrap().map(|row| {
+        let row = row.unwrap();
+        let column = |wanted| row.get_column_iter().find(|(name, _)| *name == wanted).unwrap().1.clone();
+        (column("call_time"), column("call_time_ns"))
+    });
+    assert_eq!(
+        call_times.collect::<Vec<_>>(),
+        [
+            (Field::TimestampMicros(1_700_000_000_123_456), Field::Long(times[0])),
+            (Field::TimestampMicros(-1), Field::Long(times[1])),
+            (Field::Null, Field::Null),
+        ]
     );
 }
 

@@ -1,25 +1,47 @@
 #!/usr/bin/env python3
 """Runs the examples of docs/parquet.md and compares what they find with `rdmascope … --format jsonl`.
 
-    tests/parquet_duckdb.py RDMASCOPE        with the package duckdb
+    tests/parquet_readers.py RDMASCOPE        with the packages duckdb, polars and pyspark, and Java for the last
+
+Where pyspark or Java is not there, the examples for Spark are left out, which is said.
 """
 
+import importlib.util
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 from collections import defaultdict
+from datetime import datetime, timedelta
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 CAPTURES = ["nfs3-basic.pcap", "nfs3-lossy.pcap"]
 
 
-def blocks(language):
-    text = (ROOT / "docs/parquet.md").read_text(encoding="utf-8")
+def page():
+    return (ROOT / "docs/parquet.md").read_text(encoding="utf-8")
+
+
+def blocks(language, text):
     return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+def examples(reader):
+    """The blocks below the heading of a reader."""
+    section = re.split(rf"^### {reader}$", page(), flags=re.MULTILINE)[1]
+    return blocks("python", re.split(r"^##", section, flags=re.MULTILINE)[0])
+
+
+def fetched(result):
+    """The rows of a result, whatever reader it comes from."""
+    for method in ["fetchall", "rows", "collect"]:
+        if hasattr(result, method):
+            return [tuple(row) for row in getattr(result, method)()]
+    sys.exit(f"no rows: {result}")
 
 
 def lines(rdmascope, command, capture):
@@ -48,7 +70,7 @@ def compare_latencies(rdmascope, rows):
         # analyze keeps three significant digits of a latency.
         for name, value in [("median_ns", median), ("p99_ns", p99)]:
             reported = line["latency"] and line["latency"][name]
-            if reported is None or abs(value - reported) > reported / 1000:
+            if reported is None or abs(int(value) - reported) > reported / 1000:
                 equal(f"{key} {name}", value, reported)
 
 
@@ -101,6 +123,34 @@ def compare_broken(rows):
     equal("broken", rows, expected)
 
 
+def nanoseconds(time):
+    seconds, fraction = time.removesuffix("Z").split(".")
+    since = datetime.fromisoformat(seconds) - datetime(1970, 1, 1)
+    return since // timedelta(seconds=1) * 1_000_000_000 + int(fraction.ljust(9, "0"))
+
+
+def compare_spans(rdmascope, rows):
+    expected = []
+    for capture in CAPTURES:
+        for line in lines(rdmascope, "connections", capture):
+            first, last = nanoseconds(line["first"]), nanoseconds(line["last"])
+            span = timedelta(microseconds=last // 1000 - first // 1000)
+            expected.append((capture, line["connection"], span, last - first))
+    equal("spans", rows, expected)
+
+
+def compare(reader, rdmascope):
+    names = {}
+    for block in examples(reader):
+        exec(compile(block, f"docs/parquet.md, {reader}", "exec"), names)
+    compare_latencies(rdmascope, fetched(names["latencies"]))
+    compare_retransmissions(rdmascope, fetched(names["retransmissions"]))
+    compare_registered(rdmascope, fetched(names["registered"]))
+    compare_broken(fetched(names["broken"]))
+    compare_spans(rdmascope, fetched(names["spans"]))
+    print(f"{reader} finds what rdmascope says itself.")
+
+
 def main():
     rdmascope = Path(sys.argv[1]).resolve()
     with tempfile.TemporaryDirectory() as folder:
@@ -108,16 +158,14 @@ def main():
         for capture in CAPTURES:
             os.symlink(ROOT / "samples" / capture, capture)
         environment = os.environ | {"PATH": f"{rdmascope.parent}:{os.environ['PATH']}"}
-        for block in blocks("sh"):
+        for block in blocks("sh", page()):
             subprocess.run(["sh", "-e", "-c", block], check=True, env=environment)
-        names = {}
-        for block in blocks("python"):
-            exec(compile(block, "docs/parquet.md", "exec"), names)
-        compare_latencies(rdmascope, names["latencies"].fetchall())
-        compare_retransmissions(rdmascope, names["retransmissions"].fetchall())
-        compare_registered(rdmascope, names["registered"].fetchall())
-        compare_broken(names["broken"].fetchall())
-    print("The examples find what rdmascope says itself.")
+        compare("DuckDB", rdmascope)
+        compare("Polars", rdmascope)
+        if importlib.util.find_spec("pyspark") and shutil.which("java"):
+            compare("Spark", rdmascope)
+        else:
+            print("SKIPPED: pyspark or Java is not there, so nothing shows that Spark reads the tables.")
 
 
 if __name__ == "__main__":
