@@ -3,7 +3,7 @@
 use crate::connection::{Connection, ConnectionId, FlowKey};
 use crate::frame::{Frame, Other};
 use crate::observation::Observation;
-use crate::record::Record;
+use crate::record::{Record, Seen};
 use crate::role::Attributed;
 use crate::transaction::{Direction, Part, Transaction};
 use rdmascope_wire::bth::{Bth, Extensions};
@@ -37,8 +37,10 @@ pub struct Packet<'a> {
     pub frame: Result<Frame<'a>, Other>,
     /// Its headers; where they could not be read, why.
     pub headers: Option<Result<Headers<'a>, Stop>>,
-    /// The connection that it was counted for.
+    /// The connection that it is of.
     pub connection: Option<ConnectionId>,
+    /// The record that showed the same packet before: then this one says nothing new, and is counted for no connection.
+    pub copy_of: Option<Seen>,
 }
 
 impl<'a> Packet<'a> {

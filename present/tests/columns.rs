@@ -371,6 +371,7 @@ fn values_of_all_samples() {
         "exchange.call_message.fields",
         "exchange.reply_message.stretches.position",
         "file.name_hex",
+        "packet.copy_of",
         "packet.immediate",
         "packet.other",
         "packet.rpcrdma.error",

@@ -528,13 +528,29 @@ pub fn reorder(capture: &mut Capture, from: usize, to: usize) {
     }
 }
 
-/// Has every packet that `wanted` wants come twice, the copy right behind it.
+/// Has every packet that `wanted` wants sent twice, right behind itself: under another Identification of the IP header.
 pub fn repeat(capture: &Capture, wanted: impl Fn(&Packet) -> bool) -> Capture {
+    twice(capture, wanted, |packet| {
+        if packet.is_roce() {
+            packet.data[IP + 4] ^= 0x80;
+            packet.seal();
+        }
+    })
+}
+
+/// Has every packet that `wanted` wants captured twice, right behind itself.
+pub fn copy(capture: &Capture, wanted: impl Fn(&Packet) -> bool) -> Capture {
+    twice(capture, wanted, |_| {})
+}
+
+fn twice(capture: &Capture, wanted: impl Fn(&Packet) -> bool, change: impl Fn(&mut Packet)) -> Capture {
     let mut packets = Vec::new();
     for packet in &capture.packets {
         packets.push(packet.clone());
         if wanted(packet) {
-            packets.push(packet.clone());
+            let mut second = packet.clone();
+            change(&mut second);
+            packets.push(second);
         }
     }
     let mut capture = Capture { link: capture.link, packets };

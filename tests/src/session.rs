@@ -39,6 +39,8 @@ pub struct PacketSeen {
     pub headers: Option<Result<HeadersSeen, Stop>>,
     /// The connection.
     pub connection: Option<ConnectionId>,
+    /// The frame that shows the same packet.
+    pub copy_of: Option<u64>,
 }
 
 impl PacketSeen {
@@ -171,6 +173,7 @@ impl Session {
                     })
                 }),
                 connection: packet.connection,
+                copy_of: packet.copy_of.map(|first| first.frame),
             }),
             Event::Transaction(transaction) => self.transactions.push(transaction.clone()),
             Event::Connection(connection) => self.connections.push(connection.clone()),

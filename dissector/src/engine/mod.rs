@@ -2,6 +2,7 @@
 
 mod clock;
 mod cm;
+mod copies;
 mod heard;
 mod sessions;
 mod state;
@@ -17,6 +18,7 @@ use crate::record::{Record, Time};
 use crate::rpcrdma::Transactions;
 use crate::transaction::Seen;
 use crate::transport::{Dissected, Transport};
+use copies::Copies;
 use rdmascope_wire::bth::{Bth, Opcode, Transport as Service};
 use sessions::{EndRef, Sessions};
 
@@ -48,6 +50,8 @@ pub struct Totals {
     pub packets: u64,
     /// Those of them that are native InfiniBand: all others are RoCE.
     pub native_packets: u64,
+    /// Records among them that show a packet once more, and that are left out of everything else.
+    pub copies: u64,
     /// Records that hold something else.
     pub others: u64,
     /// Those of them that have a name, in the order of [`Traffic::ALL`].
@@ -81,6 +85,7 @@ pub struct Totals {
 pub struct Engine {
     config: Config,
     totals: Totals,
+    copies: Copies,
     sessions: Sessions,
     transactions: Transactions,
 }
@@ -109,16 +114,25 @@ impl Engine {
         report: &mut impl FnMut(Event<'_>),
     ) {
         let Dissected { frame, transport } = dissected;
-        let Engine { config, totals, sessions, transactions } = self;
+        let Engine { config, totals, copies, sessions, transactions } = self;
         totals.count_record(record, frame);
+        let seen = Seen { frame: record.number, time: record.time };
+        let copy_of = match (frame, transport) {
+            (Ok(frame), Some(Ok(transport))) => {
+                copies.note(frame.identity, transport.bth.destination_qp, seen)
+            }
+            _ => None,
+        };
+        totals.copies += u64::from(copy_of.is_some());
         let mut place = None;
-        if let (Ok(frame), Some(Ok(transport))) = (frame, transport) {
+        if let (Ok(frame), Some(Ok(transport)), Some(_)) = (frame, transport, copy_of) {
+            place = sessions.find(&flow(frame, transport));
+        } else if let (Ok(frame), Some(Ok(transport))) = (frame, transport) {
             let message = transport.cm_message();
             totals.count_packet(transport, message.is_some());
             // A receiver drops what has a bad ICRC. Where no packet at all has a good one, the capture was made before ICRCs
             // were computed, and they say nothing.
             let dropped = frame.icrc == IcrcVerdict::Bad && totals.icrc[0] > 0;
-            let seen = Seen { frame: record.number, time: record.time };
             let mut counting = |event: Event<'_>| {
                 totals.count(&event);
                 report(event);
@@ -137,7 +151,7 @@ impl Engine {
             let headers =
                 transport.map(|transport| transport.and_then(|transport| transport.headers(speaks_rpc)));
             let connection = session.map(|peers| peers.connection);
-            report(Event::Packet(&Packet { record: *record, frame: *frame, headers, connection }));
+            report(Event::Packet(&Packet { record: *record, frame: *frame, headers, connection, copy_of }));
         }
     }
 
@@ -157,6 +171,13 @@ impl Engine {
     }
 }
 
+/// The half-flow that a packet is of.
+#[inline]
+fn flow(frame: &Frame<'_>, transport: &Transport<'_>) -> FlowKey {
+    let Frame { source, destination, .. } = *frame;
+    FlowKey { source, destination, destination_qp: transport.bth.destination_qp }
+}
+
 /// What a packet is handed to.
 struct Stage<'a, F> {
     sessions: &'a mut Sessions,
@@ -174,11 +195,11 @@ impl<F: FnMut(Event<'_>)> Stage<'_, F> {
         seen: Seen,
         dropped: bool,
     ) -> Option<EndRef> {
-        let Bth { opcode, destination_qp, psn, .. } = transport.bth;
+        let Bth { opcode, psn, .. } = transport.bth;
         let (Service::ReliableConnection, Some(operation)) = (opcode.transport(), opcode.operation()) else {
             return None;
         };
-        let key = FlowKey { source: frame.source, destination: frame.destination, destination_qp };
+        let key = flow(frame, transport);
         let mut place = match self.sessions.find(&key) {
             Some(place) => place,
             None if dropped => return None,

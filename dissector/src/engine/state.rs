@@ -32,7 +32,10 @@ impl Engine {
 
     /// Bytes of memory that a clone of the engine takes up, counted from how much its tables hold: what an allocator adds is not in it.
     pub fn footprint(&self) -> usize {
-        size_of::<Engine>() + self.sessions.footprint() + self.transactions.footprint()
+        size_of::<Engine>()
+            + self.copies.footprint()
+            + self.sessions.footprint()
+            + self.transactions.footprint()
     }
 
     /// The transactions that have begun and not ended, in the order in which they began.

@@ -2,7 +2,7 @@
 
 use super::headers::{Found, Header, Walk};
 use super::view::{View, malformed};
-use super::{Address, Carrier, Frame, IcrcVerdict, Other};
+use super::{Address, Carrier, Frame, IcrcVerdict, Identity, Other};
 use core::net::Ipv6Addr;
 use rdmascope_wire::bth::Bth;
 use rdmascope_wire::grh::Grh;
@@ -47,7 +47,7 @@ fn behind_lrh<'a, F: Found>(
     match lrh.next_header {
         NextHeader::RawEthertype | NextHeader::RawIpv6 => Err(Other::NotInfiniBand),
         NextHeader::Bth => {
-            let (transport, transport_length, icrc) =
+            let Packet { transport, transport_length, icrc, check } =
                 transport(view, walk, |transport| icrc::lrh(bytes, transport))?;
             Ok(Frame {
                 source: Address::Lid(lrh.source),
@@ -57,6 +57,7 @@ fn behind_lrh<'a, F: Found>(
                 transport_length,
                 icrc,
                 ecn: 0,
+                identity: Identity::new(transport, check, icrc, None),
             })
         }
         NextHeader::Grh => {
@@ -83,7 +84,7 @@ fn behind_grh<'a, F: Found>(
     if grh.next_header != Grh::NEXT_HEADER_BTH {
         return Err(Other::NotInfiniBand);
     }
-    let (transport, transport_length, icrc) =
+    let Packet { transport, transport_length, icrc, check } =
         transport(payload, walk, |transport| icrc::grh(bytes, transport))?;
     Ok(Frame {
         source: address(grh.source),
@@ -93,6 +94,7 @@ fn behind_grh<'a, F: Found>(
         transport_length,
         icrc,
         ecn: 0,
+        identity: Identity::new(transport, check, icrc, None),
     })
 }
 
@@ -102,14 +104,24 @@ fn address(gid: [u8; 16]) -> Address {
     gid.to_ipv4_mapped().map_or(Address::V6(gid), Address::V4)
 }
 
-/// The transport packet that `payload` is but for the ICRC at its end, its length, and the verdict on the ICRC.
-/// `expected` is what the ICRC should be; `None` where that cannot be told.
+/// A transport packet and the ICRC behind it.
+pub(super) struct Packet<'a> {
+    /// The captured bytes from the BTH on, without the ICRC.
+    pub(super) transport: &'a [u8],
+    /// Their number on the wire.
+    pub(super) transport_length: u32,
+    pub(super) icrc: IcrcVerdict,
+    /// The ICRC as it was on the wire; `None` where it was not captured.
+    pub(super) check: Option<u32>,
+}
+
+/// The transport packet that `payload` is. `expected` is what the ICRC should be; `None` where that cannot be told.
 #[inline]
 pub(super) fn transport<'a, F: Found>(
     payload: View<'a>,
     walk: &mut Walk<'_, F>,
     expected: impl FnOnce(&'a [u8]) -> Option<u32>,
-) -> Result<(&'a [u8], u32, IcrcVerdict), Other> {
+) -> Result<Packet<'a>, Other> {
     if payload.wire < Bth::LENGTH + icrc::LENGTH {
         return Err(payload.stop(Layer::Bth, 0, Bth::LENGTH + icrc::LENGTH));
     }
@@ -117,24 +129,23 @@ pub(super) fn transport<'a, F: Found>(
         return Err(payload.stop(Layer::Bth, 0, Bth::LENGTH));
     }
     let length = payload.wire - icrc::LENGTH;
-    let (transport, verdict) = match payload.data.split_at_checked(length) {
-        None => (payload.data, IcrcVerdict::Unverifiable),
-        Some((transport, found)) => {
-            let verdict = match found.first_chunk() {
-                Some(found) if walk.config.verify_icrc => match expected(transport) {
-                    Some(expected) if expected == u32::from_le_bytes(*found) => IcrcVerdict::Good,
-                    Some(_) => IcrcVerdict::Bad,
-                    None => IcrcVerdict::Unverifiable,
-                },
-                _ => IcrcVerdict::Unverifiable,
-            };
-            (transport, verdict)
-        }
+    let (transport, check) = match payload.data.split_at_checked(length) {
+        None => (payload.data, None),
+        Some((transport, found)) => (transport, found.first_chunk().map(|found| u32::from_le_bytes(*found))),
+    };
+    let icrc = match check {
+        Some(found) if walk.config.verify_icrc => match expected(transport) {
+            Some(expected) if expected == found => IcrcVerdict::Good,
+            Some(_) => IcrcVerdict::Bad,
+            None => IcrcVerdict::Unverifiable,
+        },
+        _ => IcrcVerdict::Unverifiable,
     };
     walk.found(Header::Transport, &payload, transport.len());
     if payload.data.len() > length {
         let check = payload.skip(length);
         walk.found(Header::Icrc, &check, check.data.len().min(icrc::LENGTH));
     }
-    Ok((transport, u32::try_from(length).unwrap_or(u32::MAX), verdict))
+    let transport_length = u32::try_from(length).unwrap_or(u32::MAX);
+    Ok(Packet { transport, transport_length, icrc, check })
 }

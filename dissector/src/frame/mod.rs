@@ -1,6 +1,7 @@
 //! From a captured record to the InfiniBand transport packet in it.
 
 mod headers;
+mod identity;
 mod infiniband;
 mod link;
 mod network;
@@ -8,6 +9,7 @@ mod tunnel;
 mod view;
 
 pub use headers::Header;
+pub use identity::{Identity, Numbering};
 
 use crate::protocol::Traffic;
 use crate::record::Record;
@@ -127,6 +129,8 @@ pub struct Frame<'a> {
     pub icrc: IcrcVerdict,
     /// The ECN bits of the IP header: 3 if the packet met congestion. 0 for RoCEv1 and native InfiniBand, which have none.
     pub ecn: u8,
+    /// What tells it from other packets.
+    pub identity: Identity,
 }
 
 /// The reason why a record has no transport packet.

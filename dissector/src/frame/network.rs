@@ -1,9 +1,10 @@
 //! IPv4, IPv6 and UDP.
 
 use super::headers::{Found, Header, Walk};
+use super::infiniband::{self, Packet};
 use super::link::{self, MAXIMUM_DEPTH};
 use super::view::{View, malformed};
-use super::{Address, Carrier, Frame, Other, infiniband, tunnel};
+use super::{Address, Carrier, Frame, Identity, Other, tunnel};
 use crate::protocol::Traffic;
 use etherparse::{Ipv4HeaderSlice, Ipv6HeaderSlice, err};
 use rdmascope_wire::{Layer, icrc};
@@ -20,6 +21,8 @@ struct Below<'a> {
     source: Address,
     destination: Address,
     ecn: u8,
+    /// IPv4 has one.
+    identification: Option<u16>,
     fragment: Fragment,
 }
 
@@ -68,6 +71,7 @@ pub(super) fn ipv4<'a, F: Found>(
         source: Address::V4(header.source_addr()),
         destination: Address::V4(header.destination_addr()),
         ecn: header.slice()[1] & 3,
+        identification: Some(header.identification()),
         fragment: Fragment::from_fields(header.fragments_offset().value(), header.more_fragments()),
     };
     upper(header.protocol().0, view.skip(length), &below, walk, depth)
@@ -128,6 +132,7 @@ pub(super) fn ipv6<'a, F: Found>(
         source: Address::V6(header.source_addr()),
         destination: Address::V6(header.destination_addr()),
         ecn: header.traffic_class() & 3,
+        identification: None,
         fragment,
     };
     upper(next_header, view.skip(at), &below, walk, depth)
@@ -199,9 +204,10 @@ fn udp<'a, F: Found>(
         length => view.limit(length).skip(8),
     };
     walk.found(Header::Udp, &view, 8);
-    let (transport, transport_length, icrc) = infiniband::transport(payload, walk, |transport| {
-        if below.verifiable { icrc::roce_v2(below.header, header, transport) } else { None }
-    })?;
+    let Packet { transport, transport_length, icrc, check } =
+        infiniband::transport(payload, walk, |transport| {
+            if below.verifiable { icrc::roce_v2(below.header, header, transport) } else { None }
+        })?;
     Ok(Frame {
         source: below.source,
         destination: below.destination,
@@ -210,5 +216,6 @@ fn udp<'a, F: Found>(
         transport_length,
         icrc,
         ecn: below.ecn,
+        identity: Identity::new(transport, check, icrc, below.identification),
     })
 }

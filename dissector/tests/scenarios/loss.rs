@@ -109,7 +109,7 @@ fn go_back(from: usize, is_request: impl Fn(u8) -> bool) {
         }
         let shift = again.now + 1_000 - frame.time;
         let rest = world.frames[lost..].iter();
-        again.frames.extend(rest.map(|frame| Frame { time: frame.time + shift, ..frame.clone() }));
+        again.frames.extend(rest.map(|frame| frame.sent_again(frame.time + shift)));
         let report = again.run();
         assert_session(&report);
         let sent = [report.connections[0].requester.sent, report.connections[0].responder.sent];
@@ -156,7 +156,11 @@ fn every_packet_comes_twice() {
         // Once more at once, and once more at the end.
         for place in [twice + 1, frames] {
             let mut captured = world.frames.clone();
-            captured.insert(place, Frame { time: captured[place - 1].time, ..captured[twice].clone() });
+            let time = captured[place - 1].time;
+            captured.insert(place, captured[twice].sent_again(time));
+            assert_session(&run(&captured));
+            // The capture shows it twice.
+            captured[place] = Frame { time, ..captured[twice].clone() };
             assert_session(&run(&captured));
         }
     }

@@ -169,7 +169,7 @@ fn nothing_is_missing_when_it_is_sent_again() {
         let [first, second] = read_call(&mut world);
         let rest: Vec<Frame> = world.frames[first.start + index..second.end].to_vec();
         lose(&mut world, first.start + index, SERVER, first_psn.plus(index as u32));
-        world.frames.extend(rest.into_iter().map(|frame| Frame { time: world.now + 10, ..frame }));
+        world.frames.extend(rest.iter().map(|frame| frame.sent_again(world.now + 10)));
         world.wait(20);
         read_reply(&mut world);
         let report = world.run();

@@ -13,7 +13,7 @@ use rdmascope_wire::cm::{self, CommunicationId, ServiceId, TransportServiceType}
 use rdmascope_wire::psn::Psn;
 use rdmascope_wire::rdma_cm_ip::{self, PortSpace};
 use rdmascope_wire::rpcrdma::Segment;
-use rdmascope_wire::{Qpn, Rkey, Xid, compose};
+use rdmascope_wire::{Qpn, Rkey, Xid, compose, icrc};
 use std::net::Ipv4Addr;
 use std::ops::Range;
 
@@ -33,6 +33,19 @@ pub(crate) struct Frame {
     pub(crate) data: Vec<u8>,
     /// Which end sent it.
     pub(crate) from: usize,
+}
+
+impl Frame {
+    /// The same packet, sent once more: under another Identification.
+    pub(crate) fn sent_again(&self, time: i64) -> Frame {
+        let mut data = self.data.clone();
+        data[18] ^= 0x80;
+        let end = data.len() - icrc::LENGTH;
+        let udp = data[34..42].try_into().expect("eight bytes");
+        let icrc = icrc::roce_v2(&data[14..34], udp, &data[42..end]).expect("an IPv4 header without options");
+        data[end..].copy_from_slice(&icrc.to_le_bytes());
+        Frame { time, data, from: self.from }
+    }
 }
 
 /// One end of a connection.
@@ -264,7 +277,10 @@ impl World {
         payload: &[u8],
     ) {
         let ends = self.connections[self.on];
-        let ip = compose::Ipv4::new(ends[from].address, ends[1 - from].address);
+        let ip = compose::Ipv4 {
+            identification: (self.frames.len() as u16).wrapping_add(1),
+            ..compose::Ipv4::new(ends[from].address, ends[1 - from].address)
+        };
         let data = compose::Frame {
             ethernet: Some(compose::Ethernet {
                 destination: [2, 0, 0, 0, 0, 2],
@@ -396,11 +412,11 @@ impl World {
         psn
     }
 
-    /// A frame appears again at the end of the capture.
+    /// Frames are sent again at the end of the capture.
     pub(crate) fn again(&mut self, frames: Range<usize>) {
         for index in frames {
             self.now += 1_000;
-            let frame = Frame { time: self.now, ..self.frames[index].clone() };
+            let frame = self.frames[index].sent_again(self.now);
             self.frames.push(frame);
         }
     }

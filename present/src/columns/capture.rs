@@ -52,6 +52,11 @@ pub static CAPTURE: Columns<Ending> = {
             )
             .or_null(),
             C::new("packets", U64(|it| Some(it.totals.packets)), "InfiniBand transport packets."),
+            C::new(
+                "copies",
+                U64(|it| Some(it.totals.copies)),
+                "Those among them that the capture shows a second time. They are left out of everything else.",
+            ),
             C::new("others", U64(|it| Some(it.totals.others)), "Packets of other kinds."),
             C::new(
                 "traffic",

@@ -7,7 +7,7 @@ use crate::column::Read::{
     Boolean, Frame as FrameNumber, Key, Object, Objects, Offset, Qpn, Shown, Time, U8, U16, U32, Word, Xid,
 };
 use crate::column::{Cell, Column, Columns, Role, Subject, Within, lend, word};
-use crate::tables::packets::{BadIcrc, Carried, NoPacket};
+use crate::tables::packets::{BadIcrc, Carried, Copy, NoPacket};
 use crate::text::Seconds;
 use crate::words;
 use rdmascope_dissector::event::{Content, Headers, Packet};
@@ -46,9 +46,15 @@ pub static PACKET: Columns<Packet<'static>> = {
             C::new(
                 "connection",
                 U32(|it| it.connection.map(|id| id.0)),
-                "The number of the connection that the packet was counted for.",
+                "The number of the connection that the packet is of.",
             )
             .or_null(),
+            C::new(
+                "copy_of",
+                FrameNumber(|it| it.copy_of.map(|first| first.frame)),
+                "The number of the packet in the capture that this one is a copy of: the capture shows it twice. It is counted once.",
+            )
+            .optional(),
             C::new(
                 "source",
                 Shown(|it, see| lend(frame(it), |frame| see(&frame.source))),
@@ -202,6 +208,7 @@ pub static PACKET: Columns<Packet<'static>> = {
                 Cell::Shown(|it, setting, see| {
                     lend(headers(it), |headers| see(&Carried(headers)));
                     lend(BadIcrc::of(it, setting.style), |bad| see(&bad));
+                    lend(Copy::of(it, setting.style), |copy| see(&copy));
                 }),
             )
             .gap(0),
@@ -239,6 +246,7 @@ pub static PACKET: Columns<Packet<'static>> = {
                     }
                     lend(it.stop(), |stop| see(&setting.style.yellow(stop)));
                     lend(BadIcrc::of(it, setting.style), |bad| see(&bad));
+                    lend(Copy::of(it, setting.style), |copy| see(&copy));
                 }),
             )
             .ends(|it| headers(it).is_none()),

@@ -164,6 +164,15 @@ fn capture(ending: &Ending, style: Style, out: &mut impl Write) -> io::Result<()
         let bad = style.red_if(totals.icrc[1] > 0, format_args!("{bad} bad")).to_string();
         row("ICRC", &format_args!("{good} good, {bad}, {unverifiable} not verifiable"))?;
     }
+    if totals.copies > 0 {
+        row(
+            "copies",
+            &format_args!(
+                "{} that the capture shows twice: same bytes, moments apart. Counted once from here on",
+                Counted(totals.copies, "packet")
+            ),
+        )?;
+    }
     if totals.others + totals.unknown_link > 0 {
         let packets = Counted(totals.others + totals.unknown_link, "packet");
         row("other traffic", &format_args!("{packets}{}", OtherTraffic(totals)))?;

@@ -41,6 +41,22 @@ impl fmt::Display for BadIcrc {
     }
 }
 
+/// The packet that another one is a copy of, with a space in front.
+pub struct Copy(u64, Style);
+
+impl Copy {
+    /// Where `packet` is one.
+    pub fn of(packet: &Packet<'_>, style: Style) -> Option<Copy> {
+        packet.copy_of.map(|first| Copy(first.frame, style))
+    }
+}
+
+impl fmt::Display for Copy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, " {}", self.1.yellow(format_args!("copy of frame {}", self.0)))
+    }
+}
+
 /// Extension headers and payload, each with a space in front.
 pub struct Carried<'a>(pub &'a Headers<'a>);
 

@@ -6,7 +6,7 @@ use crate::text::Style;
 use core::net::Ipv4Addr;
 use rdmascope_dissector::connection::Connection;
 use rdmascope_dissector::event::{Content, Headers, Packet};
-use rdmascope_dissector::frame::{Address, Carrier, Frame, IcrcVerdict, Other};
+use rdmascope_dissector::frame::{Address, Carrier, Frame, IcrcVerdict, Identity, Other};
 use rdmascope_dissector::protocol::Protocol;
 use rdmascope_dissector::record::{LinkType, Record};
 use rdmascope_dissector::transaction::{Direction, Outcome};
@@ -98,6 +98,7 @@ pub(crate) fn with_packets(mut see: impl FnMut(&Packet<'_>)) {
         transport_length: 44,
         icrc: IcrcVerdict::Good,
         ecn: 2,
+        identity: Identity::new(&[], None, IcrcVerdict::Good, None),
     };
     let bth = Bth {
         opcode: Opcode::RC_SEND_ONLY,
@@ -166,6 +167,7 @@ pub(crate) fn with_packets(mut see: impl FnMut(&Packet<'_>)) {
             frame: frame_of.map(|frame: Frame<'_>| Frame { icrc, ..frame }),
             headers,
             connection: None,
+            copy_of: None,
         });
     }
 }

@@ -235,6 +235,11 @@ impl Page<'_> {
                         ", " (number(unverifiable)) " not verifiable"
                     }))
                 }
+                @if totals.copies > 0 {
+                    (row("copies", html! {
+                        (Counted(totals.copies, "packet")) " that the capture shows twice: same bytes, moments apart. Counted once from here on"
+                    }))
+                }
                 @if totals.others + totals.unknown_link > 0 {
                     (row("other traffic", html! {
                         (Counted(totals.others + totals.unknown_link, "packet")) (OtherTraffic(totals))

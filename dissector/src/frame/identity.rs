@@ -1,0 +1,67 @@
+//! What tells one packet from another that looks like it.
+
+use super::IcrcVerdict;
+use core::hash::{BuildHasher as _, Hasher as _};
+use foldhash::fast::FixedState;
+use rdmascope_wire::bth::Bth;
+
+/// Equal in two records where they show the same packet: captured at two places, or at one place twice.
+///
+/// The ICRC covers the IP header with its Identification, the BTH and the payload, and leaves out what changes on the way (IBTA volume 1,
+/// Annex A17.3.3). A packet that its sender transmits again has the same PSN and payload, but another Identification, where the
+/// sender sets one. A packet that was damaged on the way is another one before than behind the damage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// Of the headers, and of the ICRC or else of the bytes that were captured.
+    hash: u64,
+    /// Whether the IP header numbers the packets of its sender.
+    pub numbering: Numbering,
+}
+
+/// Whether the IP header of a packet numbers the packets of its sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Numbering {
+    /// IPv4, with an Identification.
+    Numbered,
+    /// IPv4, with an Identification of 0: of a sender that does not set it, or that counts through 0.
+    Zero,
+    /// There is no such field.
+    None,
+}
+
+impl Identity {
+    /// Bytes that stand for a packet whose ICRC was not captured.
+    const COMPARED: usize = 128;
+
+    /// Of a packet of these captured bytes, from the BTH on; `check` is its ICRC, where that was captured, with the verdict on it, `identification` that of the IPv4
+    /// header.
+    #[inline]
+    pub fn new(
+        transport: &[u8],
+        check: Option<u32>,
+        verdict: IcrcVerdict,
+        identification: Option<u16>,
+    ) -> Identity {
+        let mut hasher = FixedState::with_seed(0).build_hasher();
+        let bytes = match check {
+            Some(_) => Bth::LENGTH,
+            None => Identity::COMPARED,
+        };
+        hasher.write(&transport[..transport.len().min(bytes)]);
+        let number = identification.unwrap_or(0);
+        let spoiled = u64::from(verdict == IcrcVerdict::Bad);
+        hasher.write_u64(spoiled << 48 | u64::from(number) << 32 | u64::from(check.unwrap_or(0)));
+        let numbering = match identification {
+            None => Numbering::None,
+            Some(0) => Numbering::Zero,
+            Some(_) => Numbering::Numbered,
+        };
+        Identity { hash: hasher.finish(), numbering }
+    }
+
+    /// A number that is spread evenly.
+    #[inline]
+    pub(crate) fn hash(self) -> u64 {
+        self.hash
+    }
+}
