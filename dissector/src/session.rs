@@ -12,7 +12,7 @@ use crate::observation::{Ending, Faulty, HalfFlow, Missing, Observed, Refused, R
 use crate::rc::{Packet, ReliableConnection};
 use crate::rdma::{Delivery, End, Fault, Piece, Position, Repetition};
 use crate::record::Time;
-use crate::rpcrdma::{Kind, Peers, Transactions, reply_xid};
+use crate::rpcrdma::{Kind, Peers, Transactions, asks_for, reply_xid};
 use crate::transaction::{Outcome, Seen};
 use alloc::boxed::Box;
 use core::net::IpAddr;
@@ -68,6 +68,8 @@ pub struct SessionEnd {
     /// The ID by which it names itself in CM messages, and the address that these came from.
     pub communication_id: Option<(Address, CommunicationId)>,
     early: Early,
+    /// More waited than there is room for, and the other half-flow was not seen: the capture may hold one direction only.
+    alone: bool,
     counts: Counts,
 }
 
@@ -81,6 +83,7 @@ impl SessionEnd {
             private_data_cut: false,
             communication_id: None,
             early: Early::default(),
+            alone: false,
             counts: Counts::default(),
         }
     }
@@ -401,19 +404,36 @@ impl Session {
             if !ends.iter().any(|end| end.early.is_due(now, peers.paired)) {
                 return;
             }
+            if let Some(end) = ends.iter_mut().find(|end| !peers.paired && !end.alone && end.early.is_full())
+            {
+                end.alone = true;
+                continue;
+            }
             self.release_first(transactions, report);
         }
     }
 
-    /// Hands up what has waited longest. What it answers may be behind a gap: that is not waited for any longer.
+    /// Hands up what has waited longest. What it answers may be behind a gap: that is not waited for any longer, if it was acknowledged, or is
+    /// answered.
     fn release_first(&mut self, transactions: &mut Transactions, report: &mut impl FnMut(Event<'_>)) {
         let oldest = |side: End| self.ends[side].early.first().map_or(u64::MAX, |seen| seen.frame);
         let side = if oldest(End::Second) < oldest(End::First) { End::Second } else { End::First };
         let Session { peers, rc, ends, .. } = self;
-        let given_up = rc.give_up_received(side.other(), &mut |from, delivery| {
-            hand_up(from, &delivery, ends, peers, transactions, report);
+        let answer = ends[side].early.iter().next();
+        let asked = answer.and_then(|answer| {
+            let answer = answer.delivery();
+            rc.find_held_send(side.other(), |send| asks_for(send, &answer))
         });
-        if !given_up && let Some(held) = ends[side].early.take_first() {
+        let mut hand_up = |from: End, delivery: Delivery<'_>| {
+            hand_up(from, &delivery, ends, peers, transactions, report);
+        };
+        if rc.give_up_received(side.other(), &mut hand_up) {
+            return;
+        }
+        if let Some(asked) = asked {
+            return rc.give_up_before(side.other(), asked, &mut hand_up);
+        }
+        if let Some(held) = ends[side].early.take_first() {
             deliver(side, held.delivery(), ends, peers, transactions, report);
         }
     }
@@ -559,8 +579,15 @@ fn is_early(
     peers: &Peers,
     transactions: &Transactions,
 ) -> bool {
+    /// Packets of a half-flow within which it shows what it speaks.
+    const FIRST: u64 = 64;
     match delivery {
+        _ if !peers.paired && ends[from].alone => false,
         Delivery::ReadResponse(placement) => ends[from.other()].early.has_read_request(placement.first),
+        // The capture begins with an RDMA operation: whose memory that is, the other half-flow will say.
+        Delivery::Write(_) | Delivery::ReadRequest(_) if peers.speaks_rpc.is_none() && !peers.paired => {
+            ends[from].counts.packets <= FIRST
+        }
         _ => transactions.is_early(delivery, from, peers),
     }
 }

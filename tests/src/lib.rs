@@ -5,6 +5,7 @@
 pub mod judged;
 pub mod mountstats;
 pub mod mutate;
+pub mod owners;
 pub mod pcap;
 pub mod samples;
 pub mod session;

@@ -3,9 +3,11 @@
 //! All of it works on Ethernet, IPv4 without options, UDP, and seals what it changed: IPv4 header checksum and ICRC come
 //! out right, unless a packet is spoiled on purpose.
 
+mod loss;
 mod messages;
 mod sequence;
 
+pub use loss::{Kind, Variant, variant};
 pub use messages::*;
 pub use sequence::*;
 

@@ -304,6 +304,18 @@ impl ReliableConnection {
         requests.give_up_received(&mut |delivery| hand_up(end, delivery, reads, deliver))
     }
 
+    /// The PSN of the last Send of an end that waits behind a gap, of those whose first packet `is_it` likes.
+    pub fn find_held_send(&self, end: End, is_it: impl Fn(&[u8]) -> bool) -> Option<Psn> {
+        self.halves[end].requests.find_held_send(is_it)
+    }
+
+    /// Gives up what is missing of an end before a packet that waits behind it, because the other end is seen to have received that packet:
+    /// so it has received all that was sent before (IBTA volume 1, section 9.7.5: in order).
+    pub fn give_up_before(&mut self, end: End, psn: Psn, deliver: &mut impl FnMut(End, Delivery<'_>)) {
+        let Half { requests, reads, .. } = &mut self.halves[end];
+        requests.give_up_before(psn, &mut |delivery| hand_up(end, delivery, reads, deliver));
+    }
+
     /// Gives up what is held back of both ends, and the memory that it takes up.
     pub fn give_up_buffered(&mut self, deliver: &mut impl FnMut(End, Delivery<'_>)) {
         for end in End::BOTH {

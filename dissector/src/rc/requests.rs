@@ -343,6 +343,23 @@ impl Requests {
         true
     }
 
+    /// The last Send that begins among the packets that wait behind a gap, of those whose first packet `is_it` likes.
+    pub(super) fn find_held_send(&self, is_it: impl Fn(&[u8]) -> bool) -> Option<Psn> {
+        let begins = |held: &&HeldPacket| {
+            let position = held.operation.position();
+            held.operation.is_send() && matches!(position, PacketPosition::First | PacketPosition::Only)
+        };
+        let mut sends = self.held.iter().rev().filter(begins);
+        sends.find(|held| is_it(&held.payload)).map(|held| held.psn)
+    }
+
+    /// Gives up what is missing before a packet that waits.
+    pub(super) fn give_up_before(&mut self, psn: Psn, deliver: &mut impl FnMut(Delivery<'_>)) {
+        while self.held.iter().any(|held| held.psn == psn) && self.expected.is_some() {
+            self.give_up(deliver);
+        }
+    }
+
     /// Ends the half-flow: delivers what is held and what is open, with its gaps.
     pub(super) fn finish(&mut self, deliver: &mut impl FnMut(Delivery<'_>)) {
         if self.expected.is_none() {

@@ -4,7 +4,7 @@ use super::{Kind, Peers, Transactions, certain_kind, payload_of, plausible};
 use crate::protocol::Protocol;
 use crate::rdma::{Delivery, End, Send};
 use rdmascope_wire::Xid;
-use rdmascope_wire::rpcrdma::{Header, VERSION};
+use rdmascope_wire::rpcrdma::{Header, Segment, VERSION};
 
 impl Peers {
     /// Notes what the connection speaks, RPC-over-RDMA or another protocol, where a Send is the first to say so.
@@ -49,6 +49,24 @@ impl Transactions {
         };
         memory.length > 0 && !other.memory().advertises(memory.rkey, memory.address)
     }
+}
+
+/// Whether the Send that begins with these bytes asks for what was delivered: it is the call that a reply or an error answers, or it
+/// advertises the memory that an RDMA operation is about.
+pub fn asks_for(send: &[u8], delivery: &Delivery<'_>) -> bool {
+    let Ok(header) = Header::parse(send) else { return false };
+    let memory = match delivery {
+        Delivery::Send(reply) => return answered_xid(reply.bytes) == Some(header.xid),
+        Delivery::Write(placement) | Delivery::ReadResponse(placement) => placement.memory,
+        Delivery::ReadRequest(request) => request.memory,
+        _ => return false,
+    };
+    let holds = |segment: Segment| {
+        let offset = memory.address.wrapping_sub(segment.offset);
+        segment.handle == memory.rkey && offset < u64::from(segment.length)
+    };
+    let Header { reads, writes, reply, .. } = header;
+    reads.map(|read| read.target).any(holds) || writes.chain(reply).any(|chunk| chunk.segments().any(holds))
 }
 
 /// The XID that a Send answers, where it can be nothing but a reply or an error.

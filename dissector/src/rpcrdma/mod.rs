@@ -16,6 +16,7 @@ mod read;
 pub use crate::observation::{CallIdentity, Kind};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+pub use early::asks_for;
 pub use keeping::NotedStep;
 pub use memory::Memory;
 

@@ -56,6 +56,11 @@ impl Early {
         self.waiting.keep(HeldDelivery::new(delivery));
     }
 
+    /// Whether more waits than there is room for.
+    pub(super) fn is_full(&self) -> bool {
+        self.waiting.is_full()
+    }
+
     /// Whether the delivery that came first has waited long enough by `now` (`None`: nothing comes any more). Where the other half-flow is not
     /// known, time says nothing.
     pub(super) fn is_due(&self, now: Option<Seen>, paired: bool) -> bool {
@@ -66,6 +71,11 @@ impl Early {
     /// When the delivery that came first has waited long enough.
     pub(super) fn deadline(&self) -> Option<Time> {
         self.waiting.deadline()
+    }
+
+    /// All that wait, in the order in which they came.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &HeldDelivery> {
+        self.waiting.iter()
     }
 
     /// The packet that brought the delivery that came first.
