@@ -44,6 +44,7 @@ fn record(packet: &pcap::Packet) -> Record<'_> {
         time: Time(packet.time),
         link: LinkType::ETHERNET,
         original_length: packet.original_length,
+        dropped: 0,
         data: &packet.data,
     }
 }
@@ -188,6 +189,7 @@ impl Hostile {
             time: Time(self.number as i64 * 1000),
             link: LinkType::RAW,
             original_length: self.frame.len() as u32,
+            dropped: 0,
             data: &self.frame,
         };
         self.engine.handle(&record, &mut |event| self.judge.handle(&event, &mut |_| ()));

@@ -16,6 +16,7 @@
 //!     time: Time(1_795_340_251_274_107_000),
 //!     link: LinkType::ETHERNET,
 //!     original_length: data.len() as u32,
+//!     dropped: 0,
 //!     data,
 //! };
 //!

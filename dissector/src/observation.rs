@@ -39,7 +39,7 @@ pub enum Observed<'a> {
     Joined(ConnectionId),
     /// A Send, in the order of its sender's PSNs. It is reported before the transaction that it ends.
     Sent(&'a Sent<'a>),
-    /// Packets of an end that the capture lacks.
+    /// Packets of an end that the capture lacks, or may lack: it says itself that it lost some, and not which.
     Missing(Missing),
     /// An RDMA operation on memory that no open transaction advertised for it.
     Stray(Stray),
@@ -135,7 +135,7 @@ pub struct HalfFlow {
     pub acknowledged: Option<(Position, Seen)>,
 }
 
-/// Packets of an end that the capture lacks.
+/// Packets of an end that the capture lacks, or may lack.
 #[derive(Clone, Copy, Debug)]
 pub struct Missing {
     /// The end.

@@ -11,6 +11,9 @@ pub struct Record<'a> {
     pub link: LinkType,
     /// The length of the packet on the wire, in bytes. `data` is shorter if a snap length cut it.
     pub original_length: u32,
+    /// Packets that the capture says it lost before this one: since the record before it, or since it last spoke of losses. 0 where it says
+    /// nothing.
+    pub dropped: u32,
     /// The captured bytes.
     pub data: &'a [u8],
 }

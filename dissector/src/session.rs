@@ -50,6 +50,8 @@ pub struct Session {
     pub recent: bool,
     /// Bytes held back, as last counted.
     pub buffered: usize,
+    /// Packets that the capture says it lost, as far as this connection was told.
+    dropped: u64,
 }
 
 /// One end of a connection.
@@ -97,8 +99,8 @@ impl SessionEnd {
 }
 
 impl Session {
-    /// A connection between two addresses of which nothing is known yet.
-    pub fn new(id: ConnectionId, index: u32, addresses: [Address; 2], now: Time) -> Session {
+    /// A connection between two addresses of which nothing is known yet; `dropped`: packets that the capture says it lost before.
+    pub fn new(id: ConnectionId, index: u32, addresses: [Address; 2], now: Time, dropped: u64) -> Session {
         Session {
             peers: Peers::new(id, index),
             rc: ReliableConnection::default(),
@@ -112,6 +114,7 @@ impl Session {
             span: (now, now),
             recent: true,
             buffered: 0,
+            dropped,
         }
     }
 
@@ -170,6 +173,26 @@ impl Session {
     /// Reports of both ends what is repeated and what breaks a rule.
     pub fn watch(&mut self) {
         self.rc.watch();
+    }
+
+    /// Takes in that the capture says it lost packets since the last one of this connection: any of them may have been of either end.
+    #[inline]
+    pub fn note_dropped(&mut self, transactions: &Transactions, report: &mut impl FnMut(Event<'_>)) {
+        if self.dropped != transactions.dropped {
+            self.lose(transactions, report);
+        }
+    }
+
+    #[cold]
+    fn lose(&mut self, transactions: &Transactions, report: &mut impl FnMut(Event<'_>)) {
+        let packets = transactions.dropped - core::mem::replace(&mut self.dropped, transactions.dropped);
+        self.peers.missing_packets += packets;
+        if transactions.observes() {
+            for from in End::BOTH {
+                let missing = Missing { from, packets: u32::try_from(packets).unwrap_or(u32::MAX) };
+                self.peers.observe(Observed::Missing(missing), report);
+            }
+        }
     }
 
     /// Counts a packet that a receiver would drop, and that is left out of everything else.
@@ -257,6 +280,8 @@ impl Session {
         self.peers.requester = self.peers.requester.or(requester);
         self.peers.caller = self.peers.caller.or(caller);
         self.peers.paired = true;
+        // What one of them was not told of is told to both again.
+        self.dropped = self.dropped.min(other.dropped);
         self.span = (self.span.0.min(other.span.0), self.span.1.max(other.span.1));
         if let Origin::Inferred(_) = self.origin {
             self.origin = Origin::Inferred(evidence);
@@ -339,6 +364,7 @@ impl Session {
         transactions: &mut Transactions,
         report: &mut impl FnMut(Event<'_>),
     ) {
+        self.note_dropped(transactions, report);
         while self.deadline().is_some_and(|deadline| deadline <= now) {
             if transactions.observes() {
                 self.note_half_flows();
@@ -440,6 +466,7 @@ impl Session {
 
     /// Notes that a CM message closes the connection. What is under way may still come.
     pub fn close(&mut self, transactions: &Transactions, report: &mut impl FnMut(Event<'_>)) {
+        self.note_dropped(transactions, report);
         if self.state != State::Closed && transactions.observes() {
             let complete = End::BOTH.map(|side| self.rc.complete(side));
             let route = |side: End| Route {
@@ -464,6 +491,7 @@ impl Session {
         transactions: &mut Transactions,
         report: &mut impl FnMut(Event<'_>),
     ) {
+        self.note_dropped(transactions, report);
         // Nothing that is missing will come any more, so what was kept back can go on behind it.
         let Session { peers, rc, ends, .. } = &mut self;
         rc.finish(&mut |from, delivery| hand_up(from, &delivery, ends, peers, transactions, report));

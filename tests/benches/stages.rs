@@ -24,6 +24,7 @@ fn record(packet: &pcap::Packet) -> Record<'_> {
         time: Time(packet.time),
         link: LinkType::ETHERNET,
         original_length: packet.original_length,
+        dropped: 0,
         data: &packet.data,
     }
 }

@@ -5,6 +5,7 @@ mod body;
 mod chunks;
 mod controls;
 mod credits;
+mod drops;
 mod establishment;
 mod exhaustive;
 mod header;

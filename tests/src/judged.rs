@@ -1,6 +1,6 @@
 //! The judge at work on a capture, with what it found kept.
 
-use crate::pcap::Capture;
+use crate::pcap::{Capture, Packet};
 use rdmascope_conformance::{Finding, Judge, Level, Rule, Verdict};
 use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::event::Event;
@@ -39,6 +39,14 @@ impl Compared {
 /// # Panics
 /// As [`Compared::handle`], and where a finding lacks its rule or its connection, or its frames are not in order: the judge sees to that.
 pub fn findings(capture: &Capture) -> Vec<Finding> {
+    findings_where(capture, |_| 0)
+}
+
+/// The same where the capture says of each packet how many were dropped before it.
+///
+/// # Panics
+/// As [`findings`].
+pub fn findings_where(capture: &Capture, dropped: impl Fn(&Packet) -> u32) -> Vec<Finding> {
     let mut engine = Engine::new(Config { observe: true, ..Config::default() });
     let mut judge = Compared::default();
     let mut findings: Vec<Finding> = Vec::new();
@@ -48,6 +56,7 @@ pub fn findings(capture: &Capture) -> Vec<Finding> {
             time: Time(packet.time),
             link: LinkType(capture.link),
             original_length: packet.original_length,
+            dropped: dropped(packet),
             data: &packet.data,
         };
         engine.handle(&record, &mut |event| findings.extend(judge.handle(&event)));

@@ -125,6 +125,7 @@ pub fn records(capture: &Capture) -> impl Iterator<Item = Record<'_>> {
         time: Time(packet.time),
         link: LinkType(capture.link),
         original_length: packet.original_length,
+        dropped: 0,
         data: &packet.data,
     })
 }

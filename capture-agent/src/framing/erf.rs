@@ -40,6 +40,11 @@ pub(super) fn next(bytes: &[u8]) -> Result<Found, Trouble> {
         link: LinkType::ERF,
         // The padding of a record counts as captured, and was not on the wire.
         original_length: original_length.max(length) as u32,
+        dropped: match header.record_type {
+            RecordType::ETH | RecordType::INFINIBAND => header.loss_or_color.into(),
+            // Other types have a color there, or more about the port.
+            _ => 0,
+        },
         start: 0,
         end: length,
         consumed: length,

@@ -69,9 +69,14 @@ impl Interface {
     /// Packets that the capture says it lost here: those of the statistics, or those told of beside packets, whichever are
     /// more, because both count the same ones.
     pub fn dropped(&self) -> u64 {
-        let Statistics { dropped_by_interface, dropped_by_system, .. } = self.statistics;
-        let counted = dropped_by_interface.unwrap_or(0).saturating_add(dropped_by_system.unwrap_or(0));
-        counted.max(self.dropped_before_packets)
+        self.statistics.dropped().max(self.dropped_before_packets)
+    }
+}
+
+impl Statistics {
+    /// Packets that the interface and the operating system dropped.
+    pub fn dropped(&self) -> u64 {
+        self.dropped_by_interface.unwrap_or(0).saturating_add(self.dropped_by_system.unwrap_or(0))
     }
 }
 

@@ -69,6 +69,8 @@ pub struct Framed {
     pub link: LinkType,
     /// See [`Record::original_length`].
     pub original_length: u32,
+    /// See [`Record::dropped`].
+    pub dropped: u32,
     /// Where the captured bytes begin.
     pub start: usize,
     /// Where they end.
@@ -86,6 +88,7 @@ impl Framed {
             time: self.time,
             link: self.link,
             original_length: self.original_length,
+            dropped: self.dropped,
             data: &bytes[self.start..self.end],
         }
     }
@@ -108,7 +111,7 @@ impl Framer {
             Format::Unknown => self.recognise(bytes),
         };
         match found {
-            Ok(Found::Record { mut time, link, original_length, start, end, consumed }) => {
+            Ok(Found::Record { mut time, link, original_length, dropped, start, end, consumed }) => {
                 if link == LinkType::ERF {
                     time = erf::own_time(&bytes[start..end], time);
                 }
@@ -119,6 +122,7 @@ impl Framer {
                     time,
                     link,
                     original_length,
+                    dropped,
                     start,
                     end,
                     consumed,
@@ -142,10 +146,11 @@ impl Framer {
             Format::Unknown => MarkedFormat::Unknown,
             Format::Pcap(file) => MarkedFormat::Pcap(*file),
             Format::Pcapng(section) => {
-                MarkedFormat::Pcapng(section.mark(before.and_then(|mark| match &mark.format {
+                let before = before.and_then(|mark| match &mark.format {
                     MarkedFormat::Pcapng(mark) => Some(mark),
                     _ => None,
-                })))
+                });
+                MarkedFormat::Pcapng(section.mark(framed.dropped, before))
             }
             Format::Erf => MarkedFormat::Erf,
         };
@@ -232,8 +237,18 @@ impl Mark {
 
 /// What a format finds.
 enum Found {
-    Record { time: Time, link: LinkType, original_length: u32, start: usize, end: usize, consumed: usize },
-    Nothing { consumed: usize },
+    Record {
+        time: Time,
+        link: LinkType,
+        original_length: u32,
+        dropped: u32,
+        start: usize,
+        end: usize,
+        consumed: usize,
+    },
+    Nothing {
+        consumed: usize,
+    },
 }
 
 /// Why it finds nothing.

@@ -55,6 +55,7 @@ impl File {
             time: Time(time),
             link: self.link,
             original_length: origlen,
+            dropped: 0,
             start: RECORD_HEADER,
             end,
             consumed: end,

@@ -23,7 +23,7 @@
 //! - values of 64 bits in options: pcap-parser takes them as little-endian ones in every section;
 //! - the obsolete packet block, which pcap-parser does not know.
 
-use super::interfaces::{self, Interfaces};
+use super::interfaces::{self, Interfaces, Statistics};
 use super::{Fault, Found, LIMIT, Order, Trouble};
 use pcap_parser::traits::PcapNGPacketBlock;
 use pcap_parser::{EPB_MAGIC, IDB_MAGIC, ISB_MAGIC, PcapError, SHB_MAGIC, SPB_MAGIC, UnknownBlock};
@@ -52,6 +52,10 @@ pub(super) struct Section {
     interfaces: Vec<Interface>,
     /// Which section it is; the first is 1.
     number: u64,
+    /// How often what is known of an interface changed.
+    changes: u64,
+    /// Packets dropped since the last packet block, by the word of interface statistics.
+    dropped: u32,
 }
 
 /// A place in a section. Marks share a table of interfaces that is the same.
@@ -60,6 +64,9 @@ pub(super) struct Mark {
     order: Order,
     interfaces: Arc<[Interface]>,
     number: u64,
+    changes: u64,
+    /// [`Found::Record::dropped`] of the record that stands there.
+    dropped: u32,
 }
 
 impl Mark {
@@ -80,6 +87,8 @@ struct Interface {
     clock: Clock,
     /// Where its statistics are kept.
     kept: Option<u32>,
+    /// Packets dropped so far, by the word of its statistics and its packets.
+    dropped: u64,
 }
 
 /// How an interface's time stamps count.
@@ -137,20 +146,23 @@ impl Resolution {
 }
 
 impl Section {
-    /// This place. `before` is an earlier one.
-    pub(super) fn mark(&self, before: Option<&Mark>) -> Mark {
-        let shared = before.filter(|mark| {
-            // Within a section the table only grows.
-            mark.number == self.number && mark.interfaces.len() == self.interfaces.len()
-        });
+    /// The place of the last record, before which so many packets were dropped. `before` is an earlier one.
+    pub(super) fn mark(&self, dropped: u32, before: Option<&Mark>) -> Mark {
+        let shared = before.filter(|mark| (mark.number, mark.changes) == (self.number, self.changes));
         let interfaces =
             shared.map_or_else(|| Arc::from(&*self.interfaces), |mark| Arc::clone(&mark.interfaces));
-        Mark { order: self.order, interfaces, number: self.number }
+        Mark { order: self.order, interfaces, number: self.number, changes: self.changes, dropped }
     }
 
     /// At the place of a mark.
     pub(super) fn resume(mark: &Mark) -> Section {
-        Section { order: mark.order, interfaces: mark.interfaces.to_vec(), number: mark.number }
+        Section {
+            order: mark.order,
+            interfaces: mark.interfaces.to_vec(),
+            number: mark.number,
+            changes: mark.changes,
+            dropped: mark.dropped,
+        }
     }
 
     /// What the next block is. What it says of interfaces goes to `told`.
@@ -178,7 +190,7 @@ impl Section {
     /// An enhanced packet block, or an obsolete one, of `total` bytes.
     #[inline]
     fn packet(
-        &self,
+        &mut self,
         kind: u32,
         bytes: &[u8],
         total: usize,
@@ -193,9 +205,10 @@ impl Section {
         let obsolete = kind == PACKET;
         let number = if obsolete { self.half(block, 8).into() } else { self.word(block, 8) };
         let interface = match self.interface(number, 8) {
-            Ok(interface) => interface,
+            Ok(interface) => *interface,
             Err(trouble) => return Some(Err(trouble)),
         };
+        let mut dropped_before = core::mem::take(&mut self.dropped);
         // The room is a multiple of four, as the block is.
         let padded = captured_length.next_multiple_of(4);
         if obsolete || padded < room {
@@ -204,6 +217,14 @@ impl Section {
                 true => Some(self.half(block, 10)).filter(|drops| *drops != u16::MAX).map_or(0, u64::from),
                 false => self.dropped(&block[PACKET_DATA + padded..total - 4]),
             };
+            // Statistics and packets count the same ones.
+            let more = dropped.saturating_sub(dropped_before.into());
+            if more > 0 {
+                let known = &mut self.interfaces[number as usize].dropped;
+                *known = known.saturating_add(more);
+                self.changes += 1;
+                dropped_before = dropped_before.saturating_add(saturate(more));
+            }
             if let Some(kept) = told.get_mut(interface.kept) {
                 kept.dropped_before_packets = kept.dropped_before_packets.saturating_add(dropped);
             }
@@ -214,6 +235,7 @@ impl Section {
                 .time(u64::from(self.word(block, 12)) << 32 | u64::from(self.word(block, 16))),
             link: interface.link,
             original_length: self.word(block, 24),
+            dropped: dropped_before,
             start: PACKET_DATA,
             end: PACKET_DATA + captured_length,
             consumed: total,
@@ -230,12 +252,13 @@ impl Section {
 
     /// A simple packet block names neither an interface, it is the first, nor a captured length, nor a time: it is given
     /// the beginning of 1970.
-    fn simple_packet(&self, bytes: &[u8]) -> Option<Result<Found, Trouble>> {
+    fn simple_packet(&mut self, bytes: &[u8]) -> Option<Result<Found, Trouble>> {
         let parsed = match self.order {
             Order::Little => pcap_parser::parse_simplepacketblock_le(bytes),
             Order::Big => pcap_parser::parse_simplepacketblock_be(bytes),
         };
         let (_, block) = parsed.ok().filter(|(_, block)| block.block_len1 == block.block_len2)?;
+        let dropped = core::mem::take(&mut self.dropped);
         Some(self.interface(0, 0).map(|interface| {
             let snap_length = match interface.snap_length {
                 0 => usize::MAX,
@@ -245,6 +268,7 @@ impl Section {
                 time: Time(0),
                 link: interface.link,
                 original_length: block.origlen,
+                dropped,
                 start: SIMPLE_PACKET_DATA,
                 end: SIMPLE_PACKET_DATA + block.packet_data().len().min(snap_length),
                 consumed: block.block_len1 as usize,
@@ -263,8 +287,12 @@ impl Section {
     #[cold]
     fn section_header(&mut self, bytes: &[u8]) -> Option<Result<Found, Trouble>> {
         // It is written in the order of its own section.
-        let section =
-            Section { order: self.own_order(bytes).ok()?, interfaces: Vec::new(), number: self.number + 1 };
+        let section = Section {
+            order: self.own_order(bytes).ok()?,
+            number: self.number + 1,
+            dropped: self.dropped,
+            ..Section::default()
+        };
         let UnknownBlock { block_len1, data, .. } = section.framed(bytes)?;
         let header = data.get(..16)?;
         let found = (section.half(header, 4), section.half(header, 6));
@@ -321,22 +349,38 @@ impl Section {
             }
         }
         let kept = told.describe(shown);
-        self.interfaces.push(Interface { link, snap_length: self.word(header, 4), clock, kept });
+        self.changes += 1;
+        self.interfaces.push(Interface { link, snap_length: self.word(header, 4), clock, kept, dropped: 0 });
         Ok(())
     }
 
     /// Statistics that cannot be read are ignored: no packet depends on them.
     #[cold]
-    fn interface_statistics(&self, bytes: &[u8], told: &mut Interfaces) -> Option<Result<Found, Trouble>> {
+    fn interface_statistics(
+        &mut self,
+        bytes: &[u8],
+        told: &mut Interfaces,
+    ) -> Option<Result<Found, Trouble>> {
         let UnknownBlock { block_len1, data, .. } = self.framed(bytes)?;
         if let Some((header, options)) = data.split_at_checked(12)
-            && let Some(interface) = self.interfaces.get(self.word(header, 0) as usize)
-            && let Some(kept) = told.get_mut(interface.kept)
+            && let number = self.word(header, 0) as usize
+            && let Some(&interface) = self.interfaces.get(number)
         {
+            let mut statistics = Statistics::default();
+            let mut kept = told.get_mut(interface.kept);
             for option in Options::new(self.order, options) {
                 if let Some(value) = option.value.and_then(|value| self.long(value)) {
-                    self.count(option.code, value, interface.clock, &mut kept.statistics);
+                    self.count(option.code, value, interface.clock, &mut statistics);
+                    if let Some(kept) = &mut kept {
+                        self.count(option.code, value, interface.clock, &mut kept.statistics);
+                    }
                 }
+            }
+            let more = statistics.dropped().saturating_sub(interface.dropped);
+            if more > 0 {
+                self.interfaces[number].dropped += more;
+                self.changes += 1;
+                self.dropped = self.dropped.saturating_add(saturate(more));
             }
         }
         Some(nothing(block_len1))
@@ -449,6 +493,11 @@ impl Section {
             Order::Big => u64::from_be_bytes(value),
         })
     }
+}
+
+/// A count of packets in 32 bits.
+fn saturate(count: u64) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
 }
 
 /// A block that is no packet.

@@ -54,6 +54,7 @@ pub(super) fn handle<F: FnMut(Event<'_>)>(
     let session = stage.sessions.session(place.session);
     session.span.1 = session.span.1.max(now);
     session.recent = true;
+    session.note_dropped(stage.transactions, stage.report);
     if stage.transactions.observes() {
         session.peers.observe(Observed::Managed(&Managed { from: place.end, seen, message }), stage.report);
         let says_more =

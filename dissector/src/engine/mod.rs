@@ -116,6 +116,7 @@ impl Engine {
         let Dissected { frame, transport } = dissected;
         let Engine { config, totals, copies, sessions, transactions } = self;
         totals.count_record(record, frame);
+        transactions.dropped += u64::from(record.dropped);
         let seen = Seen { frame: record.number, time: record.time };
         let copy_of = match (frame, transport) {
             (Ok(frame), Some(Ok(transport))) => {
@@ -233,6 +234,7 @@ impl<F: FnMut(Event<'_>)> Stage<'_, F> {
             place = joined;
         }
         let session = self.sessions.session(place.session);
+        session.note_dropped(self.transactions, self.report);
         if self.transactions.observes() {
             session.inspect(place.end, &transport.bth, &packet, self.report);
         }

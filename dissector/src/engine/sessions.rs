@@ -154,7 +154,7 @@ impl Sessions {
             self.slots.len() as u32 - 1
         });
         self.seen = self.seen.saturating_add(1);
-        let mut session = Session::new(ConnectionId(self.seen), index, addresses, now);
+        let mut session = Session::new(ConnectionId(self.seen), index, addresses, now, transactions.dropped);
         if transactions.observes() {
             session.watch();
         }

@@ -19,7 +19,7 @@ const SERVER: Address = Address::V4(Ipv4Addr::new(10, 77, 0, 1));
 const CONFIG: Config = Config { port: 4791, verify_icrc: true };
 
 fn record(link: LinkType, data: &[u8]) -> Record<'_> {
-    Record { number: 1, time: Time(0), link, original_length: data.len() as u32, data }
+    Record { number: 1, time: Time(0), link, original_length: data.len() as u32, dropped: 0, data }
 }
 
 fn dissected(link: LinkType, data: &[u8]) -> Result<Frame<'_>, Other> {
@@ -672,6 +672,7 @@ fn where_the_headers_stand() {
         time: Time(0),
         link: LinkType::ETHERNET,
         original_length: outer.len() as u32,
+        dropped: 0,
         data: &outer,
     };
     let mut found = Vec::new();

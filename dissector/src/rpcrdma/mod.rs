@@ -173,6 +173,8 @@ pub struct Transactions {
     attributes: bool,
     /// Steps of one connection that somebody has yet to [take](Transactions::take_noted).
     noted: Vec<NotedStep>,
+    /// Packets that the capture says it lost so far, of whatever connection.
+    pub dropped: u64,
     /// Bytes of memory in which all connections remember steps and packets, as they count them.
     pub attributed: usize,
     open: usize,

@@ -35,6 +35,7 @@ fn attribute(frames: &[Frame]) -> Vec<(Said, Vec<(u32, StepKind)>)> {
             time: Time(frame.time),
             link: LinkType::ETHERNET,
             original_length: frame.data.len() as u32,
+            dropped: 0,
             data: &frame.data,
         };
         engine.handle(&record, &mut take);

@@ -29,6 +29,7 @@ impl Live {
                 time: Time(frame.time),
                 link: LinkType::ETHERNET,
                 original_length: frame.data.len() as u32,
+                dropped: 0,
                 data: &frame.data,
             };
             live.step(|engine, mut report| engine.handle(&record, &mut report));

@@ -478,6 +478,7 @@ pub(crate) fn run_with(frames: &[Frame], snap: usize, keep: Keep) -> Report {
             time: Time(frame.time),
             link: LinkType::ETHERNET,
             original_length: frame.data.len() as u32,
+            dropped: 0,
             data: &frame.data[..frame.data.len().min(snap)],
         };
         engine.handle(&record, &mut report);

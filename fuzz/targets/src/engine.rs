@@ -43,6 +43,7 @@ impl Frame {
             time: Time(self.time),
             link: LinkType::ETHERNET,
             original_length: self.data.len() as u32 + self.cut,
+            dropped: 0,
             data: &self.data,
         }
     }

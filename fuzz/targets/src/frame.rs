@@ -34,7 +34,14 @@ pub fn frame(data: &[u8]) {
         _ => (whole.len(), u32::from_be_bytes([0, how, cut as u8, 0])),
     };
     let config = Config { port: if how & 4 == 0 { 4791 } else { 0 }, verify_icrc: how & 8 == 0 };
-    let record = Record { number: 1, time: Time(0), link, original_length: original, data: &whole[..kept] };
+    let record = Record {
+        number: 1,
+        time: Time(0),
+        link,
+        original_length: original,
+        dropped: 0,
+        data: &whole[..kept],
+    };
     if let Ok(frame) = frame::dissect(&record, &config) {
         assert!(frame.transport.len() >= Bth::LENGTH);
         assert!(frame.transport.len() as u64 <= u64::from(frame.transport_length));

@@ -76,8 +76,14 @@ fn composed(bth: Bth, extensions: Extensions, payload: &[u8]) {
         };
         assert_eq!(data.len(), frame.length());
         let original_length = data.len() as u32;
-        let record =
-            Record { number: 1, time: Time(0), link: LinkType::ETHERNET, original_length, data: &data };
+        let record = Record {
+            number: 1,
+            time: Time(0),
+            link: LinkType::ETHERNET,
+            original_length,
+            dropped: 0,
+            data: &data,
+        };
         let found = dissect(&record, &Config::default()).expect("a frame that was just composed");
         assert_eq!(found.icrc, IcrcVerdict::Good);
         let pad_count = (payload.len().wrapping_neg() & 3) as u8;

@@ -88,6 +88,7 @@ pub(crate) fn with_packets(mut see: impl FnMut(&Packet<'_>)) {
         time: after(1_250_000),
         link: LinkType::ETHERNET,
         original_length: 90,
+        dropped: 0,
         data: &[0; 90],
     };
     let frame = Frame {

@@ -122,6 +122,51 @@ fn drops_beside_packets() {
     }
 }
 
+/// What each record says of packets dropped before it; where a framer goes on from a mark, it says the same.
+fn dropped(bytes: &[u8]) -> Vec<u32> {
+    let (mut framer, mut at, mut all) = (Framer::new(), 0, Vec::new());
+    loop {
+        match framer.next(&bytes[at..]) {
+            Step::Record(framed) => {
+                let mark = framer.mark(&framed, None);
+                assert_eq!(Framer::resume(&mark).next(&bytes[at..]), Step::Record(framed));
+                all.push(framed.dropped);
+                at += framed.consumed;
+            }
+            Step::Skip(length) => at += length,
+            Step::Need(_) if at == bytes.len() => return all,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn records_say_what_was_dropped_before_them() {
+    for writer in [LITTLE, BIG] {
+        let said = |count| writer.statistics(1, &[(5, &writer.u64(1)), (7, &writer.u64(count))]);
+        let bytes = [
+            writer.section(),
+            writer.interface(1, 0, &[]),
+            writer.interface(1, 0, &[]),
+            writer.enhanced(1, 1, 9, b"none"),
+            said(2),
+            writer.enhanced(0, 2, 9, b"three by the statistics"),
+            said(2),
+            writer.enhanced(1, 3, 9, b"no more"),
+            said(4),
+            writer.enhanced_with(1, 4, 9, b"four, of which the statistics know two", &[(4, &writer.u64(4))]),
+            said(6),
+            writer.enhanced(1, 5, 9, b"the same ones again"),
+            writer.enhanced_with(1, 6, 9, b"many", &[(4, &writer.u64(u64::MAX))]),
+            said(7),
+            writer.section(),
+            writer.interface(1, 0, &[]),
+            writer.simple(9, b"none"),
+        ];
+        assert_eq!(dropped(&bytes.concat()), [0, 3, 0, 4, 0, u32::MAX, 0]);
+    }
+}
+
 #[test]
 fn both_counts_are_of_the_same_packets() {
     let mut bytes = [LITTLE.section(), LITTLE.interface(1, 0, &[])].concat();

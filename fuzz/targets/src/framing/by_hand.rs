@@ -45,6 +45,8 @@ impl ByHand {
                     time,
                     link,
                     original_length,
+                    // Of losses it reads nothing.
+                    dropped: 0,
                     start,
                     end,
                     consumed,

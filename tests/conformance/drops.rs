@@ -1,0 +1,61 @@
+//! Captures that say themselves that packets were dropped: nothing rests on what was not seen then.
+
+use crate::triggers;
+use rdmascope_conformance::Verdict;
+use rdmascope_tests::judged::{findings, findings_where, rule};
+use rdmascope_tests::pcap::{Capture, Packet};
+use std::collections::BTreeSet;
+
+/// Rules that are broken by what an end did not send.
+const BY_SILENCE: [&str; 6] = [
+    "credit-limit",
+    "memory-advertised",
+    "memory-segment-end",
+    "rpc-call-unanswered",
+    "rpc-reply-without-call",
+    "header-fault-unanswered",
+];
+
+fn standing(capture: &Capture, dropped: impl Fn(&Packet) -> u32) -> BTreeSet<(&'static str, Vec<u64>)> {
+    let found = findings_where(capture, dropped);
+    let stands = found.iter().filter(|finding| finding.verdict == Verdict::Stands);
+    stands.map(|finding| (rule(finding).id, finding.frames.clone())).collect()
+}
+
+/// Packets that the capture says were dropped add no accusation, and take away those that rest on silence.
+#[test]
+fn what_rests_on_silence_is_inconclusive_where_packets_were_dropped() {
+    let mut silenced = BTreeSet::new();
+    for trigger in triggers() {
+        let mut altered = (trigger.control)();
+        (trigger.alter)(&mut altered);
+        let before = standing(&altered, |_| 0);
+        let after = standing(&altered, |_| 1);
+        let more: Vec<_> = after.difference(&before).collect();
+        assert!(more.is_empty(), "{}: {more:?}", trigger.rule);
+        let is_found = |found: &BTreeSet<(&str, Vec<u64>)>| found.iter().any(|(id, _)| *id == trigger.rule);
+        if is_found(&before) && !is_found(&after) {
+            silenced.insert(trigger.rule);
+        }
+    }
+    let lacking: Vec<_> = BY_SILENCE.iter().filter(|id| !silenced.contains(*id)).collect();
+    assert!(lacking.is_empty(), "{lacking:?} still stand; {silenced:?} do not");
+}
+
+/// A drop that comes after a finding was decided changes nothing of it.
+#[test]
+fn what_was_decided_before_stands() {
+    for trigger in triggers() {
+        let mut altered = (trigger.control)();
+        (trigger.alter)(&mut altered);
+        let last = altered.packets.last().map_or(0, |packet| packet.number);
+        let before = findings(&altered);
+        let decided = before.iter().take_while(|finding| finding.verdict == Verdict::Stands).next();
+        let Some(first) = decided.filter(|first| first.frames.last().is_some_and(|frame| *frame < last / 2))
+        else {
+            continue;
+        };
+        let after = findings_where(&altered, |packet| u32::from(packet.number == last));
+        assert_eq!(after.first(), Some(first), "{}", trigger.rule);
+    }
+}
