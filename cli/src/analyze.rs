@@ -29,7 +29,7 @@ pub(crate) struct Analyze {
 /// Runs the command.
 pub(crate) fn run(command: &Analyze, style: Style, out: &mut Out) -> io::Result<Status> {
     let mut report = Report::default();
-    let read = listen(&command.input, Config::default(), |event, _| {
+    let read = listen(&command.input, Config { observe: true, ..Config::default() }, |event, _| {
         report.handle(&event);
         Ok(())
     })?;

@@ -5,6 +5,7 @@ use crate::check::{self, Check};
 use crate::completions::{self, Completions};
 use crate::connections::{self, Connections};
 use crate::diff::{self, Diff};
+use crate::events::{self, Events};
 use crate::export::{self, Export};
 use crate::extract::{self, Extract};
 use crate::man::{self, Man};
@@ -47,6 +48,13 @@ pub(crate) enum Command {
     /// One line for each RoCE packet, with the RPC-over-RDMA header or the CM message that it carries.
     #[command(after_help = packets::EXAMPLES)]
     Packets(Packets),
+    /// List the events: connections made, rejected and closed, and loss of service
+    ///
+    /// One line for each event, in the order of time: connections made, rejected and closed, requests that were sent again until
+    /// their sender gave up, NAKs, calls sent again and recovery behind a reconnect, credits that were used up. Service counts as
+    /// lost where a call, or a client without a connection, waited a second or longer and no reply came.
+    #[command(after_help = events::EXAMPLES)]
+    Events(Events),
     /// Export results in formats that other programs read
     #[command(after_help = export::EXAMPLES)]
     Export(Export),

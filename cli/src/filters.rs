@@ -7,6 +7,7 @@ use rdmascope_dissector::connection::ConnectionId;
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::transaction::{Direction, Outcome};
 use rdmascope_present::ending::Ending;
+use rdmascope_present::events::{EventFilter, Kind};
 use rdmascope_present::filter::{
     ConnectionFilter, OpcodeFilter, PacketFilter, PsnRange, Span, StatusFilter, TransactionFilter,
     operation_names, parse_number, status_names,
@@ -55,6 +56,40 @@ impl ConnectionArguments {
         ConnectionFilter { connections: ids(&self.connections), span: self.span.span() }
     }
 }
+
+/// Which events are listed.
+#[derive(Args, Debug, Default)]
+#[command(next_help_heading = "Filters")]
+pub(crate) struct EventArguments {
+    /// Only on the connection with this number
+    #[arg(long = "connection", value_name = "N", value_delimiter = ',')]
+    connections: Vec<u32>,
+    /// Only of this kind, such as `service-lost`; docs/json.md lists the kinds
+    #[arg(long = "kind", value_name = "NAME", value_parser = KIND, value_delimiter = ',', hide_possible_values = true)]
+    kinds: Vec<String>,
+    #[command(flatten)]
+    span: SpanArguments,
+}
+
+impl EventArguments {
+    /// What has to be in the capture.
+    pub(crate) fn asked(&self) -> Asked {
+        Asked::new(&self.connections, self.span.span())
+    }
+
+    /// What they ask for.
+    pub(crate) fn filter(&self) -> EventFilter {
+        let is_asked = |kind: &Kind| self.kinds.iter().any(|name| name.eq_ignore_ascii_case(kind.word()));
+        EventFilter {
+            connections: ids(&self.connections),
+            kinds: Kind::ALL.into_iter().filter(is_asked).collect(),
+            span: self.span.span(),
+        }
+    }
+}
+
+const KIND: Named =
+    Named { kind: "event", names: || Kind::ALL.map(Kind::word).to_vec(), is_other: |_| false };
 
 /// Which transactions are listed.
 #[derive(Args, Debug, Default)]

@@ -10,6 +10,7 @@ mod check;
 mod completions;
 mod connections;
 mod diff;
+mod events;
 mod export;
 mod extract;
 mod filters;
@@ -63,6 +64,7 @@ fn run(command: &mut Command) -> io::Result<Status> {
         Command::Connections(command) => connections::run(command, style, &mut out)?,
         Command::Transactions(command) => transactions::run(command, style, &mut out)?,
         Command::Packets(command) => packets::run(command, style, &mut out)?,
+        Command::Events(command) => events::run(command, style, &mut out)?,
         Command::Export(command) => export::run(command, &mut out)?,
         Command::Extract(command) => extract::run(command, style, &mut out)?,
         Command::Show(command) => show::run(command, style, &mut out)?,

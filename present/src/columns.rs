@@ -4,6 +4,7 @@ mod capture;
 mod check;
 mod comparison;
 mod connection;
+mod event;
 mod exchange;
 mod extract;
 mod finding;
@@ -20,6 +21,7 @@ pub use capture::{CAPTURE, FILE, INTERFACE};
 pub use check::{CHECK, Judged};
 pub use comparison::{COMPARISON, COUNT, ComparisonRow, DIFFERENCE, EXTREMES, LATENCIES, OCCURRENCE, SIDE};
 pub use connection::{CONNECTION, END};
+pub use event::EVENT;
 pub use exchange::{EXCHANGE, ExchangeRow, RUNG, UNREDUCED_MESSAGE, UnreducedMessage};
 pub use extract::{EXTRACTED, EXTRACTION};
 pub use finding::{FINDING, FindingRow, RULE, VALUE};
@@ -51,6 +53,7 @@ pub static LISTS: &[&dyn List] = &[
     &OPERATION_FIGURES,
     &ERROR,
     &PROBLEM,
+    &EVENT,
     &FRAME,
     &FIELD,
     &EXCHANGE,

@@ -22,10 +22,25 @@ impl Ending {
         self.files.iter().fold(0, |sum, file| sum.saturating_add(file.dropped()))
     }
 
+    /// The name of the file, where there is one, and a shell takes its name as it is.
+    pub fn plain_name(&self) -> Option<&str> {
+        match self.files.as_slice() {
+            [file] if is_plain(&file.name) => Some(&file.name),
+            _ => None,
+        }
+    }
+
     /// Whether every file could be read on to its end.
     pub fn is_readable(&self) -> bool {
         self.files.iter().all(|file| file.trouble.is_none())
     }
+}
+
+/// Whether a shell takes a name as it is.
+fn is_plain(name: &str) -> bool {
+    !name.is_empty()
+        && !name.starts_with('-')
+        && name.chars().all(|letter| letter.is_ascii_alphanumeric() || "/._-+:,@".contains(letter))
 }
 
 /// How a file ended, in words.

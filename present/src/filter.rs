@@ -146,7 +146,7 @@ impl PacketFilter {
 }
 
 /// Whether one of `values` matches; nothing asked for matches everything.
-fn among<T>(values: &[T], matches: impl FnMut(&T) -> bool) -> bool {
+pub(crate) fn among<T>(values: &[T], matches: impl FnMut(&T) -> bool) -> bool {
     values.is_empty() || values.iter().any(matches)
 }
 

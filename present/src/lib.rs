@@ -47,6 +47,7 @@ pub mod column;
 pub mod columns;
 pub mod diff;
 pub mod ending;
+pub mod events;
 pub mod extract;
 pub mod fields;
 pub mod filter;

@@ -1,6 +1,7 @@
 //! What `analyze` gathers and shows. Memory does not grow with the length of the capture.
 
 mod operations;
+mod outages;
 mod problems;
 mod text;
 
@@ -8,6 +9,7 @@ pub use operations::{Count, Key, Latency, Operations, Stats};
 pub use problems::{ErrorCount, ErrorKey, Group, Problem, Problems};
 
 use crate::ending::Ending;
+use crate::events::{Events, SessionEvent};
 use rdmascope_dissector::connection::Connection;
 use rdmascope_dissector::event::Event;
 
@@ -20,6 +22,7 @@ pub struct Report {
     further_connections: u64,
     operations: Operations,
     problems: Problems,
+    events: Events,
 }
 
 impl Report {
@@ -30,6 +33,7 @@ impl Report {
 
     /// Takes in what the engine reports.
     pub fn handle(&mut self, event: &Event<'_>) {
+        self.events.handle(event);
         match event {
             Event::Transaction(transaction) => {
                 self.operations.count(transaction);
@@ -78,9 +82,40 @@ impl Report {
         self.problems.list(ending)
     }
 
+    /// What happened to the connections, in the order of time.
+    pub fn events(&self, ending: &Ending) -> Vec<SessionEvent> {
+        self.events.list(ending.totals.span.map(|(_, last)| last))
+    }
+
+    /// The events in which service was lost, one of each kind and end, with how many there are and how long they took together; what took most
+    /// time comes first.
+    pub fn losses(&self, ending: &Ending) -> Vec<(SessionEvent, u64, u64)> {
+        let mut losses: Vec<(SessionEvent, u64, u64)> = Vec::new();
+        for event in self.events(ending).into_iter().filter(|event| event.kind.is_loss()) {
+            let length = event.duration.unwrap_or(0);
+            let same =
+                |other: &SessionEvent| (other.kind, other.by_requester) == (event.kind, event.by_requester);
+            match losses.iter_mut().find(|(other, ..)| same(other)) {
+                Some((longest, count, sum)) => {
+                    *count += 1;
+                    *sum += length;
+                    if longest.duration < event.duration {
+                        *longest = event;
+                    }
+                }
+                None => losses.push((event, 1, length)),
+            }
+        }
+        losses.sort_by_key(|(_, _, sum)| core::cmp::Reverse(*sum));
+        losses
+    }
+
     /// What is said where nothing went wrong.
     pub fn nothing_wrong(&self, ending: &Ending) -> Option<&'static str> {
-        let nothing = self.problems(ending).is_empty() && self.errors().0.is_empty() && ending.is_readable();
+        let nothing = self.problems(ending).is_empty()
+            && self.errors().0.is_empty()
+            && ending.is_readable()
+            && self.losses(ending).is_empty();
         nothing.then(|| match ending.totals.packets {
             0 => "Nothing that can be seen: there is no RoCE packet to look at.",
             _ if self.operations.is_empty() => {

@@ -9,9 +9,9 @@ use rdmascope_dissector::record::Record;
 use rdmascope_present::column::parquet::table;
 use rdmascope_present::column::{Fields, Kind, List, Output, Presence, Role, Value};
 use rdmascope_present::columns::{
-    CAPTURE, CHECK, COMPARISON, CONNECTION, ComparisonRow, DEVIATION, DIFFERENCE, ERROR, EXCHANGE, EXTRACTED,
-    EXTRACTION, ExchangeRow, FIELD, FINDING, FRAME, FindingRow, FrameRow, LISTS, MESSAGE, MessageRow,
-    OPERATION_FIGURES, PACKET, PROBLEM, RULE, TABLES, TRANSACTION, VERDICT,
+    CAPTURE, CHECK, COMPARISON, CONNECTION, ComparisonRow, DEVIATION, DIFFERENCE, ERROR, EVENT, EXCHANGE,
+    EXTRACTED, EXTRACTION, ExchangeRow, FIELD, FINDING, FRAME, FindingRow, FrameRow, LISTS, MESSAGE,
+    MessageRow, OPERATION_FIGURES, PACKET, PROBLEM, RULE, TABLES, TRANSACTION, VERDICT,
 };
 use rdmascope_present::diff::{Comparison, Side, Thresholds};
 use rdmascope_present::ending::{Ending, FileEnding};
@@ -349,6 +349,9 @@ fn values_of_all_samples() {
         for problem in report.problems(&ending) {
             seen.object(&PROBLEM, &PROBLEM.of(&problem), "problem");
         }
+        for event in report.events(&ending) {
+            seen.object(&EVENT, &EVENT.of(&event), "event");
+        }
     }
     exchanges(&mut seen);
     extracted(&mut seen);
@@ -368,6 +371,7 @@ fn values_of_all_samples() {
         "connection.protocol",
         "connection.requester.ip",
         "connection.responder.ip",
+        "event.other_connection",
         "exchange.call_message.fields",
         "exchange.reply_message.stretches.position",
         "file.name_hex",

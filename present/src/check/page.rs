@@ -223,11 +223,7 @@ impl Page<'_> {
         let Some((place, count)) = shown.min_by_key(|(_, count)| count.is_allowed) else { return Ok(()) };
         let what = self.kept.of(place, Verdict::Stands).first().and_then(|finding| place_of(finding));
         if let Some(what) = what {
-            let files: Vec<&str> = self.ending.files.iter().map(|file| file.name.as_str()).collect();
-            let file = match files.as_slice() {
-                [file] if is_plain(file) => file,
-                _ => "FILE",
-            };
+            let file = self.ending.plain_name().unwrap_or("FILE");
             writeln!(out, "Next: rdmascope show {file} {what}")?;
         }
         writeln!(out, "      rdmascope check --explain {}", count.rule.id)
@@ -260,13 +256,6 @@ fn place_of(finding: &Finding) -> Option<String> {
         (None, Some(xid), Some(connection)) => Some(format!("--xid {xid} --connection {}", connection.0)),
         _ => finding.frames.first().map(|frame| format!("--frame {frame}")),
     }
-}
-
-/// Whether a shell takes a name as it is.
-fn is_plain(name: &str) -> bool {
-    !name.is_empty()
-        && !name.starts_with('-')
-        && name.chars().all(|letter| letter.is_ascii_alphanumeric() || "/._-+:,@".contains(letter))
 }
 
 /// Frames: `frames 12, 15, 20 and 13 more`.

@@ -1,12 +1,12 @@
 //! The report of `analyze`.
 
 use super::write_line;
-use crate::columns::{CAPTURE, CONNECTION, ERROR, OPERATION_FIGURES, PROBLEM};
+use crate::columns::{CAPTURE, CONNECTION, ERROR, EVENT, OPERATION_FIGURES, PROBLEM};
 use crate::ending::Ending;
 use crate::report::Report;
 use std::io::{self, Write};
 
-/// Writes the lines of a report: the capture, its connections, operations, errors and problems.
+/// Writes the lines of a report: the capture, its connections, operations, errors, problems and events.
 pub fn write_report(report: &Report, ending: &Ending, out: &mut impl Write) -> io::Result<()> {
     write_line(out, &CAPTURE.of(ending))?;
     for connection in report.connections().0 {
@@ -20,6 +20,9 @@ pub fn write_report(report: &Report, ending: &Ending, out: &mut impl Write) -> i
     }
     for problem in report.problems(ending) {
         write_line(out, &PROBLEM.of(&problem))?;
+    }
+    for event in report.events(ending) {
+        write_line(out, &EVENT.of(&event))?;
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! The report for people, at most 120 columns wide.
 
+use super::outages::{write_losses, write_next};
 use super::{Group, Report, Stats};
 use crate::ending::{Ending, FileEnd, FileEnding};
 use crate::names::FailureName;
@@ -86,6 +87,8 @@ impl Report {
         if let Some(nothing) = self.nothing_wrong(ending) {
             return writeln!(out, "  {nothing}");
         }
+        let losses = self.losses(ending);
+        write_losses(&losses, style, out)?;
         if !errors.is_empty() {
             writeln!(out, "  Errors in replies")?;
         }
@@ -124,7 +127,10 @@ impl Report {
                 writeln!(out)?;
             }
         }
-        Ok(())
+        let ours = problems.iter().filter(|problem| problem.group != Group::Capture);
+        let problem = ours.filter_map(|problem| problem.first_frame).next();
+        let error = errors.iter().find_map(|(_, error)| error.first_frame);
+        write_next(ending, !losses.is_empty(), problem.or(error), out)
     }
 }
 

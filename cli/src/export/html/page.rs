@@ -148,9 +148,28 @@ impl Page<'_> {
         }
         let (errors, further) = report.errors();
         let problems = report.problems(self.ending);
+        let losses = report.losses(self.ending);
         html! {
             @for file in self.ending.files.iter().filter(|file| file.trouble.is_some() || file.cut.is_some()) {
                 p class="bad" { (file.title()) ": " (FileEnd(file)) }
+            }
+            @if !losses.is_empty() {
+                h3 { "Service" }
+                div class="scroll" {
+                    table id="losses" {
+                        thead { tr { th class="number" { "together" } th class="number" { "times" } th { "the longest" } th class="number" { "frame" } } }
+                        tbody {
+                            @for (event, count, sum) in &losses {
+                                tr {
+                                    td class="number bad" { (Duration(*sum)) }
+                                    td class="number" { (number(*count)) }
+                                    td { (event.text) }
+                                    td class="number" { (Maybe(event.frames[0])) }
+                                }
+                            }
+                        }
+                    }
+                }
             }
             @if !errors.is_empty() {
                 h3 { "Errors in replies" }

@@ -1,0 +1,149 @@
+//! Events: what happened to the connections of a session, in the order of time. Connections that were made, refused and closed, requests that
+//! were sent until nobody waited any more, and the seconds in which nobody was served.
+//!
+//! Here: what an event is. `gather` keeps of each connection what is needed, within bounds; `tell` makes events of it at the end.
+
+mod course;
+mod gather;
+mod tell;
+
+pub use gather::Events;
+
+use crate::filter::{Span, among};
+use rdmascope_dissector::connection::ConnectionId;
+use rdmascope_dissector::record::Time;
+
+/// A silence shorter than this is none: nanoseconds. So long nobody was served while somebody waited, so long bursts may pause.
+pub const SILENCE: u64 = 1_000_000_000;
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// A connection was made.
+    Connected,
+    /// A REQ was sent again before it was answered.
+    RequestRepeated,
+    /// A REQ was never answered.
+    RequestUnanswered,
+    /// A REJ ended the making of a connection.
+    Rejected,
+    /// A connection was closed.
+    Disconnected,
+    /// Somebody waited, and no reply came.
+    ServiceLost,
+    /// The same request was sent again and again, and never acknowledged.
+    RetriesExhausted,
+    /// NAKs shortly one after the other.
+    Nak,
+    /// RNR NAKs shortly one after the other.
+    RnrNak,
+    /// Calls that a closed connection left without a reply came again on the next one.
+    CallsReplayed,
+    /// NFSv4 calls that make client ID, session and state anew, behind a reconnect.
+    Recovery,
+    /// As many calls were under way as the server had granted.
+    CreditsExhausted,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Kind; 12] = [
+        Kind::Connected,
+        Kind::RequestRepeated,
+        Kind::RequestUnanswered,
+        Kind::Rejected,
+        Kind::Disconnected,
+        Kind::ServiceLost,
+        Kind::RetriesExhausted,
+        Kind::Nak,
+        Kind::RnrNak,
+        Kind::CallsReplayed,
+        Kind::Recovery,
+        Kind::CreditsExhausted,
+    ];
+
+    /// Its name for programs.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Kind::Connected => "connected",
+            Kind::RequestRepeated => "request-repeated",
+            Kind::RequestUnanswered => "request-unanswered",
+            Kind::Rejected => "rejected",
+            Kind::Disconnected => "disconnected",
+            Kind::ServiceLost => "service-lost",
+            Kind::RetriesExhausted => "retries-exhausted",
+            Kind::Nak => "nak",
+            Kind::RnrNak => "rnr-nak",
+            Kind::CallsReplayed => "calls-replayed",
+            Kind::Recovery => "recovery",
+            Kind::CreditsExhausted => "credits-exhausted",
+        }
+    }
+
+    /// Whether service was lost, or was not to be had.
+    pub const fn is_loss(self) -> bool {
+        matches!(
+            self,
+            Kind::RequestRepeated
+                | Kind::RequestUnanswered
+                | Kind::Rejected
+                | Kind::ServiceLost
+                | Kind::RetriesExhausted
+        )
+    }
+}
+
+/// An event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionEvent {
+    /// When it began.
+    pub time: Time,
+    /// What happened.
+    pub kind: Kind,
+    /// To which connection.
+    pub connection: ConnectionId,
+    /// Of a connection that was made: the one that it follows. Of service lost: the one on which it came back.
+    pub other: Option<ConnectionId>,
+    /// The end that did it; `None` where nobody did, or where that is not known.
+    pub by_requester: Option<bool>,
+    /// How long it took, in nanoseconds.
+    pub duration: Option<u64>,
+    /// How many packets, calls or times.
+    pub count: u64,
+    /// The packets that show it: the first and the last.
+    pub frames: [Option<u64>; 2],
+    /// What happened, in words for people.
+    pub text: String,
+}
+
+/// Which events are wanted.
+#[derive(Clone, Debug, Default)]
+pub struct EventFilter {
+    /// Those of connections of these numbers.
+    pub connections: Vec<ConnectionId>,
+    /// Those of these kinds.
+    pub kinds: Vec<Kind>,
+    /// Those that reach into this span.
+    pub span: Span,
+}
+
+impl EventFilter {
+    /// Whether `event` is wanted, in a capture that starts at `start`.
+    pub fn matches(&self, event: &SessionEvent, start: Time) -> bool {
+        among(&self.connections, |id| *id == event.connection || Some(*id) == event.other)
+            && among(&self.kinds, |kind| *kind == event.kind)
+            && self.span.overlaps(event.time, event.time.plus(event.duration.unwrap_or(0)), start)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_have_different_words() {
+        let mut words = Kind::ALL.map(Kind::word);
+        words.sort_unstable();
+        assert!(words.windows(2).all(|pair| pair[0] != pair[1]));
+    }
+}

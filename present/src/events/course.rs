@@ -1,0 +1,428 @@
+//! What is kept of one connection. Lists are bounded.
+
+use super::SILENCE;
+use rdmascope_dissector::connection::{Connection, Counts, State};
+use rdmascope_dissector::frame::Address;
+use rdmascope_dissector::observation::{Kind, Refused, Repeated, Sent};
+use rdmascope_dissector::rdma::{End, Piece, Position, Refusal};
+use rdmascope_dissector::record::{Seen, Time};
+use rdmascope_dissector::transaction::{Direction, Outcome, Transaction};
+use rdmascope_dissector::ulb::{Nfs4, OperationKind};
+use rdmascope_wire::{Xid, cm};
+
+/// Packets from the first to the last.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Run {
+    pub(super) first: Seen,
+    pub(super) last: Seen,
+    pub(super) count: u64,
+}
+
+impl Run {
+    fn new(seen: Seen) -> Run {
+        Run { first: seen, last: seen, count: 1 }
+    }
+
+    fn add(run: &mut Option<Run>, seen: Seen) {
+        match run {
+            Some(run) => {
+                run.last = seen;
+                run.count += 1;
+            }
+            None => *run = Some(Run::new(seen)),
+        }
+    }
+
+    /// Nanoseconds from the first to the last.
+    pub(super) fn length(&self) -> u64 {
+        self.last.time.since(self.first.time)
+    }
+}
+
+/// A silence between two replies, while the connection stood.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Gap {
+    pub(super) start: Seen,
+    pub(super) end: Seen,
+    /// Since when a call had waited that was under way at its end.
+    pub(super) waiting: Option<Time>,
+    pub(super) calls: u64,
+}
+
+impl Gap {
+    /// From when on somebody waited, and for how long.
+    pub(super) fn lost(&self) -> Option<(Time, u64)> {
+        let from = self.waiting?.max(self.start.time);
+        let length = self.end.time.since(from);
+        (length >= SILENCE).then_some((from, length))
+    }
+}
+
+/// A call.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Call {
+    pub(super) xid: Xid,
+    pub(super) seen: Seen,
+    /// The capture holds all of the connection from the call on.
+    pub(super) is_whole: bool,
+}
+
+/// A request that is sent again and was not acknowledged yet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Retry {
+    position: Position,
+    pub(super) piece: Piece,
+    pub(super) bytes: u32,
+    pub(super) run: Run,
+}
+
+/// What an end did not take.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Burst {
+    pub(super) from: End,
+    pub(super) refusal: Refusal,
+    pub(super) run: Run,
+}
+
+/// Calls under way against what was granted.
+#[derive(Clone, Debug, Default)]
+struct Credits {
+    under_way: u64,
+    granted: Option<u32>,
+    /// Packets are missing: nobody knows what is under way.
+    is_blind: bool,
+    since: Option<Seen>,
+}
+
+/// Times at which the grant was used up.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Exhaustion {
+    pub(super) granted: u32,
+    pub(super) run: Run,
+    pub(super) length: u64,
+}
+
+/// What is known of a connection when it has ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Summary {
+    pub(super) requester: Address,
+    pub(super) responder: Address,
+    pub(super) port: Option<u16>,
+    pub(super) state: State,
+    pub(super) first: Time,
+    pub(super) last: Time,
+    /// By end, requester first: the capture holds something that it sent.
+    pub(super) heard: [bool; 2],
+}
+
+impl Summary {
+    fn of(connection: &Connection) -> Summary {
+        let Connection { requester, responder, port, state, first, last, .. } = connection;
+        let sent = |counts: &Counts| counts.packets > 0;
+        Summary {
+            requester: requester.address,
+            responder: responder.address,
+            port: *port,
+            state: *state,
+            first: *first,
+            last: *last,
+            heard: [sent(&requester.sent), sent(&responder.sent)],
+        }
+    }
+}
+
+/// The calls that make a client ID, a session and its state anew.
+pub(super) const RECOVERY: [(Nfs4, &str); 6] = [
+    (Nfs4::ExchangeId, "EXCHANGE_ID"),
+    (Nfs4::CreateSession, "CREATE_SESSION"),
+    (Nfs4::BindConnToSession, "BIND_CONN_TO_SESSION"),
+    (Nfs4::ReclaimComplete, "RECLAIM_COMPLETE"),
+    (Nfs4::Setclientid, "SETCLIENTID"),
+    (Nfs4::SetclientidConfirm, "SETCLIENTID_CONFIRM"),
+];
+
+/// What is kept of a connection.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Course {
+    pub(super) requests: Option<Run>,
+    pub(super) reply: Option<Seen>,
+    pub(super) ready: Option<Seen>,
+    /// The REJ, whether the requester sent it, and its reason.
+    pub(super) rejected: Option<(Seen, bool, u16)>,
+    /// The first DREQ, and whether the requester sent it; or a DREP, which the other end sent.
+    pub(super) disconnected: Option<(Seen, bool)>,
+    pub(super) first_reply: Option<Seen>,
+    pub(super) last_reply: Option<Seen>,
+    pub(super) first_call: Option<Seen>,
+    pub(super) gaps: Vec<Gap>,
+    /// Calls that came first, for those who look whether they are known from before.
+    pub(super) calls: Vec<Call>,
+    /// Calls that have no reply yet.
+    pub(super) unanswered: Vec<Call>,
+    pub(super) recovery: [u64; RECOVERY.len()],
+    pub(super) recovering: Option<Run>,
+    pub(super) bursts: Vec<Burst>,
+    pub(super) retries: [Option<Retry>; 2],
+    credits: Credits,
+    pub(super) exhausted: Vec<Exhaustion>,
+    /// By end, whether its host was seen to send something to the other.
+    pub(super) heard: [bool; 2],
+    /// By end, when the capture was last found to lack packets of it: [`Course::latest`] of then.
+    lacking: [Option<Time>; 2],
+    /// The end that opened the connection.
+    pub(super) requester: End,
+    latest: Time,
+    pub(super) summary: Option<Summary>,
+}
+
+/// Entries that a list may have.
+const MOST: usize = 128;
+
+/// A REQ or another packet that comes so shortly behind itself was captured twice: nanoseconds.
+const TWICE: u64 = 1_000_000;
+
+impl Course {
+    /// Takes in a CM message.
+    pub(super) fn message(&mut self, from: End, seen: Seen, message: &cm::Message<'_>) {
+        self.latest = seen.time;
+        let by_requester = from == self.requester;
+        match message {
+            cm::Message::Request(_) => {
+                let twice = self.requests.is_some_and(|run| seen.time.since(run.last.time) < TWICE);
+                if !twice {
+                    Run::add(&mut self.requests, seen);
+                }
+            }
+            cm::Message::Reply(_) => _ = self.reply.get_or_insert(seen),
+            cm::Message::ReadyToUse(_) => _ = self.ready.get_or_insert(seen),
+            cm::Message::Reject(reject) => {
+                self.rejected.get_or_insert((seen, by_requester, reject.reason));
+            }
+            cm::Message::DisconnectRequest(_) => {
+                self.disconnected.get_or_insert((seen, by_requester));
+            }
+            cm::Message::DisconnectReply(_) => {
+                self.disconnected.get_or_insert((seen, !by_requester));
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes in a Send.
+    pub(super) fn sent(&mut self, sent: &Sent<'_>) {
+        self.latest = sent.send.seen.time;
+        let by_requester = sent.from == self.requester;
+        let Credits { under_way, granted, is_blind, since } = &mut self.credits;
+        match sent.kind {
+            _ if *is_blind || !sent.paired => {}
+            Kind::Call if by_requester && !sent.outstanding => {
+                *under_way += 1;
+                if granted.is_some_and(|granted| u64::from(granted) == *under_way) {
+                    since.get_or_insert(sent.send.seen);
+                }
+            }
+            Kind::Reply | Kind::Error if !by_requester && sent.outstanding => {
+                *under_way = under_way.saturating_sub(1);
+                let before = core::mem::replace(granted, sent.header.map(|header| header.credits));
+                if let (Some(since), Some(granted)) = (since.take(), before) {
+                    self.used_up(since, sent.send.seen, granted);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The grant was used up from `since` to `end`.
+    fn used_up(&mut self, since: Seen, end: Seen, granted: u32) {
+        let length = end.time.since(since.time);
+        let goes_on = self.exhausted_goes_on(since);
+        match self.exhausted.last_mut() {
+            Some(known) if goes_on => {
+                known.run.last = end;
+                known.run.count += 1;
+                known.length += length;
+            }
+            _ => {
+                let run = Run { last: end, ..Run::new(since) };
+                self.exhausted.push(Exhaustion { granted, run, length });
+            }
+        }
+    }
+
+    /// Takes in a request that was sent again, where `acknowledged` is what its sender knows to have arrived.
+    pub(super) fn repeated(&mut self, repeated: &Repeated, acknowledged: Option<Position>) {
+        let Repeated { from, seen, first, piece, position, bytes } = *repeated;
+        self.latest = seen.time;
+        let retry = &mut self.retries[from as usize];
+        if retry.is_some_and(|retry| retry.is_answered(acknowledged)) {
+            *retry = None;
+        }
+        match retry {
+            Some(retry) if retry.position == position => {
+                if seen.time.since(retry.run.last.time) >= TWICE {
+                    retry.run.last = seen;
+                    retry.run.count += 1;
+                    retry.bytes = bytes;
+                }
+            }
+            // What stands behind the one that is waited for is sent again with it.
+            Some(retry) if retry.position.distance(position) > 0 => {}
+            _ => {
+                let first = first.unwrap_or(seen);
+                if seen.time.since(first.time) >= TWICE {
+                    let run = Run { first, last: seen, count: 2 };
+                    *retry = Some(Retry { position, piece, bytes, run });
+                }
+            }
+        }
+    }
+
+    /// Takes in a NAK.
+    pub(super) fn refused(&mut self, refused: &Refused) {
+        let Refused { from, seen, refusal, .. } = *refused;
+        self.latest = seen.time;
+        let is_same = |burst: &Burst| burst.from == from && is_like(burst.refusal, refusal);
+        let is_full = self.bursts.len() >= MOST;
+        match self.bursts.iter_mut().rfind(|burst| is_same(burst)) {
+            Some(burst) if is_full || seen.time.since(burst.run.last.time) < SILENCE => {
+                burst.run.last = seen;
+                burst.run.count += 1;
+            }
+            _ if is_full => {}
+            _ => self.bursts.push(Burst { from, refusal, run: Run::new(seen) }),
+        }
+    }
+
+    /// The capture lacks packets of an end.
+    pub(super) fn missing(&mut self, from: End) {
+        self.lacking[from as usize] = Some(self.latest);
+        self.credits = Credits { is_blind: true, ..Credits::default() };
+    }
+
+    /// Takes in a transaction that ended.
+    pub(super) fn transaction(&mut self, transaction: &Transaction) {
+        if transaction.direction == Direction::Backward {
+            return;
+        }
+        let seen = transaction.call.as_ref().map(|message| message.seen);
+        let reply = transaction.reply.as_ref().map(|message| message.seen);
+        let is_whole = !transaction.lossy && !transaction.capture_gap;
+        let call = seen.map(|seen| Call { xid: transaction.xid, seen, is_whole });
+        if let Some(reply) = reply {
+            self.replied(reply);
+        }
+        let Some(call) = call else { return };
+        // A call that comes again waits no longer for the reply to the first.
+        self.unanswered.retain(|other| other.xid != call.xid);
+        if self.first_call.is_none_or(|first| call.seen.time < first.time) {
+            self.first_call = Some(call.seen);
+        }
+        if self.calls.len() < MOST {
+            self.calls.push(call);
+        }
+        if is_whole {
+            self.waited(call.seen, reply);
+        }
+        if matches!(transaction.outcome, Outcome::NoReply | Outcome::CutOff) && self.unanswered.len() < MOST {
+            self.unanswered.push(call);
+        }
+        for operation in &transaction.details.operations {
+            let OperationKind::Nfs4(kind) = operation.kind else { continue };
+            if let Some(index) = RECOVERY.iter().position(|(known, _)| *known == kind) {
+                self.recovery[index] += 1;
+                Run::add(&mut self.recovering, call.seen);
+                if let (Some(run), Some(reply)) = (&mut self.recovering, reply) {
+                    run.last = reply;
+                }
+            }
+        }
+    }
+
+    /// A reply came.
+    fn replied(&mut self, reply: Seen) {
+        self.first_reply.get_or_insert(reply);
+        let last = self.last_reply.replace(reply).unwrap_or(reply);
+        if reply.time < last.time {
+            self.last_reply = Some(last);
+        }
+        if reply.time.since(last.time) < SILENCE {
+            return;
+        }
+        if self.gaps.len() >= MOST {
+            let shortest = (0..self.gaps.len()).min_by_key(|at| {
+                let gap = &self.gaps[*at];
+                (gap.lost().map_or(0, |(_, length)| length), *at)
+            });
+            if let Some(shortest) = shortest {
+                self.gaps.remove(shortest);
+            }
+        }
+        self.gaps.push(Gap { start: last, end: reply, waiting: None, calls: 0 });
+    }
+
+    /// A call waited until its reply came, or as long as the connection stood.
+    fn waited(&mut self, call: Seen, reply: Option<Seen>) {
+        for gap in self.gaps.iter_mut().rev() {
+            if call.time >= gap.end.time {
+                break;
+            }
+            if reply.is_none_or(|reply| reply.time >= gap.end.time) {
+                gap.waiting = Some(gap.waiting.map_or(call.time, |waiting| waiting.min(call.time)));
+                gap.calls += 1;
+            }
+        }
+    }
+
+    /// What is known of what arrived, when the connection ends.
+    pub(super) fn ending(&mut self, heard: [bool; 2], acknowledged: [Option<Position>; 2]) {
+        self.heard = heard;
+        for (retry, acknowledged) in self.retries.iter_mut().zip(acknowledged) {
+            if retry.is_some_and(|retry| retry.is_answered(acknowledged)) {
+                *retry = None;
+            }
+        }
+    }
+
+    /// Takes in the connection when it has ended.
+    pub(super) fn ended(&mut self, connection: &Connection) {
+        self.summary = Some(Summary::of(connection));
+    }
+
+    /// Takes in what was kept of the same connection under another number.
+    pub(super) fn join(&mut self, other: Course) {
+        self.calls.extend(other.calls);
+        self.calls.truncate(MOST);
+        self.unanswered.extend(other.unanswered);
+        self.unanswered.truncate(MOST);
+        self.bursts.extend(other.bursts);
+        self.bursts.truncate(MOST);
+        self.credits.is_blind = true;
+    }
+
+    /// Whether the capture may lack what `end` sent at `since` or later.
+    pub(super) fn lacks(&self, end: End, since: Time) -> bool {
+        self.lacking[end as usize].is_some_and(|at| at >= since)
+    }
+}
+
+impl Course {
+    /// Whether the grant was used up shortly before, or no more spans can be kept.
+    fn exhausted_goes_on(&self, since: Seen) -> bool {
+        self.exhausted.len() >= MOST
+            || self.exhausted.last().is_some_and(|known| since.time.since(known.run.last.time) < SILENCE)
+    }
+}
+
+impl Retry {
+    fn is_answered(&self, acknowledged: Option<Position>) -> bool {
+        acknowledged.is_some_and(|acknowledged| self.position.distance(acknowledged) >= 0)
+    }
+}
+
+/// Whether two NAKs are of one kind, whatever time they ask to wait.
+fn is_like(one: Refusal, other: Refusal) -> bool {
+    match (one, other) {
+        (Refusal::ReceiverNotReady(_), Refusal::ReceiverNotReady(_)) => true,
+        _ => one == other,
+    }
+}

@@ -1,0 +1,366 @@
+//! Events: each kind from a session that was altered so that it has one, and sessions as they were captured, which have none but
+//! connections made and closed.
+
+use rdmascope_dissector::engine::{Config, Engine};
+use rdmascope_dissector::record::Time;
+use rdmascope_present::events::{Events, Kind, SessionEvent};
+use rdmascope_present::report::Report;
+use rdmascope_tests::mutate::{self, CLIENT, SERVER, attribute, opcode};
+use rdmascope_tests::pcap::{Capture, Packet};
+use rdmascope_tests::{samples, session};
+
+const SECOND: i64 = 1_000_000_000;
+
+/// The events of a capture.
+fn events(capture: &Capture) -> Vec<SessionEvent> {
+    let mut engine = Engine::new(Config { observe: true, ..Config::default() });
+    let mut events = Events::default();
+    session::records(capture).for_each(|record| engine.handle(&record, &mut |event| events.handle(&event)));
+    engine.finish(&mut |event| events.handle(&event));
+    let found = events.list(engine.totals().span.map(|(_, last)| last));
+    assert!(found.is_sorted_by_key(|event| event.time), "{found:#?}");
+    found
+}
+
+fn of_kind(capture: &Capture, kind: Kind) -> Vec<SessionEvent> {
+    events(capture).into_iter().filter(|event| event.kind == kind).collect()
+}
+
+/// The only event of its kind.
+#[track_caller]
+fn only(capture: &Capture, kind: Kind) -> SessionEvent {
+    let all = events(capture);
+    let mut found = all.iter().filter(|event| event.kind == kind);
+    let first = found.next().unwrap_or_else(|| panic!("no {kind:?} in {all:#?}"));
+    assert!(found.next().is_none(), "{all:#?}");
+    first.clone()
+}
+
+/// That all that happened is that connections were made and closed.
+#[track_caller]
+fn assert_calm(what: &str, capture: &Capture) {
+    let other: Vec<_> = events(capture)
+        .into_iter()
+        .filter(|event| !matches!(event.kind, Kind::Connected | Kind::Disconnected))
+        .collect();
+    assert!(other.is_empty(), "{what}: {other:#?}");
+}
+
+fn basic() -> Capture {
+    samples::capture("nfs4.1-basic")
+}
+
+fn index_of(capture: &Capture, wanted: impl Fn(&Packet) -> bool) -> usize {
+    capture.packets.iter().position(wanted).expect("the session has such a packet")
+}
+
+fn is_message(packet: &Packet, attribute: u16) -> bool {
+    packet.cm_attribute() == Some(attribute)
+}
+
+/// Moves everything from the packet at `index` on so many nanoseconds later.
+fn pause(capture: &mut Capture, index: usize, by: i64) {
+    capture.packets[index..].iter_mut().for_each(|packet| packet.time += by);
+}
+
+/// The session again, on another connection of the same ends, so many nanoseconds behind the end of the first.
+fn again(capture: &Capture, pause: i64) -> Capture {
+    let mut later = capture.clone();
+    mutate::change_communication_ids(&mut later, 0x0101_0000);
+    mutate::renumber_qp(&mut later, CLIENT, 0x77);
+    mutate::renumber_qp(&mut later, SERVER, 0x88);
+    let first = later.packets[0].time;
+    let last = capture.packets.last().expect("it has packets").time;
+    later.packets.iter_mut().for_each(|packet| packet.time += last + pause - first);
+    later
+}
+
+/// The session up to before the DREQ of the client, which the server sends in its place; and the session again.
+fn reconnected(pause: i64) -> Capture {
+    let mut first = basic();
+    let request = index_of(&first, |packet| is_message(packet, attribute::DREQ));
+    first.packets.truncate(request);
+    let mut request = basic().packets[request].clone();
+    let mut reply = basic().packets.iter().find(|packet| is_message(packet, attribute::DREP)).cloned();
+    // The server's DREP, made a DREQ: it has the communication IDs that the server's DREQ has.
+    let server = reply.as_mut().expect("the session has a DREP");
+    server.time = request.time;
+    server.set_cm_attribute(attribute::DREQ);
+    server.seal();
+    request.set_cm_attribute(attribute::DREP);
+    first.packets.extend(reply);
+    first.renumber();
+    mutate::merge(&first, &again(&basic(), pause))
+}
+
+#[test]
+fn sessions_as_they_were_captured_are_calm() {
+    for sample in samples::MOUNTS.into_iter().filter(|sample| *sample != "nfs3-lossy") {
+        let capture = samples::capture(sample);
+        assert_calm(sample, &capture);
+        let found = events(&capture);
+        assert_eq!(
+            found.iter().filter(|event| event.kind == Kind::Connected).count(),
+            1,
+            "{sample}: {found:#?}"
+        );
+    }
+}
+
+#[test]
+fn a_connection_is_made_and_closed() {
+    let capture = basic();
+    let time = |attribute| capture.packets[index_of(&capture, |packet| is_message(packet, attribute))].time;
+    let made = only(&capture, Kind::Connected);
+    assert_eq!((made.time, made.other, made.by_requester), (Time(time(attribute::REQ)), None, Some(true)));
+    assert_eq!(made.duration, Some((time(attribute::RTU) - time(attribute::REQ)) as u64));
+    let closed = only(&capture, Kind::Disconnected);
+    assert_eq!((closed.time, closed.by_requester), (Time(time(attribute::DREQ)), Some(true)));
+    assert_eq!(closed.text, "client closed the connection (DREQ)");
+}
+
+#[test]
+fn a_rejection_says_why() {
+    // tshark, infiniband.mad, of the sample: REQ, REJ with reason 8, twice.
+    let found = of_kind(&samples::capture(samples::REJECTED), Kind::Rejected);
+    let frames: Vec<_> = found.iter().map(|event| event.frames).collect();
+    assert_eq!(frames, [[Some(1), Some(2)], [Some(3), Some(4)]]);
+    for event in found {
+        assert_eq!(event.text, "server rejected the connection, reason 8: invalid service ID");
+        assert_eq!(event.by_requester, Some(false));
+    }
+}
+
+#[test]
+fn a_request_that_is_sent_again_is_told() {
+    let mut capture = basic();
+    pause(&mut capture, 1, 4_700_000_000);
+    let mut second = capture.packets[0].clone();
+    second.time = capture.packets[1].time - 100_000;
+    capture.packets.insert(1, second);
+    capture.renumber();
+    let event = only(&capture, Kind::RequestRepeated);
+    assert_eq!((event.count, event.frames), (2, [Some(1), Some(2)]));
+    assert!(event.text.contains("2 times in 4.7") && event.text.ends_with("then answered"), "{}", event.text);
+    // Captured twice is not sent twice.
+    assert_calm("doubled", &mutate::repeat(&basic(), |packet| is_message(packet, attribute::REQ)));
+}
+
+#[test]
+fn a_request_without_an_answer_is_told_where_the_server_is_heard() {
+    let mut capture = basic();
+    let mut asking = again(&capture, SECOND);
+    asking.packets.truncate(1);
+    let mut second = asking.packets[0].clone();
+    second.time += SECOND;
+    asking.packets.push(second);
+    capture = mutate::merge(&capture, &asking);
+    let event = only(&capture, Kind::RequestUnanswered);
+    let first = capture.packets.len() as u64 - 1;
+    assert_eq!((event.count, event.duration), (2, Some(SECOND as u64)));
+    assert_eq!(event.frames, [Some(first), Some(first + 1)]);
+    let half = mutate::keep(&capture, |packet| packet.source() == CLIENT);
+    assert!(events(&half).iter().all(|event| event.kind != Kind::RequestUnanswered), "one-sided");
+}
+
+#[test]
+fn service_is_lost_between_connections() {
+    let capture = reconnected(4_900_000_000);
+    let found = events(&capture);
+    let made: Vec<_> = found.iter().filter(|event| event.kind == Kind::Connected).collect();
+    assert_eq!(made.len(), 2, "{found:#?}");
+    assert_eq!(made[1].other, Some(made[0].connection));
+    let lost = only(&capture, Kind::ServiceLost);
+    assert_eq!((lost.connection, lost.other), (made[0].connection, Some(made[1].connection)));
+    let duration = lost.duration.expect("it is known");
+    assert!((4_900_000_000..5_000_000_000).contains(&duration), "{duration}");
+    assert!(lost.text.contains("connection 1 was closed by the server"), "{}", lost.text);
+    let closed = found.iter().find(|event| event.kind == Kind::Disconnected).expect("it was closed");
+    assert_eq!(closed.by_requester, Some(false));
+    // A client that has nothing to do closes the connection, and misses nothing.
+    let idle = mutate::merge(&basic(), &again(&basic(), 4_900_000_000));
+    assert!(of_kind(&idle, Kind::ServiceLost).is_empty());
+    // Soon enough.
+    assert!(of_kind(&reconnected(SECOND / 2), Kind::ServiceLost).is_empty());
+}
+
+#[test]
+fn service_is_lost_where_a_call_waits() {
+    let whole = basic();
+    let call = index_of(&whole, |packet| packet.source() == CLIENT && packet.xid().is_some());
+    let xid = whole.packets[call].xid();
+    let is_reply = |packet: &Packet| packet.source() == SERVER && packet.xid() == xid;
+    let mut capture = whole.clone();
+    // The second call, so that there is a reply before it.
+    let later = index_of(&whole, |packet| {
+        packet.source() == CLIENT
+            && packet.xid().is_some()
+            && packet.number > whole.packets[index_of(&whole, is_reply)].number
+    });
+    let xid = whole.packets[later].xid();
+    let reply = index_of(&whole, |packet| packet.source() == SERVER && packet.xid() == xid);
+    pause(&mut capture, reply, 3 * SECOND);
+    let lost = only(&capture, Kind::ServiceLost);
+    assert_eq!((lost.count, lost.frames[1]), (1, Some(capture.packets[reply].number)));
+    assert_eq!(lost.time, Time(capture.packets[later].time));
+    // The same pause before the call: nobody waits.
+    let mut idle = whole.clone();
+    pause(&mut idle, later, 3 * SECOND);
+    assert_calm("idle", &idle);
+    // Not a word where the capture lacks the call.
+    let blind = mutate::keep(&capture, |packet| packet.number != later as u64 + 1);
+    assert!(of_kind(&blind, Kind::ServiceLost).is_empty());
+}
+
+/// The session up to its last call but one, which the server's host does not even acknowledge; what comes is up to the caller.
+fn stuck() -> (Capture, usize) {
+    let mut capture = basic();
+    let calls: Vec<usize> = (0..capture.packets.len())
+        .filter(|at| {
+            let packet = &capture.packets[*at];
+            packet.source() == CLIENT && packet.xid().is_some() && packet.opcode() == opcode::SEND_ONLY
+        })
+        .collect();
+    let last = calls[calls.len() - 2];
+    capture.packets.truncate(last + 1);
+    (capture, last)
+}
+
+#[test]
+fn retries_are_exhausted() {
+    let (mut capture, call) = stuck();
+    let sent = capture.packets[call].clone();
+    for nth in 1..7 {
+        let mut packet = sent.clone();
+        packet.time += nth * 500_000_000;
+        capture.packets.push(packet);
+    }
+    capture.renumber();
+    let mut server =
+        basic().packets.into_iter().find(|packet| is_message(packet, attribute::DREQ)).expect("it has one");
+    server.time = sent.time + 4 * SECOND;
+    capture.packets.push(server);
+    capture.renumber();
+    let event = only(&capture, Kind::RetriesExhausted);
+    assert_eq!((event.count, event.duration, event.by_requester), (7, Some(3 * SECOND as u64), Some(true)));
+    assert_eq!(event.frames, [Some(call as u64 + 1), Some(call as u64 + 7)]);
+    assert_eq!(event.text, "client's Send sent 7 times in 3s, never answered; then DREQ");
+    // The call waits until the capture ends.
+    let lost = only(&capture, Kind::ServiceLost);
+    assert_eq!(lost.duration, Some(4 * SECOND as u64));
+    // Where the capture holds only one direction, nothing is known of answers.
+    let half = mutate::keep(&capture, |packet| packet.source() == CLIENT);
+    assert!(events(&half).iter().all(|event| !event.kind.is_loss()), "one-sided");
+}
+
+#[test]
+fn calls_are_replayed_and_recovery_follows() {
+    let (first, call) = stuck();
+    let xid = first.packets[call].xid().expect("it is a call");
+    let mut first = first;
+    let mut request =
+        basic().packets.into_iter().find(|packet| is_message(packet, attribute::DREQ)).expect("it has one");
+    request.time = first.packets[call].time + 1000;
+    first.packets.push(request);
+    first.renumber();
+    // The call that waited is the first on the next connection.
+    let mut later = again(&basic(), 2 * SECOND);
+    let other = later.packets.iter().find_map(Packet::xid).expect("there are calls");
+    mutate::change_xids(&mut later, |known| match known {
+        _ if known == other => xid,
+        _ if known == xid => other,
+        _ => known,
+    });
+    let capture = mutate::merge(&first, &later);
+    let replayed = only(&capture, Kind::CallsReplayed);
+    assert_eq!((replayed.count, replayed.by_requester), (1, Some(true)));
+    let frame = replayed.frames[0].expect("it has a frame") as usize;
+    assert_eq!(capture.packets[frame - 1].xid(), Some(xid));
+    assert!(frame > first.packets.len());
+    let recovery = only(&capture, Kind::Recovery);
+    assert!(
+        recovery.text.contains("EXCHANGE_ID") && recovery.text.contains("1 RECLAIM_COMPLETE"),
+        "{}",
+        recovery.text
+    );
+    let lost = only(&capture, Kind::ServiceLost);
+    assert!(lost.duration.expect("it is known") >= 2 * SECOND as u64);
+}
+
+#[test]
+fn naks_are_told_as_bursts() {
+    // tshark, infiniband.aeth.syndrome, of the sample: one NAK.
+    let lossy = samples::capture("nfs3-lossy");
+    let nak = only(&lossy, Kind::Nak);
+    assert_eq!(nak.count, 1);
+    // Three RNR NAKs in front of an acknowledgement.
+    let mut capture = basic();
+    let ack = index_of(&capture, |packet| packet.is_rc() && packet.opcode() == opcode::ACKNOWLEDGE);
+    let by_requester = capture.packets[ack].source() == CLIENT;
+    let original = capture.packets[ack].clone();
+    for nth in 0..3 {
+        let mut packet = original.clone();
+        packet.data[mutate::EXTENSION] = 0x2f;
+        // Another IP packet each time: the same one once more was captured twice.
+        packet.data[19] = packet.data[19].wrapping_add(nth as u8);
+        packet.seal();
+        packet.time += nth * 1000;
+        capture.packets.insert(ack + nth as usize, packet);
+    }
+    capture.renumber();
+    let event = only(&capture, Kind::RnrNak);
+    assert_eq!((event.count, event.by_requester), (3, Some(by_requester)));
+    assert_eq!(event.frames, [Some(ack as u64 + 1), Some(ack as u64 + 3)]);
+}
+
+#[test]
+fn credits_are_used_up() {
+    // Every reply of the server grants two calls, and a second call is under way with the first.
+    let mut capture = samples::capture("nfs4.2-mtu4096-large-io");
+    mutate::each(&mut capture, |packet| {
+        if packet.source() == SERVER && packet.xid().is_some() {
+            let at = packet.payload().start + 8;
+            packet.set_u32(at, 2);
+        }
+    });
+    let found = of_kind(&capture, Kind::CreditsExhausted);
+    assert!(!found.is_empty(), "{:#?}", events(&capture));
+    assert!(found.iter().all(|event| event.text.starts_with("all 2 credits in use")), "{found:#?}");
+}
+
+/// Neither a packet that the capture lacks nor one that it shows twice makes an outage.
+#[test]
+fn losses_of_the_capture_are_no_outages() {
+    let whole = basic();
+    for at in (0..whole.packets.len()).step_by(7) {
+        let lacking = mutate::keep(&whole, |packet| packet.number != at as u64 + 1);
+        let loss: Vec<_> = events(&lacking).into_iter().filter(|event| event.kind.is_loss()).collect();
+        assert!(loss.is_empty(), "without frame {}: {loss:#?}", at + 1);
+    }
+    for source in [CLIENT, SERVER] {
+        let half = mutate::keep(&whole, |packet| packet.source() == source);
+        let loss: Vec<_> = events(&half).into_iter().filter(|event| event.kind.is_loss()).collect();
+        assert!(loss.is_empty(), "only {source}: {loss:#?}");
+    }
+    let twice = mutate::repeat(&whole, |_| true);
+    assert!(events(&twice).iter().all(|event| !event.kind.is_loss()), "captured twice");
+}
+
+#[test]
+fn an_outage_is_never_nothing() {
+    let capture = reconnected(4_900_000_000);
+    let mut engine = Engine::new(Config { observe: true, ..Config::default() });
+    let mut report = Report::default();
+    session::records(&capture).for_each(|record| engine.handle(&record, &mut |event| report.handle(&event)));
+    engine.finish(&mut |event| report.handle(&event));
+    let file = rdmascope_present::ending::FileEnding { name: "session.pcap".into(), ..Default::default() };
+    let ending =
+        rdmascope_present::ending::Ending { totals: *engine.totals(), files: vec![file], port: 4791 };
+    assert_eq!(report.nothing_wrong(&ending), None);
+    let mut text = Vec::new();
+    report.write_text(&ending, Default::default(), &mut text).expect("memory takes all");
+    let text = String::from_utf8(text).expect("it is text");
+    let wrong = text.split("What went wrong").nth(1).expect("it has this part");
+    assert!(wrong.contains("  Service\n") && wrong.contains("closed by the server"), "{wrong}");
+    assert!(wrong.ends_with("Next: rdmascope events session.pcap\n"), "{wrong}");
+}
