@@ -184,6 +184,24 @@ fn service_is_lost_between_connections() {
     assert!(of_kind(&reconnected(SECOND / 2), Kind::ServiceLost).is_empty());
 }
 
+/// The capture lacks what the server sent in the first two seconds of the next connection: there may have been replies.
+#[test]
+fn replies_that_the_capture_lacks_are_no_outage() {
+    let capture = reconnected(SECOND / 2);
+    let at = capture
+        .packets
+        .iter()
+        .rposition(|packet| is_message(packet, attribute::RTU))
+        .expect("it is connected again");
+    let ready = capture.packets[at].time;
+    let lacks = |packet: &Packet| {
+        packet.is_rc() && packet.source() == SERVER && (ready..ready + 2 * SECOND).contains(&packet.time)
+    };
+    let lacking = mutate::keep(&capture, |packet| !lacks(packet));
+    assert!(lacking.packets.len() < capture.packets.len() - 100);
+    assert_eq!(of_kind(&lacking, Kind::ServiceLost), []);
+}
+
 #[test]
 fn service_is_lost_where_a_call_waits() {
     let whole = basic();

@@ -169,6 +169,8 @@ pub(super) struct Course {
     pub(super) heard: [bool; 2],
     /// By end, when the capture was last found to lack packets of it: [`Course::latest`] of then.
     lacking: [Option<Time>; 2],
+    /// By end, whether that was so before the first reply.
+    lacked: [bool; 2],
     /// The end that opened the connection.
     pub(super) requester: End,
     latest: Time,
@@ -295,7 +297,8 @@ impl Course {
 
     /// The capture lacks packets of an end.
     pub(super) fn missing(&mut self, from: End) {
-        self.lacking[from as usize] = Some(self.latest);
+        self.lacking[from] = Some(self.latest);
+        self.lacked[from] |= self.first_reply.is_none();
         self.credits = Credits { is_blind: true, ..Credits::default() };
     }
 
@@ -401,7 +404,12 @@ impl Course {
 
     /// Whether the capture may lack what `end` sent at `since` or later.
     pub(super) fn lacks(&self, end: End, since: Time) -> bool {
-        self.lacking[end as usize].is_some_and(|at| at >= since)
+        self.lacking[end].is_some_and(|at| at >= since)
+    }
+
+    /// Whether the capture may lack what `end` sent before the first reply that it holds.
+    pub(super) fn lacked(&self, end: End) -> bool {
+        self.lacked[end]
     }
 }
 

@@ -337,6 +337,10 @@ fn waiting(one: &Known<'_>, asked: &[Time], until: Time) -> Option<Time> {
 /// Service lost from the last reply of a connection to the first of the one that follows it.
 fn between(one: &Known<'_>, after: &Known<'_>, asked: &[Time], tell: &mut impl FnMut(SessionEvent)) {
     let Some(reply) = after.course.first_reply else { return };
+    // There may have been replies before it.
+    if after.course.lacked(after.responder()) {
+        return;
+    }
     let call = after.course.first_call.map(|seen| seen.time);
     let from = waiting(one, asked, reply.time).into_iter().chain(call).min();
     let Some(from) = from else { return };
