@@ -200,6 +200,11 @@ impl Listing<'_> {
             }
         }
         out.flush()?;
+        if summary.files == 0 && summary.left_out().next().is_none() {
+            tell(format_args!(
+                "the capture shows no NFS READ or WRITE that succeeded, so that there is no file"
+            ));
+        }
         for (count, what) in summary.left_out() {
             tell(format_args!("left out: {} {what}", Number(count)));
         }

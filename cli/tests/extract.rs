@@ -411,8 +411,15 @@ fn no_offset_makes_a_file_large() {
     world.write(b"other", 4092, b"four");
     let (files, last) = index(&world.extract(to.path(), &limits), to.path());
     assert_eq!(files.len(), 2);
-    let left_out = json!({"bytes_beyond_size": 20, "of_further_files": 1, "unclear": 0, "scattered": 0, "files_beyond_total": 1});
+    let left_out = json!({"bytes_beyond_size": 20, "of_further_files": 1, "unclear": 0, "scattered": 0, "sealed": 0, "files_beyond_total": 1});
     assert_eq!((&last["left_out"], &last["files"]), (&left_out, &json!(1)));
+}
+
+#[test]
+fn an_empty_folder_is_explained() {
+    let to = folder();
+    let output = run(&["extract", &sample("connect-rejected.pcap"), "--files", to.path().to_str().unwrap()]);
+    assert!(text(&output.stderr).contains("no NFS READ or WRITE that succeeded"), "{}", text(&output.stderr));
 }
 
 #[test]

@@ -70,7 +70,7 @@ pub(crate) const RULES: &[Rule] = &[
         id: "advice-retransmission",
         level: Level::Advice,
         sources: &[RETRY, RECEIVE],
-        sentence: "A retransmission costs the bytes of its packets once more, and the time until the sender noticed the loss.",
+        sentence: "A retransmission costs the payload of its packets once more, and the time until the sender noticed the loss.",
         explanation: "The rule counts request packets that are seen again after a NAK, or after a millisecond or more. Copies that \
             follow at once may have been made by the capture. It reports each end that repeated 16 or more packets or received 16 or \
             more RNR NAKs. The time is that between the first sight of a packet and its repetition, counted once where several packets \
@@ -497,7 +497,7 @@ fn retransmissions(connection: &Connection, view: &View, findings: &mut Findings
             ("server", &connection.responder.sent)
         };
         let message = format!(
-            "the {who} sent {packets} packets again, {} in all, and {} passed until it did (of {} packets that it sent, acknowledgements \
+            "the {who} sent {packets} packets again, {} of payload, and {} passed until it did (of {} packets that it sent, acknowledgements \
                 among them; NAKs: {naks}, RNR NAKs: {rnr_naks})",
             Size(*bytes),
             Span(*waited),

@@ -76,6 +76,8 @@ pub struct Endpoint {
     pub private_data: Option<PrivateData>,
     /// What it sent.
     pub sent: Counts,
+    /// Where some of it was seen first.
+    pub first_frames: FirstFrames,
 }
 
 /// RPC-over-RDMA private data (RFC 8797, section 4) as it stood in a CM message.
@@ -151,6 +153,29 @@ pub struct Connection {
     pub transactions: [u64; 2],
 }
 
+/// Packets that an end sent, by their numbers in the capture: the first of each kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FirstFrames {
+    /// A CM message.
+    pub cm_message: Option<u64>,
+    /// The REJ.
+    pub reject: Option<u64>,
+    /// A NAK for a PSN sequence error.
+    pub sequence_nak: Option<u64>,
+    /// A NAK that ends a connection.
+    pub fatal_nak: Option<u64>,
+    /// An RNR NAK.
+    pub rnr_nak: Option<u64>,
+    /// See [`Counts::repeated_packets`].
+    pub repeated_packet: Option<u64>,
+    /// See [`Counts::reordered_packets`].
+    pub reordered_packet: Option<u64>,
+    /// A packet with a bad ICRC.
+    pub bad_icrc: Option<u64>,
+    /// A packet other than a CM message whose ICRC is not bad.
+    pub sound: Option<u64>,
+}
+
 /// What one end of a connection sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
@@ -178,7 +203,8 @@ pub struct Counts {
     pub rnr_naks: u64,
     /// Request packets whose PSN was seen before.
     pub repeated_packets: u64,
-    /// Request packets that the capture shows out of order.
+    /// Request packets that filled a gap before packets seen earlier: the capture shows them out of order, or they were lost before it and
+    /// sent again.
     pub reordered_packets: u64,
     /// Request packets that the capture lacks.
     pub missing_packets: u64,

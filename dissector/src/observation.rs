@@ -235,7 +235,7 @@ pub struct Repeated {
     pub piece: Piece,
     /// Its PSN.
     pub position: Position,
-    /// Bytes of its payload on the wire; of an RDMA READ request those that it asks for again.
+    /// Bytes of its payload on the wire: none of an RDMA READ request.
     pub bytes: u32,
 }
 

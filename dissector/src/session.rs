@@ -4,7 +4,7 @@ mod early;
 
 use crate::attribution::{Attribution, Room};
 use crate::connection::{
-    Connection, ConnectionId, Counts, Endpoint, Evidence, Origin, PrivateData, Route, State,
+    Connection, ConnectionId, Counts, Endpoint, Evidence, FirstFrames, Origin, PrivateData, Route, State,
 };
 use crate::event::{Event, Eviction};
 use crate::frame::Address;
@@ -73,6 +73,8 @@ pub struct SessionEnd {
     /// More waited than there is room for, and the other half-flow was not seen: the capture may hold one direction only.
     alone: bool,
     counts: Counts,
+    /// What of it was seen first, but for what the transport counts.
+    pub first_frames: FirstFrames,
 }
 
 impl SessionEnd {
@@ -87,6 +89,7 @@ impl SessionEnd {
             early: Early::default(),
             alone: false,
             counts: Counts::default(),
+            first_frames: FirstFrames::default(),
         }
     }
 
@@ -204,6 +207,7 @@ impl Session {
         report: &mut impl FnMut(Event<'_>),
     ) {
         self.ends[side].counts.bad_icrc += 1;
+        self.ends[side].first_frames.bad_icrc.get_or_insert(seen.frame);
         if transactions.observes() {
             self.peers.observe(Observed::Spoiled(Spoiled { from: side, seen }), report);
         }
@@ -526,7 +530,8 @@ impl Session {
             sent.unmatched_placements = 0;
         }
         let ip = end.ip.filter(|ip| end.address.ip() != Some(*ip));
-        Endpoint { address: end.address, ip, qpn: end.qpn, private_data, sent }
+        let first_frames = self.rc.first_frames(side, end.first_frames);
+        Endpoint { address: end.address, ip, qpn: end.qpn, private_data, sent, first_frames }
     }
 
     /// What is known of the connection now.

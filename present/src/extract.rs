@@ -46,7 +46,7 @@ pub struct Summary {
 impl Summary {
     /// What was left out: how much of what, in words for people.
     pub fn left_out(&self) -> impl Iterator<Item = (u64, &'static str)> {
-        let LeftOut { bytes_beyond_size, of_further_files, unclear, scattered } = self.left_out;
+        let LeftOut { bytes_beyond_size, of_further_files, unclear, scattered, sealed } = self.left_out;
         let counts = [
             (bytes_beyond_size, "bytes lie behind the largest size of a file: see --max-file-size"),
             (self.files_beyond_total, "files would have made all together too large: see --max-total-size"),
@@ -56,7 +56,29 @@ impl Summary {
             ),
             (unclear, "READs and WRITEs show no file handle, offset or count in this capture"),
             (scattered, "READs and WRITEs are too scattered to keep track of"),
+            (sealed, "calls are encrypted (krb5p): what they read and wrote is not known"),
         ];
         counts.into_iter().filter(|(count, _)| *count > 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rdmascope_dissector::transaction::{Security, Transaction};
+    use rdmascope_dissector::ulb::Procedure;
+    use rdmascope_tests::values;
+    use std::io::Cursor;
+
+    #[test]
+    fn encrypted_calls_are_said_to_be_left_out() {
+        let limits = Limits { file_size: 1 << 30, files: 100 };
+        let mut files = Files::new(limits, Cursor::new(Vec::new()));
+        let compound = values::transaction(Procedure { program: 100_003, version: 4, number: 1 }, 1, 1);
+        let sealed = Transaction { security: Some(Security::GssPrivacy), status: None, ..compound };
+        files.take(&sealed).unwrap();
+        let summary = Summary { left_out: files.left_out, ..Summary::default() };
+        let said: Vec<_> = summary.left_out().collect();
+        assert_eq!(said, [(1, "calls are encrypted (krb5p): what they read and wrote is not known")]);
     }
 }

@@ -4,7 +4,7 @@ use crate::text::is_hidden;
 use core::fmt;
 use rdmascope_dissector::transaction::{Direction, Outcome, Part, Security, Transaction};
 use rdmascope_dissector::ulb::{self, Operation, OperationKind, Procedure};
-use rdmascope_wire::{cm, private_data, rpc, rpcrdma};
+use rdmascope_wire::{Cause, cm, private_data, rpc, rpcrdma};
 
 /// The name of a procedure: `WRITE`, `COMPOUND`.
 pub fn procedure_name(procedure: Procedure) -> Option<&'static str> {
@@ -111,6 +111,8 @@ impl fmt::Display for Protocol {
 pub enum Label {
     /// A name of the specification.
     Named(&'static str),
+    /// A COMPOUND whose call the capture cuts off behind this auxiliary operation: what it is about is not known.
+    CutAfter(&'static str),
     /// An operation of a COMPOUND that has no name.
     Operation(u32),
     /// A procedure that has no name.
@@ -123,6 +125,12 @@ impl Label {
     /// The label of a transaction.
     pub fn of(transaction: &Transaction) -> Label {
         if let Some(operation) = ulb::principal_operation(&transaction.details) {
+            let unread = transaction.call.as_ref().and_then(|call| call.unread);
+            let is_cut = unread.is_some_and(|stop| stop.cause == Cause::TruncatedCapture);
+            if is_cut && operation.kind.is_auxiliary() {
+                let last = transaction.details.operations.last().unwrap_or(operation);
+                return Label::CutAfter(last.kind.name());
+            }
             return Label::of_operation(operation);
         }
         let Some(procedure) = transaction.procedure else { return Label::Unknown };
@@ -143,6 +151,7 @@ impl fmt::Display for Label {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Label::Named(name) => f.write_str(name),
+            Label::CutAfter(name) => write!(f, "cut after {name}"),
             Label::Operation(number) => write!(f, "operation {number}"),
             Label::Procedure(number) => write!(f, "procedure {number}"),
             Label::Unknown => f.write_str("?"),

@@ -6,6 +6,7 @@ mod problems;
 mod text;
 
 pub use operations::{Count, Key, Latency, Operations, Stats};
+pub(crate) use problems::is_sealed;
 pub use problems::{ErrorCount, ErrorKey, Group, Problem, Problems};
 
 use crate::ending::Ending;

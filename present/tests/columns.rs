@@ -381,7 +381,6 @@ fn values_of_all_samples() {
         "packet.rpcrdma.error",
         "packet.rpcrdma.stop",
         "packet.stop",
-        "problem.first_frame",
         "transaction.call.invalidated",
         "transaction.call.stop",
         "transaction.done",

@@ -3,7 +3,7 @@
 use core::net::Ipv4Addr;
 use rdmascope_conformance::{Finding, Value};
 use rdmascope_dissector::connection::{
-    Connection, ConnectionId, Counts, Endpoint, Evidence, Origin, PrivateData, State,
+    Connection, ConnectionId, Counts, Endpoint, Evidence, FirstFrames, Origin, PrivateData, State,
 };
 use rdmascope_dissector::frame::Address;
 use rdmascope_dissector::rdma::End;
@@ -186,6 +186,7 @@ pub fn connection() -> Connection {
             receive_size: 4096,
         }),
         sent,
+        first_frames: FirstFrames::default(),
     };
     let client = Counts {
         packets: 1540,

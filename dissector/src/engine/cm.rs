@@ -33,7 +33,9 @@ pub(super) fn handle<F: FnMut(Event<'_>)>(
         Message::DisconnectRequest(request) => disconnecting(stage, from, to, request)?,
         Message::Reject(reject) => {
             let place = sender(stage, to, reject.remote_communication_id)?;
-            stage.sessions.session(place.session).state = State::Rejected(reject.reason);
+            let session = stage.sessions.session(place.session);
+            session.state = State::Rejected(reject.reason);
+            session.ends[place.end].first_frames.reject.get_or_insert(seen.frame);
             place
         }
         Message::DisconnectReply(reply) => {
@@ -55,6 +57,7 @@ pub(super) fn handle<F: FnMut(Event<'_>)>(
     session.span.1 = session.span.1.max(now);
     session.recent = true;
     session.note_dropped(stage.transactions, stage.report);
+    session.ends[place.end].first_frames.cm_message.get_or_insert(seen.frame);
     if stage.transactions.observes() {
         session.peers.observe(Observed::Managed(&Managed { from: place.end, seen, message }), stage.report);
         let says_more =

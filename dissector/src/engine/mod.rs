@@ -220,6 +220,9 @@ impl<F: FnMut(Event<'_>)> Stage<'_, F> {
             session.count_bad_icrc(place.end, seen, self.transactions, self.report);
             return Some(place);
         }
+        if frame.icrc != IcrcVerdict::Bad {
+            session.ends[place.end].first_frames.sound.get_or_insert(seen.frame);
+        }
         let packet = rc::Packet {
             seen,
             operation,

@@ -2,7 +2,7 @@
 
 use super::fault::{self, Agreed};
 use super::{HeldPacket, Packet, Reads, Requests, Response};
-use crate::connection::Counts;
+use crate::connection::{Counts, FirstFrames};
 use crate::rdma::{Delivery, End, Failure, Fault, Position, Refusal};
 use crate::record::{Seen, Time};
 use crate::waiting::Waiting;
@@ -26,6 +26,8 @@ struct Half {
     early: Waiting<HeldPacket>,
     /// The responses that this end sent; the other counters stay 0.
     counts: Counts,
+    /// The first of its NAKs; the other numbers stay empty.
+    first_frames: FirstFrames,
     /// The highest PSN of it that was acknowledged, and the first packet that did so.
     acknowledged: Option<(Psn, Seen)>,
     /// The last packet that named this PSN.
@@ -152,6 +154,19 @@ impl ReliableConnection {
         }
     }
 
+    /// Adds to `first_frames` what was seen first of an end here.
+    pub fn first_frames(&self, end: End, first_frames: FirstFrames) -> FirstFrames {
+        let Half { requests, first_frames: of_responses, .. } = &self.halves[end];
+        FirstFrames {
+            sequence_nak: of_responses.sequence_nak,
+            fatal_nak: of_responses.fatal_nak,
+            rnr_nak: of_responses.rnr_nak,
+            repeated_packet: requests.first_repeated,
+            reordered_packet: requests.first_reordered,
+            ..first_frames
+        }
+    }
+
     /// Takes over what end `from` of another connection sends as what `end` does.
     pub fn take(&mut self, end: End, other: &mut ReliableConnection, from: End) {
         self.halves[end] = core::mem::take(&mut other.halves[from]);
@@ -191,7 +206,7 @@ impl ReliableConnection {
         deliver: &mut impl FnMut(End, Delivery<'_>),
     ) {
         let (sender, asker) = ends(&mut self.halves, from);
-        let counts = &mut sender.counts;
+        let Half { counts, first_frames, .. } = &mut *sender;
         let Packet { seen, operation, psn, .. } = *packet;
         let position = psn.into();
         if self.watches {
@@ -211,14 +226,17 @@ impl ReliableConnection {
             // A refusal acknowledges what was before it.
             Response::ReceiverNotReady => {
                 counts.rnr_naks += 1;
+                first_frames.rnr_nak.get_or_insert(seen.frame);
                 psn.minus(1)
             }
             Response::Failed(NakCode::PsnSequenceError) => {
                 counts.sequence_naks += 1;
+                first_frames.sequence_nak.get_or_insert(seen.frame);
                 psn.minus(1)
             }
             Response::Failed(_) => {
                 counts.fatal_naks += 1;
+                first_frames.fatal_nak.get_or_insert(seen.frame);
                 psn.minus(1)
             }
         };

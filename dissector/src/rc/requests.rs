@@ -42,8 +42,12 @@ pub(super) struct Requests {
     pub(super) unsure: u32,
     /// Requests seen before.
     pub(super) repeated: u64,
-    /// Requests seen out of order.
+    /// The first of them, by its number in the capture.
+    pub(super) first_repeated: Option<u64>,
+    /// Requests that filled a gap before requests seen earlier.
     pub(super) reordered: u64,
+    /// The first of them.
+    pub(super) first_reordered: Option<u64>,
 }
 
 /// Packets are missing before the first one held.
@@ -165,6 +169,7 @@ impl Requests {
             Some(expected) if expected == packet.psn => {
                 self.accept(packet, deliver);
                 if !self.held.is_empty() {
+                    self.note_reordered(packet.seen);
                     self.drain(deliver);
                 }
             }
@@ -220,7 +225,6 @@ impl Requests {
             self.unsure += 1;
             self.handle_out_of_order(packet, deliver);
         } else if ahead > 0 {
-            self.reordered += 1;
             if !self.hold(packet) {
                 self.note_repeated(packet, deliver);
             }
@@ -236,7 +240,14 @@ impl Requests {
             let index = first.distance(packet.psn);
             index >= 0 && (index as u32) < *packets
         });
-        if !late {
+        if late {
+            self.note_reordered(packet.seen);
+            // A message of one packet stands for itself, however late.
+            if packet.operation.position() == PacketPosition::Only {
+                let next = self.messages.accept_apart(packet, deliver);
+                self.unsure += u32::from(next.is_none());
+            }
+        } else {
             self.note_repeated(packet, deliver);
             // An RDMA READ is asked for again, from where its responses broke off: they will answer to this one.
             if let (Operation::ReadRequest, Some(reth)) = (packet.operation, packet.extension.reth()) {
@@ -251,10 +262,6 @@ impl Requests {
                 };
                 deliver(Delivery::ReadRequest(request));
             }
-        } else if packet.operation.position() == PacketPosition::Only {
-            // A message of one packet stands for itself, however late.
-            let next = self.messages.accept_apart(packet, deliver);
-            self.unsure += u32::from(next.is_none());
         }
     }
 
@@ -265,14 +272,19 @@ impl Requests {
         self.messages.lose_track();
     }
 
+    /// Notes a packet that fills a gap before packets seen earlier.
+    fn note_reordered(&mut self, seen: Seen) {
+        self.reordered += 1;
+        self.first_reordered.get_or_insert(seen.frame);
+    }
+
     fn note_repeated(&mut self, packet: &Packet<'_>, deliver: &mut impl FnMut(Delivery<'_>)) {
         self.repeated += 1;
+        self.first_repeated.get_or_insert(packet.seen.frame);
         let Some(recent) = &self.recent else { return };
         let first = recent.find(packet.psn).filter(|first| *first != packet.seen);
-        let Packet { seen, operation, psn, payload_length, .. } = *packet;
-        let asked = packet.extension.reth().filter(|_| operation == Operation::ReadRequest);
+        let Packet { seen, psn, payload_length: bytes, .. } = *packet;
         let piece = packet.piece();
-        let bytes = asked.map_or(payload_length, |reth| reth.dma_length);
         deliver(Delivery::Repeated(Repetition { seen, first, piece, position: psn.into(), bytes }));
     }
 

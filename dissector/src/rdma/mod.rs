@@ -188,6 +188,6 @@ pub struct Repetition {
     pub piece: Piece,
     /// Where it stands.
     pub position: Position,
-    /// Bytes of its payload on the wire; of an RDMA Read request those that it asks for again.
+    /// Bytes of its payload on the wire: none of an RDMA Read request.
     pub bytes: u32,
 }

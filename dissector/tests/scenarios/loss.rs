@@ -116,6 +116,16 @@ fn go_back(from: usize, is_request: impl Fn(u8) -> bool) {
         assert_eq!(sent[from].missing_packets, 0, "packet {lost}");
         assert_eq!(sent[from].repeated_packets, burst as u64 - 1, "packet {lost}");
         assert_eq!(sent[1 - from].sequence_naks, u64::from(burst > 1));
+        let first =
+            [report.connections[0].requester.first_frames, report.connections[0].responder.first_frames];
+        // Frames are numbered from 1. What was lost is not in the capture; the NAK stands behind the burst.
+        let nak = (lost + burst) as u64;
+        assert_eq!(first[1 - from].sequence_nak, (burst > 1).then_some(nak), "packet {lost}");
+        assert_eq!(first[from].repeated_packet, (burst > 1).then_some(nak + 2), "packet {lost}");
+        assert_eq!(
+            (sent[from].reordered_packets, first[from].reordered_packet.is_some()),
+            (u64::from(burst > 1), burst > 1)
+        );
     }
 }
 
@@ -143,6 +153,9 @@ fn a_send_meets_a_receiver_that_is_not_ready() {
     assert_whole(report.one());
     let connection = &report.connections[0];
     assert_eq!(connection.responder.sent.rnr_naks, 1);
+    let nak = frames.end as u64 + 1;
+    assert_eq!(connection.responder.first_frames.rnr_nak, Some(nak));
+    assert_eq!(connection.requester.first_frames.repeated_packet, Some(nak + 1));
     assert_eq!(connection.requester.sent.repeated_packets, frames.len() as u64);
     assert_eq!(connection.requester.sent.sends, 1);
 }

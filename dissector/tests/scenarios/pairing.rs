@@ -90,7 +90,11 @@ fn a_request_is_rejected() {
     world.rej(28);
     let report = world.run();
     assert_eq!(report.connections.len(), 1);
-    assert_eq!(report.connections[0].state, State::Rejected(28));
+    let connection = &report.connections[0];
+    assert_eq!(connection.state, State::Rejected(28));
+    let (asks, refuses) = (connection.requester.first_frames, connection.responder.first_frames);
+    assert_eq!((asks.cm_message, asks.reject), (Some(1), None));
+    assert_eq!((refuses.cm_message, refuses.reject), (Some(2), Some(2)));
     assert_eq!(report.connections[0].call_inline_threshold, None);
     assert!(report.transactions.is_empty());
 }

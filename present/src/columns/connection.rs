@@ -320,7 +320,7 @@ static COUNTS: Columns<Counts> = {
             C::new(
                 "reordered_packets",
                 U64(|sent| Some(sent.reordered_packets)),
-                "Request packets that are out of order in the capture.",
+                "Request packets that filled a gap before packets seen earlier: out of order in the capture, or lost before it and sent again.",
             ),
             C::new(
                 "missing_packets",

@@ -191,6 +191,11 @@ static LEFT_OUT: Columns<LeftOutRow> = {
                 "READs and WRITEs of too many stretches to keep track of.",
             ),
             C::new(
+                "sealed",
+                U64(|(it, _)| Some(it.sealed)),
+                "Calls of NFS whose arguments and results are encrypted (krb5p).",
+            ),
+            C::new(
                 "files_beyond_total",
                 U64(|(_, files)| Some(files)),
                 "Files that would have made all together too large (`--max-total-size`).",

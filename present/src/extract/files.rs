@@ -1,6 +1,7 @@
 //! The files that NFS READ and WRITE moved, followed through a capture.
 
 use super::contents::{Contents, Log, Storage};
+use crate::report::is_sealed;
 use rdmascope_dissector::frame::Address;
 use rdmascope_dissector::layout::Piece;
 use rdmascope_dissector::transaction::{Outcome, Transaction};
@@ -29,6 +30,8 @@ pub struct LeftOut {
     pub unclear: u64,
     /// READs and WRITEs beyond the stretches that are kept track of.
     pub scattered: u64,
+    /// Calls of NFS whose arguments and results are encrypted: they may be READs and WRITEs.
+    pub sealed: u64,
 }
 
 /// Stretches of all files together: what moves front to back is one.
@@ -108,6 +111,10 @@ impl<F: Storage> Files<F> {
         else {
             return Ok(());
         };
+        if is_sealed(transaction) {
+            self.left_out.sealed += 1;
+            return Ok(());
+        }
         let Some(server) = server(transaction) else { return Ok(()) };
         if procedure.version == 4 {
             self.take_compound(transaction, server)

@@ -3,30 +3,62 @@
 use super::Ending;
 use crate::names::{Failure, Label, Protocol};
 use foldhash::fast::FixedState;
-use rdmascope_dissector::connection::{Connection, Counts, State};
+use rdmascope_dissector::connection::{Connection, ConnectionId, Counts, Endpoint, FirstFrames, State};
 use rdmascope_dissector::event::Eviction;
-use rdmascope_dissector::transaction::{Outcome, Transaction};
+use rdmascope_dissector::frame::Address;
+use rdmascope_dissector::transaction::{Outcome, Security, Transaction};
 use rdmascope_wire::{Cause, Stop};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// All that went wrong in a capture.
 #[derive(Debug, Default)]
 pub struct Problems {
     /// Replies that report an error.
     pub errors: Errors,
-    no_reply: Tally,
-    no_call: Tally,
+    /// Of connections that have ended, both ends of which the capture shows.
+    ended: Lacking,
+    /// Of each connection that has not ended.
+    open: HashMap<ConnectionId, Lacking, FixedState>,
+    /// Of connections of which the capture shows one end only: by the host that is not seen to send, and the one that it would send to.
+    one_direction: HashMap<(Address, Address), Lacking, FixedState>,
+    /// Which hosts the capture shows to send to which.
+    heard: HashSet<(Address, Address), FixedState>,
     transport_error: Tally,
-    cut_off: Tally,
-    missing_bytes: Tally,
+    /// Replies whose results are encrypted.
+    sealed: Tally,
+    /// Packets with a bad ICRC, of ends that sent no other.
+    spoiled: Tally,
     unreadable_headers: Tally,
     unreadable_bodies: Tally,
     /// Messages that the capture, not the sender, cut off.
     cut_messages: Tally,
-    rejected: u64,
-    unanswered: u64,
+    rejected: Tally,
+    unanswered: Tally,
     sent: Counts,
+    first_frames: FirstFrames,
+    /// Of connections both ends of which the capture shows.
+    unmatched_placements: u64,
+    /// Likewise.
+    unmatched_responses: u64,
     evictions: [u64; 4],
+}
+
+/// What transactions lack, where it may be because the capture shows only one end of their connection.
+#[derive(Clone, Copy, Debug, Default)]
+struct Lacking {
+    no_reply: Tally,
+    no_call: Tally,
+    cut_off: Tally,
+    missing_bytes: Tally,
+}
+
+impl Lacking {
+    fn absorb(&mut self, more: &Lacking) {
+        self.no_reply.absorb(more.no_reply);
+        self.no_call.absorb(more.no_call);
+        self.cut_off.absorb(more.cut_off);
+        self.missing_bytes.absorb(more.missing_bytes);
+    }
 }
 
 /// How many, and where the first is.
@@ -40,6 +72,11 @@ impl Tally {
     fn add(&mut self, frame: Option<u64>) {
         self.count += 1;
         self.first_frame = self.first_frame.or(frame);
+    }
+
+    fn absorb(&mut self, more: Tally) {
+        self.count += more.count;
+        self.first_frame = self.first_frame.into_iter().chain(more.first_frame).min();
     }
 }
 
@@ -84,17 +121,23 @@ pub struct Problem {
 }
 
 impl Problems {
+    /// Pairs of hosts that are kept apart.
+    const MOST_HOSTS: usize = 4096;
+
     /// Takes in a transaction.
     pub fn transaction(&mut self, transaction: &Transaction) {
         let call = transaction.call.as_ref().map(|message| message.seen.frame);
         let reply = transaction.reply.as_ref().map(|message| message.seen.frame);
         self.errors.count(transaction);
+        if is_sealed(transaction) {
+            self.sealed.add(reply);
+        }
         match transaction.outcome {
             Outcome::Completed => {}
-            Outcome::NoReply => self.no_reply.add(call),
-            Outcome::NoCall => self.no_call.add(reply),
+            Outcome::NoReply => self.of(transaction).no_reply.add(call),
+            Outcome::NoCall => self.of(transaction).no_call.add(reply),
             Outcome::TransportError => self.transport_error.add(reply.or(call)),
-            Outcome::CutOff => self.cut_off.add(call),
+            Outcome::CutOff => self.of(transaction).cut_off.add(call),
         }
         let mut lacking = None;
         for message in [&transaction.call, &transaction.reply].into_iter().flatten() {
@@ -106,11 +149,16 @@ impl Problems {
             }
         }
         if lacking.is_some() {
-            self.missing_bytes.add(lacking);
+            self.of(transaction).missing_bytes.add(lacking);
         }
         if let Some(stop) = transaction.stop {
             self.stopped(stop, call.or(reply), |problems| &mut problems.unreadable_bodies);
         }
+    }
+
+    /// What the transactions of the same connection lack.
+    fn of(&mut self, transaction: &Transaction) -> &mut Lacking {
+        self.open.entry(transaction.connection).or_default()
     }
 
     /// Takes in where a message could not be read on: the fault of `tally`, unless the capture cut it off.
@@ -123,13 +171,42 @@ impl Problems {
 
     /// Takes in a connection.
     pub fn connection(&mut self, connection: &Connection) {
+        let ends = [&connection.requester, &connection.responder];
+        let first = |frame: fn(&FirstFrames) -> Option<u64>| {
+            ends.iter().filter_map(|end| frame(&end.first_frames)).min()
+        };
         match connection.state {
-            State::Rejected(_) => self.rejected += 1,
-            State::Requested => self.unanswered += 1,
+            State::Rejected(_) => self.rejected.add(first(|end| end.reject)),
+            State::Requested => self.unanswered.add(first(|end| end.cm_message)),
             State::Open | State::Closed => {}
         }
-        for end in [&connection.requester, &connection.responder] {
+        for end in ends {
             add(&mut self.sent, &end.sent);
+            note_first(&mut self.first_frames, &end.first_frames);
+        }
+        let lacking = self.open.remove(&connection.id).unwrap_or_default();
+        for end in ends.into_iter().filter(|end| is_spoiled(end)) {
+            self.spoiled.absorb(Tally { count: end.sent.bad_icrc, first_frame: end.first_frames.bad_icrc });
+        }
+        let [requester, responder] = ends;
+        let mut absent = None;
+        for (end, other) in [(requester, responder), (responder, requester)] {
+            let hosts = (end.address, other.address);
+            if is_absent(end) {
+                absent = Some(hosts);
+            } else if self.heard.len() < Problems::MOST_HOSTS {
+                self.heard.insert(hosts);
+            }
+        }
+        if ends.into_iter().any(is_spoiled) {
+            // What it sent is all that its connection lacks.
+        } else if let Some(hosts) = absent.filter(|_| self.one_direction.len() < Problems::MOST_HOSTS) {
+            self.one_direction.entry(hosts).or_default().absorb(&lacking);
+        } else {
+            self.ended.absorb(&lacking);
+            let sent = ends.map(|end| &end.sent);
+            self.unmatched_placements += sent.iter().map(|sent| sent.unmatched_placements).sum::<u64>();
+            self.unmatched_responses += sent.iter().map(|sent| sent.unmatched_responses).sum::<u64>();
         }
     }
 
@@ -150,31 +227,60 @@ impl Problems {
     #[rustfmt::skip] // One problem, one line.
     pub fn list(&self, ending: &Ending) -> Vec<Problem> {
         use Group::{Capture, Transactions, Transport};
-        let (sent, totals) = (&self.sent, &ending.totals);
+        let (sent, first, totals) = (&self.sent, &self.first_frames, &ending.totals);
         let tally = |count| Tally { count, first_frame: None };
+        let seen = |count, first_frame| Tally { count, first_frame };
+        let mut lacking = self.ended;
+        self.open.values().for_each(|more| lacking.absorb(more));
+        let (mut one_way_calls, mut one_way_replies) = (Tally::default(), Tally::default());
+        for (hosts, more) in &self.one_direction {
+            // It is seen to send on another connection: the capture does show that direction.
+            if self.heard.contains(hosts) {
+                lacking.absorb(more);
+                continue;
+            }
+            one_way_calls.absorb(more.no_reply);
+            one_way_calls.absorb(more.cut_off);
+            one_way_replies.absorb(more.no_call);
+        }
+        let bad_icrc = seen(totals.icrc[1] - self.spoiled.count.min(totals.icrc[1]), first.bad_icrc);
+        // The engine drops packets with a bad ICRC only once it has seen one with a good ICRC.
+        let (bad_icrc_group, bad_icrc_words) = match totals.icrc[0] {
+            0 => (Capture, "packets with a bad ICRC, and none with a good one: taken as not computed"),
+            _ => (Transport, "packets with a bad ICRC, left out of everything else"),
+        };
+        // A message may also end too early because packets are missing.
+        let cut_words = match totals.cut_records {
+            0 => "messages whose end is not in the capture",
+            _ => "messages whose end is not in the capture: a snap length cut packets",
+        };
         let [connections, transactions, held, gathered] = self.evictions.map(tally);
         [
-            (Transactions, "no-reply", self.no_reply, "calls without a reply when the connection ended or the XID was used again"),
+            (Transactions, "no-reply", lacking.no_reply, "calls without a reply when the connection ended or the XID was used again"),
             (Transactions, "transport-error", self.transport_error, "calls answered with RDMA_ERROR"),
-            (Transactions, "no-call", self.no_call, "replies to calls that were not captured"),
-            (Transactions, "cut-off", self.cut_off, "calls still outstanding when the capture ended"),
-            (Transactions, "missing-bytes", self.missing_bytes, "transactions of which the capture lacks bytes"),
+            (Transactions, "no-call", lacking.no_call, "replies to calls that were not captured"),
+            (Transactions, "cut-off", lacking.cut_off, "calls still outstanding when the capture ended"),
+            (Transactions, "missing-bytes", lacking.missing_bytes, "transactions of which the capture lacks bytes"),
             (Transactions, "unreadable-header", self.unreadable_headers, "messages whose header could not be read to its end"),
             (Transactions, "unreadable-body", self.unreadable_bodies, "transactions whose arguments or results could not be read to the end"),
-            (Transport, "rejected-connection", tally(self.rejected), "connections rejected"),
-            (Transport, "unanswered-connection", tally(self.unanswered), "connection requests without an answer"),
-            (Transport, "fatal-nak", tally(sent.fatal_naks), "NAKs that end a connection"),
-            (Transport, "sequence-nak", tally(sent.sequence_naks), "NAKs for a PSN out of sequence: packets were lost on the way"),
-            (Transport, "rnr-nak", tally(sent.rnr_naks), "RNR NAKs: no Receive was posted for a Send"),
-            (Transport, "retransmission", tally(sent.repeated_packets), "packets sent again"),
-            (Transport, "reordered-packet", tally(sent.reordered_packets), "packets ahead of one that came later: reordered, or lost before the capture and sent again"),
-            (Transport, "bad-icrc", tally(totals.icrc[1]), "packets with a bad ICRC, left out of everything else"),
+            (Transport, "rejected-connection", self.rejected, "connections rejected"),
+            (Transport, "unanswered-connection", self.unanswered, "connection requests without an answer"),
+            (Transport, "fatal-nak", seen(sent.fatal_naks, first.fatal_nak), "NAKs that end a connection"),
+            (Transport, "sequence-nak", seen(sent.sequence_naks, first.sequence_nak), "NAKs for a PSN out of sequence: packets were lost on the way"),
+            (Transport, "rnr-nak", seen(sent.rnr_naks, first.rnr_nak), "RNR NAKs: no Receive was posted for a Send"),
+            (Transport, "retransmission", seen(sent.repeated_packets, first.repeated_packet), "packets sent again"),
+            (Transport, "reordered-packet", seen(sent.reordered_packets, first.reordered_packet), "packets that came behind later ones: reordered, or lost before the capture and sent again"),
+            (bad_icrc_group, "bad-icrc", bad_icrc, bad_icrc_words),
             // A snap length may have cut off the chunks that advertise the memory.
-            (if totals.cut_records > 0 { Capture } else { Transport }, "unmatched-placement", tally(sent.unmatched_placements), "RDMA Reads and Writes of memory that no open transaction advertised"),
-            (Transport, "unmatched-response", tally(sent.unmatched_responses), "RDMA Read responses to no Read that was seen"),
+            (if totals.cut_records > 0 { Capture } else { Transport }, "unmatched-placement", tally(self.unmatched_placements), "RDMA Reads and Writes of memory that no open transaction advertised"),
+            (Transport, "unmatched-response", tally(self.unmatched_responses), "RDMA Read responses to no Read that was seen"),
             (Transport, "congestion-mark", tally(sent.congestion_marks), "packets marked as having met congestion"),
             (Transport, "congestion-notification", tally(totals.congestion_notifications), "congestion notification packets"),
-            (Capture, "cut-message", self.cut_messages, "messages that the snap length cut off before their end"),
+            (Capture, "spoiled-end", self.spoiled, "packets with a bad ICRC, all that one end sent: computed after the capture? See --no-icrc"),
+            (Capture, "one-direction", one_way_calls, "calls: the capture shows only what their sender sent; replies are not in it"),
+            (Capture, "one-direction-replies", one_way_replies, "replies: the capture shows only what their sender sent; calls are not in it"),
+            (Capture, "sealed-reply", self.sealed, "replies that are encrypted (krb5p): their status is not known"),
+            (Capture, "cut-message", self.cut_messages, cut_words),
             (Capture, "missing-packet", tally(sent.missing_packets), "packets that were sent and are not in the capture"),
             (Capture, "dropped-packet", tally(ending.dropped()), "packets that were dropped while capturing, as the capture says itself"),
             (Capture, "fragment", tally(totals.fragments), "fragments of IP packets, not looked into"),
@@ -192,6 +298,24 @@ impl Problems {
     }
 }
 
+/// Whether the reply of a transaction is there, and its results are encrypted: no status can be read.
+pub(crate) fn is_sealed(transaction: &Transaction) -> bool {
+    transaction.security == Some(Security::GssPrivacy)
+        && transaction.reply.is_some()
+        && Failure::of(transaction).is_none()
+        && transaction.status.is_none()
+}
+
+/// Whether the capture shows nothing that an end sent.
+fn is_absent(end: &Endpoint) -> bool {
+    end.sent.packets + end.sent.bad_icrc == 0 && end.first_frames.cm_message.is_none()
+}
+
+/// Whether all that an end sent has a bad ICRC, so that it was left out.
+fn is_spoiled(end: &Endpoint) -> bool {
+    end.sent.bad_icrc > 0 && end.first_frames.sound.is_none()
+}
+
 /// Adds what is reported of `more`.
 fn add(sum: &mut Counts, more: &Counts) {
     sum.sequence_naks += more.sequence_naks;
@@ -200,9 +324,19 @@ fn add(sum: &mut Counts, more: &Counts) {
     sum.repeated_packets += more.repeated_packets;
     sum.reordered_packets += more.reordered_packets;
     sum.missing_packets += more.missing_packets;
-    sum.unmatched_responses += more.unmatched_responses;
-    sum.unmatched_placements += more.unmatched_placements;
     sum.congestion_marks += more.congestion_marks;
+}
+
+/// Keeps the first of each kind of packet that is reported.
+fn note_first(first: &mut FirstFrames, more: &FirstFrames) {
+    let note =
+        |known: &mut Option<u64>, frame: Option<u64>| *known = known.iter().copied().chain(frame).min();
+    note(&mut first.sequence_nak, more.sequence_nak);
+    note(&mut first.fatal_nak, more.fatal_nak);
+    note(&mut first.rnr_nak, more.rnr_nak);
+    note(&mut first.repeated_packet, more.repeated_packet);
+    note(&mut first.reordered_packet, more.reordered_packet);
+    note(&mut first.bad_icrc, more.bad_icrc);
 }
 
 /// What failed, and how.

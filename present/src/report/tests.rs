@@ -1,13 +1,18 @@
 use super::*;
 use crate::ending::{Cut, FileEnding};
 use crate::text::Style;
+use core::net::Ipv4Addr;
 use rdmascope_capture_agent::Interface;
-use rdmascope_dissector::connection::{ConnectionId, State};
+use rdmascope_dissector::connection::{ConnectionId, Counts, State};
+use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::event::Eviction;
 use rdmascope_dissector::record::LinkType;
-use rdmascope_dissector::transaction::{Direction, Outcome};
+use rdmascope_dissector::transaction::{Direction, Outcome, Security, Transaction};
 use rdmascope_dissector::ulb::{Callback, Nfs4, Operation, OperationKind, Procedure};
+use rdmascope_tests::pcap::{Capture, Packet};
+use rdmascope_tests::samples::capture as samples_of;
 use rdmascope_tests::values::{self as samples, START, after};
+use rdmascope_tests::{mutate, session};
 
 fn text(report: &Report, ending: &Ending) -> String {
     let mut out = Vec::new();
@@ -55,10 +60,14 @@ fn much_wrong() {
     lossy.responder.sent.sequence_naks = 3;
     lossy.requester.sent.repeated_packets = 17;
     lossy.requester.sent.missing_packets = 2;
+    lossy.responder.first_frames.sequence_nak = Some(61);
+    lossy.requester.first_frames.repeated_packet = Some(64);
     report.handle(&Event::Connection(&lossy));
     let mut rejected = samples::connection();
     rejected.id = ConnectionId(3);
     rejected.state = State::Rejected(8);
+    rejected.requester.first_frames.cm_message = Some(70);
+    rejected.responder.first_frames.reject = Some(71);
     report.handle(&Event::Connection(&rejected));
 
     for frame in 200..240 {
@@ -94,7 +103,9 @@ fn much_wrong() {
         "NFSv4.1, backward",
         "NFS4ERR_NOENT (2)",
         "first in frame 202",
-        "        17  packets sent again",
+        "        17  packets sent again; first in frame 64",
+        "NAKs for a PSN out of sequence: packets were lost on the way; first in frame 61",
+        "connections rejected; first in frame 71",
         "         2  packets that were sent and are not in the capture",
         "rejected, reason 8",
         "its traffic: acknowledged PSNs and XIDs agree",
@@ -103,6 +114,135 @@ fn much_wrong() {
     }
     assert!(!report.contains("Nothing"));
     assert!(report.lines().all(|line| line.chars().count() <= 120));
+}
+
+/// The report of a capture, and how it ended.
+fn of_capture(capture: &Capture) -> (Report, Ending) {
+    let (mut engine, mut report) = (Engine::new(Config::default()), Report::default());
+    session::records(capture).for_each(|record| engine.handle(&record, &mut |event| report.handle(&event)));
+    engine.finish(&mut |event| report.handle(&event));
+    (report, Ending { totals: *engine.totals(), ..ending() })
+}
+
+/// The problems of a capture: group, name, how often.
+fn problems(capture: &Capture) -> Vec<(Group, &'static str, u64)> {
+    let (report, ending) = of_capture(capture);
+    report.problems(&ending).iter().map(|problem| (problem.group, problem.name, problem.count)).collect()
+}
+
+const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
+
+#[test]
+fn encrypted_replies_are_no_sign_that_all_is_well() {
+    let mut report = quiet();
+    let mut sealed = samples::transaction(Procedure { program: 100_003, version: 4, number: 1 }, 500, 10);
+    sealed.security = Some(Security::GssPrivacy);
+    sealed.status = None;
+    report.handle(&Event::Transaction(&sealed));
+    let shown = text(&report, &ending());
+    let frame = sealed.reply.as_ref().unwrap().seen.frame;
+    let said =
+        format!("1  replies that are encrypted (krb5p): their status is not known; first in frame {frame}");
+    assert!(shown.contains(&said), "{shown}");
+    assert!(!shown.contains("no error"), "{shown}");
+    // Integrity leaves the status readable.
+    let mut report = quiet();
+    let open = Transaction { security: Some(Security::GssIntegrity), status: Some(0), ..sealed };
+    report.handle(&Event::Transaction(&open));
+    assert!(text(&report, &ending()).contains("Nothing: every call has its reply"));
+}
+
+#[test]
+fn one_direction_is_a_property_of_the_capture() {
+    let capture = samples_of("nfs3-basic");
+    // 265 calls: as the client's tracepoints count.
+    for (from_client, name) in [(true, "one-direction"), (false, "one-direction-replies")] {
+        for capture in [&capture, &mutate::without_cm(&capture)] {
+            let one = mutate::keep(capture, |packet| (packet.source() == CLIENT) == from_client);
+            let found = problems(&one);
+            assert!(found.contains(&(Group::Capture, name, 265)), "{found:?}");
+            assert!(found.iter().all(|(group, ..)| *group == Group::Capture), "{found:?}");
+            let (report, ending) = of_capture(&one);
+            assert!(!text(&report, &ending).contains("snap length"));
+        }
+    }
+    // The server is seen to send on another connection.
+    let (mut dead, alive) = (samples::inferred(), samples::connection());
+    dead.responder.sent = Counts::default();
+    let mut lost = samples::read(400, 1);
+    (lost.reply, lost.status, lost.outcome, lost.connection) = (None, None, Outcome::NoReply, dead.id);
+    for (also, name) in [(None, "one-direction"), (Some(alive), "no-reply")] {
+        let mut report = Report::default();
+        report.handle(&Event::Transaction(&lost));
+        report.handle(&Event::Connection(&dead));
+        also.iter().for_each(|connection| report.handle(&Event::Connection(connection)));
+        let found: Vec<_> = report.problems(&ending()).iter().map(|problem| problem.name).collect();
+        assert_eq!(found, [name]);
+    }
+    // The server was heard, and then no more.
+    let half = capture.packets.len() as u64 / 2;
+    let silent = mutate::keep(&capture, |packet| packet.source() == CLIENT || packet.number < half);
+    let found = problems(&silent);
+    assert!(found.iter().any(|(_, name, _)| ["no-reply", "cut-off"].contains(name)), "{found:?}");
+    assert!(!found.iter().any(|(_, name, _)| name.starts_with("one-direction")), "{found:?}");
+}
+
+#[test]
+fn bad_icrcs_are_said_as_they_were_taken() {
+    let spoil = |whose: fn(&Packet, u64) -> bool| {
+        let mut capture = samples_of("nfs3-basic");
+        for packet in capture.packets.iter_mut().filter(|packet| packet.is_roce()) {
+            if whose(packet, packet.number) {
+                *packet.data.last_mut().unwrap() ^= 0x55;
+            }
+        }
+        of_capture(&capture)
+    };
+    let said = |(report, ending): &(Report, Ending)| {
+        let problems = report.problems(ending);
+        let icrc = problems.iter().filter(|problem| problem.what.contains("bad ICRC"));
+        icrc.map(|problem| (problem.group, problem.name, problem.first_frame)).collect::<Vec<_>>()
+    };
+    // All of them: none is left out.
+    let all = spoil(|_, _| true);
+    assert_eq!(said(&all), [(Group::Capture, "bad-icrc", None)]);
+    assert!(text(&all.0, &all.1).contains("none with a good one: taken as not computed"));
+    assert!(!text(&all.0, &all.1).contains("left out of everything else"));
+    // Those of one end.
+    let one = spoil(|packet, _| packet.source() == CLIENT && packet.is_rc());
+    let [(Group::Capture, "spoiled-end", Some(_))] = said(&one)[..] else { panic!("{:?}", said(&one)) };
+    assert!(
+        text(&one.0, &one.1).contains("all that one end sent: computed after the capture? See --no-icrc")
+    );
+    let names: Vec<_> = one.0.problems(&one.1).iter().map(|problem| problem.name).collect();
+    assert!(!names.contains(&"no-call"), "{names:?}");
+    // A few.
+    let few = spoil(|packet, number| packet.source() == CLIENT && packet.is_rc() && number % 50 == 0);
+    let [(Group::Transport, "bad-icrc", Some(frame))] = said(&few)[..] else { panic!("{:?}", said(&few)) };
+    assert_eq!(frame % 50, 0);
+}
+
+#[test]
+fn compounds_that_a_snap_length_cuts_are_not_counted_as_sequence() {
+    let capture = samples_of("nfs4.1-basic");
+    let counted = |capture: &Capture, name: &str| -> u64 {
+        let (report, _) = of_capture(capture);
+        let operations = report.operations();
+        operations
+            .iter()
+            .filter(|(key, _)| key.label.to_string().starts_with(name))
+            .map(|(_, stats)| stats.count)
+            .sum()
+    };
+    let whole = counted(&capture, "SEQUENCE");
+    assert_eq!(counted(&capture, "cut after"), 0);
+    let mut cut_after_sequence = 0;
+    for snap_length in (160..300).step_by(10) {
+        let cut = mutate::cut(&capture, snap_length);
+        assert!(counted(&cut, "SEQUENCE") <= whole, "{snap_length}");
+        cut_after_sequence += counted(&cut, "cut after SEQUENCE");
+    }
+    assert!(cut_after_sequence > 0);
 }
 
 #[test]

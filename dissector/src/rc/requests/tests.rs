@@ -261,6 +261,35 @@ fn a_queue_pair_with_a_new_life() {
     assert_eq!((feed.requests.repeated, feed.requests.reordered), (0, 0));
 }
 
+/// What comes behind others is out of order, not what came before it; and where nothing comes any more, nothing is.
+#[test]
+fn only_what_fills_a_gap_is_reordered() {
+    let all: Vec<_> = (10..16).map(|psn| sent(Operation::SendOnly, psn, 1, 1)).collect();
+    for (order, reordered, first) in [
+        (vec![0, 2, 3, 4, 5], 0, None),
+        (vec![0, 2, 3, 4, 1, 5], 1, Some(5)),
+        (vec![0, 3, 4, 1, 2, 5], 2, Some(4)),
+        // Sent again from the gap on: one fills it, the others are repeated.
+        (vec![0, 2, 3, 1, 2, 3], 1, Some(4)),
+    ] {
+        let mut feed = Feed::new();
+        order.iter().for_each(|index| feed.take(all[*index]));
+        feed.finish();
+        let Requests { reordered: found, first_reordered, .. } = feed.requests;
+        assert_eq!((found, first_reordered), (reordered, first), "{order:?}");
+    }
+    // The other end acknowledged what is missing, so that the gap is given up before its packet comes by.
+    let mut feed = Feed::new();
+    [0, 2].iter().for_each(|index| feed.take(all[*index]));
+    feed.acknowledge(12);
+    while feed.requests.waits() {
+        feed.frame += 1000;
+        feed.acknowledge(12);
+    }
+    feed.take(all[1]);
+    assert_eq!((feed.requests.reordered, feed.requests.repeated), (1, 0));
+}
+
 #[test]
 fn a_storm_of_packets_ahead_is_bounded() {
     let mut feed = Feed::new();
@@ -397,6 +426,32 @@ fn repetitions_are_told_with_the_first() {
         sent(SendOnly, 2, 1, 9),
     ];
     assert_eq!(watched(Some(0xff_ffff), &packets), [(0xff_ffff, None), (2, None)]);
+}
+
+/// A request asks; the bytes that it asks for are those of responses.
+#[test]
+fn a_repeated_read_request_has_no_payload() {
+    let request = Sent { reth: reth(0x1000, 65_536), ..sent(Operation::ReadRequest, 10, 0, 0) };
+    let mut requests = Requests::default();
+    requests.watch();
+    requests.begin(Psn::new(10), Some(256));
+    let mut told = Vec::new();
+    for frame in 1..=2 {
+        let packet = Packet {
+            seen: Seen { frame, time: Time(frame as i64) },
+            operation: request.operation,
+            psn: Psn::new(request.psn),
+            extension: Extension::Reth(request.reth.unwrap()),
+            payload: &[],
+            payload_length: 0,
+        };
+        requests.handle(&packet, &mut |delivery| {
+            if let Delivery::Repeated(repetition) = delivery {
+                told.push((repetition.seen.frame, repetition.bytes));
+            }
+        });
+    }
+    assert_eq!(told, [(2, 0)]);
 }
 
 #[test]
