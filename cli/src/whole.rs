@@ -1,11 +1,17 @@
 //! Files and folders that appear under their names once they are whole.
 
+#[cfg(feature = "parquet")]
+mod staging;
+
+#[cfg(feature = "parquet")]
+pub(crate) use staging::Staging;
+
 use anyhow::{Context, Result, bail};
 use std::fs::{self, File, Metadata};
 use std::io::{self, BufWriter, ErrorKind, Write};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
-use tempfile::{NamedTempFile, TempDir};
+use tempfile::NamedTempFile;
 
 /// Output is gathered to this many bytes before it is handed on.
 const BUFFER: usize = 128 << 10;
@@ -127,79 +133,4 @@ impl Write for OutputFile {
 /// Whether a path names what a process has open, as `/dev/stdout` does. Where that is a file, whoever opened it goes on with it.
 fn is_descriptor(path: &Path) -> bool {
     ["/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/fd", "/proc"].iter().any(|one| path.starts_with(one))
-}
-
-/// Files that are being written below a folder, and appear there together. Dropped unfinished, it leaves nothing behind.
-pub(crate) struct Staging {
-    folder: TempDir,
-    output: PathBuf,
-    /// Folders that were made, the outer ones first.
-    made: Vec<PathBuf>,
-}
-
-impl Staging {
-    /// Makes the folder `output`, if it is not there, and in it one for unfinished files.
-    pub(crate) fn in_folder(output: &Path) -> io::Result<Staging> {
-        let mut made = Vec::new();
-        let make = |made: &mut Vec<PathBuf>| {
-            make_folders(output, made)?;
-            let make = || tempfile::Builder::new().prefix(PREFIX).tempdir_in(output);
-            begin(make, |folder| folder.path().to_owned())
-        };
-        match make(&mut made) {
-            Ok(folder) => Ok(Staging { folder, output: output.to_owned(), made }),
-            Err(error) => {
-                remove_folders(&made);
-                Err(error)
-            }
-        }
-    }
-
-    /// Where to write an unfinished file.
-    pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    /// Gives the files their places, relative to the folder. All folders for them are made before.
-    pub(crate) fn place(mut self, files: impl IntoIterator<Item = (String, PathBuf)>) -> io::Result<()> {
-        let files: Vec<(String, PathBuf)> = files.into_iter().collect();
-        for (_, place) in &files {
-            let folder = self.output.join(place.parent().unwrap_or(Path::new("")));
-            make_folders(&folder, &mut self.made)?;
-        }
-        for (name, place) in &files {
-            fs::rename(self.path(name), self.output.join(place))?;
-        }
-        self.made.clear();
-        Ok(())
-    }
-}
-
-impl Drop for Staging {
-    fn drop(&mut self) {
-        // What cannot be removed stays; the command says what went wrong before.
-        let _ = fs::remove_dir_all(self.folder.path());
-        remove_folders(&self.made);
-    }
-}
-
-/// Makes a folder and those around it, and tells which were not there.
-fn make_folders(path: &Path, made: &mut Vec<PathBuf>) -> io::Result<()> {
-    let mut folder = PathBuf::new();
-    for component in path.components() {
-        folder.push(component);
-        if !matches!(component, Component::Normal(_)) || folder.is_dir() {
-            continue;
-        }
-        begin(|| fs::create_dir(&folder), |()| folder.clone())?;
-        made.push(folder.clone());
-    }
-    Ok(())
-}
-
-/// Removes folders that are empty, the inner ones first.
-fn remove_folders(made: &[PathBuf]) {
-    for folder in made.iter().rev() {
-        let _ = fs::remove_dir(folder);
-    }
 }
