@@ -54,9 +54,10 @@ pub(crate) struct Check {
     /// By default they are only counted. JSON Lines always include them.
     #[arg(long)]
     inconclusive: bool,
-    /// Show at most N findings of each rule [default: 10 as text, all as JSON Lines and SARIF]
+    /// Show at most N findings of each rule [default: all as JSON Lines and SARIF]
     ///
-    /// 0 shows all findings; as text at most 10,000 of each rule, because they are sorted. All findings are counted.
+    /// By default, text has one line for the findings of a rule by one end of a connection, with their number, and at most 10
+    /// lines of each rule. 0 shows all findings; as text at most 10,000 of each rule, because they are sorted. All findings are counted.
     #[arg(long, value_name = "N")]
     most: Option<usize>,
     /// Accept a capture that shows no connection

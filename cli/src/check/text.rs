@@ -19,17 +19,17 @@ pub(super) struct Text<'a> {
     out: &'a mut Out,
 }
 
-/// Findings of one rule that are shown to people who do not say.
+/// Lines of one rule that are shown to people who do not say.
 const SHOWN: usize = 10;
 
 impl<'a> Text<'a> {
     pub(super) fn new(command: &'a Check, screen: Screen, out: &'a mut Out) -> Text<'a> {
-        let most = match command.most {
-            None => SHOWN,
-            Some(0) => usize::MAX,
-            Some(most) => most,
+        let kept = match command.most {
+            None => Kept::folding(SHOWN),
+            Some(0) => Kept::new(usize::MAX),
+            Some(most) => Kept::new(most),
         };
-        Text { command, screen, kept: Kept::new(most), out }
+        Text { command, screen, kept, out }
     }
 }
 

@@ -16,8 +16,19 @@ pub struct Kept {
     most: usize,
     /// By the place of the rule: those that stand, those that are inconclusive.
     rules: Vec<[BinaryHeap<Entry>; 2]>,
+    /// What is kept instead where repetitions count as one: the first finding of each kind, and how many there were.
+    folds: Option<HashMap<Fold, (Entry, u64), FixedState>>,
     count: u64,
     ends: HashMap<ConnectionId, Option<Ends>, FixedState>,
+}
+
+/// Findings that repeat each other: of one rule, by one end of one connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Fold {
+    rule: usize,
+    verdict: Verdict,
+    connection: Option<ConnectionId>,
+    by: Option<End>,
 }
 
 /// The ends of a connection.
@@ -41,26 +52,60 @@ impl Kept {
         Kept { most: most.min(Kept::MOST), ..Kept::default() }
     }
 
+    /// Keeps as many, and of findings of one rule by one end of one connection only the first, with their number.
+    pub fn folding(most: usize) -> Kept {
+        Kept { folds: Some(HashMap::default()), ..Kept::new(most) }
+    }
+
     /// Keeps a finding, if it is among the first.
     pub fn add(&mut self, finding: &Finding, place: Place) {
-        if self.rules.len() <= place.rule {
-            self.rules.resize_with(place.rule + 1, Default::default);
-        }
-        let heap = &mut self.rules[place.rule][index(finding.verdict)];
         self.count += 1;
         let key = (finding.frames.first().copied().unwrap_or(u64::MAX), self.count);
-        if heap.len() >= self.most {
-            if heap.peek().is_none_or(|last| last.key <= key) {
-                return;
-            }
-            heap.pop();
+        let is_kept = match self.folds {
+            Some(_) => self.fold(finding, place, key),
+            None => self.push(finding, place, key),
+        };
+        if !is_kept {
+            return;
         }
-        heap.push(Entry { key, finding: finding.clone() });
         if let Some(connection) = finding.connection
             && self.ends.len() < Kept::MOST_CONNECTIONS
         {
             self.ends.entry(connection).or_default();
         }
+    }
+
+    fn push(&mut self, finding: &Finding, place: Place, key: (u64, u64)) -> bool {
+        if self.rules.len() <= place.rule {
+            self.rules.resize_with(place.rule + 1, Default::default);
+        }
+        let heap = &mut self.rules[place.rule][index(finding.verdict)];
+        if heap.len() >= self.most {
+            if heap.peek().is_none_or(|last| last.key <= key) {
+                return false;
+            }
+            heap.pop();
+        }
+        heap.push(Entry { key, finding: finding.clone() });
+        true
+    }
+
+    fn fold(&mut self, finding: &Finding, place: Place, key: (u64, u64)) -> bool {
+        let Some(folds) = &mut self.folds else { return false };
+        let Finding { verdict, connection, by, .. } = *finding;
+        let fold = Fold { rule: place.rule, verdict, connection, by };
+        if let Some((first, count)) = folds.get_mut(&fold) {
+            *count += 1;
+            if key < first.key {
+                *first = Entry { key, finding: finding.clone() };
+            }
+            return true;
+        }
+        let has_room = folds.len() < Kept::MOST;
+        if has_room {
+            folds.insert(fold, (Entry { key, finding: finding.clone() }, 1));
+        }
+        has_room
     }
 
     /// Remembers the ends of a connection on which something was found, where it is known which of them is the `requester`.
@@ -71,12 +116,16 @@ impl Kept {
         *ends = Some(Ends { addresses, requester, roles_known: connection.roles_known });
     }
 
-    /// What is kept of a rule, in the order of first frames.
-    pub fn of(&self, rule: usize, verdict: Verdict) -> Vec<&Finding> {
-        let Some(heaps) = self.rules.get(rule) else { return Vec::new() };
-        let mut entries: Vec<&Entry> = heaps[index(verdict)].iter().collect();
+    /// What is kept of a rule, in the order of first frames; with each finding how many it stands for.
+    pub fn of(&self, rule: usize, verdict: Verdict) -> Vec<(&Finding, u64)> {
+        let kept = self.rules.get(rule).map(|heaps| &heaps[index(verdict)]);
+        let mut entries: Vec<(&Entry, u64)> = kept.into_iter().flatten().map(|entry| (entry, 1)).collect();
+        let is_of = |fold: &Fold| fold.rule == rule && fold.verdict == verdict;
+        let folds = self.folds.iter().flatten().filter(|(fold, _)| is_of(fold));
+        entries.extend(folds.map(|(_, (first, count))| (first, *count)));
         entries.sort_unstable();
-        entries.into_iter().map(|entry| &entry.finding).collect()
+        entries.truncate(self.most);
+        entries.into_iter().map(|(entry, count)| (&entry.finding, count)).collect()
     }
 
     /// Who broke the rule, as far as that is known: `client 10.77.0.2`.

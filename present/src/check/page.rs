@@ -87,13 +87,14 @@ impl Page<'_> {
             writeln!(out, "  {line}")?;
         }
         let findings = self.kept.of(place, verdict);
-        let rows: Vec<[String; 3]> = findings.iter().map(|finding| self.row(finding)).collect();
+        let rows: Vec<[String; 3]> =
+            findings.iter().map(|(finding, times)| self.row(finding, *times)).collect();
         let [about, frames] =
             [0, 1].map(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0));
         for [first, second, rest] in &rows {
             writeln!(out, "    {}  {}  {rest}", Left(first, about), Left(second, frames))?;
         }
-        let more = count - rows.len() as u64;
+        let more = count - findings.iter().map(|(_, times)| times).sum::<u64>();
         match more {
             0 => {}
             _ if self.asked.all => {
@@ -104,8 +105,8 @@ impl Page<'_> {
         writeln!(out)
     }
 
-    /// What it is about; the frames; who did what.
-    fn row(&self, finding: &Finding) -> [String; 3] {
+    /// What it is about; the frames; who did what, and how often.
+    fn row(&self, finding: &Finding, times: u64) -> [String; 3] {
         let mut about = String::new();
         if let Some(connection) = finding.connection {
             let _ = write!(about, "#{}", connection.0);
@@ -122,7 +123,7 @@ impl Page<'_> {
         [
             about,
             Frames(&finding.frames).to_string(),
-            format!("{who}{}{}", Plain(&finding.message), Values(finding)),
+            format!("{who}{}{}{}", Plain(&finding.message), Values(finding), Times(times)),
         ]
     }
 
@@ -221,7 +222,7 @@ impl Page<'_> {
             LEVELS.into_iter().flat_map(|level| self.rules(level)).filter(|(_, count)| count.stands > 0);
         // What is allowed is looked at already.
         let Some((place, count)) = shown.min_by_key(|(_, count)| count.is_allowed) else { return Ok(()) };
-        let what = self.kept.of(place, Verdict::Stands).first().and_then(|finding| place_of(finding));
+        let what = self.kept.of(place, Verdict::Stands).first().and_then(|(finding, _)| place_of(finding));
         if let Some(what) = what {
             let file = self.ending.plain_name().unwrap_or("FILE");
             writeln!(out, "Next: rdmascope show {file} {what}")?;
@@ -277,6 +278,18 @@ impl Display for Frames<'_> {
         match frames.len().saturating_sub(SHOWN) {
             0 => Ok(()),
             more => write!(f, " and {more} more"),
+        }
+    }
+}
+
+/// How many findings a row stands for, where they are more than one.
+struct Times(u64);
+
+impl Display for Times {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            ..=1 => Ok(()),
+            times => write!(f, "; {} times, --most 0 shows each", Number(times)),
         }
     }
 }

@@ -123,6 +123,26 @@ fn no_more_is_kept_than_is_shown() {
 }
 
 #[test]
+fn what_an_end_repeats_is_one_line() {
+    let mut found = Found::new();
+    found.kept = Kept::folding(2);
+    for frame in (1..=700).rev() {
+        found.add(finding("credit-limit", frame));
+    }
+    found.add(Finding { by: Some(End::Second), ..finding("credit-limit", 800) });
+    for connection in 2..=4 {
+        found.add(Finding { connection: Some(ConnectionId(connection)), ..finding("credit-limit", 900) });
+    }
+    let text = found.text();
+    let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("    #")).collect();
+    let [first, second] = rows[..] else { panic!("{text}") };
+    // The one that comes first in the capture, whenever it was found.
+    assert!(first.contains("frame 1 ") && first.ends_with("; 700 times, --most 0 shows each"), "{text}");
+    assert!(second.contains("frame 800 ") && !second.contains("times"), "{text}");
+    assert!(text.contains("    and 3 more: --most 0 shows them\n"), "{text}");
+}
+
+#[test]
 fn what_is_allowed_is_shown_and_does_not_count() {
     let mut found = Found::asked(ASKED, 10, &["inline-threshold", "credit-limit"]);
     found.add(finding("inline-threshold", 2));
