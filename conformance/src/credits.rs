@@ -13,11 +13,11 @@ use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::string::String;
 use rdmascope_dissector::connection::Connection;
+use rdmascope_dissector::observation::Kind;
 use rdmascope_dissector::observation::{HalfFlow, Sent};
 use rdmascope_dissector::rdma::End;
 use rdmascope_dissector::rdma::Position;
 use rdmascope_dissector::record::Time;
-use rdmascope_dissector::rpcrdma::Kind;
 use rdmascope_dissector::transaction::{Direction, Seen};
 use rdmascope_wire::rpcrdma::MINIMUM_LENGTH;
 

@@ -9,13 +9,13 @@ use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 use hashbrown::HashMap;
+use rdmascope_dissector::BuildHasher;
 use rdmascope_dissector::connection::{Connection, ConnectionId};
 use rdmascope_dissector::event::{Event, Eviction};
 use rdmascope_dissector::observation::{
     Ending, Faulty, HalfFlow, Observation, Observed, Refused, Revoked, Stray,
 };
 use rdmascope_dissector::rdma::End;
-use rdmascope_dissector::rpcrdma::BuildHasher;
 use rdmascope_dissector::transaction::{Direction, Transaction};
 
 /// Takes the events of an engine that [observes](rdmascope_dissector::engine::Config::observe), and reports what breaks a rule.

@@ -3,8 +3,8 @@
 use super::finding::Finding;
 use super::view::Known;
 use alloc::string::String;
+use rdmascope_dissector::observation::Kind;
 use rdmascope_dissector::observation::Sent;
-use rdmascope_dissector::rpcrdma::Kind;
 use rdmascope_dissector::transaction::Direction;
 use rdmascope_wire::Xid;
 

@@ -3,9 +3,9 @@
 use super::establishment::CmExchange;
 use alloc::collections::VecDeque;
 use hashbrown::HashMap;
+use rdmascope_dissector::BuildHasher;
 use rdmascope_dissector::connection::{Connection, ConnectionId};
 use rdmascope_dissector::frame::Address;
-use rdmascope_dissector::rpcrdma::BuildHasher;
 use rdmascope_wire::private_data::Negotiated;
 
 /// The last connection of each two ends.

@@ -82,7 +82,7 @@ pub struct Sent<'a> {
     pub outstanding: bool,
     /// Of an error or RDMA_DONE: a call of its own sender with its XID is outstanding.
     pub of_own_call: bool,
-    /// [`Peers::missing_packets`](crate::rpcrdma::Peers::missing_packets) when the call was sent that this answers,
+    /// How many packets of both ends the capture was known to lack when the call was sent that this answers,
     /// or that is outstanding under the XID of this call.
     pub missing_at_call: Option<u64>,
     /// The same now.

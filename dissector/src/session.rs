@@ -26,7 +26,7 @@ use rdmascope_wire::psn::Psn;
 
 /// A connection: two ends, one of which may be unknown still.
 #[derive(Clone, Debug)]
-pub struct Session {
+pub(crate) struct Session {
     /// The RPC-over-RDMA layer of both.
     pub peers: Peers,
     /// The transport of both.
@@ -57,7 +57,7 @@ pub struct Session {
 
 /// One end of a connection.
 #[derive(Clone, Debug)]
-pub struct SessionEnd {
+pub(crate) struct SessionEnd {
     /// Its address.
     pub address: Address,
     /// The IP address that the REQ gives it.
@@ -95,7 +95,7 @@ impl SessionEnd {
     }
 
     /// Notes what a CM message of this end carries for its consumer; `is_cut`: the capture may have cut some of it off.
-    pub fn note_private_data(&mut self, bytes: &[u8], is_cut: bool) {
+    pub(crate) fn note_private_data(&mut self, bytes: &[u8], is_cut: bool) {
         let found = private_data::find(bytes).and_then(|found| Some((found.offset, found.fields.ok()?)));
         self.private_data = found;
         self.private_data_cut = is_cut && found.is_none();
@@ -104,7 +104,13 @@ impl SessionEnd {
 
 impl Session {
     /// A connection between two addresses of which nothing is known yet; `dropped`: packets that the capture says it lost before.
-    pub fn new(id: ConnectionId, index: u32, addresses: [Address; 2], now: Time, dropped: u64) -> Session {
+    pub(crate) fn new(
+        id: ConnectionId,
+        index: u32,
+        addresses: [Address; 2],
+        now: Time,
+        dropped: u64,
+    ) -> Session {
         Session {
             peers: Peers::new(id, index),
             rc: ReliableConnection::default(),
@@ -124,14 +130,14 @@ impl Session {
 
     /// Counts the bytes that are held back.
     #[inline]
-    pub fn count_buffered(&mut self) -> usize {
+    pub(crate) fn count_buffered(&mut self) -> usize {
         let early = self.ends.iter().map(|end| end.early.footprint());
         self.buffered = self.rc.buffered() + early.sum::<usize>();
         self.buffered
     }
 
     /// Bytes of memory that a clone takes up, itself included.
-    pub fn footprint(&self) -> usize {
+    pub(crate) fn footprint(&self) -> usize {
         let early = self.ends.iter().map(|end| end.early.footprint());
         let attribution =
             self.attribution.as_deref().map_or(0, |kept| size_of::<Attribution>() + kept.footprint());
@@ -143,7 +149,11 @@ impl Session {
     }
 
     /// Gives up what is held back, because all connections together hold back too much.
-    pub fn give_up_buffered(&mut self, transactions: &mut Transactions, report: &mut impl FnMut(Event<'_>)) {
+    pub(crate) fn give_up_buffered(
+        &mut self,
+        transactions: &mut Transactions,
+        report: &mut impl FnMut(Event<'_>),
+    ) {
         report(Event::Eviction(Eviction::HeldPackets { connection: self.peers.connection }));
         let Session { peers, rc, ends, .. } = self;
         rc.give_up_buffered(&mut |from, delivery| {
@@ -154,34 +164,34 @@ impl Session {
     }
 
     /// The end whose packets are known, of a connection that has only one such.
-    pub fn known_side(&self) -> End {
+    pub(crate) fn known_side(&self) -> End {
         if self.peers.flows[0].is_none() { End::Second } else { End::First }
     }
 
     /// Sets the PSN that the requests of end `side` begin at, as the CM exchange says.
-    pub fn begin(&mut self, side: End, first: Psn) {
+    pub(crate) fn begin(&mut self, side: End, first: Psn) {
         self.rc.begin(side, first, self.path_mtu.map(u32::from));
     }
 
     /// Sets how many RDMA READs end `side` may have outstanding.
-    pub fn limit_reads(&mut self, side: End, resources: u8) {
+    pub(crate) fn limit_reads(&mut self, side: End, resources: u8) {
         self.rc.limit_reads(side, resources);
     }
 
     /// Sets the path MTU that a REQ names.
-    pub fn agree_on_path_mtu(&mut self, path_mtu: Option<u16>) {
+    pub(crate) fn agree_on_path_mtu(&mut self, path_mtu: Option<u16>) {
         self.path_mtu = path_mtu;
         self.rc.agree_on_path_mtu(path_mtu.map(u32::from));
     }
 
     /// Reports of both ends what is repeated and what breaks a rule.
-    pub fn watch(&mut self) {
+    pub(crate) fn watch(&mut self) {
         self.rc.watch();
     }
 
     /// Takes in that the capture says it lost packets since the last one of this connection: any of them may have been of either end.
     #[inline]
-    pub fn note_dropped(&mut self, transactions: &Transactions, report: &mut impl FnMut(Event<'_>)) {
+    pub(crate) fn note_dropped(&mut self, transactions: &Transactions, report: &mut impl FnMut(Event<'_>)) {
         if self.dropped != transactions.dropped {
             self.lose(transactions, report);
         }
@@ -200,7 +210,7 @@ impl Session {
     }
 
     /// Counts a packet that a receiver would drop, and that is left out of everything else.
-    pub fn count_bad_icrc(
+    pub(crate) fn count_bad_icrc(
         &mut self,
         side: End,
         seen: Seen,
@@ -216,7 +226,13 @@ impl Session {
 
     /// Looks for what is wrong with a packet of end `side` by itself.
     #[inline]
-    pub fn inspect(&self, side: End, bth: &Bth, packet: &Packet<'_>, report: &mut impl FnMut(Event<'_>)) {
+    pub(crate) fn inspect(
+        &self,
+        side: End,
+        bth: &Bth,
+        packet: &Packet<'_>,
+        report: &mut impl FnMut(Event<'_>),
+    ) {
         if let Some(fault) = self.rc.inspect(side, bth, packet, self.partition_key) {
             let what = (packet.seen, packet.piece(), packet.psn.into(), fault);
             observe_fault(side, what, &self.peers, report);
@@ -224,13 +240,13 @@ impl Session {
     }
 
     /// Counts a packet that met congestion.
-    pub fn count_congestion(&mut self, side: End) {
+    pub(crate) fn count_congestion(&mut self, side: End) {
         self.ends[side].counts.congestion_marks += 1;
     }
 
     /// Takes a packet of end `side`.
     #[inline]
-    pub fn handle(
+    pub(crate) fn handle(
         &mut self,
         side: End,
         packet: &Packet<'_>,
@@ -264,7 +280,7 @@ impl Session {
 
     /// Tells what packets are to transactions, as far as that is clear by now; `frame`: the record that is being handled, or 0.
     #[cold]
-    pub fn attribute(
+    pub(crate) fn attribute(
         &mut self,
         frame: u64,
         transactions: &mut Transactions,
@@ -295,7 +311,7 @@ impl Session {
     }
 
     /// Ends the waiting that time alone ends by `now`: for packets that a gap lacks, and for what early deliveries answer.
-    pub fn handle_time(
+    pub(crate) fn handle_time(
         &mut self,
         now: Time,
         transactions: &mut Transactions,
@@ -317,7 +333,7 @@ impl Session {
     }
 
     /// When [`Session::handle_time`] has something to do.
-    pub fn deadline(&self) -> Option<Time> {
+    pub(crate) fn deadline(&self) -> Option<Time> {
         let early = self.ends.iter().filter(|_| self.peers.paired).filter_map(|end| end.early.deadline());
         early.chain(self.rc.deadline()).min()
     }
@@ -402,7 +418,7 @@ impl Session {
     }
 
     /// Notes that a CM message closes the connection. What is under way may still come.
-    pub fn close(&mut self, transactions: &Transactions, report: &mut impl FnMut(Event<'_>)) {
+    pub(crate) fn close(&mut self, transactions: &Transactions, report: &mut impl FnMut(Event<'_>)) {
         self.note_dropped(transactions, report);
         if self.state != State::Closed && transactions.observes() {
             let complete = End::BOTH.map(|side| self.rc.complete(side));
@@ -417,12 +433,12 @@ impl Session {
     }
 
     /// By end: whether its host was heard to send to the other end's.
-    pub fn heard(&self, holds: impl Fn(Address, Address) -> bool) -> [bool; 2] {
+    pub(crate) fn heard(&self, holds: impl Fn(Address, Address) -> bool) -> [bool; 2] {
         End::BOTH.map(|side| holds(self.ends[side].address, self.ends[side.other()].address))
     }
 
     /// Ends the connection: reports what it still has open, then itself. `heard`: as in [`Ending::heard`].
-    pub fn end(
+    pub(crate) fn end(
         mut self,
         heard: [bool; 2],
         transactions: &mut Transactions,
@@ -468,7 +484,7 @@ impl Session {
     }
 
     /// What is known of the connection now.
-    pub fn summary(&self) -> Connection {
+    pub(crate) fn summary(&self) -> Connection {
         let caller = self.peers.forward_caller();
         let (requester, responder) = (&self.ends[caller], &self.ends[caller.other()]);
         // REQ and REP each name the ID of their sender.

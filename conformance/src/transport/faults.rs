@@ -6,8 +6,8 @@ use crate::view::View;
 use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::String;
+use rdmascope_dissector::LONGEST_MESSAGE;
 use rdmascope_dissector::observation::Faulty;
-use rdmascope_dissector::rc::LONGEST_MESSAGE;
 use rdmascope_dissector::rdma::{Fault, Operation, Part};
 
 /// What is found about a packet.

@@ -11,7 +11,7 @@ use rdmascope_wire::psn::Psn;
 
 /// The transport of a connection: both its half-flows.
 #[derive(Clone, Debug, Default)]
-pub struct ReliableConnection {
+pub(crate) struct ReliableConnection {
     halves: [Half; 2],
     /// What is repeated and what breaks a rule is reported too.
     watches: bool,
@@ -49,39 +49,39 @@ impl Half {
 
 impl ReliableConnection {
     /// Sets the PSN that the requests of an end begin at, and the path MTU in bytes, as the CM exchange says.
-    pub fn begin(&mut self, end: End, first: Psn, path_mtu: Option<u32>) {
+    pub(crate) fn begin(&mut self, end: End, first: Psn, path_mtu: Option<u32>) {
         self.halves[end].requests.begin(first, path_mtu);
     }
 
     /// Sets how many RDMA READs an end may have outstanding.
-    pub fn limit_reads(&mut self, end: End, resources: u8) {
+    pub(crate) fn limit_reads(&mut self, end: End, resources: u8) {
         self.halves[end].reads.limit(resources);
     }
 
     /// Sets the path MTU in bytes that a REQ names.
-    pub fn agree_on_path_mtu(&mut self, path_mtu: Option<u32>) {
+    pub(crate) fn agree_on_path_mtu(&mut self, path_mtu: Option<u32>) {
         self.halves.iter_mut().for_each(|half| half.requests.agree_on_path_mtu(path_mtu));
     }
 
     /// The path MTU in bytes that the requests of an end go by, as far as it is known.
-    pub fn path_mtu(&self, end: End) -> Option<u32> {
+    pub(crate) fn path_mtu(&self, end: End) -> Option<u32> {
         self.halves[end].requests.path_mtu()
     }
 
     /// Reports of both ends what is repeated and what breaks a rule.
-    pub fn watch(&mut self) {
+    pub(crate) fn watch(&mut self) {
         self.watches = true;
         self.halves.iter_mut().for_each(|half| half.requests.watch());
     }
 
     /// Forgets what was sent lately, because the connection is closed.
-    pub fn forget_recent_requests(&mut self) {
+    pub(crate) fn forget_recent_requests(&mut self) {
         self.halves.iter_mut().for_each(|half| half.requests.forget_recent_requests());
     }
 
     /// What is wrong with a packet of an end by itself.
     #[inline]
-    pub fn inspect(
+    pub(crate) fn inspect(
         &self,
         from: End,
         bth: &Bth,
@@ -94,7 +94,7 @@ impl ReliableConnection {
     }
 
     /// Whether a response of the other end fits what this end was seen to send last.
-    pub fn fits(&self, end: End, response: &Packet<'_>) -> bool {
+    pub(crate) fn fits(&self, end: End, response: &Packet<'_>) -> bool {
         /// A responder acknowledges what was just sent.
         const RECENT: core::ops::RangeInclusive<i32> = 1..=512;
         let Half { requests, reads, .. } = &self.halves[end];
@@ -106,40 +106,40 @@ impl ReliableConnection {
 
     /// Whether all was handed up that an end sent before a PSN, and with it.
     #[inline]
-    pub fn is_settled(&self, end: End, psn: Psn) -> bool {
+    pub(crate) fn is_settled(&self, end: End, psn: Psn) -> bool {
         self.halves[end].requests.is_settled(psn)
     }
 
     /// Whether requests of an end wait behind a gap.
     #[inline]
-    pub fn waits(&self, end: End) -> bool {
+    pub(crate) fn waits(&self, end: End) -> bool {
         self.halves[end].requests.waits()
     }
 
     /// How often it was not known which PSN of an end comes next.
-    pub fn unsure(&self, end: End) -> u32 {
+    pub(crate) fn unsure(&self, end: End) -> u32 {
         self.halves[end].requests.unsure
     }
 
     /// The last of what an end sent that was acknowledged, and the first packet that did so.
-    pub fn acknowledged(&self, end: End) -> Option<(Position, Seen)> {
+    pub(crate) fn acknowledged(&self, end: End) -> Option<(Position, Seen)> {
         self.halves[end].acknowledged.map(|(psn, seen)| (psn.into(), seen))
     }
 
     /// How many packets of an end were acknowledged and have not come by: behind all that did.
-    pub fn missing_at_the_end(&self, end: End) -> Option<i32> {
+    pub(crate) fn missing_at_the_end(&self, end: End) -> Option<i32> {
         let Half { requests, acknowledged, .. } = &self.halves[end];
         let ((acknowledged, _), expected) = ((*acknowledged)?, requests.expected()?);
         Some(expected.distance(acknowledged) + 1)
     }
 
     /// Up to which frame nothing that an end sent is missing.
-    pub fn complete(&self, end: End) -> Option<u64> {
+    pub(crate) fn complete(&self, end: End) -> Option<u64> {
         (self.missing_at_the_end(end) == Some(0)).then_some(self.halves[end].confirmed)
     }
 
     /// Adds to `counts` what was counted of an end here.
-    pub fn count(&self, end: End, counts: Counts) -> Counts {
+    pub(crate) fn count(&self, end: End, counts: Counts) -> Counts {
         let Half { requests, counts: of_responses, .. } = &self.halves[end];
         Counts {
             repeated_packets: requests.repeated,
@@ -155,7 +155,7 @@ impl ReliableConnection {
     }
 
     /// Adds to `first_frames` what was seen first of an end here.
-    pub fn first_frames(&self, end: End, first_frames: FirstFrames) -> FirstFrames {
+    pub(crate) fn first_frames(&self, end: End, first_frames: FirstFrames) -> FirstFrames {
         let Half { requests, first_frames: of_responses, .. } = &self.halves[end];
         FirstFrames {
             sequence_nak: of_responses.sequence_nak,
@@ -168,26 +168,31 @@ impl ReliableConnection {
     }
 
     /// Takes over what end `from` of another connection sends as what `end` does.
-    pub fn take(&mut self, end: End, other: &mut ReliableConnection, from: End) {
+    pub(crate) fn take(&mut self, end: End, other: &mut ReliableConnection, from: End) {
         self.halves[end] = core::mem::take(&mut other.halves[from]);
     }
 
     /// Bytes of memory that are held back.
     #[inline]
-    pub fn buffered(&self) -> usize {
+    pub(crate) fn buffered(&self) -> usize {
         let of = |half: &Half| half.requests.buffered() + half.reads.buffered() + half.early.footprint();
         self.halves.iter().map(of).sum()
     }
 
     /// Bytes of memory that a clone takes up beside itself.
-    pub fn footprint(&self) -> usize {
+    pub(crate) fn footprint(&self) -> usize {
         let of = |half: &Half| half.requests.footprint() + half.reads.footprint() + half.early.footprint();
         self.halves.iter().map(of).sum()
     }
 
     /// Takes a packet of end `from`.
     #[inline]
-    pub fn handle(&mut self, from: End, packet: &Packet<'_>, deliver: &mut impl FnMut(End, Delivery<'_>)) {
+    pub(crate) fn handle(
+        &mut self,
+        from: End,
+        packet: &Packet<'_>,
+        deliver: &mut impl FnMut(End, Delivery<'_>),
+    ) {
         if packet.operation.is_response() {
             self.handle_response(from, packet, deliver);
         } else {
@@ -301,7 +306,7 @@ impl ReliableConnection {
     }
 
     /// Gives up what is missing where time alone shows by `now` that it will not come, and READ responses that have waited long enough.
-    pub fn handle_time(&mut self, now: Time, deliver: &mut impl FnMut(End, Delivery<'_>)) {
+    pub(crate) fn handle_time(&mut self, now: Time, deliver: &mut impl FnMut(End, Delivery<'_>)) {
         for end in End::BOTH {
             let Half { requests, reads, .. } = &mut self.halves[end];
             requests.handle_time(now, &mut |delivery| hand_up(end, delivery, reads, deliver));
@@ -311,31 +316,31 @@ impl ReliableConnection {
     }
 
     /// When [`ReliableConnection::handle_time`] has something to do.
-    pub fn deadline(&self) -> Option<Time> {
+    pub(crate) fn deadline(&self) -> Option<Time> {
         let of = |half: &Half| half.requests.deadline().into_iter().chain(half.early.deadline()).min();
         self.halves.iter().filter_map(of).min()
     }
 
     /// Gives up what is missing of an end although it was received, without waiting longer for it to turn up. False where nothing is.
-    pub fn give_up_received(&mut self, end: End, deliver: &mut impl FnMut(End, Delivery<'_>)) -> bool {
+    pub(crate) fn give_up_received(&mut self, end: End, deliver: &mut impl FnMut(End, Delivery<'_>)) -> bool {
         let Half { requests, reads, .. } = &mut self.halves[end];
         requests.give_up_received(&mut |delivery| hand_up(end, delivery, reads, deliver))
     }
 
     /// The PSN of the last Send of an end that waits behind a gap, of those whose first packet `is_it` likes.
-    pub fn find_held_send(&self, end: End, is_it: impl Fn(&[u8]) -> bool) -> Option<Psn> {
+    pub(crate) fn find_held_send(&self, end: End, is_it: impl Fn(&[u8]) -> bool) -> Option<Psn> {
         self.halves[end].requests.find_held_send(is_it)
     }
 
     /// Gives up what is missing of an end before a packet that waits behind it, because the other end is seen to have received that packet:
     /// so it has received all that was sent before (IBTA volume 1, section 9.7.5: in order).
-    pub fn give_up_before(&mut self, end: End, psn: Psn, deliver: &mut impl FnMut(End, Delivery<'_>)) {
+    pub(crate) fn give_up_before(&mut self, end: End, psn: Psn, deliver: &mut impl FnMut(End, Delivery<'_>)) {
         let Half { requests, reads, .. } = &mut self.halves[end];
         requests.give_up_before(psn, &mut |delivery| hand_up(end, delivery, reads, deliver));
     }
 
     /// Gives up what is held back of both ends, and the memory that it takes up.
-    pub fn give_up_buffered(&mut self, deliver: &mut impl FnMut(End, Delivery<'_>)) {
+    pub(crate) fn give_up_buffered(&mut self, deliver: &mut impl FnMut(End, Delivery<'_>)) {
         for end in End::BOTH {
             let Half { requests, reads, .. } = &mut self.halves[end];
             requests.give_up_buffered(&mut |delivery| hand_up(end, delivery, reads, deliver));
@@ -345,7 +350,7 @@ impl ReliableConnection {
     }
 
     /// Ends both half-flows: delivers what is held and what is open, with its gaps.
-    pub fn finish(&mut self, deliver: &mut impl FnMut(End, Delivery<'_>)) {
+    pub(crate) fn finish(&mut self, deliver: &mut impl FnMut(End, Delivery<'_>)) {
         for end in End::BOTH {
             let Half { requests, reads, .. } = &mut self.halves[end];
             requests.finish(&mut |delivery| hand_up(end, delivery, reads, deliver));

@@ -13,7 +13,7 @@ mod reads;
 mod recent_requests;
 mod requests;
 
-pub use connection::ReliableConnection;
+pub(crate) use connection::ReliableConnection;
 use reads::Reads;
 use recent_requests::RecentRequests;
 use requests::Requests;
@@ -28,7 +28,7 @@ use rdmascope_wire::{Rkey, bth};
 
 /// A packet of a reliable connection.
 #[derive(Clone, Copy, Debug)]
-pub struct Packet<'a> {
+pub(crate) struct Packet<'a> {
     /// Where it stands in the capture.
     pub seen: Seen,
     /// What it is.
@@ -93,7 +93,7 @@ impl Held for HeldPacket {
 
 /// The extension header of a packet, as far as it matters to a reliable connection: none has more than one of these.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Extension {
+pub(crate) enum Extension {
     /// No header, or another.
     #[default]
     None,
@@ -108,7 +108,7 @@ pub enum Extension {
 impl Extension {
     /// Reads the header that `operation` calls for from the bytes behind the BTH.
     #[inline]
-    pub fn parse(operation: Operation, bytes: &[u8]) -> Extension {
+    pub(crate) fn parse(operation: Operation, bytes: &[u8]) -> Extension {
         use Operation::*;
         let header = match operation {
             WriteFirst | WriteOnly | WriteOnlyWithImmediate | ReadRequest => {
@@ -127,25 +127,19 @@ impl Extension {
 
     /// The RETH, where it is one.
     #[inline]
-    pub fn reth(&self) -> Option<Reth> {
+    pub(crate) fn reth(&self) -> Option<Reth> {
         if let Extension::Reth(reth) = self { Some(*reth) } else { None }
     }
 
     /// The AETH, where it is one.
     #[inline]
-    pub fn aeth(&self) -> Option<Aeth> {
+    pub(crate) fn aeth(&self) -> Option<Aeth> {
         if let Extension::Aeth(aeth) = self { Some(*aeth) } else { None }
-    }
-
-    /// The memory that a RETH names, where it is one.
-    #[inline]
-    pub fn memory(&self) -> Option<MemoryRange> {
-        self.reth().map(memory)
     }
 
     /// The R_Key of an IETH, where it is one.
     #[inline]
-    pub fn ieth(&self) -> Option<Rkey> {
+    pub(crate) fn ieth(&self) -> Option<Rkey> {
         if let Extension::Ieth(rkey) = self { Some(*rkey) } else { None }
     }
 }
@@ -158,7 +152,7 @@ fn memory(reth: Reth) -> MemoryRange {
 
 /// What a response packet says besides the data that it brings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Response {
+pub(crate) enum Response {
     /// Everything up to its PSN is received.
     Acknowledged,
     /// The receiver had no Receive posted.
@@ -169,7 +163,7 @@ pub enum Response {
 
 impl Packet<'_> {
     /// Which part of which operation it is.
-    pub fn piece(&self) -> Piece {
+    pub(crate) fn piece(&self) -> Piece {
         use Operation::*;
         let operation = match self.operation {
             operation if operation.is_send() => rdma::Operation::Send,
@@ -190,14 +184,14 @@ impl Packet<'_> {
 
     /// What its AETH says; an RDMA READ response without one acknowledges all the same (section 9.7.5.1.1).
     #[inline]
-    pub fn response(&self) -> Response {
+    pub(crate) fn response(&self) -> Response {
         response(self.extension.aeth())
     }
 }
 
 /// What the AETH of a response says.
 #[inline]
-pub fn response(aeth: Option<Aeth>) -> Response {
+pub(crate) fn response(aeth: Option<Aeth>) -> Response {
     match aeth.map(|aeth| aeth.syndrome.kind()) {
         Some(bth::Acknowledgement::RnrNak { .. }) => Response::ReceiverNotReady,
         Some(bth::Acknowledgement::Nak(code)) => Response::Failed(code),

@@ -9,7 +9,7 @@ use rdmascope_wire::rpcrdma::{Header, Segment, VERSION};
 impl Peers {
     /// Notes what the connection speaks, RPC-over-RDMA or another protocol, where a Send is the first to say so.
     #[inline]
-    pub fn recognize(&mut self, send: &Send<'_>) {
+    pub(crate) fn recognize(&mut self, send: &Send<'_>) {
         if self.speaks_rpc != Some(true) && self.protocol.is_none() {
             self.recognize_in(send);
         }
@@ -30,7 +30,7 @@ impl Transactions {
     /// Whether what end `from` did answers what the other end was not seen to do: an RDMA operation on memory that it was not seen to
     /// advertise, a reply without a call. A reply ends its transaction; so it is early too while memory of the call is being read.
     #[inline]
-    pub fn is_early(&self, delivery: &Delivery<'_>, from: End, peers: &Peers) -> bool {
+    pub(crate) fn is_early(&self, delivery: &Delivery<'_>, from: End, peers: &Peers) -> bool {
         if peers.speaks_rpc != Some(true) {
             return false;
         }
@@ -53,7 +53,7 @@ impl Transactions {
 
 /// Whether the Send that begins with these bytes asks for what was delivered: it is the call that a reply or an error answers, or it
 /// advertises the memory that an RDMA operation is about.
-pub fn asks_for(send: &[u8], delivery: &Delivery<'_>) -> bool {
+pub(crate) fn asks_for(send: &[u8], delivery: &Delivery<'_>) -> bool {
     let Ok(header) = Header::parse(send) else { return false };
     let memory = match delivery {
         Delivery::Send(reply) => return answered_xid(reply.bytes) == Some(header.xid),

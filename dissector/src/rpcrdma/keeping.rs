@@ -17,7 +17,7 @@ use alloc::vec::Vec;
 
 /// A step that has become known, or of which more is known: who looks at packets asks for them.
 #[derive(Clone, Copy, Debug)]
-pub struct NotedStep {
+pub(crate) struct NotedStep {
     /// Which it is.
     pub of: StepOf,
     /// The end that sent it.

@@ -15,11 +15,11 @@ pub(super) struct Target {
 
 /// Registered memory by R_Key and address.
 #[derive(Clone, Debug, Default)]
-pub struct Memory(BTreeMap<(Rkey, u64), (Target, u32)>);
+pub(crate) struct Memory(BTreeMap<(Rkey, u64), (Target, u32)>);
 
 impl Memory {
     /// Whether this memory was advertised.
-    pub fn advertises(&self, rkey: Rkey, address: u64) -> bool {
+    pub(crate) fn advertises(&self, rkey: Rkey, address: u64) -> bool {
         self.find(rkey, address).is_some()
     }
 

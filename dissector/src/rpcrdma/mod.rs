@@ -13,12 +13,12 @@ mod observe;
 mod open;
 mod read;
 
-pub use crate::observation::{CallIdentity, Kind};
+pub(crate) use crate::observation::{CallIdentity, Kind};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-pub use early::asks_for;
-pub use keeping::NotedStep;
-pub use memory::Memory;
+pub(crate) use early::asks_for;
+pub(crate) use keeping::NotedStep;
+pub(crate) use memory::Memory;
 
 use crate::connection::{ConnectionId, FlowKey};
 use crate::event::{Event, Eviction};
@@ -40,14 +40,14 @@ pub type BuildHasher = foldhash::quality::FixedState;
 
 /// Names an open transaction; the generation tells it from an earlier one in the same place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Slot {
+pub(crate) struct Slot {
     index: u32,
     generation: u32,
 }
 
 /// What one end of a connection has going on.
 #[derive(Clone, Debug, Default)]
-pub struct Side {
+pub(crate) struct Side {
     /// Its calls that wait for a reply.
     calls: HashMap<Xid, Slot, BuildHasher>,
     /// Its calls whose reply is a Read chunk of the other end, until it says RDMA_DONE.
@@ -59,18 +59,18 @@ pub struct Side {
 impl Side {
     /// Its call with this XID, where that waits for a reply.
     #[inline]
-    pub fn call(&self, xid: Xid) -> Option<Slot> {
+    pub(crate) fn call(&self, xid: Xid) -> Option<Slot> {
         self.calls.get(&xid).copied()
     }
 
     /// Whether a call with this XID waits for a reply.
     #[inline]
-    pub fn awaits(&self, xid: Xid) -> bool {
+    pub(crate) fn awaits(&self, xid: Xid) -> bool {
         self.call(xid).is_some()
     }
 
     /// Takes over what was noted of the same end before two half-flows became one connection.
-    pub fn absorb(&mut self, other: Side) {
+    pub(crate) fn absorb(&mut self, other: Side) {
         for (xid, slot) in other.calls {
             self.calls.entry(xid).or_insert(slot);
         }
@@ -86,14 +86,14 @@ impl Side {
     }
 
     /// The memory that it advertised in transactions still open.
-    pub fn memory(&self) -> &Memory {
+    pub(crate) fn memory(&self) -> &Memory {
         &self.memory
     }
 }
 
 /// The two ends of a connection as RPC-over-RDMA sees them.
 #[derive(Clone, Debug)]
-pub struct Peers {
+pub(crate) struct Peers {
     /// The ends.
     pub sides: [Side; 2],
     /// The key of what each end sends, once known.
@@ -124,7 +124,7 @@ pub struct Peers {
 
 impl Peers {
     /// Two ends that have said nothing yet.
-    pub fn new(connection: ConnectionId, session: u32) -> Peers {
+    pub(crate) fn new(connection: ConnectionId, session: u32) -> Peers {
         Peers {
             sides: Default::default(),
             flows: [None; 2],
@@ -143,12 +143,12 @@ impl Peers {
     }
 
     /// The end that opened the connection, or the one that stands as it.
-    pub fn forward_caller(&self) -> End {
+    pub(crate) fn forward_caller(&self) -> End {
         self.requester.or(self.caller).unwrap_or_default()
     }
 
     /// Bytes of memory that a clone takes up beside itself.
-    pub fn footprint(&self) -> usize {
+    pub(crate) fn footprint(&self) -> usize {
         let revoked = self.revoked.len() * size_of::<(Slot, Revoked)>();
         self.sides.iter().map(Side::footprint).sum::<usize>() + revoked
     }
@@ -160,7 +160,7 @@ impl Peers {
 
 /// The open transactions of all connections.
 #[derive(Clone, Debug, Default)]
-pub struct Transactions {
+pub(crate) struct Transactions {
     slots: Vec<Open>,
     free: Vec<u32>,
     /// Open transactions, oldest first; some have ended since.
@@ -200,29 +200,29 @@ const MOST_KEEPING: usize = 128;
 impl Transactions {
     /// No transactions; `keep`: what is kept of those that come, `observes`: whether what is seen on the way is reported, `attributes`:
     /// whether what packets are to transactions is.
-    pub fn new(keep: Keep, observes: bool, attributes: bool) -> Transactions {
+    pub(crate) fn new(keep: Keep, observes: bool, attributes: bool) -> Transactions {
         let keep = Keep { steps: keep.steps || attributes, ..keep };
         Transactions { keep, observes, attributes, ..Transactions::default() }
     }
 
     /// Whether what packets are to transactions is reported.
     #[inline]
-    pub fn attributes(&self) -> bool {
+    pub(crate) fn attributes(&self) -> bool {
         self.attributes
     }
 
     /// The steps that have become known, or of which more is, since this was last asked.
-    pub fn take_noted(&mut self) -> impl Iterator<Item = NotedStep> {
+    pub(crate) fn take_noted(&mut self) -> impl Iterator<Item = NotedStep> {
         self.noted.drain(..)
     }
 
     /// Whether what is seen on the way is reported.
-    pub fn observes(&self) -> bool {
+    pub(crate) fn observes(&self) -> bool {
         self.observes
     }
 
     /// The session and the connection of the transaction to give up, where too many are open.
-    pub fn overdue(&mut self) -> Option<(u32, Slot)> {
+    pub(crate) fn overdue(&mut self) -> Option<(u32, Slot)> {
         if self.open <= MOST_OPEN && self.weight <= MOST_WEIGHT {
             return None;
         }
@@ -235,7 +235,7 @@ impl Transactions {
     }
 
     /// Gives up a transaction that [`Transactions::overdue`] named.
-    pub fn evict(&mut self, slot: Slot, peers: &mut Peers, report: &mut impl FnMut(Event<'_>)) {
+    pub(crate) fn evict(&mut self, slot: Slot, peers: &mut Peers, report: &mut impl FnMut(Event<'_>)) {
         let Some(open) = self.find(slot) else { return };
         let direction = peers.direction(open.caller);
         let (connection, xid) = (peers.connection, open.transaction.xid);
@@ -245,7 +245,7 @@ impl Transactions {
     }
 
     /// Takes a Send of end `from`, whose connection was asked to [recognize](Peers::recognize) it.
-    pub fn handle_send(
+    pub(crate) fn handle_send(
         &mut self,
         send: &Send<'_>,
         from: End,
@@ -294,12 +294,12 @@ impl Transactions {
 
     /// Whether the responder has asked for memory of this call and not got all of it yet.
     #[inline]
-    pub fn is_being_read(&self, call: Slot) -> bool {
+    pub(crate) fn is_being_read(&self, call: Slot) -> bool {
         self.slots.get(call.index as usize).is_some_and(|open| open.is_being_read())
     }
 
     /// Notes an RDMA Read request for memory of end `owner`.
-    pub fn handle_read(&mut self, request: &ReadRequest, owner: End, peers: &Peers) {
+    pub(crate) fn handle_read(&mut self, request: &ReadRequest, owner: End, peers: &Peers) {
         let memory = request.memory;
         let Some(target) = self.target(peers, owner, memory.rkey, memory.address) else { return };
         let Some(open) = self.find(target.slot) else { return };
@@ -315,7 +315,7 @@ impl Transactions {
     /// Puts bytes into memory of end `owner`, or takes them out of it (`reading`). False where no open transaction
     /// advertised that memory for it.
     #[inline]
-    pub fn place(
+    pub(crate) fn place(
         &mut self,
         placement: &Placement<'_>,
         reading: bool,
@@ -401,7 +401,12 @@ impl Transactions {
     }
 
     /// Ends what end `side` of a connection has open, because the connection or the capture is over.
-    pub fn end_all(&mut self, outcome: Outcome, peers: &mut Peers, report: &mut impl FnMut(Event<'_>)) {
+    pub(crate) fn end_all(
+        &mut self,
+        outcome: Outcome,
+        peers: &mut Peers,
+        report: &mut impl FnMut(Event<'_>),
+    ) {
         let mut slots: Vec<Slot> = peers
             .sides
             .iter()
@@ -417,7 +422,7 @@ impl Transactions {
     }
 
     /// Those that are open, in the order in which they began; `peers`: the ends of the connection that is kept at a place.
-    pub fn all_open<'a>(
+    pub(crate) fn all_open<'a>(
         &'a self,
         peers: impl Fn(u32) -> Option<&'a Peers>,
     ) -> impl Iterator<Item = OpenTransaction<'a>> {
@@ -429,7 +434,7 @@ impl Transactions {
     }
 
     /// Bytes of memory that a clone takes up beside itself.
-    pub fn footprint(&self) -> usize {
+    pub(crate) fn footprint(&self) -> usize {
         let keeping = if self.keep == Keep::default() { 0 } else { self.open * size_of::<Keeping>() };
         self.slots.len() * size_of::<Open>()
             + self.free.len() * size_of::<u32>()
@@ -441,12 +446,12 @@ impl Transactions {
     }
 
     /// How many are open.
-    pub fn open(&self) -> usize {
+    pub(crate) fn open(&self) -> usize {
         self.open
     }
 
     /// Tells the open transactions of `peers` that they belong to it: after two half-flows became one connection.
-    pub fn adopt(&mut self, peers: &Peers) {
+    pub(crate) fn adopt(&mut self, peers: &Peers) {
         for (index, side) in End::BOTH.into_iter().zip(&peers.sides) {
             for slot in side.calls.values().chain(side.pulls.values()) {
                 if let Some(open) = self.slots.get_mut(slot.index as usize) {
@@ -597,7 +602,7 @@ fn certain_kind(header: &Header<'_>, payload: Option<&[u8]>) -> Option<Kind> {
 }
 
 /// Whether the Send at the front of `message` could be the reply to a call with its XID.
-pub fn reply_xid(message: &[u8]) -> Option<Xid> {
+pub(crate) fn reply_xid(message: &[u8]) -> Option<Xid> {
     let header = Header::parse(message).ok()?;
     let payload = payload_of(&header, message);
     let is_call = matches!(payload.map(rpc::peek), Some(Ok((_, rpc::Kind::Call))));

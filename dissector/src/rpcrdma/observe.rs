@@ -15,7 +15,7 @@ use rdmascope_wire::{Rkey, Xid, rpc};
 
 impl Peers {
     /// Reports something seen on this connection.
-    pub fn observe(&self, what: Observed<'_>, report: &mut impl FnMut(Event<'_>)) {
+    pub(crate) fn observe(&self, what: Observed<'_>, report: &mut impl FnMut(Event<'_>)) {
         let Peers { connection, session, half_flows, .. } = self;
         let requester = self.forward_caller();
         let (connection, place, roles_known) = (*connection, *session, self.requester.is_some());
@@ -76,7 +76,7 @@ impl Transactions {
     /// Reports the calls that have no reply; `routes`: of what each end sends, `complete`: up to which frame the capture holds all of
     /// that.
     #[cold]
-    pub fn observe_outstanding(
+    pub(crate) fn observe_outstanding(
         &self,
         routes: [Route; 2],
         complete: [Option<u64>; 2],
@@ -102,7 +102,7 @@ impl Transactions {
 
     /// Reports an RDMA operation of end `from`, READ or WRITE (`reading`), where it is on memory that no open transaction advertised for
     /// it.
-    pub fn observe_operation(
+    pub(crate) fn observe_operation(
         &self,
         from: End,
         (seen, position, reading, memory): (Seen, Position, bool, MemoryRange),

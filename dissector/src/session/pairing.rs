@@ -9,7 +9,7 @@ use rdmascope_wire::bth::PacketPosition;
 
 impl Session {
     /// What of a packet from the other end shows that it belongs to this connection, of which end `side` is known.
-    pub fn evidence(&self, side: End, packet: &Packet<'_>) -> Option<Evidence> {
+    pub(crate) fn evidence(&self, side: End, packet: &Packet<'_>) -> Option<Evidence> {
         let none = Evidence::default();
         if packet.operation.is_response() {
             let matches = self.rc.fits(side, packet);
@@ -27,7 +27,7 @@ impl Session {
     }
 
     /// Takes over the known end of `other` as the end that was unknown here.
-    pub fn join(&mut self, mut other: Session, evidence: Evidence) {
+    pub(crate) fn join(&mut self, mut other: Session, evidence: Evidence) {
         let (side, from) = (self.known_side().other(), other.known_side());
         let requester = other.peers.requester.map(|end| if end == from { side } else { side.other() });
         let caller = other.peers.caller.map(|end| if end == from { side } else { side.other() });
