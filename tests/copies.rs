@@ -33,8 +33,9 @@ fn a_session_captured_twice_is_the_same_session() {
             assert_eq!(session::content(found), session::content(expected), "{name}");
         }
         for (expected, found) in expected.connections.iter().zip(&found.connections) {
-            assert_eq!(found.requester, expected.requester, "{name}");
-            assert_eq!(found.responder, expected.responder, "{name}");
+            // Frames have other numbers.
+            assert_eq!(found.requester.sent, expected.requester.sent, "{name}");
+            assert_eq!(found.responder.sent, expected.responder.sent, "{name}");
         }
     }
 }
