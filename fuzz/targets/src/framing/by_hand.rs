@@ -141,7 +141,7 @@ fn erf_record(bytes: &[u8]) -> Result<Found, Trouble> {
     }
     let on_the_wire = end + usize::from(u16::from_be_bytes([header[14], header[15]]));
     Ok(Found::Record {
-        time: Time(erf_time(bytes).unwrap_or(0)),
+        time: Time(erf_nanoseconds(header)),
         link: LinkType::ERF,
         original_length: on_the_wire.max(length) as u32,
         start: 0,
@@ -153,10 +153,15 @@ fn erf_record(bytes: &[u8]) -> Result<Found, Trouble> {
 /// Nanoseconds since 1970 that a record itself tells, if it tells a second.
 fn erf_time(record: &[u8]) -> Option<i64> {
     let header = record.first_chunk::<16>()?;
+    (header[4..8] != [0; 4]).then(|| erf_nanoseconds(header))
+}
+
+/// What the time stamp says, seconds or not.
+fn erf_nanoseconds(header: &[u8; 16]) -> i64 {
     let fraction = u32::from_le_bytes([header[0], header[1], header[2], header[3]]);
     let seconds = u32::from_le_bytes([header[4], header[5], header[6], header[7]]);
     let nanoseconds = (u128::from(fraction) * 2_000_000_000 + (1 << 32)) >> 33;
-    (seconds != 0).then_some(i64::from(seconds) * 1_000_000_000 + nanoseconds as i64)
+    i64::from(seconds) * 1_000_000_000 + nanoseconds as i64
 }
 
 /// The two byte orders of the host that wrote the capture.
