@@ -33,8 +33,8 @@ impl Identity {
     /// Bytes that stand for a packet whose ICRC was not captured.
     const COMPARED: usize = 128;
 
-    /// Of a packet of these captured bytes, from the BTH on; `check` is its ICRC, where that was captured, with the verdict on it, `identification` that of the IPv4
-    /// header.
+    /// Of a packet of these captured bytes, from the BTH on. `check` is its ICRC, where that was captured, with the `verdict` on it;
+    /// `identification` is that of the IPv4 header.
     #[inline]
     pub fn new(
         transport: &[u8],
