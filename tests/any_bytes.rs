@@ -22,6 +22,7 @@ const UNCHECKED: Config = Config {
     report_packets: true,
     keep: Keep { steps: true, contents: true },
     observe: true,
+    unjudged: false,
     attribute: true,
 };
 
@@ -45,6 +46,7 @@ fn record(packet: &pcap::Packet) -> Record<'_> {
         link: LinkType::ETHERNET,
         original_length: packet.original_length,
         dropped: 0,
+        tap: Default::default(),
         data: &packet.data,
     }
 }
@@ -190,6 +192,7 @@ impl Hostile {
             link: LinkType::RAW,
             original_length: self.frame.len() as u32,
             dropped: 0,
+            tap: Default::default(),
             data: &self.frame,
         };
         self.engine.handle(&record, &mut |event| self.judge.handle(&event, &mut |_| ()));

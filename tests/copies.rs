@@ -1,6 +1,8 @@
 //! A packet that the capture shows twice counts once. A packet that was sent twice counts twice.
 
 use rdmascope_dissector::connection::Connection;
+use rdmascope_dissector::engine::{Config, Engine, Totals};
+use rdmascope_dissector::record::{LinkType, Record, Tap, Time};
 use rdmascope_dissector::transaction::Direction;
 use rdmascope_tests::mutate::{self, CLIENT};
 use rdmascope_tests::pcap::Capture;
@@ -74,6 +76,83 @@ fn without_identification_time_tells_a_copy_from_what_was_sent_again() {
         .iter()
         .find(|connection| connection.requester.address == session::address(CLIENT.octets()[3]));
     assert!(client.is_some_and(|connection| connection.requester.sent.repeated_packets > 0));
+}
+
+/// What the engine makes of packets that two interfaces show, by the interface ID of pcapng: the second one shows each so much later.
+fn at_two_interfaces(session: &Capture, later: i64, interfaces: [u32; 2]) -> Totals {
+    let mut records: Vec<Record<'_>> = Vec::new();
+    for (index, interface) in interfaces.into_iter().enumerate() {
+        records.extend(session::records(session).map(|record| Record {
+            time: Time(record.time.0 + later * index as i64),
+            tap: Tap { file: 0, interface },
+            ..record
+        }));
+    }
+    records.sort_by_key(|record| record.time);
+    totals((1..).zip(records).map(|(number, record)| Record { number, ..record }))
+}
+
+fn totals<'a>(records: impl Iterator<Item = Record<'a>>) -> Totals {
+    let mut engine = Engine::new(Config::default());
+    records.for_each(|record| engine.handle(&record, &mut |_| {}));
+    engine.finish(&mut |_| {});
+    *engine.totals()
+}
+
+/// Where no Identification tells, what another interface shows within the time that a packet is under way is a copy. What the same one shows
+/// again was sent again.
+#[test]
+fn another_interface_shows_a_copy() {
+    let mut session = samples::capture("nfs4.1-backchannel-recall");
+    without_identification(&mut session);
+    let packets = session.packets.len() as u64;
+    assert_eq!(at_two_interfaces(&session, 40_000, [0, 1]).copies, packets);
+    assert_eq!(at_two_interfaces(&session, 2_000_000, [0, 1]).copies, packets);
+    assert_eq!(at_two_interfaces(&session, 2_000_001, [0, 1]).copies, 0);
+    assert_eq!(at_two_interfaces(&session, 40_000, [1, 1]).copies, 0);
+    assert_eq!(at_two_interfaces(&session, 10_000, [1, 1]).copies, packets);
+    // Sent again after 500 microseconds, and shown by both each time: two of four are copies, in whatever order they show it.
+    for order in [[0, 1, 0, 1], [0, 1, 1, 0]] {
+        let mut again = Vec::new();
+        for (index, interface) in order.into_iter().enumerate() {
+            let time = Time([0, 40_000, 500_000, 540_000][index]);
+            let record = session::records(&session).nth(20).expect("there are more");
+            again.push(Record { number: index as u64 + 1, time, tap: Tap { file: 0, interface }, ..record });
+        }
+        assert_eq!(totals(again.into_iter()).copies, 2, "{order:?}");
+    }
+}
+
+/// A header of SLL2 names its interface: a capture at all interfaces of a host.
+#[test]
+fn the_interface_index_of_sll2_counts() {
+    let mut session = samples::capture("nfs4.1-backchannel-recall");
+    without_identification(&mut session);
+    let cooked = |index: u32| {
+        let mut cooked = session.clone();
+        cooked.link = LinkType::LINUX_SLL2.0;
+        for packet in &mut cooked.packets {
+            // Protocol, reserved, interface index, ARPHRD type, packet type, address length, address.
+            let mut data = packet.data[12..14].to_vec();
+            data.extend([0; 2]);
+            data.extend(index.to_be_bytes());
+            data.extend([0, 1, 0, 6]);
+            data.extend([0; 8]);
+            data.extend(&packet.data[14..]);
+            packet.original_length += 6;
+            packet.data = data;
+        }
+        cooked
+    };
+    let packets = session.packets.len() as u64;
+    let at = |first: u32, second: u32| {
+        let mut second = cooked(second);
+        second.packets.iter_mut().for_each(|packet| packet.time += 40_000);
+        session::run(&mutate::merge(&cooked(first), &second)).totals
+    };
+    assert_eq!(at(2, 3).packets, 2 * packets);
+    assert_eq!(at(2, 3).copies, packets);
+    assert_eq!(at(2, 2).copies, 0);
 }
 
 #[test]

@@ -36,9 +36,9 @@ fn dropping_any_one_packet_touches_only_its_own_transaction() {
         let rest = session::run(&without(&capture, lost));
         let owner = owners.get(&lost.number);
         let what = format!("without frame {} (opcode 0x{:02x}, of {owner:?})", lost.number, lost.opcode());
-        session::compare_transactions(&what, &whole, &rest, session::all_but_numbers, |_, xid| {
-            owner == Some(&xid)
-        });
+        let is_ack = lost.opcode() == opcode::ACKNOWLEDGE;
+        let view = if is_ack { session::all_but_acknowledgement } else { session::all_but_numbers };
+        session::compare_transactions(&what, &whole, &rest, view, |_, xid| owner == Some(&xid));
     }
 }
 
@@ -68,13 +68,36 @@ fn dropping_any_packet_of_bulk_transfers_touches_only_its_own_transaction() {
 fn compare_without(capture: &Capture, whole: &session::Session, owners: &HashMap<u64, Xid>, lost: &[u64]) {
     let rest = session::run(&mutate::keep(capture, |packet| !lost.contains(&packet.number)));
     let touched: Vec<Xid> = lost.iter().filter_map(|frame| owners.get(frame).copied()).collect();
-    session::compare_transactions(
-        &format!("without frames {lost:?}"),
-        whole,
-        &rest,
-        session::all_but_numbers,
-        |_, xid| touched.contains(&xid),
-    );
+    let what = format!("without frames {lost:?}");
+    session::compare_transactions(&what, whole, &rest, session::all_but_acknowledgement, |_, xid| {
+        touched.contains(&xid)
+    });
+    // When a call was acknowledged is known of all but those whose ACK was lost.
+    let acknowledged = acknowledged_by(capture, owners, lost);
+    session::compare_transactions(&what, whole, &rest, session::all_but_numbers, |_, xid| {
+        touched.contains(&xid) || acknowledged.contains(&xid)
+    });
+}
+
+/// Of which transactions these frames acknowledge packets that no ACK before them did.
+fn acknowledged_by(capture: &Capture, owners: &HashMap<u64, Xid>, frames: &[u64]) -> Vec<Xid> {
+    let is_response = |packet: &&Packet| packet.is_rc() && packet.is_response();
+    let lost = capture.packets.iter().filter(is_response).filter(|packet| frames.contains(&packet.number));
+    let of = |lost: &Packet| {
+        let before = capture.packets.iter().filter(is_response).rfind(|packet| {
+            packet.number < lost.number
+                && packet.source() == lost.source()
+                && !frames.contains(&packet.number)
+        });
+        let ahead = |psn: u32| lost.psn().wrapping_sub(psn) % mutate::PSNS;
+        let reach = before.map_or(mutate::PSNS / 2, |before| ahead(before.psn()));
+        let sent = capture.packets.iter().filter(|packet| {
+            packet.is_rc() && !packet.is_response() && packet.source() == lost.destination()
+        });
+        let covered = sent.filter(|packet| ahead(packet.psn()) < reach);
+        covered.filter_map(|packet| owners.get(&packet.number).copied()).collect::<Vec<_>>()
+    };
+    lost.flat_map(of).collect()
 }
 
 // Without the REP it is not known at first that the two half-flows belong together, and the first calls lost leave gaps that nothing is seen

@@ -354,7 +354,10 @@ fn a_bad_icrc_is_seen() {
     }
     differences.end();
     assert_eq!(spoiled.totals.icrc, [capture.packets.len() as u64 - 1, 1, 0]);
-    same("an acknowledgement spoiled", &whole, &spoiled, session::all_but_numbers);
+    same("an acknowledgement spoiled", &whole, &spoiled, session::all_but_acknowledgement);
+    // It was that of the first call, and acknowledges nothing.
+    let acknowledged = |session: &Session| session.transactions[0].timing.acknowledged.map(|seen| seen.frame);
+    assert_eq!((acknowledged(&whole), acknowledged(&spoiled)), (Some(number), None));
     let connection = only_connection(&spoiled);
     let end = if sender == CLIENT { &connection.requester } else { &connection.responder };
     assert_eq!(end.sent.bad_icrc, 1);

@@ -123,6 +123,18 @@ def compare_broken(rows):
     equal("broken", rows, expected)
 
 
+def compare_happened(rdmascope, rows):
+    expected = []
+    for capture in CAPTURES:
+        durations = defaultdict(list)
+        for line in lines(rdmascope, "events", capture):
+            durations[line["event"]].append(line["duration_ns"])
+        for event, known in sorted(durations.items()):
+            longest = max((duration for duration in known if duration is not None), default=None)
+            expected.append((capture, event, len(known), longest))
+    equal("happened", rows, expected)
+
+
 def nanoseconds(time):
     seconds, fraction = time.removesuffix("Z").split(".")
     since = datetime.fromisoformat(seconds) - datetime(1970, 1, 1)
@@ -147,6 +159,7 @@ def compare(reader, rdmascope):
     compare_retransmissions(rdmascope, fetched(names["retransmissions"]))
     compare_registered(rdmascope, fetched(names["registered"]))
     compare_broken(fetched(names["broken"]))
+    compare_happened(rdmascope, fetched(names["happened"]))
     compare_spans(rdmascope, fetched(names["spans"]))
     print(f"{reader} finds what rdmascope says itself.")
 

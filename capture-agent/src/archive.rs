@@ -8,7 +8,7 @@ use crate::files::{self, FileEnding, Merge, Spool};
 use crate::framing::{Damage, Framed, Framer, Mark, Step};
 use crate::pipe::Interrupt;
 use crate::stream::Over;
-use rdmascope_dissector::record::Record;
+use rdmascope_dissector::record::{Record, Tap};
 use std::path::PathBuf;
 
 /// Records between two marks at first.
@@ -75,13 +75,16 @@ impl Archive {
         };
         let mut index = Index { marks: Vec::new(), files: files.len(), stride, budget, weight: 0 };
         let mut records = 0u64;
+        let mut spans = vec![None; files.len()];
         loop {
             walk.find();
             if records.is_multiple_of(index.stride) {
                 index.mark(&walk);
             }
-            if walk.next().is_none() {
-                break;
+            let Some(record) = walk.next() else { break };
+            // As Files tells them.
+            if files.len() > 1 {
+                files::extend(&mut spans[record.tap.file as usize], record.time);
             }
             records += 1;
         }
@@ -89,13 +92,13 @@ impl Archive {
             walk.cursors.into_iter().map(|cursor| (cursor.framer, cursor.end)).collect();
         let mut files = files;
         let mut endings = Vec::with_capacity(files.len());
-        for ((name, file), (framer, end)) in names.into_iter().zip(&mut files).zip(ends) {
+        for (((name, file), (framer, end)), span) in names.into_iter().zip(&mut files).zip(ends).zip(spans) {
             let (cut, trouble) = ending(file, &framer, end);
             match trouble {
                 Some(error) if framer.records() == 0 => return Err(error),
                 trouble => {
                     let interfaces = framer.interfaces().to_vec();
-                    endings.push(FileEnding { name, cut, trouble, interfaces });
+                    endings.push(FileEnding { name, cut, trouble, interfaces, span });
                 }
             }
         }
@@ -152,7 +155,8 @@ impl<'a> Iterator for Walk<'a> {
     fn next(&mut self) -> Option<Record<'a>> {
         self.find();
         let (number, index, framed) = self.merge.first()?;
-        Some(Record { number, ..self.cursors[index].record(framed) })
+        let record = self.cursors[index].record(framed);
+        Some(Record { number, tap: Tap { file: index as u32, ..record.tap }, ..record })
     }
 }
 

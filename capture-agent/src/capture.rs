@@ -10,7 +10,7 @@ use core::ops::Range;
 use memmap2::Mmap;
 use rdmascope_dissector::record::Record;
 use std::fs::File;
-use std::io::{self, Read, Write as _};
+use std::io::{self, Read, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -107,8 +107,8 @@ impl Capture {
         }
     }
 
-    /// Reads a file that is open, from its beginning. `name` is what messages call it.
-    pub(crate) fn from_file(name: String, file: File, interrupt: &Interrupt) -> Result<Capture, Error> {
+    /// Reads a file that is open, from where it stands. `name` is what messages call it.
+    pub(crate) fn from_file(name: String, mut file: File, interrupt: &Interrupt) -> Result<Capture, Error> {
         let cannot_open = |error| Error::Open { name: name.clone(), error };
         let metadata = file.metadata().map_err(cannot_open)?;
         if metadata.is_dir() {
@@ -116,12 +116,14 @@ impl Capture {
         }
         // Files in /proc have no length and can only be read.
         let size = (metadata.is_file() && metadata.len() > 0).then_some(metadata.len());
+        // Standard input may have been read before, up to here.
+        let start = if size.is_some() { file.stream_position().map_err(cannot_open)? } else { 0 };
         let reader: Box<dyn Read + Send> = match size {
-            Some(size) => Box::new(Regular::new(file, size)),
+            Some(size) => Box::new(Regular::new(file, start..size)),
             None if metadata.is_file() => Box::new(file),
             None => Box::new(Pipe::new(file, interrupt).map_err(cannot_open)?),
         };
-        Capture::new(name, Stream::new(reader), size)
+        Capture::new(name, Stream::new(reader), size.map(|size| size.saturating_sub(start)))
     }
 
     /// Reads from anything, for instance standard input. `name` is what messages call it.

@@ -1,5 +1,6 @@
 //! gzip and zstd, decoded on a thread of their own.
 
+use crate::piece;
 use flate2::bufread::MultiGzDecoder;
 use std::io::{self, BufReader, Read};
 use std::sync::Arc;
@@ -68,20 +69,9 @@ impl Decoded {
 /// Sends what `decoder` gives, in the end an empty piece or the error.
 fn decode(mut decoder: impl Read, give: &SyncSender<io::Result<Vec<u8>>>, empty: &Receiver<Vec<u8>>) {
     loop {
-        let mut piece = empty.try_recv().unwrap_or_default();
-        piece.resize(PIECE, 0);
-        let result = loop {
-            match decoder.read(&mut piece) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                result => break result,
-            }
-        };
-        let last = !matches!(result, Ok(1..));
-        let sent = give.send(result.map(|length| {
-            piece.truncate(length);
-            piece
-        }));
-        if last || sent.is_err() {
+        let piece = empty.try_recv().unwrap_or_default();
+        let (read, is_last) = piece::fill(&mut decoder, piece, PIECE);
+        if give.send(read).is_err() || is_last {
             return;
         }
     }

@@ -11,11 +11,12 @@ pub use spool::Spool;
 use crate::block::Blocks;
 use crate::capture::{Advance, Capture, Cut, Error};
 use crate::framing::{Framed, Interface};
-use crate::pipe::{Interrupt, Pipe};
+use crate::pipe::Interrupt;
 use crate::source::{self, Next, Progress, Sink, Source};
 use rdmascope_dissector::frame;
-use rdmascope_dissector::record::Record;
+use rdmascope_dissector::record::{Record, Tap, Time};
 use std::borrow::Cow;
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// Bytes of a file from which on a second thread saves more than it costs.
@@ -32,6 +33,8 @@ pub struct Files {
 struct File {
     name: String,
     capture: Capture,
+    /// The earliest and the latest time of the records that were given, where it is one of several files.
+    span: Option<(Time, Time)>,
     /// The bytes that the next record needs, after [`Next::Idle`] was returned for them.
     awaited: Option<usize>,
     trouble: Option<Error>,
@@ -55,6 +58,8 @@ pub struct FileEnding {
     pub trouble: Option<Error>,
     /// What it says of the interfaces that it was captured at; nothing where it is no pcapng file.
     pub interfaces: Vec<Interface>,
+    /// The earliest and the latest time of its packets, where [`Files`] read several.
+    pub span: Option<(Time, Time)>,
 }
 
 impl FileEnding {
@@ -110,6 +115,7 @@ impl Files {
             interfaces: file.capture.interfaces().to_vec(),
             name: file.name,
             trouble: file.trouble,
+            span: file.span,
         };
         self.files.into_iter().map(ending).collect()
     }
@@ -156,15 +162,24 @@ fn next_of_several<'a>(files: &'a mut [File], merge: &mut Merge) -> Result<Next<
     }
     Ok(match merge.first() {
         Some((number, index, framed)) => {
-            Next::Record(Record { number, ..files[index].capture.record(framed) })
+            let file = &mut files[index];
+            extend(&mut file.span, framed.time);
+            let record = file.capture.record(framed);
+            Next::Record(Record { number, tap: Tap { file: index as u32, ..record.tap }, ..record })
         }
         None => Next::End,
     })
 }
 
+/// Extends the span of a file, from the earliest time of its records to the latest, to this one.
+pub(crate) fn extend(span: &mut Option<(Time, Time)>, time: Time) {
+    let (first, last) = span.unwrap_or((time, time));
+    *span = Some((first.min(time), last.max(time)));
+}
+
 impl File {
     fn new(name: String, capture: Capture) -> File {
-        File { name, capture, awaited: None, trouble: None }
+        File { name, capture, span: None, awaited: None, trouble: None }
     }
 
     fn is_worth_a_thread(&self) -> bool {
@@ -222,18 +237,29 @@ pub(crate) fn open_all(
                 Ok(file) => Capture::from_file(title(path).into(), file, interrupt)?,
                 Err(error) => return Err(Error::Open { name: title(path).into(), error }),
             },
-            (true, None) => {
-                let cannot_open = |error| Error::Open { name: title(path).into(), error };
-                Capture::from_reader(
-                    title(path),
-                    Pipe::new(std::io::stdin(), interrupt).map_err(cannot_open)?,
-                )?
-            }
+            (true, None) => match standard_input() {
+                Ok(file) => Capture::from_file(title(path).into(), file, interrupt)?,
+                Err(error) => return Err(Error::Open { name: title(path).into(), error }),
+            },
             (false, _) => Capture::open_pipe(path, interrupt)?,
         };
         Ok((path.to_string_lossy().into_owned(), capture))
     };
     paths.iter().map(open).collect()
+}
+
+/// Standard input as a file: where it is a regular one, it is read as such.
+#[cfg(unix)]
+fn standard_input() -> io::Result<std::fs::File> {
+    use std::os::fd::AsFd as _;
+    Ok(io::stdin().as_fd().try_clone_to_owned()?.into())
+}
+
+/// The same.
+#[cfg(windows)]
+fn standard_input() -> io::Result<std::fs::File> {
+    use std::os::windows::io::AsHandle as _;
+    Ok(io::stdin().as_handle().try_clone_to_owned()?.into())
 }
 
 fn is_standard_input(path: &Path) -> bool {

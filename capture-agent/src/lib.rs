@@ -41,6 +41,7 @@ mod decompress;
 mod files;
 pub mod framing;
 mod pcapng_writer;
+mod piece;
 mod pipe;
 mod regular;
 mod source;

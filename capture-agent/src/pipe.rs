@@ -1,5 +1,6 @@
 //! A pipe that somebody else may end.
 
+use crate::piece;
 use std::io::{self, Read};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -58,20 +59,9 @@ impl Pipe {
             let _ = taken.send(Vec::new());
         }
         thread::Builder::new().name("pipe".into()).spawn(move || {
-            while let Ok(mut piece) = empty.recv() {
-                piece.resize(PIECE, 0);
-                let read = loop {
-                    match reader.read(&mut piece) {
-                        Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                        read => break read,
-                    }
-                };
-                let last = !matches!(read, Ok(1..));
-                let read = read.map(|length| {
-                    piece.truncate(length);
-                    piece
-                });
-                if give.send(Message::Read(read)).is_err() || last {
+            while let Ok(piece) = empty.recv() {
+                let (read, is_last) = piece::fill(&mut reader, piece, PIECE);
+                if give.send(Message::Read(read)).is_err() || is_last {
                     return;
                 }
             }

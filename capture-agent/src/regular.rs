@@ -3,10 +3,11 @@
 //! A capture may be a file of a ring, which its writer empties and fills again. Memory mapped from it would fault behind its
 //! new end, and end the process. So it is read, and its size is looked at after each read.
 
+use core::ops::Range;
 use std::fs::File;
 use std::io::{self, Read};
 
-/// Reads a file from its beginning to the end that it had when it was opened.
+/// Reads a file to the end that it had when it was opened.
 pub(crate) struct Regular {
     file: File,
     size: u64,
@@ -24,16 +25,16 @@ pub(crate) struct Shrank {
 }
 
 impl Regular {
-    /// Reads `file`, which has `size` bytes.
-    pub(crate) fn new(file: File, size: u64) -> Regular {
-        Regular { file, size, at: 0 }
+    /// Reads these bytes of `file`, to its end.
+    pub(crate) fn new(file: File, bytes: Range<u64>) -> Regular {
+        Regular { file, size: bytes.end, at: bytes.start }
     }
 }
 
 impl Read for Regular {
     /// What was read in a file that shrank meanwhile may be of what was written since. It is dropped.
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        let left = usize::try_from(self.size - self.at).unwrap_or(usize::MAX);
+        let left = usize::try_from(self.size.saturating_sub(self.at)).unwrap_or(usize::MAX);
         let wanted = out.len().min(left);
         if wanted == 0 {
             return Ok(0);
@@ -68,7 +69,7 @@ mod tests {
     fn file(length: usize) -> (tempfile::NamedTempFile, Regular) {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(&vec![7; length]).unwrap();
-        let regular = Regular::new(File::open(file.path()).unwrap(), length as u64);
+        let regular = Regular::new(File::open(file.path()).unwrap(), 0..length as u64);
         (file, regular)
     }
 

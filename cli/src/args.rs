@@ -8,8 +8,11 @@ use crate::diff::{self, Diff};
 use crate::events::{self, Events};
 use crate::export::{self, Export};
 use crate::extract::{self, Extract};
+use crate::input::Input;
 use crate::man::{self, Man};
 use crate::packets::{self, Packets};
+#[cfg(target_os = "linux")]
+use crate::peer::{self, Peer};
 use crate::regress::{self, Regress};
 use crate::show::{self, Show};
 use crate::transactions::{self, Transactions};
@@ -52,7 +55,8 @@ pub(crate) enum Command {
     ///
     /// One line for each event, in the order of time: connections made, rejected and closed, requests that were sent again until
     /// their sender gave up, NAKs, calls sent again and recovery behind a reconnect, credits that were used up. Service counts as
-    /// lost where a call, or a client without a connection, waited a second or longer and no reply came.
+    /// lost where a call, or a client without a connection, waited a second or longer and no reply came, or where one connection after the
+    /// other ended with the same call refused.
     #[command(after_help = events::EXAMPLES)]
     Events(Events),
     /// Export results in formats that other programs read
@@ -81,7 +85,7 @@ pub(crate) enum Command {
     /// Compare two captures of the same workload
     ///
     /// The command compares two kernels, two servers, or the time before and after a change. It compares negotiated parameters,
-    /// errors, latencies (and whether the difference is significant), how messages were conveyed, and which operations
+    /// errors, latencies by size (and whether the difference is significant), how messages were conveyed, and which operations
     /// were called. The most important differences come first.
     #[command(after_help = diff::EXAMPLES)]
     Diff(Diff),
@@ -92,6 +96,13 @@ pub(crate) enum Command {
     /// verified first. docs/regress.md describes all files.
     #[command(after_help = regress::EXAMPLES)]
     Regress(Regress),
+    /// Be one end of NFS/RDMA: call a live server, or serve clients
+    ///
+    /// This process speaks RoCEv2 on its own, without RDMA hardware: connection management, a reliable connection, RPC-over-RDMA. It sends
+    /// only to the address that --to names, or to those that sent to it. docs/peer.md describes it.
+    #[cfg(target_os = "linux")]
+    #[command(after_help = peer::EXAMPLES)]
+    Peer(Peer),
     /// Print a completion script for a shell
     ///
     /// The script completes commands, options and enumerated values. Packages install it.
@@ -109,6 +120,26 @@ Examples:
   rdmascope analyze mount.pcap
   rdmascope transactions mount.pcap --operation write --latency-above 5ms
   rdmascope packets mount.pcap --connection 1 --since 2.5 --until 3";
+
+impl Command {
+    /// What the command reads as one capture. `diff` reads two, and `regress` folders.
+    pub(crate) fn input(&mut self) -> Option<&mut Input> {
+        match self {
+            Command::Analyze(command) => Some(&mut command.input),
+            Command::Connections(command) => Some(&mut command.input),
+            Command::Transactions(command) => Some(&mut command.input),
+            Command::Packets(command) => Some(&mut command.input),
+            Command::Events(command) => Some(&mut command.input),
+            Command::Export(command) => Some(command.input()),
+            Command::Extract(command) => Some(&mut command.input),
+            Command::Show(command) => Some(&mut command.input),
+            Command::Check(command) => Some(&mut command.input),
+            #[cfg(target_os = "linux")]
+            Command::Peer(_) => None,
+            Command::Diff(_) | Command::Regress(_) | Command::Completions(_) | Command::Man(_) => None,
+        }
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -7,7 +7,7 @@ mod sarif;
 mod text;
 
 use crate::filters::{Asked, Named, nearest};
-use crate::input::{Audience, Input, read};
+use crate::input::{Audience, Each, Input, read};
 use crate::output::{Out, Status, complain, complain_of_troubles};
 use crate::terminal;
 use anyhow::{anyhow, bail};
@@ -27,7 +27,7 @@ use rdmascope_present::filter::Span;
 use rdmascope_present::json::write_line;
 use rdmascope_present::tally::{Place, Tally};
 use rdmascope_present::text::Style;
-use sarif::Sarif;
+use sarif::{Log, Sarif};
 use std::io::{self, Write as _};
 use text::Text;
 
@@ -36,7 +36,9 @@ use text::Text;
 #[command(mut_arg("files", |files| files.required(false).required_unless_present_any(["explain", "rules"])))]
 pub(crate) struct Check {
     #[command(flatten)]
-    input: Input,
+    pub(crate) input: Input,
+    #[command(flatten)]
+    each: Each,
     /// Output format: text, JSON Lines for programs, or SARIF for CI systems
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -103,6 +105,7 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   rdmascope check mount.pcap
   rdmascope check mount.pcap --level violation --allow inline-threshold
+  rdmascope check --each captures/
   rdmascope check mount.pcap --format sarif > mount.sarif
   tcpdump -i eth0 -U -w - udp port 4791 | rdmascope check - --format jsonl | jq .message
   rdmascope check --explain credit-limit
@@ -141,11 +144,21 @@ pub(crate) fn run(command: &Check, style: Style, out: &mut Out) -> io::Result<St
         Ok(allowed) => allowed,
         Err(error) => return complain(&error, out),
     };
-    let tally = Tally::new(|rule| allowed.has(rule), command.level.level());
+    let tally = || Tally::new(|rule| allowed.has(rule), command.level.level());
+    let Check { input, each, .. } = command;
     match command.format {
-        Format::Text => judge(command, tally, Text::new(command, screen, out)),
-        Format::Jsonl => judge(command, tally, Lines::new(command, out)),
-        Format::Sarif => judge(command, tally, Sarif::new(command, out)),
+        Format::Text => each.run(input, |input, index| {
+            judge(command, input, tally(), Text::new(command, index, screen, out))
+        }),
+        Format::Jsonl => each.run(input, |input, _| judge(command, input, tally(), Lines::new(command, out))),
+        Format::Sarif => {
+            let mut log = Log::new(out);
+            let status = each.run(input, |input, index| {
+                judge(command, input, tally(), Sarif::new(command, input, index.is_some(), &mut log))
+            })?;
+            log.end()?;
+            Ok(status)
+        }
     }
 }
 
@@ -155,14 +168,14 @@ fn write_lines(is_wanted: impl Fn(&Rule) -> bool, out: &mut Out) -> io::Result<(
     all.filter(|(_, rule)| is_wanted(rule)).try_for_each(|row| write_line(out, &RULE.of(row)))
 }
 
-/// Judges the capture, and hands what is found to `taker`.
-fn judge<T: Taker>(command: &Check, tally: Tally, taker: T) -> io::Result<Status> {
+/// Judges the capture `input`, and hands what is found to `taker`.
+fn judge<T: Taker>(command: &Check, input: &Input, tally: Tally, taker: T) -> io::Result<Status> {
     let level = command.level.level();
     let judge = Judge::new(|rule| rule.level <= level);
     let asked = Asked::new(&command.connections, Span::default());
     let mut checking =
         Checking { judge, tally, taker, connections: &command.connections, ending: None, asked };
-    let read = read(&command.input, Config { observe: true, ..Config::default() }, &mut checking)?;
+    let read = read(input, Config { observe: true, ..Config::default() }, &mut checking)?;
     let Checking { tally, mut taker, asked, .. } = checking;
     let ending = match read {
         Ok(ending) => ending,
@@ -176,7 +189,10 @@ fn judge<T: Taker>(command: &Check, tally: Tally, taker: T) -> io::Result<Status
         return complain(&error, taker.out());
     }
     if asked.is_empty() && !command.allow_empty {
-        let error = anyhow!("nothing to judge: the capture shows no connection (--allow-empty)");
+        let error = match ending.nothing_decoded() {
+            Some(why) if why.iwarp > 0 => anyhow!("nothing to judge: {why} (--allow-empty)"),
+            _ => anyhow!("nothing to judge: the capture shows no connection (--allow-empty)"),
+        };
         return complain(&error, taker.out());
     }
     Ok(if tally.is_broken() { Status::Differs } else { Status::Done })

@@ -22,7 +22,7 @@ Examples:
 #[derive(Args, Debug)]
 pub(crate) struct Connections {
     #[command(flatten)]
-    input: Input,
+    pub(crate) input: Input,
     #[command(flatten)]
     output: Output,
     #[command(flatten)]

@@ -1,7 +1,9 @@
 //! `rdmascope diff`: what differs between two captures of the same workload.
 
 use crate::input::{Input, listen};
-use crate::output::{Format, Out, Output, Status, complain, complain_of_troubles, warn_of_cuts};
+use crate::output::{
+    Format, Out, Output, Status, complain, complain_of_troubles, warn_of_cuts, warn_of_nothing,
+};
 use clap::{ArgAction, Args};
 use rdmascope_dissector::engine::Config;
 use rdmascope_present::columns::{COMPARISON, ComparisonRow, DIFFERENCE};
@@ -9,7 +11,7 @@ use rdmascope_present::diff::{Comparison, Side, Text, Thresholds};
 use rdmascope_present::json;
 use rdmascope_present::text::Style;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// What is compared, and how.
 #[derive(Args, Debug)]
@@ -17,7 +19,7 @@ use std::path::{Path, PathBuf};
     .num_args(2)
     .action(ArgAction::Set)
     .value_names(["A", "B"])
-    .help("The two captures; one of them can be `-`, standard input")
+    .help("The two captures: files, or folders whose captures are one; one of them can be `-`, standard input")
     .long_help(None)))]
 pub(crate) struct Diff {
     #[command(flatten)]
@@ -86,7 +88,11 @@ pub(crate) fn run(command: &Diff, style: Style, out: &mut Out) -> io::Result<Sta
     let mut sides = [Side::default(), Side::default()];
     for (side, path) in sides.iter_mut().zip(&command.input.files) {
         let config = Config { observe: true, ..Config::default() };
-        let read = listen(&command.one(path), config, |event, _| {
+        let mut input = command.input.one(path);
+        if let Err(error) = input.expand() {
+            return complain(&error, out);
+        }
+        let read = listen(&input, config, |event, _| {
             side.handle(&event);
             Ok(())
         })?;
@@ -114,6 +120,7 @@ pub(crate) fn run(command: &Diff, style: Style, out: &mut Out) -> io::Result<Sta
         }
     }
     for side in &sides {
+        warn_of_nothing(&side.ending, out)?;
         if complain_of_troubles(&side.ending, out)? == Status::Failed {
             return Ok(Status::Failed);
         }
@@ -125,19 +132,6 @@ impl ThresholdArguments {
     fn thresholds(&self) -> Thresholds {
         let ThresholdArguments { latency_ratio, count_ratio, significance } = *self;
         Thresholds { latency_ratio, count_ratio, significance }
-    }
-}
-
-impl Diff {
-    /// What is to be read of one side.
-    fn one(&self, path: &Path) -> Input {
-        Input {
-            files: vec![PathBuf::from(path)],
-            port: self.input.port,
-            no_icrc: self.input.no_icrc,
-            quiet: self.input.quiet,
-            spool: None,
-        }
     }
 }
 

@@ -23,7 +23,7 @@ Examples:
 #[derive(Args, Debug)]
 pub(crate) struct Events {
     #[command(flatten)]
-    input: Input,
+    pub(crate) input: Input,
     #[command(flatten)]
     output: Output,
     #[command(flatten)]
@@ -34,7 +34,8 @@ pub(crate) struct Events {
 pub(crate) fn run(command: &Events, style: Style, out: &mut Out) -> io::Result<Status> {
     let (filter, mut asked) = (command.filter.filter(), command.filter.asked());
     let mut events = Gathered::default();
-    let read = listen(&command.input, Config { observe: true, ..Config::default() }, |event, _| {
+    let config = Config { observe: true, unjudged: true, ..Config::default() };
+    let read = listen(&command.input, config, |event, _| {
         asked.handle(&event);
         events.handle(&event);
         Ok(())

@@ -5,6 +5,7 @@ mod html;
 mod parquet;
 mod pcapng;
 
+use crate::input::Input;
 use crate::output::{Out, Status};
 use clap::{Args, Subcommand};
 use html::Html;
@@ -55,6 +56,18 @@ Examples:
   rdmascope export parquet mount.pcap --output tables
   rdmascope export pcapng mount.pcap --output mount.pcapng
   rdmascope export html mount.pcap --output mount.html";
+
+impl Export {
+    /// What is read.
+    pub(crate) fn input(&mut self) -> &mut Input {
+        match &mut self.form {
+            #[cfg(feature = "parquet")]
+            Form::Parquet(parquet) => &mut parquet.input,
+            Form::Pcapng(pcapng) => &mut pcapng.input,
+            Form::Html(html) => &mut html.input,
+        }
+    }
+}
 
 /// Runs one of the exports.
 pub(crate) fn run(command: &mut Export, out: &mut Out) -> io::Result<Status> {

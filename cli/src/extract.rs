@@ -4,7 +4,7 @@ mod folder;
 mod one;
 
 use crate::input::{Input, listen};
-use crate::output::{Format, Out, Output, Status, complain, complain_of_troubles, tell, warn_of_cuts};
+use crate::output::{Format, Out, Output, Status, complain, tell, tell_of_ending};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use folder::Folder;
@@ -39,7 +39,7 @@ Exit status:
 #[derive(Args, Debug)]
 pub(crate) struct Extract {
     #[command(flatten)]
-    input: Input,
+    pub(crate) input: Input,
     #[command(flatten)]
     output: Output,
     #[command(flatten)]
@@ -55,9 +55,9 @@ struct FilesArguments {
     /// Assemble the data that NFS READ and WRITE transferred, one file for each file handle, in this new or empty folder
     ///
     /// A file gets the name that LOOKUP, OPEN or CREATE last showed, or else a name made from its handle; unsafe characters are
-    /// replaced. Later WRITEs replace earlier data, and READ data fills ranges that were not written. Other changes of files,
-    /// such as truncation or COPY, are not tracked. `index.jsonl` lists the files with their handles, sizes, digests,
-    /// holes, and the ranges that the capture lacks.
+    /// replaced. Later WRITEs replace earlier data, and so does what READ returned later; DEALLOCATE leaves zeros, and a size set by
+    /// SETATTR, CREATE or OPEN cuts the file. Other changes of files, such as COPY, are not tracked. `index.jsonl` lists the files with
+    /// their handles, sizes, digests, holes, what was cut, and the ranges that the capture lacks.
     #[arg(long = "files", value_name = "DIR")]
     folder: Option<PathBuf>,
     /// Leave out the data of a file beyond this size: 512M, 4G
@@ -121,8 +121,7 @@ fn extract_files(command: &Extract, path: &Path, style: Style, out: &mut Out) ->
         Err(error) => return complain(&error, out),
     };
     listing.summary(&summary, path)?;
-    warn_of_cuts(&ending, out)?;
-    complain_of_troubles(&ending, out)
+    tell_of_ending(&ending, out)
 }
 
 /// Writes the files and the index, and shows each.
@@ -160,6 +159,7 @@ fn write_files(
     }
     let line = write_line(&mut index, &EXTRACTION.of(&summary)).and_then(|()| index.flush());
     line.with_context(|| path.join(folder::INDEX).display().to_string())?;
+    folder.finish()?;
     Ok(summary)
 }
 
@@ -213,7 +213,7 @@ impl Listing<'_> {
 }
 
 /// A number of bytes: `4096`, `512K`, `1G`, in powers of 1024.
-fn parse_size(text: &str) -> Result<u64> {
+pub(crate) fn parse_size(text: &str) -> Result<u64> {
     let digits = text.trim_end_matches(|character: char| character.is_ascii_alphabetic());
     let unit = match text[digits.len()..].trim_end_matches(['i', 'B', 'b']).to_ascii_uppercase().as_str() {
         "" => 1,

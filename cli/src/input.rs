@@ -1,6 +1,8 @@
 //! What commands read: records from the source to the engine, events from the engine to whoever takes them.
 
+use crate::captures;
 use crate::interrupt;
+use crate::output::Status;
 use crate::progress::Progress;
 use clap::Args;
 use core::ops::ControlFlow;
@@ -11,17 +13,19 @@ use rdmascope_dissector::frame;
 use rdmascope_dissector::record::{Record, Time};
 use rdmascope_dissector::transport::Dissected;
 use rdmascope_present::ending::Ending;
+use rdmascope_present::together::Together;
 use std::io;
 use std::path::{Path, PathBuf};
 
 /// What is read.
 #[derive(Args, Debug)]
 pub(crate) struct Input {
-    /// Capture file, or `-` for standard input. Several files are read as one capture
+    /// Capture file, a folder of captures, or `-` for standard input. Several files are read as one capture
     ///
     /// Several files, such as rotated captures, are analyzed as one capture. Their formats may differ. Packets are merged by
     /// time stamp (where time stamps are equal, in the order of the files) and numbered in that order. The order of packets
-    /// within a file is kept. A packet that was captured twice counts as a retransmission.
+    /// within a file is kept. A packet that two files show counts once. A folder stands for the captures in it, in the order of
+    /// their names; folders in it and hidden files are left out. If files share no connection, a warning says so.
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
     /// UDP destination port of RoCEv2
@@ -47,6 +51,23 @@ impl Input {
         Input { files: vec![path], port, no_icrc: false, quiet: true, spool: None }
     }
 
+    /// One of the files by itself, or the captures of one folder as one.
+    pub(crate) fn one(&self, path: &Path) -> Input {
+        Input {
+            files: vec![path.to_owned()],
+            port: self.port,
+            no_icrc: self.no_icrc,
+            quiet: self.quiet,
+            spool: None,
+        }
+    }
+
+    /// Puts the captures of a folder in its place. A folder without one is an error.
+    pub(crate) fn expand(&mut self) -> anyhow::Result<()> {
+        self.files = captures::expand(&self.files)?;
+        Ok(())
+    }
+
     /// Makes it possible to read this more than once. Standard input is read to its end, once; another pipe is refused.
     pub(crate) fn keep(&mut self) -> anyhow::Result<()> {
         for path in &self.files {
@@ -62,6 +83,35 @@ impl Input {
             }
         }
         Ok(())
+    }
+}
+
+/// Whether several files are several captures.
+#[derive(Args, Debug)]
+pub(crate) struct Each {
+    /// Take each file by itself, as a capture of its own
+    ///
+    /// The files, also those of a folder, are reported on one after the other, in their order. The exit status is the highest of all.
+    #[arg(long)]
+    each: bool,
+}
+
+impl Each {
+    /// Does it with each file by itself where that was asked for, else with all as one capture. It is told which of the files that is, from 0,
+    /// or nothing where it is all. Returns the worst that came of it.
+    pub(crate) fn run(
+        &self,
+        input: &Input,
+        mut run: impl FnMut(&Input, Option<usize>) -> io::Result<Status>,
+    ) -> io::Result<Status> {
+        if !self.each {
+            return run(input, None);
+        }
+        let mut worst = Status::Done;
+        for (index, path) in input.files.iter().enumerate() {
+            worst = worst.max(run(&input.one(path), Some(index))?);
+        }
+        Ok(worst)
     }
 }
 
@@ -93,7 +143,8 @@ pub(crate) fn read<A: Audience>(
     };
     let frame = frame::Config { port: input.port, verify_icrc: !input.no_icrc };
     let engine = Engine::new(Config { frame, ..config });
-    let mut reading = Reading { engine, start: None, written: Ok(()), audience };
+    let mut reading =
+        Reading { engine, start: None, written: Ok(()), together: Together::default(), audience };
     let mut progress = Progress::on_terminal(source.size(), A::LISTS, input.quiet);
     let read = source.for_each(&frame, &mut progress, &mut reading);
     drop(progress);
@@ -101,15 +152,17 @@ pub(crate) fn read<A: Audience>(
     if let Err(error) = read {
         return Ok(Err(error.into()));
     }
-    let Reading { mut engine, start, audience, .. } = reading;
+    let Reading { mut engine, start, audience, mut together, .. } = reading;
     let mut written = Ok(());
     engine.finish(&mut |event| {
+        together.handle(&event);
         if written.is_ok() {
             written = audience.event(event, start.unwrap_or_default());
         }
     });
     written?;
-    Ok(Ok(Ending { totals: *engine.totals(), files: source.endings(), port: input.port }))
+    let totals = *engine.totals();
+    Ok(Ok(Ending { totals, files: source.endings(), port: input.port, together }))
 }
 
 /// Reads the capture once, for what shows nothing before the end. Errors are those of [`read`].
@@ -143,15 +196,17 @@ struct Reading<'a, A> {
     start: Option<Time>,
     /// What became of the output.
     written: io::Result<()>,
+    together: Together,
     audience: &'a mut A,
 }
 
 impl<A: Audience> Sink for Reading<'_, A> {
     #[inline]
     fn record(&mut self, record: &Record<'_>, dissected: &Dissected<'_>) -> ControlFlow<()> {
-        let Reading { engine, start, written, audience } = self;
+        let Reading { engine, start, written, together, audience } = self;
         let start = *start.get_or_insert(record.time);
         engine.handle_dissected(record, dissected, &mut |event| {
+            together.handle(&event);
             if written.is_ok()
                 && let Err(error) = audience.event(event, start)
             {
@@ -164,9 +219,10 @@ impl<A: Audience> Sink for Reading<'_, A> {
     /// A source whose clock runs says how far it is, and what time alone ends then ends. Files and pipes never say: what they hold gives the
     /// same output whenever and however fast it is read.
     fn idle(&mut self, until: Option<Time>) -> ControlFlow<()> {
-        let Reading { engine, start, written, audience } = self;
+        let Reading { engine, start, written, together, audience } = self;
         if let Some(now) = until {
             engine.handle_time(now, &mut |event| {
+                together.handle(&event);
                 if written.is_ok() {
                     *written = audience.event(event, start.unwrap_or(now));
                 }

@@ -1,11 +1,41 @@
 //! What a signal does. Ctrl-C ends the input, where that is a pipe, and the command goes on as at the end of a file: so tcpdump and
-//! tshark do it. Else, and the second time, it ends the process, which leaves no unfinished files behind. So do SIGTERM and SIGHUP.
+//! tshark do it. A live peer ends its connections, also with SIGTERM. Else, and the second time, it ends the process, which leaves no unfinished files behind. So do SIGTERM and SIGHUP.
 
 use rdmascope_capture_agent::Interrupt;
+#[cfg(target_os = "linux")]
+use rdmascope_peer::driver::Waker;
 use std::sync::LazyLock;
+#[cfg(target_os = "linux")]
+use std::sync::{Mutex, PoisonError};
 
 /// Ends pipes that are read.
 pub(crate) static INPUTS: LazyLock<Interrupt> = LazyLock::new(Interrupt::default);
+
+/// Ends the connections of a peer.
+#[cfg(target_os = "linux")]
+static PEER: Mutex<Option<Waker>> = Mutex::new(None);
+
+/// Lets the next SIGINT or SIGTERM wake a peer. The one after it ends the process.
+#[cfg(target_os = "linux")]
+pub(crate) fn wake_once(waker: Waker) {
+    *PEER.lock().unwrap_or_else(PoisonError::into_inner) = Some(waker);
+}
+
+/// Whether there was one to wake.
+#[cfg(target_os = "linux")]
+fn wake() -> bool {
+    let waker = PEER.lock().unwrap_or_else(PoisonError::into_inner).take();
+    waker.is_some_and(|waker| {
+        waker.wake();
+        true
+    })
+}
+
+#[cfg(not(target_os = "linux"))]
+#[cfg(unix)]
+fn wake() -> bool {
+    false
+}
 
 /// From now on signals do that. What is ignored, as `nohup` has it, stays ignored.
 #[cfg(unix)]
@@ -19,10 +49,10 @@ pub(crate) fn listen() {
     let Ok(mut signals) = Signals::new(heard) else { return };
     let _ = std::thread::Builder::new().name("signals".into()).spawn(move || {
         for signal in signals.forever() {
-            if signal == SIGINT && INPUTS.end_inputs() {
+            if signal == SIGINT && INPUTS.end_inputs() || signal != SIGHUP && wake() {
                 continue;
             }
-            crate::whole::remove_unfinished();
+            let _nothing_new = crate::whole::remove_unfinished();
             let _ = emulate_default_handler(signal);
         }
     });

@@ -1,11 +1,12 @@
 //! `rdmascope`: reads captures of NFS over RDMA.
 //!
-//! Upwards: `terminal`, `output`, `whole`, `interrupt` and `progress`; `input` and `filters`; a module for each command, with its arguments,
+//! Upwards: `terminal`, `output`, `whole`, `captures`, `interrupt` and `progress`; `input` and `filters`; a module for each command, with its arguments,
 //! its examples and its `run`; `args`, which lists the commands. No module uses one above it, and a test looks.
 #![forbid(unsafe_code)]
 
 mod analyze;
 mod args;
+mod captures;
 mod check;
 mod completions;
 mod connections;
@@ -14,12 +15,15 @@ mod events;
 mod export;
 mod extract;
 mod filters;
+mod html;
 mod input;
 mod interrupt;
 mod list;
 mod man;
 mod output;
 mod packets;
+#[cfg(target_os = "linux")]
+mod peer;
 mod progress;
 mod regress;
 mod selection;
@@ -30,6 +34,7 @@ mod whole;
 
 use args::{Arguments, Command};
 use clap::{CommandFactory as _, Parser as _};
+use input::Input;
 use output::Status;
 use std::io::{self, ErrorKind, Write as _};
 use std::process::ExitCode;
@@ -59,6 +64,9 @@ fn main() -> ExitCode {
 fn run(command: &mut Command) -> io::Result<Status> {
     let mut out = output::stdout();
     let style = terminal::style();
+    if let Some(Err(error)) = command.input().map(Input::expand) {
+        return output::complain(&error, &mut out);
+    }
     let status = match command {
         Command::Analyze(command) => analyze::run(command, style, &mut out)?,
         Command::Connections(command) => connections::run(command, style, &mut out)?,
@@ -71,6 +79,8 @@ fn run(command: &mut Command) -> io::Result<Status> {
         Command::Check(command) => check::run(command, style, &mut out)?,
         Command::Diff(command) => diff::run(command, style, &mut out)?,
         Command::Regress(command) => regress::run(command, style, &mut out)?,
+        #[cfg(target_os = "linux")]
+        Command::Peer(command) => peer::run(command, style, &mut out)?,
         Command::Completions(command) => completions::run(command, Arguments::command(), &mut out)?,
         Command::Man(command) => man::run(command, Arguments::command(), &mut out)?,
     };

@@ -17,7 +17,7 @@ Examples:
 pub(crate) const COMMON: &str = "\
 Exit status:
   0  Success. A truncated capture is read up to the cut, and the output says where that is.
-  1  diff or regress found a difference, or check found a violation.
+  1  diff, regress or replay found a difference, check or inject a violation; peer call failed.
   2  Failure: wrong usage, no capture, or a damaged capture. One line on standard error says why.
 
 Environment:
@@ -25,11 +25,13 @@ Environment:
   CLICOLOR_FORCE=1  Output has colour even if standard output is not a terminal.
   CLICOLOR=0        Output has no colour.
   TERM=dumb         Output has no colour.
+  COLUMNS           Columns of text output, if standard output is not a terminal; default: no limit.
   TMPDIR            Folder for the temporary copy of standard input, where a command reads it twice; default /tmp.
 
 Signals:
-  SIGINT   A pipe that is read ends, and what was read is shown. Otherwise, and the second time, the command ends.
-  SIGTERM  The command ends. Unfinished files are removed.";
+  SIGINT   A pipe that is read ends, and what was read is shown; peer ends its connections. Otherwise, and the second time, the command
+           ends.
+  SIGTERM  The command ends; peer ends its connections first. Unfinished files are removed.";
 
 #[derive(Args, Debug)]
 pub(crate) struct Man {
@@ -77,7 +79,7 @@ fn write_all(root: &Command, folder: &Path) -> anyhow::Result<()> {
     while let Some(command) = commands.pop() {
         commands.extend(command.get_subcommands());
         let path = folder.join(format!("{}.1", page_name(command)));
-        let mut file = OutputFile::create(&path, &[])?;
+        let mut file = OutputFile::create(&path, &[], "--out")?;
         file.write_all(&render(command, root)?)
             .and_then(|()| file.finish())
             .with_context(|| format!("{}: cannot be written", path.display()))?;

@@ -60,14 +60,21 @@ pub(crate) fn complain(error: &anyhow::Error, out: &mut Out) -> io::Result<Statu
     Ok(Status::Failed)
 }
 
-/// Says which files are cut short, and which could not be read on.
+/// Says which files are cut short, and which could not be read on; and where there is nothing to show, why.
 pub(crate) fn tell_of_ending(ending: &Ending, out: &mut Out) -> io::Result<Status> {
     warn_of_cuts(ending, out)?;
+    warn_of_nothing(ending, out)?;
     complain_of_troubles(ending, out)
 }
 
-/// Says which files could not be read on.
+/// Says which files could not be read on, and why several may be no one capture.
 pub(crate) fn complain_of_troubles(ending: &Ending, out: &mut Out) -> io::Result<Status> {
+    if let Some(apart) = ending.apart() {
+        out.flush()?;
+        tell(format_args!(
+            "warning: {apart}: they are read as one capture; `analyze` and `check` take each by itself with --each"
+        ));
+    }
     let mut status = Status::Done;
     for trouble in ending.files.iter().filter_map(|file| file.trouble.as_ref()) {
         out.flush()?;
@@ -75,6 +82,15 @@ pub(crate) fn complain_of_troubles(ending: &Ending, out: &mut Out) -> io::Result
         status = Status::Failed;
     }
     Ok(status)
+}
+
+/// Says why nothing is shown, where the capture holds nothing that is decoded.
+pub(crate) fn warn_of_nothing(ending: &Ending, out: &mut Out) -> io::Result<()> {
+    if let Some(why) = ending.nothing_decoded() {
+        out.flush()?;
+        tell(format_args!("warning: {why}"));
+    }
+    Ok(())
 }
 
 pub(crate) fn warn_of_cuts(ending: &Ending, out: &mut Out) -> io::Result<()> {

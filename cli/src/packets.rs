@@ -23,7 +23,7 @@ Examples:
 #[derive(Args, Debug)]
 pub(crate) struct Packets {
     #[command(flatten)]
-    input: Input,
+    pub(crate) input: Input,
     #[command(flatten)]
     output: Output,
     #[command(flatten)]

@@ -22,7 +22,7 @@ Examples:
 #[command(group = ArgGroup::new("what").required(true).args(["xid", "frame", "transaction"]))]
 pub(crate) struct Show {
     #[command(flatten)]
-    input: Input,
+    pub(crate) input: Input,
     #[command(flatten)]
     output: Output,
     /// The transaction with this XID: decimal, or hexadecimal after 0x

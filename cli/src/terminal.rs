@@ -4,23 +4,33 @@ use rdmascope_present::screen::Screen;
 use rdmascope_present::text::Style;
 use std::io;
 
-/// Columns where there is no terminal to ask.
+/// Columns of paragraphs where there is no terminal to ask.
 const WIDTH: usize = 80;
 /// What is drawn needs so many at least.
 const LEAST: usize = 60;
 
 /// Colours where clap's help has them too: where standard output is a terminal that knows them, unless `NO_COLOR`
-/// (no-color.org), `CLICOLOR` or `CLICOLOR_FORCE` (bixense.com/clicolors) say otherwise.
+/// (no-color.org), `CLICOLOR` or `CLICOLOR_FORCE` (bixense.com/clicolors) say otherwise. Lines end where the terminal does; what is no
+/// terminal sets no limit to them, unless `COLUMNS` does (POSIX, section 8.3).
 pub(crate) fn style() -> Style {
     let choice = anstream::AutoStream::choice(&io::stdout());
-    Style::new(choice != anstream::ColorChoice::Never)
+    Style::new(choice != anstream::ColorChoice::Never).with_width(width())
+}
+
+/// Columns of the terminal, or those that `COLUMNS` names.
+fn width() -> Option<usize> {
+    let of_terminal = terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| usize::from(width.0));
+    let named = || std::env::var("COLUMNS").ok()?.parse().ok();
+    of_terminal
+        .filter(|width| *width > 0)
+        .or_else(named)
+        .filter(|width| *width > 0)
+        .map(|width| width.max(LEAST))
 }
 
 /// Standard output, in this style.
 pub(crate) fn screen(style: Style) -> Screen {
-    let size = terminal_size::terminal_size_of(io::stdout());
-    let width = size.map_or(WIDTH, |(width, _)| usize::from(width.0));
-    Screen { width: width.max(LEAST), unicode: locale_is_utf8(), style }
+    Screen { width: style.width().unwrap_or(WIDTH), unicode: locale_is_utf8(), style }
 }
 
 /// The first of these that is set counts (POSIX, section 8.2).

@@ -25,7 +25,7 @@ Examples:
 #[derive(Args, Debug)]
 pub(crate) struct Transactions {
     #[command(flatten)]
-    input: Input,
+    pub(crate) input: Input,
     #[command(flatten)]
     output: Output,
     #[command(flatten)]

@@ -1,16 +1,14 @@
 //! Files and folders that appear under their names once they are whole.
 
-#[cfg(feature = "parquet")]
 mod staging;
 
-#[cfg(feature = "parquet")]
 pub(crate) use staging::Staging;
 
 use anyhow::{Context, Result, bail};
 use std::fs::{self, File, Metadata};
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use tempfile::NamedTempFile;
 
 /// Output is gathered to this many bytes before it is handed on.
@@ -23,9 +21,16 @@ const PREFIX: &str = ".rdmascope-";
 /// here: no other file gets such a name, and a folder that is not empty stays.
 static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-/// Removes what is not whole, for a process that ends without returning.
-pub(crate) fn remove_unfinished() {
-    for path in UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner).drain(..).rev() {
+/// No signal removes anything as long as this is held.
+fn unfinished() -> MutexGuard<'static, Vec<PathBuf>> {
+    UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Removes what is not whole, for a process that ends without returning. As long as the result is held nothing is begun, so that nothing
+/// comes to a folder while it is removed, or afterwards.
+pub(crate) fn remove_unfinished() -> impl Sized {
+    let mut unfinished = unfinished();
+    for path in unfinished.drain(..).rev() {
         let is_ours = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PREFIX));
         // Nobody is left who could be told.
         let _ = match path.is_dir() {
@@ -35,11 +40,12 @@ pub(crate) fn remove_unfinished() {
             false => Ok(()),
         };
     }
+    unfinished
 }
 
 /// Makes something and notes it, so that a signal does not come between.
 fn begin<T>(make: impl FnOnce() -> io::Result<T>, path: impl FnOnce(&T) -> PathBuf) -> io::Result<T> {
-    let mut unfinished = UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut unfinished = unfinished();
     let made = make()?;
     unfinished.push(path(&made));
     Ok(made)
@@ -54,10 +60,10 @@ pub(crate) enum OutputFile {
 }
 
 impl OutputFile {
-    /// Begins a file at `path`, which may not be one of the files `read`.
+    /// Begins a file at `path`, which may not be one of the files `read`. `option` is that of the command line that names it.
     ///
     /// Only a regular file is replaced. The new one has its mode and, where that is allowed, its owner.
-    pub(crate) fn create(path: &Path, read: &[PathBuf]) -> Result<OutputFile> {
+    pub(crate) fn create(path: &Path, read: &[PathBuf], option: &str) -> Result<OutputFile> {
         let cannot = || format!("{}: cannot be written", path.display());
         let before = match path.metadata() {
             Ok(before) => before,
@@ -75,7 +81,7 @@ impl OutputFile {
         }
         let place = path.canonicalize().with_context(cannot)?;
         if read.iter().any(|read| read.canonicalize().is_ok_and(|read| read == place)) {
-            bail!("{}: is read; choose another name for --output", path.display());
+            bail!("{}: is read; choose another name for {option}", path.display());
         }
         // A file that may not be written to is not replaced either.
         File::options().write(true).open(&place).with_context(cannot)?;
@@ -109,6 +115,7 @@ impl OutputFile {
         let OutputFile::New { file, path } = self else { return Ok(()) };
         let file = file.into_inner().map_err(io::IntoInnerError::into_error)?;
         file.as_file().sync_all()?;
+        let _unfinished = unfinished();
         file.persist(path)?;
         Ok(())
     }

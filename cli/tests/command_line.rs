@@ -363,3 +363,56 @@ fn nothing_to_judge_is_no_success() {
     assert!(text(&found.stderr).contains("nothing to judge: the capture shows no connection"));
     assert_eq!(run(&["check", none.path(), "--allow-empty"]).status.code(), Some(0));
 }
+
+/// iWARP is not decoded yet: whatever is asked, that is the answer, in the same words. Exit statuses are those of a capture without RoCE.
+#[test]
+fn a_capture_of_iwarp_alone_says_so() {
+    let pcap = Pcap::read("nfs3-basic.pcap");
+    // What MPA begins a connection with (RFC 5044, section 7.1.1), at a port of no name; an FPDU at the port of NFS over RDMA.
+    let frames =
+        [segment(50_001, b"MPA ID Req Frame\x40\x01\0\0"), segment(20_049, &[0, 20, 0x41, 0x40, 0, 0, 0, 0])];
+    let iwarp = Temporary::new("iwarp.pcap", &pcap.with(&frames));
+    let none = Temporary::new("no-iwarp.pcap", &pcap.with(&[]));
+    let said = "there is no RoCE packet; 2 packets are of iWARP (TCP port 20049 or an MPA start frame; not decoded yet)";
+    let folder = tempfile::tempdir().expect("a folder");
+    let to = |name: &str| folder.path().join(name).into_os_string().into_string().expect("a plain name");
+    for (arguments, status) in [
+        (&["analyze"][..], 0),
+        (&["check"], 2),
+        (&["check", "--allow-empty"], 0),
+        (&["connections"], 0),
+        (&["transactions"], 0),
+        (&["packets"], 0),
+        (&["events"], 0),
+        (&["diff", iwarp.path()], 0),
+        (&["extract", "--files", &to("files")], 0),
+        (&["export", "html", "--output", "-"], 0),
+    ] {
+        let found = run(&[arguments, &[iwarp.path()]].concat());
+        assert_eq!(found.status.code(), Some(status), "{arguments:?}");
+        let words = |output: &[u8]| text(output).split_whitespace().collect::<Vec<_>>().join(" ");
+        let output = format!("{} {}", words(&found.stdout), words(&found.stderr));
+        assert!(output.contains(said), "{arguments:?}: {output}");
+        assert!(!output.contains("no rule of the specifications was seen to be broken"), "{arguments:?}");
+        // Without iWARP nothing is said of it. The folder must be new.
+        let _ = std::fs::remove_dir_all(to("files"));
+        let empty = run(&[arguments, &[none.path()]].concat());
+        assert_eq!(empty.status.code(), Some(status), "{arguments:?}");
+        assert!(!text(&empty.stdout).contains("iWARP") || arguments[0] == "diff", "{arguments:?}");
+    }
+}
+
+/// A record of pcap: a TCP segment in IPv4 and Ethernet, from port 50,000.
+fn segment(port: u16, payload: &[u8]) -> Vec<u8> {
+    let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
+    frame.extend([0x45, 0]);
+    frame.extend((40 + payload.len() as u16).to_be_bytes());
+    frame.extend([0, 1, 0x40, 0, 64, 6, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2]);
+    frame.extend(50_000u16.to_be_bytes());
+    frame.extend(port.to_be_bytes());
+    frame.extend([0; 8]);
+    frame.extend([0x50, 0x18, 1, 0, 0, 0, 0, 0]);
+    frame.extend(payload);
+    let length = (frame.len() as u32).to_le_bytes();
+    [&[0; 8][..], &length, &length, &frame].concat()
+}

@@ -199,7 +199,12 @@ fn a_session_that_ran_slower_throughout() {
     let slower = Temporary::new("slower.pcap", &retimed("nfs3-basic.pcap", |_, time| time * 3 / 2));
     let lines = compared(&[&original, slower.path()]);
     assert!(differing(&lines).iter().all(|line| line["area"] == "latency"), "{lines:?}");
-    // What there is enough of: 42 WRITEs and CREATEs, 48 LOOKUPs, 44 REMOVEs, 45 GETACLs.
+    // What there is enough of: 41 small WRITEs (and a large one, of which one is too few), 42 CREATEs, 48 LOOKUPs, 44 REMOVEs, 45 GETACLs.
+    let (large, lines): (Vec<Value>, Vec<Value>) =
+        lines.into_iter().partition(|line| line["operation"] == "WRITE" && line["above_bytes"].is_u64());
+    assert_eq!(large.len(), 1, "{large:?}");
+    assert_eq!((&large[0]["verdict"], &large[0]["a"]["count"]), (&json!("too-few"), &json!(1)));
+    assert_eq!(find(&lines, "latency", Some("WRITE"))["most_bytes"], 4096);
     for operation in ["WRITE", "CREATE", "LOOKUP", "REMOVE", "GETACL"] {
         let line = find(&lines, "latency", Some(operation));
         assert_eq!(line["verdict"], "differs");

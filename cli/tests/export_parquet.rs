@@ -7,13 +7,14 @@ mod planted;
 use binary::{lines, refused, root, run, sample, text, with_input};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
-use rdmascope_tests::samples;
+use rdmascope_tests::{mutate, pcap, samples};
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-const TABLES: [&str; 6] = ["transactions", "operations", "messages", "packets", "connections", "findings"];
+const TABLES: [&str; 7] =
+    ["transactions", "operations", "messages", "packets", "connections", "findings", "events"];
 
 /// A folder that is gone after the test.
 struct Folder(PathBuf);
@@ -331,12 +332,36 @@ fn every_row_says_what_the_line_says() {
         same(capture, &expected, &folder.rows("packets", capture));
         let expected: Vec<_> = jsonl("connections", capture).iter().map(flat).collect();
         same(capture, &expected, &folder.rows("connections", capture));
+        let expected: Vec<_> = jsonl("events", capture).iter().map(flat).collect();
+        assert!(!expected.is_empty());
+        same(capture, &expected, &folder.rows("events", capture));
     }
     let mut entries = folder.entries();
     entries.sort();
     let mut tables = TABLES;
     tables.sort_unstable();
     assert_eq!(entries, tables, "nothing else stays behind");
+}
+
+/// Two sessions without their connects: numbers are given as the packets come.
+#[test]
+fn connections_of_a_capture_that_begins_in_the_middle_have_the_numbers_of_the_lines() {
+    let folder = Folder::new("middle");
+    let session = samples::capture("nfs3-lossy");
+    let capture = pcap::write(&mutate::from(&mutate::side_by_side(&session, 1_000_000), 700));
+    let output =
+        with_input(&["export", "parquet", "-", "--capture", "middle", "--output", folder.path()], &capture);
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), ""));
+    for table in ["transactions", "packets", "connections", "events"] {
+        let lines = lines(&with_input(&[table, "-", "--format", "jsonl"], &capture));
+        let of_line = |line: &Value| line["connection"].as_u64();
+        let of_row = |row: &Row| row.get("connection").and_then(Value::as_u64);
+        let expected: Vec<_> = lines.iter().map(of_line).collect();
+        let found: Vec<_> = folder.rows(table, "middle").iter().map(of_row).collect();
+        assert_eq!(found, expected, "{table}");
+        let known: BTreeSet<_> = found.into_iter().flatten().collect();
+        assert_eq!(known, BTreeSet::from([1, 2]), "{table}");
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 mod binary;
 
-use binary::{Pcap, Temporary, json_lines, lines, refused, root, run, sample, text};
+use binary::{Pcap, Temporary, command, json_lines, lines, refused, root, run, sample, text};
 use rdmascope_wire::bth::{Bth, Extensions, Opcode};
 use rdmascope_wire::psn::Psn;
 use rdmascope_wire::rpcrdma::{Builder, Procedure};
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::net::Ipv4Addr;
 use std::path::Path;
-use std::process::Output;
+use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
 fn folder() -> TempDir {
@@ -31,6 +31,23 @@ fn truth(name: &str) -> Option<(String, String)> {
     let (digest, name) = found.next()?;
     assert_eq!(found.next(), Some((digest.clone(), name.clone())), "read back as it was written");
     Some((digest, name))
+}
+
+/// The session up to before the first SETATTR behind all READs, if there is one: a client of the samples cuts its file to 1000 bytes at the end.
+fn before_the_cut(pcap: &Pcap, name: &str) -> Temporary {
+    let whole = Temporary::new(&format!("{name}.whole.pcap"), &pcap.with(&pcap.records));
+    let transactions = lines(&run(&["transactions", whole.path(), "--format", "jsonl"]));
+    let frames = |operation: &'static str, message: &'static str| {
+        let of = transactions.iter().filter(move |line| {
+            let details = line["operation_details"].as_array();
+            details.is_some_and(|details| details.iter().any(|details| details["name"] == operation))
+        });
+        of.filter_map(move |line| line[message]["frame"].as_u64())
+    };
+    let read = frames("READ", "reply").max();
+    let cut = frames("SETATTR", "call").find(|frame| Some(*frame) > read);
+    let records = pcap.records.iter().take(cut.map_or(usize::MAX, |cut| cut as usize - 1));
+    Temporary::new(&format!("{name}.before.pcap"), &pcap.with(records))
 }
 
 fn extract_files(capture: &str, to: &Path, further: &[&str]) -> Output {
@@ -55,16 +72,23 @@ fn index(output: &Output, to: &Path) -> (BTreeMap<String, Value>, Value) {
 
 #[test]
 fn every_file_that_the_samples_wrote_and_read_back() {
-    let mut compared = 0;
+    let (mut compared, mut cut) = (0, 0);
     for entry in fs::read_dir(root().join("samples")).expect("it is there") {
         let path = entry.expect("it can be read").path();
         let Some(name) = path.file_name().and_then(|name| name.to_str()?.strip_suffix(".truth.txt")) else {
             continue;
         };
         let Some((digest, file)) = truth(name) else { continue };
+        let capture = format!("{name}.pcap");
         let to = folder();
         let to = to.path().join("new");
-        let output = extract_files(&sample(&format!("{name}.pcap")), &to, &[]);
+        let whole = extract_files(&sample(&capture), &to, &[]);
+        let ended = index(&whole, &to).0[&file].clone();
+        let at_the_end = fs::read(to.join(&file)).expect("the file is there");
+        let before = before_the_cut(&Pcap::read(&capture), name);
+        let to = folder();
+        let to = to.path().join("new");
+        let output = extract_files(before.path(), &to, &[]);
         let (files, _) = index(&output, &to);
         let found = &files[&file];
         assert_eq!((&found["md5"], &found["name"]), (&json!(digest), &json!(file)), "{name}");
@@ -74,9 +98,19 @@ fn every_file_that_the_samples_wrote_and_read_back() {
         );
         let bytes = fs::read(to.join(&file)).expect("the file is there");
         assert_eq!(found["size"], bytes.len() as u64);
+        // What the client's stat said of the size, once it had cut the file.
+        let truth = fs::read_to_string(&path).expect("it is there");
+        let size = truth.lines().find(|line| *line == "1000").map_or(bytes.len(), |_| 1000);
+        assert_eq!(at_the_end, bytes[..size], "{name}");
+        assert_eq!(
+            (&ended["size"], &ended["cut_bytes"]),
+            (&json!(size), &json!(bytes.len() - size)),
+            "{name}"
+        );
         compared += 1;
+        cut += usize::from(size < bytes.len());
     }
-    assert_eq!(compared, 5);
+    assert_eq!((compared, cut), (5, 3));
 }
 
 #[test]
@@ -127,7 +161,8 @@ fn the_payloads_of_all_writes_are_the_file() {
     }
     let whole: Vec<u8> = pieces.into_values().flatten().collect();
     let to = folder();
-    extract_files(&capture, to.path(), &[]);
+    let before = before_the_cut(&Pcap::read("nfs3-basic.pcap"), "payloads");
+    extract_files(before.path(), to.path(), &[]);
     assert_eq!(fs::read(to.path().join("big")).unwrap(), whole);
     assert_eq!(digest.len(), 32);
 }
@@ -144,8 +179,9 @@ fn a_message_that_is_not_whole_is_no_success() {
         "jsonl",
     ]));
     let lost = writes[0]["frame"].as_u64().unwrap() as usize - 1;
-    let rest = pcap.records.iter().enumerate().filter(|(at, _)| *at != lost).map(|(_, record)| record);
-    let capture = Temporary::new("lost.pcap", &pcap.with(rest));
+    let mut rest = pcap;
+    rest.records.remove(lost);
+    let capture = Temporary::new("lost.pcap", &rest.with(&rest.records));
     let transactions = lines(&run(&["transactions", capture.path(), "--format", "jsonl"]));
     let write = transactions
         .iter()
@@ -163,7 +199,8 @@ fn a_message_that_is_not_whole_is_no_success() {
     assert!(output.stdout.len() as u64 >= end);
     // What was written and lacks bytes is filled from what was read back.
     let to = folder();
-    let (files, _) = index(&extract_files(capture.path(), to.path(), &[]), to.path());
+    let before = before_the_cut(&rest, "lost");
+    let (files, _) = index(&extract_files(before.path(), to.path(), &[]), to.path());
     assert_eq!(files["big"]["md5"], truth("nfs3-basic").unwrap().0);
 }
 
@@ -227,19 +264,63 @@ impl World {
 
     /// A call with these arguments, and a reply with these results.
     fn call(&mut self, procedure: u32, arguments: &[u8], results: &[u8]) {
+        let [call, reply] = self.exchange(3, procedure, arguments, results);
+        self.send(0, &call);
+        self.send(1, &reply);
+    }
+
+    /// The two messages of a call of this version.
+    fn exchange(&mut self, version: u32, procedure: u32, arguments: &[u8], results: &[u8]) -> [Vec<u8>; 2] {
         let xid = Xid(self.xid);
         self.xid += 1;
         let none = rpc::Auth { flavor: rpc::flavor::NONE, body: &[] };
         let (credential, verifier) = (none, none);
         let mut message = header(xid);
-        rpc::Call { xid, rpc_version: 2, program: 100_003, version: 3, procedure, credential, verifier }
+        rpc::Call { xid, rpc_version: 2, program: 100_003, version, procedure, credential, verifier }
             .build(&mut message);
         message.extend(arguments);
-        self.send(0, &message);
+        let call = message;
         let mut message = header(xid);
         rpc::Reply { xid, status: rpc::Status::Success, verifier: None }.build(&mut message);
         message.extend(results);
-        self.send(1, &message);
+        [call, message]
+    }
+
+    /// PUTFH and DEALLOCATE (RFC 7862, section 15.4), in a COMPOUND without a tag.
+    fn punch(&mut self, handle: &[u8], offset: u64, length: u64) {
+        let range = [offset.to_be_bytes(), length.to_be_bytes()].concat();
+        let operations = [word(22), opaque(handle), word(62), vec![0; 16], range].concat();
+        let arguments = [word(0), word(2), word(2), operations].concat();
+        let results = [0, 0, 2, 22, 0, 62, 0].map(word).concat();
+        let [call, reply] = self.exchange(4, 1, &arguments, &results);
+        self.send(0, &call);
+        self.send(1, &reply);
+    }
+
+    /// SETATTR of NFSv4 (RFC 8881, section 18.30): a stateid of zeros, and of the attributes size and, where asked for, mode.
+    fn resize_4(&mut self, handle: &[u8], size: u64, and_mode: bool) {
+        let mask =
+            if and_mode { vec![word(2), word(1 << 4), word(1 << 1)] } else { vec![word(1), word(1 << 4)] };
+        let mut values = size.to_be_bytes().to_vec();
+        if and_mode {
+            values.extend(word(0o644));
+        }
+        let set = [vec![0; 16], mask.concat(), opaque(&values)].concat();
+        let arguments = [word(0), word(2), word(2), word(22), opaque(handle), word(34), set].concat();
+        let results = [0, 0, 2, 22, 0, 34, 0, 1, 1 << 4].map(word).concat();
+        let [call, reply] = self.exchange(4, 1, &arguments, &results);
+        self.send(0, &call);
+        self.send(1, &reply);
+    }
+
+    /// SETATTR of NFSv3 (RFC 1813, section 3.3.2): a size, times that stay, no guard. `status`: what the server answers.
+    fn resize_3(&mut self, handle: &[u8], size: Option<u64>, status: usize) {
+        let set = match size {
+            Some(size) => [word(1), size.to_be_bytes().to_vec()].concat(),
+            None => word(0),
+        };
+        let arguments = [opaque(handle), word(0), word(0), word(0), set, word(0), word(0), word(0)].concat();
+        self.call(2, &arguments, &[status, 0, 0].map(word).concat());
     }
 
     /// LOOKUP of `name`, which is `handle`.
@@ -422,6 +503,40 @@ fn an_empty_folder_is_explained() {
     assert!(text(&output.stderr).contains("no NFS READ or WRITE that succeeded"), "{}", text(&output.stderr));
 }
 
+/// Files are made while a signal removes those that are there: none comes to the folder meanwhile, or afterwards.
+#[cfg(unix)]
+#[test]
+fn a_signal_while_many_files_are_made_leaves_nothing_behind() {
+    let mut world = World::new();
+    (0..3000u32).for_each(|file| world.write(&file.to_be_bytes(), 0, b"some bytes"));
+    let capture = Temporary::new("many-files.pcap", &world.capture());
+    let count = |folder: &Path| fs::read_dir(folder).map_or(0, |entries| entries.count());
+    let hit = (0..20).any(|_| {
+        let to = folder();
+        let files = to.path().join("new");
+        let arguments = ["extract", capture.path(), "--files", files.to_str().expect("the path is UTF-8")];
+        let mut child = command(&arguments).stdout(Stdio::null()).spawn().expect("the binary runs");
+        let unfinished = || fs::read_dir(&files).ok()?.next()?.ok().map(|entry| entry.path());
+        while child.try_wait().expect("it is ours").is_none()
+            && unfinished().is_none_or(|folder| count(&folder) < 50)
+        {
+            std::thread::yield_now();
+        }
+        let sent =
+            Command::new("kill").args(["-s", "TERM", &child.id().to_string()]).stderr(Stdio::null()).status();
+        sent.expect("kill(1) is there");
+        let status = child.wait().expect("it ends");
+        let is_ended = std::os::unix::process::ExitStatusExt::signal(&status) == Some(15);
+        // The signal may come while the files get their names, or when they have them: then it waits until all have.
+        if is_ended && count(&files) < 3001 {
+            assert_eq!(count(to.path()), 0, "{} files", count(&files));
+            return true;
+        }
+        false
+    });
+    assert!(hit, "it was never making files");
+}
+
 #[test]
 fn later_writes_win_and_reads_fill_what_is_not_there() {
     let mut world = World::new();
@@ -437,9 +552,112 @@ fn later_writes_win_and_reads_fill_what_is_not_there() {
     let to = folder();
     let (files, _) = index(&world.extract(to.path(), &[]), to.path());
     let found = &files["new"];
-    assert_eq!(fs::read(to.path().join("new")).unwrap(), b"01abXYef89..half");
+    assert_eq!(fs::read(to.path().join("new")).unwrap(), b"01abXYef!!..half");
     assert_eq!((&found["conflicts"], &found["transactions"]), (&json!(1), &json!(6)));
     assert_eq!((&found["bytes_written"], &found["bytes_read"]), (&json!(12), &json!(28)));
+}
+
+/// What a hole was punched in reads as zeros, until something moves there again.
+#[test]
+fn a_punched_hole_is_zeros() {
+    let mut world = World::new();
+    world.named(b"name", b"handle");
+    world.write(b"handle", 0, b"0123456789abcdef");
+    world.punch(b"handle", 4, 8);
+    // Nothing is known of a file's bytes behind the last that moved, nor of files of which nothing moved.
+    world.punch(b"handle", 14, 1000);
+    world.punch(b"other", 0, 1000);
+    let to = folder();
+    let (files, _) = index(&world.extract(to.path(), &[]), to.path());
+    let found = &files["name"];
+    assert_eq!(fs::read(to.path().join("name")).unwrap(), b"0123\0\0\0\0\0\0\0\0cd\0\0");
+    let punched = json!([{"start": 4, "end": 12}, {"start": 14, "end": 16}]);
+    assert_eq!(
+        (&found["punched_bytes"], &found["punched"], &found["size"]),
+        (&json!(10), &punched, &json!(16))
+    );
+    // All of it is known.
+    assert_eq!((&found["hole_bytes"], &found["missing_bytes"]), (&json!(0), &json!(0)));
+    assert_eq!(found["md5"], "69f8d6f696d0fc55003c4d61a3169806");
+    world.read(b"handle", 0, b"0123\0\0\0\0\0\0\0\0cd\0\0");
+    world.write(b"handle", 6, b"XY");
+    let to = folder();
+    let (files, _) = index(&world.extract(to.path(), &[]), to.path());
+    let found = &files["name"];
+    assert_eq!(fs::read(to.path().join("name")).unwrap(), b"0123\0\0XY\0\0\0\0cd\0\0");
+    assert_eq!((&found["conflicts"], &found["punched_bytes"]), (&json!(0), &json!(8)));
+}
+
+/// What a SETATTR cuts off is not in the file, and is listed; what moves later is. Behind a size that is known, the file goes on with zeros.
+#[test]
+fn a_file_that_is_cut_ends_there() {
+    for cut in [
+        (|world, handle, size| world.resize_3(handle, Some(size), 0)) as fn(&mut World, &[u8], u64),
+        |world, handle, size| world.resize_4(handle, size, false),
+        |world, handle, size| world.resize_4(handle, size, true),
+    ] {
+        let mut world = World::new();
+        world.named(b"name", b"handle");
+        world.write(b"handle", 0, b"0123456789abcdef");
+        // The control: attributes without a size, a size that the server refuses, the size that it has, another file.
+        world.resize_3(b"handle", None, 0);
+        world.resize_3(b"handle", Some(2), 13);
+        world.resize_3(b"other", Some(2), 0);
+        cut(&mut world, b"handle", 16);
+        let to = folder();
+        let (files, _) = index(&world.extract(to.path(), &[]), to.path());
+        assert_eq!(fs::read(to.path().join("name")).unwrap(), b"0123456789abcdef");
+        assert_eq!((&files["name"]["cut_bytes"], &files["name"]["cut"]), (&json!(0), &json!([])));
+        cut(&mut world, b"handle", 4);
+        let to = folder();
+        let (files, _) = index(&world.extract(to.path(), &[]), to.path());
+        let found = &files["name"];
+        assert_eq!(fs::read(to.path().join("name")).unwrap(), b"0123");
+        assert_eq!((&found["size"], &found["cut"]), (&json!(4), &json!([{"start": 4, "end": 16}])));
+        assert_eq!(
+            (&found["cut_bytes"], &found["hole_bytes"], &found["conflicts"]),
+            (&json!(12), &json!(0), &json!(0))
+        );
+        assert_ne!(found["md5"], Value::Null);
+        // Written again behind the end, and read.
+        world.write(b"handle", 8, b"XY");
+        world.read(b"handle", 0, b"0123\0\0\0\0XY");
+        let to = folder();
+        let (files, _) = index(&world.extract(to.path(), &[]), to.path());
+        let found = &files["name"];
+        assert_eq!(fs::read(to.path().join("name")).unwrap(), b"0123\0\0\0\0XY");
+        assert_eq!(
+            (&found["conflicts"], &found["hole_bytes"], &found["punched_bytes"]),
+            (&json!(0), &json!(0), &json!(4))
+        );
+        assert_eq!(found["cut"], json!([{"start": 4, "end": 8}, {"start": 10, "end": 16}]));
+    }
+}
+
+/// A READ that was under way together with a WRITE may show the file as it was before.
+#[test]
+fn a_read_beside_a_write_replaces_nothing() {
+    for beside in [true, false] {
+        let mut world = World::new();
+        world.named(b"name", b"handle");
+        world.write(b"handle", 0, b"old.");
+        let read = [opaque(b"handle"), vec![0; 8], word(4)].concat();
+        let results = [word(0), word(0), word(4), word(1), opaque(b"old.")].concat();
+        let [call, reply] = world.exchange(3, 6, &read, &results);
+        if beside {
+            world.send(0, &call);
+        }
+        world.write(b"handle", 0, b"new.");
+        if !beside {
+            world.send(0, &call);
+        }
+        world.send(1, &reply);
+        let to = folder();
+        let (files, _) = index(&world.extract(to.path(), &[]), to.path());
+        let expected = if beside { b"new." } else { b"old." };
+        assert_eq!(fs::read(to.path().join("name")).unwrap(), expected);
+        assert_eq!(files["name"]["conflicts"], 1);
+    }
 }
 
 #[test]

@@ -42,7 +42,9 @@ fn rotated_files_are_what_was_rotated() {
         let whole = run(&[command, &sample(name), "--format", "jsonl"]);
         for [a, b, c] in [[0, 1, 2], [2, 0, 1]] {
             let files = [a, b, c].map(|index| files[index].path());
-            same(command, &whole, &run(&[&[command, "--format", "jsonl"], &files[..]].concat()));
+            let parts = run(&[&[command, "--format", "jsonl"], &files[..]].concat());
+            assert_eq!(text(&parts.stderr), "", "they are one capture");
+            same(command, &whole, &parts);
         }
     }
 }
@@ -177,4 +179,110 @@ fn the_others_go_on_where_one_ends_early() {
     let listed = run(&[&["packets", "--format", "jsonl"], &files[..]].concat());
     assert_eq!(text(&listed.stdout).lines().count(), 10);
     assert_eq!(listed.status.code(), Some(2));
+}
+
+/// A folder with these samples, under names in this order, beside what is no capture.
+fn folder_of(samples: &[&str]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    for (index, name) in samples.iter().enumerate() {
+        // Files of a ring have no name of a capture.
+        std::fs::copy(sample(name), folder.path().join(format!("ring.pcap{index}"))).expect("a copy");
+    }
+    std::fs::write(folder.path().join("README"), "no capture").expect("it can be written");
+    std::fs::write(folder.path().join(".hidden.pcap"), "no capture").expect("it can be written");
+    std::fs::create_dir(folder.path().join("folder.pcap")).expect("it can be made");
+    folder
+}
+
+#[test]
+fn files_that_share_no_connection_are_told_of() {
+    let files = ["nfs3-basic.pcap", "nfs4.1-basic.pcap"].map(sample);
+    let [one, other] = [&*files[0], &*files[1]];
+    for command in COMMANDS {
+        let output = run(&[command, one, other]);
+        assert_eq!(output.status.code(), Some(0), "{command}");
+        let warnings: Vec<&str> = text(&output.stderr).lines().collect();
+        assert_eq!(warnings.len(), 1, "{warnings:?}");
+        for part in [one, other, "share no connection", "--each"] {
+            assert!(warnings[0].contains(part), "{part}: {warnings:?}");
+        }
+    }
+    let report = run(&["analyze", one, other]);
+    assert!(text(&report.stdout).contains("share no connection: --each"), "{}", text(&report.stdout));
+    let capture = &lines(&run(&["analyze", one, other, "--format", "jsonl"]))[0];
+    assert_eq!(capture["apart"], format!("{one} and {other} share no connection"));
+    assert_eq!(text(&run(&["analyze", one]).stderr), "");
+}
+
+#[test]
+fn each_file_by_itself() {
+    let files = ["nfs3-basic.pcap", "nfs4.1-basic.pcap"].map(sample);
+    let [one, other] = [&*files[0], &*files[1]];
+    for command in ["analyze", "check"] {
+        let [first, second] =
+            [one, other].map(|file| text(&run(&[command, file]).stdout).replace("\nCapture ", "Capture "));
+        let both = run(&[command, one, other, "--each"]);
+        assert_eq!(text(&both.stderr), "");
+        let title = |file: &str| if command == "check" { format!("Capture {file}\n") } else { String::new() };
+        let expected = format!("{}{first}\n{}{second}", title(one), title(other));
+        assert_eq!(text(&both.stdout), expected, "{command}");
+        // As lines they stand one behind the other.
+        let [first, second] = [one, other].map(|file| run(&[command, file, "--format", "jsonl"]).stdout);
+        let both = run(&[command, "--each", one, other, "--format", "jsonl"]);
+        assert_eq!(both.stdout, [first, second].concat(), "{command}");
+    }
+    let log = run(&["check", "--each", one, other, "--format", "sarif"]).stdout;
+    let log: Value = serde_json::from_slice(&log).expect("it is JSON");
+    let alone = run(&["check", other, "--format", "sarif"]).stdout;
+    let alone: Value = serde_json::from_slice(&alone).expect("it is JSON");
+    assert_eq!(log["runs"].as_array().map(Vec::len), Some(2));
+    assert_eq!(log["runs"][1]["results"], alone["runs"][0]["results"]);
+    for (run, file) in log["runs"].as_array().expect("an array").iter().zip([one, other]) {
+        assert!(run["automationDetails"]["id"].as_str().is_some_and(|id| id.contains(file)), "{run}");
+    }
+}
+
+/// The worst that came of one is the exit status, and what is wrong with one takes nothing from the others.
+#[test]
+fn each_file_counts_in_the_exit_status() {
+    let (clean, broken) = (sample("connect-rejected.pcap"), sample("nfs3-basic.pcap"));
+    let status =
+        |files: &[&str]| run(&[&["check", "--each", "--level", "violation"], files].concat()).status.code();
+    assert_eq!(status(&[&clean]), Some(0));
+    assert_eq!(status(&[&broken, &clean]), Some(1));
+    assert_eq!(status(&[&clean, "README.md", &broken]), Some(2));
+    let report = run(&["analyze", "--each", "README.md", &broken]);
+    assert_eq!(report.status.code(), Some(2));
+    assert!(text(&report.stderr).contains("README.md"));
+    assert!(text(&report.stdout).contains("nfs3-basic.pcap"));
+    for format in ["text", "jsonl", "sarif"] {
+        refused(&run(&["check", "--each", "README.md", "--format", format]), &["README.md"]);
+    }
+}
+
+#[test]
+fn a_folder_stands_for_its_captures() {
+    let folder = folder_of(&["nfs4.1-basic.pcap", "nfs3-basic.pcap"]);
+    let path = folder.path().to_str().expect("the path is UTF-8");
+    let files = [0, 1].map(|index| format!("{path}/ring.pcap{index}"));
+    for command in COMMANDS {
+        let [of_folder, of_files] =
+            [run(&[command, path]), run(&[command, &files[0], &files[1]])].map(|output| output.stdout);
+        assert_eq!(text(&of_folder), text(&of_files), "{command}");
+    }
+    let report = run(&["analyze", "--each", path]);
+    let titles: Vec<&str> =
+        text(&report.stdout).lines().filter_map(|line| line.strip_prefix("Capture ")).collect();
+    assert_eq!(titles, files);
+    // The two captures of a comparison may be folders.
+    let same = run(&["diff", path, path]);
+    assert_eq!(same.status.code(), Some(0), "{}", text(&same.stderr));
+    assert!(text(&same.stdout).contains("ring.pcap0 and 1 other file"), "{}", text(&same.stdout));
+    let nothing = tempfile::tempdir().expect("a folder for the test");
+    let nothing = nothing.path().to_str().expect("the path is UTF-8");
+    for command in COMMANDS.into_iter().chain(["check"]) {
+        refused(&run(&[command, nothing]), &[nothing, "no capture there"]);
+        refused(&run(&[command, &files[0], nothing]), &[nothing, "no capture there"]);
+    }
+    refused(&run(&["diff", path, nothing]), &[nothing, "no capture there"]);
 }

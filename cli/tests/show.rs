@@ -19,7 +19,8 @@ fn shown_with_findings(file: &str, what: &[&str]) -> (Value, Vec<Value>) {
     let arguments = [&["show", file, "--format", "jsonl"], what].concat();
     let mut lines = lines(&run(&arguments));
     let shown = lines.remove(0);
-    assert!(lines.iter().all(|line| line["type"] == "finding"), "{lines:?}");
+    assert!(lines.iter().all(|line| line["type"] == "finding" || line["type"] == "event"), "{lines:?}");
+    lines.retain(|line| line["type"] == "finding");
     (shown, lines)
 }
 
@@ -350,4 +351,57 @@ fn what_is_inconclusive_is_marked_as_such() {
     assert!(printed.contains("  ? violation, inconclusive  inline-threshold\n"), "{printed}");
     assert!(printed.contains("? inline-threshold "), "{printed}");
     assert!(printed.contains("? evidence of a finding that is inconclusive\n"), "{printed}");
+}
+
+#[test]
+fn a_connection_that_is_not_there_is_named() {
+    let file = sample("nfs3-basic.pcap");
+    let found = run(&["show", &file, "--xid", "0x0e396a62", "--connection", "9"]);
+    refused(&found, &["there is no connection 9: the last one is 1"]);
+}
+
+/// What happened, behind the frame or the transaction that is shown.
+fn events(file: &str, what: [&str; 2]) -> (Vec<Value>, String) {
+    let arguments = ["show", file, what[0], what[1]];
+    let mut behind = lines(&run(&[&arguments[..], &["--format", "jsonl"]].concat()));
+    behind.retain(|line| line["type"] == "event");
+    (behind, text(&run(&arguments).stdout).to_owned())
+}
+
+#[test]
+fn a_frame_has_the_events_that_it_shows() {
+    let file = sample("connect-rejected.pcap");
+    for frame in ["2", "4"] {
+        let (found, printed) = events(&file, ["--frame", frame]);
+        let [event] = found.as_slice() else { panic!("{found:?}") };
+        assert_eq!(event["event"], "rejected");
+        let (_, section) = printed.split_once("\nEvents\n").expect("there is a section");
+        assert!(section.starts_with("  rejected  "), "{section}");
+        assert!(
+            section.contains("\n      server rejected the connection, reason 8: invalid service ID\n"),
+            "{section}"
+        );
+    }
+    // A packet in the middle of a session.
+    let (found, printed) = events(&sample("nfs3-basic.pcap"), ["--frame", "68"]);
+    assert!(found.is_empty() && !printed.contains("\nEvents\n"), "{printed}");
+}
+
+#[test]
+fn a_call_without_a_reply_has_what_happened_to_its_connection_then() {
+    let mut capture = samples::capture("nfs3-basic");
+    capture.packets.retain(|packet| packet.source() != mutate::SERVER || packet.xid() != Some(XID));
+    let file = Temporary::new("show-no-reply.pcap", &pcap::write(&capture));
+    let (found, printed) = events(file.path(), ["--xid", "0x1b396a62"]);
+    assert!(printed.contains("no reply"), "{printed}");
+    let kinds: Vec<_> = found.iter().map(|event| event["event"].as_str()).collect();
+    assert_eq!(kinds, [Some("disconnected")]);
+    let (_, section) = printed.split_once("\nEvents\n").expect("there is a section");
+    assert!(
+        section.contains("\n      client closed the connection (DREQ); 1 call had no reply\n"),
+        "{section}"
+    );
+    // The session as it was: the call had its reply before.
+    let (found, printed) = events(&sample("nfs3-basic.pcap"), ["--xid", "0x1b396a62"]);
+    assert!(found.is_empty() && !printed.contains("\nEvents\n"), "{printed}");
 }

@@ -45,6 +45,42 @@ fn on_two_threads() {
     assert!((2..RECORDS).contains(&lines), "{lines}");
 }
 
+/// A file as standard input is read as a file is, from where it stands: another program may have read its beginning.
+#[test]
+fn as_standard_input() {
+    let pcap = Pcap::read("nfs3-basic.pcap");
+    let capture = pcap.with(&pcap.records);
+    let file = Temporary::new("behind-a-preface.bin", &[b"preface", &capture[..]].concat());
+    let mut input = File::open(file.path()).expect("it is there");
+    input.read_exact(&mut [0; 7]).expect("it has a preface");
+    let of_rest = command(&["analyze", "-"]).stdin(input).output().expect("the binary runs");
+    let mut child = command(&["analyze", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    child.stdin.take().expect("it was piped").write_all(&capture).expect("the command reads it");
+    let of_pipe = child.wait_with_output().expect("the binary ends");
+    assert!(of_rest.status.success() && of_pipe.status.success());
+    assert_eq!(text(&of_rest.stdout), text(&of_pipe.stdout));
+
+    let (_, ring) = ring("ring-as-input.pcap");
+    let mut child = command(&["packets", "-", "--format", "jsonl"])
+        .stdin(File::open(ring.path()).expect("it is there"))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    let mut output = BufReader::new(child.stdout.take().expect("it was piped"));
+    output.read_line(&mut String::new()).expect("there is a line");
+    cut(&ring);
+    std::io::copy(&mut output, &mut std::io::sink()).expect("it can be read");
+    let ended = child.wait_with_output().expect("the binary ends");
+    let complaint = text(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(2), "{}: {complaint}", ended.status);
+    assert!(complaint.contains("standard input: shrank while it was read"), "{complaint}");
+}
+
 /// It is read beside a pipe, which is in no hurry.
 #[test]
 fn by_every_command_that_reads_once() {

@@ -85,6 +85,7 @@ fn the_tour_shows_what_is_printed() {
             .args(["-c", command])
             .current_dir(folder.path())
             .env("PATH", &path)
+            .env_remove("COLUMNS")
             .stdin(Stdio::null())
             .output()
             .expect("there is a shell");

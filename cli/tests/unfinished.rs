@@ -3,7 +3,7 @@
 
 mod binary;
 
-use binary::{Pcap, command, run, sample, text, with_input};
+use binary::{Pcap, command, interruptible, run, sample, text, with_input};
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -26,12 +26,18 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 /// Every command that writes a file.
-fn writers(output: &str) -> [Vec<String>; 2] {
-    ["html", "pcapng"].map(|form| {
-        let file = sample("nfs3-basic.pcap");
-        ["export", form, &file, "--output", output].map(str::to_owned).to_vec()
-    })
+fn writers(output: &str) -> [Vec<String>; 3] {
+    let file = &*sample("nfs3-basic.pcap");
+    let extract = ["extract", file, "--transaction", LARGE, "--part", "payload", "--out", output];
+    [
+        ["export", "html", file, "--output", output].map(str::to_owned).to_vec(),
+        ["export", "pcapng", file, "--output", output].map(str::to_owned).to_vec(),
+        extract.map(str::to_owned).to_vec(),
+    ]
 }
+
+/// A WRITE of more than 10,000 bytes.
+const LARGE: &str = "16";
 
 fn words(words: &[String]) -> Vec<&str> {
     words.iter().map(String::as_str).collect()
@@ -60,7 +66,7 @@ fn standard_output_is_not_replaced() {
     let folder = folder();
     let file = fs::File::create(folder.path().join("file")).expect("it can be made");
     let inode = file.metadata().expect("it is open").ino();
-    let [arguments, _] = writers("/dev/stdout");
+    let [arguments, ..] = writers("/dev/stdout");
     let status = command(&words(&arguments)).stdout(file).status().expect("the binary runs");
     assert!(status.success());
     let now = fs::metadata(folder.path().join("file")).expect("it is there");
@@ -102,12 +108,12 @@ fn a_file_keeps_its_mode_and_a_link_to_it_stays() {
 
 /// A command that waits for its input, with some of it read.
 fn waiting(arguments: &[&str]) -> std::process::Child {
-    let mut child = command(arguments)
+    let mut child = interruptible(arguments)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .expect("the binary runs");
+        .expect("env(1) is there");
     // More than a pipe holds: once all is written, some of it was read.
     let pcap = Pcap::read("nfs3-basic.pcap");
     let input = child.stdin.as_mut().expect("it was piped");
@@ -120,7 +126,7 @@ fn signal(child: &std::process::Child, name: &str) {
     assert!(status.expect("kill(1) is there").success());
 }
 
-fn until(what: &str, is: impl Fn() -> bool) {
+fn until(what: &str, mut is: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is() {
         assert!(start.elapsed() < Duration::from_secs(60), "{what}");
@@ -148,6 +154,47 @@ fn a_signal_leaves_nothing_behind() {
         assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(15), "{arguments:?}");
         assert_eq!(names(folder.path()), Vec::<String>::new(), "{arguments:?}");
     }
+}
+
+/// While files are written they have no names yet. The process is stopped once it has begun to write them, so that it cannot end before the
+/// signal comes.
+#[test]
+fn a_signal_while_extract_writes_leaves_nothing_behind() {
+    let file = sample("nfs4.2-mtu4096-large-io.pcap");
+    for (name, number) in [("TERM", 15), ("INT", 2), ("HUP", 1)] {
+        let hit = (0..20).any(|_| {
+            let folder = folder();
+            let files = folder.path().join("new/files");
+            let arguments = ["extract", &file, "--files", files.to_str().expect("the path is UTF-8")];
+            let mut child = interruptible(&arguments)
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .expect("env(1) is there");
+            let writes =
+                || files.is_dir() && names(&files).iter().any(|name| name.starts_with(".rdmascope-"));
+            until("files are begun", || writes() || child.try_wait().is_ok_and(|status| status.is_some()));
+            if child.try_wait().is_ok_and(|status| status.is_some()) {
+                return false;
+            }
+            signal(&child, "STOP");
+            let is_writing = writes() && names(&files).len() == 1;
+            signal(&child, name);
+            signal(&child, "CONT");
+            let status = child.wait().expect("it ends");
+            if is_writing {
+                assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(number), "{name}");
+                assert_eq!(names(folder.path()), Vec::<String>::new(), "{name}");
+            }
+            is_writing
+        });
+        assert!(hit, "{name}: it was never writing");
+    }
+    // The control: nobody sends a signal.
+    let folder = folder();
+    let files = path(&folder, "new/files");
+    assert!(run(&["extract", &file, "--files", &files]).status.success());
+    assert!(names(Path::new(&files)).len() > 1);
 }
 
 /// As tcpdump and tshark do it, the first Ctrl-C ends the input, and what was read is shown.
@@ -188,7 +235,8 @@ fn ctrl_c_ends_a_command_that_has_no_pipe_to_read_or_is_hit_twice() {
 
     // Its output is not taken, so it is still there.
     let file = sample("nfs4.2-mtu4096-large-io.pcap");
-    let mut child = command(&["packets", &file]).stdout(Stdio::piped()).spawn().expect("the binary runs");
+    let mut child =
+        interruptible(&["packets", &file]).stdout(Stdio::piped()).spawn().expect("env(1) is there");
     let mut output = child.stdout.take().expect("it was piped");
     output.read_exact(&mut [0]).expect("there is output");
     signal(&child, "INT");
@@ -210,16 +258,44 @@ fn a_full_disk_leaves_nothing_behind() {
         (&["export", "html"][..], "page.html"),
         (&["export", "pcapng"], "page.pcapng"),
         (&["export", "parquet"], "new/tables"),
+        (&["extract", "--transaction", LARGE, "--part", "payload"], "payload"),
+        (&["extract"], "new/files"),
     ] {
         let folder = folder();
         let file = sample("nfs3-basic.pcap");
+        let option = match arguments {
+            ["export", ..] => "--output",
+            ["extract"] => "--files",
+            _ => "--out",
+        };
         let output = path(&folder, output);
-        let whole = [arguments, &[&file, "--output", &output]].concat();
+        let whole = [arguments, &[&file, option, &output]].concat();
         let found = limited(&whole, 8);
         assert_eq!(found.status.code(), Some(2), "{arguments:?}: {}", text(&found.stderr));
         assert!(text(&found.stderr).contains("File too large"), "{arguments:?}: {}", text(&found.stderr));
         assert_eq!(names(folder.path()), Vec::<String>::new(), "{arguments:?}");
     }
+}
+
+/// An expectation that cannot be written whole stays what it was.
+#[test]
+fn a_full_disk_leaves_the_old_expectation() {
+    let folder = folder();
+    fs::copy(sample("nfs3-basic.pcap"), folder.path().join("a.pcap")).expect("there is room");
+    let (file, before) = (path(&folder, "a.expected.jsonl"), "{\"type\":\"finding\"}\n");
+    let arguments = ["regress", &path(&folder, ""), "--bless"];
+    fs::write(&file, before).expect("there is room");
+    let found = limited(&arguments, 8);
+    assert_eq!(found.status.code(), Some(2), "{}", text(&found.stderr));
+    let said = format!("{}{}", text(&found.stdout), text(&found.stderr));
+    assert!(said.contains("a.expected.jsonl: cannot be written: File too large"), "{said}");
+    assert_eq!(fs::read_to_string(&file).expect("it is there"), before);
+    let mut left = names(folder.path());
+    left.sort();
+    assert_eq!(left, ["a.expected.jsonl", "a.pcap"]);
+    // The control: with room it is written.
+    assert_eq!(limited(&arguments, 4096).status.code(), Some(0));
+    assert!(fs::metadata(&file).expect("it is there").len() > 8 << 10);
 }
 
 #[test]

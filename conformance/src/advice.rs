@@ -74,7 +74,8 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The rule counts request packets that are seen again after a NAK, or after a millisecond or more. Copies that \
             follow at once may have been made by the capture. It reports each end that repeated 16 or more packets or received 16 or \
             more RNR NAKs. The time is that between the first sight of a packet and its repetition, counted once where several packets \
-            wait together. Packets lost before the place of the capture are seen only once, and are not counted.",
+            wait together. Of a packet that was acknowledged in between, it is that since the last acknowledgement: before that \
+            nothing waited for it. Packets lost before the place of the capture are seen only once, and are not counted.",
         check: Check::Connection(retransmissions),
     },
     Rule {
@@ -372,7 +373,7 @@ impl Memory for Costs {
         }
     }
 
-    fn observed(&mut self, what: &Observed<'_>, _: &Known) {
+    fn observed(&mut self, what: &Observed<'_>, known: &Known) {
         match what {
             Observed::Repeated(repeated) => {
                 let sums = &mut self.repeated[repeated.from];
@@ -383,7 +384,11 @@ impl Memory for Costs {
                 }
                 sums.packets += 1;
                 sums.bytes += u64::from(repeated.bytes);
-                let counted = sums.until.map_or(first.time, |until| until.max(first.time));
+                // A packet that was acknowledged did not wait: its sender did, from the last acknowledgement that it missed.
+                let acknowledged = known.half_flows[repeated.from].acknowledged;
+                let acknowledged = acknowledged.filter(|(until, _)| repeated.position.distance(*until) >= 0);
+                let since = acknowledged.map_or(first.time, |(_, seen)| seen.time.max(first.time));
+                let counted = sums.until.map_or(since, |until| until.max(since)).min(repeated.seen.time);
                 sums.waited = sums.waited.saturating_add(repeated.seen.time.since(counted));
                 sums.until = Some(repeated.seen.time);
                 if sums.frames.len() < Finding::MOST_FRAMES {

@@ -34,8 +34,9 @@ pub(crate) const RULES: &[Rule] = &[
         level: Level::Violation,
         sources: &[MESSAGE, XDR],
         sentence: "The results of a reply can be read by the XDR definition of its procedure, and nothing follows them.",
-        explanation: "The rule is decided like rpc-arguments, for replies that report success of the RPC. It rests on the reply being that \
-            of its call, as write-chunk-count does. Where the data of a result is missing from its Write chunk, that is the finding of \
+        explanation: "The rule is decided like rpc-arguments, for replies that report success of the RPC. In the results of a COMPOUND the \
+            first operation that fails is the last one (RFC 7530, section 16.2). The rule rests on the reply being that of its call, as \
+            write-chunk-count does. Where the data of a result is missing from its Write chunk, that is the finding of \
             write-chunk-length or write-chunk-order.",
         check: Check::Transaction(results),
     },

@@ -4,6 +4,8 @@
 //! it and lacks no packet that could be the reply. A lowered grant counts only once the Requester has acknowledged the reply that carries it.
 //! So a count above the grant is a violation whatever the capture lacks.
 
+mod receives;
+
 use super::finding::{Basis, Finding, Value};
 use super::judged::Judged as _;
 use super::rule::{Check, Document, Findings, Gate, Level, Rule, Source, Unseen};
@@ -14,12 +16,13 @@ use alloc::format;
 use alloc::string::String;
 use rdmascope_dissector::connection::Connection;
 use rdmascope_dissector::observation::Kind;
-use rdmascope_dissector::observation::{HalfFlow, Sent};
+use rdmascope_dissector::observation::{HalfFlow, Observed, Sent};
 use rdmascope_dissector::rdma::End;
 use rdmascope_dissector::rdma::Position;
 use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::{Direction, Seen};
 use rdmascope_wire::rpcrdma::MINIMUM_LENGTH;
+use receives::{Calls, Receives};
 
 const CREDITS: Source = Source { document: Document::Rfc8166, section: "3.3.1" };
 const REVERSE: Source = Source { document: Document::Rfc8167, section: "4.1" };
@@ -90,6 +93,18 @@ pub(crate) const RULES: &[Rule] = &[
             each direction, when the connection ends, if it is more than one hundredth of the connection's life.",
         check: Check::Connection(starved),
     },
+    Rule {
+        id: "credit-receive",
+        level: Level::Warning,
+        sources: &[CREDITS],
+        sentence: "A receiver has a Receive ready for each call within the credits that it granted, and for each reply to its own calls.",
+        explanation: "An RNR NAK says that it had none. The calls in flight when the refused one was sent are compared with the grant that \
+            counted then; before the first reply that is 1. Where more were in flight, the Requester is at fault: credit-limit and credit-first-reply say so, and \
+            refusal-not-ready then names the Requester. Each end is reported once, when the connection ends, with the first such NAK. An adapter may also \
+            answer so while it pages in a buffer, so this is only likely to be wrong. The finding is inconclusive where the capture does not \
+            hold all that both ends sent before.",
+        check: Check::Connection(receives::missing),
+    },
 ];
 
 pub(crate) const UNSEEN: &[Unseen] = &[
@@ -144,6 +159,8 @@ pub(crate) struct RequesterCredits {
     starved: u64,
     /// The call that used up the credits first.
     first_starved: Option<u64>,
+    /// What this end sent, in either direction, and its peer had no Receive for.
+    receives: Receives,
 }
 
 /// A grant.
@@ -188,6 +205,18 @@ impl RequesterCredits {
         // If the sender follows none of them yet, it may follow an earlier grant that the capture lacks.
         let until = newest.clone().position(heeded)? + 1;
         newest.take(until).map(|grant| grant.credits).max()
+    }
+
+    /// The calls in flight when one was sent just now, and what allows them.
+    fn calls(&self, now: Time, from_start: bool) -> Calls {
+        let Some(latest) = self.grants.back() else {
+            let (least, most) = if from_start && self.last_reply.is_none() { (1, 1) } else { (0, u32::MAX) };
+            return Calls { in_flight: self.in_flight, least, most };
+        };
+        // Most are far within the latest grant, and need no closer look.
+        let is_within = self.in_flight <= u64::from(latest.credits);
+        let most = if is_within { latest.credits } else { self.granted(now).unwrap_or(u32::MAX) };
+        Calls { in_flight: self.in_flight, least: latest.credits, most }
     }
 
     /// Notes which grants the caller has received; `other` is the half-flow of replies.
@@ -314,11 +343,25 @@ impl Memory for Credits {
             return;
         }
         match sent.kind {
-            Kind::Call => self[from].note_call(sent, header.credits, &known.half_flows[from.other()]),
+            Kind::Call => {
+                let credits = &mut self[from];
+                credits.note_call(sent, header.credits, &known.half_flows[from.other()]);
+                let calls = credits.calls(sent.send.first.time, known.from_start());
+                credits.receives.note(sent, Some(calls));
+            }
             Kind::Reply | Kind::Error => {
                 self[from.other()].note_reply(sent, header.credits, &known.half_flows[from]);
+                if sent.outstanding {
+                    self[from].receives.note(sent, None);
+                }
             }
             Kind::Done | Kind::Other => {}
+        }
+    }
+
+    fn observed(&mut self, observed: &Observed<'_>, known: &Known) {
+        if let Observed::Refused(refused) = observed {
+            receives::note_refused(self, refused, known);
         }
     }
 

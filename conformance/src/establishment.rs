@@ -1,6 +1,6 @@
 //! How connections come about: the CM exchange (IBTA volume 1, chapter 12) and its private data (RFC 8797).
 
-use super::finding::{Finding, Value};
+use super::finding::{Finding, Value, plural};
 use super::reconnection::Settings;
 use super::rule::{Check, Document, Findings, Level, Rule, Source, Unseen};
 use super::subjects::Lasting;
@@ -81,8 +81,8 @@ pub(crate) const RULES: &[Rule] = &[
         id: "private-data-sizes",
         level: Level::Advice,
         sources: &[SIZES],
-        sentence: "An end announces no larger send size than its peer can receive, so that no buffer is larger than needed.",
-        explanation: "The smaller of both sizes is the inline threshold. The rule is decided where REQ and REP were captured whole and \
+        sentence: "Where an end announces a larger send size than its peer can receive, part of its buffers is never used.",
+        explanation: "The smaller of both sizes is the inline threshold. Each end takes it from what both announce, so neither is at fault. The rule is decided where REQ and REP were captured whole and \
             both carry private data.",
         check: Check::Managed(sizes),
     },
@@ -314,8 +314,9 @@ fn version(managed: &Managed<'_>, view: &View, findings: &mut Findings<'_>) {
 fn offset(managed: &Managed<'_>, view: &View, findings: &mut Findings<'_>) {
     let Some(announcement) = Announcement::new(managed, view) else { return };
     let Some(found) = private_data::find(announcement.bytes).filter(|found| found.offset > 0) else { return };
-    let finding =
-        announcement.finding(format!("private data behind {} bytes of something else", found.offset));
+    let words =
+        format!("private data behind {} byte{} of something else", found.offset, plural(found.offset));
+    let finding = announcement.finding(words);
     findings.add(finding.values(Value::Bytes(found.offset as u64), Value::Bytes(0)));
 }
 
@@ -373,15 +374,14 @@ fn sizes(managed: &Managed<'_>, view: &View, findings: &mut Findings<'_>) {
         (passive, reply.send_bytes(), request.receive_bytes()),
     ] {
         if sends > receives {
-            let message =
-                format!("one end sends up to {sends} bytes inline, the other receives up to {receives}");
-            findings.add(
-                announcement
-                    .finding(message)
-                    .by(sender.other())
-                    .frames(view.memories.establishment.frames())
-                    .values(Value::Bytes(receives.into()), Value::Bytes(sends.into())),
+            let names = if sender == view.requester { ["client", "server"] } else { ["server", "client"] };
+            let message = format!(
+                "the {} sends up to {sends} bytes inline, the {} receives up to {receives}",
+                names[0], names[1]
             );
+            let finding = announcement.finding(message).frames(view.memories.establishment.frames());
+            let finding = finding.values(Value::Bytes(sends.into()), Value::Bytes(receives.into()));
+            findings.add(Finding { by: None, ..finding });
         }
     }
 }

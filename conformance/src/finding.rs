@@ -183,13 +183,18 @@ impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Value::Count(count) => write!(f, "{count}"),
-            Value::Bytes(bytes) => write!(f, "{bytes} bytes"),
+            Value::Bytes(bytes) => write!(f, "{bytes} byte{}", if *bytes == 1 { "" } else { "s" }),
             Value::Nanoseconds(time) => write!(f, "{time} ns"),
             Value::Hexadecimal(number) => write!(f, "0x{number:08x}"),
             Value::Name(name) => f.write_str(name),
             Value::Words(words) => f.write_str(words),
         }
     }
+}
+
+/// "s" behind the name of a number of things.
+pub(crate) fn plural(count: usize) -> &'static str {
+    if count == 1 { "" } else { "s" }
 }
 
 impl fmt::Display for Verdict {

@@ -5,14 +5,15 @@ use super::judged::Judged as _;
 use super::rule::{Check, Document, Findings, Gate, Level, Rule, Source, Unseen};
 use super::view::{Known, Memory, View};
 use alloc::format;
+use rdmascope_dissector::connection::Connection;
 use rdmascope_dissector::observation::Kind;
 use rdmascope_dissector::observation::{Revoked, Sent};
 use rdmascope_dissector::rdma::End;
 use rdmascope_dissector::record::REORDERING;
 use rdmascope_dissector::transaction::{Message, Part, Transaction};
-use rdmascope_wire::Rkey;
 use rdmascope_wire::private_data;
 use rdmascope_wire::rpcrdma::Procedure;
+use rdmascope_wire::{Rkey, Xid};
 
 const R: Source = Source { document: Document::Rfc8797, section: "4.1" };
 const DEFAULT: Source = Source { document: Document::Rfc8797, section: "5.1" };
@@ -25,9 +26,10 @@ pub(crate) const RULES: &[Rule] = &[
         level: Level::Violation,
         sources: &[R, DEFAULT, DONE],
         sentence: "No end uses Send with Invalidate towards a peer that left the R flag clear.",
-        explanation: "An end that sends no valid private data leaves the R flag clear. The first such Send of each end is reported. The \
-            finding is inconclusive where the capture does not hold the CM message of the receiver.",
-        check: Check::Sent(receiver_flag),
+        explanation: "An end that sends no valid private data leaves the R flag clear. Each end is reported once, when the connection ends, with the number of \
+            such Sends and the first of them. The finding is inconclusive where the capture does not hold the CM message of the receiver. Where it holds one \
+            direction only, and the CM message of neither end, this finding stands for that of invalidation-sender-flag too.",
+        check: Check::Connection(receiver_flag),
     },
     Rule {
         id: "invalidation-sender-flag",
@@ -36,9 +38,10 @@ pub(crate) const RULES: &[Rule] = &[
         sentence: "An end that left the R flag clear does not use Send with Invalidate.",
         explanation: "Both ends have to set the R flag, not only the one whose memory is invalidated. Linux servers up to the newest leave \
             it clear and use Send with Invalidate towards clients that set it. A receiver that set it takes no harm, so this rule is \
-            separate from invalidation-receiver-flag, and can be left out of the exit status with --allow invalidation-sender-flag. The first such Send of each end is reported. The finding is \
-            inconclusive where the capture does not hold the CM message of the sender.",
-        check: Check::Sent(sender_flag),
+            separate from invalidation-receiver-flag, and can be left out of the exit status with --allow invalidation-sender-flag. Each end is reported once, when the connection \
+            ends, with the number of such Sends and the first of them. The finding is inconclusive where the capture does not hold the CM message \
+            of the sender.",
+        check: Check::Connection(sender_flag),
     },
     Rule {
         id: "invalidation-call",
@@ -102,8 +105,18 @@ pub(crate) const UNSEEN: &[Unseen] = &[
 /// Which ends have used remote invalidation.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct InvalidationUse {
-    /// Whether each end has used it.
-    used: [bool; 2],
+    used: [Option<Used>; 2],
+}
+
+/// The Sends with Invalidate of an end, but for calls.
+#[derive(Clone, Copy, Debug)]
+struct Used {
+    sends: u64,
+    /// Of the first: the handle, the end that called the transaction, rdma_xid, its packets.
+    rkey: Rkey,
+    caller: End,
+    xid: Option<Xid>,
+    frames: [u64; 2],
 }
 
 /// Whether the memory was advertised so shortly before that the capture may show the two in the wrong order.
@@ -115,20 +128,19 @@ pub(crate) fn is_close(revoked: &Revoked) -> bool {
 
 impl Memory for InvalidationUse {
     fn sent(&mut self, sent: &Sent<'_>, _: &Known) {
-        self.used[sent.from] |= self.is_first_answer(sent).is_some();
+        let Some(rkey) = sent.send.invalidated else { return };
+        let caller = match sent.kind {
+            Kind::Reply | Kind::Error if sent.told => sent.from.other(),
+            Kind::Done if sent.told => sent.from,
+            _ => return,
+        };
+        let frames = [sent.send.first.frame, sent.send.seen.frame];
+        let first = Used { sends: 0, rkey, caller, xid: sent.xid(), frames };
+        self.used[sent.from].get_or_insert(first).sends += 1;
     }
 
     fn joined(&mut self) {
         *self = Self::default();
-    }
-}
-
-impl InvalidationUse {
-    /// The handle that a Send invalidates, if it is the first such Send of its end and no call.
-    fn is_first_answer(&self, sent: &Sent<'_>) -> Option<Rkey> {
-        let rkey = sent.send.invalidated?;
-        let answers = matches!(sent.kind, Kind::Reply | Kind::Error | Kind::Done) && sent.told;
-        (answers && !self.used[sent.from]).then_some(rkey)
     }
 }
 
@@ -142,14 +154,18 @@ impl View {
             None => connection.remote_invalidation.map(|_| false),
         }
     }
+
+    /// Whether the capture holds nothing that the receiver of an end's Sends sent, and neither end's flag is known.
+    fn hides_both_flags(&self, from: End) -> bool {
+        !self.is_heard(from.other()) && End::BOTH.into_iter().all(|end| self.set_r(end).is_none())
+    }
 }
 
 pub(crate) static GATE: Gate = Gate { sent: may_break, transaction: may_break_in_transaction };
 
-/// True for a Send with Invalidate, except for a reply of an end that used it before.
-fn may_break(sent: &Sent<'_>, view: &View) -> bool {
-    sent.send.invalidated.is_some()
-        && !(view.memories.invalidation.used[sent.from] && sent.kind == Kind::Reply)
+/// True for a Send with Invalidate that is no reply.
+fn may_break(sent: &Sent<'_>, _: &View) -> bool {
+    sent.send.invalidated.is_some() && sent.kind != Kind::Reply
 }
 
 /// True where RDMA_DONE ended it, where its call or reply is missing, or where the reply invalidates a handle that its call does not list.
@@ -158,30 +174,45 @@ fn may_break_in_transaction(transaction: &Transaction, _: &View) -> bool {
     transaction.done.is_some() || reply.invalidated.is_some_and(|rkey| !lists(call, rkey))
 }
 
-fn receiver_flag(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
-    flag(sent, sent.from.other(), "its receiver", view, findings);
+fn receiver_flag(_: &Connection, view: &View, findings: &mut Findings<'_>) {
+    End::BOTH.into_iter().for_each(|from| flag(from, from.other(), "receiver", view, findings));
 }
 
-fn sender_flag(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
-    flag(sent, sent.from, "its sender", view, findings);
+fn sender_flag(_: &Connection, view: &View, findings: &mut Findings<'_>) {
+    // Where neither flag is known because the capture holds one direction, that is said once: of the receiver.
+    let asked = End::BOTH.into_iter().filter(|from| !view.hides_both_flags(*from));
+    asked.for_each(|from| flag(from, from, "sender", view, findings));
 }
 
-fn flag(sent: &Sent<'_>, end: End, whose: &str, view: &View, findings: &mut Findings<'_>) {
-    let Some(rkey) = view.memories.invalidation.is_first_answer(sent) else { return };
+fn flag(from: End, end: End, whose: &str, view: &View, findings: &mut Findings<'_>) {
+    let Some(Used { sends, rkey, caller, xid, frames }) = view.memories.invalidation.used[from] else {
+        return;
+    };
     let set = view.set_r(end);
     if set == Some(true) {
         return;
     }
+    let (what, whose) = match sends {
+        1 => (format!("a Send with Invalidate of handle {rkey}"), format!("its {whose}")),
+        sends => {
+            (format!("{sends} Sends with Invalidate, the first of handle {rkey}"), format!("their {whose}"))
+        }
+    };
     let message = match set {
-        Some(_) => format!("a Send with Invalidate of handle {rkey}, and {whose} left R clear"),
-        None => format!("a Send with Invalidate of handle {rkey}, and it is not known whether {whose} set R"),
+        Some(_) => format!("{what}, and {whose} left R clear"),
+        None if view.hides_both_flags(from) => {
+            format!(
+                "{what}; the capture holds nothing that their receiver sent, and not whether either end set R"
+            )
+        }
+        None => format!("{what}, and it is not known whether {whose} set R"),
     };
     findings.add(
         Finding::new(message)
-            .by(sent.from)
-            .about(sent.direction(view), sent.xid())
-            .send(sent.send)
-            .values(Value::Name("Send with Invalidate"), Value::Name("Send"))
+            .by(from)
+            .about(Some(view.direction(caller)), xid)
+            .frames(frames)
+            .observed(Value::Count(sends))
             .unless(set.is_none()),
     );
 }

@@ -134,6 +134,10 @@ struct JudgedConnection {
 pub(crate) struct PendingFindings {
     /// By end: findings that depend on the end not having sent anything else. They wait until that is certain.
     waiting: [Vec<Finding>; 2],
+    /// By end of which no Send was seen: what found no room to wait, the first of each rule, and how many there were.
+    further: [Vec<(Finding, u64)>; 2],
+    /// By end: whether a Send of it was seen.
+    heard: [bool; 2],
     ready: Vec<Finding>,
 }
 
@@ -186,6 +190,7 @@ impl Judge {
             Event::Transaction(transaction) => {
                 let Judge { asked, connections, lasting } = self;
                 let Some(judged) = connections.find(transaction.connection) else { return };
+                lasting.look_at(transaction, &mut judged.view);
                 for Gated { opens, rules, .. } in &asked.transaction {
                     if opens(transaction, &judged.view) {
                         judged.ask(rules, transaction);
@@ -232,6 +237,9 @@ impl Judge {
             + self.asked.footprint()
             + self.lasting.reconnections.footprint()
             + self.lasting.unanswered.footprint()
+            + self.lasting.sessions.footprint()
+            + self.lasting.contexts.footprint()
+            + self.lasting.refused.footprint()
             + self.connections.connections.len() * size_of::<Option<Box<JudgedConnection>>>()
             + self.connections.places.allocation_size()
             + judged.sum::<usize>()
@@ -240,7 +248,7 @@ impl Judge {
     fn observe(&mut self, observation: &Observation<'_>, report: &mut impl FnMut(&Finding)) {
         let Judge { asked, connections, lasting } = self;
         let id = observation.connection;
-        if let Observed::Joined(known_as) = &observation.what
+        if let Observed::Joined(Some(known_as)) = &observation.what
             && let Some(mut gone) = connections.remove(*known_as)
         {
             gone.close(report);
@@ -248,6 +256,7 @@ impl Judge {
         let judged = connections.find_or_add(id, observation.place);
         judged.view.note(observation);
         if let Observed::Sent(sent) = &observation.what {
+            judged.pending.heard[sent.from] = true;
             judged.settle(sent.from, Verdict::Stands);
             for Gated { opens, rules, .. } in &asked.sent {
                 if opens(sent, &judged.view) {
@@ -293,7 +302,7 @@ impl JudgedConnection {
                 self.view.note_joined();
             }
             Observed::Missing(missing) => {
-                self.settle(missing.from, Verdict::Inconclusive);
+                self.doubt(missing.from);
                 self.view.note_missing(missing);
             }
             Observed::Ending(ending) => {
@@ -315,13 +324,30 @@ impl JudgedConnection {
         }
     }
 
+    /// Packets of this end are missing: what waits for it is not certain. Where nothing that it sent was seen yet, the end of the connection tells
+    /// whether the capture lacks all of it.
+    #[cold]
+    fn doubt(&mut self, end: End) {
+        if self.pending.heard[end] {
+            return self.settle(end, Verdict::Inconclusive);
+        }
+        self.pending.waiting[end].iter_mut().for_each(|finding| finding.verdict = Verdict::Inconclusive);
+    }
+
     fn settle_at_the_end(&mut self, ending: &Ending) {
         let JudgedConnection { view, pending } = self;
         for end in End::BOTH {
+            // Where the capture holds nothing that an end sent, its silence is no evidence, and no finding each time: that is a property of
+            // the capture.
+            if !ending.heard[end] && !pending.heard[end] {
+                pending.waiting[end].clear();
+                pending.further[end].clear();
+            }
+            pending.settle_further(end);
             for finding in pending.waiting[end].drain(..) {
                 let is_unsure = view.half_flows[end].unsure > 0;
                 let complete = !is_unsure && ending.complete[end] >= finding.frames.last().copied();
-                let verdict = if complete { Verdict::Stands } else { Verdict::Inconclusive };
+                let verdict = if complete { finding.verdict } else { Verdict::Inconclusive };
                 pending.ready.push(Finding { verdict, ..finding });
             }
         }
@@ -343,7 +369,8 @@ impl JudgedConnection {
 impl PendingFindings {
     /// Bytes of memory that the lists take up.
     fn footprint(&self) -> usize {
-        let findings = self.waiting.iter().flatten().chain(&self.ready);
+        let further = self.further.iter().flatten().map(|(finding, _)| finding);
+        let findings = self.waiting.iter().flatten().chain(further).chain(&self.ready);
         findings.map(Finding::footprint).sum()
     }
 
@@ -365,6 +392,16 @@ impl PendingFindings {
             Basis::Silence(end) | Basis::Pairing(end) if !self.is_unsure(end, view) => {
                 self.waiting[end].push(finding);
             }
+            // The end was never seen to send. If the capture lacks all of it, each of these says the same.
+            Basis::Silence(end)
+                if !self.heard[end] && self.waiting[end].len() == PendingFindings::MOST_PENDING =>
+            {
+                let of_rule = |kept: &&mut (Finding, u64)| kept.0.rule.map(|rule| rule.id) == Some(rule.id);
+                match self.further[end].iter_mut().find(of_rule) {
+                    Some((_, count)) => *count += 1,
+                    None => self.further[end].push((finding, 1)),
+                }
+            }
             Basis::Silence(_) | Basis::Pairing(_) | Basis::Lacking => {
                 finding.verdict = Verdict::Inconclusive;
                 self.ready.push(finding);
@@ -380,8 +417,25 @@ impl PendingFindings {
 
     #[cold]
     fn settle(&mut self, end: End, verdict: Verdict) {
-        let PendingFindings { waiting, ready } = self;
-        ready.extend(waiting[end].drain(..).map(|finding| Finding { verdict, ..finding }));
+        self.settle_further(end);
+        let PendingFindings { waiting, ready, .. } = self;
+        let settled = waiting[end].drain(..).map(|finding| match verdict {
+            Verdict::Stands => finding,
+            Verdict::Inconclusive => Finding { verdict, ..finding },
+        });
+        ready.extend(settled);
+    }
+
+    /// What found no room to wait was never certain.
+    #[cold]
+    fn settle_further(&mut self, end: End) {
+        let PendingFindings { further, ready, .. } = self;
+        ready.extend(further[end].drain(..).map(|(mut finding, count)| {
+            if count > 1 {
+                finding.message.push_str(&alloc::format!("; {} more like it", count - 1));
+            }
+            Finding { verdict: Verdict::Inconclusive, ..finding }
+        }));
     }
 
     #[inline(never)]
@@ -435,6 +489,13 @@ mod tests {
         found
     }
 
+    /// A judge that has seen the second end send.
+    fn judge_of_both_ends() -> Judge {
+        let mut judge = Judge::default();
+        judge.connections.find_or_add(ConnectionId(1), 0).pending.heard[End::Second] = true;
+        judge
+    }
+
     #[test]
     fn who_opened_the_connection_may_turn_out_before_the_verdict() {
         for (requester, direction, by_requester) in [
@@ -442,7 +503,7 @@ mod tests {
             (Some(End::First), Some(Direction::Backward), Some(true)),
             (None, None, None),
         ] {
-            let mut judge = Judge::default();
+            let mut judge = judge_of_both_ends();
             // It rests on end 1 not having advertised more, which nobody knows yet.
             assert!(found(&mut judge, None, Observed::Stray(STRAY)).is_empty());
             let missing = Observed::Missing(Missing { from: End::Second, packets: 1 });
@@ -455,10 +516,25 @@ mod tests {
 
     #[test]
     fn findings_that_wait_are_bounded() {
-        let mut judge = Judge::default();
+        let mut judge = judge_of_both_ends();
         let at_once: usize = (0..300).map(|_| found(&mut judge, None, Observed::Stray(STRAY)).len()).sum();
         assert_eq!(at_once, 300 - PendingFindings::MOST_PENDING);
         let missing = Observed::Missing(Missing { from: End::Second, packets: 1 });
         assert_eq!(found(&mut judge, None, missing).len(), PendingFindings::MOST_PENDING);
+    }
+
+    #[test]
+    fn what_rests_on_an_end_that_nothing_was_seen_of_waits_for_the_end_of_the_connection() {
+        let mut judge = Judge::default();
+        let at_once: usize = (0..300).map(|_| found(&mut judge, None, Observed::Stray(STRAY)).len()).sum();
+        let missing = Observed::Missing(Missing { from: End::Second, packets: 1 });
+        assert_eq!((at_once, found(&mut judge, None, missing).len()), (0, 0));
+        let mut unheard = judge.clone();
+        let ending = |heard| Observed::Ending(Ending { complete: [None; 2], heard });
+        let told = found(&mut judge, None, ending([true; 2]));
+        assert_eq!(told.len(), PendingFindings::MOST_PENDING + 1);
+        assert!(told.iter().all(|finding| finding.verdict == Verdict::Inconclusive));
+        assert!(told.iter().any(|finding| finding.message.ends_with("; 43 more like it")), "{told:?}");
+        assert!(found(&mut unheard, None, ending([true, false])).is_empty(), "a property of the capture");
     }
 }

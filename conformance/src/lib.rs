@@ -32,7 +32,7 @@
 //! engine.finish(&mut |event| judge.handle(&event, &mut report));
 //! assert_eq!(
 //!     lines,
-//!     ["invalidation-sender-flag in frame 11: a Send with Invalidate of handle 0x00003240, and its sender left R clear"]
+//!     ["invalidation-sender-flag in frame 11: 12 Sends with Invalidate, the first of handle 0x00003240, and their sender left R clear"]
 //! );
 //! # Ok::<(), rdmascope_capture_agent::Error>(())
 //! ```
@@ -47,6 +47,7 @@ mod chunks;
 mod credits;
 mod establishment;
 mod finding;
+mod gss;
 mod header;
 mod inline;
 mod invalidation;
@@ -54,9 +55,11 @@ mod judge;
 mod judged;
 mod memory;
 mod reconnection;
+mod retries;
 mod reverse;
 mod rpc;
 mod rule;
+mod sessions;
 mod subjects;
 mod transport;
 mod unmatched;

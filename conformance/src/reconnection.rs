@@ -1,11 +1,13 @@
-//! What the same two ends agreed on when they were connected before.
+//! What the same two ends agreed on when they were connected before, and how two connections between them are told.
 
 use super::establishment::CmExchange;
+use super::view::View;
 use alloc::collections::VecDeque;
 use hashbrown::HashMap;
 use rdmascope_dissector::BuildHasher;
 use rdmascope_dissector::connection::{Connection, ConnectionId};
 use rdmascope_dissector::frame::Address;
+use rdmascope_dissector::transaction::Direction;
 use rdmascope_wire::private_data::Negotiated;
 
 /// The last connection of each two ends.
@@ -18,6 +20,23 @@ pub(crate) struct Reconnections {
 
 /// Who opened the connection to whom, at which port.
 type Ends = (Address, Address, Option<u16>);
+
+/// Between whom calls of one direction go: addresses where they are known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    Hosts(Address, Address, Direction),
+    Connection(ConnectionId, Direction),
+}
+
+impl View {
+    /// Between whom the calls of this direction go.
+    pub(crate) fn place(&self, direction: Direction) -> Place {
+        match &self.established {
+            Some(known) => Place::Hosts(known.requester.address, known.responder.address, direction),
+            None => Place::Connection(self.connection, direction),
+        }
+    }
+}
 
 /// What two ends agreed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -346,6 +346,11 @@ impl Backchannel {
         }
     }
 
+    /// Whether a result accepted the connection for the backchannel.
+    pub(crate) fn is_accepted(&self) -> bool {
+        self.taken
+    }
+
     /// What the sessions allow at most, where all of them are known by now.
     fn limits(&self, view: &View) -> Option<&ChannelAttributes> {
         self.limits.as_ref().filter(|_| self.knows_sessions(view))

@@ -7,6 +7,7 @@ use super::finding::{Basis, Finding, Value};
 use super::header;
 use super::judged::Judged as _;
 use super::rule::{Check, Document, Findings, Gate, Level, Rule, Source, Unseen};
+use super::sessions;
 use super::subjects::Lasting;
 use super::view::{Known, Memory, View};
 use alloc::borrow::ToOwned;
@@ -87,8 +88,9 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "A Responder that cannot reply closes the connection, and a Requester may close it at any time, so this alone \
             breaks no rule. The finding names what was lost. The rule is decided where the capture holds a CM message that closes the \
             connection, or a new connection that takes over its queue pair. The finding is inconclusive where the capture may lack the \
-            reply: where it lacks packets of the Responder, or where no later call was answered. header-fault-unanswered covers calls \
-            whose header is faulty.",
+            reply: where it lacks packets of the Responder, or where no later call was answered. Where it holds nothing that the other end sent, \
+            that is reported once for the connection, and not of each call. header-fault-unanswered covers calls \
+            whose header is faulty, session-callback-unanswered callbacks.",
         check: Check::Transaction(call_unanswered),
     },
     Rule {
@@ -179,6 +181,10 @@ pub(crate) struct EarlierCalls {
     recalled: u64,
     /// Forward, backward: the first frame of the latest call that was answered.
     latest_answered: [u64; 2],
+    /// Calls that came again, with the packet of the first: they are under way.
+    again: Vec<(Direction, Xid, u64)>,
+    /// A call was left without a reply where the capture holds nothing of the other end: that is said once.
+    is_unheard: bool,
 }
 
 /// A call on an earlier connection.
@@ -267,6 +273,14 @@ impl EarlierCalls {
         left.find(|before| before.direction == direction && before.call.xid == xid).map(|before| &before.call)
     }
 
+    /// The packet of a call on an earlier connection that this one is again.
+    pub(crate) fn first_of(&self, transaction: &Transaction) -> Option<u64> {
+        let is_it = |(direction, xid, _): &&(Direction, Xid, u64)| {
+            (*direction, *xid) == (transaction.direction, transaction.xid)
+        };
+        self.again.iter().find(is_it).map(|(_, _, frame)| *frame)
+    }
+
     /// Whether a call was answered that was sent after this frame.
     pub(crate) fn answered_after(&self, direction: Direction, frame: u64) -> bool {
         self.latest_answered[direction as usize] > frame
@@ -275,7 +289,7 @@ impl EarlierCalls {
 
 impl Memory for EarlierCalls {
     fn footprint(&self) -> usize {
-        self.before.len() * size_of::<EarlierCall>()
+        self.before.len() * size_of::<EarlierCall>() + size_of_val(&self.again[..])
     }
 
     /// Takes up the calls without a reply of earlier connections between the ends of this one.
@@ -307,11 +321,28 @@ impl Memory for EarlierCalls {
     fn sent(&mut self, sent: &Sent<'_>, known: &Known) {
         if !self.before.is_empty() && sent.kind == Kind::Call {
             let (xid, direction) = (sent.xid(), known.direction(sent.from));
-            self.before.retain(|before| before.direction != direction || Some(before.call.xid) != xid);
+            let identity = sent.header.map(|header| CallIdentity::of(header, sent.send));
+            let again = &mut self.again;
+            self.before.retain(|before| {
+                let is_it = before.direction == direction && Some(before.call.xid) == xid;
+                let is_same = identity.and_then(|identity| identity.is_same(&before.call.identity));
+                if is_it && is_same != Some(false) && again.len() < EarlierCalls::MOST_BEFORE {
+                    again.push((direction, before.call.xid, before.call.seen.frame));
+                }
+                !is_it
+            });
         }
     }
 
-    fn transaction(&mut self, transaction: &Transaction, _: &Known) {
+    fn transaction(&mut self, transaction: &Transaction, known: &Known) {
+        if !self.again.is_empty() {
+            let ended = (transaction.direction, transaction.xid);
+            self.again.retain(|(direction, xid, _)| (*direction, *xid) != ended);
+        }
+        self.is_unheard |= transaction.outcome == Outcome::NoReply
+            && transaction.call.is_some()
+            && known.ending.is_some()
+            && !known.is_heard(known.answerer(transaction.direction));
         if let (Some(call), Some(_)) = (&transaction.call, &transaction.reply) {
             let latest = &mut self.latest_answered[transaction.direction as usize];
             *latest = call.first.frame.max(*latest);
@@ -412,7 +443,14 @@ fn call_unanswered(transaction: &Transaction, view: &View, findings: &mut Findin
     else {
         return;
     };
-    if header::fault_of(call, transaction.xid).is_none() {
+    let answerer = view.answerer(transaction.direction);
+    if !view.is_heard(answerer) {
+        // That is a property of the capture, not of each call.
+        if !view.memories.rpc.is_unheard {
+            let message = "the capture holds nothing that the other end sent: whether its calls were answered is not known";
+            findings.add(Finding::new(message).of(transaction).message(call).unless(true));
+        }
+    } else if header::fault_of(call, transaction.xid).is_none() && !sessions::is_callback(transaction) {
         let message = "the connection was closed while a call was outstanding";
         let finding = Finding::new(message).of(transaction).message(call);
         findings.add(finding.unless(view.lacks_answer(transaction)));

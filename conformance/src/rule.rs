@@ -60,9 +60,11 @@ pub struct Source {
 #[non_exhaustive]
 pub enum Document {
     Rfc1813,
+    Rfc2203,
     Rfc4506,
     Rfc5531,
     Rfc7530,
+    Rfc7862,
     Rfc8166,
     Rfc8167,
     Rfc8267,
@@ -190,9 +192,11 @@ impl fmt::Display for Document {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Document::Rfc1813 => "RFC 1813",
+            Document::Rfc2203 => "RFC 2203",
             Document::Rfc4506 => "RFC 4506",
             Document::Rfc5531 => "RFC 5531",
             Document::Rfc7530 => "RFC 7530",
+            Document::Rfc7862 => "RFC 7862",
             Document::Rfc8166 => "RFC 8166",
             Document::Rfc8167 => "RFC 8167",
             Document::Rfc8267 => "RFC 8267",

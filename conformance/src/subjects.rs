@@ -3,10 +3,11 @@
 use super::reconnection::Reconnections;
 use super::rpc::UnansweredCalls;
 use super::rule::{Gate, Rule, Unseen};
+use super::sessions::table::SessionTable;
 use super::view::{Memory, View};
 use super::{
-    advice, body, chunks, credits, establishment, header, inline, invalidation, memory, reverse, rpc,
-    transport, unmatched,
+    advice, body, chunks, credits, establishment, gss, header, inline, invalidation, memory, retries,
+    reverse, rpc, sessions, transport, unmatched,
 };
 use rdmascope_dissector::observation::Outstanding;
 use rdmascope_dissector::transaction::Transaction;
@@ -59,7 +60,15 @@ pub const SUBJECTS: &[Subject] = &[
         unseen: reverse::UNSEEN,
         gate: &reverse::GATE,
     },
+    Subject { name: "Sessions", rules: sessions::RULES, unseen: sessions::UNSEEN, gate: &sessions::GATE },
     Subject { name: "RPC", rules: rpc::RULES, unseen: rpc::UNSEEN, gate: &rpc::GATE },
+    Subject { name: "GSS sequence numbers", rules: gss::RULES, unseen: gss::UNSEEN, gate: &gss::GATE },
+    Subject {
+        name: "Calls that come again",
+        rules: retries::RULES,
+        unseen: retries::UNSEEN,
+        gate: &retries::GATE,
+    },
     Subject { name: "Arguments and results", rules: body::RULES, unseen: body::UNSEEN, gate: &body::GATE },
     Subject {
         name: "Connection establishment",
@@ -98,7 +107,10 @@ pub(crate) struct Memories {
     pub(crate) memory: memory::AdvertisedMemory,
     pub(crate) invalidation: invalidation::InvalidationUse,
     pub(crate) reverse: reverse::Backchannel,
+    pub(crate) sessions: sessions::SessionUse,
     pub(crate) rpc: rpc::EarlierCalls,
+    pub(crate) gss: gss::GssUse,
+    pub(crate) retries: retries::Retry,
     pub(crate) establishment: establishment::CmExchange,
     pub(crate) transport: transport::TransportEvents,
     pub(crate) advice: advice::Costs,
@@ -114,7 +126,10 @@ impl Memories {
         tell(&mut self.memory);
         tell(&mut self.invalidation);
         tell(&mut self.reverse);
+        tell(&mut self.sessions);
         tell(&mut self.rpc);
+        tell(&mut self.gss);
+        tell(&mut self.retries);
         tell(&mut self.establishment);
         tell(&mut self.transport);
         tell(&mut self.advice);
@@ -122,14 +137,17 @@ impl Memories {
 
     /// Bytes of memory that the lists of all of them take up.
     pub(crate) fn footprint(&self) -> usize {
-        let all: [&dyn Memory; 10] = [
+        let all: [&dyn Memory; 13] = [
             &self.credits,
             &self.unmatched,
             &self.binding,
             &self.memory,
             &self.invalidation,
             &self.reverse,
+            &self.sessions,
             &self.rpc,
+            &self.gss,
+            &self.retries,
             &self.establishment,
             &self.transport,
             &self.advice,
@@ -145,12 +163,34 @@ pub(crate) struct Lasting {
     pub(crate) reconnections: Reconnections,
     /// Calls without a reply on connections that were closed.
     pub(crate) unanswered: UnansweredCalls,
+    /// Sessions and their slots.
+    pub(crate) sessions: SessionTable,
+    /// RPCSEC_GSS contexts.
+    pub(crate) contexts: gss::Contexts,
+    /// Calls that were answered with ERR_CHUNK.
+    pub(crate) refused: retries::RefusedCalls,
 }
 
 impl Lasting {
     /// Takes a call that has no reply when its connection is closed.
     pub(crate) fn note_outstanding(&mut self, outstanding: &Outstanding, view: &View) {
         self.unanswered.note(outstanding, view);
+    }
+
+    /// Looks at a transaction that ended, before the rules are asked about it: what is wrong with its slot, its
+    /// sequence number or its room is left with its connection.
+    #[inline]
+    pub(crate) fn look_at(&mut self, transaction: &Transaction, view: &mut View) {
+        let said = &transaction.details.session;
+        if said.sequence.is_some() || said.created.is_some() {
+            view.memories.sessions.faults = self.sessions.note(transaction, view);
+        }
+        if let Some(gss) = transaction.gss {
+            view.memories.gss = self.contexts.note(gss, transaction, view);
+        }
+        if transaction.error.is_some() {
+            view.memories.retries = self.refused.note(transaction, view);
+        }
     }
 
     /// Takes a transaction that ended.

@@ -190,7 +190,7 @@ impl View {
     /// Whatever is no Send, after the rules saw it.
     pub(crate) fn note_observed(&mut self, observed: &Observed<'_>) {
         let View { known, memories } = self;
-        // What came before the Starting PSN was taken for a repetition, and is not known.
+        // Where the first request has another PSN than was announced, it is not known whether it is the first.
         if let Observed::Faulty(Faulty { from, fault: Fault::Start { .. }, .. }) = observed {
             known.lost[*from] += 1;
         }

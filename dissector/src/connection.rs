@@ -6,7 +6,13 @@ use crate::record::Time;
 use core::net::IpAddr;
 use rdmascope_wire::{Qpn, private_data};
 
-/// Number of a connection, from 1 in the order in which they were first seen.
+/// Number of a connection, from 1.
+///
+/// A connection gets it when something may first be told of it beside its [packets](crate::event::Event::Packet): a CM message, what a half-flow
+/// did that does not wait for what it answers, or that its half-flows were joined. A half-flow gets one with its 1025th packet at the latest, and
+/// with its 65th where no half-flow in the other direction waits to be joined. So two half-flows that become one connection mostly have one
+/// number between them. Where each had one, that of the first stays, and the other one is the number of no connection.
+/// What the engine is asked to report changes no number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ConnectionId(pub u32);
 
@@ -78,6 +84,38 @@ pub struct Endpoint {
     pub sent: Counts,
     /// Where some of it was seen first.
     pub first_frames: FirstFrames,
+    /// How long its Sends waited for their ACKs; `None` where no Send was seen with an ACK of its own.
+    pub round_trips: Option<RoundTrips>,
+}
+
+impl Endpoint {
+    /// Whether the capture shows nothing that it sent: no packet, and no CM message.
+    pub fn is_absent(&self) -> bool {
+        self.sent.packets + self.sent.bad_icrc == 0 && self.first_frames.cm_message.is_none()
+    }
+}
+
+/// Times from the last packet of a Send to the ACK that names it, seen from where the capture was made: to the receiver, its queue pair, and
+/// back. Without Sends while packets were sent again: it is not known which transmission their ACKs answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RoundTrips {
+    /// How many there are.
+    pub count: u64,
+    /// The shortest, in nanoseconds.
+    pub minimum: u64,
+    /// Their median in nanoseconds, to within 1 part in 16.
+    pub median: u64,
+}
+
+/// Where on the way between its ends a connection was captured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CapturePoint {
+    /// At the requester, or near it.
+    Requester,
+    /// Between the two.
+    Between,
+    /// At the responder, or near it.
+    Responder,
 }
 
 /// RPC-over-RDMA private data (RFC 8797, section 4) as it stood in a CM message.
@@ -151,6 +189,76 @@ pub struct Connection {
     pub last: Time,
     /// Transactions reported, in each direction: forward, backward.
     pub transactions: [u64; 2],
+    /// Which files of the capture show it.
+    pub files: Files,
+}
+
+/// Some of the files of a capture.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Files(u64);
+
+impl Files {
+    /// Files that are told apart: the last of these stands for all behind it.
+    pub const MOST: u32 = u64::BITS;
+
+    /// Adds the file with this number, from 0.
+    #[inline]
+    pub fn add(&mut self, file: u32) {
+        self.0 |= 1 << file.min(Files::MOST - 1);
+    }
+
+    /// Adds all of `others`.
+    pub fn add_all(&mut self, others: Files) {
+        self.0 |= others.0;
+    }
+
+    /// Whether the file with this number is among them.
+    pub fn has(self, file: u32) -> bool {
+        self.0 & 1 << file.min(Files::MOST - 1) != 0
+    }
+
+    /// Whether some file is among both.
+    pub fn meet(self, others: Files) -> bool {
+        self.0 & others.0 != 0
+    }
+}
+
+impl Connection {
+    /// Where it was captured, as an estimate: the ACKs of the end that is near come back at once. `None` where that is not known: Sends with
+    /// an ACK of their own are few, packets were sent again, or the times do not tell.
+    pub fn capture_point(&self) -> Option<CapturePoint> {
+        /// Sends of each end with an ACK of their own.
+        const FEWEST: u64 = 32;
+        /// One packet in so many may have been sent again: queues that overflow delay both packets and ACKs.
+        const REPEATED: u64 = 100;
+        let ends = [&self.requester, &self.responder];
+        let repeated: u64 = ends.iter().map(|end| end.sent.repeated_packets).sum();
+        let packets: u64 = ends.iter().map(|end| end.sent.packets).sum();
+        let [to_responder, to_requester] = [self.requester.round_trips?, self.responder.round_trips?];
+        if to_responder.count.min(to_requester.count) < FEWEST || repeated > packets / REPEATED {
+            return None;
+        }
+        // The shortest times are those of the way. The others hold what an end was busy with, so they have to agree less clearly.
+        let by_minimum = nearer(to_requester.minimum, to_responder.minimum, 4);
+        let by_median = nearer(to_requester.median, to_responder.median, 2);
+        by_minimum.filter(|point| by_median == Some(*point))
+    }
+}
+
+/// Where the capture was made by the times that it takes to each end and back, in nanoseconds: at the end that is `ratio` times as near.
+fn nearer(to_requester: u64, to_responder: u64, ratio: u64) -> Option<CapturePoint> {
+    /// Smaller differences say nothing: time stamps may be in microseconds.
+    const LEAST: u64 = 2_000;
+    /// Both ends count as equally far where the way to the farther one takes this long, and half as long again as to the other at most. What
+    /// a queue pair itself takes to acknowledge is less on adapters, so that it cannot be all of it.
+    const FAR: u64 = 10_000;
+    let (near, far) = (to_requester.min(to_responder), to_requester.max(to_responder));
+    if far / ratio >= near && far - near >= LEAST {
+        let is_requester = to_requester < to_responder;
+        Some(if is_requester { CapturePoint::Requester } else { CapturePoint::Responder })
+    } else {
+        (far >= FAR && far - far / 3 <= near).then_some(CapturePoint::Between)
+    }
 }
 
 /// Packets that an end sent, by their numbers in the capture: the first of each kind.

@@ -37,7 +37,9 @@ pub struct Packet<'a> {
     pub frame: Result<Frame<'a>, Other>,
     /// Its headers; where they could not be read, why.
     pub headers: Option<Result<Headers<'a>, Stop>>,
-    /// The connection that it is of.
+    /// Whether it is of a connection.
+    pub of_connection: bool,
+    /// The number of that, if it has one by now: see [`ConnectionId`].
     pub connection: Option<ConnectionId>,
     /// The record that showed the same packet before: then this one says nothing new, and is counted for no connection.
     pub copy_of: Option<Seen>,

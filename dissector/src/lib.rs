@@ -17,6 +17,7 @@
 //!     link: LinkType::ETHERNET,
 //!     original_length: data.len() as u32,
 //!     dropped: 0,
+//!     tap: Default::default(),
 //!     data,
 //! };
 //!

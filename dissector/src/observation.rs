@@ -35,8 +35,8 @@ pub enum Observed<'a> {
     Established(&'a Connection),
     /// The program of a call shows which end opened the connection.
     RolesKnown,
-    /// Two half-flows were joined to this connection. Until now it was also known by this other number.
-    Joined(ConnectionId),
+    /// Two half-flows were joined to this connection. Until now it was also known by this other number, if something was told of both.
+    Joined(Option<ConnectionId>),
     /// A Send, in the order of its sender's PSNs. It is reported before the transaction that it ends.
     Sent(&'a Sent<'a>),
     /// Packets of an end that the capture lacks, or may lack: it says itself that it lost some, and not which.

@@ -70,7 +70,13 @@ static ROWS: [Row; 6] = [
         begins: Some(|bytes, length| length == 44 && bytes.starts_with(&[1, 44])),
     },
     // Service IDs of the IETF, as RFC 4755, section 3.5, assigns them and Linux uses them: 0x10, zeros, the queue pair.
-    Row { protocol: Protocol::IpoibCm, name: "IPoIB-CM", ports: &[], service: Some(0x10), begins: None },
+    Row {
+        protocol: Protocol::IpoibCm,
+        name: "IPoIB-CM",
+        ports: &[],
+        service: Some(0x10),
+        begins: Some(is_encapsulated),
+    },
     Row { protocol: Protocol::Perftest, name: "perftest", ports: &[18515], service: None, begins: None },
 ];
 
@@ -95,6 +101,20 @@ impl Protocol {
     /// Its name.
     pub fn name(self) -> &'static str {
         ROWS[self as usize].name
+    }
+}
+
+/// Whether a Send is an encapsulation header of IPoIB (RFC 4391, section 6) and a whole IPv4, IPv6 or ARP packet of InfiniBand.
+fn is_encapsulated(bytes: &[u8], length: u32) -> bool {
+    let Some((header, packet)) = bytes.split_first_chunk::<4>() else { return false };
+    let Some(first) = packet.first_chunk::<8>() else { return false };
+    let length_at = |at: usize| u32::from(u16::from_be_bytes([first[at], first[at + 1]]));
+    match header {
+        [0x08, 0x00, 0, 0] => first[0] >> 4 == 4 && length == 4 + length_at(2),
+        [0x86, 0xdd, 0, 0] => first[0] >> 4 == 6 && length == 4 + 40 + length_at(4),
+        // Hardware type 32, addresses of IPv4.
+        [0x08, 0x06, 0, 0] => first.starts_with(&[0, 32, 8, 0]),
+        _ => false,
     }
 }
 
@@ -128,6 +148,8 @@ impl Traffic {
             111 => Some(Traffic::Portmap),
             2049 => Some(Traffic::Nfs),
             20_048 => Some(Traffic::Mount),
+            // Without RDMA, NFS may be served there too.
+            20_049 if is_rpc_record(payload) => Some(Traffic::Nfs),
             20_049 => Some(Traffic::Iwarp),
             _ => None,
         };
@@ -143,6 +165,19 @@ impl Traffic {
             Traffic::Iwarp => "iWARP",
         }
     }
+}
+
+/// Whether a TCP segment begins with a record mark and an RPC call or reply (RFC 5531, sections 9 and 11): no FPDU of MPA (RFC 5044, section 3)
+/// is as long as its first bytes would say then.
+fn is_rpc_record(payload: &[u8]) -> bool {
+    let Some((mark, [_, kind, next])) = payload.first_chunk::<16>().map(|bytes| {
+        let word = |at: usize| u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        (word(0), [word(4), word(8), word(12)])
+    }) else {
+        return false;
+    };
+    // The last fragment of its record; a call and the version of RPC, or a reply, accepted or denied.
+    mark >> 31 == 1 && matches!((kind, next), (0, 2) | (1, 0 | 1))
 }
 
 #[cfg(test)]
@@ -185,11 +220,16 @@ mod tests {
         (login[0], login[28]) = (0x10, 0x43);
         let mut confirm_link = [0; 44];
         (confirm_link[0], confirm_link[1]) = (1, 44);
+        // An encapsulation header, and an IPv6 header without payload.
+        let mut ipv6 = [0; 44];
+        ipv6[..5].copy_from_slice(&[0x86, 0xdd, 0, 0, 0x60]);
         for (bytes, protocol) in [
             (&negotiate[..], Protocol::SmbDirect),
             (&connect, Protocol::NvmeOf),
             (&login, Protocol::Iser),
             (&confirm_link, Protocol::SmcR),
+            (&[8, 0, 0, 0, 0x45, 0, 0, 8, 0, 1, 0x40, 0], Protocol::IpoibCm),
+            (&ipv6, Protocol::IpoibCm),
         ] {
             let length = bytes.len() as u32;
             assert_eq!(Protocol::of_first_send(bytes, length), Some(protocol));
@@ -208,6 +248,13 @@ mod tests {
         assert_eq!(Traffic::of([111, 50_000], b""), Some(Traffic::Portmap));
         assert_eq!(Traffic::of([50_000, 20_048], b""), Some(Traffic::Mount));
         assert_eq!(Traffic::of([20_049, 50_000], b""), Some(Traffic::Iwarp));
+        let call = b"\x80\0\0\x28\x12\x34\x56\x78\0\0\0\0\0\0\0\x02";
+        assert_eq!(Traffic::of([50_000, 20_049], call), Some(Traffic::Nfs));
+        let reply = b"\x80\0\0\x18\x12\x34\x56\x78\0\0\0\x01\0\0\0\0";
+        assert_eq!(Traffic::of([20_049, 50_000], reply), Some(Traffic::Nfs));
+        // An FPDU: ULPDU length, DDP and RDMAP control, then what a Send begins with.
+        let send = b"\0\x56\x41\x43\0\0\0\0\0\0\0\0\0\0\0\x01";
+        assert_eq!(Traffic::of([50_000, 20_049], send), Some(Traffic::Iwarp));
         assert_eq!(Traffic::of([50_000, 50_001], b"MPA ID Req Frame\x40\x01"), Some(Traffic::Iwarp));
         assert_eq!(Traffic::of([50_000, 50_001], b"MPA ID Rep Frame"), Some(Traffic::Iwarp));
         assert_eq!(Traffic::of([50_000, 50_001], b"MPA ID Req Fram"), None);

@@ -14,8 +14,31 @@ pub struct Record<'a> {
     /// Packets that the capture says it lost before this one: since the record before it, or since it last spoke of losses. 0 where it says
     /// nothing.
     pub dropped: u32,
+    /// Where it was captured.
+    pub tap: Tap,
     /// The captured bytes.
     pub data: &'a [u8],
+}
+
+/// Where a packet was captured, as far as the capture says: two records of different taps may show the same packet on its way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Tap {
+    /// The file that holds the packet, from 0 in the order in which the files of a capture were given.
+    pub file: u32,
+    /// The interface in that file: the interface ID of pcapng, the capture interface of ERF. 0 where the format names none.
+    pub interface: u32,
+}
+
+impl Record<'_> {
+    /// Where it was captured, with the interface index that a header of [`LinkType::LINUX_SLL2`] names (bytes 4 to 7).
+    #[inline]
+    pub(crate) fn tap(&self) -> Tap {
+        let index = match self.link {
+            LinkType::LINUX_SLL2 => self.data.get(4..8).and_then(|bytes| bytes.try_into().ok()),
+            _ => None,
+        };
+        Tap { interface: index.map_or(self.tap.interface, u32::from_be_bytes), ..self.tap }
+    }
 }
 
 /// Nanoseconds since 1970-01-01T00:00:00Z; negative before.

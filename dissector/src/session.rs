@@ -1,11 +1,13 @@
 //! Connections in the making: two half-flows, what each has going on, and how they were found to belong together.
 
+mod acknowledged;
 mod early;
 mod pairing;
 
 use crate::attribution::{Attribution, Room};
 use crate::connection::{
-    Connection, ConnectionId, Counts, Endpoint, Evidence, FirstFrames, Origin, PrivateData, Route, State,
+    Connection, ConnectionId, Counts, Endpoint, Evidence, Files, FirstFrames, Origin, PrivateData, Route,
+    State,
 };
 use crate::event::{Event, Eviction};
 use crate::frame::Address;
@@ -15,6 +17,7 @@ use crate::rdma::{Delivery, End, Fault, Piece, Position, Repetition};
 use crate::record::Time;
 use crate::rpcrdma::{Kind, Peers, Transactions, asks_for};
 use crate::transaction::{Outcome, Seen};
+use acknowledged::Acknowledgements;
 use alloc::boxed::Box;
 use core::net::IpAddr;
 use early::Early;
@@ -29,6 +32,8 @@ use rdmascope_wire::psn::Psn;
 pub(crate) struct Session {
     /// The RPC-over-RDMA layer of both.
     pub peers: Peers,
+    /// Which one it is in the order in which they were first seen.
+    order: u32,
     /// The transport of both.
     rc: ReliableConnection,
     /// What packets are to transactions, where somebody asks.
@@ -47,6 +52,8 @@ pub(crate) struct Session {
     pub partition_key: Option<u16>,
     /// First and last packet.
     pub span: (Time, Time),
+    /// Which files of the capture show it.
+    pub files: Files,
     /// Seen since the table last looked for something to give up.
     pub recent: bool,
     /// Bytes held back, as last counted.
@@ -71,6 +78,8 @@ pub(crate) struct SessionEnd {
     /// The ID by which it names itself in CM messages, and the address that these came from.
     pub communication_id: Option<(Address, CommunicationId)>,
     early: Early,
+    /// What was acknowledged of its Sends, and when.
+    acknowledgements: Acknowledgements,
     /// More waited than there is room for, and the other half-flow was not seen: the capture may hold one direction only.
     alone: bool,
     counts: Counts,
@@ -88,6 +97,7 @@ impl SessionEnd {
             private_data_cut: false,
             communication_id: None,
             early: Early::default(),
+            acknowledgements: Acknowledgements::default(),
             alone: false,
             counts: Counts::default(),
             first_frames: FirstFrames::default(),
@@ -104,15 +114,10 @@ impl SessionEnd {
 
 impl Session {
     /// A connection between two addresses of which nothing is known yet; `dropped`: packets that the capture says it lost before.
-    pub(crate) fn new(
-        id: ConnectionId,
-        index: u32,
-        addresses: [Address; 2],
-        now: Time,
-        dropped: u64,
-    ) -> Session {
+    pub(crate) fn new(order: u32, index: u32, addresses: [Address; 2], now: Time, dropped: u64) -> Session {
         Session {
-            peers: Peers::new(id, index),
+            peers: Peers::new(index),
+            order,
             rc: ReliableConnection::default(),
             attribution: None,
             ends: addresses.map(SessionEnd::new),
@@ -122,10 +127,16 @@ impl Session {
             path_mtu: None,
             partition_key: None,
             span: (now, now),
+            files: Files::default(),
             recent: true,
             buffered: 0,
             dropped,
         }
+    }
+
+    /// Where it stands among others: by its number, and behind those that have one in the order in which they were first seen.
+    pub(crate) fn rank(&self) -> (bool, Option<ConnectionId>, u32) {
+        (self.peers.number().is_none(), self.peers.number(), self.order)
     }
 
     /// Counts the bytes that are held back.
@@ -138,14 +149,14 @@ impl Session {
 
     /// Bytes of memory that a clone takes up, itself included.
     pub(crate) fn footprint(&self) -> usize {
-        let early = self.ends.iter().map(|end| end.early.footprint());
+        let of = |end: &SessionEnd| end.early.footprint() + end.acknowledgements.footprint();
         let attribution =
             self.attribution.as_deref().map_or(0, |kept| size_of::<Attribution>() + kept.footprint());
         size_of::<Session>()
             + self.peers.footprint()
             + self.rc.footprint()
             + attribution
-            + early.sum::<usize>()
+            + self.ends.iter().map(of).sum::<usize>()
     }
 
     /// Gives up what is held back, because all connections together hold back too much.
@@ -154,7 +165,8 @@ impl Session {
         transactions: &mut Transactions,
         report: &mut impl FnMut(Event<'_>),
     ) {
-        report(Event::Eviction(Eviction::HeldPackets { connection: self.peers.connection }));
+        transactions.number(&mut self.peers);
+        report(Event::Eviction(Eviction::HeldPackets { connection: self.peers.connection() }));
         let Session { peers, rc, ends, .. } = self;
         rc.give_up_buffered(&mut |from, delivery| {
             hand_up(from, &delivery, ends, peers, transactions, report);
@@ -184,21 +196,26 @@ impl Session {
         self.rc.agree_on_path_mtu(path_mtu.map(u32::from));
     }
 
-    /// Reports of both ends what is repeated and what breaks a rule.
-    pub(crate) fn watch(&mut self) {
-        self.rc.watch();
+    /// Reports of both ends of what is repeated the packet seen first, and, where they are judged, all that breaks a rule.
+    pub(crate) fn watch(&mut self, judged: bool) {
+        self.rc.watch(judged);
     }
 
     /// Takes in that the capture says it lost packets since the last one of this connection: any of them may have been of either end.
     #[inline]
-    pub(crate) fn note_dropped(&mut self, transactions: &Transactions, report: &mut impl FnMut(Event<'_>)) {
+    pub(crate) fn note_dropped(
+        &mut self,
+        transactions: &mut Transactions,
+        report: &mut impl FnMut(Event<'_>),
+    ) {
         if self.dropped != transactions.dropped {
             self.lose(transactions, report);
         }
     }
 
     #[cold]
-    fn lose(&mut self, transactions: &Transactions, report: &mut impl FnMut(Event<'_>)) {
+    fn lose(&mut self, transactions: &mut Transactions, report: &mut impl FnMut(Event<'_>)) {
+        transactions.number(&mut self.peers);
         let packets = transactions.dropped - core::mem::replace(&mut self.dropped, transactions.dropped);
         self.peers.missing_packets += packets;
         if transactions.observes() {
@@ -214,9 +231,10 @@ impl Session {
         &mut self,
         side: End,
         seen: Seen,
-        transactions: &Transactions,
+        transactions: &mut Transactions,
         report: &mut impl FnMut(Event<'_>),
     ) {
+        transactions.number(&mut self.peers);
         self.ends[side].counts.bad_icrc += 1;
         self.ends[side].first_frames.bad_icrc.get_or_insert(seen.frame);
         if transactions.observes() {
@@ -227,16 +245,25 @@ impl Session {
     /// Looks for what is wrong with a packet of end `side` by itself.
     #[inline]
     pub(crate) fn inspect(
-        &self,
+        &mut self,
         side: End,
         bth: &Bth,
         packet: &Packet<'_>,
+        transactions: &mut Transactions,
         report: &mut impl FnMut(Event<'_>),
     ) {
         if let Some(fault) = self.rc.inspect(side, bth, packet, self.partition_key) {
             let what = (packet.seen, packet.piece(), packet.psn.into(), fault);
-            observe_fault(side, what, &self.peers, report);
+            transactions.number(&mut self.peers);
+            if transactions.is_judged() {
+                observe_fault(side, what, &self.peers, report);
+            }
         }
+    }
+
+    /// Packets of an end.
+    pub(crate) fn packets(&self, side: End) -> u64 {
+        self.ends[side].counts.packets
     }
 
     /// Counts a packet that met congestion.
@@ -270,6 +297,7 @@ impl Session {
         rc.handle(side, packet, &mut |from, delivery| {
             hand_up(from, &delivery, ends, peers, transactions, report);
         });
+        self.note_acknowledged(side, packet, transactions);
         if self.ends.iter().any(|end| !end.early.is_empty()) {
             self.settle_early(Some(packet.seen), transactions, report);
         }
@@ -418,9 +446,10 @@ impl Session {
     }
 
     /// Notes that a CM message closes the connection. What is under way may still come.
-    pub(crate) fn close(&mut self, transactions: &Transactions, report: &mut impl FnMut(Event<'_>)) {
+    pub(crate) fn close(&mut self, transactions: &mut Transactions, report: &mut impl FnMut(Event<'_>)) {
+        transactions.number(&mut self.peers);
         self.note_dropped(transactions, report);
-        if self.state != State::Closed && transactions.observes() {
+        if self.state != State::Closed && transactions.is_judged() {
             let complete = End::BOTH.map(|side| self.rc.complete(side));
             let route = |side: End| Route {
                 source: self.ends[side].address,
@@ -444,6 +473,7 @@ impl Session {
         transactions: &mut Transactions,
         report: &mut impl FnMut(Event<'_>),
     ) {
+        transactions.number(&mut self.peers);
         self.note_dropped(transactions, report);
         // Nothing that is missing will come any more, so what was kept back can go on behind it.
         let Session { peers, rc, ends, .. } = &mut self;
@@ -480,7 +510,8 @@ impl Session {
         }
         let ip = end.ip.filter(|ip| end.address.ip() != Some(*ip));
         let first_frames = self.rc.first_frames(side, end.first_frames);
-        Endpoint { address: end.address, ip, qpn: end.qpn, private_data, sent, first_frames }
+        let round_trips = end.acknowledgements.round_trips();
+        Endpoint { address: end.address, ip, qpn: end.qpn, private_data, sent, first_frames, round_trips }
     }
 
     /// What is known of the connection now.
@@ -499,7 +530,7 @@ impl Session {
         });
         let seen = End::BOTH.into_iter().filter_map(|end| self.rc.path_mtu(end)).max();
         Connection {
-            id: self.peers.connection,
+            id: self.peers.connection(),
             origin: self.origin,
             state: self.state,
             roles_known: self.peers.requester.is_some(),
@@ -514,6 +545,7 @@ impl Session {
             first: self.span.0,
             last: self.span.1,
             transactions: self.peers.reported,
+            files: self.files,
         }
     }
 }
@@ -574,6 +606,19 @@ fn is_early(
     }
 }
 
+/// Whether something may be told of a delivery at once. Operations on memory that nobody advertised are only counted unless RPC-over-RDMA is
+/// spoken.
+#[cold]
+fn tells(delivery: &Delivery<'_>, peers: &Peers) -> bool {
+    match delivery {
+        Delivery::Write(_) | Delivery::ReadRequest(_) | Delivery::ReadResponse(_) => {
+            peers.speaks_rpc == Some(true)
+        }
+        Delivery::Unplaced { .. } => false,
+        _ => true,
+    }
+}
+
 /// Hands what end `from` did to the layer above.
 #[inline]
 fn deliver(
@@ -584,21 +629,27 @@ fn deliver(
     transactions: &mut Transactions,
     report: &mut impl FnMut(Event<'_>),
 ) {
+    if peers.number().is_none() && tells(&delivery, peers) {
+        transactions.number(peers);
+    }
     let counts = &mut ends[from].counts;
     match delivery {
         Delivery::Send(send) => {
             counts.sends += 1;
-            if transactions.handle_send(&send, from, peers, report) == Kind::Other {
-                counts.other_sends += 1;
-            }
+            let (kind, call) = transactions.handle_send(&send, from, peers, report);
+            counts.other_sends += u64::from(kind == Kind::Other);
+            // They were counted before the reply told whose memory that is.
+            counts.unmatched_placements -= transactions.take_claimed().min(counts.unmatched_placements);
+            ends[from].acknowledgements.note(&send, call, transactions);
         }
         Delivery::Write(placement) => {
             counts.written_bytes += u64::from(placement.length);
             counts.writes += u64::from(placement.position == placement.first);
             if !transactions.place(&placement, false, from.other(), peers, report) {
                 counts.unmatched_placements += 1;
+                transactions.keep_unclaimed(&placement, from.other(), peers);
             }
-            if placement.position == placement.first && transactions.observes() {
+            if placement.position == placement.first && transactions.is_judged() {
                 let operation = (placement.seen, placement.position, false, placement.memory);
                 transactions.observe_operation(from, operation, peers, report);
             }
@@ -606,7 +657,7 @@ fn deliver(
         Delivery::ReadRequest(request) => {
             counts.read_requests += u64::from(!request.repeated);
             transactions.handle_read(&request, from.other(), peers);
-            if !request.repeated && transactions.observes() {
+            if !request.repeated && transactions.is_judged() {
                 let operation = (request.seen, request.position, true, request.memory);
                 transactions.observe_operation(from, operation, peers, report);
             }
@@ -623,6 +674,10 @@ fn deliver(
                 peers.observe(Observed::Missing(Missing { from, packets }), report);
             }
         }
+        // Nobody observes.
+        Delivery::Repeated(_) | Delivery::Refused { .. } | Delivery::Restarted
+            if !transactions.observes() => {}
+        Delivery::Faulty { .. } if !transactions.is_judged() => {}
         Delivery::Repeated(Repetition { seen, first, piece, position, bytes }) => {
             let repeated = Repeated { from, seen, first, piece, position, bytes };
             peers.observe(Observed::Repeated(repeated), report);
@@ -636,7 +691,7 @@ fn deliver(
         }
         Delivery::Unplaced { .. } => counts.unmatched_placements += 1,
         Delivery::Overflow => {
-            let connection = peers.connection;
+            let connection = peers.connection();
             report(Event::Eviction(Eviction::HeldPackets { connection }));
         }
     }

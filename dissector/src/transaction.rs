@@ -52,6 +52,8 @@ pub struct Transaction {
     pub procedure: Option<Procedure>,
     /// How the call was authenticated.
     pub security: Option<Security>,
+    /// Which RPCSEC_GSS context the call is of, and its sequence number there; `None` of another flavor.
+    pub gss: Option<GssCall>,
     /// How it ended.
     pub outcome: Outcome,
     /// Whether packets are missing from the capture that could have held what this transaction lacks.
@@ -176,6 +178,18 @@ pub enum Security {
     Other(u32),
 }
 
+/// The sequence number of a call that RPCSEC_GSS authenticates (RFC 2203, section 5.3.1), or the window that a reply grants a new context
+/// (section 5.2.3.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct GssCall {
+    /// A hash of the context handle: that of the call, or of a context that the reply established.
+    pub context: u64,
+    /// seq_num; `None` of a call that establishes a context.
+    pub sequence: Option<u32>,
+    /// seq_window that the reply grants.
+    pub window: Option<u32>,
+}
+
 /// One RPC-over-RDMA message: a Send with what its chunks moved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
@@ -261,6 +275,9 @@ pub struct Missing {
 /// When the parts of a transaction were on the wire. Spans are of packets captured, first to last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timing {
+    /// The first packet seen that acknowledges the Send of the call: an ACK, or a response to what was sent after it. One may acknowledge
+    /// several Sends, so the call had arrived at the latest when this was sent. `None` where none was seen before the transaction ended.
+    pub acknowledged: Option<Seen>,
     /// First RDMA Read request and last RDMA Read response.
     pub reads: Option<(Time, Time)>,
     /// First and last packet of the RDMA Writes.

@@ -77,11 +77,12 @@ pub static LISTS: &[&dyn List] = &[
 ];
 
 /// The tables of Parquet: what their folders are called, and what their rows are made of.
-pub static TABLES: [(&str, &dyn List); 6] = [
+pub static TABLES: [(&str, &dyn List); 7] = [
     ("transactions", &TRANSACTION),
     ("operations", &OPERATION),
     ("messages", &MESSAGE),
     ("packets", &PACKET),
     ("connections", &CONNECTION),
     ("findings", &FINDING),
+    ("events", &EVENT),
 ];

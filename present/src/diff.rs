@@ -11,7 +11,7 @@ mod statistics;
 mod text;
 
 pub use compare::Comparison;
-pub use difference::{Area, Difference, Latencies, Measure, Pair, Verdict};
+pub use difference::{Area, Difference, Latencies, Measure, Pair, SizeClass, Verdict};
 pub use side::Side;
 pub use text::Text;
 

@@ -1,9 +1,11 @@
 //! How the reading of a capture ended, beside what was read.
 
-use crate::text::{Counted, Plain};
+use crate::text::{Counted, IWARP, Plain};
+use crate::together::{Apart, Together};
 use core::fmt;
 pub use rdmascope_capture_agent::{Cut, FileEnding};
 use rdmascope_dissector::engine::Totals;
+use rdmascope_dissector::protocol::Traffic;
 
 /// What was read, besides what the dissector made of it.
 #[derive(Debug, Default)]
@@ -14,6 +16,8 @@ pub struct Ending {
     pub files: Vec<FileEnding>,
     /// The UDP port at which RoCEv2 was looked for.
     pub port: u16,
+    /// Which of the files show the same connections.
+    pub together: Together,
 }
 
 impl Ending {
@@ -22,12 +26,24 @@ impl Ending {
         self.files.iter().fold(0, |sum, file| sum.saturating_add(file.dropped()))
     }
 
+    /// Why several files may be no one capture: they share no connection, or more time lies between them than in them. `None` where nothing
+    /// says so.
+    pub fn apart(&self) -> Option<Apart<'_>> {
+        Apart::of(&self.files, &self.together)
+    }
+
     /// The name of the file, where there is one, and a shell takes its name as it is.
     pub fn plain_name(&self) -> Option<&str> {
         match self.files.as_slice() {
             [file] if is_plain(&file.name) => Some(&file.name),
             _ => None,
         }
+    }
+
+    /// Why nothing can be decoded: the capture holds no packet of RoCE or InfiniBand. `None` where it does.
+    pub fn nothing_decoded(&self) -> Option<NothingDecoded> {
+        let Totals { packets, traffic, .. } = &self.totals;
+        (*packets == 0).then(|| NothingDecoded { iwarp: traffic[Traffic::Iwarp as usize] })
     }
 
     /// Whether every file could be read on to its end.
@@ -41,6 +57,38 @@ fn is_plain(name: &str) -> bool {
     !name.is_empty()
         && !name.starts_with('-')
         && name.chars().all(|letter| letter.is_ascii_alphanumeric() || "/._-+:,@".contains(letter))
+}
+
+/// That a capture holds no packet of RoCE or InfiniBand, and what it holds in their place: half a sentence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NothingDecoded {
+    /// Packets of iWARP.
+    pub iwarp: u64,
+}
+
+impl fmt::Display for NothingDecoded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("there is no RoCE packet")?;
+        match self.iwarp {
+            0 => Ok(()),
+            packets => {
+                let are = if packets == 1 { "is" } else { "are" };
+                write!(f, "; {} {are} of iWARP ({IWARP})", Counted(packets, "packet"))
+            }
+        }
+    }
+}
+
+/// What stands above the text about a capture: `Capture mount.pcap`, `Capture of 3 files`.
+pub struct Heading<'a>(pub &'a Ending);
+
+impl fmt::Display for Heading<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.files.as_slice() {
+            [file] => write!(f, "Capture {}", Plain(file.title())),
+            files => write!(f, "Capture of {} files", files.len()),
+        }
+    }
 }
 
 /// How a file ended, in words.

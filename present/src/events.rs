@@ -4,6 +4,7 @@
 //! Here: what an event is. `gather` keeps of each connection what is needed, within bounds; `tell` makes events of it at the end.
 
 mod course;
+mod failing;
 mod gather;
 mod tell;
 
@@ -12,6 +13,7 @@ pub use gather::Events;
 use crate::filter::{Span, among};
 use rdmascope_dissector::connection::ConnectionId;
 use rdmascope_dissector::record::Time;
+use rdmascope_dissector::transaction::{Outcome, Transaction};
 
 /// A silence shorter than this is none: nanoseconds. So long nobody was served while somebody waited, so long bursts may pause.
 pub const SILENCE: u64 = 1_000_000_000;
@@ -43,11 +45,13 @@ pub enum Kind {
     Recovery,
     /// As many calls were under way as the server had granted.
     CreditsExhausted,
+    /// A call failed in the same way on one connection after the other.
+    CallFailsAgain,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Kind; 12] = [
+    pub const ALL: [Kind; 13] = [
         Kind::Connected,
         Kind::RequestRepeated,
         Kind::RequestUnanswered,
@@ -60,6 +64,7 @@ impl Kind {
         Kind::CallsReplayed,
         Kind::Recovery,
         Kind::CreditsExhausted,
+        Kind::CallFailsAgain,
     ];
 
     /// Its name for programs.
@@ -77,6 +82,7 @@ impl Kind {
             Kind::CallsReplayed => "calls-replayed",
             Kind::Recovery => "recovery",
             Kind::CreditsExhausted => "credits-exhausted",
+            Kind::CallFailsAgain => "call-fails-again",
         }
     }
 
@@ -89,6 +95,7 @@ impl Kind {
                 | Kind::Rejected
                 | Kind::ServiceLost
                 | Kind::RetriesExhausted
+                | Kind::CallFailsAgain
         )
     }
 }
@@ -102,8 +109,11 @@ pub struct SessionEvent {
     pub kind: Kind,
     /// To which connection.
     pub connection: ConnectionId,
-    /// Of a connection that was made: the one that it follows. Of service lost: the one on which it came back.
+    /// Of a connection that was made: the one that it follows. Of service lost: the one on which it came back. Of a call that fails again: the
+    /// last one on which it did.
     pub other: Option<ConnectionId>,
+    /// Of a call that fails again: all connections on which it did, in the order of time; else empty.
+    pub through: Vec<ConnectionId>,
     /// The end that did it; `None` where nobody did, or where that is not known.
     pub by_requester: Option<bool>,
     /// How long it took, in nanoseconds.
@@ -114,6 +124,31 @@ pub struct SessionEvent {
     pub frames: [Option<u64>; 2],
     /// What happened, in words for people.
     pub text: String,
+}
+
+impl SessionEvent {
+    /// Whether the packet of this number shows it.
+    pub fn is_shown_by(&self, frame: u64) -> bool {
+        self.frames.contains(&Some(frame))
+    }
+
+    /// Whether it is about this connection.
+    fn is_of(&self, connection: ConnectionId) -> bool {
+        self.connection == connection || self.other == Some(connection) || self.through.contains(&connection)
+    }
+
+    /// Whether it happened to the connection of `transaction`, between its first packet and its last. A call without a reply waits until the
+    /// end of the capture.
+    pub fn is_during(&self, transaction: &Transaction) -> bool {
+        let messages = || [&transaction.call, &transaction.reply].into_iter().flatten();
+        let Some(first) = messages().map(|message| message.first.time).min() else { return false };
+        let last = match (&transaction.reply, transaction.outcome) {
+            (None, Outcome::NoReply) => Time(i64::MAX),
+            _ => messages().map(|message| message.seen.time).max().unwrap_or(first),
+        };
+        let end = self.time.plus(self.duration.unwrap_or(0));
+        self.is_of(transaction.connection) && self.time <= last && end >= first
+    }
 }
 
 /// Which events are wanted.
@@ -130,7 +165,7 @@ pub struct EventFilter {
 impl EventFilter {
     /// Whether `event` is wanted, in a capture that starts at `start`.
     pub fn matches(&self, event: &SessionEvent, start: Time) -> bool {
-        among(&self.connections, |id| *id == event.connection || Some(*id) == event.other)
+        among(&self.connections, |id| event.is_of(*id))
             && among(&self.kinds, |kind| *kind == event.kind)
             && self.span.overlaps(event.time, event.time.plus(event.duration.unwrap_or(0)), start)
     }
@@ -139,6 +174,42 @@ impl EventFilter {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rdmascope_tests::values;
+
+    #[test]
+    fn an_event_is_during_a_transaction_of_its_connection() {
+        let transaction = values::read(7, 100);
+        let (call, reply) = (transaction.call.as_ref().unwrap(), transaction.reply.as_ref().unwrap());
+        let (first, last) = (call.first.time, reply.seen.time);
+        let event = |time: i64, duration, connection, other| SessionEvent {
+            time: Time(time),
+            kind: Kind::Nak,
+            connection,
+            other,
+            through: Vec::new(),
+            by_requester: None,
+            duration,
+            count: 1,
+            frames: [Some(7), None],
+            text: String::new(),
+        };
+        let (here, there) = (transaction.connection, ConnectionId(transaction.connection.0 + 1));
+        for (time, duration, during) in [
+            (first.0 - 1, None, false),
+            (first.0 - 1, Some(1), true),
+            (first.0, None, true),
+            (last.0, Some(5), true),
+            (last.0 + 1, None, false),
+        ] {
+            assert_eq!(event(time, duration, here, None).is_during(&transaction), during, "{time}");
+            assert_eq!(event(time, duration, there, Some(here)).is_during(&transaction), during, "{time}");
+            assert!(!event(time, duration, there, None).is_during(&transaction), "{time}");
+        }
+        let waits = Transaction { reply: None, outcome: Outcome::NoReply, ..transaction };
+        assert!(event(last.0 + 1, None, here, None).is_during(&waits));
+        assert!(!event(first.0 - 1, None, here, None).is_during(&waits));
+        assert!(event(0, None, here, None).is_shown_by(7) && !event(0, None, here, None).is_shown_by(8));
+    }
 
     #[test]
     fn kinds_have_different_words() {

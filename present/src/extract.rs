@@ -3,7 +3,7 @@
 mod contents;
 mod files;
 
-pub use contents::{Contents, Lacking, Log, Storage};
+pub use contents::{Contents, Lacking, Log, Run, Storage};
 pub use files::{Files, Found, Key, LeftOut, Limits};
 
 /// A file that was put together.

@@ -46,17 +46,23 @@ pub fn cm_fields(message: &cm::Message<'_>, out: &mut dyn fmt::Write) -> fmt::Re
             private_data_fields(reply.private_data, out)
         }
         cm::Message::Reject(reject) => {
-            write!(out, " reason {}", reject.reason)?;
-            match cm::reject_reason_name(reject.reason) {
-                Some(name) => write!(out, " ({name})"),
-                None => Ok(()),
-            }
+            write!(out, " {}", RejectReason(reject.reason))
         }
         cm::Message::DisconnectRequest(request) => write!(out, " remote QP {}", request.remote_qpn),
         cm::Message::ServiceIdResolutionRequest(request) => write!(out, " service {}", request.service_id),
         cm::Message::ServiceIdResolutionReply(reply) => write!(out, " QP {}", reply.qpn),
         cm::Message::Unknown { attribute, .. } => write!(out, " attribute 0x{attribute:04x}"),
         _ => Ok(()),
+    }
+}
+
+/// The reason of a REJ with its words: `reason 8: invalid service ID` (IBTA volume 1, section 12.6.7.2).
+pub struct RejectReason(pub u16);
+
+impl fmt::Display for RejectReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "reason {}", self.0)?;
+        cm::reject_reason_name(self.0).map_or(Ok(()), |name| write!(f, ": {name}"))
     }
 }
 

@@ -3,28 +3,142 @@
 use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::Transaction;
 
-/// Nanoseconds: the call on the wire, RDMA Reads, the server, RDMA Writes, the reply on the wire.
+/// Nanoseconds of each phase: the call's Send, until it was acknowledged, the server before its first RDMA operation, RDMA Reads, the server
+/// between and after, RDMA Writes, the reply's Send.
 ///
-/// The call's Send lasts from its first to its last packet and comes before the latency. RDMA Reads and Writes count from the
-/// first to the last packet of their kind, the reply's Send from its first to its last. What of the latency is none of
-/// these is the server's.
+/// The call's Send lasts from its first to its last packet and comes before the latency; all others together are the latency. From the last
+/// packet of the call to its acknowledgement is the network, and the responder's queue pair: from where the capture was made, there and
+/// back. A queue pair that acknowledges late, in software on a busy host, hides work of the server in it. One ACK may stand for several Sends, so it ends at the latest with the first RDMA operation on the call's memory, or with the first
+/// packet of the reply. RDMA Reads and Writes count from the first to the last packet of their kind, as far as that is before the reply; where
+/// they overlap, it is the Reads' time. The reply's Send lasts from its first to its last packet. What is left is the server's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Phases(pub [u64; 5]);
+pub struct Phases {
+    /// In the order of [`Phases::NAMES`].
+    pub times: [u64; Phases::COUNT],
+    /// The acknowledgement of the call was seen before the transaction ended. If not, its phase is 0, and that time is in the server's.
+    pub acknowledged: bool,
+}
 
 impl Phases {
+    /// How many there are.
+    pub const COUNT: usize = 7;
+
     /// What the phases are called in headings.
-    pub const NAMES: [&str; 5] = ["call", "reads", "server", "writes", "reply"];
+    pub const NAMES: [&str; Phases::COUNT] =
+        ["call", "until ACK", "server before", "reads", "server after", "writes", "reply"];
+
+    /// What the groups of phases are called where there is no room for all.
+    pub const GROUPS: [&str; 5] = ["call", "reads", "server", "writes", "reply"];
 
     /// The phases of a transaction of which both call and reply are there.
     pub fn of(transaction: &Transaction) -> Option<Phases> {
         let (call, reply) = (transaction.call.as_ref()?, transaction.reply.as_ref()?);
-        let length = |span: Option<(Time, Time)>| span.map_or(0, |(first, last)| last.since(first));
-        let call_wire = call.seen.time.since(call.first.time);
-        let reads = length(transaction.timing.reads);
-        let writes = length(transaction.timing.writes);
-        let reply_wire = reply.seen.time.since(reply.first.time);
-        let others = reads.saturating_add(writes).saturating_add(reply_wire);
-        let server = transaction.latency()?.saturating_sub(others);
-        Some(Phases([call_wire, reads, server, writes, reply_wire]))
+        let timing = &transaction.timing;
+        let sent = call.seen.time;
+        let whole = transaction.latency()?;
+        // Nanoseconds behind the call. Time stamps in captures do step back.
+        let reply_start = reply.first.time.since(sent).min(whole);
+        let within = |time: Time| time.since(sent).min(reply_start);
+        let span = |span: Option<(Time, Time)>| span.map(|(first, last)| (within(first), within(last)));
+        let (reads, writes) = (span(timing.reads), span(timing.writes));
+        let starts = [reads, writes].into_iter().flatten().map(|(start, _)| start);
+        let first = starts.min().unwrap_or(reply_start);
+        let acknowledged = timing.acknowledged.map_or(0, |seen| within(seen.time).min(first));
+        let length = |span: Option<(u64, u64)>| span.map_or(0, |(start, end)| end.saturating_sub(start));
+        let both = reads.zip(writes).map(|(a, b)| (a.0.max(b.0), a.1.min(b.1)));
+        let (read, written) = (length(reads), length(writes) - length(both));
+        let after = reply_start.saturating_sub(first + read + written);
+        let times = [
+            sent.since(call.first.time),
+            acknowledged,
+            first - acknowledged,
+            read,
+            after,
+            written,
+            whole - reply_start,
+        ];
+        Some(Phases { times, acknowledged: timing.acknowledged.is_some() })
+    }
+}
+
+/// Values of phases, those of one of [`Phases::GROUPS`] added up: the call's Send goes with the time until it was acknowledged.
+pub fn grouped<T: Copy + core::ops::Add<Output = T>>(phases: [T; Phases::COUNT]) -> [T; 5] {
+    let [call, acknowledged, before, reads, after, writes, reply] = phases;
+    [call + acknowledged, reads, before + after, writes, reply]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rdmascope_dissector::transaction::Seen;
+    use rdmascope_dissector::ulb::Procedure;
+    use rdmascope_tests::values;
+
+    const READ: Procedure = Procedure { program: 100_003, version: 3, number: 6 };
+
+    /// A transaction whose reply comes 1 ms after the call, and is 100 us long. Times are microseconds behind the call.
+    fn transaction(
+        acknowledged: Option<i64>,
+        reads: Option<(i64, i64)>,
+        writes: Option<(i64, i64)>,
+    ) -> Transaction {
+        let mut transaction = values::transaction(READ, 10, 1_000);
+        let start = transaction.call.as_ref().unwrap().seen.time;
+        let at = |micros: i64| Time(start.0 + micros * 1_000);
+        transaction.call.as_mut().unwrap().first.time = at(-20);
+        transaction.reply.as_mut().unwrap().first.time = at(900);
+        transaction.timing.acknowledged = acknowledged.map(|micros| Seen { frame: 11, time: at(micros) });
+        transaction.timing.reads = reads.map(|(first, last)| (at(first), at(last)));
+        transaction.timing.writes = writes.map(|(first, last)| (at(first), at(last)));
+        transaction
+    }
+
+    /// Its phases in microseconds.
+    #[track_caller]
+    fn phases(transaction: &Transaction) -> [u64; Phases::COUNT] {
+        let phases = Phases::of(transaction).unwrap();
+        assert_eq!(phases.times[1..].iter().sum::<u64>(), transaction.latency().unwrap());
+        assert_eq!(phases.acknowledged, transaction.timing.acknowledged.is_some());
+        phases.times.map(|time| time / 1_000)
+    }
+
+    #[test]
+    fn each_phase_has_its_time() {
+        let all = transaction(Some(30), Some((100, 300)), Some((450, 850)));
+        assert_eq!(phases(&all), [20, 30, 70, 200, 200, 400, 100]);
+        let inline = transaction(Some(30), None, None);
+        assert_eq!(phases(&inline), [20, 30, 870, 0, 0, 0, 100]);
+        let unknown = transaction(None, None, Some((450, 850)));
+        assert_eq!(phases(&unknown), [20, 0, 450, 0, 50, 400, 100]);
+    }
+
+    #[test]
+    fn an_acknowledgement_comes_before_what_the_server_does() {
+        // One ACK for several Sends: it is later than what shows that the call had arrived.
+        assert_eq!(phases(&transaction(Some(150), Some((100, 300)), None)), [20, 100, 0, 200, 600, 0, 100]);
+        assert_eq!(phases(&transaction(Some(950), None, None)), [20, 900, 0, 0, 0, 0, 100]);
+        // Before the call itself: the capture shows it out of order.
+        assert_eq!(phases(&transaction(Some(-5), None, None)), [20, 0, 900, 0, 0, 0, 100]);
+    }
+
+    #[test]
+    fn the_same_time_counts_once_and_within_the_latency() {
+        assert_eq!(
+            phases(&transaction(None, Some((100, 500)), Some((400, 600)))),
+            [20, 0, 100, 400, 300, 100, 100]
+        );
+        assert_eq!(
+            phases(&transaction(None, Some((100, 500)), Some((200, 400)))),
+            [20, 0, 100, 400, 400, 0, 100]
+        );
+        // The requester pulls a reply with RDMA Reads after it, and the capture shows a Write behind the reply that it came before.
+        assert_eq!(phases(&transaction(None, Some((1_100, 1_500)), None)), [20, 0, 900, 0, 0, 0, 100]);
+        assert_eq!(phases(&transaction(None, None, Some((850, 950)))), [20, 0, 850, 0, 0, 50, 100]);
+        assert_eq!(phases(&transaction(None, Some((-50, 50)), None)), [20, 0, 0, 50, 850, 0, 100]);
+    }
+
+    #[test]
+    fn groups_are_sums() {
+        assert_eq!(grouped([1, 2, 4, 8, 16, 32, 64]), [3, 8, 20, 32, 64]);
     }
 }

@@ -1,10 +1,13 @@
 //! What `analyze` gathers and shows. Memory does not grow with the length of the capture.
 
+mod loss;
 mod operations;
 mod outages;
 mod problems;
 mod text;
 
+pub use loss::Loss;
+pub(crate) use operations::payload_bytes;
 pub use operations::{Count, Key, Latency, Operations, Stats};
 pub(crate) use problems::is_sealed;
 pub use problems::{ErrorCount, ErrorKey, Group, Problem, Problems};
@@ -88,42 +91,35 @@ impl Report {
         self.events.list(ending.totals.span.map(|(_, last)| last))
     }
 
-    /// The events in which service was lost, one of each kind and end, with how many there are and how long they took together; what took most
-    /// time comes first.
-    pub fn losses(&self, ending: &Ending) -> Vec<(SessionEvent, u64, u64)> {
-        let mut losses: Vec<(SessionEvent, u64, u64)> = Vec::new();
+    /// The events in which service was lost, one of each kind and end; what took most time together comes first.
+    pub fn losses(&self, ending: &Ending) -> Vec<Loss> {
+        let mut losses: Vec<Loss> = Vec::new();
         for event in self.events(ending).into_iter().filter(|event| event.kind.is_loss()) {
-            let length = event.duration.unwrap_or(0);
             let same =
                 |other: &SessionEvent| (other.kind, other.by_requester) == (event.kind, event.by_requester);
-            match losses.iter_mut().find(|(other, ..)| same(other)) {
-                Some((longest, count, sum)) => {
-                    *count += 1;
-                    *sum += length;
-                    if longest.duration < event.duration {
-                        *longest = event;
-                    }
-                }
-                None => losses.push((event, 1, length)),
+            match losses.iter_mut().find(|loss| same(&loss.longest)) {
+                Some(loss) => loss.add(event),
+                None => losses.push(Loss::new(event)),
             }
         }
-        losses.sort_by_key(|(_, _, sum)| core::cmp::Reverse(*sum));
+        losses.sort_by_key(|loss| core::cmp::Reverse(loss.length));
         losses
     }
 
     /// What is said where nothing went wrong.
-    pub fn nothing_wrong(&self, ending: &Ending) -> Option<&'static str> {
+    pub fn nothing_wrong(&self, ending: &Ending) -> Option<String> {
         let nothing = self.problems(ending).is_empty()
             && self.errors().0.is_empty()
             && ending.is_readable()
             && self.losses(ending).is_empty();
-        nothing.then(|| match ending.totals.packets {
-            0 => "Nothing that can be seen: there is no RoCE packet to look at.",
-            _ if self.operations.is_empty() => {
-                "Nothing that can be seen: there is no RPC transaction to look at."
+        nothing.then(|| match ending.nothing_decoded() {
+            Some(why) => format!("Nothing that can be seen: {why}."),
+            None if self.operations.is_empty() => {
+                "Nothing that can be seen: there is no RPC transaction to look at.".to_owned()
             }
-            _ => {
+            None => {
                 "Nothing: every call has its reply, and there is no error, no NAK, no retransmission, no gap."
+                    .to_owned()
             }
         })
     }

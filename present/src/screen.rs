@@ -1,5 +1,6 @@
 //! What text is drawn on, and the views that stand alone: field trees and bytes.
 
+pub mod events;
 pub mod findings;
 pub mod frame;
 pub mod ladder;
@@ -55,10 +56,14 @@ fn branch(field: &Field, bytes: &[u8], depth: usize, screen: Screen, out: &mut i
     let name = &field.name;
     write!(out, "{start:4}  {digits:column$}  {:indent$}", "")?;
     let separator = if field.value.is_empty() { "" } else { ": " };
-    // A value has what is left of the line, and goes on below its beginning where that is too little.
-    let mut room = screen.width.saturating_sub(left + name.chars().count() + separator.len()).max(8);
+    // A value has what is left of the line, and goes on below its beginning where that is too little. Its first word is not broken.
+    let mut room = screen.width.saturating_sub(left + name.chars().count() + separator.len());
     let mut pieces = Vec::new();
     let mut rest = field.value.as_str();
+    if room < rest.split(' ').next().unwrap_or_default().chars().count().max(8).min(rest.chars().count()) {
+        pieces.push("");
+        room = screen.width.saturating_sub(left + 2).max(8);
+    }
     while let Some((at, _)) = rest.char_indices().nth(room) {
         let at = rest[..at].rfind(' ').filter(|at| *at > 0).unwrap_or(at);
         pieces.push(&rest[..at]);

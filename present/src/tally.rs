@@ -15,7 +15,7 @@ pub struct Tally {
     pub connections: u64,
     /// Those of them that were open before the capture began.
     pub inferred: u64,
-    /// Those of them of which only one direction is known.
+    /// Those of which the capture shows one direction only.
     pub one_sided: u64,
     /// Transactions that ended.
     pub transactions: u64,
@@ -91,10 +91,11 @@ impl Tally {
     /// Takes in a connection that ended.
     pub fn connection(&mut self, connection: &Connection) {
         let ends = [&connection.requester, &connection.responder];
-        let is_inferred = matches!(connection.origin, Origin::Inferred(_));
         self.connections += 1;
-        self.inferred += u64::from(is_inferred);
-        self.one_sided += u64::from(is_inferred && ends.iter().any(|end| end.qpn.is_none()));
+        self.inferred += u64::from(matches!(connection.origin, Origin::Inferred(_)));
+        // A REQ that nobody answers is not of one direction: silence may be the answer.
+        self.one_sided +=
+            u64::from(ends.iter().any(|end| end.is_absent()) && ends.iter().any(|end| end.sent.packets > 0));
         self.missing_packets += ends.iter().map(|end| end.sent.missing_packets).sum::<u64>();
     }
 

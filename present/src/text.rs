@@ -5,16 +5,27 @@ use rdmascope_dissector::connection::Endpoint;
 use rdmascope_dissector::engine::Totals;
 use rdmascope_dissector::protocol::Traffic;
 
-/// Colours for a terminal, or none.
+/// Colours for a terminal, or none; and how wide it is. By default there are no colours, and lines have no limit.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Style {
     colour: bool,
+    width: Option<usize>,
 }
 
 impl Style {
     /// With colours (ANSI escape sequences), or without.
     pub const fn new(colour: bool) -> Style {
-        Style { colour }
+        Style { colour, width: None }
+    }
+
+    /// For lines of at most so many columns, where that is possible; without a limit where there is no terminal.
+    pub const fn with_width(self, width: Option<usize>) -> Style {
+        Style { width, ..self }
+    }
+
+    /// Columns of the terminal, if lines have a limit.
+    pub const fn width(self) -> Option<usize> {
+        self.width
     }
 
     /// Headings.
@@ -184,7 +195,10 @@ impl Display for Named<'_> {
     }
 }
 
-/// What traffic beside RDMA has a name, behind its sum: `: 12 of NFS over TCP or UDP, 3 of iWARP (seen, not analyzed yet)`.
+/// How iWARP is known, and that no more is done with it: what stands in brackets behind its name.
+pub const IWARP: &str = "TCP port 20049 or an MPA start frame; not decoded yet";
+
+/// What other traffic has a name, behind its sum: `: 12 of NFS over TCP or UDP, 3 of iWARP (TCP port 20049 ...)`.
 pub struct OtherTraffic<'a>(pub &'a Totals);
 
 impl Display for OtherTraffic<'_> {
@@ -192,8 +206,10 @@ impl Display for OtherTraffic<'_> {
         let named = Traffic::ALL.into_iter().zip(self.0.traffic).filter(|(_, count)| *count > 0);
         for (at, (traffic, count)) in named.enumerate() {
             let separator = if at == 0 { ": " } else { ", " };
-            let note = if traffic == Traffic::Iwarp { " (iWARP seen, not analyzed yet)" } else { "" };
-            write!(f, "{separator}{} of {}{note}", Number(count), traffic.name())?;
+            write!(f, "{separator}{} of {}", Number(count), traffic.name())?;
+            if traffic == Traffic::Iwarp {
+                write!(f, " ({IWARP})")?;
+            }
         }
         Ok(())
     }
@@ -349,7 +365,7 @@ mod tests {
         assert_eq!(format!("{}|", Left(format_args!("{}", "ab"), 5)), "ab   |");
         assert_eq!(format!("{}|", Left("abcdef", 5)), "abcdef|");
         assert_eq!(format!("{:>3}|{:<3}|", Maybe::<u8>(None), Maybe(Some(7))), "  -|7  |");
-        let style = Style { colour: true };
+        let style = Style::new(true);
         assert_eq!(Left(style.red("x"), 1).to_string().len(), "\x1b[31mx\x1b[0m".len());
         assert_eq!(style.red(Left("x", 3)).to_string(), "\x1b[31mx  \x1b[0m");
     }

@@ -1,7 +1,7 @@
 //! The words that stand for the dissector's enumerations in every format for programs: docs/json.md lists them.
 
 use rdmascope_conformance::{Level, Verdict};
-use rdmascope_dissector::connection::{Origin, State};
+use rdmascope_dissector::connection::{CapturePoint, Origin, State};
 use rdmascope_dissector::engine::Totals;
 use rdmascope_dissector::frame::{Carrier, IcrcVerdict, Other};
 use rdmascope_dissector::transaction::Part;
@@ -14,6 +14,15 @@ pub const fn origin(origin: Origin) -> &'static str {
     match origin {
         Origin::Cm => "cm",
         Origin::Inferred(_) => "inferred",
+    }
+}
+
+/// Where a connection was captured.
+pub const fn capture_point(point: CapturePoint) -> &'static str {
+    match point {
+        CapturePoint::Requester => "requester",
+        CapturePoint::Between => "between",
+        CapturePoint::Responder => "responder",
     }
 }
 

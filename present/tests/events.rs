@@ -1,9 +1,10 @@
 //! Events: each kind from a session that was altered so that it has one, and sessions as they were captured, which have none but
 //! connections made and closed.
 
+use rdmascope_dissector::connection::ConnectionId;
 use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::record::Time;
-use rdmascope_present::events::{Events, Kind, SessionEvent};
+use rdmascope_present::events::{EventFilter, Events, Kind, SessionEvent};
 use rdmascope_present::report::Report;
 use rdmascope_tests::mutate::{self, CLIENT, SERVER, attribute, opcode};
 use rdmascope_tests::pcap::{Capture, Packet};
@@ -372,8 +373,12 @@ fn an_outage_is_never_nothing() {
     session::records(&capture).for_each(|record| engine.handle(&record, &mut |event| report.handle(&event)));
     engine.finish(&mut |event| report.handle(&event));
     let file = rdmascope_present::ending::FileEnding { name: "session.pcap".into(), ..Default::default() };
-    let ending =
-        rdmascope_present::ending::Ending { totals: *engine.totals(), files: vec![file], port: 4791 };
+    let ending = rdmascope_present::ending::Ending {
+        totals: *engine.totals(),
+        files: vec![file],
+        port: 4791,
+        ..Default::default()
+    };
     assert_eq!(report.nothing_wrong(&ending), None);
     let mut text = Vec::new();
     report.write_text(&ending, Default::default(), &mut text).expect("memory takes all");
@@ -381,4 +386,130 @@ fn an_outage_is_never_nothing() {
     let wrong = text.split("What went wrong").nth(1).expect("it has this part");
     assert!(wrong.contains("  Service\n") && wrong.contains("closed by the server"), "{wrong}");
     assert!(wrong.ends_with("Next: rdmascope events session.pcap\n"), "{wrong}");
+}
+
+/// The second reply that its Send holds whole becomes one that says GARBAGE_ARGS (RFC 5531, section 9).
+fn refused(mut capture: Capture) -> Capture {
+    let at = second_reply(&capture);
+    // Behind the header without chunks: XID, REPLY, MSG_ACCEPTED, a verifier without a body, accept_stat.
+    let status = capture.packets[at].payload().start + 28 + 20;
+    capture.packets[at].set_u32(status, 4);
+    capture.packets[at].seal();
+    capture
+}
+
+/// The same reply becomes RDMA_ERROR with ERR_CHUNK (RFC 8166, section 4.5.3).
+fn without_room(mut capture: Capture) -> Capture {
+    let at = second_reply(&capture);
+    let packet = &mut capture.packets[at];
+    let (start, xid) = (packet.payload().start, packet.xid().expect("it is a message"));
+    let words = [xid, 1, packet.u32(start + 8), 4, 2, 0, 0];
+    packet.set_behind_bth(&words.map(u32::to_be_bytes).concat());
+    capture
+}
+
+/// Where the second reply stands that its Send holds whole.
+fn second_reply(capture: &Capture) -> usize {
+    let is_inline = |packet: &Packet| {
+        // Behind XID, version and credits stands RDMA_MSG.
+        packet.source() == SERVER && packet.xid().is_some() && packet.u32(packet.payload().start + 12) == 0
+    };
+    let mut replies = (0..capture.packets.len()).filter(|at| is_inline(&capture.packets[*at]));
+    replies.nth(1).expect("there are replies")
+}
+
+#[test]
+fn a_call_that_fails_on_every_connection_is_one_story() {
+    let first = refused(reconnected(SECOND / 2));
+    let begin =
+        first.packets.iter().position(|packet| is_message(packet, attribute::RTU)).expect("it is made");
+    let anew = first.packets[begin + 1..].iter().position(|packet| is_message(packet, attribute::REQ));
+    let (one, two) = first.packets.split_at(begin + 1 + anew.expect("it is made again"));
+    let part = |packets: &[Packet]| Capture { packets: packets.to_vec(), ..first.clone() };
+    // Refused on one connection only, it is an error among others.
+    assert_eq!(of_kind(&first, Kind::CallFailsAgain), []);
+    let both = mutate::merge(&part(one), &refused(part(two)));
+    let event = only(&both, Kind::CallFailsAgain);
+    assert_eq!((event.count, event.by_requester), (2, Some(true)));
+    assert_eq!((event.connection.0, event.other.map(|id| id.0)), (1, Some(2)));
+    let frames = event.frames.map(|frame| frame.expect("it is known") as usize);
+    assert_eq!(both.packets[frames[0] - 1].source(), CLIENT);
+    assert_eq!(both.packets[frames[1] - 1].source(), SERVER);
+    assert!(
+        event.text.starts_with("client sent NFS") && event.text.contains(" 2 times in "),
+        "{}",
+        event.text
+    );
+    assert!(
+        event.text.ends_with("each time answered with GARBAGE_ARGS; on connections 1, 2"),
+        "{}",
+        event.text
+    );
+    // An error of the procedure is the application's matter.
+    assert_eq!(of_kind(&mutate::merge(&basic(), &again(&basic(), SECOND / 2)), Kind::CallFailsAgain), []);
+}
+
+#[test]
+fn a_call_that_gets_err_chunk_on_every_connection_names_them_all() {
+    let both = reconnected(SECOND / 2);
+    let begin =
+        both.packets.iter().position(|packet| is_message(packet, attribute::RTU)).expect("it is made");
+    let anew = both.packets[begin + 1..].iter().position(|packet| is_message(packet, attribute::REQ));
+    let (one, two) = both.packets.split_at(begin + 1 + anew.expect("it is made again"));
+    let part = |packets: &[Packet]| Capture { packets: packets.to_vec(), ..both.clone() };
+    let mut three = part(two);
+    mutate::change_communication_ids(&mut three, 0x0303_0000);
+    mutate::renumber_qp(&mut three, CLIENT, 0x99);
+    mutate::renumber_qp(&mut three, SERVER, 0xaa);
+    let length = two.last().expect("it has packets").time - two[0].time + SECOND;
+    three.packets.iter_mut().for_each(|packet| packet.time += length);
+    let join = |fails: fn(Capture) -> Capture, how: [bool; 3]| {
+        let parts = [part(one), part(two), three.clone()];
+        let parts = parts.into_iter().zip(how).map(|(part, does)| if does { fails(part) } else { part });
+        parts.reduce(|first, second| mutate::merge(&first, &second)).expect("there are three")
+    };
+    let all = join(without_room, [true; 3]);
+    let event = only(&all, Kind::CallFailsAgain);
+    assert_eq!((event.count, event.by_requester), (3, Some(true)));
+    assert_eq!((event.connection.0, event.other.map(|id| id.0)), (1, Some(3)));
+    let end = "each time answered with RDMA_ERROR ERR_CHUNK; on connections 1, 2, 3";
+    assert!(event.text.ends_with(end), "{}", event.text);
+    // It is told of each of them, the one in the middle too.
+    for connection in 1..=4 {
+        let filter = EventFilter { connections: vec![ConnectionId(connection)], ..EventFilter::default() };
+        assert_eq!(filter.matches(&event, Time::default()), connection <= 3, "{connection}");
+    }
+    // Where one of them had its reply, the others are named.
+    let event = only(&join(without_room, [true, false, true]), Kind::CallFailsAgain);
+    assert!(event.text.ends_with("on connections 1, 3"), "{}", event.text);
+    // On one only it is an error among others.
+    assert_eq!(of_kind(&join(without_room, [false, true, false]), Kind::CallFailsAgain), []);
+    assert_eq!(of_kind(&join(without_room, [false; 3]), Kind::CallFailsAgain), []);
+}
+
+/// What happened each time in the same way is told with how often it did.
+#[test]
+fn the_same_story_is_told_once() {
+    let report = |capture: &Capture| {
+        let mut engine = Engine::new(Config { observe: true, ..Config::default() });
+        let mut report = Report::default();
+        session::records(capture)
+            .for_each(|record| engine.handle(&record, &mut |event| report.handle(&event)));
+        engine.finish(&mut |event| report.handle(&event));
+        let ending = rdmascope_present::ending::Ending { totals: *engine.totals(), ..Default::default() };
+        report.losses(&ending).iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let rejected = samples::capture(samples::REJECTED);
+    let text = "server rejected the connection, reason 8: invalid service ID";
+    assert_eq!(report(&rejected), [format!("{text}; twice")]);
+    // Another reason is another story.
+    let mut other = rejected.clone();
+    let at =
+        other.packets.iter().rposition(|packet| is_message(packet, attribute::REJ)).expect("there are two");
+    // Behind the communication IDs and the lengths (IBTA volume 1, section 12.6.7).
+    other.packets[at].cm_body()[10..12].copy_from_slice(&28u16.to_be_bytes());
+    other.packets[at].seal();
+    let told = report(&other);
+    assert_eq!(told.len(), 1);
+    assert!(told[0].ends_with(" (the longest of 2)"), "{told:?}");
 }

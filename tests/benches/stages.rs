@@ -25,6 +25,7 @@ fn record(packet: &pcap::Packet) -> Record<'_> {
         link: LinkType::ETHERNET,
         original_length: packet.original_length,
         dropped: 0,
+        tap: Default::default(),
         data: &packet.data,
     }
 }

@@ -72,6 +72,17 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         shows: shown(By::Responder, &[874, 876], "8 bytes", "0 bytes"),
     },
     Trigger {
+        rule: "rpc-results",
+        alteration: "PUTFH fails with NFS4ERR_IO, and a result of GETATTR follows",
+        control: basic,
+        alter: |capture| {
+            // Behind the status, an empty tag and the number of results: SEQUENCE with its 44 bytes, PUTFH.
+            change_reply(capture, 0x3bfc_0516, |reply| reply.set_word(results_at(reply) + 12 + 44 + 4, 5));
+        },
+        also: &[],
+        shows: shown(By::Responder, &[36, 38], "", ""),
+    },
+    Trigger {
         rule: "rpc-garbage-arguments",
         alteration: "a GETATTR is answered with GARBAGE_ARGS",
         control: version_3,

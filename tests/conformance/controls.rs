@@ -98,6 +98,30 @@ fn a_capture_of_one_direction() {
     }
 }
 
+/// Without CM messages only the Sends could say what a connection carries. Where they look like nothing of RPC-over-RDMA, no rule is broken; whatever the
+/// capture lacks, and in one direction.
+#[test]
+fn what_carries_no_rpc_is_not_accused() {
+    for sample in ["nfs3-basic", "nfs4.2-mtu4096-large-io"] {
+        for (what, message) in mutate::FOREIGN {
+            let mut capture = mutate::without_cm(&samples::capture(sample));
+            mutate::carry(&mut capture, message);
+            let later = Capture { link: capture.link, packets: capture.packets[40..].to_vec() };
+            let half = mutate::keep(&capture, |packet| packet.source() == CLIENT);
+            let lossy = mutate::keep(&capture, |packet| packet.number % 17 != 0);
+            for (how, capture) in
+                [("whole", &capture), ("later", &later), ("one direction", &half), ("with losses", &lossy)]
+            {
+                // Where packets are missing, what the transport alone says may be inconclusive.
+                let found = findings(capture);
+                let found = found.iter().filter(|it| how != "with losses" || it.verdict == Verdict::Stands);
+                let found: Vec<String> = found.map(line).collect();
+                assert!(found.is_empty(), "{sample}, {what}, {how}: {found:#?}");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_capture_with_a_snap_length() {
     for sample in samples::MOUNTS {
@@ -262,4 +286,26 @@ fn a_direction_that_is_not_known_is_not_said() {
         }
     }
     assert!(said > 0);
+}
+
+/// That the capture holds one direction is a property of the capture: one finding, not one of each call.
+#[test]
+fn a_capture_of_one_direction_is_one_finding() {
+    for sample in samples::MOUNTS {
+        let capture = samples::capture(sample);
+        let (unanswered, flag) = ("rpc-call-unanswered", "invalidation-receiver-flag");
+        // In these samples the server calls too, CB_RECALL and CB_OFFLOAD: xprtrdma_cb_call stands in their clients' traces.
+        let calls_back = matches!(sample, "nfs4.1-backchannel-recall" | "nfs4.2-mtu4096-large-io");
+        let of_server = if calls_back { vec![unanswered, flag] } else { vec![flag] };
+        // Without a DREQ the calls are open still.
+        for (host, expected, open) in [(CLIENT, vec![unanswered], vec![]), (SERVER, of_server, vec![flag])] {
+            let half = mutate::keep(&capture, |packet| packet.source() == host);
+            for (half, expected) in [(&half, expected), (&mutate::without_cm(&half), open)] {
+                let found = findings(half);
+                let doubtful = found.iter().filter(|finding| finding.verdict == Verdict::Inconclusive);
+                let ids: Vec<_> = doubtful.map(|finding| rule(finding).id).collect();
+                assert_eq!(ids, expected, "{sample}, {host}");
+            }
+        }
+    }
 }

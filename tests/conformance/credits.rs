@@ -3,7 +3,7 @@
 use crate::{By, Trigger, shown};
 use rdmascope_conformance::{Finding, Verdict};
 use rdmascope_tests::judged::{findings, line, rule};
-use rdmascope_tests::mutate::{self, CLIENT, SERVER, opcode};
+use rdmascope_tests::mutate::{self, CLIENT, EXTENSION, SERVER, opcode};
 use rdmascope_tests::pcap::{Capture, Packet};
 use rdmascope_tests::samples;
 
@@ -82,7 +82,38 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         also: &[],
         shows: shown(By::Responder, &[8], "827090000 ns", ""),
     },
+    Trigger {
+        rule: "credit-receive",
+        alteration: "the server answers a call with an RNR NAK",
+        control: basic,
+        alter: |capture| refuse(capture, CLIENT, 9),
+        also: &[],
+        shows: shown(By::Responder, &[44, 45], "1", "64"),
+    },
+    Trigger {
+        rule: "credit-receive",
+        alteration: "the client answers a reply with an RNR NAK",
+        control: basic,
+        alter: |capture| refuse(capture, SERVER, 9),
+        also: &[],
+        shows: shown(By::Requester, &[46, 47], "1", ""),
+    },
 ];
+
+/// Makes an RNR NAK of the acknowledgement of the nth Send of a host.
+fn refuse(capture: &mut Capture, sender: core::net::Ipv4Addr, nth: usize) {
+    let send = nth_message(capture, sender, nth);
+    let psn = capture.packets[send].psn();
+    let is_acknowledgement = |packet: &&mut Packet| {
+        packet.is_rc()
+            && packet.opcode() == opcode::ACKNOWLEDGE
+            && packet.source() != sender
+            && packet.psn() == psn
+    };
+    let packet = capture.packets[send..].iter_mut().find(is_acknowledgement).expect("it is acknowledged");
+    packet.data[EXTENSION] = 0x21;
+    packet.seal();
+}
 
 fn basic() -> Capture {
     samples::capture("nfs4.1-basic")
@@ -268,6 +299,14 @@ fn the_limit_counts_in_dense_traffic_too() {
     assert!(of("credit-limit", &findings(&capture)).any(|finding| finding.verdict == Verdict::Stands));
 }
 
+#[test]
+fn credits_that_are_used_up_for_a_moment_are_no_starvation() {
+    // One reply grants one credit, so that the next call uses up all: for far less than a hundredth of the session.
+    let mut capture = basic();
+    set_credits_of_nth(&mut capture, SERVER, 5, 1);
+    assert_eq!(of("credit-starvation", &findings(&capture)).count(), 0);
+}
+
 /// A reply of another version is one fault, of the server; the client has its reply.
 #[test]
 fn a_first_reply_of_another_version_lets_the_client_go_on() {
@@ -299,4 +338,28 @@ fn a_message_that_is_too_short_is_not_under_way() {
         .filter(|line| !line.starts_with("advice"))
         .collect();
     assert!(lines.len() == 1 && lines[0].contains("header-too-short"), "{lines:#?}");
+}
+
+/// Where more calls were in flight than were granted, the receiver is not at fault.
+#[test]
+fn who_sends_more_than_was_granted_has_to_expect_that_no_receive_is_ready() {
+    let mut capture = granting(large(), 1);
+    let found_before = findings(&capture);
+    let mut over = of("credit-limit", &found_before).filter(|finding| finding.verdict == Verdict::Stands);
+    let frame = *over.next().and_then(|finding| finding.frames.last()).expect("the limit is exceeded");
+    let call = capture.packets.iter().position(|packet| packet.number == frame).expect("it is there");
+    // The packet that ends the Send of the first call too many, and what acknowledges it.
+    let psn = capture.packets[call].psn();
+    let mut responses = capture.packets[call..].iter_mut();
+    let acknowledgement = responses.find(|packet| {
+        packet.source() == SERVER && packet.opcode() == opcode::ACKNOWLEDGE && packet.psn() >= psn
+    });
+    let packet = acknowledgement.expect("it is acknowledged");
+    packet.set_psn(psn);
+    packet.data[EXTENSION] = 0x21;
+    packet.seal();
+    let found = findings(&capture);
+    assert_eq!(of("credit-receive", &found).count(), 0);
+    let by: Vec<_> = of("refusal-not-ready", &found).map(|finding| finding.by_requester).collect();
+    assert_eq!(by, [Some(true)], "the one who sent too much");
 }

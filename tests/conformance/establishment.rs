@@ -49,7 +49,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             })
         },
         also: &[],
-        shows: shown(By::Requester, &[1], "1 bytes", "0 bytes"),
+        shows: shown(By::Requester, &[1], "1 byte", "0 bytes"),
     },
     Trigger {
         rule: "private-data-truncated",
@@ -93,7 +93,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: basic,
         alter: |capture| in_message(capture, attribute::REQ, |body| body[IN_REQ + 6] = 7),
         also: &[],
-        shows: None,
+        shows: shown(By::Nobody, &[1, 2], "8192 bytes", "4096 bytes"),
     },
     Trigger {
         rule: "private-data-changed",
@@ -309,4 +309,11 @@ fn a_wrong_starting_psn_accuses_nobody_else() {
         .map(rdmascope_tests::judged::line)
         .collect();
     assert!(standing.len() == 1 && standing[0].contains("connection-start"), "{standing:#?}");
+
+    // The first Send is a call all the same, whose reply is there.
+    let decoded = |capture: &Capture| {
+        let session = rdmascope_tests::session::run(capture);
+        session.transactions.iter().map(|one| (one.xid, one.outcome)).collect::<Vec<_>>()
+    };
+    assert_eq!(decoded(&capture), decoded(&basic()));
 }

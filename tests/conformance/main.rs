@@ -8,16 +8,20 @@ mod credits;
 mod drops;
 mod establishment;
 mod exhaustive;
+mod gss;
 mod header;
 mod inline;
 mod invalidation;
 mod memory;
 mod page;
+mod retries;
 mod reverse;
 mod rpc;
 mod samples;
+mod sessions;
 mod transport;
 
+use core::fmt::Write as _;
 use rdmascope_conformance::{Finding, Value, Verdict};
 use rdmascope_tests::judged::{findings, line, rule};
 use rdmascope_tests::pcap::Capture;
@@ -91,6 +95,12 @@ fn says(finding: &Finding, shown: &Shown) -> bool {
         && words(&finding.allowed) == shown.allowed
 }
 
+/// What stands in front of the texts.
+const TEXTS: &str = "\
+What each trigger finds: by whom, frames, [transaction], (seen; allowed), and the text. At most two findings each.
+RDMASCOPE_BLESS=1 cargo test -p rdmascope-tests --test conformance every_trigger writes this file; read what changes.
+";
+
 /// All of them, subject by subject.
 fn triggers() -> impl Iterator<Item = &'static Trigger> {
     [
@@ -105,7 +115,10 @@ fn triggers() -> impl Iterator<Item = &'static Trigger> {
         memory::TRIGGERS,
         invalidation::TRIGGERS,
         reverse::TRIGGERS,
+        sessions::TRIGGERS,
         rpc::TRIGGERS,
+        gss::TRIGGERS,
+        retries::TRIGGERS,
         body::TRIGGERS,
         establishment::TRIGGERS,
         transport::TRIGGERS,
@@ -139,9 +152,33 @@ fn every_rule_has_a_trigger() {
     }
 }
 
+/// Writes what the standing findings of a trigger say: each of the first ones, and how many there are.
+fn write_texts(trigger: &Trigger, standing: &[&Finding], texts: &mut String) {
+    const MOST: usize = 2;
+    let _ = writeln!(texts, "\n{} ({}), {} times", trigger.rule, trigger.alteration, standing.len());
+    for finding in standing.iter().take(MOST) {
+        let words = |value: &Option<Value>| value.as_ref().map(ToString::to_string).unwrap_or_default();
+        let xid = finding.xid.map(|xid| xid.to_string()).unwrap_or_default();
+        let direction = finding.direction.map(|direction| format!("{direction:?}")).unwrap_or_default();
+        let transaction = finding.transaction.map(|number| format!("#{number}")).unwrap_or_default();
+        let of =
+            [direction, xid, transaction].into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>();
+        let _ = writeln!(
+            texts,
+            "    {:?} {:?} [{}] ({}; {}) {}",
+            By::of(finding),
+            finding.frames,
+            of.join(" "),
+            words(&finding.observed),
+            words(&finding.allowed),
+            finding.message
+        );
+    }
+}
+
 #[test]
 fn every_trigger_is_found_and_its_control_is_clean() {
-    let mut wrong = Vec::new();
+    let (mut wrong, mut texts) = (Vec::new(), String::from(TEXTS));
     for trigger in triggers() {
         let control = (trigger.control)();
         let mut altered = control.clone();
@@ -157,16 +194,16 @@ fn every_trigger_is_found_and_its_control_is_clean() {
         wrong.extend(unclean.map(|finding| format!("{}: in its control: {}", trigger.rule, line(finding))));
 
         let after = findings(&altered);
-        let mut standing =
-            after.iter().filter(of_rule).filter(|finding| finding.verdict == Verdict::Stands).peekable();
-        if standing.peek().is_none() {
+        let standing: Vec<&Finding> =
+            after.iter().filter(of_rule).filter(|finding| finding.verdict == Verdict::Stands).collect();
+        write_texts(trigger, &standing, &mut texts);
+        if standing.is_empty() {
             let lines: Vec<String> = after.iter().map(line).collect();
             wrong.push(format!("{}: not found ({}); but {lines:#?}", trigger.rule, trigger.alteration));
         } else if let Some(shown) = trigger.shows {
             // One fault, one finding.
-            let found: Vec<&Finding> = standing.collect();
-            if found.len() != 1 || !says(found[0], &shown) {
-                let lines: Vec<String> = found.iter().map(|finding| said(finding)).collect();
+            if standing.len() != 1 || !says(standing[0], &shown) {
+                let lines: Vec<String> = standing.iter().map(|finding| said(finding)).collect();
                 wrong.push(format!("{} ({}): {shown:?}, but {lines:#?}", trigger.rule, trigger.alteration));
             }
         }
@@ -175,6 +212,14 @@ fn every_trigger_is_found_and_its_control_is_clean() {
         wrong.extend(unexpected.map(|finding| format!("{}: beside it: {}", trigger.rule, line(finding))));
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/conformance/texts.txt");
+    if std::env::var_os("RDMASCOPE_BLESS").is_some() {
+        return std::fs::write(path, texts).expect("the texts can be written");
+    }
+    let written = std::fs::read_to_string(path).expect("conformance/texts.txt is there");
+    let differing: Vec<_> =
+        texts.lines().zip(written.lines()).filter(|(found, expected)| found != expected).take(5).collect();
+    assert!(texts == written, "findings, and what conformance/texts.txt expects: {differing:#?}");
 }
 
 #[test]

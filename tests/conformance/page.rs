@@ -43,7 +43,7 @@ a subject) leaves findings out of the exit status. They are shown all the same, 
 (violation), `warning` or `note` (advice). With `--inconclusive`, inconclusive findings are results of kind `review` and level `none`. An
 allowed finding has a `suppression`. SARIF is made for source text, and some of its readers show no result without a line: the number of
 the first frame is the `startLine`, and those of the other frames are `relatedLocations`. Where frames are numbered over several files,
-the first file stands for all. The `properties` of a result are its line of JSON Lines, and those of the run hold the `check` line.
+the first file stands for all; with `--each` every file has a run, whose `automationDetails` name it. The `properties` of a result are its line of JSON Lines, and those of the run hold the `check` line.
 ";
 
 #[test]

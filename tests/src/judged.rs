@@ -1,10 +1,11 @@
 //! The judge at work on a capture, with what it found kept.
 
 use crate::pcap::{Capture, Packet};
+use crate::session::records;
 use rdmascope_conformance::{Finding, Judge, Level, Rule, Verdict};
 use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::event::Event;
-use rdmascope_dissector::record::{LinkType, Record, Time};
+use rdmascope_dissector::record::Record;
 
 /// The judge as it is used, beside one that ignores all gates. Both must find the same of every event.
 #[derive(Clone, Debug)]
@@ -50,21 +51,26 @@ pub fn findings_where(capture: &Capture, dropped: impl Fn(&Packet) -> u32) -> Ve
     let mut engine = Engine::new(Config { observe: true, ..Config::default() });
     let mut judge = Compared::default();
     let mut findings: Vec<Finding> = Vec::new();
-    for packet in &capture.packets {
-        let record = Record {
-            number: packet.number,
-            time: Time(packet.time),
-            link: LinkType(capture.link),
-            original_length: packet.original_length,
-            dropped: dropped(packet),
-            data: &packet.data,
-        };
+    for (packet, record) in capture.packets.iter().zip(records(capture)) {
+        let record = Record { dropped: dropped(packet), ..record };
         engine.handle(&record, &mut |event| findings.extend(judge.handle(&event)));
     }
     engine.finish(&mut |event| findings.extend(judge.handle(&event)));
     for finding in &findings {
         assert!(finding.rule.is_some() && finding.connection.is_some(), "{finding:?}");
         assert!(finding.frames.is_sorted(), "{finding:?}");
+    }
+    findings
+}
+
+/// What the judge finds before the last packet of a capture comes.
+pub fn findings_on_the_way(capture: &Capture) -> Vec<Finding> {
+    let mut engine = Engine::new(Config { observe: true, ..Config::default() });
+    let (mut judge, mut findings) = (Judge::default(), Vec::new());
+    for record in records(capture).take(capture.packets.len().saturating_sub(1)) {
+        engine.handle(&record, &mut |event| {
+            judge.handle(&event, &mut |finding| findings.push(finding.clone()))
+        });
     }
     findings
 }

@@ -3,10 +3,12 @@
 //! All of it works on Ethernet, IPv4 without options, UDP, and seals what it changed: IPv4 header checksum and ICRC come
 //! out right, unless a packet is spoiled on purpose.
 
+mod foreign;
 mod loss;
 mod messages;
 mod sequence;
 
+pub use foreign::{Compose, FOREIGN, carry};
 pub use loss::{Kind, Variant, variant};
 pub use messages::*;
 pub use sequence::*;
@@ -516,6 +518,27 @@ pub fn merge(first: &Capture, second: &Capture) -> Capture {
     merged.packets.sort_by_key(|packet| packet.time);
     merged.renumber();
     merged
+}
+
+/// The session twice without CM messages, the second one on other queue pairs and `later` nanoseconds later.
+pub fn side_by_side(session: &Capture, later: i64) -> Capture {
+    let first = without_cm(session);
+    let mut second = first.clone();
+    renumber_qp(&mut second, CLIENT, 0x333);
+    renumber_qp(&mut second, SERVER, 0x444);
+    change_xids(&mut second, |xid| xid ^ 0x55_0000);
+    rename_memory(&mut second, |rkey, address| (rkey ^ 0x5500_0000, address));
+    shift_psn(&mut second, CLIENT, 0x1234);
+    shift_psn(&mut second, SERVER, 0x4321);
+    second.packets.iter_mut().for_each(|packet| packet.time += later);
+    merge(&first, &second)
+}
+
+/// A capture that begins with the packet at this index.
+pub fn from(capture: &Capture, index: usize) -> Capture {
+    let mut rest = Capture { link: capture.link, packets: capture.packets[index..].to_vec() };
+    rest.renumber();
+    rest
 }
 
 /// Moves the packet at index `from` to stand at index `to`, as a capture shows packets that overtook each other: numbers and

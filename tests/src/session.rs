@@ -126,6 +126,7 @@ pub fn records(capture: &Capture) -> impl Iterator<Item = Record<'_>> {
         link: LinkType(capture.link),
         original_length: packet.original_length,
         dropped: 0,
+        tap: Default::default(),
         data: &packet.data,
     })
 }
@@ -244,6 +245,13 @@ pub fn all_but_numbers(transaction: &Transaction) -> String {
     format!("{transaction:#?}")
 }
 
+/// All that a transaction says but numbers, and what acknowledged its call: where an ACK is missing, another one may stand for it, or none.
+pub fn all_but_acknowledgement(transaction: &Transaction) -> String {
+    let mut transaction = transaction.clone();
+    transaction.timing.acknowledged = None;
+    all_but_numbers(&transaction)
+}
+
 /// All that a transaction says but numbers, frames and times: what does not change where the same packets come in another
 /// order, or some of them twice.
 pub fn content(transaction: &Transaction) -> String {
@@ -255,6 +263,8 @@ pub fn content(transaction: &Transaction) -> String {
     }
     transaction.timing.reads = transaction.timing.reads.map(|_| (Time(0), Time(0)));
     transaction.timing.writes = transaction.timing.writes.map(|_| (Time(0), Time(0)));
+    // An ACK that is captured elsewhere may be captured behind the reply.
+    transaction.timing.acknowledged = None;
     transaction.done = transaction.done.map(|_| nowhere);
     all_but_numbers(&transaction)
 }

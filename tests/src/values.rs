@@ -3,7 +3,8 @@
 use core::net::Ipv4Addr;
 use rdmascope_conformance::{Finding, Value};
 use rdmascope_dissector::connection::{
-    Connection, ConnectionId, Counts, Endpoint, Evidence, FirstFrames, Origin, PrivateData, State,
+    Connection, ConnectionId, Counts, Endpoint, Evidence, Files, FirstFrames, Origin, PrivateData,
+    RoundTrips, State,
 };
 use rdmascope_dissector::frame::Address;
 use rdmascope_dissector::rdma::End;
@@ -71,6 +72,7 @@ pub fn transaction(procedure: Procedure, frame: u64, latency: i64) -> Transactio
         xid: Xid(0x1a2b_3c00 + frame as u32),
         procedure: Some(procedure),
         security: Some(Security::Sys),
+        gss: None,
         outcome: Outcome::Completed,
         capture_gap: false,
         lossy: false,
@@ -159,6 +161,7 @@ pub fn full() -> Transaction {
     reply.invalidated = Some(Rkey(0xab));
     reply.first = Seen { frame: 9, time: after(72_400) };
     full.timing = Timing {
+        acknowledged: Some(Seen { frame: 8, time: after(70_050) }),
         reads: Some((after(70_100), after(71_100))),
         writes: Some((after(72_000), after(72_100))),
         asked_bytes: 8192,
@@ -187,6 +190,7 @@ pub fn connection() -> Connection {
         }),
         sent,
         first_frames: FirstFrames::default(),
+        round_trips: Some(RoundTrips { count: 180, minimum: 9_000, median: 12_000 }),
     };
     let client = Counts {
         packets: 1540,
@@ -219,6 +223,7 @@ pub fn connection() -> Connection {
         first: START,
         last: after(12_345_678),
         transactions: [208, 4],
+        files: Files::default(),
     }
 }
 

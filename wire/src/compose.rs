@@ -81,6 +81,39 @@ impl Carrier {
         }
     }
 
+    /// Appends these headers, the bytes of a transport packet as they are, from the BTH on, and the ICRC. The transport packet needs not
+    /// be one: an ICRC of zeros is behind what is shorter than a BTH. Where there is an error nothing is appended.
+    pub fn enclose(&self, transport: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
+        let counted = self.counted() + icrc::LENGTH;
+        let maximum = usize::from(u16::MAX) - counted;
+        if transport.len() > maximum {
+            return Err(Error::PayloadTooLong { length: transport.len(), maximum });
+        }
+        let length = (counted + transport.len()) as u16;
+        let icrc = match self {
+            Carrier::Ipv4(ip, udp) => {
+                let (ip, udp) = (ip.to_bytes(length), udp.to_bytes(length - Ipv4::LENGTH as u16));
+                out.extend_from_slice(&ip);
+                out.extend_from_slice(&udp);
+                icrc::roce_v2(&ip, &udp, transport)
+            }
+            Carrier::Ipv6(ip, udp) => {
+                let (ip, udp) = (ip.to_bytes(Udp::PROTOCOL, length), udp.to_bytes(length));
+                out.extend_from_slice(&ip);
+                out.extend_from_slice(&udp);
+                icrc::roce_v2(&ip, &udp, transport)
+            }
+            Carrier::Grh(grh) => {
+                let grh = grh.to_bytes(Grh::NEXT_HEADER_BTH, length);
+                out.extend_from_slice(&grh);
+                icrc::grh(&grh, transport)
+            }
+        };
+        out.extend_from_slice(transport);
+        out.extend_from_slice(&icrc.unwrap_or_default().to_le_bytes());
+        Ok(())
+    }
+
     const fn ether_type(&self) -> u16 {
         match self {
             Carrier::Ipv4(..) => 0x0800,

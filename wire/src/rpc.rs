@@ -179,6 +179,14 @@ pub fn called(bytes: &[u8]) -> Result<(u32, u32, u32), Stop> {
     Ok((reader.u32()?, reader.u32()?, reader.u32()?))
 }
 
+impl Call<'static> {
+    /// A call of procedure 0, which does nothing and has neither arguments nor results in every program of NFS, with AUTH_NONE.
+    pub const fn null(xid: Xid, program: u32, version: u32) -> Call<'static> {
+        let none = Auth { flavor: flavor::NONE, body: &[] };
+        Call { xid, rpc_version: VERSION, program, version, procedure: 0, credential: none, verifier: none }
+    }
+}
+
 impl<'a> Call<'a> {
     /// Reads the call that the cursor stands at and leaves it at the arguments.
     #[inline]

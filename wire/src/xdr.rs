@@ -109,12 +109,12 @@ impl<'a> Reader<'a> {
 }
 
 /// Appends a 32-bit word.
-pub(crate) fn put_u32(out: &mut Vec<u8>, value: u32) {
+pub fn put_u32(out: &mut Vec<u8>, value: u32) {
     out.extend_from_slice(&value.to_be_bytes());
 }
 
 /// Appends a 64-bit hyper.
-pub(crate) fn put_u64(out: &mut Vec<u8>, value: u64) {
+pub fn put_u64(out: &mut Vec<u8>, value: u64) {
     out.extend_from_slice(&value.to_be_bytes());
 }
 
@@ -122,7 +122,7 @@ pub(crate) fn put_u64(out: &mut Vec<u8>, value: u64) {
 ///
 /// # Panics
 /// Where `data` is longer than a 32-bit count can say.
-pub(crate) fn put_opaque(out: &mut Vec<u8>, data: &[u8]) {
+pub fn put_opaque(out: &mut Vec<u8>, data: &[u8]) {
     put_u32(out, u32::try_from(data.len()).expect("an XDR item is shorter than 4 GiB"));
     out.extend_from_slice(data);
     out.resize(out.len().next_multiple_of(4), 0);

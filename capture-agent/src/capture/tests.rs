@@ -1,8 +1,9 @@
 //! The same captures from files, from pipes, and compressed.
 
 use super::*;
-use crate::block::Blocks;
+use crate::block::{Blocks, Spare};
 use crate::framing::tests::{LITTLE, Seen, captures, seen};
+use rdmascope_dissector::frame;
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -35,11 +36,16 @@ fn all_in_blocks(capture: Result<Capture, Error>) -> All {
     };
     let mut blocks = Blocks::of(&mut capture);
     let mut found = Vec::new();
-    let mut spare = Vec::new();
+    let mut spare = Spare::default();
+    let config = frame::Config::default();
+    // Every second block is taken apart ahead.
+    let mut ahead = None;
     let error = loop {
-        let (block, end) = blocks.next(core::mem::take(&mut spare), |_| None);
-        found.extend(block.records().iter().map(|(record, _)| seen(record)));
-        spare = block.into_buffer();
+        let (block, end) = blocks.next(core::mem::take(&mut spare), ahead);
+        assert!(block.records().all(|(_, dissected)| dissected.is_some() == ahead.is_some()));
+        found.extend(block.records().map(|(record, _)| seen(record)));
+        spare = block.into_spare();
+        ahead = if ahead.is_none() { Some(&config) } else { None };
         match end {
             Ok(true) => {}
             Ok(false) => break None,

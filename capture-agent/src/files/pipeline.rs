@@ -4,7 +4,7 @@
 //! which reads every byte. Order stays exact: blocks of records pass through one queue. Which thread takes the frames of a
 //! block apart depends on which has less to do, and changes nothing in what comes out.
 
-use crate::block::{Block, Blocks};
+use crate::block::{Block, Blocks, Spare};
 use crate::capture::Error;
 use crate::source::{Progress, Sink};
 use rdmascope_dissector::frame;
@@ -26,13 +26,13 @@ pub(super) fn for_each(
     let waiting = &waiting;
     std::thread::scope(|scope| {
         let (full, filled) = mpsc::sync_channel::<(Block, u64)>(QUEUE);
-        let (empty, emptied) = mpsc::channel::<Vec<u8>>();
+        let (empty, emptied) = mpsc::channel::<Spare>();
         let finder = scope.spawn(move || {
             loop {
                 let spare = emptied.try_recv().unwrap_or_default();
-                // Where the other thread has nothing to do, it takes the frames apart itself.
-                let ahead = waiting.load(Ordering::Relaxed) > 0;
-                let (block, end) = blocks.next(spare, |record| ahead.then(|| Dissected::new(record, config)));
+                // Where the other thread is about to have nothing to do, it takes the frames apart itself.
+                let ahead = waiting.load(Ordering::Relaxed) > 1;
+                let (block, end) = blocks.next(spare, ahead.then_some(config));
                 waiting.fetch_add(1, Ordering::Relaxed);
                 let left = full.send((block, blocks.position())).is_err();
                 match end {
@@ -56,7 +56,7 @@ pub(super) fn for_each(
             told = position;
             waiting.fetch_sub(1, Ordering::Relaxed);
             // The finder may have ended; then nobody wants it.
-            let _ = empty.send(block.into_buffer());
+            let _ = empty.send(block.into_spare());
         }
         finder.join().expect("the finder does not panic: it only walks bytes")
     })

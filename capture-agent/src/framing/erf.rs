@@ -45,6 +45,8 @@ pub(super) fn next(bytes: &[u8]) -> Result<Found, Trouble> {
             // Other types have a color there, or more about the port.
             _ => 0,
         },
+        // The two low bits of the flags.
+        interface: (header.flags & 3).into(),
         start: 0,
         end: length,
         consumed: length,

@@ -20,7 +20,7 @@ pub use interfaces::{Interface, Statistics};
 
 use core::fmt;
 use interfaces::Interfaces;
-use rdmascope_dissector::record::{LinkType, Record, Time};
+use rdmascope_dissector::record::{LinkType, Record, Tap, Time};
 
 /// The most bytes that a pcap record may have captured, or a pcapng block may have: 16 MiB. A longer one is damage: no
 /// link has packets near that length, and a reader must not gather without bound because four bytes say so.
@@ -71,6 +71,8 @@ pub struct Framed {
     pub original_length: u32,
     /// See [`Record::dropped`].
     pub dropped: u32,
+    /// See [`Tap::interface`].
+    pub interface: u32,
     /// Where the captured bytes begin.
     pub start: usize,
     /// Where they end.
@@ -89,6 +91,7 @@ impl Framed {
             link: self.link,
             original_length: self.original_length,
             dropped: self.dropped,
+            tap: Tap { file: 0, interface: self.interface },
             data: &bytes[self.start..self.end],
         }
     }
@@ -111,7 +114,16 @@ impl Framer {
             Format::Unknown => self.recognise(bytes),
         };
         match found {
-            Ok(Found::Record { mut time, link, original_length, dropped, start, end, consumed }) => {
+            Ok(Found::Record {
+                mut time,
+                link,
+                original_length,
+                dropped,
+                interface,
+                start,
+                end,
+                consumed,
+            }) => {
                 if link == LinkType::ERF {
                     time = erf::own_time(&bytes[start..end], time);
                 }
@@ -123,6 +135,7 @@ impl Framer {
                     link,
                     original_length,
                     dropped,
+                    interface,
                     start,
                     end,
                     consumed,
@@ -242,6 +255,7 @@ enum Found {
         link: LinkType,
         original_length: u32,
         dropped: u32,
+        interface: u32,
         start: usize,
         end: usize,
         consumed: usize,

@@ -56,6 +56,7 @@ impl File {
             link: self.link,
             original_length: origlen,
             dropped: 0,
+            interface: 0,
             start: RECORD_HEADER,
             end,
             consumed: end,

@@ -3,7 +3,15 @@ use crate::Capture;
 use rdmascope_dissector::record::Time;
 
 fn record(data: &[u8], link: LinkType, time: i64) -> Record<'_> {
-    Record { number: 1, time: Time(time), link, original_length: data.len() as u32 + 100, dropped: 0, data }
+    Record {
+        number: 1,
+        time: Time(time),
+        link,
+        original_length: data.len() as u32 + 100,
+        dropped: 0,
+        tap: Default::default(),
+        data,
+    }
 }
 
 fn written(write: impl FnOnce(&mut PcapngWriter<Vec<u8>>)) -> Vec<u8> {

@@ -4,6 +4,7 @@
 //! scanning shows no result without one.
 
 use super::{Check, Taker};
+use crate::input::Input;
 use crate::output::{Out, Status, warn_of_cuts};
 use rdmascope_present::check::{listed, slug};
 use rdmascope_present::column::Line;
@@ -23,9 +24,30 @@ use std::io::{self, Write};
 const SCHEMA: &str =
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json";
 
-/// Writes a log with one run. Results are written as they come, so that memory does not grow with their number.
-pub(super) struct Sarif<'a> {
+/// A log: a run for each capture.
+pub(super) struct Log<'a> {
     out: &'a mut Out,
+    /// Runs that were begun.
+    runs: u64,
+}
+
+impl<'a> Log<'a> {
+    /// An empty one: what has no run gets nothing.
+    pub(super) fn new(out: &'a mut Out) -> Log<'a> {
+        Log { out, runs: 0 }
+    }
+
+    /// Ends the log.
+    pub(super) fn end(self) -> io::Result<()> {
+        if self.runs > 0 { self.out.write_all(b"]}\n") } else { Ok(()) }
+    }
+}
+
+/// Writes a run. Results are written as they come, so that memory does not grow with their number.
+pub(super) struct Sarif<'a, 'b> {
+    log: &'a mut Log<'b>,
+    /// Whether each of the captures has a run.
+    is_one_of_several: bool,
     /// The least weighty rules that are asked.
     least: Level,
     inconclusive: bool,
@@ -37,14 +59,21 @@ pub(super) struct Sarif<'a> {
     results: Option<u64>,
 }
 
-impl<'a> Sarif<'a> {
-    pub(super) fn new(command: &Check, out: &'a mut Out) -> Sarif<'a> {
+impl<'a, 'b> Sarif<'a, 'b> {
+    /// A run on `input`, which may be one of several captures.
+    pub(super) fn new(
+        command: &Check,
+        input: &Input,
+        is_one_of_several: bool,
+        log: &'a mut Log<'b>,
+    ) -> Sarif<'a, 'b> {
         Sarif {
-            out,
+            log,
+            is_one_of_several,
             least: command.level.level(),
             inconclusive: command.inconclusive,
             most: command.most(),
-            artifacts: command.input.files.iter().map(|path| uri(&path.to_string_lossy())).collect(),
+            artifacts: input.files.iter().map(|path| uri(&path.to_string_lossy())).collect(),
             results: None,
         }
     }
@@ -63,13 +92,24 @@ impl<'a> Sarif<'a> {
             semantic_version: env!("CARGO_PKG_VERSION"),
             rules: rules.map(|(subject, rule)| Descriptor::new(subject, rule)).collect(),
         };
-        write!(self.out, "{{\"$schema\":\"{SCHEMA}\",\"version\":\"2.1.0\",\"runs\":[{{\"tool\":")?;
-        write_value(self.out, &Tool { driver })?;
-        write!(self.out, ",\"results\":[")
+        let Log { out, runs } = &mut *self.log;
+        match runs {
+            0 => write!(out, "{{\"$schema\":\"{SCHEMA}\",\"version\":\"2.1.0\",\"runs\":[")?,
+            _ => out.write_all(b",\n")?,
+        }
+        *runs += 1;
+        write!(out, "{{\"tool\":")?;
+        write_value(out, &Tool { driver })?;
+        if let (true, Some(category)) = (self.is_one_of_several, self.artifacts.first()) {
+            write!(out, ",\"automationDetails\":")?;
+            // What stands in front of the slash is the category, by which code scanning tells runs apart.
+            write_value(out, &AutomationDetails { id: Shown(format_args!("{category}/")) })?;
+        }
+        write!(out, ",\"results\":[")
     }
 }
 
-impl Taker for Sarif<'_> {
+impl Taker for Sarif<'_, '_> {
     const LISTS: bool = true;
 
     fn finding(&mut self, finding: &Finding, place: Place) -> io::Result<()> {
@@ -82,8 +122,8 @@ impl Taker for Sarif<'_> {
         let separator = if *results > 0 { ",\n" } else { "\n" };
         *results += 1;
         let artifact = self.artifacts.first().map_or("", String::as_str);
-        self.out.write_all(separator.as_bytes())?;
-        write_value(self.out, &Outcome::new(finding, rule, place, artifact))?;
+        self.log.out.write_all(separator.as_bytes())?;
+        write_value(self.log.out, &Outcome::new(finding, rule, place, artifact))?;
         Ok(())
     }
 
@@ -118,20 +158,25 @@ impl Taker for Sarif<'_> {
         };
         let mut text = Vec::new();
         write_value(&mut text, &rest)?;
-        self.out.write_all(b"\n],")?;
-        self.out.write_all(text.strip_prefix(b"{").unwrap_or(&text))?;
-        self.out.write_all(b"]}\n")?;
-        warn_of_cuts(ending, self.out)
+        self.log.out.write_all(b"\n],")?;
+        self.log.out.write_all(text.strip_prefix(b"{").unwrap_or(&text))?;
+        warn_of_cuts(ending, self.log.out)
     }
 
     fn out(&mut self) -> &mut Out {
-        self.out
+        self.log.out
     }
 }
 
 #[derive(Serialize)]
 struct Tool {
     driver: Driver,
+}
+
+#[derive(Serialize)]
+#[serde(bound = "T: Display")]
+struct AutomationDetails<T> {
+    id: Shown<T>,
 }
 
 #[derive(Serialize)]

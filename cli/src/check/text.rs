@@ -6,14 +6,16 @@ use rdmascope_conformance::{Finding, Verdict};
 use rdmascope_dissector::connection::Connection;
 use rdmascope_dissector::rdma::End;
 use rdmascope_present::check::{Asked, Kept, Page};
-use rdmascope_present::ending::Ending;
+use rdmascope_present::ending::{Ending, Heading};
 use rdmascope_present::screen::Screen;
 use rdmascope_present::tally::{Place, Tally};
-use std::io;
+use std::io::{self, Write as _};
 
 /// Keeps what is shown, and writes it when all was found.
 pub(super) struct Text<'a> {
     command: &'a Check,
+    /// Which of the files this is, where each is judged by itself.
+    index: Option<usize>,
     screen: Screen,
     kept: Kept,
     out: &'a mut Out,
@@ -23,13 +25,18 @@ pub(super) struct Text<'a> {
 const SHOWN: usize = 10;
 
 impl<'a> Text<'a> {
-    pub(super) fn new(command: &'a Check, screen: Screen, out: &'a mut Out) -> Text<'a> {
+    pub(super) fn new(
+        command: &'a Check,
+        index: Option<usize>,
+        screen: Screen,
+        out: &'a mut Out,
+    ) -> Text<'a> {
         let kept = match command.most {
             None => Kept::folding(SHOWN),
             Some(0) => Kept::new(usize::MAX),
             Some(most) => Kept::new(most),
         };
-        Text { command, screen, kept, out }
+        Text { command, index, screen, kept, out }
     }
 }
 
@@ -48,13 +55,19 @@ impl Taker for Text<'_> {
     }
 
     fn end(&mut self, tally: &Tally, ending: &Ending) -> io::Result<()> {
-        let Text { command, screen, kept, out } = self;
+        let Text { command, index, screen, kept, out } = self;
         let asked = Asked {
             inconclusive: command.inconclusive,
             all: command.most == Some(0),
             some_connections: !command.connections.is_empty(),
             level: command.level.level(),
         };
+        if let Some(index) = index {
+            if *index > 0 {
+                writeln!(out)?;
+            }
+            writeln!(out, "{}", screen.style.bold(Heading(ending)))?;
+        }
         Page { asked, tally, kept, ending, screen: *screen }.write(out)
     }
 

@@ -51,7 +51,7 @@ Examples:
 #[derive(Args, Debug)]
 pub(super) struct Html {
     #[command(flatten)]
-    input: Input,
+    pub(super) input: Input,
     /// Output file, or `-` for standard output
     ///
     /// The file appears when it is complete, and replaces a regular file of that name, whose mode it keeps.
@@ -85,7 +85,7 @@ pub(super) fn run(command: &mut Html, out: &mut Out) -> io::Result<Status> {
 
 fn write_file(input: &Input, output: &Path, ladders: u8) -> Result<Ending> {
     let cannot = || format!("{}: cannot be written", output.display());
-    let mut file = OutputFile::create(output, &input.files)?;
+    let mut file = OutputFile::create(output, &input.files, "--output")?;
     let (page, ending) = report(input, ladders)??;
     file.write_all(page.as_bytes()).and_then(|()| file.finish()).with_context(cannot)?;
     Ok(ending)

@@ -15,10 +15,11 @@ use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::record::Time;
 use rdmascope_present::columns::{
-    CONNECTION, FINDING, FindingRow, MESSAGE, MessageRow, OPERATION, OperationRow, PACKET, TABLES,
+    CONNECTION, EVENT, FINDING, FindingRow, MESSAGE, MessageRow, OPERATION, OperationRow, PACKET, TABLES,
     TRANSACTION,
 };
 use rdmascope_present::ending::Ending;
+use rdmascope_present::events::Events;
 use std::borrow::Cow;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -27,7 +28,7 @@ use writer::TableWriter;
 #[derive(Args, Debug)]
 pub(super) struct Parquet {
     #[command(flatten)]
-    input: Input,
+    pub(super) input: Input,
     /// Folder for the tables; it is created if it does not exist
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
@@ -75,7 +76,7 @@ fn write(command: &Parquet) -> Result<Ending> {
     let mut writers = Writers::create(&staging).with_context(cannot)?;
     let config = Config { report_packets: true, observe: true, ..Config::default() };
     let ending = input::read(&command.input, config, &mut writers).with_context(cannot)??;
-    writers.finish(staging, &capture).with_context(cannot)?;
+    writers.finish(&ending, staging, &capture).with_context(cannot)?;
     Ok(ending)
 }
 
@@ -88,13 +89,16 @@ struct Writers {
     connections: TableWriter,
     judge: Judge,
     findings: TableWriter,
+    /// What happened is known when all was read.
+    gathered: Events,
+    events: TableWriter,
 }
 
 impl Writers {
     fn create(staging: &Staging) -> io::Result<Writers> {
         let create = |table: usize| {
             let (name, list) = TABLES[table];
-            TableWriter::create(&staging.path(name), name, list)
+            TableWriter::create(staging.create(name)?, name, list)
         };
         Ok(Writers {
             transactions: create(0)?,
@@ -104,13 +108,19 @@ impl Writers {
             connections: create(4)?,
             judge: Judge::default(),
             findings: create(5)?,
+            gathered: Events::default(),
+            events: create(6)?,
         })
     }
 
     /// Ends all files before any takes its place.
-    fn finish(self, staging: Staging, capture: &str) -> io::Result<()> {
-        let Writers { transactions, operations, messages, packets, connections, judge: _, findings } = self;
-        for writer in [transactions, operations, messages, packets, connections, findings] {
+    fn finish(self, ending: &Ending, staging: Staging, capture: &str) -> io::Result<()> {
+        let Writers { transactions, operations, messages, packets, connections, findings, .. } = self;
+        let mut events = self.events;
+        for event in self.gathered.list(ending.totals.span.map(|(_, last)| last)) {
+            events.row(&EVENT.of(&event))?;
+        }
+        for writer in [transactions, operations, messages, packets, connections, findings, events] {
             writer.finish()?;
         }
         staging.place(TABLES.iter().map(|(name, _)| ((*name).to_owned(), partition::place(name, capture))))
@@ -121,6 +131,7 @@ impl Audience for Writers {
     const LISTS: bool = false;
 
     fn event(&mut self, event: Event<'_>, _: Time) -> io::Result<()> {
+        self.gathered.handle(&event);
         let Writers { judge, findings, .. } = self;
         let mut written = Ok(());
         judge.handle(&event, &mut |finding| {

@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 #[derive(Args, Debug)]
 pub(super) struct Pcapng {
     #[command(flatten)]
-    input: Input,
+    pub(super) input: Input,
     /// Output file, or `-` for standard output
     ///
     /// The file appears when it is complete, and replaces a regular file of that name, whose mode it keeps.
@@ -65,7 +65,7 @@ pub(super) fn run(command: &mut Pcapng, out: &mut Out) -> io::Result<Status> {
 
 fn write_file(input: &Input, output: &Path) -> Result<Ending> {
     let cannot = || format!("{}: cannot be written", output.display());
-    let mut file = OutputFile::create(output, &input.files)?;
+    let mut file = OutputFile::create(output, &input.files, "--output")?;
     let ending = write(input, &mut file).with_context(cannot)??;
     file.finish().with_context(cannot)?;
     Ok(ending)

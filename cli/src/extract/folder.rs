@@ -1,23 +1,26 @@
 //! The folder that files go to. Nothing outside it is written, whatever names a capture shows.
 
+use crate::whole::Staging;
 use anyhow::{Context, Result, bail, ensure};
 use md5::Md5;
-use rdmascope_present::extract::{Contents, Digests, Log};
+use rdmascope_present::extract::{Contents, Digests, Log, Run};
 use sha2::{Digest, Sha256};
 use std::collections::HashSet;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, BufWriter, ErrorKind, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 /// The index's name.
 pub(super) const INDEX: &str = "index.jsonl";
 
-/// A folder that was empty.
+/// A folder that was empty. All files appear in it together, with [`Folder::finish`].
 ///
 /// It stays flat: a name has no separator in it, so nothing that a symbolic link could stand for lies on the way. Each file is
 /// made anew, and where something has its name already, a link too, it gets another name.
 pub(super) struct Folder {
     path: PathBuf,
+    staging: Staging,
+    names: Vec<String>,
     /// Names taken, in lower case: some file systems hold two that differ in case for the same.
     taken: HashSet<String>,
 }
@@ -41,9 +44,11 @@ impl Folder {
 
     /// The folder at `path`, made if it is not there.
     pub(super) fn open(path: &Path) -> Result<Folder> {
-        fs::create_dir_all(path).with_context(|| format!("{}: the folder cannot be made", path.display()))?;
         Folder::check(path)?;
-        Ok(Folder { path: path.to_owned(), taken: HashSet::from([INDEX.to_owned()]) })
+        let staging = Staging::in_folder(path)
+            .with_context(|| format!("{}: the folder cannot be made", path.display()))?;
+        let taken = HashSet::from([INDEX.to_owned()]);
+        Ok(Folder { path: path.to_owned(), staging, names: Vec::new(), taken })
     }
 
     /// Makes a file of this name, which has to be safe, or of one like it. Returns its name.
@@ -57,21 +62,31 @@ impl Folder {
             if !self.taken.insert(name.to_lowercase()) {
                 continue;
             }
-            let path = self.path.join(&name);
-            match OpenOptions::new().write(true).create_new(true).open(&path) {
-                Ok(file) => return Ok((name, file)),
-                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(error).with_context(|| path.display().to_string()),
+            if self.path.join(&name).symlink_metadata().is_ok() {
+                continue;
             }
+            return Ok((name.clone(), self.make(name)?));
         }
         bail!("{}: no free name like {name}", self.path.display())
     }
 
     /// Makes the index.
-    pub(super) fn create_index(&self) -> Result<BufWriter<File>> {
-        let path = self.path.join(INDEX);
-        let file = OpenOptions::new().write(true).create_new(true).open(&path);
-        Ok(BufWriter::new(file.with_context(|| path.display().to_string())?))
+    pub(super) fn create_index(&mut self) -> Result<BufWriter<File>> {
+        Ok(BufWriter::new(self.make(INDEX.to_owned())?))
+    }
+
+    /// Makes a file that takes this name when all are whole.
+    fn make(&mut self, name: String) -> Result<File> {
+        let file = self.staging.create(&name).with_context(|| self.path.join(&name).display().to_string())?;
+        self.names.push(name);
+        Ok(file)
+    }
+
+    /// Gives all files their names: they are whole.
+    pub(super) fn finish(self) -> Result<()> {
+        let files = self.names.into_iter().map(|name| (name.clone(), PathBuf::from(name)));
+        let placed = self.staging.place(files);
+        placed.with_context(|| format!("{}: cannot be written", self.path.display()))
     }
 }
 
@@ -81,20 +96,39 @@ pub(super) fn write(file: File, contents: &Contents, log: &mut Log<File>) -> io:
     let (mut md5, mut sha256) = (Md5::new(), Sha256::new());
     let mut next = 0;
     let mut whole = true;
-    contents.each(log, |at, bytes| {
-        if at != next {
-            whole = false;
-            out.seek(SeekFrom::Start(at))?;
+    let mut place = 0;
+    contents.each(log, |at, run| {
+        whole &= at == next;
+        match run {
+            Run::Bytes(bytes) => {
+                if at != place {
+                    out.seek(SeekFrom::Start(at))?;
+                }
+                next = at + bytes.len() as u64;
+                place = next;
+                md5.update(bytes);
+                sha256.update(bytes);
+                out.write_all(bytes)
+            }
+            // They are a hole here too.
+            Run::Zeros(length) => {
+                const ZEROS: [u8; 4096] = [0; 4096];
+                next = at + length;
+                let mut rest = if whole { length } else { 0 };
+                while rest > 0 {
+                    let zeros = &ZEROS[..rest.min(4096) as usize];
+                    md5.update(zeros);
+                    sha256.update(zeros);
+                    rest -= zeros.len() as u64;
+                }
+                Ok(())
+            }
         }
-        next = at + bytes.len() as u64;
-        md5.update(bytes);
-        sha256.update(bytes);
-        out.write_all(bytes)
     })?;
     let file = out.into_inner()?;
-    // Bytes may be missing at the end.
-    if next < contents.size() {
-        whole = false;
+    // Bytes may be missing at the end, or zeros.
+    whole &= next == contents.size();
+    if place < contents.size() {
         file.set_len(contents.size())?;
     }
     Ok(whole.then(|| Digests { md5: hexadecimal(&md5.finalize()), sha256: hexadecimal(&sha256.finalize()) }))
@@ -221,6 +255,8 @@ mod tests {
         assert_eq!(folder.create("name", "2").unwrap().0, "name~2~2");
         assert_eq!(folder.create("index.jsonl", "3").unwrap().0, "index.jsonl~3");
         folder.create_index().unwrap();
+        folder.finish().unwrap();
+        assert!(path.join("name~2~2").is_file() && path.join("index.jsonl").is_file());
         assert_eq!(fs::read_to_string(&outside).unwrap(), "precious");
         assert!(Folder::open(&path).is_err(), "it is not empty");
     }

@@ -3,6 +3,7 @@
 use crate::input::{Input, listen};
 use crate::output::{Out, Status, complain, complain_of_troubles, warn_of_cuts};
 use crate::selection::{Choice, Selection};
+use crate::whole::OutputFile;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{ArgGroup, Args};
 use core::fmt;
@@ -17,7 +18,6 @@ use rdmascope_present::names::PartName;
 use rdmascope_present::owner::Owner;
 use rdmascope_present::text::Counted;
 use rdmascope_wire::Xid;
-use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
@@ -46,6 +46,8 @@ pub(super) struct One {
     #[arg(long, value_name = "PART", value_parser = Wanted::parse, default_value = "message", conflicts_with = "folder")]
     part: Wanted,
     /// Output file, or `-` for standard output, even if that is a terminal
+    ///
+    /// The file appears when it is complete, and replaces a regular file of that name, whose mode it keeps.
     #[arg(short, long, value_name = "FILE", conflicts_with = "folder")]
     out: Option<PathBuf>,
 }
@@ -116,9 +118,12 @@ pub(super) fn run(input: &mut Input, one: &One, out: &mut Out) -> io::Result<Sta
     };
     match &one.out {
         Some(path) if path != Path::new("-") => {
-            let written = File::create(path).and_then(|mut file| write(&piece, &mut file));
+            let written = OutputFile::create(path, &input.files, "--out").and_then(|mut file| {
+                let written = write(&piece, &mut file).and_then(|()| file.finish());
+                written.with_context(|| path.display().to_string())
+            });
             if let Err(error) = written {
-                return complain(&anyhow::Error::new(error).context(path.display().to_string()), out);
+                return complain(&error, out);
             }
         }
         _ => write(&piece, out)?,

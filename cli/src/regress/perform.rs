@@ -5,6 +5,7 @@ use super::manifest::Digest;
 use super::plan::{Job, Listed, Task};
 use super::{Regress, SHOWN};
 use crate::output::Format;
+use crate::whole::OutputFile;
 use anyhow::{Context as _, Result, bail};
 use rdmascope_present::regress::{Blessed, Lines, Outcome, Verdict, compare};
 use std::fs::File;
@@ -114,17 +115,7 @@ fn read(path: &Path) -> Result<Option<Vec<u8>>> {
 
 /// Writes the file at `path`, whole or not at all.
 fn write(path: &Path, bytes: &[u8]) -> Result<()> {
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    let mut builder = tempfile::Builder::new();
-    // A file as any other, not one that only its owner may read.
-    #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    let written = builder.prefix(".expected-").tempfile_in(folder).and_then(|mut file| {
-        file.write_all(bytes)?;
-        file.persist(path).map_err(|error| error.error)
-    });
-    written.map(drop).with_context(|| format!("{}: cannot be written", path.display()))
+    let mut file = OutputFile::create(path, &[], "--bless")?;
+    let written = file.write_all(bytes).and_then(|()| file.finish());
+    written.with_context(|| format!("{}: cannot be written", path.display()))
 }

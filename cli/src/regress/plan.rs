@@ -1,8 +1,8 @@
 //! What there is to look at in a folder.
 
 use super::manifest::{self, Digest, Manifest};
+use crate::captures::{is_capture, is_capture_name, stem};
 use anyhow::{Context as _, Result, bail};
-use rdmascope_capture_agent::{Capture, Error};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -138,7 +138,7 @@ impl Found {
             self.manifests.push(Manifest::read(&path)?);
         } else if name.as_encoded_bytes().ends_with(EXPECTATION.as_bytes()) {
             self.expectations.insert(path);
-        } else if is_capture_name(&path) || holds_capture(&path) {
+        } else if is_capture(&path) {
             self.captures.push(path);
         } else {
             self.others.insert(path);
@@ -185,34 +185,6 @@ impl Found {
         jobs.extend(expectations.into_iter().map(|path| Job { path, task: Task::Orphan }));
         Ok((jobs, others.len() as u64))
     }
-}
-
-/// Whether what is no capture by its name is one by its content. What cannot be opened may be one, and whoever reads it will
-/// say so.
-fn holds_capture(path: &Path) -> bool {
-    matches!(Capture::open(path), Ok(_) | Err(Error::Open { .. }))
-}
-
-fn is_capture_name(path: &Path) -> bool {
-    ends_with_one_of(&without_compression(path), &CAPTURES)
-}
-
-const CAPTURES: [&str; 3] = ["pcap", "pcapng", "cap"];
-const COMPRESSIONS: [&str; 2] = ["gz", "zst"];
-
-/// The path of a capture without what tells of its format, so that a capture can be compressed and stay the same.
-fn stem(path: &Path) -> PathBuf {
-    let path = without_compression(path);
-    if ends_with_one_of(&path, &CAPTURES) { path.with_extension("") } else { path }
-}
-
-fn without_compression(path: &Path) -> PathBuf {
-    if ends_with_one_of(path, &COMPRESSIONS) { path.with_extension("") } else { path.to_owned() }
-}
-
-fn ends_with_one_of(path: &Path, extensions: &[&str]) -> bool {
-    let Some(extension) = path.extension() else { return false };
-    extensions.iter().any(|one| extension.eq_ignore_ascii_case(one))
 }
 
 /// Where the expectation of the capture at `path` stands.

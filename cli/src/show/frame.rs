@@ -8,7 +8,8 @@ use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::frame;
 use rdmascope_dissector::transaction::Transaction;
-use rdmascope_present::columns::{FINDING, FRAME, FindingRow, FrameRow};
+use rdmascope_present::columns::{EVENT, FINDING, FRAME, FindingRow, FrameRow};
+use rdmascope_present::events::{Events, SessionEvent};
 use rdmascope_present::fields::headers;
 use rdmascope_present::findings::Findings;
 use rdmascope_present::json;
@@ -21,9 +22,11 @@ use std::io::{self, Write};
 pub(super) fn run(command: &Show, number: u64, screen: Screen, out: &mut Out) -> io::Result<Status> {
     let (mut near, mut owner) = (Vec::new(), Owner::of(number));
     let mut findings = Findings::new(Findings::ALL);
+    let mut events = Events::default();
     let config = Config { attribute: true, observe: true, ..Config::default() };
     let read = listen(&command.input, config, |event, _| {
         findings.handle(&event);
+        events.handle(&event);
         owner.handle(&event);
         if let Event::Transaction(transaction) = event
             && may_own(transaction, number)
@@ -32,9 +35,11 @@ pub(super) fn run(command: &Show, number: u64, screen: Screen, out: &mut Out) ->
         }
         Ok(())
     })?;
-    if let Err(error) = read {
-        return output::complain(&error, out);
-    }
+    let events = match read {
+        Ok(ending) => events.list(ending.totals.span.map(|(_, last)| last)),
+        Err(error) => return output::complain(&error, out),
+    };
+    let happened: Vec<&SessionEvent> = events.iter().filter(|event| event.is_shown_by(number)).collect();
     let named: Vec<&Finding> = findings.kept().filter(|finding| finding.frames.contains(&number)).collect();
     let of = owner.transaction();
     let config = Config { report_packets: true, ..Config::default() };
@@ -53,11 +58,13 @@ pub(super) fn run(command: &Show, number: u64, screen: Screen, out: &mut Out) ->
                 json::write_line(out, &FRAME.of(FrameRow { packet, transaction: of, fields: &fields }))?;
                 named.iter().try_for_each(|finding| {
                     json::write_line(out, &FINDING.of(FindingRow::new(finding, false)))
-                })
+                })?;
+                happened.iter().try_for_each(|event| json::write_line(out, &EVENT.of(event)))
             }
             Format::Text => {
                 screen::frame::head(packet, start, of, screen, out)?;
                 findings::section(&named, screen, out)?;
+                screen::events::section(&happened, start, screen, out)?;
                 writeln!(out)?;
                 screen::tree(&fields, packet.record.data, screen, out)?;
                 screen::heading("Bytes", screen, out)?;

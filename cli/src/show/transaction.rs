@@ -1,6 +1,7 @@
 //! One transaction: what it was, how it was exchanged, its headers and messages.
 
 use super::Show;
+use crate::filters::Asked;
 use crate::input::listen;
 use crate::output::{self, Format, Out, Status};
 use crate::selection::{Choice, Selection};
@@ -11,6 +12,9 @@ use rdmascope_dissector::event::Event;
 use rdmascope_dissector::exchange::Keep;
 use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::Transaction;
+use rdmascope_present::columns::EVENT;
+use rdmascope_present::events::{Events, SessionEvent};
+use rdmascope_present::filter::Span;
 use rdmascope_present::findings::{Findings, is_about};
 use rdmascope_present::json;
 use rdmascope_present::ladder::Ladder;
@@ -28,10 +32,14 @@ pub(super) fn run(command: &Show, screen: Screen, out: &mut Out) -> io::Result<S
     };
     let mut found = Found::new(choice);
     let mut findings = Findings::new(Findings::ALL);
+    let mut events = Events::default();
     let keep = Keep { steps: true, contents: true };
     let config = Config { keep, observe: true, ..Config::default() };
+    let mut asked = Asked::new(command.connection.as_slice(), Span::default());
     let read = listen(&command.input, config, |event, start| {
+        asked.handle(&event);
         findings.handle(&event);
+        events.handle(&event);
         found.handle(event, start);
         Ok(())
     })?;
@@ -39,10 +47,12 @@ pub(super) fn run(command: &Show, screen: Screen, out: &mut Out) -> io::Result<S
         Ok(ending) => ending,
         Err(error) => return output::complain(&error, out),
     };
-    let transaction = match found.only() {
+    let transaction = match asked.check(&ending).and_then(|()| found.only()) {
         Ok(transaction) => transaction,
         Err(error) => return output::complain(&error, out),
     };
+    let all = events.list(ending.totals.span.map(|(_, last)| last));
+    let events: Vec<&SessionEvent> = all.iter().filter(|event| event.is_during(transaction)).collect();
     let by_frame = findings.by_frame();
     let mut ladder = Ladder::of(transaction);
     let config = Config { attribute: true, ..Config::default() };
@@ -67,7 +77,7 @@ pub(super) fn run(command: &Show, screen: Screen, out: &mut Out) -> io::Result<S
         Format::Text => {
             let connection = found.connection.as_ref();
             let (start, findings, by_frame) = (found.start, concerned, &by_frame);
-            TransactionPage { transaction, connection, start, findings, by_frame }.write(
+            TransactionPage { transaction, connection, start, findings, by_frame, events }.write(
                 &ladder,
                 command.full,
                 screen,
@@ -76,6 +86,7 @@ pub(super) fn run(command: &Show, screen: Screen, out: &mut Out) -> io::Result<S
         }
         Format::Jsonl => {
             json::write_exchange(transaction, &ladder, &concerned, &by_frame, command.full, out)?;
+            events.iter().try_for_each(|event| json::write_line(out, &EVENT.of(event)))?;
         }
     }
     output::tell_of_left_out(&findings);

@@ -1,7 +1,7 @@
 //! Files of a folder that appear together.
 
-use super::{PREFIX, begin};
-use std::fs;
+use super::{PREFIX, begin, unfinished};
+use std::fs::{self, File};
 use std::io;
 use std::path::{Component, Path, PathBuf};
 use tempfile::TempDir;
@@ -32,9 +32,10 @@ impl Staging {
         }
     }
 
-    /// Where to write an unfinished file.
-    pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+    /// Makes an unfinished file, which is not there yet.
+    pub(crate) fn create(&self, name: &str) -> io::Result<File> {
+        let _unfinished = unfinished();
+        File::create_new(self.folder.path().join(name))
     }
 
     /// Gives the files their places, relative to the folder. All folders for them are made before.
@@ -44,8 +45,9 @@ impl Staging {
             let folder = self.output.join(place.parent().unwrap_or(Path::new("")));
             make_folders(&folder, &mut self.made)?;
         }
+        let _unfinished = unfinished();
         for (name, place) in &files {
-            fs::rename(self.path(name), self.output.join(place))?;
+            fs::rename(self.folder.path().join(name), self.output.join(place))?;
         }
         self.made.clear();
         Ok(())
@@ -54,6 +56,7 @@ impl Staging {
 
 impl Drop for Staging {
     fn drop(&mut self) {
+        let _unfinished = unfinished();
         // What cannot be removed stays; the command says what went wrong before.
         let _ = fs::remove_dir_all(self.folder.path());
         remove_folders(&self.made);

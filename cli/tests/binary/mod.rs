@@ -19,10 +19,22 @@ pub fn sample(name: &str) -> String {
 pub fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rdmascope"));
     command.args(arguments).current_dir(root());
-    // What the developer's own shell says of colour is not tested.
-    for variable in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE"] {
+    // What the developer's own shell says of colour and width is not tested.
+    for variable in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLUMNS"] {
         command.env_remove(variable);
     }
+    command
+}
+
+/// The command, ended by SIGINT and SIGHUP: whoever runs the tests may ignore them, as a shell does for what runs in the background.
+pub fn interruptible(arguments: &[&str]) -> Command {
+    let plain = command(arguments);
+    let mut command = Command::new("env");
+    command.args(["--default-signal=INT", "--default-signal=HUP"]).arg(plain.get_program());
+    command.args(plain.get_args()).current_dir(plain.get_current_dir().expect("it has one"));
+    plain.get_envs().filter(|(_, value)| value.is_none()).for_each(|(name, _)| {
+        command.env_remove(name);
+    });
     command
 }
 

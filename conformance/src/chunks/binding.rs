@@ -1,11 +1,11 @@
 //! The Upper-Layer Binding of NFS: which items may be in chunks, and how many chunks a call may have (RFC 8267; RFC 8166, sections
 //! 3.4.2 and 4.3).
 
-use super::super::finding::{Finding, Value};
+use super::super::finding::{Finding, Value, plural};
 use super::super::judged::Judged as _;
 use super::super::rule::{Check, Document, Findings, Level, Rule, Source, Unseen};
 use super::super::view::{Known, Memory, View};
-use super::{both, by_answerer, by_caller, call, paired, plural, read, write};
+use super::{both, by_answerer, by_caller, call, paired, read, write};
 use alloc::borrow::ToOwned;
 use alloc::collections::VecDeque;
 use alloc::format;

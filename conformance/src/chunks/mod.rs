@@ -176,8 +176,3 @@ fn with_frames(finding: Finding, message: Option<&Message>) -> Finding {
         None => finding,
     }
 }
-
-/// "s" behind the name of a number of things.
-fn plural(count: usize) -> &'static str {
-    if count == 1 { "" } else { "s" }
-}

@@ -1,6 +1,6 @@
 //! Read chunks (RFC 8166, sections 3.4.5 and 4.3.1).
 
-use super::super::finding::{Basis, Finding, Value};
+use super::super::finding::{Basis, Finding, Value, plural};
 use super::super::rule::{Check, Document, Findings, Level, Rule, Source, Unseen};
 use super::super::view::View;
 use super::{by_answerer, by_caller, call, reply};
@@ -305,7 +305,7 @@ fn in_reply(transaction: &Transaction, view: &View, findings: &mut Findings<'_>)
         return;
     }
     let count = reply.read_chunks.len();
-    let message = format!("a reply by {} with {count} Read chunk{}", reply.procedure, super::plural(count));
+    let message = format!("a reply by {} with {count} Read chunk{}", reply.procedure, plural(count));
     let known = if is_nomsg { transaction.rpc_status.is_some() } else { reply.rpc_xid.is_some() };
     findings.add(Finding {
         basis: if known { Basis::Packets } else { Basis::Lacking },

@@ -1,6 +1,6 @@
 //! Long Messages and the Reply chunk (RFC 8166, sections 3.5, 4.2.4 and 4.3.3; RFC 8267, section 3).
 
-use super::super::finding::{Finding, Value};
+use super::super::finding::{Finding, Value, plural};
 use super::super::rule::{Check, Document, Findings, Level, Rule, Source, Unseen};
 use super::super::view::View;
 use super::{binding, both, by_answerer, by_caller, call, listed, memory, paired, read, reply, room};
@@ -238,7 +238,8 @@ fn reduced_alignment(transaction: &Transaction, view: &View, findings: &mut Find
 }
 
 fn segments_of(chunk: &Chunk) -> Value {
-    Value::Words(format!("{} bytes in {} segments", Segment::total(&chunk.segments), chunk.segments.len()))
+    let (bytes, segments) = (Segment::total(&chunk.segments), chunk.segments.len());
+    Value::Words(format!("{bytes} bytes in {segments} segment{}", plural(segments)))
 }
 
 fn not_returned(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {

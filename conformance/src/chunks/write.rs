@@ -1,10 +1,10 @@
 //! Write chunks, and how replies return chunks (RFC 8166, sections 3.4.6, 4.3.2 and 4.3.3).
 
-use super::super::finding::Value;
+use super::super::finding::{Value, plural};
 use super::super::rule::{Check, Document, Findings, Level, Rule, Source, Unseen};
 use super::super::view::View;
 use super::binding;
-use super::{both, by_answerer, by_caller, call, paired, plural};
+use super::{both, by_answerer, by_caller, call, paired};
 use alloc::format;
 use alloc::string::ToString;
 use rdmascope_dissector::transaction::{Chunk, Message, Transaction};

@@ -177,7 +177,8 @@ pub(super) const RULES: &[Rule] = &[
         sources: &[RECEIVERS, AETH],
         sentence: "A receiver has a Receive ready for each message, which is what credits are for.",
         explanation: "RNR NAKs are counted for each end and reported when the connection ends. Either the receiver granted credits \
-            without having buffers for them, or the sender sent more than was granted.",
+            without having buffers for them, which credit-receive decides, or the sender sent more than was granted: where that is known of \
+            the refused calls, the sender is named.",
         check: Check::Connection(problems::not_ready),
     },
     Rule {

@@ -168,7 +168,9 @@ pub(super) fn spoiled(_: &Connection, view: &View, findings: &mut Findings<'_>) 
 
 pub(super) fn not_ready(_: &Connection, view: &View, findings: &mut Findings<'_>) {
     for (end, problems) in End::BOTH.into_iter().zip(&view.memories.transport.problems) {
-        problems.not_ready.report(end, "an RNR NAK", "RNR NAKs", findings);
+        // Where its peer sent more than was granted, that is why.
+        let by = if view.was_overrun(end) { end.other() } else { end };
+        problems.not_ready.report(by, "an RNR NAK", "RNR NAKs", findings);
     }
 }
 

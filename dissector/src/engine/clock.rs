@@ -27,6 +27,7 @@ impl Engine {
             stage.settle(index);
         }
         stage.sessions.retire(now, stage.transactions, stage.report);
+        totals.connections = sessions.count(transactions.numbered());
     }
 
     /// When [`Engine::handle_time`] next has something to do, as far as is known by now; `None` where only a record brings something.

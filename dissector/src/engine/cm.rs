@@ -56,13 +56,14 @@ pub(super) fn handle<F: FnMut(Event<'_>)>(
     let session = stage.sessions.session(place.session);
     session.span.1 = session.span.1.max(now);
     session.recent = true;
+    stage.transactions.number(&mut session.peers);
     session.note_dropped(stage.transactions, stage.report);
     session.ends[place.end].first_frames.cm_message.get_or_insert(seen.frame);
     if stage.transactions.observes() {
         session.peers.observe(Observed::Managed(&Managed { from: place.end, seen, message }), stage.report);
         let says_more =
             !matches!(message, Message::ReadyToUse(_) | Message::MessageReceiptAcknowledgement(_));
-        if says_more {
+        if says_more && stage.transactions.is_judged() {
             let connection = session.summary();
             session.peers.observe(Observed::Established(&connection), stage.report);
         }

@@ -33,6 +33,10 @@ pub struct Config {
     pub keep: Keep,
     /// Whether what is seen on the way is reported as [`Event::Observation`].
     pub observe: bool,
+    /// Whether observations on which only rules rest are left out, because nobody judges: what a connection was established with, faults of
+    /// packets, memory touched out of place, advertised twice or invalidated by another transaction, calls outstanding when the connection is
+    /// closed, and [`Sent::earlier`](crate::observation::Sent::earlier).
+    pub unjudged: bool,
     /// Whether what each packet is to which transaction is reported as [`Event::Attributed`]. Keeps [`Keep::steps`] as well.
     pub attribute: bool,
 }
@@ -72,7 +76,7 @@ pub struct Totals {
     pub other_transports: u64,
     /// CM messages.
     pub cm_messages: u64,
-    /// Connections seen.
+    /// Connections that have a [number](crate::connection::ConnectionId).
     pub connections: u64,
     /// Transactions reported, by outcome in the order of [`crate::transaction::Outcome`].
     pub transactions: [u64; 5],
@@ -95,7 +99,12 @@ impl Engine {
     pub fn new(config: Config) -> Engine {
         Engine {
             config,
-            transactions: Transactions::new(config.keep, config.observe, config.attribute),
+            transactions: Transactions::new(
+                config.keep,
+                config.observe,
+                config.observe && !config.unjudged,
+                config.attribute,
+            ),
             ..Engine::default()
         }
     }
@@ -120,7 +129,7 @@ impl Engine {
         let seen = Seen { frame: record.number, time: record.time };
         let copy_of = match (frame, transport) {
             (Ok(frame), Some(Ok(transport))) => {
-                copies.note(frame.identity, transport.bth.destination_qp, seen)
+                copies.note(frame.identity, transport.bth.destination_qp, seen, record.tap())
             }
             _ => None,
         };
@@ -144,15 +153,19 @@ impl Engine {
                 Some(message) => cm::handle(&mut stage, frame, &message, seen),
                 None => stage.handle(frame, transport, seen, dropped),
             };
-            totals.connections = sessions.seen();
+            totals.connections = sessions.count(transactions.numbered());
+        }
+        if let Some(place) = place {
+            sessions.session(place.session).files.add(record.tap.file);
         }
         if config.report_packets {
             let session = place.map(|place| &sessions.session(place.session).peers);
             let speaks_rpc = session.is_some_and(|peers| peers.speaks_rpc == Some(true));
             let headers =
                 transport.map(|transport| transport.and_then(|transport| transport.headers(speaks_rpc)));
-            let connection = session.map(|peers| peers.connection);
-            report(Event::Packet(&Packet { record: *record, frame: *frame, headers, connection, copy_of }));
+            let (of_connection, connection) = (session.is_some(), session.and_then(|peers| peers.number()));
+            let (record, frame) = (*record, *frame);
+            report(Event::Packet(&Packet { record, frame, headers, of_connection, connection, copy_of }));
         }
     }
 
@@ -163,6 +176,7 @@ impl Engine {
             totals.count(&event);
             report(event);
         });
+        totals.connections = sessions.count(transactions.numbered());
         debug_assert_eq!(transactions.open(), 0, "an open transaction belongs to a connection");
     }
 
@@ -238,10 +252,13 @@ impl<F: FnMut(Event<'_>)> Stage<'_, F> {
         }
         let session = self.sessions.session(place.session);
         session.note_dropped(self.transactions, self.report);
-        if self.transactions.observes() {
-            session.inspect(place.end, &transport.bth, &packet, self.report);
+        if self.transactions.is_judged() || session.peers.number().is_none() {
+            session.inspect(place.end, &transport.bth, &packet, self.transactions, self.report);
         }
         session.handle(place.end, &packet, self.transactions, self.report);
+        if session.peers.number().is_none() {
+            self.sessions.number_at_last(place, &key, self.transactions);
+        }
         self.settle(place.session);
         Some(place)
     }

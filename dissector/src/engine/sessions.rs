@@ -40,7 +40,7 @@ pub(super) struct Sessions {
     /// Where the search for a connection to give up goes on.
     hand: usize,
     seen: u32,
-    /// Connections that turned out to be the other half of an earlier one.
+    /// Connections that had a number of their own and turned out to be the other half of an earlier one.
     joined: u32,
     /// Which hosts send to which.
     heard: Heard,
@@ -74,13 +74,17 @@ const MOST: usize = 8192;
 const TIME_WAIT: u64 = 10_000_000_000;
 /// Bytes that all connections together hold back: packets ahead of gaps, Sends that have not ended, READs not answered.
 const MOST_BUFFERED: usize = 16 << 20;
+/// Packets of a half-flow that have no number where it is the only one between its hosts.
+const FEW: u64 = 64;
+/// The same where it may be the other half of another one: the responses to an RDMA READ of 1 MiB at a path MTU of 1024 bytes.
+const MANY: u64 = 1024;
 /// Connections between two addresses that are looked at to pair a half-flow.
 const MOST_CANDIDATES: usize = 64;
 
 impl Sessions {
-    /// How many connections there were so far, as far as is known.
-    pub(super) fn seen(&self) -> u64 {
-        u64::from(self.seen - self.joined)
+    /// How many connections there were so far, where so many have got a number.
+    pub(super) fn count(&self, numbered: u32) -> u64 {
+        u64::from(numbered - self.joined)
     }
 
     #[inline]
@@ -154,9 +158,9 @@ impl Sessions {
             self.slots.len() as u32 - 1
         });
         self.seen = self.seen.saturating_add(1);
-        let mut session = Session::new(ConnectionId(self.seen), index, addresses, now, transactions.dropped);
+        let mut session = Session::new(self.seen, index, addresses, now, transactions.dropped);
         if transactions.observes() {
-            session.watch();
+            session.watch(transactions.is_judged());
         }
         self.slots[index as usize] = Some(Box::new(session));
         index
@@ -166,13 +170,13 @@ impl Sessions {
     pub(super) fn close(
         &mut self,
         index: u32,
-        transactions: &Transactions,
+        transactions: &mut Transactions,
         report: &mut impl FnMut(Event<'_>),
     ) {
         let session = self.session(index);
         let was_closed = session.state == State::Closed;
         session.close(transactions, report);
-        let entry = (session.peers.connection, index, session.span.1);
+        let entry = (session.peers.connection(), index, session.span.1);
         if was_closed {
             return;
         }
@@ -210,7 +214,7 @@ impl Sessions {
         {
             self.closed.pop_front();
             let session =
-                self.slots[index as usize].as_ref().filter(|session| session.peers.connection == id);
+                self.slots[index as usize].as_ref().filter(|session| session.peers.number() == Some(id));
             match session.map(|session| session.span.1) {
                 Some(spoke) if spoke > last => self.closed.push_back((id, index, spoke)),
                 Some(_) => self.end(index, transactions, report),
@@ -280,6 +284,7 @@ impl Sessions {
         report: &mut impl FnMut(Event<'_>),
     ) -> Option<EndRef> {
         let candidates = self.unpaired.get(&(key.destination, key.source))?;
+        let since = self.get(place.session)?.span.0;
         let mut fitting = candidates
             .iter()
             .rev()
@@ -287,7 +292,7 @@ impl Sessions {
             .filter(|candidate| **candidate != place.session)
             .filter_map(|candidate| {
                 let session = self.slots[*candidate as usize].as_ref()?;
-                Some((*candidate, session.evidence(session.known_side(), packet)?))
+                Some((*candidate, session.evidence(session.known_side(), packet, since)?))
             });
         let (found, evidence) = fitting.next()?;
         // What fits more than one is no evidence: two connections between the same hosts may have like PSNs or XIDs.
@@ -295,6 +300,17 @@ impl Sessions {
             return None;
         }
         Some(self.join(found, place.session, evidence, transactions, report))
+    }
+
+    /// Gives a half-flow of which nothing is told but packets its number, once there were many of them. If no half-flow in the
+    /// other direction waits to be joined, few are enough.
+    #[cold]
+    pub(super) fn number_at_last(&mut self, place: EndRef, key: &FlowKey, transactions: &mut Transactions) {
+        let is_alone = !self.unpaired.contains_key(&(key.destination, key.source));
+        let session = self.session(place.session);
+        if session.packets(place.end) > if is_alone { FEW } else { MANY } {
+            transactions.number(&mut session.peers);
+        }
     }
 
     /// Makes one connection of two: the one that was seen first stays. Returns where the half-flow of `second` is then.
@@ -307,7 +323,7 @@ impl Sessions {
         report: &mut impl FnMut(Event<'_>),
     ) -> EndRef {
         // A connection whose CM exchange was seen, if only in part, knows more than one that was not.
-        let rank = |session: &Session| (session.origin != Origin::Cm, session.peers.connection);
+        let rank = |session: &Session| (session.origin != Origin::Cm, session.rank());
         let (stays, goes) = if rank(self.session(first)) <= rank(self.session(second)) {
             (first, second)
         } else {
@@ -316,7 +332,7 @@ impl Sessions {
         self.forget_unpaired(stays);
         self.forget_unpaired(goes);
         let gone = self.take(goes);
-        self.joined += 1;
+        self.joined += u32::from(gone.peers.number().is_some());
         let stays_side = self.session(stays).known_side().other();
         let moved = EndRef { session: stays, end: stays_side };
         if let Some(key) = gone.peers.flows[gone.known_side()] {
@@ -324,8 +340,9 @@ impl Sessions {
         }
         self.recent = Recent::default();
         let session = self.session(stays);
-        let known_as = gone.peers.connection;
+        let known_as = gone.peers.number();
         session.join(*gone, evidence);
+        transactions.number(&mut session.peers);
         if transactions.observes() {
             session.peers.observe(Observed::Joined(known_as), report);
         }
@@ -339,10 +356,10 @@ impl Sessions {
         if second == goes { moved } else { EndRef { session: stays, end: stays_side.other() } }
     }
 
-    /// Ends every connection, in the order in which they were first seen.
+    /// Ends every connection, in the order of their numbers; those that have none yet get them in the order in which they were first seen.
     pub(super) fn end_all(&mut self, transactions: &mut Transactions, report: &mut impl FnMut(Event<'_>)) {
         let mut sessions: Vec<Box<Session>> = self.slots.drain(..).flatten().collect();
-        sessions.sort_by_key(|session| session.peers.connection);
+        sessions.sort_by_key(|session| session.rank());
         let heard = core::mem::take(&mut self.heard);
         *self = Sessions { seen: self.seen, joined: self.joined, ..Sessions::default() };
         for session in sessions {
@@ -426,7 +443,8 @@ impl Sessions {
             match &mut self.slots[self.hand] {
                 Some(session) if session.recent => session.recent = false,
                 Some(session) => {
-                    report(Event::Eviction(Eviction::Connection(session.peers.connection)));
+                    transactions.number(&mut session.peers);
+                    report(Event::Eviction(Eviction::Connection(session.peers.connection())));
                     let index = self.hand as u32;
                     return self.end(index, transactions, report);
                 }

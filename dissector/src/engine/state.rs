@@ -6,11 +6,12 @@ use crate::transaction::OpenTransaction;
 use alloc::vec::Vec;
 
 impl Engine {
-    /// The connections that have not ended, in the order of their numbers. Each is as it would be reported if it ended now, without the
-    /// packets that are held back.
+    /// The connections that have a number and have not ended, in the order of their numbers. Each is as it would be reported if it ended
+    /// now, without the packets that are held back.
     pub fn connections(&self) -> impl Iterator<Item = Connection> {
-        let mut sessions: Vec<_> = self.sessions.all().collect();
-        sessions.sort_by_key(|session| session.peers.connection);
+        let mut sessions: Vec<_> =
+            self.sessions.all().filter(|session| session.peers.number().is_some()).collect();
+        sessions.sort_by_key(|session| session.peers.number());
         sessions.into_iter().map(|session| session.summary())
     }
 
@@ -26,7 +27,7 @@ impl Engine {
 
     /// A connection that has not ended.
     pub fn connection(&self, id: ConnectionId) -> Option<Connection> {
-        let session = self.sessions.all().find(|session| session.peers.connection == id)?;
+        let session = self.sessions.all().find(|session| session.peers.number() == Some(id))?;
         Some(session.summary())
     }
 

@@ -1,11 +1,14 @@
 //! Frames off the wire between two Linux 6.1 hosts (`testdata/`), and the same packets in every encapsulation.
 
+mod tunnels;
+
 use super::*;
 use crate::record::{LinkType, Time};
 use proptest::prelude::*;
 use rdmascope_wire::bth::{Bth, Extensions};
 use rdmascope_wire::lrh::{Lrh, NextHeader};
 use rdmascope_wire::{Cause, Layer, compose, icrc};
+use tunnels::{LABELS, frames, geneve, gre, headers_of, pppoe};
 
 /// Ethernet, IPv4, UDP, BTH, AETH, ICRC.
 const ACKNOWLEDGE: &[u8] = include_bytes!("../../testdata/acknowledge.bin");
@@ -19,7 +22,15 @@ const SERVER: Address = Address::V4(Ipv4Addr::new(10, 77, 0, 1));
 const CONFIG: Config = Config { port: 4791, verify_icrc: true };
 
 fn record(link: LinkType, data: &[u8]) -> Record<'_> {
-    Record { number: 1, time: Time(0), link, original_length: data.len() as u32, dropped: 0, data }
+    Record {
+        number: 1,
+        time: Time(0),
+        link,
+        original_length: data.len() as u32,
+        dropped: 0,
+        tap: Default::default(),
+        data,
+    }
 }
 
 fn dissected(link: LinkType, data: &[u8]) -> Result<Frame<'_>, Other> {
@@ -139,143 +150,6 @@ fn erf(kind: u8, extensions: &[u8], payload: &[u8]) -> Vec<u8> {
     out.extend_from_slice(&[0, 0]);
     out.extend_from_slice(&(payload.len() as u16).to_be_bytes());
     [&out[..], extensions, payload].concat()
-}
-
-/// `flags` are the first two bytes of the GRE header; what they promise is in `header`.
-fn gre(flags: [u8; 2], protocol: u16, header: &[u8], payload: &[u8]) -> Vec<u8> {
-    let gre = [&flags[..], &protocol.to_be_bytes(), header, payload].concat();
-    ethernet(0x0800, &ipv4(&[], 47, &gre))
-}
-
-fn vxlan(inner: &[u8]) -> Vec<u8> {
-    let length = (16 + inner.len()) as u16;
-    let udp = [&[0xc0, 0, 0x12, 0xb5][..], &length.to_be_bytes(), &[0, 0]].concat();
-    let vxlan = [8, 0, 0, 0, 0, 0, 42, 0];
-    ethernet(0x0800, &ipv4(&[], 17, &[&udp[..], &vxlan, inner].concat()))
-}
-
-fn geneve(first: u8, protocol: u16, options: &[u8], inner: &[u8]) -> Vec<u8> {
-    let length = (16 + options.len() + inner.len()) as u16;
-    let udp = [&[0xc0, 0, 0x17, 0xc1][..], &length.to_be_bytes(), &[0, 0]].concat();
-    let [high, low] = protocol.to_be_bytes();
-    let geneve = [first, 0, high, low, 0, 0, 42, 0];
-    ethernet(0x0800, &ipv4(&[], 17, &[&udp[..], &geneve, options, inner].concat()))
-}
-
-/// Two labels, 16 and 17, with TTL 64; S is set in the second.
-const LABELS: [u8; 8] = [0, 1, 0, 64, 0, 1, 0x11, 64];
-
-/// `length` is what the header says: two bytes of PPP and the packet.
-fn pppoe(length: usize, protocol: u16, inner: &[u8]) -> Vec<u8> {
-    let header = [&[0x11, 0, 0, 7][..], &(length as u16).to_be_bytes(), &protocol.to_be_bytes()].concat();
-    ethernet(0x8864, &[&header[..], inner].concat())
-}
-
-/// IP in IPv6, without the ICRC that its composer would add.
-fn in_ipv6(next: u8, inner: &[u8]) -> Vec<u8> {
-    let mut out = vec![0x60, 0, 0, 0];
-    out.extend((inner.len() as u16).to_be_bytes());
-    out.extend([next, 64]);
-    [&out[..], &V6_SERVER, &V6_CLIENT, inner].concat()
-}
-
-/// The SEND Only in every encapsulation.
-fn frames() -> Vec<(&'static str, LinkType, Vec<u8>)> {
-    let ether = LinkType::ETHERNET;
-    let ip = ip();
-    let tag = [0x60, 0x05];
-    let behind_tag = [&tag[..], &[8, 0], &ip].concat();
-    let behind_tags = [&tag[..], &[0x81, 0], &tag, &[0x91, 0], &tag, &[0x88, 0xa8], &behind_tag].concat();
-    let v6 = ipv6(17, &[]);
-    let v1 = grh(mapped(2), mapped(1));
-    let sll = |protocol: u16, rest: &[u8]| {
-        [&[0, 0, 0, 1, 0, 6, 2, 0, 0, 0, 0, 1, 0, 0][..], &protocol.to_be_bytes(), rest].concat()
-    };
-    let sll2 = |protocol: u16, rest: &[u8]| {
-        let fixed = [0, 0, 0, 0, 0, 3, 0, 1, 0, 6, 2, 0, 0, 0, 0, 1, 0, 0];
-        [&protocol.to_be_bytes()[..], &fixed, rest].concat()
-    };
-    let family = |family: [u8; 4], rest: &[u8]| [&family[..], rest].concat();
-    let padded = [&[0, 0][..], SEND_ONLY].concat();
-    // Version 1, VLAN 0, session 1; type III: version 2, granularity and the O bit at its end.
-    let erspan_2 = [0x10, 0, 0, 1, 0, 0, 0, 0];
-    let erspan_3 = [0x20, 0, 0, 1, 0, 0, 0, 9, 0, 0, 0, 0];
-    let erspan_3_long = [0x20, 0, 0, 1, 0, 0, 0, 9, 0, 0, 0, 1, 1, 2, 3, 4, 5, 6, 7, 8];
-    let sequence = [0, 0, 0, 1];
-    vec![
-        ("Ethernet", ether, SEND_ONLY.to_vec()),
-        ("one VLAN tag", ether, ethernet(0x8100, &behind_tag)),
-        ("four VLAN tags", ether, ethernet(0x88a8, &behind_tags)),
-        ("padding behind the packet", ether, [SEND_ONLY, &[0; 9]].concat()),
-        ("IPv4 options", ether, ethernet(0x0800, &ipv4_with_options())),
-        ("IPv6", ether, ethernet(0x86dd, &v6)),
-        ("SLL", LinkType::LINUX_SLL, sll(0x0800, &ip)),
-        ("SLL, VLAN tag", LinkType::LINUX_SLL, sll(0x8100, &behind_tag)),
-        ("SLL2", LinkType::LINUX_SLL2, sll2(0x0800, &ip)),
-        ("SLL2, IPv6", LinkType::LINUX_SLL2, sll2(0x86dd, &v6)),
-        ("raw", LinkType::RAW, ip.clone()),
-        ("raw, IPv6", LinkType::RAW, v6.clone()),
-        ("raw, 12", LinkType(12), ip.clone()),
-        ("raw, 14", LinkType(14), v6.clone()),
-        ("raw IPv4", LinkType::IPV4, ip.clone()),
-        ("raw IPv6", LinkType::IPV6, v6.clone()),
-        ("NULL, little-endian", LinkType::NULL, family([2, 0, 0, 0], &ip)),
-        ("NULL, big-endian", LinkType::NULL, family([0, 0, 0, 2], &ip)),
-        ("NULL, Darwin's IPv6", LinkType::NULL, family([30, 0, 0, 0], &v6)),
-        ("LOOP", LinkType::LOOP, family([0, 0, 0, 2], &ip)),
-        ("LOOP, IPv6", LinkType::LOOP, family([0, 0, 0, 24], &v6)),
-        ("RoCEv1", ether, ethernet(0x8915, &v1)),
-        ("RoCEv1, VLAN tag", ether, ethernet(0x8100, &[&tag[..], &[0x89, 0x15], &v1].concat())),
-        ("RoCEv1 in SLL", LinkType::LINUX_SLL, sll(0x8915, &v1)),
-        ("native", LinkType::INFINIBAND, native_local()),
-        ("native, GRH", LinkType::INFINIBAND, native_global()),
-        ("ERF, native", LinkType::ERF, erf(21, &[], &native_local())),
-        (
-            "ERF, native, extended",
-            LinkType::ERF,
-            erf(21 | 0x80, &[0x83, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0], &native_local()),
-        ),
-        ("ERF, Ethernet", LinkType::ERF, erf(2, &[], &padded)),
-        ("ERF, IPv4", LinkType::ERF, erf(22, &[], &ip)),
-        ("ERSPAN I", ether, gre([0, 0], 0x88be, &[], SEND_ONLY)),
-        ("ERSPAN II", ether, gre([0x10, 0], 0x88be, &[&sequence[..], &erspan_2].concat(), SEND_ONLY)),
-        ("ERSPAN III", ether, gre([0x10, 0], 0x22eb, &[&sequence[..], &erspan_3].concat(), SEND_ONLY)),
-        (
-            "ERSPAN III, platform",
-            ether,
-            gre([0x10, 0], 0x22eb, &[&sequence[..], &erspan_3_long].concat(), SEND_ONLY),
-        ),
-        ("GRE, Ethernet, all fields", ether, gre([0xb0, 0], 0x6558, &[7; 12], SEND_ONLY)),
-        ("GRE, IPv4", ether, gre([0, 0], 0x0800, &[], &ip)),
-        ("VXLAN", ether, vxlan(SEND_ONLY)),
-        ("VXLAN in VXLAN", ether, vxlan(&vxlan(SEND_ONLY))),
-        ("ERF, Ethernet, color", LinkType::ERF, erf(11, &[], &padded)),
-        ("ERF, Ethernet, color and stream", LinkType::ERF, erf(16, &[], &padded)),
-        (
-            "ERF, Ethernet, color and hash, extended",
-            LinkType::ERF,
-            erf(20 | 0x80, &[3, 0, 0, 0, 0, 0, 0, 0], &padded),
-        ),
-        ("GENEVE, Ethernet", ether, geneve(0, 0x6558, &[], SEND_ONLY)),
-        // One option of class 0x0102 and type 3 with four bytes.
-        ("GENEVE, option, Ethernet", ether, geneve(2, 0x6558, &[0x01, 0x02, 3, 1, 9, 9, 9, 9], SEND_ONLY)),
-        ("GENEVE, IPv4", ether, geneve(0, 0x0800, &[], &ip)),
-        ("GENEVE, IPv6", ether, geneve(0, 0x86dd, &[], &v6)),
-        ("MPLS, IPv4", ether, ethernet(0x8847, &[&LABELS[..], &ip].concat())),
-        ("MPLS, IPv6", ether, ethernet(0x8848, &[&LABELS[..], &v6].concat())),
-        ("MPLS, Ethernet", ether, ethernet(0x8847, &[&LABELS[4..], SEND_ONLY].concat())),
-        ("MPLS, control word", ether, ethernet(0x8847, &[&LABELS[4..], &[0, 0, 0, 1], SEND_ONLY].concat())),
-        ("MPLS, VLAN tag", ether, ethernet(0x8100, &[&tag[..], &[0x88, 0x47], &LABELS[4..], &ip].concat())),
-        ("MPLS in GRE", ether, gre([0, 0], 0x8847, &[], &[&LABELS[4..], &ip].concat())),
-        ("PPPoE, IPv4", ether, pppoe(2 + ip.len(), 0x0021, &ip)),
-        ("PPPoE, padded", ether, [pppoe(2 + ip.len(), 0x0021, &ip), vec![0; 9]].concat()),
-        ("PPPoE, IPv6", ether, pppoe(2 + v6.len(), 0x0057, &v6)),
-        ("PPPoE, MPLS", ether, pppoe(6 + ip.len(), 0x0281, &[&LABELS[4..], &ip].concat())),
-        ("IP in IP", ether, ethernet(0x0800, &ipv4(&[], 4, &ip))),
-        ("IPv6 in IP", LinkType::RAW, ipv4(&[], 41, &v6)),
-        ("IP in 6", LinkType::RAW, in_ipv6(4, &ip)),
-        ("IPv6 in 6", ether, ethernet(0x86dd, &in_ipv6(41, &v6))),
-    ]
 }
 
 #[test]
@@ -555,47 +429,6 @@ fn lengths_of_native_packets() {
 }
 
 #[test]
-fn a_mirror_may_cut_too() {
-    // ERSPAN type II with T set; the mirroring device sent 60 bytes of the frame.
-    let header = [0, 0, 0, 1, 0x10, 0, 0x04, 1, 0, 0, 0, 0];
-    let data = gre([0x10, 0], 0x88be, &header, &SEND_ONLY[..60]);
-    let found = dissected(LinkType::ETHERNET, &data).unwrap();
-    assert_eq!((found.transport, found.transport_length), (&transport()[..18], 80));
-    assert_eq!(found.icrc, IcrcVerdict::Unverifiable);
-    let data = gre([0x10, 0], 0x88be, &header, &SEND_ONLY[..50]);
-    assert_eq!(stop(LinkType::ETHERNET, &data).cause, Cause::TruncatedCapture);
-}
-
-#[test]
-fn nesting_has_an_end() {
-    let mut data = SEND_ONLY.to_vec();
-    for depth in 1..8 {
-        data = vxlan(&data);
-        assert_eq!(dissected(LinkType::ETHERNET, &data).is_ok(), depth <= 4, "{depth}");
-    }
-    type Wrap = fn(&[u8]) -> Vec<u8>;
-    let wraps: [(&str, Wrap); 4] = [
-        ("GENEVE", |inner| geneve(0, 0x6558, &[], &ethernet(0x0800, inner))[14..].to_vec()),
-        ("IP", |inner| ipv4(&[], 4, inner)),
-        ("MPLS in GRE in IP", |inner| {
-            gre([0, 0], 0x8847, &[], &[&LABELS[4..], inner].concat())[14..].to_vec()
-        }),
-        ("PPPoE in GRE in IP", |inner| {
-            gre([0, 0], 0x8864, &[], &pppoe(2 + inner.len(), 0x0021, inner)[14..])[14..].to_vec()
-        }),
-    ];
-    for (name, wrap) in wraps {
-        let mut data = ip();
-        // The last two add two to the depth each time.
-        let most = if name.contains("GRE") { 2 } else { 4 };
-        for times in 1..8 {
-            data = wrap(&data);
-            assert_eq!(dissected(LinkType::RAW, &data).is_ok(), times <= most, "{name}, {times}");
-        }
-    }
-}
-
-#[test]
 fn what_is_something_else() {
     let other = |link: u16, data: &[u8]| dissected(LinkType(link), data).map(|_| ()).unwrap_err();
     assert_eq!(other(147, SEND_ONLY), Other::UnknownLinkType);
@@ -649,101 +482,6 @@ fn what_is_something_else() {
     assert_eq!(stop(LinkType::ETHERNET, &ethernet(0x0800, &[0x65; 60])), Stop::malformed(Layer::Network, 0));
     assert_eq!(stop(LinkType::ETHERNET, &ethernet(0x0800, &[0x44; 60])), Stop::malformed(Layer::Network, 0));
     assert_eq!(stop(LinkType::ETHERNET, &ethernet(0x86dd, &[0x45; 60])), Stop::malformed(Layer::Network, 0));
-}
-
-/// RFC 2784 and 2890, draft-foschiano-erspan-03 section 4.2: lengths added up by hand.
-#[test]
-fn where_the_headers_stand() {
-    let mut inner = vec![0; 12];
-    inner.extend_from_slice(&[0x81, 0x00, 0x00, 0x05, 0x08, 0x00]);
-    let mut ip = vec![0x45, 0, 0, 20 + 8 + 12 + 4, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
-    ip.extend_from_slice(&[0xc0, 0x00, 0x12, 0xb7, 0, 8 + 12 + 4, 0, 0]);
-    ip.extend_from_slice(&[0; 16]);
-    inner.extend_from_slice(&ip);
-    let mut outer = vec![0; 12];
-    outer.extend_from_slice(&[0x08, 0x00]);
-    let length = (20 + 8 + 8 + inner.len()) as u8;
-    outer.extend_from_slice(&[0x45, 0, 0, length, 0, 0, 0, 0, 64, 47, 0, 0, 10, 0, 0, 3, 10, 0, 0, 4]);
-    outer.extend_from_slice(&[0x10, 0x00, 0x88, 0xbe, 0, 0, 0, 1]);
-    outer.extend_from_slice(&[0x10, 0, 0, 0, 0, 0, 0, 0]);
-    outer.extend_from_slice(&inner);
-    let record = Record {
-        number: 1,
-        time: Time(0),
-        link: LinkType::ETHERNET,
-        original_length: outer.len() as u32,
-        dropped: 0,
-        data: &outer,
-    };
-    let mut found = Vec::new();
-    let frame = dissect_telling(&record, &Config::default(), |header, place| found.push((header, place)));
-    assert_eq!(frame.unwrap().transport.len(), 12);
-    let expected = [
-        (Header::Ethernet, 0..14),
-        (Header::Ipv4, 14..34),
-        (Header::Gre, 34..42),
-        (Header::Erspan2, 42..50),
-        (Header::Ethernet, 50..64),
-        (Header::VlanTag, 64..68),
-        (Header::Ipv4, 68..88),
-        (Header::Udp, 88..96),
-        (Header::Transport, 96..108),
-        (Header::Icrc, 108..112),
-    ];
-    assert_eq!(found, expected);
-}
-
-fn headers_of(link: LinkType, data: &[u8]) -> Vec<(Header, Range<usize>)> {
-    let mut found = Vec::new();
-    let frame = dissect_telling(&record(link, data), &CONFIG, |header, place| found.push((header, place)));
-    assert_eq!(frame.unwrap().transport, transport());
-    found
-}
-
-/// RFC 8926, 3032, 4448, 2516 and 2003: lengths added up by hand; 80 bytes of transport packet stand in every frame.
-#[test]
-fn where_the_headers_of_tunnels_stand() {
-    let ether = LinkType::ETHERNET;
-    let geneve = geneve(2, 0x6558, &[1, 2, 3, 1, 9, 9, 9, 9], SEND_ONLY);
-    let expected = [
-        (Header::Ethernet, 0..14),
-        (Header::Ipv4, 14..34),
-        (Header::Udp, 34..42),
-        (Header::Geneve, 42..58),
-        (Header::Ethernet, 58..72),
-        (Header::Ipv4, 72..92),
-        (Header::Udp, 92..100),
-        (Header::Transport, 100..180),
-        (Header::Icrc, 180..184),
-    ];
-    assert_eq!(headers_of(ether, &geneve), expected);
-
-    let mpls = ethernet(0x8847, &[&LABELS[..], &[0, 0, 0, 1], SEND_ONLY].concat());
-    let expected = [
-        (Header::Ethernet, 0..14),
-        (Header::Mpls, 14..18),
-        (Header::Mpls, 18..22),
-        (Header::ControlWord, 22..26),
-        (Header::Ethernet, 26..40),
-        (Header::Ipv4, 40..60),
-        (Header::Udp, 60..68),
-        (Header::Transport, 68..148),
-        (Header::Icrc, 148..152),
-    ];
-    assert_eq!(headers_of(ether, &mpls), expected);
-
-    let inner = ipv4(&[], 4, &ip());
-    let pppoe = pppoe(2 + inner.len(), 0x0021, &inner);
-    let expected = [
-        (Header::Ethernet, 0..14),
-        (Header::Pppoe, 14..22),
-        (Header::Ipv4, 22..42),
-        (Header::Ipv4, 42..62),
-        (Header::Udp, 62..70),
-        (Header::Transport, 70..150),
-        (Header::Icrc, 150..154),
-    ];
-    assert_eq!(headers_of(ether, &pppoe), expected);
 }
 
 /// The variant CRC is told of where it was captured, and padding of an ERF record is none.

@@ -13,8 +13,8 @@ use rdmascope_wire::psn::Psn;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ReliableConnection {
     halves: [Half; 2],
-    /// What is repeated and what breaks a rule is reported too.
-    watches: bool,
+    /// What is wrong with responses is reported too.
+    judged: bool,
 }
 
 /// What one end sends, and what is known of how it arrived.
@@ -68,9 +68,10 @@ impl ReliableConnection {
         self.halves[end].requests.path_mtu()
     }
 
-    /// Reports of both ends what is repeated and what breaks a rule.
-    pub(crate) fn watch(&mut self) {
-        self.watches = true;
+    /// Reports of both ends of what is repeated or refused the packet seen first, and, where they are judged, all that is wrong with
+    /// responses.
+    pub(crate) fn watch(&mut self, judged: bool) {
+        self.judged = judged;
         self.halves.iter_mut().for_each(|half| half.requests.watch());
     }
 
@@ -93,11 +94,15 @@ impl ReliableConnection {
         fault::of_packet(bth, packet, &Agreed { path_mtu: self.path_mtu(sender), partition_key })
     }
 
-    /// Whether a response of the other end fits what this end was seen to send last.
-    pub(crate) fn fits(&self, end: End, response: &Packet<'_>) -> bool {
+    /// Whether a response of the other end fits what this end was seen to send last; `is_new`: nothing of the other end was seen before this
+    /// end's first PSN was announced. Then it fits where it answers what this end is about to send, or was not seen to.
+    pub(crate) fn fits(&self, end: End, response: &Packet<'_>, is_new: bool) -> bool {
         /// A responder acknowledges what was just sent.
         const RECENT: core::ops::RangeInclusive<i32> = 1..=512;
         let Half { requests, reads, .. } = &self.halves[end];
+        if let Some(announced) = requests.announced().filter(|_| is_new) {
+            return RECENT.contains(&(announced.distance(response.psn) + 1));
+        }
         if response.operation.is_read_response() {
             return reads.expects(response.psn);
         }
@@ -122,8 +127,15 @@ impl ReliableConnection {
     }
 
     /// The last of what an end sent that was acknowledged, and the first packet that did so.
+    #[inline]
     pub(crate) fn acknowledged(&self, end: End) -> Option<(Position, Seen)> {
         self.halves[end].acknowledged.map(|(psn, seen)| (psn.into(), seen))
+    }
+
+    /// How many requests of an end came again, or filled a gap before others seen earlier.
+    pub(crate) fn disturbed(&self, end: End) -> u64 {
+        let requests = &self.halves[end].requests;
+        requests.repeated + requests.reordered
     }
 
     /// How many packets of an end were acknowledged and have not come by: behind all that did.
@@ -214,14 +226,8 @@ impl ReliableConnection {
         let Half { counts, first_frames, .. } = &mut *sender;
         let Packet { seen, operation, psn, .. } = *packet;
         let position = psn.into();
-        if self.watches {
-            if asker.requests.cannot_have_sent(psn) {
-                deliver(from, faulty(packet, Fault::Unsent));
-            }
-            if let Some(refusal) = refusal(packet) {
-                let request = asker.requests.find_request(psn);
-                deliver(from, Delivery::Refused { seen, position, refusal, request });
-            }
+        if self.judged && asker.requests.cannot_have_sent(psn) {
+            deliver(from, faulty(packet, Fault::Unsent));
         }
         let received = match packet.response() {
             Response::Acknowledged => {
@@ -245,16 +251,22 @@ impl ReliableConnection {
                 psn.minus(1)
             }
         };
+        if received != psn
+            && let Some(refusal) = refusal(packet)
+        {
+            let request = asker.requests.find_request(psn);
+            deliver(from, Delivery::Refused { seen, position, refusal, request });
+        }
         if operation.is_read_response() {
             counts.read_response_bytes += u64::from(packet.payload_length);
             if matches!(operation.position(), PacketPosition::First | PacketPosition::Middle) {
                 asker.requests.note_path_mtu(packet.payload_length);
             }
-            if !take_read_response(from, packet, asker, self.watches, deliver) {
+            if !take_read_response(from, packet, asker, self.judged, deliver) {
                 if asker.requests.may_yet_show(psn) {
                     sender.early.keep(HeldPacket::new(packet));
                 } else {
-                    note_unmatched(from, packet, (sender, asker), self.watches, deliver);
+                    note_unmatched(from, packet, (sender, asker), self.judged, deliver);
                 }
             }
         }
@@ -273,8 +285,8 @@ impl ReliableConnection {
             while let Some(held) = self.take_early(from, now, deliver) {
                 let (sender, asker) = ends(&mut self.halves, from);
                 let packet = held.packet();
-                if !take_read_response(from, &packet, asker, self.watches, deliver) {
-                    note_unmatched(from, &packet, (sender, asker), self.watches, deliver);
+                if !take_read_response(from, &packet, asker, self.judged, deliver) {
+                    note_unmatched(from, &packet, (sender, asker), self.judged, deliver);
                 }
             }
         }
@@ -372,12 +384,12 @@ fn take_read_response(
     from: End,
     packet: &Packet<'_>,
     asker: &mut Half,
-    watches: bool,
+    judged: bool,
     deliver: &mut impl FnMut(End, Delivery<'_>),
 ) -> bool {
     let Half { requests, reads, .. } = asker;
     let Some(placement) = reads.answer(packet) else { return false };
-    if watches {
+    if judged {
         let wrong = requests.path_mtu().and_then(|path_mtu| reads.fault(packet, &placement, path_mtu));
         for fault in wrong.into_iter().chain(reads.excess(packet.seen)) {
             deliver(from, faulty(packet, fault));
@@ -393,11 +405,11 @@ fn note_unmatched(
     from: End,
     packet: &Packet<'_>,
     (sender, asker): (&mut Half, &Half),
-    watches: bool,
+    judged: bool,
     deliver: &mut impl FnMut(End, Delivery<'_>),
 ) {
     sender.counts.unmatched_responses += 1;
-    if watches && asker.requests.shows(packet.psn) {
+    if judged && asker.requests.shows(packet.psn) {
         deliver(from, faulty(packet, Fault::Unasked));
     }
 }

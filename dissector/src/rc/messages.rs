@@ -18,8 +18,6 @@ pub(super) struct Messages {
     path_mtu: Option<u32>,
     /// It is known what the next packet follows: what came before it was seen, or there is nothing.
     follows: bool,
-    /// Faults are reported too.
-    watches: bool,
 }
 
 /// The message that has begun and not ended.
@@ -60,11 +58,6 @@ impl Messages {
     /// It is not known what the next packet follows.
     pub(super) fn lose_track(&mut self) {
         self.follows = false;
-    }
-
-    /// Reports faults too.
-    pub(super) fn watch(&mut self) {
-        self.watches = true;
     }
 
     /// The path MTU, as the CM exchange says.
@@ -128,7 +121,7 @@ impl Messages {
         // In the middle of a message whose beginning is not known, nothing more is.
         self.follows = place != PacketPosition::Middle || follows && fits;
         if !fits {
-            if follows && self.watches {
+            if follows {
                 fault(packet, Fault::Order, deliver);
             }
             if begins {
@@ -308,15 +301,15 @@ impl Messages {
         }
     }
 
-    /// Notes for those who watch a packet that goes on with a message of another operation than the one that is open.
+    /// Reports a packet that goes on with a message of another operation than the one that is open.
     fn note_other(&mut self, packet: &Packet<'_>, deliver: &mut impl FnMut(Delivery<'_>)) {
-        if self.watches && !matches!(self.open, Open::None) {
+        if !matches!(self.open, Open::None) {
             fault(packet, Fault::Order, deliver);
             self.follows = packet.operation.position() == PacketPosition::Last;
         }
     }
 
-    /// Notes for those who watch an RDMA WRITE that ended with `packet` and did not bring what it announced.
+    /// Reports an RDMA WRITE that ended with `packet` and did not bring what it announced.
     #[inline]
     fn note_written(
         &self,
@@ -326,7 +319,7 @@ impl Messages {
         deliver: &mut impl FnMut(Delivery<'_>),
     ) {
         let announced = reth.dma_length;
-        if bytes != u64::from(announced) && announced <= LONGEST_MESSAGE && self.watches {
+        if bytes != u64::from(announced) && announced <= LONGEST_MESSAGE {
             fault(packet, Fault::Written { bytes, announced }, deliver);
         }
     }

@@ -160,7 +160,9 @@ impl Reads {
     fn covers(&self, index: usize, psn: Psn) -> bool {
         self.requests.get(index).is_some_and(|request| {
             let index = request.first.distance(psn.into());
-            index >= 0 && index < request.packets.map_or(1 << 16, |packets| packets as i32)
+            // 256 bytes is the smallest path MTU.
+            let most = || request.memory.length.div_ceil(256).clamp(1, 1 << 16);
+            index >= 0 && (index as u32) < request.packets.unwrap_or_else(most)
         })
     }
 
@@ -262,6 +264,18 @@ mod tests {
         assert_eq!(answer(&mut reads, Last, 12, 88), Some(0x1200));
         assert_eq!(answer(&mut reads, Last, 15, 88), Some(0x2200));
         assert_eq!(answer(&mut reads, Only, 16, 1), None);
+    }
+
+    #[test]
+    fn without_a_path_mtu_a_request_has_no_more_responses_than_the_smallest_one_makes() {
+        let mut reads = Reads::default();
+        reads.ask(&request(10, memory(0x1000, 600), None));
+        assert!(reads.expects(Psn::new(12)));
+        assert!(!reads.expects(Psn::new(13)), "256, 256 and 88 bytes");
+        reads.ask(&request(20, memory(0x1000, 0), None));
+        assert!(reads.expects(Psn::new(20)) && !reads.expects(Psn::new(21)), "one response without bytes");
+        reads.ask(&request(30, memory(0x1000, 1 << 31), None));
+        assert!(reads.expects(Psn::new(30 + 0xffff)));
     }
 
     #[test]

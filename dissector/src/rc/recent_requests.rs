@@ -1,6 +1,7 @@
 //! When the last request packets of an end were first seen.
 
 use crate::record::Seen;
+use alloc::vec;
 use alloc::vec::Vec;
 use rdmascope_wire::psn::Psn;
 
@@ -11,23 +12,38 @@ pub(super) struct RecentRequests(Vec<Option<(Psn, Seen)>>);
 impl RecentRequests {
     /// Packets that are remembered, each until one comes whose PSN is as many ahead.
     const MOST: usize = 128;
+    /// Places at first. A power of two, as the other: where the table doubles, no two packets meet.
+    const LEAST: usize = 8;
 
     /// Notes a packet. One that is repeated stays noted as it was seen first.
     #[inline]
     pub(super) fn note(&mut self, psn: Psn, seen: Seen) {
-        if self.0.is_empty() {
-            self.0.resize(RecentRequests::MOST, None);
+        loop {
+            let most = self.0.len();
+            match self.0.get_mut(place(psn, most)) {
+                Some(Some((noted, _))) if *noted == psn => return,
+                Some(free @ None) => return *free = Some((psn, seen)),
+                Some(taken) if most == RecentRequests::MOST => return *taken = Some((psn, seen)),
+                _ => self.enlarge(),
+            }
         }
-        let place = &mut self.0[psn.value() as usize % RecentRequests::MOST];
-        if place.is_none_or(|(noted, _)| noted != psn) {
-            *place = Some((psn, seen));
+    }
+
+    /// Makes room: flows are many, and most of them short.
+    #[cold]
+    fn enlarge(&mut self) {
+        let most = (2 * self.0.len()).max(RecentRequests::LEAST);
+        let mut places = vec![None; most];
+        for noted in self.0.iter().flatten() {
+            places[place(noted.0, most)] = Some(*noted);
         }
+        self.0 = places;
     }
 
     /// When the packet with this PSN was seen first.
     pub(super) fn find(&self, psn: Psn) -> Option<Seen> {
-        let place = self.0.get(psn.value() as usize % RecentRequests::MOST)?;
-        place.filter(|(noted, _)| *noted == psn).map(|(_, seen)| seen)
+        let noted = self.0.get(place(psn, self.0.len()))?;
+        noted.filter(|(noted, _)| *noted == psn).map(|(_, seen)| seen)
     }
 
     /// Bytes of memory that it takes up.
@@ -46,6 +62,11 @@ impl RecentRequests {
         let before = self.0.iter().flatten().filter(|noted| ahead(noted) >= 0).min_by_key(ahead);
         before.map(|(_, seen)| *seen)
     }
+}
+
+/// Where a packet is noted in a table of `most` places.
+fn place(psn: Psn, most: usize) -> usize {
+    psn.value() as usize & most.wrapping_sub(1)
 }
 
 #[cfg(test)]
@@ -68,6 +89,21 @@ mod tests {
         assert_eq!(recent.find(Psn::new(0xff_ffff).plus(71)), None);
         recent.note(Psn::new(0xff_ffff).plus(199), seen(500));
         assert_eq!(recent.find(Psn::new(0xff_ffff).plus(199)), Some(seen(199)), "a repetition");
+    }
+
+    #[test]
+    fn a_short_flow_takes_little_memory() {
+        let mut recent = RecentRequests::default();
+        let taken: [usize; 4] = [8, 9, 100, 1000].map(|packets| {
+            (0..packets).for_each(|index| recent.note(Psn::new(index), seen(u64::from(index))));
+            let first = packets.saturating_sub(128);
+            assert!(
+                (first..packets).all(|index| recent.find(Psn::new(index)) == Some(seen(u64::from(index))))
+            );
+            recent.memory() / size_of::<Option<(Psn, Seen)>>()
+        });
+        assert_eq!(taken, [8, 16, 128, 128]);
+        assert_eq!(RecentRequests::default().find(Psn::new(7)), None, "no table yet");
     }
 
     #[test]

@@ -79,10 +79,9 @@ impl Requests {
         self.messages.agree_on_path_mtu(path_mtu);
     }
 
-    /// Reports repetitions and faults too.
+    /// Remembers what was sent last, so that what is repeated or refused is reported with the packet seen first.
     pub(super) fn watch(&mut self) {
         self.recent.get_or_insert_default();
-        self.messages.watch();
     }
 
     /// Forgets what was sent, because the connection is closed.
@@ -93,6 +92,11 @@ impl Requests {
     /// When the request that takes up this PSN was seen first, as far as that is remembered.
     pub(super) fn find_request(&self, psn: Psn) -> Option<Seen> {
         self.recent.as_ref()?.find_request(psn)
+    }
+
+    /// The PSN that the first request is to carry, as the CM exchange says, until one comes.
+    pub(super) fn announced(&self) -> Option<Psn> {
+        self.announced
     }
 
     /// The path MTU, as the CM exchange says.
@@ -162,8 +166,11 @@ impl Requests {
     /// Takes a request packet.
     #[inline]
     pub(super) fn handle(&mut self, packet: &Packet<'_>, deliver: &mut impl FnMut(Delivery<'_>)) {
-        if self.recent.is_some() {
-            self.follow(packet, deliver);
+        if let Some(announced) = self.announced.take() {
+            self.compare_start(announced, packet, deliver);
+        }
+        if let Some(recent) = &mut self.recent {
+            recent.note(packet.psn, packet.seen);
         }
         match self.expected {
             Some(expected) if expected == packet.psn => {
@@ -177,15 +184,17 @@ impl Requests {
         }
     }
 
-    /// Notes a packet for those who watch.
-    fn follow(&mut self, packet: &Packet<'_>, deliver: &mut impl FnMut(Delivery<'_>)) {
-        if let Some(announced) = self.announced.take()
-            && !(0..=Requests::WINDOW).contains(&announced.distance(packet.psn))
-        {
-            fault(packet, Fault::Start { announced: announced.into() }, deliver);
+    /// Compares the first packet with the announced PSN. One before it is no repetition: nothing was sent before. So the requests begin
+    /// with it, and it was announced wrongly, or sent wrongly.
+    fn compare_start(&mut self, announced: Psn, packet: &Packet<'_>, deliver: &mut impl FnMut(Delivery<'_>)) {
+        let ahead = announced.distance(packet.psn);
+        if (0..=Requests::WINDOW).contains(&ahead) {
+            return;
         }
-        if let Some(recent) = &mut self.recent {
-            recent.note(packet.psn, packet.seen);
+        fault(packet, Fault::Start { announced: announced.into() }, deliver);
+        let begins = matches!(packet.operation.position(), PacketPosition::First | PacketPosition::Only);
+        if begins && (-Requests::WINDOW..0).contains(&ahead) {
+            (self.expected, self.begun) = (Some(packet.psn), Some(packet.psn));
         }
     }
 
@@ -217,9 +226,7 @@ impl Requests {
             self.messages.close(deliver);
             self.lost.clear();
             (self.given_up, self.begun) = (0, None);
-            if self.recent.is_some() {
-                deliver(Delivery::Restarted);
-            }
+            deliver(Delivery::Restarted);
             self.acknowledged = None;
             self.expected = None;
             self.unsure += 1;
@@ -281,8 +288,8 @@ impl Requests {
     fn note_repeated(&mut self, packet: &Packet<'_>, deliver: &mut impl FnMut(Delivery<'_>)) {
         self.repeated += 1;
         self.first_repeated.get_or_insert(packet.seen.frame);
-        let Some(recent) = &self.recent else { return };
-        let first = recent.find(packet.psn).filter(|first| *first != packet.seen);
+        let first = self.recent.as_ref().and_then(|recent| recent.find(packet.psn));
+        let first = first.filter(|first| *first != packet.seen);
         let Packet { seen, psn, payload_length: bytes, .. } = *packet;
         let piece = packet.piece();
         deliver(Delivery::Repeated(Repetition { seen, first, piece, position: psn.into(), bytes }));

@@ -62,7 +62,8 @@ impl Send<'_> {
 }
 
 impl Placement<'_> {
-    fn without_bytes(&self) -> Placement<'static> {
+    /// It, without its bytes.
+    pub(crate) fn without_bytes(&self) -> Placement<'static> {
         let Placement { seen, position, first, memory, address, length, .. } = *self;
         Placement { seen, position, first, memory, address, bytes: &[], length }
     }

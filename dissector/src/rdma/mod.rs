@@ -8,7 +8,7 @@
 //! - The bytes of RDMA Writes and Read responses as [`Placement`]s, packet by packet, with the address where they belong. Bytes whose
 //!   place is not known are [`Delivery::Unplaced`].
 //! - What the capture lacks ([`Delivery::Missing`]), once it is clear that it will not turn up behind what came after it.
-//! - Where somebody watches: what is repeated, and each [`Fault`].
+//! - What is repeated or refused, and each [`Fault`]; of responses that is reported only where somebody watches.
 //! - A [`Position`] for each, with an extent: how many of its sender's numbers it takes up.
 //!
 //! `rc` does so for the reliable connections of InfiniBand and RoCE (IBTA volume 1, chapter 9). Over iWARP (RFC 5040, RFC 5041) the same
@@ -47,11 +47,11 @@ pub enum Delivery<'a> {
         /// How many.
         packets: u32,
     },
-    /// The numbers go on far from where they were: it is not known what the capture lacks. Reported only to those who watch.
+    /// The numbers go on far from where they were: it is not known what the capture lacks.
     Restarted,
-    /// A packet seen before. Reported only to those who watch.
+    /// A packet seen before.
     Repeated(Repetition),
-    /// A packet that breaks a rule of the transport. Reported only to those who watch.
+    /// A packet that breaks a rule of the transport. Of responses it is reported only to those who watch.
     Faulty {
         /// The packet.
         seen: Seen,
@@ -62,7 +62,7 @@ pub enum Delivery<'a> {
         /// What is wrong.
         fault: Fault,
     },
-    /// An end did not take a request. Reported only to those who watch.
+    /// An end did not take a request.
     Refused {
         /// The packet that says so.
         seen: Seen,
@@ -70,7 +70,7 @@ pub enum Delivery<'a> {
         position: Position,
         /// Why.
         refusal: Refusal,
-        /// The first packet seen of the request; `None` where it is too long ago, or not in the capture.
+        /// The first packet seen of the request; `None` where it is too long ago, not in the capture, or nobody watches.
         request: Option<Seen>,
     },
     /// Payload that cannot be placed, because the packet that says where it goes is not in the capture.
@@ -160,6 +160,17 @@ pub struct Placement<'a> {
     pub length: u32,
 }
 
+impl<'a> Placement<'a> {
+    /// Its first `length` bytes, and the others. `length`: no more than it has. The capture may hold fewer.
+    #[inline]
+    pub fn split_at(self, length: u32) -> (Placement<'a>, Placement<'a>) {
+        let (here, behind) = self.bytes.split_at(self.bytes.len().min(length as usize));
+        let address = self.address.wrapping_add(u64::from(length));
+        let rest = Placement { bytes: behind, length: self.length - length, address, ..self };
+        (Placement { bytes: here, length, ..self }, rest)
+    }
+}
+
 /// An RDMA Read request.
 #[derive(Clone, Copy, Debug)]
 pub struct ReadRequest {
@@ -182,7 +193,7 @@ pub struct ReadRequest {
 pub struct Repetition {
     /// The packet.
     pub seen: Seen,
-    /// The one seen first; `None` where it is too long ago.
+    /// The one seen first; `None` where it is too long ago, or nobody watches.
     pub first: Option<Seen>,
     /// What it is.
     pub piece: Piece,

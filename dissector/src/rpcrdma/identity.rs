@@ -57,7 +57,7 @@ impl CallIdentity {
     }
 }
 
-fn hash(bytes: &[u8]) -> u64 {
+pub(super) fn hash(bytes: &[u8]) -> u64 {
     super::BuildHasher::default().hash_one(bytes)
 }
 

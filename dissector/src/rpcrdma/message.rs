@@ -1,7 +1,7 @@
 //! Calls and replies: from the header of a Send to the transaction that it begins or ends.
 
 use super::open::{Open, saturate};
-use super::{CallIdentity, Peers, Transactions};
+use super::{CallIdentity, Peers, Slot, Transactions};
 use crate::event::Event;
 use crate::exchange::StepKind;
 use crate::observation::{Observed, Offered};
@@ -21,7 +21,7 @@ impl Transactions {
         from: End,
         peers: &mut Peers,
         report: &mut impl FnMut(Event<'_>),
-    ) {
+    ) -> Slot {
         if let Some(earlier) = peers.sides[from].calls.get(&header.xid).copied() {
             self.end(earlier, Outcome::NoReply, peers, report);
         }
@@ -51,14 +51,14 @@ impl Transactions {
             open.advertise(Part::ReplyChunk, false, &chunk.segments, true);
         }
         if !open.segments.is_empty() {
-            if self.observes {
+            if self.judged {
                 self.observe_shared(slot, from, peers, report);
             }
             let open = &mut self.slots[slot.index as usize];
             for (index, placed) in open.segments.iter().enumerate() {
                 peers.sides[from].memory.advertise(&placed.segment, slot, index as u32);
             }
-            self.last = None;
+            peers.sides[from].last = None;
         }
 
         let open = &mut self.slots[slot.index as usize];
@@ -66,10 +66,10 @@ impl Transactions {
         if let Some(payload) = payload {
             open.read_call(payload, is_whole(send));
             infer_requester(open, from, peers);
-            if self.observes {
+            if self.judged {
                 open.identity = CallIdentity::of_payload(open.transaction.procedure, payload, header, send);
             }
-        } else if self.observes {
+        } else if self.judged {
             open.identity = CallIdentity::of(header, send);
         }
         let backchannel = open.transaction.details.backchannel;
@@ -79,6 +79,7 @@ impl Transactions {
         }
         self.keep_send(slot, StepKind::Call, send, report);
         self.reweigh(slot);
+        slot
     }
 
     pub(super) fn handle_reply(
@@ -104,6 +105,12 @@ impl Transactions {
         let long_reply = message.reply_chunk.as_ref();
         message.message_length = message_length(&message, long_reply, header, send, moved);
 
+        let claims = called.is_none() && !self.unclaimed.is_empty();
+        if claims {
+            self.claim(slot, &message, caller, peers, report);
+        }
+        let open = &mut self.slots[slot.index as usize];
+
         // Responder-provided: the requester has yet to pull the reply, and to say so (reliable-reply draft, section 4.1).
         let provided = message.read_chunks.iter().position(|chunk| chunk.position == 0);
         let provided = provided.filter(|_| header.procedure == Procedure::Nomsg);
@@ -118,7 +125,7 @@ impl Transactions {
             for (index, placed) in open.segments.iter().enumerate().skip(first) {
                 peers.sides[from].memory.advertise(&placed.segment, slot, index as u32);
             }
-            self.last = None;
+            peers.sides[from].last = None;
         }
 
         open.transaction.error = header.error;

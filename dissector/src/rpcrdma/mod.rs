@@ -11,7 +11,9 @@ mod memory;
 mod message;
 mod observe;
 mod open;
+mod placing;
 mod read;
+mod unclaimed;
 
 pub(crate) use crate::observation::{CallIdentity, Kind};
 use alloc::boxed::Box;
@@ -25,15 +27,18 @@ use crate::event::{Event, Eviction};
 use crate::exchange::{Keep, StepKind};
 use crate::observation::{HalfFlow, Observed, Revoked};
 use crate::protocol::Protocol;
-use crate::rdma::{End, Placement, ReadRequest, Send};
+use crate::rdma::{End, Send};
+use crate::record::Seen;
 use crate::transaction::{Direction, OpenTransaction, Outcome, Transaction};
 use alloc::collections::VecDeque;
+use core::num::NonZeroU32;
 use hashbrown::HashMap;
 use keeping::Keeping;
 use memory::Target;
 use open::Open;
 use rdmascope_wire::rpcrdma::{Header, Procedure, VERSION};
-use rdmascope_wire::{Rkey, Xid, rpc};
+use rdmascope_wire::{Xid, rpc};
+use unclaimed::Unclaimed;
 
 /// The hasher of tables whose keys come from the wire: fixed, so that the same capture gives the same events.
 pub type BuildHasher = foldhash::quality::FixedState;
@@ -54,6 +59,8 @@ pub(crate) struct Side {
     pulls: HashMap<Xid, Slot, BuildHasher>,
     /// The memory that it advertised.
     memory: Memory,
+    /// Where the last placement in it went: the packets of one message go to one segment.
+    last: Option<Target>,
 }
 
 impl Side {
@@ -78,6 +85,7 @@ impl Side {
             self.pulls.entry(xid).or_insert(slot);
         }
         self.memory.absorb(other.memory);
+        self.last = None;
     }
 
     /// Bytes of memory that a clone takes up beside itself.
@@ -98,8 +106,8 @@ pub(crate) struct Peers {
     pub sides: [Side; 2],
     /// The key of what each end sends, once known.
     pub flows: [Option<FlowKey>; 2],
-    /// The connection.
-    pub connection: ConnectionId,
+    /// The connection's number, once something was told of it: see [`Transactions::number`].
+    number: Option<NonZeroU32>,
     /// Where the engine keeps it.
     pub session: u32,
     /// Which end opened the connection, where that is known or inferred.
@@ -116,7 +124,7 @@ pub(crate) struct Peers {
     pub missing_packets: u64,
     /// How far the capture shows what each end sends; kept up to date only for those who observe.
     pub half_flows: [HalfFlow; 2],
-    /// Open transactions whose memory a Send with Invalidate of another transaction invalidated. Kept only if the engine observes.
+    /// Open transactions whose memory a Send with Invalidate of another transaction invalidated. Kept only where somebody judges.
     revoked: VecDeque<(Slot, Revoked)>,
     /// Transactions reported: forward, backward.
     pub reported: [u64; 2],
@@ -124,11 +132,11 @@ pub(crate) struct Peers {
 
 impl Peers {
     /// Two ends that have said nothing yet.
-    pub(crate) fn new(connection: ConnectionId, session: u32) -> Peers {
+    pub(crate) fn new(session: u32) -> Peers {
         Peers {
             sides: Default::default(),
             flows: [None; 2],
-            connection,
+            number: None,
             session,
             requester: None,
             caller: None,
@@ -140,6 +148,18 @@ impl Peers {
             revoked: VecDeque::new(),
             reported: [0; 2],
         }
+    }
+
+    /// The number of the connection, if it has one by now.
+    #[inline]
+    pub(crate) fn number(&self) -> Option<ConnectionId> {
+        self.number.map(|number| ConnectionId(number.get()))
+    }
+
+    /// The number of the connection, of which something is told.
+    #[inline]
+    pub(crate) fn connection(&self) -> ConnectionId {
+        self.number().expect("what is told of a connection gives it its number")
     }
 
     /// The end that opened the connection, or the one that stands as it.
@@ -169,6 +189,8 @@ pub(crate) struct Transactions {
     keep: Keep,
     /// What is seen on the way is reported.
     observes: bool,
+    /// And so is that on which only rules rest.
+    judged: bool,
     /// What packets are to transactions is reported.
     attributes: bool,
     /// Steps of one connection that somebody has yet to [take](Transactions::take_noted).
@@ -184,10 +206,14 @@ pub(crate) struct Transactions {
     gathered: usize,
     /// Bytes kept of open transactions because somebody asks for them.
     kept: usize,
-    /// Where the last placement went: the packets of one message go to one segment.
-    last: Option<Target>,
+    /// What was written to memory that nobody was seen to advertise.
+    unclaimed: Unclaimed,
+    /// Packets of that which replies have claimed since somebody [asked](Transactions::take_claimed).
+    claimed: u64,
     begun: u64,
     reported: u64,
+    /// Connections that have a number.
+    numbered: u32,
 }
 
 /// Transactions open at once, over all connections.
@@ -198,11 +224,11 @@ const MOST_WEIGHT: usize = 16 << 20;
 const MOST_KEEPING: usize = 128;
 
 impl Transactions {
-    /// No transactions; `keep`: what is kept of those that come, `observes`: whether what is seen on the way is reported, `attributes`:
-    /// whether what packets are to transactions is.
-    pub(crate) fn new(keep: Keep, observes: bool, attributes: bool) -> Transactions {
+    /// No transactions; `keep`: what is kept of those that come, `observes`: whether what is seen on the way is reported, `judged`: whether
+    /// that on which only rules rest is too, `attributes`: whether what packets are to transactions is.
+    pub(crate) fn new(keep: Keep, observes: bool, judged: bool, attributes: bool) -> Transactions {
         let keep = Keep { steps: keep.steps || attributes, ..keep };
-        Transactions { keep, observes, attributes, ..Transactions::default() }
+        Transactions { keep, observes, judged, attributes, ..Transactions::default() }
     }
 
     /// Whether what packets are to transactions is reported.
@@ -216,9 +242,29 @@ impl Transactions {
         self.noted.drain(..)
     }
 
+    /// Gives a connection its number, if it has none: something is told of it.
+    #[inline]
+    pub(crate) fn number(&mut self, peers: &mut Peers) {
+        if peers.number.is_none() {
+            self.numbered = self.numbered.saturating_add(1);
+            peers.number = NonZeroU32::new(self.numbered);
+        }
+    }
+
+    /// How many connections got a number.
+    pub(crate) fn numbered(&self) -> u32 {
+        self.numbered
+    }
+
     /// Whether what is seen on the way is reported.
     pub(crate) fn observes(&self) -> bool {
         self.observes
+    }
+
+    /// Whether that on which only rules rest is reported too.
+    #[inline]
+    pub(crate) fn is_judged(&self) -> bool {
+        self.judged
     }
 
     /// The session and the connection of the transaction to give up, where too many are open.
@@ -238,39 +284,43 @@ impl Transactions {
     pub(crate) fn evict(&mut self, slot: Slot, peers: &mut Peers, report: &mut impl FnMut(Event<'_>)) {
         let Some(open) = self.find(slot) else { return };
         let direction = peers.direction(open.caller);
-        let (connection, xid) = (peers.connection, open.transaction.xid);
+        let (connection, xid) = (peers.connection(), open.transaction.xid);
         report(Event::Eviction(Eviction::Transaction { connection, direction, xid }));
         let outcome = outcome_of(&open.transaction, Outcome::NoReply);
         self.end(slot, outcome, peers, report);
     }
 
-    /// Takes a Send of end `from`, whose connection was asked to [recognize](Peers::recognize) it.
+    /// Takes a Send of end `from`, whose connection was asked to [recognize](Peers::recognize) it. Returns what it is, and the transaction
+    /// that it begins.
     pub(crate) fn handle_send(
         &mut self,
         send: &Send<'_>,
         from: End,
         peers: &mut Peers,
         report: &mut impl FnMut(Event<'_>),
-    ) -> Kind {
+    ) -> (Kind, Option<Slot>) {
         let Ok(header) = Header::parse(send.bytes) else {
             if self.observes {
                 self.observe_send(send, (Kind::Other, None, None), from, peers, report);
             }
-            return Kind::Other;
+            return (Kind::Other, None);
         };
         let payload = payload_of(&header, send.bytes);
         if peers.speaks_rpc != Some(true) {
-            return Kind::Other;
+            return (Kind::Other, None);
         }
         let kind = self.kind(&header, payload, from, peers);
         if self.observes {
             self.observe_send(send, (kind, Some(&header), payload), from, peers, report);
         }
+        let mut call = None;
         match kind {
-            Kind::Call => self.handle_call(send, &header, payload, from, peers, report),
+            Kind::Call => call = Some(self.handle_call(send, &header, payload, from, peers, report)),
             Kind::Reply | Kind::Error => self.handle_reply(send, &header, payload, from, peers, report),
             Kind::Done => {
-                let Some(slot) = peers.sides[from].pulls.remove(&header.xid) else { return Kind::Done };
+                let Some(slot) = peers.sides[from].pulls.remove(&header.xid) else {
+                    return (Kind::Done, None);
+                };
                 self.keep_send(slot, StepKind::Done, send, report);
                 if let Some(open) = self.find(slot) {
                     open.transaction.done = Some(send.seen);
@@ -280,10 +330,17 @@ impl Transactions {
             }
             Kind::Other => {}
         }
-        if let Some(rkey) = send.invalidated.filter(|_| self.observes) {
+        if let Some(rkey) = send.invalidated.filter(|_| self.judged) {
             self.observe_revoked(rkey, (send.seen, header.xid), from, peers, report);
         }
-        kind
+        (kind, call)
+    }
+
+    /// Notes that a packet acknowledges the Send of a call, unless its transaction has ended.
+    pub(crate) fn note_acknowledged(&mut self, call: Slot, seen: Seen) {
+        if let Some(open) = self.find(call) {
+            open.transaction.timing.acknowledged.get_or_insert(seen);
+        }
     }
 
     /// What a Send is. Where it does not say so itself, an XID that the other end waits for means a reply.
@@ -296,108 +353,6 @@ impl Transactions {
     #[inline]
     pub(crate) fn is_being_read(&self, call: Slot) -> bool {
         self.slots.get(call.index as usize).is_some_and(|open| open.is_being_read())
-    }
-
-    /// Notes an RDMA Read request for memory of end `owner`.
-    pub(crate) fn handle_read(&mut self, request: &ReadRequest, owner: End, peers: &Peers) {
-        let memory = request.memory;
-        let Some(target) = self.target(peers, owner, memory.rkey, memory.address) else { return };
-        let Some(open) = self.find(target.slot) else { return };
-        if !open.is_for(target.segment as usize, true) {
-            return;
-        }
-        open.note_read(request.seen.time, if request.repeated { 0 } else { memory.length });
-        if open.keeping.is_some() {
-            self.keep_read(target, request);
-        }
-    }
-
-    /// Puts bytes into memory of end `owner`, or takes them out of it (`reading`). False where no open transaction
-    /// advertised that memory for it.
-    #[inline]
-    pub(crate) fn place(
-        &mut self,
-        placement: &Placement<'_>,
-        reading: bool,
-        owner: End,
-        peers: &Peers,
-        report: &mut impl FnMut(Event<'_>),
-    ) -> bool {
-        let Some(target) = self.target(peers, owner, placement.memory.rkey, placement.address) else {
-            return false;
-        };
-        self.last = Some(target);
-        let Some(open) = self.slots.get_mut(target.slot.index as usize) else { return false };
-        let inside = open.inside(target.segment as usize, placement.address);
-        if inside < placement.length {
-            return self.place_across(placement, inside, reading, owner, peers, report);
-        }
-        let budget = open::BUDGET.saturating_sub(self.gathered);
-        let scattered = open.scattered;
-        let placed = open.place(target.segment as usize, placement, reading, budget);
-        let more = open.scattered - scattered;
-        open.weight += more;
-        self.weight += more;
-        let is_kept = open.keeping.is_some();
-        match placed {
-            Ok(grown) => self.gathered += grown,
-            Err(open::Refusal::OtherWay) => return false,
-            Err(open::Refusal::Budget(part)) => {
-                let xid = open.transaction.xid;
-                report(Event::Eviction(Eviction::Gathered { xid, part }));
-            }
-        }
-        if is_kept {
-            self.keep_placement(target, placement, reading, report);
-        }
-        true
-    }
-
-    /// Puts bytes into segments that lie one behind the other, `inside` of them into the first one. False where that one does not take
-    /// them; what is behind the last one is left out.
-    #[cold]
-    fn place_across(
-        &mut self,
-        placement: &Placement<'_>,
-        mut inside: u32,
-        reading: bool,
-        owner: End,
-        peers: &Peers,
-        report: &mut impl FnMut(Event<'_>),
-    ) -> bool {
-        let mut rest = *placement;
-        let mut is_first = true;
-        loop {
-            let (here, behind) = rest.bytes.split_at(rest.bytes.len().min(inside as usize));
-            let part = Placement { bytes: here, length: inside, ..rest };
-            if !self.place(&part, reading, owner, peers, report) {
-                return !is_first;
-            }
-            is_first = false;
-            rest.bytes = behind;
-            rest.length -= inside;
-            rest.address = rest.address.wrapping_add(u64::from(inside));
-            let Some(target) = self.target(peers, owner, rest.memory.rkey, rest.address) else { return true };
-            let Some(open) = self.slots.get(target.slot.index as usize) else { return true };
-            inside = open.inside(target.segment as usize, rest.address).min(rest.length);
-            if inside == 0 {
-                return true;
-            }
-        }
-    }
-
-    #[inline]
-    fn target(&self, peers: &Peers, owner: End, rkey: Rkey, address: u64) -> Option<Target> {
-        if let Some(last) = self.last
-            && let Some(open) = self.slots.get(last.slot.index as usize)
-            && open.is_open
-            && open.generation == last.slot.generation
-            && open.session == peers.session
-            && open.holds(last.segment as usize, owner, rkey, address)
-        {
-            return Some(last);
-        }
-        peers.sides[owner].memory.find(rkey, address)
     }
 
     /// Ends what end `side` of a connection has open, because the connection or the capture is over.
@@ -443,6 +398,7 @@ impl Transactions {
             + self.weight
             + self.gathered
             + self.kept
+            + self.unclaimed.footprint()
     }
 
     /// How many are open.
@@ -537,7 +493,7 @@ impl Transactions {
         peers.reported[usize::from(direction == Direction::Backward)] += 1;
         let transaction: &mut Transaction = &mut open.transaction;
         transaction.number = self.reported;
-        transaction.connection = peers.connection;
+        transaction.connection = peers.connection();
         transaction.direction = direction;
         report(Event::Transaction(transaction));
         let many = self.slots.len() > MOST_KEEPING;

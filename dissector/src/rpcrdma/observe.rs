@@ -16,9 +16,9 @@ use rdmascope_wire::{Rkey, Xid, rpc};
 impl Peers {
     /// Reports something seen on this connection.
     pub(crate) fn observe(&self, what: Observed<'_>, report: &mut impl FnMut(Event<'_>)) {
-        let Peers { connection, session, half_flows, .. } = self;
+        let Peers { session, half_flows, .. } = self;
         let requester = self.forward_caller();
-        let (connection, place, roles_known) = (*connection, *session, self.requester.is_some());
+        let (connection, place, roles_known) = (self.connection(), *session, self.requester.is_some());
         let observation = Observation { connection, place, requester, roles_known, half_flows, what };
         report(Event::Observation(&observation));
     }
@@ -67,7 +67,7 @@ impl Transactions {
             missing_at_call: open.map(|open| open.missing_before),
             missing_packets: peers.missing_packets,
             transaction: open.map(|open| &open.transaction),
-            earlier: open.filter(|_| kind == Kind::Call).map(|open| open.identity),
+            earlier: open.filter(|_| kind == Kind::Call && self.judged).map(|open| open.identity),
             paired: peers.paired,
         };
         peers.observe(Observed::Sent(&sent), report);

@@ -34,7 +34,7 @@ pub(super) struct Open {
     /// Packets that the capture lacked when it was opened.
     pub(super) missing_before: u64,
     pub(super) transaction: Transaction,
-    /// What it calls; known only where somebody observes.
+    /// What it calls; known only where somebody judges.
     pub(super) identity: CallIdentity,
     /// What is kept beyond that, where somebody asks for it.
     pub(super) keeping: Option<Box<Keeping>>,
@@ -82,6 +82,7 @@ impl Default for Open {
                 xid: Xid(0),
                 procedure: None,
                 security: None,
+                gss: None,
                 outcome: Outcome::CutOff,
                 capture_gap: false,
                 lossy: false,
@@ -129,6 +130,7 @@ impl Open {
         transaction.xid = xid;
         transaction.procedure = None;
         transaction.security = None;
+        transaction.gss = None;
         transaction.rpc_status = None;
         transaction.error = None;
         transaction.status = None;
@@ -277,7 +279,7 @@ impl Open {
         let Transaction { begun, xid, procedure, call, reply, details, timing, .. } = &self.transaction;
         Some(OpenTransaction {
             begun: *begun,
-            connection: peers.connection,
+            connection: peers.connection(),
             direction: peers.direction(self.caller),
             xid: *xid,
             since: call.as_ref().or(reply.as_ref())?.seen,
@@ -310,17 +312,21 @@ impl Open {
         if self.segments.is_empty() {
             return;
         }
-        let Transaction { call: Some(call), reply, .. } = &mut self.transaction else { return };
-        for (index, read) in call.read_chunks.iter().enumerate() {
-            let part = Part::ReadChunk(saturate(index));
-            // Without a reply it is not known that the responder went on reading: only holes are certain.
-            let reached = chunk(&self.segments, part, false).map(|placed| match outcome {
-                Outcome::Completed => placed.segment.length,
-                _ => placed.moved.end() as u32,
-            });
-            debug_assert_eq!(chunk(&self.segments, part, false).count(), read.segments.len());
-            missing_of(&self.segments, part, false, reached, &mut call.missing);
+        let Transaction { call, reply, .. } = &mut self.transaction;
+        let has_call = call.is_some();
+        if let Some(call) = call {
+            for (index, read) in call.read_chunks.iter().enumerate() {
+                let part = Part::ReadChunk(saturate(index));
+                // Without a reply it is not known that the responder went on reading: only holes are certain.
+                let reached = chunk(&self.segments, part, false).map(|placed| match outcome {
+                    Outcome::Completed => placed.segment.length,
+                    _ => placed.moved.end() as u32,
+                });
+                debug_assert_eq!(chunk(&self.segments, part, false).count(), read.segments.len());
+                missing_of(&self.segments, part, false, reached, &mut call.missing);
+            }
         }
+        // Without a call there are only the segments that a reply claimed.
         let Some(reply) = reply else { return };
         for (index, write) in reply.write_chunks.iter().enumerate() {
             let part = Part::WriteChunk(saturate(index));
@@ -331,7 +337,7 @@ impl Open {
             let lengths = written.segments.iter().map(|segment| segment.length);
             missing_of(&self.segments, Part::ReplyChunk, false, lengths, &mut reply.missing);
         }
-        for (index, read) in reply.read_chunks.iter().enumerate() {
+        for (index, read) in reply.read_chunks.iter().enumerate().filter(|_| has_call) {
             let part = Part::ReadChunk(saturate(index));
             let lengths = read.segments.iter().map(|segment| segment.length);
             missing_of(&self.segments, part, true, lengths, &mut reply.missing);

@@ -1,7 +1,8 @@
 //! Reading the RPC message that a transaction's call or reply conveys.
 
+use super::identity::hash;
 use super::open::{Open, saturate};
-use crate::transaction::{Part, Security, Transaction};
+use crate::transaction::{GssCall, Part, Security, Transaction};
 use crate::ulb::{self, Chunks, OperationKind, Payload};
 use rdmascope_wire::rpc::{self, Auth, GssCredential, GssProcedure, GssService, flavor};
 use rdmascope_wire::rpcrdma::{Procedure, Segment};
@@ -77,6 +78,7 @@ fn read_call(transaction: &mut Transaction, payload: &mut Payload<'_>) -> Result
     let call = rpc::Call::parse(payload.reader()).map_err(in_rpc)?;
     let security = security(&call.credential);
     transaction.security = Some(security);
+    transaction.gss = gss_call(&call.credential);
     if enter(security, payload)? {
         ulb::call(procedure, payload, &mut transaction.details)?;
         if let Some(message) = &mut transaction.call {
@@ -99,6 +101,12 @@ fn read_reply(transaction: &mut Transaction, payload: &mut Payload<'_>) -> Resul
     // Where the capture cut the credential off, the verifier of the reply shows at least that it was not RPCSEC_GSS.
     let plain = reply.verifier.is_none_or(|verifier| verifier.flavor != flavor::RPCSEC_GSS);
     let security = transaction.security.unwrap_or(if plain { Security::None } else { Security::GssControl });
+    if let Some(gss) = &mut transaction.gss
+        && gss.sequence.is_none()
+    {
+        // A window that cannot be read is not known, and nothing else rests on it.
+        let _ = note_window(gss, payload);
+    }
     if enter(security, payload)? {
         let outcome = ulb::reply(procedure, payload, &mut transaction.details);
         // It stands in front of the results, so it is known even where they cannot be read to their end.
@@ -158,6 +166,28 @@ fn security(credential: &Auth<'_>) -> Security {
         },
         other => Security::Other(other),
     }
+}
+
+/// The context and the sequence number of a call.
+fn gss_call(credential: &Auth<'_>) -> Option<GssCall> {
+    if credential.flavor != flavor::RPCSEC_GSS {
+        return None;
+    }
+    let gss = GssCredential::parse(credential.body).ok()?;
+    let establishes = matches!(gss.procedure, GssProcedure::Init | GssProcedure::ContinueInit);
+    let sequence = (!establishes).then_some(gss.sequence);
+    Some(GssCall { context: hash(gss.handle), sequence, window: None })
+}
+
+/// Reads an `rpc_gss_init_res` up to its window: RFC 2203, section 5.2.3.1.
+fn note_window(gss: &mut GssCall, payload: &mut Payload<'_>) -> Result<(), Stop> {
+    let handle = payload.opaque()?;
+    let (major, _minor, window) = (payload.u32()?, payload.u32()?, payload.u32()?);
+    // GSS_S_COMPLETE and GSS_S_CONTINUE_NEEDED; the window counts once it is complete.
+    if major == 0 {
+        (gss.context, gss.window) = (hash(handle), Some(window));
+    }
+    Ok(())
 }
 
 /// The RPC header is read with the cursor of the upper layer; its stops are its own.

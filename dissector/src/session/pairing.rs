@@ -1,18 +1,21 @@
 //! Two half-flows become one connection.
 
 use super::{Session, SessionEnd};
-use crate::connection::{Evidence, Origin, State};
+use crate::connection::{Evidence, FirstFrames, Origin, State};
 use crate::rc::Packet;
 use crate::rdma::End;
+use crate::record::Time;
 use crate::rpcrdma::{Peers, reply_xid};
 use rdmascope_wire::bth::PacketPosition;
 
 impl Session {
-    /// What of a packet from the other end shows that it belongs to this connection, of which end `side` is known.
-    pub(crate) fn evidence(&self, side: End, packet: &Packet<'_>) -> Option<Evidence> {
+    /// What of a packet from the other end shows that it belongs to this connection, of which end `side` is known; `since`: when the first
+    /// packet of its half-flow was seen.
+    pub(crate) fn evidence(&self, side: End, packet: &Packet<'_>, since: Time) -> Option<Evidence> {
         let none = Evidence::default();
         if packet.operation.is_response() {
-            let matches = self.rc.fits(side, packet);
+            let is_new = self.span.0 <= since;
+            let matches = self.rc.fits(side, packet, is_new);
             return matches.then_some(Evidence { acknowledged_psn: true, ..none });
         }
         let side = &self.peers.sides[side];
@@ -36,21 +39,27 @@ impl Session {
         let [end, far_end] = other.ends;
         let (end, far_end, joined, far_joined) =
             if from == End::First { (end, far_end, first, second) } else { (far_end, end, second, first) };
-        let (known, name) = (self.ends[side].private_data, self.ends[side].communication_id);
         self.rc.take(side, &mut other.rc, from);
         if let Some(attribution) = other.attribution {
             self.attribution.get_or_insert_default().join(side, *attribution, from);
         }
+        // A CM message names the other end, too: each of the two may know something of either.
+        self.ends[side].absorb(&end);
+        self.ends[side.other()].absorb(&far_end);
+        let told = &self.ends[side];
         self.ends[side] = SessionEnd {
-            private_data: end.private_data.or(known),
-            communication_id: name.or(end.communication_id),
-            ip: self.ends[side].ip.or(end.ip),
+            private_data: told.private_data,
+            private_data_cut: told.private_data_cut,
+            communication_id: told.communication_id,
+            ip: told.ip,
+            first_frames: FirstFrames {
+                cm_message: told.first_frames.cm_message,
+                reject: told.first_frames.reject,
+                ..end.first_frames
+            },
             ..end
         };
         self.peers.flows[side] = flows[from];
-        let name = self.ends[side.other()].communication_id;
-        self.ends[side.other()].communication_id = name.or(far_end.communication_id);
-        self.ends[side.other()].private_data = self.ends[side.other()].private_data.or(far_end.private_data);
         self.ends[side.other()].qpn = self.peers.flows[side].map(|flow| flow.destination_qp);
         self.ends[side].qpn = self.peers.flows[side.other()].map(|flow| flow.destination_qp);
         // What an end has open may have been noted before any packet of it was seen: replies that it is to pull.
@@ -65,6 +74,7 @@ impl Session {
         self.peers.requester = self.peers.requester.or(requester);
         self.peers.caller = self.peers.caller.or(caller);
         self.peers.paired = true;
+        self.files.add_all(other.files);
         // What one of them was not told of is told to both again.
         self.dropped = self.dropped.min(other.dropped);
         self.span = (self.span.0.min(other.span.0), self.span.1.max(other.span.1));
@@ -74,5 +84,19 @@ impl Session {
         if self.state == State::Requested {
             self.state = State::Open;
         }
+    }
+}
+
+impl SessionEnd {
+    /// Takes over what CM messages told `other` of the same end, where it is not known here.
+    fn absorb(&mut self, other: &SessionEnd) {
+        self.private_data = self.private_data.or(other.private_data);
+        self.private_data_cut =
+            self.private_data.is_none() && (self.private_data_cut || other.private_data_cut);
+        self.communication_id = self.communication_id.or(other.communication_id);
+        self.ip = self.ip.or(other.ip);
+        let (first, others) = (&mut self.first_frames, &other.first_frames);
+        first.cm_message = first.cm_message.or(others.cm_message);
+        first.reject = first.reject.or(others.reject);
     }
 }

@@ -94,7 +94,8 @@ fn arguments<O: Operations>(
     let kind = found.map_or(OperationKind::UnknownProcedure(procedure.number), Into::into);
     let mut unkept = None;
     let operation = add(&mut details.operations, &mut unkept, kind);
-    let mut walk = Walk::new(payload, operation, &mut details.arena, &mut details.backchannel);
+    let mut walk =
+        Walk::new(payload, operation, &mut details.arena, &mut details.backchannel, &mut details.session);
     found.map_or(Ok(()), |found| (found.row().arguments)(&mut walk))
 }
 
@@ -130,8 +131,8 @@ fn results<O: Operations>(procedure: Procedure, payload: &mut Payload<'_>, detai
     if details.operations.first().is_none_or(|operation| operation.kind != kind) {
         details.operations.insert(0, Operation::new(kind));
     }
-    let Details { operations, arena, backchannel, .. } = details;
-    let mut walk = Walk::new(payload, &mut operations[0], arena, backchannel);
+    let Details { operations, arena, backchannel, session, .. } = details;
+    let mut walk = Walk::new(payload, &mut operations[0], arena, backchannel, session);
     let outcome = found.map_or(Ok(()), |found| found.row().results(&mut walk));
     details.status = details.operations[0].status;
     outcome
@@ -233,6 +234,8 @@ pub struct Details {
     pub status: Option<u32>,
     /// What operations say about a backchannel; `None` if none does.
     pub backchannel: Option<Backchannel>,
+    /// What operations say about the session that they are of.
+    pub session: Session,
     /// Names and file handles of all operations, which [`Text`] refers to.
     pub arena: Vec<u8>,
 }
@@ -246,6 +249,7 @@ impl Details {
         self.tag = Text::default();
         self.status = None;
         self.backchannel = None;
+        self.session = Session::default();
         self.arena.clear();
     }
 
@@ -280,6 +284,49 @@ pub struct Backchannel {
     pub asked: Option<ChannelAttributes>,
     /// csr_back_chan_attrs: what the server grants.
     pub granted: Option<ChannelAttributes>,
+}
+
+/// What the operations of a COMPOUND or CB_COMPOUND say about their session (RFC 8881, sections 2.10.6, 18.36, 18.46 and 20.9), and about
+/// an operation that goes on behind its reply (RFC 7862, sections 15.2 and 16.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Session {
+    /// The arguments of SEQUENCE or CB_SEQUENCE.
+    pub sequence: Option<Sequence>,
+    /// Its results.
+    pub sequenced: Option<Sequenced>,
+    /// csr_sessionid and csr_fore_chan_attrs of CREATE_SESSION.
+    pub created: Option<(SessionId, ChannelAttributes)>,
+    /// wr_callback_id of an asynchronous COPY or WRITE_SAME, coa_stateid of CB_OFFLOAD, or the stateid of OFFLOAD_CANCEL or OFFLOAD_STATUS.
+    pub offload: Option<StateId>,
+    /// Of OFFLOAD_STATUS: the operation has ended.
+    pub offload_ended: bool,
+}
+
+/// A `sessionid4`.
+pub type SessionId = [u8; 16];
+/// A `stateid4`.
+pub type StateId = [u8; 16];
+
+/// The arguments of SEQUENCE or CB_SEQUENCE.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sequence {
+    /// sa_sessionid.
+    pub session: SessionId,
+    /// sa_sequenceid.
+    pub number: u32,
+    /// sa_slotid, from 0.
+    pub slot: u32,
+}
+
+/// The results of SEQUENCE or CB_SEQUENCE.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sequenced {
+    /// sr_highest_slotid: the highest slot that the replier accepts.
+    pub highest: u32,
+    /// sr_target_highest_slotid: the highest slot that it wants to be used.
+    pub target: u32,
+    /// sr_status_flags; 0 of CB_SEQUENCE, which has none.
+    pub flags: u32,
 }
 
 /// The fields of a `channel_attrs4` that limit what is sent over the channel.
@@ -360,6 +407,8 @@ pub struct Operation {
     pub count: Option<u64>,
     /// Bytes that the result says were moved.
     pub result_count: Option<u64>,
+    /// The size that it sets: of SETATTR, and of CREATE and OPEN where they may make a file or cut one.
+    pub size: Option<u64>,
     /// Whether the result reached the end: of the file, the directory or the list.
     pub end_of_file: Option<bool>,
     /// The DDP-eligible item of the arguments.
@@ -382,6 +431,7 @@ impl Operation {
             offset: None,
             count: None,
             result_count: None,
+            size: None,
             end_of_file: None,
             argument_item: None,
             result_item: None,

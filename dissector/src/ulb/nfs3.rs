@@ -258,7 +258,9 @@ fn settable_attributes(walk: &mut Walk<'_, '_>) -> Outcome {
     for _ in 0..3 {
         walk.optional(4)?;
     }
-    walk.optional(8)?;
+    if walk.bool()? {
+        walk.operation.size = Some(walk.payload.u64()?);
+    }
     // The times of access and of modification.
     for _ in 0..2 {
         match walk.u32()? {

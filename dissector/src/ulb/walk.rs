@@ -1,15 +1,16 @@
 //! A walk over one operation. It moves the cursor over the fields, and stores in the operation those that help to understand it.
 
-use super::{Backchannel, Operation, Outcome, Payload, Text, keep};
+use super::{Backchannel, Operation, Outcome, Payload, Sequence, Sequenced, Session, Text, keep};
 use alloc::vec::Vec;
 use rdmascope_wire::Stop;
 
-/// The cursor, the operation that it is in, the memory for names, and what is known of a backchannel.
+/// The cursor, the operation that it is in, the memory for names, and what is known of a backchannel and a session.
 pub(super) struct Walk<'w, 'a> {
     pub(super) payload: &'w mut Payload<'a>,
     pub(super) operation: &'w mut Operation,
     pub(super) arena: &'w mut Vec<u8>,
     backchannel: &'w mut Option<Backchannel>,
+    pub(super) session: &'w mut Session,
 }
 
 impl<'w, 'a> Walk<'w, 'a> {
@@ -19,8 +20,9 @@ impl<'w, 'a> Walk<'w, 'a> {
         operation: &'w mut Operation,
         arena: &'w mut Vec<u8>,
         backchannel: &'w mut Option<Backchannel>,
+        session: &'w mut Session,
     ) -> Walk<'w, 'a> {
-        Walk { payload, operation, arena, backchannel }
+        Walk { payload, operation, arena, backchannel, session }
     }
 
     /// What the operations up to here say about a backchannel, to be added to.
@@ -36,6 +38,34 @@ impl<'w, 'a> Walk<'w, 'a> {
     #[inline]
     pub(super) fn bool(&mut self) -> Result<bool, Stop> {
         self.payload.bool()
+    }
+
+    /// A `sessionid4` or a `stateid4`.
+    #[inline]
+    pub(super) fn sixteen(&mut self) -> Result<[u8; 16], Stop> {
+        let bytes = self.payload.fixed(16)?;
+        Ok(*bytes.first_chunk().expect("that many were asked for"))
+    }
+
+    /// The arguments that SEQUENCE and CB_SEQUENCE share. Only the first of a COMPOUND counts.
+    #[inline]
+    pub(super) fn sequence(&mut self) -> Outcome {
+        let session = self.sixteen()?;
+        let (number, slot) = (self.u32()?, self.u32()?);
+        self.session.sequence.get_or_insert(Sequence { session, number, slot });
+        // The highest slot in use, and whether the reply is to be cached.
+        self.skip(2 * 4)
+    }
+
+    /// The results that SEQUENCE and CB_SEQUENCE share, and the flags of the former.
+    #[inline]
+    pub(super) fn sequenced(&mut self, has_flags: bool) -> Outcome {
+        // Session, sequence ID and slot, as in the arguments.
+        self.skip(16 + 2 * 4)?;
+        let (highest, target) = (self.u32()?, self.u32()?);
+        let flags = if has_flags { self.u32()? } else { 0 };
+        self.session.sequenced.get_or_insert(Sequenced { highest, target, flags });
+        Ok(())
     }
 
     #[inline]

@@ -36,6 +36,7 @@ fn attribute(frames: &[Frame]) -> Vec<(Said, Vec<(u32, StepKind)>)> {
             link: LinkType::ETHERNET,
             original_length: frame.data.len() as u32,
             dropped: 0,
+            tap: Default::default(),
             data: &frame.data,
         };
         engine.handle(&record, &mut take);

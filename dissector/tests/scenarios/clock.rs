@@ -30,6 +30,7 @@ impl Live {
                 link: LinkType::ETHERNET,
                 original_length: frame.data.len() as u32,
                 dropped: 0,
+                tap: Default::default(),
                 data: &frame.data,
             };
             live.step(|engine, mut report| engine.handle(&record, &mut report));

@@ -6,13 +6,16 @@
 mod speech;
 mod world;
 
+mod acknowledged;
 mod attribution;
 mod bounds;
 mod chunks;
 mod clock;
+mod counts;
 mod direction;
 mod errors;
 mod exchange;
+mod joining;
 mod layout;
 mod loss;
 mod matching;

@@ -3,7 +3,7 @@
 use crate::speech::*;
 use crate::world::*;
 use rdmascope_dissector::connection::{ConnectionId, State};
-use rdmascope_dissector::transaction::{Outcome, Security, Transaction};
+use rdmascope_dissector::transaction::{Missing, Outcome, Part, Security, Transaction};
 use rdmascope_wire::{Xid, rpc};
 
 fn outcomes(report: &Report) -> Vec<(u32, Outcome)> {
@@ -217,4 +217,83 @@ fn krb5p_is_opaque_and_says_so() {
     assert_eq!(getattr.procedure.map(|procedure| procedure.number), Some(1));
     assert_eq!(getattr.rpc_status, Some(rpc::Status::Success));
     assert!(getattr.details.operations.is_empty());
+}
+
+/// A Long Reply of the server at this XID, under a handle of its own: bytes written in two operations, and the reply that returns the Reply
+/// chunk. `length` is that of the results behind the reply's header.
+fn long_reply(world: &mut World, xid: u32, length: usize) -> usize {
+    let payload = reply(xid, &format!("0 #{length}"));
+    let half = payload.len() / 2;
+    let handle = 0x100 + xid;
+    for (offset, part) in [(0, &payload[..half]), (half, &payload[half..])] {
+        world.write(SERVER, segment(handle, part.len() as u32, 0x4000 + offset as u64), part);
+    }
+    let mut answer = nomsg(xid);
+    answer.reply = Some(vec![segment(handle, payload.len() as u32, 0x4000)]);
+    world.send(SERVER, &message(&answer, &[]));
+    payload.len()
+}
+
+/// The reply names the memory that was written for it, so what the capture holds of it is no longer missing, nor out of place.
+#[test]
+fn a_long_reply_whose_call_is_missing_has_what_was_written_for_it() {
+    let mut world = World::connected();
+    let length = long_reply(&mut world, 5, 40);
+    let (call, answer) = getattr(6);
+    world.send(CLIENT, &call);
+    world.send(SERVER, &answer);
+    let report = world.run();
+    assert_eq!(outcomes(&report), [(5, Outcome::NoCall), (6, Outcome::Completed)]);
+    let lone = report.xid(5);
+    assert_eq!(lone.rpc_status, Some(rpc::Status::Success));
+    let answer = lone.reply.as_ref().unwrap();
+    assert_eq!((answer.rpc_xid, answer.missing.len()), (Some(Xid(5)), 0));
+    assert_eq!(lone.timing.written_bytes, length as u64);
+    assert_eq!(report.connections[0].responder.sent.unmatched_placements, 0);
+}
+
+/// Where a packet of it is missing too, that is what is missing.
+#[test]
+fn a_long_reply_without_its_call_and_a_part_of_itself() {
+    let mut world = World::connected();
+    let first = world.frames.len();
+    let length = long_reply(&mut world, 5, 40);
+    let report = world.run_without([first]);
+    let lone = report.xid(5);
+    assert_eq!(lone.outcome, Outcome::NoCall);
+    let missing = &lone.reply.as_ref().unwrap().missing;
+    let half = length as u64 / 2;
+    assert_eq!(missing[..], [Missing { part: Part::ReplyChunk, start: 0, end: Some(half) }]);
+    // Where nothing of it is there, nobody can tell whether it was written before the capture began.
+    let report = world.run_without([first, first + 1]);
+    assert_eq!(report.xid(5).reply.as_ref().unwrap().missing[..], []);
+}
+
+/// A handle that a later call advertises stays that call's: the reply to an earlier one does not take it away.
+#[test]
+fn a_handle_that_is_advertised_anew_stays_with_the_later_call() {
+    let mut world = World::connected();
+    let payload = reply(5, "0 #40");
+    let chunk = segment(0x105, payload.len() as u32, 0x4000);
+    world.write(SERVER, chunk, &payload);
+    // By the next packet it has waited long enough for the call.
+    world.wait(10_000_000);
+    world.ack(CLIENT);
+    let mut call = msg(6);
+    call.reply = Some(vec![chunk]);
+    world.send(CLIENT, &message(&call, &nfs3(6, 1, "'handle'")));
+    let mut answer = nomsg(5);
+    answer.reply = Some(vec![chunk]);
+    world.send(SERVER, &message(&answer, &[]));
+    let later = reply(6, "0 #40");
+    world.write(SERVER, chunk, &later);
+    answer = nomsg(6);
+    answer.reply = Some(vec![chunk]);
+    world.send(SERVER, &message(&answer, &[]));
+    world.ack(CLIENT);
+    let report = world.run();
+    assert_eq!(outcomes(&report), [(5, Outcome::NoCall), (6, Outcome::Completed)]);
+    for xid in [5, 6] {
+        assert_eq!(report.xid(xid).reply.as_ref().unwrap().rpc_xid, Some(Xid(xid)), "{xid}");
+    }
 }

@@ -25,6 +25,7 @@ fn gist(report: &Report) -> Vec<String> {
             each.number = 0;
             each.timing.reads = None;
             each.timing.writes = None;
+            each.timing.acknowledged = None;
             for message in [&mut each.call, &mut each.reply].into_iter().flatten() {
                 message.seen.frame = 0;
                 message.seen.time.0 = 0;

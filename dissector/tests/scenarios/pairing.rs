@@ -2,9 +2,11 @@
 
 use crate::speech::*;
 use crate::world::*;
-use rdmascope_dissector::connection::{Evidence, Origin, State};
+use rdmascope_dissector::connection::{Connection, Evidence, Origin, State};
 use rdmascope_dissector::transaction::Outcome;
-use rdmascope_wire::rpcrdma::Procedure;
+use rdmascope_wire::Rkey;
+use rdmascope_wire::psn::Psn;
+use rdmascope_wire::rpcrdma::{Procedure, Segment};
 
 const NONE: Evidence = Evidence { acknowledged_psn: false, xid: false, rkey: false };
 
@@ -117,6 +119,67 @@ fn cm_messages_come_twice() {
     assert_eq!(report.connections.len(), 1);
     assert_eq!(report.connections[0].state, State::Open);
     assert_whole(report.one());
+}
+
+/// Who sends, on a connection that is made before the capture holds one direction of it only: the CM message names the PSN that the other end
+/// begins at, and that is what the first ACK acknowledges.
+fn one_direction(from: usize, between: impl FnOnce(&mut World)) -> Vec<Connection> {
+    let mut world = World::new();
+    world.connect();
+    between(&mut world);
+    world.on = 0;
+    let (call, answer) = getattr(1);
+    world.send(CLIENT, &call);
+    world.ack(SERVER);
+    world.send(SERVER, &answer);
+    world.ack(CLIENT);
+    world.disconnect(from);
+    world.frames.retain(|frame| frame.from == from);
+    world.run().connections
+}
+
+#[test]
+fn what_one_end_sent_is_one_connection() {
+    for (from, private_data) in [(CLIENT, [true, false]), (SERVER, [false, true])] {
+        let connections = one_direction(from, |_| ());
+        let [connection] = &connections[..] else { panic!("{from}: one connection, not {connections:?}") };
+        let ends = [&connection.requester, &connection.responder];
+        assert_eq!(ends.map(|end| end.private_data.is_some()), private_data);
+        assert_eq!(ends.map(|end| end.is_absent()), [from == SERVER, from == CLIENT]);
+        assert!(ends.iter().all(|end| end.qpn.is_some()));
+        assert_eq!(connection.state, State::Closed);
+        // The REQ or the REP, which was seen before the half-flow that carried the ACK.
+        assert_eq!(ends[from].first_frames.cm_message, Some(1));
+        // Another connection between the same hosts, whose PSNs are elsewhere, does not matter; one with the same PSNs leaves it open.
+        let elsewhere = one_direction(from, |world| {
+            world.add([0x33, 0x44], [7_000_000, 8_000_000]);
+            world.connect();
+        });
+        assert_eq!(elsewhere.len(), 2);
+        let alike = one_direction(from, |world| {
+            world.add([0x33, 0x44], [1_000, 500_000]);
+            world.connect();
+        });
+        assert_eq!(alike.len(), 3);
+    }
+}
+
+/// Traffic answers a REQ as well as a REP does.
+#[test]
+fn a_req_whose_connection_carries_packets_was_answered() {
+    let mut world = World::new();
+    world.req();
+    world.send(CLIENT, &getattr(1).0);
+    let asked = world.run().connections;
+    assert_eq!(
+        asked.iter().map(|connection| connection.state).collect::<Vec<_>>(),
+        [State::Requested, State::Open]
+    );
+    world.send(SERVER, &getattr(1).1);
+    world.ack(CLIENT);
+    let [connection] = &world.run().connections[..] else { panic!("one connection") };
+    assert_eq!((connection.origin, connection.state), (Origin::Cm, State::Open));
+    assert_eq!((connection.requester.sent.sends, connection.responder.sent.sends), (1, 1));
 }
 
 #[test]
@@ -397,10 +460,101 @@ fn two_connections_with_psns_close_to_each_other_are_not_mixed_up() {
     }
 }
 
+/// Its path MTU is not known: it has as many responses at most as its bytes have packets of 256.
+#[test]
+fn a_response_behind_all_that_a_read_can_bring_is_of_another_connection() {
+    let mut world = World::new();
+    world.connections.clear();
+    world.add([0x11, 0x22], [1_000, 500_000]);
+    world.add([0x33, 0x44], [9_000_000, 504_000]);
+    world.on = 0;
+    world.read_request(SERVER, Segment { handle: Rkey(7), length: 8192, offset: 0x1000 }, 8192);
+    world.on = 1;
+    world.read_response(CLIENT, Psn::new(503_900), &[0; 4]);
+    for on in [1, 0] {
+        world.on = on;
+        let (call, answer) = getattr(20 + on as u32);
+        world.send(CLIENT, &call);
+        world.ack(SERVER);
+        world.send(SERVER, &answer);
+    }
+    let report = world.run();
+    let ends = |it: &Connection| (it.requester.qpn.unwrap().0, it.responder.qpn.unwrap().0);
+    let mut found: Vec<_> = report.connections.iter().map(ends).collect();
+    found.sort_unstable();
+    assert_eq!(found, [(0x11, 0x22), (0x33, 0x44)]);
+}
+
 #[test]
 fn done_of_an_unknown_connection_makes_no_transaction() {
     let mut world = World::new();
     world.send(CLIENT, &message(&header(1, Procedure::Done), &[]));
     let report = world.run();
     assert!(report.transactions.is_empty());
+}
+
+/// The numbers of the connections of a capture in which the server, on the first connection, answers what came before the capture.
+fn numbers(earlier: impl Fn(&mut World, Psn)) -> Vec<u32> {
+    let mut world = World::new();
+    let before = world.end(CLIENT).psn.minus(9);
+    world.send(CLIENT, &getattr(1).0);
+    earlier(&mut world, before);
+    world.ack(SERVER);
+    world.add([0x33, 0x44], [700_000, 9_000]);
+    world.send(CLIENT, &getattr(2).0);
+    world.ack(SERVER);
+    let mut numbers: Vec<u32> = world.run().connections.iter().map(|connection| connection.id.0).collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+#[test]
+fn two_half_flows_have_one_number() {
+    assert_eq!(numbers(|_, _| {}), [1, 2], "the second half-flow is joined with its first packet");
+    // READ responses whose request came before the capture tell nothing, and belong to no half-flow seen.
+    let responses = |count: u32| {
+        numbers(move |world, before| {
+            (0..count).for_each(|_| _ = world.read_response(SERVER, before, &[0; 4]));
+        })
+    };
+    assert_eq!(responses(1), [1, 2]);
+    assert_eq!(responses(1024), [1, 2], "it is joined with its 1025th packet");
+    assert_eq!(responses(1025), [1, 3], "with its 1025th packet it has a number");
+}
+
+#[test]
+fn a_number_is_left_out_where_something_was_told_of_both_half_flows() {
+    // A call of each end, before an acknowledgement shows that they are of one connection.
+    let calls_back = |world: &mut World, _| _ = world.send(SERVER, &getattr(9).0);
+    assert_eq!(numbers(calls_back), [1, 3]);
+}
+
+#[test]
+fn half_flows_joined_in_another_order_than_they_were_seen_in_have_numbers_in_that_order() {
+    let mut world = World::new();
+    world.connections.clear();
+    world.add([0x11, 0x22], [1_000, 500_000]);
+    world.add([0x33, 0x44], [9_000_000, 80_000]);
+    // Replies to calls before the capture wait: they tell nothing by themselves.
+    for on in [0, 1] {
+        world.on = on;
+        world.send(SERVER, &getattr(7 + on as u32).1);
+    }
+    for on in [1, 0] {
+        world.on = on;
+        world.ack(CLIENT);
+        let (call, answer) = getattr(20 + on as u32);
+        world.send(CLIENT, &call);
+        world.send(SERVER, &answer);
+    }
+    let report = world.run();
+    let mut found: Vec<_> = report
+        .connections
+        .iter()
+        .map(|it| (it.id.0, it.requester.qpn.unwrap().0, it.responder.qpn.unwrap().0))
+        .collect();
+    found.sort_unstable();
+    assert_eq!(found, [(1, 0x33, 0x44), (2, 0x11, 0x22)]);
+    let of = |xid: u32| report.transactions.iter().find(|it| it.xid.0 == xid).unwrap().connection.0;
+    assert_eq!([7, 20, 8, 21].map(of), [2, 2, 1, 1], "replies that came before the join, too");
 }

@@ -69,6 +69,8 @@ pub(crate) struct World {
     pub(crate) private_data: [Vec<u8>; 2],
     /// What the REQ asks for.
     pub(crate) service: ServiceId,
+    /// The IP addresses that the REQ names, where those are others than the packets have.
+    pub(crate) named: Option<[Ipv4Addr; 2]>,
 }
 
 /// What the engine made of a capture.
@@ -90,6 +92,7 @@ impl World {
             on: 0,
             private_data: [private_data(4096, 4096), private_data(4096, 4096)],
             service: ServiceId::rdma_cm(PortSpace::Tcp, 20049),
+            named: None,
         };
         world.add([0x11, 0x22], [1_000, 500_000]);
         world
@@ -132,7 +135,8 @@ impl World {
     pub(crate) fn req(&mut self) {
         let [client, server] = self.connections[self.on];
         let mut data = Vec::new();
-        rdma_cm_ip::Header::ipv4(client.address, 700, server.address).build(&mut data);
+        let [source, destination] = self.named.unwrap_or([client.address, server.address]);
+        rdma_cm_ip::Header::ipv4(source, 700, destination).build(&mut data);
         data.extend_from_slice(&self.private_data[CLIENT]);
         self.cm(
             CLIENT,
@@ -479,6 +483,7 @@ pub(crate) fn run_with(frames: &[Frame], snap: usize, keep: Keep) -> Report {
             link: LinkType::ETHERNET,
             original_length: frame.data.len() as u32,
             dropped: 0,
+            tap: Default::default(),
             data: &frame.data[..frame.data.len().min(snap)],
         };
         engine.handle(&record, &mut report);

@@ -30,6 +30,14 @@ pub fn records(file: &[u8]) -> impl Iterator<Item = Record<'_>> + Clone {
         number += 1;
         let fraction = i64::from(word(&header[4..])) * if nano { 1 } else { 1000 };
         let time = Time(i64::from(word(header)) * 1_000_000_000 + fraction);
-        Some(Record { number, time, link, original_length: word(&header[12..]), dropped: 0, data })
+        Some(Record {
+            number,
+            time,
+            link,
+            original_length: word(&header[12..]),
+            dropped: 0,
+            tap: Default::default(),
+            data,
+        })
     })
 }

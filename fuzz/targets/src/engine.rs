@@ -44,6 +44,7 @@ impl Frame {
             link: LinkType::ETHERNET,
             original_length: self.data.len() as u32 + self.cut,
             dropped: 0,
+            tap: Default::default(),
             data: &self.data,
         }
     }

@@ -40,6 +40,7 @@ pub fn frame(data: &[u8]) {
         link,
         original_length: original,
         dropped: 0,
+        tap: Default::default(),
         data: &whole[..kept],
     };
     if let Ok(frame) = frame::dissect(&record, &config) {

@@ -82,6 +82,7 @@ fn composed(bth: Bth, extensions: Extensions, payload: &[u8]) {
             link: LinkType::ETHERNET,
             original_length,
             dropped: 0,
+            tap: Default::default(),
             data: &data,
         };
         let found = dissect(&record, &Config::default()).expect("a frame that was just composed");

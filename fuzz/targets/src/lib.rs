@@ -11,6 +11,7 @@ mod frame;
 mod framing;
 mod headers;
 mod judge;
+mod peer;
 mod upper_layer;
 
 pub use capture_engine::{capture_engine, records};
@@ -18,17 +19,19 @@ pub use engine::{Frame, engine, frames};
 pub use frame::frame;
 pub use framing::{ByHand, framing};
 pub use headers::headers;
+pub use peer::peer;
 pub use upper_layer::upper_layer;
 
 /// A target.
 pub type Target = fn(&[u8]);
 
 /// Every target with its name, which is that of its corpus.
-pub const TARGETS: [(&str, Target); 6] = [
+pub const TARGETS: [(&str, Target); 7] = [
     ("framing", framing),
     ("headers", headers),
     ("frame", frame),
     ("upper_layer", upper_layer),
     ("engine", engine),
     ("capture_engine", capture_engine),
+    ("peer", peer),
 ];

@@ -3,6 +3,7 @@
 use super::kept::Kept;
 use super::rules::{INDENT, listed, painted};
 use crate::ending::{Ending, FileEnd};
+use crate::fold::folded;
 use crate::screen::{Screen, wrapped};
 use crate::tally::{LevelCount, RuleCount, Tally};
 use crate::text::{Counted, Duration, Left, Number, Plain};
@@ -92,7 +93,16 @@ impl Page<'_> {
         let [about, frames] =
             [0, 1].map(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0));
         for [first, second, rest] in &rows {
-            writeln!(out, "    {}  {}  {rest}", Left(first, about), Left(second, frames))?;
+            let line = format!("    {}  {}  {rest}", Left(first, about), Left(second, frames));
+            match style.width() {
+                // Who did what goes on below the frames where it would be narrow below its beginning.
+                Some(width) => {
+                    let begin = 4 + about + 2 + frames + 2;
+                    let begin = if begin > width / 2 { 4 + about + 2 } else { begin };
+                    writeln!(out, "{}", folded(&line, width, Some(begin)))?;
+                }
+                None => writeln!(out, "{line}")?,
+            }
         }
         let more = count - findings.iter().map(|(_, times)| times).sum::<u64>();
         match more {
@@ -138,8 +148,9 @@ impl Page<'_> {
             Counted(tally.rules.len() as u64, "rule")
         );
         match stands {
-            0 if ending.totals.packets == 0 => {
-                return writeln!(out, "Nothing to judge: there is no RoCE packet.");
+            0 if let Some(why) = ending.nothing_decoded() => {
+                let text = format!("Nothing to judge: {why}.");
+                return self.write_paragraph(&text, out);
             }
             0 if tally.connections == 0 => {
                 let which = if self.asked.some_connections { " of that number" } else { "" };
@@ -148,13 +159,15 @@ impl Page<'_> {
             0 => {
                 let doubt = counts.iter().any(|(_, count)| count.inconclusive > 0);
                 let nothing = if doubt { "Nothing found for certain" } else { "Nothing found" };
-                writeln!(out, "{}: {judged}.", screen.style.bold(nothing))?;
+                let text = format!("{}: {judged}.", screen.style.bold(nothing));
+                self.write_summary_line(&text, out)?;
             }
             _ => {
                 let least = self.asked.level;
                 let asked = counts.iter().filter(|(level, _)| *level <= least);
                 let totals: Vec<String> = asked.map(|(level, count)| total(*level, count)).collect();
-                writeln!(out, "{}: {judged}.", screen.style.bold(totals.join(", ")))?;
+                let text = format!("{}: {judged}.", screen.style.bold(totals.join(", ")));
+                self.write_summary_line(&text, out)?;
             }
         }
         let doubtful: Vec<String> = LEVELS
@@ -210,6 +223,14 @@ impl Page<'_> {
             return Ok(());
         }
         self.write_paragraph(&format!("What the capture does not show: {}.", Plain(spots.join("; "))), out)
+    }
+
+    /// What all came to: without a terminal one line, which programs look for.
+    fn write_summary_line(&self, text: &str, out: &mut impl Write) -> io::Result<()> {
+        match self.screen.style.width() {
+            Some(width) => writeln!(out, "{}", folded(text, width, Some(0))),
+            None => writeln!(out, "{text}"),
+        }
     }
 
     fn write_paragraph(&self, text: &str, out: &mut impl Write) -> io::Result<()> {

@@ -4,7 +4,7 @@ use crate::screen::Screen;
 use crate::tally::Tally;
 use crate::text::Style;
 use rdmascope_conformance::{Basis, Finding, Level, Value, Verdict};
-use rdmascope_dissector::connection::{Connection, ConnectionId, State};
+use rdmascope_dissector::connection::{Connection, ConnectionId, Counts, FirstFrames, State};
 use rdmascope_dissector::rdma::End;
 use rdmascope_dissector::transaction::Direction;
 use rdmascope_tests::values as samples;
@@ -199,7 +199,9 @@ fn what_the_capture_does_not_show_is_said() {
     let mut found = Found::new();
     let mut connection = samples::inferred();
     connection.requester.sent.missing_packets = 2;
-    connection.responder.sent.missing_packets = 3;
+    // Nothing that the responder sent is there.
+    connection.responder.sent = Counts { missing_packets: 3, ..Counts::default() };
+    connection.responder.first_frames = FirstFrames::default();
     found.connection(&connection, Some(End::First));
     found.ending.totals.cut_records = 1;
     found.ending.totals.evictions = 1234;

@@ -1,6 +1,7 @@
 //! Columns as a table in text: a line of headings, and a line of cells for each subject.
 
 use super::{Column, Columns, Subject, Value};
+use crate::fold::{columns, folded};
 use crate::text::{Duration, Left, Style};
 use core::fmt;
 use rdmascope_dissector::record::Time;
@@ -59,6 +60,13 @@ pub enum Tint {
     Yellow,
 }
 
+impl<S: Subject> Text<S> {
+    /// Columns that a cell wants on a line: one that has no width, as many as show a little of it.
+    fn wanted(&self, width: usize) -> usize {
+        if self.align == Align::Left(0) { OPEN } else { width }
+    }
+}
+
 impl<S: Subject> Column<S> {
     /// It stands in the table in text, with its value: at `place` among the columns there, below `heading`.
     pub const fn text(self, place: u8, heading: &'static str, align: Align) -> Column<S> {
@@ -110,45 +118,123 @@ impl<S: Subject> TextTable<S> {
         TextTable { columns }
     }
 
-    /// Writes the line of headings.
+    /// Writes the line of headings; in several lines where it is wider than the terminal.
     pub fn write_heading(&self, style: Style, out: &mut impl Write) -> io::Result<()> {
         let mut line = String::new();
+        let mut limit = Limit::new(style);
         for (index, (_, text)) in self.columns.iter().enumerate() {
-            let gap = if index == 0 { 0 } else { text.gap };
-            let heading = Aligned(&text.heading, text.align);
-            fmt::Write::write_fmt(&mut line, format_args!("{:gap$}{heading}", ""))
-                .expect("a string takes all");
+            let heading = Aligned(&text.heading, text.align).to_string();
+            let space = limit.space(index, text, text.wanted(heading.chars().count()));
+            fmt::Write::write_fmt(&mut line, format_args!("{space}{heading}")).expect("a string takes all");
         }
-        writeln!(out, "{}", style.bold(line))
+        line.lines().try_for_each(|line| writeln!(out, "{}", style.bold(line)))
     }
 
-    /// Writes the line of `subject`.
+    /// Writes the line of `subject`; in several lines where it is wider than the terminal.
     pub fn write_row(&self, subject: S::Of<'_>, setting: Setting, out: &mut impl Write) -> io::Result<()> {
+        if setting.style.width().is_some() {
+            return self.write_folded(subject, setting, out);
+        }
         for (index, (column, text)) in self.columns.iter().enumerate() {
             let gap = if index == 0 { 0 } else { text.gap };
-            let tint = text.tint.map_or(Tint::Plain, |tint| tint(subject));
-            let mut written = write!(out, "{:gap$}", "");
-            let mut put = |shown: &dyn fmt::Display| {
-                let cell = Aligned(shown, text.align);
-                let put = match tint {
-                    Tint::Plain => write!(out, "{cell}"),
-                    Tint::Red => write!(out, "{}", setting.style.red(cell)),
-                    Tint::Yellow => write!(out, "{}", setting.style.yellow(cell)),
-                };
+            write!(out, "{:gap$}", "")?;
+            let mut written = Ok(());
+            Self::show(column, text, subject, setting, &mut |cell| {
                 if written.is_ok() {
-                    written = put;
+                    written = out.write_fmt(cell);
                 }
-            };
-            match text.cell {
-                Cell::Value => column.see(subject, &mut |_, value| put(&Shown(value))),
-                Cell::Shown(show) => show(subject, setting, &mut put),
-            }
+            });
             written?;
             if text.ends.is_some_and(|ends| ends(subject)) {
                 break;
             }
         }
         writeln!(out)
+    }
+
+    /// Writes it for a terminal: a cell that does not fit begins a line, and the last one goes on below itself.
+    fn write_folded(&self, subject: S::Of<'_>, setting: Setting, out: &mut impl Write) -> io::Result<()> {
+        let mut limit = Limit::new(setting.style);
+        let mut shown = String::new();
+        for (index, (column, text)) in self.columns.iter().enumerate() {
+            let mut cell = String::new();
+            Self::show(column, text, subject, setting, &mut |arguments| {
+                fmt::Write::write_fmt(&mut cell, arguments).expect("a string takes all");
+            });
+            let is_last = index + 1 == self.columns.len() || text.ends.is_some_and(|ends| ends(subject));
+            let width = columns(&cell);
+            if !is_last {
+                shown += &limit.space(index, text, width);
+                shown += &cell;
+                continue;
+            }
+            // What would be in many short lines begins below.
+            let cell = cell.trim_end();
+            let room = limit.width.saturating_sub(limit.column + text.gap);
+            if index > 0 && columns(cell) > room && room < NARROW {
+                limit.column = limit.width;
+            }
+            let wanted = text.wanted(width);
+            shown += &limit.space(index, text, wanted);
+            let begin = limit.column - wanted;
+            let cell = format!("{:begin$}{cell}", "");
+            shown += folded(&cell, limit.width, Some(begin)).get(begin..).unwrap_or_default();
+            break;
+        }
+        shown.lines().try_for_each(|line| writeln!(out, "{}", line.trim_end_matches(' ')))
+    }
+
+    /// Hands a cell of `subject` to `put`.
+    fn show(
+        column: &'static Column<S>,
+        text: &'static Text<S>,
+        subject: S::Of<'_>,
+        setting: Setting,
+        put: &mut dyn FnMut(fmt::Arguments<'_>),
+    ) {
+        let tint = text.tint.map_or(Tint::Plain, |tint| tint(subject));
+        let mut put = |shown: &dyn fmt::Display| {
+            let cell = Aligned(shown, text.align);
+            match tint {
+                Tint::Plain => put(format_args!("{cell}")),
+                Tint::Red => put(format_args!("{}", setting.style.red(cell))),
+                Tint::Yellow => put(format_args!("{}", setting.style.yellow(cell))),
+            }
+        };
+        match text.cell {
+            Cell::Value => column.see(subject, &mut |_, value| put(&Shown(value))),
+            Cell::Shown(show) => show(subject, setting, &mut put),
+        }
+    }
+}
+
+/// Columns that a cell without a width wants.
+const OPEN: usize = 24;
+/// Columns in which what goes on below itself is read well.
+const NARROW: usize = 40;
+/// Columns in front of what goes on below.
+const BELOW: usize = 8;
+
+/// How far a line has come, and where it ends.
+struct Limit {
+    width: usize,
+    column: usize,
+}
+
+impl Limit {
+    fn new(style: Style) -> Limit {
+        Limit { width: style.width().unwrap_or(usize::MAX), column: 0 }
+    }
+
+    /// What is in front of a cell so wide: spaces, or a new line.
+    fn space<S: Subject>(&mut self, index: usize, text: &Text<S>, width: usize) -> String {
+        let gap = if index == 0 { 0 } else { text.gap };
+        if index > 0 && self.column + gap + width > self.width {
+            self.column = BELOW + width;
+            return format!("\n{:BELOW$}", "");
+        }
+        self.column += gap + width;
+        " ".repeat(gap)
     }
 }
 

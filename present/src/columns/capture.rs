@@ -57,6 +57,12 @@ pub static CAPTURE: Columns<Ending> = {
                 U64(|it| Some(it.totals.copies)),
                 "Those among them that the capture shows a second time. They are left out of everything else.",
             ),
+            C::new(
+                "apart",
+                Shown(|it, see| lend(it.apart().as_ref(), |apart| see(apart))),
+                "Why several files may be no one capture: they share no connection, or more time lies between them than in them.",
+            )
+            .optional(),
             C::new("others", U64(|it| Some(it.totals.others)), "Packets of other kinds."),
             C::new(
                 "traffic",
@@ -67,7 +73,7 @@ pub static CAPTURE: Columns<Ending> = {
                         counts.filter(|(_, count)| *count > 0).for_each(see);
                     },
                 }),
-                "Those of them that have a name. iWARP is not analyzed yet.",
+                "Those of them that have a name. iWARP is not decoded yet.",
             )
             .optional(),
             C::new(

@@ -72,7 +72,7 @@ pub static CHECK: Columns<Judged> = {
             C::new(
                 "connections_one_sided",
                 U64(|(tally, _)| Some(tally.one_sided)),
-                "Those of them that were captured in one direction only.",
+                "Connections that were captured in one direction only.",
             ),
             C::new(
                 "transactions",

@@ -66,7 +66,7 @@ pub static SIDE: Columns<Side> = {
             C::new(
                 "name",
                 Text(|side, see| see(side.ending.files.first().map_or("", |file| &file.name))),
-                "The name of the file as it was given. `-` is standard input.",
+                "The name of the file as it was given; the first one of a folder. `-` is standard input.",
             ),
             C::new("records", U64(|side| Some(side.ending.totals.records)), "Packets in the file."),
             C::new(
@@ -154,6 +154,19 @@ pub static DIFFERENCE: Columns<Difference> = {
                 "protocol_b",
                 Shown(|it, see| lend(protocol(it.operation, 1), |protocol| see(&protocol))),
                 "The same of the second capture.",
+            )
+            .or_null(),
+            C::new(
+                "above_bytes",
+                U64(|it| it.operation?.size?.above()),
+                "Of the area `latency`, where transactions of the operation moved different amounts: those are compared that moved more than this. It is \
+                 null where also those are that moved none.",
+            )
+            .or_null(),
+            C::new(
+                "most_bytes",
+                U64(|it| it.operation?.size?.most()),
+                "The same: those that moved no more than this. It is null where there is no limit.",
             )
             .or_null(),
             C::new(

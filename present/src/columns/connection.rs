@@ -2,15 +2,22 @@
 
 use super::shared::PRIVATE_DATA;
 use crate::column::Align::{Left, Right};
-use crate::column::Read::{Boolean, Object, Qpn, Shown, Time, U16, U32, U64, Word};
+use crate::column::Read::{Boolean, Nanoseconds, Object, Qpn, Shown, Time, U16, U32, U64, Word};
 use crate::column::{Cell, Column, Columns, Role, Subject, Tint, Within, Words, explained, lend, word};
 use crate::text::{Bytes, Named, Number};
 use crate::words;
-use rdmascope_dissector::connection::{Connection, Counts, Endpoint, Evidence, Origin, State};
+use rdmascope_dissector::connection::{Connection, Counts, Endpoint, Evidence, Origin, RoundTrips, State};
+use rdmascope_wire::cm::reject_reason_name;
 
 impl Subject for Connection {
     type Of<'a> = &'a Connection;
 }
+
+static CAPTURE_POINTS: Words = &[
+    explained("requester", "at the requester, or near it"),
+    explained("between", "about as far from both"),
+    explained("responder", "at the responder, or near it"),
+];
 
 static ORIGINS: Words = &[
     explained("cm", "the CM exchange was captured"),
@@ -28,7 +35,7 @@ pub static CONNECTION: Columns<Connection> = {
             C::new(
                 "connection",
                 U32(|it| Some(it.id.0)),
-                "The number of the connection, from 1 in the order in which connections were first seen.",
+                "The number of the connection, from 1 in the order in which something was first told of connections.",
             )
             .text(0, "#", Right(4)),
             C::new("origin", Word(ORIGINS, |it| Some(words::origin(it.origin))), "How the connection is known.")
@@ -67,6 +74,15 @@ pub static CONNECTION: Columns<Connection> = {
                     State::Requested | State::Open | State::Closed => None,
                 }),
                 "The reason that a REJ gives (IBTA volume 1, section 12.6.7.2).",
+            )
+            .or_null(),
+            C::new(
+                "reject_reason_name",
+                Word(&[], |it| match it.state {
+                    State::Rejected(reason) => reject_reason_name(reason),
+                    State::Requested | State::Open | State::Closed => None,
+                }),
+                "The same in words.",
             )
             .or_null(),
             C::new(
@@ -132,6 +148,14 @@ pub static CONNECTION: Columns<Connection> = {
             )
             .or_null()
             .text(11, "inv", Right(3)),
+            C::new(
+                "capture_point",
+                Word(CAPTURE_POINTS, |it| it.capture_point().map(words::capture_point)),
+                "Where the connection was captured: an estimate from the `round_trips` of both ends, because ACKs of a near end come back \
+                 at once. It is null where these are few, where more than one packet in a hundred was sent again, or where the times do not \
+                 tell.",
+            )
+            .or_null(),
             C::new("first", Time(|it| Some(it.first)), "The time of the first packet."),
             C::new("last", Time(|it| Some(it.last)), "The time of the last packet."),
             C::new(
@@ -267,6 +291,12 @@ pub static END: Columns<Endpoint> = {
             .optional(),
             C::new("qpn", Qpn(|end| end.qpn.map(|qpn| qpn.0)), "Its queue pair.").or_null(),
             C::new(
+                "round_trips",
+                Object(&O { columns: &ROUND_TRIPS, lend: |end, see| lend(end.round_trips, see) }),
+                "How long its Sends waited for their ACKs. It is null where no Send has an ACK of its own in the capture.",
+            )
+            .or_null(),
+            C::new(
                 "private_data",
                 Object(&O { columns: &PRIVATE_DATA, lend: |end, see| lend(end.private_data, see) }),
                 "Its private data (RFC 8797).",
@@ -279,6 +309,33 @@ pub static END: Columns<Endpoint> = {
                 "What it sent.",
             )
             .parquet(""),
+        ],
+    }
+};
+
+impl Subject for RoundTrips {
+    type Of<'a> = RoundTrips;
+}
+
+/// How long Sends waited for their ACKs.
+static ROUND_TRIPS: Columns<RoundTrips> = {
+    type C = Column<RoundTrips>;
+    Columns {
+        name: "round_trips",
+        role: Role::Inner,
+        columns: &[
+            C::new(
+                "count",
+                U64(|it| Some(it.count)),
+                "Sends with an ACK of their own. Those while packets were sent again do not count.",
+            ),
+            C::new(
+                "min_ns",
+                Nanoseconds(|it| Some(it.minimum)),
+                "The shortest time from the last packet of a Send to its ACK: from where the capture was made to the other end, its queue \
+                 pair, and back.",
+            ),
+            C::new("median_ns", Nanoseconds(|it| Some(it.median)), "The median, to within 1 part in 16."),
         ],
     }
 };

@@ -30,6 +30,10 @@ static KINDS: Words = &[
     explained("calls-replayed", "calls without a reply on one connection were sent again on the next"),
     explained("recovery", "NFSv4 calls behind a reconnect that make client ID, session and state anew"),
     explained("credits-exhausted", "as many calls were under way as the server had granted"),
+    explained(
+        "call-fails-again",
+        "the same operation was answered with the same RDMA_ERROR, or with GARBAGE_ARGS, on one connection and on those that follow it",
+    ),
 ];
 
 /// What happened to a connection.
@@ -59,7 +63,7 @@ pub static EVENT: Columns<SessionEvent> = {
                 "other_connection",
                 U32(|event| event.other.map(|id| id.0)),
                 "Of `connected` and `calls-replayed`, the connection between the same two ends that this one follows; of `service-lost`, \
-                 the one that brought the next reply.",
+                 the one that brought the next reply; of `call-fails-again`, the last one on which it failed.",
             )
             .or_null(),
             C::new(
@@ -85,7 +89,7 @@ pub static EVENT: Columns<SessionEvent> = {
             C::new(
                 "count",
                 U64(|event| Some(event.count)),
-                "How many: packets sent, NAKs, calls that waited or were sent again, times without credits; else 1.",
+                "How many: packets sent, NAKs, calls that waited, failed or were sent again, times without credits; else 1.",
             ),
             C::new("first_frame", Frame(|event| event.frames[0]), "The first packet that shows it.")
                 .or_null()

@@ -64,7 +64,7 @@ pub static EXTRACTED: Columns<Extracted<'static>> = {
             C::new(
                 "size",
                 U64(|file| Some(file.found.contents.size())),
-                "The bytes from the start of the file to the last that moved.",
+                "The bytes from the start of the file to the last that moved, or to the size that SETATTR gave it.",
             )
             .cell(0, "size", Right(10), Cell::Shown(|file, _, see| see(&text::Bytes(file.found.contents.size())))),
             C::new(
@@ -108,10 +108,32 @@ pub static EXTRACTED: Columns<Extracted<'static>> = {
                 "The first 1000 ranges of them.",
             ),
             C::new(
+                "punched_bytes",
+                U64(|file| Some(file.lacking.punched_bytes())),
+                "Bytes of the file that are zeros because DEALLOCATE punched a hole, or because the file was cut and became longer again, and nothing \
+                 moved there later.",
+            ),
+            C::new(
+                "punched",
+                Objects(&O { columns: &RANGE, lend: |file, see| first(&file.lacking.punched).for_each(see) }),
+                "The first 1000 ranges of them.",
+            ),
+            C::new(
+                "cut_bytes",
+                U64(|file| Some(file.lacking.cut_bytes())),
+                "Bytes that had moved before SETATTR (or CREATE or OPEN with a size of 0) cut the file, and that did not move again.",
+            ),
+            C::new(
+                "cut",
+                Objects(&O { columns: &RANGE, lend: |file, see| first(&file.lacking.cut).for_each(see) }),
+                "The first 1000 ranges of them.",
+            ),
+            C::new(
                 "conflicts",
                 U64(|file| Some(file.found.conflicts)),
-                "READs that returned something else than what was written or read before. The file keeps what it had. Another client may have \
-                 written; truncation, COPY and the like are not followed.",
+                "READs that returned something else than what was written or read before. Their bytes take the place of what was there, where they \
+                 were called after the last WRITE, DEALLOCATE or change of size of the file was answered; else the file keeps what it had. Another client \
+                 may have written; COPY and the like are not followed.",
             )
             .cell(5, "conflicts", Right(9), Cell::Shown(|file, _, see| see(&text::Number(file.found.conflicts))))
             .tint(|file| red_if(file.found.conflicts > 0)),

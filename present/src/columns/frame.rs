@@ -44,7 +44,7 @@ pub static FRAME: Columns<FrameRow<'static>> = {
             C::new(
                 "connection",
                 U32(|row| row.packet.connection.map(|connection| connection.0)),
-                "The number of the connection that the packet was counted for.",
+                "The number of the connection that the packet was counted for, as `packets` shows it.",
             )
             .or_null(),
             C::new(

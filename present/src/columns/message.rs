@@ -1,10 +1,8 @@
 //! `call` and `reply` of a transaction, and the rows of the table `messages`.
 
-use super::shared::{PARTS, SEGMENT, STOP};
+use super::shared::{PARTS, SEGMENT, STOP, columns_of_segment};
 use super::transaction::DIRECTIONS;
-use crate::column::Read::{
-    Boolean, Frame, Key, Object, Objects, Offset, Shown, Time, U16, U32, U64, Word, Xid,
-};
+use crate::column::Read::{Boolean, Frame, Key, Object, Objects, Shown, Time, U16, U32, U64, Word, Xid};
 use crate::column::{Column, Columns, Role, Subject, Within, lend};
 use crate::names;
 use crate::words;
@@ -263,16 +261,15 @@ static READ_SEGMENT: Columns<ReadSegment> = {
     Columns {
         name: "read_segment",
         role: Role::Inner,
-        columns: &[
+        columns: columns_of_segment!(
+            C,
+            |(_, segment)| segment,
             C::new(
                 "position",
                 U32(|(position, _)| Some(position)),
                 "The Position of the chunk. Position 0: a Position Zero Read chunk.",
             ),
-            C::new("handle", Key(|(_, segment)| Some(segment.handle.0)), "The R_Key of the memory."),
-            C::new("length", U32(|(_, segment)| Some(segment.length)), "Its length in bytes."),
-            C::new("offset", Offset(|(_, segment)| Some(segment.offset)), "Its address."),
-        ],
+        ),
     }
 };
 
@@ -288,16 +285,15 @@ static WRITE_SEGMENT: Columns<WriteSegment> = {
     Columns {
         name: "write_segment",
         role: Role::Inner,
-        columns: &[
+        columns: columns_of_segment!(
+            C,
+            |(_, segment)| segment,
             C::new(
                 "chunk",
                 U32(|(chunk, _)| Some(chunk)),
                 "The place of the chunk in the Write list, from 0.",
             ),
-            C::new("handle", Key(|(_, segment)| Some(segment.handle.0)), "The R_Key of the memory."),
-            C::new("length", U32(|(_, segment)| Some(segment.length)), "Its length in bytes."),
-            C::new("offset", Offset(|(_, segment)| Some(segment.offset)), "Its address."),
-        ],
+        ),
     }
 };
 

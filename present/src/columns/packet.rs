@@ -1,6 +1,6 @@
 //! `packet`. Most columns concern few packets.
 
-use super::shared::{PRIVATE_DATA, SEGMENT, STOP};
+use super::shared::{PRIVATE_DATA, SEGMENT, STOP, columns_of_segment};
 use crate::cm_fields::CmFields;
 use crate::column::Align::{Left, Right};
 use crate::column::Read::{
@@ -46,7 +46,7 @@ pub static PACKET: Columns<Packet<'static>> = {
             C::new(
                 "connection",
                 U32(|it| it.connection.map(|id| id.0)),
-                "The number of the connection that the packet is of.",
+                "The number of the connection that the packet is of. It is null in the first packets of a connection whose connect was not captured, as long as only packets are known of it.",
             )
             .or_null(),
             C::new(
@@ -455,12 +455,11 @@ static READ_SEGMENT: Columns<ReadSegment> = {
     Columns {
         name: "read_segment",
         role: Role::Inner,
-        columns: &[
+        columns: columns_of_segment!(
+            C,
+            |segment| segment.target,
             C::new("position", U32(|segment| Some(segment.position)), "The Position."),
-            C::new("handle", Key(|segment| Some(segment.target.handle.0)), "The R_Key of the memory."),
-            C::new("length", U32(|segment| Some(segment.target.length)), "Its length in bytes."),
-            C::new("offset", Offset(|segment| Some(segment.target.offset)), "Its address."),
-        ],
+        ),
     }
 };
 

@@ -4,6 +4,7 @@ use super::transaction::DIRECTIONS;
 use crate::column::Read::{Fraction, Frame, Nanoseconds, Object, Shown, U32, U64, Word};
 use crate::column::{Column, Columns, Role, Subject, Within, lend, word};
 use crate::names::{self, Failure};
+use crate::phases::{Phases, grouped};
 use crate::report::{ErrorCount, ErrorKey, Group, Key, Latency, Problem, Stats};
 
 /// The transactions of one protocol, direction and principal operation.
@@ -62,7 +63,7 @@ pub static OPERATION_FIGURES: Columns<Operation> = {
             C::new(
                 "shares",
                 Object(&O { columns: &SHARES, lend: |(_, stats), see| lend(stats.shares(), see) }),
-                "Which share of the time went where: the phases of all transactions together. The sum is 1.",
+                "Which share of the time went where: the phases of all transactions together. The sum is 1, with the server counted once.",
             )
             .or_null(),
         ],
@@ -95,7 +96,7 @@ static LATENCY: Columns<Latencies> = {
 struct Shares;
 
 impl Subject for Shares {
-    type Of<'a> = [f64; 5];
+    type Of<'a> = [f64; Phases::COUNT];
 }
 
 static SHARES: Columns<Shares> = {
@@ -105,10 +106,25 @@ static SHARES: Columns<Shares> = {
         role: Role::Inner,
         columns: &[
             C::new("call", Fraction(|shares| Some(rounded(shares[0]))), "The Sends of the calls."),
-            C::new("reads", Fraction(|shares| Some(rounded(shares[1]))), "RDMA Reads."),
-            C::new("server", Fraction(|shares| Some(rounded(shares[2]))), "The server."),
-            C::new("writes", Fraction(|shares| Some(rounded(shares[3]))), "RDMA Writes."),
-            C::new("reply", Fraction(|shares| Some(rounded(shares[4]))), "The Sends of the replies."),
+            C::new("ack", Fraction(|shares| Some(rounded(shares[1]))), "From the calls to their ACKs."),
+            C::new(
+                "server_before",
+                Fraction(|shares| Some(rounded(shares[2]))),
+                "The server before its first RDMA operation or its reply, and the time to ACKs that are not in the capture.",
+            ),
+            C::new("reads", Fraction(|shares| Some(rounded(shares[3]))), "RDMA Reads."),
+            C::new(
+                "server",
+                Fraction(|shares| Some(rounded(grouped(shares)[2]))),
+                "The server: `server_before` and `server_after` together.",
+            ),
+            C::new(
+                "server_after",
+                Fraction(|shares| Some(rounded(shares[4]))),
+                "The server between and after its RDMA operations.",
+            ),
+            C::new("writes", Fraction(|shares| Some(rounded(shares[5]))), "RDMA Writes."),
+            C::new("reply", Fraction(|shares| Some(rounded(shares[6]))), "The Sends of the replies."),
         ],
     }
 };

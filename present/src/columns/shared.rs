@@ -1,6 +1,6 @@
 //! Objects that lines of several kinds have.
 
-use crate::column::Read::{Boolean, Frame, Key, Offset, Shown, Time, U8, U32, U64, Word};
+use crate::column::Read::{Boolean, Frame, Shown, Time, U8, U32, U64, Word};
 use crate::column::{Column, Columns, Role, Subject, Words, word};
 use crate::words;
 use rdmascope_dissector::connection::PrivateData;
@@ -43,18 +43,23 @@ impl Subject for Segment {
     type Of<'a> = Segment;
 }
 
+/// The columns of a segment, behind others that a row has: `C` is the type of the columns, and the function finds the segment in a row.
+macro_rules! columns_of_segment {
+    ($column:ident, |$row:pat_param| $segment:expr $(, $others:expr)* $(,)?) => {
+        &[
+            $($others,)*
+            $column::new("handle", $crate::column::Read::Key(|$row| Some($segment.handle.0)), "The R_Key of the memory."),
+            $column::new("length", $crate::column::Read::U32(|$row| Some($segment.length)), "Its length in bytes."),
+            $column::new("offset", $crate::column::Read::Offset(|$row| Some($segment.offset)), "Its address."),
+        ]
+    };
+}
+pub(super) use columns_of_segment;
+
 /// A segment of registered memory.
 pub static SEGMENT: Columns<Segment> = {
     type C = Column<Segment>;
-    Columns {
-        name: "segment",
-        role: Role::Shared,
-        columns: &[
-            C::new("handle", Key(|segment| Some(segment.handle.0)), "The R_Key of the memory."),
-            C::new("length", U32(|segment| Some(segment.length)), "Its length in bytes."),
-            C::new("offset", Offset(|segment| Some(segment.offset)), "Its address."),
-        ],
-    }
+    Columns { name: "segment", role: Role::Shared, columns: columns_of_segment!(C, |segment| segment) }
 };
 
 impl Subject for PrivateData {

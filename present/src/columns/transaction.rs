@@ -9,7 +9,7 @@ use crate::column::Read::{
 };
 use crate::column::{Cell, Column, Columns, Role, Subject, Tint, Within, Words, explained, lend};
 use crate::names::{self, Failure, Label, Protocol, SecurityName};
-use crate::phases::Phases;
+use crate::phases::{Phases, grouped};
 use crate::tables::transactions::{Ending, Remarks};
 use crate::text::{Maybe, Seconds};
 use rdmascope_dissector::transaction::{Direction, Outcome, Transaction};
@@ -175,6 +175,12 @@ pub static TRANSACTION: Columns<Transaction> = {
             C::new("written_bytes", U64(|it| Some(it.timing.written_bytes)), "The same for RDMA Write.")
                 .cell(11, "chunks; operations", Left(0), Cell::Shown(|it, _, see| see(&Remarks(it)))),
             C::new(
+                "acknowledged",
+                Object(&O { columns: &SEEN, lend: |it, see| lend(it.timing.acknowledged, see) }),
+                "The packet that acknowledged the Send of the call. It is null where none was seen before the transaction ended.",
+            )
+            .or_null(),
+            C::new(
                 "reads",
                 Object(&O { columns: &SPAN, lend: |it, see| lend(it.timing.reads, see) }),
                 "When RDMA Reads were on the wire.",
@@ -280,23 +286,46 @@ pub(super) static PHASES: Columns<Phases> = {
         columns: &[
             C::new(
                 "call_ns",
-                Nanoseconds(|phases| Some(phases.0[0])),
-                "First to last packet of the Send of the call. This comes before the latency.",
+                Nanoseconds(|phases| Some(phases.times[0])),
+                "First to last packet of the Send of the call. This comes before the latency. The phases behind it are the latency.",
+            ),
+            C::new(
+                "ack_ns",
+                Nanoseconds(|phases| phases.acknowledged.then_some(phases.times[1])),
+                "From the last packet of the call's Send to the packet that acknowledged it: the network, seen from where the capture was \
+                 made, and the responder's queue pair. One that acknowledges late, in software on a busy host, hides work of the server here. One ACK may stand for several Sends: this phase ends at the latest with the first \
+                 RDMA operation or the reply. It is null where the capture shows no ACK before the transaction ended; \
+                 `server_before_ns` has this time then.",
+            )
+            .or_null(),
+            C::new(
+                "server_before_ns",
+                Nanoseconds(|phases| Some(phases.times[2])),
+                "The server before its first RDMA operation; where there is none, before its reply.",
             ),
             C::new(
                 "reads_ns",
-                Nanoseconds(|phases| Some(phases.0[1])),
-                "First to last packet of the RDMA Reads.",
+                Nanoseconds(|phases| Some(phases.times[3])),
+                "First to last packet of the RDMA Reads before the reply.",
             ),
-            C::new("server_ns", Nanoseconds(|phases| Some(phases.0[2])), "What remains of the latency."),
+            C::new(
+                "server_ns",
+                Nanoseconds(|phases| Some(grouped(phases.times)[2])),
+                "What remains of the latency: `server_before_ns` and `server_after_ns` together.",
+            ),
+            C::new(
+                "server_after_ns",
+                Nanoseconds(|phases| Some(phases.times[4])),
+                "The server between and after its RDMA operations.",
+            ),
             C::new(
                 "writes_ns",
-                Nanoseconds(|phases| Some(phases.0[3])),
-                "First to last packet of the RDMA Writes.",
+                Nanoseconds(|phases| Some(phases.times[5])),
+                "First to last packet of the RDMA Writes before the reply, without the time of RDMA Reads.",
             ),
             C::new(
                 "reply_ns",
-                Nanoseconds(|phases| Some(phases.0[4])),
+                Nanoseconds(|phases| Some(phases.times[6])),
                 "First to last packet of the Send of the reply.",
             ),
         ],

@@ -2,7 +2,7 @@
 
 use super::Thresholds;
 use super::conveyance::{ChunkKind, Way};
-use super::difference::{Area, Difference, Latencies, Measure, Pair, Verdict};
+use super::difference::{Area, Difference, Latencies, Measure, Pair, SizeClass, Verdict};
 use super::pairing::Pairing;
 use super::side::{CREDITS, Counted, Extremes, PARAMETERS, Side, Values};
 use super::statistics;
@@ -253,8 +253,7 @@ impl Comparing<'_> {
         }
         let mut tested = Vec::new();
         let mut chances = Vec::new();
-        for (pair, sides) in operations {
-            let [Some(a), Some(b)] = sides.map(|side| side.map(|counted| &counted.stats)) else { continue };
+        for (pair, [a, b]) in operations.iter().flat_map(by_size) {
             let (Some(of_a), Some(of_b)) = (a.latency(), b.latency()) else { continue };
             let [in_a, in_b] = [a, b].map(|stats| stats.latencies());
             let (count_a, count_b) = (in_a.len(), in_b.len());
@@ -271,7 +270,7 @@ impl Comparing<'_> {
                 bytes: stats.bytes / stats.count.max(1),
             };
             let sides = [side(count_a, of_a, a), side(count_b, of_b, b)];
-            tested.push(Tested { pair: *pair, sides, difference, is_testable });
+            tested.push(Tested { pair, sides, difference, is_testable });
         }
         statistics::correct(&mut chances);
         let mut chances = chances.chunks_exact(2);
@@ -317,7 +316,7 @@ impl Comparing<'_> {
         for (index, side) in sides.into_iter().enumerate() {
             for (key, error) in side.problems.errors.by_count() {
                 let protocols = pairing.protocols(index, key.protocol);
-                let pair = Pair { protocols, backward: false, label: key.label };
+                let pair = Pair { protocols, backward: false, label: key.label, size: None };
                 let known = errors.iter_mut().find(|(of, failure, _)| *of == pair && *failure == key.failure);
                 match known {
                     Some((_, _, counts)) => counts[index] += error.count,
@@ -449,4 +448,22 @@ fn failure_name(failure: Failure, protocols: [Option<Protocol>; 2]) -> String {
         (_, [None, _]) => b,
         _ => a,
     }
+}
+
+/// What both sides have of an operation: size by size, where its transactions differ in that. READs of 4 KiB and of 1 MiB are not compared,
+/// unless the sides have no size in common: then all are, and the bytes that stand with the latencies tell why they may differ.
+fn by_size<'a>((pair, sides): &(Pair, [Option<&'a Counted>; 2])) -> Vec<(Pair, [&'a Stats; 2])> {
+    let [Some(a), Some(b)] = *sides else { return Vec::new() };
+    let stats = |size: SizeClass| [a, b].map(|counted| counted.of_size(size));
+    let sizes: Vec<SizeClass> =
+        SizeClass::all().filter(|size| stats(*size).iter().any(Option::is_some)).collect();
+    if sizes.len() < 2 {
+        return vec![(*pair, [&a.stats, &b.stats])];
+    }
+    let both = sizes.into_iter().filter_map(|size| match stats(size) {
+        [Some(a), Some(b)] => Some((Pair { size: Some(size), ..*pair }, [a, b])),
+        _ => None,
+    });
+    let both: Vec<_> = both.collect();
+    if both.is_empty() { vec![(*pair, [&a.stats, &b.stats])] } else { both }
 }

@@ -3,6 +3,7 @@
 use crate::names::{Label, Protocol};
 use crate::phases::Phases;
 use crate::report::Latency;
+use crate::text::Bytes;
 use core::cmp::Ordering;
 use core::fmt;
 use rdmascope_dissector::ulb;
@@ -205,11 +206,60 @@ pub struct Pair {
     pub backward: bool,
     /// The principal operation.
     pub label: Label,
+    /// How much its transactions moved; `None` where all sizes are meant.
+    pub size: Option<SizeClass>,
 }
 
 impl Pair {
-    fn order(self) -> (bool, [Option<Protocol>; 2], bool, Label) {
-        (self.protocols == [None, None], self.protocols, self.backward, self.label)
+    fn order(self) -> (bool, [Option<Protocol>; 2], bool, Label, Option<SizeClass>) {
+        (self.protocols == [None, None], self.protocols, self.backward, self.label, self.size)
+    }
+}
+
+/// About how many payload bytes a transaction moved. How long it takes depends on that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SizeClass(u8);
+
+impl SizeClass {
+    /// The most bytes of each class but the last: a page, and sizes that clients and servers limit READ and WRITE to.
+    const MOST: [u64; 4] = [4 << 10, 64 << 10, 256 << 10, 1 << 20];
+    /// How many there are.
+    pub const COUNT: usize = SizeClass::MOST.len() + 1;
+
+    /// The class of so many bytes; the first holds also what moved none.
+    pub fn of(bytes: u64) -> SizeClass {
+        SizeClass(SizeClass::MOST.partition_point(|most| *most < bytes) as u8)
+    }
+
+    /// All of them, from the smallest.
+    pub fn all() -> impl Iterator<Item = SizeClass> {
+        (0..SizeClass::COUNT as u8).map(SizeClass)
+    }
+
+    /// Its place among all.
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+
+    /// What is in it has more bytes than this; `None` where it may have none.
+    pub fn above(self) -> Option<u64> {
+        self.index().checked_sub(1).map(|index| SizeClass::MOST[index])
+    }
+
+    /// What is in it has no more bytes than this; `None` where there is no limit.
+    pub fn most(self) -> Option<u64> {
+        SizeClass::MOST.get(self.index()).copied()
+    }
+}
+
+/// `<=64 KiB`: more than the class before it, and no more than that.
+impl fmt::Display for SizeClass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.above(), self.most()) {
+            (_, Some(most)) => write!(f, "<={}", Bytes(most)),
+            (Some(above), None) => write!(f, ">{}", Bytes(above)),
+            (None, None) => Ok(()),
+        }
     }
 }
 
@@ -223,6 +273,7 @@ impl fmt::Display for Pair {
             [Some(protocol), _] | [None, Some(protocol)] => write!(f, "{protocol} ")?,
             [None, None] => {}
         }
-        write!(f, "{}{}", self.label, if self.backward { ", backward" } else { "" })
+        write!(f, "{}{}", self.label, if self.backward { ", backward" } else { "" })?;
+        self.size.map_or(Ok(()), |size| write!(f, " {size}"))
     }
 }

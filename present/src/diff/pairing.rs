@@ -53,7 +53,7 @@ impl Pairing {
                     let (protocol, backward) = groups[index]?;
                     sides[index].operations.find(&Key { protocol, backward, label })
                 };
-                (Pair { protocols, backward, label }, [find(0), find(1)])
+                (Pair { protocols, backward, label, size: None }, [find(0), find(1)])
             }));
         }
         all

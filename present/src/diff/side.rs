@@ -1,9 +1,11 @@
 //! What is gathered of one of the two captures. Memory does not grow with its length.
 
 use super::conveyance::Conveyance;
+use super::difference::SizeClass;
 use crate::ending::Ending;
 use crate::findings::Findings;
-use crate::report::{Count, Operations, Problems, Stats};
+use crate::names::RejectReason;
+use crate::report::{Count, Operations, Problems, Stats, payload_bytes};
 use core::fmt::Write as _;
 use rdmascope_dissector::connection::{Connection, Endpoint, Origin, State};
 use rdmascope_dissector::event::Event;
@@ -85,11 +87,22 @@ pub(super) struct Counted {
     pub(super) stats: Stats,
     pub(super) conveyance: Conveyance,
     pub(super) compounds: Compounds,
+    /// The same as `stats`, by how much was moved.
+    sizes: [Option<Box<Stats>>; SizeClass::COUNT],
+}
+
+impl Counted {
+    /// What is counted of transactions that moved so much; `None` where there were none.
+    pub(super) fn of_size(&self, size: SizeClass) -> Option<&Stats> {
+        self.sizes[size.index()].as_deref()
+    }
 }
 
 impl Count for Counted {
     fn count(&mut self, transaction: &Transaction) {
         self.stats.count(transaction);
+        let size = SizeClass::of(payload_bytes(transaction));
+        self.sizes[size.index()].get_or_insert_default().count(transaction);
         self.conveyance.count(transaction);
         self.compounds.count(transaction);
     }
@@ -213,7 +226,7 @@ impl Connections {
             Some(match connection.state {
                 State::Requested => "requested".to_owned(),
                 State::Open => "open".to_owned(),
-                State::Rejected(reason) => format!("rejected ({reason})"),
+                State::Rejected(reason) => format!("rejected, {}", RejectReason(reason)),
                 State::Closed => "closed".to_owned(),
             }),
             Some(switch(cm, ["from its traffic", "by CM"])),

@@ -1,5 +1,5 @@
 use super::compare::Comparison;
-use super::difference::{Area, Difference, Measure, Verdict};
+use super::difference::{Area, Difference, Latencies, Measure, SizeClass, Verdict};
 use super::side::Side;
 use super::text::Text;
 use super::*;
@@ -90,13 +90,77 @@ fn latencies_that_differ() {
     assert!(a.latency.median.abs_diff(149_000) < 150, "{a:?}");
     assert!(b.latency.median.abs_diff(223_000) < 230, "{b:?}");
     assert!((latency.ratio().unwrap() - 1.497).abs() < 0.01);
-    // The samples write for three tenths of the time; all else is the server's: 0.7 x 149.5 us and 0.7 x 223.75 us.
-    assert!(a.phases.0[2].abs_diff(104_650) < 10, "{a:?}");
-    assert!(b.phases.0[2].abs_diff(156_625) < 300, "{b:?}");
+    // The samples write from six to nine tenths of the time; all else is the server's: of 149.5 us and 223.75 us.
+    let server = |side: &Latencies| [side.phases.times[2], side.phases.times[4]];
+    assert!(server(&a)[0].abs_diff(89_700) < 10 && server(&a)[1].abs_diff(14_950) < 10, "{a:?}");
+    assert!(server(&b)[0].abs_diff(134_250) < 300 && server(&b)[1].abs_diff(22_375) < 50, "{b:?}");
 
     let slightly = reads((1000..1100).map(|latency| latency * 105 / 100));
     let differences = compare(&of(&reads(1000..1100)), &of(&slightly));
     assert_eq!(only(&differences, "latency").verdict, Verdict::Equal);
+}
+
+/// READs that moved so many bytes each.
+fn reads_of(bytes: u32, latencies: impl IntoIterator<Item = i64>) -> Vec<Transaction> {
+    let mut reads = reads(latencies);
+    for read in &mut reads {
+        read.timing.written_bytes = bytes.into();
+        for operation in &mut read.details.operations {
+            operation.count = Some(bytes.into());
+            operation.result_count = Some(bytes.into());
+            operation.result_item.as_mut().expect("READ has one").length = bytes;
+        }
+    }
+    reads
+}
+
+/// Many small READs and some large ones, against some small ones and many large ones.
+#[test]
+fn latencies_are_compared_size_by_size() {
+    let mixed = |small: i64, large: i64, slower: i64| {
+        let mut all = reads_of(4096, (0..small).map(|nth| 100 + nth % 7));
+        all.extend(reads_of(1 << 20, (0..large).map(|nth| (10_000 + nth % 70) * slower)));
+        of(&all)
+    };
+    let (a, b) = (mixed(80, 20, 1), mixed(20, 80, 1));
+    let differences = compare(&a, &b);
+    let latencies = |differences: &[Difference]| -> Vec<(String, Verdict)> {
+        let latencies = differences.iter().filter(|difference| difference.area == Area::Latency);
+        latencies.map(|it| (it.operation.expect("it is of one").to_string(), it.verdict)).collect()
+    };
+    let mut found = latencies(&differences);
+    found.sort_by(|a, b| a.0.cmp(&b.0));
+    assert_eq!(
+        found,
+        [("NFSv3 READ <=1 MiB".into(), Verdict::Equal), ("NFSv3 READ <=4 KiB".into(), Verdict::Equal)]
+    );
+    // Only the large ones became slower.
+    let slower = mixed(20, 80, 2);
+    let differences = compare(&a, &slower);
+    let found = latencies(&differences);
+    assert_eq!(found[0], ("NFSv3 READ <=1 MiB".into(), Verdict::Differs));
+    assert_eq!(found[1], ("NFSv3 READ <=4 KiB".into(), Verdict::Equal));
+    let shown = text(&a, &slower, false);
+    assert!(shown.contains("  NFSv3 READ <=1 MiB         A      20"), "{shown}");
+    assert!(shown.contains("% of the transactions of each capture\n  NFSv3 READ <=1 MiB\n"), "{shown}");
+    // Without a size that both have, all are compared, and the text says how much they moved; no size is named where there is only one.
+    let (small, large) = (of(&reads_of(512, 100..150)), of(&reads_of(1 << 20, 1000..1050)));
+    assert_eq!(latencies(&compare(&small, &large)), [("NFSv3 READ".into(), Verdict::Differs)]);
+    assert!(
+        text(&small, &large, false).contains(",\n    512 B -> 1 MiB\n"),
+        "{}",
+        text(&small, &large, false)
+    );
+    let page = of(&reads_of(4096, 100..150));
+    assert_eq!(latencies(&compare(&small, &page)), [("NFSv3 READ".into(), Verdict::Equal)]);
+}
+
+#[test]
+fn sizes_have_words() {
+    let words = |bytes| SizeClass::of(bytes).to_string();
+    assert_eq!([0, 1, 4096].map(words), ["<=4 KiB"; 3]);
+    assert_eq!([4097, 65_536, 65_537].map(words), ["<=64 KiB", "<=64 KiB", "<=256 KiB"]);
+    assert_eq!([1 << 20, (1 << 20) + 1, u64::MAX].map(words), ["<=1 MiB", ">1 MiB", ">1 MiB"]);
 }
 
 #[test]
@@ -302,6 +366,8 @@ fn the_same_error_of_two_versions_is_one() {
 fn versions_are_paired_within_their_program() {
     let v3 = reads(100..120);
     let mut v4 = samples::compound(&[Nfs4::Sequence, Nfs4::Putfh, Nfs4::Read], 0, 1, 500);
+    // As much as those of version 3: other sizes are not compared.
+    v4.timing.written_bytes = 65_536;
     let mut recall = samples::compound(&[Callback::Sequence, Callback::Recall], 0, 2, 10);
     recall.procedure = Some(Procedure { program: 0x4000_0000, version: 1, number: 1 });
     recall.direction = Direction::Backward;
@@ -395,7 +461,7 @@ fn text_for_people() {
         "  packets sent again                                                  -       17 (1.70%)   only B\n",
         "  NFSv3 READ                 A     100    100us    149us    189us    198us    199us\n",
         "                             B     100    200us    298us    378us    396us    398us  x2.00\n",
-        "    mean server 105us -> 209us, writes 44.9us -> 89.7us\n",
+        "    mean server before 89.7us -> 179us, server after 15.0us -> 29.9us, writes 44.9us -> 89.7us\n",
         "Distribution of latencies, % of the transactions of each capture\n  NFSv3 READ\n",
     ] {
         assert!(text.contains(part), "{part}is not in\n{text}");

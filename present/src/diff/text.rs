@@ -1,10 +1,11 @@
-//! The comparison for people, at most 100 columns wide but for long names.
+//! The comparison for people: at most as wide as the terminal; without one, at most 100 columns wide but for long names.
 
 use super::compare::Comparison;
 use super::difference::{Area, Difference, Latencies, Measure, Pair, Verdict};
 use super::histogram;
 use super::side::Side;
 use crate::ending::FileEnding;
+use crate::fold::Folding;
 use crate::phases::Phases;
 use crate::report::{Key, Latency};
 use crate::text::{Bytes, Counted, Duration, Left, Number, Plain, Style};
@@ -26,14 +27,31 @@ pub struct Text<'a> {
 
 const LETTERS: [&str; 2] = ["A", "B"];
 
-/// Columns for what is compared; what is longer gets a line of its own.
+/// Columns for what is compared where there is room; what is longer gets a line of its own.
 const WIDTH: usize = 52;
+/// Columns that a line has behind that.
+const BEHIND: usize = 2 + 1 + COLUMN + 1 + COLUMN + 1 + 8;
+/// Columns of a line with latencies and what they came to, behind the name of the operation.
+const LATENCIES: usize = 1 + 2 + 7 + 5 * 9 + 2 + 14;
+/// Columns of the name there.
+const NAME: usize = 26;
 /// Columns for what either side has; the same holds.
 const COLUMN: usize = 16;
 
 impl Text<'_> {
     /// Writes all of it, with the distribution of the latencies of so many operations.
     pub fn write(&self, histograms: usize, out: &mut impl Write) -> io::Result<()> {
+        let out = &mut Folding::new(out, self.style);
+        self.write_all(histograms, out)?;
+        out.flush()
+    }
+
+    /// Columns for what is compared.
+    fn width(&self) -> usize {
+        self.style.width().map_or(WIDTH, |width| width.saturating_sub(BEHIND).min(WIDTH))
+    }
+
+    fn write_all(&self, histograms: usize, out: &mut impl Write) -> io::Result<()> {
         self.write_captures(out)?;
         if self.shown.is_empty() {
             let nothing = match self.sides.map(Side::transactions) {
@@ -56,7 +74,8 @@ impl Text<'_> {
                 self.write_latencies(rows, out)?;
                 continue;
             }
-            writeln!(out, "\n{}{}", self.style.bold(Left(title(area), WIDTH + 2)), columns("A", "B", "B/A"))?;
+            let title = self.style.bold(Left(title(area), self.width() + 2));
+            writeln!(out, "\n{title}{}", columns("A", "B", "B/A"))?;
             rows.try_for_each(|difference| self.write_row(difference, out))?;
         }
         self.write_histograms(histograms, out)
@@ -66,7 +85,11 @@ impl Text<'_> {
     fn write_captures(&self, out: &mut impl Write) -> io::Result<()> {
         for (letter, side) in LETTERS.into_iter().zip(self.sides) {
             let name = side.ending.files.first().map_or_else(Default::default, FileEnding::title);
-            writeln!(out, "{}  {}", self.style.bold(letter), Plain(name))?;
+            let others = match side.ending.files.len() as u64 {
+                0 | 1 => String::new(),
+                files => format!(" and {}", Counted(files - 1, "other file")),
+            };
+            writeln!(out, "{}  {}{others}", self.style.bold(letter), Plain(name))?;
             let transactions = side.transactions();
             write!(out, "   {} in {}", Counted(transactions, "transaction"), Duration(side.length()))?;
             let seconds = side.length() as f64 / 1e9;
@@ -117,9 +140,10 @@ impl Text<'_> {
             let b = self.style.red_if(is_worse, &b);
             return writeln!(out, "  {what}\n    A {a}\n    B {b}  {change}");
         }
-        match what.chars().count() {
-            ..=WIDTH => write!(out, "  {what:WIDTH$}")?,
-            _ => write!(out, "  {what}\n  {:WIDTH$}", "")?,
+        let width = self.width();
+        match what.chars().count() <= width {
+            true => write!(out, "  {what:width$}")?,
+            false => write!(out, "  {what}\n  {:width$}", "")?,
         }
         writeln!(out, "{}", self.style.red_if(is_worse, columns(&a, &b, &change)))
     }
@@ -129,7 +153,8 @@ impl Text<'_> {
         rows: impl Iterator<Item = &'b Difference>,
         out: &mut impl Write,
     ) -> io::Result<()> {
-        write!(out, "\n{}", self.style.bold(Left(title(Area::Latency), 30)))?;
+        let name = if self.is_narrow() { 2 } else { NAME };
+        write!(out, "\n{}", self.style.bold(Left(title(Area::Latency), name + 4)))?;
         write!(out, " {:>7}", "n")?;
         for heading in ["min", "median", "p90", "p99", "max"] {
             write!(out, " {heading:>8}")?;
@@ -147,7 +172,7 @@ impl Text<'_> {
             let (pair, [a, b]) = (difference.operation?, difference.latencies()?);
             Some(format!("{pair} {} ({}, {})", Change(difference), Number(a.count), Number(b.count)))
         });
-        write_list("  too few to tell: ", entries, out)
+        write_list("  too few to tell: ", entries, self.style, out)
     }
 
     /// Operations with too few latencies that are shown like the others; of the rest, only the ratio is.
@@ -155,9 +180,15 @@ impl Text<'_> {
 
     fn write_latency(&self, difference: &Difference, out: &mut impl Write) -> io::Result<()> {
         let Some(sides) = difference.latencies() else { return Ok(()) };
+        let is_narrow = self.is_narrow();
         for (letter, Latencies { count, latency, .. }) in LETTERS.into_iter().zip(sides) {
             let name = difference.operation.filter(|_| letter == "A").map(|pair| pair.to_string());
-            write!(out, "  {} {letter} {:>7}", Left(name.unwrap_or_default(), 26), Number(count))?;
+            match name {
+                Some(name) if is_narrow => write!(out, "  {name}\n    ")?,
+                _ if is_narrow => write!(out, "    ")?,
+                name => write!(out, "  {}", Left(name.unwrap_or_default(), NAME))?,
+            }
+            write!(out, " {letter} {:>7}", Number(count))?;
             let Latency { minimum, median, p90, p99, maximum } = latency;
             for value in [minimum, median, p90, p99, maximum] {
                 write!(out, " {:>8}", Duration(value))?;
@@ -170,9 +201,14 @@ impl Text<'_> {
             writeln!(out)?;
         }
         if difference.is_shown() {
-            write_list("    mean ", where_the_time_went(sides), out)?;
+            write_list("    mean ", where_the_time_went(sides), self.style, out)?;
         }
         Ok(())
+    }
+
+    /// Whether latencies do not fit on a line with the name of their operation.
+    fn is_narrow(&self) -> bool {
+        self.style.width().is_some_and(|width| width < 2 + NAME + LATENCIES)
     }
 
     fn write_histograms(&self, most: usize, out: &mut impl Write) -> io::Result<()> {
@@ -198,7 +234,12 @@ impl Text<'_> {
 
     fn latencies(&self, index: usize, pair: Pair) -> Option<&Histogram<u64>> {
         let key = Key { protocol: pair.protocols[index], backward: pair.backward, label: pair.label };
-        self.sides[index].operations.find(&key).map(|counted| counted.stats.latencies())
+        let counted = self.sides[index].operations.find(&key)?;
+        let stats = match pair.size {
+            Some(size) => counted.of_size(size)?,
+            None => &counted.stats,
+        };
+        Some(stats.latencies())
     }
 }
 
@@ -303,19 +344,25 @@ impl Display for LatencyChange<'_> {
 
 /// The phases that take time, on average: `server 1.24ms -> 11.0ms`; and the bytes, where it is not as much that was moved.
 fn where_the_time_went([a, b]: [Latencies; 2]) -> impl Iterator<Item = String> {
-    let phases = Phases::NAMES.into_iter().zip(a.phases.0).zip(b.phases.0);
+    let phases = Phases::NAMES.into_iter().zip(a.phases.times).zip(b.phases.times);
     let phases = phases.filter(|((_, a), b)| a.max(b) > &0);
     let bytes = (a.bytes != b.bytes).then(|| format!("{} -> {}", Bytes(a.bytes), Bytes(b.bytes)));
     phases.map(|((name, a), b)| format!("{name} {} -> {}", Duration(a), Duration(b))).chain(bytes)
 }
 
 /// Writes what fits on a line, and goes on below.
-fn write_list(title: &str, entries: impl Iterator<Item = String>, out: &mut impl Write) -> io::Result<()> {
-    const LONGEST: usize = 99;
+fn write_list(
+    title: &str,
+    entries: impl Iterator<Item = String>,
+    style: Style,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    // The comma and the space behind an entry are counted with it.
+    let longest = style.width().map_or(99, |width| width.min(100) - 1);
     let mut line = title.to_owned();
     let mut entries = entries.peekable();
     while let Some(entry) = entries.next() {
-        if line.chars().count() + entry.chars().count() > LONGEST && line.trim_end().ends_with(',') {
+        if line.chars().count() + entry.chars().count() > longest && line.trim_end().ends_with(',') {
             writeln!(out, "{}", line.trim_end())?;
             line = "    ".to_owned();
         }

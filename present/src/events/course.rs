@@ -1,6 +1,7 @@
 //! What is kept of one connection. Lists are bounded.
 
 use super::SILENCE;
+use super::failing::{self, Failing};
 use rdmascope_dissector::connection::{Connection, Counts, State};
 use rdmascope_dissector::frame::Address;
 use rdmascope_dissector::observation::{Kind, Refused, Repeated, Sent};
@@ -165,6 +166,7 @@ pub(super) struct Course {
     pub(super) retries: [Option<Retry>; 2],
     credits: Credits,
     pub(super) exhausted: Vec<Exhaustion>,
+    pub(super) failing: Vec<Failing>,
     /// By end, whether its host was seen to send something to the other.
     pub(super) heard: [bool; 2],
     /// By end, when the capture was last found to lack packets of it: [`Course::latest`] of then.
@@ -307,6 +309,7 @@ impl Course {
         if transaction.direction == Direction::Backward {
             return;
         }
+        failing::add(&mut self.failing, transaction);
         let seen = transaction.call.as_ref().map(|message| message.seen);
         let reply = transaction.reply.as_ref().map(|message| message.seen);
         let is_whole = !transaction.lossy && !transaction.capture_gap;

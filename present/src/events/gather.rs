@@ -80,7 +80,7 @@ impl Events {
             return;
         }
         let joined = match what {
-            Observed::Joined(other) => self.courses.remove(other),
+            Observed::Joined(Some(other)) => self.courses.remove(other),
             _ => None,
         };
         let acknowledged = || half_flows.map(|flow| flow.acknowledged.map(|(position, _)| position));

@@ -1,14 +1,14 @@
 //! Events out of what was gathered.
 
 use super::course::{Burst, Course, RECOVERY, Summary};
-use super::{Kind, SILENCE, SessionEvent};
+use super::{Kind, SILENCE, SessionEvent, failing};
+use crate::names::RejectReason;
 use crate::text::{Bytes, Counted, Duration};
 use foldhash::fast::FixedState;
 use rdmascope_dissector::connection::{ConnectionId, State};
 use rdmascope_dissector::frame::Address;
 use rdmascope_dissector::rdma::{End, Operation, Refusal};
 use rdmascope_dissector::record::Time;
-use rdmascope_wire::cm;
 use std::collections::HashMap;
 
 /// A connection with what was kept of it.
@@ -87,8 +87,33 @@ pub(super) fn events(courses: &[(ConnectionId, &Course)], end: Time) -> Vec<Sess
         }
         debug_assert!(before.is_none_or(|before| before < index), "a connection follows an earlier one");
     }
+    failed_again(&known, &mut |event| found.push(event));
     found.sort_by_key(|event| (event.time, event.connection, event.kind));
     found
+}
+
+/// Calls that failed in the same way on one connection and on those that follow it.
+fn failed_again(known: &[Known<'_>], tell: &mut impl FnMut(SessionEvent)) {
+    // A connection follows an earlier one.
+    let mut roots: Vec<usize> = Vec::with_capacity(known.len());
+    for (index, one) in known.iter().enumerate() {
+        roots.push(one.before.map_or(index, |before| roots[before]));
+    }
+    let connections =
+        known.iter().zip(&roots).map(|(one, root)| (one.id, known[*root].id, one.course.failing.as_slice()));
+    for story in failing::stories(connections) {
+        let [first, .., last] = story.connections.as_slice() else { continue };
+        tell(SessionEvent {
+            connection: *first,
+            other: Some(*last),
+            through: story.connections.clone(),
+            by_requester: Some(true),
+            duration: Some(story.length()),
+            count: story.calls,
+            frames: [Some(story.first_call.frame), Some(story.last_reply.frame)],
+            ..event(story.first_call.time, Kind::CallFailsAgain, story.text())
+        });
+    }
 }
 
 /// An event of which nothing else is known.
@@ -98,6 +123,7 @@ fn event(time: Time, kind: Kind, text: String) -> SessionEvent {
         kind,
         connection: ConnectionId(0),
         other: None,
+        through: Vec::new(),
         by_requester: None,
         duration: None,
         count: 1,
@@ -178,7 +204,6 @@ fn established(
     let Known { course, summary, .. } = one;
     let begun = course.requests.map(|run| run.first);
     if let Some((seen, by_requester, reason)) = course.rejected {
-        let name = cm::reject_reason_name(reason).map_or(String::new(), |name| format!(": {name}"));
         tell(SessionEvent {
             by_requester: Some(by_requester),
             duration: begun.map(|begun| seen.time.since(begun.time)),
@@ -186,7 +211,7 @@ fn established(
             ..event(
                 seen.time,
                 Kind::Rejected,
-                format!("{} rejected the connection, reason {reason}{name}", end_name(by_requester)),
+                format!("{} rejected the connection, {}", end_name(by_requester), RejectReason(reason)),
             )
         });
     }

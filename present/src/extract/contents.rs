@@ -1,5 +1,6 @@
 //! The contents of one file, put together from pieces that were written and read.
 
+use rdmascope_dissector::interval::Intervals;
 use rdmascope_dissector::layout::Piece;
 use std::collections::BTreeMap;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -55,14 +56,47 @@ impl<F: Storage> Log<F> {
 pub struct Contents {
     /// By their first bytes; none overlaps another.
     stretches: BTreeMap<u64, Stretch>,
+    /// The size that the file was last given, where it was: what is behind is zeros, until something moves there.
+    given: Option<u64>,
+    /// What was there and was cut off.
+    cut_off: Intervals,
 }
 
 /// Bytes of a file up to `end`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stretch {
     end: u64,
-    /// Where in the log they are; `None`: they moved, and the capture lacks them.
-    logged: Option<u64>,
+    bytes: Source,
+}
+
+/// Where bytes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    /// In the log, from here on.
+    Logged(u64),
+    /// They moved, and the capture lacks them.
+    Missing,
+    /// They are zeros: a hole was punched, or a file that had been cut became longer.
+    Zeros,
+}
+
+impl Source {
+    /// The same bytes without the first ones.
+    fn skip(self, bytes: u64) -> Source {
+        match self {
+            Source::Logged(at) => Source::Logged(at + bytes),
+            other => other,
+        }
+    }
+}
+
+/// Bytes that are there, one behind the other.
+#[derive(Clone, Copy, Debug)]
+pub enum Run<'a> {
+    /// These.
+    Bytes(&'a [u8]),
+    /// So many zeros, where a hole was punched.
+    Zeros(u64),
 }
 
 /// Bytes that are not there.
@@ -72,12 +106,26 @@ pub struct Lacking {
     pub holes: Vec<(u64, u64)>,
     /// What moved, and the capture does not hold.
     pub missing: Vec<(u64, u64)>,
+    /// What reads as zeros, because a hole was punched (DEALLOCATE) or a file of known size became longer, and nothing came later.
+    pub punched: Vec<(u64, u64)>,
+    /// What moved before the file was cut, and is not in it any more.
+    pub cut: Vec<(u64, u64)>,
 }
 
 impl Lacking {
     /// How many bytes are in holes.
     pub fn hole_bytes(&self) -> u64 {
         self.holes.iter().map(|(start, end)| end - start).sum()
+    }
+
+    /// How many bytes are zeros of a punched hole.
+    pub fn punched_bytes(&self) -> u64 {
+        self.punched.iter().map(|(start, end)| end - start).sum()
+    }
+
+    /// How many bytes were cut off.
+    pub fn cut_bytes(&self) -> u64 {
+        self.cut.iter().map(|(start, end)| end - start).sum()
     }
 
     /// How many bytes are missing.
@@ -87,14 +135,44 @@ impl Lacking {
 }
 
 impl Contents {
-    /// How many stretches there are.
+    /// How many stretches there are, with those that were cut off.
     pub(super) fn stretches(&self) -> usize {
-        self.stretches.len()
+        self.stretches.len() + self.cut_off.memory() / size_of::<(u64, u64)>()
     }
 
-    /// The byte behind the last one.
+    /// The byte behind the last one, and the size that the file was given where that is larger.
     pub fn size(&self) -> u64 {
-        self.stretches.last_key_value().map_or(0, |(_, stretch)| stretch.end)
+        let last = self.stretches.last_key_value().map_or(0, |(_, stretch)| stretch.end);
+        last.max(self.given.unwrap_or(0))
+    }
+
+    /// Gives the file a size: what is behind it is cut off. Where the size before is known too, because the file was given one, what is between
+    /// reads as zeros.
+    pub(super) fn resize(&mut self, size: u64) {
+        self.lengthen(size);
+        let met = self.stretches.range(..size).next_back().map_or(size, |(first, _)| *first);
+        for (from, stretch) in self.stretches.range(met..).filter(|(_, stretch)| stretch.end > size) {
+            // These zeros are none of the bytes that moved.
+            if matches!(stretch.bytes, Source::Zeros) {
+                continue;
+            }
+            self.cut_off.insert((*from).max(size), stretch.end);
+        }
+        self.cut(size, u64::MAX);
+        self.given = Some(size);
+    }
+
+    /// Puts zeros from the end of the file, where that is known, up to `to`.
+    fn lengthen(&mut self, to: u64) {
+        let end = self.size();
+        if self.given.is_some() && end < to {
+            self.put(end, Stretch { end: to, bytes: Source::Zeros });
+        }
+    }
+
+    /// The size that the file was last given.
+    pub(super) fn given(&self) -> Option<u64> {
+        self.given
     }
 
     /// Puts in the first `length` bytes of what was written at `offset`, in place of what was there.
@@ -105,51 +183,79 @@ impl Contents {
         piece: &Piece,
         log: &mut Log<impl Storage>,
     ) -> io::Result<()> {
+        if length > 0 {
+            self.lengthen(offset);
+        }
         self.cut(offset, offset + length);
         for (start, end) in piece.captured.within(0, length) {
             let logged = log.append(&piece.bytes[start as usize..end as usize])?;
-            self.put(offset + start, Stretch { end: offset + end, logged: Some(logged) });
+            self.put(offset + start, Stretch { end: offset + end, bytes: Source::Logged(logged) });
         }
         for (start, end) in piece.captured.holes(length) {
-            self.put(offset + start, Stretch { end: offset + end, logged: None });
+            self.put(offset + start, Stretch { end: offset + end, bytes: Source::Missing });
         }
         Ok(())
     }
 
-    /// Fills what is not there with the first `length` bytes of what was read at `offset`. Returns whether what is there is
-    /// the same.
+    /// Punches a hole at `offset`: what is there reads as zeros. It says nothing of what is behind the known end of the file.
+    pub(super) fn punch(&mut self, offset: u64, length: u64) {
+        let end = offset.saturating_add(length).min(self.size());
+        if offset < end {
+            self.cut(offset, end);
+            self.put(offset, Stretch { end, bytes: Source::Zeros });
+        }
+    }
+
+    /// Fills what is not there with the first `length` bytes of what was read at `offset`; where something else is there, they take its place if
+    /// they are the `later` evidence. Returns whether what is there is the same.
     pub(super) fn read(
         &mut self,
         offset: u64,
         length: u64,
         piece: &Piece,
+        later: bool,
         log: &mut Log<impl Storage>,
     ) -> io::Result<bool> {
+        if length > 0 && offset + length > self.size() {
+            // Somebody made the file longer: what lies behind is not known.
+            self.given = None;
+        }
         let mut same = true;
         for (start, end) in piece.captured.within(0, length) {
             let mut rest = &piece.bytes[start as usize..end as usize];
             for (from, to, there) in self.portions(offset + start, offset + end) {
                 let (bytes, behind) = rest.split_at((to - from) as usize);
                 rest = behind;
-                if let There::Logged(at) = there {
-                    let mut read = bytes;
-                    log.read(at, to - from, |known| {
-                        let (front, behind) = read.split_at(known.len());
-                        same &= front == known;
-                        read = behind;
-                        Ok(())
-                    })?;
-                } else {
+                let is_known = match there {
+                    There::Is(Source::Logged(at)) => {
+                        let (mut read, mut agrees) = (bytes, true);
+                        log.read(at, to - from, |known| {
+                            let (front, behind) = read.split_at(known.len());
+                            agrees &= front == known;
+                            read = behind;
+                            Ok(())
+                        })?;
+                        same &= agrees;
+                        agrees || !later
+                    }
+                    There::Is(Source::Zeros) => {
+                        let agrees = bytes.iter().all(|byte| *byte == 0);
+                        same &= agrees;
+                        agrees || !later
+                    }
+                    There::Is(Source::Missing) | There::Hole => false,
+                };
+                if !is_known {
                     let logged = log.append(bytes)?;
                     self.cut(from, to);
-                    self.put(from, Stretch { end: to, logged: Some(logged) });
+                    self.put(from, Stretch { end: to, bytes: Source::Logged(logged) });
                 }
             }
         }
         for (start, end) in piece.captured.holes(length) {
             for (from, to, there) in self.portions(offset + start, offset + end) {
                 if there == There::Hole {
-                    self.put(from, Stretch { end: to, logged: None });
+                    self.put(from, Stretch { end: to, bytes: Source::Missing });
                 }
             }
         }
@@ -162,12 +268,25 @@ impl Contents {
         for (from, to, there) in self.portions(0, self.size()) {
             let list = match there {
                 There::Hole => &mut lacking.holes,
-                There::Missing => &mut lacking.missing,
-                There::Logged(_) => continue,
+                There::Is(Source::Missing) => &mut lacking.missing,
+                There::Is(Source::Zeros) => &mut lacking.punched,
+                There::Is(Source::Logged(_)) => continue,
             };
             match list.last_mut() {
                 Some(last) if last.1 == from => last.1 = to,
                 _ => list.push((from, to)),
+            }
+        }
+        let size = self.size();
+        for (from, to) in self.cut_off.ranges() {
+            let inside = self.portions(from, to.min(size).max(from)).into_iter();
+            let inside = inside.filter(|(.., there)| is_lost(*there));
+            let behind = (from.max(size) < to).then_some((from.max(size), to));
+            for (from, to) in inside.map(|(from, to, _)| (from, to)).chain(behind) {
+                match lacking.cut.last_mut() {
+                    Some(last) if last.1 == from => last.1 = to,
+                    _ => lacking.cut.push((from, to)),
+                }
             }
         }
         lacking
@@ -177,16 +296,19 @@ impl Contents {
     pub fn each(
         &self,
         log: &mut Log<impl Storage>,
-        mut take: impl FnMut(u64, &[u8]) -> io::Result<()>,
+        mut take: impl FnMut(u64, Run<'_>) -> io::Result<()>,
     ) -> io::Result<()> {
         for (start, stretch) in &self.stretches {
-            let Some(logged) = stretch.logged else { continue };
             let mut at = *start;
-            log.read(logged, stretch.end - start, |bytes| {
-                take(at, bytes)?;
-                at += bytes.len() as u64;
-                Ok(())
-            })?;
+            match stretch.bytes {
+                Source::Missing => {}
+                Source::Zeros => take(at, Run::Zeros(stretch.end - at))?,
+                Source::Logged(logged) => log.read(logged, stretch.end - start, |bytes| {
+                    take(at, Run::Bytes(bytes))?;
+                    at += bytes.len() as u64;
+                    Ok(())
+                })?,
+            }
         }
         Ok(())
     }
@@ -204,8 +326,7 @@ impl Contents {
             if at < inside {
                 portions.push((at, inside, There::Hole));
             }
-            let there = stretch.logged.map(|logged| There::Logged(logged + (inside - from)));
-            portions.push((inside, to, there.unwrap_or(There::Missing)));
+            portions.push((inside, to, There::Is(stretch.bytes.skip(inside - from))));
             at = to;
         }
         if at < end {
@@ -228,8 +349,7 @@ impl Contents {
                 self.stretches.insert(from, Stretch { end: start, ..stretch });
             }
             if stretch.end > end {
-                let logged = stretch.logged.map(|logged| logged + (end - from));
-                self.stretches.insert(end, Stretch { logged, ..stretch });
+                self.stretches.insert(end, Stretch { bytes: stretch.bytes.skip(end - from), ..stretch });
             }
         }
     }
@@ -238,28 +358,25 @@ impl Contents {
     fn put(&mut self, start: u64, stretch: Stretch) {
         if let Some((from, before)) = self.stretches.range_mut(..start).next_back()
             && before.end == start
+            && before.bytes.skip(start - from) == stretch.bytes
         {
-            let goes_on = match (before.logged, stretch.logged) {
-                (Some(before), Some(logged)) => before + (start - from) == logged,
-                (None, None) => true,
-                _ => false,
-            };
-            if goes_on {
-                before.end = stretch.end;
-                return;
-            }
+            before.end = stretch.end;
+            return;
         }
         self.stretches.insert(start, stretch);
     }
 }
 
+/// Whether what was there before the file was cut is not there again.
+fn is_lost(there: There) -> bool {
+    matches!(there, There::Hole | There::Is(Source::Zeros))
+}
+
 /// What there is of a portion of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum There {
-    /// Bytes, in the log.
-    Logged(u64),
-    /// Bytes that moved, and that the capture lacks.
-    Missing,
+    /// Bytes.
+    Is(Source),
     /// Nothing.
     Hole,
 }
@@ -271,11 +388,13 @@ mod tests {
     use rdmascope_dissector::interval::Intervals;
     use std::io::Cursor;
 
-    /// What one byte of a file is: hole, missing, or a value.
+    /// What one byte of a file is: hole, missing, zero although none moved, or a value that moved. A zero that was `read` later may count as moved:
+    /// that depends on the bytes beside it.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     enum Byte {
         Hole,
         Missing,
+        Zero { read: bool },
         Is(u8),
     }
 
@@ -295,41 +414,91 @@ mod tests {
         #[test]
         fn it_agrees_with_a_plain_file(
             operations in proptest::collection::vec(
-                (any::<bool>(), 0usize..40, proptest::collection::vec((0u8..3, any::<bool>()), 0..24)), 0..24),
+                (0u8..5, 0usize..40, proptest::collection::vec((0u8..3, any::<bool>()), 0..24)), 0..24),
         ) {
             let mut log = Log::new(Cursor::new(Vec::new()));
             let mut contents = Contents::default();
             let mut plain = [Byte::Hole; 64];
-            for (writes, offset, data) in operations {
+            // The size that the file was given, and which bytes were cut off, and may count as that.
+            let (mut given, mut cut, mut maybe_cut) = (None, [false; 64], [false; 64]);
+            let size = |plain: &[Byte], given: Option<usize>| {
+                let last = plain.iter().rposition(|byte| *byte != Byte::Hole).map_or(0, |last| last + 1);
+                last.max(given.unwrap_or(0))
+            };
+            for (operation, offset, data) in operations {
+                let (writes, later) = (operation == 0, operation == 1);
                 let (bytes, captured): (Vec<u8>, Vec<bool>) = data.into_iter().unzip();
                 let (piece, length) = (piece(&bytes, &captured), bytes.len() as u64);
+                if operation == 3 {
+                    contents.punch(offset as u64, length);
+                    let size = size(&plain, given);
+                    plain[..size].iter_mut().skip(offset).take(bytes.len()).for_each(|byte| *byte = Byte::Zero { read: false });
+                    continue;
+                }
+                let end = size(&plain, given);
+                if given.is_some() && end < offset && (operation == 4 || writes && length > 0) {
+                    plain[end..offset].fill(Byte::Zero { read: false });
+                }
+                if (1..=2).contains(&operation) && length > 0 && offset + bytes.len() > end {
+                    given = None;
+                }
+                if operation == 4 {
+                    contents.resize(offset as u64);
+                    for (at, byte) in plain.iter_mut().enumerate().skip(offset) {
+                        cut[at] |= matches!(byte, Byte::Is(_) | Byte::Missing);
+                        maybe_cut[at] |= matches!(byte, Byte::Is(_) | Byte::Missing | Byte::Zero { read: true });
+                        *byte = Byte::Hole;
+                    }
+                    given = Some(offset);
+                    continue;
+                }
                 let mut expected = true;
                 for (at, byte) in plain[offset..offset + bytes.len()].iter_mut().enumerate() {
                     let new = if captured[at] { Byte::Is(bytes[at]) } else { Byte::Missing };
                     match (writes, *byte, new) {
-                        (false, Byte::Is(known), Byte::Is(read)) => expected &= known == read,
-                        (false, Byte::Is(_) | Byte::Missing, Byte::Missing) => {}
+                        (false, Byte::Is(known), Byte::Is(read)) => {
+                            expected &= known == read;
+                            if later {
+                                *byte = new;
+                            }
+                        }
+                        (false, Byte::Zero { .. }, Byte::Is(read)) => {
+                            expected &= read == 0;
+                            if later {
+                                *byte = if read == 0 { Byte::Zero { read: true } } else { new };
+                            }
+                        }
+                        (false, Byte::Is(_) | Byte::Missing | Byte::Zero { .. }, Byte::Missing) => {}
                         _ => *byte = new,
                     }
                 }
                 if writes {
                     contents.write(offset as u64, length, &piece, &mut log).unwrap();
                 } else {
-                    let same = contents.read(offset as u64, length, &piece, &mut log).unwrap();
+                    let same = contents.read(offset as u64, length, &piece, later, &mut log).unwrap();
                     prop_assert_eq!(same, expected);
                 }
             }
             let mut actual = [Byte::Hole; 64];
-            contents.each(&mut log, |at, bytes| {
+            contents.each(&mut log, |at, run| {
+                let zeros = [0; 64];
+                let bytes = match run {
+                    Run::Bytes(bytes) => bytes,
+                    Run::Zeros(length) => &zeros[..length as usize],
+                };
                 bytes.iter().enumerate().for_each(|(index, byte)| actual[at as usize + index] = Byte::Is(*byte));
                 Ok(())
             }).unwrap();
             let lacking = contents.lacking();
-            for (start, end) in lacking.missing {
-                actual[start as usize..end as usize].fill(Byte::Missing);
+            for (start, end) in &lacking.missing {
+                actual[*start as usize..*end as usize].fill(Byte::Missing);
             }
-            prop_assert_eq!(actual, plain);
-            let size = plain.iter().rposition(|byte| *byte != Byte::Hole).map_or(0, |last| last + 1);
+            let shown = plain.map(|byte| if matches!(byte, Byte::Zero { .. }) { Byte::Is(0) } else { byte });
+            prop_assert_eq!(actual, shown);
+            let size = size(&plain, given);
+            prop_assert!(lacking.cut.iter().all(|(start, end)| start < end && (*start..*end).all(|at| maybe_cut[at as usize])));
+            let lost = cut.iter().zip(&plain).filter(|(cut, byte)| **cut && **byte == Byte::Hole);
+            prop_assert!(lacking.cut_bytes() >= lost.count() as u64);
             prop_assert_eq!(contents.size(), size as u64);
             let holes: u64 = lacking.holes.iter().map(|(start, end)| end - start).sum();
             prop_assert_eq!(holes, plain[..size].iter().filter(|byte| **byte == Byte::Hole).count() as u64);

@@ -5,7 +5,7 @@ use crate::report::is_sealed;
 use rdmascope_dissector::frame::Address;
 use rdmascope_dissector::layout::Piece;
 use rdmascope_dissector::transaction::{Outcome, Transaction};
-use rdmascope_dissector::ulb::{Nfs4, Operation, OperationKind, Text};
+use rdmascope_dissector::ulb::{Nfs3, Nfs4, Operation, OperationKind, Text};
 use rdmascope_wire::rpc;
 use std::collections::HashMap;
 use std::io;
@@ -65,6 +65,8 @@ pub struct Found {
     pub bytes_read: u64,
     /// READs that returned something else than what was written or read before.
     pub conflicts: u64,
+    /// The frame in which the last WRITE, DEALLOCATE or change of size was answered.
+    changed: u64,
     /// Bytes that were left out.
     pub left_out: u64,
 }
@@ -133,6 +135,15 @@ impl<F: Storage> Files<F> {
         if let (Some(name), Some(handle)) = (operation.file_name, operation.result_file_handle) {
             self.bind(transaction, server, name, handle);
         }
+        let sized = match operation.kind {
+            OperationKind::Nfs3(Nfs3::Setattr) => operation.file_handle,
+            // An UNCHECKED one may find the file there.
+            OperationKind::Nfs3(Nfs3::Create) => operation.result_file_handle,
+            _ => None,
+        };
+        if let (Some(handle), Some(size)) = (sized, operation.size) {
+            self.take_size(transaction, server, handle, size);
+        }
         self.take_operation(transaction, server, operation, operation.file_handle)
     }
 
@@ -140,17 +151,25 @@ impl<F: Storage> Files<F> {
     fn take_compound(&mut self, transaction: &Transaction, server: Address) -> io::Result<()> {
         // The file handle, where it is known, and the name that led to it.
         let (mut current, mut saved) = ((None, None), (None, None));
+        // The current file was cut by the OPEN that made it so. GETFH tells its handle.
+        let mut cuts = false;
         for operation in &transaction.details.operations {
             if operation.status != Some(0) {
                 break;
             }
             let OperationKind::Nfs4(kind) = operation.kind else { continue };
+            let before = current;
             match kind {
                 Nfs4::Putfh => current = (operation.file_handle, None),
                 Nfs4::Putrootfh | Nfs4::Putpubfh | Nfs4::Lookupp | Nfs4::Openattr => current = (None, None),
                 Nfs4::Lookup | Nfs4::Create => current = (None, operation.file_name),
                 // An OPEN by file handle leaves it as it is.
-                Nfs4::Open if operation.file_name.is_some() => current = (None, operation.file_name),
+                Nfs4::Open if operation.file_name.is_some() => {
+                    current = (None, operation.file_name);
+                    // Where the file is there, no other size counts (RFC 8881, section 18.16.3).
+                    cuts = operation.size == Some(0);
+                    continue;
+                }
                 Nfs4::Savefh => saved = current,
                 Nfs4::Restorefh => current = saved,
                 Nfs4::Getfh => {
@@ -158,9 +177,21 @@ impl<F: Storage> Files<F> {
                         self.bind(transaction, server, name, handle);
                     }
                     current.0 = operation.result_file_handle;
+                    if let (true, Some(handle)) = (cuts, current.0) {
+                        self.take_size(transaction, server, handle, 0);
+                    }
+                    cuts = false;
                 }
+                Nfs4::Setattr => {
+                    if let (Some(handle), Some(size)) = (current.0, operation.size) {
+                        self.take_size(transaction, server, handle, size);
+                    }
+                }
+                Nfs4::Deallocate => self.take_hole(transaction, server, operation, current.0),
                 _ => self.take_operation(transaction, server, operation, current.0)?,
             }
+            // Another file is the current one.
+            cuts &= current == before;
         }
         Ok(())
     }
@@ -219,14 +250,59 @@ impl<F: Storage> Files<F> {
         if length == 0 {
             // Nothing of it is within bounds, or there was nothing.
         } else if of_reply {
-            let same = found.contents.read(offset, length, &piece, &mut self.log)?;
-            found.conflicts += u64::from(!same);
+            // What was under way together with a change may show the file before or behind it.
+            let called = transaction.call.as_ref().map_or(0, |call| call.first.frame);
+            let later = called > found.changed;
+            // Behind the size that the file was given meanwhile, it shows what was before.
+            let known = found.contents.given().filter(|_| !later).map(|_| found.contents.size());
+            let length = known.map_or(length, |size| length.min(size.saturating_sub(offset)));
+            if length > 0 {
+                let same = found.contents.read(offset, length, &piece, later, &mut self.log)?;
+                found.conflicts += u64::from(!same);
+            }
         } else {
             found.contents.write(offset, length, &piece, &mut self.log)?;
+            found.changed = found.changed.max(answered_in(transaction));
         }
         *if of_reply { &mut found.bytes_read } else { &mut found.bytes_written } += count;
         self.stretches = self.stretches - before + found.contents.stretches();
         Ok(())
+    }
+
+    /// Takes the hole that a DEALLOCATE punched in a file of which something moved before: it reads as zeros (RFC 7862, section 15.4.3).
+    fn take_hole(
+        &mut self,
+        transaction: &Transaction,
+        server: Address,
+        operation: &Operation,
+        handle: Option<Text>,
+    ) {
+        let (Some(handle), Some(offset), Some(count)) = (handle, operation.offset, operation.count) else {
+            return;
+        };
+        let key = Key { server, handle: transaction.details.bytes(handle).to_vec() };
+        let Some(index) = self.by_key.get(&key).copied().filter(|_| self.stretches < MOST_STRETCHES) else {
+            return;
+        };
+        let found = &mut self.found[index];
+        let before = found.contents.stretches();
+        found.contents.punch(offset, count);
+        found.changed = found.changed.max(answered_in(transaction));
+        self.stretches = self.stretches - before + found.contents.stretches();
+    }
+
+    /// Takes the size that a file is given of which something moved before. What is behind it is cut off.
+    fn take_size(&mut self, transaction: &Transaction, server: Address, handle: Text, size: u64) {
+        let key = Key { server, handle: transaction.details.bytes(handle).to_vec() };
+        let Some(index) = self.by_key.get(&key).copied() else { return };
+        let found = &mut self.found[index];
+        let before = found.contents.stretches();
+        // A file may be made larger than is extracted: nothing of that is cut.
+        if size <= self.limits.file_size {
+            found.contents.resize(size);
+        }
+        found.changed = found.changed.max(answered_in(transaction));
+        self.stretches = self.stretches - before + found.contents.stretches();
     }
 
     /// The file with this handle, a new one if there are fewer than `most`.
@@ -246,10 +322,16 @@ impl<F: Storage> Files<F> {
             bytes_written: 0,
             bytes_read: 0,
             conflicts: 0,
+            changed: 0,
             left_out: 0,
         });
         Some(index)
     }
+}
+
+/// The frame that completed the reply.
+fn answered_in(transaction: &Transaction) -> u64 {
+    transaction.reply.as_ref().map_or(0, |reply| reply.seen.frame)
 }
 
 /// Who was called.

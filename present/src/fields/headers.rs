@@ -202,7 +202,7 @@ fn what_it_is(packet: &Packet<'_>, headers: &Headers<'_>) -> String {
         Some(operation) if operation.is_send() => "of a Send",
         Some(operation) if operation.is_write() => "of an RDMA Write",
         Some(operation) if operation.is_read_response() => "of an RDMA Read response",
-        _ if packet.connection.is_none() => "of no connection",
+        _ if !packet.of_connection => "of no connection",
         _ => return format!("{length} bytes"),
     };
     format!("{length} bytes {what}")

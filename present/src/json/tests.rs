@@ -46,7 +46,14 @@ fn a_transaction() {
         ("/status", json!(0)),
         ("/outcome", json!("completed")),
         ("/latency_ns", json!(2_500_000)),
-        ("/phases/server_ns", json!(1_300_000)),
+        (
+            "/phases",
+            json!({
+                "call_ns": 10_000, "ack_ns": 50_000, "server_before_ns": 50_000, "reads_ns": 1_000_000, "server_ns": 1_250_000,
+                "server_after_ns": 1_200_000, "writes_ns": 100_000, "reply_ns": 100_000
+            }),
+        ),
+        ("/acknowledged/frame", json!(8)),
         ("/security", json!("sys")),
         ("/rpc_status", json!("SUCCESS")),
         ("/error", json!("ERR_VERS 1 to 1")),

@@ -97,7 +97,7 @@ pub struct Stats {
     minimum: u64,
     maximum: u64,
     latencies: Histogram<u64>,
-    phases: [u64; 5],
+    phases: Phases,
 }
 
 impl Default for Stats {
@@ -110,7 +110,7 @@ impl Default for Stats {
             minimum: u64::MAX,
             maximum: 0,
             latencies: Histogram::new(Stats::DIGITS).expect("three significant digits are possible"),
-            phases: [0; 5],
+            phases: Phases::default(),
         }
     }
 }
@@ -153,7 +153,7 @@ impl Stats {
     pub fn mean_phases(&self) -> Option<Phases> {
         // Call and reply make a latency, and the same make phases.
         let count = self.latencies.len();
-        (count > 0).then(|| Phases(self.phases.map(|phase| phase / count)))
+        (count > 0).then(|| Phases { times: self.phases.times.map(|time| time / count), ..self.phases })
     }
 
     /// The latencies, where any transaction had one.
@@ -171,10 +171,10 @@ impl Stats {
         })
     }
 
-    /// Which share of the time went where, in the order of [`Phases`]; together 1.
-    pub fn shares(&self) -> Option<[f64; 5]> {
-        let whole: f64 = self.phases.iter().map(|phase| *phase as f64).sum();
-        (whole > 0.0).then(|| self.phases.map(|phase| phase as f64 / whole))
+    /// Which share of the time went where, in the order of [`Phases::NAMES`]; together 1.
+    pub fn shares(&self) -> Option<[f64; Phases::COUNT]> {
+        let whole: f64 = self.phases.times.iter().map(|time| *time as f64).sum();
+        (whole > 0.0).then(|| self.phases.times.map(|time| time as f64 / whole))
     }
 }
 
@@ -190,16 +190,17 @@ impl Count for Stats {
             let bounded = latency.min(Stats::LONGEST);
             self.latencies.record(bounded).expect("the histogram grows to hold any value");
         }
-        if let Some(Phases(phases)) = Phases::of(transaction) {
-            for (sum, phase) in self.phases.iter_mut().zip(phases) {
-                *sum = sum.saturating_add(phase);
+        if let Some(phases) = Phases::of(transaction) {
+            for (sum, time) in self.phases.times.iter_mut().zip(phases.times) {
+                *sum = sum.saturating_add(time);
             }
+            self.phases.acknowledged |= phases.acknowledged;
         }
     }
 }
 
 /// The DDP-eligible items of arguments and results; where there are none, what chunks moved.
-fn payload_bytes(transaction: &Transaction) -> u64 {
+pub(crate) fn payload_bytes(transaction: &Transaction) -> u64 {
     let operations = transaction.details.operations.iter();
     let items = operations.flat_map(|operation| [operation.argument_item, operation.result_item]);
     match items.flatten().map(|item| u64::from(item.length)).sum() {

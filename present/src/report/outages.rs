@@ -1,29 +1,21 @@
 //! What comes first of what went wrong, and what a person looks at next.
 
-use super::Ending;
-use crate::events::SessionEvent;
-use crate::text::{Duration, Number, Style};
+use super::{Ending, Loss};
+use crate::text::{Duration, Style};
 use std::io::{self, Write};
 
 /// Events that are told, of which each stands for all of its kind and end.
 const MOST: usize = 8;
 
-/// Writes in which events service was lost: the event, how often that happened, and how long that took together.
-pub(super) fn write_losses(
-    losses: &[(SessionEvent, u64, u64)],
-    style: Style,
-    out: &mut impl Write,
-) -> io::Result<()> {
+/// Writes in which events service was lost: how long that took together, what happened, and how often.
+pub(super) fn write_losses(losses: &[Loss], style: Style, out: &mut impl Write) -> io::Result<()> {
     if losses.is_empty() {
         return Ok(());
     }
     writeln!(out, "  Service")?;
-    for (event, count, sum) in losses.iter().take(MOST) {
-        write!(out, "  {}  {}", style.red(format_args!("{:>10}", Duration(*sum))), event.text)?;
-        if *count > 1 {
-            write!(out, " (the longest of {})", Number(*count))?;
-        }
-        match event.frames[0] {
+    for loss in losses.iter().take(MOST) {
+        write!(out, "  {}  {loss}", style.red(format_args!("{:>10}", Duration(loss.length))))?;
+        match loss.longest.frames[0] {
             Some(frame) => writeln!(out, "; frame {frame}")?,
             None => writeln!(out)?,
         }

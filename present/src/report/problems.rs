@@ -192,7 +192,7 @@ impl Problems {
         let mut absent = None;
         for (end, other) in [(requester, responder), (responder, requester)] {
             let hosts = (end.address, other.address);
-            if is_absent(end) {
+            if end.is_absent() {
                 absent = Some(hosts);
             } else if self.heard.len() < Problems::MOST_HOSTS {
                 self.heard.insert(hosts);
@@ -304,11 +304,6 @@ pub(crate) fn is_sealed(transaction: &Transaction) -> bool {
         && transaction.reply.is_some()
         && Failure::of(transaction).is_none()
         && transaction.status.is_none()
-}
-
-/// Whether the capture shows nothing that an end sent.
-fn is_absent(end: &Endpoint) -> bool {
-    end.sent.packets + end.sent.bad_icrc == 0 && end.first_frames.cm_message.is_none()
 }
 
 /// Whether all that an end sent has a bad ICRC, so that it was left out.

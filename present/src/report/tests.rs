@@ -107,7 +107,7 @@ fn much_wrong() {
         "NAKs for a PSN out of sequence: packets were lost on the way; first in frame 61",
         "connections rejected; first in frame 71",
         "         2  packets that were sent and are not in the capture",
-        "rejected, reason 8",
+        "rejected, reason 8: invalid service ID",
         "its traffic: acknowledged PSNs and XIDs agree",
     ] {
         assert!(report.contains(part), "{part} is not in\n{report}");
@@ -185,6 +185,27 @@ fn one_direction_is_a_property_of_the_capture() {
     let found = problems(&silent);
     assert!(found.iter().any(|(_, name, _)| ["no-reply", "cut-off"].contains(name)), "{found:?}");
     assert!(!found.iter().any(|(_, name, _)| name.starts_with("one-direction")), "{found:?}");
+}
+
+#[test]
+fn what_carries_no_rpc_has_no_faults() {
+    for (what, message) in mutate::FOREIGN {
+        let mut capture = mutate::without_cm(&samples_of("nfs3-basic"));
+        mutate::carry(&mut capture, message);
+        let (report, ending) = of_capture(&capture);
+        let nothing = report.nothing_wrong(&ending);
+        let problems = problems(&capture);
+        assert!(
+            nothing.is_some_and(|said| said.contains("there is no RPC transaction")),
+            "{what}: {problems:?}"
+        );
+        let connection = report.connections.first().expect("there is one");
+        let name = connection.protocol.map(|protocol| protocol.name());
+        assert_eq!(name, what.starts_with("IPoIB").then_some("IPoIB-CM"), "{what}");
+        assert_eq!((connection.call_inline_threshold, ending.totals.transactions), (None, [0; 5]));
+        // The control: the same packets as they were sent.
+        assert!(of_capture(&mutate::without_cm(&samples_of("nfs3-basic"))).1.totals.transactions[0] > 200);
+    }
 }
 
 #[test]
@@ -312,8 +333,8 @@ fn shares_are_of_the_whole_time() {
     let [(key, stats)] = all.as_slice() else { panic!("{all:?}") };
     assert_eq!(key.label.to_string(), "WRITE");
     assert_eq!(stats.bytes, 8192 + 4);
-    // 10 us call, then 2500 us of latency: 1000 us Reads, 100 us Writes, 100 us reply.
-    let expected = [10.0, 1000.0, 1300.0, 100.0, 100.0].map(|phase: f64| phase / 2510.0);
+    // 10 us call, then 2500 us of latency: 50 us to the ACK, 1000 us Reads, 100 us Writes, 100 us reply.
+    let expected = [10.0, 50.0, 50.0, 1000.0, 1200.0, 100.0, 100.0].map(|phase: f64| phase / 2510.0);
     for (share, expected) in stats.shares().unwrap().into_iter().zip(expected) {
         assert!((share - expected).abs() < 1e-9, "{share} {expected}");
     }
@@ -362,4 +383,15 @@ fn the_first_connections_are_shown_whichever_ends_first() {
     let shown: Vec<u32> = report.connections.iter().map(|connection| connection.id.0).collect();
     assert_eq!(shown, (1..=64).collect::<Vec<_>>());
     assert_eq!(report.further_connections, 200 - 64);
+}
+
+#[test]
+fn iwarp_is_said_where_there_is_nothing_else() {
+    let mut ending = Ending { port: 4791, ..Ending::default() };
+    ending.totals.traffic[rdmascope_dissector::protocol::Traffic::Iwarp as usize] = 3;
+    let said = Report::default().nothing_wrong(&ending);
+    let expected = "Nothing that can be seen: there is no RoCE packet; 3 packets are of iWARP (TCP port 20049 or an MPA start frame; not decoded yet).";
+    assert_eq!(said.as_deref(), Some(expected));
+    let nothing = Ending { port: 4791, ..Ending::default() };
+    assert!(Report::default().nothing_wrong(&nothing).is_some_and(|said| !said.contains("iWARP")));
 }

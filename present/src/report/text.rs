@@ -1,11 +1,13 @@
-//! The report for people, at most 120 columns wide.
+//! The report for people: at most as wide as the terminal, where there is one.
 
 use super::outages::{write_losses, write_next};
 use super::{Group, Report, Stats};
-use crate::ending::{Ending, FileEnd, FileEnding};
+use crate::ending::{Ending, FileEnd, FileEnding, Heading};
+use crate::fold::Folding;
+use crate::grid::{Grid, Group as Columns, Row};
 use crate::names::FailureName;
-use crate::phases::Phases;
-use crate::tables::connections::{Known, StateName};
+use crate::phases::{Phases, grouped};
+use crate::tables::connections::{CapturedAt, Known, StateName};
 use crate::text::{Bytes, Counted, Duration, Left, Maybe, Named, Number, OtherTraffic, Plain, Style};
 use crate::time::Rfc3339;
 use crate::words;
@@ -17,14 +19,13 @@ use std::io::{self, Write};
 impl Report {
     /// Writes the report for people.
     pub fn write_text(&self, ending: &Ending, style: Style, out: &mut impl Write) -> io::Result<()> {
-        match ending.files.as_slice() {
-            [file] => writeln!(out, "{}", style.bold(format_args!("Capture {}", Plain(file.title()))))?,
-            files => writeln!(out, "{}", style.bold(format_args!("Capture of {} files", files.len())))?,
-        }
+        let out = &mut Folding::new(out, style);
+        writeln!(out, "{}", style.bold(Heading(ending)))?;
         capture(ending, style, out)?;
         self.write_connections(style, out)?;
         self.write_operations(style, out)?;
-        self.write_problems(ending, style, out)
+        self.write_problems(ending, style, out)?;
+        out.flush()
     }
 
     fn write_connections(&self, style: Style, out: &mut impl Write) -> io::Result<()> {
@@ -47,40 +48,33 @@ impl Report {
         if self.operations.is_empty() {
             return Ok(());
         }
-        writeln!(
-            out,
-            "\n{}{:43}{}{}",
-            style.bold(Left("Operations", 10)),
-            "",
-            style.bold(Left("latency", 35)),
-            style.bold("share of the time, %")
-        )?;
-        write!(out, "  {:22} {:>7} {:>6} {:>8}", "", "count", "errors", "bytes")?;
-        for heading in ["min", "median", "p99", "max"] {
-            write!(out, " {heading:>8}")?;
-        }
-        write!(out, " ")?;
-        for heading in Phases::NAMES {
-            write!(out, " {heading:>6}")?;
-        }
-        writeln!(out)?;
+        let phases = Phases::GROUPS.iter().map(|name| (*name, 6));
+        let groups = vec![
+            Columns { heading: "", gap: 1, columns: vec![("count", 7), ("errors", 6), ("bytes", 8)] },
+            Columns {
+                heading: "latency",
+                gap: 1,
+                columns: ["min", "median", "p99", "max"].map(|name| (name, 8)).to_vec(),
+            },
+            Columns { heading: "share of the time, %", gap: 2, columns: phases.collect() },
+        ];
+        let mut rows = Vec::new();
         let mut group = None;
         for (key, stats) in self.operations.by_time() {
             if group != Some((key.protocol, key.backward)) {
                 group = Some((key.protocol, key.backward));
                 let direction = if key.backward { ", backward" } else { "" };
-                match key.protocol {
-                    Some(protocol) => writeln!(out, "  {}", style.bold(Joined(protocol, direction)))?,
-                    None => writeln!(out, "  {}", style.bold(Joined("call unknown", direction)))?,
-                }
+                rows.push(Row::Title(match key.protocol {
+                    Some(protocol) => format!("{protocol}{direction}"),
+                    None => format!("call unknown{direction}"),
+                }));
             }
-            write!(out, "    {}", Left(key.label, 20))?;
-            write_stats(stats, style, out)?;
+            rows.push(Row::Cells(key.label.to_string(), cells(stats)));
         }
-        Ok(())
+        Grid { title: "Operations", names: 24, groups, rows }.write(style, out)
     }
 
-    fn write_problems(&self, ending: &Ending, style: Style, out: &mut impl Write) -> io::Result<()> {
+    fn write_problems(&self, ending: &Ending, style: Style, out: &mut Folding<impl Write>) -> io::Result<()> {
         let problems = self.problems.list(ending);
         let (errors, further) = self.errors();
         writeln!(out, "\n{}", style.bold("What went wrong"))?;
@@ -130,7 +124,7 @@ impl Report {
         let ours = problems.iter().filter(|problem| problem.group != Group::Capture);
         let problem = ours.filter_map(|problem| problem.first_frame).next();
         let error = errors.iter().find_map(|(_, error)| error.first_frame);
-        write_next(ending, !losses.is_empty(), problem.or(error), out)
+        write_next(ending, !losses.is_empty(), problem.or(error), out.unfolded())
     }
 }
 
@@ -189,6 +183,9 @@ fn capture(ending: &Ending, style: Style, out: &mut impl Write) -> io::Result<()
             let file = if several { format!("{}: ", Plain(file.title())) } else { String::new() };
             row("lost", &style.yellow(format_args!("{file}{}", Lost(interface))))?;
         }
+    }
+    if let Some(apart) = ending.apart() {
+        row("note", &style.yellow(format_args!("{apart}: --each reports on each file by itself")))?;
     }
     match ending.files.as_slice() {
         [file] => row("end", &End(file, style)),
@@ -266,7 +263,25 @@ fn write_connection(connection: &Connection, style: Style, out: &mut impl Write)
         None => "unknown",
     };
     writeln!(out, ", remote invalidation {invalidation}")?;
+    write_round_trips(connection, out)?;
     write_ends(connection, out)
+}
+
+/// How long Sends waited for their ACKs, and from it where the capture was made.
+fn write_round_trips(connection: &Connection, out: &mut impl Write) -> io::Result<()> {
+    let Connection { requester, responder, .. } = connection;
+    let mut any = false;
+    for (name, sender) in [("responder", requester), ("requester", responder)] {
+        let Some(times) = sender.round_trips else { continue };
+        let (median, least) = (Duration(times.median), Duration(times.minimum));
+        writeln!(
+            out,
+            "       Send to {name}'s ACK: {median} median, {least} least, of {}",
+            Number(times.count)
+        )?;
+        any = true;
+    }
+    if any { writeln!(out, "       captured {}", CapturedAt(connection)) } else { Ok(()) }
 }
 
 /// What each end sent.
@@ -305,30 +320,30 @@ fn write_private_data(end: &Endpoint, out: &mut impl Write) -> io::Result<()> {
     writeln!(out)
 }
 
-fn write_stats(stats: &Stats, style: Style, out: &mut impl Write) -> io::Result<()> {
-    let errors = format_args!("{:>6}", Number(stats.errors)).to_string();
-    write!(out, " {:>7} {}", Number(stats.count), style.red_if(stats.errors > 0, errors))?;
-    match stats.bytes {
-        0 => write!(out, " {:>8}", "-")?,
-        bytes => write!(out, " {:>8}", Bytes(bytes))?,
-    }
+/// The cells of an operation, and which of them say what failed.
+fn cells(stats: &Stats) -> Vec<(String, bool)> {
+    let plain = |text: String| (text, false);
+    let mut cells = vec![
+        plain(Number(stats.count).to_string()),
+        (Number(stats.errors).to_string(), stats.errors > 0),
+        plain(Maybe(Some(Bytes(stats.bytes)).filter(|bytes| bytes.0 > 0)).to_string()),
+    ];
     let latency = stats.latency();
-    for value in [
+    let latencies = [
         latency.map(|latency| latency.minimum),
         latency.map(|latency| latency.median),
         latency.map(|latency| latency.p99),
         latency.map(|latency| latency.maximum),
-    ] {
-        write!(out, " {:>8}", Maybe(value.map(Duration)))?;
-    }
-    write!(out, " ")?;
-    for index in 0..Phases::NAMES.len() {
-        match stats.shares().map(|shares| shares[index] * 100.0) {
-            Some(share) if share > 0.0 => write!(out, " {share:>6.1}")?,
-            _ => write!(out, " {:>6}", "-")?,
-        }
-    }
-    writeln!(out)
+    ];
+    cells.extend(latencies.map(|value| plain(Maybe(value.map(Duration)).to_string())));
+    let shares = stats.shares().map(grouped);
+    cells.extend((0..Phases::GROUPS.len()).map(|index| {
+        plain(match shares.map(|shares| shares[index] * 100.0) {
+            Some(share) if share > 0.0 => format!("{share:.1}"),
+            _ => "-".to_owned(),
+        })
+    }));
+    cells
 }
 
 /// An end of a connection.
@@ -340,14 +355,5 @@ impl Display for Queue<'_> {
             Some(qpn) => write!(f, "{} QP {qpn}", Named(self.0)),
             None => write!(f, "{} QP unknown", Named(self.0)),
         }
-    }
-}
-
-/// One thing after another.
-struct Joined<A, B>(A, B);
-
-impl<A: Display, B: Display> Display for Joined<A, B> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", self.0, self.1)
     }
 }

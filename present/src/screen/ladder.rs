@@ -202,20 +202,24 @@ pub fn phases(transaction: &Transaction, screen: Screen, out: &mut impl Write) -
     let bar = if screen.unicode { UNICODE.bar } else { ASCII.bar };
     let title = format!("Where the time went: {} from call to reply", Duration(latency));
     super::heading(&title, screen, out)?;
-    for (index, (name, time)) in Phases::NAMES.into_iter().zip(phases.0).enumerate() {
+    for (index, (name, time)) in Phases::NAMES.into_iter().zip(phases.times).enumerate() {
         // The call's own packets come before the latency.
         if index == 0 {
             writeln!(
                 out,
-                "  {name:8}{:>8}  before that: the packets of its Send",
+                "  {name:14}{:>8}  before that: the packets of its Send",
                 Duration(time).to_string()
             )?;
+            continue;
+        }
+        if index == 1 && !phases.acknowledged {
+            writeln!(out, "  {name:14}{:>8}  not in the capture: part of \"server before\"", "-")?;
             continue;
         }
         let share = Share { time, latency };
         let length = usize::try_from(share.of(40)).unwrap_or(40).min(40);
         let bar: String = core::iter::repeat_n(bar, length).collect();
-        let line = format!("  {name:8}{:>8}  {share}  {bar}", Duration(time).to_string());
+        let line = format!("  {name:14}{:>8}  {share}  {bar}", Duration(time).to_string());
         writeln!(out, "{}", line.trim_end())?;
     }
     Ok(())

@@ -1,8 +1,10 @@
 //! One transaction, whole, as text.
 
-use super::{Screen, findings, heading, ladder, message, tree};
+use super::{Screen, events, findings, heading, ladder, message, tree};
+use crate::events::SessionEvent;
 use crate::fields::rpc;
 use crate::findings::ByFrame;
+use crate::fold::Folding;
 use crate::ladder::Ladder;
 use crate::names::{self, Failure, Label, Protocol, SecurityName};
 use crate::tables::transactions::{Arguments, operation_details};
@@ -26,13 +28,18 @@ pub struct TransactionPage<'a> {
     pub findings: Vec<&'a Finding>,
     /// All findings, by the packets that are their evidence.
     pub by_frame: &'a ByFrame<'a>,
+    /// What happened to its connection meanwhile.
+    pub events: Vec<&'a SessionEvent>,
 }
 
 impl TransactionPage<'_> {
     /// Writes the page. `rungs` is how the transaction was exchanged. Without `full`, the middle of long stretches of bytes is left out.
     pub fn write(&self, rungs: &Ladder, full: bool, screen: Screen, out: &mut impl Write) -> io::Result<()> {
-        self.write_summary(screen, out)?;
+        let mut folding = Folding::new(&mut *out, screen.style);
+        self.write_summary(screen, &mut folding)?;
+        folding.flush()?;
         findings::section(&self.findings, screen, out)?;
+        events::section(&self.events, self.start, screen, out)?;
         if !rungs.rungs.is_empty() {
             heading("Exchange", screen, out)?;
             ladder::ladder(rungs, self.transaction, self.by_frame, screen, out)?;

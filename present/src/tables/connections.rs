@@ -1,21 +1,9 @@
 //! Connections, in words.
 
+use crate::names::RejectReason;
+use crate::words;
 use core::fmt;
-use rdmascope_dissector::connection::{Origin, State};
-
-/// A state in one word.
-struct StateWord(State);
-
-impl fmt::Display for StateWord {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.0 {
-            State::Requested => "requested",
-            State::Open => "open",
-            State::Rejected(_) => "rejected",
-            State::Closed => "closed",
-        })
-    }
-}
+use rdmascope_dissector::connection::{CapturePoint, Connection, Origin, State};
 
 /// A state in a sentence.
 pub struct StateName(pub State);
@@ -24,8 +12,8 @@ impl fmt::Display for StateName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             State::Requested => f.write_str("requested, and not answered"),
-            State::Rejected(reason) => write!(f, "rejected, reason {reason}"),
-            state => StateWord(state).fmt(f),
+            State::Rejected(reason) => write!(f, "rejected, {}", RejectReason(reason)),
+            state => f.write_str(words::state(state)),
         }
     }
 }
@@ -52,5 +40,20 @@ impl fmt::Display for Known {
             }
         }
         f.write_str(if separator.is_empty() { "one direction only" } else { " agree" })
+    }
+}
+
+/// Where a connection was captured, behind "captured" or as a value.
+pub struct CapturedAt<'a>(pub &'a Connection);
+
+impl fmt::Display for CapturedAt<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let place = match self.0.capture_point() {
+            Some(CapturePoint::Requester) => "near the requester",
+            Some(CapturePoint::Between) => "between requester and responder",
+            Some(CapturePoint::Responder) => "near the responder",
+            None => return f.write_str("at a place that is not known: the times of ACKs do not tell"),
+        };
+        write!(f, "{place} (an estimate from the times of ACKs)")
     }
 }

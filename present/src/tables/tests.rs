@@ -89,6 +89,7 @@ pub(crate) fn with_packets(mut see: impl FnMut(&Packet<'_>)) {
         link: LinkType::ETHERNET,
         original_length: 90,
         dropped: 0,
+        tap: Default::default(),
         data: &[0; 90],
     };
     let frame = Frame {
@@ -167,6 +168,7 @@ pub(crate) fn with_packets(mut see: impl FnMut(&Packet<'_>)) {
             record: Record { number, ..record },
             frame: frame_of.map(|frame: Frame<'_>| Frame { icrc, ..frame }),
             headers,
+            of_connection: false,
             connection: None,
             copy_of: None,
         });

@@ -52,7 +52,7 @@ pub(crate) fn send_of(capture: &Capture, sender: Ipv4Addr, xid: u32) -> usize {
     capture.packets.iter().position(is_it).expect("the sample has it")
 }
 
-fn change(capture: &mut Capture, sender: Ipv4Addr, xid: u32, change: impl FnOnce(&mut Message)) {
+pub(crate) fn change(capture: &mut Capture, sender: Ipv4Addr, xid: u32, change: impl FnOnce(&mut Message)) {
     let index = send_of(capture, sender, xid);
     mutate::change_message(&mut capture.packets[index], change);
 }

@@ -54,7 +54,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             change_reply(capture, EXCHANGE_ID, |reply| reply.reply = None);
         },
         also: &[],
-        shows: shown(By::Responder, &[8, 12], "none", "4240 bytes in 1 segments"),
+        shows: shown(By::Responder, &[8, 12], "none", "4240 bytes in 1 segment"),
     },
     Trigger {
         rule: "reply-chunk-not-offered",
@@ -67,7 +67,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             });
         },
         also: &[],
-        shows: shown(By::Responder, &[36, 38], "0 bytes in 1 segments", "none"),
+        shows: shown(By::Responder, &[36, 38], "0 bytes in 1 segment", "none"),
     },
     Trigger {
         rule: "reply-chunk-unused",

@@ -187,3 +187,25 @@ proptest! {
         prop_assert_eq!(&bytes[start + 12 + length..][..payload.len()], &payload[..]);
     }
 }
+
+#[test]
+fn a_transport_packet_as_it_is() {
+    let (ip, udp) = (Ipv4::new([192, 0, 2, 1].into(), [192, 0, 2, 2].into()), Udp::from_port(50_000));
+    let grh = Ipv6::new("2001:db8::1".parse().unwrap(), "2001:db8::2".parse().unwrap());
+    for carrier in [Carrier::Ipv4(ip, udp), Carrier::Ipv6(grh, udp), Carrier::Grh(grh)] {
+        let bth = Bth { opcode: Opcode::RC_SEND_ONLY, pad_count: 3, ..Bth::default() };
+        let frame =
+            Frame { ethernet: None, carrier, bth, extensions: Extensions::default(), payload: b"five." };
+        let expected = frame.to_vec().unwrap();
+        let transport = &expected[carrier.length()..expected.len() - icrc::LENGTH];
+        let mut out = b"before".to_vec();
+        carrier.enclose(transport, &mut out).unwrap();
+        assert_eq!(out, [&b"before"[..], &expected].concat());
+        // What is no packet goes out too, but not what no length field can say.
+        carrier.enclose(b"x", &mut out).unwrap();
+        assert_eq!(out[out.len() - 5..], *b"x\0\0\0\0");
+        let length = out.len();
+        assert!(carrier.enclose(&[0; 65_536], &mut out).is_err());
+        assert_eq!(out.len(), length);
+    }
+}

@@ -49,7 +49,10 @@ pub(super) fn latencies(operations: &[(&Key, &Stats)]) -> Option<Markup> {
     let last = ranges().map(|(_, last)| last).max()?;
     let axis = Axis::of_latencies(Classes::start(first), Classes::start(last));
     let height = ROW * rows.len() as f64;
-    let frame = Frame { left: 190.0, top: 4.0, width: 790.0, height };
+    // The names of operations are as long as protocols make them.
+    let longest = rows.iter().map(|(key, ..)| Name(key).to_string().chars().count()).max().unwrap_or(0);
+    let left = Frame::room_for(longest).clamp(190.0, 400.0);
+    let frame = Frame { left, top: 4.0, width: 980.0 - left, height };
     let content = html! {
         @for mark in &axis.marks {
             @let x = Units(frame.x(&axis, mark.value));

@@ -98,7 +98,7 @@ impl Gathered {
     fn packet(&mut self, packet: &Packet<'_>, start: Time) {
         let Some(Ok(headers)) = &packet.headers else { return };
         let Some(operation) = headers.bth.opcode.operation() else { return };
-        if packet.connection.is_none() {
+        if !packet.of_connection {
             return;
         }
         if let Some(moved) = Moved::of(operation) {

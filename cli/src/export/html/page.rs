@@ -1,6 +1,6 @@
 //! The page: what `analyze` says as tables, between the summary and the drawings.
 //!
-//! All text goes through maud's escaping; nothing here or in the drawings is `PreEscaped` but the style sheet.
+//! All text goes through maud's escaping; nothing here or in the drawings is `PreEscaped`.
 
 use super::Drawing;
 use super::charts;
@@ -8,20 +8,18 @@ use super::findings;
 use super::gather::Gathered;
 use super::ladders;
 use super::plot::{Sample, block, legend};
+use crate::html::head;
 use core::fmt::Display;
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{DOCTYPE, Markup, html};
 use rdmascope_dissector::connection::{Connection, Endpoint};
 use rdmascope_present::ending::{Ending, FileEnd};
 use rdmascope_present::names::FailureName;
 use rdmascope_present::phases::Phases;
 use rdmascope_present::report::{Group, Key, Stats};
-use rdmascope_present::tables::connections::{Known, StateName};
+use rdmascope_present::tables::connections::{CapturedAt, Known, StateName};
 use rdmascope_present::text::{Bytes, Counted, Duration, Maybe, Named, Number, OtherTraffic};
 use rdmascope_present::time::Rfc3339;
 use rdmascope_present::words;
-
-/// Nothing from anywhere else, and nothing that runs.
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
 
 /// What there is to show.
 pub(super) struct Page<'a> {
@@ -40,16 +38,7 @@ impl Page<'_> {
         html! {
             (DOCTYPE)
             html lang="en" {
-                head {
-                    meta charset="utf-8";
-                    meta http-equiv="Content-Security-Policy" content=(POLICY);
-                    meta name="viewport" content="width=device-width, initial-scale=1";
-                    meta name="color-scheme" content="light dark";
-                    meta name="generator" content={ "rdmascope " (env!("CARGO_PKG_VERSION")) };
-                    meta name="referrer" content="no-referrer";
-                    title { (title) }
-                    style { (PreEscaped(include_str!("style.css"))) }
-                }
+                (head(&title, include_str!("style.css")))
                 body {
                     header {
                         p class="kind" { "NFS over RDMA, as captured" }
@@ -68,7 +57,13 @@ impl Page<'_> {
                     }
                     main {
                         section id="problems" { h2 { "What went wrong" } (self.problems()) }
-                        section id="findings" { h2 { "Findings" } (findings::section(self.gathered, self.drawing)) }
+                        section id="findings" {
+                            h2 { "Findings" }
+                            @match self.ending.nothing_decoded() {
+                                Some(why) => { p { "Nothing to judge: " (why) "." } }
+                                None => { (findings::section(self.gathered, self.drawing)) }
+                            }
+                        }
                         section id="capture" { h2 { "What was captured" } (self.capture()) }
                         section id="connections" { h2 { "Connections" } (self.connections()) }
                         section id="operations" { h2 { "Operations" } (self.operations()) }
@@ -144,7 +139,8 @@ impl Page<'_> {
     fn problems(&self) -> Markup {
         let report = &self.gathered.report;
         if let Some(nothing) = report.nothing_wrong(self.ending) {
-            return html! { p class="good" { (nothing) } };
+            let class = if report.operations().is_empty() { "note" } else { "good" };
+            return html! { p class=(class) { (nothing) } };
         }
         let (errors, further) = report.errors();
         let problems = report.problems(self.ending);
@@ -159,12 +155,12 @@ impl Page<'_> {
                     table id="losses" {
                         thead { tr { th class="number" { "together" } th class="number" { "times" } th { "the longest" } th class="number" { "frame" } } }
                         tbody {
-                            @for (event, count, sum) in &losses {
+                            @for loss in &losses {
                                 tr {
-                                    td class="number bad" { (Duration(*sum)) }
-                                    td class="number" { (number(*count)) }
-                                    td { (event.text) }
-                                    td class="number" { (Maybe(event.frames[0])) }
+                                    td class="number bad" { (Duration(loss.length)) }
+                                    td class="number" { (number(loss.count)) }
+                                    td { (loss.longest.text) }
+                                    td class="number" { (Maybe(loss.longest.frames[0])) }
                                 }
                             }
                         }
@@ -221,7 +217,7 @@ impl Page<'_> {
 
     /// What was captured, and what is missing or cut.
     fn capture(&self) -> Markup {
-        let Ending { totals, files, port } = self.ending;
+        let Ending { totals, files, port, .. } = self.ending;
         let [good, bad, unverifiable] = totals.icrc;
         let row = |name: &str, value: Markup| html! { div { dt { (name) } dd { (value) } } };
         html! {
@@ -231,6 +227,9 @@ impl Page<'_> {
                         (file.title()) ": "
                         span class=[(file.trouble.is_some() || file.cut.is_some()).then_some("bad")] { (FileEnd(file)) }
                     }))
+                }
+                @if let Some(apart) = self.ending.apart() {
+                    (row("note", html! { span class="doubt" { (apart.to_string()) ": they are read as one capture" } }))
                 }
                 (row("packets", html! {
                     (number(totals.records)) " (" (bytes(totals.bytes)) " on the wire)"
@@ -294,7 +293,7 @@ impl Page<'_> {
                             th rowspan="2" class="number" { "errors" }
                             th rowspan="2" class="number" { "bytes" }
                             th colspan="4" class="group" { "latency" }
-                            th colspan="6" class="group" { "share of the time, %" }
+                            th colspan=(Phases::COUNT + 1) class="group" { "share of the time, %" }
                         }
                         tr {
                             @for name in ["min", "median", "p99", "max"] { th class="number" { (name) } }
@@ -307,7 +306,7 @@ impl Page<'_> {
                     @for group in operations.chunk_by(|(a, _), (b, _)| (a.protocol, a.backward) == (b.protocol, b.backward)) {
                         tbody {
                             @if let Some((key, _)) = group.first() {
-                                tr { th colspan="14" class="protocol" {
+                                tr { th colspan=(Phases::COUNT + 9) class="protocol" {
                                     @match key.protocol { Some(protocol) => (protocol), None => "call unknown" }
                                     @if key.backward { ", backward" }
                                 } }
@@ -319,8 +318,10 @@ impl Page<'_> {
             }
             p class="note" {
                 "Bytes are those of DDP-eligible items, or where there are none, those moved by RDMA. Latency is from the packet "
-                "that completes the call to the one that completes the reply. The time of a transaction: the call's Send, RDMA "
-                "Reads, RDMA Writes and the reply's Send, each from first to last packet; what is left is the server's."
+                "that completes the call to the one that completes the reply. The time of a transaction: the call's Send; until its "
+                "ACK: the network, and the server's queue pair; the server before its first RDMA operation or its reply; RDMA Reads; the "
+                "server between and after; RDMA Writes; the reply's Send. Where the ACK is not in the capture, its time is in "
+                "\u{201c}server before\u{201d}."
             }
             @if let Some(chart) = charts::latencies(&operations) { (chart) }
         }
@@ -329,8 +330,8 @@ impl Page<'_> {
     fn over_time(&self) -> Markup {
         const MOST_CREDITS: usize = 4;
         let gathered = self.gathered;
-        if self.ending.totals.packets == 0 {
-            return html! { p { "There is no RoCE packet." } };
+        if let Some(why) = self.ending.nothing_decoded() {
+            return html! { p { "Nothing to draw: " (why) "." } };
         }
         let credits = gathered.credits.busiest(MOST_CREDITS);
         let further = gathered.credits.count() - credits.len();
@@ -439,6 +440,12 @@ fn connection(connection: &Connection) -> Markup {
                     ", remote invalidation " (invalidation)
                     @if let Some(port) = connection.port { ", port " (port) }
                 }))
+                @if requester.round_trips.or(responder.round_trips).is_some() {
+                    (row("Send to ACK", html! {
+                        "of the responder: " (round_trips(requester)) br; "of the requester: " (round_trips(responder))
+                    }))
+                    (row("captured", html! { (CapturedAt(connection)) }))
+                }
                 (row("private data", html! {
                     "requester: " (private_data(requester)) br; "responder: " (private_data(responder))
                 }))
@@ -454,6 +461,18 @@ fn connection(connection: &Connection) -> Markup {
                     tbody { (end("requester", requester)) (end("responder", responder)) }
                 }
             }
+        }
+    }
+}
+
+/// How long the Sends of an end waited for their ACKs.
+fn round_trips(end: &Endpoint) -> Markup {
+    html! {
+        @match end.round_trips {
+            Some(times) => {
+                (duration(times.median)) " median, " (duration(times.minimum)) " least, of " (number(times.count))
+            },
+            None => "none seen",
         }
     }
 }
@@ -528,7 +547,7 @@ fn operation(key: &Key, stats: &Stats) -> Markup {
 }
 
 /// Shares of a whole, as pieces of a bar.
-fn share_bar(shares: [f64; 5]) -> Markup {
+fn share_bar(shares: [f64; Phases::COUNT]) -> Markup {
     const WIDTH: f64 = 100.0;
     let ends = shares.iter().scan(0.0, |end, share| {
         *end += share * WIDTH;

@@ -138,9 +138,15 @@ pub(super) struct Frame {
 
 impl Frame {
     /// The frame of charts that stand beside each other.
-    pub(super) const HALF: Frame = Frame { left: 70.0, top: 8.0, width: 480.0, height: 168.0 };
+    pub(super) const HALF: Frame = Frame { left: 96.0, top: 8.0, width: 454.0, height: 168.0 };
     /// How large a drawing around [`Frame::HALF`] is.
     pub(super) const HALF_SIZE: (f64, f64) = (564.0, 216.0);
+
+    /// The width in front of a frame that names of so many characters need, in the widest of common fonts.
+    pub(super) fn room_for(characters: usize) -> f64 {
+        const CHARACTER: f64 = 7.6;
+        16.0 + CHARACTER * characters as f64
+    }
 
     pub(super) fn x(&self, axis: &Axis, value: f64) -> f64 {
         self.left + axis.place(value) * self.width

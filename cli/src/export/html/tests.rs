@@ -202,7 +202,7 @@ fn figures_are_those_of_the_lines_for_programs() {
                 ["count", "errors", "bytes"].iter().map(|key| line[key].to_string()).collect();
             let latency = ["min_ns", "median_ns", "p99_ns", "max_ns"].iter();
             expected.extend(latency.map(|key| line["latency"][key].to_string()));
-            let shares = ["call", "reads", "server", "writes", "reply"].iter();
+            let shares = ["call", "ack", "server_before", "reads", "server_after", "writes", "reply"].iter();
             let shares = shares.map(|key| line["shares"][key].as_f64().unwrap()).filter(|share| *share > 0.0);
             expected.extend(shares.map(|share| format!("{share:.4}")));
             let found: Vec<_> = row.values().into_iter().filter(|value| *value != "0.0000").collect();
@@ -323,7 +323,7 @@ fn what_is_no_text_is_not_shown_as_if_it_were() {
 fn nothing_at_all_is_a_page_too() {
     let empty = Ending { port: 4791, files: vec![Default::default()], ..Ending::default() };
     let document = is_harmless(&page_of(&empty, &[], &[]));
-    assert!(document.text.contains("there is no RoCE packet to look at"));
+    assert!(document.text.contains("Nothing that can be seen: there is no RoCE packet."));
     assert!(document.text.contains("RoCEv2 was looked for at UDP port 4791"));
 }
 

@@ -61,7 +61,7 @@ fn schemas_have_the_types_of_the_columns() {
 fn written(list: &dyn List, write: impl FnOnce(&mut TableWriter)) -> SerializedFileReader<File> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("table");
-    let mut writer = TableWriter::create(&path, "table", list).unwrap();
+    let mut writer = TableWriter::create(File::create_new(&path).unwrap(), "table", list).unwrap();
     write(&mut writer);
     writer.finish().unwrap();
     SerializedFileReader::new(File::open(&path).unwrap()).unwrap()

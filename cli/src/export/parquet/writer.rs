@@ -9,7 +9,6 @@ use parquet::schema::types::{Type, TypePtr};
 use rdmascope_present::column::{Fields, List, parquet as flat};
 use std::fs::File;
 use std::io;
-use std::path::Path;
 use std::sync::Arc;
 
 /// Rows of a row group, unless their bytes are too many before.
@@ -27,13 +26,13 @@ pub(super) struct TableWriter {
 }
 
 impl TableWriter {
-    /// Begins the file at `path`: the table `name` of the columns of `list`.
-    pub(super) fn create(path: &Path, name: &str, list: &dyn List) -> io::Result<TableWriter> {
+    /// Begins the file, which is empty: the table `name` of the columns of `list`.
+    pub(super) fn create(file: File, name: &str, list: &dyn List) -> io::Result<TableWriter> {
         let properties = WriterProperties::builder()
             .set_compression(Compression::ZSTD(ZstdLevel::default()))
             .set_created_by(concat!("rdmascope version ", env!("CARGO_PKG_VERSION")).to_owned());
         let schema = schema(name, list).map_err(plain)?;
-        let file = SerializedFileWriter::new(File::create_new(path)?, schema, Arc::new(properties.build()));
+        let file = SerializedFileWriter::new(file, schema, Arc::new(properties.build()));
         Ok(TableWriter { file: file.map_err(plain)?, waiting: Waiting::of(list), rows: 0, bytes: 0 })
     }
 

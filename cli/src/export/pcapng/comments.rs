@@ -50,7 +50,7 @@ impl<'a> Comments<'a> {
 
     fn describe(&mut self, packet: &Packet<'_>, role: Option<Role>, parts: &mut Parts<'_>) -> fmt::Result {
         let transaction = role.and_then(|role| self.facts.transaction(role.of()));
-        // Before its ends were joined, a connection may have had a number that none has in the end.
+        // The first packets of a connection may come before it has a number, or show one that none has in the end.
         let id = transaction.map(|transaction| transaction.connection).or(packet.connection);
         let connection = id.and_then(|id| Some((id, self.facts.connection(id)?)));
         if let Some((id, connection)) = connection {

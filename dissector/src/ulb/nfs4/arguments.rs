@@ -54,7 +54,7 @@ pub(super) fn open(walk: &mut Walk<'_, '_>) -> Outcome {
     if walk.u32()? == 1 {
         match walk.u32()? {
             // UNCHECKED4 and GUARDED4.
-            0 | 1 => walk.attributes()?,
+            0 | 1 => walk.settable_attributes()?,
             // EXCLUSIVE4.
             2 => walk.skip(VERIFIER)?,
             // EXCLUSIVE4_1.
@@ -115,7 +115,7 @@ pub(super) fn rename(walk: &mut Walk<'_, '_>) -> Outcome {
 
 pub(super) fn setattr(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.skip(STATEID)?;
-    walk.attributes()
+    walk.settable_attributes()
 }
 
 pub(super) fn setclientid(walk: &mut Walk<'_, '_>) -> Outcome {
@@ -211,7 +211,7 @@ pub(super) fn layoutreturn(walk: &mut Walk<'_, '_>) -> Outcome {
 }
 
 pub(super) fn sequence(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.skip(SESSIONID + 4 * 4)
+    walk.sequence()
 }
 
 pub(super) fn set_ssv(walk: &mut Walk<'_, '_>) -> Outcome {

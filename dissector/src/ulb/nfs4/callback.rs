@@ -76,7 +76,7 @@ fn word_and_bitmap(walk: &mut Walk<'_, '_>) -> Outcome {
 }
 
 fn sequence(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.skip(SESSIONID + 4 * 4)?;
+    walk.sequence()?;
     walk.each(|walk| {
         walk.skip(SESSIONID)?;
         walk.array(2 * 4)
@@ -95,7 +95,7 @@ fn notify_deviceid(walk: &mut Walk<'_, '_>) -> Outcome {
 
 fn offload(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.file_handle()?;
-    walk.skip(STATEID)?;
+    walk.session.offload = Some(walk.sixteen()?);
     if walk.u32()? == 0 {
         walk.operation.count = Some(walk.write_response()?);
         Ok(())
@@ -105,5 +105,5 @@ fn offload(walk: &mut Walk<'_, '_>) -> Outcome {
 }
 
 fn sequenced(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.skip(SESSIONID + 4 * 4)
+    walk.sequenced(false)
 }

@@ -82,7 +82,8 @@ fn arguments_of_all<O: Operations>(payload: &mut Payload<'_>, details: &mut Deta
         let kind = found.map_or(OperationKind::Unknown(code), Into::into);
         let mut unkept = None;
         let operation = add(&mut details.operations, &mut unkept, kind);
-        let mut walk = Walk::new(payload, operation, &mut details.arena, &mut details.backchannel);
+        let mut walk =
+            Walk::new(payload, operation, &mut details.arena, &mut details.backchannel, &mut details.session);
         match found {
             Some(found) => (found.row().arguments)(&mut walk)?,
             // The length of its arguments is not known, so the operations behind it cannot be found.
@@ -100,8 +101,10 @@ fn results_of_all<O: Operations>(payload: &mut Payload<'_>, details: &mut Detail
     if details.tag.is_empty() {
         details.tag = keep(&mut details.arena, tag);
     }
-    for index in 0..payload.u32()? as usize {
+    let count = payload.u32()? as usize;
+    for index in 0..count {
         let code = payload.u32()?;
+        let status_at = payload.reader().position();
         let found = O::of(code);
         let mut unkept = None;
         // An operation that the server does not know is answered as OP_ILLEGAL (RFC 7530, section 16.2).
@@ -111,10 +114,15 @@ fn results_of_all<O: Operations>(payload: &mut Payload<'_>, details: &mut Detail
             Some(operation) if called(operation) => operation,
             _ => add(&mut details.operations, &mut unkept, kind),
         };
-        let mut walk = Walk::new(payload, operation, &mut details.arena, &mut details.backchannel);
+        let mut walk =
+            Walk::new(payload, operation, &mut details.arena, &mut details.backchannel, &mut details.session);
         match found {
             Some(found) => found.row().results(&mut walk)?,
             None => unknown(&mut walk)?,
+        }
+        // The first operation that fails is the last one (RFC 7530, section 16.2), so a failure with results behind it is none.
+        if operation.status != Some(0) && index + 1 < count {
+            return Err(Stop::malformed(payload.reader().layer(), status_at));
         }
     }
     Ok(())

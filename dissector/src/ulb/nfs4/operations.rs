@@ -77,8 +77,8 @@ operations! {
                63 IoAdvise           "IO_ADVISE"            principal Nothing,  io_advise,            success(bitmap);
                64 Layouterror        "LAYOUTERROR"          principal Nothing,  layouterror,          status();
                65 Layoutstats        "LAYOUTSTATS"          principal Nothing,  layoutstats,          status();
-               66 OffloadCancel      "OFFLOAD_CANCEL"       principal Nothing,  stateid,              status();
-               67 OffloadStatus      "OFFLOAD_STATUS"       principal Nothing,  stateid,              success(offload_status);
+               66 OffloadCancel      "OFFLOAD_CANCEL"       principal Nothing,  offloaded,            status();
+               67 OffloadStatus      "OFFLOAD_STATUS"       principal Nothing,  offloaded,            success(offload_status);
                68 ReadPlus           "READ_PLUS"            principal Nothing,  read,                 success(read_plus_data);
                69 Seek               "SEEK"                 principal Nothing,  seek,                 success(sought);
                70 WriteSame          "WRITE_SAME"           principal Nothing,  write_same,           success(same_written);

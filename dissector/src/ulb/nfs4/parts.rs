@@ -46,6 +46,12 @@ pub(super) fn stateid(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.skip(STATEID)
 }
 
+/// OFFLOAD_CANCEL and OFFLOAD_STATUS: which operation it is about.
+pub(super) fn offloaded(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.session.offload = Some(walk.sixteen()?);
+    Ok(())
+}
+
 pub(super) fn stateids(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.array(STATEID)
 }
@@ -90,6 +96,20 @@ impl Walk<'_, '_> {
     pub(super) fn attributes(&mut self) -> Outcome {
         self.bitmap()?;
         self.opaque().map(|_| ())
+    }
+
+    /// A `fattr4` that is set. Of the attributes before size (4) none can be set, so that size stands first (RFC 8881, section 5.8).
+    pub(super) fn settable_attributes(&mut self) -> Outcome {
+        let mut ahead = *self.payload;
+        let first = ahead.u32().and_then(|words| if words == 0 { Ok(0) } else { ahead.u32() });
+        self.bitmap()?;
+        let values = self.payload.opaque()?;
+        if first.is_ok_and(|mask| mask & 0x1f == 1 << 4)
+            && let Some(size) = values.first_chunk()
+        {
+            self.operation.size = Some(u64::from_be_bytes(*size));
+        }
+        Ok(())
     }
 
     /// A `state_owner4`.
@@ -149,7 +169,12 @@ impl Walk<'_, '_> {
 
     /// A `write_response4`; returns its count.
     pub(super) fn write_response(&mut self) -> Result<u64, Stop> {
-        self.array(STATEID)?;
+        // wr_callback_id: none, or the one that CB_OFFLOAD will name.
+        let mut ahead = *self.payload;
+        if self.payload.array(STATEID)? > 0 {
+            ahead.u32()?;
+            self.session.offload = self.session.offload.or(ahead.fixed(STATEID)?.first_chunk().copied());
+        }
         let count = self.payload.u64()?;
         self.skip(4 + VERIFIER)?;
         Ok(count)

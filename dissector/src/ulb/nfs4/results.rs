@@ -109,10 +109,12 @@ pub(super) fn exchanged(walk: &mut Walk<'_, '_>) -> Outcome {
 }
 
 pub(super) fn session_created(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.skip(SESSIONID + 4)?;
+    let session = walk.sixteen()?;
+    walk.skip(4)?;
     let flags = walk.u32()?;
     walk.backchannel().taken = Some(flags & CONN_BACK_CHAN != 0);
-    walk.channel_attributes()?;
+    let fore = walk.channel_attributes()?;
+    walk.session.created = Some((session, fore));
     let granted = walk.channel_attributes()?;
     walk.backchannel().granted = Some(granted);
     Ok(())
@@ -171,7 +173,7 @@ pub(super) fn optional_stateid(walk: &mut Walk<'_, '_>) -> Outcome {
 }
 
 pub(super) fn sequenced(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.skip(SESSIONID + 5 * 4)
+    walk.sequenced(true)
 }
 
 pub(super) fn delegation(walk: &mut Walk<'_, '_>) -> Outcome {
@@ -195,7 +197,9 @@ pub(super) fn copy_allowed(walk: &mut Walk<'_, '_>) -> Outcome {
 
 pub(super) fn offload_status(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.result_length()?;
-    walk.array(4)
+    // osr_complete: the status, where it has ended.
+    walk.session.offload_ended = walk.payload.array(4)? > 0;
+    Ok(())
 }
 
 /// READ_PLUS. Its data are not DDP-eligible: RFC 8267, section 6.1 names four items.

@@ -47,6 +47,7 @@ impl ByHand {
                     original_length,
                     // Of losses it reads nothing.
                     dropped: 0,
+                    interface: 0,
                     start,
                     end,
                     consumed,

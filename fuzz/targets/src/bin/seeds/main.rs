@@ -1,4 +1,6 @@
-//! Writes what fuzzing begins with, cut out of the samples: `seeds SAMPLES CORPORA`.
+//! Writes what fuzzing begins with, cut out of the samples and out of what the scenarios send: `seeds SAMPLES CORPORA`.
+
+mod scenarios;
 
 use rdmascope_dissector::frame::{self, Config};
 use rdmascope_dissector::record::Record;
@@ -26,6 +28,7 @@ fn main() -> io::Result<()> {
             records(&file).take(600).for_each(|record| of_record(&record, &mut seeds));
         }
     }
+    seeds.extend(scenarios::seeds().map(|seed| ("peer", seed)));
     // The choices of the engine's target say little to a reader: some that look like dice.
     let mut state = 1u32;
     for length in [60, 200, 600, 1500] {
@@ -79,12 +82,15 @@ fn of_record(record: &Record<'_>, seeds: &mut BTreeSet<(&'static str, Vec<u8>)>)
     let payload = &rest[length..];
     if bth.destination_qp == Qpn(1) {
         add("headers", &[2], payload);
+        add("peer", &[2], payload);
         return add("headers", &[3], payload);
     }
     if !bth.opcode.operation().is_some_and(|operation| operation.is_send()) {
         return;
     }
     add("headers", &[5], payload);
+    // What a replay sends.
+    add("peer", &[3, (payload.len() / 4).min(255) as u8], payload);
     let Ok(header) = Header::parse(payload) else { return };
     let stream = &payload[header.length..];
     let mut reader = Reader::new(stream, Layer::Rpc);

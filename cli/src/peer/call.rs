@@ -1,0 +1,390 @@
+//! `rdmascope peer call`: connects to a server, and calls NULL or works on an NFSv3 export.
+
+mod jobs;
+#[cfg(feature = "verbs")]
+mod verbs;
+
+use super::faults::{FaultArguments, Faults};
+use super::lines::{self, Connection, End, Line, PrivateData, Rep, State, print};
+use super::live::{Live, SocketArguments, local_address};
+use crate::output::{self, Format, Out, Output, Status};
+use anyhow::Result;
+use clap::Args;
+use jobs::{JobArguments, Jobs};
+use rdmascope_peer::driver::{Ended, Reach};
+use rdmascope_peer::endpoint::{self, ConnectionId};
+use rdmascope_peer::peer::{Config, Event};
+use rdmascope_peer::rpcrdma::{self, Replied};
+use rdmascope_peer::time::Instant;
+use rdmascope_present::text::Style;
+use rdmascope_present::time::parse_duration;
+use rdmascope_wire::Xid;
+use rdmascope_wire::rpc::{self, program};
+use std::hash::{BuildHasher as _, RandomState};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+/// The port of NFS/RDMA (RFC 8267, section 9.2.1).
+pub(super) const PORT: u16 = 20049;
+
+/// The arguments of `peer call`.
+#[derive(Args, Debug)]
+pub(super) struct Call {
+    /// The server: an IP address, and a port other than 20049 behind a colon; nobody else is sent to
+    ///
+    /// An IPv6 address with a port is written in brackets, as in a URL.
+    #[arg(long, value_name = "ADDR[:PORT]", value_parser = target)]
+    to: SocketAddr,
+    /// The local address [default: that of the route to the server]
+    #[arg(long, value_name = "ADDR")]
+    from: Option<IpAddr>,
+    /// The program whose NULL is called: nfs, mount, nlm, nfsacl, portmapper, or a number
+    #[arg(long, value_name = "PROGRAM", default_value = "nfs", value_parser = program_number)]
+    program: u32,
+    /// The version of the program
+    #[arg(long, value_name = "NUMBER", default_value_t = 3)]
+    version: u32,
+    /// How many calls are made
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    count: u64,
+    /// The time from one call to the next; a call waits for the reply to the one before
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
+    interval: u64,
+    /// How long it waits for the connection, and for each reply
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_duration)]
+    timeout: u64,
+    #[command(flatten)]
+    jobs: JobArguments,
+    #[command(flatten)]
+    faults: FaultArguments,
+    #[command(flatten)]
+    sockets: SocketArguments,
+    #[cfg(feature = "verbs")]
+    #[command(flatten)]
+    device: super::device::DeviceArguments,
+    #[command(flatten)]
+    output: Output,
+}
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  rdmascope peer call --to 192.0.2.2
+  rdmascope peer call --to 192.0.2.2 --version 4 --count 100 --interval 10ms --save null.pcapng
+  rdmascope peer call --to [2001:db8::2]:20049 --format jsonl
+  rdmascope peer call --to 192.0.2.2 --export /srv --list
+  rdmascope peer call --to 192.0.2.2 --export /srv --write disk.img --read disk.img --save copy.pcapng
+
+docs/peer.md says which sockets there are, what they need, and what the output holds.";
+
+pub(super) fn target(text: &str) -> Result<SocketAddr, String> {
+    let parsed = text.parse().or_else(|_| text.parse().map(|address: IpAddr| SocketAddr::new(address, PORT)));
+    parsed.map_err(|_| {
+        "an IP address is expected, with or without a port, as in 192.0.2.2 or [2001:db8::2]:20049; a name is not looked up: `getent hosts NAME` \
+         tells its addresses"
+            .to_owned()
+    })
+}
+
+/// The bytes of a file handle in hexadecimal digits, with or without 0x. `None`: it is none.
+pub(super) fn file_handle(text: &str) -> Option<Vec<u8>> {
+    let digits = text.strip_prefix("0x").unwrap_or(text).chars();
+    let digits: Vec<u32> = digits.map(|digit| digit.to_digit(16)).collect::<Option<_>>()?;
+    let pairs = digits.chunks(2).map(|pair| match pair {
+        [high, low] => u8::try_from(high << 4 | low).ok(),
+        _ => None,
+    });
+    pairs.collect::<Option<Vec<u8>>>().filter(|bytes| !bytes.is_empty())
+}
+
+fn program_number(text: &str) -> Result<u32, String> {
+    Ok(match text {
+        "nfs" => program::NFS,
+        "mount" => program::MOUNT,
+        "nlm" => program::NLM,
+        "nfsacl" => program::NFSACL,
+        "portmapper" => program::PORTMAPPER,
+        number => number
+            .parse()
+            .map_err(|_| "nfs, mount, nlm, nfsacl, portmapper or a number is expected".to_owned())?,
+    })
+}
+
+/// Runs the command.
+pub(super) fn run(command: &Call, style: Style, out: &mut Out) -> io::Result<Status> {
+    #[cfg(feature = "verbs")]
+    if let Some(device) = &command.device.verbs {
+        return verbs::run(command, device, style, out);
+    }
+    let opened = command.open();
+    let (mut live, local, jobs) = match opened {
+        Ok(opened) => opened,
+        Err(error) => return output::complain(&error, out),
+    };
+    let faults = command.faults.begin(live.peer.endpoint_mut());
+    let mut caller = Caller { jobs, ..Caller::new(command, style) };
+    let talked = caller.talk(&mut live, local, out)?;
+    let counts = live.wire.driver.counts();
+    let faults = faults.as_ref().map(Faults::counts);
+    let end = Line::End(End::new(caller.calls, caller.answered, Some(counts), faults));
+    let finished = live.finish();
+    let finished = match &mut caller.jobs {
+        Some(jobs) => finished.and(jobs.finish()),
+        None => finished,
+    };
+    if let Err(error) = talked.and(finished) {
+        return output::complain(&error, out);
+    }
+    caller.print(&end, out)?;
+    Ok(caller.status())
+}
+
+impl Call {
+    fn open(&self) -> Result<(Live, IpAddr, Option<Jobs>)> {
+        let to = self.to.ip();
+        let local = local_address(self.from, to)?;
+        let jobs = self.jobs.open(to, Duration::from_nanos(self.timeout))?;
+        let mut config = Config::default();
+        // A lost REQ is sent again after 1.1 s; how often, the time-out of the command says.
+        config.endpoint.cm.response_timeout = 18;
+        let live = Live::open(&self.sockets, vec![local], Reach::Only(vec![to]), config)?;
+        Ok((live, local, jobs))
+    }
+
+    /// An RPC call of NULL: no arguments, AUTH_NONE.
+    fn message(&self, xid: Xid) -> Vec<u8> {
+        let mut message = Vec::new();
+        rpc::Call::null(xid, self.program, self.version).build(&mut message);
+        message
+    }
+}
+
+/// What it waits for.
+enum Waits {
+    Connection,
+    Reply(lines::Call, Instant),
+    NextCall,
+}
+
+struct Caller<'a> {
+    command: &'a Call,
+    style: Style,
+    /// What is done instead of calling NULL.
+    jobs: Option<Jobs>,
+    connection: Option<ConnectionId>,
+    started: Instant,
+    calls: u64,
+    /// Calls answered with SUCCESS, and with anything.
+    good: u64,
+    answered: u64,
+}
+
+impl Caller<'_> {
+    fn new(command: &Call, style: Style) -> Caller<'_> {
+        let started = Instant::default();
+        Caller { command, style, jobs: None, connection: None, started, calls: 0, good: 0, answered: 0 }
+    }
+
+    fn status(&self) -> Status {
+        let all = match &self.jobs {
+            Some(jobs) => jobs.all_done(),
+            None => self.calls > 0 && self.good == self.calls,
+        };
+        if all { Status::Done } else { Status::Differs }
+    }
+
+    fn print(&self, line: &Line, out: &mut Out) -> io::Result<()> {
+        print(line, self.command.output.format, self.style, out)
+    }
+
+    /// Connects, calls and disconnects. The outer error is one of standard output.
+    fn talk(&mut self, live: &mut Live, local: IpAddr, out: &mut Out) -> io::Result<Result<()>> {
+        let Call { to, timeout, interval, .. } = *self.command;
+        let timeout = Duration::from_nanos(timeout);
+        let sockets = lines::Sockets { target: Some(to), ..live.sockets(to.port()) };
+        self.print(&Line::Sockets(sockets), out)?;
+        self.started = live.wire.driver.now();
+        let connection = match live.peer.connect(local, to.ip(), to.port()) {
+            Ok(connection) => connection,
+            Err(error) => return Ok(Err(error.into())),
+        };
+        self.connection = Some(connection);
+        let first_xid = RandomState::new().hash_one(1) as u32;
+        let mut said = None;
+        let mut waits = Waits::Connection;
+        let mut deadline = self.started.plus(timeout);
+        loop {
+            let (ended, events) = match live.turn(Some(deadline)) {
+                Ok(turned) => turned,
+                Err(error) => return Ok(Err(error.into())),
+            };
+            let mut call_now = ended == Ended::Deadline && matches!(waits, Waits::NextCall);
+            for (now, event) in events {
+                match event {
+                    Event::Endpoint(endpoint::Event::Replied { reply, private_data, .. }) => {
+                        said = Some((reply.as_ref().map(Rep::of), private_data));
+                    }
+                    Event::Endpoint(endpoint::Event::Connected { .. }) => {
+                        self.connected(live, now, said.as_ref(), out)?;
+                        call_now = true;
+                    }
+                    Event::Endpoint(endpoint::Event::Closed { why, .. }) => {
+                        if let Waits::Reply(line, _) = waits {
+                            self.unanswered(line, "the connection is lost", now, out)?;
+                        }
+                        let line = Connection::closed(&why, to.ip());
+                        self.print(&Line::Connection(Box::new(line)), out)?;
+                        return Ok(Ok(()));
+                    }
+                    Event::Rpc { event, .. } => {
+                        let Waits::Reply(line, sent) = &waits else { continue };
+                        let (xid, latency) = (line.xid, nanoseconds(now.since(*sent)));
+                        let answer = match &event {
+                            rpcrdma::Event::Replied(replied) if replied.xid == xid => Ok(replied),
+                            rpcrdma::Event::Error { xid: of, error, .. } if *of == xid => {
+                                Err(error.to_string())
+                            }
+                            // The session takes no other reply for it: without a reply the call would keep its credit.
+                            rpcrdma::Event::Discarded { xid: Some(of), why, .. } if *of == xid => {
+                                if let Some((session, endpoint)) = live.peer.session_mut(connection) {
+                                    session.cancel(endpoint, xid);
+                                }
+                                Err(format!("the reply was discarded: {why}"))
+                            }
+                            // `Closed` follows where it is lost.
+                            _ => continue,
+                        };
+                        let failed = answer.as_ref().err().cloned();
+                        let pause = if self.jobs.is_some() { 0 } else { interval };
+                        deadline = sent.plus(Duration::from_nanos(pause));
+                        self.ended(line.clone(), Some(answer), Some(latency), out)?;
+                        waits = Waits::NextCall;
+                        if let Some(jobs) = &mut self.jobs {
+                            jobs.take(&event, failed, now);
+                            self.print_jobs(out)?;
+                            call_now = true;
+                        } else if self.calls == self.command.count {
+                            return self.hang_up(live, out);
+                        }
+                    }
+                    _ => {}
+                }
+            }
+            if ended == Ended::Woken {
+                return self.hang_up(live, out);
+            }
+            if call_now {
+                let sent = live.wire.driver.now();
+                let xid = Xid(first_xid.wrapping_add(self.calls as u32));
+                let call = match &mut self.jobs {
+                    Some(jobs) => jobs.next(sent),
+                    None => Some(rpcrdma::Call::inline(self.command.message(xid))),
+                };
+                let Some(call) = call else { return self.hang_up(live, out) };
+                self.calls += 1;
+                let mut line = lines::Call::new(to.ip(), self.calls, call.xid().unwrap_or(xid));
+                let told = line.called(&call.message);
+                debug_assert!(told.is_ok(), "a call of this side can be read");
+                if let Err(error) = live.peer.call(connection, call) {
+                    return Ok(Err(error.into()));
+                }
+                waits = Waits::Reply(line, sent);
+                deadline = sent.plus(timeout);
+            } else if ended == Ended::Deadline {
+                match waits {
+                    Waits::Reply(line, _) => {
+                        let now = live.wire.driver.now();
+                        self.unanswered(line, "not answered in time: see --timeout", now, out)?;
+                    }
+                    _ => {
+                        let line = Connection::new(State::NoAnswer, to.ip());
+                        self.print(&Line::Connection(Box::new(line)), out)?;
+                    }
+                }
+                return self.hang_up(live, out);
+            }
+        }
+    }
+
+    /// A call has come to its end: with a reply, with an RDMA_ERROR, or with nothing. Calls of a job are told one by one only to programs, and
+    /// where they fail.
+    fn ended(
+        &mut self,
+        mut line: lines::Call,
+        answer: Option<Result<&Replied, String>>,
+        latency_ns: Option<u64>,
+        out: &mut Out,
+    ) -> io::Result<()> {
+        let is_answered = answer.is_some();
+        self.answered += u64::from(is_answered);
+        line.latency_ns = latency_ns;
+        match answer {
+            Some(Ok(replied)) => {
+                line.credits = Some(replied.credits);
+                match line.replied(&replied.message) {
+                    Ok(is_success) => self.good += u64::from(is_success),
+                    Err(stop) => line.error = Some(format!("the reply cannot be read: {stop}")),
+                }
+            }
+            Some(Err(error)) => line.error = Some(error),
+            None => {}
+        }
+        let is_part = self.jobs.is_some() && self.command.output.format == Format::Text;
+        if is_part && is_answered && line.error.is_none() {
+            Ok(())
+        } else {
+            self.print(&Line::Call(line), out)
+        }
+    }
+
+    /// A call has no reply, and will have none.
+    fn unanswered(&mut self, line: lines::Call, why: &str, now: Instant, out: &mut Out) -> io::Result<()> {
+        self.ended(line, None, None, out)?;
+        if let Some(jobs) = &mut self.jobs {
+            jobs.fail(why.to_owned(), now);
+        }
+        self.print_jobs(out)
+    }
+
+    /// Jobs that have come to their end.
+    fn print_jobs(&mut self, out: &mut Out) -> io::Result<()> {
+        let done = self.jobs.as_mut().map(Jobs::done).unwrap_or_default();
+        done.iter().try_for_each(|line| self.print(line, out))
+    }
+
+    fn connected(
+        &self,
+        live: &Live,
+        now: Instant,
+        said: Option<&(Option<Rep>, Vec<u8>)>,
+        out: &mut Out,
+    ) -> io::Result<()> {
+        let mut line = Connection::new(State::Connected, self.command.to.ip());
+        line.elapsed_ns = Some(nanoseconds(now.since(self.started)));
+        line.rep = said.and_then(|(rep, _)| *rep);
+        line.private_data = said.and_then(|(_, private_data)| PrivateData::find(private_data));
+        if let Some(session) = self.connection.and_then(|connection| live.peer.session(connection)) {
+            line.agreed(session.negotiated());
+        }
+        self.print(&Line::Connection(Box::new(line)), out)
+    }
+
+    /// Sends the DREQ, or gives the connection up where there is none yet.
+    fn hang_up(&self, live: &mut Live, out: &mut Out) -> io::Result<Result<()>> {
+        let happened = match live.hang_up(self.connection.as_slice()) {
+            Ok(happened) => happened,
+            Err(error) => return Ok(Err(error.into())),
+        };
+        for event in happened {
+            if let Some((_, why)) = rdmascope_peer::peer::Peer::closed(&event) {
+                let line = Connection::closed(why, self.command.to.ip());
+                self.print(&Line::Connection(Box::new(line)), out)?;
+            }
+        }
+        Ok(Ok(()))
+    }
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,278 @@
+//! Work on an NFSv3 export: what `peer call --export` does, one job after the other.
+
+use crate::peer::lines::{self, Line};
+use crate::whole::OutputFile;
+use anyhow::{Context as _, Result, anyhow, bail};
+use clap::Args;
+use core::time::Duration;
+use rdmascope_peer::nfs3::{Caller, Handle, Job, Outcome, Task};
+use rdmascope_peer::rpcrdma::{Call, Event};
+use rdmascope_peer::tcp;
+use rdmascope_peer::time::Instant;
+use rdmascope_present::text::Bytes;
+use rdmascope_wire::Xid;
+use std::collections::VecDeque;
+use std::fs::File;
+use std::hash::{BuildHasher as _, RandomState};
+use std::io::{Read as _, Write as _};
+use std::net::IpAddr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+/// Bytes of a READ or a WRITE, within what the server takes.
+const PIECE: u32 = 1 << 20;
+/// The longest file that is written.
+const MOST_WRITTEN: u64 = 256 << 20;
+
+#[derive(Args, Debug)]
+pub(super) struct JobArguments {
+    /// Work on this NFSv3 export instead of calling NULL; MOUNT of the server is asked for it on TCP
+    ///
+    /// What is done follows from --write, --read and --list, in this order.
+    #[arg(long, value_name = "PATH", group = "root", conflicts_with_all = ["program", "version", "count", "interval"])]
+    export: Option<String>,
+    /// Work on the export with this root handle, in hexadecimal digits; MOUNT is not asked
+    #[arg(long, value_name = "HEX", group = "root", value_parser = handle, conflicts_with_all = ["program", "version", "count", "interval"])]
+    root_handle: Option<Handle>,
+    /// The TCP port of MOUNT [default: the one that the server's port mapper names]
+    #[arg(long, value_name = "PORT", requires = "export")]
+    mount_port: Option<u16>,
+    /// Write this local file to the export, and print its MD5; a file that is there is overwritten
+    #[arg(long, value_name = "FILE", requires = "root")]
+    write: Option<PathBuf>,
+    /// The path in the export that --write writes to [default: the name of the local file]
+    #[arg(long, value_name = "PATH", requires = "write")]
+    write_as: Option<PathBuf>,
+    /// Read this file of the export, and print its MD5
+    #[arg(long, value_name = "PATH", requires = "root")]
+    read: Option<PathBuf>,
+    /// The local file that --read writes to [default: none]
+    #[arg(long, value_name = "FILE", requires = "read")]
+    read_into: Option<PathBuf>,
+    /// List a directory of the export [default path: its root]
+    #[arg(long, value_name = "PATH", requires = "root", num_args = 0..=1, default_missing_value = "/")]
+    list: Option<PathBuf>,
+    /// The user ID of AUTH_SYS [default: that of this process]
+    #[arg(long, value_name = "NUMBER", requires = "root")]
+    uid: Option<u32>,
+    /// The group ID of AUTH_SYS [default: that of this process]
+    #[arg(long, value_name = "NUMBER", requires = "root")]
+    gid: Option<u32>,
+}
+
+fn handle(text: &str) -> Result<Handle> {
+    let handle = super::file_handle(text).and_then(|bytes| Handle::new(&bytes));
+    handle.ok_or_else(|| anyhow!("an even number of hexadecimal digits is expected, 128 at most"))
+}
+
+impl JobArguments {
+    /// Whether there is work on an export.
+    pub(super) const fn is_asked(&self) -> bool {
+        self.export.is_some() || self.root_handle.is_some()
+    }
+
+    /// Asks for the root handle; `None` where there is no work on an export.
+    pub(super) fn open(&self, to: IpAddr, patience: Duration) -> Result<Option<Jobs>> {
+        if !self.is_asked() {
+            return Ok(None);
+        }
+        let mut jobs = VecDeque::new();
+        if let Some(file) = &self.write {
+            let path = match (&self.write_as, file.file_name()) {
+                (Some(path), _) => bytes(path),
+                (None, Some(name)) => name.as_bytes().to_vec(),
+                (None, None) => bail!("{}: has no file name: give one with --write-as", file.display()),
+            };
+            jobs.push_back(Job::Write { path, bytes: content(file)? });
+        }
+        let into = match &self.read_into {
+            Some(path) => Some((OutputFile::create(path, &[], "--read-into")?, path.clone())),
+            None => None,
+        };
+        jobs.extend(self.read.iter().map(|path| Job::Read { path: bytes(path) }));
+        jobs.extend(self.list.iter().map(|path| Job::List { path: bytes(path) }));
+        if jobs.is_empty() {
+            bail!("nothing is to be done on the export: say --list, --read PATH or --write FILE");
+        }
+        let own = std::fs::metadata("/proc/self").context("/proc/self: give --uid and --gid")?;
+        let xid = Xid(RandomState::new().hash_one(3) as u32);
+        let mut caller = Caller::new(xid, self.uid.unwrap_or(own.uid()), self.gid.unwrap_or(own.gid()));
+        let root = match (&self.root_handle, &self.export) {
+            (Some(handle), _) => handle.clone(),
+            (None, export) => {
+                let path = export.as_deref().unwrap_or_default();
+                tcp::root(to, self.mount_port, path.as_bytes(), (&mut caller, patience)).map_err(explained)?
+            }
+        };
+        Ok(Some(Jobs {
+            caller,
+            root,
+            jobs,
+            task: None,
+            into,
+            done: Vec::new(),
+            failures: 0,
+            written: Ok(()),
+        }))
+    }
+}
+
+/// What can be done where MOUNT gives no handle.
+fn explained(error: tcp::Error) -> anyhow::Error {
+    use rdmascope_peer::nfs3::mount::{MountError, MountStatus};
+    let remedy = match &error {
+        tcp::Error::Io { .. } => {
+            "is the NFS server there, and does no firewall forbid it? --mount-port names the port of MOUNT, --root-handle needs none"
+        }
+        tcp::Error::Mount {
+            reason: MountError::Status(MountStatus::Acces | MountStatus::Perm) | MountError::Rpc(_),
+            ..
+        } => {
+            "the server does not export it to this host, or only to ports below 1024: run as root, or export it with `insecure`"
+        }
+        tcp::Error::Mount {
+            reason: MountError::Status(MountStatus::NoEnt | MountStatus::NotDir), ..
+        } => "`showmount -e` lists what the server exports",
+        tcp::Error::Mount { .. } => "--root-handle needs no MOUNT",
+        tcp::Error::NoMount { .. } => "--mount-port and --root-handle do so",
+    };
+    anyhow!("{error}: {remedy}")
+}
+
+fn bytes(path: &Path) -> Vec<u8> {
+    path.as_os_str().as_bytes().to_vec()
+}
+
+fn content(file: &Path) -> Result<Vec<u8>> {
+    let cannot = || format!("{}: cannot be read", file.display());
+    let metadata = file.metadata().with_context(cannot)?;
+    if !metadata.is_file() {
+        bail!("{}: cannot be read: no regular file", file.display());
+    }
+    let mut bytes = Vec::new();
+    if metadata.len() <= MOST_WRITTEN {
+        // A file can be longer than it says: it grows, or it is one of /proc.
+        let opened = File::open(file).with_context(cannot)?;
+        opened.take(MOST_WRITTEN + 1).read_to_end(&mut bytes).with_context(cannot)?;
+    }
+    if metadata.len().max(bytes.len() as u64) > MOST_WRITTEN {
+        bail!("{}: has more than {}: no more are written", file.display(), Bytes(MOST_WRITTEN));
+    }
+    Ok(bytes)
+}
+
+/// Jobs, one after the other.
+pub(super) struct Jobs {
+    caller: Caller,
+    root: Handle,
+    jobs: VecDeque<Job>,
+    task: Option<Running>,
+    into: Option<(OutputFile, PathBuf)>,
+    /// What is not printed yet.
+    done: Vec<Line>,
+    failures: u64,
+    written: Result<()>,
+}
+
+struct Running {
+    task: Task,
+    line: lines::Job,
+    since: Instant,
+}
+
+impl Jobs {
+    /// The next call; `None` where nothing is left to do.
+    pub(super) fn next(&mut self, now: Instant) -> Option<Call> {
+        if self.task.is_none() {
+            let job = self.jobs.pop_front()?;
+            let (name, path, written) = match &job {
+                Job::Write { path, bytes } => ("write", path, Some(bytes)),
+                Job::Read { path } => ("read", path, None),
+                Job::List { path } => ("list", path, None),
+                Job::Remove { path } => ("remove", path, None),
+            };
+            let line = lines::Job {
+                job: name,
+                path: lines::Path::of(path),
+                bytes: written.map(|bytes| bytes.len() as u64),
+                md5: written.map(|bytes| lines::digest(bytes)),
+                entries: None,
+                calls: 0,
+                elapsed_ns: 0,
+                error: None,
+            };
+            let task = Task::new(self.caller.clone(), self.root.clone(), job, PIECE);
+            self.task = Some(Running { task, line, since: now });
+        }
+        self.task.as_mut()?.task.poll()
+    }
+
+    /// Takes what became of a call; `failed` says why it has no reply that could be taken.
+    pub(super) fn take(&mut self, event: &Event, failed: Option<String>, now: Instant) {
+        if let Some(why) = failed {
+            return self.fail(why, now);
+        }
+        let Some(running) = &mut self.task else { return };
+        running.task.handle(event);
+        if running.task.outcome().is_some()
+            && let Some(running) = self.task.take()
+        {
+            self.end(running, now);
+        }
+    }
+
+    /// The job under way has failed.
+    pub(super) fn fail(&mut self, why: String, now: Instant) {
+        if let Some(mut running) = self.task.take() {
+            running.line.error = Some(why);
+            running.task.fail();
+            self.end(running, now);
+        }
+    }
+
+    fn end(&mut self, Running { task, mut line, since }: Running, now: Instant) {
+        line.calls = task.calls();
+        line.elapsed_ns = super::nanoseconds(now.since(since));
+        let Some((outcome, caller)) = task.finish() else { return };
+        self.caller = caller;
+        match outcome {
+            Ok(Outcome::Read(bytes)) => {
+                (line.bytes, line.md5) = (Some(bytes.len() as u64), Some(lines::digest(&bytes)));
+                if let Some((file, path)) = self.into.take() {
+                    self.written = save(file, &path, &bytes);
+                }
+            }
+            Ok(Outcome::Listed(entries)) => {
+                line.entries = Some(entries.len() as u64);
+                self.done.extend(entries.iter().map(|entry| Line::Entry(lines::Entry::of(entry))));
+            }
+            Ok(Outcome::Written | Outcome::Removed) => {}
+            Err(error) => {
+                line.error = Some(line.error.unwrap_or_else(|| error.to_string()));
+                self.failures += 1;
+            }
+        }
+        self.done.push(Line::Job(line));
+    }
+
+    /// What there is to print since the last time.
+    pub(super) fn done(&mut self) -> Vec<Line> {
+        core::mem::take(&mut self.done)
+    }
+
+    /// Whether the local file could be written.
+    pub(super) fn finish(&mut self) -> Result<()> {
+        core::mem::replace(&mut self.written, Ok(()))
+    }
+
+    /// Whether each job was done.
+    pub(super) fn all_done(&self) -> bool {
+        self.jobs.is_empty() && self.task.is_none() && self.failures == 0
+    }
+}
+
+fn save(mut file: OutputFile, path: &Path, bytes: &[u8]) -> Result<()> {
+    let written = file.write_all(bytes).and_then(|()| file.finish());
+    written.with_context(|| format!("{}: cannot be written", path.display()))
+}

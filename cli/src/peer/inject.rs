@@ -1,0 +1,346 @@
+//! `rdmascope peer inject`: runs scenarios against a live server, and tells the verdicts.
+
+pub(super) mod html;
+mod junit;
+pub(super) mod lines;
+pub(super) mod text;
+
+use super::call::target;
+use super::live::{SocketArguments, Wire, local_address};
+use crate::output::{self, Out, Status};
+use anyhow::{Context as _, Result, bail};
+use clap::{Args, ValueEnum};
+use html::{Cell, Column, Crossing, Ladder};
+use lines::{Line, Ran, Summary};
+use rdmascope_peer::driver::{Ended, Reach};
+use rdmascope_peer::endpoint::{Config, Endpoint};
+use rdmascope_peer::scenario::{
+    BUILTIN, Injector, Outcome, Runner, Scenario, Side, Target, Verdict, builtin_of, parse,
+};
+use rdmascope_present::time::parse_duration;
+use std::borrow::Cow;
+use std::hash::{BuildHasher as _, RandomState};
+use std::io::{self, Write as _};
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+/// The arguments of `peer inject`.
+#[derive(Args, Debug)]
+pub(super) struct Inject {
+    /// The scenarios: names, files that end in .toml, or `all`
+    #[arg(value_name = "SCENARIO", required_unless_present_any = ["list", "explain", "section"])]
+    scenarios: Vec<String>,
+    /// The server: an IP address, and a port other than 20049 behind a colon; can be given several times; nobody else is sent to
+    #[arg(long, value_name = "ADDR[:PORT]", value_parser = target, required_unless_present_any = ["list", "explain"])]
+    to: Vec<SocketAddr>,
+    /// The local address [default: that of the route to the server]
+    #[arg(long, value_name = "ADDR")]
+    from: Option<IpAddr>,
+    /// List the scenarios, and send nothing
+    #[arg(long)]
+    list: bool,
+    /// Say all of a scenario: requirement, steps, reactions; and send nothing
+    #[arg(long, value_name = "SCENARIO")]
+    explain: Option<String>,
+    /// Only scenarios of this document or section, such as rfc8797 or rfc8166/4.5
+    #[arg(long, value_name = "SECTION")]
+    section: Option<String>,
+    /// Run scenarios too that may crash or exhaust the server, or that make a file on it
+    #[arg(long)]
+    allow_destructive: bool,
+    /// The server answers NULL and no calls of NFS: leave out scenarios that make such calls
+    #[arg(long)]
+    null_only: bool,
+    /// How long it waits for a connection, and for the reply to NULL
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_duration)]
+    timeout: u64,
+    /// Output format: text, JSON Lines for programs, JUnit XML for CI systems, or an HTML page with a column for each server
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    #[command(flatten)]
+    sockets: SocketArguments,
+    #[cfg(feature = "verbs")]
+    #[command(flatten)]
+    device: super::device::DeviceArguments,
+}
+
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum Format {
+    /// Text, a line for each scenario as it ends
+    Text,
+    /// One JSON object per line; docs/peer.md describes them
+    Jsonl,
+    /// JUnit XML, when all have ended
+    Junit,
+    /// An HTML page, when all have ended: verdicts side by side, and the packets behind each
+    Html,
+}
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  rdmascope peer inject --list
+  rdmascope peer inject --explain version-9
+  rdmascope peer inject --to 192.0.2.2 version-9 msgp
+  rdmascope peer inject --to 192.0.2.2 --section rfc8166/4.5 --save faults.pcapng
+  rdmascope peer inject --to 192.0.2.2 all --format junit > report.xml
+  rdmascope peer inject --to 192.0.2.2 --to 192.0.2.3 all --format html > report.html
+  rdmascope peer inject --to 192.0.2.2 ./mine.toml";
+
+/// Runs it.
+pub(super) fn run(command: &Inject, out: &mut Out) -> io::Result<Status> {
+    let chosen = match choose(command) {
+        Ok(chosen) => chosen,
+        Err(error) => return output::complain(&error, out),
+    };
+    if command.explain.is_some() {
+        for (scenario, text) in &chosen {
+            text::explain(scenario, text, out)?;
+        }
+        return Ok(Status::Done);
+    }
+    if command.list {
+        for (scenario, _) in &chosen {
+            text::list(scenario, out)?;
+        }
+        return Ok(Status::Done);
+    }
+    let mut means = match Means::open(command) {
+        Ok(means) => means,
+        Err(error) => return output::complain(&error, out),
+    };
+    let mut ran: Vec<Ran> = Vec::new();
+    let mut ended = Ok(());
+    let mut columns: Vec<Column> = Vec::new();
+    'targets: for to in &command.to {
+        if command.format == Format::Text && command.to.len() > 1 {
+            writeln!(out, "{}{to}", if columns.is_empty() { "" } else { "\n" })?;
+        }
+        columns.push(Column { target: *to, cells: Vec::new() });
+        for (number, (scenario, _)) in chosen.iter().enumerate() {
+            let one = match one(command, *to, &mut means, number, scenario) {
+                Ok(Some(one)) => one,
+                Ok(None) => {
+                    ended = Err(anyhow::anyhow!("interrupted"));
+                    break 'targets;
+                }
+                Err(error) => {
+                    ended = Err(error);
+                    break 'targets;
+                }
+            };
+            match command.format {
+                Format::Text => text::ran(&one, out)?,
+                Format::Jsonl => write_line(&Line::PeerScenario(&one), out)?,
+                Format::Junit | Format::Html => {}
+            }
+            out.flush()?;
+            if let (Format::Html, Some(column)) = (command.format, columns.last_mut()) {
+                let ladder = means.take_kept().map(|kept| Ladder::of(&kept, to.ip()));
+                column.cells.push(Cell { ran: one.clone(), ladder });
+            }
+            ran.push(one);
+        }
+    }
+    let summary = Summary::of(&ran, chosen.len() * command.to.len());
+    match command.format {
+        Format::Text => text::summary(&summary, out)?,
+        Format::Jsonl => write_line(&Line::PeerInjected(&summary), out)?,
+        Format::Junit => junit::write(&ran, out)?,
+        Format::Html => {
+            let scenarios: Vec<&Scenario> = chosen.iter().map(|(scenario, _)| scenario).collect();
+            write!(out, "{}", html::page(&scenarios, &columns).into_string())?;
+        }
+    }
+    if let Err(error) = ended.and(means.finish()) {
+        return output::complain(&error, out);
+    }
+    Ok(if summary.is_violation() { Status::Differs } else { Status::Done })
+}
+
+pub(super) fn write_line(line: &Line<'_>, out: &mut Out) -> io::Result<()> {
+    serde_json::to_writer(&mut *out, line)?;
+    writeln!(out)
+}
+
+/// A scenario and the text of its file.
+pub(super) type Chosen = (Scenario, Cow<'static, str>);
+
+/// The built-in scenarios: of one side, or first those of the requester's and then those of the responder's.
+fn known(side: Option<Side>) -> impl Iterator<Item = Chosen> {
+    let sides = [Side::Requester, Side::Responder].into_iter();
+    sides.filter(move |one| side.is_none_or(|side| side == *one)).flat_map(builtin_of).map(with_text)
+}
+
+/// The scenarios of a name, a file, or `all`. One of the other side is refused.
+pub(super) fn named(name: &str, side: Option<Side>) -> Result<Vec<Chosen>> {
+    if name == "all" {
+        return Ok(known(side).collect());
+    }
+    let found = if name.ends_with(".toml") {
+        let text = std::fs::read_to_string(name).with_context(|| format!("{name}: cannot be read"))?;
+        Some((parse(name, &text)?, text.into()))
+    } else {
+        known(None).find(|(scenario, _)| scenario.name == name)
+    };
+    match found {
+        Some((scenario, _)) if side.is_some_and(|side| side != scenario.side) => match scenario.side {
+            Side::Requester => {
+                bail!("{name} is a scenario for a server: `rdmascope peer inject --to ADDR {name}` runs it")
+            }
+            Side::Responder => {
+                bail!("{name} is a scenario for a client: `rdmascope peer serve --scenario {name}` runs it")
+            }
+        },
+        Some(chosen) => Ok(vec![chosen]),
+        None => {
+            let near = crate::filters::nearest(
+                name,
+                BUILTIN.iter().filter_map(|(file, _)| file.strip_suffix(".toml")),
+            );
+            let near = near.first().map(|near| format!(": perhaps {near}")).unwrap_or_default();
+            bail!("no scenario {name}{near}; `rdmascope peer inject --list` lists them")
+        }
+    }
+}
+
+/// The scenarios that the arguments name.
+fn choose(command: &Inject) -> Result<Vec<Chosen>> {
+    // What sends nothing is of both sides.
+    let side = (!command.list).then_some(Side::Requester);
+    let mut chosen = Vec::new();
+    match &command.explain {
+        Some(name) => chosen.extend(named(name, None)?),
+        None if command.scenarios.is_empty() => chosen.extend(known(side)),
+        None => {
+            for name in &command.scenarios {
+                chosen.extend(named(name, side)?);
+            }
+        }
+    }
+    if let Some(section) = &command.section {
+        chosen.retain(|(scenario, _)| scenario.is_of(section));
+    }
+    if chosen.is_empty() {
+        bail!("no scenario of section {}", command.section.as_deref().unwrap_or_default());
+    }
+    Ok(chosen)
+}
+
+/// A built-in scenario with its text.
+fn with_text(scenario: Scenario) -> Chosen {
+    let mut files = BUILTIN.iter();
+    let file = files.find(|(file, _)| file.strip_suffix(".toml") == Some(&scenario.name));
+    let text = file.map_or("", |(_, text)| text);
+    (scenario, text.into())
+}
+
+/// What scenarios run on.
+enum Means {
+    Sockets(Wire),
+    #[cfg(feature = "verbs")]
+    Device(super::device::Device),
+}
+
+impl Means {
+    fn open(command: &Inject) -> Result<Means> {
+        let targets: Vec<IpAddr> = command.to.iter().map(SocketAddr::ip).collect();
+        #[cfg(feature = "verbs")]
+        if let Some(name) = &command.device.verbs {
+            let [target] = targets[..] else { bail!("--verbs: one --to at a time") };
+            return super::device::Device::open(name, command.from, target).map(Means::Device);
+        }
+        let mut locals = Vec::new();
+        for target in &targets {
+            let local = local_address(command.from, *target)?;
+            if !locals.contains(&local) {
+                locals.push(local);
+            }
+        }
+        let mut wire = Wire::open(&command.sockets, locals, Reach::Only(targets))?;
+        if command.format == Format::Html {
+            wire.keep();
+        }
+        Ok(Means::Sockets(wire))
+    }
+
+    /// The local address of scenarios against `to`.
+    fn local(&self, command: &Inject, to: SocketAddr) -> Result<IpAddr> {
+        match self {
+            Means::Sockets(_) => local_address(command.from, to.ip()),
+            #[cfg(feature = "verbs")]
+            Means::Device(device) => Ok(device.local),
+        }
+    }
+
+    /// What crossed since it was asked for last, where it was kept. `None`: what a device sends is not seen.
+    fn take_kept(&mut self) -> Option<Vec<Crossing>> {
+        match self {
+            Means::Sockets(wire) => Some(wire.take_kept()),
+            #[cfg(feature = "verbs")]
+            Means::Device(_) => None,
+        }
+    }
+
+    /// Runs a scenario for so long at most.
+    fn run(&mut self, runner: Runner, seed: u64, most: Duration) -> Result<(Ended, Option<Outcome>)> {
+        match self {
+            Means::Sockets(wire) => {
+                let mut config = Config { guid: wire.guid(), ..Config::default() };
+                // 1.07 s for an answer, three times: a server that is there answers in less.
+                (config.cm.response_timeout, config.cm.most_retries) = (18, 3);
+                let mut injector = Injector { endpoint: Endpoint::new(config, seed), runner };
+                let until = wire.driver.now().plus(most);
+                let is_over = |injector: &mut Injector, _| injector.runner.is_over();
+                let ended = wire.driver.run(&mut injector, Some(until), is_over)?;
+                Ok((ended, injector.runner.outcome()))
+            }
+            #[cfg(feature = "verbs")]
+            Means::Device(device) => {
+                let mut runner = runner;
+                let until = device.verbs.now().plus(most);
+                let ended = device.verbs.run_scenario(&mut runner, Some(until))?;
+                Ok((ended, runner.outcome()))
+            }
+        }
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        match self {
+            Means::Sockets(wire) => wire.finish(),
+            #[cfg(feature = "verbs")]
+            Means::Device(_) => Ok(()),
+        }
+    }
+}
+
+/// Runs a scenario. `None`: it was interrupted.
+fn one(
+    command: &Inject,
+    to: SocketAddr,
+    means: &mut Means,
+    number: usize,
+    scenario: &Scenario,
+) -> Result<Option<Ran>> {
+    /// The longest that a scenario may take, its retransmissions included, beside what it waits with the patience of the command.
+    const MOST: Duration = Duration::from_secs(120);
+    /// Behind the last step: a NULL call, a new connection, a NULL call on that, DELEGRETURN, REMOVE, and the DREQ.
+    const WAITS: u32 = 6;
+    if scenario.destructive && !command.allow_destructive {
+        return Ok(Some(Ran::withheld(scenario, to)));
+    }
+    let seed = RandomState::new().hash_one(number);
+    let patience = Duration::from_nanos(command.timeout);
+    let most = MOST + WAITS * patience;
+    let target = Target {
+        port: to.port(),
+        patience,
+        nfs: !command.null_only,
+        first_xid: seed as u32,
+        ..Target::new(means.local(command, to)?, to.ip())
+    };
+    match means.run(Runner::new(scenario.clone(), target), seed, most)? {
+        (Ended::Woken, _) => Ok(None),
+        (_, Some(outcome)) => Ok(Some(Ran::new(scenario, to, &outcome))),
+        (_, None) => bail!("{}: not over after {} s", scenario.name, most.as_secs()),
+    }
+}

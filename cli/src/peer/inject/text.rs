@@ -1,0 +1,123 @@
+//! Scenarios and verdicts for people.
+
+use super::lines::{Counts, Ran, Summary};
+use super::{Scenario, Side, Verdict};
+use crate::output::Out;
+use rdmascope_present::text::Plain;
+use std::io::{self, Write as _};
+
+/// A line of the list.
+pub(in crate::peer) fn list(scenario: &Scenario, out: &mut Out) -> io::Result<()> {
+    let side = if scenario.side == Side::Responder { " (peer serve)" } else { "" };
+    let destructive = if scenario.destructive { " (destructive)" } else { "" };
+    writeln!(
+        out,
+        "{:<29} {:<16} {:<6} {}{side}{destructive}",
+        Plain(&scenario.name).to_string(),
+        scenario.section(),
+        scenario.requirement.level,
+        Plain(&scenario.title)
+    )
+}
+
+/// All of a scenario; `text` is that of its file.
+pub(in crate::peer) fn explain(scenario: &Scenario, text: &str, out: &mut Out) -> io::Result<()> {
+    writeln!(out, "{}: {}", Plain(&scenario.name), Plain(&scenario.title))?;
+    let requirement = &scenario.requirement;
+    writeln!(out, "\n{} {}: {}", requirement.level, scenario.section(), Plain(&requirement.text))?;
+    let notes = [
+        (
+            scenario.side == Side::Responder,
+            "a client is served, and this done to it: `rdmascope peer serve --scenario` runs it",
+        ),
+        (
+            scenario.destructive,
+            "may crash or exhaust the other side, or makes a file on it: runs with --allow-destructive",
+        ),
+        (scenario.survives, "the connection has to live on"),
+    ];
+    notes.iter().filter(|note| note.0).try_for_each(|note| writeln!(out, "  {}", note.1))?;
+    writeln!(out, "\nallowed:")?;
+    scenario.allowed.iter().try_for_each(|pattern| writeln!(out, "  {pattern}"))?;
+    if !scenario.wrong.is_empty() {
+        writeln!(out, "wrong:")?;
+        scenario.wrong.iter().try_for_each(|pattern| writeln!(out, "  {pattern}"))?;
+    }
+    writeln!(out, "anything else is tolerated")?;
+    if !scenario.check.is_empty() {
+        writeln!(out, "\n`rdmascope check` finds it as {}", Plain(&scenario.check.join(", ")))?;
+    }
+    let steps = steps(text);
+    if !steps.is_empty() {
+        writeln!(out)?;
+    }
+    steps.iter().try_for_each(|line| writeln!(out, "{}", Plain(line)))
+}
+
+/// The lines of its steps: the first table of them and what is behind it, without empty lines at the end.
+fn steps(text: &str) -> Vec<&str> {
+    let is_step = |line: &&str| line.trim_start().starts_with("[[steps]]");
+    text.trim_end().lines().skip_while(|line| !is_step(line)).collect()
+}
+
+/// A scenario that was run.
+pub(in crate::peer) fn ran(one: &Ran, out: &mut Out) -> io::Result<()> {
+    let verdict = one.verdict_words.map_or_else(|| "withheld".to_owned(), |verdict| verdict.to_string());
+    let (level, section) = (&one.level, &one.section);
+    let what = match (&one.reason, one.verdict_words) {
+        (_, None) => "destructive: --allow-destructive runs it".to_owned(),
+        (Some(reason), _) => reason.clone(),
+        (None, _) => one.observed.join("; "),
+    };
+    let alive = one.alive_words.map(|alive| format!("; {alive}")).unwrap_or_default();
+    writeln!(
+        out,
+        "{verdict:<16} {:<29} {section:<16} {level:<6} {}{alive}",
+        Plain(&one.scenario).to_string(),
+        Plain(&what)
+    )?;
+    if matches!(
+        one.verdict_words,
+        Some(Verdict::Violates | Verdict::Tolerated | Verdict::LostConnection | Verdict::NoAnswer)
+    ) {
+        writeln!(out, "    {}", Plain(&one.requirement))?;
+        for sent in &one.sent {
+            writeln!(out, "    sent       {}", Plain(sent))?;
+        }
+        writeln!(out, "    came back  {}", Plain(&one.observed.join("; ")))?;
+        writeln!(out, "    allowed    {}", Plain(&one.allowed.join("; ")))?;
+    }
+    Ok(())
+}
+
+fn row(name: &str, counts: &Counts, out: &mut Out) -> io::Result<()> {
+    writeln!(
+        out,
+        "{name:<18} {:>8} {:>8} {:>9} {:>15} {:>9} {:>14} {:>8}",
+        counts.conforms,
+        counts.violates,
+        counts.tolerated,
+        counts.lost_connection,
+        counts.no_answer,
+        counts.not_applicable,
+        counts.withheld
+    )
+}
+
+/// The summary, section by section.
+pub(in crate::peer) fn summary(summary: &Summary, out: &mut Out) -> io::Result<()> {
+    writeln!(
+        out,
+        "\n{:<18} {:>8} {:>8} {:>9} {:>15} {:>9} {:>14} {:>8}",
+        "section",
+        "conforms",
+        "violates",
+        "tolerated",
+        "lost connection",
+        "no answer",
+        "not applicable",
+        "withheld"
+    )?;
+    summary.sections.iter().try_for_each(|(section, counts)| row(section, counts, out))?;
+    row("all", &summary.counts, out)
+}

@@ -1,0 +1,462 @@
+//! What is printed: a line as soon as something has happened, as text or as JSON.
+
+mod export;
+
+pub(super) use export::{Entry, Export, File, Job, Path, digest};
+
+use crate::output::{Format, Out};
+use core::fmt;
+use rdmascope_peer::cm::Closed;
+use rdmascope_peer::driver::{Counts, Kind};
+use rdmascope_peer::nfs3;
+use rdmascope_present::text::{Counted, Duration, Plain, Style};
+use rdmascope_wire::cm::{Reply, reject_reason_name};
+use rdmascope_wire::private_data::{self, Negotiated};
+use rdmascope_wire::rpc::{self, program};
+use rdmascope_wire::xdr::Reader;
+use rdmascope_wire::{Layer, Qpn, Stop, Xid};
+use serde::Serialize;
+use std::io::{self, Write as _};
+use std::net::{IpAddr, SocketAddr};
+
+/// Writes a line, and hands it on: whoever waits for the next one sees it.
+pub(super) fn print(line: &Line, format: Format, style: Style, out: &mut Out) -> io::Result<()> {
+    match format {
+        Format::Text => writeln!(out, "{}", Shown(line, style))?,
+        Format::Jsonl => {
+            serde_json::to_writer(&mut *out, line)?;
+            writeln!(out)?;
+        }
+    }
+    out.flush()
+}
+
+/// A line. docs/peer.md describes the fields.
+#[derive(Debug, Serialize)]
+#[serde(tag = "type")]
+pub(super) enum Line {
+    #[serde(rename = "peer_sockets")]
+    Sockets(Sockets),
+    #[serde(rename = "peer_connection")]
+    Connection(Box<Connection>),
+    #[serde(rename = "peer_call")]
+    Call(Call),
+    #[serde(rename = "peer_export")]
+    Export(Export),
+    #[serde(rename = "peer_entry")]
+    Entry(Entry),
+    #[serde(rename = "peer_job")]
+    Job(Job),
+    #[serde(rename = "peer_file")]
+    File(File),
+    #[serde(rename = "peer_end")]
+    End(End),
+}
+
+/// The sockets are there.
+#[derive(Debug, Serialize)]
+pub(super) struct Sockets {
+    pub(super) sockets: &'static str,
+    /// The device, where that is what there is instead of sockets.
+    pub(super) device: Option<String>,
+    /// Whether raw ones were wanted and not permitted.
+    pub(super) raw_refused: bool,
+    pub(super) local: Vec<IpAddr>,
+    pub(super) target: Option<SocketAddr>,
+    pub(super) port: u16,
+    /// Of `serve`: what is answered.
+    #[serde(skip)]
+    pub(super) serves: Option<String>,
+}
+
+/// A connection was made, refused or closed.
+#[derive(Debug, Serialize)]
+pub(super) struct Connection {
+    pub(super) state: State,
+    pub(super) remote: IpAddr,
+    /// From REQ to here; of the passive side, from REP on.
+    pub(super) elapsed_ns: Option<u64>,
+    pub(super) reject_reason: Option<u16>,
+    pub(super) reject_name: Option<&'static str>,
+    pub(super) rep: Option<Rep>,
+    pub(super) private_data: Option<PrivateData>,
+    pub(super) call_inline_threshold: Option<u32>,
+    pub(super) reply_inline_threshold: Option<u32>,
+    pub(super) remote_invalidation: Option<bool>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum State {
+    Connected,
+    Rejected,
+    NoAnswer,
+    Closed,
+    ClosedByRemote,
+    ClosedUnanswered,
+    GivenUp,
+}
+
+impl Connection {
+    /// A connection of which nothing else is known.
+    pub(super) fn new(state: State, remote: IpAddr) -> Connection {
+        Connection {
+            state,
+            remote,
+            elapsed_ns: None,
+            reject_reason: None,
+            reject_name: None,
+            rep: None,
+            private_data: None,
+            call_inline_threshold: None,
+            reply_inline_threshold: None,
+            remote_invalidation: None,
+        }
+    }
+
+    /// A connection that is over.
+    pub(super) fn closed(why: &Closed, remote: IpAddr) -> Connection {
+        let state = match why {
+            Closed::Remote => State::ClosedByRemote,
+            Closed::Local => State::Closed,
+            Closed::LocalUnanswered => State::ClosedUnanswered,
+            Closed::Rejected { .. } => State::Rejected,
+            Closed::Given => State::GivenUp,
+            Closed::NoAnswer => State::NoAnswer,
+        };
+        let mut line = Connection::new(state, remote);
+        if let Closed::Rejected { reason, private_data } = why {
+            line.reject_reason = Some(*reason);
+            line.reject_name = reject_reason_name(*reason);
+            line.private_data = PrivateData::find(private_data);
+        }
+        line
+    }
+
+    pub(super) fn agreed(&mut self, negotiated: &Negotiated) {
+        self.call_inline_threshold = Some(negotiated.call_inline_threshold);
+        self.reply_inline_threshold = Some(negotiated.reply_inline_threshold);
+        self.remote_invalidation = Some(negotiated.remote_invalidation);
+    }
+}
+
+/// What the REP of the target says.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Rep {
+    #[serde(serialize_with = "qpn")]
+    pub(super) qpn: Qpn,
+    pub(super) starting_psn: u32,
+    pub(super) responder_resources: u8,
+    pub(super) initiator_depth: u8,
+    pub(super) rnr_retry_count: u8,
+    pub(super) target_ack_delay_ns: u64,
+    pub(super) end_to_end_flow_control: bool,
+}
+
+impl Rep {
+    pub(super) fn of(reply: &Reply<'_>) -> Rep {
+        let delay = rdmascope_wire::cm::timeout(reply.target_ack_delay);
+        Rep {
+            qpn: reply.local_qpn,
+            starting_psn: reply.starting_psn.value(),
+            responder_resources: reply.responder_resources,
+            initiator_depth: reply.initiator_depth,
+            rnr_retry_count: reply.rnr_retry_count,
+            target_ack_delay_ns: u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX),
+            end_to_end_flow_control: reply.end_to_end_flow_control,
+        }
+    }
+}
+
+fn qpn<S: serde::Serializer>(qpn: &Qpn, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&format_args!("0x{:06x}", qpn.0))
+}
+
+fn xid<S: serde::Serializer>(xid: &Xid, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&format_args!("0x{:08x}", xid.0))
+}
+
+/// RFC 8797 private data of the remote side.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct PrivateData {
+    version: u8,
+    remote_invalidation: bool,
+    send_size: u32,
+    receive_size: u32,
+}
+
+impl PrivateData {
+    pub(super) fn find(bytes: &[u8]) -> Option<PrivateData> {
+        let fields = private_data::find(bytes)?.fields.ok()?;
+        Some(PrivateData {
+            version: fields.version,
+            remote_invalidation: fields.remote_invalidation,
+            send_size: fields.send_bytes(),
+            receive_size: fields.receive_bytes(),
+        })
+    }
+}
+
+/// A call, and what became of it.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Call {
+    pub(super) remote: IpAddr,
+    /// From 1.
+    pub(super) number: u64,
+    #[serde(serialize_with = "xid")]
+    pub(super) xid: Xid,
+    pub(super) program: Option<u32>,
+    pub(super) version: Option<u32>,
+    pub(super) procedure: Option<u32>,
+    /// `rpc_status`, `error`: as in docs/json.md.
+    pub(super) rpc_status: Option<String>,
+    pub(super) nfs_status: Option<String>,
+    pub(super) error: Option<String>,
+    pub(super) latency_ns: Option<u64>,
+    pub(super) credits: Option<u32>,
+}
+
+impl Call {
+    /// A call of which nothing else is known.
+    pub(super) fn new(remote: IpAddr, number: u64, xid: Xid) -> Call {
+        Call {
+            remote,
+            number,
+            xid,
+            program: None,
+            version: None,
+            procedure: None,
+            rpc_status: None,
+            nfs_status: None,
+            error: None,
+            latency_ns: None,
+            credits: None,
+        }
+    }
+
+    /// Takes what a call says.
+    pub(super) fn called(&mut self, message: &[u8]) -> Result<(), Stop> {
+        let call = rpc::Call::parse(&mut Reader::new(message, Layer::Rpc))?;
+        self.program = Some(call.program);
+        self.version = Some(call.version);
+        self.procedure = Some(call.procedure);
+        Ok(())
+    }
+
+    /// Takes what its reply says. Whether that is success.
+    pub(super) fn replied(&mut self, message: &[u8]) -> Result<bool, Stop> {
+        let mut reader = Reader::new(message, Layer::Rpc);
+        let reply = rpc::Reply::parse(&mut reader)?;
+        let is_success = reply.status == rpc::Status::Success;
+        self.rpc_status = Some(reply.status.to_string());
+        let is_nfs3 = (self.program, self.version) == (Some(program::NFS), Some(nfs3::VERSION));
+        if is_success && is_nfs3 && self.procedure != Some(0) {
+            // nfsstat3 is the first word of all results.
+            let number = reader.u32()?;
+            let status = nfs3::Status::from_number(number);
+            self.nfs_status = Some(status.map_or_else(|| number.to_string(), |status| status.to_string()));
+        }
+        Ok(is_success)
+    }
+}
+
+/// The command is at its end.
+#[derive(Debug, Serialize)]
+pub(super) struct End {
+    pub(super) calls: u64,
+    pub(super) answered: u64,
+    /// Packets; of a device they are not known.
+    pub(super) sent: Option<u64>,
+    pub(super) icrc_good: Option<u64>,
+    pub(super) icrc_bad: Option<u64>,
+    pub(super) icrc_unverified: Option<u64>,
+    /// Where any were asked for.
+    pub(super) faults: Option<Faults>,
+}
+
+/// What was done to packets on purpose.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Faults {
+    pub(super) lost: u32,
+    pub(super) repeated: u32,
+    pub(super) delayed: u32,
+}
+
+impl End {
+    pub(super) fn new(calls: u64, answered: u64, counts: Option<Counts>, faults: Option<Faults>) -> End {
+        End {
+            calls,
+            answered,
+            sent: counts.map(|counts| counts.sent),
+            icrc_good: counts.map(|counts| counts.good),
+            icrc_bad: counts.map(|counts| counts.bad),
+            icrc_unverified: counts.map(|counts| counts.unverified),
+            faults,
+        }
+    }
+}
+
+/// The name of the kind.
+pub(super) fn sockets_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Raw => "raw",
+        Kind::Udp => "udp",
+    }
+}
+
+struct Shown<'a>(&'a Line, Style);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Shown(line, style) = self;
+        match line {
+            Line::Sockets(sockets) => show_sockets(sockets, *style, f),
+            Line::Connection(connection) => show_connection(connection, *style, f),
+            Line::Call(call) => show_call(call, *style, f),
+            Line::Export(line) => export::show_export(line, f),
+            Line::Entry(line) => export::show_entry(line, f),
+            Line::Job(line) => export::show_job(line, *style, f),
+            Line::File(line) => export::show_file(line, f),
+            Line::End(end) => {
+                let End { calls, answered, sent, icrc_good, icrc_bad, icrc_unverified, faults } = end;
+                write!(f, "{}, {answered} answered", Counted(*calls, "call"))?;
+                let (Some(sent), Some(icrc_good), Some(icrc_bad), Some(icrc_unverified)) =
+                    (sent, icrc_good, icrc_bad, icrc_unverified)
+                else {
+                    return Ok(());
+                };
+                write!(
+                    f,
+                    "; {} sent; ICRC of those received: {icrc_good} right, {}, \
+                     {icrc_unverified} not verified",
+                    Counted(*sent, "packet"),
+                    style.red_if(*icrc_bad > 0, format_args!("{icrc_bad} wrong")),
+                )?;
+                match faults {
+                    Some(Faults { lost, repeated, delayed }) => {
+                        write!(f, "; on purpose {lost} lost, {repeated} repeated, {delayed} held back")
+                    }
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+}
+
+fn show_sockets(line: &Sockets, style: Style, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match line.target {
+        Some(target) => write!(f, "{} from ", style.bold(target))?,
+        None => write!(f, "listening on port {} at ", line.port)?,
+    }
+    for (index, local) in line.local.iter().enumerate() {
+        write!(f, "{}{local}", if index == 0 { "" } else { ", " })?;
+    }
+    if let Some(device) = &line.device {
+        return write!(f, ", device {}, by verbs", Plain(device));
+    }
+    match (line.sockets, line.raw_refused) {
+        ("raw", _) => f.write_str(", raw sockets")?,
+        (_, true) => f.write_str(", UDP sockets (raw ones are not permitted)")?,
+        (_, false) => f.write_str(", UDP sockets")?,
+    }
+    if line.sockets != "raw" {
+        let seen = |v6: bool| line.local.iter().any(|local| local.is_ipv6() == v6);
+        if seen(false) {
+            f.write_str(
+                "\n  IPv4: an ICRC cannot be verified for certain if the sender sets an Identification",
+            )?;
+        }
+        if seen(true) {
+            f.write_str(
+                "\n  IPv6: packets without a UDP checksum, as RoCE devices send them, do not get here",
+            )?;
+        }
+    }
+    match &line.serves {
+        Some(serves) => write!(f, "\n  {serves}; Ctrl-C ends it"),
+        None => Ok(()),
+    }
+}
+
+fn show_connection(line: &Connection, style: Style, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    write!(f, "{} ", line.remote)?;
+    match line.state {
+        State::Connected => f.write_str("connected")?,
+        State::Rejected => {
+            let reason = line.reject_reason.unwrap_or_default();
+            let name = line.reject_name.unwrap_or("no known reason");
+            write!(f, "{}, reason {reason} ({name})", style.red("rejected the connection"))?;
+        }
+        State::NoAnswer => write!(f, "{}", style.red("did not answer"))?,
+        State::Closed => f.write_str("connection closed")?,
+        State::ClosedByRemote => f.write_str("closed the connection")?,
+        State::ClosedUnanswered => write!(f, "{}", style.red("did not answer the DREQ"))?,
+        State::GivenUp => write!(f, "{}", style.red("connection given up"))?,
+    }
+    if let Some(elapsed) = line.elapsed_ns {
+        write!(f, " after {}", Duration(elapsed))?;
+    }
+    if let Some(rep) = &line.rep {
+        write!(
+            f,
+            "\n  REP           queue pair 0x{:06x}, starting PSN {}, responder resources {}, initiator depth {}, RNR retry count {}, target \
+             ACK delay {}{}",
+            rep.qpn.0,
+            rep.starting_psn,
+            rep.responder_resources,
+            rep.initiator_depth,
+            rep.rnr_retry_count,
+            Duration(rep.target_ack_delay_ns),
+            if rep.end_to_end_flow_control { ", end-to-end flow control" } else { "" },
+        )?;
+    }
+    if line.state == State::Connected {
+        match &line.private_data {
+            Some(data) => write!(
+                f,
+                "\n  private data  version {}, sends {} bytes, receives {} bytes, {} remote invalidation",
+                data.version,
+                data.send_size,
+                data.receive_size,
+                if data.remote_invalidation { "supports" } else { "does not support" },
+            )?,
+            None => f.write_str("\n  private data  none of RFC 8797: inline thresholds are 1024 bytes")?,
+        }
+    }
+    if let (Some(call), Some(reply)) = (line.call_inline_threshold, line.reply_inline_threshold) {
+        write!(f, "\n  agreed        calls of {call} bytes and replies of {reply} bytes inline")?;
+    }
+    Ok(())
+}
+
+fn show_call(call: &Call, style: Style, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    write!(f, "{} call {} ", call.remote, call.number)?;
+    match (call.program, call.version, call.procedure) {
+        (Some(program), Some(version), Some(procedure)) => {
+            match program {
+                program::NFS => write!(f, "NFSv{version}")?,
+                _ => write!(f, "program {program} version {version}")?,
+            }
+            let nfs3 = (program, version) == (program::NFS, nfs3::VERSION);
+            match (nfs3::Procedure::from_number(procedure), procedure) {
+                (Some(known), _) if nfs3 => write!(f, " {known}: ")?,
+                (_, 0) => f.write_str(" NULL: ")?,
+                _ => write!(f, " procedure {procedure}: ")?,
+            }
+        }
+        _ => f.write_str("of an RPC header that cannot be read: ")?,
+    }
+    match (&call.nfs_status, &call.rpc_status, &call.error) {
+        (Some(status), ..) => write!(f, "{}", Plain(status))?,
+        (_, Some(status), _) => write!(f, "{}", style.red_if(status != "SUCCESS", Plain(status)))?,
+        (_, _, Some(error)) => write!(f, "{}", style.red(Plain(error)))?,
+        _ => write!(f, "{}", style.red("not answered"))?,
+    }
+    if let Some(latency) = call.latency_ns {
+        write!(f, " in {}", Duration(latency))?;
+    }
+    if let Some(credits) = call.credits {
+        write!(f, ", {credits} credits")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,367 @@
+//! Calls and replies of a capture, as a recording that can be replayed.
+
+use crate::filters::Asked;
+use crate::input::{Input, listen};
+use crate::output::{self, Out, Status, tell};
+use anyhow::{Result, anyhow, bail};
+use rdmascope_dissector::connection::{self, ConnectionId, State};
+use rdmascope_dissector::engine::Config;
+use rdmascope_dissector::event::Event;
+use rdmascope_dissector::exchange::Keep;
+use rdmascope_dissector::layout::{Piece, Source};
+use rdmascope_dissector::transaction::{Chunk, Direction, Message, Outcome, Part, Security, Transaction};
+use rdmascope_peer::replay::{Answer, Call, Connection, Recording};
+use rdmascope_peer::rpcrdma::Shape;
+use rdmascope_present::ending::Ending;
+use rdmascope_present::filter::TransactionFilter;
+use rdmascope_present::names::{Label, Protocol};
+use rdmascope_present::text::{Bytes, Counted};
+use rdmascope_wire::private_data::{PrivateData, encode_size};
+use rdmascope_wire::rpcrdma::Procedure;
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+
+/// Calls that cannot be replayed and are named.
+const MOST_NAMED: usize = 5;
+
+/// What a capture holds for a replay.
+#[derive(Debug, Default)]
+pub(super) struct Read {
+    pub(super) recording: Arc<Recording>,
+    /// The program and the operation of each call, by its number in the capture.
+    pub(super) names: BTreeMap<u64, String>,
+    /// Calls that cannot be made again, with the reason: those that are named, and how many there are.
+    pub(super) unfit: Vec<String>,
+    pub(super) unfit_count: u64,
+    /// Replies to calls that the capture does not show.
+    pub(super) replies_only: u64,
+    /// Calls that RPCSEC_GSS authenticates: another target does not know their contexts.
+    pub(super) gss: u64,
+    /// Calls whose reply the capture lacks, or does not hold all of.
+    pub(super) unknown_replies: u64,
+}
+
+/// What a recording is read for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Use {
+    /// Its calls are made again: all of them, or those that can be.
+    Calls { leave_out: bool },
+    /// Calls are answered from it.
+    Answers,
+}
+
+/// Reads a capture for a command, and tells what to know of it: where it is damaged, and what of it cannot be used. `Err`: it was told why
+/// nothing is done, and this is the status of the command. The outer error is one of standard output.
+pub(super) fn load(
+    input: &Input,
+    filter: &TransactionFilter,
+    asked: Asked,
+    most: u64,
+    what: Use,
+    out: &mut Out,
+) -> io::Result<Result<Read, Status>> {
+    let checked = match read(input, filter, asked, most)? {
+        Ok((read, ending)) => {
+            output::warn_of_cuts(&ending, out)?;
+            let status = output::complain_of_troubles(&ending, out)?;
+            if status != Status::Done {
+                return Ok(Err(status));
+            }
+            check(&read, &ending, what != Use::Calls { leave_out: false }).map(|()| read)
+        }
+        Err(error) => Err(error),
+    };
+    let read = match checked {
+        Ok(read) => read,
+        Err(error) => return output::complain(&error, out).map(Err),
+    };
+    let (unfit, replies) = (read.unfit_count, read.unknown_replies);
+    match what {
+        Use::Answers if unfit + replies > 0 => tell(format_args!(
+            "warning: {} cannot be answered: the capture lacks the call or the reply",
+            Counted(unfit + replies, "call")
+        )),
+        Use::Answers => {}
+        Use::Calls { .. } => {
+            if unfit > 0 {
+                tell(format_args!("left out: {}", Counted(unfit, "call")));
+            }
+            if read.gss > 0 {
+                let calls = Counted(read.gss, "call");
+                tell(format_args!(
+                    "warning: RPCSEC_GSS authenticates {calls}: a server that did not make the contexts refuses them"
+                ));
+            }
+            if replies > 0 {
+                let replies = Counted(replies, "reply");
+                tell(format_args!(
+                    "warning: the capture lacks all or part of {replies}: they are not compared"
+                ));
+            }
+        }
+    }
+    Ok(Ok(read))
+}
+
+/// Reads a capture. No more than `most` bytes of messages are kept.
+pub(super) fn read(
+    input: &Input,
+    filter: &TransactionFilter,
+    mut asked: Asked,
+    most: u64,
+) -> io::Result<Result<(Read, Ending)>> {
+    let mut collector = Collector { most, ..Collector::default() };
+    let config = Config { keep: Keep { steps: false, contents: true }, ..Config::default() };
+    let read = listen(input, config, |event, start| {
+        asked.handle(&event);
+        match event {
+            Event::Transaction(transaction) if filter.matches(transaction, start) => {
+                collector.transaction(transaction);
+            }
+            Event::Connection(connection) => {
+                let wanted = &filter.connections;
+                collector.connection(connection, wanted.is_empty() || wanted.contains(&connection.id));
+            }
+            _ => {}
+        }
+        if collector.size > most { Err(io::ErrorKind::QuotaExceeded.into()) } else { Ok(()) }
+    });
+    let ending = match read {
+        Err(_) if collector.size > most => {
+            return Ok(Err(anyhow!(
+                "the calls and replies hold more than {}: choose some, or give --memory a larger size",
+                Bytes(most)
+            )));
+        }
+        read => match read? {
+            Ok(ending) => ending,
+            Err(error) => return Ok(Err(error)),
+        },
+    };
+    Ok(asked.check(&ending).map(|()| (collector.finish(), ending)))
+}
+
+/// Why there is nothing to replay, or not all of it.
+pub(super) fn check(read: &Read, ending: &Ending, leave_out: bool) -> Result<()> {
+    let recording = &read.recording;
+    let has_call = recording.calls.iter().any(|call| !call.backward);
+    let has_rejection = recording.connections.iter().any(|connection| connection.rejected.is_some());
+    let cut = match ending.totals.cut_records {
+        0 => String::new(),
+        cut => format!("; a snap length cut {}", Counted(cut, "packet")),
+    };
+    if read.unfit_count > 0 && !leave_out {
+        let more = read.unfit_count - read.unfit.len() as u64;
+        bail!(
+            "{} cannot be replayed{cut}: {}{}; --leave-out replays the others",
+            Counted(read.unfit_count, "call"),
+            read.unfit.join("; "),
+            if more > 0 { format!("; and {more} more") } else { String::new() }
+        );
+    }
+    if !has_call && !has_rejection {
+        let only = match read.replies_only {
+            0 => "the capture holds no whole call".to_owned(),
+            count => format!("the capture holds {} and no whole call", Counted(count, "reply")),
+        };
+        bail!("{only}{cut}: there is nothing to replay");
+    }
+    Ok(())
+}
+
+/// What is found on the way.
+#[derive(Default)]
+struct Collector {
+    most: u64,
+    size: u64,
+    read: Read,
+    recording: Recording,
+    /// Of each transaction that is kept, its connection.
+    of: Vec<ConnectionId>,
+    connections: BTreeMap<ConnectionId, Connection>,
+}
+
+impl Collector {
+    fn transaction(&mut self, transaction: &Transaction) {
+        let read = &mut self.read;
+        if transaction.outcome == Outcome::NoCall {
+            read.replies_only += 1;
+            return;
+        }
+        match call(transaction) {
+            Ok(call) => {
+                self.size += call.size() as u64;
+                read.unknown_replies += u64::from(matches!(call.answer, Answer::Unknown { .. }));
+                read.gss += u64::from(is_gss(transaction));
+                if self.size <= self.most {
+                    let name = match Protocol::of(transaction) {
+                        Some(protocol) => format!("{protocol} {}", Label::of(transaction)),
+                        None => Label::of(transaction).to_string(),
+                    };
+                    read.names.insert(call.number, name);
+                    self.recording.calls.push(call);
+                    self.of.push(transaction.connection);
+                }
+            }
+            Err(why) => {
+                read.unfit_count += 1;
+                if read.unfit.len() < MOST_NAMED {
+                    read.unfit.push(format!("transaction {}: {why}", transaction.number));
+                }
+            }
+        }
+        let known = self.connections.entry(transaction.connection).or_default();
+        if transaction.direction == Direction::Forward {
+            let granted = transaction.reply.as_ref();
+            let asked = transaction.call.as_ref();
+            for (credits, message) in known.credits.iter_mut().zip([asked, granted]) {
+                *credits = (*credits).max(message.map_or(0, |message| message.credits));
+            }
+        }
+    }
+
+    fn connection(&mut self, connection: &connection::Connection, wanted: bool) {
+        let rejected = match connection.state {
+            State::Rejected(reason) if wanted => Some(reason),
+            _ => None,
+        };
+        if rejected.is_none() && !self.connections.contains_key(&connection.id) {
+            return;
+        }
+        let known = self.connections.entry(connection.id).or_default();
+        known.number = connection.id.0;
+        known.rejected = rejected;
+        known.private_data =
+            [&connection.requester, &connection.responder].map(|end| end.private_data.map(private_data));
+    }
+
+    /// Puts calls in order, and lets them name their connections by index.
+    fn finish(self) -> Read {
+        let Collector { read, mut recording, of, connections, .. } = self;
+        let index: BTreeMap<ConnectionId, usize> =
+            connections.keys().enumerate().map(|(index, id)| (*id, index)).collect();
+        for (call, id) in recording.calls.iter_mut().zip(of) {
+            call.connection = index[&id];
+        }
+        recording.calls.sort_by_key(|call| call.order);
+        recording.connections = connections.into_values().collect();
+        Read { recording: Arc::new(recording), ..read }
+    }
+}
+
+fn is_gss(transaction: &Transaction) -> bool {
+    use Security::{Gss, GssControl, GssIntegrity, GssPrivacy};
+    matches!(transaction.security, Some(Gss | GssIntegrity | GssPrivacy | GssControl))
+}
+
+fn private_data(data: connection::PrivateData) -> PrivateData {
+    // What was decoded can be encoded.
+    let code = |size: u32| encode_size(size).unwrap_or_default();
+    PrivateData {
+        version: data.version,
+        remote_invalidation: data.remote_invalidation,
+        send_size: code(data.send_size),
+        receive_size: code(data.receive_size),
+        ..PrivateData::DEFAULT
+    }
+}
+
+/// A call that can be made again, with what answered it; or why it cannot.
+fn call(transaction: &Transaction) -> Result<Call> {
+    let Some(message) = &transaction.call else { bail!("the capture lacks the call") };
+    if message.procedure == Procedure::Msgp {
+        bail!("RDMA_MSGP is not sent");
+    }
+    let Some(piece) = transaction.message(false) else { bail!("its header cannot be read") };
+    let bytes = whole(piece)?;
+    let (items, reads) = read_chunks(transaction, message);
+    let position_zero = message.read_chunks.iter().find(|chunk| chunk.position == 0);
+    Ok(Call {
+        connection: 0,
+        backward: transaction.direction == Direction::Backward,
+        number: transaction.number,
+        xid: transaction.xid,
+        order: message.seen.frame,
+        time: u64::try_from(message.seen.time.0).unwrap_or(0),
+        message: bytes,
+        items,
+        long: message.procedure == Procedure::Nomsg,
+        shape: Shape {
+            position_zero: position_zero.map(|chunk| lengths(&chunk.segments)).unwrap_or_default(),
+            reads,
+            writes: message.write_chunks.iter().map(chunk_lengths).collect(),
+            reply: message.reply_chunk.as_ref().map(chunk_lengths),
+        },
+        answer: answer(transaction),
+    })
+}
+
+fn lengths(segments: &[rdmascope_wire::rpcrdma::Segment]) -> Vec<u32> {
+    segments.iter().map(|segment| segment.length).collect()
+}
+
+fn chunk_lengths(chunk: &Chunk) -> Vec<u32> {
+    lengths(&chunk.segments)
+}
+
+/// All of its bytes, or how many are missing.
+fn whole(piece: Piece) -> Result<Vec<u8>> {
+    let lacking: u64 = piece.missing().map(|(start, end)| end - start).sum();
+    if lacking > 0 {
+        bail!("the capture lacks {} of {}", Counted(lacking, "byte"), piece.length);
+    }
+    Ok(piece.bytes)
+}
+
+/// Where the items are that Read chunks carry, and the lengths of their segments.
+fn read_chunks(
+    transaction: &Transaction,
+    message: &Message,
+) -> (Vec<core::ops::Range<usize>>, Vec<Vec<u32>>) {
+    let layout = transaction.layout(false);
+    let items = layout.iter().filter_map(|extent| {
+        let Source::Part(Part::ReadChunk(index), _) = extent.source else { return None };
+        let chunk = message.read_chunks.get(usize::from(index)).filter(|chunk| chunk.position != 0)?;
+        let start = usize::try_from(extent.start).ok()?;
+        Some((start..start + usize::try_from(extent.length).ok()?, lengths(&chunk.segments)))
+    });
+    items.unzip()
+}
+
+fn answer(transaction: &Transaction) -> Answer {
+    let order = transaction.reply.as_ref().map(|reply| reply.seen.frame);
+    match (transaction.outcome, &transaction.reply, transaction.error) {
+        (Outcome::TransportError, Some(reply), Some(error)) => {
+            Answer::Error { order: reply.seen.frame, error }
+        }
+        (Outcome::Completed, Some(reply), _) => match reply_of(transaction, reply) {
+            Some((stream, items)) => Answer::Reply {
+                order: reply.seen.frame,
+                stream,
+                items,
+                in_reply_chunk: reply.procedure == Procedure::Nomsg,
+            },
+            None => Answer::Unknown { order },
+        },
+        (Outcome::CutOff, ..) => Answer::Nothing,
+        (Outcome::NoReply, ..) if !transaction.capture_gap => Answer::Nothing,
+        _ => Answer::Unknown { order },
+    }
+}
+
+/// The Payload stream of a reply and what its Write chunks brought. `None`: the capture does not hold all of it.
+fn reply_of(transaction: &Transaction, reply: &Message) -> Option<(Vec<u8>, Vec<Vec<u8>>)> {
+    if !reply.read_chunks.is_empty() || reply.stop.is_some() {
+        return None;
+    }
+    let part = |part: Part| whole(transaction.part(true, part)?).ok();
+    let stream = match reply.procedure {
+        Procedure::Msg => part(Part::Send)?.split_off(reply.header_length as usize),
+        Procedure::Nomsg => part(Part::ReplyChunk)?,
+        _ => return None,
+    };
+    let chunks = 0..u16::try_from(reply.write_chunks.len()).ok()?;
+    let items: Option<Vec<Vec<u8>>> = chunks.map(|index| part(Part::WriteChunk(index))).collect();
+    Some((stream, items?))
+}

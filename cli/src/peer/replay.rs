@@ -1,0 +1,272 @@
+//! `rdmascope peer replay`: makes the calls of a capture again, and compares the replies.
+
+mod lines;
+#[cfg(test)]
+mod tests;
+
+use super::call::{file_handle, target};
+use super::lines::{self as common, Connection, PrivateData, Rep, State};
+use super::live::{Live, SocketArguments, local_address};
+use super::recording::{self, Read, Use};
+use crate::filters::TransactionArguments;
+use crate::input::Input;
+use crate::output::{self, Format, Out, Output, Status};
+use anyhow::{Context as _, Result, anyhow};
+use clap::{Args, ValueEnum};
+use lines::{Replayed, Summary};
+use rdmascope_peer::driver::{Ended, Reach};
+use rdmascope_peer::endpoint;
+use rdmascope_peer::nfs3::Caller;
+use rdmascope_peer::peer::{Config, Event, Peer};
+use rdmascope_peer::replay::{Options, Outcome, Replayer, Timing};
+use rdmascope_peer::tcp;
+use rdmascope_present::text::Style;
+use rdmascope_present::time::parse_duration;
+use rdmascope_wire::Xid;
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher as _, RandomState};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The arguments of `peer replay`.
+#[derive(Args, Debug)]
+pub(super) struct Replay {
+    #[command(flatten)]
+    input: Input,
+    /// The server: an IP address, and a port other than 20049 behind a colon; nobody else is sent to
+    #[arg(long, value_name = "ADDR[:PORT]", value_parser = target)]
+    to: SocketAddr,
+    /// The local address [default: that of the route to the server]
+    #[arg(long, value_name = "ADDR")]
+    from: Option<IpAddr>,
+    /// When calls are made
+    #[arg(long, value_enum, default_value_t = When::Fastest, value_name = "WHEN")]
+    timing: When,
+    /// How long it waits for a connection, and for each reply
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_duration)]
+    timeout: u64,
+    /// Ask the server by MOUNT over TCP for the file handle of this path: it replaces the first one that the capture's NFSv3 calls name
+    #[arg(long, value_name = "PATH")]
+    mount: Option<String>,
+    /// Replace this file handle of the capture, in hexadecimal, by another one; can be given several times
+    #[arg(long, value_name = "HEX=HEX", value_parser = handles)]
+    handle: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Leave out calls that cannot be made again, such as those of which the capture lacks bytes
+    #[arg(long)]
+    leave_out: bool,
+    /// Show every call, and not only those whose replies differ or could not be compared
+    #[arg(long)]
+    all: bool,
+    /// Refuse a capture whose calls and replies hold more bytes than this: 512M, 4G
+    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = crate::extract::parse_size)]
+    memory: u64,
+    #[command(flatten)]
+    filter: TransactionArguments,
+    #[command(flatten)]
+    sockets: SocketArguments,
+    #[command(flatten)]
+    output: Output,
+}
+
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum When {
+    /// As soon as the replies are there that the capture has before the call
+    Fastest,
+    /// The same, and not earlier after the first call than in the capture
+    Recorded,
+}
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  rdmascope peer replay mount.pcap --to 192.0.2.2
+  rdmascope peer replay mount.pcap --to 192.0.2.2 --mount /export --save replayed.pcapng
+  rdmascope peer replay mount.pcap --to 192.0.2.2 --connection 1 --timing recorded --format jsonl
+  rdmascope peer serve --from mount.pcap --bind 192.0.2.2
+
+docs/peer.md says what is compared, and what may differ.";
+
+/// Two file handles.
+fn handles(text: &str) -> Result<(Vec<u8>, Vec<u8>), String> {
+    let both = text.split_once('=').and_then(|(one, other)| Some((file_handle(one)?, file_handle(other)?)));
+    both.ok_or_else(|| "two file handles in hexadecimal are expected, as in 0x0102=0x0304".to_owned())
+}
+
+/// Runs the command.
+pub(super) fn run(command: &Replay, style: Style, out: &mut Out) -> io::Result<Status> {
+    let filter = command.filter.filter();
+    let what = Use::Calls { leave_out: command.leave_out };
+    let asked = command.filter.asked();
+    let read = match recording::load(&command.input, &filter, asked, command.memory, what, out)? {
+        Ok(read) => read,
+        Err(status) => return Ok(status),
+    };
+    let (mut live, mut run) = match command.open(read) {
+        Ok((live, replayer, read)) => (live, Run::new(command, style, replayer, read)),
+        Err(error) => return output::complain(&error, out),
+    };
+    let talked = run.talk(&mut live, out)?;
+    let counts = live.wire.driver.counts();
+    let finished = live.finish();
+    if let Err(error) = talked.and(finished) {
+        return output::complain(&error, out);
+    }
+    run.summary.count(counts);
+    lines::print_summary(&run.summary, command.output.format, style, out)?;
+    Ok(if run.summary.is_agreement() { Status::Done } else { Status::Differs })
+}
+
+impl Replay {
+    fn open(&self, read: Read) -> Result<(Live, Replayer, Read)> {
+        let to = self.to.ip();
+        let local = local_address(self.from, to)?;
+        let mut handles = self.handle.clone();
+        if let Some(path) = &self.mount {
+            let recorded = read.recording.first_handle();
+            let recorded = recorded
+                .ok_or_else(|| anyhow!("--mount: no NFSv3 call of the capture names a file handle"))?;
+            let patience = Duration::from_nanos(self.timeout);
+            let mut caller = Caller::new(Xid(RandomState::new().hash_one(2) as u32), 0, 0);
+            let root = tcp::root(to, None, path.as_bytes(), (&mut caller, patience))
+                .with_context(|| format!("--mount {path}"))?;
+            handles.push((recorded, root.bytes().to_vec()));
+        }
+        let mut config = Config { session: read.recording.requester(), ..Config::default() };
+        // A lost REQ is sent again after 1.1 s; how often, the time-out of the command says.
+        config.endpoint.cm.response_timeout = 18;
+        let live = Live::open(&self.sockets, vec![local], Reach::Only(vec![to]), config)?;
+        let options = Options {
+            local,
+            remote: to,
+            port: self.to.port(),
+            timing: match self.timing {
+                When::Fastest => Timing::Fastest,
+                When::Recorded => Timing::Recorded,
+            },
+            timeout: Duration::from_nanos(self.timeout),
+            linger: Duration::from_nanos(self.timeout).min(LINGER),
+            first_xid: Xid(RandomState::new().hash_one(1) as u32),
+            handles,
+        };
+        let replayer = Replayer::new(Arc::clone(&read.recording), options);
+        Ok((live, replayer, read))
+    }
+}
+
+/// How long it waits at the end of a connection for what need not come.
+const LINGER: Duration = Duration::from_millis(500);
+
+struct Run<'a> {
+    command: &'a Replay,
+    style: Style,
+    replayer: Replayer,
+    read: Read,
+    /// What REPs said, and when connections were asked for.
+    said: BTreeMap<endpoint::ConnectionId, (Option<Rep>, Vec<u8>)>,
+    summary: Summary,
+}
+
+impl Run<'_> {
+    fn new(command: &Replay, style: Style, replayer: Replayer, read: Read) -> Run<'_> {
+        Run { command, style, replayer, read, said: BTreeMap::new(), summary: Summary::default() }
+    }
+
+    fn print(&self, line: common::Line, out: &mut Out) -> io::Result<()> {
+        common::print(&line, self.command.output.format, self.style, out)
+    }
+
+    /// Replays until the end or Ctrl-C. The outer error is one of standard output.
+    fn talk(&mut self, live: &mut Live, out: &mut Out) -> io::Result<Result<()>> {
+        let to = self.command.to;
+        let sockets = common::Sockets { target: Some(to), ..live.sockets(to.port()) };
+        self.print(common::Line::Sockets(sockets), out)?;
+        let mut interrupted = false;
+        while !self.replayer.is_over() {
+            let now = live.wire.driver.now();
+            self.replayer.advance(&mut live.peer, now);
+            self.tell(out)?;
+            if self.replayer.is_over() {
+                break;
+            }
+            let (ended, events) = match live.turn(self.replayer.next_deadline()) {
+                Ok(turned) => turned,
+                Err(error) => return Ok(Err(error.into())),
+            };
+            for (now, event) in events {
+                self.replayer.handle(&mut live.peer, now, &event);
+                self.connection(live, event, out)?;
+            }
+            if ended == Ended::Woken {
+                interrupted = true;
+                break;
+            }
+        }
+        self.tell(out)?;
+        let connections: Vec<endpoint::ConnectionId> = live.peer.endpoint().connections().collect();
+        let happened = match live.hang_up(&connections) {
+            Ok(happened) => happened,
+            Err(error) => return Ok(Err(error.into())),
+        };
+        for event in happened {
+            self.connection(live, event, out)?;
+        }
+        Ok(if interrupted { Err(anyhow!("interrupted")) } else { Ok(()) })
+    }
+
+    /// Tells that a connection is made or over.
+    fn connection(&mut self, live: &Live, event: Event, out: &mut Out) -> io::Result<()> {
+        let remote = self.command.to.ip();
+        if let Some((id, why)) = Peer::closed(&event) {
+            self.said.remove(&id);
+            return self.print(common::Line::Connection(Box::new(Connection::closed(why, remote))), out);
+        }
+        match event {
+            Event::Endpoint(endpoint::Event::Replied { connection, reply, private_data, .. }) => {
+                self.said.insert(connection, (reply.as_ref().map(Rep::of), private_data));
+            }
+            Event::Endpoint(endpoint::Event::Connected { connection }) => {
+                let mut line = Connection::new(State::Connected, remote);
+                let said = self.said.get(&connection);
+                line.rep = said.and_then(|(rep, _)| *rep);
+                line.private_data = said.and_then(|(_, data)| PrivateData::find(data));
+                if let Some(session) = live.peer.session(connection) {
+                    line.agreed(session.negotiated());
+                }
+                self.print(common::Line::Connection(Box::new(line)), out)?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Tells what came of calls.
+    fn tell(&mut self, out: &mut Out) -> io::Result<()> {
+        while let Some(outcome) = self.replayer.poll_outcome() {
+            let line = self.line(&outcome);
+            self.summary.add(&outcome);
+            let is_worth = self.command.all || line.is_noteworthy();
+            if self.command.output.format == Format::Jsonl || is_worth {
+                lines::print(&line, self.command.output.format, self.style, out)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn line(&self, outcome: &Outcome) -> Replayed {
+        Replayed::new(outcome, &self.read)
+    }
+}
+
+#[cfg(test)]
+mod arguments {
+    use super::handles;
+
+    #[test]
+    fn two_handles_in_hexadecimal() {
+        assert_eq!(handles("0x01aB=02"), Ok((vec![1, 0xab], vec![2])));
+        for wrong in ["", "01", "01=", "0=1", "01=0g", "=01", "é1=01", "+1=01", "01=0x"] {
+            assert!(handles(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! What is told of a replay: a line for each call, and one at the end.
+
+use crate::output::{Format, Out};
+use crate::peer::recording::Read;
+use core::fmt;
+use rdmascope_peer::driver::Counts;
+use rdmascope_peer::replay::{Comparison, Outcome, Subject, Verdict, procedure_name};
+use rdmascope_present::text::{Duration, Plain, Style};
+use rdmascope_wire::Xid;
+use serde::Serialize;
+use std::io::{self, Write as _};
+
+/// A call that was made again, or a connection. docs/peer.md describes the fields.
+#[derive(Debug, Serialize)]
+pub(super) struct Replayed {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    connection: u32,
+    transaction: Option<u64>,
+    direction: Option<&'static str>,
+    #[serde(serialize_with = "xid")]
+    xid: Option<Xid>,
+    name: Option<String>,
+    verdict: &'static str,
+    own: usize,
+    understood: bool,
+    differences: Vec<Difference>,
+    reason: Option<String>,
+    unknown: Vec<Unknown>,
+    latency_ns: Option<u64>,
+}
+
+#[derive(Debug, Serialize)]
+struct Difference {
+    operation: Option<String>,
+    field: &'static str,
+    recorded: String,
+    live: String,
+}
+
+/// A name in a call that no reply brought.
+#[derive(Debug, Serialize)]
+struct Unknown {
+    field: &'static str,
+    bytes: String,
+}
+
+fn xid<S: serde::Serializer>(xid: &Option<Xid>, serializer: S) -> Result<S::Ok, S::Error> {
+    match xid {
+        Some(xid) => serializer.collect_str(&format_args!("0x{:08x}", xid.0)),
+        None => serializer.serialize_none(),
+    }
+}
+
+impl Replayed {
+    pub(super) fn new(outcome: &Outcome, read: &Read) -> Replayed {
+        let recording = &read.recording;
+        let number = |index: usize| recording.connections.get(index).map_or(0, |known| known.number);
+        let mut line = Replayed {
+            kind: "peer_replayed",
+            connection: 0,
+            transaction: None,
+            direction: None,
+            xid: None,
+            name: None,
+            verdict: "agrees",
+            own: 0,
+            understood: true,
+            differences: Vec::new(),
+            reason: None,
+            unknown: Vec::new(),
+            latency_ns: outcome.latency.and_then(|latency| u64::try_from(latency.as_nanos()).ok()),
+        };
+        match outcome.subject {
+            Subject::Connection(index) => line.connection = number(index),
+            Subject::Call(index) => {
+                let call = &recording.calls[index];
+                line.connection = number(call.connection);
+                (line.transaction, line.xid) = (Some(call.number), Some(call.xid));
+                line.direction = Some(if call.backward { "backward" } else { "forward" });
+                line.name = read.names.get(&call.number).cloned();
+            }
+            Subject::Extra(index, called) => {
+                line.connection = number(index);
+                line.direction = Some("backward");
+                line.name = called.and_then(procedure_name).map(ToOwned::to_owned);
+            }
+        }
+        let mut compared = |comparison: &Comparison| {
+            (line.own, line.understood) = (comparison.own, comparison.understood);
+            line.differences.extend(comparison.differences.iter().map(|difference| Difference {
+                operation: difference.operation.map(|(_, name)| name.to_owned()),
+                field: difference.field,
+                recorded: difference.recorded.clone(),
+                live: difference.live.clone(),
+            }));
+        };
+        match &outcome.verdict {
+            Verdict::Agrees(comparison) => compared(comparison),
+            Verdict::Differs(comparison) => {
+                compared(comparison);
+                line.verdict = "differs";
+            }
+            Verdict::Unanswered => line.verdict = "unanswered",
+            Verdict::NotCompared(why) => {
+                (line.verdict, line.reason) = ("not-compared", Some((*why).to_owned()));
+            }
+            Verdict::Otherwise { recorded, live } => {
+                (line.verdict, line.reason) = ("differs", Some(format!("recorded: {recorded}; now: {live}")));
+            }
+            Verdict::NotSent(why) => (line.verdict, line.reason) = ("not-sent", Some(why.clone())),
+        }
+        let unknown = outcome.unknown.iter();
+        line.unknown = unknown.map(|(field, bytes)| Unknown { field, bytes: bytes.clone() }).collect();
+        line
+    }
+
+    /// Whether there is something to say of it.
+    pub(super) fn is_noteworthy(&self) -> bool {
+        self.verdict != "agrees" || !self.unknown.is_empty()
+    }
+}
+
+/// All calls.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Summary {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    calls: u64,
+    agree: u64,
+    differ: u64,
+    unanswered: u64,
+    not_compared: u64,
+    not_sent: u64,
+    not_understood: u64,
+    own: usize,
+    connections_differ: u64,
+    sent: u64,
+    icrc_good: u64,
+    icrc_bad: u64,
+    icrc_unverified: u64,
+}
+
+impl Summary {
+    pub(super) fn add(&mut self, outcome: &Outcome) {
+        if let Subject::Connection(_) = outcome.subject {
+            self.connections_differ += u64::from(outcome.verdict.is_difference());
+            return;
+        }
+        self.calls += 1;
+        let count = match &outcome.verdict {
+            Verdict::Agrees(comparison) => {
+                self.own += comparison.own;
+                self.not_understood += u64::from(!comparison.understood);
+                &mut self.agree
+            }
+            Verdict::Differs(comparison) => {
+                self.own += comparison.own;
+                self.not_understood += u64::from(!comparison.understood);
+                &mut self.differ
+            }
+            Verdict::Otherwise { .. } => &mut self.differ,
+            Verdict::Unanswered => &mut self.unanswered,
+            Verdict::NotCompared(_) => &mut self.not_compared,
+            Verdict::NotSent(_) => &mut self.not_sent,
+        };
+        *count += 1;
+    }
+
+    pub(super) fn count(&mut self, counts: Counts) {
+        self.kind = "peer_replay_end";
+        self.sent = counts.sent;
+        (self.icrc_good, self.icrc_bad, self.icrc_unverified) = (counts.good, counts.bad, counts.unverified);
+    }
+
+    pub(super) fn is_agreement(&self) -> bool {
+        self.differ + self.not_sent + self.connections_differ == 0
+    }
+}
+
+fn write_line(line: &impl Serialize, out: &mut Out) -> io::Result<()> {
+    serde_json::to_writer(&mut *out, line)?;
+    writeln!(out)
+}
+
+pub(super) fn print(line: &Replayed, format: Format, style: Style, out: &mut Out) -> io::Result<()> {
+    match format {
+        Format::Jsonl => write_line(line, out)?,
+        Format::Text => writeln!(out, "{}", Shown(line, style))?,
+    }
+    out.flush()
+}
+
+pub(super) fn print_summary(
+    summary: &Summary,
+    format: Format,
+    style: Style,
+    out: &mut Out,
+) -> io::Result<()> {
+    if format == Format::Jsonl {
+        return write_line(summary, out);
+    }
+    let Summary { calls, agree, differ, unanswered, not_compared, not_sent, own, .. } = summary;
+    let red = |count: &u64, word: &str| style.red_if(*count > 0, format!("{count} {word}")).to_string();
+    write!(out, "{calls} calls: {agree} agree, {}", red(differ, "differ"))?;
+    for (count, word) in [(unanswered, "without a reply, as recorded"), (not_compared, "not compared")] {
+        if *count > 0 {
+            write!(out, ", {count} {word}")?;
+        }
+    }
+    if *not_sent > 0 {
+        write!(out, ", {}", red(not_sent, "not sent"))?;
+    }
+    if summary.connections_differ > 0 {
+        write!(out, "; {}", red(&summary.connections_differ, "connections differ"))?;
+    }
+    writeln!(out)?;
+    if *own > 0 {
+        writeln!(out, "{own} fields differ that may: handles, times, verifiers and the like")?;
+    }
+    if summary.not_understood > 0 {
+        writeln!(
+            out,
+            "{} replies are not understood to their end: compared as bytes",
+            summary.not_understood
+        )?;
+    }
+    writeln!(
+        out,
+        "{} packets sent; ICRC of those received: {} right, {}, {} not verified",
+        summary.sent,
+        summary.icrc_good,
+        style.red_if(summary.icrc_bad > 0, format_args!("{} wrong", summary.icrc_bad)),
+        summary.icrc_unverified
+    )
+}
+
+struct Shown<'a>(&'a Replayed, Style);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Shown(line, style) = self;
+        write!(f, "connection {}", line.connection)?;
+        if let Some(number) = line.transaction {
+            write!(f, ", transaction {number}")?;
+        }
+        if line.direction == Some("backward") {
+            f.write_str(", backward")?;
+        }
+        if let Some(name) = &line.name {
+            write!(f, " {}", Plain(name))?;
+        }
+        f.write_str(": ")?;
+        match (line.verdict, &line.reason) {
+            ("differs" | "not-sent", _) => write!(f, "{}", style.red(line.verdict))?,
+            (verdict, _) => f.write_str(verdict)?,
+        }
+        if let Some(reason) = &line.reason {
+            write!(f, ": {}", Plain(reason))?;
+        }
+        if let Some(latency) = line.latency_ns {
+            write!(f, " after {}", Duration(latency))?;
+        }
+        for Difference { operation, field, recorded, live } in &line.differences {
+            f.write_str("\n  ")?;
+            if let Some(operation) = operation {
+                write!(f, "{operation} ")?;
+            }
+            write!(f, "{field}: recorded {}, now {}", Plain(recorded), Plain(live))?;
+        }
+        for Unknown { field, bytes } in &line.unknown {
+            write!(f, "\n  {field} {bytes}: no reply brought it, so it is sent as recorded")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,373 @@
+//! Every sample, replayed in memory against a Responder that answers from the same sample.
+
+use crate::filters::Asked;
+use crate::input::{Input, listen};
+use crate::peer::recording;
+use rdmascope_dissector::{engine, event as dissector, frame};
+use rdmascope_peer::endpoint::ConnectionId;
+use rdmascope_peer::pair::{Network, Pair};
+use rdmascope_peer::peer::{Config, Event, Peer};
+use rdmascope_peer::replay::{
+    Answer, Answered, Call, How, Options, Outcome, Recording, Replayer, Responder, Subject, Timing, Verdict,
+};
+use rdmascope_peer::rpcrdma;
+use rdmascope_peer::time::Instant;
+use rdmascope_present::filter::TransactionFilter;
+use rdmascope_wire::Xid;
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+const SAMPLES: [(&str, usize, usize); 7] = [
+    // Forward and backward calls, as samples/MANIFEST says.
+    ("connect-rejected", 0, 0),
+    ("nfs3-basic", 265, 0),
+    ("nfs3-lossy", 19, 0),
+    ("nfs4.1-backchannel-recall", 36, 2),
+    ("nfs4.1-basic", 239, 0),
+    ("nfs4.2-basic", 239, 0),
+    ("nfs4.2-mtu4096-large-io", 59, 1),
+];
+
+fn sample(name: &str) -> Recording {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../samples").join(format!("{name}.pcap"));
+    let input = Input::file(path, frame::Config::default().port);
+    let read = recording::read(&input, &TransactionFilter::default(), Asked::default(), 1 << 30);
+    let (read, ending) = read.expect("there is no output").expect("it is a capture");
+    recording::check(&read, &ending, false).expect("it can be replayed");
+    Arc::unwrap_or_clone(read.recording)
+}
+
+/// What the two ends tell.
+struct Told {
+    outcomes: Vec<Outcome>,
+    answered: Vec<Answered>,
+}
+
+impl Told {
+    fn differences(&self) -> Vec<&Outcome> {
+        self.outcomes.iter().filter(|outcome| outcome.verdict.is_difference()).collect()
+    }
+}
+
+/// Replays `calls` against `replies`.
+fn replay(calls: Recording, replies: Recording, timing: Timing, network: Network) -> (Told, Instant) {
+    replay_until(calls, replies, timing, network, usize::MAX)
+}
+
+/// The same. When so many outcomes are told, the target closes its connections.
+fn replay_until(
+    calls: Recording,
+    replies: Recording,
+    timing: Timing,
+    network: Network,
+    mut hang_up: usize,
+) -> (Told, Instant) {
+    let (calls, replies) = (Arc::new(calls), Arc::new(replies));
+    let config = |session: rpcrdma::Config| Config { session, accept_by_hand: true, ..Config::default() };
+    let peers = [config(calls.requester()), config(replies.responder())];
+    let [a, b] = peers.map(|config| Peer::new(config, 1));
+    let mut pair = Pair::new(a, b, 7);
+    pair.network = network;
+    assert!(pair.b.listen(20049));
+    let options = Options {
+        local: pair.address_a,
+        remote: pair.address_b,
+        port: 20049,
+        timing,
+        timeout: Duration::from_secs(60),
+        linger: Duration::from_secs(1),
+        first_xid: Xid(0x1000),
+        handles: Vec::new(),
+    };
+    let (mut replayer, mut responder) = (Replayer::new(calls, options), Responder::new(replies));
+    let mut told = Told { outcomes: Vec::new(), answered: Vec::new() };
+    let mut open: Vec<ConnectionId> = Vec::new();
+    for _ in 0..1_000_000 {
+        let now = pair.now;
+        while let Some(event) = pair.b.poll_event() {
+            told.answered.extend(responder.handle(&mut pair.b, &event));
+        }
+        while let Some(event) = pair.a.poll_event() {
+            replayer.handle(&mut pair.a, now, &event);
+            if let Event::Rpc { connection, .. } = event
+                && !open.contains(&connection)
+            {
+                open.push(connection);
+            }
+        }
+        replayer.advance(&mut pair.a, now);
+        told.outcomes.extend(core::iter::from_fn(|| replayer.poll_outcome()));
+        if told.outcomes.len() >= hang_up {
+            hang_up = usize::MAX;
+            let connections: Vec<ConnectionId> = pair.b.endpoint().connections().collect();
+            for connection in connections {
+                pair.b.disconnect(connection).expect("it is open");
+            }
+        }
+        if replayer.is_over() {
+            return (told, now);
+        }
+        // The replayer waits for a time that nobody else waits for.
+        if !pair.step() || replayer.next_deadline().is_some_and(|due| due < pair.now) {
+            pair.now = pair.now.max(replayer.next_deadline().expect("it waits for something"));
+        }
+    }
+    panic!("no end: {:?}", replayer.next_deadline());
+}
+
+#[test]
+fn every_sample_agrees_with_itself() {
+    for (name, forward, backward) in SAMPLES {
+        let recording = sample(name);
+        let count = |is_backward| recording.calls.iter().filter(|call| call.backward == is_backward).count();
+        assert_eq!((count(false), count(true)), (forward, backward), "{name}");
+        let (told, _) = replay(recording.clone(), recording, Timing::Fastest, Network::GOOD);
+        let calls = |outcome: &&Outcome| matches!(outcome.subject, Subject::Call(_));
+        assert_eq!(told.outcomes.iter().filter(calls).count(), forward + backward, "{name}");
+        for outcome in &told.outcomes {
+            let agrees = match &outcome.verdict {
+                Verdict::Agrees(comparison) => comparison.own == 0 && comparison.understood,
+                _ => false,
+            };
+            assert!(agrees, "{name}: {outcome:?}");
+        }
+        assert_eq!(told.answered.len(), forward + backward, "{name}");
+        for answered in &told.answered {
+            let is_right = match &answered.how {
+                How::AsRecorded => true,
+                How::Backward(comparison) => comparison.differences.is_empty(),
+                _ => false,
+            };
+            assert!(is_right, "{name}: {answered:?}");
+        }
+    }
+}
+
+#[test]
+fn a_byte_that_is_altered_is_one_difference_at_that_call() {
+    for (name, ..) in SAMPLES.iter().filter(|(_, forward, _)| *forward > 0) {
+        let recording = sample(name);
+        // The last byte of every seventh reply in turn: what it is of may be what may differ.
+        let last = recording.calls.len();
+        for number in (0..last).step_by(1 + last / 5) {
+            let mut altered = recording.clone();
+            if altered.calls[number].backward {
+                continue;
+            }
+            let Answer::Reply { stream, .. } = &mut altered.calls[number].answer else { continue };
+            // The status behind the header: XID, msg_type, reply_stat, verifier, accept_stat.
+            let Some(byte) = stream.get_mut(27) else { continue };
+            *byte ^= 0x11;
+            let (told, _) = replay(recording.clone(), altered, Timing::Fastest, Network::GOOD);
+            let differences = told.differences();
+            let [outcome] = differences[..] else { panic!("{name} {number}: {differences:?}") };
+            assert_eq!(outcome.subject, Subject::Call(number), "{name}");
+        }
+    }
+}
+
+/// File handles and the beginnings of session IDs that replies of a sample bring, as the dissector reads them; and file handles that only calls name.
+fn named(name: &str) -> (BTreeSet<Vec<u8>>, BTreeSet<Vec<u8>>) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../samples").join(format!("{name}.pcap"));
+    let input = Input::file(path, frame::Config::default().port);
+    let (mut brought, mut asked) = (BTreeSet::new(), BTreeSet::new());
+    let read = listen(&input, engine::Config::default(), |event, _| {
+        if let dissector::Event::Transaction(transaction) = event {
+            let details = &transaction.details;
+            for operation in &details.operations {
+                brought.extend(operation.result_file_handle.map(|handle| details.bytes(handle).to_vec()));
+                asked.extend(operation.file_handle.map(|handle| details.bytes(handle).to_vec()));
+            }
+            // Stateids of this server begin like session IDs.
+            brought.extend(details.session.created.map(|(session, _)| session[..12].to_vec()));
+        }
+        Ok(())
+    });
+    read.expect("there is no output").expect("it is a capture");
+    asked.retain(|handle| !brought.contains(handle));
+    (brought, asked)
+}
+
+/// As another server would have named them.
+fn other_name(name: &[u8]) -> Vec<u8> {
+    name.iter().map(|byte| byte ^ 0x5a).collect()
+}
+
+/// The same session with a server that gives other names, which are as long.
+fn foreign(mut recording: Recording, names: &BTreeSet<Vec<u8>>) -> Recording {
+    let change = |bytes: &mut [u8]| {
+        let mut at = 0;
+        while at < bytes.len() {
+            let found = names.iter().find(|name| bytes[at..].starts_with(name));
+            let Some(name) = found else {
+                at += 4;
+                continue;
+            };
+            bytes[at..at + name.len()].copy_from_slice(&other_name(name));
+            at += name.len().next_multiple_of(4);
+        }
+    };
+    for call in &mut recording.calls {
+        // The data of files are left alone.
+        let end = call.items.first().map_or(call.message.len(), |item| item.start);
+        change(&mut call.message[..end]);
+        if let Answer::Reply { stream, .. } = &mut call.answer {
+            change(stream);
+        }
+    }
+    recording
+}
+
+#[test]
+fn what_another_server_names_otherwise_is_named_so_in_later_calls() {
+    for (name, forward, backward) in SAMPLES.into_iter().filter(|(_, forward, _)| *forward > 0) {
+        let recording = sample(name);
+        let (names, roots) = named(name);
+        assert!(!names.is_empty(), "{name}");
+        let other = foreign(recording.clone(), &names);
+        let (told, _) = replay(recording.clone(), other.clone(), Timing::Fastest, Network::GOOD);
+        assert_eq!(told.differences(), Vec::<&Outcome>::new(), "{name}");
+        let own = told
+            .outcomes
+            .iter()
+            .filter(|outcome| matches!(&outcome.verdict, Verdict::Agrees(comparison) if comparison.own > 0));
+        assert!(own.count() > 0, "{name}");
+        assert!(told.answered.iter().all(|answered| answered.how != How::Unknown), "{name}");
+        assert_eq!(told.answered.len(), forward + backward);
+        // The control: one name that no reply changes is asked for in vain.
+        if let Some(root) = roots.first() {
+            let lost = foreign(other, &BTreeSet::from([root.clone()]));
+            let (told, _) = replay(recording, lost, Timing::Fastest, Network::GOOD);
+            assert!(told.answered.iter().any(|answered| answered.how == How::Unknown), "{name}");
+            let unknown = told.outcomes.iter().filter(|outcome| !outcome.unknown.is_empty());
+            assert!(unknown.count() > 0, "{name}");
+        }
+    }
+}
+
+#[test]
+fn the_recorded_timing_takes_as_long_as_the_recording() {
+    let recording = sample("nfs4.1-backchannel-recall");
+    let times: Vec<u64> =
+        recording.calls.iter().filter(|call| !call.backward).map(|call| call.time).collect();
+    let span = times.last().unwrap() - times[0];
+    assert!(span > 1_000_000_000);
+    let (told, now) = replay(recording.clone(), recording.clone(), Timing::Recorded, Network::GOOD);
+    assert!(told.differences().is_empty());
+    assert!(now.0 > span && now.0 < span + 5_000_000_000, "{now:?} {span}");
+    let (told, fast) = replay(recording.clone(), recording, Timing::Fastest, Network::GOOD);
+    assert!(told.differences().is_empty());
+    assert!(fast.0 < span, "{fast:?}");
+}
+
+#[test]
+fn a_bad_network_changes_nothing() {
+    let network = Network { loss: 20, duplication: 20, corruption: 5, reordering: 20, ..Network::GOOD };
+    let recording = sample("nfs3-basic");
+    let (told, _) = replay(recording.clone(), recording, Timing::Fastest, network);
+    assert_eq!(told.differences(), Vec::<&Outcome>::new());
+    assert_eq!(told.outcomes.len(), 266);
+}
+
+#[test]
+fn calls_that_the_other_side_does_not_know_are_told() {
+    // One reply is missing in the recording of the responder: no reply, and it is told within the time.
+    let recording = sample("nfs4.1-backchannel-recall");
+    let mut silent = recording.clone();
+    let number = silent.calls.iter().rposition(|call| !call.backward).unwrap();
+    silent.calls[number].answer = Answer::Nothing;
+    let (told, now) = replay(recording.clone(), silent.clone(), Timing::Fastest, Network::GOOD);
+    let [outcome] = told.differences()[..] else { panic!("{:?}", told.differences()) };
+    assert_eq!(outcome.subject, Subject::Call(number));
+    assert!(now.0 >= 60_000_000_000);
+    // Where both have none, it is as it was.
+    let (told, now) = replay(silent.clone(), silent, Timing::Fastest, Network::GOOD);
+    assert!(told.differences().is_empty());
+    assert!(now.0 < 60_000_000_000);
+    assert_eq!(told.outcomes.iter().filter(|outcome| outcome.verdict == Verdict::Unanswered).count(), 1);
+    // A callback that the responder does not make is no difference, but it is said; and so is one that is not in the recording.
+    let mut quiet = recording.clone();
+    quiet.calls.retain(|call| !call.backward);
+    let (told, _) = replay(recording.clone(), quiet.clone(), Timing::Fastest, Network::GOOD);
+    let said = |told: &Told| {
+        let is_note = |outcome: &&Outcome| matches!(outcome.verdict, Verdict::NotCompared(_));
+        told.outcomes.iter().filter(is_note).count()
+    };
+    assert_eq!((told.differences().len(), said(&told)), (0, 2));
+    let (told, _) = replay(quiet, recording, Timing::Fastest, Network::GOOD);
+    assert_eq!((told.differences().len(), said(&told)), (0, 2));
+    let extra = |outcome: &&Outcome| matches!(outcome.subject, Subject::Extra(..));
+    assert_eq!(told.outcomes.iter().filter(extra).count(), 2);
+    // It is answered as a client would that has one slot.
+    let backward = told.answered.iter().filter_map(|answered| match &answered.how {
+        How::Backward(comparison) => Some(comparison),
+        _ => None,
+    });
+    let fields: Vec<Vec<&str>> = backward
+        .map(|comparison| comparison.differences.iter().map(|difference| difference.field).collect())
+        .collect();
+    assert_eq!(fields, [["highest_slotid", "target_highest_slotid"]; 2]);
+}
+
+/// One recording behind the other, which begins so many nanoseconds after the first.
+fn behind(first: &Recording, then: &Recording, later: u64) -> Recording {
+    let mut both = first.clone();
+    let order = |call: &Call| call.order.max(call.answer.order().unwrap_or(0));
+    let last = first.calls.iter().map(order).max().unwrap_or(0);
+    both.connections.extend(then.connections.iter().cloned());
+    both.calls.extend(then.calls.iter().cloned().map(|mut call| {
+        call.connection += first.connections.len();
+        (call.order, call.time) = (call.order + last, call.time + later);
+        match &mut call.answer {
+            Answer::Reply { order, .. } | Answer::Error { order, .. } => *order += last,
+            Answer::Unknown { order } => *order = order.map(|order| order + last),
+            Answer::Nothing => {}
+        }
+        call
+    }));
+    both
+}
+
+#[test]
+fn connections_are_made_in_the_order_of_the_recording() {
+    let (accepted, rejected) = (sample("nfs3-lossy"), sample("connect-rejected"));
+    let both = behind(&accepted, &rejected, 0);
+    let orders = [&both, &behind(&rejected, &accepted, 0), &behind(&both, &accepted, 0)];
+    for recording in orders.map(Recording::clone) {
+        let connections = recording.connections.len();
+        let (told, _) = replay(recording.clone(), recording, Timing::Fastest, Network::GOOD);
+        assert_eq!(told.differences(), Vec::<&Outcome>::new());
+        let made = told.outcomes.iter().filter_map(|outcome| match outcome.subject {
+            Subject::Connection(index) => Some(index),
+            _ => None,
+        });
+        assert_eq!(made.collect::<Vec<_>>(), (0..connections).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn a_connection_that_the_target_closes_meanwhile_is_not_waited_for() {
+    // It lingers for the callbacks, which do not come. Afterwards it waits for the time of the next call, and for nothing before.
+    let recording = sample("nfs4.1-backchannel-recall");
+    let twice = behind(&recording, &recording, 60_000_000_000);
+    let mut quiet = twice.clone();
+    quiet.calls.retain(|call| !call.backward);
+    let first = 1 + recording.calls.iter().filter(|call| !call.backward).count();
+    let (told, now) = replay_until(twice.clone(), quiet, Timing::Recorded, Network::GOOD, first);
+    assert_eq!(told.differences(), Vec::<&Outcome>::new());
+    assert_eq!(told.outcomes.len(), twice.calls.len() + 2);
+    assert!(now.0 > 60_000_000_000, "{now:?}");
+}
+
+#[test]
+fn a_call_that_offers_more_memory_than_there_may_be_is_not_sent() {
+    let recording = sample("nfs3-lossy");
+    let mut vast = recording.clone();
+    vast.calls[3].shape.writes.push(vec![0xffff_fff0]);
+    let (told, _) = replay(vast, recording, Timing::Fastest, Network::GOOD);
+    let [outcome] = told.differences()[..] else { panic!("{:?}", told.differences()) };
+    let why = "memory cannot be registered: too much memory is registered".to_owned();
+    assert_eq!((outcome.subject, &outcome.verdict), (Subject::Call(3), &Verdict::NotSent(why)));
+}

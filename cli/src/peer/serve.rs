@@ -1,0 +1,430 @@
+//! `rdmascope peer serve`: listens for clients and answers their calls.
+
+mod export;
+mod recorded;
+mod scenarios;
+
+use super::call::PORT;
+use super::faults::{FaultArguments, Faults};
+use super::lines::{self, Connection, End, Line, PrivateData, State, print};
+use super::live::{Live, SocketArguments};
+use crate::output::{self, Out, Output, Status};
+use anyhow::{Context as _, Result, bail};
+use clap::Args;
+use export::{Export, ExportArguments};
+use rdmascope_peer::driver::{Ended, Reach};
+use rdmascope_peer::endpoint::{self, ConnectionId};
+use rdmascope_peer::nfs3::refusal;
+use rdmascope_peer::peer::{Config, Event};
+use rdmascope_peer::rpcrdma::{self, Called, Discard, Reply, Sent};
+use rdmascope_peer::time::Instant;
+use rdmascope_present::text::{Counted, Style};
+use rdmascope_wire::rpc::{self, program};
+use rdmascope_wire::xdr::Reader;
+use rdmascope_wire::{Layer, Xid};
+use recorded::Recorded;
+use scenarios::{ScenarioArguments, Scenarios};
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::PathBuf;
+
+/// Addresses of this host that it listens at where none is named.
+const MOST_ADDRESSES: usize = 64;
+/// The versions of NFS whose NULL is answered.
+const VERSIONS: core::ops::RangeInclusive<u32> = 3..=4;
+
+/// What is said of a reply that did not fit.
+const TOO_LONG: &str = "ERR_CHUNK: the reply does not fit the chunks of its call";
+
+/// The arguments of `peer serve`.
+#[derive(Args, Debug)]
+pub(super) struct Serve {
+    /// A local address to listen at; can be given several times [default: all addresses of this host]
+    #[arg(long, value_name = "ADDR")]
+    bind: Vec<IpAddr>,
+    /// The port of the RDMA connection manager to listen on
+    #[arg(long, value_name = "PORT", default_value_t = PORT)]
+    port: u16,
+    /// Answer as the server in this capture did
+    ///
+    /// A call that is equal to a recorded one but for its XID and its credential is answered with the recorded reply; any other with SYSTEM_ERR.
+    #[arg(long, value_name = "FILE")]
+    from: Option<PathBuf>,
+    /// Refuse a capture whose calls and replies hold more bytes than this: 512M, 4G
+    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = crate::extract::parse_size, requires = "from")]
+    memory: u64,
+    #[command(flatten)]
+    export: ExportArguments,
+    #[command(flatten)]
+    scenarios: ScenarioArguments,
+    #[command(flatten)]
+    faults: FaultArguments,
+    #[command(flatten)]
+    sockets: SocketArguments,
+    #[command(flatten)]
+    output: Output,
+}
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  rdmascope peer serve
+  rdmascope peer serve --bind 192.0.2.1 --save clients.pcapng
+  rdmascope peer serve --bind 192.0.2.1 --export memory
+  mount -t nfs -o vers=3,proto=rdma,port=20049,mountport=20048,mountproto=tcp,nolock 192.0.2.1:/export /mnt
+  rdmascope peer serve --bind 127.0.0.2 --socket udp --format jsonl
+  rdmascope peer serve --from mount.pcap --bind 192.0.2.1
+  rdmascope peer serve --bind 192.0.2.1 --export memory --scenario reply-version-2 reply-twice --save faults.pcapng";
+
+/// Runs the command.
+pub(super) fn run(command: &Serve, style: Style, out: &mut Out) -> io::Result<Status> {
+    let recorded =
+        match command.from.as_ref().map(|path| Recorded::read(path, command.memory, out)).transpose()? {
+            Some(Err(status)) => return Ok(status),
+            recorded => recorded.and_then(Result::ok),
+        };
+    let opened = command.scenarios.begin();
+    let opened = opened.and_then(|scenarios| Ok((command.open(recorded.as_ref())?, scenarios)));
+    let ((mut live, export), scenarios) = match opened {
+        Ok(opened) => opened,
+        Err(error) => return output::complain(&error, out),
+    };
+    let faults = command.faults.begin(live.peer.endpoint_mut());
+    let mut server = Server {
+        command,
+        style,
+        recorded,
+        export,
+        scenarios,
+        clients: BTreeMap::new(),
+        calls: 0,
+        answered: 0,
+    };
+    let served = server.serve(&mut live, out)?;
+    for file in server.export.iter().flat_map(Export::changed) {
+        server.print(&Line::File(file), out)?;
+    }
+    let faults = faults.as_ref().map(Faults::counts);
+    let counts = live.wire.driver.counts();
+    let end = Line::End(End::new(server.calls, server.answered, Some(counts), faults));
+    let finished = live.finish();
+    if let Err(error) = served.and(finished) {
+        return output::complain(&error, out);
+    }
+    let is_violation = match server.scenarios.take() {
+        Some(scenarios) => scenarios.finish(command.output.format, out)?,
+        None => false,
+    };
+    server.print(&end, out)?;
+    Ok(if is_violation { Status::Differs } else { Status::Done })
+}
+
+impl Serve {
+    fn open(&self, recorded: Option<&Recorded>) -> Result<(Live, Option<Export>)> {
+        let locals = if self.bind.is_empty() { own_addresses()? } else { self.bind.clone() };
+        let export = self.export.open(&locals, self.port)?;
+        let config = recorded.map_or_else(Config::default, Recorded::config);
+        let mut live = Live::open(&self.sockets, locals, Reach::WhoeverSent, config)?;
+        // The first port of this end: there is room.
+        live.peer.listen(self.port);
+        Ok((live, export))
+    }
+}
+
+/// The addresses of this host, without those of one link only, as Linux lists them.
+fn own_addresses() -> Result<Vec<IpAddr>> {
+    const V4: &str = "/proc/net/fib_trie";
+    const V6: &str = "/proc/net/if_inet6";
+    let read = |path: &str| {
+        std::fs::read_to_string(path).with_context(|| format!("{path}: name an address with --bind"))
+    };
+    let mut found = ipv4_addresses(&read(V4)?);
+    // A kernel without IPv6 has no such file.
+    found.extend(ipv6_addresses(&std::fs::read_to_string(V6).unwrap_or_default()));
+    found.sort();
+    found.dedup();
+    if found.is_empty() {
+        bail!(
+            "this host has no address: give an interface one (`ip address add`), and set it up (`ip link set`)"
+        );
+    }
+    if found.len() > MOST_ADDRESSES {
+        bail!(
+            "this host has {} addresses, and {MOST_ADDRESSES} are the most: name some with --bind",
+            found.len()
+        );
+    }
+    Ok(found)
+}
+
+/// Of the routing tables: an address, and behind it `/32 host LOCAL`.
+fn ipv4_addresses(tries: &str) -> Vec<IpAddr> {
+    let pairs = tries.lines().zip(tries.lines().skip(1));
+    let local = pairs.filter(|(_, behind)| behind.trim() == "/32 host LOCAL");
+    local
+        .filter_map(|(line, _)| line.trim().strip_prefix("|-- ")?.parse::<Ipv4Addr>().ok())
+        .map(IpAddr::V4)
+        .collect()
+}
+
+/// Of a line for each address: 32 digits, interface, prefix, scope, flags, name.
+fn ipv6_addresses(lines: &str) -> Vec<IpAddr> {
+    /// Found to be another host's, and not known to be no other host's yet (if_addr.h).
+    const DAD_FAILED_OR_TENTATIVE: u8 = 0x48;
+    let address = |line: &str| {
+        let mut fields = line.split_whitespace();
+        let address = Ipv6Addr::from_bits(u128::from_str_radix(fields.next()?, 16).ok()?);
+        let flags = u8::from_str_radix(fields.nth(3)?, 16).ok()?;
+        let usable = flags & DAD_FAILED_OR_TENTATIVE == 0 && !address.is_unicast_link_local();
+        usable.then_some(IpAddr::V6(address))
+    };
+    lines.lines().filter_map(address).collect()
+}
+
+/// What is known of a connection.
+struct Client {
+    remote: IpAddr,
+    private_data: Vec<u8>,
+    asked: Instant,
+}
+
+struct Server<'a> {
+    command: &'a Serve,
+    style: Style,
+    /// What calls are answered from, where that is a capture, or an export. Not both.
+    recorded: Option<Recorded>,
+    export: Option<Export>,
+    /// What is done to clients on purpose.
+    scenarios: Option<Scenarios>,
+    /// No more than the endpoint has connections.
+    clients: BTreeMap<ConnectionId, Client>,
+    calls: u64,
+    answered: u64,
+}
+
+impl Server<'_> {
+    fn print(&self, line: &Line, out: &mut Out) -> io::Result<()> {
+        print(line, self.command.output.format, self.style, out)
+    }
+
+    /// Serves until Ctrl-C. The outer error is one of standard output.
+    fn serve(&mut self, live: &mut Live, out: &mut Out) -> io::Result<Result<()>> {
+        let serves = match (&self.recorded, &self.export) {
+            (Some(recorded), _) => format!("answers {} calls as recorded", recorded.calls()),
+            (_, Some(_)) => "serves NFSv3".to_owned(),
+            _ => "serves NULL of NFSv3 and NFSv4".to_owned(),
+        };
+        let serves = match &self.scenarios {
+            Some(scenarios) => format!("{serves}, with {}", Counted(scenarios.count() as u64, "scenario")),
+            None => serves,
+        };
+        let sockets = lines::Sockets { serves: Some(serves), ..live.sockets(self.command.port) };
+        self.print(&Line::Sockets(sockets), out)?;
+        if let Some(export) = &self.export {
+            self.print(&Line::Export(export.line()), out)?;
+        }
+        loop {
+            if self.go_on(live, out)? {
+                break;
+            }
+            let deadline = self.scenarios.as_ref().and_then(Scenarios::next_deadline);
+            let (ended, events) = match live.turn(deadline) {
+                Ok(turned) => turned,
+                Err(error) => return Ok(Err(error.into())),
+            };
+            for (now, event) in events {
+                self.take(live, now, event, out)?;
+            }
+            if ended == Ended::Woken {
+                break;
+            }
+        }
+        let connections: Vec<ConnectionId> = self.clients.keys().copied().collect();
+        match live.hang_up(&connections) {
+            Ok(happened) => {
+                for event in happened {
+                    let now = live.wire.driver.now();
+                    self.take(live, now, event, out)?;
+                }
+                Ok(Ok(()))
+            }
+            Err(error) => Ok(Err(error.into())),
+        }
+    }
+
+    /// Goes on with the scenarios. Whether all are over and nothing else is to be done.
+    fn go_on(&mut self, live: &mut Live, out: &mut Out) -> io::Result<bool> {
+        let Some(scenarios) = &mut self.scenarios else { return Ok(false) };
+        let now = live.wire.driver.now();
+        let has_clients = !self.clients.is_empty();
+        scenarios.advance(&mut live.peer, now, has_clients, self.command.output.format, out)
+    }
+
+    fn take(&mut self, live: &mut Live, now: Instant, event: Event, out: &mut Out) -> io::Result<()> {
+        if let Some(scenarios) = &mut self.scenarios {
+            scenarios.handle(&live.peer, &event);
+        }
+        self.answer_as_recorded(live, &event, out)?;
+        match event {
+            Event::Endpoint(endpoint::Event::Requested { connection, remote, private_data, .. }) => {
+                self.clients.insert(connection, Client { remote, private_data, asked: now });
+            }
+            Event::Endpoint(endpoint::Event::Connected { connection }) => {
+                let Some(client) = self.clients.get(&connection) else { return Ok(()) };
+                let mut line = Connection::new(State::Connected, client.remote);
+                line.elapsed_ns = u64::try_from(now.since(client.asked).as_nanos()).ok();
+                line.private_data = PrivateData::find(&client.private_data);
+                if let Some(session) = live.peer.session(connection) {
+                    line.agreed(session.negotiated());
+                }
+                self.print(&Line::Connection(Box::new(line)), out)?;
+            }
+            Event::Endpoint(endpoint::Event::Closed { connection, why }) => {
+                let Some(client) = self.clients.remove(&connection) else { return Ok(()) };
+                let line = Connection::closed(&why, client.remote);
+                self.print(&Line::Connection(Box::new(line)), out)?;
+            }
+            Event::Rpc { connection, event: rpcrdma::Event::Called(called) } if self.recorded.is_none() => {
+                self.answer(live, now, connection, &called, out)?;
+            }
+            // What this side's own answers come to is told with these.
+            Event::Rpc { connection, event: rpcrdma::Event::Refused { xid, error, why } }
+                if why != Discard::ReplyTooLong =>
+            {
+                let mut line = self.call_line(connection, xid);
+                line.error = Some(format!("{error}: {why}"));
+                self.print(&Line::Call(line), out)?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Lets the capture answer, where there is one.
+    fn answer_as_recorded(&mut self, live: &mut Live, event: &Event, out: &mut Out) -> io::Result<()> {
+        let Some(recorded) = &mut self.recorded else { return Ok(()) };
+        let told = recorded.handle(&mut live.peer, event);
+        let said: Vec<_> = told.iter().map(|answered| recorded.said(answered)).collect();
+        for (answered, said) in told.into_iter().zip(said) {
+            let mut line = self.call_line(answered.connection, answered.xid);
+            if let Some((program, version, procedure)) = answered.called {
+                (line.program, line.version) = (Some(program), Some(version));
+                line.procedure = Some(procedure);
+            }
+            self.answered += u64::from(said.is_ok());
+            match said {
+                Ok(status) => line.rpc_status = Some(status),
+                Err(error) => line.error = Some(error),
+            }
+            self.print(&Line::Call(line), out)?;
+        }
+        Ok(())
+    }
+
+    fn call_line(&mut self, connection: ConnectionId, xid: Xid) -> lines::Call {
+        self.calls += 1;
+        let client = self.clients.get(&connection);
+        let remote = client.map_or(Ipv4Addr::UNSPECIFIED.into(), |client| client.remote);
+        lines::Call::new(remote, self.calls, xid)
+    }
+
+    fn answer(
+        &mut self,
+        live: &mut Live,
+        now: Instant,
+        connection: ConnectionId,
+        called: &Called,
+        out: &mut Out,
+    ) -> io::Result<()> {
+        let mut line = self.call_line(connection, called.xid);
+        line.credits = Some(called.credits);
+        let reply = match &mut self.export {
+            Some(export) => export.call(&called.message),
+            None => null(&called.message),
+        };
+        match (line.called(&called.message), reply) {
+            (Ok(()), Some(reply)) => {
+                let told = line.replied(&reply.message);
+                debug_assert!(told.is_ok(), "a reply of this side can be read");
+                let name = self.scenarios.as_ref().and_then(Scenarios::name).unwrap_or_default().to_owned();
+                let sent = match &mut self.scenarios {
+                    Some(scenarios) => scenarios.answer(&mut live.peer, now, connection, called, reply),
+                    None => live.peer.reply(connection, called.xid, reply).map(Some),
+                };
+                let error = match sent {
+                    Ok(Some(Sent::Reply)) => None,
+                    Ok(Some(Sent::ErrorChunk)) => Some(TOO_LONG.to_owned()),
+                    Ok(None) => Some(format!("answered as scenario {name} says")),
+                    // The connection may be gone by now.
+                    Err(error) => Some(format!("no reply could be sent: {error}")),
+                };
+                self.answered += u64::from(error.is_none());
+                if error.is_some() {
+                    (line.rpc_status, line.nfs_status, line.error) = (None, None, error);
+                }
+            }
+            (told, _) => {
+                // RFC 5531 has no answer to what is no call.
+                if let Some((session, _)) = live.peer.session_mut(connection) {
+                    session.forget(called.xid);
+                }
+                line.error = told.err().map(|stop| format!("not answered: {stop}"));
+            }
+        }
+        self.print(&Line::Call(line), out)
+    }
+}
+
+/// The reply to a call where nothing is exported; `None` where its RPC header cannot be read.
+fn null(message: &[u8]) -> Option<Reply> {
+    let call = rpc::Call::parse(&mut Reader::new(message, Layer::Rpc)).ok()?;
+    let mut reply = Vec::new();
+    rpc::Reply { xid: call.xid, status: status(&call), verifier: None }.build(&mut reply);
+    Some(Reply::inline(reply))
+}
+
+/// What a call is answered with where nothing is exported.
+fn status(call: &rpc::Call<'_>) -> rpc::Status {
+    match refusal(call, &[(program::NFS, VERSIONS)]) {
+        Some(status) => status,
+        None if call.procedure != 0 => rpc::Status::ProcedureUnavailable,
+        None => rpc::Status::Success,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rdmascope_wire::rpc::Auth;
+
+    #[test]
+    fn addresses_of_this_host_are_found_as_the_kernel_lists_them() {
+        let tries = "Main:\n  +-- 0.0.0.0/0 3 0 5\n     |-- 0.0.0.0\n        /0 universe UNICAST\n     |-- 192.0.2.0\n        /24 link UNICAST\n\
+                     Local:\n        |-- 192.0.2.7\n           /32 host LOCAL\n        |-- 192.0.2.255\n           /32 link BROADCAST\n";
+        assert_eq!(ipv4_addresses(tries), ["192.0.2.7".parse::<IpAddr>().unwrap()]);
+        let lines = "00000000000000000000000000000001 01 80 10 80       lo\n\
+                     fe800000000000000042acfffe110002 02 40 20 80     eth0\n\
+                     20010db8000000000000000000000002 02 40 00 80     eth0\n\
+                     20010db8000000000000000000000003 02 40 00 c8     eth0\n";
+        let expected = ["::1", "2001:db8::2"].map(|address| address.parse::<IpAddr>().unwrap());
+        assert_eq!(ipv6_addresses(lines), expected);
+        assert!(ipv4_addresses("").is_empty() && ipv6_addresses("no such line").is_empty());
+    }
+
+    #[test]
+    fn what_is_not_served_is_refused_as_the_specification_says() {
+        let null = rpc::Call::null(Xid(1), 100_003, 3);
+        assert_eq!(status(&null), rpc::Status::Success);
+        assert_eq!(status(&rpc::Call { version: 4, ..null }), rpc::Status::Success);
+        let refused = [
+            (rpc::Call { rpc_version: 3, ..null }, rpc::Status::RpcMismatch { low: 2, high: 2 }),
+            (rpc::Call { credential: Auth { flavor: 7, body: &[] }, ..null }, rpc::Status::AuthError(1)),
+            (rpc::Call { program: 100_005, ..null }, rpc::Status::ProgramUnavailable),
+            (rpc::Call { version: 2, ..null }, rpc::Status::ProgramMismatch { low: 3, high: 4 }),
+            (rpc::Call { procedure: 1, ..null }, rpc::Status::ProcedureUnavailable),
+        ];
+        for (call, expected) in refused {
+            assert_eq!(status(&call), expected);
+        }
+    }
+}

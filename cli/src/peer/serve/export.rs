@@ -1,0 +1,201 @@
+//! The export of `peer serve --export`: an NFSv3 file system in memory, with MOUNT and the port mapper on TCP beside it.
+
+use crate::peer::lines;
+use anyhow::{Context as _, Result, anyhow, bail};
+use clap::Args;
+use rdmascope_peer::nfs3::mount::{PORTMAPPER_PORT, Services};
+use rdmascope_peer::nfs3::{self, Limits, Time};
+use rdmascope_peer::rpcrdma::Reply;
+use rdmascope_peer::tcp;
+use rdmascope_present::text::Bytes;
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher as _, RandomState};
+use std::io::ErrorKind;
+use std::net::{IpAddr, TcpListener};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// What `--export` takes instead of a folder.
+const EMPTY: &str = "memory";
+
+#[derive(Args, Debug)]
+pub(super) struct ExportArguments {
+    /// Serve an NFSv3 export that clients can mount: a copy of this folder in memory, or an empty one with the word `memory`
+    ///
+    /// Clients list, read and write the copy: the folder is not changed. When the command ends, it prints the files that they made or
+    /// changed, with their MD5. The copy holds 256 MiB and 65,536 names at most. MOUNT is answered on TCP.
+    #[arg(long, value_name = "FOLDER|memory", conflicts_with = "from")]
+    export: Option<PathBuf>,
+    /// The path under which clients mount it
+    #[arg(long, value_name = "PATH", default_value = "/export", requires = "export", value_parser = export_path)]
+    export_path: String,
+    /// The TCP port of MOUNT; 0: one that is free
+    #[arg(long, value_name = "PORT", default_value_t = 20048, requires = "export")]
+    mount_port: u16,
+    /// Answer as port mapper on TCP port 111 too, so that clients need not be told the port of MOUNT; needs root
+    #[arg(long, requires = "export")]
+    port_mapper: bool,
+}
+
+fn export_path(text: &str) -> Result<String> {
+    let trimmed = text.trim_end_matches('/');
+    if !text.starts_with('/') || text.len() > 1024 {
+        bail!("a path from / on is expected, of 1024 bytes at most");
+    }
+    Ok(if trimmed.is_empty() { "/" } else { trimmed }.to_owned())
+}
+
+/// An export that is served.
+pub(super) struct Export {
+    files: nfs3::Export,
+    /// The MD5 of each file before clients came.
+    before: BTreeMap<Vec<u8>, String>,
+    left_out: u64,
+    path: String,
+    mount_port: u16,
+    port_mapper: bool,
+    at: (IpAddr, u16),
+    /// They answer as long as they are there.
+    _servers: Vec<tcp::Server>,
+}
+
+impl ExportArguments {
+    /// Reads the folder and opens the TCP ports at these addresses; `None` where nothing is exported. `port` is that of NFS/RDMA.
+    pub(super) fn open(&self, locals: &[IpAddr], port: u16) -> Result<Option<Export>> {
+        let Some(folder) = &self.export else { return Ok(None) };
+        // Another one with each run: handles of the one before are stale.
+        let mut files = nfs3::Export::new(Limits::default(), RandomState::new().hash_one(2), now());
+        let left_out = if folder.as_os_str() == EMPTY { 0 } else { load(folder, &mut files)? };
+        let before = files.files().map(|(path, bytes)| (path, lines::digest(bytes))).collect();
+        let mut mount_port = self.mount_port;
+        let mut servers = Vec::new();
+        for local in locals {
+            let listener = listen(*local, mount_port, || {
+                format!("choose another one than {mount_port} with --mount-port")
+            })?;
+            mount_port = listener.local_addr().map_or(mount_port, |address| address.port());
+            let mut listeners = vec![listener];
+            if self.port_mapper {
+                let remedy =
+                    || format!("leave --port-mapper away; clients mount with mountport={mount_port}");
+                listeners.push(listen(*local, PORTMAPPER_PORT, remedy)?);
+            }
+            for listener in listeners {
+                let services = Services {
+                    path: self.export_path.clone().into_bytes(),
+                    root: files.root(),
+                    address: *local,
+                    mount_port,
+                    nfs_port: port,
+                };
+                servers.push(
+                    tcp::Server::start(listener, services).context("a thread for MOUNT cannot be started")?,
+                );
+            }
+        }
+        let local = locals.iter().find(|local| !local.is_loopback()).or(locals.first());
+        let local = local.copied().ok_or_else(|| anyhow!("no address to export at: name one with --bind"))?;
+        Ok(Some(Export {
+            files,
+            before,
+            left_out,
+            path: self.export_path.clone(),
+            mount_port,
+            port_mapper: self.port_mapper,
+            at: (local, port),
+            _servers: servers,
+        }))
+    }
+}
+
+fn listen(local: IpAddr, port: u16, remedy: impl Fn() -> String) -> Result<TcpListener> {
+    TcpListener::bind((local, port)).map_err(|error| match error.kind() {
+        ErrorKind::AddrInUse => {
+            anyhow!(
+                "TCP port {port} of {local} is taken (`ss -tlpn sport = {port}` names who has it): {}",
+                remedy()
+            )
+        }
+        ErrorKind::PermissionDenied => {
+            anyhow!("TCP port {port} of {local} is not permitted: run as root, or {}", remedy())
+        }
+        _ => anyhow!("TCP port {port} of {local}: {error}"),
+    })
+}
+
+/// Copies a folder. Returns how much of it is neither file nor directory: symbolic links are not followed.
+fn load(folder: &Path, files: &mut nfs3::Export) -> Result<u64> {
+    let most = Limits::default().most_bytes;
+    let (mut bytes, mut left_out) = (0, 0);
+    let mut open = vec![folder.to_owned()];
+    while let Some(directory) = open.pop() {
+        let cannot = || format!("{}: cannot be read", directory.display());
+        for entry in std::fs::read_dir(&directory).with_context(cannot)? {
+            let path = entry.with_context(cannot)?.path();
+            let cannot = || format!("{}: cannot be read", path.display());
+            let found = path.symlink_metadata().with_context(cannot)?;
+            let name = path.strip_prefix(folder).unwrap_or(&path).as_os_str().as_bytes();
+            let refused = |status| anyhow!("{}: does not go into the export: {status}", path.display());
+            if found.is_dir() {
+                // Also where nothing is in it.
+                files.make_directory(name, now()).map_err(refused)?;
+                open.push(path);
+                continue;
+            } else if !found.is_file() {
+                left_out += 1;
+                continue;
+            }
+            bytes += found.len();
+            if bytes > most {
+                bail!("{}: more than {}: an export in memory holds no more", folder.display(), Bytes(most));
+            }
+            let content = std::fs::read(&path).with_context(cannot)?;
+            files.put(name, &content, now()).map_err(refused)?;
+        }
+    }
+    Ok(left_out)
+}
+
+fn now() -> Time {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Time { seconds: u32::try_from(now.as_secs()).unwrap_or(u32::MAX), nanoseconds: now.subsec_nanos() }
+}
+
+impl Export {
+    /// The reply to a call; `None` where its RPC header cannot be read.
+    pub(super) fn call(&mut self, message: &[u8]) -> Option<Reply> {
+        self.files.call(message, now()).map(Reply::from)
+    }
+
+    /// What is said of it.
+    pub(super) fn line(&self) -> lines::Export {
+        let (mut files, mut bytes) = (0, 0);
+        for (_, content) in self.files.files() {
+            files += 1;
+            bytes += content.len() as u64;
+        }
+        lines::Export {
+            path: self.path.clone(),
+            files,
+            bytes,
+            left_out: self.left_out,
+            mount_port: self.mount_port,
+            port_mapper: self.port_mapper,
+            at: self.at,
+        }
+    }
+
+    /// The files that clients made or changed.
+    pub(super) fn changed(&self) -> impl Iterator<Item = lines::File> {
+        self.files.files().filter_map(|(path, content)| {
+            let (md5, before) = (lines::digest(content), self.before.get(&path));
+            (before != Some(&md5)).then(|| lines::File {
+                path: lines::Path::of(&path),
+                bytes: content.len() as u64,
+                md5,
+                is_new: before.is_none(),
+            })
+        })
+    }
+}

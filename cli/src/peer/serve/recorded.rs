@@ -1,0 +1,81 @@
+//! `peer serve --from`: answers as the responder of a capture did.
+
+use super::TOO_LONG;
+use crate::filters::Asked;
+use crate::input::Input;
+use crate::output::{Out, Status};
+use crate::peer::recording::{self, Read};
+use rdmascope_dissector::frame;
+use rdmascope_peer::peer::{self, Event, Peer};
+use rdmascope_peer::replay::{Answer, Answered, How, Recording, Responder};
+use rdmascope_present::filter::TransactionFilter;
+use rdmascope_wire::Layer;
+use rdmascope_wire::rpc;
+use rdmascope_wire::xdr::Reader;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+/// What is answered from a capture.
+pub(super) struct Recorded {
+    recording: Arc<Recording>,
+    responder: Responder,
+}
+
+impl Recorded {
+    /// Reads the capture. `Err`: it was told why it cannot. The outer error is one of standard output.
+    pub(super) fn read(path: &Path, most: u64, out: &mut Out) -> io::Result<Result<Recorded, Status>> {
+        let input = Input::file(path.to_owned(), frame::Config::default().port);
+        let (all, asked) = (TransactionFilter::default(), Asked::default());
+        let read = recording::load(&input, &all, asked, most, recording::Use::Answers, out)?;
+        Ok(read.map(|Read { recording, .. }| Recorded {
+            responder: Responder::new(Arc::clone(&recording)),
+            recording,
+        }))
+    }
+
+    /// The peer that answers so.
+    pub(super) fn config(&self) -> peer::Config {
+        peer::Config { session: self.recording.responder(), accept_by_hand: true, ..peer::Config::default() }
+    }
+
+    /// How many calls it knows the answers to.
+    pub(super) fn calls(&self) -> usize {
+        self.recording.calls.iter().filter(|call| !call.backward).count()
+    }
+
+    /// Takes what the peer tells, and answers.
+    pub(super) fn handle(&mut self, peer: &mut Peer, event: &Event) -> Vec<Answered> {
+        self.responder.handle(peer, event)
+    }
+
+    /// What is said of an answer: the status of the RPC, or why there is none.
+    pub(super) fn said(&self, answered: &Answered) -> Result<String, String> {
+        match &answered.how {
+            How::AsRecorded | How::Again => {
+                let call = answered.call.and_then(|call| self.recording.calls.get(call));
+                match call.map(|call| &call.answer) {
+                    Some(Answer::Reply { stream, .. }) => {
+                        match rpc::Reply::parse(&mut Reader::new(stream, Layer::Rpc)) {
+                            Ok(reply) => Ok(reply.status.to_string()),
+                            Err(stop) => Err(format!("the recorded reply cannot be read: {stop}")),
+                        }
+                    }
+                    Some(Answer::Error { error, .. }) => Err(format!("as recorded: {error}")),
+                    _ => Err("not answered".to_owned()),
+                }
+            }
+            How::NotAnswered => Err("not answered: the capture has no whole reply".to_owned()),
+            How::TooLong => Err(TOO_LONG.to_owned()),
+            How::Unknown => Err("SYSTEM_ERR: the capture has no such call".to_owned()),
+            How::Failed => Err("no reply could be sent".to_owned()),
+            How::Backward(comparison) => match comparison.differences.first() {
+                None => Ok("SUCCESS".to_owned()),
+                Some(difference) => Err(format!(
+                    "another reply to a callback than recorded: {} {}, recorded {}",
+                    difference.field, difference.live, difference.recorded
+                )),
+            },
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! `peer inject`: lists and explains scenarios, and runs them against `peer serve` over the loopback interface.
+#![cfg(target_os = "linux")]
+
+mod binary;
+
+use binary::{command, run, text};
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
+use tempfile::TempDir;
+
+#[test]
+fn lists_and_explains_without_a_target() {
+    let output = run(&["peer", "inject", "--list", "--section", "rfc8166/4.5.1"]);
+    assert!(output.status.success());
+    assert_eq!(text(&output.stdout).lines().count(), 6, "{}", text(&output.stdout));
+    let output = run(&["peer", "inject", "--explain", "version-9"]);
+    let shown = text(&output.stdout);
+    for part in ["MUST rfc8166/4.5.1", "allowed:", "ERR_VERS", "send.vers = 9", "header-version"] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+}
+
+#[test]
+fn the_steps_of_a_file_of_ones_own_are_shown() {
+    let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder can be made");
+    let file = folder.path().join("mine.toml");
+    // The name is that of a built-in scenario, the steps are not.
+    let scenario = "name = \"version-9\"\ntitle = \"Mine\"\nallowed = [\"silence\"]\n\
+                    requirement = { document = \"rfc8166\", section = \"4.5.1\", level = \"must\", text = \"A [[steps]] in a text\" }\n\
+                    [[steps]]\nconnect = {}\n[[steps]] # a comment with \u{9b}31m\nsend = { vers = 7 }\n[[steps]]\nobserve = { within = 100 }\n\n";
+    std::fs::write(&file, scenario).expect("it can be written");
+    let output = run(&["peer", "inject", "--explain", file.to_str().expect("it is UTF-8")]);
+    let shown = text(&output.stdout);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let steps = "\n\n[[steps]]\nconnect = {}\n[[steps]] # a comment with \\u{9b}31m\nsend = { vers = 7 }\n[[steps]]\nobserve = { within = 100 }\n";
+    assert!(shown.ends_with(steps), "{shown}");
+}
+
+#[test]
+fn wrong_usage_is_status_2() {
+    let no_target = run(&["peer", "inject", "version-9"]);
+    assert_eq!(no_target.status.code(), Some(2));
+    let unknown = run(&["peer", "inject", "--explain", "versoin-9"]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(text(&unknown.stderr).contains("perhaps version-9"), "{}", text(&unknown.stderr));
+    for (arguments, why) in [
+        (&["--to", "127.0.0.2", "--from", "::1"][..], "not of one IP version"),
+        (&["--to", "127.0.0.1"], "name another local address with --from"),
+    ] {
+        let refused = run(&[&["peer", "inject", "version-9"], arguments].concat());
+        let complaint = text(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(2), "{complaint}");
+        assert!(complaint.contains(why), "{complaint}");
+    }
+}
+
+#[test]
+fn a_server_that_conforms() {
+    let [.., high, low] = std::process::id().to_be_bytes();
+    let address = |number: u8| format!("127.{number}.{high}.{}", low.clamp(1, 254));
+    let (server, client) = (address(201), address(202));
+    let mut child = command(&["peer", "serve", "--format", "jsonl", "--bind", &server, "--socket", "udp"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    let mut first = String::new();
+    // Kept: a server whose output nobody takes ends.
+    let mut stdout = BufReader::new(child.stdout.take().expect("it was piped"));
+    stdout.read_line(&mut first).expect("it can be read");
+    if first.is_empty() {
+        let output = child.wait_with_output().expect("it ends");
+        let complaint = text(&output.stderr);
+        assert!(complaint.contains("is taken"), "{complaint}");
+        return eprintln!("SKIPPED: {complaint}");
+    }
+    let target = ["--to", &server, "--from", &client, "--socket", "udp", "--null-only"];
+    let scenarios = ["null", "version-9", "credits-ignored", "reply-too-large-no-chunk"];
+    let inject =
+        |format: &str| run(&[&["peer", "inject", "--format", format][..], &target, &scenarios].concat());
+    let (lines, junit) = (inject("jsonl"), inject("junit"));
+    let again = ["--to", &server];
+    let html = run(&[&["peer", "inject", "--format", "html"][..], &target, &again, &scenarios].concat());
+    child.kill().expect("it runs");
+    drop(stdout);
+    child.wait().expect("it ends");
+    assert!(lines.status.success(), "{}", text(&lines.stderr));
+    let lines: Vec<serde_json::Value> =
+        text(&lines.stdout).lines().map(|line| serde_json::from_str(line).expect("a line is JSON")).collect();
+    let verdicts: Vec<Option<&str>> = lines[..4].iter().map(|line| line["verdict"].as_str()).collect();
+    assert_eq!(verdicts, [Some("conforms"), Some("conforms"), None, Some("not-applicable")]);
+    assert_eq!(lines[1]["alive"], "on-this-connection");
+    assert_eq!(lines[4]["counts"]["withheld"], 1);
+    assert_eq!(lines[0]["target"], format!("{server}:20049"));
+    // A column for each --to, and a run for each cell, by column and row.
+    let html = text(&html.stdout);
+    let named = format!("<th>{server}:20049</th>");
+    assert_eq!(html.matches(&named).count(), 2, "{html}");
+    for run in ["run-1-1", "run-2-1", "run-1-2", "run-2-3"] {
+        assert!(
+            html.contains(&format!("href=\"#{run}\"")) && html.contains(&format!("id=\"{run}\"")),
+            "{run}"
+        );
+    }
+    assert!(
+        html.contains("RDMA_ERROR") && html.contains("ConnectRequest") && html.contains("Nothing crossed.")
+    );
+    let junit = text(&junit.stdout);
+    assert!(
+        junit.contains("<testsuite name=\"rfc8166\" tests=\"4\" failures=\"0\" errors=\"0\" skipped=\"2\">"),
+        "{junit}"
+    );
+}

@@ -1,0 +1,101 @@
+//! `peer serve` as a process beside the one that is tested.
+#![allow(dead_code, unreachable_pub)] // Each test file takes what it needs.
+
+use crate::binary::{interruptible, root, text};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::{Child, ChildStdout, Stdio};
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// An address of 127.0.0.0/8 that no other test has, of this process or of another.
+pub fn address() -> String {
+    static NEXT: AtomicU8 = AtomicU8::new(1);
+    let [.., high, low] = std::process::id().to_be_bytes();
+    format!("127.{}.{high}.{}", NEXT.fetch_add(1, Ordering::Relaxed), low.clamp(1, 254))
+}
+
+/// A server that runs.
+pub struct Server {
+    pub child: Child,
+    /// Until somebody takes it.
+    pub stdout: Option<BufReader<ChildStdout>>,
+    /// What was read of its output.
+    pub first: String,
+}
+
+impl Server {
+    /// Started with these arguments, and listening. `None` where the port is taken, which is told.
+    pub fn start(arguments: &[&str]) -> Option<Server> {
+        let arguments = [&["peer", "serve", "--format", "jsonl"], arguments].concat();
+        let mut child = interruptible(&arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary runs");
+        let mut stdout = BufReader::new(child.stdout.take().expect("it was piped"));
+        let mut first = String::new();
+        stdout.read_line(&mut first).expect("it can be read");
+        if first.is_empty() {
+            let output = child.wait_with_output().expect("it ends");
+            let complaint = text(&output.stderr);
+            assert!(complaint.contains("is taken"), "{complaint}");
+            eprintln!("SKIPPED: {complaint}");
+            return None;
+        }
+        Some(Server { child, stdout: Some(stdout), first })
+    }
+
+    /// Ends it as Ctrl-C does. Its lines.
+    pub fn stop(mut self) -> Vec<Value> {
+        let signal = std::process::Command::new("kill").args(["-INT", &self.child.id().to_string()]).status();
+        assert!(signal.expect("kill is there").success());
+        let mut rest = std::mem::take(&mut self.first);
+        self.stdout.take().expect("nobody took it").read_to_string(&mut rest).expect("it can be read");
+        let mut complaint = String::new();
+        self.child
+            .stderr
+            .take()
+            .expect("it was piped")
+            .read_to_string(&mut complaint)
+            .expect("it can be read");
+        assert_eq!((self.child.wait().expect("it ends").code(), &*complaint), (Some(0), ""));
+        parsed(&rest)
+    }
+}
+
+impl Drop for Server {
+    /// Where a test fails before its end.
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The lines of `peer`, whose fields docs/peer.md has.
+pub fn parsed(output: &str) -> Vec<Value> {
+    output.lines().map(|line| serde_json::from_str(line).expect("a line is JSON")).collect()
+}
+
+/// Those of a type.
+pub fn of_type<'a>(lines: &'a [Value], kind: &str) -> Vec<&'a Value> {
+    lines.iter().filter(|line| line["type"] == kind).collect()
+}
+
+/// Every field that was seen stands in docs/peer.md.
+pub fn described(lines: &[Value]) {
+    let document = std::fs::read_to_string(root().join("docs/peer.md")).expect("it is there");
+    fn names(value: &Value, before: &str, found: &mut BTreeSet<String>) {
+        for (name, value) in value.as_object().into_iter().flatten() {
+            let name = format!("{before}{name}");
+            names(value, &format!("{name}."), found);
+            found.insert(name);
+        }
+    }
+    let mut found = BTreeSet::new();
+    lines.iter().for_each(|line| names(line, "", &mut found));
+    assert!(found.len() > 10);
+    for name in found {
+        assert!(document.contains(&format!("`{name}`")), "docs/peer.md lacks {name}");
+    }
+}

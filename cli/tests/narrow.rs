@@ -1,0 +1,117 @@
+//! Narrow terminals: lines end where the terminal does, and no value is broken or left out.
+
+mod binary;
+
+use binary::{command, run, sample, text};
+use std::process::Stdio;
+
+const WIDTHS: [usize; 5] = [60, 72, 80, 100, 132];
+
+const SAMPLES: [&str; 4] = ["nfs3-lossy", "connect-rejected", "nfs4.2-basic", "nfs4.1-backchannel-recall"];
+
+/// What is printed where a terminal is so wide. `COLUMNS` names it where there is none.
+fn printed(arguments: &[&str], width: usize) -> String {
+    let mut command = command(arguments);
+    command.env("COLUMNS", width.to_string()).env("LC_ALL", "C.UTF-8").stdin(Stdio::null());
+    text(&command.output().expect("the binary runs").stdout).to_owned()
+}
+
+/// Lines that a person copies are left whole.
+fn is_command(line: &str) -> bool {
+    line.starts_with("Next: ") || line.starts_with("      rdmascope ")
+}
+
+fn assert_fits(arguments: &[&str], width: usize, shown: &str) {
+    for line in shown.lines().filter(|line| !is_command(line)) {
+        let columns = line.chars().count();
+        // A word alone is not broken: a name in a capture may be longer than a terminal is wide.
+        let is_word = line.split_whitespace().count() == 1;
+        assert!(columns <= width || is_word, "{arguments:?}, {columns} of {width} columns: {line}");
+    }
+}
+
+/// The words of all lines.
+fn words(text: &str) -> Vec<&str> {
+    text.split_whitespace().collect()
+}
+
+#[test]
+fn lists_and_findings_lose_nothing() {
+    for name in SAMPLES {
+        let path = sample(&format!("{name}.pcap"));
+        for list in ["events", "connections", "transactions", "packets"] {
+            let arguments = [list, &path];
+            let whole = run(&arguments);
+            for width in WIDTHS {
+                let shown = printed(&arguments, width);
+                assert_fits(&arguments, width, &shown);
+                assert_eq!(words(&shown), words(text(&whole.stdout)), "{arguments:?} at {width}");
+            }
+        }
+        let arguments = ["check", &path, "--most", "0"];
+        let whole = run(&arguments);
+        for width in WIDTHS {
+            let shown = printed(&arguments, width);
+            assert_fits(&arguments, width, &shown);
+            assert_eq!(words(&shown), words(text(&whole.stdout)), "{arguments:?} at {width}");
+        }
+    }
+}
+
+#[test]
+fn the_report_fits() {
+    for name in SAMPLES {
+        let path = sample(&format!("{name}.pcap"));
+        let arguments = ["analyze", &path];
+        let whole = run(&arguments);
+        for width in WIDTHS {
+            let shown = printed(&arguments, width);
+            assert_fits(&arguments, width, &shown);
+            // Columns of the table of operations go below one another; no line of the rest loses a word.
+            let rest = |text: &str| -> Vec<String> {
+                let (before, after) = text.split_once("\nOperations").unwrap_or((text, ""));
+                let after = after.split_once("\nWhat went wrong").map_or(after, |(_, after)| after);
+                words(before).into_iter().chain(words(after)).map(str::to_owned).collect()
+            };
+            assert_eq!(rest(&shown), rest(text(&whole.stdout)), "{name} at {width}");
+            let mut seen: Vec<&str> = words(&shown);
+            seen.sort_unstable();
+            for word in words(text(&whole.stdout)) {
+                assert!(seen.binary_search(&word).is_ok(), "{name} at {width} lacks {word}: {shown}");
+            }
+            for broken in ["\nKiB", " KiB\n  of", "QP\n"] {
+                assert!(!shown.contains(broken), "{shown}");
+            }
+        }
+    }
+}
+
+#[test]
+fn pages_and_comparisons_fit() {
+    let [a, b] = ["nfs4.2-basic", "nfs4.2-mtu4096-large-io"].map(|name| sample(&format!("{name}.pcap")));
+    for width in [80, 100, 132] {
+        for arguments in [
+            ["show", &a, "--transaction", "70"].as_slice(),
+            &["show", &a, "--transaction", "22"],
+            &["show", &a, "--frame", "1"],
+            &["show", &a, "--frame", "94"],
+            &["diff", "--all", &a, &b],
+        ] {
+            let shown = printed(arguments, width);
+            assert_fits(arguments, width, &shown);
+            assert!(shown.lines().count() > 10, "{arguments:?}");
+        }
+    }
+}
+
+/// What is no terminal sets no limit: programs look for whole lines.
+#[test]
+fn without_a_terminal_lines_have_no_limit() {
+    let path = sample("nfs3-lossy.pcap");
+    for columns in ["", "0", "x"] {
+        let mut command = command(&["analyze", &path]);
+        let shown = command.env("COLUMNS", columns).output().expect("the binary runs");
+        assert_eq!(text(&shown.stdout), text(&run(&["analyze", &path]).stdout));
+        assert!(text(&shown.stdout).lines().any(|line| line.chars().count() > 100));
+    }
+}

@@ -1,0 +1,250 @@
+//! `peer serve --export` and `peer call --export`: files go there and back, and their MD5 stay what they were.
+#![cfg(target_os = "linux")]
+
+mod binary;
+mod live;
+
+use binary::{run, text};
+use live::{Server, address, described, of_type, parsed};
+use md5::{Digest as _, Md5};
+use serde_json::Value;
+use std::io::BufRead as _;
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::Output;
+use tempfile::TempDir;
+
+/// An export that is served, its address and the port of MOUNT.
+struct Exported {
+    server: Server,
+    at: String,
+    mount_port: String,
+}
+
+impl Exported {
+    fn start(arguments: &[&str]) -> Option<Exported> {
+        let at = address();
+        let fixed = ["--bind", &at, "--socket", "udp", "--mount-port", "0"];
+        let mut server = Server::start(&[&fixed[..], arguments].concat())?;
+        let mut line = String::new();
+        server.stdout.as_mut().expect("nobody took it").read_line(&mut line).expect("it can be read");
+        let export: Value = serde_json::from_str(&line).expect("a line is JSON");
+        assert_eq!(export["type"], "peer_export");
+        server.first += &line;
+        Some(Exported { server, at, mount_port: export["mount_port"].to_string() })
+    }
+
+    fn call(&self, arguments: &[&str]) -> Output {
+        let from = address();
+        let fixed = [
+            "peer",
+            "call",
+            "--socket",
+            "udp",
+            "--to",
+            &self.at,
+            "--from",
+            &from,
+            "--mount-port",
+            &self.mount_port,
+        ];
+        run(&[&fixed[..], arguments].concat())
+    }
+}
+
+fn folder() -> TempDir {
+    TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder can be made")
+}
+
+fn name(path: &Path) -> &str {
+    path.to_str().expect("it is UTF-8")
+}
+
+fn digest(bytes: &[u8]) -> String {
+    Md5::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Bytes that are not the same in any two pages.
+fn bytes(length: u32) -> Vec<u8> {
+    (0..length).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect()
+}
+
+fn clean(saved: &Path) {
+    let check = run(&["check", name(saved)]);
+    assert_eq!(check.status.code(), Some(0), "{}{}", text(&check.stdout), text(&check.stderr));
+}
+
+#[test]
+fn files_go_there_and_back() {
+    let (folder, served) = (folder(), folder());
+    std::fs::create_dir_all(served.path().join("below/empty")).expect("it can be made");
+    std::fs::write(served.path().join("below/small"), b"some bytes").expect("it can be written");
+    std::os::unix::fs::symlink("small", served.path().join("link")).expect("it can be made");
+    let [ours, theirs, big, copy] =
+        ["call.pcapng", "serve.pcapng", "big", "copy"].map(|name| folder.path().join(name));
+    let content = bytes((3 << 20) + 4321);
+    std::fs::write(&big, &content).expect("it can be written");
+    let arguments = ["--export", name(served.path()), "--export-path", "/data/", "--save", name(&theirs)];
+    let Some(exported) = Exported::start(&arguments) else { return };
+
+    let work = [
+        "--export",
+        "/data",
+        "--write",
+        name(&big),
+        "--read",
+        "big",
+        "--read-into",
+        name(&copy),
+        "--list",
+        "/",
+    ];
+    let output = exported.call(&[&work[..], &["--format", "jsonl", "--save", name(&ours)]].concat());
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), ""));
+    let lines = parsed(text(&output.stdout));
+    described(&lines);
+    let jobs = of_type(&lines, "peer_job");
+    let told: Vec<(&str, &str)> =
+        jobs.iter().map(|job| (job["job"].as_str().unwrap(), job["path"].as_str().unwrap())).collect();
+    assert_eq!(told, [("write", "big"), ("read", "big"), ("list", "/")]);
+    for job in &jobs[..2] {
+        assert_eq!((&job["md5"], &job["bytes"]), (&digest(&content).into(), &content.len().into()));
+    }
+    assert_eq!(std::fs::read(&copy).expect("it is there"), content);
+    let entries: Vec<&Value> = of_type(&lines, "peer_entry");
+    let names: Vec<&Value> = entries.iter().map(|entry| &entry["path"]).collect();
+    assert_eq!(names, [".", "..", "below", "big"]);
+    assert_eq!((&entries[3]["size"], &entries[3]["kind"]), (&content.len().into(), &"NF3REG".into()));
+    let calls = of_type(&lines, "peer_call");
+    assert_eq!(calls.len() as u64, jobs.iter().map(|job| job["calls"].as_u64().unwrap()).sum::<u64>());
+    assert!(calls.iter().all(|call| call["nfs_status"] == "NFS3_OK"));
+
+    // For people a line a job.
+    let output = exported.call(&["--export", "/", "--read", "/below/small", "--list", "below"]);
+    let shown = text(&output.stdout);
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), ""));
+    assert!(
+        shown.contains(&format!("read /below/small: 10 bytes, MD5 {}, ", digest(b"some bytes"))),
+        "{shown}"
+    );
+    assert!(shown.contains("\n  NF3REG  0666              10  small\n"), "{shown}");
+    assert!(shown.contains("  empty\n") && shown.contains("list below: 4 names"), "{shown}");
+    assert!(!shown.contains(" call 1 "), "{shown}");
+
+    // What is not there is said, and what comes behind it is done.
+    let output = exported.call(&["--export", "/data", "--read", "nothing", "--list"]);
+    let shown = text(&output.stdout);
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(1), ""));
+    assert!(
+        shown.contains("read nothing: LOOKUP answered with NFS3ERR_NOENT")
+            && shown.contains("list /: 4 names"),
+        "{shown}"
+    );
+
+    let lines = exported.server.stop();
+    described(&lines);
+    let [export] = of_type(&lines, "peer_export")[..] else { panic!("{lines:?}") };
+    assert_eq!((&export["files"], &export["bytes"], &export["left_out"]), (&1.into(), &10.into(), &1.into()));
+    let [made] = of_type(&lines, "peer_file")[..] else { panic!("{lines:?}") };
+    assert_eq!(
+        (&made["path"], &made["md5"], &made["is_new"]),
+        (&"big".into(), &digest(&content).into(), &true.into())
+    );
+    assert!(!served.path().join("big").exists(), "the folder stays as it is");
+    clean(&ours);
+    clean(&theirs);
+}
+
+#[test]
+fn what_cannot_be_done_is_told_with_its_remedy() {
+    let Some(exported) = Exported::start(&["--export", "memory"]) else { return };
+    let elsewhere = address();
+    // Longer than what is written, and of no length that anybody knows.
+    let folder = folder();
+    let long = folder.path().join("long");
+    std::fs::File::create(&long).and_then(|file| file.set_len((256 << 20) + 1)).expect("it can be made");
+    for (arguments, status, what) in [
+        (&["--export", "/export"][..], 2, "say --list, --read PATH or --write FILE"),
+        (&["--export", "/other", "--list"], 2, "MNT3ERR_NOENT: `showmount -e` lists what the server exports"),
+        (&["--export", "/export", "--write", "/"], 2, "--write-as"),
+        (&["--export", "/export", "--write", "/dev/null"], 2, "no regular file"),
+        (&["--export", "/export", "--write", name(&long)], 2, "no more are written"),
+        (&["--export", "/export", "--list", "--count", "2"], 2, "cannot be used with"),
+    ] {
+        let output = exported.call(arguments);
+        assert_eq!(output.status.code(), Some(status), "{}", text(&output.stdout));
+        assert!(text(&output.stderr).contains(what), "{}", text(&output.stderr));
+    }
+    let call = ["peer", "call", "--socket", "udp", "--to", &exported.at, "--from", &elsewhere, "--list"];
+    // A handle that the export never gave, and one that is none.
+    let output = run(&[&call[..], &["--root-handle", "00112233445566778899aabbccddeeff"]].concat());
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        text(&output.stdout).contains("list /: FSINFO answered with NFS3ERR_STALE"),
+        "{}",
+        text(&output.stdout)
+    );
+    let output = run(&[&call[..], &["--root-handle", "0x1"]].concat());
+    assert!(text(&output.stderr).contains("hexadecimal digits"), "{}", text(&output.stderr));
+    // Nobody has the port of MOUNT.
+    let free = TcpListener::bind(("127.0.0.1", 0))
+        .and_then(|listener| listener.local_addr())
+        .expect("a port is free");
+    let port = free.port().to_string();
+    let output = run(&[&call[..], &["--export", "/export", "--mount-port", &port]].concat());
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("--root-handle needs none"), "{}", text(&output.stderr));
+    // Somebody has it.
+    let at = address();
+    let taken = TcpListener::bind((&*at, 0)).expect("a port is free");
+    let port = taken.local_addr().expect("it is bound").port().to_string();
+    let output = run(&[
+        "peer",
+        "serve",
+        "--bind",
+        &at,
+        "--socket",
+        "udp",
+        "--export",
+        "memory",
+        "--mount-port",
+        &port,
+    ]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("choose another one"), "{}", text(&output.stderr));
+    exported.server.stop();
+}
+
+#[test]
+fn files_stay_what_they_are_over_a_bad_network() {
+    let folder = folder();
+    let big = folder.path().join("big");
+    let content = bytes(2 << 20);
+    std::fs::write(&big, &content).expect("it can be written");
+    let faults = ["--loss", "1%", "--duplication", "1", "--reordering", "1.0"];
+    let Some(exported) = Exported::start(&[&["--export", "memory"][..], &faults].concat()) else { return };
+    let work = [
+        "--export",
+        "/export",
+        "--write",
+        name(&big),
+        "--read",
+        "big",
+        "--format",
+        "jsonl",
+        "--timeout",
+        "60s",
+    ];
+    let output = exported.call(&[&work[..], &faults, &["--seed", "7"]].concat());
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), ""));
+    let lines = [parsed(text(&output.stdout)), exported.server.stop()];
+    let digests: Vec<&Value> = of_type(&lines[0], "peer_job").iter().map(|job| &job["md5"]).collect();
+    assert_eq!(digests, [&digest(&content); 2]);
+    for lines in &lines {
+        described(lines);
+        let [end] = of_type(lines, "peer_end")[..] else { panic!("{lines:?}") };
+        for fault in ["lost", "repeated", "delayed"] {
+            assert!(end["faults"][fault].as_u64().is_some_and(|count| count > 0), "{end}");
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! `peer replay` against `peer serve --from`: two processes over the loopback interface.
+#![cfg(target_os = "linux")]
+
+mod binary;
+mod live;
+
+use binary::{command, run, sample, text};
+use live::{Server, address, described, of_type, parsed};
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::{Output, Stdio};
+use tempfile::TempDir;
+
+fn capture(name: &str) -> String {
+    sample(&format!("{name}.pcap"))
+}
+
+/// A server that answers from a sample, and listens. `None` where the port is taken, which is told.
+fn serving(at: &str, name: &str) -> Option<Server> {
+    let mut server = Server::start(&["--from", &capture(name), "--bind", at, "--socket", "udp"])?;
+    // A server whose output nobody takes waits.
+    let mut output = server.stdout.take()?;
+    std::thread::spawn(move || output.read_to_string(&mut String::new()));
+    Some(server)
+}
+
+fn replay(at: &str, name: &str, arguments: &[&str]) -> Output {
+    let from = address();
+    let given = ["peer", "replay", &capture(name), "--to", at, "--from", &from, "--socket", "udp"];
+    run(&[&given[..], arguments].concat())
+}
+
+#[test]
+fn every_sample_agrees_with_itself() {
+    let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder can be made");
+    // As samples/MANIFEST says.
+    let samples = [
+        ("connect-rejected", 0),
+        ("nfs3-basic", 265),
+        ("nfs3-lossy", 19),
+        ("nfs4.1-backchannel-recall", 38),
+        ("nfs4.1-basic", 239),
+        ("nfs4.2-basic", 239),
+        ("nfs4.2-mtu4096-large-io", 60),
+    ];
+    for (name, calls) in samples {
+        let at = address();
+        let Some(_server) = serving(&at, name) else { return };
+        let saved = folder.path().join(format!("{name}.pcapng"));
+        let saved = saved.to_str().expect("it is UTF-8");
+        let output = replay(&at, name, &["--format", "jsonl", "--save", saved]);
+        assert_eq!(
+            (output.status.code(), text(&output.stderr)),
+            (Some(0), ""),
+            "{name}: {}",
+            text(&output.stdout)
+        );
+        let lines = parsed(text(&output.stdout));
+        let own = lines
+            .iter()
+            .filter(|line| line["type"].as_str().is_some_and(|kind| kind.starts_with("peer_replay")));
+        described(&own.cloned().collect::<Vec<_>>());
+        let end = lines.last().expect("there is one");
+        for (field, count) in
+            [("calls", calls), ("agree", calls), ("differ", 0), ("not_compared", 0), ("own", 0)]
+        {
+            assert_eq!(end[field], count, "{name} {field}: {end}");
+        }
+        if calls == 0 {
+            continue;
+        }
+        // What crossed is the same session: as many calls of each kind, and nothing that breaks a rule beyond what the recorded one did.
+        let transactions = |capture: &str| -> Vec<String> {
+            let output = run(&["transactions", capture, "--format", "jsonl"]);
+            let lines = parsed(text(&output.stdout));
+            let mut shown: Vec<String> = lines
+                .iter()
+                .map(|line| {
+                    format!(
+                        "{} {} {} {}",
+                        line["operations"], line["status"], line["direction"], line["outcome"]
+                    )
+                })
+                .collect();
+            shown.sort();
+            shown
+        };
+        assert_eq!(transactions(saved), transactions(&capture(name)), "{name}");
+    }
+}
+
+#[test]
+fn another_session_differs_and_is_told() {
+    let at = address();
+    let Some(_server) = serving(&at, "nfs4.1-basic") else { return };
+    let output = replay(&at, "nfs3-basic", &["--connection", "1", "--operation", "fsinfo"]);
+    let shown = text(&output.stdout);
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(1), ""), "{shown}");
+    for part in [" NFSv3 FSINFO: differs", "accept_stat: recorded 0, now 5", "no reply brought it", "0 agree"]
+    {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+}
+
+#[test]
+fn what_cannot_be_replayed_is_status_2() {
+    let refused = |output: Output, why: &str| {
+        let complaint = text(&output.stderr);
+        assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), ""), "{complaint}");
+        assert!(complaint.contains(why), "{complaint}");
+    };
+    let (at, name) = (address(), "nfs3-basic");
+    refused(replay(&at, name, &["--connection", "7"]), "there is no connection 7");
+    refused(
+        replay(&at, name, &["--operation", "mknod"]),
+        "the capture holds no whole call: there is nothing to replay",
+    );
+    refused(replay(&at, name, &["--memory", "64K"]), "hold more than 64 KiB");
+    refused(replay(&at, name, &["--handle", "01"]), "two file handles");
+    refused(replay(&at, "nfs4.1-basic", &["--mount", "/export"]), "no NFSv3 call");
+    refused(run(&["peer", "replay", "no-such.pcap", "--to", &at]), "no-such.pcap");
+    refused(run(&["peer", "replay", &capture(name)]), "--to");
+    refused(run(&["peer", "serve", "--from", "no-such.pcap"]), "no-such.pcap");
+}
+
+#[test]
+fn a_snap_length_that_cut_the_calls_is_named() {
+    let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder can be made");
+    let cut = folder.path().join("cut.pcap");
+    let whole = std::fs::read(capture("nfs3-basic")).expect("it can be read");
+    // The global header, then records of 16 bytes and their data: cut to 200 bytes each.
+    let mut out = whole[..24].to_vec();
+    let mut at = 24;
+    while at < whole.len() {
+        let word = |at: usize| u32::from_le_bytes(whole[at..at + 4].try_into().expect("four bytes"));
+        let length = word(at + 8) as usize;
+        let kept = length.min(200);
+        out.extend(&whole[at..at + 8]);
+        out.extend((kept as u32).to_le_bytes());
+        out.extend(&whole[at + 12..at + 16 + kept]);
+        at += 16 + length;
+    }
+    std::fs::write(&cut, out).expect("it can be written");
+    let (to, from) = (address(), address());
+    let output = run(&[
+        "peer",
+        "replay",
+        cut.to_str().expect("it is UTF-8"),
+        "--to",
+        &to,
+        "--from",
+        &from,
+        "--socket",
+        "udp",
+    ]);
+    let complaint = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{complaint}");
+    for part in ["cannot be replayed", "a snap length cut", "the capture lacks", "--leave-out"] {
+        assert!(complaint.contains(part), "{part}: {complaint}");
+    }
+}
+
+/// What a server that answers from this capture says on standard error, and its status where it ended by itself.
+fn complaint_of_server(capture: &str) -> (Option<i32>, String) {
+    let arguments = ["peer", "serve", "--from", capture, "--bind", &address(), "--socket", "udp"];
+    let mut child =
+        command(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs");
+    // It says what is wrong before it listens.
+    let mut first = String::new();
+    let mut stdout = BufReader::new(child.stdout.take().expect("it was piped"));
+    stdout.read_line(&mut first).expect("it can be read");
+    if !first.is_empty() {
+        child.kill().expect("it runs");
+    }
+    let output = child.wait_with_output().expect("it ends");
+    (output.status.code(), text(&output.stderr).to_owned())
+}
+
+#[test]
+fn a_damaged_capture_is_told_by_both_commands() {
+    let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder can be made");
+    let file = folder.path().join("damaged.pcap");
+    let path = file.to_str().expect("it is UTF-8");
+    let whole = std::fs::read(capture("nfs3-basic")).expect("it can be read");
+    // Cut in the middle of a record; and a record that claims 4 GiB.
+    let cut = whole[..whole.len() / 2].to_vec();
+    let mut wild = whole.clone();
+    let mut at = 24;
+    while at < whole.len() / 2 {
+        at += 16 + u32::from_le_bytes(whole[at + 8..at + 12].try_into().expect("four bytes")) as usize;
+    }
+    wild[at + 8..at + 16].fill(0xff);
+    for (bytes, why, is_refused) in [(&cut, "is cut short", false), (&wild, "damaged.pcap", true)] {
+        std::fs::write(&file, bytes).expect("it can be written");
+        let (to, from) = (address(), address());
+        let replayed = run(&[
+            "peer",
+            "replay",
+            path,
+            "--leave-out",
+            "--to",
+            &to,
+            "--from",
+            &from,
+            "--socket",
+            "udp",
+            "--timeout",
+            "10ms",
+        ]);
+        let (status, complaint) = complaint_of_server(path);
+        if complaint.contains("is taken") {
+            return eprintln!("SKIPPED: {complaint}");
+        }
+        let line = text(&replayed.stderr).lines().next().unwrap_or_default();
+        assert!(line.contains(why), "{line}");
+        assert!(complaint.lines().any(|told| told == line), "{complaint}");
+        if is_refused {
+            assert_eq!((replayed.status.code(), status), (Some(2), Some(2)), "{complaint}");
+        }
+    }
+    // The control: a whole one is not complained of.
+    assert_eq!(complaint_of_server(&capture("nfs3-lossy")).1, "");
+}
+
+/// A client that calls with the message of this file, and has a Reply chunk of so many bytes.
+fn caller(folder: &TempDir, message: &[u8], reply: u32) -> String {
+    let hex: String = message[4..].iter().map(|byte| format!("{byte:02x}")).collect();
+    let file = folder.path().join(format!("call-{reply}.toml"));
+    let scenario = format!(
+        "name = \"call\"\ntitle = \"Calls\"\nallowed = [{{ reply = {{ long = true }} }}, {{ error = {{ code = \"chunk\" }} }}]\n\
+         requirement = {{ document = \"rfc8166\", section = \"4.5.3\", level = \"may\", text = \"An answer.\" }}\n\
+         [[steps]]\nconnect = {{}}\n[[steps]]\nregister = {{ name = \"reply\", length = 65536, access = \"write\" }}\n\
+         [[steps]]\nsend.payload = {{ hex = \"xid {hex}\" }}\nsend.reply = [{{ memory = \"reply\", length = {reply} }}]\n\
+         [[steps]]\nobserve = {{ within = 10000 }}\n"
+    );
+    std::fs::write(&file, scenario).expect("it can be written");
+    file.to_str().expect("it is UTF-8").to_owned()
+}
+
+#[test]
+fn a_reply_that_does_not_fit_and_a_recorded_error_are_told_once_and_as_errors() {
+    let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder can be made");
+    let path = |name: &str| folder.path().join(name).to_str().expect("it is UTF-8").to_owned();
+    // READDIRPLUS with some 8000 bytes of results.
+    let (message, saved) = (path("call.bin"), path("served.pcapng"));
+    let extracted = run(&["extract", &capture("nfs3-basic"), "--transaction", "151", "--out", &message]);
+    assert!(extracted.status.success(), "{}", text(&extracted.stderr));
+    let message = std::fs::read(message).expect("it can be read");
+    let served = |from: &str, calls: &[u32], more: &[&str]| -> Option<Vec<serde_json::Value>> {
+        let (at, client) = (address(), address());
+        let given = ["--from", from, "--bind", &at, "--socket", "udp"];
+        let server = Server::start(&[&given[..], more].concat())?;
+        for reply in calls {
+            let file = caller(&folder, &message, *reply);
+            let output = run(&[
+                "peer",
+                "inject",
+                &file,
+                "--to",
+                &at,
+                "--from",
+                &client,
+                "--socket",
+                "udp",
+                "--null-only",
+            ]);
+            assert!(text(&output.stdout).contains("conforms"), "{}", text(&output.stdout));
+        }
+        Some(server.stop())
+    };
+    let told = |lines: &[serde_json::Value]| {
+        let calls = of_type(lines, "peer_call").into_iter().filter(|call| call["procedure"] != 0);
+        calls.map(|call| (call["rpc_status"].clone(), call["error"].clone())).collect::<Vec<_>>()
+    };
+    let Some(lines) = served(&capture("nfs3-basic"), &[65536, 4096], &["--save", &saved]) else { return };
+    let calls = told(&lines);
+    let [fits, short] = &calls[..] else { panic!("{calls:?}") };
+    assert_eq!((fits.0.as_str(), fits.1.as_str()), (Some("SUCCESS"), None));
+    let error = short.1.as_str().expect("there is one");
+    assert!(short.0.is_null() && error.starts_with("ERR_CHUNK"), "{error}");
+    // What that server answered is a recording in its turn: a reply, and an RDMA_ERROR.
+    let Some(lines) = served(&saved, &[65536, 65536], &[]) else { return };
+    let calls = told(&lines);
+    let [reply, recorded] = &calls[..] else { panic!("{calls:?}") };
+    assert_eq!((reply.0.as_str(), reply.1.as_str()), (Some("SUCCESS"), None));
+    assert_eq!(recorded.1.as_str(), Some("as recorded: ERR_CHUNK"), "{recorded:?}");
+    let end = lines.last().expect("there is one");
+    assert_eq!(end["calls"].as_u64(), Some(of_type(&lines, "peer_call").len() as u64), "{end}");
+}

@@ -1,0 +1,202 @@
+//! Sequence numbers of RPCSEC_GSS (RFC 2203, section 5.3.3.1).
+//!
+//! A context may be used on several connections, and lives longer than each. So the numbers that came last are remembered over all of them.
+
+use super::finding::{Finding, Value};
+use super::reconnection::Place;
+use super::rule::{Check, Document, Findings, Gate, Level, Rule, Source, Unseen};
+use super::view::{Known, Memory, View};
+use alloc::collections::VecDeque;
+use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
+use rdmascope_dissector::connection::ConnectionId;
+use rdmascope_dissector::transaction::{GssCall, Transaction};
+use rdmascope_wire::Xid;
+
+const SEQUENCE: Source = Source { document: Document::Rfc2203, section: "5.3.3.1" };
+
+pub(crate) const RULES: &[Rule] = &[
+    Rule {
+        id: "gss-sequence-repeated",
+        level: Level::Violation,
+        sources: &[SEQUENCE],
+        sentence: "No two calls of an RPCSEC_GSS context have the same sequence number.",
+        explanation: "A server drops the second one without an answer. This holds for a call that is sent again, too, on another connection \
+            as well. The last numbers of each context are remembered, over all connections between the same two hosts, until the context is \
+            established anew. That may have happened over another connection: on different connections the finding stands where the XID is the \
+            same, and is inconclusive otherwise. A call that is sent \
+            again on its own connection is the matter of rpc-call-repeated and rpc-nfs4-call-repeated.",
+        check: Check::Transaction(repeated),
+    },
+    Rule {
+        id: "gss-sequence-window",
+        level: Level::Warning,
+        sources: &[SEQUENCE, Source { document: Document::Rfc2203, section: "5.2.3.1" }],
+        sentence: "The sequence number of a call is within the server's window below the highest number of its context.",
+        explanation: "A server drops a call that is below its window without an answer. The window is that of the reply that established the \
+            context; nothing is decided where the capture does not hold it. The highest number is that of the calls sent before on the same \
+            connection.",
+        check: Check::Transaction(window),
+    },
+];
+
+pub(crate) const UNSEEN: &[Unseen] = &[Unseen {
+    source: SEQUENCE,
+    requirement: "A client destroys a context before its sequence number reaches 0x80000000.",
+    reason: "How a client counts is not on the wire. A server refuses such a call with RPCSEC_GSS_CTXPROBLEM.",
+}];
+
+/// The contexts that were used last, of all connections.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Contexts {
+    /// Oldest first.
+    contexts: VecDeque<Context>,
+}
+
+/// A context.
+#[derive(Clone, Debug)]
+struct Context {
+    id: u64,
+    place: Place,
+    window: Option<u32>,
+    /// The highest number on the connection that used it last, with the frame of the call.
+    highest: Option<(ConnectionId, u32, u64)>,
+    /// The numbers that came last, each at its remainder.
+    numbers: Vec<Option<Number>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Number {
+    number: u32,
+    connection: ConnectionId,
+    xid: Xid,
+    frame: u64,
+}
+
+/// A number that was used before.
+#[derive(Clone, Copy, Debug)]
+struct Repeated {
+    number: u32,
+    /// Of the call that used it before.
+    frame: u64,
+    /// It cannot be another context with the same handle.
+    same_context: bool,
+}
+
+/// What is wrong with the call that ends.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct GssUse {
+    repeated: Option<Repeated>,
+    /// The number, the lowest of the window, the frame of the highest.
+    below: Option<(u32, u32, u64)>,
+}
+
+impl Contexts {
+    /// Contexts that are remembered.
+    const MOST: usize = 32;
+    /// Numbers of each.
+    const MOST_NUMBERS: usize = 256;
+
+    /// Bytes of memory that its lists take up.
+    pub(crate) fn footprint(&self) -> usize {
+        let numbers: usize = self.contexts.iter().map(|context| size_of_val(&context.numbers[..])).sum();
+        self.contexts.len() * size_of::<Context>() + numbers
+    }
+
+    /// Takes a transaction that ended, and returns what is wrong with the sequence number of its call.
+    pub(crate) fn note(&mut self, gss: GssCall, transaction: &Transaction, view: &View) -> GssUse {
+        let place = view.place(transaction.direction);
+        if gss.sequence.is_none() && gss.window.is_none() {
+            return GssUse::default();
+        }
+        let known = self.contexts.iter().rposition(|known| (known.id, known.place) == (gss.context, place));
+        let at = known.unwrap_or_else(|| {
+            if self.contexts.len() == Contexts::MOST {
+                self.contexts.pop_front();
+            }
+            let numbers = vec![None; Contexts::MOST_NUMBERS];
+            self.contexts.push_back(Context { id: gss.context, place, window: None, highest: None, numbers });
+            self.contexts.len() - 1
+        });
+        let context = &mut self.contexts[at];
+        if gss.window.is_some() {
+            // It was established, and its numbers begin anew: a server that restarted may give out a handle again.
+            (context.window, context.highest) = (gss.window, None);
+            context.numbers.fill(None);
+        }
+        match (gss.sequence, &transaction.call) {
+            (Some(number), Some(call)) => context.note(number, transaction.xid, call.first.frame, view),
+            _ => GssUse::default(),
+        }
+    }
+}
+
+impl Context {
+    fn note(&mut self, number: u32, xid: Xid, frame: u64, view: &View) -> GssUse {
+        let connection = view.connection;
+        let noted = &mut self.numbers[number as usize % Contexts::MOST_NUMBERS];
+        let before = noted.replace(Number { number, connection, xid, frame });
+        let again = before
+            .filter(|before| before.number == number && (before.connection, before.xid) != (connection, xid));
+        let highest = self.highest.filter(|(on, _, _)| *on == connection);
+        let below = match (self.window, highest) {
+            (Some(window), Some((_, highest, seen)))
+                if seen < frame && number.saturating_add(window) <= highest =>
+            {
+                Some((number, highest - window + 1, seen))
+            }
+            _ => None,
+        };
+        if highest.is_none_or(|(_, highest, _)| highest < number) {
+            self.highest = Some((connection, number, frame));
+        }
+        let repeated = again.map(|before| Repeated {
+            number,
+            frame: before.frame,
+            same_context: before.connection == connection || before.xid == xid,
+        });
+        GssUse { repeated, below }
+    }
+}
+
+impl Memory for GssUse {
+    fn transaction(&mut self, _: &Transaction, _: &Known) {
+        *self = GssUse::default();
+    }
+
+    fn joined(&mut self) {
+        *self = GssUse::default();
+    }
+}
+
+pub(crate) static GATE: Gate = Gate { transaction: may_break, ..Gate::OPEN };
+
+/// True where something is wrong with a sequence number.
+fn may_break(transaction: &Transaction, view: &View) -> bool {
+    let gss = &view.memories.gss;
+    transaction.gss.is_some() && (gss.repeated.is_some() || gss.below.is_some())
+}
+
+fn about(transaction: &Transaction, view: &View, message: alloc::string::String, frame: u64) -> Finding {
+    let call = transaction.call.as_ref().map(|call| call.first.frame);
+    Finding::new(message)
+        .by(view.caller(transaction.direction))
+        .of(transaction)
+        .frames(call.into_iter().chain([frame]))
+}
+
+fn repeated(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    let Some(Repeated { number, frame, same_context }) = view.memories.gss.repeated else { return };
+    let message = format!("RPCSEC_GSS sequence number {number} is used a second time");
+    let finding = about(transaction, view, message, frame).observed(Value::Count(number.into()));
+    findings.add(finding.unless(!same_context));
+}
+
+fn window(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    let Some((number, lowest, frame)) = view.memories.gss.below else { return };
+    let message =
+        format!("RPCSEC_GSS sequence number {number} is below the window, which begins at {lowest}");
+    let values = (Value::Count(number.into()), Value::Words(format!("{lowest} or more")));
+    findings.add(about(transaction, view, message, frame).values(values.0, values.1));
+}

@@ -1,0 +1,200 @@
+//! Calls that come again: with no more room after ERR_CHUNK (RFC 8166, section 4.5), and on the next connection, where the server may
+//! have executed them before (RFC 1813, section 4.5; RFC 8881, section 2.10.6).
+
+use super::finding::{Finding, Value};
+use super::reconnection::Place;
+use super::rule::{Check, Document, Findings, Gate, Level, Rule, Source, Unseen};
+use super::view::{Known, Memory, View};
+use alloc::collections::VecDeque;
+use alloc::format;
+use core::hash::BuildHasher as _;
+use rdmascope_dissector::BuildHasher;
+use rdmascope_dissector::transaction::{Chunk, Message, Security, Transaction};
+use rdmascope_dissector::ulb;
+use rdmascope_wire::rpcrdma::{Error, Segment};
+
+pub(crate) const RULES: &[Rule] = &[
+    Rule {
+        id: "retry-without-room",
+        level: Level::Advice,
+        sources: &[
+            Source { document: Document::Rfc8166, section: "4.5.2" },
+            Source { document: Document::Rfc8166, section: "4.5.3" },
+        ],
+        sentence: "A Requester that was answered with ERR_CHUNK gives a call more room before it sends the same call again.",
+        explanation: "The Responder answers so to end a loop of retransmissions. No specification forbids to try again under another XID, so \
+            this is advice; binding-retry covers the same XID. Two calls are the same where procedure, operations, file handles, names, offsets \
+            and counts are. The room is that of the Write chunks and the Reply chunk. The rule is decided where the second call is answered with ERR_CHUNK too, \
+            on the same connection or a later one between the same two hosts. Sealed calls are not compared.",
+        check: Check::Transaction(without_room),
+    },
+    Rule {
+        id: "retry-executed-twice",
+        level: Level::Advice,
+        sources: &[
+            Source { document: Document::Rfc1813, section: "4.5" },
+            Source { document: Document::Rfc8881, section: "2.10.6" },
+        ],
+        sentence: "A server that remembers its replies answers a call that is sent again with the first reply.",
+        explanation: "The rule looks at calls that rpc-replay reports. Where something is created and the answer is that it exists, or removed or \
+            renamed and the answer is that it does not, the server has executed the call twice: the first reply was not in its duplicate request cache, or \
+            the slot of the session. The object may also have been there, or not, before. So this is advice.",
+        check: Check::Transaction(executed_twice),
+    },
+];
+
+pub(crate) const UNSEEN: &[Unseen] = &[Unseen {
+    source: Source { document: Document::Rfc1813, section: "4.5" },
+    requirement: "A server does not execute a call that is not idempotent a second time.",
+    reason: "Only an answer that differs from that of the first execution shows it: retry-executed-twice.",
+}];
+
+/// The calls that were answered with ERR_CHUNK last, of all connections.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RefusedCalls(VecDeque<RefusedCall>);
+
+#[derive(Clone, Copy, Debug)]
+struct RefusedCall {
+    signature: u64,
+    place: Place,
+    /// Bytes of its Write chunks and its Reply chunk.
+    room: u64,
+    frames: [u64; 2],
+}
+
+/// What is wrong with the transaction that ends.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Retry {
+    /// Room and frames of the call before, and the room of this one.
+    refused: Option<(u64, [u64; 2], u64)>,
+}
+
+impl RefusedCalls {
+    /// Calls that are remembered.
+    const MOST: usize = 64;
+
+    /// Bytes of memory that its list takes up.
+    pub(crate) fn footprint(&self) -> usize {
+        self.0.len() * size_of::<RefusedCall>()
+    }
+
+    /// Takes a transaction that ended with ERR_CHUNK, and returns the same call before it.
+    #[cold]
+    pub(crate) fn note(&mut self, transaction: &Transaction, view: &View) -> Retry {
+        let (Some(Error::Chunk), Some(call), Some(reply)) =
+            (transaction.error, &transaction.call, &transaction.reply)
+        else {
+            return Retry::default();
+        };
+        let (Some(signature), room) = (signature(transaction, call), room(call)) else {
+            return Retry::default();
+        };
+        let place = view.place(transaction.direction);
+        let known = self.0.iter().rposition(|known| (known.signature, known.place) == (signature, place));
+        let before = known.and_then(|at| self.0.remove(at));
+        if self.0.len() == RefusedCalls::MOST {
+            self.0.pop_front();
+        }
+        self.0.push_back(RefusedCall { signature, place, room, frames: [call.seen.frame, reply.seen.frame] });
+        let before = before.filter(|before| room <= before.room && before.frames[0] < call.seen.frame);
+        Retry { refused: before.map(|before| (before.room, before.frames, room)) }
+    }
+}
+
+/// A hash of what is called, as far as it was read.
+fn signature(transaction: &Transaction, call: &Message) -> Option<u64> {
+    let sealed = [Security::GssIntegrity, Security::GssPrivacy, Security::GssControl];
+    let (procedure, security) = (transaction.procedure?, transaction.security?);
+    let is_read = call.unread.is_none() && !sealed.contains(&security);
+    if !is_read || !ulb::has_binding(procedure.program, procedure.version) {
+        return None;
+    }
+    let details = &transaction.details;
+    let hasher = BuildHasher::default();
+    Some(details.operations.iter().fold(hasher.hash_one(procedure), |hash, operation| {
+        let text = |text: Option<ulb::Text>| text.map(|text| details.bytes(text));
+        let names = (text(operation.file_handle), text(operation.file_name), text(operation.other_name));
+        hasher.hash_one((hash, operation.code(), names, operation.offset, operation.count))
+    }))
+}
+
+fn room(call: &Message) -> u64 {
+    let length = |chunk: &Chunk| Segment::total(&chunk.segments);
+    call.write_chunks.iter().chain(&call.reply_chunk).map(length).sum()
+}
+
+impl Memory for Retry {
+    fn transaction(&mut self, _: &Transaction, _: &Known) {
+        *self = Retry::default();
+    }
+
+    fn joined(&mut self) {
+        *self = Retry::default();
+    }
+}
+
+pub(crate) static GATE: Gate = Gate { transaction: may_break, ..Gate::OPEN };
+
+/// True where the same call was refused before, and where calls came again.
+fn may_break(transaction: &Transaction, view: &View) -> bool {
+    view.memories.retries.refused.is_some() || view.memories.rpc.first_of(transaction).is_some()
+}
+
+fn without_room(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    let (Some((before, frames, room)), Some(call)) = (view.memories.retries.refused, &transaction.call)
+    else {
+        return;
+    };
+    let reply = transaction.reply.as_ref().map(|reply| reply.seen.frame);
+    let message = format!(
+        "the same call is answered with ERR_CHUNK again: it has room for {room} bytes, and had {before}"
+    );
+    findings.add(
+        Finding::new(message)
+            .by(view.caller(transaction.direction))
+            .of(transaction)
+            .frames(frames.into_iter().chain([call.seen.frame]).chain(reply))
+            .values(Value::Bytes(room), Value::Words(format!("more than {before} bytes"))),
+    );
+}
+
+/// What shows that a call was executed before: the operation, and its status.
+fn executed_before(transaction: &Transaction) -> Option<(&'static str, u32)> {
+    /// NFSERR_NOENT and NFSERR_EXIST, the same in all versions.
+    const NOENT: u32 = 2;
+    const EXIST: u32 = 17;
+    let failed = transaction
+        .details
+        .operations
+        .iter()
+        .find(|operation| operation.status.is_some_and(|status| status != 0))?;
+    let status = failed.status?;
+    let is_telling = match failed.name() {
+        "CREATE" | "MKDIR" | "SYMLINK" | "MKNOD" | "LINK" | "OPEN" => status == EXIST,
+        "REMOVE" | "RMDIR" | "RENAME" => status == NOENT,
+        _ => false,
+    };
+    is_telling.then_some((failed.name(), status))
+}
+
+fn executed_twice(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    let (Some(first), Some((name, status))) =
+        (view.memories.rpc.first_of(transaction), executed_before(transaction))
+    else {
+        return;
+    };
+    let procedure = transaction.procedure;
+    let status =
+        procedure.and_then(|called| ulb::status_name(called.program, called.version, status)).unwrap_or("");
+    let ends =
+        [&transaction.call, &transaction.reply].into_iter().flatten().map(|message| message.seen.frame);
+    findings.add(
+        Finding::new(format!(
+            "{name} that was sent again gives {status}: the server did not remember its first reply"
+        ))
+        .by(view.answerer(transaction.direction))
+        .of(transaction)
+        .frames(ends.chain([first]))
+        .observed(Value::Name(status)),
+    );
+}

@@ -1,0 +1,268 @@
+//! Sessions of NFS version 4.1 and later: slots, callbacks, status flags, and operations that go on behind their replies (RFC 8881,
+//! section 2.10; RFC 7862, sections 15.2 and 16.1).
+//!
+//! A session outlives a connection, and may use several. So slots are followed over all connections, in [`table::SessionTable`], and what is wrong
+//! with a request is left with its connection for the rules. Which requests a slot had is known only where the capture holds all that the
+//! caller sent in between. Even then some may have gone over a connection that was not captured: sequence IDs that are skipped and do not come
+//! later are no evidence.
+
+mod offloads;
+pub(crate) mod table;
+
+use super::finding::{Finding, Value};
+use super::rule::{Check, Document, Findings, Gate, Level, Rule, Source, Unseen};
+use super::view::{Known, Memory, View};
+use alloc::format;
+use alloc::vec::Vec;
+use offloads::Offloads;
+use rdmascope_dissector::connection::Connection;
+use rdmascope_dissector::rdma::End;
+use rdmascope_dissector::transaction::{Direction, Outcome, Transaction};
+
+const SLOTS: Source = Source { document: Document::Rfc8881, section: "2.10.6.1" };
+const SEQUENCE: Source = Source { document: Document::Rfc8881, section: "18.46" };
+const CB_SEQUENCE: Source = Source { document: Document::Rfc8881, section: "20.9" };
+
+pub(crate) const RULES: &[Rule] = &[
+    Rule {
+        id: "session-slot",
+        level: Level::Violation,
+        sources: &[SLOTS, SEQUENCE, CB_SEQUENCE],
+        sentence: "A request uses a slot that the slot table of its channel has.",
+        explanation: "The slots of the fore channel are those below ca_maxrequests of csr_fore_chan_attrs, those of the backchannel those \
+            below ca_maxrequests of csr_back_chan_attrs. A replier that names a higher slot in the result of SEQUENCE or CB_SEQUENCE accepts \
+            that one too, on whatever connection of the session. So the finding stands only where the reply is NFS4ERR_BADSLOT. Else it is \
+            inconclusive.",
+        check: Check::Transaction(wrong_slot),
+    },
+    Rule {
+        id: "session-sequence",
+        level: Level::Violation,
+        sources: &[SLOTS, SEQUENCE, CB_SEQUENCE],
+        sentence: "A request has a sequence ID one above that of the request before it on its slot, or repeats that request.",
+        explanation: "The first request on a slot has sequence ID 1. A request that SEQUENCE refused does not count. Where no reply was seen, \
+            the next request may have the same sequence ID or the next. Another request with the same sequence ID breaks the rule; requests \
+            are compared by XID and operations. A sequence ID that goes back breaks it, and so does one that skips some, once the next request on the \
+            slot goes back, or where the reply is NFS4ERR_SEQ_MISORDERED. Otherwise the requests between may have gone over a connection that was not \
+            captured, and the finding is inconclusive: one for a slot. Nothing is found where the \
+            capture lacks a packet of the caller, or a call could not be read, between the two requests. Slots above 255 are not followed.",
+        check: Check::Transaction(misordered),
+    },
+    Rule {
+        id: "session-slot-busy",
+        level: Level::Violation,
+        sources: &[SLOTS],
+        sentence: "A requester has one request at a time under way on a slot.",
+        explanation: "The rule is broken by a request that was sent before the first packet of the reply to the request before it on its \
+            slot. The finding stands where the replies came in another order than the requests, or where request and reply are further \
+            apart than captures reorder packets. Else it is inconclusive.",
+        check: Check::Transaction(busy),
+    },
+    Rule {
+        id: "session-status-flags",
+        level: Level::Advice,
+        sources: &[SEQUENCE],
+        sentence: "A server says in sr_status_flags of SEQUENCE what a client has to mend.",
+        explanation: "Each flag is reported once for a connection, when it ends, with the number of replies that have it. It breaks no \
+            rule. Flags about the backchannel ask the client to bind a connection to it or to renew its RPCSEC_GSS contexts; flags about state ask it to recover locks, \
+            delegations or layouts.",
+        check: Check::Connection(flags),
+    },
+    Rule {
+        id: "session-callback-unanswered",
+        level: Level::Warning,
+        sources: &[SLOTS, CB_SEQUENCE, Source { document: Document::Rfc8881, section: "2.9.2" }],
+        sentence: "A client answers a callback before the connection is closed.",
+        explanation: "A server that waits in vain may take the path for callbacks to be down, and revoke what it recalled. The rule is \
+            decided where the connection was closed, as for rpc-call-unanswered, which does not report callbacks. The finding stands where \
+            the client sent something later and the capture holds all that it sent up to there.",
+        check: Check::Transaction(callback_unanswered),
+    },
+    Rule {
+        id: "session-offload-unreported",
+        level: Level::Warning,
+        sources: &[
+            Source { document: Document::Rfc7862, section: "15.2" },
+            Source { document: Document::Rfc7862, section: "16.1" },
+        ],
+        sentence: "A server reports the result of an asynchronous COPY or WRITE_SAME in CB_OFFLOAD.",
+        explanation: "An operation is asynchronous where its result has a wr_callback_id. It is over with a CB_OFFLOAD, an OFFLOAD_CANCEL or \
+            an OFFLOAD_STATUS with osr_complete that names this stateid. The rule is decided when the connection was closed. The finding \
+            stands where the connection was accepted for the backchannel, a session was destroyed on it later, and the capture holds all that the \
+            server sent. Else the CB_OFFLOAD may have come over another connection, and the finding is inconclusive. A second connection that was bound \
+            to the backchannel and not captured cannot be told: so this is a warning.",
+        check: Check::Connection(offloads::unreported),
+    },
+];
+
+pub(crate) const UNSEEN: &[Unseen] = &[Unseen {
+    source: SLOTS,
+    requirement: "A replier keeps the reply of each slot until the next request on it.",
+    reason: "What a replier keeps shows only where a request is sent again.",
+}];
+
+/// What one connection shows of the sessions that use it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SessionUse {
+    /// By caller: calls of which it is not known whether they have a slot.
+    unread: [u64; 2],
+    /// What is wrong with the transaction that ends.
+    pub(crate) faults: Vec<Fault>,
+    /// Flags of SEQUENCE results, in the order in which they came first.
+    flags: Vec<Flag>,
+    offloads: Offloads,
+}
+
+/// What is wrong with the use of a slot.
+#[derive(Clone, Debug)]
+pub(crate) struct Fault {
+    pub(crate) kind: Kind,
+    pub(crate) finding: Finding,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Slot,
+    Order,
+    Busy,
+}
+
+/// A flag of sr_status_flags.
+#[derive(Clone, Copy, Debug)]
+struct Flag {
+    bit: u32,
+    replies: u64,
+    /// The first and the last reply.
+    frames: [u64; 2],
+}
+
+impl Memory for SessionUse {
+    fn footprint(&self) -> usize {
+        let faults: usize =
+            self.faults.iter().map(|fault| fault.finding.footprint() + size_of::<Kind>()).sum();
+        faults + size_of_val(&self.flags[..]) + self.offloads.footprint()
+    }
+
+    fn transaction(&mut self, transaction: &Transaction, known: &Known) {
+        self.faults.clear();
+        self.unread[known.caller(transaction.direction)] += u64::from(is_unread(transaction));
+        let said = &transaction.details.session;
+        if let (Some(sequenced), Some(reply)) = (said.sequenced, &transaction.reply) {
+            self.note_flags(sequenced.flags, reply.seen.frame);
+        }
+        self.offloads.note(transaction);
+    }
+
+    fn evicted(&mut self, caller: End) {
+        self.unread[caller] += 1;
+    }
+
+    fn joined(&mut self) {
+        // Nothing from before may seem to go on: what is lost is counted anew, too.
+        *self = SessionUse { unread: self.unread.map(|unread| unread + (1 << 32)), ..SessionUse::default() };
+    }
+}
+
+impl SessionUse {
+    fn note_flags(&mut self, flags: u32, frame: u64) {
+        for bit in (0..32).filter(|bit| flags & (1 << bit) != 0) {
+            match self.flags.iter_mut().find(|flag| flag.bit == bit) {
+                Some(flag) => (flag.replies, flag.frames[1]) = (flag.replies + 1, frame),
+                None => self.flags.push(Flag { bit, replies: 1, frames: [frame; 2] }),
+            }
+        }
+    }
+}
+
+/// Whether it may be a request on a slot that is not known.
+fn is_unread(transaction: &Transaction) -> bool {
+    let Some(procedure) = transaction.procedure else { return true };
+    let details = &transaction.details;
+    procedure.is_compound()
+        && details.session.sequence.is_none()
+        && (details.minor_version.is_none()
+            || transaction.call.as_ref().is_none_or(|call| call.unread.is_some()))
+}
+
+pub(crate) static GATE: Gate = Gate { transaction: may_break, ..Gate::OPEN };
+
+/// True where something is wrong with a slot, and for a callback without a reply.
+fn may_break(transaction: &Transaction, view: &View) -> bool {
+    !view.memories.sessions.faults.is_empty()
+        || (transaction.direction == Direction::Backward && transaction.outcome == Outcome::NoReply)
+}
+
+fn report(kind: Kind, view: &View, findings: &mut Findings<'_>) {
+    for fault in view.memories.sessions.faults.iter().filter(|fault| fault.kind == kind) {
+        findings.add(fault.finding.clone());
+    }
+}
+
+fn wrong_slot(_: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    report(Kind::Slot, view, findings);
+}
+
+fn misordered(_: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    report(Kind::Order, view, findings);
+}
+
+fn busy(_: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    report(Kind::Busy, view, findings);
+}
+
+/// Whether a transaction is a callback of NFS (RFC 5531, section 13).
+pub(crate) fn is_callback(transaction: &Transaction) -> bool {
+    transaction.direction == Direction::Backward
+        && transaction.procedure.is_some_and(|procedure| procedure.is_callback())
+}
+
+fn callback_unanswered(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    let (Outcome::NoReply, Some(_), Some(call), true) =
+        (transaction.outcome, view.ending, &transaction.call, is_callback(transaction))
+    else {
+        return;
+    };
+    let client = view.answerer(transaction.direction);
+    // Where nothing of it was captured, rpc-call-unanswered says so.
+    if !view.is_heard(client) {
+        return;
+    }
+    let later = view.memories.memory.last(client).map(|last| last.seen.frame);
+    let is_known = later.is_some_and(|later| later > call.seen.frame && view.is_complete(client, later))
+        && !view.may_lack(client, transaction)
+        && !view.memories.unmatched.shows_replies_early;
+    let finding = Finding::new("the connection was closed while a callback was outstanding");
+    findings.add(finding.by(client).of(transaction).message(call).unless(!is_known));
+}
+
+/// The names of sr_status_flags by bit (RFC 8881, section 18.46.3), without SEQ4_STATUS_.
+const FLAGS: [&str; 13] = [
+    "CB_PATH_DOWN",
+    "CB_GSS_CONTEXTS_EXPIRING",
+    "CB_GSS_CONTEXTS_EXPIRED",
+    "EXPIRED_ALL_STATE_REVOKED",
+    "EXPIRED_SOME_STATE_REVOKED",
+    "ADMIN_STATE_REVOKED",
+    "RECALLABLE_STATE_REVOKED",
+    "LEASE_MOVED",
+    "RESTART_RECLAIM_NEEDED",
+    "CB_PATH_DOWN_SESSION",
+    "BACKCHANNEL_FAULT",
+    "DEVID_CHANGED",
+    "DEVID_DELETED",
+];
+
+fn flags(_: &Connection, view: &View, findings: &mut Findings<'_>) {
+    for Flag { bit, replies, frames } in &view.memories.sessions.flags {
+        let name = match FLAGS.get(*bit as usize) {
+            Some(name) => format!("SEQ4_STATUS_{name}"),
+            None => format!("the unknown flag 0x{:08x}", 1u32 << bit),
+        };
+        let message = match replies {
+            1 => format!("a SEQUENCE result says {name}"),
+            replies => format!("{replies} SEQUENCE results say {name}"),
+        };
+        let finding = Finding::new(message).by(view.requester.other()).frames(*frames);
+        findings.add(finding.observed(Value::Count(*replies)));
+    }
+}

@@ -1,0 +1,356 @@
+//! Sessions and their slots, over all connections (RFC 8881, section 2.10.6.1).
+
+use super::{Fault, Kind};
+use crate::finding::{Basis, Finding, Value};
+use crate::view::View;
+use alloc::collections::VecDeque;
+use alloc::format;
+use alloc::vec::Vec;
+use rdmascope_dissector::connection::ConnectionId;
+use rdmascope_dissector::rdma::End;
+use rdmascope_dissector::record::REORDERING;
+use rdmascope_dissector::transaction::{Direction, Outcome, Seen, Transaction};
+use rdmascope_dissector::ulb::{Callback, Nfs4, Operation, OperationKind, Sequence, SessionId};
+use rdmascope_wire::Xid;
+
+/// NFS4ERR_BADSLOT.
+const BAD_SLOT: u32 = 10053;
+/// NFS4ERR_SEQ_MISORDERED.
+const MISORDERED: u32 = 10063;
+
+/// The sessions that were created or used last, of all connections.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SessionTable {
+    /// Oldest first.
+    sessions: VecDeque<Session>,
+}
+
+/// A session.
+#[derive(Clone, Debug)]
+struct Session {
+    id: SessionId,
+    /// Where the capture holds its creation: what was known then of the callers of each direction.
+    created: Option<[History; 2]>,
+    /// By direction.
+    channels: [Channel; 2],
+}
+
+/// The fore channel or the backchannel.
+#[derive(Clone, Debug, Default)]
+struct Channel {
+    /// The highest slot that the replier ever named, with the frame.
+    highest: Option<(u32, u64)>,
+    /// The lowest of the highest slots that it named: it may have forgotten slots above that.
+    lowest: Option<u32>,
+    /// By slot ID.
+    slots: Vec<Option<Slot>>,
+}
+
+/// What happened on a slot last.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    last: Use,
+    /// The sequence ID after the last one may have been used, or not.
+    unsure: bool,
+    /// The last request skipped sequence IDs. Whether they were used is shown by the next one.
+    jump: Option<Jump>,
+    /// Sequence IDs were skipped before: requests go another way too.
+    elsewhere: bool,
+}
+
+/// A request on a slot.
+#[derive(Clone, Copy, Debug)]
+struct Use {
+    number: u32,
+    call: Seen,
+    reply: Option<Seen>,
+    xid: Xid,
+    /// [`Transaction::number`].
+    transaction: u64,
+    /// The kinds of its operations, hashed.
+    operations: u64,
+    history: History,
+}
+
+/// A request that skipped sequence IDs.
+#[derive(Clone, Copy, Debug)]
+struct Jump {
+    /// The request before it.
+    before: u32,
+    /// The packet of that.
+    frame: Option<u64>,
+}
+
+/// How much of what an end calls is known up to a request: requests between two of them are known where it is the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct History {
+    connection: ConnectionId,
+    /// Packets that the capture lacks, calls that could not be read.
+    lacks: Option<u64>,
+}
+
+impl SessionTable {
+    /// Sessions that are remembered.
+    const MOST: usize = 64;
+    /// Slots of a channel that are followed, from slot 0 on.
+    const MOST_SLOTS: u32 = 256;
+
+    /// Bytes of memory that its lists take up.
+    pub(crate) fn footprint(&self) -> usize {
+        let channels = self.sessions.iter().flat_map(|session| &session.channels);
+        let slots: usize = channels.map(|channel| size_of_val(&channel.slots[..])).sum();
+        self.sessions.len() * size_of::<Session>() + slots
+    }
+
+    fn find(&mut self, id: SessionId) -> &mut Session {
+        let known = self.sessions.iter().rposition(|session| session.id == id);
+        let at = known.unwrap_or_else(|| {
+            if self.sessions.len() == SessionTable::MOST {
+                self.sessions.pop_front();
+            }
+            self.sessions.push_back(Session { id, created: None, channels: Default::default() });
+            self.sessions.len() - 1
+        });
+        &mut self.sessions[at]
+    }
+
+    /// Takes a transaction that ended, and returns what is wrong with the use of its slot.
+    pub(crate) fn note(&mut self, transaction: &Transaction, view: &View) -> Vec<Fault> {
+        let said = &transaction.details.session;
+        if let (Some((id, fore)), Some(reply)) = (said.created, &transaction.reply) {
+            self.sessions.retain(|session| session.id != id);
+            let session = self.find(id);
+            session.created = Some(
+                [Direction::Forward, Direction::Backward]
+                    .map(|direction| History::of(transaction, view.caller(direction), view)),
+            );
+            let back = transaction.details.backchannel.and_then(|said| said.granted);
+            for (channel, granted) in session.channels.iter_mut().zip([Some(fore), back]) {
+                if let Some(granted) = granted {
+                    channel.note_highest(granted.most_requests.saturating_sub(1), reply.seen.frame);
+                }
+            }
+        }
+        match (said.sequence, &transaction.call) {
+            (Some(sequence), Some(_)) => self.find(sequence.session).note(transaction, sequence, view),
+            _ => Vec::new(),
+        }
+    }
+}
+
+impl History {
+    fn of(transaction: &Transaction, caller: End, view: &View) -> History {
+        let lacks = view.losses(caller).saturating_add(view.memories.sessions.unread[caller]);
+        let is_known = !transaction.lossy && transaction.outcome != Outcome::NoCall;
+        History { connection: view.connection, lacks: is_known.then_some(lacks) }
+    }
+
+    /// Whether nothing is missing between two requests.
+    fn goes_on(&self, other: &History) -> bool {
+        self == other && self.lacks.is_some()
+    }
+}
+
+impl Channel {
+    fn note_highest(&mut self, slot: u32, frame: u64) {
+        if self.highest.is_none_or(|(highest, _)| highest < slot) {
+            self.highest = Some((slot, frame));
+        }
+        self.lowest = Some(self.lowest.map_or(slot, |lowest| lowest.min(slot)));
+    }
+}
+
+impl Session {
+    fn note(&mut self, transaction: &Transaction, sequence: Sequence, view: &View) -> Vec<Fault> {
+        let mut faults = Vec::new();
+        let Some(call) = &transaction.call else { return faults };
+        let answer = transaction.details.operations.iter().find(is_sequence);
+        let status = answer.and_then(|operation| operation.status);
+        let caller = view.caller(transaction.direction);
+        let channel = &mut self.channels[transaction.direction as usize];
+        let found = |message| Finding::new(message).by(caller).of(transaction).message(call);
+
+        if let Some((highest, frame)) = channel.highest.filter(|(highest, _)| sequence.slot > *highest) {
+            // The replier may have raised it on another connection of the session.
+            let finding = found(format!("slot {} of a session with slots 0 to {highest}", sequence.slot))
+                .frames([frame])
+                .values(Value::Count(sequence.slot.into()), Value::Count(highest.into()))
+                .unless(status != Some(BAD_SLOT));
+            faults.push(Fault { kind: Kind::Slot, finding });
+        } else if sequence.slot < SessionTable::MOST_SLOTS {
+            let history = History::of(transaction, caller, view);
+            let request = Use {
+                number: sequence.number,
+                call: call.first,
+                reply: transaction.reply.as_ref().map(|reply| reply.first),
+                xid: transaction.xid,
+                transaction: transaction.number,
+                operations: transaction.details.operations.iter().fold(0, kinds),
+                history,
+            };
+            let at = sequence.slot as usize;
+            if channel.slots.len() <= at {
+                channel.slots.resize(at + 1, None);
+            }
+            let known = channel.slots[at];
+            // Where a replier gives slots up and has them again, their sequence IDs begin anew.
+            let regrown = channel.lowest.is_some_and(|lowest| sequence.slot > lowest);
+            let created =
+                self.created.filter(|_| !regrown).map(|created| created[transaction.direction as usize]);
+            let first = created.map(|history| Slot {
+                last: Use {
+                    number: 0,
+                    call: Seen { frame: 0, ..call.first },
+                    reply: None,
+                    history,
+                    ..request
+                },
+                unsure: false,
+                jump: None,
+                elsewhere: false,
+            });
+            if let Some(busy) = known.as_ref().and_then(|slot| overlap(&slot.last, &request)) {
+                let (early, late, certain) = busy;
+                let words =
+                    format!("a request on slot {} while another one is under way on it", sequence.slot);
+                let ends = [early.reply, late.reply].into_iter().flatten();
+                let frames = ends.chain([early.call, late.call]).map(|seen| seen.frame);
+                let mut finding = Finding::new(words).by(caller).frames(frames).unless(!certain);
+                finding = finding
+                    .about(Some(transaction.direction), late.xid)
+                    .values(Value::Count(2), Value::Count(1));
+                finding.transaction = Some(late.transaction);
+                faults.push(Fault { kind: Kind::Busy, finding });
+            }
+            let restarted = regrown && sequence.number == 1;
+            match known.filter(|_| !restarted).or(first) {
+                Some(slot) if slot.last.call.frame < request.call.frame => {
+                    let next = slot.next(&request, status, transaction, view, &mut faults, sequence.slot);
+                    channel.slots[at] = Some(next);
+                }
+                // It was sent before one that ended before it.
+                Some(_) => {}
+                None => {
+                    channel.slots[at] =
+                        Some(Slot { last: request, unsure: true, jump: None, elsewhere: false });
+                }
+            }
+        }
+        if let (Some(said), Some(reply)) = (transaction.details.session.sequenced, &transaction.reply) {
+            channel.note_highest(said.highest, reply.seen.frame);
+            channel.note_highest(said.target, reply.seen.frame);
+        }
+        faults
+    }
+}
+
+/// Two requests on one slot that were under way at once: the earlier one, the later one, and whether the order of the capture cannot be to
+/// blame. The order of what one end sends is certain.
+fn overlap<'a>(one: &'a Use, other: &'a Use) -> Option<(&'a Use, &'a Use, bool)> {
+    if one.history.connection != other.history.connection {
+        return None;
+    }
+    let (early, late) = if one.call.frame < other.call.frame { (one, other) } else { (other, one) };
+    let (answered, call) = (early.reply?, late.call);
+    if call.frame >= answered.frame {
+        return None;
+    }
+    let (nanoseconds, packets) = REORDERING;
+    let is_close =
+        answered.time.since(call.time) <= nanoseconds || answered.frame - call.frame <= u64::from(packets);
+    let out_of_order = late.reply.is_some_and(|reply| reply.frame < answered.frame);
+    let is_known = early.history.goes_on(&late.history);
+    Some((early, late, is_known && (out_of_order || !is_close)))
+}
+
+impl Slot {
+    /// What is known after a request that was sent behind the last one.
+    fn next(
+        mut self,
+        request: &Use,
+        status: Option<u32>,
+        transaction: &Transaction,
+        view: &View,
+        faults: &mut Vec<Fault>,
+        slot: u32,
+    ) -> Slot {
+        let Slot { last, unsure, jump, .. } = self;
+        let is_known = last.history.goes_on(&request.history);
+        let step = request.number.wrapping_sub(last.number) as i32;
+        let busy = faults.iter().any(|fault| fault.kind == Kind::Busy);
+        let mut report = |request: &Use, before: u32, frames: [Option<u64>; 2], basis: Basis| {
+            let message = match request.number == before {
+                true => format!("another request with sequence ID {before} on slot {slot}"),
+                false => format!("sequence ID {} on slot {slot} behind {before}", request.number),
+            };
+            let reply = request.reply.map(|reply| reply.frame);
+            let finding = Finding::new(message)
+                .by(view.caller(transaction.direction))
+                .about(Some(transaction.direction), request.xid)
+                .frames(frames.into_iter().flatten().chain([request.call.frame]).chain(reply))
+                .values(Value::Count(request.number.into()), Value::Count(before.wrapping_add(1).into()))
+                .rests_on(basis);
+            let finding = Finding { transaction: Some(request.transaction), ..finding };
+            faults.push(Fault { kind: Kind::Order, finding });
+        };
+        let frame = |seen: &Use| (seen.call.frame > 0).then_some(seen.call.frame);
+        if let Some(jump) = jump.filter(|_| is_known) {
+            // Requests between may have gone another way, over a connection that was not captured, or have had no reply yet. Only a
+            // sequence ID below shows that they were not sent.
+            let goes_back = step < 0;
+            let basis = if goes_back { Basis::Packets } else { Basis::Lacking };
+            report(&last, jump.before, [jump.frame, goes_back.then_some(request.call.frame)], basis);
+            if goes_back {
+                return Slot { last: *request, unsure: true, jump: None, ..self };
+            }
+            self.elsewhere = true;
+        }
+        self.jump = None;
+        let in_order = step == 1 || (unsure && matches!(step, 0..=2)) || !is_known;
+        match status {
+            // The replier did not take it, and the slot is as it was.
+            Some(MISORDERED) if !in_order && step != 0 && !busy => {
+                report(request, last.number, [frame(&last), None], Basis::Packets);
+                return self;
+            }
+            Some(status) if status != 0 => return self,
+            _ => {}
+        }
+        let unsure = status.is_none();
+        if in_order || busy || (self.elsewhere && step > 1) {
+            return Slot { last: *request, unsure: unsure || busy, ..self };
+        }
+        match step {
+            0 => {
+                let is_same = request.xid == last.xid
+                    || request.operations == last.operations
+                    || transaction.stop.is_some();
+                if !is_same {
+                    report(request, last.number, [frame(&last), None], Basis::Packets);
+                }
+                Slot { last: Use { reply: request.reply, ..last }, ..self }
+            }
+            1.. => Slot {
+                last: *request,
+                unsure,
+                jump: Some(Jump { before: last.number, frame: frame(&last) }),
+                ..self
+            },
+            _ => {
+                report(request, last.number, [frame(&last), None], Basis::Packets);
+                Slot { last: Use { history: request.history, ..last }, unsure: true, ..self }
+            }
+        }
+    }
+}
+
+fn is_sequence(operation: &&Operation) -> bool {
+    matches!(
+        operation.kind,
+        OperationKind::Nfs4(Nfs4::Sequence) | OperationKind::Callback(Callback::Sequence)
+    )
+}
+
+fn kinds(hash: u64, operation: &Operation) -> u64 {
+    hash.wrapping_mul(0x100_0000_01b3) ^ u64::from(operation.code()) ^ (hash >> 32)
+}

@@ -1,0 +1,200 @@
+//! Where the bytes of RDMA operations belong: to the transaction that advertised the memory, or, where the capture lacks its call, to the one
+//! whose reply returns it.
+
+use super::memory::Target;
+use super::open::{self, saturate};
+use super::{Peers, Slot, Transactions};
+use crate::event::{Event, Eviction};
+use crate::rdma::{End, Placement, ReadRequest};
+use crate::transaction::{Message, Part};
+use rdmascope_wire::Rkey;
+use rdmascope_wire::rpcrdma::Segment;
+
+impl Transactions {
+    /// Notes an RDMA Read request for memory of end `owner`.
+    pub(crate) fn handle_read(&mut self, request: &ReadRequest, owner: End, peers: &Peers) {
+        let memory = request.memory;
+        let Some(target) = self.target(peers, owner, memory.rkey, memory.address) else { return };
+        let Some(open) = self.find(target.slot) else { return };
+        if !open.is_for(target.segment as usize, true) {
+            return;
+        }
+        open.note_read(request.seen.time, if request.repeated { 0 } else { memory.length });
+        if open.keeping.is_some() {
+            self.keep_read(target, request);
+        }
+    }
+
+    /// Puts bytes into memory of end `owner`, or takes them out of it (`reading`). False where no open transaction
+    /// advertised that memory for it.
+    #[inline]
+    pub(crate) fn place(
+        &mut self,
+        placement: &Placement<'_>,
+        reading: bool,
+        owner: End,
+        peers: &mut Peers,
+        report: &mut impl FnMut(Event<'_>),
+    ) -> bool {
+        let Some(target) = self.target(peers, owner, placement.memory.rkey, placement.address) else {
+            return false;
+        };
+        peers.sides[owner].last = Some(target);
+        let Some(open) = self.slots.get(target.slot.index as usize) else { return false };
+        let inside = open.inside(target.segment as usize, placement.address);
+        if inside < placement.length {
+            return self.place_across(placement, inside, reading, owner, peers, report);
+        }
+        self.place_in(target, placement, reading, report)
+    }
+
+    /// Puts bytes into a segment that holds them all, or takes them out of it.
+    #[inline]
+    fn place_in(
+        &mut self,
+        target: Target,
+        placement: &Placement<'_>,
+        reading: bool,
+        report: &mut impl FnMut(Event<'_>),
+    ) -> bool {
+        let Some(open) = self.slots.get_mut(target.slot.index as usize) else { return false };
+        let budget = open::BUDGET.saturating_sub(self.gathered);
+        let scattered = open.scattered;
+        let placed = open.place(target.segment as usize, placement, reading, budget);
+        let more = open.scattered - scattered;
+        open.weight += more;
+        self.weight += more;
+        let is_kept = open.keeping.is_some();
+        match placed {
+            Ok(grown) => self.gathered += grown,
+            Err(open::Refusal::OtherWay) => return false,
+            Err(open::Refusal::Budget(part)) => {
+                let xid = open.transaction.xid;
+                report(Event::Eviction(Eviction::Gathered { xid, part }));
+            }
+        }
+        if is_kept {
+            self.keep_placement(target, placement, reading, report);
+        }
+        true
+    }
+
+    /// Puts bytes into segments that lie one behind the other, `inside` of them into the first one. False where that one does not take
+    /// them; what is behind the last one is left out.
+    #[cold]
+    fn place_across(
+        &mut self,
+        placement: &Placement<'_>,
+        mut inside: u32,
+        reading: bool,
+        owner: End,
+        peers: &mut Peers,
+        report: &mut impl FnMut(Event<'_>),
+    ) -> bool {
+        let mut rest = *placement;
+        let mut is_first = true;
+        loop {
+            let (part, behind) = rest.split_at(inside);
+            if !self.place(&part, reading, owner, peers, report) {
+                return !is_first;
+            }
+            is_first = false;
+            rest = behind;
+            let Some(target) = self.target(peers, owner, rest.memory.rkey, rest.address) else { return true };
+            let Some(open) = self.slots.get(target.slot.index as usize) else { return true };
+            inside = open.inside(target.segment as usize, rest.address).min(rest.length);
+            if inside == 0 {
+                return true;
+            }
+        }
+    }
+
+    /// Keeps what was written to memory of end `owner` that it was not seen to advertise: a reply may tell.
+    #[cold]
+    pub(crate) fn keep_unclaimed(&mut self, placement: &Placement<'_>, owner: End, peers: &Peers) {
+        if peers.speaks_rpc == Some(true) {
+            self.unclaimed.keep(peers.connection(), owner, placement);
+        }
+    }
+
+    /// Packets that were kept so, and that turned out to be of a transaction since this was last asked.
+    pub(crate) fn take_claimed(&mut self) -> u64 {
+        core::mem::take(&mut self.claimed)
+    }
+
+    #[inline]
+    pub(super) fn target(&self, peers: &Peers, owner: End, rkey: Rkey, address: u64) -> Option<Target> {
+        if let Some(last) = peers.sides[owner].last
+            && let Some(open) = self.slots.get(last.slot.index as usize)
+            && open.is_open
+            && open.generation == last.slot.generation
+            && open.session == peers.session
+            && open.holds(last.segment as usize, owner, rkey, address)
+        {
+            return Some(last);
+        }
+        peers.sides[owner].memory.find(rkey, address)
+    }
+
+    /// Matches what was written before a reply whose call the capture lacks, to the chunks that the reply returns. Where it is not all there, but
+    /// may have been given up, nothing is said of it.
+    #[cold]
+    pub(super) fn claim(
+        &mut self,
+        slot: Slot,
+        reply: &Message,
+        caller: End,
+        peers: &Peers,
+        report: &mut impl FnMut(Event<'_>),
+    ) {
+        let written = reply.write_chunks.iter().chain(&reply.reply_chunk).flat_map(|chunk| &chunk.segments);
+        let is_wanted = |placement: &Placement<'_>| {
+            let holds = |segment: &Segment| {
+                let offset = placement.address.wrapping_sub(segment.offset);
+                segment.handle == placement.memory.rkey && offset < u64::from(segment.length)
+            };
+            written.clone().any(holds)
+        };
+        let unclaimed = core::mem::take(&mut self.unclaimed);
+        let found = unclaimed.of(peers.connection(), caller, is_wanted);
+        let (packets, bytes) = found
+            .fold((0, 0), |(packets, bytes), placement| (packets + 1, bytes + u64::from(placement.length)));
+        let returned: u64 = written.clone().map(|segment| u64::from(segment.length)).sum();
+        if packets > 0 && (bytes >= returned || !unclaimed.forgot) {
+            let open = &mut self.slots[slot.index as usize];
+            for (index, chunk) in reply.write_chunks.iter().enumerate() {
+                open.advertise(Part::WriteChunk(saturate(index)), false, &chunk.segments, false);
+            }
+            if let Some(chunk) = &reply.reply_chunk {
+                open.advertise(Part::ReplyChunk, false, &chunk.segments, true);
+            }
+            for placement in unclaimed.of(peers.connection(), caller, is_wanted) {
+                self.place_by_reply(slot, &placement, caller, report);
+            }
+            self.claimed += packets;
+            self.reweigh(slot);
+        }
+        self.unclaimed = unclaimed;
+        self.unclaimed.remove(peers.connection(), caller, is_wanted);
+    }
+
+    /// Puts bytes into the segments of a transaction, which are not looked up: their memory may be advertised anew by now.
+    fn place_by_reply(
+        &mut self,
+        slot: Slot,
+        placement: &Placement<'_>,
+        owner: End,
+        report: &mut impl FnMut(Event<'_>),
+    ) {
+        let mut rest = *placement;
+        while rest.length > 0 {
+            let Some(open) = self.slots.get(slot.index as usize) else { return };
+            let holds = |segment: &usize| open.holds(*segment, owner, rest.memory.rkey, rest.address);
+            let Some(segment) = (0..open.segments.len()).find(holds) else { return };
+            let inside = open.inside(segment, rest.address).min(rest.length);
+            let (part, behind) = rest.split_at(inside);
+            self.place_in(Target { slot, segment: segment as u32 }, &part, false, report);
+            rest = behind;
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! RDMA Writes to memory that nobody was seen to advertise.
+//!
+//! Where the capture lacks a call, what the responder wrote for it comes by before the reply that returns the chunks. It is kept for that reply,
+//! which names the memory.
+
+use crate::connection::ConnectionId;
+use crate::rdma::{End, Placement};
+use alloc::vec::Vec;
+
+/// Some of the RDMA Writes of all connections: at least the last [`Half::MOST_BYTES`] of them, or [`Half::MOST`] packets.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Unclaimed {
+    latest: Half,
+    before: Half,
+    /// Some of what was kept was given up.
+    pub(super) forgot: bool,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Half {
+    entries: Vec<Entry>,
+    bytes: Vec<u8>,
+}
+
+/// A packet of an RDMA Write.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    connection: ConnectionId,
+    /// Whose memory was written.
+    owner: End,
+    placement: Placement<'static>,
+    /// Where its bytes begin, and how many there are.
+    bytes: (u32, u32),
+}
+
+impl Half {
+    const MOST: usize = 1024;
+    const MOST_BYTES: usize = 1 << 20;
+
+    fn clear(&mut self) {
+        self.entries.clear();
+        self.bytes.clear();
+    }
+
+    fn get(&self, entry: &Entry) -> Placement<'_> {
+        let (start, length) = entry.bytes;
+        Placement { bytes: &self.bytes[start as usize..][..length as usize], ..entry.placement }
+    }
+}
+
+impl Unclaimed {
+    pub(super) fn is_empty(&self) -> bool {
+        self.latest.entries.is_empty() && self.before.entries.is_empty()
+    }
+
+    /// Keeps what was written to memory of end `owner`.
+    #[cold]
+    pub(super) fn keep(&mut self, connection: ConnectionId, owner: End, placement: &Placement<'_>) {
+        let captured = placement.bytes;
+        if self.latest.entries.len() == Half::MOST
+            || self.latest.bytes.len() + captured.len() > Half::MOST_BYTES
+        {
+            self.forgot |= !self.before.entries.is_empty();
+            core::mem::swap(&mut self.latest, &mut self.before);
+            self.latest.clear();
+        }
+        let Half { entries, bytes } = &mut self.latest;
+        let start = bytes.len() as u32;
+        bytes.extend_from_slice(captured);
+        let bytes = (start, captured.len() as u32);
+        entries.push(Entry { connection, owner, placement: placement.without_bytes(), bytes });
+    }
+
+    /// What was written to memory of end `owner` where `is_wanted`, in the order in which it came.
+    pub(super) fn of(
+        &self,
+        connection: ConnectionId,
+        owner: End,
+        is_wanted: impl Fn(&Placement<'_>) -> bool,
+    ) -> impl Iterator<Item = Placement<'_>> {
+        [&self.before, &self.latest]
+            .into_iter()
+            .flat_map(move |half| {
+                let entries =
+                    half.entries.iter().filter(move |it| it.connection == connection && it.owner == owner);
+                entries.map(|entry| half.get(entry))
+            })
+            .filter(move |placement| is_wanted(placement))
+    }
+
+    /// Takes those out.
+    pub(super) fn remove(
+        &mut self,
+        connection: ConnectionId,
+        owner: End,
+        is_wanted: impl Fn(&Placement<'_>) -> bool,
+    ) {
+        for half in [&mut self.before, &mut self.latest] {
+            half.entries
+                .retain(|it| it.connection != connection || it.owner != owner || !is_wanted(&it.placement));
+            if half.entries.is_empty() {
+                half.clear();
+            }
+        }
+    }
+
+    /// Bytes of memory that a clone takes up beside itself.
+    pub(super) fn footprint(&self) -> usize {
+        let half = |half: &Half| half.entries.len() * size_of::<Entry>() + half.bytes.len();
+        half(&self.latest) + half(&self.before)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rdma::{MemoryRange, Position};
+    use crate::record::{Seen, Time};
+    use rdmascope_wire::Rkey;
+
+    fn placement(number: u32, bytes: &[u8]) -> Placement<'_> {
+        let length = bytes.len() as u32;
+        Placement {
+            seen: Seen { frame: number.into(), time: Time::default() },
+            position: Position::default(),
+            first: Position::default(),
+            memory: MemoryRange { rkey: Rkey(number), address: 0, length },
+            address: 0,
+            bytes,
+            length,
+        }
+    }
+
+    /// RDMA Writes without end, each of a handle of its own: large ones, small ones, and empty ones.
+    #[test]
+    fn what_nobody_claims_is_bounded() {
+        const MOST: usize = 2 * (Half::MOST_BYTES + Half::MOST * size_of::<Entry>());
+        let owner = End::First;
+        for size in [4096, 1500, 1024, 1, 0] {
+            let mut unclaimed = Unclaimed::default();
+            let bytes = alloc::vec![7; size];
+            for number in 0..5000 {
+                unclaimed.keep(ConnectionId(1 + number % 3), owner, &placement(number, &bytes));
+                assert!(unclaimed.footprint() <= MOST, "{number} of {size} bytes");
+                let held = [&unclaimed.latest, &unclaimed.before].map(|half| half.bytes.len());
+                assert!(held.into_iter().all(|bytes| bytes <= Half::MOST_BYTES), "{held:?}");
+                // Nothing was given up as long as two halves hold it all: a half is used up to its last byte.
+                let half = Half::MOST.min(Half::MOST_BYTES.checked_div(size).unwrap_or(Half::MOST)) as u32;
+                assert_eq!(unclaimed.forgot, number >= 2 * half, "{number} of {size} bytes");
+            }
+            assert!(unclaimed.forgot);
+            // The last ones are there, as many as were promised, and in order.
+            let kept: Vec<u64> = (1..=3)
+                .flat_map(|id| {
+                    unclaimed
+                        .of(ConnectionId(id), owner, |_| true)
+                        .map(|it| it.seen.frame)
+                        .collect::<Vec<_>>()
+                })
+                .collect();
+            let least = Half::MOST.min(Half::MOST_BYTES.checked_div(size).unwrap_or(Half::MOST));
+            assert!(kept.len() >= least && kept.contains(&4999), "{} of {size} bytes", kept.len());
+            assert!(*kept.iter().min().expect("there are some") == 5000 - kept.len() as u64);
+            // What is claimed makes room.
+            (1..=3).for_each(|id| unclaimed.remove(ConnectionId(id), owner, |_| true));
+            assert!(unclaimed.is_empty() && unclaimed.footprint() == 0);
+        }
+    }
+
+    /// A connection, an end and a wish: what meets all three is claimed, and nothing else.
+    #[test]
+    fn only_what_is_claimed_is_taken_out() {
+        let (first, second) = (ConnectionId(1), ConnectionId(2));
+        let all = [
+            (first, End::First, 1),
+            (first, End::First, 2),
+            (first, End::Second, 1),
+            (second, End::First, 1),
+        ];
+        let mut unclaimed = Unclaimed::default();
+        for (connection, owner, number) in all {
+            unclaimed.keep(connection, owner, &placement(number, &[7; 100]));
+        }
+        assert_eq!(unclaimed.footprint(), all.len() * (size_of::<Entry>() + 100));
+        let is_wanted = |it: &Placement<'_>| it.memory.rkey == Rkey(1);
+        assert_eq!(unclaimed.of(first, End::First, is_wanted).count(), 1);
+        unclaimed.remove(first, End::First, is_wanted);
+        let left = all.map(|(connection, owner, number)| {
+            unclaimed.of(connection, owner, |it| it.memory.rkey == Rkey(number)).count()
+        });
+        assert_eq!(left, [0, 1, 1, 1]);
+        assert!(!unclaimed.is_empty());
+    }
+}

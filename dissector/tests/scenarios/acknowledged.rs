@@ -1,0 +1,242 @@
+//! When calls were acknowledged, how long Sends waited for their ACKs, and where that says the capture was made.
+
+use crate::speech::*;
+use crate::world::*;
+use rdmascope_dissector::connection::{CapturePoint, RoundTrips};
+use rdmascope_dissector::record::{Seen, Time};
+use rdmascope_dissector::transaction::Transaction;
+use rdmascope_wire::rpcrdma::Segment;
+
+const ARGUMENTS: Segment = segment(7, 100, 0x1000);
+
+/// The packet with this index among the frames.
+fn seen(world: &World, index: usize) -> Seen {
+    Seen { frame: index as u64 + 1, time: Time(world.frames[index].time) }
+}
+
+fn acknowledged(transaction: &Transaction) -> Option<Seen> {
+    transaction.timing.acknowledged
+}
+
+/// A call and its reply, each with an ACK so many nanoseconds later. Returns the index of the call's ACK.
+fn exchange(world: &mut World, xid: u32, to_responder: i64, to_requester: i64) -> usize {
+    let (call, reply) = getattr(xid);
+    world.send(CLIENT, &call);
+    // A frame takes the world 1 us.
+    world.wait(to_responder - 1_000);
+    let ack = world.frames.len();
+    world.ack(SERVER);
+    world.wait(50_000);
+    world.send(SERVER, &reply);
+    world.wait(to_requester - 1_000);
+    world.ack(CLIENT);
+    ack
+}
+
+#[test]
+fn a_call_is_acknowledged() {
+    // Across the wrap of the PSNs, and captured from the middle on: the ACK is what joins the two directions.
+    let mut wrapping = World::new();
+    wrapping.connections.clear();
+    wrapping.add([0x11, 0x22], [0xff_ffff, 0xff_fffe]);
+    for mut world in [World::connected(), World::new(), wrapping] {
+        let acks = [1, 2, 3].map(|xid| (xid, exchange(&mut world, xid, 30_000, 7_000)));
+        let report = world.run();
+        for (xid, ack) in acks {
+            assert_eq!(acknowledged(report.xid(xid)), Some(seen(&world, ack)));
+        }
+        let [connection] = report.connections.as_slice() else { panic!("one connection") };
+        let [to_responder, to_requester] =
+            [connection.requester.round_trips, connection.responder.round_trips];
+        assert_eq!(to_responder, Some(RoundTrips { count: 3, minimum: 30_000, median: 30_000 }));
+        assert_eq!(to_requester, Some(RoundTrips { count: 3, minimum: 7_000, median: 7_000 }));
+    }
+}
+
+#[test]
+fn one_ack_stands_for_several_sends() {
+    let mut world = World::connected();
+    let [(first, first_reply), (second, second_reply)] = [1, 2].map(getattr);
+    world.send(CLIENT, &first);
+    world.send(CLIENT, &second);
+    world.wait(20_000);
+    world.ack(SERVER);
+    let ack = seen(&world, world.frames.len() - 1);
+    world.send(SERVER, &first_reply);
+    world.send(SERVER, &second_reply);
+    let report = world.run();
+    assert_eq!([1, 2].map(|xid| acknowledged(report.xid(xid))), [Some(ack); 2]);
+    // Only the second one has an ACK of its own. The replies have none.
+    let [connection] = report.connections.as_slice() else { panic!("one connection") };
+    let once = RoundTrips { count: 1, minimum: 21_000, median: 21_000 };
+    assert_eq!(connection.requester.round_trips, Some(once));
+    assert_eq!(connection.responder.round_trips, None);
+    assert_eq!(connection.capture_point(), None);
+}
+
+#[test]
+fn a_reply_acknowledges_nothing() {
+    let mut world = World::connected();
+    let (call, reply) = getattr(1);
+    world.send(CLIENT, &call);
+    world.send(SERVER, &reply);
+    world.ack(SERVER);
+    let report = world.run();
+    assert_eq!(acknowledged(report.one()), None, "its ACK came when it had ended");
+    assert!(report.connections[0].requester.round_trips.is_some());
+    assert_eq!(acknowledged(world.run_without([world.frames.len() - 1]).one()), None);
+    assert_eq!(acknowledged(world.run_only(CLIENT).one()), None);
+}
+
+#[test]
+fn a_read_response_acknowledges_what_was_sent_before() {
+    let mut world = World::connected();
+    let mut write = msg(1);
+    write.reads = vec![read_segment(CALL_HEADER + 32, ARGUMENTS)];
+    world.send(CLIENT, &message(&write, &nfs3(1, 7, "'handle' h0 100 2 100")));
+    world.ack(SERVER);
+    // The server calls back, and then reads what the client wants to write.
+    let none = message(&msg(9), &call_to(9, [0x4000_0000, 1, 0], ""));
+    world.send(SERVER, &none);
+    let response = world.read(SERVER, ARGUMENTS, &data(100));
+    world.send(CLIENT, &message(&msg(9), &reply(9, "")));
+    let report = world.run();
+    assert_eq!(acknowledged(report.xid(9)), Some(seen(&world, response.start)));
+    // It came when the READ was done, which is not what an ACK would have taken.
+    assert_eq!(report.connections[0].responder.round_trips, None);
+}
+
+#[test]
+fn what_was_sent_again_has_no_round_trip() {
+    let mut world = World::connected();
+    let (call, reply) = getattr(1);
+    let sent = world.send(CLIENT, &call);
+    let psn = world.end(CLIENT).psn.minus(1);
+    world.rnr_nak(SERVER, psn);
+    world.wait(500_000);
+    world.again(sent);
+    world.ack(SERVER);
+    let ack = seen(&world, world.frames.len() - 1);
+    world.send(SERVER, &reply);
+    world.ack(CLIENT);
+    let report = world.run();
+    assert_eq!(acknowledged(report.one()), Some(ack), "the RNR NAK did not take it");
+    assert_eq!(
+        report.connections[0].requester.round_trips, None,
+        "which transmission the ACK answers is not known"
+    );
+    assert!(report.connections[0].responder.round_trips.is_some());
+    // What is sent later has its round trips again.
+    exchange(&mut world, 2, 5_000, 5_000);
+    assert_eq!(world.run().connections[0].requester.round_trips.map(|times| times.count), Some(1));
+}
+
+#[test]
+fn an_ack_may_be_captured_before_what_it_answers() {
+    let mut world = World::connected();
+    let ack = exchange(&mut world, 1, 5_000, 5_000);
+    let (call, answer) = (world.frames[ack - 1].clone(), world.frames[ack].clone());
+    (world.frames[ack - 1].data, world.frames[ack - 1].from) = (answer.data, answer.from);
+    (world.frames[ack].data, world.frames[ack].from) = (call.data, call.from);
+    let report = world.run();
+    assert_eq!(acknowledged(report.one()), Some(seen(&world, ack - 1)));
+    assert_eq!(report.connections[0].requester.round_trips, None);
+}
+
+// What waits behind a gap is handed up after its ACKs.
+#[test]
+fn a_gap_before_a_call_hides_no_acknowledgement() {
+    let mut world = World::connected();
+    exchange(&mut world, 1, 5_000, 5_000);
+    let lost = world.frames.len();
+    let acks = [2, 3].map(|xid| {
+        let ack = world.frames.len() + 1;
+        world.send(CLIENT, &getattr(xid).0);
+        world.ack(SERVER);
+        ack
+    });
+    let third = world.frames.len() + 1;
+    world.send(CLIENT, &getattr(4).0);
+    world.ack(SERVER);
+    for xid in [3, 4] {
+        world.send(SERVER, &getattr(xid).1);
+        world.ack(CLIENT);
+    }
+    let whole = world.run();
+    let rest = world.run_without([lost]);
+    let frame = |seen: Option<Seen>| seen.map(|seen| seen.frame);
+    for (xid, ack) in [(3, acks[1]), (4, third)] {
+        assert_eq!(acknowledged(whole.xid(xid)), Some(seen(&world, ack)));
+        // Frames are counted without the one that is missing.
+        assert_eq!(frame(acknowledged(rest.xid(xid))), Some(ack as u64));
+    }
+}
+
+#[test]
+fn what_waits_for_an_ack_is_bounded() {
+    let mut world = World::connected();
+    let pairs: Vec<_> = (1..=100).map(getattr).collect();
+    for (call, _) in &pairs {
+        world.send(CLIENT, call);
+    }
+    world.ack(SERVER);
+    for (_, reply) in &pairs {
+        world.send(SERVER, reply);
+    }
+    let report = world.run();
+    let noted: Vec<u32> = (1..=100).filter(|xid| acknowledged(report.xid(*xid)).is_some()).collect();
+    assert_eq!(noted, (37..=100).collect::<Vec<_>>(), "64 are remembered");
+}
+
+/// Where a capture with these times from Sends to ACKs was made, in nanoseconds.
+#[track_caller]
+fn captured(exchanges: u32, to_responder: i64, to_requester: i64) -> Option<CapturePoint> {
+    let mut world = World::connected();
+    for xid in 1..=exchanges {
+        exchange(&mut world, xid, to_responder, to_requester);
+    }
+    let report = world.run();
+    assert_eq!(report.transactions.len(), exchanges as usize);
+    report.connections[0].capture_point()
+}
+
+#[test]
+fn where_the_capture_was_made() {
+    assert_eq!(captured(32, 40_000, 3_000), Some(CapturePoint::Requester));
+    assert_eq!(captured(32, 3_000, 40_000), Some(CapturePoint::Responder));
+    assert_eq!(captured(32, 1_000, 3_000_000), Some(CapturePoint::Responder));
+    assert_eq!(captured(32, 30_000, 40_000), Some(CapturePoint::Between));
+    assert_eq!(captured(32, 40_000, 27_000), Some(CapturePoint::Between));
+    // Neither near nor equally far; so short that adapters take as long themselves; too few.
+    assert_eq!(captured(32, 40_000, 15_000), None);
+    assert_eq!(captured(32, 4_000, 3_000), None);
+    assert_eq!(captured(32, 1_000, 2_500), None);
+    assert_eq!(captured(31, 40_000, 3_000), None);
+}
+
+#[test]
+fn least_and_median_have_to_agree_on_where_it_was() {
+    let mut world = World::connected();
+    for xid in 1..=40 {
+        // The requester's ACKs are mostly slow, and came back at once some times.
+        exchange(&mut world, xid, 40_000, if xid > 30 { 2_000 } else { 35_000 });
+    }
+    assert_eq!(world.run().connections[0].capture_point(), None);
+}
+
+#[test]
+fn packets_sent_again_leave_the_place_open() {
+    let mut world = World::connected();
+    for xid in 1..=32 {
+        exchange(&mut world, xid, 40_000, 3_000);
+    }
+    assert_eq!(world.run().connections[0].capture_point(), Some(CapturePoint::Requester));
+    let (call, _) = getattr(33);
+    let sent = world.send(CLIENT, &call);
+    world.again(sent.clone());
+    // Later than a copy could come.
+    world.wait(3_000_000);
+    world.again(sent);
+    world.ack(SERVER);
+    assert_eq!(world.run().connections[0].capture_point(), None, "2 of some 130 packets");
+}

@@ -1,0 +1,138 @@
+//! What the engine counts of a capture, and what a packet with a bad ICRC changes: nothing, where others show that ICRCs were computed.
+
+use crate::speech::*;
+use crate::world::*;
+use rdmascope_dissector::connection::State;
+use rdmascope_dissector::engine::{Config, Engine, Totals};
+use rdmascope_dissector::record::{LinkType, Record, Time};
+use rdmascope_dissector::transaction::Outcome;
+use rdmascope_wire::bth::Extensions;
+
+/// Where the IP header and the BTH of a frame begin.
+const IP: usize = 14;
+const BTH: usize = IP + 20 + 8;
+
+fn spoil(frame: &mut Frame) {
+    let last = frame.data.len() - 1;
+    frame.data[last] ^= 0xff;
+}
+
+fn totals(records: &[(LinkType, u32, Vec<u8>)]) -> Totals {
+    let mut engine = Engine::new(Config::default());
+    for (number, (link, cut, data)) in (1..).zip(records) {
+        let record = Record {
+            number,
+            // Every second one is stamped earlier than the one before.
+            time: Time(1_000 + (number as i64 ^ 1) * 10),
+            link: *link,
+            original_length: data.len() as u32 + cut,
+            dropped: 0,
+            tap: Default::default(),
+            data,
+        };
+        engine.handle(&record, &mut |_| {});
+    }
+    engine.finish(&mut |_| {});
+    *engine.totals()
+}
+
+#[test]
+fn every_record_is_counted_by_what_it_is() {
+    let mut world = World::connected();
+    let (call, answer) = getattr(1);
+    world.send(CLIENT, &call);
+    world.send(SERVER, &answer);
+    let end = world.end(CLIENT).psn;
+    let nothing = Extensions::default();
+    // Two CNPs, and three packets of an unreliable connection.
+    (0..2).for_each(|_| world.packet(SERVER, 0x81, end, nothing, &[0; 16]));
+    (0..3).for_each(|_| world.packet(SERVER, 0x24, end, nothing, &call));
+    for _ in 0..4 {
+        world.send(CLIENT, &getattr(2).0);
+        world.frames.last_mut().map(spoil);
+    }
+    let mut records: Vec<_> =
+        world.frames.iter().map(|frame| (LinkType::ETHERNET, 0, frame.data.clone())).collect();
+    let good = world.frames[3].data.clone();
+    // Again the same packet: a copy.
+    records.push((LinkType::ETHERNET, 0, good.clone()));
+    let mut fragment = good.clone();
+    fragment[IP + 6] |= 0x20;
+    let mut arp = good.clone();
+    arp[12..14].copy_from_slice(&[0x08, 0x06]);
+    records.extend((0..5).map(|_| (LinkType::ETHERNET, 0, fragment.clone())));
+    records.extend((0..6).map(|_| (LinkType::ETHERNET, 0, arp.clone())));
+    records.extend((0..7).map(|_| (LinkType(147), 0, good.clone())));
+    records.extend((0..8).map(|_| (LinkType::ETHERNET, 300, good[..BTH + 4].to_vec())));
+    let found = totals(&records);
+
+    let count = records.len() as u64;
+    let bytes = records.iter().map(|(_, cut, data)| u64::from(*cut) + data.len() as u64);
+    assert_eq!((found.records, found.bytes), (count, bytes.sum()));
+    assert_eq!(found.span, Some((Time(1_000), Time(1_000 + (count as i64 | 1) * 10))));
+    let packets = world.frames.len() as u64 + 1;
+    assert_eq!((found.packets, found.native_packets, found.copies), (packets, 0, 1));
+    assert_eq!(found.icrc, [packets - 4, 4, 0]);
+    assert_eq!((found.fragments, found.others, found.unknown_link, found.stops), (5, 6, 7, 8));
+    assert_eq!(found.cut_records, 8);
+    assert_eq!((found.cm_messages, found.congestion_notifications, found.other_transports), (3, 2, 3));
+    assert_eq!((found.connections, found.evictions), (1, 0));
+    assert_eq!(found.transactions.iter().sum::<u64>(), 1);
+}
+
+#[test]
+fn a_packet_with_a_bad_icrc_makes_closes_and_answers_nothing() {
+    let mut world = World::connected();
+    let (call, answer) = getattr(1);
+    world.send(CLIENT, &call);
+    world.send(SERVER, &answer);
+    world.frames.last_mut().map(spoil);
+    world.disconnect(CLIENT);
+    world.frames.iter_mut().rev().take(2).for_each(spoil);
+    world.add([0x33, 0x44], [700_000, 9_000]);
+    world.send(CLIENT, &getattr(2).0);
+    world.frames.last_mut().map(spoil);
+    let report = world.run();
+    let [connection] = &report.connections[..] else { panic!("{:?}", report.connections) };
+    assert_eq!(connection.state, State::Open, "a DREQ that is dropped closes nothing");
+    assert_eq!(report.one().outcome, Outcome::CutOff, "a reply that is dropped answers nothing");
+    let ends = [&connection.requester, &connection.responder];
+    assert_eq!(ends.map(|end| end.sent.bad_icrc), [0, 1]);
+    assert_eq!(ends.map(|end| end.first_frames.bad_icrc), [None, Some(5)]);
+    assert_eq!(ends.map(|end| end.first_frames.sound), [Some(4), None]);
+}
+
+#[test]
+fn where_no_icrc_is_good_they_say_nothing() {
+    let mut world = World::connected();
+    let (call, answer) = getattr(1);
+    world.send(CLIENT, &call);
+    world.send(SERVER, &answer);
+    world.frames.iter_mut().for_each(spoil);
+    let report = world.run();
+    assert_whole(report.one());
+    let [connection] = &report.connections[..] else { panic!("{:?}", report.connections) };
+    let ends = [&connection.requester, &connection.responder];
+    assert_eq!(ends.map(|end| end.sent.bad_icrc), [0, 0]);
+    assert_eq!(ends.map(|end| end.first_frames.sound), [None, None]);
+    assert_eq!(report.totals.icrc, [0, 5, 0]);
+}
+
+#[test]
+fn each_mark_of_congestion_counts() {
+    let mut world = World::new();
+    let (call, answer) = getattr(1);
+    world.send(CLIENT, &call);
+    world.send(SERVER, &answer);
+    let bare = world.run().connections[0].clone();
+    assert_eq!([&bare.requester, &bare.responder].map(|end| end.sent.congestion_marks), [0, 0]);
+    // ECT(0) is no mark, congestion experienced is; FECN and BECN are the highest bits behind the partition key.
+    for (at, bits, marks) in [(IP + 1, 2, 0), (IP + 1, 3, 1), (BTH + 4, 0x80, 1), (BTH + 4, 0x40, 1)] {
+        let mut marked = world.frames.clone();
+        marked[0].data[at] |= bits;
+        let connection = run(&marked).connections[0].clone();
+        let ends = [&connection.requester, &connection.responder];
+        assert_eq!(ends.map(|end| end.sent.congestion_marks), [marks, 0], "{at} {bits:#x}");
+        assert_eq!(connection.requester.sent.bad_icrc, 0, "these bits are not covered");
+    }
+}

@@ -1,0 +1,248 @@
+//! What two half-flows knew, each of its own, the connection that they become knows.
+
+use crate::speech::*;
+use crate::world::*;
+use rdmascope_dissector::connection::{Connection, Evidence, Origin, State};
+use rdmascope_dissector::transaction::{Direction, Outcome};
+use std::net::Ipv4Addr;
+
+/// A call and its reply, each acknowledged.
+fn exchange(world: &mut World, xid: u32) {
+    let (call, answer) = getattr(xid);
+    world.send(CLIENT, &call);
+    world.ack(SERVER);
+    world.send(SERVER, &answer);
+    world.ack(CLIENT);
+}
+
+#[track_caller]
+fn only(report: &Report) -> &Connection {
+    let [connection] = &report.connections[..] else {
+        panic!("one connection, not {:?}", report.connections)
+    };
+    connection
+}
+
+/// A call of the callback program: CB_NULL, as a server sends it to see whether a backchannel works, or another procedure.
+fn cb(xid: u32, procedure: u32) -> Vec<u8> {
+    call_to(xid, [0x4000_0000, 1, procedure], "")
+}
+
+fn cb_null(xid: u32) -> Vec<u8> {
+    message(&msg(xid), &cb(xid, 0))
+}
+
+#[test]
+fn transactions_told_of_each_half_flow_are_counted_once() {
+    // Each end uses an XID again for another call, so its first one is over before anything joins the two.
+    for from in [[CLIENT, SERVER], [SERVER, CLIENT]] {
+        let mut world = World::new();
+        for from in from {
+            for round in 0..=2 {
+                let call = if from == CLIENT { nfs3(7, 1 + round, "'handle'") } else { cb(40, round) };
+                world.send(from, &message(&msg(if from == CLIENT { 7 } else { 40 }), &call));
+            }
+        }
+        world.ack(SERVER);
+        world.ack(CLIENT);
+        let report = world.run();
+        let of = |direction| report.transactions.iter().filter(|it| it.direction == direction).count() as u64;
+        let connection = only(&report);
+        assert_eq!(connection.transactions, [3, 3]);
+        assert_eq!(connection.transactions, [of(Direction::Forward), of(Direction::Backward)]);
+        assert_eq!(connection.requester.qpn, Some(world.end(CLIENT).qpn), "who calls NFS opened it");
+        assert!(connection.roles_known);
+    }
+}
+
+#[test]
+fn what_a_half_flow_lacks_its_connection_lacks() {
+    // The server's reply is lost before anything of the server is seen to belong to the call.
+    for gaps in [1, 2] {
+        let mut world = World::new();
+        let mut lost = Vec::new();
+        for xid in 1..=gaps {
+            world.send(CLIENT, &getattr(xid).0);
+            world.send(SERVER, &cb_null(50 + xid));
+            lost.extend(world.send(SERVER, &getattr(xid).1));
+        }
+        // So much behind a gap that it is given up.
+        for xid in 100..300 {
+            world.send(SERVER, &cb_null(xid));
+        }
+        world.ack(SERVER);
+        let report = world.run_without(lost);
+        let connection = only(&report);
+        assert_eq!(connection.responder.sent.missing_packets, u64::from(gaps));
+        for xid in 1..=gaps {
+            let call = report.xid(xid);
+            assert_eq!((call.outcome, call.capture_gap), (Outcome::CutOff, true), "{call:?}");
+        }
+    }
+}
+
+#[test]
+fn what_a_req_alone_says_stays_when_traffic_shows_its_connection() {
+    let mut world = World::new();
+    let named = [Ipv4Addr::new(198, 51, 100, 1), Ipv4Addr::new(198, 51, 100, 2)];
+    world.named = Some(named);
+    world.req();
+    exchange(&mut world, 1);
+    let connection = only(&world.run()).clone();
+    assert_eq!((connection.origin, connection.state), (Origin::Cm, State::Open));
+    let ends = [connection.requester, connection.responder];
+    assert_eq!(ends.map(|end| end.ip), named.map(|ip| Some(ip.into())));
+    assert_eq!(ends.map(|end| end.first_frames.cm_message), [Some(1), None]);
+    assert_eq!(ends.map(|end| end.private_data.is_some()), [true, false]);
+    assert_eq!(ends.map(|end| end.qpn), [CLIENT, SERVER].map(|side| Some(world.end(side).qpn)));
+    assert_eq!(ends.map(|end| end.first_frames.sound), [Some(2), Some(3)]);
+}
+
+#[test]
+fn what_a_rep_alone_says_stays_when_traffic_shows_its_connection() {
+    // The capture shows packets of the server before its REP, or behind it.
+    for early in [false, true] {
+        let mut world = World::new();
+        if early {
+            world.send(SERVER, &cb_null(9));
+        }
+        world.rep();
+        let rep = world.frames.len() as u64;
+        exchange(&mut world, 1);
+        let connection = only(&world.run()).clone();
+        assert!(connection.roles_known);
+        let ends = [connection.requester, connection.responder];
+        assert_eq!(
+            ends.map(|end| end.qpn),
+            [CLIENT, SERVER].map(|side| Some(world.end(side).qpn)),
+            "{early}"
+        );
+        assert_eq!(ends.map(|end| end.first_frames.cm_message), [None, Some(rep)], "{early}");
+        assert_eq!(ends.map(|end| end.private_data.is_some()), [false, true], "{early}");
+    }
+}
+
+/// RFC 8797 data that the capture cut off are not known to be absent (RFC 8166, section 3.3.3, has the default for those that are).
+#[test]
+fn private_data_that_were_cut_off_stay_cut_off() {
+    let mut world = World::new();
+    // Behind so much of another layer that the snap length keeps that of the REQ, and not that of the REP.
+    world.private_data[SERVER].splice(0..0, [0; 160]);
+    let snap = 14 + 20 + 8 + 12 + 8 + 212;
+    world.rep();
+    exchange(&mut world, 1);
+    world.req();
+    let thresholds =
+        |report: Report| (only(&report).call_inline_threshold, only(&report).reply_inline_threshold);
+    assert_eq!(thresholds(run_cut(&world.frames, snap)), (None, None));
+    assert_eq!(thresholds(world.run()), (Some(4096), Some(4096)));
+    // Data that are not there are known not to be there.
+    world.private_data[SERVER].clear();
+    world.frames.clear();
+    world.rep();
+    exchange(&mut world, 1);
+    world.req();
+    assert_eq!(thresholds(world.run()), (Some(1024), Some(1024)));
+}
+
+#[test]
+fn an_end_that_rejects_and_speaks_all_the_same_has_rejected() {
+    let mut world = World::new();
+    world.rep();
+    world.rej(28);
+    exchange(&mut world, 1);
+    let connection = only(&world.run()).clone();
+    assert_eq!(connection.state, State::Rejected(28), "traffic answers a REQ, not a REJ");
+    let ends = [connection.requester, connection.responder];
+    assert_eq!(ends.map(|end| end.first_frames.reject), [None, Some(2)]);
+}
+
+#[test]
+fn names_go_with_the_connection_that_was_pieced_together() {
+    // A REQ, traffic, DREQ; long after it has ended its communication IDs are used again.
+    for captured in ["REQ", "REP"] {
+        let mut world = World::new();
+        if captured == "REQ" {
+            world.req()
+        } else {
+            world.rep()
+        }
+        exchange(&mut world, 1);
+        world.disconnect(SERVER);
+        world.wait(3_600_000_000_000);
+        world.add([0x33, 0x44], [700_000, 9_000]);
+        world.connect();
+        world.on = 0;
+        world.connect();
+        exchange(&mut world, 2);
+        let report = world.run();
+        assert_eq!(
+            report.connections.iter().map(|it| it.state).collect::<Vec<_>>(),
+            [State::Closed, State::Open, State::Open]
+        );
+        report.transactions.iter().for_each(assert_whole);
+    }
+}
+
+#[test]
+fn who_calls_counts_as_requester_where_the_call_is_not_known() {
+    // A Long Call that the responder does not read; the server's half-flow is seen first, and has a number first.
+    let mut world = World::new();
+    let before = world.end(CLIENT).psn.minus(9);
+    world.nak(SERVER, before);
+    let mut call = nomsg(1);
+    call.reads = vec![read_segment(0, segment(7, 200, 0x1000))];
+    world.send(CLIENT, &message(&call, &[]));
+    world.ack(SERVER);
+    let report = world.run();
+    let connection = only(&report);
+    assert!(!connection.roles_known);
+    assert_eq!(connection.requester.qpn, Some(world.end(CLIENT).qpn));
+    assert_eq!(connection.responder.sent.sequence_naks, 1);
+    assert_eq!(report.one().direction, Direction::Forward);
+}
+
+#[test]
+fn what_a_call_showed_of_who_opened_the_connection_stays() {
+    // The XID is used again, so a call has ended before anything joins the two; the server's half-flow has a number first.
+    let mut world = World::new();
+    let before = world.end(CLIENT).psn.minus(9);
+    world.nak(SERVER, before);
+    for procedure in [1, 3] {
+        world.send(CLIENT, &message(&msg(1), &nfs3(1, procedure, "'handle'")));
+    }
+    world.ack(SERVER);
+    let report = world.run();
+    let connection = only(&report);
+    assert!(connection.roles_known);
+    assert_eq!(connection.requester.qpn, Some(world.end(CLIENT).qpn));
+    assert_eq!(connection.transactions, [2, 0]);
+}
+
+#[test]
+fn only_the_beginning_of_a_message_names_an_xid() {
+    // The second packet of what the server sends would be a reply, if it were the first.
+    let mut world = World::new();
+    world.send(CLIENT, &getattr(1).0);
+    let mut bytes = cb_null(9);
+    bytes.resize(MTU, 0);
+    bytes.extend(getattr(1).1);
+    world.send(SERVER, &bytes);
+    assert_eq!(world.run().connections.len(), 2);
+    world.send(SERVER, &getattr(1).1);
+    assert_eq!(world.run().connections.len(), 1);
+}
+
+#[test]
+fn what_joins_two_half_flows_is_told() {
+    let mut world = World::new();
+    world.send(CLIENT, &getattr(1).0);
+    world.ack(SERVER);
+    world.send(SERVER, &getattr(1).1);
+    let evidence = Evidence { acknowledged_psn: true, ..Evidence::default() };
+    assert_eq!(
+        only(&world.run()).origin,
+        Origin::Inferred(evidence),
+        "the first that shows it, and no other"
+    );
+}

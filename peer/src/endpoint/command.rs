@@ -1,0 +1,364 @@
+//! What a program can ask an endpoint to do.
+
+use super::{ConnectionId, Endpoint, Link, MOST_CONNECTIONS, MOST_DATAGRAMS, MOST_LISTENERS, source_port};
+use crate::cm::{Input, Machine, State};
+use crate::memory::{Access, Memory, Region, RegisterError};
+use crate::packet::{Datagram, Icrc};
+use crate::rc::{self, Operation, PostError, QueuePair, Send, WorkId};
+use alloc::vec::Vec;
+use core::net::IpAddr;
+use rdmascope_wire::Rkey;
+use rdmascope_wire::cm::ServiceId;
+use rdmascope_wire::rdma_cm_ip::PortSpace;
+
+/// Why a command was not followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CommandError {
+    /// There is no such connection.
+    #[error("no such connection")]
+    UnknownConnection,
+    /// Its state does not allow it.
+    #[error("not allowed in this state")]
+    State,
+    /// [`MOST_CONNECTIONS`] are there.
+    #[error("too many connections")]
+    TooMany,
+    /// More private data than the message has room for.
+    #[error("too much private data")]
+    PrivateData,
+    /// The two addresses are not of one family.
+    #[error("the addresses are not of one IP version")]
+    Addresses,
+}
+
+/// A connection to be made.
+#[derive(Clone, Debug)]
+pub struct Connect {
+    /// This side's address.
+    pub local: IpAddr,
+    /// The remote side's.
+    pub remote: IpAddr,
+    /// The port of the service: 20049 is NFS/RDMA.
+    pub port: u16,
+    /// The port of this side, as the header of the RDMA connection manager tells it.
+    pub local_port: u16,
+    /// Private data for the remote consumer: 56 bytes at most.
+    pub private_data: Vec<u8>,
+    /// The queue pair; `None`: as the endpoint's configuration has it.
+    pub queue: Option<rc::Config>,
+}
+
+impl Connect {
+    /// Without private data, from port 700.
+    pub const fn new(local: IpAddr, remote: IpAddr, port: u16) -> Connect {
+        Connect { local, remote, port, local_port: 700, private_data: Vec::new(), queue: None }
+    }
+}
+
+impl Endpoint {
+    /// Takes requests for a port of the RDMA connection manager. False where too many ports are listened on.
+    pub fn listen(&mut self, port: u16) -> bool {
+        let room = self.listeners.len() < MOST_LISTENERS;
+        room && {
+            self.listeners.insert(ServiceId::rdma_cm(PortSpace::Tcp, port));
+            true
+        }
+    }
+
+    /// Takes them no longer.
+    pub fn listen_no_more(&mut self, port: u16) {
+        self.listeners.remove(&ServiceId::rdma_cm(PortSpace::Tcp, port));
+    }
+
+    /// Asks for a connection: sends a REQ.
+    pub fn connect(&mut self, connect: Connect) -> Result<ConnectionId, CommandError> {
+        if self.links.len() >= MOST_CONNECTIONS {
+            return Err(CommandError::TooMany);
+        }
+        if connect.private_data.len() > super::management::MOST_REQUEST_DATA {
+            return Err(CommandError::PrivateData);
+        }
+        if connect.local.is_ipv4() != connect.remote.is_ipv4() {
+            return Err(CommandError::Addresses);
+        }
+        let config = connect.queue.clone().unwrap_or_else(|| self.config.queue.clone());
+        let id = self.new_link(connect.local, connect.remote, State::Idle, config);
+        if let Some(link) = self.links.get_mut(&id) {
+            link.machine.transaction_id = u64::from(id);
+        }
+        self.advance(id, Input::Connect, Some(super::management::Argument::Connect(&connect)));
+        Ok(ConnectionId(id))
+    }
+
+    /// A connection in its first state. There is room for it.
+    pub(super) fn new_link(
+        &mut self,
+        local: IpAddr,
+        remote: IpAddr,
+        state: State,
+        config: rc::Config,
+    ) -> u32 {
+        let id = loop {
+            let id = self.random.word();
+            if id != 0 && !self.links.contains_key(&id) {
+                break id;
+            }
+        };
+        let qpn = loop {
+            // 0 and 1 are for management, the last one for multicast.
+            let qpn = 2 + self.random.below(0x00ff_fffd) as u32;
+            if !self.queue_pairs.contains_key(&qpn) {
+                break qpn;
+            }
+        };
+        // A REQ can name no other one.
+        let path_mtu =
+            if rdmascope_wire::cm::mtu_encoding(config.path_mtu).is_some() { config.path_mtu } else { 1024 };
+        let config = rc::Config { path_mtu, ..config };
+        let random_psn = rdmascope_wire::psn::Psn::new(self.random.word());
+        self.queue_pairs.insert(qpn, id);
+        let machine = Machine::new(state, rdmascope_wire::cm::CommunicationId(id), &self.config.cm);
+        self.links.insert(
+            id,
+            Link {
+                machine,
+                local,
+                remote,
+                qpn: rdmascope_wire::Qpn(qpn),
+                starting_psn: self.config.starting_psn.unwrap_or(random_psn),
+                queue: None,
+                config,
+                requested: None,
+            },
+        );
+        id
+    }
+
+    /// Takes a requested connection: sends a REP with up to 196 bytes of private data. Its queue pair is there afterwards, so
+    /// Receives can be posted before anything is sent.
+    pub fn accept(&mut self, connection: ConnectionId, private_data: &[u8]) -> Result<(), CommandError> {
+        self.with_data(
+            connection,
+            Input::Accept,
+            private_data,
+            rdmascope_wire::cm::Reply::PRIVATE_DATA_LENGTH,
+        )
+    }
+
+    /// Sends an MRA: the answer to a REQ or a REP takes longer.
+    pub fn acknowledge(&mut self, connection: ConnectionId) -> Result<(), CommandError> {
+        self.with_data(connection, Input::Acknowledge, &[], 0)
+    }
+
+    /// Sends the RTU, where the configuration leaves that to the program.
+    pub fn confirm(&mut self, connection: ConnectionId) -> Result<(), CommandError> {
+        self.with_data(connection, Input::Confirm, &[], 0)
+    }
+
+    /// Sends a REJ with a reason (28: consumer reject) and up to 148 bytes of private data.
+    pub fn reject(
+        &mut self,
+        connection: ConnectionId,
+        reason: u16,
+        private_data: &[u8],
+    ) -> Result<(), CommandError> {
+        if private_data.len() > rdmascope_wire::cm::Reject::PRIVATE_DATA_LENGTH {
+            return Err(CommandError::PrivateData);
+        }
+        let argument = super::management::Argument::Reject(reason, private_data);
+        self.command(connection, Input::Refuse, Some(argument))
+    }
+
+    /// Ends a connection: sends a DREQ, or a REJ where it is not there yet. What is outstanding is flushed.
+    pub fn disconnect(&mut self, connection: ConnectionId) -> Result<(), CommandError> {
+        self.command(connection, Input::Disconnect, None)
+    }
+
+    /// Forgets a connection without a word to the remote side, as a host does that crashes.
+    pub fn abandon(&mut self, connection: ConnectionId) {
+        if let Some(link) = self.links.remove(&connection.0) {
+            self.queue_pairs.remove(&link.qpn.0);
+        }
+    }
+
+    fn with_data(
+        &mut self,
+        connection: ConnectionId,
+        input: Input,
+        data: &[u8],
+        most: usize,
+    ) -> Result<(), CommandError> {
+        if data.len() > most {
+            return Err(CommandError::PrivateData);
+        }
+        self.command(connection, input, Some(super::management::Argument::PrivateData(data)))
+    }
+
+    fn command(
+        &mut self,
+        connection: ConnectionId,
+        input: Input,
+        argument: Option<super::management::Argument<'_>>,
+    ) -> Result<(), CommandError> {
+        let link = self.links.get(&connection.0).ok_or(CommandError::UnknownConnection)?;
+        if crate::cm::transition(link.machine.state, input).is_none() {
+            return Err(CommandError::State);
+        }
+        self.advance(connection.0, input, argument);
+        Ok(())
+    }
+
+    /// The state of a connection.
+    pub fn state(&self, connection: ConnectionId) -> Option<State> {
+        self.links.get(&connection.0).map(|link| link.machine.state)
+    }
+
+    /// The connections that are there, those in TimeWait included.
+    pub fn connections(&self) -> impl Iterator<Item = ConnectionId> {
+        self.links.keys().map(|id| ConnectionId(*id))
+    }
+
+    /// The remote side's address.
+    pub fn remote(&self, connection: ConnectionId) -> Option<IpAddr> {
+        self.links.get(&connection.0).map(|link| link.remote)
+    }
+
+    /// The number of a connection's own queue pair.
+    pub fn queue_pair_number(&self, connection: ConnectionId) -> Option<rdmascope_wire::Qpn> {
+        self.links.get(&connection.0).map(|link| link.qpn)
+    }
+
+    /// The queue pair of a connection, once there is one.
+    pub fn queue_pair(&self, connection: ConnectionId) -> Option<&QueuePair> {
+        self.links.get(&connection.0)?.queue.as_ref()
+    }
+
+    fn queue(&mut self, connection: ConnectionId) -> Option<&mut QueuePair> {
+        self.links.get_mut(&connection.0)?.queue.as_mut()
+    }
+
+    /// Posts an operation. It is sent in its turn; [`QueueEvent::Completed`](rc::QueueEvent::Completed) names it.
+    pub fn post(&mut self, connection: ConnectionId, operation: Operation) -> Result<WorkId, PostError> {
+        let work = WorkId(self.works + 1);
+        self.queue(connection).ok_or(PostError::NotReady)?.post(work, operation)?;
+        self.works = work.0;
+        Ok(work)
+    }
+
+    /// Posts a SEND.
+    pub fn send(&mut self, connection: ConnectionId, send: Send) -> Result<WorkId, PostError> {
+        self.post(connection, Operation::Send(send))
+    }
+
+    /// Posts an RDMA WRITE.
+    pub fn write(
+        &mut self,
+        connection: ConnectionId,
+        rkey: Rkey,
+        address: u64,
+        bytes: Vec<u8>,
+    ) -> Result<WorkId, PostError> {
+        self.post(connection, Operation::Write { rkey, address, bytes, immediate: None })
+    }
+
+    /// Posts an RDMA READ.
+    pub fn read(
+        &mut self,
+        connection: ConnectionId,
+        rkey: Rkey,
+        address: u64,
+        length: u32,
+    ) -> Result<WorkId, PostError> {
+        self.post(connection, Operation::Read { rkey, address, length })
+    }
+
+    /// Posts a Receive for a message of `length` bytes at most, [`rc::MOST_RECEIVE`] at the most.
+    pub fn post_receive(&mut self, connection: ConnectionId, length: usize) -> Result<(), PostError> {
+        self.queue(connection).ok_or(PostError::NotReady)?.post_receive(length)
+    }
+
+    /// Registers memory under an R_Key and at an address that follow from the seed.
+    pub fn register(
+        &mut self,
+        connection: ConnectionId,
+        bytes: Vec<u8>,
+        access: Access,
+    ) -> Result<(Rkey, u64), RegisterError> {
+        let address = self.random.number() >> 16 & !0xfff;
+        loop {
+            let rkey = Rkey(self.random.word());
+            if self.memory(connection).is_none_or(|memory| memory.region(rkey).is_none()) {
+                self.register_at(connection, rkey, Region { address, bytes, access })?;
+                return Ok((rkey, address));
+            }
+        }
+    }
+
+    /// Registers memory under this R_Key.
+    pub fn register_at(
+        &mut self,
+        connection: ConnectionId,
+        rkey: Rkey,
+        region: Region,
+    ) -> Result<(), RegisterError> {
+        match self.queue(connection) {
+            Some(queue) => queue.memory.register(rkey, region),
+            None => Err(RegisterError::NotReady),
+        }
+    }
+
+    /// Ends a registration; the region as it is now, or `None` where there is none. A region that the remote side invalidated is
+    /// there until this.
+    pub fn invalidate(&mut self, connection: ConnectionId, rkey: Rkey) -> Option<Region> {
+        self.queue(connection)?.memory.invalidate(rkey)
+    }
+
+    /// The memory of a connection.
+    pub fn memory(&self, connection: ConnectionId) -> Option<&Memory> {
+        Some(&self.links.get(&connection.0)?.queue.as_ref()?.memory)
+    }
+
+    /// The bytes of a region, to be changed.
+    pub fn memory_mut(&mut self, connection: ConnectionId, rkey: Rkey) -> Option<&mut [u8]> {
+        self.queue(connection)?.memory.bytes_mut(rkey)
+    }
+
+    /// Makes the PSN of the next operation that begins `packets` later: what is between them is never sent.
+    pub fn skip_psn(&mut self, connection: ConnectionId, packets: u32) {
+        if let Some(queue) = self.queue(connection) {
+            queue.requester.skip(packets);
+        }
+    }
+
+    /// Refuses the next expected request with a NAK of this code (table 48) whatever it is; the queue pair fails.
+    pub fn refuse(&mut self, connection: ConnectionId, code: u8) {
+        if let Some(queue) = self.queue(connection) {
+            let psn = queue.responder.expected;
+            queue.refuse(psn, code & 0x1f);
+            self.collect(connection.0);
+        }
+    }
+
+    /// A datagram from this side of a connection to the other, with any transport bytes.
+    pub fn datagram(&self, connection: ConnectionId, transport: Vec<u8>) -> Option<Datagram> {
+        let link = self.links.get(&connection.0)?;
+        let source_port = source_port(&self.config);
+        let (source, destination) = (link.local, link.remote);
+        Some(Datagram { source, destination, source_port, transport, icrc: Icrc::Good })
+    }
+
+    /// Sends any datagram at all. No state machine knows of it. False where [`MOST_DATAGRAMS`] wait.
+    pub fn transmit_raw(&mut self, datagram: Datagram) -> bool {
+        let room = self.outgoing.len() < MOST_DATAGRAMS;
+        if room {
+            self.outgoing.push_back((None, datagram));
+        }
+        room
+    }
+
+    /// Sends a MAD of any content from queue pair 1 to queue pair 1.
+    pub fn transmit_raw_mad(&mut self, local: IpAddr, remote: IpAddr, mad: &[u8]) -> bool {
+        let datagram = self.management_datagram(local, remote, mad);
+        self.transmit_raw(datagram)
+    }
+}

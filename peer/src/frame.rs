@@ -1,0 +1,379 @@
+//! Between a driver's bytes and a [`Datagram`]: IP, UDP and the ICRC (IBTA volume 1, annex A17).
+//!
+//! | driver | in | out |
+//! |---|---|---|
+//! | raw socket, interface | [`open`]: the ICRC is verified | [`enclose`], [`enclose_as`] |
+//! | raw socket of IPv6, which shows no IP header | [`from_raw_ipv6`]: verified | the same |
+//! | UDP socket | [`from_udp`]: verified with IPv6; with IPv4 as far as that can be | behind the [`headers`] of [`enclose_as`] |
+
+use crate::packet::{Datagram, Icrc};
+use alloc::vec::Vec;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use rdmascope_wire::bth::Bth;
+use rdmascope_wire::compose::{Carrier, Error, Ipv4, Ipv6, ROCE_V2_PORT, Udp};
+use rdmascope_wire::icrc;
+
+/// Why a packet is none for an endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OpenError {
+    /// It is not UDP to port 4791 over IPv4 or IPv6.
+    #[error("not RoCEv2")]
+    NotRoce,
+    /// It is a fragment.
+    #[error("a fragment")]
+    Fragment,
+    /// It ends before its headers say so, or before an ICRC.
+    #[error("too short")]
+    Short,
+}
+
+const UDP_LENGTH: usize = 8;
+/// Length of an IPv4 header without options, and of an IPv6 header without extension headers.
+const IPV4_LENGTH: usize = 20;
+const IPV6_LENGTH: usize = 40;
+
+/// Where in an IPv4 header the Identification stands, and DF.
+const IDENTIFICATION: core::ops::Range<usize> = 4..6;
+const FLAGS: usize = 6;
+
+/// Takes a packet that begins with its IP header apart, and verifies its ICRC. Bytes behind the length that the IP header tells are
+/// not looked at: Ethernet pads short frames.
+pub fn open(packet: &[u8]) -> Result<Datagram, OpenError> {
+    let version = packet.first().ok_or(OpenError::Short)? >> 4;
+    let (ip, source, destination, length) = match version {
+        4 => {
+            let header: &[u8; 20] = packet.first_chunk().ok_or(OpenError::Short)?;
+            let ip = packet.get(..usize::from(header[0] & 0x0f) * 4).ok_or(OpenError::Short)?;
+            if header[9] != 17 || ip.len() < 20 {
+                return Err(OpenError::NotRoce);
+            }
+            // More fragments, or an offset.
+            if header[6] & 0x3f != 0 || header[7] != 0 {
+                return Err(OpenError::Fragment);
+            }
+            let source = Ipv4Addr::new(header[12], header[13], header[14], header[15]);
+            let destination = Ipv4Addr::new(header[16], header[17], header[18], header[19]);
+            let length = usize::from(u16::from_be_bytes([header[2], header[3]]));
+            (ip, IpAddr::V4(source), IpAddr::V4(destination), length)
+        }
+        6 => {
+            let header: &[u8; 40] = packet.first_chunk().ok_or(OpenError::Short)?;
+            match header[6] {
+                17 => {}
+                44 => return Err(OpenError::Fragment),
+                _ => return Err(OpenError::NotRoce),
+            }
+            let address = |at: usize| {
+                let mut octets = [0; 16];
+                octets.copy_from_slice(&header[at..at + 16]);
+                IpAddr::V6(Ipv6Addr::from(octets))
+            };
+            let length = 40 + usize::from(u16::from_be_bytes([header[4], header[5]]));
+            (&header[..], address(8), address(24), length)
+        }
+        _ => return Err(OpenError::NotRoce),
+    };
+    let behind = packet.get(ip.len()..length).ok_or(OpenError::Short)?;
+    let (udp, behind) = behind.split_first_chunk::<UDP_LENGTH>().ok_or(OpenError::Short)?;
+    if u16::from_be_bytes([udp[2], udp[3]]) != ROCE_V2_PORT {
+        return Err(OpenError::NotRoce);
+    }
+    let (transport, found) = behind.split_last_chunk::<{ icrc::LENGTH }>().ok_or(OpenError::Short)?;
+    let right = icrc::roce_v2(ip, udp, transport) == Some(u32::from_le_bytes(*found));
+    Ok(Datagram {
+        source,
+        destination,
+        source_port: u16::from_be_bytes([udp[0], udp[1]]),
+        transport: transport.to_vec(),
+        icrc: if right { Icrc::Good } else { Icrc::Bad },
+    })
+}
+
+/// The packet from its IP header to its ICRC. IPv4: Identification 0, and DF. An ICRC that is to be wrong has all its bits turned
+/// over.
+pub fn enclose(datagram: &Datagram) -> Result<Vec<u8>, Error> {
+    let mut packet = Vec::with_capacity(datagram.transport.len() + 64);
+    enclose_as(datagram, datagram.source_port, 0, &mut packet)?;
+    Ok(packet)
+}
+
+/// The same from another UDP port, with any Identification, in place of what is in `packet`.
+pub fn enclose_as(
+    datagram: &Datagram,
+    source_port: u16,
+    identification: u16,
+    packet: &mut Vec<u8>,
+) -> Result<(), Error> {
+    packet.clear();
+    let udp = Udp::from_port(source_port);
+    let carrier = match (datagram.source, datagram.destination) {
+        (IpAddr::V4(source), IpAddr::V4(destination)) => {
+            Carrier::Ipv4(Ipv4 { identification, ..Ipv4::new(source, destination) }, udp)
+        }
+        (source, destination) => {
+            let address = |address| match address {
+                IpAddr::V4(address) => Ipv4Addr::to_ipv6_mapped(&address),
+                IpAddr::V6(address) => address,
+            };
+            Carrier::Ipv6(Ipv6::new(address(source), address(destination)), udp)
+        }
+    };
+    carrier.enclose(&datagram.transport, packet)?;
+    if datagram.icrc == Icrc::Bad {
+        let from = packet.len() - icrc::LENGTH;
+        packet[from..].iter_mut().for_each(|byte| *byte = !*byte);
+    }
+    Ok(())
+}
+
+/// Bytes in front of the UDP payload in what [`enclose_as`] makes: what a UDP socket is given is behind them.
+///
+/// With IPv4 the ICRC is right where the kernel sends with Identification 0 and DF. Linux does so for a socket that is not connected
+/// and has path MTU discovery on (IP_PMTUDISC_DO).
+pub const fn headers(address: IpAddr) -> usize {
+    UDP_LENGTH + if address.is_ipv4() { IPV4_LENGTH } else { IPV6_LENGTH }
+}
+
+/// The datagram in the UDP header and payload that a raw socket of IPv6 shows, whose own header it does not. `packet` as with [`from_udp`].
+pub fn from_raw_ipv6(
+    source: IpAddr,
+    destination: IpAddr,
+    bytes: &[u8],
+    packet: &mut Vec<u8>,
+) -> Result<Datagram, OpenError> {
+    let (udp, payload) = bytes.split_first_chunk::<UDP_LENGTH>().ok_or(OpenError::Short)?;
+    let [source_port, port, length, _] = [0, 2, 4, 6].map(|at| u16::from_be_bytes([udp[at], udp[at + 1]]));
+    if port != ROCE_V2_PORT {
+        return Err(OpenError::NotRoce);
+    }
+    let length = usize::from(length).checked_sub(UDP_LENGTH).ok_or(OpenError::Short)?;
+    let payload = payload.get(..length).ok_or(OpenError::Short)?;
+    from_udp(source, source_port, destination, payload, packet).ok_or(OpenError::Short)
+}
+
+/// The datagram of what a UDP socket shows: `payload` came from port `source_port` of `source` to port 4791 of `destination`. `None` where
+/// it is too short for an ICRC.
+///
+/// `packet` gets the packet as it crossed, as far as that can be known. What the ICRC does not cover (type of service, time to live, flow
+/// label) is made up. Of what it covers, all is known in IPv6, where there are no extension headers. In IPv4 Identification and DF are not.
+/// Where those of [`enclose`] (0, and set) make the ICRC right, it is [`Icrc::Good`]. Else the Identification is looked
+/// for that does: one wrong packet in 32,768 has one, so it proves little, and the verdict is [`Icrc::Unverified`]; but it is the one of
+/// a right packet. Where there is none, the ICRC is wrong.
+pub fn from_udp(
+    source: IpAddr,
+    source_port: u16,
+    destination: IpAddr,
+    payload: &[u8],
+    packet: &mut Vec<u8>,
+) -> Option<Datagram> {
+    let (transport, received) = payload.split_last_chunk::<{ icrc::LENGTH }>()?;
+    let mut datagram =
+        Datagram { source, destination, source_port, transport: transport.to_vec(), icrc: Icrc::Unverified };
+    enclose_as(&datagram, source_port, 0, packet).ok()?;
+    let length = packet.len();
+    let icrc = packet.get_mut(length.checked_sub(icrc::LENGTH)?..)?;
+    let right = *icrc == received[..];
+    icrc.copy_from_slice(received);
+    datagram.icrc = if transport.len() < Bth::LENGTH {
+        // The ICRC is not defined there.
+        Icrc::Bad
+    } else if right {
+        Icrc::Good
+    } else {
+        fit(&datagram, u32::from_le_bytes(*received), packet)
+    };
+    Some(datagram)
+}
+
+/// Makes `packet`, which is without options and has Identification 0, the one that its ICRC is right for, where there is such.
+fn fit(datagram: &Datagram, wanted: u32, packet: &mut Vec<u8>) -> Icrc {
+    let (IpAddr::V4(source), IpAddr::V4(destination)) = (datagram.source, datagram.destination) else {
+        return Icrc::Bad;
+    };
+    for dont_fragment in [true, false] {
+        let flags = u8::from(dont_fragment) << 6;
+        let Some(identification) = identification(packet, flags, wanted) else { continue };
+        let ip = Ipv4 { identification, dont_fragment, ..Ipv4::new(source, destination) };
+        packet.clear();
+        let carried =
+            Carrier::Ipv4(ip, Udp::from_port(datagram.source_port)).enclose(&datagram.transport, packet);
+        return if carried.is_ok() { Icrc::Unverified } else { Icrc::Bad };
+    }
+    Icrc::Bad
+}
+
+/// A CRC is linear: what an Identification adds to that of 0 is the sum of what its bits add. So the one that gives `wanted` is found by
+/// elimination over those sixteen.
+fn identification(packet: &[u8], flags: u8, wanted: u32) -> Option<u16> {
+    let (header, rest) = packet.split_first_chunk::<IPV4_LENGTH>()?;
+    let (udp, rest) = rest.split_first_chunk::<UDP_LENGTH>()?;
+    let transport = rest.get(..rest.len().checked_sub(icrc::LENGTH)?)?;
+    let with = |identification: u16| {
+        let mut header = *header;
+        header[IDENTIFICATION].copy_from_slice(&identification.to_be_bytes());
+        header[FLAGS] = flags;
+        icrc::roce_v2(&header, udp, transport)
+    };
+    let zero = with(0)?;
+    // By the highest bit of what is added: that, and the Identification that adds it.
+    let mut basis = [(0u32, 0u16); 32];
+    for bit in 0..u16::BITS {
+        let (mut added, mut of) = (with(1 << bit)? ^ zero, 1 << bit);
+        while let Some(highest) = added.checked_ilog2() {
+            let known = &mut basis[highest as usize];
+            if known.0 == 0 {
+                *known = (added, of);
+                break;
+            }
+            (added, of) = (added ^ known.0, of ^ known.1);
+        }
+    }
+    let (mut rest, mut found) = (wanted ^ zero, 0);
+    while let Some(highest) = rest.checked_ilog2() {
+        let (added, of) = basis[highest as usize];
+        if added == 0 {
+            return None;
+        }
+        (rest, found) = (rest ^ added, found ^ of);
+    }
+    Some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A RoCEv2 acknowledgement taken off the wire between two Linux 6.1 hosts: IPv4, UDP, BTH, AETH, ICRC.
+    const ACKNOWLEDGE: [u8; 48] = *include_bytes!("../../wire/testdata/acknowledge.bin");
+
+    #[test]
+    fn a_real_packet() {
+        let datagram = open(&ACKNOWLEDGE).unwrap();
+        assert_eq!((datagram.icrc, &datagram.transport[..]), (Icrc::Good, &ACKNOWLEDGE[28..44]));
+        let IpAddr::V4(source) = datagram.source else { panic!() };
+        assert_eq!(source.octets(), ACKNOWLEDGE[12..16]);
+        // Behind it Ethernet may have padded.
+        let padded = [&ACKNOWLEDGE[..], &[0; 6]].concat();
+        assert_eq!(open(&padded), Ok(datagram));
+        for at in 28..48 {
+            let mut changed = ACKNOWLEDGE;
+            changed[at] ^= 1;
+            // Byte 32 is the one that routers may change.
+            let verdict = if at == 32 { Icrc::Good } else { Icrc::Bad };
+            assert_eq!(open(&changed).unwrap().icrc, verdict, "byte {at}");
+        }
+        for length in 0..ACKNOWLEDGE.len() {
+            assert_eq!(open(&ACKNOWLEDGE[..length]), Err(OpenError::Short));
+        }
+    }
+
+    fn addresses(v6: bool) -> (IpAddr, IpAddr) {
+        match v6 {
+            false => ("192.0.2.1".parse().unwrap(), "192.0.2.2".parse().unwrap()),
+            true => ("2001:db8::1".parse().unwrap(), "2001:db8::2".parse().unwrap()),
+        }
+    }
+
+    fn datagram(v6: bool, length: usize) -> Datagram {
+        let (source, destination) = addresses(v6);
+        let transport = (0..length).map(|at| (at * 7) as u8).collect();
+        Datagram { source, destination, source_port: 0xc123, transport, icrc: Icrc::Good }
+    }
+
+    #[test]
+    fn a_real_packet_through_a_udp_socket_gets_its_identification_back() {
+        let raw = open(&ACKNOWLEDGE).unwrap();
+        assert_ne!(ACKNOWLEDGE[IDENTIFICATION], [0, 0]);
+        let mut packet = Vec::new();
+        let read =
+            from_udp(raw.source, raw.source_port, raw.destination, &ACKNOWLEDGE[28..], &mut packet).unwrap();
+        assert_eq!(read, Datagram { icrc: Icrc::Unverified, ..raw.clone() });
+        assert_eq!(packet[IDENTIFICATION], ACKNOWLEDGE[IDENTIFICATION]);
+        assert_eq!(open(&packet), Ok(raw));
+    }
+
+    #[test]
+    fn what_is_composed_is_read_again() {
+        for v6 in [false, true] {
+            for identification in [0, 1, 0xabcd] {
+                let sent = datagram(v6, 40);
+                let mut packet = Vec::new();
+                enclose_as(&sent, sent.source_port, identification, &mut packet).unwrap();
+                let payload = &packet[headers(sent.source)..];
+                let mut rebuilt = Vec::new();
+                let read =
+                    from_udp(sent.source, sent.source_port, sent.destination, payload, &mut rebuilt).unwrap();
+                let certain = v6 || identification == 0;
+                let icrc = if certain { Icrc::Good } else { Icrc::Unverified };
+                assert_eq!(read, Datagram { icrc, ..sent.clone() });
+                assert_eq!(rebuilt, packet);
+                if v6 {
+                    let raw = from_raw_ipv6(sent.source, sent.destination, &packet[40..], &mut rebuilt);
+                    assert_eq!(raw, Ok(sent.clone()));
+                } else {
+                    assert_eq!(open(&packet), Ok(sent.clone()));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_to_be_wrong_is_found_wrong() {
+        for v6 in [false, true] {
+            let sent = Datagram { icrc: Icrc::Bad, ..datagram(v6, 1036) };
+            let mut packet = Vec::new();
+            enclose_as(&sent, sent.source_port, 0, &mut packet).unwrap();
+            let mut rebuilt = Vec::new();
+            let payload = &packet[headers(sent.source)..];
+            let read = from_udp(sent.source, sent.source_port, sent.destination, payload, &mut rebuilt);
+            assert_eq!(read.as_ref(), Some(&sent));
+            assert_eq!(rebuilt, packet);
+            if !v6 {
+                assert_eq!(open(&packet), Ok(sent));
+            }
+        }
+    }
+
+    #[test]
+    fn one_bit_wrong_is_found_without_the_ip_header() {
+        let sent = datagram(false, 64);
+        let mut packet = Vec::new();
+        enclose_as(&sent, sent.source_port, 0x1234, &mut packet).unwrap();
+        let mut rebuilt = Vec::new();
+        // The fifth byte of the BTH is not covered.
+        for bit in (0..packet[28..].len() * 8).filter(|bit| bit / 8 != 4) {
+            let mut payload = packet[28..].to_vec();
+            payload[bit / 8] ^= 1 << (bit % 8);
+            let read =
+                from_udp(sent.source, sent.source_port, sent.destination, &payload, &mut rebuilt).unwrap();
+            assert_eq!(read.icrc, Icrc::Bad, "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn what_is_too_short_for_a_bth_has_no_right_icrc() {
+        let (source, destination) = addresses(false);
+        let mut packet = Vec::new();
+        for length in 0..16 {
+            let read = from_udp(source, 4791, destination, &[0; 16][..length], &mut packet);
+            let expected = (length >= 4).then_some((length - 4.min(length), Icrc::Bad));
+            assert_eq!(read.map(|datagram| (datagram.transport.len(), datagram.icrc)), expected, "{length}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_for_an_endpoint() {
+        let changed = |at: usize, to: u8| {
+            let mut packet = ACKNOWLEDGE;
+            packet[at] = to;
+            open(&packet)
+        };
+        assert_eq!(changed(0, 0x55), Err(OpenError::NotRoce));
+        assert_eq!(changed(9, 6), Err(OpenError::NotRoce));
+        assert_eq!(changed(23, 0), Err(OpenError::NotRoce));
+        assert_eq!(changed(6, 0x20), Err(OpenError::Fragment));
+        assert_eq!(changed(7, 1), Err(OpenError::Fragment));
+        assert_eq!(changed(3, 200), Err(OpenError::Short));
+        assert_eq!(open(&[]), Err(OpenError::Short));
+    }
+}

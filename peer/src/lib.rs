@@ -1,0 +1,61 @@
+//! One end of NFS over RDMA that runs in a program: RoCEv2, connection management, a reliable connection, and RPC-over-RDMA
+//! version 1 on top.
+//!
+//! Nothing here but `driver`, `tcp` and `verbs` does I/O, reads a clock or has a random source: a driver hands in datagrams and the time and takes out datagrams and
+//! events. Everything is a function of those and of the seed.
+//!
+//! ```
+//! use core::net::IpAddr;
+//! use rdmascope_peer::endpoint::{Config, Connect, Endpoint, Event};
+//! use rdmascope_peer::pair::Pair;
+//! use rdmascope_peer::rc::Send;
+//!
+//! // Two endpoints in memory; a driver does the same with sockets.
+//! let mut pair = Pair::new(Endpoint::new(Config::default(), 1), Endpoint::new(Config::default(), 2), 3);
+//! pair.b.listen(20049);
+//! let to: IpAddr = pair.address_b;
+//! let connection = pair.a.connect(Connect::new(pair.address_a, to, 20049)).unwrap();
+//! pair.run();
+//! let Some(Event::Requested { connection: theirs, .. }) = pair.b.poll_event() else { panic!() };
+//! pair.b.accept(theirs, b"").unwrap();
+//! pair.b.post_receive(theirs, 4096).unwrap();
+//! pair.run();
+//! assert!(matches!(pair.a.poll_event(), Some(Event::Replied { .. })));
+//! assert!(matches!(pair.a.poll_event(), Some(Event::Connected { .. })));
+//! pair.a.send(connection, Send { bytes: b"hello".to_vec(), ..Send::default() }).unwrap();
+//! pair.run();
+//! ```
+//!
+//! The contract: no input from the network makes it panic or allocate without bound; what is malformed is an
+//! [`Event`](endpoint::Event) that says what was wrong and where.
+#![cfg_attr(not(feature = "verbs"), forbid(unsafe_code))]
+#![deny(unsafe_code)]
+#![cfg_attr(not(test), no_std)]
+
+extern crate alloc;
+#[cfg(all(feature = "std", target_os = "linux"))]
+extern crate std;
+
+pub mod cm;
+#[cfg(all(feature = "std", target_os = "linux"))]
+pub mod driver;
+pub mod endpoint;
+pub mod frame;
+pub mod interceptor;
+pub mod memory;
+pub mod nfs3;
+pub mod packet;
+pub mod pair;
+pub mod peer;
+pub mod provider;
+pub mod random;
+pub mod rc;
+pub mod replay;
+pub mod rpcrdma;
+#[cfg(feature = "scenario")]
+pub mod scenario;
+#[cfg(all(feature = "std", target_os = "linux"))]
+pub mod tcp;
+pub mod time;
+#[cfg(all(feature = "verbs", target_os = "linux"))]
+pub mod verbs;

@@ -1,0 +1,203 @@
+//! Memory that the remote side may read and write: regions with an R_Key, an address, a length and rights.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+use rdmascope_wire::Rkey;
+
+/// What the remote side may do with a region.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Access {
+    /// RDMA READ.
+    pub remote_read: bool,
+    /// RDMA WRITE.
+    pub remote_write: bool,
+}
+
+impl Access {
+    /// For a source of data: a Read chunk.
+    pub const READ: Access = Access { remote_read: true, remote_write: false };
+    /// For a sink of data: a Write chunk or a Reply chunk.
+    pub const WRITE: Access = Access { remote_read: false, remote_write: true };
+}
+
+/// A region.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Region {
+    /// The virtual address of its first byte.
+    pub address: u64,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+    /// What the remote side may do.
+    pub access: Access,
+}
+
+/// Why memory cannot be touched. Each of them is a remote access error to the one who asks (IBTA volume 1, section 9.7.4.1.7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// No region has the R_Key.
+    #[error("no region has the R_Key")]
+    UnknownKey,
+    /// The bytes are not all in the region.
+    #[error("out of the bounds of the region")]
+    Bounds,
+    /// The region has no such right.
+    #[error("the region does not allow it")]
+    Rights,
+}
+
+/// Why memory cannot be registered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RegisterError {
+    /// The R_Key is in use.
+    #[error("the R_Key is in use")]
+    KeyInUse,
+    /// [`Memory::MOST_REGIONS`] or [`Memory::MOST_BYTES`] are registered.
+    #[error("too much memory is registered")]
+    TooMuch,
+    /// There is no queue pair that could reach it.
+    #[error("the connection is not ready")]
+    NotReady,
+    /// The region would end behind the last address.
+    #[error("the region ends behind the last address")]
+    Address,
+}
+
+/// The regions of a connection.
+#[derive(Clone, Debug, Default)]
+pub struct Memory {
+    regions: BTreeMap<Rkey, Region>,
+    /// Those that the remote side has invalidated. They stay until the local side takes them back.
+    revoked: BTreeSet<Rkey>,
+    bytes: usize,
+}
+
+impl Memory {
+    /// Regions that a connection can have.
+    pub const MOST_REGIONS: usize = 4096;
+    /// Bytes of all regions of a connection.
+    pub const MOST_BYTES: usize = 256 << 20;
+
+    /// Registers `region` under `rkey`.
+    pub fn register(&mut self, rkey: Rkey, region: Region) -> Result<(), RegisterError> {
+        if self.regions.contains_key(&rkey) {
+            return Err(RegisterError::KeyInUse);
+        }
+        if region.address.checked_add(region.bytes.len() as u64).is_none() {
+            return Err(RegisterError::Address);
+        }
+        if self.regions.len() >= Memory::MOST_REGIONS || self.bytes + region.bytes.len() > Memory::MOST_BYTES
+        {
+            return Err(RegisterError::TooMuch);
+        }
+        self.bytes += region.bytes.len();
+        self.regions.insert(rkey, region);
+        Ok(())
+    }
+
+    /// Ends a registration; the region as it is now, or `None` where there is none.
+    pub fn invalidate(&mut self, rkey: Rkey) -> Option<Region> {
+        let region = self.regions.remove(&rkey)?;
+        self.bytes -= region.bytes.len();
+        self.revoked.remove(&rkey);
+        Some(region)
+    }
+
+    /// The remote side invalidates a region: it can use it no more, and the local side still has what is in it. False where there is
+    /// none, or it did so before.
+    pub fn revoke(&mut self, rkey: Rkey) -> bool {
+        self.regions.contains_key(&rkey) && self.revoked.insert(rkey)
+    }
+
+    /// The region of `rkey`.
+    pub fn region(&self, rkey: Rkey) -> Option<&Region> {
+        self.regions.get(&rkey)
+    }
+
+    /// The bytes of the region of `rkey`, for the local side to change.
+    pub fn bytes_mut(&mut self, rkey: Rkey) -> Option<&mut [u8]> {
+        self.regions.get_mut(&rkey).map(|region| &mut region.bytes[..])
+    }
+
+    /// All regions, by their R_Keys.
+    pub fn regions(&self) -> impl Iterator<Item = (Rkey, &Region)> {
+        self.regions.iter().map(|(rkey, region)| (*rkey, region))
+    }
+
+    /// How many regions there are.
+    pub fn len(&self) -> usize {
+        self.regions.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.regions.is_empty()
+    }
+
+    /// The `length` bytes that the remote side asks to read. No bytes can be read with any R_Key.
+    pub fn read(&self, rkey: Rkey, address: u64, length: u32) -> Result<&[u8], Refusal> {
+        if length == 0 {
+            return Ok(&[]);
+        }
+        let region = self.regions.get(&rkey).filter(|_| !self.revoked.contains(&rkey));
+        let region = region.ok_or(Refusal::UnknownKey)?;
+        let range = within(region, address, length)?;
+        if region.access.remote_read { Ok(&region.bytes[range]) } else { Err(Refusal::Rights) }
+    }
+
+    /// The `length` bytes that the remote side asks to write. No bytes can be written with any R_Key.
+    pub fn write(&mut self, rkey: Rkey, address: u64, length: u32) -> Result<&mut [u8], Refusal> {
+        if length == 0 {
+            return Ok(&mut []);
+        }
+        let region = self.regions.get_mut(&rkey).filter(|_| !self.revoked.contains(&rkey));
+        let region = region.ok_or(Refusal::UnknownKey)?;
+        let range = within(region, address, length)?;
+        if region.access.remote_write { Ok(&mut region.bytes[range]) } else { Err(Refusal::Rights) }
+    }
+}
+
+fn within(region: &Region, address: u64, length: u32) -> Result<core::ops::Range<usize>, Refusal> {
+    let start = address.checked_sub(region.address).ok_or(Refusal::Bounds)?;
+    let end = start.checked_add(u64::from(length)).ok_or(Refusal::Bounds)?;
+    if end > region.bytes.len() as u64 {
+        return Err(Refusal::Bounds);
+    }
+    Ok(start as usize..end as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    #[test]
+    fn bounds_and_rights() {
+        let mut memory = Memory::default();
+        let key = Rkey(7);
+        memory.register(key, Region { address: 100, bytes: vec![1, 2, 3, 4], access: Access::READ }).unwrap();
+        assert_eq!(memory.read(key, 101, 3), Ok(&[2, 3, 4][..]));
+        assert_eq!(memory.read(key, 101, 4), Err(Refusal::Bounds));
+        assert_eq!(memory.read(key, 99, 1), Err(Refusal::Bounds));
+        assert_eq!(memory.read(key, u64::MAX, 2), Err(Refusal::Bounds));
+        assert_eq!(memory.read(Rkey(8), 100, 1), Err(Refusal::UnknownKey));
+        assert_eq!(memory.write(key, 100, 1), Err(Refusal::Rights));
+        assert_eq!(memory.read(Rkey(8), 5, 0), Ok(&[][..]));
+        assert!(memory.revoke(key) && !memory.revoke(key) && !memory.revoke(Rkey(8)));
+        assert_eq!(memory.read(key, 101, 3), Err(Refusal::UnknownKey));
+        assert_eq!(memory.invalidate(key).map(|region| region.bytes), Some(vec![1, 2, 3, 4]));
+        assert_eq!(memory.read(key, 100, 1), Err(Refusal::UnknownKey));
+        assert_eq!((memory.bytes, memory.is_empty()), (0, true));
+    }
+
+    #[test]
+    fn registrations_are_bounded() {
+        let mut memory = Memory::default();
+        let region = |address, length| Region { address, bytes: vec![0; length], access: Access::READ };
+        assert_eq!(memory.register(Rkey(1), region(u64::MAX, 1)), Err(RegisterError::Address));
+        for key in 0..Memory::MOST_REGIONS as u32 {
+            memory.register(Rkey(key), region(0, 1)).unwrap();
+        }
+        assert_eq!(memory.register(Rkey(1), region(0, 1)), Err(RegisterError::KeyInUse));
+        assert_eq!(memory.register(Rkey(u32::MAX), region(0, 1)), Err(RegisterError::TooMuch));
+    }
+}

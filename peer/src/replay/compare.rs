@@ -1,0 +1,201 @@
+//! A live reply beside the recorded one.
+
+use super::directory::Listing;
+use super::fields::{self, Called, Field, Kind, Place};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt::Write as _;
+
+/// Differences of one reply that are told.
+pub const MOST_DIFFERENCES: usize = 8;
+/// Bytes of a value that are shown.
+const MOST_SHOWN: usize = 32;
+
+/// What is not as it was recorded, and should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// The operation of the COMPOUND, from 0, with its name, or the procedure.
+    pub operation: Option<(usize, &'static str)>,
+    /// The name of the field.
+    pub field: &'static str,
+    /// Its value in the recording.
+    pub recorded: String,
+    /// Its value now.
+    pub live: String,
+}
+
+/// What came of a comparison.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Comparison {
+    /// Fields that must be equal and are not: [`MOST_DIFFERENCES`] of them at the most.
+    pub differences: Vec<Difference>,
+    /// Fields that differ and may: times, handles, verifiers.
+    pub own: usize,
+    /// Whether all of both replies was understood. What was not is compared as bytes.
+    pub understood: bool,
+}
+
+/// A Payload stream and what Write chunks brought.
+pub(super) type Message<'m> = (&'m [u8], &'m [Vec<u8>]);
+
+/// Compares the replies to such a call. `learn` is told of each field that later calls name: what the recording has, and what the target
+/// said. `listing` has entries of the same directory that earlier replies brought.
+pub(super) fn replies(
+    called: Option<Called>,
+    recorded: Message<'_>,
+    live: Message<'_>,
+    listing: &mut Listing,
+    learn: impl FnMut(Kind, &[u8], &[u8]),
+) -> Comparison {
+    let (one, other) =
+        (fields::of_reply(called, recorded.0, recorded.1), fields::of_reply(called, live.0, live.1));
+    compare((&one, recorded), (&other, live), listing, learn)
+}
+
+/// Compares two calls.
+pub(super) fn calls(recorded: &[u8], live: &[u8]) -> Comparison {
+    let (one, other) = (fields::of_call(recorded).0, fields::of_call(live).0);
+    // The credential of a callback is the target's.
+    let behind = |mut fields: fields::Fields| {
+        fields.list.retain(|field| field.name != fields::HEADER);
+        fields
+    };
+    compare(
+        (&behind(one), (recorded, &[])),
+        (&behind(other), (live, &[])),
+        &mut Listing::default(),
+        |_, _, _| {},
+    )
+}
+
+/// A field and its bytes.
+pub(super) type Valued<'m> = (&'m Field, &'m [u8]);
+
+fn compare<'m>(
+    (one, recorded): (&'m fields::Fields, Message<'m>),
+    (other, live): (&'m fields::Fields, Message<'m>),
+    listing: &mut Listing,
+    mut learn: impl FnMut(Kind, &[u8], &[u8]),
+) -> Comparison {
+    let mut found = Comparison { understood: one.understood && other.understood, ..Comparison::default() };
+    let [one, other] = [(one, recorded), (other, live)].map(|(fields, message)| {
+        let valued = fields.list.iter().map(|field| (field, field.bytes(message.0, message.1)));
+        let (entries, rest): (Vec<Valued<'_>>, Vec<Valued<'_>>) =
+            valued.partition(|(field, _)| field.entry.is_some());
+        let rest: Vec<Valued<'_>> =
+            rest.into_iter().filter(|(field, _)| field.name != fields::ENTRY).collect();
+        (entries, rest)
+    });
+    found.pairs(&one.1, &other.1, &mut learn);
+    let ends = [&one.1, &other.1].map(|rest| {
+        let end = rest.iter().rfind(|(field, _)| field.name == fields::END);
+        end.is_some_and(|(_, bytes)| bytes.ends_with(&[1]))
+    });
+    if !one.0.is_empty() || !other.0.is_empty() || !listing.is_empty() {
+        listing.compare(&one.0, &other.0, ends == [true; 2], &mut found, &mut learn);
+    }
+    found
+}
+
+impl Comparison {
+    /// Compares two lists of fields, one by one. Where one has another form it goes on with the next operation.
+    pub(super) fn pairs(
+        &mut self,
+        one: &[Valued<'_>],
+        other: &[Valued<'_>],
+        learn: &mut impl FnMut(Kind, &[u8], &[u8]),
+    ) {
+        let (mut one, mut other) = (one, other);
+        while let ([(field, a), rest @ ..], [(beside, b), others @ ..]) = (one, other) {
+            if (field.operation, field.name) != (beside.operation, beside.name) {
+                self.add(field, String::from(field.name), String::from(beside.name));
+                let (Some(next), Some(beside)) = (next_operation(one), next_operation(other)) else { return };
+                if next[0].0.operation != beside[0].0.operation {
+                    return;
+                }
+                (one, other) = (next, beside);
+                continue;
+            }
+            (one, other) = (rest, others);
+            match field.kind {
+                Kind::Equal if a != b => {
+                    let (a, b) = values(field, a, b);
+                    self.add(field, a, b);
+                }
+                Kind::Equal => {}
+                kind => {
+                    self.own += usize::from(a != b);
+                    // Cookies are learned of entries at the same place, and not of those with the same name.
+                    if kind.is_mapped() && (kind, field.entry.is_some()) != (Kind::Cookie, true) {
+                        learn(kind, a, b);
+                    }
+                }
+            }
+        }
+        match (one.first(), other.first()) {
+            (Some((field, _)), _) => self.add(field, String::from("there"), String::from("the reply ends")),
+            (_, Some((field, _))) => self.add(field, String::from("the reply ends"), String::from("there")),
+            (None, None) => {}
+        }
+    }
+
+    pub(super) fn add(&mut self, field: &Field, recorded: String, live: String) {
+        if self.differences.len() < MOST_DIFFERENCES {
+            let Field { operation, name, .. } = *field;
+            self.differences.push(Difference { operation, field: name, recorded, live });
+        }
+    }
+}
+
+/// The fields from the next operation of the COMPOUND on.
+fn next_operation<'a, 'm>(fields: &'a [Valued<'m>]) -> Option<&'a [Valued<'m>]> {
+    let number = |field: &Field| field.operation.map(|(index, _)| index);
+    let current = number(fields.first()?.0)?;
+    let at = fields.iter().position(|(field, _)| number(field).is_some_and(|number| number > current))?;
+    fields.get(at..)
+}
+
+/// How two values are shown, so that it can be seen where they differ.
+fn values(field: &Field, a: &[u8], b: &[u8]) -> (String, String) {
+    let is_long = a.len().max(b.len()) > MOST_SHOWN;
+    let at = a.iter().zip(b).position(|(a, b)| a != b);
+    match at {
+        Some(at) if is_long => {
+            let one = |bytes: &[u8]| format!("0x{:02x} at byte {at} of {}", bytes[at], bytes.len());
+            (one(a), one(b))
+        }
+        None if is_long => {
+            let one = |bytes: &[u8]| format!("{} bytes", bytes.len());
+            (one(a), one(b))
+        }
+        _ => (value(field, a), value(field, b)),
+    }
+}
+
+fn value(field: &Field, bytes: &[u8]) -> String {
+    let is_number = !field.counted && matches!(field.place, Place::Stream(_));
+    if let (true, Some(word), 4) = (is_number, bytes.first_chunk(), bytes.len()) {
+        return format!("{}", u32::from_be_bytes(*word));
+    }
+    if let (true, Some(word), 8) = (is_number, bytes.first_chunk(), bytes.len()) {
+        return format!("{}", u64::from_be_bytes(*word));
+    }
+    match core::str::from_utf8(bytes) {
+        Ok(text) if field.counted && text.chars().all(|c| !c.is_control()) => format!("{text:?}"),
+        _ => hexadecimal(bytes),
+    }
+}
+
+/// Bytes as they are named in texts: `0x01020304`, and an ellipsis where there are more than are shown.
+pub(super) fn hexadecimal(bytes: &[u8]) -> String {
+    let mut text = String::from("0x");
+    for byte in bytes.iter().take(MOST_SHOWN) {
+        // A String takes everything.
+        let _ = write!(text, "{byte:02x}");
+    }
+    if bytes.len() > MOST_SHOWN {
+        text.push('…');
+    }
+    text
+}

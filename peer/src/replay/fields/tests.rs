@@ -1,0 +1,238 @@
+//! Messages written by hand from the specifications.
+
+use super::super::compare::{self, Difference};
+use super::super::directory::Listing;
+use super::super::substitute::Names;
+use super::*;
+
+fn words(words: &[u32]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_be_bytes()).collect()
+}
+
+/// A call with AUTH_NONE.
+fn call(called: Called, arguments: &[u8]) -> Vec<u8> {
+    [&words(&[7, 0, 2, called.0, called.1, called.2, 0, 0, 0, 0]), arguments].concat()
+}
+
+/// An accepted reply.
+fn reply(results: &[u8]) -> Vec<u8> {
+    [&words(&[7, 1, 0, 0, 0, 0]), results].concat()
+}
+
+const LOOKUP: Called = (100_003, 3, 3);
+const WRITE: Called = (100_003, 3, 7);
+const READ: Called = (100_003, 3, 6);
+const COMPOUND: Called = (100_003, 4, 1);
+
+/// LOOKUP3resok: a handle of 8 bytes, attributes, no attributes of the directory.
+fn looked_up(handle: u32, size: u32, mtime: u32) -> Vec<u8> {
+    let attributes = [1, 1, 0o644, 1, 0, 0, 0, size, 0, 0, 0, 0, 0, 5, 0, 77, 0, 0, mtime, 0, 0, 0];
+    reply(&[&words(&[0, 8, handle, handle])[..], &words(&attributes), &words(&[0])].concat())
+}
+
+fn compared(called: Called, recorded: &[u8], live: &[u8]) -> compare::Comparison {
+    compare::replies(Some(called), (recorded, &[]), (live, &[]), &mut Listing::default(), |_, _, _| {})
+}
+
+#[test]
+fn handles_and_times_may_differ_and_sizes_may_not() {
+    let recorded = looked_up(1, 100, 3);
+    assert_eq!(recorded.len(), 24 + 4 + 12 + 4 + 84 + 4);
+    let mut learned = Vec::new();
+    let live = looked_up(2, 100, 4);
+    let found = compare::replies(
+        Some(LOOKUP),
+        (&recorded, &[]),
+        (&live, &[]),
+        &mut Listing::default(),
+        |kind, a, b| {
+            learned.push((kind, a.to_vec(), b.to_vec()));
+        },
+    );
+    assert_eq!((found.differences, found.own, found.understood), (Vec::new(), 2, true));
+    assert_eq!(learned[0], (Kind::Handle, words(&[1, 1]), words(&[2, 2])));
+    let found = compared(LOOKUP, &recorded, &looked_up(1, 101, 3));
+    let [Difference { operation, field, recorded: was, live }] = &found.differences[..] else {
+        panic!("{found:?}")
+    };
+    assert_eq!((*operation, *field, &was[..], &live[..]), (Some((0, "LOOKUP")), "size", "100", "101"));
+    // Another status has another form: one difference, not one for each field.
+    let refused = reply(&words(&[70, 0]));
+    let found = compared(LOOKUP, &recorded, &refused);
+    assert_eq!(found.differences.len(), 2, "{found:?}");
+    assert_eq!((found.differences[0].field, &found.differences[0].live[..]), ("status", "70"));
+}
+
+#[test]
+fn a_message_cut_anywhere_is_compared_as_bytes() {
+    let whole = looked_up(1, 100, 3);
+    for length in 4..whole.len() {
+        let cut = &whole[..length];
+        let fields = of_reply(Some(LOOKUP), cut, &[]);
+        assert!(!fields.understood, "{length}");
+        // Every byte behind the XID is in a field, but for the counts in front of some and the padding behind.
+        let covered: usize = fields.list.iter().map(|field| field.bytes(cut, &[]).len()).sum();
+        let counts = 4 * fields.list.iter().filter(|field| field.counted).count();
+        assert_eq!(4 + covered + counts, length);
+        assert!(compared(LOOKUP, cut, cut).differences.is_empty());
+        assert!(!compared(LOOKUP, &whole, cut).differences.is_empty(), "{length}");
+    }
+    // A procedure without a table: every byte counts.
+    let unknown = (100_021, 4, 2);
+    let (one, other) = (reply(&words(&[1, 2, 3])), reply(&words(&[1, 2, 4])));
+    assert_eq!(compared(unknown, &one, &other).differences.len(), 1);
+    assert!(!compared(unknown, &one, &one).understood);
+}
+
+#[test]
+fn an_item_in_a_write_chunk_is_the_same_as_one_inline() {
+    // READ3resok: no attributes, count, eof, and the data: in the chunk, or in the stream.
+    let chunked = reply(&words(&[0, 0, 5, 1, 5]));
+    let inline = reply(&[&words(&[0, 0, 5, 1, 5])[..], b"hello\0\0\0"].concat());
+    let item = [b"hello".to_vec()];
+    let found = |item: &[Vec<u8>]| {
+        compare::replies(
+            Some(READ),
+            (&chunked, item),
+            (&inline, &[Vec::new()]),
+            &mut Listing::default(),
+            |_, _, _| {},
+        )
+    };
+    assert_eq!(found(&item).differences, []);
+    let found = found(&[b"hallo".to_vec()]);
+    assert_eq!(found.differences.len(), 1);
+    assert_eq!(
+        (&found.differences[0].recorded[..], &found.differences[0].live[..]),
+        ("\"hallo\"", "\"hello\"")
+    );
+}
+
+#[test]
+fn a_handle_of_another_length_moves_what_is_behind_it() {
+    // WRITE3args: handle, offset, count, stable, data at byte 40 + 12 + 16 + 4.
+    let head = words(&[8, 1, 1, 0, 0, 6, 2, 6]);
+    let message = call(WRITE, &[&head[..], b"abcdef\0\0"].concat());
+    let item = 72..78;
+    assert_eq!(&message[item.clone()], b"abcdef");
+    let (fields, called) = of_call(&message);
+    assert_eq!((fields.understood, called), (true, Some(WRITE)));
+    let mut names = Names::default();
+    let put = names.substitute(&message, core::slice::from_ref(&item), &fields);
+    assert_eq!((&put.message, &put.items[0]), (&message, &item));
+    assert_eq!(put.unknown, [("file handle", "0x0000000100000001".into())]);
+    names.learn(Kind::Handle, &words(&[1, 1]), b"thirteen byte");
+    let put = names.substitute(&message, &[item], &fields);
+    assert_eq!(put.unknown, []);
+    assert_eq!(put.items[0], 80..86);
+    assert_eq!(&put.message[80..86], b"abcdef");
+    assert_eq!(&put.message[40..60], [&words(&[13])[..], b"thirteen byte\0\0\0"].concat());
+    assert_eq!(put.message.len(), message.len() + 8);
+}
+
+#[test]
+fn a_compound_names_what_its_session_does() {
+    // SEQUENCE and PUTFH; the special stateid of the READ behind them is never another one.
+    let session = words(&[1, 2, 3, 4]);
+    let sequence = [&words(&[53])[..], &session, &words(&[9, 0, 0, 1])].concat();
+    let read = words(&[25, 0, 0, 0, 0, 0, 0, 100]);
+    let arguments = [&words(&[0, 1, 3])[..], &sequence, &words(&[22, 4, 0xaa]), &read].concat();
+    let message = call(COMPOUND, &arguments);
+    let (fields, _) = of_call(&message);
+    assert!(fields.understood, "{fields:?}");
+    let mut names = Names::default();
+    names.learn(Kind::Session, &session, &words(&[5, 6, 7, 8]));
+    let put = names.substitute(&message, &[], &fields);
+    assert_eq!(put.unknown, [("file handle", "0x000000aa".into())]);
+    assert_eq!(&put.message[56..72], words(&[5, 6, 7, 8]));
+    // An operation that no table has ends what is understood.
+    let unknown = call(COMPOUND, &words(&[0, 1, 2, 24, 99, 1]));
+    let (fields, _) = of_call(&unknown);
+    assert!(!fields.understood);
+    assert_eq!(fields.list.last().map(|field| field.place.clone()), Some(Place::Stream(60..64)));
+}
+
+#[test]
+fn attributes_are_read_by_the_bitmap() {
+    // GETATTR: type 1, change, size 4, fileid 20, and one that no table has: 90.
+    let mask = words(&[3, 1 << 1 | 1 << 3 | 1 << 4 | 1 << 20, 0, 1 << 26]);
+    let values = |change, size, fileid, last| words(&[1, 0, change, 0, size, 0, fileid, last]);
+    let result = |values: &[u8]| {
+        let head = words(&[0, 0, 1, 9, 0]);
+        let length = words(&[values.len() as u32]);
+        reply(&[&head[..], &mask, &length, values].concat())
+    };
+    let recorded = result(&values(1, 2, 3, 4));
+    let same = compared(COMPOUND, &recorded, &result(&values(8, 2, 9, 4)));
+    assert_eq!((same.differences.len(), same.own, same.understood), (0, 2, false));
+    let size = compared(COMPOUND, &recorded, &result(&values(1, 3, 3, 4)));
+    assert_eq!(size.differences[0].field, "size");
+    let last = compared(COMPOUND, &recorded, &result(&values(1, 2, 3, 5)));
+    assert_eq!(last.differences[0].field, "attributes not understood");
+}
+
+/// A page of READDIR3resok: no attributes, a verifier, entries of file number, name of four bytes and cookie, and eof.
+fn page(names: &[(&str, u32)], eof: u32) -> Vec<u8> {
+    let mut results = words(&[0, 0, 9, 9]);
+    for (name, number) in names {
+        results.extend(words(&[1, 0, *number, 4]));
+        results.extend(name.as_bytes());
+        results.extend(words(&[0, number + 100]));
+    }
+    results.extend(words(&[0, eof]));
+    reply(&results)
+}
+
+#[test]
+fn entries_of_a_directory_are_compared_by_name() {
+    let mut listing = Listing::default();
+    let mut learned = Vec::new();
+    let mut compare = |recorded: &[u8], live: &[u8]| {
+        let called = Some((100_003, 3, 16));
+        compare::replies(called, (recorded, &[]), (live, &[]), &mut listing, |kind, a, b| {
+            if kind == Kind::Cookie {
+                learned.push((a[7], b[7]));
+            }
+        })
+    };
+    // In two pages each, in another order: "cccc" comes on the other page.
+    let first = compare(&page(&[("aaaa", 1), ("bbbb", 2)], 0), &page(&[("cccc", 5), ("aaaa", 6)], 0));
+    assert_eq!((first.differences, first.understood), (Vec::new(), true));
+    let last = compare(&page(&[("cccc", 3), ("dddd", 4)], 1), &page(&[("bbbb", 7)], 1));
+    assert_eq!(last.differences.len(), 1, "{last:?}");
+    let difference = &last.differences[0];
+    assert_eq!(
+        (difference.field, &difference.recorded[..], &difference.live[..]),
+        ("entry", "\"dddd\"", "not there")
+    );
+    // In the same order nothing is noted.
+    let same = page(&[("aaaa", 1), ("bbbb", 2)], 1);
+    let same = compare(&same, &same);
+    assert_eq!((same.differences, same.own), (Vec::new(), 0));
+    // The client goes on behind the last entry.
+    assert_eq!(learned[..3], [(101, 105), (102, 106), (102, 106)]);
+    assert_eq!(learned[3..5], [(103, 107), (104, 107)]);
+}
+
+#[test]
+fn what_is_behind_an_operation_of_another_form_is_compared() {
+    // OPEN with and without a read delegation, and GETFH behind it.
+    let open = words(&[18, 0, 1, 7, 7, 7, 0, 0, 1, 0, 2, 0, 0]);
+    let delegation = words(&[1, 1, 8, 8, 8, 0, 0, 0, 0, 0]);
+    let behind = |handle: u32| words(&[10, 0, 4, handle]);
+    let head = words(&[0, 0, 2]);
+    let recorded = reply(&[&head[..], &open, &delegation, &behind(1)].concat());
+    let live = reply(&[&head[..], &open, &words(&[0]), &behind(2)].concat());
+    let mut learned = Vec::new();
+    let compared = compare::replies(
+        Some(COMPOUND),
+        (&recorded, &[]),
+        (&live, &[]),
+        &mut Listing::default(),
+        |kind, a, b| learned.push((kind, a.to_vec(), b.to_vec())),
+    );
+    let fields: Vec<&str> = compared.differences.iter().map(|difference| difference.field).collect();
+    assert!(compared.understood, "{compared:?}");
+    assert_eq!(fields, ["delegation_type", "seqid of the stateid"]);
+    assert_eq!(learned.last(), Some(&(Kind::Handle, words(&[1]), words(&[2]))));
+}

@@ -1,0 +1,20 @@
+//! A recorded session, made again: its calls towards a live server, or its replies towards a live client.
+//!
+//! A [`Recording`] is plain data, whoever made it. A [`Replayer`] makes the calls of one again on a [`Peer`](crate::peer::Peer), in their
+//! order, and compares each reply with the recorded one. A [`Responder`] answers as the recorded one did. Both are told events and the
+//! time, and do no I/O.
+
+mod compare;
+mod directory;
+mod fields;
+mod recording;
+mod replayer;
+mod responder;
+mod substitute;
+
+pub use compare::{Comparison, Difference, MOST_DIFFERENCES};
+pub use fields::{Called, Kind, procedure_name};
+pub use recording::{Answer, Call, Connection, Recording};
+pub use replayer::{MOST_CALLS_WAITING, Options, Outcome, Replayer, Subject, Timing, Verdict};
+pub use responder::{Answered, How, Responder};
+pub use substitute::MOST_MAPPED;

@@ -1,0 +1,557 @@
+//! Makes the calls of a recording again, and compares the replies.
+
+use super::compare::{self, Comparison};
+use super::directory::{self, Listing, Listings};
+use super::fields::{self, Called};
+use super::recording::{Answer, Recording};
+use super::substitute::Names;
+use crate::cm::Closed;
+use crate::endpoint::{self, ConnectionId};
+use crate::peer::{Event, Peer};
+use crate::rpcrdma::{self, Replied};
+use crate::time::{Instant, earlier};
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::format;
+use alloc::string::{String, ToString as _};
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+use core::time::Duration;
+use rdmascope_wire::Xid;
+
+mod callback;
+
+/// Calls that wait for credits or for their reply on one connection.
+pub const MOST_CALLS_WAITING: usize = rpcrdma::MOST_CALLS;
+
+/// When calls are made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Timing {
+    /// As soon as the replies are there that the recording has before the call.
+    #[default]
+    Fastest,
+    /// The same, and not before as much time has passed since the first call as in the recording.
+    Recorded,
+}
+
+/// How a recording is replayed.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The address of this end.
+    pub local: IpAddr,
+    /// The target.
+    pub remote: IpAddr,
+    /// Its port of the RDMA connection manager.
+    pub port: u16,
+    /// When calls are made.
+    pub timing: Timing,
+    /// How long it waits for a connection, and for each reply.
+    pub timeout: Duration,
+    /// How long it waits, before it closes a connection, for what need not come: a reply to a call that has none in the recording, and
+    /// calls of the target.
+    pub linger: Duration,
+    /// The XID of the first call. Calls get new ones: the target may remember those of an earlier run, and answer from its cache.
+    pub first_xid: Xid,
+    /// File handles that no reply of the recording brings, and those of the target in their place.
+    pub handles: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+/// What is told of a connection or a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// Of what.
+    pub subject: Subject,
+    /// What came of it.
+    pub verdict: Verdict,
+    /// From the call to its reply.
+    pub latency: Option<Duration>,
+    /// Names in the call that no reply brought, so that they were sent as recorded: the field, and its bytes.
+    pub unknown: Vec<(&'static str, String)>,
+}
+
+/// What an [`Outcome`] is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// A connection, as an index of [`Recording::connections`].
+    Connection(usize),
+    /// A call, of either direction, as an index of [`Recording::calls`].
+    Call(usize),
+    /// A call of the target that the recording does not have: its connection, and what it calls.
+    Extra(usize, Option<Called>),
+}
+
+/// What came of a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The reply is the recorded one, up to what may differ.
+    Agrees(Comparison),
+    /// It is another one.
+    Differs(Comparison),
+    /// There is no reply, as in the recording.
+    Unanswered,
+    /// It is not compared, because of this.
+    NotCompared(&'static str),
+    /// It differs in another way than by fields.
+    Otherwise {
+        /// What the recording has.
+        recorded: String,
+        /// What came now.
+        live: String,
+    },
+    /// It was not sent, because of this.
+    NotSent(String),
+}
+
+impl Verdict {
+    /// Whether the target did something else than the recorded one, or could not be asked.
+    pub const fn is_difference(&self) -> bool {
+        matches!(self, Verdict::Differs(_) | Verdict::Otherwise { .. } | Verdict::NotSent(_))
+    }
+}
+
+const NOT_WHOLE: &str = "the recording does not hold all of the reply";
+
+/// What is done next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Step {
+    Connect(usize),
+    Call(usize),
+    /// Wait until this call is answered, as the recorded client did before it made the next one.
+    Answer(usize),
+    Close(usize),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Link {
+    None,
+    /// With the time until which it waits.
+    Asked(ConnectionId, Instant),
+    Open(ConnectionId),
+    Over,
+}
+
+/// A call that was made.
+#[derive(Clone, Debug)]
+struct Sent {
+    call: usize,
+    at: Instant,
+    unknown: Vec<(&'static str, String)>,
+}
+
+/// See the [module](super).
+pub struct Replayer {
+    recording: Arc<Recording>,
+    options: Options,
+    steps: VecDeque<Step>,
+    links: Vec<Link>,
+    names: Names,
+    listings: Listings,
+    /// Calls without an answer, by connection and XID.
+    waiting: BTreeMap<(usize, Xid), Sent>,
+    /// Of each call whether it came to its end.
+    done: Vec<bool>,
+    /// The calls of the other direction.
+    backward: Vec<usize>,
+    outcomes: VecDeque<Outcome>,
+    /// When the first call was made, and its time in the recording.
+    started: Option<(Instant, u64)>,
+    /// Until when it waits for what need not come.
+    lingers: Option<Instant>,
+}
+
+impl Replayer {
+    /// Makes the forward calls of `recording`.
+    pub fn new(recording: Arc<Recording>, options: Options) -> Replayer {
+        let mut names = Names::default();
+        for (recorded, live) in &options.handles {
+            names.learn(fields::Kind::Handle, recorded, live);
+        }
+        Replayer {
+            steps: steps(&recording),
+            links: vec![Link::None; recording.connections.len()],
+            done: vec![false; recording.calls.len()],
+            backward: (0..recording.calls.len()).filter(|call| recording.calls[*call].backward).collect(),
+            recording,
+            options,
+            names,
+            listings: Listings::default(),
+            waiting: BTreeMap::new(),
+            outcomes: VecDeque::new(),
+            started: None,
+            lingers: None,
+        }
+    }
+
+    /// Whether all calls came to their end.
+    pub fn is_over(&self) -> bool {
+        self.steps.is_empty()
+    }
+
+    /// What has come of connections and calls, in the order in which it did.
+    pub fn poll_outcome(&mut self) -> Option<Outcome> {
+        self.outcomes.pop_front()
+    }
+
+    /// Which connection of the recording a live one stands for.
+    pub fn recorded(&self, connection: ConnectionId) -> Option<usize> {
+        let is_it = |link: &Link| match link {
+            Link::Asked(id, _) | Link::Open(id) => *id == connection,
+            Link::None | Link::Over => false,
+        };
+        self.links.iter().position(is_it)
+    }
+
+    /// Takes what the peer tells.
+    pub fn handle(&mut self, peer: &mut Peer, now: Instant, event: &Event) {
+        match event {
+            Event::Endpoint(endpoint::Event::Connected { connection }) => {
+                let Some(index) = self.recorded(*connection) else { return };
+                self.links[index] = Link::Open(*connection);
+                let verdict = match self.recording.connections[index].rejected {
+                    None => Verdict::Agrees(Comparison { understood: true, ..Comparison::default() }),
+                    Some(reason) => Verdict::Otherwise {
+                        recorded: format!("rejected, reason {reason}"),
+                        live: "accepted".to_string(),
+                    },
+                };
+                self.tell(Subject::Connection(index), verdict);
+            }
+            Event::Endpoint(endpoint::Event::Closed { connection, why }) => {
+                if let Some(index) = self.recorded(*connection) {
+                    self.closed(index, why);
+                }
+            }
+            Event::Endpoint(_) => {}
+            Event::Rpc { connection, event } => {
+                let Some(index) = self.recorded(*connection) else { return };
+                match event {
+                    rpcrdma::Event::Replied(replied) => self.replied(index, now, replied),
+                    rpcrdma::Event::Error { xid, error, .. } => {
+                        self.ended(index, *xid, now, |answer| match answer {
+                            Answer::Error { error: recorded, .. } if recorded == error => {
+                                Verdict::Agrees(Comparison { understood: true, ..Comparison::default() })
+                            }
+                            _ => Verdict::Otherwise { recorded: name(answer), live: error.to_string() },
+                        });
+                    }
+                    rpcrdma::Event::Lost { xid } => {
+                        let live = "the connection is lost".to_string();
+                        self.ended(index, *xid, now, |answer| match answer {
+                            Answer::Nothing => Verdict::Unanswered,
+                            _ => Verdict::Otherwise { recorded: name(answer), live },
+                        });
+                    }
+                    rpcrdma::Event::Discarded { xid: Some(xid), why, .. }
+                        if self.waiting.contains_key(&(index, *xid)) =>
+                    {
+                        if let Some((session, endpoint)) = peer.session_mut(*connection) {
+                            session.cancel(endpoint, *xid);
+                        }
+                        let live = format!("a reply that cannot be taken: {why}");
+                        self.ended(index, *xid, now, |answer| Verdict::Otherwise {
+                            recorded: name(answer),
+                            live,
+                        });
+                    }
+                    rpcrdma::Event::Called(called) => self.called(peer, index, *connection, called),
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// Does what can be done by now. To be called after events, and when [`next_deadline`](Replayer::next_deadline) has come.
+    pub fn advance(&mut self, peer: &mut Peer, now: Instant) {
+        self.give_up(peer, now);
+        while let Some(step) = self.steps.front().copied() {
+            let is_done = match step {
+                Step::Connect(index) => self.connect(peer, now, index),
+                Step::Call(index) => self.call(peer, now, index),
+                Step::Answer(index) => self.done[index],
+                Step::Close(index) => self.close(peer, now, index),
+            };
+            if !is_done {
+                return;
+            }
+            self.steps.pop_front();
+        }
+    }
+
+    /// When it wants to be told the time.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        let asked = self.links.iter().filter_map(|link| match link {
+            Link::Asked(_, until) => Some(*until),
+            _ => None,
+        });
+        let calls = self.waiting.values().filter(|sent| self.is_due(sent)).map(|sent| self.until(sent));
+        let due = match self.steps.front() {
+            Some(Step::Call(index)) => self.due(*index),
+            _ => None,
+        };
+        earlier(earlier(asked.chain(calls).min(), due), self.lingers)
+    }
+
+    fn until(&self, sent: &Sent) -> Instant {
+        sent.at.plus(self.options.timeout)
+    }
+
+    /// Whether the recording has something that came for it.
+    fn is_due(&self, sent: &Sent) -> bool {
+        self.recording.calls[sent.call].answer.order().is_some()
+    }
+
+    /// When a call is to be made at the earliest.
+    fn due(&self, index: usize) -> Option<Instant> {
+        let (started, first) = self.started?;
+        let since = Duration::from_nanos(self.recording.calls[index].time.saturating_sub(first));
+        (self.options.timing == Timing::Recorded).then(|| started.plus(since))
+    }
+
+    fn tell(&mut self, subject: Subject, verdict: Verdict) {
+        self.outcomes.push_back(Outcome { subject, verdict, latency: None, unknown: Vec::new() });
+    }
+
+    /// Waits no longer for what is late.
+    fn give_up(&mut self, peer: &mut Peer, now: Instant) {
+        for index in 0..self.links.len() {
+            if let Link::Asked(id, until) = self.links[index]
+                && until <= now
+            {
+                // It may be closed already.
+                let _ = peer.disconnect(id);
+                self.closed(index, &Closed::NoAnswer);
+            }
+        }
+        let late = self.waiting.iter().filter(|(_, sent)| self.is_due(sent) && self.until(sent) <= now);
+        let late: Vec<(usize, Xid)> = late.map(|(key, _)| *key).collect();
+        for (index, xid) in late {
+            self.cancel(peer, index, xid);
+            self.ended(index, xid, now, |answer| match answer {
+                Answer::Unknown { .. } => Verdict::NotCompared(NOT_WHOLE),
+                _ => Verdict::Otherwise { recorded: name(answer), live: "no reply in time".to_string() },
+            });
+        }
+    }
+
+    fn cancel(&self, peer: &mut Peer, index: usize, xid: Xid) {
+        if let Link::Open(id) = self.links[index]
+            && let Some((session, endpoint)) = peer.session_mut(id)
+        {
+            session.cancel(endpoint, xid);
+        }
+    }
+
+    fn connect(&mut self, peer: &mut Peer, now: Instant, index: usize) -> bool {
+        match self.links[index] {
+            Link::None => {
+                let Options { local, remote, port, timeout, .. } = self.options;
+                match peer.connect(local, remote, port) {
+                    Ok(id) => self.links[index] = Link::Asked(id, now.plus(timeout)),
+                    Err(error) => {
+                        self.links[index] = Link::Over;
+                        self.tell(Subject::Connection(index), Verdict::NotSent(error.to_string()));
+                    }
+                }
+                false
+            }
+            Link::Asked(..) => false,
+            Link::Open(_) | Link::Over => true,
+        }
+    }
+
+    fn closed(&mut self, index: usize, why: &Closed) {
+        let was = core::mem::replace(&mut self.links[index], Link::Over);
+        let recorded = self.recording.connections[index].rejected;
+        if let Link::Asked(..) = was {
+            let verdict = match (why, recorded) {
+                (Closed::Rejected { reason, .. }, Some(recorded)) if *reason == recorded => {
+                    Verdict::Agrees(Comparison { understood: true, ..Comparison::default() })
+                }
+                _ => Verdict::Otherwise {
+                    recorded: recorded
+                        .map_or("accepted".to_string(), |reason| format!("rejected, reason {reason}")),
+                    live: match why {
+                        Closed::Rejected { reason, .. } => format!("rejected, reason {reason}"),
+                        _ => "no answer".to_string(),
+                    },
+                },
+            };
+            self.tell(Subject::Connection(index), verdict);
+        }
+    }
+
+    fn call(&mut self, peer: &mut Peer, now: Instant, index: usize) -> bool {
+        if self.due(index).is_some_and(|due| now < due) {
+            return false;
+        }
+        let recording = Arc::clone(&self.recording);
+        let call = &recording.calls[index];
+        self.started.get_or_insert((now, call.time));
+        let Link::Open(id) = self.links[call.connection] else {
+            self.done[index] = true;
+            self.tell(Subject::Call(index), Verdict::NotSent("there is no connection".to_string()));
+            return true;
+        };
+        let mut put = self.names.substitute(&call.message, &call.items, &fields::of_call(&call.message).0);
+        let xid = Xid(self.options.first_xid.0.wrapping_add(index as u32));
+        set_xid(&mut put.message, xid);
+        let most_reply = match &call.answer {
+            Answer::Reply { stream, .. } => u32::try_from(stream.len()).unwrap_or(u32::MAX),
+            _ => 0,
+        };
+        let made = rpcrdma::Call {
+            message: put.message,
+            reduce: put.items,
+            shape: Some(call.shape.clone()),
+            most_reply,
+            long: call.long,
+            ..rpcrdma::Call::default()
+        };
+        let sent = Sent { call: index, at: now, unknown: put.unknown };
+        match peer.call(id, made) {
+            Ok(_) => {
+                self.waiting.insert((call.connection, xid), sent);
+            }
+            Err(error) => {
+                self.done[index] = true;
+                self.tell(Subject::Call(index), Verdict::NotSent(error.to_string()));
+            }
+        }
+        true
+    }
+
+    fn close(&mut self, peer: &mut Peer, now: Instant, index: usize) -> bool {
+        let Link::Open(id) = self.links[index] else {
+            // The target may have closed it while this end lingered.
+            self.lingers = None;
+            self.missing(index);
+            return true;
+        };
+        let here = |(key, sent): (&(usize, Xid), &Sent)| (key.0 == index).then(|| (key.1, self.is_due(sent)));
+        let open: Vec<(Xid, bool)> = self.waiting.iter().filter_map(here).collect();
+        if open.iter().any(|(_, is_due)| *is_due) {
+            return false;
+        }
+        let is_missing = self.expected(index).next().is_some();
+        if !open.is_empty() || is_missing {
+            let until = *self.lingers.get_or_insert(now.plus(self.options.linger));
+            if now < until {
+                return false;
+            }
+        }
+        self.lingers = None;
+        for (xid, _) in open {
+            self.cancel(peer, index, xid);
+            self.ended(index, xid, now, |answer| match answer {
+                Answer::Unknown { .. } => Verdict::NotCompared(NOT_WHOLE),
+                _ => Verdict::Unanswered,
+            });
+        }
+        self.missing(index);
+        // It may be closed already.
+        let _ = peer.disconnect(id);
+        self.links[index] = Link::Over;
+        true
+    }
+
+    /// Calls of the target that did not come by now.
+    fn expected(&self, index: usize) -> impl Iterator<Item = usize> {
+        let is_of = move |call: &usize| self.recording.calls[*call].connection == index && !self.done[*call];
+        self.backward.iter().copied().filter(is_of)
+    }
+
+    fn missing(&mut self, index: usize) {
+        let missing: Vec<usize> = self.expected(index).collect();
+        for call in missing {
+            self.done[call] = true;
+            self.tell(Subject::Call(call), Verdict::NotCompared("the target did not make this call"));
+        }
+    }
+
+    fn replied(&mut self, index: usize, now: Instant, replied: &Replied) {
+        let Some(sent) = self.waiting.get(&(index, replied.xid)) else { return };
+        let recording = Arc::clone(&self.recording);
+        let call = &recording.calls[sent.call];
+        let verdict = match &call.answer {
+            Answer::Reply { stream, items, .. } => {
+                let (asked, called) = fields::of_call(&call.message);
+                let live = (&replied.message[..], &replied.items[..]);
+                let names = &mut self.names;
+                let mut other = Listing::default();
+                let listing = match directory::listed(&asked, &call.message) {
+                    Some((directory, from_beginning)) => self.listings.of(directory, from_beginning),
+                    None => &mut other,
+                };
+                let found =
+                    compare::replies(called, (stream, items), live, listing, |kind, recorded, live| {
+                        names.learn(kind, recorded, live);
+                    });
+                if found.differences.is_empty() { Verdict::Agrees(found) } else { Verdict::Differs(found) }
+            }
+            Answer::Error { .. } => {
+                Verdict::Otherwise { recorded: name(&call.answer), live: "a reply".to_string() }
+            }
+            Answer::Nothing => Verdict::NotCompared("the recording has no reply to it"),
+            Answer::Unknown { .. } => Verdict::NotCompared(NOT_WHOLE),
+        };
+        self.ended(index, replied.xid, now, |_| verdict);
+    }
+
+    fn ended(&mut self, index: usize, xid: Xid, now: Instant, verdict: impl FnOnce(&Answer) -> Verdict) {
+        let Some(sent) = self.waiting.remove(&(index, xid)) else { return };
+        self.done[sent.call] = true;
+        let verdict = verdict(&self.recording.calls[sent.call].answer);
+        let came = !matches!(verdict, Verdict::Unanswered);
+        self.outcomes.push_back(Outcome {
+            subject: Subject::Call(sent.call),
+            verdict,
+            latency: came.then(|| now.since(sent.at)),
+            unknown: sent.unknown,
+        });
+    }
+}
+
+/// Puts an XID into a message.
+pub(super) fn set_xid(message: &mut [u8], xid: Xid) {
+    if let Some(word) = message.first_chunk_mut() {
+        *word = xid.0.to_be_bytes();
+    }
+}
+
+/// What an answer is, in a word or two.
+fn name(answer: &Answer) -> String {
+    match answer {
+        Answer::Reply { .. } => "a reply".to_string(),
+        Answer::Error { error, .. } => error.to_string(),
+        Answer::Nothing => "no reply".to_string(),
+        Answer::Unknown { .. } => "not known".to_string(),
+    }
+}
+
+/// What happened, in the order of the recording. A connection without calls is made right before the next one, or at the end.
+fn steps(recording: &Recording) -> VecDeque<Step> {
+    let mut ordered: Vec<(u64, Step)> = Vec::new();
+    // Of each connection, the first and the last thing that happened on it.
+    let mut spans: Vec<Option<(u64, u64)>> = vec![None; recording.connections.len()];
+    for (index, call) in recording.calls.iter().enumerate() {
+        let answered = call.answer.order();
+        let span = &mut spans[call.connection];
+        let (first, last) = span.unwrap_or((call.order, call.order));
+        *span = Some((first.min(call.order), last.max(call.order).max(answered.unwrap_or(0))));
+        if !call.backward {
+            ordered.push((call.order, Step::Call(index)));
+            ordered.extend(answered.map(|order| (order, Step::Answer(index))));
+        }
+    }
+    // Connections are made in their order: who answers takes the n-th one for the n-th of the recording.
+    let mut next = u64::MAX;
+    for (index, span) in spans.iter().enumerate().rev() {
+        next = span.map_or(next, |(first, _)| first.min(next));
+        ordered.push((next, Step::Connect(index)));
+        ordered.push((span.map_or(next, |(_, last)| last), Step::Close(index)));
+    }
+    // At the same time, a connection is made before and closed after all else, as the order of `Step` is.
+    ordered.sort();
+    ordered.into_iter().map(|(_, step)| step).collect()
+}

@@ -1,0 +1,110 @@
+//! Calls of the target: answered as in the recording where it has them.
+
+use super::{Replayer, Subject, Verdict, set_xid};
+use crate::endpoint::ConnectionId;
+use crate::peer::Peer;
+use crate::replay::compare::{self, Comparison};
+use crate::replay::fields::{self, Field, Place};
+use crate::replay::recording::Answer;
+use crate::rpcrdma::{Called, RecordedReply};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use rdmascope_wire::rpc;
+use rdmascope_wire::xdr::{put_opaque, put_u32};
+
+/// CB_GETATTR and CB_SEQUENCE.
+const CB_GETATTR: u32 = 3;
+const CB_SEQUENCE: u32 = 11;
+/// NFS4ERR_BADHANDLE: this end has no such file.
+const BADHANDLE: u32 = 10001;
+
+impl Replayer {
+    pub(super) fn called(&mut self, peer: &mut Peer, index: usize, id: ConnectionId, called: &Called) {
+        let recording = Arc::clone(&self.recording);
+        let found = self
+            .expected(index)
+            .map(|number| (number, &recording.calls[number]))
+            .map(|(number, call)| (number, call, compare::calls(&call.message, &called.message)))
+            .find(|(.., comparison)| comparison.differences.is_empty());
+        let Some((number, call, comparison)) = found else {
+            let what = fields::of_call(&called.message).1;
+            self.tell(Subject::Extra(index, what), Verdict::NotCompared("the recording has no such call"));
+            let stream = generic(called);
+            return answer(peer, id, called, Some(RecordedReply { stream, ..RecordedReply::default() }));
+        };
+        self.done[number] = true;
+        self.tell(
+            Subject::Call(number),
+            Verdict::Agrees(Comparison { differences: Vec::new(), ..comparison }),
+        );
+        match &call.answer {
+            Answer::Reply { stream, items, in_reply_chunk, .. } => {
+                let what = fields::of_call(&call.message).1;
+                let named = fields::of_reply(what, stream, items);
+                let mut stream = self.names.substitute(stream, &[], &named).message;
+                set_xid(&mut stream, called.xid);
+                let reply = RecordedReply { stream, items: items.clone(), in_reply_chunk: *in_reply_chunk };
+                answer(peer, id, called, Some(reply));
+            }
+            Answer::Error { .. } => {
+                if let Some((session, endpoint)) = peer.session_mut(id) {
+                    // The connection may be gone by now.
+                    let _ = session.reply_error(endpoint, called.xid);
+                }
+            }
+            Answer::Nothing | Answer::Unknown { .. } => answer(peer, id, called, None),
+        }
+    }
+}
+
+/// Answers, or never does.
+fn answer(peer: &mut Peer, id: ConnectionId, called: &Called, reply: Option<RecordedReply>) {
+    let Some((session, endpoint)) = peer.session_mut(id) else { return };
+    match reply {
+        // The connection may be gone by now.
+        Some(reply) => drop(session.reply_recorded(endpoint, called.xid, reply)),
+        None => session.forget(called.xid),
+    }
+}
+
+/// A reply to a callback that the recording does not have: every operation succeeds, as far as it is known what that says.
+fn generic(called: &Called) -> Vec<u8> {
+    let (fields, what) = fields::of_call(&called.message);
+    let mut stream = Vec::new();
+    let status = match what {
+        Some((.., 0)) => rpc::Status::Success,
+        Some((.., 1)) if fields.understood => rpc::Status::Success,
+        _ => rpc::Status::ProcedureUnavailable,
+    };
+    rpc::Reply { xid: called.xid, status, verifier: None }.build(&mut stream);
+    if status != rpc::Status::Success || !matches!(what, Some((.., 1))) {
+        return stream;
+    }
+    let bytes = |field: &Field| field.bytes(&called.message, &[]);
+    let mut results = Vec::new();
+    let (mut count, mut last) = (0, 0);
+    let operations = fields.list.iter().enumerate().filter(|(_, field)| field.name == "argop");
+    for (at, field) in operations {
+        let Some(code) = bytes(field).first_chunk().map(|word| u32::from_be_bytes(*word)) else { break };
+        last = if code == CB_GETATTR { BADHANDLE } else { 0 };
+        put_u32(&mut results, code);
+        put_u32(&mut results, last);
+        count += 1;
+        if code == CB_SEQUENCE {
+            // Session, sequence ID, slot, highest slot as in the call; that as the target too.
+            let arguments = fields.list.iter().skip(at + 1).take(4);
+            arguments.for_each(|field| results.extend_from_slice(bytes(field)));
+            let highest = fields.list.get(at + 4).map_or(&[0; 4][..], bytes);
+            results.extend_from_slice(highest);
+        }
+        if last != 0 {
+            break;
+        }
+    }
+    let tag = fields.list.iter().find(|field| field.name == "tag" && matches!(field.place, Place::Stream(_)));
+    put_u32(&mut stream, last);
+    put_opaque(&mut stream, tag.map_or(&[], bytes));
+    put_u32(&mut stream, count);
+    stream.extend(results);
+    stream
+}

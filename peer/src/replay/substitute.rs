@@ -1,0 +1,92 @@
+//! What the target named, put into later calls in the place of what the recording has.
+
+use super::compare::hexadecimal;
+use super::fields::{Fields, Kind, Place};
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::ops::Range;
+use rdmascope_wire::xdr::put_opaque;
+
+/// Names of which it is remembered what the target says in their place. Those beyond are sent as recorded.
+pub const MOST_MAPPED: usize = 1 << 18;
+
+/// Recorded names, and those of the target.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Names {
+    names: BTreeMap<(Kind, Vec<u8>), Vec<u8>>,
+}
+
+/// A call that names what the target does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Substituted {
+    /// The whole call.
+    pub(super) message: Vec<u8>,
+    /// Where its items are.
+    pub(super) items: Vec<Range<usize>>,
+    /// Names that no reply brought, so that they are sent as recorded: the field, and its bytes.
+    pub(super) unknown: Vec<(&'static str, String)>,
+}
+
+impl Names {
+    /// What the recording has, and what the target says in its place. The latest counts.
+    pub(super) fn learn(&mut self, kind: Kind, recorded: &[u8], live: &[u8]) {
+        if is_special(recorded) {
+            return;
+        }
+        let room = self.names.len() < MOST_MAPPED;
+        let key = (kind, recorded.to_vec());
+        match self.names.get_mut(&key) {
+            Some(known) if known != live => *known = live.to_vec(),
+            None if room => {
+                self.names.insert(key, live.to_vec());
+            }
+            _ => {}
+        }
+    }
+
+    /// Puts the names of the target into a message.
+    pub(super) fn substitute(&self, message: &[u8], items: &[Range<usize>], fields: &Fields) -> Substituted {
+        let mut out = Substituted { message: Vec::new(), items: items.to_vec(), unknown: Vec::new() };
+        let mut from = 0;
+        for field in fields.list.iter().filter(|field| field.kind.is_mapped()) {
+            let Place::Stream(range) = &field.place else { continue };
+            let recorded = &message[range.clone()];
+            let Some(live) = self.names.get(&(field.kind, recorded.to_vec())) else {
+                // A sequence ID is a number that a client counts up by itself.
+                if !is_special(recorded) && field.kind != Kind::Sequence {
+                    out.unknown.push((field.name, hexadecimal(recorded)));
+                }
+                continue;
+            };
+            if live == recorded {
+                continue;
+            }
+            let (start, end) = match field.counted {
+                true => (range.start - 4, range.end.next_multiple_of(4).min(message.len())),
+                false => (range.start, range.end),
+            };
+            out.message.extend_from_slice(&message[from..start]);
+            let before = out.message.len();
+            match field.counted {
+                true => put_opaque(&mut out.message, live),
+                false => out.message.extend_from_slice(live),
+            }
+            let grown = out.message.len() - before;
+            for (item, old) in out.items.iter_mut().zip(items).filter(|(_, old)| old.start >= end) {
+                // Both are places in messages that exist.
+                let shift = |at: usize| at + grown - (end - start);
+                (item.start, item.end) = (shift(item.start), shift(item.end));
+                debug_assert_eq!(item.len(), old.len());
+            }
+            from = end;
+        }
+        out.message.extend_from_slice(&message[from..]);
+        out
+    }
+}
+
+/// Special stateids, and what stands for nothing: no Responder chooses these (RFC 8881, section 8.2.3).
+fn is_special(bytes: &[u8]) -> bool {
+    bytes.iter().all(|byte| *byte == 0) || bytes.iter().all(|byte| *byte == 0xff)
+}

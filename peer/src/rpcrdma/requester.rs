@@ -1,0 +1,337 @@
+//! The Requester: calls and their replies.
+
+use super::{Discard, Edit, Event, Replied, Session, SessionError, reduce};
+use crate::endpoint::{ConnectionId, Endpoint};
+use crate::memory::{Access, Memory, RegisterError};
+use crate::rc::Received;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::ops::Range;
+use rdmascope_wire::rpcrdma::{
+    Builder, Chunk, Error, Header, MINIMUM_LENGTH, Procedure, ReadSegment, Segment,
+};
+use rdmascope_wire::{Rkey, Xid};
+
+/// A call to be made.
+#[derive(Default)]
+pub struct Call {
+    /// The whole RPC call, from its XID on.
+    pub message: Vec<u8>,
+    /// The items that Read chunks carry, where they are in the message, without padding; ascending.
+    pub reduce: Vec<Range<usize>>,
+    /// A Write chunk for each, with room for so many bytes. 0: an empty Write chunk.
+    pub write_chunks: Vec<u32>,
+    /// The longest Payload stream that the reply may have. Where it does not fit inline there is a Reply chunk.
+    pub most_reply: u32,
+    /// Send the Payload stream in a Position Zero Read chunk though it fits inline.
+    pub long: bool,
+    /// Divide its chunks so, instead of into segments of [`Config::segment`](super::Config::segment). Then `write_chunks` does not count.
+    pub shape: Option<Shape>,
+    /// Send it whatever the credits say.
+    pub beyond_credits: bool,
+    /// Change the header or the Payload stream before it is sent.
+    pub edit: Option<Edit>,
+}
+
+/// The lengths of the segments of a call's chunks, in bytes. What is longer than they are together has further segments behind.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Shape {
+    /// Those of the Position Zero Read chunk.
+    pub position_zero: Vec<u32>,
+    /// Those of the Read chunk of each item.
+    pub reads: Vec<Vec<u32>>,
+    /// Those of each Write chunk.
+    pub writes: Vec<Vec<u32>>,
+    /// Those of the Reply chunk, which is offered though the reply may fit inline; `None`: it is offered where it may not.
+    pub reply: Option<Vec<u32>>,
+}
+
+impl Call {
+    /// A call without chunks, whose reply needs none.
+    pub fn inline(message: Vec<u8>) -> Call {
+        Call { message, ..Call::default() }
+    }
+
+    /// Its XID.
+    pub fn xid(&self) -> Option<Xid> {
+        self.message.first_chunk().map(|word| Xid(u32::from_be_bytes(*word)))
+    }
+
+    /// Bytes of memory that its Write chunks and its Reply chunk take.
+    fn room(&self) -> u64 {
+        let of = |lengths: &[u32]| lengths.iter().copied().map(u64::from).sum::<u64>();
+        let writes = match &self.shape {
+            Some(shape) => shape.writes.iter().map(|lengths| of(lengths)).sum(),
+            None => of(&self.write_chunks),
+        };
+        let reply = self.shape.as_ref().and_then(|shape| shape.reply.as_deref());
+        writes + reply.map_or(u64::from(self.most_reply), of)
+    }
+}
+
+/// A call that is sent and not answered.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Transaction {
+    /// All memory that was registered for it.
+    memory: Vec<Rkey>,
+    writes: Vec<Vec<Segment>>,
+    reply: Option<Vec<Segment>>,
+}
+
+impl Transaction {
+    /// Ends the registration of its memory.
+    pub(super) fn release(&self, endpoint: &mut Endpoint, connection: ConnectionId) {
+        for rkey in &self.memory {
+            endpoint.invalidate(connection, *rkey);
+        }
+    }
+
+    /// Registers `bytes` in segments of these lengths, and what is left in segments of `most` bytes.
+    fn register(
+        &mut self,
+        endpoint: &mut Endpoint,
+        connection: ConnectionId,
+        bytes: &[u8],
+        (lengths, most): (&[u32], u32),
+        access: Access,
+    ) -> Result<Vec<Segment>, RegisterError> {
+        let mut segments = Vec::new();
+        let mut rest = bytes;
+        let first = lengths.iter().map_while(|length| {
+            let part;
+            (part, rest) = rest.split_at_checked(*length as usize)?;
+            Some(part)
+        });
+        let mut parts: Vec<&[u8]> = first.collect();
+        parts.extend(rest.chunks(most.max(1) as usize));
+        for part in parts {
+            let (handle, offset) = endpoint.register(connection, part.to_vec(), access)?;
+            self.memory.push(handle);
+            segments.push(Segment { handle, length: part.len() as u32, offset });
+        }
+        Ok(segments)
+    }
+}
+
+impl Session {
+    /// Makes a call. It waits where the credits are used up.
+    pub fn call(&mut self, endpoint: &mut Endpoint, call: Call) -> Result<Xid, SessionError> {
+        let xid = call.xid().ok_or(SessionError::Xid)?;
+        let is_used =
+            self.transactions.contains_key(&xid) || self.waiting.iter().any(|call| call.xid() == Some(xid));
+        if is_used || self.over {
+            return Err(SessionError::Xid);
+        }
+        if self.transactions.len() + self.waiting.len() >= super::MOST_CALLS {
+            return Err(SessionError::TooMany);
+        }
+        if reduce(&call.message, &call.reduce).is_none() || call.message.len() > u32::MAX as usize {
+            return Err(SessionError::Item);
+        }
+        // Before any of it is allocated: a shape may come from a capture.
+        if call.room() > Memory::MOST_BYTES as u64 {
+            return Err(RegisterError::TooMuch.into());
+        }
+        if call.beyond_credits {
+            self.start_call(endpoint, xid, call)?;
+        } else {
+            self.waiting.push_back(call);
+            self.start_calls(endpoint);
+        }
+        Ok(xid)
+    }
+
+    /// Sends what waits, as far as credits go (RFC 8166, section 3.3.1).
+    pub(super) fn start_calls(&mut self, endpoint: &mut Endpoint) {
+        let limit = self.granted.min(self.config.credits).max(1) as usize;
+        while self.transactions.len() < limit
+            && let Some(call) = self.waiting.pop_front()
+        {
+            let Some(xid) = call.xid() else { continue };
+            if self.start_call(endpoint, xid, call).is_err() {
+                // Whoever made the call is told in the only way that is left.
+                self.events.push_back(Event::Lost { xid });
+            }
+        }
+    }
+
+    fn start_call(&mut self, endpoint: &mut Endpoint, xid: Xid, call: Call) -> Result<(), SessionError> {
+        let mut transaction = Transaction::default();
+        let sent = self.send_call(endpoint, &mut transaction, xid, call);
+        match sent {
+            Ok(()) => {
+                self.transactions.insert(xid, transaction);
+            }
+            Err(_) => transaction.release(endpoint, self.connection),
+        }
+        sent
+    }
+
+    fn send_call(
+        &mut self,
+        endpoint: &mut Endpoint,
+        transaction: &mut Transaction,
+        xid: Xid,
+        call: Call,
+    ) -> Result<(), SessionError> {
+        let (connection, most) = (self.connection, self.config.segment);
+        let mut header = Builder::new(xid, self.config.credits, Procedure::Msg);
+        let shape = call.shape.unwrap_or_else(|| Shape {
+            writes: call.write_chunks.iter().map(|room| whole(*room, most)).collect(),
+            ..Shape::default()
+        });
+        for (index, item) in call.reduce.iter().enumerate() {
+            let bytes = &call.message[item.clone()];
+            let lengths = shape.reads.get(index).map_or(&[][..], Vec::as_slice);
+            let segments =
+                transaction.register(endpoint, connection, bytes, (lengths, most), Access::READ)?;
+            let position = item.start as u32;
+            header.reads.extend(segments.into_iter().map(|target| ReadSegment { position, target }));
+        }
+        let mut room = |lengths: &[u32], transaction: &mut Transaction| {
+            let room = vec![0; lengths.iter().map(|length| *length as usize).sum()];
+            transaction.register(endpoint, connection, &room, (lengths, most), Access::WRITE)
+        };
+        for lengths in &shape.writes {
+            header.writes.push(room(lengths, transaction)?);
+        }
+        transaction.writes.clone_from(&header.writes);
+        let lists: usize = header.writes.iter().map(|chunk| 8 + chunk.len() * Segment::LENGTH).sum();
+        let is_long = MINIMUM_LENGTH + lists + call.most_reply as usize > self.receive_threshold as usize;
+        if let Some(lengths) = shape.reply.or_else(|| is_long.then(|| whole(call.most_reply, most))) {
+            let segments = room(&lengths, transaction)?;
+            transaction.reply = Some(segments.clone());
+            header.reply = Some(segments);
+        }
+        let mut payload = reduce(&call.message, &call.reduce).ok_or(SessionError::Item)?;
+        let mut length = Vec::new();
+        header.build(&mut length);
+        if call.long || length.len() + payload.len() > self.send_threshold as usize {
+            let lengths = (&shape.position_zero[..], most);
+            let segments = transaction.register(endpoint, connection, &payload, lengths, Access::READ)?;
+            header.reads.splice(0..0, segments.into_iter().map(|target| ReadSegment { position: 0, target }));
+            header.procedure = Procedure::Nomsg;
+            payload.clear();
+        }
+        if let Some(edit) = call.edit {
+            edit(&mut header, &mut payload);
+        }
+        self.post_message(endpoint, &header, &payload, None)?;
+        Ok(())
+    }
+
+    /// An RDMA_ERROR completes its call (RFC 8166, section 4.5).
+    pub(super) fn failed(&mut self, endpoint: &mut Endpoint, header: &Header<'_>, error: Error) {
+        let xid = header.xid;
+        if let Some(transaction) = self.transactions.remove(&xid) {
+            transaction.release(endpoint, self.connection);
+        }
+        self.events.push_back(Event::Error { xid, version: header.version, error });
+        self.take_credits(xid, header.credits);
+        self.start_calls(endpoint);
+    }
+
+    fn take_credits(&mut self, xid: Xid, credits: u32) {
+        if credits == 0 {
+            self.tell(Event::NoCredit { xid });
+        }
+        self.granted = credits.max(1);
+    }
+
+    pub(super) fn replied(
+        &mut self,
+        endpoint: &mut Endpoint,
+        header: &Header<'_>,
+        payload: &[u8],
+        received: &Received,
+    ) {
+        let xid = header.xid;
+        let Some(transaction) = self.transactions.get(&xid) else { return };
+        if let Some(rkey) = received.invalidated
+            && !(transaction.memory.contains(&rkey) && self.negotiated.remote_invalidation)
+        {
+            self.events.push_back(Event::WrongInvalidation { xid, rkey });
+        }
+        let contents = self.contents(endpoint, transaction, header, payload);
+        let (message, items) = match contents {
+            Ok(contents) => contents,
+            Err(why) => return self.discard(Some(xid), why, &received.bytes),
+        };
+        self.transactions.remove(&xid);
+        self.events.push_back(Event::Replied(Replied {
+            xid,
+            message,
+            items,
+            in_reply_chunk: header.procedure == Procedure::Nomsg,
+            credits: header.credits,
+            invalidated: received.invalidated,
+        }));
+        self.take_credits(xid, header.credits);
+        self.start_calls(endpoint);
+    }
+
+    /// The Payload stream of a reply and what each Write chunk brought. Their memory is not registered afterwards.
+    fn contents(
+        &self,
+        endpoint: &mut Endpoint,
+        transaction: &Transaction,
+        header: &Header<'_>,
+        payload: &[u8],
+    ) -> Result<(Vec<u8>, Vec<Vec<u8>>), Discard> {
+        if !header.reads.is_empty() || header.writes.count() > transaction.writes.len() {
+            return Err(Discard::Chunks);
+        }
+        // Whatever the header says, it must be what was offered, and no longer.
+        for (offered, returned) in transaction.writes.iter().zip(header.writes) {
+            fits(offered, &returned)?;
+        }
+        match (&transaction.reply, &header.reply) {
+            (Some(offered), Some(returned)) => fits(offered, returned)?,
+            (None, Some(_)) => return Err(Discard::Chunks),
+            (_, None) if header.procedure == Procedure::Nomsg => return Err(Discard::NoPayload),
+            (_, None) => {}
+        }
+        if header.procedure == Procedure::Nomsg
+            && let Some(reply) = &header.reply
+            && reply.length() == 0
+        {
+            return Err(Discard::NoPayload);
+        }
+        let mut gathered = |offered: &[Segment], returned: &Chunk<'_>| {
+            let mut bytes = Vec::new();
+            for (offered, returned) in offered.iter().zip(returned.segments()) {
+                let region = endpoint.invalidate(self.connection, offered.handle);
+                let written = region.as_ref().and_then(|region| region.bytes.get(..returned.length as usize));
+                bytes.extend_from_slice(written.unwrap_or_default());
+            }
+            bytes
+        };
+        let pairs = transaction.writes.iter().zip(header.writes);
+        let items = pairs.map(|(offered, returned)| gathered(offered, &returned)).collect();
+        let message = match (&transaction.reply, &header.reply) {
+            (Some(offered), Some(returned)) if header.procedure == Procedure::Nomsg => {
+                gathered(offered, returned)
+            }
+            _ => payload.to_vec(),
+        };
+        transaction.release(endpoint, self.connection);
+        Ok((message, items))
+    }
+}
+
+/// The lengths of segments of `most` bytes that hold so many together.
+fn whole(length: u32, most: u32) -> Vec<u32> {
+    let most = most.max(1);
+    (0..length.div_ceil(most)).map(|index| (length - index * most).min(most)).collect()
+}
+
+/// The returned chunk has the segments of the offered one, each at most as long.
+fn fits(offered: &[Segment], returned: &Chunk<'_>) -> Result<(), Discard> {
+    let same = offered.len() == returned.segment_count()
+        && offered.iter().zip(returned.segments()).all(|(offered, returned)| {
+            // Some Responders clear handle and offset of what they did not use.
+            (returned.length == 0 || offered.handle == returned.handle && offered.offset == returned.offset)
+                && returned.length <= offered.length
+        });
+    if same { Ok(()) } else { Err(Discard::Chunks) }
+}

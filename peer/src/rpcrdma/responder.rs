@@ -1,0 +1,272 @@
+//! The Responder: calls of the remote side, what they have in chunks, and their replies.
+
+use super::{Called, Discard, Edit, Event, Pull, Session, SessionError, restore};
+use crate::endpoint::Endpoint;
+use crate::rc::{Received, WorkId};
+use alloc::vec::Vec;
+use core::ops::Range;
+use rdmascope_wire::rpcrdma::{Builder, Error, Header, Procedure, ReadSegment, Segment, VERSION};
+use rdmascope_wire::{Rkey, Xid, rpc};
+
+/// A reply to be sent.
+#[derive(Default)]
+pub struct Reply {
+    /// The whole RPC reply, from its XID on.
+    pub message: Vec<u8>,
+    /// The items that go into Write chunks, where they are in the message, without padding; ascending. The first one goes into the
+    /// first Write chunk of the call, and so on; an item whose chunk has no segments, or that has none, stays inline.
+    pub reduce: Vec<Range<usize>>,
+    /// Change the header or the Payload stream before it is sent.
+    pub edit: Option<Edit>,
+}
+
+impl Reply {
+    /// A reply without items for Write chunks.
+    pub fn inline(message: Vec<u8>) -> Reply {
+        Reply { message, ..Reply::default() }
+    }
+}
+
+/// What a call was answered with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// The reply.
+    Reply,
+    /// ERR_CHUNK, because the reply did not fit the chunks of its call.
+    ErrorChunk,
+}
+
+/// A call that is not answered.
+#[derive(Clone, Debug)]
+pub(super) struct Incoming {
+    credits: u32,
+    pub(super) writes: Vec<Vec<Segment>>,
+    pub(super) reply: Option<Vec<Segment>>,
+    /// One of its handles that a SEND with Invalidate can name.
+    pub(super) handle: Option<Rkey>,
+    /// What READs are to bring, in the order of the Read list; and the Payload stream, unless they bring that.
+    reads: Vec<(ReadSegment, Option<WorkId>, Vec<u8>)>,
+    payload: Vec<u8>,
+    is_long: bool,
+    /// READs that have not come to their end.
+    open: usize,
+}
+
+impl Session {
+    /// A call whose header is right.
+    pub(super) fn called(
+        &mut self,
+        endpoint: &mut Endpoint,
+        header: &Header<'_>,
+        payload: &[u8],
+        received: &Received,
+    ) {
+        let xid = header.xid;
+        if self.incoming.contains_key(&xid) {
+            return self.discard(Some(xid), Discard::DuplicateXid, &received.bytes);
+        }
+        let outstanding = self.incoming.len() + 1;
+        if outstanding > self.grants.max(1) as usize {
+            let granted = self.grants;
+            self.tell(Event::CreditsExceeded { xid, outstanding, granted });
+        }
+        let is_long = header.procedure == Procedure::Nomsg;
+        let total: u64 = header.reads.map(|read| u64::from(read.target.length)).sum();
+        let (has_reads, has_zero) =
+            (!header.reads.is_empty(), header.reads.clone().any(|read| read.position == 0));
+        let why_not = if outstanding > super::MOST_CALLS || total > u64::from(self.config.most_message) {
+            Some(Discard::TooMuch)
+        } else if !self.config.chunks && (has_reads || !header.writes.is_empty() || header.reply.is_some()) {
+            Some(Discard::ChunksNotTaken)
+        } else if is_long && !has_zero {
+            Some(Discard::NoPayload)
+        } else if !is_long && has_zero {
+            Some(Discard::Chunks)
+        } else {
+            None
+        };
+        if let Some(why) = why_not {
+            return self.refuse(endpoint, header, why);
+        }
+        let writes: Vec<Vec<Segment>> = header.writes.map(|chunk| chunk.segments().collect()).collect();
+        let reply: Option<Vec<Segment>> = header.reply.map(|chunk| chunk.segments().collect());
+        let mut handles = header.reads.map(|read| read.target).chain(writes.iter().flatten().copied());
+        let handle = handles.next().or(reply.as_ref().and_then(|chunk| chunk.first().copied()));
+        let mut incoming = Incoming {
+            credits: header.credits,
+            handle: handle.map(|segment| segment.handle),
+            writes,
+            reply,
+            reads: Vec::new(),
+            payload: payload.to_vec(),
+            is_long,
+            open: 0,
+        };
+        for read in header.reads {
+            let target = read.target;
+            let mut work = None;
+            if target.length > 0 {
+                match endpoint.read(self.connection, target.handle, target.offset, target.length) {
+                    Ok(id) => {
+                        self.pulls.insert(id, xid);
+                        work = Some(id);
+                        incoming.open += 1;
+                    }
+                    Err(_) => {
+                        self.pulls.retain(|_, of| *of != xid);
+                        return self.refuse(endpoint, header, Discard::TooMuch);
+                    }
+                }
+            }
+            incoming.reads.push((read, work, Vec::new()));
+        }
+        let is_whole = incoming.open == 0;
+        self.incoming.insert(xid, incoming);
+        if is_whole {
+            self.hand_up(endpoint, xid);
+        }
+    }
+
+    /// A READ has come to its end.
+    pub(super) fn pulled(&mut self, endpoint: &mut Endpoint, work: WorkId, outcome: &Pull) {
+        let Some(xid) = self.pulls.remove(&work) else { return };
+        let Some(incoming) = self.incoming.get_mut(&xid) else { return };
+        // Where it failed the connection has too.
+        let Ok(bytes) = outcome else { return };
+        // A READ for a call that was refused or forgotten, and whose XID another call has now, is none of that one's.
+        let read = incoming.reads.iter_mut().find(|(_, id, _)| *id == Some(work));
+        let Some((.., place)) = read else { return };
+        place.clone_from(bytes);
+        incoming.open -= 1;
+        if incoming.open == 0 {
+            self.hand_up(endpoint, xid);
+        }
+    }
+
+    /// Puts a call together and tells it.
+    fn hand_up(&mut self, endpoint: &mut Endpoint, xid: Xid) {
+        let Some(incoming) = self.incoming.get_mut(&xid) else { return };
+        let mut payload = core::mem::take(&mut incoming.payload);
+        let mut items: Vec<(u32, Vec<u8>)> = Vec::new();
+        for (read, _, bytes) in core::mem::take(&mut incoming.reads) {
+            if incoming.is_long && read.position == 0 {
+                payload.extend_from_slice(&bytes);
+                continue;
+            }
+            // Segments of one Position are one chunk.
+            match items.iter_mut().find(|(position, _)| *position == read.position) {
+                Some((_, item)) => item.extend_from_slice(&bytes),
+                None => items.push((read.position, bytes)),
+            }
+        }
+        items.sort_by_key(|(position, _)| *position);
+        let (credits, is_long) = (incoming.credits, incoming.is_long);
+        let write_chunks = incoming.writes.iter().map(|chunk| Segment::total(chunk)).collect();
+        let reply_chunk = incoming.reply.as_ref().map(|chunk| Segment::total(chunk));
+        let whole = restore(&payload, &items).map_err(|_| Discard::Chunks);
+        let whole = whole.and_then(|(message, items)| match rpc::peek(&message) {
+            Ok((other, rpc::Kind::Call)) if other == xid => Ok((message, items)),
+            Ok((other, rpc::Kind::Call)) => Err(Discard::OtherXid(other)),
+            Ok(_) => Err(Discard::NoPayload),
+            Err(stop) => Err(Discard::Malformed(stop)),
+        });
+        match whole {
+            Ok((message, items)) => self.events.push_back(Event::Called(Called {
+                xid,
+                message,
+                items,
+                is_long,
+                write_chunks,
+                reply_chunk,
+                credits,
+            })),
+            Err(why) => {
+                self.incoming.remove(&xid);
+                self.send_error(endpoint, xid, VERSION, Error::Chunk, why);
+            }
+        }
+    }
+
+    /// Answers a call with an RDMA_ERROR (RFC 8166, section 4.5).
+    pub(super) fn refuse(&mut self, endpoint: &mut Endpoint, header: &Header<'_>, why: Discard) {
+        let error = match why {
+            Discard::Version(_) => Error::Version { low: VERSION, high: VERSION },
+            _ => Error::Chunk,
+        };
+        self.send_error(endpoint, header.xid, header.version, error, why);
+    }
+
+    pub(super) fn send_error(
+        &mut self,
+        endpoint: &mut Endpoint,
+        xid: Xid,
+        version: u32,
+        error: Error,
+        why: Discard,
+    ) {
+        let mut header = Builder::new(xid, self.config.credits.max(1), Procedure::Error);
+        header.version = version;
+        header.error = Some(error);
+        self.grants = header.credits;
+        // Where it cannot be sent the connection is gone.
+        let _ = self.post_message(endpoint, &header, &[], None);
+        self.tell(Event::Refused { xid, error, why });
+    }
+
+    /// Answers a call of the remote side with ERR_CHUNK: no reply is possible.
+    pub fn reply_error(&mut self, endpoint: &mut Endpoint, xid: Xid) -> Result<(), SessionError> {
+        self.incoming.remove(&xid).ok_or(SessionError::Xid)?;
+        self.send_error(endpoint, xid, VERSION, Error::Chunk, Discard::ReplyTooLong);
+        Ok(())
+    }
+
+    /// Never answers a call of the remote side.
+    pub fn forget(&mut self, xid: Xid) {
+        self.incoming.remove(&xid);
+    }
+
+    /// Answers a call of the remote side. What does not fit its chunks is answered with ERR_CHUNK.
+    pub fn reply(
+        &mut self,
+        endpoint: &mut Endpoint,
+        xid: Xid,
+        mut reply: Reply,
+    ) -> Result<Sent, SessionError> {
+        let edit = reply.edit.take();
+        let Some(mut composed) = self.compose(endpoint, xid, &reply)? else { return Ok(Sent::ErrorChunk) };
+        if let Some(edit) = edit {
+            edit(&mut composed.header, &mut composed.payload);
+        }
+        self.send_composed(endpoint, composed)
+    }
+
+    pub(super) fn too_long(&mut self, endpoint: &mut Endpoint, xid: Xid) -> Result<Sent, SessionError> {
+        self.send_error(endpoint, xid, VERSION, Error::Chunk, Discard::ReplyTooLong);
+        Ok(Sent::ErrorChunk)
+    }
+}
+
+/// Lays `range` into the segments of a chunk, one behind the other; the chunk as it is returned. `None`: no room.
+pub(super) fn fill(
+    chunk: &[Segment],
+    range: Range<usize>,
+    pushes: &mut Vec<(Segment, Range<usize>)>,
+) -> Option<Vec<Segment>> {
+    let mut at = range.start;
+    let returned = chunk
+        .iter()
+        .map(|segment| {
+            let length = (range.end - at).min(segment.length as usize);
+            if length > 0 {
+                pushes.push((*segment, at..at + length));
+            }
+            at += length;
+            Segment { length: length as u32, ..*segment }
+        })
+        .collect();
+    (at == range.end).then_some(returned)
+}
+
+pub(super) fn empty(chunk: &[Segment]) -> Vec<Segment> {
+    chunk.iter().map(|segment| Segment { length: 0, ..*segment }).collect()
+}

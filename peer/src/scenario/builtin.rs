@@ -1,0 +1,178 @@
+//! The scenarios that come with the program.
+
+use super::{Scenario, Side, parse};
+use alloc::vec::Vec;
+
+macro_rules! files {
+    ($($name:literal)*) => {
+        &[$((concat!($name, ".toml"), include_str!(concat!("../../scenarios/", $name, ".toml")))),*]
+    };
+}
+
+/// The text of each file of peer/scenarios/, by its name.
+pub const BUILTIN: &[(&str, &str)] = files! {
+    "acknowledgement-lost"
+    "backward-null"
+    "backward-program-unknown"
+    "backward-read-chunk"
+    "callback"
+    "callback-connection-lost"
+    "callback-reply-credits-huge"
+    "callback-reply-credits-zero"
+    "callback-reply-error-chunk"
+    "callback-reply-other-version"
+    "callback-reply-other-xid"
+    "callback-reply-short"
+    "callback-reply-twice"
+    "callback-unanswered"
+    "callback-without-backchannel"
+    "chunk-of-16-segments"
+    "credits-before-first-reply"
+    "credits-huge"
+    "credits-ignored"
+    "credits-zero"
+    "disconnect-answered"
+    "disconnect-before-reply"
+    "disconnect-mid-transfer"
+    "done-after-reply"
+    "done-unsolicited"
+    "error-chunk-from-requester"
+    "error-undecodable"
+    "error-vers-from-requester"
+    "header-0-bytes"
+    "header-16-bytes"
+    "header-27-bytes"
+    "header-4-bytes"
+    "icrc-bad"
+    "inline-1024"
+    "inline-too-long"
+    "invalidate-own-r-clear"
+    "invalidate-r-clear"
+    "invalidate-unknown-handle"
+    "long-call"
+    "long-call-odd-segments"
+    "long-call-other-xid"
+    "long-reply"
+    "loss-one-in-twenty"
+    "msgp"
+    "nomsg-without-chunks"
+    "null"
+    "partition-key-wrong"
+    "private-data-absent"
+    "private-data-offset"
+    "private-data-own"
+    "private-data-reserved"
+    "private-data-sizes-max"
+    "private-data-truncated"
+    "private-data-twice"
+    "private-data-version"
+    "procedure-5"
+    "procedure-max"
+    "psn-skipped"
+    "queue-pair-wrong"
+    "read-address-wrong"
+    "read-chunk"
+    "read-chunk-with-padding"
+    "read-chunks-overlapping"
+    "read-handle-unknown"
+    "read-length-past-region"
+    "read-list-discriminator"
+    "read-list-past-end"
+    "read-memory-invalidated"
+    "read-of-target-memory"
+    "read-position-beyond"
+    "read-position-unaligned"
+    "read-segment-huge"
+    "ready-to-use-lost"
+    "reply-beyond-threshold"
+    "reply-chunk-200-segments"
+    "reply-chunk-absent"
+    "reply-chunk-discriminator"
+    "reply-chunk-empty-segments"
+    "reply-chunk-longer"
+    "reply-chunk-past-end"
+    "reply-chunk-returned"
+    "reply-chunk-segment-count-max"
+    "reply-chunk-too-small"
+    "reply-chunk-too-small-again"
+    "reply-chunk-without-segments"
+    "reply-credits-max"
+    "reply-credits-zero"
+    "reply-done"
+    "reply-error-chunk"
+    "reply-error-undecodable"
+    "reply-error-vers"
+    "reply-header-20-bytes"
+    "reply-header-4-bytes"
+    "reply-invalidate-earlier"
+    "reply-invalidate-unknown"
+    "reply-late"
+    "reply-lost"
+    "reply-msgp"
+    "reply-nomsg-unused"
+    "reply-nomsg-without-chunks"
+    "reply-procedure-5"
+    "reply-read-list"
+    "reply-threshold-client"
+    "reply-threshold-default"
+    "reply-too-large-no-chunk"
+    "reply-twice"
+    "reply-unknown-xid"
+    "reply-version-0"
+    "reply-version-2"
+    "reply-write-absent"
+    "reply-write-list-discriminator"
+    "reply-write-list-past-end"
+    "reply-write-longer"
+    "reply-write-other-handle"
+    "reply-write-segment-missing"
+    "reply-write-segment-more"
+    "reply-xid-mismatch"
+    "reply-xid-unknown"
+    "request-duplicated"
+    "send-duplicated"
+    "send-lost"
+    "send-reordered"
+    "service-unknown"
+    "short-call"
+    "version-0"
+    "version-2"
+    "version-9"
+    "version-9-unknown-body"
+    "version-9-unknown-procedure"
+    "version-max"
+    "write-beyond-reply-chunk"
+    "write-beyond-write-chunk"
+    "write-chunk-200-segments"
+    "write-chunk-empty-segments"
+    "write-chunk-segment-count-max"
+    "write-chunk-unused"
+    "write-chunk-without-segments"
+    "write-handle-unknown"
+    "write-list-discriminator"
+    "write-list-past-end"
+    "write-to-target-memory"
+    "write-without-right"
+    "xid-mismatch"
+    "xid-replayed"
+};
+
+/// Those of the requester's side, by document and section.
+pub fn builtin() -> Vec<Scenario> {
+    builtin_of(Side::Requester)
+}
+
+/// Those of a side, by document and section.
+///
+/// # Panics
+/// Never: a test reads them all.
+pub fn builtin_of(side: Side) -> Vec<Scenario> {
+    let read = |(file, text): &(&str, &str)| parse(file, text).expect("a test reads them all");
+    let mut scenarios: Vec<Scenario> = BUILTIN.iter().map(read).filter(|one| one.side == side).collect();
+    scenarios.sort_by_cached_key(|scenario| {
+        let numbers = scenario.requirement.section.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
+        let numbers: Vec<u32> = numbers.collect();
+        (scenario.requirement.document.clone(), numbers, scenario.name.clone())
+    });
+    scenarios
+}

@@ -1,0 +1,156 @@
+//! The RPC messages that scenarios send.
+
+use super::step::Payload;
+use alloc::vec::Vec;
+use rdmascope_wire::rpc::{Auth, Call, Reply, Status, flavor, program};
+use rdmascope_wire::xdr::{put_opaque, put_u32, put_u64};
+use rdmascope_wire::{Xid, rpc};
+
+/// A file handle that no server gives out.
+const NO_FILE: [u8; 4] = [0xff; 4];
+/// NFSv3 READ and WRITE (RFC 1813, sections 3.3.6 and 3.3.7).
+const READ: u32 = 6;
+const WRITE: u32 = 7;
+/// NFSv4 COMPOUND and what it holds (RFC 7530, section 16).
+const COMPOUND: u32 = 1;
+const GETATTR: u32 = 9;
+pub(super) const PUTROOTFH: u32 = 24;
+
+/// A Payload stream, and what of it is to be moved to memory.
+pub(super) struct Built {
+    /// The Payload stream without the data item that is reduced.
+    pub(super) stream: Vec<u8>,
+    /// The data item that is reduced.
+    pub(super) item: Option<Vec<u8>>,
+}
+
+/// A call of a procedure of a program's version, with an AUTH_SYS credential.
+fn call(xid: u32, version: u32, procedure: u32) -> Vec<u8> {
+    let mut body = Vec::new();
+    // authsys_parms (RFC 5531, appendix A): stamp, machine name, uid, gid, gids.
+    put_u32(&mut body, 0);
+    put_opaque(&mut body, b"rdmascope");
+    [65534, 65534, 0].iter().for_each(|word| put_u32(&mut body, *word));
+    let none = Auth { flavor: flavor::NONE, body: &[] };
+    let credential = if procedure == 0 { none } else { Auth { flavor: flavor::SYS, body: &body } };
+    let call = Call {
+        xid: Xid(xid),
+        rpc_version: rpc::VERSION,
+        program: program::NFS,
+        version,
+        procedure,
+        credential,
+        verifier: none,
+    };
+    let mut out = Vec::new();
+    call.build(&mut out);
+    out
+}
+
+/// A call of COMPOUND of a minor version, up to the number of its operations.
+pub(super) fn compound(xid: u32, minor: u32, operations: u32) -> Vec<u8> {
+    let mut out = call(xid, 4, COMPOUND);
+    put_opaque(&mut out, b"");
+    [minor, operations].iter().for_each(|word| put_u32(&mut out, *word));
+    out
+}
+
+/// A call of NULL of NFS version 3.
+pub(super) fn null(xid: u32) -> Vec<u8> {
+    call(xid, 3, 0)
+}
+
+/// The Payload stream with this XID. `results` are those of the callback that it answers.
+pub(super) fn build(payload: &Payload, xid: u32, results: &[u8]) -> Built {
+    let mut item = None;
+    let stream = match payload {
+        Payload::None => Vec::new(),
+        Payload::Null => null(xid),
+        Payload::Short => null(xid)[..8].to_vec(),
+        Payload::Read(arguments) => {
+            let mut out = call(xid, 3, READ);
+            put_opaque(&mut out, &NO_FILE);
+            put_u64(&mut out, 0);
+            put_u32(&mut out, arguments.count);
+            out
+        }
+        Payload::Write(arguments) => {
+            let mut out = call(xid, 3, WRITE);
+            put_opaque(&mut out, &NO_FILE);
+            put_u64(&mut out, 0);
+            // count, FILE_SYNC, and the length of the data.
+            [arguments.length, 2, arguments.length].iter().for_each(|word| put_u32(&mut out, *word));
+            let data: Vec<u8> = (0..arguments.length).map(|at| (at % 251) as u8).collect();
+            if arguments.into.is_some() {
+                item = Some(data);
+            } else {
+                out.extend(data);
+                out.resize(out.len().next_multiple_of(4), 0);
+            }
+            out
+        }
+        Payload::Getattrs(count) => {
+            let mut out = compound(xid, 0, count.saturating_add(1));
+            put_u32(&mut out, PUTROOTFH);
+            for _ in 0..*count {
+                // Attributes that every server has: supported_attrs to lease_time, filehandle, fileid, owner, times.
+                [GETATTR, 2, 0x0018_07ff, 0x0030_a03a].iter().for_each(|word| put_u32(&mut out, *word));
+            }
+            out
+        }
+        Payload::Reply | Payload::CallbackReply => {
+            let verifier = Some(Auth { flavor: flavor::NONE, body: &[] });
+            let mut out = Vec::new();
+            Reply { xid: Xid(xid), status: Status::Success, verifier }.build(&mut out);
+            if *payload == Payload::CallbackReply {
+                out.extend(results);
+            }
+            out
+        }
+        Payload::Hex(digits) => hex(&digits.replace("xid", &alloc::format!("{xid:08x}"))).unwrap_or_default(),
+    };
+    Built { stream, item }
+}
+
+/// Bytes from hex digits with white space between them; `None` where there is anything else, or half a byte.
+pub(super) fn hex(digits: &str) -> Option<Vec<u8>> {
+    let digits: Vec<u8> = digits.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
+    let value = |digit: u8| char::from(digit).to_digit(16).map(|value| value as u8);
+    if !digits.len().is_multiple_of(2) {
+        return None;
+    }
+    digits.chunks(2).map(|pair| Some(value(pair[0])? << 4 | value(pair[1])?)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hex_digits() {
+        assert_eq!(hex("0a ff\n 10"), Some(alloc::vec![10, 255, 16]));
+        assert_eq!(hex("0a f"), None);
+        assert_eq!(hex("0x"), None);
+    }
+
+    // RFC 5531, section 9: xid, CALL, rpcvers 2, prog, vers, proc, cred and verf of flavor AUTH_NONE and length 0.
+    #[test]
+    fn a_null_call() {
+        let expected =
+            hex("00000007 00000000 00000002 000186a3 00000003 00000000 00000000 00000000 00000000 00000000");
+        assert_eq!(Some(null(7)), expected);
+    }
+
+    // RFC 1813, section 3.3.7: file, offset, count, stable, and the opaque data, whose length alone is left.
+    #[test]
+    fn a_reduced_write() {
+        let payload =
+            Payload::Write(super::super::step::WriteArguments { length: 3, into: Some("m".into()) });
+        let built = build(&payload, 7, &[]);
+        let expected = hex("00000004 ffffffff 0000000000000000 00000003 00000002 00000003").unwrap();
+        assert!(built.stream.ends_with(&expected));
+        assert_eq!(built.item, Some(alloc::vec![0, 1, 2]));
+        // Six words, the credential of 36 bytes behind its flavor and length, the verifier, and the arguments.
+        assert_eq!(built.stream.len(), 24 + 8 + 32 + 8 + expected.len());
+    }
+}

@@ -1,0 +1,559 @@
+//! Performs a scenario on an endpoint.
+
+mod perform;
+mod session;
+
+use super::message::Registered;
+use super::nfs41::{Nfs41, Request};
+use super::outcome::{self, Alive, Outcome, Verdict};
+use super::pattern::Pattern;
+use super::payload;
+use super::reaction::{How, Observed, PrivateDataSeen};
+use super::seen;
+use super::step::{Message, Until};
+use super::{Need, Scenario};
+use crate::cm::Closed;
+use crate::endpoint::{self, ConnectionId, Endpoint, Event};
+use crate::packet::Datagram;
+use crate::pair::End;
+use crate::provider::Provider;
+use crate::rc::{Operation, QueueEvent, WorkId};
+use crate::time::{Instant, earlier};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::net::IpAddr;
+use core::time::Duration;
+use rdmascope_wire::Rkey;
+use rdmascope_wire::bth::NakCode;
+use rdmascope_wire::rpcrdma::{Builder, Procedure};
+
+/// Reactions that are kept; what comes beyond is not judged.
+const MOST_REACTIONS: usize = 4096;
+/// Receives that are posted, and the length of each: longer than what is advertised, so that a reply beyond the threshold is seen.
+const RECEIVES: usize = 256;
+const RECEIVE_LENGTH: usize = 1 << 18;
+
+/// Whom a scenario is run against.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// This side's address.
+    pub local: IpAddr,
+    /// The target's.
+    pub remote: IpAddr,
+    /// Its port: 20049 is NFS/RDMA.
+    pub port: u16,
+    /// How long a connection and a NULL may take.
+    pub patience: Duration,
+    /// Whether it answers calls of the NFS program other than NULL.
+    pub nfs: bool,
+    /// The first XID. No two runs against one target should share XIDs: it may remember replies.
+    pub first_xid: u32,
+}
+
+impl Target {
+    /// An NFS server at port 20049 with two seconds of patience.
+    pub const fn new(local: IpAddr, remote: IpAddr) -> Target {
+        Target {
+            local,
+            remote,
+            port: 20049,
+            patience: Duration::from_secs(2),
+            nfs: true,
+            first_xid: 0x5ce0_0000,
+        }
+    }
+}
+
+/// What is waited for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Waiting {
+    /// Nothing: the next step.
+    Nothing,
+    /// The time.
+    Time,
+    /// A connection of a step; whether what comes is judged.
+    Connection { observe: bool },
+    /// A reaction that has to come.
+    Expect(Pattern),
+    /// What is judged.
+    Observe(Until),
+    /// The reply to a NULL of the scenario.
+    Probe(u32),
+    /// The reply to a call of the NFSv4.1 session.
+    Request(Request, u32),
+    /// Afterwards: a new connection.
+    LastConnection,
+    /// Afterwards: the reply to NULL, on a new connection or not.
+    LastProbe(u32, bool),
+    /// Nothing: the next call of the session.
+    Planned,
+    /// At the end, also of a scenario that is stopped: nothing is left behind.
+    Leaving,
+    /// Afterwards: the end of the connection.
+    End,
+    /// Nothing more.
+    Over,
+}
+
+/// Runs one scenario. It is told events and the time, and acts on the endpoint.
+pub struct Runner {
+    scenario: Scenario,
+    target: Target,
+    step: usize,
+    waiting: Waiting,
+    deadline: Option<Instant>,
+    connection: Option<ConnectionId>,
+    /// The connection is there and was not lost.
+    usable: bool,
+    private_data: PrivateDataSeen,
+    memory: BTreeMap<String, Registered>,
+    /// What the target wrote, by handle: it is gone from the endpoint where a SEND has invalidated it.
+    written: BTreeMap<Rkey, (u64, Vec<u8>)>,
+    messages: BTreeMap<u32, Message>,
+    answered: BTreeSet<u32>,
+    /// READs and WRITEs of the scenario.
+    operations: Vec<WorkId>,
+    next_xid: u32,
+    retransmitted: bool,
+    nfs41: Option<Nfs41>,
+    /// The call that a recall is about: its reply says nothing about the scenario.
+    removal: Option<u32>,
+    /// It is judged, or stopped; what is called in the session only cleans up.
+    leaving: bool,
+    /// The last backward call: its XID, and its message from the RPC header on.
+    callback: Option<(u32, Vec<u8>)>,
+    pending: VecDeque<Observed>,
+    observed: Vec<Observed>,
+    sent: Vec<String>,
+    alive: Alive,
+    /// Why it stopped before its end.
+    stopped: Option<(Verdict, String)>,
+}
+
+impl Runner {
+    /// A scenario to be run. [`advance`](Runner::advance) starts it.
+    pub fn new(scenario: Scenario, target: Target) -> Runner {
+        let needs_nfs = scenario.needs.contains(&Need::Nfs) && !target.nfs;
+        let why = (Verdict::NotApplicable, "the target is no NFS server".to_string());
+        Runner {
+            step: 0,
+            waiting: if needs_nfs { Waiting::Over } else { Waiting::Nothing },
+            deadline: None,
+            connection: None,
+            usable: false,
+            private_data: PrivateDataSeen::Absent,
+            memory: BTreeMap::new(),
+            written: BTreeMap::new(),
+            messages: BTreeMap::new(),
+            answered: BTreeSet::new(),
+            operations: Vec::new(),
+            next_xid: 0,
+            retransmitted: false,
+            nfs41: None,
+            removal: None,
+            leaving: false,
+            callback: None,
+            pending: VecDeque::new(),
+            observed: Vec::new(),
+            sent: Vec::new(),
+            alive: Alive::NotAsked,
+            stopped: needs_nfs.then_some(why),
+            scenario,
+            target,
+        }
+    }
+
+    /// The scenario.
+    pub const fn scenario(&self) -> &Scenario {
+        &self.scenario
+    }
+
+    /// Whether it is over.
+    pub fn is_over(&self) -> bool {
+        self.waiting == Waiting::Over
+    }
+
+    /// What came of it, once it is over.
+    pub fn outcome(&self) -> Option<Outcome> {
+        self.is_over().then(|| {
+            let (verdict, mut reason) = match &self.stopped {
+                Some((verdict, reason)) => (*verdict, reason.clone()),
+                None => {
+                    let (verdict, reason) = outcome::judge(&self.scenario, &self.observed, self.alive);
+                    (verdict, reason.to_string())
+                }
+            };
+            if let Some(file) = self.nfs41.as_ref().and_then(Nfs41::left) {
+                let parted = if reason.is_empty() { "" } else { "; " };
+                reason += &format!("{parted}the file {file} may be left in the root of the export");
+            }
+            let (sent, observed) = (self.sent.clone(), self.observed.clone());
+            Outcome { verdict, reason, sent, observed, alive: self.alive }
+        })
+    }
+
+    /// When it wants to be told the time.
+    pub const fn next_deadline(&self) -> Option<Instant> {
+        self.deadline
+    }
+
+    /// Takes an event of the endpoint.
+    pub fn handle(&mut self, endpoint: &mut dyn Provider, event: &Event) {
+        let ours = |connection: &ConnectionId| self.connection == Some(*connection);
+        match event {
+            Event::Replied { connection, private_data, .. } if ours(connection) => {
+                self.private_data = seen::private_data(private_data);
+                for _ in 0..RECEIVES {
+                    // Where there is no room the connection is about to end, and that is an event of its own.
+                    let _ = endpoint.post_receive(*connection, RECEIVE_LENGTH);
+                }
+            }
+            Event::Connected { connection } if ours(connection) => {
+                self.usable = true;
+                self.react(Observed::Connected(self.private_data));
+            }
+            Event::Closed { connection, why } if ours(connection) => {
+                let was_usable = core::mem::replace(&mut self.usable, false);
+                let reaction = match why {
+                    Closed::Remote if was_usable => Observed::Closed(How::Disconnected, None),
+                    Closed::Rejected { reason, .. } => Observed::Rejected(*reason),
+                    Closed::Local => Observed::DisconnectAnswered,
+                    Closed::LocalUnanswered => Observed::DisconnectUnanswered,
+                    Closed::NoAnswer => Observed::Silence,
+                    _ => return,
+                };
+                self.react(reaction);
+            }
+            Event::Queue { connection, event } if ours(connection) => {
+                self.queue_event(endpoint, *connection, event);
+            }
+            _ => {}
+        }
+    }
+
+    fn queue_event(&mut self, endpoint: &mut dyn Provider, connection: ConnectionId, event: &QueueEvent) {
+        match event {
+            QueueEvent::Received(received) => {
+                let _ = endpoint.post_receive(connection, RECEIVE_LENGTH);
+                if self.answered_in_session(&received.bytes) {
+                    return;
+                }
+                let written = &self.written;
+                let memory = |rkey: Rkey, address: u64, length: u32| {
+                    let (start, bytes) =
+                        endpoint.region(connection, rkey).or_else(|| written.get(&rkey).cloned())?;
+                    let from = usize::try_from(address.checked_sub(start)?).ok()?;
+                    bytes.get(from..from.checked_add(length as usize)?).map(<[u8]>::to_vec)
+                };
+                let invalidated = received.invalidated.is_some();
+                let (xid, reaction) =
+                    seen::message(&received.bytes, invalidated, self.retransmitted, &self.messages, memory);
+                if let (Some(xid), Waiting::Probe(probe) | Waiting::LastProbe(probe, _)) =
+                    (xid, &self.waiting)
+                    && xid == *probe
+                {
+                    return self.probed(matches!(reaction, Observed::Reply(_)));
+                }
+                self.remember_callback(&reaction, &received.bytes);
+                match xid {
+                    Some(xid) if !self.answered.insert(xid) => self.react(Observed::Again),
+                    _ => self.react(reaction),
+                }
+            }
+            QueueEvent::Written { rkey, .. } => {
+                if let Some(region) = endpoint.region(connection, *rkey) {
+                    self.written.insert(*rkey, region);
+                }
+            }
+            QueueEvent::Completed { work, outcome: Ok(_) } if self.operations.contains(work) => {
+                self.react(Observed::Completed);
+            }
+            QueueEvent::NakReceived { syndrome, .. } if is_sequence_nak(*syndrome) => {
+                let named = |pattern: &Pattern| pattern.matches(&Observed::Nak(NakCode::PsnSequenceError));
+                if self.scenario.allowed.iter().chain(&self.scenario.wrong).any(named) {
+                    self.react(Observed::Nak(NakCode::PsnSequenceError));
+                }
+            }
+            QueueEvent::Retransmission { .. } => self.retransmitted = true,
+            QueueEvent::Failed(failure) => {
+                self.usable = false;
+                if let Some((how, code)) = How::of(failure) {
+                    self.react(Observed::Closed(how, code));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn react(&mut self, reaction: Observed) {
+        if self.pending.len() < MOST_REACTIONS {
+            self.pending.push_back(reaction);
+        }
+    }
+
+    /// The NULL that is waited for was answered.
+    fn probed(&mut self, replied: bool) {
+        match self.waiting {
+            Waiting::LastProbe(_, new) if replied => {
+                self.alive = if new { Alive::OnNew } else { Alive::OnThis };
+                self.waiting = Waiting::Leaving;
+                self.deadline = None;
+            }
+            Waiting::Probe(_) if replied => self.proceed(),
+            Waiting::Probe(_) => {
+                self.stop(Verdict::NotApplicable, "NULL was answered with an error".to_string())
+            }
+            _ => {}
+        }
+    }
+
+    fn proceed(&mut self) {
+        self.waiting = Waiting::Nothing;
+        self.deadline = None;
+    }
+
+    /// It cannot be judged. What it left on the target is removed where the connection is there.
+    fn stop(&mut self, verdict: Verdict, reason: String) {
+        self.stopped = Some((verdict, reason));
+        self.waiting = if self.usable { Waiting::Leaving } else { Waiting::End };
+        self.deadline = None;
+    }
+
+    /// Goes on as far as it can at `now`.
+    pub fn advance(&mut self, now: Instant, endpoint: &mut dyn Provider) {
+        loop {
+            let due = self.deadline.is_some_and(|deadline| deadline <= now);
+            let beyond = self.scenario.beyond_verbs().filter(|_| !endpoint.makes_packets());
+            match self.waiting.clone() {
+                Waiting::Nothing if self.step == 0 && beyond.is_some() => {
+                    let what = beyond.map(|beyond| beyond.to_string()).unwrap_or_default();
+                    self.stop(Verdict::NotApplicable, format!("not by verbs: {what}"));
+                }
+                Waiting::Nothing => match self.scenario.steps.get(self.step).cloned() {
+                    Some(step) => {
+                        self.step += 1;
+                        self.perform(now, endpoint, &step);
+                    }
+                    None => self.ask(now, endpoint),
+                },
+                Waiting::Time if due => self.proceed(),
+                Waiting::Connection { observe } => match self.pending.pop_front() {
+                    Some(Observed::Connected(_)) if !observe => self.connected(),
+                    Some(reaction) if observe => {
+                        self.observed.push(reaction);
+                        self.proceed();
+                    }
+                    Some(Observed::Silence) => self.unreachable(),
+                    Some(reaction) => {
+                        self.stop(Verdict::NotApplicable, format!("no connection: {reaction}"));
+                    }
+                    None if due && observe => {
+                        self.observed.push(Observed::Silence);
+                        self.proceed();
+                    }
+                    None if due => self.unreachable(),
+                    None => return,
+                },
+                Waiting::Expect(pattern) => match self.pending.pop_front() {
+                    Some(reaction) if pattern.matches(&reaction) => self.proceed(),
+                    Some(reaction) if reaction.is_end() || pattern == Pattern::Silence => {
+                        self.stop(Verdict::NotApplicable, format!("{pattern} was expected: {reaction}"));
+                    }
+                    Some(_) => {}
+                    None if due && pattern == Pattern::Silence => self.proceed(),
+                    None if due => {
+                        self.stop(Verdict::NotApplicable, format!("{pattern} was expected and did not come"));
+                    }
+                    None => return,
+                },
+                Waiting::Observe(until) => match self.pending.pop_front() {
+                    Some(reaction) => {
+                        let is_end = reaction.is_end() || until == Until::First;
+                        self.observed.push(reaction);
+                        if is_end || self.observed.len() >= MOST_REACTIONS {
+                            self.proceed();
+                        }
+                    }
+                    None if due => {
+                        if self.observed.is_empty() {
+                            self.observed.push(Observed::Silence);
+                        }
+                        self.proceed();
+                    }
+                    None => return,
+                },
+                Waiting::Request(request, _) if due || !self.usable => self.unanswered(request),
+                Waiting::Probe(_) if !self.usable => {
+                    self.stop(
+                        Verdict::NotApplicable,
+                        "the connection was lost before NULL was answered".to_string(),
+                    );
+                }
+                Waiting::Probe(_) if due => {
+                    self.stop(Verdict::NoAnswer, "NULL was not answered".to_string());
+                }
+                Waiting::LastConnection if self.usable => self.last_probe(now, endpoint, true),
+                Waiting::LastConnection if due || self.pending.iter().any(Observed::is_end) => {
+                    self.alive = Alive::Gone;
+                    self.waiting = Waiting::End;
+                    self.deadline = None;
+                }
+                Waiting::LastProbe(_, new) if due || !self.usable => {
+                    if new {
+                        self.alive = Alive::Gone;
+                        self.waiting = Waiting::End;
+                        self.deadline = None;
+                    } else {
+                        self.connect_again(now, endpoint);
+                    }
+                }
+                Waiting::Planned => self.go_on(now, endpoint),
+                Waiting::Leaving => self.leave(now, endpoint),
+                Waiting::End => {
+                    let open = self.connection.filter(|_| self.usable);
+                    match (open, self.deadline) {
+                        (Some(connection), None) if endpoint.disconnect(connection).is_ok() => {
+                            self.deadline = Some(now.plus(self.target.patience));
+                        }
+                        (Some(_), Some(_)) if !due => return,
+                        _ => {
+                            self.waiting = Waiting::Over;
+                            self.deadline = None;
+                        }
+                    }
+                }
+                _ => return,
+            }
+        }
+    }
+
+    fn unreachable(&mut self) {
+        self.stop(Verdict::NoAnswer, "the REQ was not answered".to_string());
+    }
+
+    /// The connection of a step is there.
+    fn connected(&mut self) {
+        let theirs = match self.private_data {
+            PrivateDataSeen::Valid(data) => data.remote_invalidation,
+            _ => false,
+        };
+        let lacks = self.scenario.needs.iter().find_map(|need| match need {
+            Need::RemoteInvalidation if !theirs => Some("the target does not set R in its private data"),
+            Need::NoRemoteInvalidation if theirs => Some("the target sets R in its private data"),
+            _ => None,
+        });
+        match lacks {
+            Some(reason) => self.stop(Verdict::NotApplicable, reason.to_string()),
+            None => self.proceed(),
+        }
+    }
+
+    /// The steps are over: is the target alive?
+    fn ask(&mut self, now: Instant, endpoint: &mut dyn Provider) {
+        endpoint.intercept(None);
+        self.pending.clear();
+        if self.usable { self.last_probe(now, endpoint, false) } else { self.connect_again(now, endpoint) }
+    }
+
+    fn last_probe(&mut self, now: Instant, endpoint: &mut dyn Provider, new: bool) {
+        let xid = self.send_null(endpoint);
+        self.waiting = Waiting::LastProbe(xid, new);
+        self.deadline = Some(now.plus(self.target.patience));
+    }
+
+    fn connect_again(&mut self, now: Instant, endpoint: &mut dyn Provider) {
+        if let Some(connection) = self.connection.filter(|_| self.usable) {
+            // A refusal means that it is over already.
+            let _ = endpoint.disconnect(connection);
+        }
+        self.pending.clear();
+        self.usable = false;
+        let private_data =
+            perform::private_data(&perform::offered(endpoint, super::PrivateDataFields::default()));
+        let connect = endpoint::Connect {
+            private_data,
+            ..endpoint::Connect::new(self.target.local, self.target.remote, self.target.port)
+        };
+        self.connection = endpoint.connect(connect).ok();
+        self.waiting = Waiting::LastConnection;
+        self.deadline = Some(now.plus(self.target.patience));
+    }
+
+    /// Calls NULL.
+    fn send_null(&mut self, endpoint: &mut dyn Provider) -> u32 {
+        let xid = self.take_xid(None);
+        let mut bytes = Vec::new();
+        Builder::new(rdmascope_wire::Xid(xid), 32, Procedure::Msg).build(&mut bytes);
+        bytes.extend(payload::null(xid));
+        let message = Message {
+            xid,
+            vers: Some(1),
+            bytes: Vec::new(),
+            reply: Vec::new(),
+            writes: Vec::new(),
+            has_reply_chunk: false,
+        };
+        self.messages.insert(xid, message);
+        if let Some(connection) = self.connection {
+            // Where it cannot be sent no reply comes, and that is what is told.
+            let send = crate::rc::Send { bytes, ..crate::rc::Send::default() };
+            let _ = endpoint.post(connection, Operation::Send(send));
+        }
+        xid
+    }
+
+    /// The XID of a message: the one that the scenario says, or the next one.
+    fn take_xid(&mut self, said: Option<u32>) -> u32 {
+        let number = said.unwrap_or(self.next_xid);
+        self.next_xid = self.next_xid.max(number.wrapping_add(1));
+        self.target.first_xid.wrapping_add(number)
+    }
+}
+
+/// Whether an AETH syndrome is a NAK of a PSN sequence error (IBTA volume 1, tables 46 and 48).
+const fn is_sequence_nak(syndrome: u8) -> bool {
+    syndrome == 0x60
+}
+
+/// An endpoint and the runner that drives it, as one end for a [`Pair`](crate::pair::Pair) or a driver.
+pub struct Injector {
+    /// The endpoint.
+    pub endpoint: Endpoint,
+    /// What drives it.
+    pub runner: Runner,
+}
+
+impl Injector {
+    fn pump(&mut self, now: Instant) {
+        while let Some(event) = self.endpoint.poll_event() {
+            self.runner.handle(&mut self.endpoint, &event);
+            self.runner.advance(now, &mut self.endpoint);
+        }
+        self.runner.advance(now, &mut self.endpoint);
+    }
+}
+
+impl End for Injector {
+    fn handle(&mut self, now: Instant, datagram: &Datagram) {
+        self.endpoint.handle(now, datagram);
+        self.pump(now);
+    }
+
+    fn handle_time(&mut self, now: Instant) {
+        self.endpoint.handle_time(now);
+        self.pump(now);
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        earlier(self.endpoint.next_deadline(), self.runner.next_deadline())
+    }
+
+    fn poll_transmit(&mut self, now: Instant) -> Option<Datagram> {
+        self.pump(now);
+        let datagram = self.endpoint.poll_transmit(now);
+        self.pump(now);
+        datagram
+    }
+}

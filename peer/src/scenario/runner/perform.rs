@@ -1,0 +1,295 @@
+//! The steps of a scenario, one by one.
+
+use super::{Runner, Waiting};
+use crate::endpoint;
+use crate::interceptor::{self, Matches, Rules};
+use crate::memory::Access;
+use crate::provider::Provider;
+use crate::rc::{self, Operation, PostError};
+use crate::scenario::message::{self, Registered};
+use crate::scenario::nfs41::{self, Nfs41};
+use crate::scenario::outcome::Verdict;
+use crate::scenario::payload::hex;
+use crate::scenario::step::{
+    Connect, Direction, Effect, Fill, Message, PrivateDataFields, Register, Rights, Rule, Send, Step,
+};
+use crate::time::Instant;
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::ToString;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::time::Duration;
+use rdmascope_wire::Rkey;
+use rdmascope_wire::bth::Opcode;
+use rdmascope_wire::private_data::{PrivateData, encode_size};
+
+/// The bytes of private data.
+pub(super) fn private_data(fields: &PrivateDataFields) -> Vec<u8> {
+    let data = PrivateData {
+        version: fields.version,
+        reserved: fields.reserved,
+        remote_invalidation: fields.remote_invalidation,
+        send_size: encode_size(fields.send_size).unwrap_or_default(),
+        receive_size: encode_size(fields.receive_size).unwrap_or_default(),
+    };
+    let mut one = Vec::new();
+    data.build(&mut one);
+    one.truncate(fields.length);
+    let mut out = vec![0; fields.offset];
+    (0..fields.copies).for_each(|_| out.extend(&one));
+    out
+}
+
+/// What a provider can keep of it: a remote side that is not told R does not invalidate.
+pub(super) fn offered(endpoint: &dyn Provider, fields: PrivateDataFields) -> PrivateDataFields {
+    let remote_invalidation = fields.remote_invalidation && endpoint.makes_packets();
+    PrivateDataFields { remote_invalidation, ..fields }
+}
+
+fn milliseconds(number: u32) -> Duration {
+    Duration::from_millis(u64::from(number))
+}
+
+impl Runner {
+    pub(super) fn perform(&mut self, now: Instant, endpoint: &mut dyn Provider, step: &Step) {
+        match step {
+            Step::Connect(connect) => self.connect(now, endpoint, connect),
+            Step::Register(register) => self.register(endpoint, register),
+            Step::Send(send) => self.send(endpoint, send),
+            Step::SendRaw(send) => {
+                let xid = send.bytes.contains("xid").then(|| self.take_xid(None));
+                let digits =
+                    send.bytes.replace("xid", &xid.map(|xid| format!("{xid:08x}")).unwrap_or_default());
+                let bytes = hex(&digits).unwrap_or_default();
+                if let Some(xid) = xid {
+                    self.remember(Message {
+                        xid,
+                        vers: message::version(&bytes),
+                        bytes: Vec::new(),
+                        reply: Vec::new(),
+                        writes: Vec::new(),
+                        has_reply_chunk: false,
+                    });
+                }
+                self.post_send(endpoint, bytes, send.invalidate, "SEND".to_string());
+            }
+            Step::Write(write) => {
+                self.sent.push(format!("WRITE of {} bytes to handle 0x{:08x}", write.length, write.handle));
+                if let Some(connection) = self.connection {
+                    let bytes = vec![0; write.length as usize];
+                    let (rkey, address) = (Rkey(write.handle), write.address);
+                    let write = Operation::Write { rkey, address, bytes, immediate: None };
+                    let posted = endpoint.post(connection, write);
+                    self.operations.extend(posted);
+                }
+            }
+            Step::Read(read) => {
+                self.sent.push(format!("READ of {} bytes from handle 0x{:08x}", read.length, read.handle));
+                if let Some(connection) = self.connection {
+                    let (rkey, address, length) = (Rkey(read.handle), read.address, read.length);
+                    match endpoint.post(connection, Operation::Read { rkey, address, length }) {
+                        Err(error @ PostError::NoReads) => {
+                            self.stop(Verdict::NotApplicable, error.to_string())
+                        }
+                        posted => self.operations.extend(posted),
+                    }
+                }
+            }
+            Step::Invalidate(name) => {
+                self.sent.push(format!("memory {name} invalidated"));
+                if let (Some(connection), Some(registered)) = (self.connection, self.memory.get(name)) {
+                    endpoint.invalidate(connection, registered.rkey);
+                }
+            }
+            Step::Rules(rules) => {
+                self.sent.extend(rules.iter().map(|rule| format!("from now on: {rule}")));
+                let rules: Vec<interceptor::Rule> = rules.iter().map(rule).collect();
+                let seed = u64::from(self.target.first_xid);
+                endpoint.intercept((!rules.is_empty()).then(|| Box::new(Rules::new(rules, seed)) as _));
+            }
+            Step::SkipPsn(packets) => {
+                self.sent.push(format!("{packets} PSNs left out"));
+                if let Some(connection) = self.connection {
+                    endpoint.skip_psn(connection, *packets);
+                }
+            }
+            Step::Wait(time) => {
+                self.waiting = Waiting::Time;
+                self.deadline = Some(now.plus(milliseconds(*time)));
+            }
+            Step::Expect(expect) => {
+                self.waiting = Waiting::Expect(expect.reaction.clone());
+                self.deadline = Some(now.plus(milliseconds(expect.within)));
+            }
+            Step::Observe(observe) => {
+                self.waiting = Waiting::Observe(observe.until);
+                self.deadline = Some(now.plus(milliseconds(observe.within)));
+            }
+            Step::Disconnect(_) => {
+                self.sent.push("DREQ".to_string());
+                if let Some(connection) = self.connection {
+                    // A refusal means that it is over already.
+                    let _ = endpoint.disconnect(connection);
+                }
+            }
+            Step::Abandon(_) => {
+                self.sent.push("connection forgotten without a DREQ".to_string());
+                if let Some(connection) = self.connection.take() {
+                    endpoint.abandon(connection);
+                }
+                self.usable = false;
+                self.pending.clear();
+            }
+            Step::Session(session) => {
+                let nfs41 = self.nfs41.insert(Nfs41::new(self.target.first_xid, session.backchannel));
+                self.sent.push(format!("NFSv4.1: {:?}", nfs41.plan));
+                self.go_on(now, endpoint);
+            }
+            Step::Recall(_) => {
+                if let Some(nfs41) = &mut self.nfs41 {
+                    nfs41.plan_recall();
+                    self.sent.push(format!("NFSv4.1: {:?}", nfs41.plan));
+                }
+                self.go_on(now, endpoint);
+            }
+            Step::Probe(_) => {
+                let xid = self.send_null(endpoint);
+                self.waiting = Waiting::Probe(xid);
+                self.deadline = Some(now.plus(self.target.patience));
+            }
+            // A file with one of these is no requester's scenario.
+            Step::Call(_) | Step::Reply(_) | Step::WriteBeyond(_) => {
+                self.stop(Verdict::NotApplicable, "a step of the responder's side".to_string());
+            }
+        }
+    }
+
+    fn connect(&mut self, now: Instant, endpoint: &mut dyn Provider, connect: &Connect) {
+        let fields = offered(endpoint, connect.private_data.unwrap_or_default());
+        let private_data = match &connect.raw {
+            Some(digits) => hex(digits).unwrap_or_default(),
+            None => private_data(&fields),
+        };
+        let data: Vec<_> = private_data.iter().map(|byte| format!("{byte:02x}")).collect();
+        self.sent.push(format!(
+            "REQ, private data {}",
+            if data.is_empty() { "none".into() } else { data.concat() }
+        ));
+        let port = connect.port.unwrap_or(self.target.port);
+        let asked = endpoint::Connect {
+            private_data,
+            ..endpoint::Connect::new(self.target.local, self.target.remote, port)
+        };
+        self.memory.clear();
+        self.written.clear();
+        self.pending.clear();
+        self.usable = false;
+        match endpoint.connect(asked) {
+            Ok(connection) => {
+                self.connection = Some(connection);
+                self.waiting = Waiting::Connection { observe: connect.observe };
+                let patience = connect.within.map_or(self.target.patience, milliseconds);
+                self.deadline = Some(now.plus(patience));
+            }
+            Err(error) => self.stop(Verdict::NotApplicable, format!("no REQ: {error}")),
+        }
+    }
+
+    fn register(&mut self, endpoint: &mut dyn Provider, register: &Register) {
+        let bytes = match register.fill {
+            Fill::Zero => vec![0; register.length as usize],
+            Fill::Count => (0..register.length).map(|at| (at % 251) as u8).collect(),
+        };
+        let access = match register.access {
+            Rights::Read => Access::READ,
+            Rights::Write => Access::WRITE,
+        };
+        let registered = self.connection.map(|connection| endpoint.register(connection, bytes, access));
+        if let Some(Ok((rkey, address))) = registered {
+            let registered = Registered { rkey, address, length: register.length };
+            self.memory.insert(register.name.clone(), registered);
+        }
+    }
+
+    fn send(&mut self, endpoint: &mut dyn Provider, send: &Send) {
+        let times = send.times.unwrap_or(1);
+        for number in 0..times {
+            let callback = self.callback.clone().filter(|_| send.callback);
+            let xid = match (&callback, send.xid) {
+                (Some((xid, _)), None) => *xid,
+                _ => self.take_xid(send.xid.map(|xid| xid.wrapping_add(number))),
+            };
+            let payload_xid = send.payload_xid.map_or(xid, |xid| self.target.first_xid.wrapping_add(xid));
+            let results = callback.as_ref().map(|(_, message)| nfs41::results(message)).unwrap_or_default();
+            let (message, stores) = message::build(send, xid, payload_xid, &results, &self.memory);
+            for (name, bytes) in stores {
+                if let (Some(connection), Some(registered)) = (self.connection, self.memory.get(&name)) {
+                    endpoint.fill(connection, registered.rkey, &bytes);
+                }
+            }
+            let vers = message.vers.map(|vers| format!(", rdma_vers {vers}")).unwrap_or_default();
+            let what = format!("SEND of XID 0x{xid:08x}{vers}");
+            let bytes = message.bytes.clone();
+            self.remember(message);
+            self.post_send(endpoint, bytes, send.invalidate, what);
+        }
+    }
+
+    /// Answers with this XID are answers to this message from now on.
+    fn remember(&mut self, message: Message) {
+        self.answered.remove(&message.xid);
+        self.messages.insert(message.xid, Message { bytes: Vec::new(), ..message });
+    }
+
+    fn post_send(
+        &mut self,
+        endpoint: &mut dyn Provider,
+        bytes: Vec<u8>,
+        invalidate: Option<u32>,
+        what: alloc::string::String,
+    ) {
+        let shown: Vec<_> = bytes.iter().take(64).map(|byte| format!("{byte:02x}")).collect();
+        let more = if bytes.len() > 64 { "…" } else { "" };
+        let length = bytes.len();
+        let send = rc::Send { bytes, invalidate: invalidate.map(Rkey), ..rc::Send::default() };
+        let posted = self.connection.map(|connection| endpoint.post(connection, Operation::Send(send)));
+        let note = match posted {
+            Some(Ok(_)) => "",
+            _ => "; not sent, the connection is gone",
+        };
+        self.retransmitted = false;
+        self.sent.push(format!("{what}, {length} bytes: {}{more}{note}", shown.concat()));
+    }
+}
+
+fn rule(rule: &Rule) -> interceptor::Rule {
+    let matches = Matches {
+        direction: Some(match rule.direction {
+            Direction::Out => interceptor::Direction::Transmit,
+            Direction::In => interceptor::Direction::Receive,
+        }),
+        opcode: rule.opcode.map(Opcode),
+        cm_attribute: rule.cm,
+        skip: rule.skip,
+        count: rule.count,
+        per_mille: rule.per_mille,
+    };
+    let effect = match rule.effect {
+        Effect::Drop => interceptor::Effect::Drop,
+        Effect::Duplicate => interceptor::Effect::Duplicate(Duration::ZERO),
+        Effect::Delay(time) => interceptor::Effect::Delay(milliseconds(time)),
+        Effect::BadIcrc => interceptor::Effect::BadIcrc,
+        // BTH: opcode, flags, P_Key (2 bytes), reserved, destination queue pair (3 bytes).
+        Effect::PartitionKey(key) => interceptor::Effect::Change(Box::new(move |bytes: &mut Vec<u8>| {
+            if let Some(place) = bytes.get_mut(2..4) {
+                place.copy_from_slice(&key.to_be_bytes());
+            }
+        })),
+        Effect::QueuePair(bits) => interceptor::Effect::Change(Box::new(move |bytes: &mut Vec<u8>| {
+            let bits = bits.to_be_bytes();
+            bytes.iter_mut().skip(5).zip(&bits[1..]).for_each(|(byte, bits)| *byte ^= bits);
+        })),
+    };
+    interceptor::Rule::new(matches, effect)
+}

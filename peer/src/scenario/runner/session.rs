@@ -1,0 +1,94 @@
+//! The NFSv4.1 session of a scenario.
+
+use super::{Runner, Waiting};
+use crate::provider::Provider;
+use crate::rc::{self, Operation};
+use crate::scenario::nfs41::Request;
+use crate::scenario::outcome::Verdict;
+use crate::scenario::reaction::Observed;
+use crate::time::Instant;
+use alloc::format;
+use alloc::vec::Vec;
+use rdmascope_wire::Xid;
+use rdmascope_wire::rpcrdma::{Builder, Header, Procedure};
+
+impl Runner {
+    /// Makes the next call that is planned; where there is none, the step is over.
+    pub(super) fn go_on(&mut self, now: Instant, endpoint: &mut dyn Provider) {
+        let next = self.nfs41.as_mut().and_then(|nfs41| nfs41.plan.pop_front());
+        let Some(request) = next else { return self.over() };
+        let xid = self.take_xid(None);
+        let Some(nfs41) = &mut self.nfs41 else { return };
+        let mut bytes = Vec::new();
+        Builder::new(Xid(xid), 32, Procedure::Msg).build(&mut bytes);
+        bytes.extend(nfs41.call(request, xid));
+        if let Some(connection) = self.connection {
+            // Where it cannot be sent no reply comes, and that is what is told.
+            let send = rc::Send { bytes, ..rc::Send::default() };
+            let _ = endpoint.post(connection, Operation::Send(send));
+        }
+        if request == Request::Remove {
+            self.removal = Some(xid);
+            return self.over();
+        }
+        self.waiting = Waiting::Request(request, xid);
+        self.deadline = Some(now.plus(self.target.patience));
+    }
+
+    /// What was planned is done.
+    fn over(&mut self) {
+        self.deadline = None;
+        self.waiting = if self.leaving { Waiting::End } else { Waiting::Nothing };
+    }
+
+    /// Whether a message is a reply in the session.
+    pub(super) fn answered_in_session(&mut self, bytes: &[u8]) -> bool {
+        let Ok(header) = Header::parse(bytes) else { return false };
+        let (request, asked) = match (&self.waiting, self.removal) {
+            (_, Some(xid)) if header.xid.0 == xid => (Request::Remove, xid),
+            (Waiting::Request(request, xid), _) if header.xid.0 == *xid => (*request, *xid),
+            _ => return false,
+        };
+        // An RDMA_ERROR has no reply behind its header.
+        let answer = self.nfs41.as_mut().map(|nfs41| nfs41.answered(request, &bytes[header.length..]));
+        if self.removal == Some(asked) {
+            self.removal = None;
+            return true;
+        }
+        match answer {
+            Some(Err(what)) if !self.leaving => self.stop(Verdict::NotApplicable, what),
+            _ => {
+                // The next call needs the endpoint.
+                self.waiting = Waiting::Planned;
+                self.deadline = None;
+            }
+        }
+        true
+    }
+
+    /// A call of the session was not answered in time.
+    pub(super) fn unanswered(&mut self, request: Request) {
+        match self.leaving {
+            true => self.over(),
+            false => self.stop(Verdict::NotApplicable, format!("{request:?} was not answered")),
+        }
+    }
+
+    /// Leaves nothing behind on the target, as far as it lets this side.
+    pub(super) fn leave(&mut self, now: Instant, endpoint: &mut dyn Provider) {
+        self.leaving = true;
+        // What a scenario that is stopped does to packets is not for these calls.
+        endpoint.intercept(None);
+        match self.nfs41.as_mut().is_some_and(super::Nfs41::plan_end) {
+            true => self.go_on(now, endpoint),
+            false => self.over(),
+        }
+    }
+
+    /// A callback can be answered from now on.
+    pub(super) fn remember_callback(&mut self, reaction: &Observed, bytes: &[u8]) {
+        if let (Observed::Callback(_), Ok(header)) = (reaction, Header::parse(bytes)) {
+            self.callback = Some((header.xid.0, bytes[header.length..].to_vec()));
+        }
+    }
+}

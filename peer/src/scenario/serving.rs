@@ -1,0 +1,447 @@
+//! Performs a responder's scenario on a peer: a client is served rightly, but for what the scenario does to one of its calls.
+
+mod perform;
+
+use super::Scenario;
+use super::outcome::{self, Alive, Outcome, Verdict};
+use super::reaction::{How, Observed};
+use super::response::{Awaited, ReplyChunk, Side};
+use super::seen;
+use super::step::{Message, Step, Until};
+use crate::cm::Closed;
+use crate::endpoint::{self, ConnectionId};
+use crate::nfs3;
+use crate::peer::{Event, Peer};
+use crate::rc::{PostError, QueueEvent, WorkId};
+use crate::rpcrdma::{self, Called, Composed, Reply, Sent, SessionError};
+use crate::time::Instant;
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::net::IpAddr;
+use core::time::Duration;
+use rdmascope_wire::rpc::{self, Kind, program};
+use rdmascope_wire::rpcrdma::{Header, Procedure};
+use rdmascope_wire::xdr::Reader;
+use rdmascope_wire::{Layer, Rkey, Xid};
+
+/// Reactions that are kept; what comes beyond is not judged.
+const MOST_REACTIONS: usize = 4096;
+/// Connections of which it is known which handle an earlier call offered.
+const MOST_EARLIER: usize = endpoint::MOST_CONNECTIONS;
+
+/// What is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Waiting {
+    /// The call that the scenario is about.
+    Call,
+    /// Nothing: the next step.
+    Nothing,
+    /// The time.
+    Time,
+    /// What is judged.
+    Observe(Until),
+    /// Afterwards: the next call.
+    NextCall,
+    /// Nothing more.
+    Over,
+}
+
+/// The call that the scenario is about.
+#[derive(Clone, Debug)]
+struct Subject {
+    connection: ConnectionId,
+    remote: IpAddr,
+    xid: Xid,
+    /// What it calls.
+    name: String,
+    /// Its right reply. What of it is written into chunks is so with the first reply, and what it invalidates with the first right one.
+    right: Composed,
+    /// A reply went out that ends the call, right or not; or the call came again and was answered.
+    is_answered: bool,
+    is_repeated: bool,
+    /// The connection is there.
+    usable: bool,
+    /// The client ended it with all its replies.
+    is_through: bool,
+    /// Calls of the client on this connection since, and on others.
+    calls: u64,
+    calls_elsewhere: u64,
+}
+
+/// Runs one scenario of the responder's side. It is handed every call with its right reply, and told events and the time.
+pub struct Serving {
+    scenario: Scenario,
+    /// How long the next call is waited for at the end.
+    patience: Duration,
+    step: usize,
+    waiting: Waiting,
+    deadline: Option<Instant>,
+    skipped: u32,
+    subject: Option<Subject>,
+    /// Of each connection, a handle that a call on it has offered.
+    earlier: BTreeMap<ConnectionId, Rkey>,
+    /// Messages of `send` steps, by XID.
+    messages: BTreeMap<u32, Message>,
+    next_xid: u32,
+    /// WRITEs of the scenario.
+    operations: Vec<WorkId>,
+    pending: VecDeque<Observed>,
+    observed: Vec<Observed>,
+    sent: Vec<String>,
+    alive: Alive,
+    stopped: Option<(Verdict, String)>,
+}
+
+impl Serving {
+    /// A scenario of the responder's side; `None`: it is of the other one. It begins with the first call that fits.
+    pub fn new(scenario: Scenario, patience: Duration) -> Option<Serving> {
+        (scenario.side == Side::Responder).then(|| Serving {
+            scenario,
+            patience,
+            step: 1,
+            waiting: Waiting::Call,
+            deadline: None,
+            skipped: 0,
+            subject: None,
+            earlier: BTreeMap::new(),
+            messages: BTreeMap::new(),
+            next_xid: 0,
+            operations: Vec::new(),
+            pending: VecDeque::new(),
+            observed: Vec::new(),
+            sent: Vec::new(),
+            alive: Alive::NotAsked,
+            stopped: None,
+        })
+    }
+
+    /// The scenario.
+    pub const fn scenario(&self) -> &Scenario {
+        &self.scenario
+    }
+
+    /// Whether it is over.
+    pub fn is_over(&self) -> bool {
+        self.waiting == Waiting::Over
+    }
+
+    /// The client, once there is one whose call fits.
+    pub fn client(&self) -> Option<IpAddr> {
+        self.subject.as_ref().map(|subject| subject.remote)
+    }
+
+    /// When it wants to be told the time.
+    pub const fn next_deadline(&self) -> Option<Instant> {
+        self.deadline
+    }
+
+    /// What came of it, once it is over.
+    pub fn outcome(&self) -> Option<Outcome> {
+        self.is_over().then(|| {
+            let (verdict, reason) = match &self.stopped {
+                Some((verdict, reason)) => (*verdict, reason.clone()),
+                None => self.judge(),
+            };
+            let (sent, observed) = (self.sent.clone(), self.observed.clone());
+            Outcome { verdict, reason, sent, observed, alive: self.alive }
+        })
+    }
+
+    fn judge(&self) -> (Verdict, String) {
+        // A client that has nothing more to call says nothing by that.
+        let alive = if self.alive == Alive::NotAsked { Alive::OnThis } else { self.alive };
+        let (verdict, reason) = outcome::judge(&self.scenario, &self.observed, alive);
+        let reason = if reason.is_empty() {
+            ""
+        } else {
+            "the reaction is allowed, but the next call comes on a new connection"
+        };
+        (verdict, reason.to_string())
+    }
+
+    /// Ends it before its end.
+    pub fn interrupt(&mut self) {
+        if !self.is_over() {
+            let reason = match self.subject {
+                None => "no call came that it is about",
+                Some(_) => "it was interrupted before its end",
+            };
+            self.stop(Verdict::NotApplicable, reason.to_string());
+        }
+    }
+
+    fn stop(&mut self, verdict: Verdict, reason: String) {
+        self.stopped = Some((verdict, reason));
+        self.end();
+    }
+
+    fn end(&mut self) {
+        self.waiting = Waiting::Over;
+        self.deadline = None;
+    }
+
+    /// Answers a call with its right reply, or does to it what the scenario does: `None`.
+    pub fn answer(
+        &mut self,
+        peer: &mut Peer,
+        now: Instant,
+        connection: ConnectionId,
+        called: &Called,
+        mut reply: Reply,
+    ) -> Result<Option<Sent>, SessionError> {
+        let edit = reply.edit.take();
+        let remote = peer.endpoint().remote(connection);
+        let not_there = SessionError::Post(PostError::NotReady);
+        let (session, endpoint) = peer.session_mut(connection).ok_or(not_there)?;
+        let Some(mut composed) = session.compose(endpoint, called.xid, &reply)? else {
+            return Ok(Some(Sent::ErrorChunk));
+        };
+        if let Some(edit) = edit {
+            edit(&mut composed.header, &mut composed.payload);
+        }
+        let first = composed.offered_writes.iter().chain(&composed.offered_reply).flatten().next().copied();
+        let name = name(&called.message);
+        match (remote, self.is_it(name.as_deref(), &composed)) {
+            (Some(remote), true) => {
+                let name = name.unwrap_or_else(|| "a call".to_string());
+                let xid = called.xid;
+                self.subject = Some(Subject {
+                    connection,
+                    remote,
+                    xid,
+                    name,
+                    right: composed,
+                    is_answered: false,
+                    is_repeated: false,
+                    usable: true,
+                    is_through: false,
+                    calls: 0,
+                    calls_elsewhere: 0,
+                });
+                self.waiting = Waiting::Nothing;
+                self.advance(peer, now);
+                Ok(None)
+            }
+            _ => {
+                if let Some(segment) = first
+                    && (self.earlier.len() < MOST_EARLIER || self.earlier.contains_key(&connection))
+                {
+                    self.earlier.insert(connection, segment.handle);
+                }
+                session.send_composed(endpoint, composed).map(Some)
+            }
+        }
+    }
+
+    /// Whether the scenario is about this call.
+    fn is_it(&mut self, name: Option<&str>, right: &Composed) -> bool {
+        let Some(Step::Call(awaited)) = self.scenario.steps.first() else { return false };
+        let Awaited { procedure, chunk, long, skip } = awaited;
+        let has = |chunk: &ReplyChunk| match chunk {
+            ReplyChunk::Write => right.header.writes.iter().any(|chunk| !chunk.is_empty()),
+            ReplyChunk::Reply => right.header.reply.as_ref().is_some_and(|chunk| !chunk.is_empty()),
+        };
+        let fits = self.waiting == Waiting::Call
+            && procedure
+                .as_ref()
+                .is_none_or(|wanted| name.is_some_and(|name| name.eq_ignore_ascii_case(wanted)))
+            && chunk.as_ref().is_none_or(has)
+            && long.is_none_or(|long| long == (right.header.procedure == Procedure::Nomsg));
+        if fits && self.skipped < *skip {
+            self.skipped += 1;
+            return false;
+        }
+        fits
+    }
+
+    /// Takes what the peer tells. A call is to be handed to [`answer`](Serving::answer) afterwards.
+    pub fn handle(&mut self, peer: &Peer, event: &Event) {
+        if let Event::Endpoint(endpoint::Event::Closed { connection, .. }) = event {
+            self.earlier.remove(connection);
+        }
+        let Some(subject) = &mut self.subject else { return };
+        match event {
+            Event::Endpoint(endpoint::Event::Queue { connection, event })
+                if *connection == subject.connection =>
+            {
+                self.queue_event(event);
+            }
+            Event::Endpoint(endpoint::Event::Closed { connection, why })
+                if *connection == subject.connection =>
+            {
+                let was_usable = core::mem::replace(&mut subject.usable, false);
+                // A client that has all its replies, and went on where that is observed, is through with its work.
+                let has_gone_on = subject.calls > 0 || self.waiting == Waiting::NextCall;
+                subject.is_through =
+                    *why == Closed::Remote && was_usable && subject.is_answered && has_gone_on;
+                let reaction = match why {
+                    Closed::Remote if was_usable && !subject.is_through => {
+                        Observed::Closed(How::Disconnected, None)
+                    }
+                    Closed::Local if was_usable => Observed::DisconnectAnswered,
+                    Closed::LocalUnanswered if was_usable => Observed::DisconnectUnanswered,
+                    _ => return,
+                };
+                self.react(reaction);
+            }
+            Event::Rpc { connection, event: rpcrdma::Event::Called(called) } => {
+                if *connection == subject.connection {
+                    subject.calls += 1;
+                    let again = called.xid == subject.xid;
+                    // It is handed to `answer`, as any other.
+                    subject.is_answered |= again;
+                    subject.is_repeated |= again;
+                    // With a call that came again the client has its reply, and goes on.
+                    if again || !subject.is_repeated {
+                        self.react(Observed::Call { again });
+                    }
+                } else if peer.endpoint().remote(*connection) == Some(subject.remote) {
+                    subject.calls_elsewhere += 1;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn queue_event(&mut self, event: &QueueEvent) {
+        match event {
+            QueueEvent::Received(received) => {
+                if let Some(reaction) = self.message(&received.bytes) {
+                    self.react(reaction);
+                }
+            }
+            QueueEvent::Completed { work, outcome: Ok(_) } if self.operations.contains(work) => {
+                self.react(Observed::Completed);
+            }
+            QueueEvent::Failed(failure) => {
+                let Some(subject) = &mut self.subject else { return };
+                subject.usable = false;
+                if let Some((how, code)) = How::of(failure) {
+                    self.react(Observed::Closed(how, code));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// What a message of the client is; `None`: a call, which the session tells.
+    fn message(&self, bytes: &[u8]) -> Option<Observed> {
+        let Some(subject) = &self.subject else { return None };
+        let header = match Header::parse(bytes) {
+            Ok(header) => header,
+            Err(_) => return Some(Observed::Message(format!("a message of {} bytes", bytes.len()))),
+        };
+        let is_ours = self.messages.contains_key(&header.xid.0);
+        let stream = bytes.get(header.length..).unwrap_or_default();
+        // XIDs of the two directions are apart (RFC 8167, section 2.4.1): the client may come to one that this side has used.
+        let is_call = match header.procedure {
+            Procedure::Msg => matches!(rpc::peek(stream), Ok((_, Kind::Call))),
+            Procedure::Nomsg => !header.reads.is_empty() && !is_ours,
+            _ => false,
+        };
+        if is_call {
+            return None;
+        }
+        if is_ours {
+            return Some(seen::message(bytes, false, false, &self.messages, |_, _, _| None).1);
+        }
+        if let Some(error) = header.error {
+            let same_version =
+                (header.xid == subject.xid).then_some(header.version == rdmascope_wire::rpcrdma::VERSION);
+            return Some(Observed::Error { error, same_version, credits: header.credits });
+        }
+        Some(Observed::Message(format!("{} that is no call", header.procedure)))
+    }
+
+    fn react(&mut self, reaction: Observed) {
+        if self.pending.len() < MOST_REACTIONS {
+            self.pending.push_back(reaction);
+        }
+    }
+
+    /// Goes on as far as it can at `now`.
+    pub fn advance(&mut self, peer: &mut Peer, now: Instant) {
+        loop {
+            let due = self.deadline.is_some_and(|deadline| deadline <= now);
+            match self.waiting {
+                Waiting::Nothing => match self.scenario.steps.get(self.step).cloned() {
+                    Some(step) => {
+                        self.step += 1;
+                        self.perform(peer, now, &step);
+                    }
+                    None => {
+                        if let Some(subject) = &mut self.subject {
+                            subject.calls = 0;
+                        }
+                        self.waiting = Waiting::NextCall;
+                        self.deadline = Some(now.plus(self.patience));
+                    }
+                },
+                Waiting::Time if due => self.proceed(),
+                Waiting::Observe(until) => match self.pending.pop_front() {
+                    Some(reaction) => {
+                        let is_end = reaction.is_end() || until == Until::First;
+                        // A client at work makes many calls: once is enough.
+                        let is_more = matches!(reaction, Observed::Call { .. })
+                            && self.observed.last() == Some(&reaction);
+                        if !is_more {
+                            self.observed.push(reaction);
+                        }
+                        if is_end || self.observed.len() >= MOST_REACTIONS {
+                            self.proceed();
+                        }
+                    }
+                    None if due || self.is_through() => {
+                        if self.observed.is_empty() {
+                            self.observed.push(Observed::Silence);
+                        }
+                        self.proceed();
+                    }
+                    None => return,
+                },
+                Waiting::NextCall => {
+                    let Some(subject) = &self.subject else { return self.end() };
+                    let found = match subject {
+                        Subject { usable: true, calls: 1.., .. } => Alive::OnThis,
+                        Subject { usable: false, calls_elsewhere: 1.., .. } => Alive::OnNew,
+                        // It went on, and is through.
+                        Subject { is_through: true, .. } if self.went_on() => Alive::OnThis,
+                        Subject { is_through: true, .. } => Alive::NotAsked,
+                        _ if due => Alive::NotAsked,
+                        _ => return,
+                    };
+                    self.alive = found;
+                    self.end();
+                }
+                _ => return,
+            }
+        }
+    }
+
+    fn proceed(&mut self) {
+        self.waiting = Waiting::Nothing;
+        self.deadline = None;
+    }
+
+    /// Whether the client has disconnected with all its replies.
+    fn is_through(&self) -> bool {
+        self.subject.as_ref().is_some_and(|subject| subject.is_through)
+    }
+
+    /// Whether it made another call on this connection where that was observed.
+    fn went_on(&self) -> bool {
+        self.observed.iter().any(|one| matches!(one, Observed::Call { again: false }))
+    }
+}
+
+/// What a call calls, where that is NFS.
+fn name(message: &[u8]) -> Option<String> {
+    let call = rpc::Call::parse(&mut Reader::new(message, Layer::Rpc)).ok()?;
+    match (call.program, call.version, call.procedure) {
+        (program::NFS, nfs3::VERSION, number) => Some(nfs3::Procedure::from_number(number)?.to_string()),
+        (program::NFS, _, 0) => Some(nfs3::Procedure::Null.to_string()),
+        _ => None,
+    }
+}

@@ -1,0 +1,215 @@
+//! The steps of a responder's scenario, one by one.
+
+use super::{Serving, Subject, Waiting};
+use crate::peer::Peer;
+use crate::rc;
+use crate::scenario::message;
+use crate::scenario::outcome::Verdict;
+use crate::scenario::response::{Invalidated, OtherXid, ReplyChunk, Response, Returned, WriteBeyond};
+use crate::scenario::step::{Message, Send, Step};
+use crate::time::Instant;
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec;
+use alloc::vec::Vec;
+use core::time::Duration;
+use rdmascope_wire::rpcrdma::{Procedure, ReadSegment, Segment};
+use rdmascope_wire::{Rkey, Xid};
+
+/// A handle that no call offers, unless by chance: then the next one.
+const NO_HANDLE: u32 = 0x0bad_0bad;
+
+impl Serving {
+    pub(super) fn perform(&mut self, peer: &mut Peer, now: Instant, step: &Step) {
+        let milliseconds = |number: u32| now.plus(Duration::from_millis(u64::from(number)));
+        match step {
+            Step::Reply(response) => self.respond(peer, response),
+            Step::Send(send) => self.send(peer, send),
+            Step::WriteBeyond(write) => self.write_beyond(peer, *write),
+            Step::Disconnect(_) => {
+                self.sent.push("DREQ".to_string());
+                if let Some(subject) = &self.subject {
+                    // A refusal means that it is over already.
+                    let _ = peer.disconnect(subject.connection);
+                }
+            }
+            Step::Wait(time) => {
+                self.waiting = Waiting::Time;
+                self.deadline = Some(milliseconds(*time));
+            }
+            Step::Observe(observe) => {
+                self.waiting = Waiting::Observe(observe.until);
+                self.deadline = Some(milliseconds(observe.within));
+            }
+            // A file with another step is no responder's scenario.
+            _ => self.stop(Verdict::NotApplicable, "a step of the requester's side".to_string()),
+        }
+    }
+
+    fn respond(&mut self, peer: &mut Peer, response: &Response) {
+        let Some(subject) = &mut self.subject else { return };
+        let connection = subject.connection;
+        if response.is_right() && subject.is_repeated {
+            return self.sent.push("no reply: the call came again, and was answered".to_string());
+        }
+        let invalidate = match response.invalidate {
+            // A client that may have its reply already has ended the registration: to name it again would end the connection.
+            None if response.is_right() && !subject.is_answered && subject.calls == 0 => {
+                subject.right.invalidate.take()
+            }
+            None => None,
+            Some(Invalidated::Unknown) => Some(unknown_handle(subject)),
+            Some(Invalidated::Earlier) => match self.earlier.get(&connection) {
+                Some(handle) => Some(*handle),
+                None => {
+                    let why = "no earlier call on the connection offered memory";
+                    return self.stop(Verdict::NotApplicable, why.to_string());
+                }
+            },
+        };
+        let writes = core::mem::take(&mut subject.right.writes);
+        let bytes = build(subject, response);
+        let what = format!("reply to {}, XID 0x{:08x}", subject.name, subject.xid.0);
+        if let Some((_, endpoint)) = peer.session_mut(connection) {
+            for (segment, bytes) in writes {
+                // Where the connection is gone, the SEND says so.
+                let _ = endpoint.write(connection, segment.handle, segment.offset, bytes);
+            }
+        }
+        for _ in 0..response.times.unwrap_or(1) {
+            let is_sent = self.post(peer, bytes.clone(), invalidate, &what);
+            if let Some(subject) = &mut self.subject {
+                subject.is_answered |= is_sent && response.completes();
+            }
+        }
+    }
+
+    fn send(&mut self, peer: &mut Peer, send: &Send) {
+        let Some(subject) = &self.subject else { return };
+        // Far from the client's own XIDs.
+        let first = subject.xid.0 ^ 0x8000_0000;
+        for number in 0..send.times.unwrap_or(1) {
+            let count = send.xid.map_or(self.next_xid, |xid| xid.wrapping_add(number));
+            self.next_xid = self.next_xid.max(count.wrapping_add(1));
+            let xid = first.wrapping_add(count);
+            let payload_xid = send.payload_xid.map_or(xid, |xid| first.wrapping_add(xid));
+            let (message, _) = message::build(send, xid, payload_xid, &[], &BTreeMap::new());
+            let vers = message.vers.map(|vers| format!(", rdma_vers {vers}")).unwrap_or_default();
+            let what = format!("SEND of XID 0x{xid:08x}{vers}");
+            let bytes = message.bytes.clone();
+            self.messages.insert(xid, Message { bytes: Vec::new(), ..message });
+            self.post(peer, bytes, send.invalidate.map(Rkey), &what);
+        }
+    }
+
+    fn write_beyond(&mut self, peer: &mut Peer, write: WriteBeyond) {
+        let Some(subject) = &self.subject else { return };
+        let (connection, right) = (subject.connection, &subject.right);
+        let chunk = match write.chunk {
+            ReplyChunk::Write => right.offered_writes.iter().flatten().next_back(),
+            ReplyChunk::Reply => right.offered_reply.iter().flatten().next_back(),
+        };
+        let Some(segment) = chunk.copied() else {
+            return self.stop(Verdict::NotApplicable, "the call offers no such chunk".to_string());
+        };
+        let address = segment.offset.wrapping_add(u64::from(segment.length));
+        let (handle, length) = (segment.handle, write.length);
+        self.sent.push(format!("WRITE of {length} bytes behind the memory of handle 0x{:08x}", handle.0));
+        if let Some((_, endpoint)) = peer.session_mut(connection) {
+            let posted = endpoint.write(connection, handle, address, vec![0; length as usize]);
+            self.operations.extend(posted);
+        }
+    }
+
+    /// Posts a SEND. Whether there is a connection for it.
+    fn post(&mut self, peer: &mut Peer, bytes: Vec<u8>, invalidate: Option<Rkey>, what: &str) -> bool {
+        let shown: Vec<String> = bytes.iter().take(64).map(|byte| format!("{byte:02x}")).collect();
+        let more = if bytes.len() > 64 { "…" } else { "" };
+        let with =
+            invalidate.map(|handle| format!(", with invalidate of 0x{:08x}", handle.0)).unwrap_or_default();
+        let length = bytes.len();
+        let connection = self.subject.as_ref().map(|subject| subject.connection);
+        let posted = connection.and_then(|connection| {
+            let (_, endpoint) = peer.session_mut(connection)?;
+            endpoint.send(connection, rc::Send { bytes, invalidate, ..rc::Send::default() }).ok()
+        });
+        let note = if posted.is_some() { "" } else { "; not sent, the connection is gone" };
+        self.sent.push(format!("{what}{with}, {length} bytes: {}{more}{note}", shown.concat()));
+        posted.is_some()
+    }
+}
+
+fn unknown_handle(subject: &Subject) -> Rkey {
+    let right = &subject.right;
+    let offered = || right.offered_writes.iter().chain(&right.offered_reply).flatten();
+    let mut handle = NO_HANDLE;
+    while offered().any(|segment| segment.handle.0 == handle) {
+        handle += 1;
+    }
+    Rkey(handle)
+}
+
+/// The message of a reply.
+fn build(subject: &Subject, response: &Response) -> Vec<u8> {
+    let right = &subject.right;
+    let (mut header, mut payload) = (right.header.clone(), right.payload.clone());
+    let other = Xid(!subject.xid.0);
+    if matches!(response.xid, Some(OtherXid::Both | OtherXid::Header)) {
+        header.xid = other;
+    }
+    if matches!(response.xid, Some(OtherXid::Both | OtherXid::Payload))
+        && let Some(word) = payload.first_chunk_mut()
+    {
+        *word = other.0.to_be_bytes();
+    }
+    header.version = response.vers.unwrap_or(header.version);
+    header.credits = response.credits.unwrap_or(header.credits);
+    if let Some(procedure) = response.proc {
+        header.procedure = message::procedure(procedure);
+        if matches!(header.procedure, Procedure::Done | Procedure::Error) {
+            payload.clear();
+        }
+        if header.procedure == Procedure::Msgp {
+            header.padding = Some((0, 0));
+        }
+    }
+    header.error = response.error.map(message::error);
+    let entry =
+        ReadSegment { position: 0, target: Segment { handle: Rkey(NO_HANDLE), length: 4, offset: 0 } };
+    header.reads.extend(vec![entry; response.reads]);
+    header.writes = returned(header.writes, &right.offered_writes, response.writes);
+    let offered: Vec<Vec<Segment>> = right.offered_reply.iter().cloned().collect();
+    let chunks: Vec<Vec<Segment>> = header.reply.take().into_iter().collect();
+    header.reply = returned(chunks, &offered, response.reply_chunk).pop();
+    if response.without_payload {
+        payload.clear();
+    }
+    let mut bytes = Vec::new();
+    header.build(&mut bytes);
+    bytes.extend(payload);
+    let Response { patch, truncate, append, pad_to, .. } = response;
+    message::bend(&mut bytes, patch, *truncate, append.as_deref(), *pad_to);
+    bytes
+}
+
+/// Chunks, with what is not as it should be.
+fn returned(mut chunks: Vec<Vec<Segment>>, offered: &[Vec<Segment>], change: Returned) -> Vec<Vec<Segment>> {
+    if change.absent {
+        return Vec::new();
+    }
+    for (chunk, offered) in chunks.iter_mut().zip(offered) {
+        for (segment, offered) in chunk.iter_mut().zip(offered) {
+            if change.other_handle {
+                segment.handle = Rkey(!segment.handle.0);
+            }
+            if let Some(longer) = change.longer {
+                segment.length = offered.length.saturating_add(longer);
+            }
+        }
+        chunk.truncate(chunk.len().saturating_sub(change.without));
+        let last = chunk.last().copied();
+        chunk.extend(last.into_iter().flat_map(|last| vec![last; change.more]));
+    }
+    chunks
+}

@@ -1,0 +1,569 @@
+//! Verbs and the RDMA connection manager of the kernel, by the C libraries: the only `unsafe` of this crate.
+//!
+//! The crate `rdma-mummy-sys` loads libibverbs and librdmacm when the program runs, so none of them has to be there to build or to start it. Of the
+//! crates that are safe to use, `ibverbs` 0.9 has no connection manager, and sends from PSN 0 whatever the REQ said; `sideway` 0.4 has one, but neither sends
+//! nor shows private data.
+//!
+//! What makes this sound:
+//! - An [`Id`] owns its queue pair, protection domain and memory, and frees them in the order that the libraries ask for. Nothing that it points to
+//!   leaves this file.
+//! - Memory that the device may write ([`Pinned`]) is held by a raw pointer from its registration to its end: there is never a reference to it. It
+//!   is read and written by copying.
+//! - Of each operation that is posted the memory is kept until its completion has been polled, or the queue pair is gone.
+#![allow(unsafe_code)]
+
+use super::address::Address;
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::ffi::{CStr, c_int};
+use core::mem::MaybeUninit;
+use core::net::SocketAddr;
+use core::ptr::{NonNull, null, null_mut};
+use core::time::Duration;
+use rdma_mummy_sys as sys;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::BorrowedFd;
+use std::io::{Error, Result};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+
+/// What a call of the C libraries says: 0, or -1 with errno.
+fn check(status: c_int) -> Result<()> {
+    if status == 0 { Ok(()) } else { Err(Error::last_os_error()) }
+}
+
+/// One that returns a pointer, or none with errno.
+fn found<T>(pointer: *mut T) -> Result<NonNull<T>> {
+    NonNull::new(pointer).ok_or_else(Error::last_os_error)
+}
+
+/// One that returns 0 or an errno.
+fn no_error(errno: c_int) -> Result<()> {
+    if errno == 0 { Ok(()) } else { Err(Error::from_raw_os_error(errno)) }
+}
+
+/// Whether one of these descriptors can be read within the time; `None`: without end.
+///
+/// # Safety
+///
+/// Each is open until it returns.
+unsafe fn readable(descriptors: impl Iterator<Item = c_int>, wait: Option<Duration>) -> Result<bool> {
+    // Safety: as above.
+    let descriptors: Vec<_> = descriptors.map(|one| unsafe { BorrowedFd::borrow_raw(one) }).collect();
+    let mut polled: Vec<_> = descriptors.iter().map(|one| PollFd::new(one, PollFlags::IN)).collect();
+    // A time that the kernel cannot say is as good as none.
+    let wait = wait.and_then(|wait| Timespec::try_from(wait).ok());
+    match poll(&mut polled, wait.as_ref()) {
+        Ok(ready) => Ok(ready > 0),
+        Err(rustix::io::Errno::INTR) => Ok(false),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Whether it can be read now.
+///
+/// # Safety
+///
+/// It is open until this returns.
+unsafe fn is_readable(descriptor: c_int) -> Result<bool> {
+    // Safety: as above.
+    unsafe { readable(core::iter::once(descriptor), Some(Duration::ZERO)) }
+}
+
+/// What the connection manager tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct CmEvent {
+    /// Of which [`Id`]: the number that it was made with.
+    pub(super) number: u32,
+    pub(super) what: What,
+    /// A negative errno, or the reason of a REJ.
+    pub(super) status: i32,
+    /// What the REP or the REJ carries, with the padding of the message.
+    pub(super) private_data: Vec<u8>,
+    /// READs that this side may have outstanding, as the REP says.
+    pub(super) depth: u8,
+}
+
+/// Its kinds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    AddressResolved,
+    RouteResolved,
+    Unresolved,
+    Established,
+    Rejected,
+    Unreachable,
+    Disconnected,
+    /// What needs no answer.
+    Other,
+}
+
+/// Where the connection manager tells its events.
+pub(super) struct Channel(NonNull<sys::rdma_event_channel>);
+
+impl Channel {
+    pub(super) fn new() -> Result<Channel> {
+        // Safety: no argument.
+        let channel = found(unsafe { sys::rdma_create_event_channel() }).map(Channel)?;
+        // The library keeps some events to itself and waits for the next one, also where the channel could be read.
+        // Safety: the channel is there.
+        rustix::io::ioctl_fionbio(unsafe { BorrowedFd::borrow_raw(channel.descriptor()) }, true)?;
+        Ok(channel)
+    }
+
+    fn descriptor(&self) -> c_int {
+        // Safety: it is there until it is dropped.
+        unsafe { self.0.as_ref() }.fd
+    }
+
+    /// The next event that has come.
+    pub(super) fn poll(&self) -> Result<Option<CmEvent>> {
+        let mut event = null_mut();
+        // Safety: the channel is there; the event is used before it is acknowledged, and not afterwards.
+        unsafe {
+            match check(sys::rdma_get_cm_event(self.0.as_ptr(), &mut event)) {
+                Err(none) if none.kind() == std::io::ErrorKind::WouldBlock => return Ok(None),
+                taken => taken?,
+            }
+            let told = &*event;
+            use sys::rdma_cm_event_type as kind;
+            let what = match told.event {
+                kind::RDMA_CM_EVENT_ADDR_RESOLVED => What::AddressResolved,
+                kind::RDMA_CM_EVENT_ROUTE_RESOLVED => What::RouteResolved,
+                kind::RDMA_CM_EVENT_ADDR_ERROR | kind::RDMA_CM_EVENT_ROUTE_ERROR => What::Unresolved,
+                kind::RDMA_CM_EVENT_ESTABLISHED => What::Established,
+                kind::RDMA_CM_EVENT_REJECTED => What::Rejected,
+                kind::RDMA_CM_EVENT_UNREACHABLE | kind::RDMA_CM_EVENT_CONNECT_ERROR => What::Unreachable,
+                kind::RDMA_CM_EVENT_DISCONNECTED | kind::RDMA_CM_EVENT_DEVICE_REMOVAL => What::Disconnected,
+                _ => What::Other,
+            };
+            let carries = matches!(what, What::Established | What::Rejected);
+            let data = told.param.conn;
+            let private_data = match (carries, data.private_data.is_null()) {
+                (true, false) => {
+                    core::slice::from_raw_parts(data.private_data.cast::<u8>(), data.private_data_len.into())
+                        .to_vec()
+                }
+                _ => Vec::new(),
+            };
+            // The context is the number, no pointer.
+            let number = (*told.id).context as usize as u32;
+            let status = told.status;
+            let depth = if what == What::Established { data.initiator_depth } else { 0 };
+            check(sys::rdma_ack_cm_event(event))?;
+            Ok(Some(CmEvent { number, what, status, private_data, depth }))
+        }
+    }
+
+    /// Waits until there is an event of the connection manager, one of these connections has a completion or an event of its device, or `woken` can be
+    /// read.
+    pub(super) fn wait<'a>(
+        &self,
+        ids: impl Iterator<Item = &'a Id>,
+        woken: &UnixStream,
+        wait: Option<Duration>,
+    ) -> Result<()> {
+        let own = [self.descriptor(), woken.as_raw_fd()];
+        // Safety: their owners are borrowed.
+        unsafe { readable(own.into_iter().chain(ids.flat_map(Id::descriptors)), wait).map(|_| ()) }
+    }
+}
+
+impl Drop for Channel {
+    fn drop(&mut self) {
+        // Safety: each `Id` is gone before, as the driver holds them beside this and drops them first.
+        unsafe { sys::rdma_destroy_event_channel(self.0.as_ptr()) }
+    }
+}
+
+/// Memory that a device can use, as long as this is there.
+pub(super) struct Pinned {
+    mr: NonNull<sys::ibv_mr>,
+    bytes: *mut [u8],
+}
+
+impl Pinned {
+    /// # Safety
+    ///
+    /// The protection domain is there as long as what is returned.
+    unsafe fn new(pd: NonNull<sys::ibv_pd>, bytes: Vec<u8>, access: u32) -> Result<Pinned> {
+        // A device may refuse a length of 0.
+        let bytes = if bytes.is_empty() { alloc::vec![0] } else { bytes };
+        let bytes = Box::into_raw(bytes.into_boxed_slice());
+        // Safety: the bytes are there until `drop` has ended the registration.
+        let mr = found(unsafe { sys::ibv_reg_mr(pd.as_ptr(), bytes.cast(), bytes.len(), access as c_int) });
+        match mr {
+            Ok(mr) => Ok(Pinned { mr, bytes }),
+            Err(error) => {
+                // Safety: it is the box from above, and no device has it.
+                drop(unsafe { Box::from_raw(bytes) });
+                Err(error)
+            }
+        }
+    }
+
+    pub(super) fn rkey(&self) -> u32 {
+        // Safety: it is registered.
+        unsafe { self.mr.as_ref() }.rkey
+    }
+
+    pub(super) fn address(&self) -> u64 {
+        self.bytes.cast::<u8>() as usize as u64
+    }
+
+    /// Its bytes, as they are now, so many from the beginning.
+    pub(super) fn copy(&self, length: usize) -> Vec<u8> {
+        let mut out = alloc::vec![0; length.min(self.bytes.len())];
+        // Safety: both have that length; the source is there as long as `self`.
+        unsafe { core::ptr::copy(self.bytes.cast::<u8>(), out.as_mut_ptr(), out.len()) };
+        out
+    }
+
+    /// Puts bytes at its beginning, as many as it has room for.
+    pub(super) fn fill(&mut self, bytes: &[u8]) {
+        let length = bytes.len().min(self.bytes.len());
+        // Safety: both have that length; the destination is there as long as `self`.
+        unsafe { core::ptr::copy(bytes.as_ptr(), self.bytes.cast::<u8>(), length) };
+    }
+
+    fn element(&self, length: usize) -> sys::ibv_sge {
+        // Safety: it is registered.
+        let lkey = unsafe { self.mr.as_ref() }.lkey;
+        sys::ibv_sge { addr: self.address(), length: length as u32, lkey }
+    }
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        // Safety: it was registered by `new`, and the box is the one that `new` took apart. Where the registration cannot be ended, a device may still
+        // use the memory: then it is left.
+        unsafe {
+            if sys::ibv_dereg_mr(self.mr.as_ptr()) == 0 {
+                drop(Box::from_raw(self.bytes));
+            }
+        }
+    }
+}
+
+/// What is posted to the send queue.
+pub(super) enum Post {
+    Send { bytes: Vec<u8>, invalidate: Option<u32>, immediate: Option<u32>, solicited: bool },
+    Write { bytes: Vec<u8>, rkey: u32, address: u64, immediate: Option<u32> },
+    Read { length: usize, rkey: u32, address: u64 },
+}
+
+/// An operation or a Receive has come to its end.
+pub(super) struct Completion {
+    pub(super) work: u64,
+    /// An `ibv_wc_status`.
+    pub(super) status: u32,
+    /// What a Receive or a READ brought.
+    pub(super) bytes: Vec<u8>,
+    /// Whether the Receive was taken by a WRITE with Immediate data, which puts no bytes there.
+    pub(super) is_write: bool,
+    pub(super) immediate: Option<u32>,
+    pub(super) invalidated: Option<u32>,
+}
+
+/// A connection of the connection manager, and its queue pair once the route is known.
+pub(super) struct Id {
+    id: NonNull<sys::rdma_cm_id>,
+    pd: Option<NonNull<sys::ibv_pd>>,
+    /// Memory of what is posted, by its number.
+    posted: BTreeMap<u64, Pinned>,
+}
+
+impl Id {
+    /// `number` is what its events carry.
+    pub(super) fn new(channel: &Channel, number: u32) -> Result<Id> {
+        let mut id = null_mut();
+        // Safety: the channel is there; the context is a number that nobody follows.
+        unsafe {
+            let context = number as usize as *mut core::ffi::c_void;
+            check(sys::rdma_create_id(
+                channel.0.as_ptr(),
+                &mut id,
+                context,
+                sys::rdma_port_space::RDMA_PS_TCP,
+            ))?;
+        }
+        Ok(Id { id: found(id)?, pd: None, posted: BTreeMap::new() })
+    }
+
+    /// Looks for the device. [`What::AddressResolved`] follows.
+    pub(super) fn resolve_address(
+        &self,
+        local: SocketAddr,
+        remote: SocketAddr,
+        wait: Duration,
+    ) -> Result<()> {
+        let (mut local, mut remote) = (Address::from(local), Address::from(remote));
+        // Safety: both addresses are of the length that their family says.
+        check(unsafe {
+            sys::rdma_resolve_addr(
+                self.id.as_ptr(),
+                local.pointer(),
+                remote.pointer(),
+                wait.as_millis() as c_int,
+            )
+        })
+    }
+
+    /// [`What::RouteResolved`] follows.
+    pub(super) fn resolve_route(&self, wait: Duration) -> Result<()> {
+        // Safety: the id is there.
+        check(unsafe { sys::rdma_resolve_route(self.id.as_ptr(), wait.as_millis() as c_int) })
+    }
+
+    /// The name of the device, once the address is resolved.
+    pub(super) fn device(&self) -> Option<String> {
+        // Safety: the id is there, and with it the device that it has.
+        unsafe {
+            let verbs = self.id.as_ref().verbs.as_ref()?;
+            let name = sys::ibv_get_device_name(verbs.device);
+            (!name.is_null()).then(|| CStr::from_ptr(name).to_string_lossy().into_owned())
+        }
+    }
+
+    /// Makes the queue pair, with room for so many operations and Receives.
+    pub(super) fn create_queue_pair(&mut self, operations: u32, receives: u32) -> Result<()> {
+        // Safety: the device is there; what is not said is 0, which asks for completion queues of its own.
+        unsafe {
+            let pd = found(sys::ibv_alloc_pd(self.id.as_ref().verbs))?;
+            self.pd = Some(pd);
+            let mut attributes: sys::ibv_qp_init_attr = core::mem::zeroed();
+            attributes.cap = sys::ibv_qp_cap {
+                max_send_wr: operations,
+                max_recv_wr: receives,
+                max_send_sge: 1,
+                max_recv_sge: 1,
+                max_inline_data: 0,
+            };
+            attributes.qp_type = sys::ibv_qp_type::IBV_QPT_RC;
+            attributes.sq_sig_all = 1;
+            check(sys::rdma_create_qp(self.id.as_ptr(), pd.as_ptr(), &mut attributes))?;
+            for queue in [self.id.as_ref().send_cq, self.id.as_ref().recv_cq] {
+                no_error(sys::ibv_req_notify_cq(queue, 0))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends the REQ.
+    pub(super) fn connect(&self, private_data: &[u8], depth: u8) -> Result<()> {
+        let mut parameters = sys::rdma_conn_param {
+            private_data: if private_data.is_empty() { null() } else { private_data.as_ptr().cast() },
+            private_data_len: private_data.len() as u8,
+            responder_resources: depth,
+            initiator_depth: depth,
+            flow_control: 0,
+            retry_count: 7,
+            rnr_retry_count: 7,
+            srq: 0,
+            qp_num: 0,
+        };
+        // Safety: the private data are copied before it returns.
+        check(unsafe { sys::rdma_connect(self.id.as_ptr(), &mut parameters) })
+    }
+
+    /// Sends the DREQ, or the DREP.
+    pub(super) fn disconnect(&self) -> Result<()> {
+        // Safety: the id is there.
+        check(unsafe { sys::rdma_disconnect(self.id.as_ptr()) })
+    }
+
+    /// Makes memory known to the device, for the remote side to read or to write.
+    pub(super) fn register(&self, bytes: Vec<u8>, read: bool, write: bool) -> Result<Pinned> {
+        let write_access =
+            sys::ibv_access_flags::IBV_ACCESS_REMOTE_WRITE | sys::ibv_access_flags::IBV_ACCESS_LOCAL_WRITE;
+        let access = [(read, sys::ibv_access_flags::IBV_ACCESS_REMOTE_READ.0), (write, write_access.0)];
+        self.pin(bytes, access.iter().filter(|one| one.0).map(|one| one.1).sum())
+    }
+
+    fn pin(&self, bytes: Vec<u8>, access: u32) -> Result<Pinned> {
+        let pd = self.pd.ok_or(Error::from(std::io::ErrorKind::NotConnected))?;
+        // Safety: whoever holds what is registered drops it before this; see `Link`.
+        unsafe { Pinned::new(pd, bytes, access) }
+    }
+
+    fn queue_pair(&self) -> Result<*mut sys::ibv_qp> {
+        // Safety: the id is there.
+        let queue_pair = unsafe { self.id.as_ref() }.qp;
+        if queue_pair.is_null() { Err(std::io::ErrorKind::NotConnected.into()) } else { Ok(queue_pair) }
+    }
+
+    /// Posts a Receive. Numbers of Receives and operations are not to be the same.
+    pub(super) fn post_receive(&mut self, work: u64, length: usize) -> Result<()> {
+        let queue_pair = self.queue_pair()?;
+        let memory = self.pin(alloc::vec![0; length], sys::ibv_access_flags::IBV_ACCESS_LOCAL_WRITE.0)?;
+        let mut element = memory.element(length);
+        let mut request =
+            sys::ibv_recv_wr { wr_id: work, next: null_mut(), sg_list: &mut element, num_sge: 1 };
+        let mut bad = null_mut();
+        // Safety: the request is copied before it returns; the memory is kept until its completion.
+        no_error(unsafe { sys::ibv_post_recv(queue_pair, &mut request, &mut bad) })?;
+        self.posted.insert(work, memory);
+        Ok(())
+    }
+
+    /// Posts an operation.
+    pub(super) fn post(&mut self, work: u64, post: Post) -> Result<()> {
+        use sys::ibv_wr_opcode as code;
+        let queue_pair = self.queue_pair()?;
+        let none = sys::imm_data_invalidated_rkey_union_t { imm_data: 0 };
+        let with = |immediate: Option<u32>| {
+            immediate.map_or(none, |data| sys::imm_data_invalidated_rkey_union_t { imm_data: data.to_be() })
+        };
+        let (mut flags, mut access) = (0, 0);
+        let (bytes, opcode, extra, remote) = match post {
+            Post::Send { bytes, invalidate: Some(rkey), .. } => {
+                let extra = sys::imm_data_invalidated_rkey_union_t { invalidated_rkey: rkey };
+                (bytes, code::IBV_WR_SEND_WITH_INV, extra, (0, 0))
+            }
+            Post::Send { bytes, immediate, solicited, .. } => {
+                flags = if solicited { sys::ibv_send_flags::IBV_SEND_SOLICITED.0 } else { 0 };
+                let opcode = if immediate.is_some() { code::IBV_WR_SEND_WITH_IMM } else { code::IBV_WR_SEND };
+                (bytes, opcode, with(immediate), (0, 0))
+            }
+            Post::Write { bytes, rkey, address, immediate } => {
+                let opcode = if immediate.is_some() {
+                    code::IBV_WR_RDMA_WRITE_WITH_IMM
+                } else {
+                    code::IBV_WR_RDMA_WRITE
+                };
+                (bytes, opcode, with(immediate), (address, rkey))
+            }
+            Post::Read { length, rkey, address } => {
+                access = sys::ibv_access_flags::IBV_ACCESS_LOCAL_WRITE.0;
+                (alloc::vec![0; length], code::IBV_WR_RDMA_READ, none, (address, rkey))
+            }
+        };
+        let length = bytes.len();
+        let memory = self.pin(bytes, access)?;
+        let mut element = memory.element(length);
+        // Safety: all of a request may be 0.
+        let mut request: sys::ibv_send_wr = unsafe { core::mem::zeroed() };
+        request.wr_id = work;
+        request.sg_list = &mut element;
+        request.num_sge = c_int::from(length > 0);
+        request.opcode = opcode;
+        request.send_flags = flags | sys::ibv_send_flags::IBV_SEND_SIGNALED.0;
+        request.imm_data_invalidated_rkey_union = extra;
+        request.wr = sys::wr_t { rdma: sys::rdma_t { remote_addr: remote.0, rkey: remote.1 } };
+        let mut bad = null_mut();
+        // Safety: the request is copied before it returns; the memory is kept until its completion.
+        no_error(unsafe { sys::ibv_post_send(queue_pair, &mut request, &mut bad) })?;
+        self.posted.insert(work, memory);
+        Ok(())
+    }
+
+    /// The next completion.
+    pub(super) fn poll(&mut self) -> Option<Completion> {
+        // Safety: the id is there, and its queues as long as the queue pair; a completion is read where one was written.
+        unsafe {
+            let id = self.id.as_ref();
+            for queue in [id.send_cq, id.recv_cq] {
+                let mut completion: sys::ibv_wc = core::mem::zeroed();
+                if queue.is_null() || sys::ibv_poll_cq(queue, 1, &mut completion) != 1 {
+                    continue;
+                }
+                let memory = self.posted.remove(&completion.wr_id);
+                let good = completion.status == sys::ibv_wc_status::IBV_WC_SUCCESS;
+                let receive = queue == id.recv_cq;
+                let is = |opcode| good && completion.opcode == opcode;
+                let is_write = receive && is(sys::ibv_wc_opcode::IBV_WC_RECV_RDMA_WITH_IMM);
+                let brought = good && receive && !is_write || is(sys::ibv_wc_opcode::IBV_WC_RDMA_READ);
+                let length = completion.byte_len as usize;
+                let has = |flag: sys::ibv_wc_flags| good && receive && completion.wc_flags & flag.0 != 0;
+                let extra = completion.imm_data_invalidated_rkey_union;
+                return Some(Completion {
+                    work: completion.wr_id,
+                    status: completion.status,
+                    bytes: memory.filter(|_| brought).map_or_else(Vec::new, |memory| memory.copy(length)),
+                    is_write,
+                    immediate: has(sys::ibv_wc_flags::IBV_WC_WITH_IMM).then(|| u32::from_be(extra.imm_data)),
+                    invalidated: has(sys::ibv_wc_flags::IBV_WC_WITH_INV).then_some(extra.invalidated_rkey),
+                });
+            }
+        }
+        None
+    }
+
+    /// What can be read when there are completions, or an event of the device.
+    fn descriptors(&self) -> impl Iterator<Item = c_int> {
+        // Safety: the id is there, and with it what it points to.
+        let all = unsafe {
+            let id = self.id.as_ref();
+            let channel = |channel: *mut sys::ibv_comp_channel| channel.as_ref().map(|channel| channel.fd);
+            let device = id.verbs.as_ref().map(|verbs| verbs.async_fd);
+            [channel(id.recv_cq_channel), channel(id.send_cq_channel), device]
+        };
+        all.into_iter().flatten()
+    }
+
+    /// Takes the notices of completions, and asks for the next one. To be called before the queues are polled.
+    pub(super) fn acknowledge(&self) -> Result<()> {
+        // Safety: as in `poll`.
+        unsafe {
+            let id = self.id.as_ref();
+            for (channel, queue) in [(id.recv_cq_channel, id.recv_cq), (id.send_cq_channel, id.send_cq)] {
+                let Some(channel) = NonNull::new(channel) else { continue };
+                while is_readable(channel.as_ref().fd)? {
+                    let (mut of, mut context) = (null_mut(), null_mut());
+                    check(sys::ibv_get_cq_event(channel.as_ptr(), &mut of, &mut context))?;
+                    sys::ibv_ack_cq_events(of, 1);
+                }
+                no_error(sys::ibv_req_notify_cq(queue, 0))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes what the device tells: each an `ibv_event_type`, and the queue pair where it is of one. Connections of a device share it: this takes
+    /// what there is of any of them.
+    pub(super) fn told(&self) -> Result<Vec<(QueuePair, u32)>> {
+        let mut events = Vec::new();
+        // Safety: the device is there; an event is acknowledged before anything that it names is freed. The type is what the kernel says, maybe
+        // none that the enumeration has, so it is read as a number. Of the union the library writes what the type uses; the rest stays 0.
+        unsafe {
+            let verbs = self.id.as_ref().verbs;
+            let Some(device) = verbs.as_ref() else { return Ok(events) };
+            while is_readable(device.async_fd)? {
+                let mut event: MaybeUninit<sys::ibv_async_event> = MaybeUninit::zeroed();
+                let event = event.as_mut_ptr();
+                check(sys::ibv_get_async_event(verbs, event))?;
+                let kind = (&raw const (*event).event_type).cast::<u32>().read();
+                events.push((QueuePair((*event).element.qp as usize), kind));
+                sys::ibv_ack_async_event(event);
+            }
+        }
+        Ok(events)
+    }
+
+    /// Whether it is that of this connection.
+    pub(super) fn has(&self, queue_pair: QueuePair) -> bool {
+        self.queue_pair().is_ok_and(|own| own as usize == queue_pair.0)
+    }
+}
+
+/// A queue pair as events name it: to compare, not to follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct QueuePair(usize);
+
+impl Drop for Id {
+    fn drop(&mut self) {
+        // Safety: the queue pair goes first, so that nothing uses the memory any longer; then the memory, what it belongs to, and the id.
+        unsafe {
+            if !self.id.as_ref().qp.is_null() {
+                sys::rdma_destroy_qp(self.id.as_ptr());
+            }
+            self.posted.clear();
+            if let Some(pd) = self.pd {
+                sys::ibv_dealloc_pd(pd.as_ptr());
+            }
+            sys::rdma_destroy_id(self.id.as_ptr());
+        }
+    }
+}

@@ -1,0 +1,331 @@
+//! Endpoints on sockets of this host, over its loopback interface. Each test has addresses of its own, so that each may bind port 4791.
+#![cfg(all(feature = "std", target_os = "linux"))]
+
+use core::time::Duration;
+use rdmascope_peer::cm::{self, Closed};
+use rdmascope_peer::driver::{Counts, Driver, Ended, Error, Kind, Reach, route};
+use rdmascope_peer::endpoint::{Config, Connect, Endpoint, Event};
+use rdmascope_peer::packet::{Datagram, Icrc};
+use rdmascope_peer::rc::{Fault, QueueEvent, Send};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+const PORT: u16 = 20049;
+
+/// An address of 127.0.0.0/8 that no other test has, of this process or of another.
+fn address() -> IpAddr {
+    static NEXT: AtomicU8 = AtomicU8::new(100);
+    let [.., high, low] = std::process::id().to_be_bytes();
+    Ipv4Addr::new(127, NEXT.fetch_add(1, Ordering::Relaxed), high, low.clamp(1, 254)).into()
+}
+
+/// A driver; `None` where this host does not allow it, which is told.
+fn open(kind: Kind, local: IpAddr, reach: Reach) -> Option<Driver> {
+    match Driver::open(kind, &[local], reach) {
+        Ok(driver) => Some(driver),
+        Err(error @ (Error::NotPermitted { .. } | Error::PortTaken { .. } | Error::NotLocal { .. })) => {
+            eprintln!("SKIPPED: {error}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// What crossed at one end: whether it came in, the packet, and what was said of its ICRC.
+type Crossings = Arc<Mutex<Vec<(bool, Vec<u8>, Icrc)>>>;
+
+fn recorded(driver: &mut Driver) -> Crossings {
+    let crossings = Crossings::default();
+    let mut last = 0;
+    let to = Arc::clone(&crossings);
+    driver.record(Some(Box::new(move |crossed| {
+        assert!(crossed.time >= last, "time goes back");
+        last = crossed.time;
+        to.lock().unwrap().push((crossed.incoming, crossed.packet.to_vec(), crossed.icrc));
+    })));
+    crossings
+}
+
+/// Accepts one connection and sends back what it receives, until it is closed.
+fn echo(mut driver: Driver, mut endpoint: Endpoint) -> (Counts, Vec<Event>) {
+    endpoint.listen(PORT);
+    let mut others = Vec::new();
+    let until = driver.now().plus(Duration::from_secs(20));
+    let ended = driver.run(&mut endpoint, Some(until), |endpoint, _| {
+        while let Some(event) = endpoint.poll_event() {
+            match event {
+                Event::Requested { connection, .. } => {
+                    endpoint.accept(connection, b"welcome").unwrap();
+                    (0..8).for_each(|_| endpoint.post_receive(connection, 65_536).unwrap());
+                }
+                Event::Queue { connection, event: QueueEvent::Received(received) } => {
+                    endpoint.post_receive(connection, 65_536).unwrap();
+                    endpoint.send(connection, Send { bytes: received.bytes, ..Send::default() }).unwrap();
+                }
+                Event::Closed { .. } => return true,
+                other => others.push(other),
+            }
+        }
+        false
+    });
+    assert_eq!(ended.unwrap(), Ended::Done);
+    (driver.counts(), others)
+}
+
+/// Connects, sends what is echoed, and disconnects.
+fn talk(driver: &mut Driver, endpoint: &mut Endpoint, local: IpAddr, to: IpAddr) {
+    let connection = endpoint.connect(Connect::new(local, to, PORT)).unwrap();
+    let message = |number: usize| -> Vec<u8> { (0..number * 4099).map(|at| (at * number) as u8).collect() };
+    let mut echoed = 0;
+    let until = driver.now().plus(Duration::from_secs(20));
+    let ended = driver.run(endpoint, Some(until), |endpoint, _| {
+        while let Some(event) = endpoint.poll_event() {
+            match event {
+                Event::Replied { private_data, .. } => assert!(private_data.starts_with(b"welcome")),
+                Event::Connected { .. } => {
+                    for number in 0..8 {
+                        endpoint.post_receive(connection, 65_536).unwrap();
+                        endpoint
+                            .send(connection, Send { bytes: message(number), ..Send::default() })
+                            .unwrap();
+                    }
+                }
+                Event::Queue { event: QueueEvent::Received(received), .. } => {
+                    assert_eq!(received.bytes, message(echoed));
+                    echoed += 1;
+                    if echoed == 8 {
+                        endpoint.disconnect(connection).unwrap();
+                    }
+                }
+                Event::Closed { why, .. } => {
+                    assert_eq!(why, Closed::Local);
+                    return true;
+                }
+                _ => {}
+            }
+        }
+        false
+    });
+    assert_eq!((ended.unwrap(), echoed), (Ended::Done, 8));
+}
+
+/// Two ends over these sockets: what each counted, and what crossed at the active one.
+fn session(active: Kind, passive: Kind) -> Option<(Counts, Counts, [Crossings; 2])> {
+    let (local, to) = (address(), address());
+    let mut server = open(passive, to, Reach::WhoeverSent)?;
+    let mut client = open(active, local, Reach::Only(vec![to]))?;
+    let crossings = [recorded(&mut client), recorded(&mut server)];
+    let counts = thread::scope(|scope| {
+        let server = scope.spawn(move || echo(server, Endpoint::new(Config::default(), 2)));
+        talk(&mut client, &mut Endpoint::new(Config::default(), 1), local, to);
+        server.join().unwrap()
+    });
+    assert_eq!(counts.1.iter().find(|event| matches!(event, Event::Dropped { .. })), None);
+    Some((client.counts(), counts.0, crossings))
+}
+
+/// Both saw the same packets, byte by byte but for what the ICRC does not cover, each end in its own order.
+fn the_same(crossings: &[Crossings; 2]) {
+    let seen = |end: usize, incoming: bool| {
+        let crossings = crossings[end].lock().unwrap();
+        let mut packets: Vec<Vec<u8>> = crossings
+            .iter()
+            .filter(|crossing| crossing.0 == incoming)
+            .map(|crossing| crossing.1.clone())
+            .collect();
+        for packet in &mut packets {
+            // The checksum of UDP, which is made by the kernel and only a raw socket shows.
+            packet[26..28].fill(0);
+        }
+        packets
+    };
+    assert!(seen(0, false).len() > 100);
+    assert!(seen(0, false) == seen(1, true));
+    // The last DREP may be on its way when the active end is gone.
+    assert!(seen(1, false).starts_with(&seen(0, true)));
+}
+
+#[test]
+fn two_ends_on_udp_sockets() {
+    let Some((client, server, crossings)) = session(Kind::Udp, Kind::Udp) else { return };
+    for counts in [client, server] {
+        assert_eq!((counts.bad, counts.unverified, counts.withheld, counts.lost), (0, 0, 0, 0), "{counts:?}");
+        assert!(counts.good > 100, "{counts:?}");
+        // It slept in between, and woke up for something.
+        assert!(counts.waits < 2 * (counts.good + counts.sent), "{counts:?}");
+    }
+    the_same(&crossings);
+}
+
+#[test]
+fn two_ends_on_raw_sockets() {
+    let Some((client, server, crossings)) = session(Kind::Raw, Kind::Raw) else { return };
+    for counts in [client, server] {
+        assert_eq!((counts.bad, counts.unverified, counts.withheld, counts.lost), (0, 0, 0, 0), "{counts:?}");
+    }
+    the_same(&crossings);
+}
+
+#[test]
+fn a_udp_socket_finds_the_identification_of_what_comes() {
+    let Some((client, server, crossings)) = session(Kind::Udp, Kind::Raw) else { return };
+    assert_eq!((client.bad, client.good, server.bad, server.unverified), (0, 0, 0, 0));
+    assert!(client.unverified > 100 && server.good > 100);
+    the_same(&crossings);
+}
+
+#[test]
+fn an_endpoint_talks_to_itself_over_ipv6() {
+    let local: IpAddr = Ipv6Addr::LOCALHOST.into();
+    let Some(mut driver) = open(Kind::Udp, local, Reach::Only(vec![local])) else { return };
+    let mut endpoint = Endpoint::new(Config::default(), 1);
+    endpoint.listen(PORT);
+    endpoint.connect(Connect::new(local, local, PORT)).unwrap();
+    let until = driver.now().plus(Duration::from_secs(20));
+    let mut connected = 0;
+    let ended = driver.run(&mut endpoint, Some(until), |endpoint, _| {
+        while let Some(event) = endpoint.poll_event() {
+            match event {
+                Event::Requested { connection, .. } => endpoint.accept(connection, b"").unwrap(),
+                Event::Connected { .. } => connected += 1,
+                _ => {}
+            }
+        }
+        connected == 2
+    });
+    assert_eq!(ended.unwrap(), Ended::Done);
+    // REQ, REP, RTU.
+    let counts = driver.counts();
+    assert_eq!((counts.sent, counts.good, counts.bad, counts.unverified), (3, 3, 0, 0));
+}
+
+#[test]
+fn what_is_sent_wrong_on_purpose_is_found_wrong() {
+    for kind in [Kind::Udp, Kind::Raw] {
+        let (local, to) = (address(), address());
+        let reach = Reach::Only(vec![to]);
+        let (Some(mut sender), Some(mut receiver)) =
+            (open(kind, local, reach), open(kind, to, Reach::WhoeverSent))
+        else {
+            continue;
+        };
+        let mut endpoint = Endpoint::new(Config::default(), 1);
+        let transport = vec![0x64; 40];
+        let icrc = Icrc::Bad;
+        endpoint.transmit_raw(Datagram {
+            source: local,
+            destination: to,
+            source_port: 0xc000,
+            transport,
+            icrc,
+        });
+        let until = sender.now();
+        assert_eq!(sender.run(&mut endpoint, Some(until), |_, _| false).unwrap(), Ended::Deadline);
+        let mut listener = Endpoint::new(Config::default(), 2);
+        let until = receiver.now().plus(Duration::from_secs(20));
+        let mut event = None;
+        let ended = receiver.run(&mut listener, Some(until), |listener, _| {
+            event = listener.poll_event();
+            event.is_some()
+        });
+        assert_eq!(ended.unwrap(), Ended::Done);
+        assert_eq!(event, Some(Event::Dropped { source: local, fault: Fault::BadIcrc }));
+        assert_eq!(receiver.counts().bad, 1);
+    }
+}
+
+#[test]
+fn nobody_else_is_sent_to() {
+    let (local, to, other) = (address(), address(), address());
+    let Some(mut driver) = open(Kind::Udp, local, Reach::Only(vec![other])) else { return };
+    let mut endpoint = Endpoint::new(Config::default(), 1);
+    endpoint.connect(Connect::new(local, to, PORT)).unwrap();
+    let until = driver.now();
+    driver.run(&mut endpoint, Some(until), |_, _| false).unwrap();
+    assert_eq!((driver.counts().sent, driver.counts().withheld), (0, 1));
+    driver.allow(to);
+    endpoint.connect(Connect::new(local, to, PORT)).unwrap();
+    driver.run(&mut endpoint, Some(until), |_, _| false).unwrap();
+    assert_eq!((driver.counts().sent, driver.counts().withheld), (1, 1));
+}
+
+#[test]
+fn deadlines_are_kept_without_a_busy_loop() {
+    let (local, to) = (address(), address());
+    let Some(mut driver) = open(Kind::Udp, local, Reach::Only(vec![to])) else { return };
+    // 4.2 ms for an answer, and two more tries.
+    let cm = cm::Config { response_timeout: 10, most_retries: 2, ..cm::Config::default() };
+    let mut endpoint = Endpoint::new(Config { cm, ..Config::default() }, 1);
+    let connection = endpoint.connect(Connect::new(local, to, PORT)).unwrap();
+    let mut closed = None;
+    let ended = driver.run(&mut endpoint, None, |endpoint, _| {
+        closed = endpoint.poll_event();
+        closed.is_some()
+    });
+    assert_eq!(ended.unwrap(), Ended::Done);
+    assert_eq!(closed, Some(Event::Closed { connection, why: Closed::NoAnswer }));
+    let counts = driver.counts();
+    // Three REQs and a REJ.
+    assert_eq!(counts.sent, 4);
+    assert!(counts.waits < 10, "{counts:?}");
+}
+
+#[test]
+fn a_waker_ends_the_wait() {
+    let Some(mut driver) = open(Kind::Udp, address(), Reach::WhoeverSent) else { return };
+    let mut endpoint = Endpoint::new(Config::default(), 1);
+    let waker = driver.waker();
+    waker.wake();
+    waker.wake();
+    assert_eq!(driver.run(&mut endpoint, None, |_, _| false).unwrap(), Ended::Woken);
+    // Twice before anybody looked is once.
+    let until = driver.now();
+    assert_eq!(driver.run(&mut endpoint, Some(until), |_, _| false).unwrap(), Ended::Deadline);
+    let other = thread::spawn(move || waker.wake());
+    assert_eq!(driver.run(&mut endpoint, None, |_, _| false).unwrap(), Ended::Woken);
+    other.join().unwrap();
+}
+
+#[test]
+fn errors_say_what_to_do() {
+    let local = address();
+    assert_eq!(route(local).ok(), Some(Ipv4Addr::LOCALHOST.into()));
+    let Some(_first) = open(Kind::Udp, local, Reach::WhoeverSent) else { return };
+    let refused = |local: IpAddr| match Driver::open(Kind::Udp, &[local], Reach::WhoeverSent) {
+        Ok(_) => panic!("{local} can be had"),
+        Err(error) => error.to_string(),
+    };
+    let taken = refused(local);
+    assert!(taken.contains("4791") && taken.contains("rxe") && taken.contains("ss -ulpn"), "{taken}");
+    // RFC 5737: addresses of documentation.
+    let elsewhere = refused(Ipv4Addr::new(192, 0, 2, 1).into());
+    assert!(elsewhere.contains("no address of this host"), "{elsewhere}");
+    let of_one_link: IpAddr = "fe80::1".parse().unwrap();
+    assert!(matches!(route(of_one_link), Err(Error::LinkLocal { .. })));
+    let remote = Driver::open(Kind::Udp, &[address()], Reach::Only(vec![of_one_link]));
+    assert!(matches!(remote, Err(Error::LinkLocal { .. })));
+    for nobody in ["0.0.0.0", "224.0.0.1", "255.255.255.255", "::", "ff02::1"] {
+        let refused = refused(nobody.parse().unwrap());
+        assert!(refused.contains("not the address of one host"), "{refused}");
+    }
+}
+
+#[test]
+fn a_packet_beyond_the_mtu_is_an_error() {
+    let (local, to) = (address(), address());
+    let Some(mut driver) = open(Kind::Udp, local, Reach::Only(vec![to])) else { return };
+    let mut endpoint = Endpoint::new(Config::default(), 1);
+    // The loopback interface has an MTU of 65,536 bytes, and an IPv4 packet can say 65,535.
+    let transport = vec![0x64; 65_520];
+    endpoint.transmit_raw(Datagram {
+        source: local,
+        destination: to,
+        source_port: 0xc000,
+        transport,
+        icrc: Icrc::Good,
+    });
+    let error = driver.run(&mut endpoint, None, |_, _| false).unwrap_err();
+    assert!(matches!(error, Error::TooLong { length: 65_520 }), "{error}");
+}

@@ -1,0 +1,42 @@
+//! Events beside the frame or the transaction that is shown, for people.
+
+use super::{Screen, heading, wrapped};
+use crate::events::SessionEvent;
+use crate::text::{Counted, Plain, Seconds};
+use rdmascope_dissector::record::Time;
+use std::io::{self, Write};
+
+/// Columns in front of what belongs to an event.
+const INDENT: usize = 6;
+/// Events that are shown.
+const MOST: usize = 20;
+
+/// Writes the events of a capture that starts at `start`, if there are any.
+pub fn section(
+    events: &[&SessionEvent],
+    start: Time,
+    screen: Screen,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    if events.is_empty() {
+        return Ok(());
+    }
+    heading("Events", screen, out)?;
+    for event in events.iter().take(MOST) {
+        let kind = screen.style.red_if(event.kind.is_loss(), event.kind.word());
+        let seconds = Seconds(event.time.0.saturating_sub(start.0));
+        write!(out, "  {kind}  {seconds} s, connection {}", event.connection.0)?;
+        match event.frames {
+            [Some(first), Some(last)] if first != last => writeln!(out, ", frames {first} to {last}")?,
+            [Some(frame), _] | [None, Some(frame)] => writeln!(out, ", frame {frame}")?,
+            [None, None] => writeln!(out)?,
+        }
+        for line in wrapped(&Plain(&event.text).to_string(), screen.width - INDENT) {
+            writeln!(out, "{:INDENT$}{line}", "")?;
+        }
+    }
+    match events.len().saturating_sub(MOST) as u64 {
+        0 => Ok(()),
+        further => writeln!(out, "  and {}: `rdmascope events` has all", Counted(further, "further event")),
+    }
+}

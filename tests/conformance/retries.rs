@@ -1,0 +1,104 @@
+//! Calls that come again.
+
+use crate::chunks::reply::{getattr, refuse};
+use crate::chunks::{change_call, change_reply, plain_calls, results_at, send_of, version_3};
+use crate::header::{connection, exchanges, found, withhold};
+use crate::{By, Trigger, shown};
+use rdmascope_tests::mutate::{self, CLIENT, Message, SERVER, Segment};
+use rdmascope_tests::pcap::Capture;
+
+pub(crate) const TRIGGERS: &[Trigger] = &[
+    Trigger {
+        rule: "retry-without-room",
+        alteration: "a GETATTR is answered with ERR_CHUNK, and so is the same call under another XID",
+        control: version_3,
+        alter: |capture| refuse_twice(capture, None),
+        also: &[],
+        shows: shown(By::Requester, &[874, 876, 1546, 1548], "0 bytes", "more than 0 bytes"),
+    },
+    Trigger {
+        rule: "retry-executed-twice",
+        alteration: "a REMOVE without a reply is sent again on the next connection, and gives NFS3ERR_NOENT there",
+        control: twice,
+        alter: |capture| remove_again(capture, 2),
+        also: &[],
+        shows: shown(By::Responder, &[1710, 3431, 3433], "NFS3ERR_NOENT", ""),
+    },
+];
+
+/// Has a GETATTR refused with ERR_CHUNK, and once more under another XID; the second call with this Reply chunk.
+fn refuse_twice(capture: &mut Capture, reply_chunk: Option<Segment>) {
+    let first = getattr(capture);
+    let again = *plain_calls(capture, 1).last().expect("it has several");
+    let original = Message::of(&capture.packets[send_of(capture, CLIENT, first)]);
+    change_call(capture, again, |call| {
+        let xid = call.xid;
+        call.payload = original.payload.clone();
+        call.set_word(0, xid);
+        call.reply = reply_chunk.map(|segment| vec![segment]);
+    });
+    refuse(capture, first);
+    refuse(capture, again);
+}
+
+/// The session of version 3 twice, the second a minute later on a connection of its own.
+fn twice() -> Capture {
+    let first = version_3();
+    let mut second = first.clone();
+    mutate::renumber_qp(&mut second, SERVER, 0x31);
+    mutate::renumber_qp(&mut second, CLIENT, 0x32);
+    mutate::change_communication_ids(&mut second, 0x0f0f_0f0f);
+    second.packets.iter_mut().for_each(|packet| packet.time += 60_000_000_000);
+    mutate::merge(&first, &second)
+}
+
+/// Leaves a REMOVE without a reply on the first connection, and has it answered with this status on the second.
+fn remove_again(capture: &mut Capture, status: u32) {
+    let is_remove = |capture: &Capture, call: usize| Message::of(&capture.packets[call]).word(20) == 12;
+    let removes: Vec<(usize, usize)> =
+        exchanges(capture).into_iter().filter(|(call, _)| is_remove(capture, *call)).collect();
+    let second = connection(capture, capture.packets.len() - 1);
+    let (_, reply) = *removes.iter().rfind(|(call, _)| second.contains(call)).expect("a REMOVE");
+    let xid = capture.packets[reply].xid();
+    mutate::change_message(&mut capture.packets[reply], |reply| {
+        let at = results_at(reply);
+        reply.payload.truncate(at);
+        // The status, and wcc_data without attributes.
+        reply.payload.extend([status, 0, 0].map(u32::to_be_bytes).concat());
+    });
+    let left = removes.iter().find(|(call, _)| capture.packets[*call].xid() == xid).expect("the first one");
+    withhold(capture, left.1);
+}
+
+#[test]
+fn a_call_with_more_room_is_another_try() {
+    let mut capture = version_3();
+    refuse_twice(&mut capture, Some(Segment { handle: 7, length: 4096, offset: 0x7000_0000 }));
+    assert!(found(&capture, "retry").is_empty());
+    // The same call that is answered the second time needed no more.
+    let mut capture = version_3();
+    let first = getattr(&capture);
+    refuse(&mut capture, first);
+    assert!(found(&capture, "retry").is_empty());
+}
+
+#[test]
+fn a_call_that_gives_the_first_reply_was_remembered() {
+    for status in [0, 13] {
+        let mut capture = twice();
+        remove_again(&mut capture, status);
+        assert!(found(&capture, "retry").is_empty(), "{status}");
+        assert_eq!(found(&capture, "rpc-replay").len(), 1, "it came again");
+    }
+    // NOENT of a call that was not sent again says nothing of the server's memory.
+    let mut capture = version_3();
+    let remove =
+        exchanges(&capture).into_iter().find(|(call, _)| Message::of(&capture.packets[*call]).word(20) == 12);
+    let xid = capture.packets[remove.expect("a REMOVE").0].xid().expect("it is a message");
+    change_reply(&mut capture, xid, |reply| {
+        let at = results_at(reply);
+        reply.payload.truncate(at);
+        reply.payload.extend([2, 0, 0].map(u32::to_be_bytes).concat());
+    });
+    assert!(found(&capture, "retry").is_empty());
+}

@@ -1,0 +1,334 @@
+//! Sessions, slots, callbacks.
+
+use crate::chunks::{arguments_at, change_call, change_reply, large, results_at, send_of};
+use crate::header::{basic, exchanges, found, withhold};
+use crate::{By, Trigger, shown};
+use rdmascope_conformance::Verdict;
+use rdmascope_tests::judged::line;
+use rdmascope_tests::mutate::{self, CLIENT, Message, SERVER};
+use rdmascope_tests::pcap::Capture;
+use rdmascope_tests::samples;
+
+pub(crate) const TRIGGERS: &[Trigger] = &[
+    Trigger {
+        rule: "session-slot",
+        alteration: "a call uses slot 64 of a session with 30 slots",
+        control: basic,
+        alter: |capture| {
+            set_call(capture, ACCESS, SLOT, 64);
+            refuse(capture, ACCESS, 10053);
+        },
+        also: &[],
+        shows: shown(By::Requester, &[22, 974], "64", "29"),
+    },
+    Trigger {
+        rule: "session-slot",
+        alteration: "a callback uses slot 64 of a backchannel with 16 slots",
+        control: recall,
+        alter: |capture| {
+            set_callback(capture, RECALL, SLOT, 64);
+            let answer = send_of(capture, CLIENT, RECALL);
+            mutate::change_message(&mut capture.packets[answer], |reply| fail(reply, 11, 10053));
+        },
+        also: &[],
+        shows: shown(By::Responder, &[22, 132], "64", "15"),
+    },
+    Trigger {
+        rule: "session-sequence",
+        alteration: "the sequence ID of a call is 100 more",
+        control: basic,
+        alter: |capture| add_to_call(capture, ACCESS, NUMBER, 100),
+        also: &[],
+        shows: shown(By::Requester, &[970, 974, 976, 982], "250", "150"),
+    },
+    Trigger {
+        rule: "session-sequence",
+        alteration: "the sequence ID of a call is 4 less",
+        control: basic,
+        alter: |capture| add_to_call(capture, ACCESS, NUMBER, u32::MAX - 3),
+        also: &[],
+        shows: shown(By::Requester, &[970, 974, 976], "146", "150"),
+    },
+    Trigger {
+        rule: "session-sequence",
+        alteration: "a call has the sequence ID of the one before it, and other operations",
+        control: basic,
+        alter: |capture| add_to_call(capture, ACCESS, NUMBER, u32::MAX),
+        also: &[],
+        shows: shown(By::Requester, &[970, 974, 976], "149", "150"),
+    },
+    Trigger {
+        rule: "session-sequence",
+        alteration: "the sequence IDs go on 3 later, and the server refuses the first with NFS4ERR_SEQ_MISORDERED",
+        control: basic,
+        alter: |capture| {
+            let first = Message::of(&capture.packets[send_of(capture, CLIENT, ACCESS)]);
+            let from = sequence_of(&first)[0];
+            each_call(capture, |message, at| {
+                if message.word(at + NUMBER) >= from {
+                    message.set_word(at + NUMBER, message.word(at + NUMBER) + 3);
+                }
+            });
+            refuse(capture, ACCESS, 10063);
+        },
+        also: &[],
+        shows: shown(By::Requester, &[970, 974, 976], "153", "150"),
+    },
+    Trigger {
+        rule: "session-sequence",
+        alteration: "the second callback has the sequence ID of the first, less one",
+        control: recall,
+        alter: |capture| add_to_callback(capture, SECOND_RECALL, NUMBER, u32::MAX - 1),
+        also: &[],
+        shows: shown(By::Responder, &[132, 140, 142], "0", "2"),
+    },
+    Trigger {
+        rule: "session-slot-busy",
+        alteration: "a READ uses the slot of the READ before it, which is answered later",
+        control: large,
+        alter: |capture| {
+            let [number, slot] =
+                sequence_of(&Message::of(&capture.packets[send_of(capture, CLIENT, SLOW_READ)]));
+            set_call(capture, FAST_READ, SLOT, slot);
+            set_call(capture, FAST_READ, NUMBER, number + 1);
+        },
+        also: &[],
+        shows: shown(By::Requester, &[1330, 1332, 1405, 1486], "2", "1"),
+    },
+    Trigger {
+        rule: "session-status-flags",
+        alteration: "a reply says SEQ4_STATUS_CB_PATH_DOWN",
+        control: basic,
+        alter: |capture| set_flags(capture, ACCESS, 1),
+        also: &[],
+        shows: shown(By::Responder, &[976], "1", ""),
+    },
+    Trigger {
+        rule: "session-callback-unanswered",
+        alteration: "the client does not answer the second callback",
+        control: recall,
+        alter: |capture| {
+            let answer = send_of(capture, CLIENT, SECOND_RECALL);
+            withhold(capture, answer);
+        },
+        also: &[],
+        shows: shown(By::Requester, &[140], "", ""),
+    },
+    Trigger {
+        rule: "session-offload-unreported",
+        alteration: "the CB_OFFLOAD for an asynchronous COPY does not come",
+        control: large,
+        alter: without_offload,
+        also: &[],
+        shows: shown(By::Responder, &[1993, 1995], "", ""),
+    },
+];
+
+/// ACCESS in the basic session, one call at a time on slot 0.
+const ACCESS: u32 = 0xcdfc_0516;
+/// READs side by side: the first is answered after the second.
+const SLOW_READ: u32 = 0xfd8a_5ddc;
+const FAST_READ: u32 = 0xfe8a_5ddc;
+/// The callbacks of the recall session.
+const RECALL: u32 = 0x9822_c050;
+const SECOND_RECALL: u32 = 0x9922_c050;
+/// The CB_OFFLOAD of the large session.
+const OFFLOAD: u32 = 0x7314_2bc3;
+
+/// In the arguments of SEQUENCE: behind the session ID.
+const NUMBER: usize = 16;
+const SLOT: usize = 20;
+
+fn recall() -> Capture {
+    samples::capture("nfs4.1-backchannel-recall")
+}
+
+/// Where the arguments of SEQUENCE begin: behind an empty tag, the minor version, the count and the operation.
+fn sequence_at(call: &Message) -> usize {
+    let at = arguments_at(call);
+    assert_eq!((call.word(at), call.word(at + 12)), (0, 53), "it begins with SEQUENCE");
+    at + 16
+}
+
+/// Sequence ID and slot.
+fn sequence_of(call: &Message) -> [u32; 2] {
+    [NUMBER, SLOT].map(|field| call.word(sequence_at(call) + field))
+}
+
+fn set_call(capture: &mut Capture, xid: u32, field: usize, value: u32) {
+    change_call(capture, xid, |call| call.set_word(sequence_at(call) + field, value));
+}
+
+fn add_to_call(capture: &mut Capture, xid: u32, field: usize, value: u32) {
+    change_call(capture, xid, |call| {
+        let at = sequence_at(call) + field;
+        call.set_word(at, call.word(at).wrapping_add(value));
+    });
+}
+
+/// The same of a callback: callback_ident is in front of the count.
+fn add_to_callback(capture: &mut Capture, xid: u32, field: usize, value: u32) {
+    let index = send_of(capture, SERVER, xid);
+    mutate::change_message(&mut capture.packets[index], |call| {
+        let at = arguments_at(call);
+        assert_eq!(call.word(at + 16), 11, "it begins with CB_SEQUENCE");
+        call.set_word(at + 20 + field, call.word(at + 20 + field).wrapping_add(value));
+    });
+}
+
+fn set_callback(capture: &mut Capture, xid: u32, field: usize, value: u32) {
+    let index = send_of(capture, SERVER, xid);
+    mutate::change_message(&mut capture.packets[index], |call| {
+        let at = arguments_at(call);
+        call.set_word(at + 20 + field, value);
+    });
+}
+
+/// Changes every inline call that begins with SEQUENCE; `at`: its arguments.
+fn each_call(capture: &mut Capture, mut change: impl FnMut(&mut Message, usize)) {
+    let calls = capture.packets.iter().enumerate().filter(|(_, packet)| {
+        packet.starts_message() && packet.source() == CLIENT && packet.data.len() > 200
+    });
+    let calls: Vec<usize> = calls.map(|(index, _)| index).collect();
+    for index in calls {
+        let call = Message::of(&capture.packets[index]);
+        if call.payload.len() < 80 || call.word(4) != 0 || call.word(20) != 1 {
+            continue;
+        }
+        let at = arguments_at(&call);
+        if (call.word(at), call.word(at + 12)) == (0, 53) {
+            mutate::change_message(&mut capture.packets[index], |call| change(call, at + 16));
+        }
+    }
+}
+
+/// Has SEQUENCE fail with a status.
+fn refuse(capture: &mut Capture, xid: u32, status: u32) {
+    change_reply(capture, xid, |reply| fail(reply, 53, status));
+}
+
+/// Status, tag, one result: `operation` and its status.
+fn fail(reply: &mut Message, operation: u32, status: u32) {
+    let at = results_at(reply);
+    reply.payload.truncate(at);
+    reply.payload.extend([status, 0, 1, operation, status].map(u32::to_be_bytes).concat());
+}
+
+/// Sets sr_status_flags: behind status, tag, count, operation and its status, session, and four words.
+fn set_flags(capture: &mut Capture, xid: u32, flags: u32) {
+    change_reply(capture, xid, |reply| reply.set_word(results_at(reply) + 20 + 16 + 16, flags));
+}
+
+fn without_offload(capture: &mut Capture) {
+    let answer = send_of(capture, CLIENT, OFFLOAD);
+    withhold(capture, answer);
+    let call = send_of(capture, SERVER, OFFLOAD);
+    withhold(capture, call);
+}
+
+/// What is found of these rules, with its verdict.
+fn verdicts(capture: &Capture, prefix: &str) -> Vec<Verdict> {
+    found(capture, prefix).iter().map(|finding| finding.verdict).collect()
+}
+
+/// Where one packet of the client is missing too, nobody knows what came between.
+#[test]
+fn a_call_that_the_capture_lacks_skips_no_sequence_id() {
+    let whole = basic();
+    for (call, _) in exchanges(&whole).into_iter().step_by(9) {
+        let number = whole.packets[call].number;
+        let rest = mutate::keep(&whole, |packet| packet.number != number);
+        let found = found(&rest, "session-s");
+        assert!(found.is_empty(), "without {number}: {:?}", found.iter().map(line).collect::<Vec<_>>());
+    }
+}
+
+/// Requests between may have gone over a connection of the session that is not in the capture.
+#[test]
+fn sequence_ids_that_go_on_elsewhere_are_no_evidence() {
+    let mut capture = basic();
+    let first = Message::of(&capture.packets[send_of(&capture, CLIENT, ACCESS)]);
+    let from = sequence_of(&first)[0];
+    each_call(&mut capture, |message, at| {
+        if message.word(at + NUMBER) >= from {
+            message.set_word(at + NUMBER, message.word(at + NUMBER) + 3);
+        }
+    });
+    assert_eq!(verdicts(&capture, "session-sequence"), [Verdict::Inconclusive]);
+}
+
+/// The other half of them, where two connections take turns and one was captured; and a session with more slots than the capture shows.
+#[test]
+fn every_second_request_elsewhere_is_no_evidence() {
+    let mut capture = basic();
+    each_call(&mut capture, |message, at| {
+        message.set_word(at + NUMBER, message.word(at + NUMBER) * 2 - 1);
+    });
+    let verdicts = verdicts(&capture, "session-sequence");
+    assert!(verdicts.iter().all(|verdict| *verdict == Verdict::Inconclusive), "{verdicts:?}");
+    assert_eq!(verdicts.len(), 1, "one for a slot");
+    // What the replier refuses as out of order is.
+    refuse(&mut capture, ACCESS, 10063);
+    assert!(self::verdicts(&capture, "session-sequence").contains(&Verdict::Stands));
+    let mut capture = basic();
+    set_call(&mut capture, ACCESS, SLOT, 64);
+    assert_eq!(self::verdicts(&capture, "session-slot"), [Verdict::Inconclusive]);
+}
+
+/// A call that is sent again has its sequence ID.
+#[test]
+fn a_call_may_come_again_under_its_sequence_id() {
+    let mut capture = basic();
+    mutate::again(&mut capture, ACCESS, 2);
+    assert!(found(&capture, "session-sequence").is_empty());
+}
+
+/// A slot that SEQUENCE refuses is as it was.
+#[test]
+fn a_request_that_is_refused_does_not_use_its_sequence_id() {
+    let mut capture = basic();
+    let first = Message::of(&capture.packets[send_of(&capture, CLIENT, ACCESS)]);
+    let from = sequence_of(&first)[0];
+    // NFS4ERR_DELAY; all later calls have one less.
+    refuse(&mut capture, ACCESS, 10008);
+    each_call(&mut capture, |message, at| {
+        if message.word(at + NUMBER) > from {
+            message.set_word(at + NUMBER, message.word(at + NUMBER) - 1);
+        }
+    });
+    assert!(found(&capture, "session-sequence").is_empty());
+}
+
+#[test]
+fn an_offload_that_is_reported_or_given_up_is_over() {
+    assert!(found(&large(), "session-offload").is_empty());
+    // Whatever packet is missing, it may be the one that says so.
+    let mut altered = large();
+    without_offload(&mut altered);
+    let copy = send_of(&altered, SERVER, 0x0c8b_5ddc);
+    for lost in copy + 1..altered.packets.len() - 4 {
+        let number = altered.packets[lost].number;
+        if altered.packets[lost].source() != SERVER || altered.packets[lost].is_response() {
+            continue;
+        }
+        let rest = mutate::keep(&altered, |packet| packet.number != number);
+        assert!(!verdicts(&rest, "session-offload").contains(&Verdict::Stands), "without {number}");
+    }
+    // Where the session lives on, CB_OFFLOAD may come over the next connection.
+    let destroy = send_of(&altered, CLIENT, 0x158b_5ddc);
+    let mut alive = altered.clone();
+    mutate::change_message(&mut alive.packets[destroy], |call| {
+        let at = arguments_at(call);
+        call.set_word(at + 12, 45);
+    });
+    change_reply(&mut alive, 0x158b_5ddc, |reply| reply.set_word(results_at(reply) + 12, 45));
+    assert_eq!(verdicts(&alive, "session-offload"), [Verdict::Inconclusive]);
+}
+
+#[test]
+fn a_callback_whose_answer_the_capture_lacks_is_not_unanswered() {
+    let whole = recall();
+    let answer = whole.packets[send_of(&whole, CLIENT, SECOND_RECALL)].number;
+    let rest = mutate::keep(&whole, |packet| packet.number != answer);
+    assert!(!verdicts(&rest, "session-callback").contains(&Verdict::Stands));
+}

@@ -1,0 +1,87 @@
+# Steps of the lab about an NFSv3 export, to be sourced behind lab.sh: files go over RDMA in both directions, and their MD5 stay what they were.
+#
+#   export_of_kernel NAME OPTION...   `peer call OPTION...` lists, reads and writes the export of the guest `server`
+#   export_of_peer NAME OPTION...     the guest `client` mounts the export of `peer serve OPTION...`, lists, writes, and reads without its cache
+#
+# $scope is the program. What crossed the wire is in $LAB/NAME.pcapng. Without options, and so without faults on purpose, `rdmascope check` has to
+# find nothing in it.
+
+# export_field FILE TYPE FIELD [KEY=VALUE]: a field of the lines of a type.
+export_field() {
+    python3 - "$@" <<'PROGRAM'
+import json, sys
+path, kind, field, *conditions = sys.argv[1:]
+with open(path, encoding="utf-8") as file:
+    lines = [json.loads(line) for line in file]
+wanted = [condition.split("=", 1) for condition in conditions]
+for line in lines:
+    if line["type"] == kind and all(str(line.get(key)) == value for key, value in wanted):
+        print(line[field])
+PROGRAM
+}
+
+export_of_kernel() {
+    local name=$1 lines=$LAB/$1.jsonl before after
+    shift
+    head -c 8M /dev/urandom >"$LAB/$name.data"
+    before=$(lab_do server <<'COMMANDS' | awk '{ print $1 }'
+mkdir -p /export/names
+for i in $(seq 300); do : >"/export/names/name-number-$i-of-300"; done
+head -c 8M /dev/urandom >/export/made-in-guest
+md5sum /export/made-in-guest
+COMMANDS
+    )
+    lab_host "$scope" peer call --to 10.77.0.1 --export /export --write "$LAB/$name.data" --read made-in-guest --list names \
+        --timeout 60s --format jsonl --save "$LAB/$name.pcapng" "$@" >"$lines" || fail "$name: peer call --export"
+    after=$(lab_do server <<<"md5sum /export/$name.data" | awk '{ print $1 }')
+    [ "$(export_field "$lines" peer_job md5 job=read)" = "$before" ] || fail "$name: other bytes were read than the guest wrote"
+    [ "$(export_field "$lines" peer_job md5 job=write)" = "$after" ] || fail "$name: other bytes are in the guest than were written"
+    [ "$(md5sum <"$LAB/$name.data")" = "$after  -" ] || fail "$name: the MD5 of what was written is wrong"
+    [ "$(export_field "$lines" peer_job entries job=list)" = 302 ] || fail "$name: not all names were listed"
+    # The server of Linux sends with invalidate although it left its own R flag clear.
+    [ $# != 0 ] || "$scope" check --allow invalidation-sender-flag "$LAB/$name.pcapng" >"$LAB/$name.check" ||
+        { cat "$LAB/$name.check"; fail "check finds something in $name"; }
+    echo "$name: 8 MiB each way, $(export_field "$lines" peer_end calls) calls; faults: $(export_field "$lines" peer_end faults)"
+}
+
+export_of_peer() {
+    local name=$1 lines=$LAB/$1.jsonl process told
+    shift
+    ip netns exec "$LAB_NAMESPACE" "$scope" peer serve --bind 10.77.0.254 --export memory --port-mapper --format jsonl --save "$LAB/$name.pcapng" "$@" >"$lines" &
+    process=$!
+    # It ends with the guests, whatever happens.
+    lab_guests[peer]=$process
+    for _ in $(seq 100); do
+        ! grep -q peer_export "$lines" || break
+        kill -0 $process 2>/dev/null || fail "$name: peer serve --export"
+        sleep 0.1
+    done
+    told=$(lab_do client 300 <<'COMMANDS'
+set -e
+mount -t nfs -o vers=3,proto=rdma,port=20049,mountport=20048,mountproto=tcp,nolock 10.77.0.254:/export /mnt/nfs
+head -c 8M /dev/urandom >/tmp/data
+mkdir /mnt/nfs/names
+for i in $(seq 100); do : >"/mnt/nfs/names/name-number-$i-of-100"; done
+cp /tmp/data /mnt/nfs/data
+# Nothing of it is in the guest any more.
+umount /mnt/nfs
+echo 3 >/proc/sys/vm/drop_caches
+# The port mapper tells the port of MOUNT, and that of NFS/RDMA is the usual one.
+mount -t nfs -o vers=3,proto=rdma,nolock 10.77.0.254:/export /mnt/nfs
+md5sum </tmp/data
+md5sum </mnt/nfs/data
+ls /mnt/nfs/names | wc -l
+umount /mnt/nfs
+COMMANDS
+    ) || fail "$name: the client of the kernel: $told"
+    # A shell lets what it starts in the background ignore SIGINT.
+    kill -TERM $process
+    unset 'lab_guests[peer]'
+    wait $process || fail "$name: peer serve ended with $?"
+    read -r written _ read _ names <<<"$(tr '\n' ' ' <<<"$told")"
+    [ "$written" = "$read" ] || fail "$name: the client read other bytes than it wrote"
+    [ "$(export_field "$lines" peer_file md5 path=data)" = "$written" ] || fail "$name: other bytes came than the client wrote"
+    [ "$names" = 100 ] || fail "$name: the client listed $names names of 100"
+    [ $# != 0 ] || "$scope" check "$LAB/$name.pcapng" || fail "check finds something in $name"
+    echo "$name: 8 MiB each way, $(export_field "$lines" peer_end calls) calls; faults: $(export_field "$lines" peer_end faults)"
+}

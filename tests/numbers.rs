@@ -1,0 +1,197 @@
+//! Connections have numbers without holes, whatever the capture lacks and whatever is asked of the engine.
+
+use rdmascope_conformance::Judge;
+use rdmascope_dissector::connection::{Connection, FlowKey};
+use rdmascope_dissector::engine::{Config, Engine};
+use rdmascope_dissector::event::Event;
+use rdmascope_tests::mutate::{self, CLIENT, SERVER};
+use rdmascope_tests::pcap::Capture;
+use rdmascope_tests::{samples, session};
+use rdmascope_wire::bth::Transport;
+use std::collections::HashMap;
+
+/// What has a connection's number, in the order in which it was reported.
+#[derive(Debug, Default)]
+struct Numbered {
+    connections: Vec<Connection>,
+    /// Of the transactions.
+    transactions: Vec<u32>,
+    /// Of the findings.
+    findings: Vec<u32>,
+    /// Of packets of connections, with their half-flows.
+    packets: Vec<(FlowKey, Option<u32>)>,
+}
+
+impl Numbered {
+    fn of(capture: &Capture, config: Config) -> Numbered {
+        let (mut found, mut judge) = (Numbered::default(), Judge::default());
+        let mut engine = Engine::new(config);
+        let mut report = |event: Event<'_>| {
+            judge.handle(&event, &mut |finding| found.findings.extend(finding.connection.map(|id| id.0)));
+            match event {
+                Event::Connection(connection) => found.connections.push(connection.clone()),
+                Event::Transaction(transaction) => found.transactions.push(transaction.connection.0),
+                Event::Packet(packet) if packet.of_connection => {
+                    let is_rc = |headers: &&_| is_reliable(headers);
+                    if packet.readable_headers().filter(is_rc).is_some() {
+                        let flow = packet.flow().expect("its headers are readable");
+                        found.packets.push((flow, packet.connection.map(|id| id.0)));
+                    }
+                }
+                _ => {}
+            }
+        };
+        session::records(capture).for_each(|record| engine.handle(&record, &mut report));
+        engine.finish(&mut report);
+        found
+    }
+
+    fn numbers(&self) -> Vec<u32> {
+        self.connections.iter().map(|connection| connection.id.0).collect()
+    }
+
+    /// The connection of this number.
+    fn connection(&self, number: u32) -> Option<&Connection> {
+        self.connections.iter().find(|connection| connection.id.0 == number)
+    }
+}
+
+fn is_reliable(headers: &rdmascope_dissector::event::Headers<'_>) -> bool {
+    headers.bth.opcode.transport() == Transport::ReliableConnection
+}
+
+/// Everything is reported.
+fn all() -> Config {
+    Config { observe: true, report_packets: true, attribute: true, ..Config::default() }
+}
+
+/// Two sessions side by side, from some places on.
+fn from_the_middle(session: &Capture) -> impl Iterator<Item = (usize, Capture)> {
+    let capture = mutate::side_by_side(session, MILLISECOND);
+    let starts = (0..capture.packets.len()).step_by(capture.packets.len() / 24);
+    starts.map(move |start| (start, mutate::from(&capture, start)))
+}
+
+/// Nanoseconds.
+const MILLISECOND: i64 = 1_000_000;
+
+/// Every number from 1 on stands for one connection; whatever has a number has one of these.
+#[track_caller]
+fn assert_no_hole(found: &Numbered, what: &str) {
+    let mut numbers = found.numbers();
+    numbers.sort_unstable();
+    let expected: Vec<u32> = (1..=found.connections.len() as u32).collect();
+    assert_eq!(numbers, expected, "{what}");
+    let of_packets = found.packets.iter().filter_map(|(_, number)| number.as_ref());
+    for number in found.transactions.iter().chain(&found.findings).chain(of_packets) {
+        assert!(found.connection(*number).is_some(), "{what}: {number}");
+    }
+}
+
+#[test]
+fn no_number_is_left_out() {
+    for name in samples::ALL {
+        let whole = samples::capture(name);
+        let starts = (0..whole.packets.len()).step_by(whole.packets.len() / 48 + 1);
+        for start in (1..16.min(whole.packets.len())).chain(starts) {
+            let found = Numbered::of(&mutate::from(&whole, start), all());
+            assert_no_hole(&found, &format!("{name} from {start} on"));
+        }
+    }
+}
+
+#[test]
+fn no_number_is_left_out_of_two_sessions() {
+    let mut pairs = 0;
+    for name in samples::MOUNTS {
+        let whole = samples::capture(name);
+        for (start, capture) in from_the_middle(&whole) {
+            let found = Numbered::of(&capture, all());
+            assert_no_hole(&found, &format!("{name} from {start} on"));
+            pairs += u32::from(found.connections.len() == 2);
+        }
+        for seed in 0..8 {
+            let capture = mutate::variant(&mutate::side_by_side(&whole, 50 * MILLISECOND), seed).capture;
+            let capture = mutate::from(&capture, seed as usize % 4 * capture.packets.len() / 4);
+            assert_no_hole(&Numbered::of(&capture, all()), &format!("{name}, variant {seed}"));
+        }
+    }
+    assert!(pairs > 100, "captures in which both sessions were put together: {pairs}");
+}
+
+#[test]
+fn what_is_asked_of_the_engine_changes_no_number() {
+    for name in samples::MOUNTS {
+        let whole = samples::capture(name);
+        let two = mutate::side_by_side(&whole, MILLISECOND);
+        let lossy = (0..12).map(|seed| mutate::variant(&two, seed).capture);
+        let captures = from_the_middle(&whole).map(|(_, capture)| capture).step_by(3).chain(lossy);
+        for (index, capture) in captures.enumerate() {
+            let (expected, found) =
+                (Numbered::of(&capture, all()), Numbered::of(&capture, Config::default()));
+            let flows = |found: &Numbered| -> Vec<_> {
+                let ends =
+                    |it: &Connection| (it.id, it.requester.address, it.requester.qpn, it.responder.qpn);
+                found.connections.iter().map(ends).collect()
+            };
+            assert_eq!(flows(&found), flows(&expected), "{name}, capture {index}");
+            assert_eq!(found.transactions, expected.transactions, "{name}, capture {index}");
+        }
+    }
+}
+
+#[test]
+fn a_packet_shows_the_number_of_its_connection_or_none_yet() {
+    for name in samples::MOUNTS {
+        let whole = samples::capture(name);
+        for start in (0..whole.packets.len()).step_by(whole.packets.len() / 24) {
+            let found = Numbered::of(&mutate::without_cm(&mutate::from(&whole, start)), all());
+            let most = packets_without(&found, &format!("{name} from {start} on"));
+            assert!(most <= 1024, "{name} from {start} on: {most} packets of a half-flow without a number");
+        }
+    }
+}
+
+#[test]
+fn a_direction_that_is_alone_has_a_number_soon() {
+    for name in samples::MOUNTS {
+        let whole = mutate::without_cm(&samples::capture(name));
+        for host in [CLIENT, SERVER] {
+            let one = mutate::keep(&whole, |packet| packet.source() == host);
+            for start in (0..one.packets.len()).step_by(one.packets.len() / 12) {
+                let found = Numbered::of(&mutate::from(&one, start), all());
+                let what = format!("{name}, {host} from {start} on");
+                assert_no_hole(&found, &what);
+                let most = packets_without(&found, &what);
+                assert!(most <= 64, "{what}: {most} packets without a number");
+            }
+        }
+    }
+}
+
+/// How many packets of a half-flow have no number, at most. All behind them have that of their connection.
+#[track_caller]
+fn packets_without(found: &Numbered, what: &str) -> u32 {
+    let (mut without, mut with) = (HashMap::<FlowKey, u32>::new(), HashMap::new());
+    for (flow, number) in &found.packets {
+        let Some(number) = number else {
+            *without.entry(*flow).or_default() += 1;
+            assert!(!with.contains_key(flow), "{what}: a number is not taken back");
+            continue;
+        };
+        let connection = found.connection(*number).expect("a connection has this number");
+        let ends = [&connection.requester, &connection.responder];
+        let is_it = ends.iter().any(|end| end.qpn == Some(flow.destination_qp));
+        assert!(is_it, "{what}: {flow:?} is none of connection {number}");
+        assert_eq!(*with.entry(*flow).or_insert(*number), *number, "{what}");
+    }
+    without.values().max().copied().unwrap_or_default()
+}
+
+#[test]
+fn where_the_connect_was_captured_every_packet_has_its_number() {
+    for name in samples::MOUNTS {
+        let found = Numbered::of(&samples::capture(name), all());
+        assert!(found.packets.iter().all(|(_, number)| number.is_some()), "{name}");
+    }
+}

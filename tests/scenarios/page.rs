@@ -1,0 +1,193 @@
+//! docs/scenarios.md has every scenario, and every word that a file can hold. docs/verdicts.md has every scenario, and the verdicts that
+//! the lab has noted.
+
+use rdmascope_peer::scenario::{Scenario, Side, builtin, builtin_of, parse};
+
+const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/scenarios.md");
+const MARK: &str = "cargo test -p rdmascope-tests --test scenarios page -->\n";
+
+/// Those of the requester's side, and those of the responder's.
+fn tables() -> String {
+    let clients = "\n### Of the responder's side\n\n`rdmascope peer serve --scenario` runs them.\n";
+    [&table(&builtin()), clients, &table(&builtin_of(Side::Responder))].concat()
+}
+
+fn table(scenarios: &[Scenario]) -> String {
+    let mut out = String::from("\n| scenario | what it does | section | |\n|---|---|---|---|\n");
+    for scenario in scenarios {
+        let requirement = &scenario.requirement;
+        let destructive = if scenario.destructive { ", destructive" } else { "" };
+        out += &format!(
+            "| [`{name}`](../peer/scenarios/{name}.toml) | {}. | {} | {}{destructive} |\n",
+            scenario.title,
+            scenario.section(),
+            requirement.level,
+            name = scenario.name,
+        );
+    }
+    out
+}
+
+#[test]
+fn page_has_the_scenarios() {
+    let page = std::fs::read_to_string(PATH).unwrap();
+    let (front, rest) = page.split_once(MARK).expect("the page has its mark");
+    if std::env::var_os("RDMASCOPE_BLESS").is_some() {
+        std::fs::write(PATH, format!("{front}{MARK}{}", tables())).unwrap();
+    } else {
+        assert!(rest == tables(), "docs/scenarios.md is not what the scenarios say: bless it");
+    }
+}
+
+/// The keys and words that stand in an error of the parser, which knows them all.
+fn expected(replaced: &str, by: &str) -> Vec<String> {
+    let good = include_str!("../../peer/scenarios/version-9.toml");
+    assert!(good.contains(replaced), "{replaced}");
+    let told = parse("x", &good.replacen(replaced, by, 1)).unwrap_err().to_string();
+    let names = told.split_once("expected").unwrap_or_else(|| panic!("{told}")).1;
+    names.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+}
+
+#[test]
+fn page_has_every_word() {
+    let page = std::fs::read_to_string(PATH).unwrap();
+    let step = "send.vers = 9";
+    let allowed = "{ error = { code = \"vers\", has-version-1 = true, same-version = true } }";
+    let mut words = expected("survives = true", "zzz = 1");
+    words.extend(expected("level = \"must\"", "zzz = 1"));
+    words.extend(expected("level = \"must\"", "level = \"zzz\""));
+    words.extend(expected("survives = true", "needs = [\"zzz\"]"));
+    for by in [
+        "zzz = 1",
+        "connect.zzz = 1",
+        "connect.private-data.zzz = 1",
+        "register.zzz = 1",
+        "register = { name = \"a\", length = 1, access = \"zzz\" }",
+        "register = { name = \"a\", length = 1, access = \"read\", fill = \"zzz\" }",
+        "send.zzz = 1",
+        "send.payload = \"zzz\"",
+        "send.payload.read.zzz = 1",
+        "send.payload.write.zzz = 1",
+        "send.reads = [{ zzz = 1 }]",
+        "send.reply = [{ zzz = 1 }]",
+        "send.patch = [{ zzz = 1 }]",
+        "send.error.zzz = 1",
+        "send-raw.zzz = 1",
+        "write.zzz = 1",
+        "read.zzz = 1",
+        "session.zzz = 1",
+        "rules = [{ zzz = 1 }]",
+        "rules = [{ direction = \"zzz\" }]",
+        "rules = [{ direction = \"in\", effect = \"zzz\" }]",
+        "expect.zzz = 1",
+        "observe.zzz = 1",
+        "observe = { within = 1, until = \"zzz\" }",
+    ] {
+        words.extend(expected(step, by));
+    }
+    let steps = [
+        "call.zzz = 1",
+        "call.chunk = \"zzz\"",
+        "reply.zzz = 1",
+        "reply.xid = \"zzz\"",
+        "reply.invalidate = \"zzz\"",
+        "reply.writes.zzz = 1",
+        "write-beyond.zzz = 1",
+    ];
+    steps.iter().for_each(|by| words.extend(expected(step, by)));
+    words.extend(expected("survives = true", "side = \"zzz\""));
+    for by in [
+        "\"zzz\"",
+        "{ callback = { zzz = 1 } }",
+        "{ reply = { zzz = 1 } }",
+        "{ reply = { status = \"zzz\" } }",
+        "{ reply = { writes = \"zzz\" } }",
+        "{ error = { zzz = 1 } }",
+        "{ call = { zzz = 1 } }",
+        "{ nak = \"zzz\" }",
+        "{ closed = { zzz = 1 } }",
+        "{ closed = { how = \"zzz\" } }",
+        "{ rejected = { zzz = 1 } }",
+        "{ connected = { zzz = 1 } }",
+    ] {
+        words.extend(expected(allowed, by));
+    }
+    assert!(words.len() > 100, "{words:?}");
+    // In the text a word stands alone, as the first of a table in braces, or in quotation marks.
+    let spans: Vec<&str> = page.split('`').skip(1).step_by(2).collect();
+    let says = |word: &str| {
+        let is = |part: &str| part.trim_matches('"') == word;
+        spans.iter().any(|span| span.split([' ', '{', '}', '=', ',', '\n']).any(is))
+    };
+    let missing: Vec<&String> = words.iter().filter(|word| !says(word)).collect();
+    assert!(missing.is_empty(), "docs/scenarios.md does not say {missing:?}");
+}
+
+const SERVERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/lab/verdicts");
+const CLIENTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/lab/client-verdicts");
+const VERDICTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/verdicts.md");
+
+/// A series of kernels, and what is noted of it, a line a scenario: section, scenario, level, verdict.
+type Noted = (String, Vec<Vec<String>>);
+
+/// What a folder of the lab has, the oldest series first.
+fn noted(folder: &str) -> Vec<Noted> {
+    let mut noted: Vec<Noted> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| {
+            let path = entry.unwrap().path();
+            let name = path.file_stem().unwrap().to_str().unwrap();
+            let series = name.strip_prefix("linux-").expect("linux-SERIES.tsv").to_string();
+            let text = std::fs::read_to_string(&path).unwrap();
+            (series, text.lines().map(|line| line.split('\t').map(str::to_owned).collect()).collect())
+        })
+        .collect();
+    noted.sort_by_cached_key(|(series, _)| {
+        series.split('.').map(|part| part.parse().unwrap()).collect::<Vec<u32>>()
+    });
+    noted
+}
+
+#[test]
+fn page_has_the_verdicts_of_the_lab() {
+    let page = std::fs::read_to_string(VERDICTS).unwrap();
+    let (servers, clients) = page.split_once("\n## Linux as client\n").expect("clients come behind servers");
+    let (_, servers) = servers.split_once("\n## Linux as server\n").expect("it has servers");
+    has_verdicts(servers, &noted(SERVERS), &builtin());
+    has_verdicts(clients, &noted(CLIENTS), &builtin_of(Side::Responder));
+}
+
+fn has_verdicts(page: &str, noted: &[Noted], scenarios: &[Scenario]) {
+    assert!(!noted.is_empty());
+    let mut table = page.lines().filter(|line| line.starts_with('|'));
+    let titles: Vec<&str> = table.next().unwrap().trim_matches('|').split('|').map(str::trim).collect();
+    assert_eq!(titles[..3], ["section", "level", "scenario"]);
+    assert_eq!(titles.len(), 3 + noted.len());
+    for ((series, lines), title) in noted.iter().zip(&titles[3..]) {
+        assert!(title.starts_with(&format!("Linux {series}.")), "{title} is not of the series {series}");
+        assert_eq!(lines.len(), scenarios.len(), "linux-{series}.tsv is not of today's scenarios");
+        for (line, scenario) in lines.iter().zip(scenarios) {
+            let expected =
+                [scenario.section(), scenario.name.clone(), scenario.requirement.level.to_string()];
+            assert_eq!(line[..3], expected, "linux-{series}.tsv");
+        }
+    }
+    let escaped = |text: &str| text.replace('|', "\\|").replace('<', "&lt;");
+    let rows: Vec<&str> = table.skip(1).collect();
+    let mut expected = Vec::new();
+    for (at, scenario) in scenarios.iter().enumerate() {
+        let (section, level) = (scenario.section(), scenario.requirement.level);
+        let mut row = format!("| {section} | {level} | `{}`: {} |", scenario.name, escaped(&scenario.title));
+        let verdicts: Vec<&str> = noted.iter().map(|(_, lines)| lines[at][3].as_str()).collect();
+        for verdict in &verdicts {
+            let verdict = verdict.replace('-', " ");
+            row += &if verdict == "violates" { format!(" **{verdict}** |") } else { format!(" {verdict} |") };
+        }
+        expected.push(row);
+        let told = verdicts.iter().any(|verdict| !["conforms", "withheld"].contains(verdict));
+        let head = format!("**`{}`** ({section}, {level}). {}\n", scenario.name, scenario.requirement.text);
+        assert_eq!(page.contains(&head), told, "{head}");
+    }
+    assert_eq!(rows.len(), expected.len());
+    rows.iter().zip(&expected).for_each(|(row, expected)| assert_eq!(row, expected));
+}

@@ -1,0 +1,425 @@
+//! A small Responder written for these tests from RFC 8166, and responders that are wrong in one way. It shares with the peer only the
+//! endpoint below it.
+
+use crate::callbacks::{CALLBACK, Callbacks, recall};
+use rdmascope_peer::endpoint::{Config, ConnectionId, Endpoint, Event};
+use rdmascope_peer::packet::Datagram;
+use rdmascope_peer::pair::End;
+use rdmascope_peer::rc::{QueueEvent, Received, Send, WorkId};
+use rdmascope_peer::time::Instant;
+use rdmascope_wire::Layer;
+use rdmascope_wire::private_data::{self, PrivateData};
+use rdmascope_wire::rpc::{self, Auth, Call, Kind, Reply, Status};
+use rdmascope_wire::rpcrdma::{
+    Builder, Error, Header, MINIMUM_LENGTH, Procedure, ReadSegment, Segment, VERSION,
+};
+use rdmascope_wire::xdr::Reader;
+use rdmascope_wire::{Rkey, Xid};
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// In what a responder is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wrong {
+    /// In nothing.
+    Nothing,
+    /// It answers ERR_CHUNK where ERR_VERS is due.
+    ChunkForVersion,
+    /// Its ERR_VERS names versions 2 to 3.
+    VersionRange,
+    /// Its errors have rdma_vers 1, whatever the call has.
+    ErrorVersion,
+    /// It answers no message that is at fault.
+    Silent,
+    /// It closes the connection for a message that is at fault.
+    Closes,
+    /// It closes it and takes no other.
+    Crashes,
+    /// It replies with success to a message that is at fault.
+    Succeeds,
+    /// It answers with ERR_CHUNK what is to be discarded.
+    AnswersDiscards,
+    /// It grants no credits.
+    NoCredit,
+    /// It grants what is requested.
+    EchoesCredits,
+    /// It does not return chunks.
+    KeepsChunks,
+    /// It returns chunks with their lengths as in the call.
+    ReturnsChunksFull,
+    /// It sends with invalidate whatever the R flags say.
+    Invalidates,
+    /// It takes every peer for one with thresholds of 262144 bytes.
+    LongInline,
+    /// It sets Reserved bits in its private data.
+    Reserved,
+    /// It replies twice.
+    Twice,
+    /// It calls back where there is no backchannel.
+    CallsAnyone,
+    /// It grants delegations and never calls back.
+    CallsNobody,
+    /// It repeats its callback on any connection.
+    RepeatsCallback,
+    /// It grants no delegations.
+    GrantsNone,
+    /// It refuses to remove a file.
+    KeepsFile,
+    /// Its callbacks have another XID behind the header.
+    CallbackXid,
+    /// Its callbacks have rdma_vers 2.
+    CallbackVersion,
+    /// It refuses connections with more private data than its own 8 bytes.
+    RefusesPrivateData,
+}
+
+/// A call whose Read chunks are pulled.
+struct Pull {
+    connection: ConnectionId,
+    call: Incoming,
+    waiting: BTreeMap<WorkId, usize>,
+    parts: Vec<Vec<u8>>,
+}
+
+/// A call, as far as it is known.
+#[derive(Clone)]
+struct Incoming {
+    xid: Xid,
+    credits: u32,
+    payload: Vec<u8>,
+    reads: Vec<ReadSegment>,
+    writes: Vec<Vec<Segment>>,
+    reply: Option<Vec<Segment>>,
+}
+
+pub(crate) struct Responder {
+    endpoint: Endpoint,
+    wrong: Wrong,
+    pulls: Vec<Pull>,
+    /// What each connection said in its REQ.
+    clients: BTreeMap<ConnectionId, PrivateData>,
+    callbacks: Callbacks,
+}
+
+const OWN: PrivateData =
+    PrivateData { version: 1, reserved: 0, remote_invalidation: false, send_size: 3, receive_size: 3 };
+
+impl Responder {
+    pub(crate) fn new(wrong: Wrong) -> Responder {
+        let mut endpoint = Endpoint::new(Config { guid: 2, source_port: 0xc001, ..Config::default() }, 77);
+        endpoint.listen(20049);
+        let callbacks = Callbacks::new(wrong);
+        Responder { endpoint, wrong, pulls: Vec::new(), clients: BTreeMap::new(), callbacks }
+    }
+
+    /// Whether it has the file of a session, also later.
+    pub(crate) fn file(&self) -> Rc<Cell<bool>> {
+        self.callbacks.file()
+    }
+
+    fn pump(&mut self) {
+        while let Some(event) = self.endpoint.poll_event() {
+            match event {
+                Event::Requested { connection, private_data, .. } => {
+                    let data = private_data::find(&private_data);
+                    if self.wrong == Wrong::RefusesPrivateData && data.is_some_and(|found| found.offset > 0) {
+                        self.endpoint.reject(connection, 28, b"").unwrap();
+                        continue;
+                    }
+                    let data = data.and_then(|found| found.valid()).unwrap_or_default();
+                    self.clients.insert(connection, data);
+                    let reserved = if self.wrong == Wrong::Reserved { 5 } else { 0 };
+                    let mut own = Vec::new();
+                    PrivateData { reserved, ..OWN }.build(&mut own);
+                    self.endpoint.accept(connection, &own).unwrap();
+                    for _ in 0..512 {
+                        self.endpoint.post_receive(connection, OWN.receive_bytes() as usize).unwrap();
+                    }
+                }
+                Event::Queue { connection, event: QueueEvent::Received(received) } => {
+                    let _ = self.endpoint.post_receive(connection, OWN.receive_bytes() as usize);
+                    self.received(connection, &received);
+                }
+                Event::Queue { event: QueueEvent::Completed { work, outcome: Ok(bytes) }, .. } => {
+                    self.pulled(work, bytes);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn pulled(&mut self, work: WorkId, bytes: Vec<u8>) {
+        let Some(at) = self.pulls.iter().position(|pull| pull.waiting.contains_key(&work)) else { return };
+        let pull = &mut self.pulls[at];
+        let part = pull.waiting.remove(&work).unwrap();
+        pull.parts[part] = bytes;
+        if !pull.waiting.is_empty() {
+            return;
+        }
+        let Pull { connection, mut call, parts, .. } = self.pulls.remove(at);
+        // Segments of one chunk follow each other; the next chunk's Position counts what was put in before, padding included.
+        let mut message = core::mem::take(&mut call.payload);
+        let mut at = (u32::MAX, 0);
+        for (entry, part) in call.reads.iter().zip(&parts) {
+            let place = if entry.position == at.0 { at.1 } else { entry.position as usize };
+            message.splice(place..place, part.iter().copied());
+            at = (entry.position, place + part.len());
+        }
+        call.payload = message;
+        match call.payload.first_chunk::<4>() {
+            Some(xid) if u32::from_be_bytes(*xid) == call.xid.0 => self.called(connection, &call),
+            _ => self.refuse(connection, call.xid, VERSION, Error::Chunk),
+        }
+    }
+
+    fn send(&mut self, connection: ConnectionId, header: &Builder, payload: &[u8], invalidate: Option<Rkey>) {
+        let mut bytes = Vec::new();
+        header.build(&mut bytes);
+        bytes.extend(payload);
+        // A connection that is gone gets nothing.
+        let _ = self.endpoint.send(connection, Send { bytes, invalidate, ..Send::default() });
+    }
+
+    /// A message is at fault.
+    fn refuse(&mut self, connection: ConnectionId, xid: Xid, version: u32, error: Error) {
+        let error = match (self.wrong, error) {
+            (Wrong::ChunkForVersion, Error::Version { .. }) => Error::Chunk,
+            (Wrong::VersionRange, Error::Version { .. }) => Error::Version { low: 2, high: 3 },
+            _ => error,
+        };
+        match self.wrong {
+            Wrong::Silent => return,
+            Wrong::Closes | Wrong::Crashes => {
+                if self.wrong == Wrong::Crashes {
+                    self.endpoint.listen_no_more(20049);
+                }
+                let _ = self.endpoint.disconnect(connection);
+                return;
+            }
+            Wrong::Succeeds => {
+                let mut payload = Vec::new();
+                success(xid).build(&mut payload);
+                return self.send(connection, &Builder::new(xid, 32, Procedure::Msg), &payload, None);
+            }
+            _ => {}
+        }
+        let mut header = Builder::new(xid, 32, Procedure::Error);
+        header.version = if self.wrong == Wrong::ErrorVersion { VERSION } else { version };
+        header.error = Some(error);
+        self.send(connection, &header, &[], None);
+    }
+
+    fn discard(&mut self, connection: ConnectionId, xid: Option<Xid>) {
+        if self.wrong == Wrong::AnswersDiscards {
+            self.refuse(connection, xid.unwrap_or(Xid(0)), VERSION, Error::Chunk);
+        }
+    }
+
+    fn received(&mut self, connection: ConnectionId, received: &Received) {
+        let bytes = &received.bytes;
+        let Ok(header) = Header::parse(bytes) else {
+            let xid = bytes.first_chunk().map(|word| Xid(u32::from_be_bytes(*word)));
+            return self.discard(connection, xid);
+        };
+        let xid = header.xid;
+        let is_error_or_done = matches!(header.procedure, Procedure::Error | Procedure::Done);
+        if bytes.len() < MINIMUM_LENGTH || is_error_or_done {
+            return self.discard(connection, Some(xid));
+        }
+        // What answers its callback is no call, whatever it looks like.
+        if xid == CALLBACK {
+            return self.discard(connection, Some(xid));
+        }
+        if header.version != VERSION {
+            return self.refuse(connection, xid, header.version, Error::Version { low: 1, high: 1 });
+        }
+        let chunk = |this: &mut Self| this.refuse(connection, xid, VERSION, Error::Chunk);
+        let known = matches!(header.procedure, Procedure::Msg | Procedure::Nomsg);
+        if header.stop.is_some() || !known {
+            return chunk(self);
+        }
+        let payload = bytes[header.length..].to_vec();
+        let reads: Vec<ReadSegment> = header.reads.collect();
+        if header.procedure == Procedure::Msg {
+            match rpc::peek(&payload) {
+                Ok((_, Kind::Reply)) => return self.discard(connection, Some(xid)),
+                Ok((other, Kind::Call)) if other == xid => {}
+                _ => return chunk(self),
+            }
+        } else if reads.first().is_none_or(|read| read.position != 0) {
+            return chunk(self);
+        }
+        let mut room = payload.len() as u64;
+        let mut last = 0;
+        for read in &reads {
+            let position = read.position;
+            let bad = !position.is_multiple_of(4) || position < last || u64::from(position) > room;
+            if bad || read.target.length > 1 << 20 {
+                return chunk(self);
+            }
+            (last, room) = (position, room + u64::from(read.target.length));
+        }
+        let mut chunks: Vec<(u32, u64)> = Vec::new();
+        for read in &reads {
+            match chunks.last_mut().filter(|chunk| chunk.0 == read.position) {
+                Some(chunk) => chunk.1 += u64::from(read.target.length),
+                None => chunks.push((read.position, u64::from(read.target.length))),
+            }
+        }
+        if chunks.windows(2).any(|two| u64::from(two[0].0) + two[0].1 > u64::from(two[1].0)) {
+            return chunk(self);
+        }
+        let call = Incoming {
+            xid,
+            credits: header.credits,
+            payload,
+            writes: header.writes.map(|chunk| chunk.segments().collect()).collect(),
+            reply: header.reply.map(|chunk| chunk.segments().collect()),
+            reads,
+        };
+        if call.reads.is_empty() {
+            return self.called(connection, &call);
+        }
+        let mut waiting = BTreeMap::new();
+        for (part, read) in call.reads.iter().enumerate() {
+            let target = read.target;
+            match self.endpoint.read(connection, target.handle, target.offset, target.length) {
+                Ok(work) => drop(waiting.insert(work, part)),
+                Err(_) => return,
+            }
+        }
+        let parts = vec![Vec::new(); call.reads.len()];
+        self.pulls.push(Pull { connection, call, waiting, parts });
+    }
+
+    fn called(&mut self, connection: ConnectionId, call: &Incoming) {
+        let mut reader = Reader::new(&call.payload, Layer::Rpc);
+        let parsed = Call::parse(&mut reader).ok();
+        let mut stream = Vec::new();
+        let mut calls_back = false;
+        match parsed {
+            None if matches!(self.wrong, Wrong::Silent | Wrong::Closes | Wrong::Succeeds) => {
+                return self.refuse(connection, call.xid, VERSION, Error::Chunk);
+            }
+            None => Reply { status: Status::GarbageArguments, ..success(call.xid) }.build(&mut stream),
+            Some(parsed) => {
+                success(call.xid).build(&mut stream);
+                calls_back = results(&mut self.callbacks, &mut stream, &parsed, reader.rest());
+                calls_back |= self.wrong == Wrong::RepeatsCallback
+                    && parsed.procedure == 0
+                    && self.callbacks.is_delegated();
+            }
+        }
+        let client = self.clients.get(&connection).copied().unwrap_or_default();
+        let threshold = match self.wrong {
+            Wrong::LongInline => 262_144,
+            _ => OWN.send_bytes().min(client.receive_bytes()) as usize,
+        };
+        let granted = match self.wrong {
+            Wrong::NoCredit => 0,
+            Wrong::EchoesCredits => call.credits,
+            _ => 32,
+        };
+        let mut header = Builder::new(call.xid, granted, Procedure::Msg);
+        let empty = |chunk: &Vec<Segment>| -> Vec<Segment> {
+            chunk.iter().map(|segment| Segment { length: 0, ..*segment }).collect()
+        };
+        header.writes = call.writes.iter().map(empty).collect();
+        header.reply = call.reply.as_ref().map(empty);
+        match self.wrong {
+            Wrong::KeepsChunks => (header.writes, header.reply) = (Vec::new(), None),
+            Wrong::ReturnsChunksFull => header.writes = call.writes.clone(),
+            _ => {}
+        }
+        let mut inline = Vec::new();
+        header.build(&mut inline);
+        if inline.len() + stream.len() > threshold {
+            let offered = call.reply.clone().unwrap_or_default();
+            if Segment::total(&offered) < stream.len() as u64 {
+                return self.refuse(connection, call.xid, VERSION, Error::Chunk);
+            }
+            let mut rest = &stream[..];
+            let mut used = offered.clone();
+            for segment in &mut used {
+                let (now, later) = rest.split_at(rest.len().min(segment.length as usize));
+                if !now.is_empty() {
+                    let _ = self.endpoint.write(connection, segment.handle, segment.offset, now.to_vec());
+                }
+                segment.length = now.len() as u32;
+                rest = later;
+            }
+            header.procedure = Procedure::Nomsg;
+            header.reply = Some(used);
+            stream.clear();
+        }
+        let chunks = call.reply.iter().flatten().chain(call.writes.iter().flatten());
+        let invalidate = match self.wrong {
+            Wrong::Invalidates => chunks.map(|segment| segment.handle).next(),
+            _ => None,
+        };
+        let times = if self.wrong == Wrong::Twice { 2 } else { 1 };
+        (0..times).for_each(|_| self.send(connection, &header, &stream, invalidate));
+        if calls_back {
+            let mut header = Builder::new(CALLBACK, 16, Procedure::Msg);
+            header.version = if self.wrong == Wrong::CallbackVersion { 2 } else { VERSION };
+            let inside = if self.wrong == Wrong::CallbackXid { Xid(7) } else { CALLBACK };
+            self.send(connection, &header, &recall(inside), None);
+        }
+    }
+}
+
+fn success(xid: Xid) -> Reply<'static> {
+    Reply { xid, status: Status::Success, verifier: Some(Auth { flavor: 0, body: &[] }) }
+}
+
+/// The results of a call: a file that is not there, attributes, or those of a session. Whether the server calls back.
+pub(crate) fn results(
+    callbacks: &mut Callbacks,
+    out: &mut Vec<u8>,
+    call: &Call<'_>,
+    arguments: &[u8],
+) -> bool {
+    let is_remove = arguments.get(16..20) == Some(&28_u32.to_be_bytes());
+    if (call.version, call.procedure) == (4, 1) && (arguments.get(4..8) == Some(&[0, 0, 0, 1]) || is_remove) {
+        return callbacks.results(out, arguments);
+    }
+    let mut word = |number: u32| out.extend(number.to_be_bytes());
+    match (call.version, call.procedure) {
+        // NFS3ERR_BADHANDLE; no attributes.
+        (3, 6) => [10001, 0].into_iter().for_each(word),
+        (3, 7) => [10001, 0, 0].into_iter().for_each(word),
+        (4, 1) => {
+            // tag, minorversion, count
+            let count = arguments.get(8..12).map_or(0, |count| u32::from_be_bytes(count.try_into().unwrap()));
+            [0, 0, count, 24, 0].into_iter().for_each(&mut word);
+            for _ in 1..count {
+                // GETATTR, NFS4_OK, the attribute that holds any text: 40 times four bytes of mimetype (attribute 32).
+                [9, 0, 2, 0, 1, 164, 160].into_iter().for_each(&mut word);
+                (0..40).for_each(|_| word(0x6161_6161));
+            }
+        }
+        _ => {}
+    }
+    false
+}
+
+impl End for Responder {
+    fn handle(&mut self, now: Instant, datagram: &Datagram) {
+        self.endpoint.handle(now, datagram);
+        self.pump();
+    }
+
+    fn handle_time(&mut self, now: Instant) {
+        self.endpoint.handle_time(now);
+        self.pump();
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        self.endpoint.next_deadline()
+    }
+
+    fn poll_transmit(&mut self, now: Instant) -> Option<Datagram> {
+        self.endpoint.poll_transmit(now)
+    }
+}

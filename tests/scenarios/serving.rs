@@ -1,0 +1,36 @@
+//! `rdmascope check` finds in what crossed what a scenario of the responder's side did to a client, and nothing else.
+
+#[path = "../../peer/tests/serving/client.rs"]
+mod client;
+
+use super::{RAW, rules};
+use client::{Wrong, run};
+use rdmascope_peer::frame::enclose;
+use rdmascope_peer::scenario::{Side, builtin_of};
+use rdmascope_tests::judged;
+use rdmascope_tests::pcap::{Capture, Packet};
+use std::collections::BTreeSet;
+
+#[test]
+fn check_names_what_was_done_to_a_client_and_nothing_else() {
+    let mut wrong = Vec::new();
+    for scenario in builtin_of(Side::Responder) {
+        let (_, crossed) = run(&scenario, Wrong::Nothing);
+        let packets = crossed.into_iter().zip(1..).map(|((now, datagram), number)| {
+            let data = enclose(&datagram).expect("an endpoint sends what fits");
+            let original_length = data.len() as u32;
+            let time = 1_700_000_000_000_000_000 + now.0 as i64;
+            Packet { number, time, original_length, data }
+        });
+        let findings = judged::findings(&Capture { link: RAW, packets: packets.collect() });
+        // How long a call took is no fault of anybody here.
+        let mut found = rules(&findings);
+        found.remove("advice-slow-server");
+        let expected: BTreeSet<&str> = scenario.check.iter().map(String::as_str).collect();
+        if found != expected {
+            let lines: Vec<String> = findings.iter().map(judged::line).collect();
+            wrong.push(format!("{} {expected:?}:\n    {}", scenario.name, lines.join("\n    ")));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
