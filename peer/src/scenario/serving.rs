@@ -5,7 +5,7 @@ mod perform;
 use super::Scenario;
 use super::outcome::{self, Alive, Outcome, Verdict};
 use super::reaction::{How, Observed};
-use super::response::{Awaited, ReplyChunk, Side};
+use super::response::{Awaited, Invalidated, ReplyChunk, Side};
 use super::seen;
 use super::step::{Message, Step, Until};
 use crate::cm::Closed;
@@ -203,7 +203,7 @@ impl Serving {
         }
         let first = composed.offered_writes.iter().chain(&composed.offered_reply).flatten().next().copied();
         let name = name(&called.message);
-        match (remote, self.is_it(name.as_deref(), &composed)) {
+        match (remote, self.is_it(connection, name.as_deref(), &composed)) {
             (Some(remote), true) => {
                 let name = name.unwrap_or_else(|| "a call".to_string());
                 let xid = called.xid;
@@ -236,7 +236,7 @@ impl Serving {
     }
 
     /// Whether the scenario is about this call.
-    fn is_it(&mut self, name: Option<&str>, right: &Composed) -> bool {
+    fn is_it(&mut self, connection: ConnectionId, name: Option<&str>, right: &Composed) -> bool {
         let Some(Step::Call(awaited)) = self.scenario.steps.first() else { return false };
         let Awaited { procedure, chunk, long, skip } = awaited;
         let has = |chunk: &ReplyChunk| match chunk {
@@ -248,12 +248,19 @@ impl Serving {
                 .as_ref()
                 .is_none_or(|wanted| name.is_some_and(|name| name.eq_ignore_ascii_case(wanted)))
             && chunk.as_ref().is_none_or(has)
-            && long.is_none_or(|long| long == (right.header.procedure == Procedure::Nomsg));
+            && long.is_none_or(|long| long == (right.header.procedure == Procedure::Nomsg))
+            && (self.earlier.contains_key(&connection) || !self.wants_earlier());
         if fits && self.skipped < *skip {
             self.skipped += 1;
             return false;
         }
         fits
+    }
+
+    /// Whether the scenario invalidates a handle that an earlier call on the connection has offered.
+    fn wants_earlier(&self) -> bool {
+        let mut steps = self.scenario.steps.iter();
+        steps.any(|step| matches!(step, Step::Reply(reply) if reply.invalidate == Some(Invalidated::Earlier)))
     }
 
     /// Takes what the peer tells. A call is to be handed to [`answer`](Serving::answer) afterwards.
