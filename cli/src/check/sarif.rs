@@ -455,12 +455,8 @@ fn fingerprint(finding: &Finding, rule: &Rule) -> String {
     let mut digest = Sha256::new();
     digest.update(rule.id);
     digest.update(Sentence(finding).to_string());
-    let mut text = String::new();
-    for byte in &digest.finalize()[..8] {
-        let _ = write!(text, "{byte:02x}");
-    }
     // Code scanning wants how many with the same hash came before.
-    text + ":1"
+    hex::encode(&digest.finalize()[..8]) + ":1"
 }
 
 /// A path as a URI: a relative one stays so, since code scanning takes it from the root of a repository.

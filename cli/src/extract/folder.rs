@@ -131,17 +131,13 @@ pub(super) fn write(file: File, contents: &Contents, log: &mut Log<File>) -> io:
     if place < contents.size() {
         file.set_len(contents.size())?;
     }
-    Ok(whole.then(|| Digests { md5: hexadecimal(&md5.finalize()), sha256: hexadecimal(&sha256.finalize()) }))
+    Ok(whole.then(|| Digests { md5: hex::encode(md5.finalize()), sha256: hex::encode(sha256.finalize()) }))
 }
 
 /// A short name for a file handle of a server.
 pub(super) fn short_hash(server: &str, handle: &[u8]) -> String {
     let digest = Sha256::new().chain_update(server).chain_update([0]).chain_update(handle).finalize();
-    hexadecimal(&digest[..6])
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    hex::encode(&digest[..6])
 }
 
 /// A name that every file system takes, that names nothing but an entry of its folder, and that is harmless on a terminal and as

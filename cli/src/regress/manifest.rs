@@ -93,20 +93,13 @@ impl Digest {
 
     fn parsed(text: &str) -> Option<Digest> {
         let mut digest = [0; 32];
-        let (pairs, rest) = text.as_bytes().as_chunks::<2>();
-        if pairs.len() != digest.len() || !rest.is_empty() {
-            return None;
-        }
-        for (byte, pair) in digest.iter_mut().zip(pairs) {
-            let [high, low] = pair.map(|digit| char::from(digit).to_digit(16));
-            *byte = (high? << 4 | low?) as u8;
-        }
+        hex::decode_to_slice(text, &mut digest).ok()?;
         Some(Digest(digest))
     }
 }
 
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        f.write_str(&hex::encode(self.0))
     }
 }

@@ -1,6 +1,6 @@
 //! Scenarios as TOML files: read, and checked as far as that goes without a target.
 
-use super::payload::hex;
+use super::payload::from_digits;
 use super::response::{Awaited, Response, Side};
 use super::step::{Fraction, Payload, Segment, Send};
 use super::{Level, Pattern, Scenario, Step};
@@ -169,7 +169,7 @@ fn check_step(step: &Step, names: &mut BTreeSet<String>) -> Result<(), Wrong> {
 }
 
 fn digits(text: &str, name: &str) -> Result<(), Wrong> {
-    match hex(&text.replace("xid", "00000000")) {
+    match from_digits(&text.replace("xid", "00000000")) {
         Some(_) => Ok(()),
         None => Err((text.to_string(), format!("{name}: these are no hex digits: {text}"))),
     }

@@ -73,7 +73,7 @@ pub(super) fn bend(
     pad_to: Option<usize>,
 ) {
     for patch in patch {
-        let new = payload::hex(&patch.bytes).unwrap_or_default();
+        let new = payload::from_digits(&patch.bytes).unwrap_or_default();
         let end = patch.at + new.len();
         if bytes.len() < end {
             bytes.resize(end, 0);
@@ -81,7 +81,7 @@ pub(super) fn bend(
         bytes[patch.at..end].copy_from_slice(&new);
     }
     bytes.truncate(truncate.unwrap_or(usize::MAX));
-    bytes.extend(append.and_then(payload::hex).unwrap_or_default());
+    bytes.extend(append.and_then(payload::from_digits).unwrap_or_default());
     if let Some(length) = pad_to.filter(|length| *length > bytes.len()) {
         bytes.resize(length, 0);
     }

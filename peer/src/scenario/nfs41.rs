@@ -263,17 +263,19 @@ pub(super) fn results(message: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::payload::hex;
+    use crate::scenario::payload::from_digits;
 
     // RFC 5662: COMPOUND4args, CREATE_SESSION4args with both channels and callback_sec_parms4.
     #[test]
     fn a_create_session() {
         let mut session = Nfs41::new(7, true);
         (session.client, session.sequence) = (0x0102_0304_0506_0708, 9);
-        let arguments = hex("00000000 00000001 00000001 0000002b 0102030405060708 00000009 00000002
+        let arguments = from_digits(
+            "00000000 00000001 00000001 0000002b 0102030405060708 00000009 00000002
             00000000 00010000 00010000 00001000 00000008 00000001 00000000
             00000000 00001000 00001000 00000000 00000002 00000001 00000000
-            40000000 00000001 00000000")
+            40000000 00000001 00000000",
+        )
         .unwrap();
         assert!(session.call(Request::CreateSession, 5).ends_with(&arguments));
         session.backchannel = false;
@@ -283,14 +285,17 @@ mod tests {
     // RFC 5662: CB_COMPOUND4args of CB_SEQUENCE and CB_RECALL, and their results.
     #[test]
     fn results_of_a_recall() {
-        let call =
-            hex("00000009 00000000 00000002 40000000 00000001 00000001 00000000 00000000 00000000 00000000
+        let call = from_digits(
+            "00000009 00000000 00000002 40000000 00000001 00000001 00000000 00000000 00000000 00000000
             00000000 00000001 00000000 00000002
             0000000b 000102030405060708090a0b0c0d0e0f 00000001 00000000 00000003 00000000 00000000
-            00000004 101112131415161718191a1b1c1d1e1f 00000000 00000004 cafecafe")
-            .unwrap();
-        let expected = hex("00000000 00000000 00000002 0000000b 00000000 000102030405060708090a0b0c0d0e0f
-            00000001 00000000 00000003 00000003 00000004 00000000")
+            00000004 101112131415161718191a1b1c1d1e1f 00000000 00000004 cafecafe",
+        )
+        .unwrap();
+        let expected = from_digits(
+            "00000000 00000000 00000002 0000000b 00000000 000102030405060708090a0b0c0d0e0f
+            00000001 00000000 00000003 00000003 00000004 00000000",
+        )
         .unwrap();
         assert_eq!(results(&call), expected);
         for length in 0..call.len() {
@@ -303,7 +308,7 @@ mod tests {
     #[test]
     fn the_delegation_of_an_open() {
         let mut session = Nfs41::new(7, true);
-        let reply = hex("00000009 00000001 00000000 00000000 00000000 00000000
+        let reply = from_digits("00000009 00000001 00000000 00000000 00000000 00000000
             00000000 00000000 00000003
             00000035 00000000 000102030405060708090a0b0c0d0e0f 00000002 00000000 00000000 00000000 00000000
             00000018 00000000
@@ -312,7 +317,7 @@ mod tests {
             00000001 303132333435363738393a3b3c3d3e3f 00000000 00000000 00000000 00000000 00000000")
         .unwrap();
         assert_eq!(session.answered(Request::Open, &reply), Ok(()));
-        let stateid = hex("303132333435363738393a3b3c3d3e3f").unwrap();
+        let stateid = from_digits("303132333435363738393a3b3c3d3e3f").unwrap();
         assert_eq!(session.delegation, Some((DELEGATE_READ, stateid.clone())));
         // OPEN_DELEGATE_WRITE is returned at the end, but a write delegation is not what was asked for; OPEN_DELEGATE_NONE_EXT is none.
         let none = || Err("no read delegation was granted".into());
@@ -329,7 +334,8 @@ mod tests {
             assert!(session.answered(Request::Open, &reply[..length]).is_err(), "{length}");
         }
         let delay =
-            hex("00000009 00000001 00000000 00000000 00000000 00000000 00002718 00000000 00000000").unwrap();
+            from_digits("00000009 00000001 00000000 00000000 00000000 00000000 00002718 00000000 00000000")
+                .unwrap();
         assert_eq!(session.answered(Request::Open, &delay), Err("Open: NFS status 10008".into()));
         assert_eq!(session.answered(Request::Remove, &delay), Ok(()));
     }

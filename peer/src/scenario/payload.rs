@@ -1,6 +1,7 @@
 //! The RPC messages that scenarios send.
 
 use super::step::Payload;
+use alloc::string::String;
 use alloc::vec::Vec;
 use rdmascope_wire::rpc::{Auth, Call, Reply, Status, flavor, program};
 use rdmascope_wire::xdr::{put_opaque, put_u32, put_u64};
@@ -107,19 +108,23 @@ pub(super) fn build(payload: &Payload, xid: u32, results: &[u8]) -> Built {
             }
             out
         }
-        Payload::Hex(digits) => hex(&digits.replace("xid", &alloc::format!("{xid:08x}"))).unwrap_or_default(),
+        Payload::Hex(digits) => {
+            from_digits(&digits.replace("xid", &alloc::format!("{xid:08x}"))).unwrap_or_default()
+        }
     };
     Built { stream, item }
 }
 
 /// Bytes from hex digits with white space between them; `None` where there is anything else, or half a byte.
-pub(super) fn hex(digits: &str) -> Option<Vec<u8>> {
+pub(super) fn from_digits(digits: &str) -> Option<Vec<u8>> {
     let digits: Vec<u8> = digits.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
-    let value = |digit: u8| char::from(digit).to_digit(16).map(|value| value as u8);
-    if !digits.len().is_multiple_of(2) {
-        return None;
-    }
-    digits.chunks(2).map(|pair| Some(value(pair[0])? << 4 | value(pair[1])?)).collect()
+    hex::decode(digits).ok()
+}
+
+/// The first 64 bytes of a message as hex digits, and an ellipsis where there are more.
+pub(super) fn shown(bytes: &[u8]) -> String {
+    let (first, more) = bytes.split_at_checked(64).unwrap_or((bytes, &[]));
+    hex::encode(first) + if more.is_empty() { "" } else { "…" }
 }
 
 #[cfg(test)]
@@ -128,16 +133,17 @@ mod tests {
 
     #[test]
     fn hex_digits() {
-        assert_eq!(hex("0a ff\n 10"), Some(alloc::vec![10, 255, 16]));
-        assert_eq!(hex("0a f"), None);
-        assert_eq!(hex("0x"), None);
+        assert_eq!(from_digits("0a ff\n 10"), Some(alloc::vec![10, 255, 16]));
+        assert_eq!(from_digits("0a f"), None);
+        assert_eq!(from_digits("0x"), None);
     }
 
     // RFC 5531, section 9: xid, CALL, rpcvers 2, prog, vers, proc, cred and verf of flavor AUTH_NONE and length 0.
     #[test]
     fn a_null_call() {
-        let expected =
-            hex("00000007 00000000 00000002 000186a3 00000003 00000000 00000000 00000000 00000000 00000000");
+        let expected = from_digits(
+            "00000007 00000000 00000002 000186a3 00000003 00000000 00000000 00000000 00000000 00000000",
+        );
         assert_eq!(Some(null(7)), expected);
     }
 
@@ -147,7 +153,7 @@ mod tests {
         let payload =
             Payload::Write(super::super::step::WriteArguments { length: 3, into: Some("m".into()) });
         let built = build(&payload, 7, &[]);
-        let expected = hex("00000004 ffffffff 0000000000000000 00000003 00000002 00000003").unwrap();
+        let expected = from_digits("00000004 ffffffff 0000000000000000 00000003 00000002 00000003").unwrap();
         assert!(built.stream.ends_with(&expected));
         assert_eq!(built.item, Some(alloc::vec![0, 1, 2]));
         // Six words, the credential of 36 bytes behind its flavor and length, the verifier, and the arguments.

@@ -9,7 +9,7 @@ use crate::rc::{self, Operation, PostError};
 use crate::scenario::message::{self, Registered};
 use crate::scenario::nfs41::{self, Nfs41};
 use crate::scenario::outcome::Verdict;
-use crate::scenario::payload::hex;
+use crate::scenario::payload::{from_digits, shown};
 use crate::scenario::step::{
     Connect, Direction, Effect, Fill, Message, PrivateDataFields, Register, Rights, Rule, Send, Step,
 };
@@ -61,7 +61,7 @@ impl Runner {
                 let xid = send.bytes.contains("xid").then(|| self.take_xid(None));
                 let digits =
                     send.bytes.replace("xid", &xid.map(|xid| format!("{xid:08x}")).unwrap_or_default());
-                let bytes = hex(&digits).unwrap_or_default();
+                let bytes = from_digits(&digits).unwrap_or_default();
                 if let Some(xid) = xid {
                     self.remember(Message {
                         xid,
@@ -168,14 +168,11 @@ impl Runner {
     fn connect(&mut self, now: Instant, endpoint: &mut dyn Provider, connect: &Connect) {
         let fields = offered(endpoint, connect.private_data.unwrap_or_default());
         let private_data = match &connect.raw {
-            Some(digits) => hex(digits).unwrap_or_default(),
+            Some(digits) => from_digits(digits).unwrap_or_default(),
             None => private_data(&fields),
         };
-        let data: Vec<_> = private_data.iter().map(|byte| format!("{byte:02x}")).collect();
-        self.sent.push(format!(
-            "REQ, private data {}",
-            if data.is_empty() { "none".into() } else { data.concat() }
-        ));
+        let data = if private_data.is_empty() { "none".into() } else { hex::encode(&private_data) };
+        self.sent.push(format!("REQ, private data {data}"));
         let port = connect.port.unwrap_or(self.target.port);
         let asked = endpoint::Connect {
             private_data,
@@ -249,8 +246,7 @@ impl Runner {
         invalidate: Option<u32>,
         what: alloc::string::String,
     ) {
-        let shown: Vec<_> = bytes.iter().take(64).map(|byte| format!("{byte:02x}")).collect();
-        let more = if bytes.len() > 64 { "…" } else { "" };
+        let shown = shown(&bytes);
         let length = bytes.len();
         let send = rc::Send { bytes, invalidate: invalidate.map(Rkey), ..rc::Send::default() };
         let posted = self.connection.map(|connection| endpoint.post(connection, Operation::Send(send)));
@@ -259,7 +255,7 @@ impl Runner {
             _ => "; not sent, the connection is gone",
         };
         self.retransmitted = false;
-        self.sent.push(format!("{what}, {length} bytes: {}{more}{note}", shown.concat()));
+        self.sent.push(format!("{what}, {length} bytes: {shown}{note}"));
     }
 }
 

@@ -5,12 +5,13 @@ use crate::peer::Peer;
 use crate::rc;
 use crate::scenario::message;
 use crate::scenario::outcome::Verdict;
+use crate::scenario::payload::shown;
 use crate::scenario::response::{Invalidated, OtherXid, ReplyChunk, Response, Returned, WriteBeyond};
 use crate::scenario::step::{Message, Send, Step};
 use crate::time::Instant;
 use alloc::collections::BTreeMap;
 use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -19,6 +20,8 @@ use rdmascope_wire::{Rkey, Xid};
 
 /// A handle that no call offers, unless by chance: then the next one.
 const NO_HANDLE: u32 = 0x0bad_0bad;
+/// From an XID of the client to those of the scenario: millions of calls away, in whichever byte order the client counts.
+const FAR: u32 = 0x0080_8000;
 
 impl Serving {
     pub(super) fn perform(&mut self, peer: &mut Peer, now: Instant, step: &Step) {
@@ -87,8 +90,7 @@ impl Serving {
 
     fn send(&mut self, peer: &mut Peer, send: &Send) {
         let Some(subject) = &self.subject else { return };
-        // Far from the client's own XIDs.
-        let first = subject.xid.0 ^ 0x8000_0000;
+        let first = subject.xid.0 ^ FAR;
         for number in 0..send.times.unwrap_or(1) {
             let count = send.xid.map_or(self.next_xid, |xid| xid.wrapping_add(number));
             self.next_xid = self.next_xid.max(count.wrapping_add(1));
@@ -124,8 +126,7 @@ impl Serving {
 
     /// Posts a SEND. Whether there is a connection for it.
     fn post(&mut self, peer: &mut Peer, bytes: Vec<u8>, invalidate: Option<Rkey>, what: &str) -> bool {
-        let shown: Vec<String> = bytes.iter().take(64).map(|byte| format!("{byte:02x}")).collect();
-        let more = if bytes.len() > 64 { "…" } else { "" };
+        let shown = shown(&bytes);
         let with =
             invalidate.map(|handle| format!(", with invalidate of 0x{:08x}", handle.0)).unwrap_or_default();
         let length = bytes.len();
@@ -135,7 +136,7 @@ impl Serving {
             endpoint.send(connection, rc::Send { bytes, invalidate, ..rc::Send::default() }).ok()
         });
         let note = if posted.is_some() { "" } else { "; not sent, the connection is gone" };
-        self.sent.push(format!("{what}{with}, {length} bytes: {}{more}{note}", shown.concat()));
+        self.sent.push(format!("{what}{with}, {length} bytes: {shown}{note}"));
         posted.is_some()
     }
 }
