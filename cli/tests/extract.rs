@@ -1,19 +1,16 @@
 //! `rdmascope extract`, against what the samples' hosts wrote down and against captures made by hand.
 
 mod binary;
+mod world;
 
 use binary::{Pcap, Temporary, command, json_lines, lines, refused, root, run, sample, text};
-use rdmascope_wire::bth::{Bth, Extensions, Opcode};
-use rdmascope_wire::psn::Psn;
-use rdmascope_wire::rpcrdma::{Builder, Procedure};
-use rdmascope_wire::{Qpn, Xid, compose, rpc};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
+use world::{World, extract_files, opaque, word};
 
 fn folder() -> TempDir {
     TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("the folder for temporary files can be written to")
@@ -48,11 +45,6 @@ fn before_the_cut(pcap: &Pcap, name: &str) -> Temporary {
     let cut = frames("SETATTR", "call").find(|frame| Some(*frame) > read);
     let records = pcap.records.iter().take(cut.map_or(usize::MAX, |cut| cut as usize - 1));
     Temporary::new(&format!("{name}.before.pcap"), &pcap.with(records))
-}
-
-fn extract_files(capture: &str, to: &Path, further: &[&str]) -> Output {
-    let to = to.to_str().expect("the path is UTF-8");
-    run(&[&["extract", capture, "--files", to, "--format", "jsonl"], further].concat())
 }
 
 /// The lines of the index by the path of the file, and the one behind them.
@@ -246,172 +238,6 @@ fn the_index_has_its_columns_where_most_is_missing() {
     let (files, _) = index(&world.extract(to.path(), &[]), to.path());
     let file = files.values().next().expect("there is a file");
     assert_eq!((&file["name"], &file["name_hex"]), (&json!("\u{fffd}"), &json!("ff")));
-}
-
-/// A client and a server that speak NFS version 3 without chunks, captured in the middle of their connection.
-struct World {
-    frames: Vec<Vec<u8>>,
-    psns: [u32; 2],
-    xid: u32,
-    /// The last byte of the server's address.
-    server: u8,
-}
-
-impl World {
-    fn new() -> World {
-        World { frames: Vec::new(), psns: [100, 9000], xid: 1, server: 1 }
-    }
-
-    /// A call with these arguments, and a reply with these results.
-    fn call(&mut self, procedure: u32, arguments: &[u8], results: &[u8]) {
-        let [call, reply] = self.exchange(3, procedure, arguments, results);
-        self.send(0, &call);
-        self.send(1, &reply);
-    }
-
-    /// The two messages of a call of this version.
-    fn exchange(&mut self, version: u32, procedure: u32, arguments: &[u8], results: &[u8]) -> [Vec<u8>; 2] {
-        let xid = Xid(self.xid);
-        self.xid += 1;
-        let none = rpc::Auth { flavor: rpc::flavor::NONE, body: &[] };
-        let (credential, verifier) = (none, none);
-        let mut message = header(xid);
-        rpc::Call { xid, rpc_version: 2, program: 100_003, version, procedure, credential, verifier }
-            .build(&mut message);
-        message.extend(arguments);
-        let call = message;
-        let mut message = header(xid);
-        rpc::Reply { xid, status: rpc::Status::Success, verifier: None }.build(&mut message);
-        message.extend(results);
-        [call, message]
-    }
-
-    /// PUTFH and DEALLOCATE (RFC 7862, section 15.4), in a COMPOUND without a tag.
-    fn punch(&mut self, handle: &[u8], offset: u64, length: u64) {
-        let range = [offset.to_be_bytes(), length.to_be_bytes()].concat();
-        let operations = [word(22), opaque(handle), word(62), vec![0; 16], range].concat();
-        let arguments = [word(0), word(2), word(2), operations].concat();
-        let results = [0, 0, 2, 22, 0, 62, 0].map(word).concat();
-        let [call, reply] = self.exchange(4, 1, &arguments, &results);
-        self.send(0, &call);
-        self.send(1, &reply);
-    }
-
-    /// SETATTR of NFSv4 (RFC 8881, section 18.30): a stateid of zeros, and of the attributes size and, where asked for, mode.
-    fn resize_4(&mut self, handle: &[u8], size: u64, and_mode: bool) {
-        let mask =
-            if and_mode { vec![word(2), word(1 << 4), word(1 << 1)] } else { vec![word(1), word(1 << 4)] };
-        let mut values = size.to_be_bytes().to_vec();
-        if and_mode {
-            values.extend(word(0o644));
-        }
-        let set = [vec![0; 16], mask.concat(), opaque(&values)].concat();
-        let arguments = [word(0), word(2), word(2), word(22), opaque(handle), word(34), set].concat();
-        let results = [0, 0, 2, 22, 0, 34, 0, 1, 1 << 4].map(word).concat();
-        let [call, reply] = self.exchange(4, 1, &arguments, &results);
-        self.send(0, &call);
-        self.send(1, &reply);
-    }
-
-    /// SETATTR of NFSv3 (RFC 1813, section 3.3.2): a size, times that stay, no guard. `status`: what the server answers.
-    fn resize_3(&mut self, handle: &[u8], size: Option<u64>, status: usize) {
-        let set = match size {
-            Some(size) => [word(1), size.to_be_bytes().to_vec()].concat(),
-            None => word(0),
-        };
-        let arguments = [opaque(handle), word(0), word(0), word(0), set, word(0), word(0), word(0)].concat();
-        self.call(2, &arguments, &[status, 0, 0].map(word).concat());
-    }
-
-    /// LOOKUP of `name`, which is `handle`.
-    fn named(&mut self, name: &[u8], handle: &[u8]) {
-        let arguments = [opaque(b"directory"), opaque(name)].concat();
-        self.call(3, &arguments, &[word(0), opaque(handle), word(0), word(0)].concat());
-    }
-
-    fn write(&mut self, handle: &[u8], offset: u64, data: &[u8]) {
-        self.write_some(handle, offset, data, data.len());
-    }
-
-    /// A WRITE of which the server took so many bytes.
-    fn write_some(&mut self, handle: &[u8], offset: u64, data: &[u8], count: usize) {
-        let arguments =
-            [opaque(handle), offset.to_be_bytes().to_vec(), word(data.len()), word(2), opaque(data)].concat();
-        let results = [word(0), word(0), word(0), word(count), word(2), vec![0; 8]].concat();
-        self.call(7, &arguments, &results);
-    }
-
-    fn read(&mut self, handle: &[u8], offset: u64, data: &[u8]) {
-        let arguments = [opaque(handle), offset.to_be_bytes().to_vec(), word(data.len())].concat();
-        let results = [word(0), word(0), word(data.len()), word(1), opaque(data)].concat();
-        self.call(6, &arguments, &results);
-    }
-
-    /// SEND Only in a frame of its own.
-    fn send(&mut self, from: usize, message: &[u8]) {
-        let ends = [[192, 0, 2, 200], [192, 0, 2, self.server]].map(Ipv4Addr::from);
-        let ip = compose::Ipv4::new(ends[from], ends[1 - from]);
-        let frame = compose::Frame {
-            ethernet: Some(compose::Ethernet {
-                destination: [2, 0, 0, 0, 0, 2],
-                source: [2, 0, 0, 0, 0, 1],
-                vlan: None,
-            }),
-            carrier: compose::Carrier::Ipv4(ip, compose::Udp::from_port(50_000)),
-            bth: Bth {
-                opcode: Opcode::RC_SEND_ONLY,
-                migration_request: true,
-                partition_key: 0xffff,
-                destination_qp: Qpn(if from == 0 { 0x11 } else { 0x22 }),
-                psn: Psn::new(self.psns[from]),
-                ..Bth::default()
-            },
-            extensions: Extensions::default(),
-            payload: message,
-        };
-        self.psns[from] += 1;
-        let frame = frame.to_vec().expect("the message fits a packet");
-        self.frames.push(frame);
-    }
-
-    fn capture(&self) -> Vec<u8> {
-        let mut out = Vec::new();
-        for word in [0xa1b2_c3d4u32, 0x0004_0002, 0, 0, 65_535, 1] {
-            out.extend(word.to_le_bytes());
-        }
-        for (at, frame) in self.frames.iter().enumerate() {
-            for word in [1_700_000_000, at as u32, frame.len() as u32, frame.len() as u32] {
-                out.extend(word.to_le_bytes());
-            }
-            out.extend(frame);
-        }
-        out
-    }
-
-    fn extract(&self, to: &Path, further: &[&str]) -> Output {
-        let capture = to.with_extension("pcap");
-        fs::write(&capture, self.capture()).expect("the folder for temporary files can be written to");
-        let output = extract_files(capture.to_str().expect("the path is UTF-8"), to, further);
-        fs::remove_file(capture).expect("it was made");
-        output
-    }
-}
-
-fn header(xid: Xid) -> Vec<u8> {
-    let mut out = Vec::new();
-    Builder::new(xid, 32, Procedure::Msg).build(&mut out);
-    out
-}
-
-fn word(value: usize) -> Vec<u8> {
-    (value as u32).to_be_bytes().to_vec()
-}
-
-fn opaque(bytes: &[u8]) -> Vec<u8> {
-    let mut out = word(bytes.len());
-    out.extend_from_slice(bytes);
-    out.resize(out.len().next_multiple_of(4), 0);
-    out
 }
 
 #[test]

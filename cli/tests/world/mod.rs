@@ -1,0 +1,188 @@
+//! A session made by hand, packet by packet, and what `extract` makes of it.
+
+use crate::binary::run;
+use rdmascope_wire::bth::{Bth, Extensions, Opcode};
+use rdmascope_wire::psn::Psn;
+use rdmascope_wire::rpcrdma::{Builder, Procedure};
+use rdmascope_wire::{Qpn, Xid, compose, rpc};
+use std::fs;
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::process::Output;
+
+/// A client and a server that speak NFS version 3 without chunks, captured in the middle of their connection.
+pub(crate) struct World {
+    pub(crate) frames: Vec<Vec<u8>>,
+    pub(crate) psns: [u32; 2],
+    pub(crate) xid: u32,
+    /// The last byte of the server's address.
+    pub(crate) server: u8,
+}
+
+impl World {
+    pub(crate) fn new() -> World {
+        World { frames: Vec::new(), psns: [100, 9000], xid: 1, server: 1 }
+    }
+
+    /// A call with these arguments, and a reply with these results.
+    pub(crate) fn call(&mut self, procedure: u32, arguments: &[u8], results: &[u8]) {
+        let [call, reply] = self.exchange(3, procedure, arguments, results);
+        self.send(0, &call);
+        self.send(1, &reply);
+    }
+
+    /// The two messages of a call of this version.
+    pub(crate) fn exchange(
+        &mut self,
+        version: u32,
+        procedure: u32,
+        arguments: &[u8],
+        results: &[u8],
+    ) -> [Vec<u8>; 2] {
+        let xid = Xid(self.xid);
+        self.xid += 1;
+        let none = rpc::Auth { flavor: rpc::flavor::NONE, body: &[] };
+        let (credential, verifier) = (none, none);
+        let mut message = header(xid);
+        rpc::Call { xid, rpc_version: 2, program: 100_003, version, procedure, credential, verifier }
+            .build(&mut message);
+        message.extend(arguments);
+        let call = message;
+        let mut message = header(xid);
+        rpc::Reply { xid, status: rpc::Status::Success, verifier: None }.build(&mut message);
+        message.extend(results);
+        [call, message]
+    }
+
+    /// PUTFH and DEALLOCATE (RFC 7862, section 15.4), in a COMPOUND without a tag.
+    pub(crate) fn punch(&mut self, handle: &[u8], offset: u64, length: u64) {
+        let range = [offset.to_be_bytes(), length.to_be_bytes()].concat();
+        let operations = [word(22), opaque(handle), word(62), vec![0; 16], range].concat();
+        let arguments = [word(0), word(2), word(2), operations].concat();
+        let results = [0, 0, 2, 22, 0, 62, 0].map(word).concat();
+        let [call, reply] = self.exchange(4, 1, &arguments, &results);
+        self.send(0, &call);
+        self.send(1, &reply);
+    }
+
+    /// SETATTR of NFSv4 (RFC 8881, section 18.30): a stateid of zeros, and of the attributes size and, where asked for, mode.
+    pub(crate) fn resize_4(&mut self, handle: &[u8], size: u64, and_mode: bool) {
+        let mask =
+            if and_mode { vec![word(2), word(1 << 4), word(1 << 1)] } else { vec![word(1), word(1 << 4)] };
+        let mut values = size.to_be_bytes().to_vec();
+        if and_mode {
+            values.extend(word(0o644));
+        }
+        let set = [vec![0; 16], mask.concat(), opaque(&values)].concat();
+        let arguments = [word(0), word(2), word(2), word(22), opaque(handle), word(34), set].concat();
+        let results = [0, 0, 2, 22, 0, 34, 0, 1, 1 << 4].map(word).concat();
+        let [call, reply] = self.exchange(4, 1, &arguments, &results);
+        self.send(0, &call);
+        self.send(1, &reply);
+    }
+
+    /// SETATTR of NFSv3 (RFC 1813, section 3.3.2): a size, times that stay, no guard. `status`: what the server answers.
+    pub(crate) fn resize_3(&mut self, handle: &[u8], size: Option<u64>, status: usize) {
+        let set = match size {
+            Some(size) => [word(1), size.to_be_bytes().to_vec()].concat(),
+            None => word(0),
+        };
+        let arguments = [opaque(handle), word(0), word(0), word(0), set, word(0), word(0), word(0)].concat();
+        self.call(2, &arguments, &[status, 0, 0].map(word).concat());
+    }
+
+    /// LOOKUP of `name`, which is `handle`.
+    pub(crate) fn named(&mut self, name: &[u8], handle: &[u8]) {
+        let arguments = [opaque(b"directory"), opaque(name)].concat();
+        self.call(3, &arguments, &[word(0), opaque(handle), word(0), word(0)].concat());
+    }
+
+    pub(crate) fn write(&mut self, handle: &[u8], offset: u64, data: &[u8]) {
+        self.write_some(handle, offset, data, data.len());
+    }
+
+    /// A WRITE of which the server took so many bytes.
+    pub(crate) fn write_some(&mut self, handle: &[u8], offset: u64, data: &[u8], count: usize) {
+        let arguments =
+            [opaque(handle), offset.to_be_bytes().to_vec(), word(data.len()), word(2), opaque(data)].concat();
+        let results = [word(0), word(0), word(0), word(count), word(2), vec![0; 8]].concat();
+        self.call(7, &arguments, &results);
+    }
+
+    pub(crate) fn read(&mut self, handle: &[u8], offset: u64, data: &[u8]) {
+        let arguments = [opaque(handle), offset.to_be_bytes().to_vec(), word(data.len())].concat();
+        let results = [word(0), word(0), word(data.len()), word(1), opaque(data)].concat();
+        self.call(6, &arguments, &results);
+    }
+
+    /// SEND Only in a frame of its own.
+    pub(crate) fn send(&mut self, from: usize, message: &[u8]) {
+        let ends = [[192, 0, 2, 200], [192, 0, 2, self.server]].map(Ipv4Addr::from);
+        let ip = compose::Ipv4::new(ends[from], ends[1 - from]);
+        let frame = compose::Frame {
+            ethernet: Some(compose::Ethernet {
+                destination: [2, 0, 0, 0, 0, 2],
+                source: [2, 0, 0, 0, 0, 1],
+                vlan: None,
+            }),
+            carrier: compose::Carrier::Ipv4(ip, compose::Udp::from_port(50_000)),
+            bth: Bth {
+                opcode: Opcode::RC_SEND_ONLY,
+                migration_request: true,
+                partition_key: 0xffff,
+                destination_qp: Qpn(if from == 0 { 0x11 } else { 0x22 }),
+                psn: Psn::new(self.psns[from]),
+                ..Bth::default()
+            },
+            extensions: Extensions::default(),
+            payload: message,
+        };
+        self.psns[from] += 1;
+        let frame = frame.to_vec().expect("the message fits a packet");
+        self.frames.push(frame);
+    }
+
+    pub(crate) fn capture(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        for word in [0xa1b2_c3d4u32, 0x0004_0002, 0, 0, 65_535, 1] {
+            out.extend(word.to_le_bytes());
+        }
+        for (at, frame) in self.frames.iter().enumerate() {
+            for word in [1_700_000_000, at as u32, frame.len() as u32, frame.len() as u32] {
+                out.extend(word.to_le_bytes());
+            }
+            out.extend(frame);
+        }
+        out
+    }
+
+    pub(crate) fn extract(&self, to: &Path, further: &[&str]) -> Output {
+        let capture = to.with_extension("pcap");
+        fs::write(&capture, self.capture()).expect("the folder for temporary files can be written to");
+        let output = extract_files(capture.to_str().expect("the path is UTF-8"), to, further);
+        fs::remove_file(capture).expect("it was made");
+        output
+    }
+}
+
+fn header(xid: Xid) -> Vec<u8> {
+    let mut out = Vec::new();
+    Builder::new(xid, 32, Procedure::Msg).build(&mut out);
+    out
+}
+
+pub(crate) fn word(value: usize) -> Vec<u8> {
+    (value as u32).to_be_bytes().to_vec()
+}
+
+pub(crate) fn opaque(bytes: &[u8]) -> Vec<u8> {
+    let mut out = word(bytes.len());
+    out.extend_from_slice(bytes);
+    out.resize(out.len().next_multiple_of(4), 0);
+    out
+}
+
+pub(crate) fn extract_files(capture: &str, to: &Path, further: &[&str]) -> Output {
+    let to = to.to_str().expect("the path is UTF-8");
+    run(&[&["extract", capture, "--files", to, "--format", "jsonl"], further].concat())
+}
