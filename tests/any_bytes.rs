@@ -4,6 +4,7 @@ use rdmascope_conformance::Judge;
 use rdmascope_dissector::engine::{Config, Engine, Totals};
 use rdmascope_dissector::exchange::Keep;
 use rdmascope_dissector::frame;
+use rdmascope_dissector::observation::Observe;
 use rdmascope_dissector::record::{LinkType, Record, Time};
 use rdmascope_fuzz_targets::records;
 use rdmascope_tests::judged::Compared;
@@ -21,8 +22,7 @@ const UNCHECKED: Config = Config {
     frame: frame::Config { port: 4791, verify_icrc: false },
     report_packets: true,
     keep: Keep { steps: true, contents: true },
-    observe: true,
-    unjudged: false,
+    observe: Observe::All,
     attribute: true,
 };
 
@@ -155,7 +155,7 @@ struct Hostile {
 
 impl Hostile {
     fn new() -> Hostile {
-        let config = Config { frame: UNCHECKED.frame, observe: true, ..Config::default() };
+        let config = Config { frame: UNCHECKED.frame, observe: Observe::All, ..Config::default() };
         Hostile { engine: Engine::new(config), judge: Judge::default(), number: 0, frame: Vec::new() }
     }
 

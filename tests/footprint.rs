@@ -5,6 +5,7 @@ use cap::Cap;
 use rdmascope_conformance::Judge;
 use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::exchange::Keep;
+use rdmascope_dissector::observation::Observe;
 use rdmascope_tests::{Differences, samples, session};
 use std::alloc::System;
 
@@ -26,7 +27,7 @@ fn a_clone_takes_up_what_is_said() {
     const ALLOWED: std::ops::RangeInclusive<usize> = 90..=115;
     let mut differences = Differences::of("footprints");
     for (steps, contents) in [(false, false), (true, true)] {
-        let config = Config { observe: true, keep: Keep { steps, contents }, ..Config::default() };
+        let config = Config { observe: Observe::All, keep: Keep { steps, contents }, ..Config::default() };
         for sample in samples::MOUNTS {
             let capture = samples::capture(sample);
             let (mut engine, mut judge) = (Engine::new(config), Judge::default());

@@ -4,6 +4,7 @@ use rdmascope_conformance::Judge;
 use rdmascope_dissector::connection::{Connection, FlowKey};
 use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::event::Event;
+use rdmascope_dissector::observation::Observe;
 use rdmascope_tests::mutate::{self, CLIENT, SERVER};
 use rdmascope_tests::pcap::Capture;
 use rdmascope_tests::{samples, session};
@@ -62,7 +63,7 @@ fn is_reliable(headers: &rdmascope_dissector::event::Headers<'_>) -> bool {
 
 /// Everything is reported.
 fn all() -> Config {
-    Config { observe: true, report_packets: true, attribute: true, ..Config::default() }
+    Config { observe: Observe::All, report_packets: true, attribute: true, ..Config::default() }
 }
 
 /// Two sessions side by side, from some places on.

@@ -5,6 +5,7 @@ use core::hash::Hasher;
 use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::exchange::Keep;
+use rdmascope_dissector::observation::Observe;
 use rdmascope_dissector::record::Record;
 use rdmascope_fuzz_targets::frames;
 use rdmascope_tests::{samples, session};
@@ -41,7 +42,7 @@ struct Run {
 impl Run {
     fn new() -> Run {
         let keep = Keep { steps: true, contents: true };
-        let config = Config { observe: true, keep, ..Config::default() };
+        let config = Config { observe: Observe::All, keep, ..Config::default() };
         Run { engine: Engine::new(config), digest: Digest::default() }
     }
 

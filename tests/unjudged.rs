@@ -2,12 +2,12 @@
 
 use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::event::Event;
-use rdmascope_dissector::observation::{Observation, Observed, Sent};
+use rdmascope_dissector::observation::{Observation, Observe, Observed, Sent};
 use rdmascope_tests::{mutate, pcap, samples, session};
 
 /// Everything that is reported, as text, and how many observations were left out of it.
-fn run(capture: &pcap::Capture, unjudged: bool) -> (Vec<String>, usize) {
-    let mut engine = Engine::new(Config { observe: true, unjudged, ..Config::default() });
+fn run(capture: &pcap::Capture, observe: Observe) -> (Vec<String>, usize) {
+    let mut engine = Engine::new(Config { observe, ..Config::default() });
     let (mut told, mut left_out) = (Vec::new(), 0);
     let mut report = |event: Event<'_>| match event {
         Event::Observation(Observation { what, .. }) if is_for_rules(what) => left_out += 1,
@@ -42,7 +42,7 @@ fn only_that_on_which_rules_rest_is_left_out() {
         // As it was captured, and with packets that are missing, late or twice.
         let variants = (0..20).map(|seed| mutate::variant(&whole, seed).capture);
         for (index, capture) in core::iter::once(whole.clone()).chain(variants).enumerate() {
-            let (judged, unjudged) = (run(&capture, false), run(&capture, true));
+            let (judged, unjudged) = (run(&capture, Observe::All), run(&capture, Observe::Events));
             assert!(judged.0 == unjudged.0, "{sample}, variant {index}");
             assert_eq!(unjudged.1, 0, "{sample}, variant {index}");
             left_out += judged.1;

@@ -4,6 +4,7 @@ use crate::input::{Each, Input, listen};
 use crate::output::{Format, Out, Output, Status, complain, complain_of_troubles, warn_of_cuts};
 use clap::Args;
 use rdmascope_dissector::engine::Config;
+use rdmascope_dissector::observation::Observe;
 use rdmascope_present::json;
 use rdmascope_present::report::Report;
 use rdmascope_present::text::Style;
@@ -42,7 +43,7 @@ pub(crate) fn run(command: &Analyze, style: Style, out: &mut Out) -> io::Result<
 
 fn report(input: &Input, format: Format, style: Style, out: &mut Out) -> io::Result<Status> {
     let mut report = Report::default();
-    let read = listen(input, Config { observe: true, unjudged: true, ..Config::default() }, |event, _| {
+    let read = listen(input, Config { observe: Observe::Events, ..Config::default() }, |event, _| {
         report.handle(&event);
         Ok(())
     })?;

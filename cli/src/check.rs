@@ -17,7 +17,7 @@ use rdmascope_conformance::{Finding, Judge, Level, Rule, SUBJECTS, rules};
 use rdmascope_dissector::connection::{Connection, ConnectionId};
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
-use rdmascope_dissector::observation::{Observation, Observed};
+use rdmascope_dissector::observation::{Observation, Observe, Observed};
 use rdmascope_dissector::rdma::End;
 use rdmascope_dissector::record::Time;
 use rdmascope_present::check::{slug, write_rule, write_rules};
@@ -175,7 +175,7 @@ fn judge<T: Taker>(command: &Check, input: &Input, tally: Tally, taker: T) -> io
     let asked = Asked::new(&command.connections, Span::default());
     let mut checking =
         Checking { judge, tally, taker, connections: &command.connections, ending: None, asked };
-    let read = read(input, Config { observe: true, ..Config::default() }, &mut checking)?;
+    let read = read(input, Config { observe: Observe::All, ..Config::default() }, &mut checking)?;
     let Checking { tally, mut taker, asked, .. } = checking;
     let ending = match read {
         Ok(ending) => ending,

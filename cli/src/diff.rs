@@ -6,6 +6,7 @@ use crate::output::{
 };
 use clap::{ArgAction, Args};
 use rdmascope_dissector::engine::Config;
+use rdmascope_dissector::observation::Observe;
 use rdmascope_present::columns::{COMPARISON, ComparisonRow, DIFFERENCE};
 use rdmascope_present::diff::{Comparison, Side, Text, Thresholds};
 use rdmascope_present::json;
@@ -87,7 +88,7 @@ pub(crate) fn run(command: &Diff, style: Style, out: &mut Out) -> io::Result<Sta
     }
     let mut sides = [Side::default(), Side::default()];
     for (side, path) in sides.iter_mut().zip(&command.input.files) {
-        let config = Config { observe: true, ..Config::default() };
+        let config = Config { observe: Observe::All, ..Config::default() };
         let mut input = command.input.one(path);
         if let Err(error) = input.expand() {
             return complain(&error, out);

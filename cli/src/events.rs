@@ -5,6 +5,7 @@ use crate::input::{Input, listen};
 use crate::output::{Format, Out, Output, Status, complain, tell, tell_of_ending};
 use clap::Args;
 use rdmascope_dissector::engine::Config;
+use rdmascope_dissector::observation::Observe;
 use rdmascope_present::column::{Setting, TextTable};
 use rdmascope_present::columns::EVENT;
 use rdmascope_present::events::Events as Gathered;
@@ -34,7 +35,7 @@ pub(crate) struct Events {
 pub(crate) fn run(command: &Events, style: Style, out: &mut Out) -> io::Result<Status> {
     let (filter, mut asked) = (command.filter.filter(), command.filter.asked());
     let mut events = Gathered::default();
-    let config = Config { observe: true, unjudged: true, ..Config::default() };
+    let config = Config { observe: Observe::Events, ..Config::default() };
     let read = listen(&command.input, config, |event, _| {
         asked.handle(&event);
         events.handle(&event);

@@ -17,9 +17,10 @@
 //! use rdmascope_capture_agent::Capture;
 //! use rdmascope_conformance::{Finding, Judge};
 //! use rdmascope_dissector::engine::{Config, Engine};
+//! use rdmascope_dissector::observation::Observe;
 //!
 //! let mut capture = Capture::open("../samples/nfs4.1-backchannel-recall.pcap".as_ref())?;
-//! let mut engine = Engine::new(Config { observe: true, ..Config::default() });
+//! let mut engine = Engine::new(Config { observe: Observe::All, ..Config::default() });
 //! let mut judge = Judge::default();
 //! let mut lines = Vec::new();
 //! let mut report = |finding: &Finding| {

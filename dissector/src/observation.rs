@@ -10,6 +10,19 @@ use crate::ulb::Procedure;
 use rdmascope_wire::rpcrdma::Header;
 use rdmascope_wire::{Rkey, Xid, cm};
 
+/// What is reported of what is seen on the way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Observe {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// All but that on which only rules rest: what a connection was established with, faults of packets, memory touched out of place,
+    /// advertised twice or invalidated by another transaction, calls outstanding when the connection is closed, and [`Sent::earlier`].
+    Events,
+    /// All, for a judge.
+    All,
+}
+
 /// Something seen on a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Observation<'a> {

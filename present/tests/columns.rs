@@ -5,6 +5,7 @@ use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::exchange::Keep;
 use rdmascope_dissector::frame;
+use rdmascope_dissector::observation::Observe;
 use rdmascope_dissector::record::Record;
 use rdmascope_present::column::parquet::table;
 use rdmascope_present::column::{Fields, Kind, List, Output, Presence, Role, Value};
@@ -195,7 +196,7 @@ fn exchanges(seen: &mut Seen) {
     for sample in ["nfs3-lossy", "nfs4.1-backchannel-recall"] {
         let capture = samples::capture(sample);
         let keep = Keep { steps: true, contents: true };
-        let mut engine = Engine::new(Config { keep, observe: true, ..Config::default() });
+        let mut engine = Engine::new(Config { keep, observe: Observe::All, ..Config::default() });
         let (mut findings, mut transactions) = (Findings::new(Findings::ALL), Vec::new());
         let mut handle = |event: Event<'_>| {
             findings.handle(&event);
@@ -266,7 +267,7 @@ fn extracted_of<'a>(records: impl Iterator<Item = Record<'a>>, seen: &mut Seen) 
 fn compared(seen: &mut Seen) {
     let [a, b] = ["nfs3-basic", "nfs3-lossy"].map(|sample| {
         let mut side = Side::default();
-        let mut engine = Engine::new(Config { observe: true, ..Config::default() });
+        let mut engine = Engine::new(Config { observe: Observe::All, ..Config::default() });
         session::records(&samples::capture(sample))
             .for_each(|record| engine.handle(&record, &mut |event| side.handle(&event)));
         engine.finish(&mut |event| side.handle(&event));
@@ -314,7 +315,8 @@ fn values_of_all_samples() {
     let mut seen = Seen::default();
     for sample in samples::ALL {
         let capture = samples::capture(sample);
-        let mut engine = Engine::new(Config { report_packets: true, observe: true, ..Config::default() });
+        let mut engine =
+            Engine::new(Config { report_packets: true, observe: Observe::All, ..Config::default() });
         let mut judge = Judge::default();
         let mut report = Report::default();
         let mut tally = Tally::new(|_| false, Level::Advice);

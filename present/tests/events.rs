@@ -3,6 +3,7 @@
 
 use rdmascope_dissector::connection::ConnectionId;
 use rdmascope_dissector::engine::{Config, Engine};
+use rdmascope_dissector::observation::Observe;
 use rdmascope_dissector::record::Time;
 use rdmascope_present::events::{EventFilter, Events, Kind, SessionEvent};
 use rdmascope_present::report::Report;
@@ -14,7 +15,7 @@ const SECOND: i64 = 1_000_000_000;
 
 /// The events of a capture.
 fn events(capture: &Capture) -> Vec<SessionEvent> {
-    let mut engine = Engine::new(Config { observe: true, ..Config::default() });
+    let mut engine = Engine::new(Config { observe: Observe::All, ..Config::default() });
     let mut events = Events::default();
     session::records(capture).for_each(|record| engine.handle(&record, &mut |event| events.handle(&event)));
     engine.finish(&mut |event| events.handle(&event));
@@ -368,7 +369,7 @@ fn losses_of_the_capture_are_no_outages() {
 #[test]
 fn an_outage_is_never_nothing() {
     let capture = reconnected(4_900_000_000);
-    let mut engine = Engine::new(Config { observe: true, ..Config::default() });
+    let mut engine = Engine::new(Config { observe: Observe::All, ..Config::default() });
     let mut report = Report::default();
     session::records(&capture).for_each(|record| engine.handle(&record, &mut |event| report.handle(&event)));
     engine.finish(&mut |event| report.handle(&event));
@@ -491,7 +492,7 @@ fn a_call_that_gets_err_chunk_on_every_connection_names_them_all() {
 #[test]
 fn the_same_story_is_told_once() {
     let report = |capture: &Capture| {
-        let mut engine = Engine::new(Config { observe: true, ..Config::default() });
+        let mut engine = Engine::new(Config { observe: Observe::All, ..Config::default() });
         let mut report = Report::default();
         session::records(capture)
             .for_each(|record| engine.handle(&record, &mut |event| report.handle(&event)));

@@ -5,6 +5,7 @@ use crate::session::records;
 use rdmascope_conformance::{Finding, Judge, Level, Rule, Verdict};
 use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::event::Event;
+use rdmascope_dissector::observation::Observe;
 use rdmascope_dissector::record::Record;
 
 /// The judge as it is used, beside one that ignores all gates. Both must find the same of every event.
@@ -48,7 +49,7 @@ pub fn findings(capture: &Capture) -> Vec<Finding> {
 /// # Panics
 /// As [`findings`].
 pub fn findings_where(capture: &Capture, dropped: impl Fn(&Packet) -> u32) -> Vec<Finding> {
-    let mut engine = Engine::new(Config { observe: true, ..Config::default() });
+    let mut engine = Engine::new(Config { observe: Observe::All, ..Config::default() });
     let mut judge = Compared::default();
     let mut findings: Vec<Finding> = Vec::new();
     for (packet, record) in capture.packets.iter().zip(records(capture)) {
@@ -65,7 +66,7 @@ pub fn findings_where(capture: &Capture, dropped: impl Fn(&Packet) -> u32) -> Ve
 
 /// What the judge finds before the last packet of a capture comes.
 pub fn findings_on_the_way(capture: &Capture) -> Vec<Finding> {
-    let mut engine = Engine::new(Config { observe: true, ..Config::default() });
+    let mut engine = Engine::new(Config { observe: Observe::All, ..Config::default() });
     let (mut judge, mut findings) = (Judge::default(), Vec::new());
     for record in records(capture).take(capture.packets.len().saturating_sub(1)) {
         engine.handle(&record, &mut |event| {

@@ -30,6 +30,7 @@ use page::Page;
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::exchange::Keep;
+use rdmascope_dissector::observation::Observe;
 use rdmascope_dissector::record::Time;
 use rdmascope_dissector::role::{Attributed, Role};
 use rdmascope_dissector::transaction::Transaction;
@@ -95,7 +96,7 @@ fn write_file(input: &Input, output: &Path, ladders: u8) -> Result<Ending> {
 fn report(input: &Input, ladders: u8) -> io::Result<Result<(String, Ending)>> {
     let mut gathered = Gathered::new(ladders.into());
     let keep = Keep { steps: true, contents: false };
-    let config = Config { report_packets: true, keep, observe: true, ..Config::default() };
+    let config = Config { report_packets: true, keep, observe: Observe::All, ..Config::default() };
     let ending = match input::read(input, config, &mut gathered)? {
         Ok(ending) => ending,
         Err(error) => return Ok(Err(error)),

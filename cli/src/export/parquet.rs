@@ -13,6 +13,7 @@ use clap::builder::NonEmptyStringValueParser;
 use rdmascope_conformance::Judge;
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
+use rdmascope_dissector::observation::Observe;
 use rdmascope_dissector::record::Time;
 use rdmascope_present::columns::{
     CONNECTION, EVENT, FINDING, FindingRow, MESSAGE, MessageRow, OPERATION, OperationRow, PACKET, TABLES,
@@ -74,7 +75,7 @@ fn write(command: &Parquet) -> Result<Ending> {
     let cannot = || format!("{}: cannot be written to", command.output.display());
     let staging = Staging::in_folder(&command.output).with_context(cannot)?;
     let mut writers = Writers::create(&staging).with_context(cannot)?;
-    let config = Config { report_packets: true, observe: true, ..Config::default() };
+    let config = Config { report_packets: true, observe: Observe::All, ..Config::default() };
     let ending = input::read(&command.input, config, &mut writers).with_context(cannot)??;
     writers.finish(&ending, staging, &capture).with_context(cannot)?;
     Ok(ending)

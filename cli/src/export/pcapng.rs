@@ -17,6 +17,7 @@ use foldhash::fast::FixedState;
 use rdmascope_capture_agent::PcapngWriter;
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
+use rdmascope_dissector::observation::Observe;
 use rdmascope_dissector::record::Time;
 use rdmascope_dissector::role::Role;
 use rdmascope_present::ending::Ending;
@@ -78,7 +79,7 @@ fn write(input: &Input, out: impl Write) -> io::Result<Result<Ending>> {
         late: HashMap::default(),
         findings: Findings::new(Findings::ALL),
     };
-    let config = Config { attribute: true, observe: true, ..Config::default() };
+    let config = Config { attribute: true, observe: Observe::All, ..Config::default() };
     if let Err(error) = input::read(input, config, &mut first)? {
         return Ok(Err(error));
     }

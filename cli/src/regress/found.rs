@@ -5,6 +5,7 @@ use anyhow::{Result, anyhow};
 use rdmascope_conformance::{Finding, Judge};
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
+use rdmascope_dissector::observation::Observe;
 use rdmascope_dissector::record::Time;
 use rdmascope_present::columns::{CAPTURE, CONNECTION, FINDING, FindingRow, TRANSACTION};
 use rdmascope_present::json;
@@ -18,7 +19,7 @@ pub(super) const MOST_BYTES: usize = 256 << 20;
 pub(super) fn found(path: &Path, name: &str, port: u16) -> Result<Vec<u8>> {
     let input = Input::file(path.to_owned(), port);
     let mut gathered = Gathered::default();
-    let config = Config { observe: true, ..Config::default() };
+    let config = Config { observe: Observe::All, ..Config::default() };
     let mut ending = match input::read(&input, config, &mut gathered) {
         Ok(read) => read?,
         Err(error) => return Err(anyhow!("{}: {error}", path.display())),

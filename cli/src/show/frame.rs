@@ -7,6 +7,7 @@ use rdmascope_conformance::Finding;
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::frame;
+use rdmascope_dissector::observation::Observe;
 use rdmascope_dissector::transaction::Transaction;
 use rdmascope_present::columns::{EVENT, FINDING, FRAME, FindingRow, FrameRow};
 use rdmascope_present::events::{Events, SessionEvent};
@@ -23,7 +24,7 @@ pub(super) fn run(command: &Show, number: u64, screen: Screen, out: &mut Out) ->
     let (mut near, mut owner) = (Vec::new(), Owner::of(number));
     let mut findings = Findings::new(Findings::ALL);
     let mut events = Events::default();
-    let config = Config { attribute: true, observe: true, ..Config::default() };
+    let config = Config { attribute: true, observe: Observe::All, ..Config::default() };
     let read = listen(&command.input, config, |event, _| {
         findings.handle(&event);
         events.handle(&event);

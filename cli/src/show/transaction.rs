@@ -10,6 +10,7 @@ use rdmascope_dissector::connection::{Connection, ConnectionId};
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::exchange::Keep;
+use rdmascope_dissector::observation::Observe;
 use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::Transaction;
 use rdmascope_present::columns::EVENT;
@@ -34,7 +35,7 @@ pub(super) fn run(command: &Show, screen: Screen, out: &mut Out) -> io::Result<S
     let mut findings = Findings::new(Findings::ALL);
     let mut events = Events::default();
     let keep = Keep { steps: true, contents: true };
-    let config = Config { keep, observe: true, ..Config::default() };
+    let config = Config { keep, observe: Observe::All, ..Config::default() };
     let mut asked = Asked::new(command.connection.as_slice(), Span::default());
     let read = listen(&command.input, config, |event, start| {
         asked.handle(&event);

@@ -11,6 +11,7 @@ use crate::connection::FlowKey;
 use crate::event::{Event, Packet};
 use crate::exchange::Keep;
 use crate::frame::{self, Carrier, Frame, IcrcVerdict, Other};
+use crate::observation::Observe;
 use crate::protocol::Traffic;
 use crate::rc;
 use crate::rdma::End;
@@ -31,12 +32,8 @@ pub struct Config {
     pub report_packets: bool,
     /// What is kept of each transaction beyond its plain data.
     pub keep: Keep,
-    /// Whether what is seen on the way is reported as [`Event::Observation`].
-    pub observe: bool,
-    /// Whether observations on which only rules rest are left out, because nobody judges: what a connection was established with, faults of
-    /// packets, memory touched out of place, advertised twice or invalidated by another transaction, calls outstanding when the connection is
-    /// closed, and [`Sent::earlier`](crate::observation::Sent::earlier).
-    pub unjudged: bool,
+    /// What of what is seen on the way is reported as [`Event::Observation`].
+    pub observe: Observe,
     /// Whether what each packet is to which transaction is reported as [`Event::Attributed`]. Keeps [`Keep::steps`] as well.
     pub attribute: bool,
 }
@@ -99,12 +96,7 @@ impl Engine {
     pub fn new(config: Config) -> Engine {
         Engine {
             config,
-            transactions: Transactions::new(
-                config.keep,
-                config.observe,
-                config.observe && !config.unjudged,
-                config.attribute,
-            ),
+            transactions: Transactions::new(config.keep, config.observe, config.attribute),
             ..Engine::default()
         }
     }

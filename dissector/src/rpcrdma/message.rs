@@ -4,7 +4,7 @@ use super::open::{Open, saturate};
 use super::{CallIdentity, Peers, Slot, Transactions};
 use crate::event::Event;
 use crate::exchange::StepKind;
-use crate::observation::{Observed, Offered};
+use crate::observation::{Observe, Observed, Offered};
 use crate::rdma::{End, Send};
 use crate::transaction::{Chunk, Message, Missing, Outcome, Part, ReadChunk};
 use alloc::vec;
@@ -51,7 +51,7 @@ impl Transactions {
             open.advertise(Part::ReplyChunk, false, &chunk.segments, true);
         }
         if !open.segments.is_empty() {
-            if self.judged {
+            if self.observe == Observe::All {
                 self.observe_shared(slot, from, peers, report);
             }
             let open = &mut self.slots[slot.index as usize];
@@ -66,15 +66,17 @@ impl Transactions {
         if let Some(payload) = payload {
             open.read_call(payload, is_whole(send));
             infer_requester(open, from, peers);
-            if self.judged {
+            if self.observe == Observe::All {
                 open.identity = CallIdentity::of_payload(open.transaction.procedure, payload, header, send);
             }
-        } else if self.judged {
+        } else if self.observe == Observe::All {
             open.identity = CallIdentity::of(header, send);
         }
         let backchannel = open.transaction.details.backchannel;
         peers.sides[from].calls.insert(header.xid, slot);
-        if self.observes && backchannel.is_some_and(|backchannel| backchannel.offered == Some(true)) {
+        if self.observe != Observe::Nothing
+            && backchannel.is_some_and(|backchannel| backchannel.offered == Some(true))
+        {
             peers.observe(Observed::Offered(Offered { from, seen: send.seen }), report);
         }
         self.keep_send(slot, StepKind::Call, send, report);

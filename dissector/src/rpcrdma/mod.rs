@@ -25,7 +25,7 @@ pub(crate) use memory::Memory;
 use crate::connection::{ConnectionId, FlowKey};
 use crate::event::{Event, Eviction};
 use crate::exchange::{Keep, StepKind};
-use crate::observation::{HalfFlow, Observed, Revoked};
+use crate::observation::{HalfFlow, Observe, Observed, Revoked};
 use crate::protocol::Protocol;
 use crate::rdma::{End, Send};
 use crate::record::Seen;
@@ -187,10 +187,8 @@ pub(crate) struct Transactions {
     order: VecDeque<Slot>,
     /// What is kept of each beyond its plain data.
     keep: Keep,
-    /// What is seen on the way is reported.
-    observes: bool,
-    /// And so is that on which only rules rest.
-    judged: bool,
+    /// What is reported of what is seen on the way.
+    observe: Observe,
     /// What packets are to transactions is reported.
     attributes: bool,
     /// Steps of one connection that somebody has yet to [take](Transactions::take_noted).
@@ -224,11 +222,11 @@ const MOST_WEIGHT: usize = 16 << 20;
 const MOST_KEEPING: usize = 128;
 
 impl Transactions {
-    /// No transactions; `keep`: what is kept of those that come, `observes`: whether what is seen on the way is reported, `judged`: whether
-    /// that on which only rules rest is too, `attributes`: whether what packets are to transactions is.
-    pub(crate) fn new(keep: Keep, observes: bool, judged: bool, attributes: bool) -> Transactions {
+    /// No transactions; `keep`: what is kept of those that come, `observe`: what is reported of what is seen on the way, `attributes`:
+    /// whether what packets are to transactions is.
+    pub(crate) fn new(keep: Keep, observe: Observe, attributes: bool) -> Transactions {
         let keep = Keep { steps: keep.steps || attributes, ..keep };
-        Transactions { keep, observes, judged, attributes, ..Transactions::default() }
+        Transactions { keep, observe, attributes, ..Transactions::default() }
     }
 
     /// Whether what packets are to transactions is reported.
@@ -257,14 +255,15 @@ impl Transactions {
     }
 
     /// Whether what is seen on the way is reported.
+    #[inline]
     pub(crate) fn observes(&self) -> bool {
-        self.observes
+        self.observe != Observe::Nothing
     }
 
     /// Whether that on which only rules rest is reported too.
     #[inline]
     pub(crate) fn is_judged(&self) -> bool {
-        self.judged
+        self.observe == Observe::All
     }
 
     /// The session and the connection of the transaction to give up, where too many are open.
@@ -300,7 +299,7 @@ impl Transactions {
         report: &mut impl FnMut(Event<'_>),
     ) -> (Kind, Option<Slot>) {
         let Ok(header) = Header::parse(send.bytes) else {
-            if self.observes {
+            if self.observe != Observe::Nothing {
                 self.observe_send(send, (Kind::Other, None, None), from, peers, report);
             }
             return (Kind::Other, None);
@@ -310,7 +309,7 @@ impl Transactions {
             return (Kind::Other, None);
         }
         let kind = self.kind(&header, payload, from, peers);
-        if self.observes {
+        if self.observe != Observe::Nothing {
             self.observe_send(send, (kind, Some(&header), payload), from, peers, report);
         }
         let mut call = None;
@@ -330,7 +329,7 @@ impl Transactions {
             }
             Kind::Other => {}
         }
-        if let Some(rkey) = send.invalidated.filter(|_| self.judged) {
+        if let Some(rkey) = send.invalidated.filter(|_| self.observe == Observe::All) {
             self.observe_revoked(rkey, (send.seen, header.xid), from, peers, report);
         }
         (kind, call)
@@ -477,10 +476,10 @@ impl Transactions {
 
         let gap = peers.missing_packets > open.missing_before;
         open.conclude(outcome, gap);
-        open.transaction.lossy = self.observes && gap;
+        open.transaction.lossy = self.observe != Observe::Nothing && gap;
         let roles_known = peers.requester.is_some();
         message::infer_requester(open, open.caller, peers);
-        if self.observes && !roles_known && peers.requester.is_some() {
+        if self.observe != Observe::Nothing && !roles_known && peers.requester.is_some() {
             peers.observe(Observed::RolesKnown, report);
         }
         if let Some(keeping) = open.keeping.take() {

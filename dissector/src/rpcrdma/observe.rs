@@ -5,7 +5,7 @@ use super::{Kind, Peers, Slot, Transactions};
 use crate::connection::Route;
 use crate::event::Event;
 use crate::observation::{
-    Advertiser, Astray, Observation, Observed, Outstanding, Revoked, Sent, Shared, Stray,
+    Advertiser, Astray, Observation, Observe, Observed, Outstanding, Revoked, Sent, Shared, Stray,
 };
 use crate::rdma::{End, MemoryRange, Position, Send};
 use crate::transaction::Seen;
@@ -67,7 +67,9 @@ impl Transactions {
             missing_at_call: open.map(|open| open.missing_before),
             missing_packets: peers.missing_packets,
             transaction: open.map(|open| &open.transaction),
-            earlier: open.filter(|_| kind == Kind::Call && self.judged).map(|open| open.identity),
+            earlier: open
+                .filter(|_| kind == Kind::Call && self.observe == Observe::All)
+                .map(|open| open.identity),
             paired: peers.paired,
         };
         peers.observe(Observed::Sent(&sent), report);

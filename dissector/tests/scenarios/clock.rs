@@ -5,6 +5,7 @@ use crate::speech::*;
 use crate::world::*;
 use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::event::Event;
+use rdmascope_dissector::observation::Observe;
 use rdmascope_dissector::record::{LinkType, Record, Time};
 use rdmascope_dissector::transaction::Transaction;
 
@@ -21,7 +22,7 @@ struct Live {
 impl Live {
     /// Hands over the frames of a world, but for those that the capture lacks.
     fn follow(world: &World, lost: &[usize]) -> Live {
-        let engine = Engine::new(Config { observe: true, ..Config::default() });
+        let engine = Engine::new(Config { observe: Observe::All, ..Config::default() });
         let mut live = Live { engine, transactions: Vec::new(), connections: 0 };
         for (index, frame) in world.frames.iter().enumerate().filter(|(index, _)| !lost.contains(index)) {
             let record = Record {

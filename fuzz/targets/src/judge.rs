@@ -6,6 +6,7 @@ use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::event::{Content, Event, Eviction};
 use rdmascope_dissector::exchange::{Exchange, Keep};
 use rdmascope_dissector::layout::Piece;
+use rdmascope_dissector::observation::Observe;
 use rdmascope_dissector::record::Record;
 use rdmascope_dissector::role::{Attributed, StepOf};
 use rdmascope_dissector::transaction::{Outcome, Transaction};
@@ -21,7 +22,7 @@ pub(crate) fn judge<'a>(records: impl Iterator<Item = Record<'a>> + Clone) {
     let keep = Keep { steps: true, contents: true };
     let third = run(records.clone(), Config { keep, ..Config::default() });
     assert_eq!(second, third, "what is kept changes nothing else");
-    let fourth = run(records.clone(), Config { observe: true, ..Config::default() });
+    let fourth = run(records.clone(), Config { observe: Observe::All, ..Config::default() });
     assert_eq!(second, fourth, "who observes changes nothing");
     let fifth = run(records.clone(), Config { attribute: true, ..Config::default() });
     assert_eq!(second, fifth, "who asks what packets are changes nothing else");
@@ -32,7 +33,7 @@ pub(crate) fn judge<'a>(records: impl Iterator<Item = Record<'a>> + Clone) {
 /// Judges the session. What is found names its rule, its connection, and packets of the capture. A judge that asks all rules of everything
 /// finds the same.
 fn check<'a>(records: impl Iterator<Item = Record<'a>>) {
-    let mut engine = Engine::new(Config { observe: true, ..Config::default() });
+    let mut engine = Engine::new(Config { observe: Observe::All, ..Config::default() });
     let mut judges = [Judge::default(), Judge::exhaustive()];
     let mut last = 0;
     for record in records {
