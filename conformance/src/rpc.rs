@@ -422,7 +422,8 @@ fn is_compound(sent: &Sent<'_>) -> bool {
 fn reply_without_call(connection: &Connection, view: &View, findings: &mut Findings<'_>) {
     for message in view.memories.unmatched.messages().iter().filter(|message| message.kind == Kind::Reply) {
         let left = view.memories.rpc.left(view.direction(message.from.other()), message.xid);
-        if left.is_none() && view.from_start() {
+        // Where the capture holds nothing of the caller, it is said of the capture, not of each reply.
+        if left.is_none() && view.from_start() && view.is_heard(message.from.other()) {
             findings.add(message.finding(connection, view, "a reply without a call"));
         }
     }

@@ -89,9 +89,10 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Whether the capture shows nothing that it sent: no packet, and no CM message.
-    pub fn is_absent(&self) -> bool {
-        self.sent.packets + self.sent.bad_icrc == 0 && self.first_frames.cm_message.is_none()
+    /// Whether the capture shows nothing that it sent to `other`: no packet and no CM message; or no packet though `other` answered some.
+    pub fn is_absent(&self, other: &Endpoint) -> bool {
+        self.sent.packets + self.sent.bad_icrc == 0
+            && (self.first_frames.cm_message.is_none() || other.sent.has_answered())
     }
 }
 
@@ -326,4 +327,13 @@ pub struct Counts {
     pub bad_icrc: u64,
     /// Packets with the FECN or BECN bit, or ECN "congestion experienced".
     pub congestion_marks: u64,
+}
+
+impl Counts {
+    /// Whether there is an answer to a request packet among them: an acknowledgement, a NAK, an RDMA READ response. It shows that the other
+    /// end sent something (IBTA volume 1, section 9.7.5).
+    pub fn has_answered(&self) -> bool {
+        let naks = self.sequence_naks + self.fatal_naks + self.rnr_naks;
+        self.acknowledgements + naks + self.read_response_bytes > 0
+    }
 }

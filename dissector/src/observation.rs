@@ -322,6 +322,7 @@ pub struct Offered {
 pub struct Ending {
     /// By end: the frame up to which the capture holds all that the end sent. The other end acknowledged there exactly what was seen.
     pub complete: [Option<u64>; 2],
-    /// By end: the capture holds a packet that its host sent to the other end's, on whatever connection.
+    /// By end: the capture holds a packet that its host sent to the other end's, on whatever connection; and, where the other end answered
+    /// packets on this one, some of this one.
     pub heard: [bool; 2],
 }

@@ -461,9 +461,14 @@ impl Session {
         self.rc.forget_recent_requests();
     }
 
-    /// By end: whether its host was heard to send to the other end's.
+    /// By end: whether its host was heard to send to the other end's, and not left out where the other end answered it.
     pub(crate) fn heard(&self, holds: impl Fn(Address, Address) -> bool) -> [bool; 2] {
-        End::BOTH.map(|side| holds(self.ends[side].address, self.ends[side.other()].address))
+        End::BOTH.map(|side| {
+            let (end, other) = (&self.ends[side], &self.ends[side.other()]);
+            let is_left_out = end.counts.packets + end.counts.bad_icrc == 0
+                && self.rc.count(side.other(), other.counts).has_answered();
+            holds(end.address, other.address) && !is_left_out
+        })
     }
 
     /// Ends the connection: reports what it still has open, then itself. `heard`: as in [`Ending::heard`].

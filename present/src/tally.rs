@@ -93,9 +93,10 @@ impl Tally {
         let ends = [&connection.requester, &connection.responder];
         self.connections += 1;
         self.inferred += u64::from(matches!(connection.origin, Origin::Inferred(_)));
+        let [requester, responder] = ends;
+        let absent = requester.is_absent(responder) || responder.is_absent(requester);
         // A REQ that nobody answers is not of one direction: silence may be the answer.
-        self.one_sided +=
-            u64::from(ends.iter().any(|end| end.is_absent()) && ends.iter().any(|end| end.sent.packets > 0));
+        self.one_sided += u64::from(absent && ends.iter().any(|end| end.sent.packets > 0));
         self.missing_packets += ends.iter().map(|end| end.sent.missing_packets).sum::<u64>();
     }
 

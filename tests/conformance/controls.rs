@@ -94,6 +94,10 @@ fn a_capture_of_one_direction() {
             raises_nothing(sample, &format!("only what {host} sends"), &half);
             let half = mutate::without_cm(&half);
             raises_nothing(sample, &format!("only what {host} sends, without CM"), &half);
+            let half = mutate::keep(&samples::capture(sample), |packet| {
+                packet.source() == host || packet.cm_attribute().is_some()
+            });
+            raises_nothing(sample, &format!("what {host} sends, and CM messages of both"), &half);
         }
     }
 }
@@ -297,10 +301,20 @@ fn a_capture_of_one_direction_is_one_finding() {
         // In these samples the server calls too, CB_RECALL and CB_OFFLOAD: xprtrdma_cb_call stands in their clients' traces.
         let calls_back = matches!(sample, "nfs4.1-backchannel-recall" | "nfs4.2-mtu4096-large-io");
         let of_server = if calls_back { vec![unanswered, flag] } else { vec![flag] };
+        // Where the CM exchange is there of both, the flags are known, and that the connection was seen from its start: what offered it for
+        // callbacks is among what the capture lacks.
+        let managed_by_server = if calls_back { vec![unanswered, "reverse-before-offer"] } else { vec![] };
         // Without a DREQ the calls are open still.
-        for (host, expected, open) in [(CLIENT, vec![unanswered], vec![]), (SERVER, of_server, vec![flag])] {
+        for (host, expected, managed, open) in [
+            (CLIENT, vec![unanswered], vec![unanswered], vec![]),
+            (SERVER, of_server, managed_by_server, vec![flag]),
+        ] {
             let half = mutate::keep(&capture, |packet| packet.source() == host);
-            for (half, expected) in [(&half, expected), (&mutate::without_cm(&half), open)] {
+            let with_cm =
+                mutate::keep(&capture, |packet| packet.source() == host || packet.cm_attribute().is_some());
+            for (half, expected) in
+                [(&half, expected), (&with_cm, managed), (&mutate::without_cm(&half), open)]
+            {
                 let found = findings(half);
                 let doubtful = found.iter().filter(|finding| finding.verdict == Verdict::Inconclusive);
                 let ids: Vec<_> = doubtful.map(|finding| rule(finding).id).collect();

@@ -17,7 +17,7 @@ import tomllib
 
 ONE_OF_TWO = "The server answers ERR_CHUNK and ends the connection at once; which of the two arrives first is chance."
 EARLY = "The server may end the connection before it has seen the RTU: with a REJ then, and not with a DREQ."
-NEXT = "Linux gives the call up and calls next, or ends the connection and makes it again on a new one: runs of one kernel differ. What decides was not looked up."
+NEXT = "Linux gives the call up and calls next, or ends the connection and makes it again on a new one: runs of one kernel differ. As its source reads: the header's error is put into the call's status, and the call ends with no bytes received. If the sender of the call sets that status anew, the error is lost; the call is sent again, and xprtrdma sends no call twice on one connection."
 # Scenarios that race: each verdict that there may be, and why. What is found in the capture differs with it.
 CHANCE = {
     "credits-ignored": (

@@ -19,7 +19,9 @@ pub struct Problems {
     ended: Lacking,
     /// Of each connection that has not ended.
     open: HashMap<ConnectionId, Lacking, FixedState>,
-    /// Of connections of which the capture shows one end only: by the host that is not seen to send, and the one that it would send to.
+    /// Of connections of which the capture shows one end only, and that it answered the other.
+    one_end: Lacking,
+    /// Of connections of which the capture shows one end only, and perhaps all that was sent: by the host that is not seen to send, and the one that it would send to.
     one_direction: HashMap<(Address, Address), Lacking, FixedState>,
     /// Which hosts the capture shows to send to which.
     heard: HashSet<(Address, Address), FixedState>,
@@ -192,15 +194,17 @@ impl Problems {
         let mut absent = None;
         for (end, other) in [(requester, responder), (responder, requester)] {
             let hosts = (end.address, other.address);
-            if end.is_absent() {
-                absent = Some(hosts);
+            if end.is_absent(other) {
+                absent = Some((hosts, other.sent.has_answered()));
             } else if self.heard.len() < Problems::MOST_HOSTS {
                 self.heard.insert(hosts);
             }
         }
         if ends.into_iter().any(is_spoiled) {
             // What it sent is all that its connection lacks.
-        } else if let Some(hosts) = absent.filter(|_| self.one_direction.len() < Problems::MOST_HOSTS) {
+        } else if let Some((_, true)) = absent {
+            self.one_end.absorb(&lacking);
+        } else if let Some((hosts, _)) = absent.filter(|_| self.one_direction.len() < Problems::MOST_HOSTS) {
             self.one_direction.entry(hosts).or_default().absorb(&lacking);
         } else {
             self.ended.absorb(&lacking);
@@ -232,17 +236,15 @@ impl Problems {
         let seen = |count, first_frame| Tally { count, first_frame };
         let mut lacking = self.ended;
         self.open.values().for_each(|more| lacking.absorb(more));
-        let (mut one_way_calls, mut one_way_replies) = (Tally::default(), Tally::default());
+        let mut one_end = self.one_end;
         for (hosts, more) in &self.one_direction {
-            // It is seen to send on another connection: the capture does show that direction.
-            if self.heard.contains(hosts) {
-                lacking.absorb(more);
-                continue;
-            }
-            one_way_calls.absorb(more.no_reply);
-            one_way_calls.absorb(more.cut_off);
-            one_way_replies.absorb(more.no_call);
+            // If it is seen to send on another connection, the capture does show that direction.
+            let of = if self.heard.contains(hosts) { &mut lacking } else { &mut one_end };
+            of.absorb(more);
         }
+        let mut one_way_calls = one_end.no_reply;
+        one_way_calls.absorb(one_end.cut_off);
+        let one_way_replies = one_end.no_call;
         let bad_icrc = seen(totals.icrc[1] - self.spoiled.count.min(totals.icrc[1]), first.bad_icrc);
         // The engine drops packets with a bad ICRC only once it has seen one with a good ICRC.
         let (bad_icrc_group, bad_icrc_words) = match totals.icrc[0] {

@@ -165,10 +165,18 @@ fn one_direction_is_a_property_of_the_capture() {
             let (report, ending) = of_capture(&one);
             assert!(!text(&report, &ending).contains("snap length"));
         }
+        // With the CM messages of both: the packets of one say that the other sent some.
+        let managed = mutate::keep(&capture, |packet| {
+            (packet.source() == CLIENT) == from_client || packet.cm_attribute().is_some()
+        });
+        let found = problems(&managed);
+        assert!(found.contains(&(Group::Capture, name, 265)), "{found:?}");
+        assert!(found.iter().all(|(group, ..)| *group == Group::Capture), "{found:?}");
     }
     // The server is seen to send on another connection.
     let (mut dead, alive) = (samples::inferred(), samples::connection());
     dead.responder.sent = Counts::default();
+    dead.requester.sent = Counts { packets: 5, sends: 5, ..Counts::default() };
     let mut lost = samples::read(400, 1);
     (lost.reply, lost.status, lost.outcome, lost.connection) = (None, None, Outcome::NoReply, dead.id);
     for (also, name) in [(None, "one-direction"), (Some(alive), "no-reply")] {
