@@ -76,6 +76,9 @@ pub enum Error {
     /// Its compressed data are damaged. `offset`: in the decompressed capture.
     #[error("{name}: byte {offset} after decompression: cannot be decompressed further: {error}")]
     Decompress { name: String, offset: u64, error: io::Error },
+    /// An interface cannot be captured any further.
+    #[error("{name}: cannot be captured further: {error}")]
+    Live { name: String, error: io::Error },
     /// It holds something else than it should; also where it never was a capture.
     #[error("{name}: {damage}")]
     Damaged { name: String, damage: Damage },

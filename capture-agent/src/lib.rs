@@ -1,4 +1,4 @@
-//! Where captures come from, files and pipes, and how they are written.
+//! Where captures come from, files, pipes and network interfaces, and how they are written.
 //!
 //! [`Capture`] opens whatever it is given and hands out one [`Record`](rdmascope_dissector::record::Record) after the
 //! other, which the dissector's engine takes:
@@ -28,6 +28,7 @@
 //!
 //! - [`Files`] reads several files, or standard input, as one capture.
 //! - [`Interrupt`] ends pipes that are read.
+//! - `live::Live` captures from network interfaces, on Linux.
 //! - [`Source`] is what every source has in common: a record, the word that there is none now, or the end; and how many packets it lacks.
 //! - [`Archive`] finds records by their numbers, in any order.
 //! - [`PcapngWriter`] writes a capture.
@@ -40,6 +41,8 @@ mod capture;
 mod decompress;
 mod files;
 pub mod framing;
+#[cfg(target_os = "linux")]
+pub mod live;
 mod pcapng_writer;
 mod piece;
 mod pipe;
@@ -53,6 +56,6 @@ pub use archive::{Archive, Walk};
 pub use capture::{Advance, Capture, Cut, Error};
 pub use files::{FileEnding, Files, Spool};
 pub use framing::{Interface, Statistics};
-pub use pcapng_writer::PcapngWriter;
+pub use pcapng_writer::{Description, PcapngWriter};
 pub use pipe::Interrupt;
 pub use source::{Next, Progress, Sink, Source, for_each};

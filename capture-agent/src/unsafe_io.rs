@@ -1,4 +1,4 @@
-//! The one file of the project with `unsafe` in it.
+//! What takes `unsafe` to read files. `live/ring.rs` has the rest of it in this crate.
 
 use memmap2::Mmap;
 use std::fs::File;

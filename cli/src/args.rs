@@ -1,6 +1,8 @@
 //! The command line.
 
 use crate::analyze::{self, Analyze};
+#[cfg(target_os = "linux")]
+use crate::capture::{self, Capture};
 use crate::check::{self, Check};
 use crate::completions::{self, Completions};
 use crate::connections::{self, Connections};
@@ -96,6 +98,13 @@ pub(crate) enum Command {
     /// verified first. docs/regress.md describes all files.
     #[command(after_help = regress::EXAMPLES)]
     Regress(Regress),
+    /// Capture RoCE packets from network interfaces
+    ///
+    /// Writes what passes the interfaces and is of RoCE as pcapng, with the packets that the kernel had to drop counted. Takes the capability
+    /// CAP_NET_RAW. docs/capture.md describes it, and where to capture.
+    #[cfg(target_os = "linux")]
+    #[command(after_help = capture::EXAMPLES)]
+    Capture(Capture),
     /// Be one end of NFS/RDMA: call a live server, or serve clients
     ///
     /// This process speaks RoCEv2 on its own, without RDMA hardware: connection management, a reliable connection, RPC-over-RDMA. It sends
@@ -135,7 +144,7 @@ impl Command {
             Command::Show(command) => Some(&mut command.input),
             Command::Check(command) => Some(&mut command.input),
             #[cfg(target_os = "linux")]
-            Command::Peer(_) => None,
+            Command::Capture(_) | Command::Peer(_) => None,
             Command::Diff(_) | Command::Regress(_) | Command::Completions(_) | Command::Man(_) => None,
         }
     }

@@ -1,12 +1,14 @@
 //! What a signal does. Ctrl-C ends the input, where that is a pipe, and the command goes on as at the end of a file: so tcpdump and
-//! tshark do it. A live peer ends its connections, also with SIGTERM. Else, and the second time, it ends the process, which leaves no unfinished files behind. So do SIGTERM and SIGHUP.
+//! tshark do it. A live peer ends its connections, and a live capture its file, also with SIGTERM. Else, and the second time, it ends the process, which leaves no unfinished files behind. So do SIGTERM and SIGHUP.
 
 use rdmascope_capture_agent::Interrupt;
 #[cfg(target_os = "linux")]
 use rdmascope_peer::driver::Waker;
 use std::sync::LazyLock;
 #[cfg(target_os = "linux")]
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+#[cfg(target_os = "linux")]
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Ends pipes that are read.
 pub(crate) static INPUTS: LazyLock<Interrupt> = LazyLock::new(Interrupt::default);
@@ -21,9 +23,25 @@ pub(crate) fn wake_once(waker: Waker) {
     *PEER.lock().unwrap_or_else(PoisonError::into_inner) = Some(waker);
 }
 
-/// Whether there was one to wake.
+/// Ends a live capture.
+#[cfg(target_os = "linux")]
+static CAPTURE: Mutex<Option<Arc<AtomicBool>>> = Mutex::new(None);
+
+/// What the next SIGINT or SIGTERM sets. The one after it ends the process.
+#[cfg(target_os = "linux")]
+pub(crate) fn end_once() -> Arc<AtomicBool> {
+    let end = Arc::new(AtomicBool::new(false));
+    *CAPTURE.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&end));
+    end
+}
+
+/// Whether there was one to wake or to end.
 #[cfg(target_os = "linux")]
 fn wake() -> bool {
+    if let Some(end) = CAPTURE.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        end.store(true, Ordering::Relaxed);
+        return true;
+    }
     let waker = PEER.lock().unwrap_or_else(PoisonError::into_inner).take();
     waker.is_some_and(|waker| {
         waker.wake();

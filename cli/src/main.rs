@@ -6,6 +6,8 @@
 
 mod analyze;
 mod args;
+#[cfg(target_os = "linux")]
+mod capture;
 mod captures;
 mod check;
 mod completions;
@@ -79,6 +81,8 @@ fn run(command: &mut Command) -> io::Result<Status> {
         Command::Check(command) => check::run(command, style, &mut out)?,
         Command::Diff(command) => diff::run(command, style, &mut out)?,
         Command::Regress(command) => regress::run(command, style, &mut out)?,
+        #[cfg(target_os = "linux")]
+        Command::Capture(command) => capture::run(command, &mut out)?,
         #[cfg(target_os = "linux")]
         Command::Peer(command) => peer::run(command, style, &mut out)?,
         Command::Completions(command) => completions::run(command, Arguments::command(), &mut out)?,

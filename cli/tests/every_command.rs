@@ -62,9 +62,9 @@ impl Described {
         !self.is("completions") && !self.is("man") && !self.is_live()
     }
 
-    /// Whether it talks to others, who are not here: peer.rs has tests of those.
+    /// Whether it talks to others, who are not here, or listens to them: peer.rs and tests/capture_veth have tests of those.
     fn is_live(&self) -> bool {
-        self.is("peer")
+        self.is("peer") || self.is("capture")
     }
 
     fn examples(&self) -> Vec<Vec<Word>> {

@@ -1,0 +1,140 @@
+use super::*;
+
+/// Runs a program as the kernel does (Linux, Documentation/networking/filter.rst): the bytes that pass.
+fn run(program: &[Instruction], packet: &[u8], interface: u32) -> u32 {
+    let (mut accumulator, mut index, mut at) = (0u32, 0u32, 0usize);
+    let byte = |at: u32| packet.get(at as usize).copied().map(u32::from);
+    let half = |at: u32| Some(byte(at)? << 8 | byte(at + 1)?);
+    loop {
+        let Instruction { code, jump_true, jump_false, value } = program[at];
+        at += 1;
+        // A load behind the end of the packet ends the program with 0.
+        let loaded = match code {
+            LOAD_WORD if value == INTERFACE => Some(interface),
+            LOAD_HALF => half(value),
+            LOAD_BYTE => byte(value),
+            LOAD_HALF_INDEXED => half(value + index),
+            INDEX_OF_HEADER => byte(value).map(|byte| 4 * (byte & 15)),
+            RETURN => return value,
+            EQUAL | ANY_BIT => {
+                let holds = if code == EQUAL { accumulator == value } else { accumulator & value != 0 };
+                at += usize::from(if holds { jump_true } else { jump_false });
+                continue;
+            }
+            _ => panic!("code {code:#x}"),
+        };
+        match loaded {
+            None => return 0,
+            Some(value) if code == INDEX_OF_HEADER => index = value,
+            Some(value) => accumulator = value,
+        }
+    }
+}
+
+/// An Ethernet frame of this type, behind these VLAN tags.
+fn frame(tags: &[u16], ethertype: u16, payload: &[u8]) -> Vec<u8> {
+    let mut out = vec![2; 12];
+    for tag in tags {
+        out.extend(tag.to_be_bytes());
+        out.extend([0, 7]);
+    }
+    out.extend(ethertype.to_be_bytes());
+    out.extend(payload);
+    out
+}
+
+/// An IPv4 header (RFC 791) with so many words of options, and what is behind it.
+fn ipv4(options: u8, fragment: u16, protocol: u8, payload: &[u8]) -> Vec<u8> {
+    let mut out = vec![0; 20 + 4 * usize::from(options)];
+    out[0] = 0x45 + options;
+    out[6..8].copy_from_slice(&fragment.to_be_bytes());
+    out[9] = protocol;
+    out.extend(payload);
+    out
+}
+
+fn ipv6(next: u8, payload: &[u8]) -> Vec<u8> {
+    let mut out = vec![0; 40];
+    (out[0], out[6]) = (0x60, next);
+    out.extend(payload);
+    out
+}
+
+/// The ports of UDP and TCP, and some bytes.
+fn ports(source: u16, destination: u16) -> Vec<u8> {
+    [&source.to_be_bytes()[..], &destination.to_be_bytes(), &[0; 16]].concat()
+}
+
+const ROCE: (u16, u16) = (50_000, 4791);
+
+fn roce() -> Vec<u8> {
+    ports(ROCE.0, ROCE.1)
+}
+
+#[test]
+fn roce_passes_and_nothing_else() {
+    let program = program(&Wanted::default(), 262_144);
+    for tags in [&[][..], &[0x8100], &[0x88a8, 0x8100], &[0x9100, 0x8100]] {
+        let passes = |ethertype, payload: &[u8]| run(&program, &frame(tags, ethertype, payload), 1);
+        for (what, ethertype, payload) in [
+            ("IPv4", 0x0800, ipv4(0, 0x4000, 17, &roce())),
+            ("IPv4 with options", 0x0800, ipv4(3, 0, 17, &roce())),
+            ("a first fragment", 0x0800, ipv4(0, 0x2000, 17, &roce())),
+            ("a later fragment, which has no ports", 0x0800, ipv4(0, 0x2001, 17, &[9; 30])),
+            ("IPv6", 0x86dd, ipv6(17, &roce())),
+            ("an IPv6 fragment", 0x86dd, ipv6(44, &[17, 0, 0, 1, 0, 0, 0, 1, 9, 9])),
+            ("RoCEv1", 0x8915, vec![0x60; 60]),
+        ] {
+            assert_eq!(passes(ethertype, &payload), 262_144, "{what} behind {tags:x?}");
+        }
+        for (what, ethertype, payload) in [
+            ("UDP to another port", 0x0800, ipv4(0, 0, 17, &ports(1, 53))),
+            ("UDP from that port", 0x0800, ipv4(0, 0, 17, &ports(4791, 53))),
+            ("its options name the port", 0x0800, ipv4(1, 0, 17, &ports(1, 53))),
+            ("TCP", 0x0800, ipv4(0, 0, 6, &ports(1, 4791))),
+            ("TCP of iWARP", 0x0800, ipv4(0, 0, 6, &ports(700, 20049))),
+            ("UDP of IPv6 to another port", 0x86dd, ipv6(17, &ports(1, 53))),
+            ("TCP of IPv6", 0x86dd, ipv6(6, &ports(1, 4791))),
+            ("VXLAN", 0x0800, ipv4(0, 0, 17, &ports(1, 4789))),
+            ("GRE", 0x0800, ipv4(0, 0, 47, &[0; 30])),
+            ("ARP", 0x0806, vec![0; 28]),
+            ("a cut header", 0x0800, vec![0x45, 0]),
+        ] {
+            assert_eq!(passes(ethertype, &payload), 0, "{what} behind {tags:x?}");
+        }
+    }
+}
+
+#[test]
+fn what_is_asked_for_passes_too() {
+    let everything = Wanted {
+        port: 4792,
+        encapsulated: true,
+        iwarp: Some(20049),
+        interfaces: (1..=Wanted::MOST_INTERFACES as u32).collect(),
+    };
+    let program = program(&everything, 96);
+    for (what, ethertype, payload) in [
+        ("another port", 0x0800, ipv4(0, 0, 17, &ports(1, 4792))),
+        ("to iWARP", 0x0800, ipv4(0, 0, 6, &ports(700, 20049))),
+        ("from iWARP", 0x0800, ipv4(2, 0, 6, &ports(20049, 700))),
+        ("from iWARP by IPv6", 0x86dd, ipv6(6, &ports(20049, 700))),
+        ("VXLAN", 0x0800, ipv4(0, 0, 17, &ports(1, 4789))),
+        ("GENEVE by IPv6", 0x86dd, ipv6(17, &ports(1, 6081))),
+        ("GRE", 0x0800, ipv4(0, 0, 47, &[0; 30])),
+        ("IP in IP", 0x0800, ipv4(0, 0, 4, &[0; 30])),
+        ("MPLS", 0x8847, vec![0; 30]),
+        ("PPPoE", 0x8864, vec![0; 30]),
+    ] {
+        let frame = frame(&[0x8100, 0x8100], ethertype, &payload);
+        assert_eq!(run(&program, &frame, 16), 96, "{what}");
+        assert_eq!(run(&program, &frame, 17), 0, "{what} of an interface that was not named");
+    }
+    assert_eq!(run(&program, &frame(&[], 0x0800, &ipv4(0, 0, 17, &roce())), 1), 0, "the usual port");
+    // Every jump has to reach: the kernel refuses a program that leads out of itself.
+    for (at, one) in program.iter().enumerate() {
+        let farthest =
+            if one.code == EQUAL || one.code == ANY_BIT { one.jump_true.max(one.jump_false) } else { 0 };
+        assert!(at + 1 + usize::from(farthest) < program.len() || one.code == RETURN, "{at}: {one:?}");
+    }
+}

@@ -1,0 +1,86 @@
+//! The network interfaces of this host, and the RDMA devices behind them.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::IpAddr;
+use std::path::Path;
+
+/// An interface that there is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NetworkInterface {
+    /// Its name.
+    pub name: String,
+    /// Its index in the system.
+    pub index: u32,
+    /// Its addresses.
+    pub addresses: Vec<IpAddr>,
+    /// Bytes of an IP packet at most; `None` where the system does not say.
+    pub mtu: Option<u32>,
+    /// Its state in the system's words: `up`, `down`, `unknown` and so on (RFC 2863).
+    pub state: String,
+    /// RDMA devices behind it, and whether each is hardware: then its RoCE packets do not pass the network stack, and a capture there shows none, unless
+    /// the device mirrors them.
+    pub rdma: Vec<(String, bool)>,
+}
+
+/// The interfaces of this host, by index. Where sysfs is not there, less is known of them.
+pub fn network_interfaces() -> Vec<NetworkInterface> {
+    let devices = rdma_devices(Path::new("/sys/class/infiniband"));
+    let mut found: Vec<_> = pnet_datalink::interfaces()
+        .into_iter()
+        .map(|interface| {
+            let folder = Path::new("/sys/class/net").join(&interface.name);
+            let read = |name| fs::read_to_string(folder.join(name)).ok().map(|text| text.trim().to_owned());
+            NetworkInterface {
+                index: interface.index,
+                addresses: interface.ips.iter().map(|network| network.ip()).collect(),
+                mtu: read("mtu").and_then(|text| text.parse().ok()),
+                state: read("operstate").unwrap_or_else(|| "unknown".to_owned()),
+                rdma: devices.get(&interface.name).cloned().unwrap_or_default(),
+                name: interface.name,
+            }
+        })
+        .collect();
+    found.sort_by_key(|interface| interface.index);
+    found
+}
+
+/// By the name of a network interface: the devices behind it.
+fn rdma_devices(folder: &Path) -> BTreeMap<String, Vec<(String, bool)>> {
+    let mut found: BTreeMap<String, Vec<(String, bool)>> = BTreeMap::new();
+    for device in entries(folder) {
+        let name = device.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        // Devices in software have no bus behind them.
+        let is_hardware = device.join("device").exists();
+        // The interface of each GID (Linux, Documentation/ABI/stable/sysfs-class-infiniband).
+        let ports = entries(&device.join("ports"));
+        let gids = ports.iter().flat_map(|port| entries(&port.join("gid_attrs/ndevs")));
+        for interface in gids.filter_map(|gid| fs::read_to_string(gid).ok()) {
+            let devices = found.entry(interface.trim().to_owned()).or_default();
+            if !devices.iter().any(|(known, _)| *known == name) {
+                devices.push((name.clone(), is_hardware));
+            }
+        }
+    }
+    found
+}
+
+/// What a folder holds, by name; nothing where it cannot be read.
+fn entries(folder: &Path) -> Vec<std::path::PathBuf> {
+    let mut found: Vec<_> =
+        fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+    found.sort();
+    found
+}
+
+/// The index of an interface, and what kind it is in the numbers of ARP (ARPHRD_…).
+pub(super) fn index_and_kind(name: &str) -> Option<(u32, u32)> {
+    // A name with a slash would be another file.
+    if name.contains('/') {
+        return None;
+    }
+    let folder = Path::new("/sys/class/net").join(name);
+    let number = |name| fs::read_to_string(folder.join(name)).ok()?.trim().parse().ok();
+    Some((number("ifindex")?, number("type")?))
+}

@@ -1,0 +1,288 @@
+//! A ring of blocks that the kernel fills with packets: an AF_PACKET socket with TPACKET_V3 (packet(7); Linux,
+//! Documentation/networking/packet_mmap.rst). No packet is copied: who takes one reads it where the kernel put it.
+//!
+//! The other file of this crate with `unsafe` in it: socket options, and the memory that is shared with the kernel.
+
+use super::filter::Instruction;
+use memmap2::{MmapOptions, MmapRaw};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with, sockopt};
+use std::io;
+use std::mem::size_of;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+/// How a ring is made.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Options<'a> {
+    /// The index of the interface; 0 stands for all.
+    pub interface: u32,
+    /// What passes.
+    pub filter: &'a [Instruction],
+    /// Bytes of the ring; at least [`BLOCK`].
+    pub size: usize,
+    /// Packets that this host sends are left out.
+    pub incoming_only: bool,
+    /// The interfaces that are to receive what is not for them.
+    pub promiscuous: &'a [u32],
+}
+
+/// Bytes of a block. The kernel hands over a block when it is full, or [`RETIRE`] after its first packet.
+pub(super) const BLOCK: usize = 1 << 20;
+/// A power of two that divides [`BLOCK`]. With TPACKET_V3 the kernel puts packets of any length behind each other all the same.
+const FRAME: usize = 1 << 11;
+/// How long a packet waits in a block that does not become full.
+pub(super) const RETIRE: Duration = Duration::from_millis(20);
+/// Bytes in front of a packet in which a VLAN tag (IEEE 802.1Q) finds room.
+const TAG: usize = 4;
+/// The Ethernet type of such a tag, where the kernel does not say it.
+const VLAN: u16 = 0x8100;
+
+/// A packet in the ring.
+#[derive(Debug)]
+pub(super) struct Packet<'a> {
+    /// Nanoseconds since 1970.
+    pub time: i64,
+    /// The index of its interface.
+    pub interface: u32,
+    /// Bytes on the wire.
+    pub length: u32,
+    /// Those of them that are here, from the Ethernet header on; a VLAN tag that the kernel took out is back in it.
+    pub data: &'a [u8],
+}
+
+/// What a wait ended with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Waited {
+    /// There may be packets.
+    Ready,
+    /// The time was over.
+    TimedOut,
+    /// The interface went down, or away.
+    Down,
+}
+
+/// The ring, and the socket behind it.
+#[derive(Debug)]
+pub(super) struct Ring {
+    socket: OwnedFd,
+    memory: MmapRaw,
+    blocks: usize,
+    /// The block that is taken, or waited for.
+    block: usize,
+    /// Packets of it that are left, and where the next one begins; `None` while the kernel has it.
+    left: Option<(u32, usize)>,
+}
+
+impl Ring {
+    /// Makes a ring and begins to capture. Errors are those of the system; EPERM: CAP_NET_RAW is missing.
+    pub(super) fn open(options: &Options<'_>) -> io::Result<Ring> {
+        // Without a protocol it receives nothing until it is bound.
+        let socket = socket_with(
+            AddressFamily::PACKET,
+            SocketType::RAW,
+            SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
+            None,
+        )?;
+        let blocks = (options.size / BLOCK).max(1);
+        set(&socket, libc::PACKET_VERSION, &libc::c_int::from(libc::tpacket_versions::TPACKET_V3 as u8))?;
+        set(&socket, libc::PACKET_RESERVE, &(TAG as libc::c_int))?;
+        if options.incoming_only {
+            set(&socket, libc::PACKET_IGNORE_OUTGOING, &1)?;
+        }
+        let request = libc::tpacket_req3 {
+            tp_block_size: BLOCK as u32,
+            tp_block_nr: blocks as u32,
+            tp_frame_size: FRAME as u32,
+            tp_frame_nr: (blocks * (BLOCK / FRAME)) as u32,
+            tp_retire_blk_tov: RETIRE.as_millis() as u32,
+            tp_sizeof_priv: 0,
+            tp_feature_req_word: 0,
+        };
+        set(&socket, libc::PACKET_RX_RING, &request)?;
+        attach(&socket, options.filter)?;
+        for interface in options.promiscuous {
+            let request = libc::packet_mreq {
+                mr_ifindex: *interface as libc::c_int,
+                mr_type: libc::PACKET_MR_PROMISC as u16,
+                mr_alen: 0,
+                mr_address: [0; 8],
+            };
+            set(&socket, libc::PACKET_ADD_MEMBERSHIP, &request)?;
+        }
+        let memory = MmapOptions::new().len(blocks * BLOCK).map_raw(&socket)?;
+        bind(&socket, options.interface)?;
+        Ok(Ring { socket, memory, blocks, block: 0, left: None })
+    }
+
+    /// The next packet; `None` where there is none now.
+    pub(super) fn next(&mut self) -> Option<Packet<'_>> {
+        let (left, at) = loop {
+            match self.left {
+                // It goes back to the kernel only now that nobody reads the last packet any more.
+                Some((0, _)) => {
+                    self.status().store(libc::TP_STATUS_KERNEL, Ordering::Release);
+                    self.block = (self.block + 1) % self.blocks;
+                    self.left = None;
+                }
+                Some(left) => break left,
+                None if self.status().load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 => return None,
+                None => {
+                    let block = self.bytes();
+                    self.left = Some((word(block, 12), word(block, 16) as usize));
+                }
+            }
+        };
+        let header = self.bytes().get(at..at + HEADER)?;
+        let next = at + word(header, 0) as usize;
+        let time = i64::from(word(header, 4)) * 1_000_000_000 + i64::from(word(header, 8));
+        let (captured, length, status) = (word(header, 12) as usize, word(header, 16), word(header, 20));
+        let start = at + usize::from(half(header, 24));
+        let tag = (status & libc::TP_STATUS_VLAN_VALID != 0).then(|| {
+            let protocol =
+                if status & libc::TP_STATUS_VLAN_TPID_VALID != 0 { half(header, 36) } else { VLAN };
+            [protocol, word(header, 32) as u16].map(u16::to_be_bytes)
+        });
+        let interface = word(header, INTERFACE);
+        self.left = Some((left - 1, next));
+        let block = self.block_mut();
+        let (data, length): (&[u8], _) = match tag {
+            Some([protocol, control]) if captured >= 12 => {
+                let tagged = block.get_mut(start - TAG..start + captured)?;
+                // Behind the two addresses.
+                tagged.copy_within(TAG..TAG + 12, 0);
+                tagged[12..14].copy_from_slice(&protocol);
+                tagged[14..16].copy_from_slice(&control);
+                (tagged, length.saturating_add(TAG as u32))
+            }
+            _ => (block.get(start..start + captured)?, length),
+        };
+        Some(Packet { time, interface, length, data })
+    }
+
+    /// Waits until there may be packets, for so long at most.
+    pub(super) fn wait(&self, time: Duration) -> io::Result<Waited> {
+        let mut sockets = [PollFd::new(&self.socket, PollFlags::IN)];
+        let time = Timespec { tv_sec: time.as_secs() as i64, tv_nsec: i64::from(time.subsec_nanos()) };
+        match poll(&mut sockets, Some(&time)) {
+            Ok(0) | Err(rustix::io::Errno::INTR) => return Ok(Waited::TimedOut),
+            Ok(_) => {}
+            Err(error) => return Err(error.into()),
+        }
+        if !sockets[0].revents().intersects(PollFlags::ERR | PollFlags::HUP) {
+            return Ok(Waited::Ready);
+        }
+        match sockopt::socket_error(&self.socket)? {
+            Ok(()) => Ok(Waited::Ready),
+            Err(rustix::io::Errno::NETDOWN | rustix::io::Errno::NODEV) => Ok(Waited::Down),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Packets that passed the filter since this was last asked, and those of them that found no room in the ring.
+    pub(super) fn counts(&self) -> io::Result<(u32, u32)> {
+        let mut statistics = libc::tpacket_stats_v3 { tp_packets: 0, tp_drops: 0, tp_freeze_q_cnt: 0 };
+        let mut length = size_of::<libc::tpacket_stats_v3>() as libc::socklen_t;
+        // SAFETY: the kernel writes at most `length` bytes, all of which are in `statistics`.
+        let status = unsafe {
+            let to = (&raw mut statistics).cast();
+            libc::getsockopt(
+                self.socket.as_raw_fd(),
+                libc::SOL_PACKET,
+                libc::PACKET_STATISTICS,
+                to,
+                &raw mut length,
+            )
+        };
+        if status == 0 {
+            Ok((statistics.tp_packets, statistics.tp_drops))
+        } else {
+            Err(io::Error::last_os_error())
+        }
+    }
+
+    /// Whose the current block is: of the kernel, or ours.
+    fn status(&self) -> &AtomicU32 {
+        // SAFETY: `block` is below `blocks`, so this is in the mapping, which lives as long as `self`; a block begins with a version, an offset,
+        // and this word, and is aligned to a page. The kernel writes the word too, for which it is an atomic.
+        unsafe { AtomicU32::from_ptr(self.memory.as_mut_ptr().add(self.block * BLOCK + 8).cast()) }
+    }
+
+    /// The current block. To be asked only while it is ours.
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: as of `status`. The kernel does not write to a block that it has handed over, until it gets it back, for which `next` wants
+        // `self` to itself.
+        unsafe { std::slice::from_raw_parts(self.memory.as_mut_ptr().add(self.block * BLOCK), BLOCK) }
+    }
+
+    /// The same, to be written to.
+    fn block_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as of `bytes`; nobody else has a reference, because `self` is borrowed alone.
+        unsafe { std::slice::from_raw_parts_mut(self.memory.as_mut_ptr().add(self.block * BLOCK), BLOCK) }
+    }
+}
+
+/// Bytes of a `tpacket3_hdr` and the `sockaddr_ll` behind it.
+const HEADER: usize = 48 + 20;
+/// Where the latter has the index of the interface.
+const INTERFACE: usize = 48 + 4;
+
+/// A word of the kernel's, in the byte order of the machine.
+fn word(bytes: &[u8], at: usize) -> u32 {
+    bytes.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_ne_bytes)
+}
+
+fn half(bytes: &[u8], at: usize) -> u16 {
+    bytes.get(at..at + 2).and_then(|bytes| bytes.try_into().ok()).map_or(0, u16::from_ne_bytes)
+}
+
+/// Sets an option of packet sockets.
+fn set<T: Copy>(socket: &OwnedFd, option: libc::c_int, value: &T) -> io::Result<()> {
+    set_option(socket, libc::SOL_PACKET, option, value)
+}
+
+fn set_option<T: Copy>(
+    socket: &OwnedFd,
+    level: libc::c_int,
+    option: libc::c_int,
+    value: &T,
+) -> io::Result<()> {
+    // SAFETY: the kernel reads as many bytes as `value` has.
+    let status = unsafe {
+        let (from, length) = ((&raw const *value).cast(), size_of::<T>() as libc::socklen_t);
+        libc::setsockopt(socket.as_raw_fd(), level, option, from, length)
+    };
+    if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Attaches a program that chooses packets.
+fn attach(socket: &OwnedFd, program: &[Instruction]) -> io::Result<()> {
+    let mut program: Vec<libc::sock_filter> = program
+        .iter()
+        .map(|one| libc::sock_filter { code: one.code, jt: one.jump_true, jf: one.jump_false, k: one.value })
+        .collect();
+    let length = u16::try_from(program.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
+    // The kernel copies the program while the call lasts.
+    let program = libc::sock_fprog { len: length, filter: program.as_mut_ptr() };
+    set_option(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
+}
+
+/// Begins to receive what passes this interface, or all.
+fn bind(socket: &OwnedFd, interface: u32) -> io::Result<()> {
+    let address = libc::sockaddr_ll {
+        sll_family: libc::AF_PACKET as u16,
+        sll_protocol: (libc::ETH_P_ALL as u16).to_be(),
+        sll_ifindex: interface as libc::c_int,
+        sll_hatype: 0,
+        sll_pkttype: 0,
+        sll_halen: 0,
+        sll_addr: [0; 8],
+    };
+    // SAFETY: the kernel reads as many bytes as `address` has.
+    let status = unsafe {
+        let length = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+        libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length)
+    };
+    if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
