@@ -9,6 +9,7 @@ judge_client() {
     local file=$1 process worker until hangs=
     shift
     rm -f "$LAB/judged"
+    : >"$file.jsonl"
     ip netns exec "$LAB_NAMESPACE" "$scope" peer serve --bind 10.77.0.254 --export memory --port-mapper --scenario "$@" --allow-destructive \
         --until-judged --patience 60s --format jsonl --save "$file.pcapng" >"$file.jsonl" &
     process=$!
