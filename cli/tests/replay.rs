@@ -6,6 +6,7 @@ mod live;
 
 use binary::{command, run, sample, text};
 use live::{Server, address, described, of_type, parsed};
+use serde_json::Value;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Output, Stdio};
 use tempfile::TempDir;
@@ -68,7 +69,8 @@ fn every_sample_agrees_with_itself() {
         if calls == 0 {
             continue;
         }
-        // What crossed is the same session: as many calls of each kind, and nothing that breaks a rule beyond what the recorded one did.
+        // What crossed is the same session: as many calls of each kind, and replies that are conveyed in the same way, as another reader of
+        // the packets sees it.
         let transactions = |capture: &str| -> Vec<String> {
             let output = run(&["transactions", capture, "--format", "jsonl"]);
             let lines = parsed(text(&output.stdout));
@@ -76,8 +78,12 @@ fn every_sample_agrees_with_itself() {
                 .iter()
                 .map(|line| {
                     format!(
-                        "{} {} {} {}",
-                        line["operations"], line["status"], line["direction"], line["outcome"]
+                        "{} {} {} {} {}",
+                        line["operations"],
+                        line["status"],
+                        line["direction"],
+                        line["outcome"],
+                        conveyance(&line["reply"])
                     )
                 })
                 .collect();
@@ -86,6 +92,17 @@ fn every_sample_agrees_with_itself() {
         };
         assert_eq!(transactions(saved), transactions(&capture(name)), "{name}");
     }
+}
+
+/// How a reply is conveyed: rdma_proc, the lengths of segments, and whether memory is invalidated.
+fn conveyance(reply: &Value) -> String {
+    let lengths = |chunk: &Value| -> Vec<Value> {
+        let segments = chunk["segments"].as_array().into_iter().flatten();
+        segments.map(|segment| segment["length"].clone()).collect()
+    };
+    let writes: Vec<_> = reply["write_chunks"].as_array().into_iter().flatten().map(lengths).collect();
+    let long = lengths(&reply["reply_chunk"]);
+    format!("{} {writes:?} {long:?} {}", reply["procedure"], reply["invalidated"].is_null())
 }
 
 #[test]

@@ -158,7 +158,7 @@ fn a_long_call_and_a_long_reply() {
         _ => None,
     });
     let replied = replied.unwrap();
-    assert_eq!((replied.message, replied.in_reply_chunk), (reply, true));
+    assert_eq!((replied.message, replied.conveyance.in_reply_chunk), (reply, true));
 }
 
 #[test]

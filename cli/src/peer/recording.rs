@@ -11,7 +11,7 @@ use rdmascope_dissector::exchange::Keep;
 use rdmascope_dissector::layout::{Piece, Source};
 use rdmascope_dissector::transaction::{Chunk, Direction, Message, Outcome, Part, Security, Transaction};
 use rdmascope_peer::replay::{Answer, Call, Connection, Recording};
-use rdmascope_peer::rpcrdma::Shape;
+use rdmascope_peer::rpcrdma::{Conveyance, Invalidated, Shape, handles};
 use rdmascope_present::ending::Ending;
 use rdmascope_present::filter::TransactionFilter;
 use rdmascope_present::names::{Label, Protocol};
@@ -340,13 +340,33 @@ fn answer(transaction: &Transaction) -> Answer {
                 order: reply.seen.frame,
                 stream,
                 items,
-                in_reply_chunk: reply.procedure == Procedure::Nomsg,
+                conveyance: conveyance(transaction, reply),
             },
             None => Answer::Unknown { order },
         },
         (Outcome::CutOff, ..) => Answer::Nothing,
         (Outcome::NoReply, ..) if !transaction.capture_gap => Answer::Nothing,
         _ => Answer::Unknown { order },
+    }
+}
+
+/// How a reply was conveyed.
+fn conveyance(transaction: &Transaction, reply: &Message) -> Conveyance {
+    let call = transaction.call.as_ref();
+    let reads: Vec<_> =
+        call.iter().flat_map(|call| &call.read_chunks).map(|chunk| handles(&chunk.segments)).collect();
+    let writes: Vec<_> =
+        call.iter().flat_map(|call| &call.write_chunks).map(|chunk| handles(&chunk.segments)).collect();
+    let long = call.and_then(|call| call.reply_chunk.as_ref()).map(|chunk| handles(&chunk.segments));
+    let invalidated = reply.invalidated;
+    Conveyance {
+        in_reply_chunk: reply.procedure == Procedure::Nomsg,
+        invalidated: invalidated.map(|rkey| Invalidated::find(rkey, &reads, &writes, long.as_deref())),
+        ..Conveyance::of_chunks(
+            (writes.len(), long.is_some()),
+            reply.write_chunks.iter().map(chunk_lengths),
+            reply.reply_chunk.as_ref().map(chunk_lengths),
+        )
     }
 }
 

@@ -6,7 +6,7 @@
 //!
 //! ```
 //! use rdmascope_peer::nfs3::{Caller, Export, Job, Limits, Outcome, Task, Time};
-//! use rdmascope_peer::rpcrdma::{Event, Replied};
+//! use rdmascope_peer::rpcrdma::{Conveyance, Event, Replied};
 //! use rdmascope_wire::Xid;
 //!
 //! // Without a transport between them: the message of each call is the export's, and its reply the task's.
@@ -20,9 +20,8 @@
 //!         xid: call.xid().unwrap(),
 //!         message: answer.message,
 //!         items: vec![],
-//!         in_reply_chunk: false,
+//!         conveyance: Conveyance::default(),
 //!         credits: 1,
-//!         invalidated: None,
 //!     }));
 //! }
 //! assert_eq!(task.outcome(), Some(&Ok(Outcome::Read(b"hello".to_vec()))));

@@ -1,11 +1,11 @@
 //! What was recorded: plain data.
 
 use super::fields::{self, Kind};
-use crate::rpcrdma::{self, Shape};
+use crate::rpcrdma::{self, Conveyance, Shape};
 use alloc::vec::Vec;
 use core::ops::Range;
 use rdmascope_wire::Xid;
-use rdmascope_wire::private_data::PrivateData;
+use rdmascope_wire::private_data::{Negotiated, PrivateData};
 use rdmascope_wire::rpc::program;
 use rdmascope_wire::rpcrdma::Error;
 
@@ -69,8 +69,8 @@ pub enum Answer {
         stream: Vec<u8>,
         /// What each Write chunk of the call brought, in order.
         items: Vec<Vec<u8>>,
-        /// Whether the Payload stream came in the Reply chunk.
-        in_reply_chunk: bool,
+        /// How it was conveyed.
+        conveyance: Conveyance,
     },
     /// An RDMA_ERROR.
     Error {
@@ -135,6 +135,14 @@ impl Recording {
         let longest = self.calls.iter().map(|call| call.message.len()).max().unwrap_or(0);
         config.most_message = config.most_message.max(u32::try_from(longest).unwrap_or(u32::MAX));
         config
+    }
+}
+
+impl Connection {
+    /// The inline threshold of replies to forward calls, in bytes (RFC 8797, section 4.2). `None`: the private data of an end are not known.
+    pub fn reply_inline_threshold(&self) -> Option<u32> {
+        let [requester, responder] = self.private_data;
+        Some(Negotiated::new(Some(requester?), Some(responder?)).reply_inline_threshold)
     }
 }
 

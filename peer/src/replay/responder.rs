@@ -158,10 +158,10 @@ impl Responder {
             return answered;
         };
         let sent = match call.map(|call| &self.recording.calls[call].answer) {
-            Some(Answer::Reply { stream, items, in_reply_chunk, .. }) => {
+            Some(Answer::Reply { stream, items, conveyance, .. }) => {
                 let mut stream = stream.clone();
                 set_xid(&mut stream, called.xid);
-                let reply = RecordedReply { stream, items: items.clone(), in_reply_chunk: *in_reply_chunk };
+                let reply = RecordedReply { stream, items: items.clone(), conveyance: conveyance.clone() };
                 session.reply_recorded(endpoint, called.xid, reply)
             }
             Some(Answer::Error { .. }) => session.reply_error(endpoint, called.xid).map(|()| Sent::Reply),

@@ -72,11 +72,12 @@ impl Session {
             payload.clear();
         }
         let may = self.negotiated.remote_invalidation && self.config.send_with_invalidate;
+        let handle = incoming.handle();
         Ok(Some(Composed {
             header,
             payload,
             writes,
-            invalidate: incoming.handle.filter(|_| may),
+            invalidate: handle.filter(|_| may),
             offered_writes: incoming.writes,
             offered_reply: incoming.reply,
         }))

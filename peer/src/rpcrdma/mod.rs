@@ -5,12 +5,14 @@
 //! gets those that Write chunks brought beside the message.
 
 mod composed;
+mod conveyance;
 mod message;
 mod recorded;
 mod requester;
 mod responder;
 
 pub use composed::Composed;
+pub use conveyance::{Conveyance, Invalidated, Returned, handles};
 pub use message::{RestoreError, reduce, restore};
 pub use recorded::RecordedReply;
 pub use requester::{Call, Shape};
@@ -176,12 +178,10 @@ pub struct Replied {
     pub message: Vec<u8>,
     /// What each Write chunk of the call brought, in order.
     pub items: Vec<Vec<u8>>,
-    /// Whether the Payload stream came in the Reply chunk.
-    pub in_reply_chunk: bool,
+    /// How it was conveyed.
+    pub conveyance: Conveyance,
     /// rdma_credit.
     pub credits: u32,
-    /// The memory that the SEND invalidated.
-    pub invalidated: Option<Rkey>,
 }
 
 /// A call of the remote side.
@@ -269,6 +269,8 @@ pub struct Session {
     connection: ConnectionId,
     config: Config,
     negotiated: Negotiated,
+    /// Whether the remote side set the R flag, whatever this one did.
+    takes_invalidation: bool,
     /// Bytes that a SEND of this side may have, and those that one of the remote side may have.
     send_threshold: u32,
     receive_threshold: u32,
@@ -304,6 +306,7 @@ impl Session {
             connection,
             config,
             negotiated,
+            takes_invalidation: theirs.is_some_and(|theirs| theirs.remote_invalidation),
             send_threshold,
             receive_threshold,
             transactions: BTreeMap::new(),

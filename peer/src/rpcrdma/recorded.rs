@@ -1,10 +1,12 @@
 //! A reply whose items are beside it already, as it was recorded.
 
-use super::{Sent, Session, SessionError};
+use super::responder::{empty, fill};
+use super::{Conveyance, Returned, Sent, Session, SessionError};
 use crate::endpoint::Endpoint;
 use alloc::vec::Vec;
+use core::ops::Range;
 use rdmascope_wire::Xid;
-use rdmascope_wire::rpcrdma::{Builder, Procedure};
+use rdmascope_wire::rpcrdma::{Builder, Procedure, Segment};
 
 /// A reply after reduction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -13,12 +15,14 @@ pub struct RecordedReply {
     pub stream: Vec<u8>,
     /// What goes into each Write chunk of the call, in order.
     pub items: Vec<Vec<u8>>,
-    /// Put the Payload stream into the Reply chunk though it fits inline.
-    pub in_reply_chunk: bool,
+    /// How it is conveyed, as far as the chunks of the call and the inline threshold allow. Where the call offers other segments, each
+    /// chunk is filled in their order.
+    pub conveyance: Conveyance,
 }
 
 impl Session {
     /// Answers a call of the remote side with a reply that is reduced already. What does not fit its chunks is answered with ERR_CHUNK.
+    /// Memory is invalidated if the remote side set the R flag, whether or not this one did: a recorded Responder may have done so.
     pub fn reply_recorded(
         &mut self,
         endpoint: &mut Endpoint,
@@ -26,24 +30,30 @@ impl Session {
         reply: RecordedReply,
     ) -> Result<Sent, SessionError> {
         let incoming = self.incoming.remove(&xid).ok_or(SessionError::Xid)?;
+        let RecordedReply { stream: mut payload, items, conveyance } = reply;
         let mut header = Builder::new(xid, self.config.credits.max(1), Procedure::Msg);
-        let (mut items, mut long) = (Vec::new(), Vec::new());
-        let mut payload = reply.stream;
-        let mut fits = reply.items.len() <= incoming.writes.len();
+        let mut writes = Vec::new();
+        let mut fits = items.len() <= incoming.writes.len();
         for (index, chunk) in incoming.writes.iter().enumerate() {
-            let length = reply.items.get(index).map_or(0, Vec::len);
-            let mut pushes = Vec::new();
-            let returned = super::responder::fill(chunk, 0..length, &mut pushes);
+            let recorded = conveyance.writes.get(index);
+            let item = items.get(index).map_or(&[][..], Vec::as_slice);
+            if recorded == Some(&Returned::Absent) && item.is_empty() {
+                continue;
+            }
+            let returned = lay(chunk, recorded, item, &mut writes);
             fits &= returned.is_some();
             header.writes.extend(returned);
-            items.extend(pushes.into_iter().map(|push| (index, push)));
         }
-        header.reply = incoming.reply.as_ref().map(|chunk| super::responder::empty(chunk));
+        let recorded = conveyance.reply.as_ref();
+        header.reply = match (&incoming.reply, recorded) {
+            (Some(_), Some(Returned::Absent)) | (None, _) => None,
+            (Some(chunk), recorded) => as_recorded(chunk, recorded).or_else(|| Some(empty(chunk))),
+        };
         let mut bytes = Vec::new();
         header.build(&mut bytes);
-        if reply.in_reply_chunk || bytes.len() + payload.len() > self.send_threshold as usize {
+        if conveyance.in_reply_chunk || bytes.len() + payload.len() > self.send_threshold as usize {
             let chunk = incoming.reply.as_ref();
-            let returned = chunk.and_then(|chunk| super::responder::fill(chunk, 0..payload.len(), &mut long));
+            let returned = chunk.and_then(|chunk| lay(chunk, recorded, &payload, &mut writes));
             fits &= returned.is_some();
             header.reply = returned;
             header.procedure = Procedure::Nomsg;
@@ -51,19 +61,51 @@ impl Session {
         if !fits {
             return self.too_long(endpoint, xid);
         }
-        let written =
-            items.iter().map(|(index, (segment, range))| (segment, &reply.items[*index][range.clone()]));
-        for (segment, part) in
-            written.chain(long.iter().map(|(segment, range)| (segment, &payload[range.clone()])))
-        {
-            endpoint.write(self.connection, segment.handle, segment.offset, part.to_vec())?;
+        for (segment, bytes) in writes {
+            endpoint.write(self.connection, segment.handle, segment.offset, bytes)?;
         }
         if header.procedure == Procedure::Nomsg {
             payload.clear();
         }
-        let may = self.negotiated.remote_invalidation && self.config.send_with_invalidate;
+        let may = self.takes_invalidation && self.config.send_with_invalidate;
+        let named = conveyance.invalidated.and_then(|memory| incoming.named(memory));
         self.grants = header.credits;
-        self.post_message(endpoint, &header, &payload, incoming.handle.filter(|_| may))?;
+        self.post_message(endpoint, &header, &payload, named.filter(|_| may))?;
         Ok(Sent::Reply)
     }
+}
+
+/// The chunk with the recorded lengths; `None`: it has other segments than the recorded one.
+fn as_recorded(chunk: &[Segment], recorded: Option<&Returned>) -> Option<Vec<Segment>> {
+    let lengths = recorded?.lengths()?;
+    let fits = |(segment, length): (&Segment, &u32)| *length <= segment.length;
+    let is_like = lengths.len() == chunk.len() && chunk.iter().zip(lengths).all(fits);
+    is_like
+        .then(|| chunk.iter().zip(lengths).map(|(segment, length)| Segment { length: *length, ..*segment }))
+        .map(Iterator::collect)
+}
+
+/// Lays bytes into the segments of a chunk, as they were recorded if they can be, otherwise one behind the other; the chunk as it is
+/// returned. `None`: no room.
+fn lay(
+    chunk: &[Segment],
+    recorded: Option<&Returned>,
+    bytes: &[u8],
+    writes: &mut Vec<(Segment, Vec<u8>)>,
+) -> Option<Vec<Segment>> {
+    let recorded = as_recorded(chunk, recorded);
+    if let Some(returned) = recorded.filter(|returned| Segment::total(returned) == bytes.len() as u64) {
+        let mut rest = bytes;
+        for segment in returned.iter().filter(|segment| segment.length > 0) {
+            let (part, behind) = rest.split_at_checked(segment.length as usize)?;
+            writes.push((*segment, part.to_vec()));
+            rest = behind;
+        }
+        return Some(returned);
+    }
+    let mut parts: Vec<(Segment, Range<usize>)> = Vec::new();
+    let returned = fill(chunk, 0..bytes.len(), &mut parts)?;
+    let written = parts.into_iter().map(|(segment, range)| (segment, bytes[range].to_vec()));
+    writes.extend(written);
+    Some(returned)
 }

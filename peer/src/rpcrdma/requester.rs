@@ -1,6 +1,6 @@
 //! The Requester: calls and their replies.
 
-use super::{Discard, Edit, Event, Replied, Session, SessionError, reduce};
+use super::{Conveyance, Discard, Edit, Event, Invalidated, Replied, Session, SessionError, handles, reduce};
 use crate::endpoint::{ConnectionId, Endpoint};
 use crate::memory::{Access, Memory, RegisterError};
 use crate::rc::Received;
@@ -74,6 +74,8 @@ impl Call {
 pub(super) struct Transaction {
     /// All memory that was registered for it.
     memory: Vec<Rkey>,
+    /// The handles of the Read list, by its chunks.
+    reads: Vec<Vec<Rkey>>,
     writes: Vec<Vec<Segment>>,
     reply: Option<Vec<Segment>>,
 }
@@ -83,6 +85,20 @@ impl Transaction {
     pub(super) fn release(&self, endpoint: &mut Endpoint, connection: ConnectionId) {
         for rkey in &self.memory {
             endpoint.invalidate(connection, *rkey);
+        }
+    }
+
+    /// How its reply was conveyed.
+    fn conveyance(&self, header: &Header<'_>, invalidated: Option<Rkey>) -> Conveyance {
+        let lengths = |chunk: Chunk<'_>| chunk.segments().map(|segment| segment.length).collect();
+        let offered = (self.writes.len(), self.reply.is_some());
+        let writes: Vec<Vec<Rkey>> = self.writes.iter().map(|chunk| handles(chunk)).collect();
+        let reply = self.reply.as_deref().map(handles);
+        Conveyance {
+            in_reply_chunk: header.procedure == Procedure::Nomsg,
+            invalidated: invalidated
+                .map(|rkey| Invalidated::find(rkey, &self.reads, &writes, reply.as_deref())),
+            ..Conveyance::of_chunks(offered, header.writes.map(lengths), header.reply.map(lengths))
         }
     }
 
@@ -186,6 +202,7 @@ impl Session {
             let segments =
                 transaction.register(endpoint, connection, bytes, (lengths, most), Access::READ)?;
             let position = item.start as u32;
+            transaction.reads.push(handles(&segments));
             header.reads.extend(segments.into_iter().map(|target| ReadSegment { position, target }));
         }
         let mut room = |lengths: &[u32], transaction: &mut Transaction| {
@@ -209,6 +226,7 @@ impl Session {
         if call.long || length.len() + payload.len() > self.send_threshold as usize {
             let lengths = (&shape.position_zero[..], most);
             let segments = transaction.register(endpoint, connection, &payload, lengths, Access::READ)?;
+            transaction.reads.insert(0, handles(&segments));
             header.reads.splice(0..0, segments.into_iter().map(|target| ReadSegment { position: 0, target }));
             header.procedure = Procedure::Nomsg;
             payload.clear();
@@ -257,14 +275,14 @@ impl Session {
             Ok(contents) => contents,
             Err(why) => return self.discard(Some(xid), why, &received.bytes),
         };
+        let conveyance = transaction.conveyance(header, received.invalidated);
         self.transactions.remove(&xid);
         self.events.push_back(Event::Replied(Replied {
             xid,
             message,
             items,
-            in_reply_chunk: header.procedure == Procedure::Nomsg,
+            conveyance,
             credits: header.credits,
-            invalidated: received.invalidated,
         }));
         self.take_credits(xid, header.credits);
         self.start_calls(endpoint);

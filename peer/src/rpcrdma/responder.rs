@@ -1,6 +1,6 @@
 //! The Responder: calls of the remote side, what they have in chunks, and their replies.
 
-use super::{Called, Discard, Edit, Event, Pull, Session, SessionError, restore};
+use super::{Called, Discard, Edit, Event, Invalidated, Pull, Session, SessionError, restore};
 use crate::endpoint::Endpoint;
 use crate::rc::{Received, WorkId};
 use alloc::vec::Vec;
@@ -42,14 +42,34 @@ pub(super) struct Incoming {
     credits: u32,
     pub(super) writes: Vec<Vec<Segment>>,
     pub(super) reply: Option<Vec<Segment>>,
-    /// One of its handles that a SEND with Invalidate can name.
-    pub(super) handle: Option<Rkey>,
+    /// The handles of its Read list, by its chunks.
+    pub(super) read_handles: Vec<Vec<Rkey>>,
     /// What READs are to bring, in the order of the Read list; and the Payload stream, unless they bring that.
     reads: Vec<(ReadSegment, Option<WorkId>, Vec<u8>)>,
     payload: Vec<u8>,
     is_long: bool,
     /// READs that have not come to their end.
     open: usize,
+}
+
+impl Incoming {
+    /// One of its handles that a SEND with Invalidate can name.
+    pub(super) fn handle(&self) -> Option<Rkey> {
+        let segments = self.writes.iter().chain(&self.reply).flatten();
+        let read = self.read_handles.iter().flatten().next().copied();
+        read.or_else(|| segments.map(|segment| segment.handle).next())
+    }
+
+    /// The handle of this memory, where the call offers it.
+    pub(super) fn named(&self, memory: Invalidated) -> Option<Rkey> {
+        let segment = |chunk: Option<&Vec<Segment>>, segment: usize| Some(chunk?.get(segment)?.handle);
+        match memory {
+            Invalidated::Read(chunk, segment) => self.read_handles.get(chunk)?.get(segment).copied(),
+            Invalidated::Write(chunk, place) => segment(self.writes.get(chunk), place),
+            Invalidated::Reply(place) => segment(self.reply.as_ref(), place),
+            Invalidated::Foreign => None,
+        }
+    }
 }
 
 impl Session {
@@ -90,11 +110,13 @@ impl Session {
         }
         let writes: Vec<Vec<Segment>> = header.writes.map(|chunk| chunk.segments().collect()).collect();
         let reply: Option<Vec<Segment>> = header.reply.map(|chunk| chunk.segments().collect());
-        let mut handles = header.reads.map(|read| read.target).chain(writes.iter().flatten().copied());
-        let handle = handles.next().or(reply.as_ref().and_then(|chunk| chunk.first().copied()));
+        let targets: Vec<ReadSegment> = header.reads.collect();
+        let chunks = targets.chunk_by(|one, next| one.position == next.position);
+        let read_handles =
+            chunks.map(|chunk| chunk.iter().map(|read| read.target.handle).collect()).collect();
         let mut incoming = Incoming {
             credits: header.credits,
-            handle: handle.map(|segment| segment.handle),
+            read_handles,
             writes,
             reply,
             reads: Vec::new(),
@@ -102,7 +124,7 @@ impl Session {
             is_long,
             open: 0,
         };
-        for read in header.reads {
+        for read in targets {
             let target = read.target;
             let mut work = None;
             if target.length > 0 {

@@ -6,7 +6,7 @@ use rdmascope_peer::nfs3::{
     CallError, Caller, Entry, Export, Handle, Job, Limits, Operation, Outcome, SetAttributes, SetTime,
     Stable, Task, Time,
 };
-use rdmascope_peer::rpcrdma::{Event, Replied};
+use rdmascope_peer::rpcrdma::{Conveyance, Event, Replied};
 use rdmascope_wire::xdr::Reader;
 use rdmascope_wire::{Layer, Xid, rpc};
 
@@ -119,7 +119,7 @@ fn operation() -> impl Strategy<Value = Operation> {
 }
 
 fn replied(message: Vec<u8>, items: Vec<Vec<u8>>) -> Replied {
-    Replied { xid: Xid(7), message, items, in_reply_chunk: false, credits: 1, invalidated: None }
+    Replied { xid: Xid(7), message, items, conveyance: Conveyance::default(), credits: 1 }
 }
 
 /// Names below a directory, all the way down; each must be found again.

@@ -10,7 +10,7 @@ use rdmascope_peer::driver::Ended;
 use rdmascope_peer::endpoint::{Connect, Event};
 use rdmascope_peer::provider::Provider as _;
 use rdmascope_peer::rc::{Operation, QueueEvent, Send};
-use rdmascope_peer::rpcrdma::Replied;
+use rdmascope_peer::rpcrdma::{Conveyance, Replied};
 use rdmascope_peer::time::Instant;
 use rdmascope_present::text::Style;
 use rdmascope_wire::Xid;
@@ -68,7 +68,7 @@ fn answer(bytes: &[u8], xid: Xid) -> Option<Result<Replied, String>> {
         )));
     }
     let (message, credits) = (bytes[header.length..].to_vec(), header.credits);
-    Some(Ok(Replied { xid, message, items: vec![], in_reply_chunk: false, credits, invalidated: None }))
+    Some(Ok(Replied { xid, message, items: vec![], conveyance: Conveyance::default(), credits }))
 }
 
 impl Caller<'_> {

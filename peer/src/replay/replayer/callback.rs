@@ -38,12 +38,12 @@ impl Replayer {
             Verdict::Agrees(Comparison { differences: Vec::new(), ..comparison }),
         );
         match &call.answer {
-            Answer::Reply { stream, items, in_reply_chunk, .. } => {
+            Answer::Reply { stream, items, conveyance, .. } => {
                 let what = fields::of_call(&call.message).1;
                 let named = fields::of_reply(what, stream, items);
                 let mut stream = self.names.substitute(stream, &[], &named).message;
                 set_xid(&mut stream, called.xid);
-                let reply = RecordedReply { stream, items: items.clone(), in_reply_chunk: *in_reply_chunk };
+                let reply = RecordedReply { stream, items: items.clone(), conveyance: conveyance.clone() };
                 answer(peer, id, called, Some(reply));
             }
             Answer::Error { .. } => {

@@ -1,0 +1,166 @@
+//! How a reply was conveyed: inline or by chunks, how far each segment was filled, and what its SEND invalidated.
+
+use alloc::vec::Vec;
+use core::fmt;
+use rdmascope_wire::Rkey;
+use rdmascope_wire::rpcrdma::{MINIMUM_LENGTH, Segment};
+
+/// How a reply was conveyed, as its header says (RFC 8166, sections 3.4.6, 3.5 and 4.3).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Conveyance {
+    /// Whether the Payload stream came in the Reply chunk (RDMA_NOMSG), and not inline (RDMA_MSG).
+    pub in_reply_chunk: bool,
+    /// Each Write chunk of the call, in order.
+    pub writes: Vec<Returned>,
+    /// The Reply chunk of the call; `None`: the call has none, and neither has the reply.
+    pub reply: Option<Returned>,
+    /// What the SEND invalidated.
+    pub invalidated: Option<Invalidated>,
+}
+
+/// A chunk that a call offers, in the header of its reply.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Returned {
+    /// It is not there.
+    Absent,
+    /// Bytes in each of its segments, in order.
+    Segments(Vec<u32>),
+}
+
+/// The memory that a SEND invalidated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Invalidated {
+    /// That of a segment of the call's Read list. Both are counted from 0: the chunk, and the segment in it.
+    Read(usize, usize),
+    /// That of a segment of a Write chunk, likewise.
+    Write(usize, usize),
+    /// That of a segment of the Reply chunk.
+    Reply(usize),
+    /// None that the call offers.
+    Foreign,
+}
+
+impl Invalidated {
+    /// Which memory of a call has the handle `rkey`: the first segment that has, in the order of the call's header. Each chunk is the
+    /// handles of its segments.
+    pub fn find(
+        rkey: Rkey,
+        reads: &[Vec<Rkey>],
+        writes: &[Vec<Rkey>],
+        reply: Option<&[Rkey]>,
+    ) -> Invalidated {
+        let within = |chunks: &[Vec<Rkey>]| {
+            let place = |chunk: &Vec<Rkey>| chunk.iter().position(|handle| *handle == rkey);
+            chunks.iter().enumerate().find_map(|(index, chunk)| Some((index, place(chunk)?)))
+        };
+        let in_reply = || reply.and_then(|chunk| chunk.iter().position(|handle| *handle == rkey));
+        let read = within(reads).map(|(chunk, segment)| Invalidated::Read(chunk, segment));
+        let write = || within(writes).map(|(chunk, segment)| Invalidated::Write(chunk, segment));
+        read.or_else(write).or_else(|| in_reply().map(Invalidated::Reply)).unwrap_or(Invalidated::Foreign)
+    }
+}
+
+/// The handles of a chunk.
+pub fn handles(chunk: &[Segment]) -> Vec<Rkey> {
+    chunk.iter().map(|segment| segment.handle).collect()
+}
+
+impl Conveyance {
+    /// Chunks that a call offers, and those of its reply, each as the lengths of its segments.
+    pub fn of_chunks(
+        (offered_writes, offered_reply): (usize, bool),
+        writes: impl IntoIterator<Item = Vec<u32>>,
+        reply: Option<Vec<u32>>,
+    ) -> Conveyance {
+        let mut writes: Vec<Returned> = writes.into_iter().map(Returned::Segments).collect();
+        if writes.len() < offered_writes {
+            writes.resize(offered_writes, Returned::Absent);
+        }
+        let absent = offered_reply.then_some(Returned::Absent);
+        Conveyance { writes, reply: reply.map(Returned::Segments).or(absent), ..Conveyance::default() }
+    }
+
+    /// Bytes of the header of such a reply.
+    pub fn header_length(&self) -> usize {
+        let segments = |chunk: &Returned| chunk.lengths().map(|lengths| 4 + Segment::LENGTH * lengths.len());
+        let writes: usize = self.writes.iter().filter_map(segments).map(|length| 4 + length).sum();
+        MINIMUM_LENGTH + writes + self.reply.as_ref().and_then(segments).unwrap_or(0)
+    }
+}
+
+impl Returned {
+    /// Bytes in each segment; `None`: it is not there.
+    pub fn lengths(&self) -> Option<&[u32]> {
+        match self {
+            Returned::Absent => None,
+            Returned::Segments(lengths) => Some(lengths),
+        }
+    }
+}
+
+impl fmt::Display for Returned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Returned::Absent => f.write_str("not returned"),
+            Returned::Segments(lengths) if lengths.is_empty() => f.write_str("no segments"),
+            Returned::Segments(lengths) => {
+                for (index, length) in lengths.iter().enumerate() {
+                    let plus = if index > 0 { " + " } else { "" };
+                    write!(f, "{plus}{length}")?;
+                }
+                f.write_str(" bytes")
+            }
+        }
+    }
+}
+
+impl fmt::Display for Invalidated {
+    /// Counted from 1.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Invalidated::Read(chunk, segment) => {
+                write!(f, "segment {} of Read chunk {}", segment + 1, chunk + 1)
+            }
+            Invalidated::Write(chunk, segment) => {
+                write!(f, "segment {} of Write chunk {}", segment + 1, chunk + 1)
+            }
+            Invalidated::Reply(segment) => write!(f, "segment {} of the Reply chunk", segment + 1),
+            Invalidated::Foreign => f.write_str("a handle that is none of the call's"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString as _;
+    use alloc::vec;
+    use rdmascope_wire::Xid;
+    use rdmascope_wire::rpcrdma::{Builder, Procedure};
+
+    #[test]
+    fn the_header_is_as_long_as_one_that_is_built() {
+        let segment = |length| Segment { handle: Rkey(1), length, offset: 0 };
+        let mut header = Builder::new(Xid(1), 1, Procedure::Msg);
+        header.writes = vec![vec![segment(5), segment(0)], vec![]];
+        header.reply = Some(vec![segment(0)]);
+        let mut built = Vec::new();
+        header.build(&mut built);
+        let conveyance = Conveyance::of_chunks((3, true), [vec![5, 0], vec![]], Some(vec![0]));
+        assert_eq!(conveyance.header_length(), built.len());
+        assert_eq!(conveyance.writes[2], Returned::Absent);
+        let none = Conveyance::of_chunks((0, true), [], None);
+        assert_eq!((none.header_length(), none.reply), (MINIMUM_LENGTH, Some(Returned::Absent)));
+    }
+
+    #[test]
+    fn memory_is_named_by_its_first_segment() {
+        let [a, b, c, d] = [1, 2, 3, 4].map(Rkey);
+        let (reads, writes, reply) = ([vec![a]], [vec![], vec![b, c]], [c, d]);
+        let named = |rkey| Invalidated::find(rkey, &reads, &writes, Some(&reply)).to_string();
+        assert_eq!(named(a), "segment 1 of Read chunk 1");
+        assert_eq!(named(c), "segment 2 of Write chunk 2");
+        assert_eq!(named(d), "segment 2 of the Reply chunk");
+        assert_eq!(named(Rkey(5)), "a handle that is none of the call's");
+    }
+}
