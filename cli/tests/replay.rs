@@ -63,6 +63,8 @@ fn every_sample_agrees_with_itself() {
         let end = lines.last().expect("there is one");
         for (field, count) in
             [("calls", calls), ("agree", calls), ("differ", 0), ("not_compared", 0), ("own", 0)]
+                .into_iter()
+                .chain([("conveyance_differ", 0), ("conveyance_may_differ", 0)])
         {
             assert_eq!(end[field], count, "{name} {field}: {end}");
         }

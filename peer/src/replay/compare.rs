@@ -1,5 +1,6 @@
 //! A live reply beside the recorded one.
 
+use super::conveyance::{Conveyed, Forms};
 use super::directory::Listing;
 use super::fields::{self, Called, Field, Kind, Place};
 use alloc::format;
@@ -30,27 +31,49 @@ pub struct Difference {
 pub struct Comparison {
     /// Fields that must be equal and are not: [`MOST_DIFFERENCES`] of them at the most.
     pub differences: Vec<Difference>,
+    /// How it was conveyed otherwise: [`MOST_DIFFERENCES`] of them at the most, first those that count.
+    pub conveyance: Vec<Conveyed>,
     /// Fields that differ and may: times, handles, verifiers.
     pub own: usize,
     /// Whether all of both replies was understood. What was not is compared as bytes.
     pub understood: bool,
 }
 
+impl Comparison {
+    /// That of what has no fields: all is as it was.
+    pub(super) fn equal() -> Comparison {
+        Comparison { understood: true, ..Comparison::default() }
+    }
+
+    /// Whether all that must be equal is.
+    pub fn agrees(&self) -> bool {
+        self.differences.is_empty() && !self.is_conveyed_otherwise()
+    }
+
+    /// Whether it was conveyed otherwise, in a way that is no choice of the Responder.
+    pub fn is_conveyed_otherwise(&self) -> bool {
+        self.conveyance.iter().any(|conveyed| conveyed.counts)
+    }
+}
+
 /// A Payload stream and what Write chunks brought.
 pub(super) type Message<'m> = (&'m [u8], &'m [Vec<u8>]);
 
 /// Compares the replies to such a call. `learn` is told of each field that later calls name: what the recording has, and what the target
-/// said. `listing` has entries of the same directory that earlier replies brought.
+/// said. `listing` has entries of the same directory that earlier replies brought. `forms`: how they were conveyed.
 pub(super) fn replies(
     called: Option<Called>,
     recorded: Message<'_>,
     live: Message<'_>,
+    forms: Option<Forms<'_>>,
     listing: &mut Listing,
     learn: impl FnMut(Kind, &[u8], &[u8]),
 ) -> Comparison {
     let (one, other) =
         (fields::of_reply(called, recorded.0, recorded.1), fields::of_reply(called, live.0, live.1));
-    compare((&one, recorded), (&other, live), listing, learn)
+    let conveyance = forms.map(|forms| forms.compare([recorded, live], [&one, &other]));
+    let found = compare((&one, recorded), (&other, live), listing, learn);
+    Comparison { conveyance: conveyance.unwrap_or_default(), ..found }
 }
 
 /// Compares two calls.

@@ -5,6 +5,7 @@
 //! time, and do no I/O.
 
 mod compare;
+mod conveyance;
 mod directory;
 mod fields;
 mod recording;
@@ -13,6 +14,7 @@ mod responder;
 mod substitute;
 
 pub use compare::{Comparison, Difference, MOST_DIFFERENCES};
+pub use conveyance::{Aspect, Conveyed};
 pub use fields::{Called, Kind, procedure_name};
 pub use recording::{Answer, Call, Connection, Recording};
 pub use replayer::{MOST_CALLS_WAITING, Options, Outcome, Replayer, Subject, Timing, Verdict};

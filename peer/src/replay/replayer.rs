@@ -1,6 +1,7 @@
 //! Makes the calls of a recording again, and compares the replies.
 
 use super::compare::{self, Comparison};
+use super::conveyance::{self, Conveyed, Forms};
 use super::directory::{self, Listing, Listings};
 use super::fields::{self, Called};
 use super::recording::{Answer, Recording};
@@ -19,6 +20,7 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 use core::time::Duration;
 use rdmascope_wire::Xid;
+use rdmascope_wire::private_data::Negotiated;
 
 mod callback;
 
@@ -209,7 +211,7 @@ impl Replayer {
                 let Some(index) = self.recorded(*connection) else { return };
                 self.links[index] = Link::Open(*connection);
                 let verdict = match self.recording.connections[index].rejected {
-                    None => Verdict::Agrees(Comparison { understood: true, ..Comparison::default() }),
+                    None => Verdict::Agrees(Comparison::equal()),
                     Some(reason) => Verdict::Otherwise {
                         recorded: format!("rejected, reason {reason}"),
                         live: "accepted".to_string(),
@@ -226,11 +228,20 @@ impl Replayer {
             Event::Rpc { connection, event } => {
                 let Some(index) = self.recorded(*connection) else { return };
                 match event {
-                    rpcrdma::Event::Replied(replied) => self.replied(index, now, replied),
+                    rpcrdma::Event::Replied(replied) => {
+                        let session = peer.session(*connection);
+                        self.replied(index, now, replied, session.map(rpcrdma::Session::negotiated));
+                    }
                     rpcrdma::Event::Error { xid, error, .. } => {
                         self.ended(index, *xid, now, |answer| match answer {
                             Answer::Error { error: recorded, .. } if recorded == error => {
-                                Verdict::Agrees(Comparison { understood: true, ..Comparison::default() })
+                                Verdict::Agrees(Comparison::equal())
+                            }
+                            Answer::Error { error: recorded, .. } => {
+                                conveyed(conveyance::instead(Err(*recorded), Err(*error)))
+                            }
+                            Answer::Reply { conveyance, .. } => {
+                                conveyed(conveyance::instead(Ok(conveyance), Err(*error)))
                             }
                             _ => Verdict::Otherwise { recorded: name(answer), live: error.to_string() },
                         });
@@ -366,7 +377,7 @@ impl Replayer {
         if let Link::Asked(..) = was {
             let verdict = match (why, recorded) {
                 (Closed::Rejected { reason, .. }, Some(recorded)) if *reason == recorded => {
-                    Verdict::Agrees(Comparison { understood: true, ..Comparison::default() })
+                    Verdict::Agrees(Comparison::equal())
                 }
                 _ => Verdict::Otherwise {
                     recorded: recorded
@@ -469,12 +480,12 @@ impl Replayer {
         }
     }
 
-    fn replied(&mut self, index: usize, now: Instant, replied: &Replied) {
+    fn replied(&mut self, index: usize, now: Instant, replied: &Replied, agreed: Option<&Negotiated>) {
         let Some(sent) = self.waiting.get(&(index, replied.xid)) else { return };
         let recording = Arc::clone(&self.recording);
         let call = &recording.calls[sent.call];
         let verdict = match &call.answer {
-            Answer::Reply { stream, items, .. } => {
+            Answer::Reply { stream, items, conveyance, .. } => {
                 let (asked, called) = fields::of_call(&call.message);
                 let live = (&replied.message[..], &replied.items[..]);
                 let names = &mut self.names;
@@ -483,14 +494,21 @@ impl Replayer {
                     Some((directory, from_beginning)) => self.listings.of(directory, from_beginning),
                     None => &mut other,
                 };
-                let found =
-                    compare::replies(called, (stream, items), live, listing, |kind, recorded, live| {
-                        names.learn(kind, recorded, live);
-                    });
-                if found.differences.is_empty() { Verdict::Agrees(found) } else { Verdict::Differs(found) }
+                let forms = Forms {
+                    offered: &call.shape,
+                    conveyances: [conveyance, &replied.conveyance],
+                    thresholds: [
+                        recording.connections[call.connection].reply_inline_threshold(),
+                        agreed.map(|agreed| agreed.reply_inline_threshold),
+                    ],
+                    agreed: agreed.is_none_or(|agreed| agreed.remote_invalidation),
+                };
+                let learn = |kind, recorded: &[u8], live: &[u8]| names.learn(kind, recorded, live);
+                let found = compare::replies(called, (stream, items), live, Some(forms), listing, learn);
+                if found.agrees() { Verdict::Agrees(found) } else { Verdict::Differs(found) }
             }
-            Answer::Error { .. } => {
-                Verdict::Otherwise { recorded: name(&call.answer), live: "a reply".to_string() }
+            Answer::Error { error, .. } => {
+                conveyed(conveyance::instead(Err(*error), Ok(&replied.conveyance)))
             }
             Answer::Nothing => Verdict::NotCompared("the recording has no reply to it"),
             Answer::Unknown { .. } => Verdict::NotCompared(NOT_WHOLE),
@@ -510,6 +528,11 @@ impl Replayer {
             unknown: sent.unknown,
         });
     }
+}
+
+/// The verdict on what came as another RDMA procedure, so that nothing else can be compared.
+fn conveyed(how: Conveyed) -> Verdict {
+    Verdict::Differs(Comparison { conveyance: vec![how], ..Comparison::equal() })
 }
 
 /// Puts an XID into a message.

@@ -112,6 +112,7 @@ impl Responder {
                             called,
                             (stream, items),
                             live,
+                            None,
                             &mut Listing::default(),
                             |_, _, _| {},
                         ))

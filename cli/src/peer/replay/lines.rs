@@ -4,8 +4,8 @@ use crate::output::{Format, Out};
 use crate::peer::recording::Read;
 use core::fmt;
 use rdmascope_peer::driver::Counts;
-use rdmascope_peer::replay::{Comparison, Outcome, Subject, Verdict, procedure_name};
-use rdmascope_present::text::{Duration, Plain, Style};
+use rdmascope_peer::replay::{Aspect, Comparison, Conveyed, Outcome, Subject, Verdict, procedure_name};
+use rdmascope_present::text::{Counted, Duration, Plain, Style};
 use rdmascope_wire::Xid;
 use serde::Serialize;
 use std::io::{self, Write as _};
@@ -25,6 +25,7 @@ pub(super) struct Replayed {
     own: usize,
     understood: bool,
     differences: Vec<Difference>,
+    may_differ: Vec<Difference>,
     reason: Option<String>,
     unknown: Vec<Unknown>,
     latency_ns: Option<u64>,
@@ -32,10 +33,30 @@ pub(super) struct Replayed {
 
 #[derive(Debug, Serialize)]
 struct Difference {
+    /// `content` or `conveyance`.
+    kind: &'static str,
     operation: Option<String>,
-    field: &'static str,
+    field: String,
     recorded: String,
     live: String,
+    section: Option<&'static str>,
+}
+
+impl Difference {
+    fn conveyed(conveyed: &Conveyed) -> Difference {
+        let operation = match conveyed.aspect {
+            Aspect::Item(operation, _) => operation.map(|(_, name)| name.to_owned()),
+            _ => None,
+        };
+        Difference {
+            kind: "conveyance",
+            operation,
+            field: conveyed.aspect.to_string(),
+            recorded: conveyed.recorded.clone(),
+            live: conveyed.live.clone(),
+            section: Some(conveyed.section),
+        }
+    }
 }
 
 /// A name in a call that no reply brought.
@@ -67,6 +88,7 @@ impl Replayed {
             own: 0,
             understood: true,
             differences: Vec::new(),
+            may_differ: Vec::new(),
             reason: None,
             unknown: Vec::new(),
             latency_ns: outcome.latency.and_then(|latency| u64::try_from(latency.as_nanos()).ok()),
@@ -89,11 +111,17 @@ impl Replayed {
         let mut compared = |comparison: &Comparison| {
             (line.own, line.understood) = (comparison.own, comparison.understood);
             line.differences.extend(comparison.differences.iter().map(|difference| Difference {
+                kind: "content",
                 operation: difference.operation.map(|(_, name)| name.to_owned()),
-                field: difference.field,
+                field: difference.field.to_owned(),
                 recorded: difference.recorded.clone(),
                 live: difference.live.clone(),
+                section: None,
             }));
+            for conveyed in &comparison.conveyance {
+                let list = if conveyed.counts { &mut line.differences } else { &mut line.may_differ };
+                list.push(Difference::conveyed(conveyed));
+            }
         };
         match &outcome.verdict {
             Verdict::Agrees(comparison) => compared(comparison),
@@ -134,6 +162,8 @@ pub(super) struct Summary {
     not_sent: u64,
     not_understood: u64,
     own: usize,
+    conveyance_differ: u64,
+    conveyance_may_differ: u64,
     connections_differ: u64,
     sent: u64,
     icrc_good: u64,
@@ -148,18 +178,16 @@ impl Summary {
             return;
         }
         self.calls += 1;
+        if let Verdict::Agrees(comparison) | Verdict::Differs(comparison) = &outcome.verdict {
+            self.own += comparison.own;
+            self.not_understood += u64::from(!comparison.understood);
+            self.conveyance_differ += u64::from(comparison.is_conveyed_otherwise());
+            self.conveyance_may_differ +=
+                u64::from(comparison.conveyance.iter().any(|conveyed| !conveyed.counts));
+        }
         let count = match &outcome.verdict {
-            Verdict::Agrees(comparison) => {
-                self.own += comparison.own;
-                self.not_understood += u64::from(!comparison.understood);
-                &mut self.agree
-            }
-            Verdict::Differs(comparison) => {
-                self.own += comparison.own;
-                self.not_understood += u64::from(!comparison.understood);
-                &mut self.differ
-            }
-            Verdict::Otherwise { .. } => &mut self.differ,
+            Verdict::Agrees(_) => &mut self.agree,
+            Verdict::Differs(_) | Verdict::Otherwise { .. } => &mut self.differ,
             Verdict::Unanswered => &mut self.unanswered,
             Verdict::NotCompared(_) => &mut self.not_compared,
             Verdict::NotSent(_) => &mut self.not_sent,
@@ -215,6 +243,14 @@ pub(super) fn print_summary(
         write!(out, "; {}", red(&summary.connections_differ, "connections differ"))?;
     }
     writeln!(out)?;
+    if summary.conveyance_differ > 0 {
+        let calls = Counted(summary.conveyance_differ, "call");
+        writeln!(out, "{}", style.red(format!("{calls} whose reply is conveyed otherwise than recorded")))?;
+    }
+    if summary.conveyance_may_differ > 0 {
+        let calls = Counted(summary.conveyance_may_differ, "call");
+        writeln!(out, "{calls} whose reply is conveyed otherwise, as a responder may: --all shows them")?;
+    }
     if *own > 0 {
         writeln!(out, "{own} fields differ that may: handles, times, verifiers and the like")?;
     }
@@ -235,7 +271,7 @@ pub(super) fn print_summary(
     )
 }
 
-struct Shown<'a>(&'a Replayed, Style);
+pub(super) struct Shown<'a>(pub(super) &'a Replayed, pub(super) Style);
 
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -261,12 +297,21 @@ impl fmt::Display for Shown<'_> {
         if let Some(latency) = line.latency_ns {
             write!(f, " after {}", Duration(latency))?;
         }
-        for Difference { operation, field, recorded, live } in &line.differences {
+        let differences = line.differences.iter().map(|difference| (difference, ""));
+        let notes = line.may_differ.iter().map(|difference| (difference, "; may differ"));
+        for (difference, note) in differences.chain(notes) {
+            let Difference { kind, operation, field, recorded, live, section } = difference;
             f.write_str("\n  ")?;
+            if *kind == "conveyance" {
+                f.write_str("conveyance: ")?;
+            }
             if let Some(operation) = operation {
                 write!(f, "{operation} ")?;
             }
             write!(f, "{field}: recorded {}, now {}", Plain(recorded), Plain(live))?;
+            if let Some(section) = section {
+                write!(f, " ({section}{note})")?;
+            }
         }
         for Unknown { field, bytes } in &line.unknown {
             write!(f, "\n  {field} {bytes}: no reply brought it, so it is sent as recorded")?;

@@ -31,7 +31,7 @@ fn looked_up(handle: u32, size: u32, mtime: u32) -> Vec<u8> {
 }
 
 fn compared(called: Called, recorded: &[u8], live: &[u8]) -> compare::Comparison {
-    compare::replies(Some(called), (recorded, &[]), (live, &[]), &mut Listing::default(), |_, _, _| {})
+    compare::replies(Some(called), (recorded, &[]), (live, &[]), None, &mut Listing::default(), |_, _, _| {})
 }
 
 #[test]
@@ -44,6 +44,7 @@ fn handles_and_times_may_differ_and_sizes_may_not() {
         Some(LOOKUP),
         (&recorded, &[]),
         (&live, &[]),
+        None,
         &mut Listing::default(),
         |kind, a, b| {
             learned.push((kind, a.to_vec(), b.to_vec()));
@@ -95,6 +96,7 @@ fn an_item_in_a_write_chunk_is_the_same_as_one_inline() {
             Some(READ),
             (&chunked, item),
             (&inline, &[Vec::new()]),
+            None,
             &mut Listing::default(),
             |_, _, _| {},
         )
@@ -189,7 +191,7 @@ fn entries_of_a_directory_are_compared_by_name() {
     let mut learned = Vec::new();
     let mut compare = |recorded: &[u8], live: &[u8]| {
         let called = Some((100_003, 3, 16));
-        compare::replies(called, (recorded, &[]), (live, &[]), &mut listing, |kind, a, b| {
+        compare::replies(called, (recorded, &[]), (live, &[]), None, &mut listing, |kind, a, b| {
             if kind == Kind::Cookie {
                 learned.push((a[7], b[7]));
             }
@@ -228,6 +230,7 @@ fn what_is_behind_an_operation_of_another_form_is_compared() {
         Some(COMPOUND),
         (&recorded, &[]),
         (&live, &[]),
+        None,
         &mut Listing::default(),
         |kind, a, b| learned.push((kind, a.to_vec(), b.to_vec())),
     );
