@@ -36,7 +36,7 @@ mod tests {
         };
         let base = names(BASE);
         assert!(base.contains("--paper:") && base.contains("--bad:"), "{base:?}");
-        for sheet in [include_str!("export/html/style.css"), include_str!("peer/inject/style.css")] {
+        for sheet in [include_str!("export/html/style.css"), include_str!("peer/report/style.css")] {
             assert!(
                 names(sheet).is_disjoint(&base),
                 "{:?}",

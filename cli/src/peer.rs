@@ -12,6 +12,7 @@ mod lines;
 mod live;
 mod recording;
 mod replay;
+mod report;
 mod serve;
 
 use crate::output::{Out, Status};
@@ -47,7 +48,7 @@ enum Part {
     /// Every connection is accepted. NULL of NFSv3 and NFSv4 is answered, and any other call is refused as RFC 5531 says: PROG_UNAVAIL,
     /// PROG_MISMATCH, PROC_UNAVAIL, RPC_MISMATCH or AUTH_ERROR. With `--from` calls are answered as in a capture; with `--export` clients can mount
     /// an NFSv3 export, list, read and write it. With `--scenario` it does to a client what a specification forbids or leaves open, and tells a
-    /// verdict on what the client does, as `peer inject` does on a server.
+    /// verdict on what the client does, as `peer inject` does on a server; --format junit or html writes a report of the verdicts at the end.
     ///
     /// Ctrl-C ends the connections and then the command. The status is 0, 1 if a scenario has the verdict violates, and 2 for wrong usage, or if
     /// the sockets cannot be had.

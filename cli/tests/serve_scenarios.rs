@@ -4,7 +4,7 @@
 mod binary;
 mod live;
 
-use binary::{run, text};
+use binary::{command, run, text};
 use live::{Server, address, described, of_type, parsed};
 use rdmascope_peer::driver::{Driver, Kind, Reach};
 use rdmascope_peer::endpoint;
@@ -15,6 +15,8 @@ use rdmascope_wire::rpc;
 use rdmascope_wire::rpcrdma::{Builder, Error, Procedure};
 use serde_json::Value;
 use std::io::Read as _;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// A server with these scenarios that ends when all are judged. `None` where the port is taken, which is told.
@@ -84,15 +86,23 @@ fn a_client_that_conforms() {
 
 /// Calls NULL, and answers what it does not take with RDMA_ERROR.
 fn wrong_client(at: &str, from: &str) {
+    wrong_client_reaches(at, from);
+}
+
+/// The same. Whether it was connected.
+fn wrong_client_reaches(at: &str, from: &str) -> bool {
     let [local, remote] = [from, at].map(|address| address.parse().expect("it is an address"));
     let mut driver = Driver::open(Kind::Udp, &[local], Reach::Only(vec![remote])).expect("there is a socket");
     let mut client = Peer::new(Config::default(), 1);
     client.connect(local, remote, 20049).expect("there is room");
-    let mut xid = 0x100;
+    let (mut xid, mut reached) = (0x100, false);
     let ended = driver.run(&mut client, None, |client, _| {
         while let Some(event) = client.poll_event() {
             let connection = match event {
-                Event::Endpoint(endpoint::Event::Connected { connection }) => connection,
+                Event::Endpoint(endpoint::Event::Connected { connection }) => {
+                    reached = true;
+                    connection
+                }
                 Event::Rpc { connection, event: rpcrdma::Event::Replied(_) } if xid < 0x102 => connection,
                 Event::Rpc { connection, event: rpcrdma::Event::Replied(_) } => {
                     client.disconnect(connection).expect("it is there");
@@ -117,6 +127,7 @@ fn wrong_client(at: &str, from: &str) {
         false
     });
     ended.expect("the sockets work");
+    reached
 }
 
 #[test]
@@ -131,6 +142,91 @@ fn a_client_that_breaks_the_rule_is_status_1() {
         "{lines:?}"
     );
     assert_eq!(status, Some(1));
+}
+
+/// What a server writes whose scenarios a wrong client meets, in this format, and its status.
+fn report(format: &str, at: &str, from: &str) -> Option<(String, Option<i32>)> {
+    let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder can be made");
+    let saved = folder.path().join("crossed.pcapng");
+    let given = ["--bind", at, "--socket", "udp", "--until-judged", "--format", format];
+    let scenarios =
+        ["--scenario", "reply-procedure-5", "reply-chunk-longer", "--save", saved.to_str().expect("UTF-8")];
+    let mut child = command(&[&["peer", "serve"], &given[..], &scenarios].concat())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    // It says nothing before its end, so that nobody can wait for its first line.
+    let patience = Instant::now() + Duration::from_secs(20);
+    while !wrong_client_reaches(at, from) {
+        if child.try_wait().expect("it is a child").is_some() || Instant::now() > patience {
+            let _ = child.kill();
+            let output = child.wait_with_output().expect("it ends");
+            let complaint = text(&output.stderr);
+            assert!(complaint.contains("is taken"), "{complaint}");
+            eprintln!("SKIPPED: {complaint}");
+            return None;
+        }
+    }
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(text(&output.stderr), "");
+    Some((text(&output.stdout).to_owned(), output.status.code()))
+}
+
+#[test]
+fn verdicts_as_junit_xml() {
+    let (at, from) = (address(), address());
+    let Some((junit, status)) = report("junit", &at, &from) else { return };
+    assert_eq!(status, Some(1), "{junit}");
+    // One document and nothing else.
+    assert!(junit.starts_with("<?xml ") && junit.trim_end().ends_with("</testsuites>"), "{junit}");
+    for part in [
+        "<testsuites name=\"rdmascope peer serve\">".to_owned(),
+        "tests=\"2\" failures=\"1\" errors=\"0\" skipped=\"1\">".to_owned(),
+        format!("name=\"reply-procedure-5 at {from}\">"),
+        "<failure message=".to_owned(),
+        "name=\"reply-chunk-longer\">".to_owned(),
+        "<skipped message=\"destructive\"/>".to_owned(),
+    ] {
+        assert!(junit.contains(&part), "{part}: {junit}");
+    }
+}
+
+#[test]
+fn verdicts_as_an_html_page() {
+    let (at, from) = (address(), address());
+    let Some((html, status)) = report("html", &at, &from) else { return };
+    assert_eq!(status, Some(1), "{html}");
+    assert!(html.starts_with("<!DOCTYPE html>") && html.trim_end().ends_with("</html>"), "{html}");
+    for run in ["run-1-1", "run-1-2"] {
+        assert!(
+            html.contains(&format!("href=\"#{run}\"")) && html.contains(&format!("id=\"{run}\"")),
+            "{run}"
+        );
+    }
+    // The client is the head of the column, and of the ladder with the call, its faulty reply, and what it said to that.
+    for part in [
+        format!("<th>{from}</th>"),
+        format!("<th class=\"remote\">{from}</th>"),
+        "What NFS over RDMA clients do".to_owned(),
+        "to the client".to_owned(),
+        "from the client".to_owned(),
+        "violates".to_owned(),
+        "withheld".to_owned(),
+        "RDMA_ERROR".to_owned(),
+        "Nothing crossed.".to_owned(),
+    ] {
+        assert!(html.contains(&part), "{part}: {html}");
+    }
+}
+
+#[test]
+fn a_report_without_scenarios_is_refused() {
+    for format in ["junit", "html"] {
+        let refused = run(&["peer", "serve", "--bind", &address(), "--format", format]);
+        assert_eq!((refused.status.code(), text(&refused.stdout)), (Some(2), ""), "{format}");
+        assert!(text(&refused.stderr).contains("--scenario"), "{}", text(&refused.stderr));
+    }
 }
 
 #[test]

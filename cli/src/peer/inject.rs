@@ -1,21 +1,15 @@
 //! `rdmascope peer inject`: runs scenarios against a live server, and tells the verdicts.
 
-pub(super) mod html;
-mod junit;
-pub(super) mod lines;
-pub(super) mod text;
-
 use super::call::target;
 use super::live::{SocketArguments, Wire, local_address};
+use super::report::{Crossing, Format, Ladder, Ran, Report, text};
 use crate::output::{self, Out, Status};
 use anyhow::{Context as _, Result, bail};
-use clap::{Args, ValueEnum};
-use html::{Cell, Column, Crossing, Ladder};
-use lines::{Line, Ran, Summary};
+use clap::Args;
 use rdmascope_peer::driver::{Ended, Reach};
 use rdmascope_peer::endpoint::{Config, Endpoint};
 use rdmascope_peer::scenario::{
-    BUILTIN, Injector, Outcome, Runner, Scenario, Side, Target, Verdict, builtin_of, parse,
+    BUILTIN, Injector, Outcome, Runner, Scenario, Side, Target, builtin_of, parse,
 };
 use rdmascope_present::time::parse_duration;
 use std::borrow::Cow;
@@ -64,18 +58,6 @@ pub(super) struct Inject {
     device: super::device::DeviceArguments,
 }
 
-#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-enum Format {
-    /// Text, a line for each scenario as it ends
-    Text,
-    /// One JSON object per line; docs/peer.md describes them
-    Jsonl,
-    /// JUnit XML, when all have ended
-    Junit,
-    /// An HTML page, when all have ended: verdicts side by side, and the packets behind each
-    Html,
-}
-
 pub(super) const EXAMPLES: &str = "\
 Examples:
   rdmascope peer inject --list
@@ -108,14 +90,14 @@ pub(super) fn run(command: &Inject, out: &mut Out) -> io::Result<Status> {
         Ok(means) => means,
         Err(error) => return output::complain(&error, out),
     };
-    let mut ran: Vec<Ran> = Vec::new();
+    let rows = chosen.iter().map(|(scenario, _)| scenario.clone()).collect();
+    let mut report = Report::new(Side::Requester, command.format, rows);
     let mut ended = Ok(());
-    let mut columns: Vec<Column> = Vec::new();
-    'targets: for to in &command.to {
+    'targets: for (index, to) in command.to.iter().enumerate() {
         if command.format == Format::Text && command.to.len() > 1 {
-            writeln!(out, "{}{to}", if columns.is_empty() { "" } else { "\n" })?;
+            writeln!(out, "{}{to}", if index == 0 { "" } else { "\n" })?;
         }
-        columns.push(Column { target: *to, cells: Vec::new() });
+        report.begin_column(Some(to.to_string()));
         for (number, (scenario, _)) in chosen.iter().enumerate() {
             let one = match one(command, *to, &mut means, number, scenario) {
                 Ok(Some(one)) => one,
@@ -128,38 +110,18 @@ pub(super) fn run(command: &Inject, out: &mut Out) -> io::Result<Status> {
                     break 'targets;
                 }
             };
-            match command.format {
-                Format::Text => text::ran(&one, out)?,
-                Format::Jsonl => write_line(&Line::PeerScenario(&one), out)?,
-                Format::Junit | Format::Html => {}
-            }
-            out.flush()?;
-            if let (Format::Html, Some(column)) = (command.format, columns.last_mut()) {
-                let ladder = means.take_kept().map(|kept| Ladder::of(&kept, to.ip()));
-                column.cells.push(Cell { ran: one.clone(), ladder });
-            }
-            ran.push(one);
+            let ladder = match command.format {
+                Format::Html => means.take_kept().map(|kept| Ladder::of(&kept, to.ip())),
+                _ => None,
+            };
+            report.tell(one, ladder, out)?;
         }
     }
-    let summary = Summary::of(&ran, chosen.len() * command.to.len());
-    match command.format {
-        Format::Text => text::summary(&summary, out)?,
-        Format::Jsonl => write_line(&Line::PeerInjected(&summary), out)?,
-        Format::Junit => junit::write(&ran, out)?,
-        Format::Html => {
-            let scenarios: Vec<&Scenario> = chosen.iter().map(|(scenario, _)| scenario).collect();
-            write!(out, "{}", html::page(&scenarios, &columns).into_string())?;
-        }
-    }
+    let is_violation = report.finish(chosen.len() * command.to.len(), out)?;
     if let Err(error) = ended.and(means.finish()) {
         return output::complain(&error, out);
     }
-    Ok(if summary.is_violation() { Status::Differs } else { Status::Done })
-}
-
-pub(super) fn write_line(line: &Line<'_>, out: &mut Out) -> io::Result<()> {
-    serde_json::to_writer(&mut *out, line)?;
-    writeln!(out)
+    Ok(if is_violation { Status::Differs } else { Status::Done })
 }
 
 /// A scenario and the text of its file.

@@ -1,7 +1,7 @@
 //! The end on its sockets, and the file that what crosses is written to.
 
-use super::inject::html::Crossing;
 use super::lines::{Sockets, sockets_name};
+use super::report::Crossing;
 use crate::interrupt;
 use crate::whole::OutputFile;
 use anyhow::{Context as _, Result, bail};

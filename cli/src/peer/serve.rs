@@ -8,7 +8,8 @@ use super::call::PORT;
 use super::faults::{FaultArguments, Faults};
 use super::lines::{self, Connection, End, Line, PrivateData, State, print};
 use super::live::{Live, SocketArguments};
-use crate::output::{self, Out, Output, Status};
+use super::report::Format;
+use crate::output::{self, Out, Status};
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use export::{Export, ExportArguments};
@@ -62,8 +63,9 @@ pub(super) struct Serve {
     faults: FaultArguments,
     #[command(flatten)]
     sockets: SocketArguments,
-    #[command(flatten)]
-    output: Output,
+    /// Output format: text, or JSON Lines for programs; with --scenario also JUnit XML for CI systems, or an HTML page
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
 }
 
 pub(super) const EXAMPLES: &str = "\
@@ -74,7 +76,8 @@ Examples:
   mount -t nfs -o vers=3,proto=rdma,port=20049,mountport=20048,mountproto=tcp,nolock 192.0.2.1:/export /mnt
   rdmascope peer serve --bind 127.0.0.2 --socket udp --format jsonl
   rdmascope peer serve --from mount.pcap --bind 192.0.2.1
-  rdmascope peer serve --bind 192.0.2.1 --export memory --scenario reply-version-2 reply-twice --save faults.pcapng";
+  rdmascope peer serve --bind 192.0.2.1 --export memory --scenario reply-version-2 reply-twice --save faults.pcapng
+  rdmascope peer serve --bind 192.0.2.1 --export memory --scenario all --until-judged --format html > report.html";
 
 /// Runs the command.
 pub(super) fn run(command: &Serve, style: Style, out: &mut Out) -> io::Result<Status> {
@@ -83,7 +86,7 @@ pub(super) fn run(command: &Serve, style: Style, out: &mut Out) -> io::Result<St
             Some(Err(status)) => return Ok(status),
             recorded => recorded.and_then(Result::ok),
         };
-    let opened = command.scenarios.begin();
+    let opened = command.scenarios.begin(command.format);
     let opened = opened.and_then(|scenarios| Ok((command.open(recorded.as_ref())?, scenarios)));
     let ((mut live, export), scenarios) = match opened {
         Ok(opened) => opened,
@@ -112,7 +115,7 @@ pub(super) fn run(command: &Serve, style: Style, out: &mut Out) -> io::Result<St
         return output::complain(&error, out);
     }
     let is_violation = match server.scenarios.take() {
-        Some(scenarios) => scenarios.finish(command.output.format, out)?,
+        Some(scenarios) => scenarios.finish(out)?,
         None => false,
     };
     server.print(&end, out)?;
@@ -125,6 +128,9 @@ impl Serve {
         let export = self.export.open(&locals, self.port)?;
         let config = recorded.map_or_else(Config::default, Recorded::config);
         let mut live = Live::open(&self.sockets, locals, Reach::WhoeverSent, config)?;
+        if self.format == Format::Html {
+            live.wire.keep();
+        }
         // The first port of this end: there is room.
         live.peer.listen(self.port);
         Ok((live, export))
@@ -204,7 +210,10 @@ struct Server<'a> {
 
 impl Server<'_> {
     fn print(&self, line: &Line, out: &mut Out) -> io::Result<()> {
-        print(line, self.command.output.format, self.style, out)
+        match self.command.format.on_the_way() {
+            Some(format) => print(line, format, self.style, out),
+            None => Ok(()),
+        }
     }
 
     /// Serves until Ctrl-C. The outer error is one of standard output.
@@ -232,6 +241,9 @@ impl Server<'_> {
                 Ok(turned) => turned,
                 Err(error) => return Ok(Err(error.into())),
             };
+            if let Some(scenarios) = &mut self.scenarios {
+                scenarios.see(&live.wire.take_kept());
+            }
             for (now, event) in events {
                 self.take(live, now, event, out)?;
             }
@@ -257,7 +269,7 @@ impl Server<'_> {
         let Some(scenarios) = &mut self.scenarios else { return Ok(false) };
         let now = live.wire.driver.now();
         let has_clients = !self.clients.is_empty();
-        scenarios.advance(&mut live.peer, now, has_clients, self.command.output.format, out)
+        scenarios.advance(&mut live.peer, now, has_clients, out)
     }
 
     fn take(&mut self, live: &mut Live, now: Instant, event: Event, out: &mut Out) -> io::Result<()> {

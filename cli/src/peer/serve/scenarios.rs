@@ -1,9 +1,9 @@
 //! `peer serve --scenario`: what it does to clients on purpose, one scenario after the other, and the verdicts.
 
-use crate::output::{Format, Out};
-use crate::peer::inject::lines::{Line, Ran, Summary};
-use crate::peer::inject::{self, text};
-use anyhow::Result;
+use crate::output::Out;
+use crate::peer::inject;
+use crate::peer::report::{Crossing, Drawing, Format, Ladder, Ran, Report};
+use anyhow::{Result, bail};
 use clap::Args;
 use rdmascope_peer::endpoint::ConnectionId;
 use rdmascope_peer::peer::{Event, Peer};
@@ -36,8 +36,11 @@ pub(super) struct ScenarioArguments {
 
 impl ScenarioArguments {
     /// The scenarios; `None`: there are none.
-    pub(super) fn begin(&self) -> Result<Option<Scenarios>> {
+    pub(super) fn begin(&self, format: Format) -> Result<Option<Scenarios>> {
         if self.scenario.is_empty() {
+            if format.on_the_way().is_none() {
+                bail!("--format junit and html are reports of --scenario");
+            }
             return Ok(None);
         }
         let mut waiting = VecDeque::new();
@@ -47,13 +50,15 @@ impl ScenarioArguments {
             );
         }
         let scenarios = waiting.len();
+        let mut report = Report::new(Side::Responder, format, waiting.iter().cloned().collect());
+        report.begin_column(None);
         let patience = Duration::from_nanos(self.patience);
         let (allow_destructive, until_judged) = (self.allow_destructive, self.until_judged);
         Ok(Some(Scenarios {
             waiting,
             now: None,
-            ran: Vec::new(),
-            told: 0,
+            report,
+            drawing: (format == Format::Html).then(Drawing::new),
             scenarios,
             patience,
             allow_destructive,
@@ -63,13 +68,13 @@ impl ScenarioArguments {
     }
 }
 
-/// Scenarios that wait, the one that runs, and those that are over.
+/// Scenarios that wait, the one that runs, and the report of those that are over.
 pub(super) struct Scenarios {
     waiting: VecDeque<Scenario>,
     now: Option<Serving>,
-    ran: Vec<Ran>,
-    /// Of those, how many were printed.
-    told: usize,
+    report: Report,
+    /// What crosses while one runs, where that is shown.
+    drawing: Option<Drawing>,
     scenarios: usize,
     patience: Duration,
     allow_destructive: bool,
@@ -92,6 +97,13 @@ impl Scenarios {
     /// When it wants to be told the time.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         self.now.as_ref().and_then(Serving::next_deadline).or(self.until)
+    }
+
+    /// What has crossed, before what came of it is told.
+    pub(super) fn see(&mut self, crossings: &[Crossing]) {
+        if let Some(drawing) = &mut self.drawing {
+            crossings.iter().for_each(|crossing| drawing.take(crossing));
+        }
     }
 
     pub(super) fn handle(&mut self, peer: &Peer, event: &Event) {
@@ -121,7 +133,6 @@ impl Scenarios {
         peer: &mut Peer,
         now: Instant,
         has_clients: bool,
-        format: Format,
         out: &mut Out,
     ) -> io::Result<bool> {
         loop {
@@ -130,16 +141,16 @@ impl Scenarios {
                 if !serving.is_over() {
                     break;
                 }
-                self.end();
+                self.end(out)?;
             }
             let Some(scenario) = self.waiting.pop_front() else { break };
             if scenario.destructive && !self.allow_destructive {
-                self.ran.push(Ran::unjudged(&scenario, None));
+                self.report.tell(Ran::unjudged(&scenario, None), None, out)?;
             } else {
                 self.now = Serving::new(scenario, self.patience);
             }
         }
-        self.tell(format, out)?;
+        self.draw();
         if !self.until_judged || self.now.is_some() || !self.waiting.is_empty() {
             return Ok(false);
         }
@@ -148,42 +159,32 @@ impl Scenarios {
     }
 
     /// The scenario that runs is over.
-    fn end(&mut self) {
-        let Some(serving) = self.now.take() else { return };
-        let Some(outcome) = serving.outcome() else { return };
+    fn end(&mut self, out: &mut Out) -> io::Result<()> {
+        self.draw();
+        let ladder: Option<Ladder> = self.drawing.as_mut().map(Drawing::finish);
+        let Some(serving) = self.now.take() else { return Ok(()) };
+        let Some(outcome) = serving.outcome() else { return Ok(()) };
         let client = serving.client().map(|client| client.to_string());
-        self.ran.push(Ran::judged(serving.scenario(), client, &outcome));
+        self.report.tell(Ran::judged(serving.scenario(), client, &outcome), ladder, out)
     }
 
-    /// Ends what is not over, and prints the summary. Whether there was a violation.
-    pub(super) fn finish(mut self, format: Format, out: &mut Out) -> io::Result<bool> {
+    /// Draws what crosses between this side and the client, as soon as that is known.
+    fn draw(&mut self) {
+        let client = self.now.as_ref().and_then(Serving::client);
+        if let Some((drawing, client)) = self.drawing.as_mut().zip(client) {
+            drawing.begin(client);
+        }
+    }
+
+    /// Ends what is not over, and tells all of them. Whether there was a violation.
+    pub(super) fn finish(mut self, out: &mut Out) -> io::Result<bool> {
         while self.now.is_some() || !self.waiting.is_empty() {
             if let Some(serving) = &mut self.now {
                 serving.interrupt();
-                self.end();
+                self.end(out)?;
             }
             self.now = self.waiting.pop_front().and_then(|scenario| Serving::new(scenario, self.patience));
         }
-        self.tell(format, out)?;
-        let summary = Summary::of(&self.ran, self.scenarios);
-        match format {
-            Format::Text => text::summary(&summary, out)?,
-            Format::Jsonl => inject::write_line(&Line::PeerInjected(&summary), out)?,
-        }
-        Ok(summary.is_violation())
-    }
-
-    fn tell(&mut self, format: Format, out: &mut Out) -> io::Result<()> {
-        for one in &self.ran[self.told..] {
-            match format {
-                Format::Text => text::ran(one, out)?,
-                Format::Jsonl => inject::write_line(&Line::PeerScenario(one), out)?,
-            }
-        }
-        if self.told < self.ran.len() {
-            io::Write::flush(out)?;
-        }
-        self.told = self.ran.len();
-        Ok(())
+        self.report.finish(self.scenarios, out)
     }
 }

@@ -1,7 +1,6 @@
 //! What is told of a scenario and of all of them: the lines for programs, and what the other formats are made of.
 
-use super::{Scenario, Verdict};
-use rdmascope_peer::scenario::{Alive, Outcome};
+use rdmascope_peer::scenario::{Alive, Outcome, Scenario, Verdict};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -9,7 +8,7 @@ use std::net::SocketAddr;
 /// A line. docs/peer.md describes the fields.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub(in crate::peer) enum Line<'a> {
+pub(super) enum Line<'a> {
     PeerScenario(&'a Ran),
     PeerInjected(&'a Summary),
 }
@@ -89,7 +88,7 @@ impl Ran {
 
 /// How often each verdict was given.
 #[derive(Debug, Default, Serialize)]
-pub(in crate::peer) struct Counts {
+pub(super) struct Counts {
     pub(in crate::peer) conforms: u64,
     pub(in crate::peer) violates: u64,
     pub(in crate::peer) tolerated: u64,
@@ -116,7 +115,7 @@ impl Counts {
 
 /// All of them.
 #[derive(Debug, Serialize)]
-pub(in crate::peer) struct Summary {
+pub(super) struct Summary {
     /// Scenarios that were asked for.
     pub(in crate::peer) scenarios: usize,
     pub(in crate::peer) counts: Counts,

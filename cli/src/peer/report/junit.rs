@@ -1,8 +1,8 @@
 //! JUnit XML: a test suite for each document, a test case for each scenario.
 
-use super::Verdict;
 use super::lines::Ran;
 use crate::output::Out;
+use rdmascope_peer::scenario::{Side, Verdict};
 use rdmascope_present::text::Plain;
 use std::collections::BTreeMap;
 use std::io::{self, Write as _};
@@ -14,13 +14,18 @@ fn escaped(text: &str) -> String {
 }
 
 /// Writes the report.
-pub(super) fn write(ran: &[Ran], out: &mut Out) -> io::Result<()> {
+pub(super) fn write(side: Side, ran: &[Ran], out: &mut Out) -> io::Result<()> {
     let mut suites: BTreeMap<&str, Vec<&Ran>> = BTreeMap::new();
     for one in ran {
         let document = one.section.split('/').next().unwrap_or_default();
         suites.entry(document).or_default().push(one);
     }
-    writeln!(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"rdmascope peer inject\">")?;
+    let command = match side {
+        Side::Requester => "inject",
+        Side::Responder => "serve",
+    };
+    writeln!(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>")?;
+    writeln!(out, "<testsuites name=\"rdmascope peer {command}\">")?;
     for (document, cases) in suites {
         let failures = cases.iter().filter(|one| one.verdict_words == Some(Verdict::Violates)).count();
         let skips = |one: &&&Ran| matches!(one.verdict_words, None | Some(Verdict::NotApplicable));
@@ -40,7 +45,10 @@ pub(super) fn write(ran: &[Ran], out: &mut Out) -> io::Result<()> {
 
 fn case(one: &Ran, out: &mut Out) -> io::Result<()> {
     let class = one.section.replace('/', ".");
-    let name = format!("{} at {}", one.scenario, one.target.as_deref().unwrap_or_default());
+    let name = match &one.target {
+        Some(target) => format!("{} at {target}", one.scenario),
+        None => one.scenario.clone(),
+    };
     writeln!(out, "    <testcase classname=\"{}\" name=\"{}\">", escaped(&class), escaped(&name))?;
     let came = one.observed.join("; ");
     match one.verdict_words {

@@ -1,8 +1,8 @@
 //! Scenarios and verdicts for people.
 
 use super::lines::{Counts, Ran, Summary};
-use super::{Scenario, Side, Verdict};
 use crate::output::Out;
+use rdmascope_peer::scenario::{Scenario, Side, Verdict};
 use rdmascope_present::text::Plain;
 use std::io::{self, Write as _};
 
@@ -61,7 +61,7 @@ fn steps(text: &str) -> Vec<&str> {
 }
 
 /// A scenario that was run.
-pub(in crate::peer) fn ran(one: &Ran, out: &mut Out) -> io::Result<()> {
+pub(super) fn ran(one: &Ran, out: &mut Out) -> io::Result<()> {
     let verdict = one.verdict_words.map_or_else(|| "withheld".to_owned(), |verdict| verdict.to_string());
     let (level, section) = (&one.level, &one.section);
     let what = match (&one.reason, one.verdict_words) {
@@ -105,7 +105,7 @@ fn row(name: &str, counts: &Counts, out: &mut Out) -> io::Result<()> {
 }
 
 /// The summary, section by section.
-pub(in crate::peer) fn summary(summary: &Summary, out: &mut Out) -> io::Result<()> {
+pub(super) fn summary(summary: &Summary, out: &mut Out) -> io::Result<()> {
     writeln!(
         out,
         "\n{:<18} {:>8} {:>8} {:>9} {:>15} {:>9} {:>14} {:>8}",

@@ -2,84 +2,12 @@
 //!
 //! All text goes through maud's escaping; nothing here is `PreEscaped`.
 
+use super::ladder::Ladder;
 use super::lines::Ran;
-use super::{Scenario, Verdict};
 use crate::html::head;
-use core::net::IpAddr;
-use core::time::Duration;
 use maud::{DOCTYPE, Markup, html};
-use rdmascope_dissector::engine::{Config, Engine};
-use rdmascope_dissector::event::Event;
-use rdmascope_dissector::record::{LinkType, Record, Tap, Time};
-use rdmascope_present::tables::packets::Carried;
+use rdmascope_peer::scenario::{Scenario, Side, Verdict};
 use rdmascope_present::text;
-use std::net::SocketAddr;
-
-/// Packets that are drawn of one run: the first of them, and the last.
-const FIRST: usize = 120;
-const LAST: usize = 40;
-
-/// A packet that crossed, from its IP header on, and when.
-pub(crate) struct Crossing {
-    pub(crate) time: Time,
-    pub(crate) bytes: Vec<u8>,
-}
-
-/// A packet in the ladder.
-#[derive(Debug, PartialEq, Eq)]
-struct Arrow {
-    since: Duration,
-    /// This side sent it.
-    out: bool,
-    text: String,
-}
-
-/// What is drawn of a run.
-#[derive(Debug, Default)]
-pub(super) struct Ladder {
-    arrows: Vec<Arrow>,
-    /// Packets between the first and the last of these.
-    left_out: usize,
-}
-
-impl Ladder {
-    /// The ladder of what crossed between this side and `remote`.
-    pub(super) fn of(crossings: &[Crossing], remote: IpAddr) -> Ladder {
-        let mut engine = Engine::new(Config { report_packets: true, ..Config::default() });
-        let start = crossings.first().map_or(Time(0), |first| first.time);
-        let left_out = crossings.len().saturating_sub(FIRST + LAST);
-        let mut arrows = Vec::new();
-        for (at, crossing) in crossings.iter().enumerate() {
-            let record = Record {
-                number: at as u64 + 1,
-                time: crossing.time,
-                link: LinkType::RAW,
-                original_length: u32::try_from(crossing.bytes.len()).unwrap_or(u32::MAX),
-                dropped: 0,
-                tap: Tap::default(),
-                data: &crossing.bytes,
-            };
-            let shown = left_out == 0 || at < FIRST || at >= FIRST + left_out;
-            engine.handle(&record, &mut |event| {
-                let Event::Packet(packet) = event else { return };
-                let Ok(frame) = &packet.frame else { return };
-                if !shown {
-                    return;
-                }
-                let text = match packet.readable_headers() {
-                    Some(headers) => {
-                        format!("{} PSN {}{}", headers.bth.opcode, headers.bth.psn, Carried(headers))
-                    }
-                    None => "a packet that cannot be read".to_owned(),
-                };
-                let since = Duration::from_nanos(crossing.time.since(start));
-                let out = frame.source.to_string() != remote.to_string();
-                arrows.push(Arrow { since, out, text });
-            });
-        }
-        Ladder { arrows, left_out }
-    }
-}
 
 /// A scenario against a target.
 pub(super) struct Cell {
@@ -88,25 +16,66 @@ pub(super) struct Cell {
     pub(super) ladder: Option<Ladder>,
 }
 
-/// The scenarios that ran against one target, in their order.
+/// The scenarios that ran against one target, or in one run of a server, in their order.
 pub(super) struct Column {
-    pub(super) target: SocketAddr,
+    /// What it is headed with; `None`: the client that all of it is about, or no name where there are several.
+    pub(super) name: Option<String>,
     pub(super) cells: Vec<Cell>,
 }
 
+impl Column {
+    /// Its head.
+    fn name(&self) -> &str {
+        let mut targets = self.cells.iter().filter_map(|cell| cell.ran.target.as_deref());
+        let first = targets.next();
+        let only = first.filter(|first| targets.all(|other| other == *first));
+        self.name.as_deref().or(only).unwrap_or("clients")
+    }
+}
+
+/// Words that depend on whom scenarios are about.
+struct Words {
+    title: &'static str,
+    introduction: &'static str,
+    to: &'static str,
+    from: &'static str,
+}
+
+const SERVERS: Words = Words {
+    title: "What NFS over RDMA servers do",
+    introduction: "A row is a scenario: something that a specification forbids or leaves open was sent. The word in a column is the verdict \
+                   on that server; it opens what was sent, what came back, and the packets that crossed.",
+    to: "to the server",
+    from: "from the server",
+};
+
+const CLIENTS: Words = Words {
+    title: "What NFS over RDMA clients do",
+    introduction: "A row is a scenario: a call of a client was answered in a way that a specification forbids or leaves open. The word is \
+                   the verdict on the client that had made the call; it opens what was sent, what came back, and the packets that crossed.",
+    to: "to the client",
+    from: "from the client",
+};
+
+/// Those for scenarios of this side.
+const fn words(side: Side) -> &'static Words {
+    match side {
+        Side::Requester => &SERVERS,
+        Side::Responder => &CLIENTS,
+    }
+}
+
 /// The whole document. Rows are the scenarios, in their order; a column may have fewer, where the run was ended.
-pub(super) fn page(scenarios: &[&Scenario], columns: &[Column]) -> Markup {
+pub(super) fn page(side: Side, scenarios: &[Scenario], columns: &[Column]) -> Markup {
+    let words = words(side);
     html! {
         (DOCTYPE)
         html lang="en" {
-            (head("What NFS over RDMA servers do", include_str!("style.css")))
+            (head(words.title, include_str!("style.css")))
             body {
                 header {
-                    h1 { "What NFS over RDMA servers do" }
-                    p {
-                        "A row is a scenario: something that a specification forbids or leaves open was sent. The word in a column is the verdict "
-                        "on that server; it opens what was sent, what came back, and the packets that crossed."
-                    }
+                    h1 { (words.title) }
+                    p { (words.introduction) }
                 }
                 main {
                     section id="verdicts" { h2 { "Verdicts" } (counts(columns)) (table(scenarios, columns)) }
@@ -114,7 +83,7 @@ pub(super) fn page(scenarios: &[&Scenario], columns: &[Column]) -> Markup {
                         h2 { "What crossed" }
                         p class="note hint" { "A verdict in the table opens its run here." }
                         @for (number, column) in columns.iter().enumerate() {
-                            @for (row, cell) in column.cells.iter().enumerate() { (run(&id(number, row), column, cell)) }
+                            @for (row, cell) in column.cells.iter().enumerate() { (run(words, &id(number, row), cell)) }
                         }
                     }
                 }
@@ -149,7 +118,7 @@ fn counts(columns: &[Column]) -> Markup {
         dl class="counts" {
             @for column in columns {
                 div {
-                    dt { (column.target) }
+                    dt { (column.name()) }
                     dd {
                         @for (index, wanted) in Verdict::ALL.into_iter().enumerate() {
                             @if index > 0 { ", " }
@@ -162,7 +131,7 @@ fn counts(columns: &[Column]) -> Markup {
     }
 }
 
-fn table(scenarios: &[&Scenario], columns: &[Column]) -> Markup {
+fn table(scenarios: &[Scenario], columns: &[Column]) -> Markup {
     html! {
         div class="scroll" {
             table {
@@ -170,7 +139,7 @@ fn table(scenarios: &[&Scenario], columns: &[Column]) -> Markup {
                     tr {
                         th { "scenario" }
                         th { "section" }
-                        @for column in columns { th { (column.target) } }
+                        @for column in columns { th { (column.name()) } }
                     }
                 }
                 tbody {
@@ -183,6 +152,9 @@ fn table(scenarios: &[&Scenario], columns: &[Column]) -> Markup {
                                     @if let Some(cell) = column.cells.get(row) {
                                         @let (word, look) = verdict(&cell.ran);
                                         a class=(look) href={ "#" (id(number, row)) } { (word) }
+                                        @if let Some(target) = cell.ran.target.as_deref().filter(|it| *it != column.name()) {
+                                            span class="note" { (target) }
+                                        }
                                     }
                                 }
                             }
@@ -203,14 +175,14 @@ fn fact(name: &str, texts: &[String]) -> Markup {
 }
 
 /// A run: what was sent, what came back, and the ladder.
-fn run(id: &str, column: &Column, cell: &Cell) -> Markup {
+fn run(words: &Words, id: &str, cell: &Cell) -> Markup {
     let ran = &cell.ran;
     let (word, look) = verdict(ran);
     let reason: Vec<String> = ran.reason.iter().cloned().collect();
     let alive: Vec<String> = ran.alive_words.iter().map(ToString::to_string).collect();
     html! {
         article class="run" id=(id) {
-            h3 { code { (ran.scenario) } " " (column.target) ": " span class=(look) { (word) } }
+            h3 { code { (ran.scenario) } @if let Some(target) = &ran.target { " " (target) } ": " span class=(look) { (word) } }
             dl {
                 (fact("requirement", &[format!("{}, {}: {}", ran.section, ran.level, ran.requirement)]))
                 (fact("sent", &ran.sent))
@@ -222,7 +194,7 @@ fn run(id: &str, column: &Column, cell: &Cell) -> Markup {
             }
             @match &cell.ladder {
                 None if ran.verdict_words.is_some() => p class="note" { "The packets of a device are not seen with --verbs." },
-                Some(shown) if !shown.arrows.is_empty() => (ladder(shown, column.target)),
+                Some(shown) if !shown.arrows.is_empty() => (ladder(words, shown)),
                 _ => p class="note" { "Nothing crossed." },
             }
             p { a href="#verdicts" { "Back to the verdicts" } }
@@ -230,20 +202,20 @@ fn run(id: &str, column: &Column, cell: &Cell) -> Markup {
     }
 }
 
-fn ladder(ladder: &Ladder, target: SocketAddr) -> Markup {
+fn ladder(words: &Words, ladder: &Ladder) -> Markup {
     html! {
         div class="scroll" {
             table class="ladder" {
-                thead { tr { th { "after" } th { "this side" } th class="remote" { (target.ip()) } th { "packet" } } }
+                thead { tr { th { "after" } th { "this side" } th class="remote" { (ladder.remote) } th { "packet" } } }
                 tbody {
                     @for (at, arrow) in ladder.arrows.iter().enumerate() {
-                        @if ladder.left_out > 0 && at == FIRST {
+                        @if ladder.left_out > 0 && at == ladder.first {
                             tr { td {} td class="arrow" colspan="2" {} td { span class="note" { (ladder.left_out) " packets more" } } }
                         }
                         tr {
                             td class="number" { (format!("{:.3} ms", arrow.since.as_secs_f64() * 1e3)) }
                             td class=(if arrow.out { "arrow out" } else { "arrow in" }) colspan="2" {
-                                span class="hidden" { (if arrow.out { "to the server" } else { "from the server" }) }
+                                span class="hidden" { (if arrow.out { words.to } else { words.from }) }
                             }
                             td class="what" { (arrow.text) }
                         }
@@ -256,37 +228,16 @@ fn ladder(ladder: &Ladder, target: SocketAddr) -> Markup {
 
 #[cfg(test)]
 mod tests {
+    use super::super::ladder::tests::request;
     use super::*;
-    use rdmascope_peer::endpoint::{Config as Settings, Connect, Endpoint};
-    use rdmascope_peer::frame::enclose;
-    use rdmascope_peer::scenario::builtin;
-    use rdmascope_peer::time::Instant;
+    use rdmascope_peer::scenario::{builtin, builtin_of};
 
-    /// The REQ of an endpoint, as it crosses, one each millisecond.
-    fn request(times: usize) -> Vec<Crossing> {
-        let (local, remote) = ("192.0.2.1".parse().unwrap(), "192.0.2.2".parse().unwrap());
-        let mut endpoint = Endpoint::new(Settings::default(), 1);
-        endpoint.connect(Connect::new(local, remote, 20049)).unwrap();
-        let datagram = endpoint.poll_transmit(Instant::default()).unwrap();
-        let bytes = enclose(&datagram).unwrap();
-        (0..times).map(|at| Crossing { time: Time(1_000_000 * at as i64), bytes: bytes.clone() }).collect()
+    fn drawn(remote: &str) -> Option<Ladder> {
+        Some(Ladder::of(&request(1, remote), remote.parse().unwrap()))
     }
 
-    #[test]
-    fn packets_are_arrows_with_a_side_and_a_time() {
-        let ladder = Ladder::of(&request(2), "192.0.2.2".parse().unwrap());
-        assert_eq!(ladder.left_out, 0);
-        assert_eq!(ladder.arrows.len(), 2);
-        assert!(ladder.arrows[0].out && ladder.arrows[0].text.contains("ConnectRequest"), "{ladder:?}");
-        assert_eq!(ladder.arrows[1].since, Duration::from_millis(1));
-        assert!(!Ladder::of(&request(1), "192.0.2.1".parse().unwrap()).arrows[0].out);
-    }
-
-    #[test]
-    fn a_long_run_is_drawn_at_its_ends() {
-        let ladder = Ladder::of(&request(1000), "192.0.2.2".parse().unwrap());
-        assert_eq!((ladder.arrows.len(), ladder.left_out), (FIRST + LAST, 1000 - FIRST - LAST));
-        assert_eq!(ladder.arrows[FIRST].since, Duration::from_millis(1000 - LAST as u64));
+    fn withheld(scenario: &Scenario, target: Option<&str>) -> Ran {
+        Ran::unjudged(scenario, target.map(str::to_owned))
     }
 
     #[test]
@@ -296,17 +247,16 @@ mod tests {
         // A file may have the name of a built-in one.
         scenarios.push(scenarios[0].clone());
         scenarios[0].title = "<script>alert(1)</script>".into();
-        let chosen: Vec<&Scenario> = scenarios.iter().collect();
         let column = |target: &str, count: usize| {
-            let cell = |scenario: &&Scenario| Cell {
-                ran: Ran::withheld(scenario, target.parse().unwrap()),
-                ladder: Some(Ladder::of(&request(1), "192.0.2.2".parse().unwrap())),
+            let cell = |scenario: &Scenario| Cell {
+                ran: withheld(scenario, Some(target)),
+                ladder: drawn("192.0.2.2"),
             };
-            Column { target: target.parse().unwrap(), cells: chosen[..count].iter().map(cell).collect() }
+            Column { name: Some(target.to_owned()), cells: scenarios[..count].iter().map(cell).collect() }
         };
         // The second target was not asked everything.
         let columns = [column("192.0.2.2:20049", 3), column("192.0.2.3:20049", 1)];
-        let page = page(&chosen, &columns).into_string();
+        let page = page(Side::Requester, &scenarios, &columns).into_string();
         assert!(page.contains("&lt;script&gt;alert(1)") && !page.contains("<script>"));
         let links: Vec<&str> =
             page.split("href=\"#run-").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
@@ -316,16 +266,16 @@ mod tests {
         }
         assert_eq!(page.matches("ConnectRequest").count(), 4);
         assert!(!page.contains("http://") && !page.contains("https://") && !page.contains("src="));
+        assert!(page.contains("to the server") && !page.contains("client"));
     }
 
     #[test]
     fn packets_that_are_not_seen_are_not_said_to_be_none() {
         let scenario = &builtin()[0];
-        let target: SocketAddr = "192.0.2.2:20049".parse().unwrap();
         let told = |verdict: Option<Verdict>, ladder: Option<Ladder>| {
-            let ran = Ran { verdict_words: verdict, ..Ran::withheld(scenario, target) };
-            let column = Column { target, cells: vec![Cell { ran, ladder }] };
-            page(&[scenario], &[column]).into_string()
+            let ran = Ran { verdict_words: verdict, ..withheld(scenario, Some("192.0.2.2:20049")) };
+            let column = Column { name: Some("192.0.2.2:20049".into()), cells: vec![Cell { ran, ladder }] };
+            page(Side::Requester, std::slice::from_ref(scenario), &[column]).into_string()
         };
         let seen = told(Some(Verdict::Conforms), Some(Ladder::default()));
         let not_seen = told(Some(Verdict::Conforms), None);
@@ -333,5 +283,30 @@ mod tests {
         assert!(not_seen.contains("--verbs") && !not_seen.contains("Nothing crossed."));
         // What was not run sent nothing, by sockets or by verbs.
         assert!(told(None, None).contains("Nothing crossed."));
+    }
+
+    #[test]
+    fn clients_are_named_where_there_are_several() {
+        let scenarios: Vec<Scenario> = builtin_of(Side::Responder).into_iter().take(3).collect();
+        let shown = |targets: [Option<&str>; 3]| {
+            let cells = scenarios.iter().zip(targets).map(|(scenario, target)| Cell {
+                ran: withheld(scenario, target),
+                ladder: target.and_then(drawn),
+            });
+            let column = Column { name: None, cells: cells.collect() };
+            page(Side::Responder, &scenarios, &[column]).into_string()
+        };
+        // One is the head of the column. No client came for the third scenario.
+        let one = shown([Some("192.0.2.2"), Some("192.0.2.2"), None]);
+        assert!(one.contains("<th>192.0.2.2</th>") && !one.contains("<th>clients</th>"));
+        assert!(one.contains("to the client") && !one.contains("server;"));
+        assert!(!one.contains("<span class=\"note\">192.0.2.2</span>"));
+        let two = shown([Some("192.0.2.2"), Some("192.0.2.3"), None]);
+        assert!(two.contains("<th>clients</th>"));
+        for client in ["192.0.2.2", "192.0.2.3"] {
+            assert_eq!(two.matches(&format!("<span class=\"note\">{client}</span>")).count(), 1, "{client}");
+            assert!(two.contains(&format!("<th class=\"remote\">{client}</th>")), "{client}");
+        }
+        assert!(shown([None; 3]).contains("<th>clients</th>"));
     }
 }
