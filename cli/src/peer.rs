@@ -67,7 +67,8 @@ enum Part {
     /// Make the calls of a capture again, and compare the replies
     ///
     /// The calls that the capture shows are made again, in their order, with memory of this end for their chunks, and each reply is compared
-    /// with the recorded one: what it says, and how it is conveyed (inline or by chunks, as far as a server has no choice there). What the server named otherwise than the recorded one did (file handles, stateids, sessions, verifiers) is
+    /// with the recorded one: what it says, and how it is conveyed (inline or by chunks, as far as a server has no choice there).
+    /// What the server named otherwise than the recorded one did (file handles, stateids, sessions, verifiers) is
     /// named so in later calls, so that a session that has state can be replayed. `rdmascope peer serve --from` answers as the recorded
     /// server did: a replay against that agrees completely.
     ///
