@@ -1,5 +1,6 @@
 # Functions of the lab, to be sourced: guests in QEMU, which software emulates, on a bridge in a network namespace of their own.
 #
+#   lab_guard SCRIPT...    runs a script in a process group of its own; a signal to this shell ends all of it, and this shell after it
 #   lab_possible           whether the lab can run here; else says what is missing
 #   lab_up FOLDER          makes the namespace; it and the guests go away when the shell ends, however it ends
 #   lab_boot ROLE SERIES   boots a guest: server (10.77.0.1, fd77::1) or client (10.77.0.2, fd77::2)
@@ -12,6 +13,43 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 LAB_PACKAGES='qemu-system-x86 busybox-static kmod cpio xz-utils iproute2 tcpdump rdma-core librdmacm1 ibverbs-providers nfs-common nfs-kernel-server e2fsprogs'
 declare -A lab_guests
 
+# A shell handles a signal only when the command that it waits for has ended, and does not hand it on. So the script runs once more as a child, in a
+# process group: a signal to this shell goes to each process of the group, those that wait for others run their traps, and this shell
+# waits until they have. Returns in the child only.
+lab_guard() {
+    [ "${LAB_GUARD:-}" != $PPID ] || { trap 'exit 143' INT TERM HUP; return 0; }
+    local run='' ended='' status=0
+    trap 'ended=130; lab_end_group "$run"' INT
+    trap 'ended=143; lab_end_group "$run"' TERM
+    trap 'ended=129; lab_end_group "$run"' HUP
+    set -m
+    LAB_GUARD=$$ "$BASH" "$@" </dev/null &
+    run=$!
+    set +m
+    [ -z "$ended" ] || lab_end_group "$run"
+    while true; do
+        wait "$run" && status=0 || status=$?
+        # A signal ends `wait` before the child has ended.
+        kill -0 "$run" 2>/dev/null || break
+    done
+    kill -KILL -- "-$run" 2>/dev/null || true
+    exit "${ended:-$status}"
+}
+
+lab_end_group() {
+    [ -n "$1" ] || return 0
+    kill -TERM -- "-$1" 2>/dev/null || true
+    # A program in the namespace that does not end is not waited for.
+    for _ in $(seq 100); do kill -0 "$1" 2>/dev/null || return 0; sleep 0.2; done
+    lab_clear "rdmascope-lab-$1"
+}
+
+# Ends all that runs in a namespace.
+lab_clear() {
+    local process
+    for process in $(ip netns pids "$1" 2>/dev/null); do kill -KILL "$process" 2>/dev/null || true; done
+}
+
 lab_possible() {
     [ "$(id -u)" = 0 ] || { echo "SKIPPED: the lab needs root" >&2; return 1; }
     command -v apt-get >/dev/null || { echo "SKIPPED: the lab takes its kernels from Debian's archive" >&2; return 1; }
@@ -23,11 +61,12 @@ lab_possible() {
             { echo "SKIPPED: the lab's packages cannot be installed: $LAB_PACKAGES" >&2; return 1; }
         break
     done
-    local probe=rdmascope-lab-probe-$$ possible=0
-    ip netns add "$probe" 2>/dev/null && ip netns exec "$probe" ip tuntap add dev probe mode tap 2>/dev/null || possible=1
-    ip netns delete "$probe" 2>/dev/null || true
-    [ $possible = 0 ] || echo "SKIPPED: no network namespace with a tap can be made here" >&2
-    return $possible
+    (
+        probe=rdmascope-lab-probe-$$
+        trap 'ip netns delete "$probe" 2>/dev/null' EXIT
+        trap 'exit 143' INT TERM HUP
+        ip netns add "$probe" && ip netns exec "$probe" ip tuntap add dev probe mode tap
+    ) 2>/dev/null || { echo "SKIPPED: no network namespace with a tap can be made here" >&2; return 1; }
 }
 
 lab_up() {
@@ -104,12 +143,18 @@ lab_do() {
 lab_down() {
     local status=$? role
     set +e
+    # A second signal does not keep this from its end.
+    trap '' INT TERM HUP
     for role in "${!lab_guests[@]}"; do touch "$LAB/steps/$role.stop"; done
     for role in "${!lab_guests[@]}"; do
         for _ in $(seq 100); do kill -0 "${lab_guests[$role]}" 2>/dev/null || break; sleep 0.1; done
         kill "${lab_guests[$role]}" 2>/dev/null
+        for _ in $(seq 50); do kill -0 "${lab_guests[$role]}" 2>/dev/null || break; sleep 0.1; done
+        kill -KILL "${lab_guests[$role]}" 2>/dev/null
         wait "${lab_guests[$role]}" 2>/dev/null
     done
+    # Taps and bridge go away with the namespace, and it with the last process in it.
+    lab_clear "$LAB_NAMESPACE"
     ip netns delete "$LAB_NAMESPACE" 2>/dev/null
     exit $status
 }
