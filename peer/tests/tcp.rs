@@ -1,6 +1,6 @@
 //! MOUNT and the port mapper on TCP of this host.
 
-#![cfg(target_os = "linux")]
+#![cfg(all(feature = "std", target_os = "linux"))]
 
 use rdmascope_peer::nfs3::mount::{MOST_MESSAGE, MountError, MountStatus, Services, marked};
 use rdmascope_peer::nfs3::{Caller, Export, Handle, Limits, Time};
