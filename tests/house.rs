@@ -36,7 +36,8 @@ fn sources() -> Vec<(String, String)> {
 #[test]
 fn unsafe_stands_in_three_files() {
     // The last one is built with the feature `verbs` only.
-    const ALLOWED: [&str; 3] = ["capture-agent/src/live/ring.rs", "capture-agent/src/unsafe_io.rs", "peer/src/verbs/sys.rs"];
+    const ALLOWED: [&str; 3] =
+        ["capture-agent/src/live/ring.rs", "capture-agent/src/unsafe_io.rs", "peer/src/verbs/sys.rs"];
     // Not to find the word here.
     let word = ["un", "safe"].concat();
     let uses = [" {", " fn", " impl", " extern", " trait"].map(|after| format!("{word}{after}"));

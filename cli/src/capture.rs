@@ -11,6 +11,7 @@ use rdmascope_capture_agent::{Description, Next, PcapngWriter, Source as _};
 use rdmascope_dissector::frame;
 use rdmascope_dissector::record::{LinkType, Time};
 use rdmascope_present::text::Plain;
+use rdmascope_present::time::parse_duration;
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -39,21 +40,21 @@ pub(crate) struct Capture {
     #[arg(short = 'L', long, conflicts_with_all = ["interfaces", "write"])]
     list: bool,
     /// Capture so many bytes of each packet at most
-    #[arg(short, long, value_name = "BYTES", default_value_t = 262_144, value_parser = clap::value_parser!(u32).range(64..=262_144))]
+    #[arg(short, long, value_name = "SIZE", default_value_t = 262_144, value_parser = clap::value_parser!(u32).range(64..=262_144))]
     snap_length: u32,
     /// End after so many packets
-    #[arg(short, long, value_name = "PACKETS", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(short, long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
-    /// End after so many seconds
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    /// End after this time, such as 30s
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     duration: Option<u64>,
     /// Begin another file where one has so many MiB
     ///
     /// The files are numbered: `name.pcapng` becomes `name-00001.pcapng` and so on.
-    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "SIZE", value_parser = clap::value_parser!(u64).range(1..))]
     rotate_size: Option<u64>,
-    /// Begin another file after so many seconds
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    /// Begin another file after this time, such as 60s
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     rotate_time: Option<u64>,
     /// Keep so many files of those that rotate; the oldest is removed
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(2..))]
@@ -73,8 +74,8 @@ pub(crate) struct Capture {
     /// UDP destination port of RoCEv2
     #[arg(long, value_name = "PORT", default_value_t = frame::Config::default().port)]
     port: u16,
-    /// Memory in which the kernel keeps packets that were not written yet
-    #[arg(long, value_name = "MIB", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=4096))]
+    /// Memory in which the kernel keeps packets that were not written yet, in MiB
+    #[arg(long, value_name = "SIZE", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=4096))]
     buffer: u64,
     /// Say nothing but what went wrong
     #[arg(short, long)]
@@ -185,13 +186,13 @@ fn capture(command: &Capture) -> Result<Status> {
             ));
         }
         if command.count.is_some_and(|count| written >= count)
-            || command.duration.is_some_and(|seconds| start.elapsed() >= Duration::from_secs(seconds))
+            || command.duration.is_some_and(|time| start.elapsed() >= Duration::from_nanos(time))
         {
             break;
         }
         let is_full = command.rotate_size.is_some_and(|size| now.writer.get_ref().written >= size << 20);
         let is_old =
-            command.rotate_time.is_some_and(|seconds| now.since.elapsed() >= Duration::from_secs(seconds));
+            command.rotate_time.is_some_and(|time| now.since.elapsed() >= Duration::from_nanos(time));
         if is_full || is_old {
             now.end(&mut live, interfaces_of(command))?;
             now = files.begin()?;
