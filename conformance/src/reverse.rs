@@ -37,7 +37,9 @@ pub(crate) const RULES: &[Rule] = &[
         sentence: "A server calls back over a connection only after the client offered that connection for callbacks.",
         explanation: "A client offers a connection with a CREATE_SESSION that has CREATE_SESSION4_FLAG_CONN_BACK_CHAN set, or with a \
             BIND_CONN_TO_SESSION that names the backchannel, sent on the same connection. A client of NFS version 4.0 or older makes no \
-            offer. A callback is too early if the client answered it before it sent an offer, or if there was no offer at all. The \
+            offer. A callback is too early if the client answered it before it sent an offer, or if there was no offer at all. A call of \
+            the NFS program itself in the reverse direction counts too, NULL included: a client that is not prepared for it may lose the \
+            connection. The \
             finding is reported once, when the connection ends, and only where the capture holds the connection from its CM exchange \
             on. It is inconclusive where the capture lacks a packet of the client, or where a call of the client could not be read. \
             Nothing is reported where calls are encrypted.",
@@ -155,7 +157,7 @@ pub(crate) const UNSEEN: &[Unseen] = &[
     Unseen {
         source: SUPPORT,
         requirement: "An upper layer other than NFS calls in the reverse direction only after its peer said that it is prepared.",
-        reason: "Each upper layer has its own way to say so. Only that of NFS is known here.",
+        reason: "Each upper layer has its own way to say so. Only that of NFS is known here: its callbacks and the NFS program are judged.",
     },
     Unseen {
         source: CALL,
@@ -203,8 +205,10 @@ pub(crate) struct Backchannel {
     sealed: bool,
     /// NFS version and minor version of the client's last call before an offer.
     spoken: Option<(u32, Option<u32>)>,
-    /// Callbacks that ended before an offer was sent.
+    /// Callbacks, and calls of the NFS program, that ended before an offer was sent.
     early: Callbacks,
+    /// Whether some of these are calls of the NFS program.
+    early_nfs: bool,
     /// Callbacks after the connection was declined.
     refused: Callbacks,
     /// What the sessions created on the connection allow at most.
@@ -336,12 +340,16 @@ impl Backchannel {
         if transaction.error == Some(Error::Chunk) && !call.read_chunks.is_empty() {
             self.err_chunk = self.err_chunk.or(transaction.reply.as_ref().map(|reply| reply.seen.frame));
         }
+        let is_nfs = transaction.procedure.is_some_and(|procedure| procedure.program == program::NFS);
+        if self.offer.is_none() && (is_nfs || is_callback(transaction)) {
+            self.early.note(transaction, call);
+            self.early_nfs |= is_nfs;
+            return;
+        }
         if !is_callback(transaction) {
             return;
         }
-        if self.offer.is_none() {
-            self.early.note(transaction, call);
-        } else if self.declined.is_some_and(|declined| declined < call.seen.frame) && !self.taken {
+        if self.declined.is_some_and(|declined| declined < call.seen.frame) && !self.taken {
             self.refused.note(transaction, call);
         }
     }

@@ -21,6 +21,17 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         shows: shown(By::Responder, &[132, 140], "2", "0"),
     },
     Trigger {
+        rule: "reverse-before-offer",
+        alteration: "the callbacks are NULL calls of the NFS program, without an offer",
+        control: recall_by_null,
+        alter: |capture| {
+            set_create_session(capture, Side::Call, FLAGS, 0);
+            set_create_session(capture, Side::Reply, FLAGS, 0);
+        },
+        also: &[],
+        shows: shown(By::Responder, &[132, 140], "2", "0"),
+    },
+    Trigger {
         rule: "reverse-after-refusal",
         alteration: "CREATE_SESSION is granted no backchannel",
         control: recall,
@@ -149,6 +160,27 @@ fn recall() -> Capture {
 
 fn basic() -> Capture {
     samples::capture("nfs4.1-basic")
+}
+
+/// The same with NULL of NFS version 4 in place of both callbacks: the client offered the connection, so that is no fault.
+fn recall_by_null() -> Capture {
+    let mut capture = recall();
+    for nth in 0..2 {
+        let call = nth_callback(&capture, nth);
+        let answer = answer_of(&capture, call);
+        let call = &mut capture.packets[call];
+        let (rdma, rpc) = (call.payload().start, call.payload().start + 28);
+        let mut null = call.data[EXTENSION..rpc + 12].to_vec();
+        // Program, version, procedure, AUTH_NONE twice.
+        null.extend([100_003, 4, 0, 0, 0, 0, 0].map(u32::to_be_bytes).concat());
+        assert_eq!((rdma, call.u32(rpc + 4)), (EXTENSION, 0), "a Send without extension headers, a call");
+        call.set_behind_bth(&null);
+        let answer = &mut capture.packets[answer];
+        // Behind the header xid, msg_type, reply_stat, an empty verifier and accept_stat; no results.
+        let reply = answer.data[EXTENSION..EXTENSION + 28 + 24].to_vec();
+        answer.set_behind_bth(&reply);
+    }
+    capture
 }
 
 /// A session whose client takes callbacks of a mebibyte.
@@ -287,6 +319,26 @@ fn callbacks_without_an_offer_are_one_finding_that_names_them() {
     // Frames of the two calls, as the sample's manifest and the server's trace have them.
     assert_eq!(finding.frames, [132, 140]);
     assert_eq!(finding.by_requester, Some(false));
+}
+
+#[test]
+fn a_null_call_of_the_nfs_program_needs_an_offer_too() {
+    let mut capture = recall_by_null();
+    assert!(found(&capture, "reverse-before-offer").is_empty(), "it was offered");
+    set_create_session(&mut capture, Side::Call, FLAGS, 0);
+    set_create_session(&mut capture, Side::Reply, FLAGS, 0);
+    let messages =
+        |capture| found(capture, "reverse-before-offer").into_iter().map(|finding| finding.message);
+    let expected = "2 calls in the reverse direction over a connection that a client of NFS version 4.1 never offered for them";
+    assert!(messages(&capture).eq([expected]));
+    // Of a program of which nothing is known, nothing is said.
+    for nth in 0..2 {
+        let call = nth_callback(&capture, nth);
+        let call = &mut capture.packets[call];
+        call.set_u32(call.payload().start + 28 + 12, 100_001);
+        call.seal();
+    }
+    assert!(found(&capture, "reverse-before-offer").is_empty());
 }
 
 #[test]

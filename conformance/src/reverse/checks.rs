@@ -41,7 +41,12 @@ pub(super) fn before_offer(_: &Connection, view: &View, findings: &mut Findings<
         }
         (None, None) => "that the client never offered for them".to_owned(),
     };
-    let callbacks = if *count == 1 { "1 callback".to_owned() } else { format!("{count} callbacks") };
+    let callbacks = match (*count, backchannel.early_nfs) {
+        (1, false) => "1 callback".to_owned(),
+        (_, false) => format!("{count} callbacks"),
+        (1, true) => "1 call in the reverse direction".to_owned(),
+        (_, true) => format!("{count} calls in the reverse direction"),
+    };
     let lacks = view.lost[client] > 0 || backchannel.unread || !is_complete;
     findings.add(
         backchannel
