@@ -4,5 +4,7 @@
 mod cases;
 #[path = "hostile/foe.rs"]
 mod foe;
+#[path = "hostile/places.rs"]
+mod places;
 #[path = "hostile/seeded.rs"]
 mod seeded;

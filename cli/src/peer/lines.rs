@@ -95,6 +95,7 @@ pub(super) enum State {
     ClosedByRemote,
     ClosedUnanswered,
     GivenUp,
+    GaveWay,
 }
 
 impl Connection {
@@ -123,6 +124,7 @@ impl Connection {
             Closed::Rejected { .. } => State::Rejected,
             Closed::Given => State::GivenUp,
             Closed::NoAnswer => State::NoAnswer,
+            Closed::GaveWay => State::GaveWay,
         };
         let mut line = Connection::new(state, remote);
         if let Closed::Rejected { reason, private_data } = why {
@@ -392,6 +394,7 @@ fn show_connection(line: &Connection, style: Style, f: &mut fmt::Formatter<'_>) 
         State::ClosedByRemote => f.write_str("closed the connection")?,
         State::ClosedUnanswered => write!(f, "{}", style.red("did not answer the DREQ"))?,
         State::GivenUp => write!(f, "{}", style.red("connection given up"))?,
+        State::GaveWay => f.write_str("connection ended: all places were taken, and another client came")?,
     }
     if let Some(elapsed) = line.elapsed_ns {
         write!(f, " after {}", Duration(elapsed))?;

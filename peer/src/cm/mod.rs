@@ -25,10 +25,14 @@ pub struct Config {
     pub most_timeout: u8,
     /// How long the identifiers of a closed connection are kept, so that what comes late is answered and not taken for new.
     pub time_wait: Duration,
+    /// How long a connection must have been silent to give way where all places are taken
+    /// ([`MOST_CONNECTIONS`](crate::endpoint::MOST_CONNECTIONS)).
+    pub silence: Duration,
 }
 
 impl Default for Config {
-    /// A response timeout of 4.3 s and 15 retries, as Linux says in its REQs; 68.7 s at most, as it says in its MRAs; a TimeWait of 2 s.
+    /// A response timeout of 4.3 s and 15 retries, as Linux says in its REQs; 68.7 s at most, as it says in its MRAs; a TimeWait of 2 s; a
+    /// minute of silence.
     fn default() -> Config {
         Config {
             response_timeout: 20,
@@ -36,6 +40,7 @@ impl Default for Config {
             service_timeout: 24,
             most_timeout: 24,
             time_wait: Duration::from_secs(2),
+            silence: Duration::from_secs(60),
         }
     }
 }
@@ -60,6 +65,8 @@ pub enum Closed {
     Given,
     /// The remote side did not answer a REQ or a REP.
     NoAnswer,
+    /// This side ended it, because all places were taken and another REQ came.
+    GaveWay,
 }
 
 impl Config {

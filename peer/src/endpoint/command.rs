@@ -129,6 +129,7 @@ impl Endpoint {
                 queue: None,
                 config,
                 requested: None,
+                heard: self.now,
             },
         );
         id

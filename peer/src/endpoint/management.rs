@@ -113,10 +113,11 @@ impl Endpoint {
             }
             return self.tell(Event::Unexpected { connection: None, input, state: State::Idle });
         }
-        if let Some(link) = self.links.get_mut(&id)
-            && input == Input::DisconnectRequest
-        {
-            link.machine.transaction_id = transaction_id;
+        if let Some(link) = self.links.get_mut(&id) {
+            link.heard = self.now;
+            if input == Input::DisconnectRequest {
+                link.machine.transaction_id = transaction_id;
+            }
         }
         self.advance(id, input, Some(Argument::Message(&message)));
     }
@@ -146,7 +147,7 @@ impl Endpoint {
             Some(reason::INVALID_TRANSPORT_SERVICE_TYPE)
         } else if path_mtu.is_none() {
             Some(reason::INVALID_PATH_MTU)
-        } else if self.links.len() >= MOST_CONNECTIONS {
+        } else if self.links.len() >= MOST_CONNECTIONS && !self.make_room(source) {
             Some(reason::NO_RESOURCES)
         } else {
             None

@@ -11,6 +11,7 @@
 
 mod command;
 mod management;
+mod room;
 
 pub use command::{CommandError, Connect};
 
@@ -29,7 +30,9 @@ use rdmascope_wire::bth::{Bth, Deth, Extensions, Opcode};
 use rdmascope_wire::cm::{Reply, ServiceId};
 use rdmascope_wire::psn::Psn;
 
-/// Connections that an endpoint can have, those in TimeWait included.
+/// Connections that an endpoint can have, those in TimeWait included. Where all places are taken, a REQ takes that of the connection that was silent longest,
+/// if that was as long as [`cm::Config::silence`]. If none was, and its sender has no connection yet, it takes one from the remote address that
+/// has most: the one that was silent longest. Only connections that remote sides asked for give way. Otherwise the REQ is rejected.
 pub const MOST_CONNECTIONS: usize = 1024;
 /// Ports that it can listen on.
 pub const MOST_LISTENERS: usize = 64;
@@ -151,6 +154,8 @@ struct Link {
     config: rc::Config,
     /// What the REQ says, on the passive side.
     requested: Option<management::Requested>,
+    /// When the remote side sent something that belongs to it.
+    heard: Instant,
 }
 
 /// See the [module](self).
@@ -347,7 +352,9 @@ impl Endpoint {
         if matches!(link_state(&self.links, id), Some(State::ReplySent | State::ReplyAcknowledged)) {
             self.advance(id, Input::Packet, None);
         }
-        if let Some(queue) = self.links.get_mut(&id).and_then(|link| link.queue.as_mut()) {
+        let Some(link) = self.links.get_mut(&id) else { return };
+        link.heard = now;
+        if let Some(queue) = &mut link.queue {
             queue.handle(now, &packet);
             self.collect(id);
         }
