@@ -10,6 +10,8 @@ mod faults;
 mod inject;
 mod lines;
 mod live;
+#[cfg(test)]
+mod pages;
 mod recording;
 mod replay;
 mod report;

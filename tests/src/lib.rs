@@ -6,6 +6,7 @@ pub mod judged;
 pub mod mountstats;
 pub mod mutate;
 pub mod owners;
+pub mod pages;
 pub mod pcap;
 pub mod samples;
 pub mod session;

@@ -1,7 +1,12 @@
 //! What is printed: a line as soon as something has happened, as text or as JSON.
 
+mod columns;
 mod export;
+#[cfg(test)]
+mod tests;
 
+#[cfg(test)]
+pub(super) use columns::LISTS;
 pub(super) use export::{Entry, Export, File, Job, Path, digest};
 
 use crate::output::{Format, Out};
@@ -15,7 +20,6 @@ use rdmascope_wire::private_data::{self, Negotiated};
 use rdmascope_wire::rpc::{self, program};
 use rdmascope_wire::xdr::Reader;
 use rdmascope_wire::{Layer, Qpn, Stop, Xid};
-use serde::Serialize;
 use std::io::{self, Write as _};
 use std::net::{IpAddr, SocketAddr};
 
@@ -31,30 +35,21 @@ pub(super) fn print(line: &Line, format: Format, style: Style, out: &mut Out) ->
     out.flush()
 }
 
-/// A line. docs/peer.md describes the fields.
-#[derive(Debug, Serialize)]
-#[serde(tag = "type")]
+/// A line. `columns` and `export` have the columns of each kind.
+#[derive(Debug)]
 pub(super) enum Line {
-    #[serde(rename = "peer_sockets")]
     Sockets(Sockets),
-    #[serde(rename = "peer_connection")]
     Connection(Box<Connection>),
-    #[serde(rename = "peer_call")]
     Call(Call),
-    #[serde(rename = "peer_export")]
     Export(Export),
-    #[serde(rename = "peer_entry")]
     Entry(Entry),
-    #[serde(rename = "peer_job")]
     Job(Job),
-    #[serde(rename = "peer_file")]
     File(File),
-    #[serde(rename = "peer_end")]
     End(End),
 }
 
 /// The sockets are there.
-#[derive(Debug, Serialize)]
+#[derive(Debug)]
 pub(super) struct Sockets {
     pub(super) sockets: &'static str,
     /// The device, where that is what there is instead of sockets.
@@ -65,12 +60,11 @@ pub(super) struct Sockets {
     pub(super) target: Option<SocketAddr>,
     pub(super) port: u16,
     /// Of `serve`: what is answered.
-    #[serde(skip)]
     pub(super) serves: Option<String>,
 }
 
 /// A connection was made, refused or closed.
-#[derive(Debug, Serialize)]
+#[derive(Debug)]
 pub(super) struct Connection {
     pub(super) state: State,
     pub(super) remote: IpAddr,
@@ -85,8 +79,7 @@ pub(super) struct Connection {
     pub(super) remote_invalidation: Option<bool>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Connected,
     Rejected,
@@ -143,9 +136,8 @@ impl Connection {
 }
 
 /// What the REP of the target says.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Rep {
-    #[serde(serialize_with = "qpn")]
     pub(super) qpn: Qpn,
     pub(super) starting_psn: u32,
     pub(super) responder_resources: u8,
@@ -170,16 +162,8 @@ impl Rep {
     }
 }
 
-fn qpn<S: serde::Serializer>(qpn: &Qpn, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(&format_args!("0x{:06x}", qpn.0))
-}
-
-fn xid<S: serde::Serializer>(xid: &Xid, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(&format_args!("0x{:08x}", xid.0))
-}
-
 /// RFC 8797 private data of the remote side.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct PrivateData {
     version: u8,
     remote_invalidation: bool,
@@ -200,12 +184,11 @@ impl PrivateData {
 }
 
 /// A call, and what became of it.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub(super) struct Call {
     pub(super) remote: IpAddr,
     /// From 1.
     pub(super) number: u64,
-    #[serde(serialize_with = "xid")]
     pub(super) xid: Xid,
     pub(super) program: Option<u32>,
     pub(super) version: Option<u32>,
@@ -263,7 +246,7 @@ impl Call {
 }
 
 /// The command is at its end.
-#[derive(Debug, Serialize)]
+#[derive(Debug)]
 pub(super) struct End {
     pub(super) calls: u64,
     pub(super) answered: u64,
@@ -277,7 +260,7 @@ pub(super) struct End {
 }
 
 /// What was done to packets on purpose.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Faults {
     pub(super) lost: u32,
     pub(super) repeated: u32,

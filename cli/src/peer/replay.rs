@@ -1,6 +1,6 @@
 //! `rdmascope peer replay`: makes the calls of a capture again, and compares the replies.
 
-mod lines;
+pub(super) mod lines;
 #[cfg(test)]
 mod tests;
 

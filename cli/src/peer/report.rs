@@ -3,7 +3,7 @@
 mod html;
 mod junit;
 mod ladder;
-mod lines;
+pub(super) mod lines;
 pub(super) mod text;
 
 use crate::output::{self, Out};

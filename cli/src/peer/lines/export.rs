@@ -3,12 +3,13 @@
 use core::fmt;
 use md5::{Digest as _, Md5};
 use rdmascope_peer::nfs3;
+use rdmascope_present::column::Read::{Boolean, Bytes as Hex, Nanoseconds, Text, U16, U32, U64, Word};
+use rdmascope_present::column::{Column, Columns, Role, Subject, lend, word};
 use rdmascope_present::text::{Bytes, Counted, Duration, HexBytes, Number, Plain, Style};
-use serde::Serialize;
 use std::net::IpAddr;
 
 /// An export is served.
-#[derive(Debug, Serialize)]
+#[derive(Debug)]
 pub(in crate::peer) struct Export {
     pub(in crate::peer) path: String,
     pub(in crate::peer) files: u64,
@@ -18,15 +19,13 @@ pub(in crate::peer) struct Export {
     pub(in crate::peer) mount_port: u16,
     pub(in crate::peer) port_mapper: bool,
     /// Where clients mount it.
-    #[serde(skip)]
     pub(in crate::peer) at: (IpAddr, u16),
 }
 
 /// Work on an export is done, or has failed.
-#[derive(Debug, Serialize)]
+#[derive(Debug)]
 pub(in crate::peer) struct Job {
     pub(in crate::peer) job: &'static str,
-    #[serde(flatten)]
     pub(in crate::peer) path: Path,
     /// Of a file that was read or written.
     pub(in crate::peer) bytes: Option<u64>,
@@ -39,14 +38,13 @@ pub(in crate::peer) struct Job {
 }
 
 /// A name in a directory that was listed.
-#[derive(Debug, Serialize)]
+#[derive(Debug)]
 pub(in crate::peer) struct Entry {
-    #[serde(flatten)]
-    path: Path,
-    fileid: u64,
-    kind: Option<String>,
-    mode: Option<u32>,
-    size: Option<u64>,
+    pub(super) path: Path,
+    pub(super) fileid: u64,
+    pub(super) kind: Option<String>,
+    pub(super) mode: Option<u32>,
+    pub(super) size: Option<u64>,
 }
 
 impl Entry {
@@ -63,9 +61,8 @@ impl Entry {
 }
 
 /// A file of an export that clients made or changed.
-#[derive(Debug, Serialize)]
+#[derive(Debug)]
 pub(in crate::peer) struct File {
-    #[serde(flatten)]
     pub(in crate::peer) path: Path,
     pub(in crate::peer) bytes: u64,
     pub(in crate::peer) md5: String,
@@ -73,20 +70,156 @@ pub(in crate::peer) struct File {
 }
 
 /// A path or a name, which is bytes.
-#[derive(Debug, Serialize)]
+#[derive(Debug)]
 pub(in crate::peer) struct Path {
     path: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    path_hex: Option<String>,
+    /// Where some of its bytes are not UTF-8.
+    bytes: Option<Vec<u8>>,
 }
 
 impl Path {
     pub(in crate::peer) fn of(bytes: &[u8]) -> Path {
         let path = String::from_utf8_lossy(bytes);
-        let path_hex = matches!(path, std::borrow::Cow::Owned(_)).then(|| HexBytes(bytes).to_string());
-        Path { path_hex, path: path.into_owned() }
+        let bytes = matches!(path, std::borrow::Cow::Owned(_)).then(|| bytes.to_vec());
+        Path { bytes, path: path.into_owned() }
     }
 }
+
+impl Subject for Export {
+    type Of<'a> = &'a Export;
+}
+
+/// An export is served.
+pub(super) static EXPORT: Columns<Export> = {
+    type C = Column<Export>;
+    Columns {
+        name: "peer_export",
+        role: Role::Line,
+        columns: &[
+            C::new("path", Text(|line, see| see(&line.path)), "The path under which clients mount it."),
+            C::new("files", U64(|line| Some(line.files)), "Files that were copied."),
+            C::new("bytes", U64(|line| Some(line.bytes)), "Their bytes."),
+            C::new(
+                "left_out",
+                U64(|line| Some(line.left_out)),
+                "What of the folder was not copied, because it is neither a file nor a directory. Symbolic links are not followed.",
+            ),
+            C::new("mount_port", U16(|line| Some(line.mount_port)), "The TCP port of MOUNT."),
+            C::new(
+                "port_mapper",
+                Boolean(|line| Some(line.port_mapper)),
+                "Whether the port mapper is answered on TCP port 111.",
+            ),
+        ],
+    }
+};
+
+impl Subject for Entry {
+    type Of<'a> = &'a Entry;
+}
+
+/// A name in a directory that was listed.
+pub(super) static ENTRY: Columns<Entry> = {
+    type C = Column<Entry>;
+    Columns {
+        name: "peer_entry",
+        role: Role::Line,
+        columns: &[
+            C::new(
+                "path",
+                Text(|line, see| see(&line.path.path)),
+                "The name. Bytes that are not UTF-8 are replaced by U+FFFD.",
+            ),
+            C::new(
+                "path_hex",
+                Hex(|line, see| lend(line.path.bytes.as_deref(), see)),
+                "All bytes of `path`, where some are not UTF-8.",
+            )
+            .optional(),
+            C::new("fileid", U64(|line| Some(line.fileid)), "The fileid."),
+            C::new(
+                "kind",
+                Text(|line, see| lend(line.kind.as_deref(), see)),
+                "The type, such as `NF3REG` or `NF3DIR`. It is null where the server does not say. So are `mode` and `size`.",
+            )
+            .or_null(),
+            C::new("mode", U32(|line| line.mode), "The permission bits.").or_null(),
+            C::new("size", U64(|line| line.size), "Bytes.").or_null(),
+        ],
+    }
+};
+
+impl Subject for Job {
+    type Of<'a> = &'a Job;
+}
+
+/// Work on an export is done, or has failed.
+pub(super) static JOB: Columns<Job> = {
+    type C = Column<Job>;
+    Columns {
+        name: "peer_job",
+        role: Role::Line,
+        columns: &[
+            C::new(
+                "job",
+                Word(&[word("write"), word("read"), word("list")], |line| Some(line.job)),
+                "What was done.",
+            ),
+            C::new("path", Text(|line, see| see(&line.path.path)), "On which path of the export."),
+            C::new(
+                "path_hex",
+                Hex(|line, see| lend(line.path.bytes.as_deref(), see)),
+                "All bytes of `path`, where some are not UTF-8.",
+            )
+            .optional(),
+            C::new(
+                "bytes",
+                U64(|line| line.bytes),
+                "Bytes of the file. It is null for `list`, and where they are not known.",
+            )
+            .or_null(),
+            C::new(
+                "md5",
+                Text(|line, see| lend(line.md5.as_deref(), see)),
+                "The MD5 of the file: of `write` what was to be written, of `read` what was read.",
+            )
+            .or_null(),
+            C::new("entries", U64(|line| line.entries), "Names in the directory.").or_null(),
+            C::new("calls", U64(|line| Some(line.calls)), "Calls that it took."),
+            C::new(
+                "elapsed_ns",
+                Nanoseconds(|line| Some(line.elapsed_ns)),
+                "From its first call to its last reply.",
+            ),
+            C::new("error", Text(|line, see| lend(line.error.as_deref(), see)), "Why it failed.").or_null(),
+        ],
+    }
+};
+
+impl Subject for File {
+    type Of<'a> = &'a File;
+}
+
+/// A file of an export that clients made or changed.
+pub(super) static FILE: Columns<File> = {
+    type C = Column<File>;
+    Columns {
+        name: "peer_file",
+        role: Role::Line,
+        columns: &[
+            C::new("path", Text(|line, see| see(&line.path.path)), "Its path from the root of the export."),
+            C::new(
+                "path_hex",
+                Hex(|line, see| lend(line.path.bytes.as_deref(), see)),
+                "All bytes of `path`, where some are not UTF-8.",
+            )
+            .optional(),
+            C::new("bytes", U64(|line| Some(line.bytes)), "Its bytes."),
+            C::new("md5", Text(|line, see| see(&line.md5)), "Their MD5."),
+            C::new("is_new", Boolean(|line| Some(line.is_new)), "Whether it was not there before."),
+        ],
+    }
+};
 
 /// The MD5 of some bytes, as digits.
 pub(in crate::peer) fn digest(bytes: &[u8]) -> String {

@@ -1,5 +1,14 @@
 //! What is told of a replay: a line for each call, and one at the end.
 
+mod columns;
+
+#[cfg(test)]
+mod tests;
+
+#[cfg(test)]
+pub(in crate::peer) use columns::LISTS;
+pub(in crate::peer::replay) use columns::{REPLAY_END, REPLAYED};
+
 use crate::output::{Format, Out};
 use crate::peer::recording::Read;
 use core::fmt;
@@ -10,15 +19,12 @@ use rdmascope_wire::Xid;
 use serde::Serialize;
 use std::io::{self, Write as _};
 
-/// A call that was made again, or a connection. docs/peer.md describes the fields.
-#[derive(Debug, Serialize)]
+/// A call that was made again, or a connection.
+#[derive(Debug)]
 pub(super) struct Replayed {
-    #[serde(rename = "type")]
-    kind: &'static str,
     connection: u32,
     transaction: Option<u64>,
     direction: Option<&'static str>,
-    #[serde(serialize_with = "xid")]
     xid: Option<Xid>,
     name: Option<String>,
     verdict: &'static str,
@@ -31,7 +37,7 @@ pub(super) struct Replayed {
     latency_ns: Option<u64>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug)]
 struct Difference {
     /// `content` or `conveyance`.
     kind: &'static str,
@@ -60,17 +66,10 @@ impl Difference {
 }
 
 /// A name in a call that no reply brought.
-#[derive(Debug, Serialize)]
+#[derive(Debug)]
 struct Unknown {
     field: &'static str,
     bytes: String,
-}
-
-fn xid<S: serde::Serializer>(xid: &Option<Xid>, serializer: S) -> Result<S::Ok, S::Error> {
-    match xid {
-        Some(xid) => serializer.collect_str(&format_args!("0x{:08x}", xid.0)),
-        None => serializer.serialize_none(),
-    }
 }
 
 impl Replayed {
@@ -78,7 +77,6 @@ impl Replayed {
         let recording = &read.recording;
         let number = |index: usize| recording.connections.get(index).map_or(0, |known| known.number);
         let mut line = Replayed {
-            kind: "peer_replayed",
             connection: 0,
             transaction: None,
             direction: None,
@@ -150,10 +148,8 @@ impl Replayed {
 }
 
 /// All calls.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default)]
 pub(super) struct Summary {
-    #[serde(rename = "type")]
-    kind: &'static str,
     calls: u64,
     agree: u64,
     differ: u64,
@@ -196,7 +192,6 @@ impl Summary {
     }
 
     pub(super) fn count(&mut self, counts: Counts) {
-        self.kind = "peer_replay_end";
         self.sent = counts.sent;
         (self.icrc_good, self.icrc_bad, self.icrc_unverified) = (counts.good, counts.bad, counts.unverified);
     }
@@ -213,7 +208,7 @@ fn write_line(line: &impl Serialize, out: &mut Out) -> io::Result<()> {
 
 pub(super) fn print(line: &Replayed, format: Format, style: Style, out: &mut Out) -> io::Result<()> {
     match format {
-        Format::Jsonl => write_line(line, out)?,
+        Format::Jsonl => write_line(&REPLAYED.of(line), out)?,
         Format::Text => writeln!(out, "{}", Shown(line, style))?,
     }
     out.flush()
@@ -226,7 +221,7 @@ pub(super) fn print_summary(
     out: &mut Out,
 ) -> io::Result<()> {
     if format == Format::Jsonl {
-        return write_line(summary, out);
+        return write_line(&REPLAY_END.of(summary), out);
     }
     let Summary { calls, agree, differ, unanswered, not_compared, not_sent, own, .. } = summary;
     let red = |count: &u64, word: &str| style.red_if(*count > 0, format!("{count} {word}")).to_string();

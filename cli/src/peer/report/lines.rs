@@ -1,20 +1,25 @@
 //! What is told of a scenario and of all of them: the lines for programs, and what the other formats are made of.
 
+mod columns;
+
+#[cfg(test)]
+pub(in crate::peer) use columns::SCENARIO;
+
 use rdmascope_peer::scenario::{Alive, Outcome, Scenario, Verdict};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-/// A line. docs/peer.md describes the fields.
+/// A line. The summary has an object with a field for each section, which is no list of columns: docs/peer.md is compared with its fields.
 #[derive(Debug, Serialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-pub(super) enum Line<'a> {
-    PeerScenario(&'a Ran),
+#[serde(untagged)]
+pub(in crate::peer) enum Line<'a> {
+    PeerScenario(#[serde(serialize_with = "columns::scenario")] &'a Ran),
     PeerInjected(&'a Summary),
 }
 
 /// A scenario that was run, or withheld.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub(in crate::peer) struct Ran {
     /// The address and port of the server, or the address of the client; `None`: no client came.
     pub(in crate::peer) target: Option<String>,
@@ -25,11 +30,9 @@ pub(in crate::peer) struct Ran {
     pub(in crate::peer) requirement: String,
     /// `None`: it is destructive and was not run.
     pub(in crate::peer) verdict: Option<&'static str>,
-    #[serde(skip)]
     pub(in crate::peer) verdict_words: Option<Verdict>,
     pub(in crate::peer) reason: Option<String>,
     pub(in crate::peer) alive: Option<&'static str>,
-    #[serde(skip)]
     pub(in crate::peer) alive_words: Option<Alive>,
     pub(in crate::peer) sent: Vec<String>,
     pub(in crate::peer) observed: Vec<String>,
@@ -88,7 +91,7 @@ impl Ran {
 
 /// How often each verdict was given.
 #[derive(Debug, Default, Serialize)]
-pub(super) struct Counts {
+pub(in crate::peer) struct Counts {
     pub(in crate::peer) conforms: u64,
     pub(in crate::peer) violates: u64,
     pub(in crate::peer) tolerated: u64,
@@ -115,7 +118,8 @@ impl Counts {
 
 /// All of them.
 #[derive(Debug, Serialize)]
-pub(super) struct Summary {
+#[serde(tag = "type", rename = "peer_injected")]
+pub(in crate::peer) struct Summary {
     /// Scenarios that were asked for.
     pub(in crate::peer) scenarios: usize,
     pub(in crate::peer) counts: Counts,

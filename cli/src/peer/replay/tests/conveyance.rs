@@ -1,6 +1,6 @@
 //! Responders that answer with the recorded bytes and convey them otherwise.
 
-use super::super::lines::{Replayed, Shown};
+use super::super::lines::{REPLAY_END, REPLAYED, Replayed, Shown};
 use super::*;
 use rdmascope_peer::replay::Conveyed;
 use rdmascope_peer::rpcrdma::{Conveyance, Invalidated, Returned};
@@ -121,14 +121,14 @@ fn the_reply_chunk_for_a_short_reply_is_told_and_is_no_difference() {
     ] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
-    let json = serde_json::to_value(&line).expect("it is data");
+    let json = serde_json::to_value(REPLAYED.of(&line)).expect("it is data");
     assert_eq!((&json["verdict"], &json["differences"]), (&json!("agrees"), &json!([])));
     let [note] = &json["may_differ"].as_array().expect("it is a list")[..] else { panic!("{json}") };
     assert_eq!((&note["kind"], &note["field"]), (&json!("conveyance"), &json!("rdma_proc")));
     assert_eq!((&note["live"], &note["section"]), (&json!("RDMA_NOMSG"), &json!("rfc8166/4.3.3")));
     let mut summary = Summary::default();
     summary.add(&outcome);
-    let json = serde_json::to_value(&summary).expect("it is data");
+    let json = serde_json::to_value(REPLAY_END.of(&summary)).expect("it is data");
     assert_eq!((&json["conveyance_may_differ"], &json["conveyance_differ"]), (&json!(1), &json!(0)));
     assert!(summary.is_agreement());
 }
@@ -173,12 +173,12 @@ fn the_second_segment_before_the_first_is_a_difference() {
     let counts = ("Write chunk 1".to_owned(), true, "rfc8166/3.4.6");
     assert_eq!(conveyed(&outcome), (true, vec![counts]));
     let line = Replayed::new(&outcome, &read_sample("nfs3-basic"));
-    let json = serde_json::to_value(&line).expect("it is data");
+    let json = serde_json::to_value(REPLAYED.of(&line)).expect("it is data");
     assert_eq!((&json["verdict"], &json["may_differ"]), (&json!("differs"), &json!([])));
     assert_eq!(json["differences"][0]["kind"], "conveyance");
     let mut summary = Summary::default();
     summary.add(&outcome);
-    assert_eq!(serde_json::to_value(&summary).expect("it is data")["conveyance_differ"], 1);
+    assert_eq!(serde_json::to_value(REPLAY_END.of(&summary)).expect("it is data")["conveyance_differ"], 1);
     assert!(!summary.is_agreement());
 }
 

@@ -1,0 +1,170 @@
+//! The tables of docs/peer.md are printed from the lists of columns; where a line has none, its fields are compared with its table.
+
+use super::report::lines as inject;
+use super::{lines, replay};
+use rdmascope_present::column::docs::json_table;
+use rdmascope_present::column::{Kind, List, Role};
+use rdmascope_tests::pages;
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+fn all() -> Vec<&'static dyn List> {
+    let scenario: &'static dyn List = &inject::SCENARIO;
+    lines::LISTS.into_iter().chain([scenario]).chain(replay::lines::LISTS).collect()
+}
+
+#[test]
+fn tables() {
+    pages::compare("peer.md", |name| {
+        let list = all().into_iter().find(|list| list.name() == name);
+        json_table(list.unwrap_or_else(|| panic!("no list of columns is called {name}")))
+    });
+}
+
+#[test]
+fn every_list_is_documented() {
+    let page = pages::text("peer.md");
+    let names: Vec<_> = all().iter().map(|list| list.name()).collect();
+    let (found, expected): (BTreeSet<_>, BTreeSet<_>) =
+        (pages::lists(&page).into_iter().collect(), names.iter().copied().collect());
+    assert_eq!((found.len(), &found), (names.len(), &expected));
+}
+
+#[test]
+fn names_are_unique_and_meanings_are_sentences() {
+    fn look(list: &dyn List) {
+        let mut names = BTreeSet::new();
+        for (info, kind) in list.columns() {
+            assert!(names.insert(info.name), "{} has two fields {}", list.name(), info.name);
+            assert!(info.meaning.ends_with('.'), "{}.{}", list.name(), info.name);
+            assert!(info.name != "type" || list.role() != Role::Line, "{}", list.name());
+            if let Kind::Object(inner) | Kind::Objects(inner) = kind {
+                look(inner);
+            }
+        }
+    }
+    all().into_iter().for_each(look);
+}
+
+/// The fields of an object, and those of objects in it. `sections` has a field for each section.
+fn fields(value: &Value, path: &str, into: &mut BTreeSet<String>) {
+    for (name, value) in value.as_object().into_iter().flatten() {
+        let path = match path {
+            "" => name.clone(),
+            "sections" => "sections.*".to_owned(),
+            _ => format!("{path}.{name}"),
+        };
+        fields(value, &path, into);
+        into.insert(path);
+    }
+}
+
+/// `peer_injected` has an object with a field for each section, which no list of columns can say.
+#[test]
+fn the_fields_of_peer_injected_are_documented() {
+    let ran = inject::Ran {
+        target: None,
+        scenario: String::new(),
+        title: String::new(),
+        section: "rfc8166/4.5".to_owned(),
+        level: String::new(),
+        requirement: String::new(),
+        verdict: None,
+        verdict_words: None,
+        reason: None,
+        alive: None,
+        alive_words: None,
+        sent: Vec::new(),
+        observed: Vec::new(),
+        allowed: Vec::new(),
+        wrong: Vec::new(),
+    };
+    let summary = inject::Summary::of(&[ran], 1);
+    let line = serde_json::to_string(&inject::Line::PeerInjected(&summary)).unwrap();
+    let counts = |withheld: u8| {
+        let verdicts =
+            r#""conforms":0,"violates":0,"tolerated":0,"lost_connection":0,"no_answer":0,"not_applicable":0"#;
+        format!(r#"{{{verdicts},"withheld":{withheld}}}"#)
+    };
+    let expected = format!(
+        r#"{{"type":"peer_injected","scenarios":1,"counts":{},"sections":{{"rfc8166/4.5":{}}}}}"#,
+        counts(1),
+        counts(1)
+    );
+    assert_eq!(line, expected);
+    let mut found = BTreeSet::new();
+    fields(&serde_json::from_str(&line).unwrap(), "", &mut found);
+    let page = pages::text("peer.md");
+    let table = page
+        .split("\n`peer_injected`")
+        .nth(1)
+        .expect("it is there")
+        .split("\n\n")
+        .nth(1)
+        .expect("with a table");
+    let documented: BTreeSet<String> =
+        table.lines().skip(2).filter_map(|row| Some(row.split('`').nth(1)?.to_owned())).collect();
+    assert_eq!(documented, found);
+}
+
+/// A line of `inject` that has every field, and one of a scenario that was not run.
+#[test]
+fn lines_of_scenarios() {
+    let words = |word: &str| vec![word.to_owned()];
+    let judged = inject::Ran {
+        target: Some("192.0.2.1:20049".to_owned()),
+        scenario: "version-9".to_owned(),
+        title: "a title".to_owned(),
+        section: "rfc8166/4.5".to_owned(),
+        level: "MUST".to_owned(),
+        requirement: "what it says".to_owned(),
+        verdict: Some("violates"),
+        verdict_words: None,
+        reason: Some("no answer".to_owned()),
+        alive: Some("gone"),
+        alive_words: None,
+        sent: words("s"),
+        observed: words("o"),
+        allowed: words("a"),
+        wrong: words("w"),
+    };
+    let withheld = inject::Ran {
+        target: None,
+        verdict: None,
+        reason: None,
+        alive: None,
+        sent: Vec::new(),
+        observed: Vec::new(),
+        ..judged.clone()
+    };
+    let rest = r#""scenario":"version-9","title":"a title","section":"rfc8166/4.5","level":"MUST","requirement":"what it says""#;
+    for (ran, target, end) in [
+        (
+            judged,
+            r#""192.0.2.1:20049""#,
+            r#""verdict":"violates","reason":"no answer","alive":"gone","sent":["s"],"observed":["o"],"allowed":["a"],"wrong":["w"]"#,
+        ),
+        (
+            withheld,
+            "null",
+            r#""verdict":null,"reason":null,"alive":null,"sent":[],"observed":[],"allowed":["a"],"wrong":["w"]"#,
+        ),
+    ] {
+        let line = serde_json::to_string(&inject::Line::PeerScenario(&ran)).unwrap();
+        assert_eq!(line, format!(r#"{{"type":"peer_scenario","target":{target},{rest},{end}}}"#));
+    }
+}
+
+/// The words of the columns are those of the verdicts.
+#[test]
+fn words() {
+    use rdmascope_peer::scenario::{Alive, Verdict};
+    let of = |name: &str| {
+        let columns = List::columns(&inject::SCENARIO);
+        let (_, kind) = columns.into_iter().find(|(info, _)| info.name == name).expect("the column is there");
+        let Kind::Word(words) = kind else { panic!("{name} is no word") };
+        words.iter().map(|word| word.word).collect::<Vec<_>>()
+    };
+    assert_eq!(of("verdict"), Verdict::ALL.map(Verdict::name));
+    assert_eq!(of("alive"), [Alive::OnThis, Alive::OnNew, Alive::Gone, Alive::NotAsked].map(Alive::name));
+}

@@ -1,0 +1,60 @@
+//! Lines of a replay, as JSON.
+
+use super::*;
+
+#[test]
+fn a_line_that_has_every_field() {
+    let line = Replayed {
+        connection: 1,
+        transaction: Some(2),
+        direction: Some("backward"),
+        xid: Some(Xid(3)),
+        name: Some("NFSv3 READ".to_owned()),
+        verdict: "differs",
+        own: 4,
+        understood: false,
+        differences: vec![Difference {
+            kind: "content",
+            operation: Some("GETATTR".to_owned()),
+            field: "size".to_owned(),
+            recorded: "5".to_owned(),
+            live: "6".to_owned(),
+            section: None,
+        }],
+        may_differ: vec![Difference {
+            kind: "conveyance",
+            operation: None,
+            field: "Reply chunk".to_owned(),
+            recorded: "8".to_owned(),
+            live: "none".to_owned(),
+            section: Some("rfc8166/4.3.3"),
+        }],
+        reason: Some("why".to_owned()),
+        unknown: vec![Unknown { field: "handle", bytes: "0a".to_owned() }],
+        latency_ns: Some(7),
+    };
+    assert_eq!(
+        serde_json::to_string(&REPLAYED.of(&line)).unwrap(),
+        r#"{"type":"peer_replayed","connection":1,"transaction":2,"direction":"backward","xid":"0x00000003","name":"NFSv3 READ","verdict":"differs","own":4,"understood":false,"differences":[{"kind":"content","operation":"GETATTR","field":"size","recorded":"5","live":"6","section":null}],"may_differ":[{"kind":"conveyance","operation":null,"field":"Reply chunk","recorded":"8","live":"none","section":"rfc8166/4.3.3"}],"reason":"why","unknown":[{"field":"handle","bytes":"0a"}],"latency_ns":7}"#
+    );
+}
+
+#[test]
+fn a_summary() {
+    let mut summary = Summary {
+        calls: 1,
+        agree: 2,
+        differ: 3,
+        unanswered: 4,
+        not_compared: 5,
+        not_sent: 6,
+        ..Summary::default()
+    };
+    (summary.not_understood, summary.own, summary.connections_differ) = (7, 8, 9);
+    (summary.conveyance_differ, summary.conveyance_may_differ) = (14, 15);
+    summary.count(Counts { sent: 10, good: 11, bad: 12, unverified: 13, ..Counts::default() });
+    assert_eq!(
+        serde_json::to_string(&REPLAY_END.of(&summary)).unwrap(),
+        r#"{"type":"peer_replay_end","calls":1,"agree":2,"differ":3,"unanswered":4,"not_compared":5,"not_sent":6,"not_understood":7,"own":8,"conveyance_differ":14,"conveyance_may_differ":15,"connections_differ":9,"sent":10,"icrc_good":11,"icrc_bad":12,"icrc_unverified":13}"#
+    );
+}

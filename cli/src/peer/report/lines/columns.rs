@@ -1,0 +1,98 @@
+//! The columns of the line of a scenario: JSON, and its table in docs/peer.md, come from them.
+
+use super::Ran;
+use rdmascope_present::column::Read::{Text, Texts, Word};
+use rdmascope_present::column::{Column, Columns, Role, Subject, Words, explained, lend, word};
+use serde::{Serialize as _, Serializer};
+
+/// The verdicts, in the words of `Verdict::name`.
+const VERDICTS: Words = &[
+    word("conforms"),
+    word("violates"),
+    word("tolerated"),
+    word("lost-connection"),
+    word("no-answer"),
+    word("not-applicable"),
+];
+
+/// In the words of `Alive::name`.
+const ALIVE: Words = &[
+    word("on-this-connection"),
+    word("on-a-new-connection"),
+    word("gone"),
+    explained("not-asked", "the scenario did not come to its end"),
+];
+
+/// Writes the line.
+pub(super) fn scenario<S: Serializer>(ran: &&Ran, serializer: S) -> Result<S::Ok, S::Error> {
+    SCENARIO.of(ran).serialize(serializer)
+}
+
+impl Subject for Ran {
+    type Of<'a> = &'a Ran;
+}
+
+/// A scenario that was run, or withheld.
+pub(in crate::peer) static SCENARIO: Columns<Ran> = {
+    type C = Column<Ran>;
+    Columns {
+        name: "peer_scenario",
+        role: Role::Line,
+        columns: &[
+            C::new(
+                "target",
+                Text(|line, see| lend(line.target.as_deref(), see)),
+                "The address and port of the server; of `serve` the address of the client. It is null where no client came.",
+            )
+            .or_null(),
+            C::new("scenario", Text(|line, see| see(&line.scenario)), "The name of the scenario."),
+            C::new("title", Text(|line, see| see(&line.title)), "What it does, in one line."),
+            C::new(
+                "section",
+                Text(|line, see| see(&line.section)),
+                "The document and the section that it is about: `rfc8166/4.5`.",
+            ),
+            C::new(
+                "level",
+                Text(|line, see| see(&line.level)),
+                "How much the requirement weighs: `MUST`, `SHOULD` or `MAY`.",
+            ),
+            C::new("requirement", Text(|line, see| see(&line.requirement)), "The requirement, in words."),
+            C::new(
+                "verdict",
+                Word(VERDICTS, |line| line.verdict),
+                "It is null where the scenario was withheld as destructive, or not run. What the reaction came to; \
+                 [scenarios.md](scenarios.md) explains the words.",
+            )
+            .or_null(),
+            C::new(
+                "reason",
+                Text(|line, see| lend(line.reason.as_deref(), see)),
+                "Why the verdict is not what the reactions say, or why the scenario does not apply.",
+            )
+            .or_null(),
+            C::new(
+                "alive",
+                Word(ALIVE, |line| line.alive),
+                "Whether the remote side answered a call afterwards, and where. It is null where the scenario was not run.",
+            )
+            .or_null(),
+            C::new("sent", Texts(|line, see| line.sent.iter().for_each(|text| see(text))), "What was sent."),
+            C::new(
+                "observed",
+                Texts(|line, see| line.observed.iter().for_each(|text| see(text))),
+                "What came back.",
+            ),
+            C::new(
+                "allowed",
+                Texts(|line, see| line.allowed.iter().for_each(|text| see(text))),
+                "The reactions that the requirement allows.",
+            ),
+            C::new(
+                "wrong",
+                Texts(|line, see| line.wrong.iter().for_each(|text| see(text))),
+                "Those that it forbids.",
+            ),
+        ],
+    }
+};
