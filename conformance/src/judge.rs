@@ -514,6 +514,23 @@ mod tests {
         }
     }
 
+    /// Tests compare it with the judge that has gates: it must not be the same one.
+    #[test]
+    fn an_exhaustive_judge_asks_all_rules_behind_no_gate() {
+        let [gated, exhaustive] = [Judge::default(), Judge::exhaustive()];
+        let rules = |judge: &Judge| -> [usize; 2] {
+            let Asked { sent, transaction, .. } = &judge.asked;
+            [
+                sent.iter().map(|one| one.rules.len()).sum(),
+                transaction.iter().map(|one| one.rules.len()).sum(),
+            ]
+        };
+        assert_eq!(rules(&gated), rules(&exhaustive));
+        let gates = |judge: &Judge| [judge.asked.sent.len(), judge.asked.transaction.len()];
+        assert_eq!(gates(&exhaustive), [1, 1], "one that is open");
+        assert!(gates(&gated).iter().all(|gates| *gates > 1), "those of the subjects");
+    }
+
     #[test]
     fn findings_that_wait_are_bounded() {
         let mut judge = judge_of_both_ends();

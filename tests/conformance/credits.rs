@@ -193,6 +193,40 @@ fn the_limit_itself_is_kept() {
     assert!(stands.count() > 0, "{:?}", found.iter().map(line).collect::<Vec<_>>());
 }
 
+/// Behind the last call that a capture shows, no Send tells that a reply is not missing; an acknowledgement of all that the server sent does.
+#[test]
+fn the_last_call_of_a_capture_exceeds_the_limit_where_nothing_of_the_server_is_missing() {
+    let whole = granting(large(), 1);
+    let found = findings(&whole);
+    let over = of("credit-limit", &found).next().expect("the limit is exceeded");
+    let call = whole.packets.iter().position(|packet| Some(&packet.number) == over.frames.last());
+    let until = call.expect("it is there") + 1;
+    let mut begun = Capture { link: whole.link, packets: whole.packets[..until].to_vec() };
+    let verdict = |capture: &Capture| {
+        let found = findings(capture);
+        let [finding] = of("credit-limit", &found).collect::<Vec<_>>()[..] else { panic!("one finding") };
+        assert_eq!((&finding.frames, &finding.observed), (&over.frames, &over.observed));
+        finding.verdict
+    };
+    assert_eq!(verdict(&begun), Verdict::Inconclusive);
+    // The client acknowledges once more what the server sent last.
+    let is_acknowledgement = |packet: &&Packet| {
+        packet.source() == CLIENT && packet.is_rc() && packet.opcode() == opcode::ACKNOWLEDGE
+    };
+    let mut again = begun.packets.iter().rfind(is_acknowledgement).expect("it acknowledges").clone();
+    let responds = |packet: &&Packet| packet.source() == CLIENT && packet.is_response();
+    again.set_psn(begun.packets.iter().rfind(responds).expect("it responds").psn());
+    again.seal();
+    let last = begun.packets.last().expect("there is one");
+    (again.number, again.time) = (last.number + 1, last.time + 50_000_000);
+    begun.packets.push(again);
+    assert_eq!(verdict(&begun), Verdict::Stands);
+    // One packet of the server that it acknowledges is missing now.
+    let is_request = |packet: &&Packet| packet.source() == SERVER && packet.is_rc() && !packet.is_response();
+    let lost = begun.packets.iter().rfind(is_request).expect("the server reads").number;
+    assert_eq!(verdict(&mutate::keep(&begun, |packet| packet.number != lost)), Verdict::Inconclusive);
+}
+
 #[test]
 fn a_lost_reply_does_not_make_the_limit_exceeded() {
     // One call at a time, and one is granted: with one reply fewer there seems to be one call too many.
@@ -338,6 +372,19 @@ fn a_message_that_is_too_short_is_not_under_way() {
         .filter(|line| !line.starts_with("advice"))
         .collect();
     assert!(lines.len() == 1 && lines[0].contains("header-too-short"), "{lines:#?}");
+}
+
+/// Where a packet of either end is missing before it, what was in flight is not certain.
+#[test]
+fn a_missing_receive_is_certain_only_where_the_capture_holds_all() {
+    for host in [CLIENT, SERVER] {
+        let mut capture = basic();
+        refuse(&mut capture, CLIENT, 9);
+        let lost = capture.packets[nth_message(&capture, host, 2)].number;
+        let found = findings(&mutate::keep(&capture, |packet| packet.number != lost));
+        let verdicts: Vec<Verdict> = of("credit-receive", &found).map(|finding| finding.verdict).collect();
+        assert_eq!(verdicts, [Verdict::Inconclusive], "without a packet of {host}");
+    }
 }
 
 /// Where more calls were in flight than were granted, the receiver is not at fault.
