@@ -3,10 +3,10 @@
 use crate::chunks::{arguments_at, change_call, change_reply, large, results_at, send_of};
 use crate::header::{basic, exchanges, found, withhold};
 use crate::{By, Trigger, shown};
-use rdmascope_conformance::Verdict;
+use rdmascope_conformance::{Finding, Value, Verdict};
 use rdmascope_tests::judged::line;
-use rdmascope_tests::mutate::{self, CLIENT, Message, SERVER};
-use rdmascope_tests::pcap::Capture;
+use rdmascope_tests::mutate::{self, CLIENT, Message, SERVER, opcode};
+use rdmascope_tests::pcap::{Capture, Packet};
 use rdmascope_tests::samples;
 
 pub(crate) const TRIGGERS: &[Trigger] = &[
@@ -235,7 +235,8 @@ fn verdicts(capture: &Capture, prefix: &str) -> Vec<Verdict> {
 #[test]
 fn a_call_that_the_capture_lacks_skips_no_sequence_id() {
     let whole = basic();
-    for (call, _) in exchanges(&whole).into_iter().step_by(9) {
+    let exchanges = exchanges(&whole).into_iter().enumerate();
+    for (_, (call, _)) in exchanges.filter(|(index, _)| *index < 9 || index % 9 == 0) {
         let number = whole.packets[call].number;
         let rest = mutate::keep(&whole, |packet| packet.number != number);
         let found = found(&rest, "session-s");
@@ -297,6 +298,134 @@ fn a_request_that_is_refused_does_not_use_its_sequence_id() {
         }
     });
     assert!(found(&capture, "session-sequence").is_empty());
+}
+
+/// Each flag is told once, with the number of replies that have it, and the first and the last of them.
+#[test]
+fn status_flags_are_counted() {
+    let mut capture = basic();
+    let [first, between, last] = [ACCESS, ACCESS + 0x0100_0000, ACCESS + 0x0200_0000];
+    set_flags(&mut capture, first, 1);
+    set_flags(&mut capture, between, 1 | 1 << 6);
+    set_flags(&mut capture, last, 1 | 1 << 31);
+    let [first, between, last] =
+        [first, between, last].map(|xid| capture.packets[send_of(&capture, SERVER, xid)].number);
+    let found = found(&capture, "session-status-flags");
+    let said: Vec<_> = found.iter().map(|finding| (&finding.message[..], &finding.frames[..])).collect();
+    assert_eq!(
+        said,
+        [
+            ("3 SEQUENCE results say SEQ4_STATUS_CB_PATH_DOWN", &[first, last][..]),
+            ("a SEQUENCE result says SEQ4_STATUS_RECALLABLE_STATE_REVOKED", &[between]),
+            ("a SEQUENCE result says the unknown flag 0x80000000", &[last]),
+        ]
+    );
+    assert_eq!(found[0].observed, Some(Value::Count(3)));
+}
+
+/// A call that begins with SEQUENCE: its XID, and where it and its reply stand.
+type Sequenced = (u32, usize, usize);
+
+fn sequenced(capture: &Capture) -> Vec<Sequenced> {
+    let mut calls = Vec::new();
+    for (call, packet) in capture.packets.iter().enumerate() {
+        if !packet.starts_message() || packet.source() != CLIENT || packet.opcode() != opcode::SEND_ONLY {
+            continue;
+        }
+        let message = Message::of(packet);
+        let is_compound = message.procedure == 0 && message.payload.len() > 80 && message.word(20) == 1;
+        let at = if is_compound { arguments_at(&message) } else { continue };
+        let answers = |packet: &Packet| packet.source() == SERVER && packet.xid() == Some(message.xid);
+        if let Some(reply) = capture.packets.iter().position(answers)
+            && (message.word(at), message.word(at + 12)) == (0, 53)
+        {
+            calls.push((message.xid, call, reply));
+        }
+    }
+    calls
+}
+
+/// Two calls of which the second was sent before the first was answered, and was answered later.
+fn side_by_side(capture: &Capture) -> Option<[Sequenced; 2]> {
+    let calls = sequenced(capture);
+    let is_pair = |[first, second]: &[Sequenced; 2]| {
+        first.1 < second.1 && second.1 + 64 < first.2 && first.2 < second.2
+    };
+    calls.iter().flat_map(|first| calls.iter().map(|second| [*first, *second])).find(is_pair)
+}
+
+/// Whether a request was sent before the reply to the one before it, the order of a capture tells only where they are far from each other.
+#[test]
+fn a_slot_is_busy_for_certain_where_request_and_reply_are_far_apart() {
+    let whole = large();
+    let [first, second] = side_by_side(&whole).expect("it has calls side by side");
+    let [number, slot] = sequence_of(&Message::of(&whole.packets[first.1]));
+    for (is_close, verdict) in [(true, Verdict::Inconclusive), (false, Verdict::Stands)] {
+        // What follows the second call comes at once, or 3 ms later than it did.
+        let mut capture = whole.clone();
+        set_call(&mut capture, second.0, SLOT, slot);
+        set_call(&mut capture, second.0, NUMBER, number + 1);
+        let time = capture.packets[second.1].time;
+        for packet in &mut capture.packets[second.1 + 1..] {
+            packet.time = if is_close { time + 1 } else { packet.time + 3_000_000 };
+        }
+        let frames = [first.1, second.1, first.2].map(|index| capture.packets[index].number);
+        let found = found(&capture, "session-slot-busy");
+        let of_both = |finding: &&Finding| frames.iter().all(|frame| finding.frames.contains(frame));
+        let busy = found.iter().find(of_both).unwrap_or_else(|| panic!("{frames:?} in {found:?}"));
+        assert_eq!(busy.verdict, verdict, "{}", line(busy));
+    }
+}
+
+/// The highest slot may be used, and so may one that the server has fewer slots than for a while.
+#[test]
+fn a_slot_that_the_server_gave_up_begins_anew() {
+    let mut highest = basic();
+    set_call(&mut highest, ACCESS, SLOT, 29);
+    assert!(found(&highest, "session-slot").is_empty());
+
+    let whole = large();
+    let calls = sequenced(&whole);
+    let is_on_slot = |call: &&Sequenced| sequence_of(&Message::of(&whole.packets[call.1]))[1] == 1;
+    let on_slot: Vec<u32> = calls.iter().filter(is_on_slot).map(|call| call.0).collect();
+    let (_, later) = on_slot.split_at(on_slot.len() / 2);
+    let [.., last] = later else { panic!("slot 1 is used") };
+    let mut capture = whole.clone();
+    (1..).zip(later).for_each(|(number, xid)| set_call(&mut capture, *xid, NUMBER, number));
+    assert!(verdicts(&capture, "session-sequence").contains(&Verdict::Stands), "its sequence IDs go back");
+    // sr_highest_slotid and sr_target_highest_slotid of the first reply.
+    change_reply(&mut capture, calls[0].0, |reply| {
+        [8, 12].into_iter().for_each(|field| reply.set_word(results_at(reply) + 36 + field, 0));
+    });
+    assert!(found(&capture, "session-s").is_empty());
+    // From there on it is followed as before.
+    set_call(&mut capture, *last, NUMBER, 100);
+    refuse(&mut capture, *last, 10063);
+    assert_eq!(verdicts(&capture, "session-sequence"), [Verdict::Stands]);
+}
+
+/// The first request on a slot has sequence ID 1.
+#[test]
+fn the_first_request_of_a_session_has_sequence_id_1() {
+    let mut capture = basic();
+    let mut first = None;
+    each_call(&mut capture, |call, at| {
+        if first.is_none() {
+            call.set_word(at + NUMBER, 5);
+            first = Some(call.xid);
+        }
+    });
+    let xid = first.expect("it has SEQUENCE");
+    refuse(&mut capture, xid, 10063);
+    // It did not use the slot, so the next request skips its first sequence ID: that may have been used elsewhere.
+    let found = found(&capture, "session-sequence");
+    let mut standing = found.iter().filter(|finding| finding.verdict == Verdict::Stands);
+    let finding = standing.next().expect("it is found");
+    assert_eq!(standing.count(), 0);
+    let frames = [CLIENT, SERVER].map(|host| capture.packets[send_of(&capture, host, xid)].number);
+    assert_eq!(finding.frames, frames);
+    assert_eq!(finding.message, "sequence ID 5 on slot 0 behind 0");
+    assert_eq!((&finding.observed, &finding.allowed), (&Some(Value::Count(5)), &Some(Value::Count(1))));
 }
 
 #[test]
