@@ -9,28 +9,26 @@ mod tests;
 pub(super) use columns::LISTS;
 pub(super) use export::{Entry, Export, File, Job, Path, digest};
 
-use crate::output::{Format, Out};
+use crate::output::Format;
 use core::fmt;
 use rdmascope_peer::cm::Closed;
 use rdmascope_peer::driver::{Counts, Kind};
 use rdmascope_peer::nfs3;
+use rdmascope_present::json::write_line;
 use rdmascope_present::text::{Counted, Duration, Plain, Style};
 use rdmascope_wire::cm::{Reply, reject_reason_name};
 use rdmascope_wire::private_data::{self, Negotiated};
 use rdmascope_wire::rpc::{self, program};
 use rdmascope_wire::xdr::Reader;
 use rdmascope_wire::{Layer, Qpn, Stop, Xid};
-use std::io::{self, Write as _};
+use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
 
 /// Writes a line, and hands it on: whoever waits for the next one sees it.
-pub(super) fn print(line: &Line, format: Format, style: Style, out: &mut Out) -> io::Result<()> {
+pub(super) fn print(line: &Line, format: Format, style: Style, out: &mut impl Write) -> io::Result<()> {
     match format {
         Format::Text => writeln!(out, "{}", Shown(line, style))?,
-        Format::Jsonl => {
-            serde_json::to_writer(&mut *out, line)?;
-            writeln!(out)?;
-        }
+        Format::Jsonl => write_line(out, line)?,
     }
     out.flush()
 }

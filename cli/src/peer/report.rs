@@ -13,6 +13,7 @@ pub(super) use ladder::{Crossing, Drawing, Ladder};
 pub(super) use lines::Ran;
 use lines::{Line, Summary};
 use rdmascope_peer::scenario::{Scenario, Side};
+use rdmascope_present::json::write_line;
 use std::io::{self, Write as _};
 
 /// How verdicts are told.
@@ -65,7 +66,7 @@ impl Report {
     pub(super) fn tell(&mut self, one: Ran, ladder: Option<Ladder>, out: &mut Out) -> io::Result<()> {
         match self.format {
             Format::Text => text::ran(&one, out)?,
-            Format::Jsonl => write_line(&Line::PeerScenario(&one), out)?,
+            Format::Jsonl => write_line(out, &Line::PeerScenario(&one))?,
             Format::Junit | Format::Html => {}
         }
         if let (Format::Html, Some(column)) = (self.format, self.columns.last_mut()) {
@@ -80,7 +81,7 @@ impl Report {
         let summary = Summary::of(&self.ran, scenarios);
         match self.format {
             Format::Text => text::summary(&summary, out)?,
-            Format::Jsonl => write_line(&Line::PeerInjected(&summary), out)?,
+            Format::Jsonl => write_line(out, &Line::PeerInjected(&summary))?,
             Format::Junit => junit::write(self.side, &self.ran, out)?,
             Format::Html => {
                 write!(out, "{}", html::page(self.side, &self.rows, &self.columns).into_string())?;
@@ -88,9 +89,4 @@ impl Report {
         }
         Ok(summary.is_violation())
     }
-}
-
-fn write_line(line: &Line<'_>, out: &mut Out) -> io::Result<()> {
-    serde_json::to_writer(&mut *out, line)?;
-    writeln!(out)
 }

@@ -6,7 +6,9 @@ use core::net::Ipv4Addr;
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 
 fn json(line: &Line) -> String {
-    serde_json::to_string(line).unwrap()
+    let mut out = Vec::new();
+    print(line, Format::Jsonl, Style::default(), &mut out).unwrap();
+    String::from_utf8(out).unwrap().trim_end().to_owned()
 }
 
 fn end(counts: Option<Counts>, faults: Option<Faults>) -> Line {
@@ -174,4 +176,12 @@ fn lines_that_have_no_more_than_they_must() {
     ] {
         assert_eq!(json(&line), expected);
     }
+}
+
+/// As docs/json.md has it for every command: what a terminal obeys or does not show is escaped.
+#[test]
+fn hidden_characters_are_escaped() {
+    let entry =
+        Entry { path: Path::of("a\u{202e}\u{9b}".as_bytes()), fileid: 1, kind: None, mode: None, size: None };
+    assert!(json(&Line::Entry(entry)).contains(r#""path":"a\u202e\u009b""#));
 }

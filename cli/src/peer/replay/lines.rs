@@ -14,9 +14,9 @@ use crate::peer::recording::Read;
 use core::fmt;
 use rdmascope_peer::driver::Counts;
 use rdmascope_peer::replay::{Aspect, Comparison, Conveyed, Outcome, Subject, Verdict, procedure_name};
+use rdmascope_present::json::write_line;
 use rdmascope_present::text::{Counted, Duration, Plain, Style};
 use rdmascope_wire::Xid;
-use serde::Serialize;
 use std::io::{self, Write as _};
 
 /// A call that was made again, or a connection.
@@ -201,14 +201,9 @@ impl Summary {
     }
 }
 
-fn write_line(line: &impl Serialize, out: &mut Out) -> io::Result<()> {
-    serde_json::to_writer(&mut *out, line)?;
-    writeln!(out)
-}
-
 pub(super) fn print(line: &Replayed, format: Format, style: Style, out: &mut Out) -> io::Result<()> {
     match format {
-        Format::Jsonl => write_line(&REPLAYED.of(line), out)?,
+        Format::Jsonl => write_line(out, &REPLAYED.of(line))?,
         Format::Text => writeln!(out, "{}", Shown(line, style))?,
     }
     out.flush()
@@ -221,7 +216,7 @@ pub(super) fn print_summary(
     out: &mut Out,
 ) -> io::Result<()> {
     if format == Format::Jsonl {
-        return write_line(&REPLAY_END.of(summary), out);
+        return write_line(out, &REPLAY_END.of(summary));
     }
     let Summary { calls, agree, differ, unanswered, not_compared, not_sent, own, .. } = summary;
     let red = |count: &u64, word: &str| style.red_if(*count > 0, format!("{count} {word}")).to_string();
