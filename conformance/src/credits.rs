@@ -21,7 +21,6 @@ use rdmascope_dissector::rdma::End;
 use rdmascope_dissector::rdma::Position;
 use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::{Direction, Seen};
-use rdmascope_wire::rpcrdma::MINIMUM_LENGTH;
 use receives::{Calls, Receives};
 
 const CREDITS: Source = Source { document: Document::Rfc8166, section: "3.3.1" };
@@ -303,11 +302,10 @@ impl RequesterCredits {
     }
 }
 
-/// Whether a call is one more in flight: not one that is sent again, nor one whose reply could not be told from another, nor one that is
-/// discarded because it is too short (RFC 8166, section 4.5).
+/// Whether a call is one more in flight: not one that is sent again, nor one whose reply could not be told from another. One that is discarded
+/// because it is too short (RFC 8166, section 4.5) is no call for certain, and not counted at all.
 fn counts(sent: &Sent<'_>) -> bool {
-    let is_too_short = sent.send.length.is_some_and(|length| length < MINIMUM_LENGTH as u32);
-    !sent.outstanding && sent.send.missing.is_none() && !is_too_short
+    !sent.outstanding && sent.send.missing.is_none()
 }
 
 pub(crate) static GATE: Gate = Gate { sent: may_break, ..Gate::OPEN };
