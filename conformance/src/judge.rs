@@ -554,4 +554,20 @@ mod tests {
         assert!(told.iter().any(|finding| finding.message.ends_with("; 43 more like it")), "{told:?}");
         assert!(found(&mut unheard, None, ending([true, false])).is_empty(), "a property of the capture");
     }
+
+    #[test]
+    fn what_found_no_room_to_wait_says_how_many_more_there_were() {
+        for (beyond, more) in [(1, None), (2, Some("; 1 more like it"))] {
+            let mut judge = Judge::default();
+            (0..PendingFindings::MOST_PENDING + beyond).for_each(|_| {
+                assert!(found(&mut judge, None, Observed::Stray(STRAY)).is_empty());
+            });
+            let ending = Observed::Ending(Ending { complete: [None; 2], heard: [true; 2] });
+            let told = found(&mut judge, None, ending);
+            assert_eq!(told.len(), PendingFindings::MOST_PENDING + 1);
+            let said =
+                told.iter().find_map(|finding| finding.message.find("; ").map(|at| &finding.message[at..]));
+            assert_eq!(said, more);
+        }
+    }
 }
