@@ -1,7 +1,7 @@
 //! Credits.
 
 use crate::{By, Trigger, shown};
-use rdmascope_conformance::{Finding, Verdict};
+use rdmascope_conformance::{Finding, Value, Verdict};
 use rdmascope_tests::judged::{findings, line, rule};
 use rdmascope_tests::mutate::{self, CLIENT, EXTENSION, SERVER, opcode};
 use rdmascope_tests::pcap::{Capture, Packet};
@@ -279,9 +279,9 @@ fn what_is_lost_behind_a_read_of_unknown_length_is_not_held_against_anyone() {
     assert!(inconclusive > 0, "no reply was one that the limit hung on");
 }
 
-#[test]
-fn a_lowered_grant_counts_once_it_is_heeded() {
-    // The last reply before the most calls are in flight lowers the grant below that: the client cannot know in time.
+/// A session in which as many calls come to be in flight as are granted, with the reply before the last of them granting one; and that call.
+fn lowered_before_burst() -> (Capture, usize) {
+    // The client cannot know in time.
     let most = most_in_flight(&large());
     let mut capture = granting(large(), most);
     let burst = (0..capture.packets.len()).find(|end| {
@@ -297,6 +297,12 @@ fn a_lowered_grant_counts_once_it_is_heeded() {
     set_credits(&mut capture.packets[reply], 1);
     let late = capture.packets[burst].time - 1_000_000;
     capture.packets[reply..burst].iter_mut().for_each(|packet| packet.time = packet.time.max(late));
+    (capture, burst)
+}
+
+#[test]
+fn a_lowered_grant_counts_once_it_is_heeded() {
+    let (mut capture, burst) = lowered_before_burst();
     assert_eq!(of("credit-limit", &findings(&capture)).count(), 0, "it was not known yet");
     // The same a second later was.
     capture.packets[burst..].iter_mut().for_each(|packet| packet.time += 1_000_000_000);
@@ -331,6 +337,40 @@ fn the_limit_counts_in_dense_traffic_too() {
     let start = capture.packets[0].time;
     (0..).zip(&mut capture.packets).for_each(|(index, packet)| packet.time = start + 100_000 * index);
     assert!(of("credit-limit", &findings(&capture)).any(|finding| finding.verdict == Verdict::Stands));
+}
+
+/// A grant that is the same as the one before is looked at all the same.
+#[test]
+fn every_grant_of_zero_is_reported() {
+    let mut capture = basic();
+    let numbers = [2, 3].map(|nth| {
+        set_credits_of_nth(&mut capture, SERVER, nth, 0);
+        capture.packets[nth_message(&capture, SERVER, nth)].number
+    });
+    let found = findings(&capture);
+    let zero: Vec<&Finding> = of("credit-grant-zero", &found).collect();
+    assert_eq!(zero.iter().map(|finding| finding.frames[0]).collect::<Vec<_>>(), numbers);
+    for finding in zero {
+        assert_eq!(finding.message, "a reply that grants no credits");
+        assert_eq!((finding.by_requester, &finding.observed), (Some(false), &Some(Value::Count(0))));
+    }
+    let lowered: Vec<&str> = of("credit-grant-lowered", &found).map(|finding| &finding.message[..]).collect();
+    assert_eq!(lowered, ["the grant went from 64 to 0"], "once");
+}
+
+/// A call that asks for none is one fault.
+#[test]
+fn a_request_for_zero_is_not_also_exceeded() {
+    let mut capture = basic();
+    set_credits_of_nth(&mut capture, CLIENT, 2, 0);
+    let found = findings(&capture);
+    let [zero, beyond] =
+        ["credit-request-zero", "credit-beyond-request"].map(|rule| of(rule, &found).count());
+    assert_eq!([zero, beyond], [1, 0]);
+    // One that asks for one is within that.
+    set_credits_of_nth(&mut capture, CLIENT, 2, 1);
+    let found = findings(&capture);
+    assert!(of("credit-request", &found).chain(of("credit-beyond-request", &found)).next().is_none());
 }
 
 #[test]
@@ -387,15 +427,8 @@ fn a_missing_receive_is_certain_only_where_the_capture_holds_all() {
     }
 }
 
-/// Where more calls were in flight than were granted, the receiver is not at fault.
-#[test]
-fn who_sends_more_than_was_granted_has_to_expect_that_no_receive_is_ready() {
-    let mut capture = granting(large(), 1);
-    let found_before = findings(&capture);
-    let mut over = of("credit-limit", &found_before).filter(|finding| finding.verdict == Verdict::Stands);
-    let frame = *over.next().and_then(|finding| finding.frames.last()).expect("the limit is exceeded");
-    let call = capture.packets.iter().position(|packet| packet.number == frame).expect("it is there");
-    // The packet that ends the Send of the first call too many, and what acknowledges it.
+/// Makes an RNR NAK of what acknowledges the packet at `call`.
+fn refuse_at(capture: &mut Capture, call: usize) {
     let psn = capture.packets[call].psn();
     let mut responses = capture.packets[call..].iter_mut();
     let acknowledgement = responses.find(|packet| {
@@ -405,8 +438,64 @@ fn who_sends_more_than_was_granted_has_to_expect_that_no_receive_is_ready() {
     packet.set_psn(psn);
     packet.data[EXTENSION] = 0x21;
     packet.seal();
+}
+
+/// A session with one credit, and the first call too many for it refused.
+fn overrun() -> Capture {
+    let mut capture = granting(large(), 1);
     let found = findings(&capture);
-    assert_eq!(of("credit-receive", &found).count(), 0);
-    let by: Vec<_> = of("refusal-not-ready", &found).map(|finding| finding.by_requester).collect();
-    assert_eq!(by, [Some(true)], "the one who sent too much");
+    let mut over = of("credit-limit", &found).filter(|finding| finding.verdict == Verdict::Stands);
+    let frame = *over.next().and_then(|finding| finding.frames.last()).expect("the limit is exceeded");
+    let call = capture.packets.iter().position(|packet| packet.number == frame).expect("it is there");
+    refuse_at(&mut capture, call);
+    capture
+}
+
+/// By whom RNR NAKs are, and how many findings say that a Receive is missing.
+fn not_ready(capture: &Capture) -> (Vec<Option<bool>>, usize) {
+    let found = findings(capture);
+    let by = of("refusal-not-ready", &found).map(|finding| finding.by_requester).collect();
+    (by, of("credit-receive", &found).count())
+}
+
+/// Where more calls were in flight than were granted, the receiver is not at fault.
+#[test]
+fn who_sends_more_than_was_granted_has_to_expect_that_no_receive_is_ready() {
+    assert_eq!(not_ready(&overrun()), (vec![Some(true)], 0), "the one who sent too much");
+}
+
+/// Where a call within the credits was refused as well, it is.
+#[test]
+fn a_receiver_that_refuses_a_call_within_the_credits_too_is_at_fault() {
+    let mut capture = overrun();
+    refuse(&mut capture, CLIENT, 9);
+    assert_eq!(not_ready(&capture), (vec![Some(false)], 1), "{:?}", findings(&capture));
+    let found = findings(&capture);
+    let receive = of("credit-receive", &found).next().expect("it is found");
+    assert_eq!(receive.message, "an RNR NAK to a call with 1 request in flight where 1 was granted");
+    assert_eq!((receive.by_requester, receive.verdict), (Some(false), Verdict::Stands));
+}
+
+/// Which call a NAK refuses is not known where that was long ago: then the Requester is not blamed.
+#[test]
+fn a_nak_for_a_call_long_ago_blames_no_requester() {
+    let mut capture = overrun();
+    let early = capture.packets[nth_message(&capture, CLIENT, 3)].psn();
+    let late = nth_message(&capture, CLIENT, 45);
+    refuse_at(&mut capture, late);
+    let is_nak = |packet: &&mut Packet| {
+        packet.source() == SERVER && packet.opcode() == opcode::ACKNOWLEDGE && packet.data[EXTENSION] == 0x21
+    };
+    let nak = capture.packets[late..].iter_mut().find(is_nak).expect("it is refused");
+    nak.set_psn(early);
+    nak.seal();
+    assert_eq!(not_ready(&capture), (vec![Some(false)], 0));
+}
+
+/// Nor where the grant had been lowered, and the Requester could not know that yet.
+#[test]
+fn a_call_within_the_grant_before_the_last_blames_no_requester() {
+    let (mut capture, burst) = lowered_before_burst();
+    refuse_at(&mut capture, burst);
+    assert_eq!(not_ready(&capture), (vec![Some(false)], 0));
 }
