@@ -244,6 +244,22 @@ fn a_call_that_the_capture_lacks_skips_no_sequence_id() {
     }
 }
 
+/// Nor does one that the capture shows in part: it may be the one that has the sequence ID between.
+#[test]
+fn a_call_that_the_capture_cut_skips_no_sequence_id() {
+    let whole = basic();
+    let call = send_of(&whole, CLIENT, ACCESS);
+    let message = Message::of(&whole.packets[call]);
+    let behind = whole.packets[call].payload().end - message.payload.len();
+    // Within the procedure, in front of the minor version, of the operations, and of the end of SEQUENCE.
+    for kept in [20, arguments_at(&message) + 4, arguments_at(&message) + 8, sequence_at(&message) + 20] {
+        let mut capture = whole.clone();
+        capture.packets[call].data.truncate(behind + kept);
+        let found = found(&capture, "session-s");
+        assert!(found.is_empty(), "{kept} bytes: {:?}", found.iter().map(line).collect::<Vec<_>>());
+    }
+}
+
 /// Requests between may have gone over a connection of the session that is not in the capture.
 #[test]
 fn sequence_ids_that_go_on_elsewhere_are_no_evidence() {
@@ -452,6 +468,29 @@ fn an_offload_that_is_reported_or_given_up_is_over() {
     });
     change_reply(&mut alive, 0x158b_5ddc, |reply| reply.set_word(results_at(reply) + 12, 45));
     assert_eq!(verdicts(&alive, "session-offload"), [Verdict::Inconclusive]);
+}
+
+/// What any host sent before or later may be why: where a packet of that is missing, it is not certain that there was no answer.
+#[test]
+fn a_callback_is_unanswered_for_certain_only_where_nothing_is_missing() {
+    let mut whole = recall();
+    let answer = send_of(&whole, CLIENT, SECOND_RECALL);
+    withhold(&mut whole, answer);
+    assert_eq!(verdicts(&whole, "session-callback"), [Verdict::Stands]);
+    let callback = send_of(&whole, SERVER, SECOND_RECALL);
+    let is_call = |packet: &Packet, host| packet.source() == host && packet.starts_message();
+    let before = whole.packets[..callback].iter().rfind(|packet| is_call(packet, CLIENT));
+    let behind = whole.packets[callback + 1..].iter().find(|packet| is_call(packet, SERVER));
+    for lost in [before, behind].map(|packet| packet.expect("the session goes on").number) {
+        let found = found(&mutate::keep(&whole, |packet| packet.number != lost), "session-callback");
+        let [finding] = &found[..] else { panic!("without {lost}: {found:?}") };
+        assert_eq!(finding.verdict, Verdict::Inconclusive, "without {lost}: {}", line(finding));
+        assert_eq!(finding.message, "the connection was closed while a callback was outstanding");
+        assert_eq!(
+            (finding.by_requester, &finding.frames[..]),
+            (Some(true), &[whole.packets[callback].number][..])
+        );
+    }
 }
 
 #[test]
