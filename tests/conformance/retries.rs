@@ -20,7 +20,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         rule: "retry-executed-twice",
         alteration: "a REMOVE without a reply is sent again on the next connection, and gives NFS3ERR_NOENT there",
         control: twice,
-        alter: |capture| remove_again(capture, 2),
+        alter: |capture| call_again(capture, REMOVE, 2),
         also: &[],
         shows: shown(By::Responder, &[1710, 3431, 3433], "NFS3ERR_NOENT", ""),
     },
@@ -52,13 +52,18 @@ fn twice() -> Capture {
     mutate::merge(&first, &second)
 }
 
-/// Leaves a REMOVE without a reply on the first connection, and has it answered with this status on the second.
-fn remove_again(capture: &mut Capture, status: u32) {
-    let is_remove = |capture: &Capture, call: usize| Message::of(&capture.packets[call]).word(20) == 12;
-    let removes: Vec<(usize, usize)> =
-        exchanges(capture).into_iter().filter(|(call, _)| is_remove(capture, *call)).collect();
+/// Procedures of version 3.
+const CREATE: u32 = 8;
+const REMOVE: u32 = 12;
+
+/// Leaves a call of this procedure without a reply on the first connection, and has it answered with this status on the second.
+fn call_again(capture: &mut Capture, procedure: u32, status: u32) {
+    let is_wanted =
+        |capture: &Capture, call: usize| Message::of(&capture.packets[call]).word(20) == procedure;
+    let calls: Vec<(usize, usize)> =
+        exchanges(capture).into_iter().filter(|(call, _)| is_wanted(capture, *call)).collect();
     let second = connection(capture, capture.packets.len() - 1);
-    let (_, reply) = *removes.iter().rfind(|(call, _)| second.contains(call)).expect("a REMOVE");
+    let (_, reply) = *calls.iter().rfind(|(call, _)| second.contains(call)).expect("a call");
     let xid = capture.packets[reply].xid();
     mutate::change_message(&mut capture.packets[reply], |reply| {
         let at = results_at(reply);
@@ -66,7 +71,7 @@ fn remove_again(capture: &mut Capture, status: u32) {
         // The status, and wcc_data without attributes.
         reply.payload.extend([status, 0, 0].map(u32::to_be_bytes).concat());
     });
-    let left = removes.iter().find(|(call, _)| capture.packets[*call].xid() == xid).expect("the first one");
+    let left = calls.iter().find(|(call, _)| capture.packets[*call].xid() == xid).expect("the first one");
     withhold(capture, left.1);
 }
 
@@ -82,11 +87,31 @@ fn a_call_with_more_room_is_another_try() {
     assert!(found(&capture, "retry").is_empty());
 }
 
+/// What was created is there already where it is created again; what was removed is not there.
+#[test]
+fn what_tells_that_a_call_was_executed_before_depends_on_the_call() {
+    for (procedure, status, message) in [
+        (CREATE, 17, Some("CREATE that was sent again gives NFS3ERR_EXIST")),
+        (CREATE, 2, None),
+        (REMOVE, 17, None),
+        (REMOVE, 2, Some("REMOVE that was sent again gives NFS3ERR_NOENT")),
+    ] {
+        let mut capture = twice();
+        call_again(&mut capture, procedure, status);
+        let found = found(&capture, "retry");
+        let messages: Vec<&str> = found.iter().map(|finding| &finding.message[..]).collect();
+        let expected =
+            message.map(|message| format!("{message}: the server did not remember its first reply"));
+        assert_eq!(messages, Vec::from_iter(expected.as_deref()), "{procedure} {status}");
+        assert!(found.iter().all(|finding| finding.by_requester == Some(false)), "{found:?}");
+    }
+}
+
 #[test]
 fn a_call_that_gives_the_first_reply_was_remembered() {
     for status in [0, 13] {
         let mut capture = twice();
-        remove_again(&mut capture, status);
+        call_again(&mut capture, REMOVE, status);
         assert!(found(&capture, "retry").is_empty(), "{status}");
         assert_eq!(found(&capture, "rpc-replay").len(), 1, "it came again");
     }

@@ -491,6 +491,68 @@ fn a_few_repetitions_may_lack_their_acknowledgements() {
     }
 }
 
+/// A sender that goes back sends all again from there on: the packet that it went back to is the one that is not acknowledged.
+#[test]
+fn a_sender_that_goes_back_is_told_by_where_it_went_back_to() {
+    let mut capture = basic();
+    keep_until_last_call(&mut capture);
+    let call = capture.packets.last().expect("a call").clone();
+    let mut next = call.clone();
+    next.set_psn((call.psn() + 1) % mutate::PSNS);
+    mutate::change_message(&mut next, |next| {
+        next.xid += 1;
+        next.set_word(0, next.xid);
+    });
+    capture.packets.push(next.clone());
+    for time in 1..=3 {
+        for packet in [&call, &next] {
+            capture.packets.push(Packet { time: packet.time + 500_000_000 * time, ..packet.clone() });
+        }
+    }
+    capture.renumber();
+    let count = capture.packets.len() as u64;
+    let found = found(&capture, "acknowledgement-missing");
+    let [finding] = &found[..] else { panic!("one finding: {found:?}") };
+    assert_eq!(finding.frames, [count - 7, count - 5, count - 1]);
+    let expected = format!("PSN {} was sent again 3 times within 1000 ms and never acknowledged", call.psn());
+    assert_eq!(finding.message, expected);
+    assert_eq!((finding.by_requester, finding.verdict), (Some(false), Verdict::Stands));
+}
+
+/// What was sent again before, and acknowledged, does not hide that.
+#[test]
+fn a_repetition_that_was_acknowledged_is_over() {
+    let mut capture = basic();
+    let early = first(&mut capture, CLIENT, opcode::SEND_ONLY).number;
+    let mut capture = mutate::repeat(&capture, |packet| packet.number == early);
+    keep_until_last_call(&mut capture);
+    send_last_again(&mut capture, 3);
+    let last = capture.packets.len() as u64;
+    let found = found(&capture, "acknowledgement-missing");
+    let [finding] = &found[..] else { panic!("one finding: {found:?}") };
+    assert_eq!(finding.frames, [last - 3, last - 2, last]);
+    assert_eq!(finding.verdict, Verdict::Stands);
+}
+
+/// Of many, the first are named, and the last.
+#[test]
+fn refusals_are_counted_and_the_first_of_them_named() {
+    let mut capture = basic();
+    let mut naks = Vec::new();
+    for packet in &mut capture.packets {
+        if packet.source() == SERVER && packet.is_rc() && packet.opcode() == opcode::ACKNOWLEDGE {
+            change(packet, EXTENSION, |_| 0x21);
+            naks.push(packet.number);
+        }
+    }
+    let found = found(&capture, "refusal-not-ready");
+    let [finding] = &found[..] else { panic!("one finding: {found:?}") };
+    assert_eq!(finding.message, format!("{} RNR NAKs, the first in frame {}", naks.len(), naks[0]));
+    let (last, named) = finding.frames.split_last().expect("it has frames");
+    assert_eq!((named, Some(last)), (&naks[..named.len()], naks.last()));
+    assert_eq!(finding.frames.len(), rdmascope_conformance::Finding::MOST_FRAMES);
+}
+
 #[test]
 fn the_story_of_a_broken_connection_is_told_in_order() {
     let mut capture = basic();
