@@ -9,7 +9,7 @@ use rdmascope_tests::pcap::{Capture, Packet};
 use rdmascope_tests::samples;
 
 /// Where the private data of a REQ is in its body, behind the header of the RDMA connection manager.
-const IN_REQ: usize = 140 + 36;
+pub(crate) const IN_REQ: usize = 140 + 36;
 /// Where that of a REP is.
 const IN_REP: usize = 36;
 

@@ -4,8 +4,11 @@ use super::{
     EXCHANGE_ID, FOREIGN, NOMSG, WRITE, arguments_at, change_call, change_reply, found, large, plain,
     plain_calls, results_at, send_of, send_reply_inline, stands, version_3,
 };
+use crate::establishment::IN_REQ;
+use crate::transport::in_message;
 use crate::{By, Trigger, shown};
-use rdmascope_tests::mutate::{EXTENSION, Message, SERVER, Segment};
+use rdmascope_conformance::Value;
+use rdmascope_tests::mutate::{EXTENSION, Message, SERVER, Segment, attribute};
 use rdmascope_tests::pcap::Capture;
 
 pub(crate) const TRIGGERS: &[Trigger] = &[
@@ -163,6 +166,42 @@ fn read_directory(capture: &mut Capture, count: u32) {
 #[test]
 fn as_much_as_the_threshold_needs_no_reply_chunk() {
     assert!(found(version_3, |capture| read_directory(capture, 4096), "reply-chunk-needed").is_empty());
+}
+
+/// A call that is wrong in another way may be refused for that: nothing is said of its Reply chunk.
+#[test]
+fn err_chunk_to_a_call_that_is_wrong_does_not_ask_for_a_reply_chunk() {
+    let refused = |is_wrong: bool| {
+        let alter = |capture: &mut Capture| {
+            let xid = getattr(capture);
+            read_directory(capture, 4097);
+            refuse(capture, xid);
+            if is_wrong {
+                // The XID of the RPC message is not that of the header.
+                change_call(capture, xid, |call| call.set_word(0, xid ^ 1));
+            }
+        };
+        found(version_3, alter, "reply-chunk-too-small").len()
+    };
+    assert_eq!([false, true].map(refused), [1, 0]);
+}
+
+/// Calls and replies have thresholds of their own: what the client sends, and what it receives.
+#[test]
+fn the_threshold_of_calls_says_nothing_of_replies() {
+    let alter = |capture: &mut Capture, field: usize, count: u32| {
+        // Send Size and Receive Size of the client (RFC 8797, section 4), in KiB, less one.
+        in_message(capture, attribute::REQ, |body| body[IN_REQ + field] = 1);
+        read_directory(capture, count);
+    };
+    let needed = |field, count| {
+        let found = found(version_3, |capture| alter(capture, field, count), "reply-chunk-needed");
+        found.iter().map(|finding| finding.allowed.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(needed(6, 4096), []);
+    assert_eq!(needed(7, 2048), []);
+    assert_eq!(needed(6, 4097), [Some(Value::Bytes(4096))]);
+    assert_eq!(needed(7, 2049), [Some(Value::Bytes(2048))]);
 }
 
 #[test]
