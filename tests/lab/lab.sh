@@ -133,8 +133,8 @@ lab_do() {
     local role=$1 step=1
     # Not a variable: this runs in subshells too.
     while [ -e "$LAB/steps/$role.$step" ]; do step=$((step + 1)); done
-    cat >"$LAB/steps/part"
-    mv "$LAB/steps/part" "$LAB/steps/$role.$step"
+    cat >"$LAB/steps/$role.part"
+    mv "$LAB/steps/$role.part" "$LAB/steps/$role.$step"
     lab_wait "$role" "$LAB/steps/$role.$step.status" "${2:-120}"
     cat "$LAB/steps/$role.$step.output"
     return "$(cat "$LAB/steps/$role.$step.status")"

@@ -22,9 +22,10 @@ pub const ALL: [&str; 7] = {
     [REJECTED, basic, lossy, recall, basic41, basic42, large]
 };
 
-/// The folder of the samples.
+/// The folder of the samples, or that of newly recorded ones, which `tests/lab/samples` names in RDMASCOPE_SAMPLES.
 pub fn folder() -> PathBuf {
-    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../samples"))
+    let named = std::env::var_os("RDMASCOPE_SAMPLES").map(PathBuf::from);
+    named.unwrap_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../samples")))
 }
 
 /// The text of a sample's file.
