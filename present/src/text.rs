@@ -239,7 +239,12 @@ pub struct Counted(pub u64, pub &'static str);
 
 impl Display for Counted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}{}", Number(self.0), self.1, if self.0 == 1 { "" } else { "s" })
+        let Counted(count, word) = *self;
+        match word.strip_suffix('y').filter(|_| count != 1) {
+            // As "reply"; no word that is counted has a vowel before it.
+            Some(stem) => write!(f, "{} {stem}ies", Number(count)),
+            None => write!(f, "{} {word}{}", Number(count), if count == 1 { "" } else { "s" }),
+        }
     }
 }
 
@@ -350,6 +355,8 @@ mod tests {
         assert_eq!(Number(u64::MAX).to_string(), "18,446,744,073,709,551,615");
         assert_eq!(Counted(1, "packet").to_string(), "1 packet");
         assert_eq!(Counted(1002, "packet").to_string(), "1,002 packets");
+        assert_eq!(Counted(1, "reply").to_string(), "1 reply");
+        assert_eq!(Counted(0, "reply").to_string(), "0 replies");
         assert_eq!(Seconds(1_234_567_890).to_string(), "1.234567");
         assert_eq!(Seconds(-5_000).to_string(), "-0.000005");
     }
