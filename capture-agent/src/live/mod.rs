@@ -111,6 +111,8 @@ pub struct Live {
     /// The interfaces are down.
     is_down: bool,
     end: Arc<AtomicBool>,
+    /// When that was seen to be set. A packet that came later is no part of the capture, or a busy interface would never come to an end.
+    ended: Option<Time>,
 }
 
 /// The kernel is asked how many packets it dropped this often, where packets do not stop to come.
@@ -165,6 +167,7 @@ impl Live {
             is_idle: false,
             is_down: false,
             end,
+            ended: None,
         })
     }
 
@@ -198,6 +201,11 @@ impl Live {
     }
 }
 
+fn now() -> Time {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Time(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
+}
+
 impl Source for Live {
     fn next(&mut self) -> Result<Next<'_>, Error> {
         let was_idle = core::mem::take(&mut self.is_idle);
@@ -212,19 +220,21 @@ impl Source for Live {
         if (was_idle || self.counts.delivered.is_multiple_of(STRIDE)) && self.asked.elapsed() > COUNTING {
             self.count().map_err(|error| self.failed(error))?;
         }
-        let Live { ring, counts, untold, indexes, bytes, .. } = self;
+        if self.ended.is_none() && self.end.load(Ordering::Relaxed) {
+            self.ended = Some(now());
+        }
+        let Live { ring, counts, untold, indexes, bytes, ended, .. } = self;
         let Some(packet) = ring.next() else {
-            if self.end.load(Ordering::Relaxed) {
+            if ended.is_some() {
                 return Ok(Next::End);
             }
             self.is_idle = true;
             // What is in the ring by now is at most so old.
-            let until = SystemTime::now()
-                .duration_since(UNIX_EPOCH)
-                .unwrap_or_default()
-                .saturating_sub(ring::RETIRE * 2);
-            return Ok(Next::Idle(i64::try_from(until.as_nanos()).ok().map(Time)));
+            return Ok(Next::Idle(Some(Time(now().0 - 2 * ring::RETIRE.as_nanos() as i64))));
         };
+        if ended.is_some_and(|ended| packet.time > ended.0) {
+            return Ok(Next::End);
+        }
         counts.delivered += 1;
         *bytes += u64::from(packet.length);
         let interface = indexes.iter().position(|index| *index == packet.interface).unwrap_or(0);
