@@ -6,6 +6,7 @@
 use crate::capture::{Cut, Error, Stored};
 use crate::files::{self, FileEnding, Merge, Spool};
 use crate::framing::{Damage, Framed, Framer, Mark, Step};
+use crate::note::Note;
 use crate::pipe::Interrupt;
 use crate::stream::Over;
 use rdmascope_dissector::record::{Record, Tap};
@@ -15,14 +16,28 @@ use std::path::PathBuf;
 const STRIDE: u64 = 256;
 /// Bytes that the marks may take. Where they take more, every other one is dropped, as often as it needs.
 const BUDGET: usize = 8 << 20;
+/// Notes whose places are kept. Later ones are left out.
+const MOST_NOTES: usize = 1 << 20;
 
 /// A capture, in one file or in several, of which every record can be read at any time. Records are numbered as
-/// [`Files`](crate::Files) numbers them.
+/// [`Files`](crate::Files) numbers them. [`Archive::notes`] has what it says beside packets.
 pub struct Archive {
     files: Vec<Stored>,
     endings: Vec<FileEnding>,
     index: Index,
+    notes: Vec<NotePlace>,
     records: u64,
+}
+
+/// Where a note stands.
+#[derive(Clone, Copy)]
+struct NotePlace {
+    /// The number of the record that follows, by the order in which records are handed out.
+    before: u64,
+    file: u32,
+    /// The block's place in that file.
+    start: u64,
+    length: u32,
 }
 
 /// The records of an [`Archive`] from one of them on, in their order.
@@ -47,6 +62,8 @@ struct Cursor<'a> {
     bytes: &'a [u8],
     framer: Framer,
     end: Option<End>,
+    /// Where notes stand that were found and not asked for yet: start and length of their blocks. They are looked for by the first walk only.
+    notes: Option<Vec<(u64, u32)>>,
 }
 
 /// Why a file has no further record.
@@ -70,14 +87,19 @@ impl Archive {
     fn of(named: Vec<(String, Stored)>, stride: u64, budget: usize) -> Result<Archive, Error> {
         let (names, files): (Vec<String>, Vec<Stored>) = named.into_iter().unzip();
         let mut walk = Walk {
-            cursors: files.iter().map(|file| Cursor::new(file.bytes(), Framer::new())).collect(),
+            cursors: files.iter().map(|file| Cursor::noting(file.bytes())).collect(),
             merge: Merge::new(files.len()),
         };
         let mut index = Index { marks: Vec::new(), files: files.len(), stride, budget, weight: 0 };
         let mut records = 0u64;
+        let mut notes = Vec::new();
         let mut spans = vec![None; files.len()];
         loop {
-            walk.find();
+            walk.find_with(|file, (start, length)| {
+                if notes.len() < MOST_NOTES {
+                    notes.push(NotePlace { before: records + 1, file: file as u32, start, length });
+                }
+            });
             if records.is_multiple_of(index.stride) {
                 index.mark(&walk);
             }
@@ -102,7 +124,7 @@ impl Archive {
                 }
             }
         }
-        Ok(Archive { files, endings, index, records })
+        Ok(Archive { files, endings, index, notes, records })
     }
 
     /// Records that there are.
@@ -119,6 +141,17 @@ impl Archive {
     /// where there are many millions of them.
     pub fn record(&self, number: u64) -> Option<Record<'_>> {
         self.walk(number).next().filter(|record| record.number == number)
+    }
+
+    /// What the capture says right before the record of this number, beside packets; behind the last record, with the number that would be next. The order is that of
+    /// [`Files`](crate::Files).
+    pub fn notes(&self, number: u64) -> impl Iterator<Item = Note> {
+        let first = self.notes.partition_point(|place| place.before < number);
+        let these = self.notes[first..].iter().take_while(move |place| place.before == number);
+        these.filter_map(|place| {
+            let block = self.files[place.file as usize].bytes().get(place.start as usize..)?;
+            Note::of_block(block.get(..place.length as usize)?)
+        })
     }
 
     /// The records from this number on. From 0 on are all of them.
@@ -140,8 +173,16 @@ impl Archive {
 impl Walk<'_> {
     /// Finds the next record of each file that was not asked for it yet.
     fn find(&mut self) {
+        self.find_with(|_, _| {});
+    }
+
+    /// The same; `note` is told of the notes on the way, by file, start and length.
+    fn find_with(&mut self, mut note: impl FnMut(usize, (u64, u32))) {
         while let Some(index) = self.merge.lacking() {
-            match self.cursors[index].advance() {
+            let cursor = &mut self.cursors[index];
+            let found = cursor.advance();
+            cursor.notes.iter_mut().flat_map(|notes| notes.drain(..)).for_each(|place| note(index, place));
+            match found {
                 Some(framed) => self.merge.found(index, framed),
                 None => self.merge.ended(index),
             }
@@ -213,18 +254,30 @@ fn ending(file: &mut Stored, framer: &Framer, end: Option<End>) -> (Option<Cut>,
 
 impl<'a> Cursor<'a> {
     fn new(bytes: &'a [u8], framer: Framer) -> Cursor<'a> {
-        Cursor { bytes, framer, end: None }
+        Cursor { bytes, framer, end: None, notes: None }
+    }
+
+    /// From the beginning, with a look at notes.
+    fn noting(bytes: &'a [u8]) -> Cursor<'a> {
+        Cursor { notes: Some(Vec::new()), ..Cursor::new(bytes, Framer::new()) }
     }
 
     fn ended() -> Cursor<'a> {
-        Cursor { bytes: &[], framer: Framer::new(), end: Some(End::Short(0)) }
+        Cursor { bytes: &[], framer: Framer::new(), end: Some(End::Short(0)), notes: None }
     }
 
     fn advance(&mut self) -> Option<Framed> {
         while self.end.is_none() {
             match self.framer.next(&self.bytes[self.framer.offset() as usize..]) {
                 Step::Record(framed) => return Some(framed),
-                Step::Skip(_) => {}
+                Step::Skip(length) => {
+                    if let Some(notes) = &mut self.notes
+                        && self.framer.take_note().is_some()
+                    {
+                        // No block is longer than the framer's limit.
+                        notes.push((self.framer.offset() - length as u64, length as u32));
+                    }
+                }
                 Step::Need(needed) => self.end = Some(End::Short(needed)),
                 Step::Damaged(damage) => self.end = Some(End::Damaged(damage)),
             }

@@ -1,7 +1,8 @@
 //! Records of a regular file, as many at a time as a buffer holds, so that one thread can look at some while another finds the
 //! next.
 
-use crate::capture::{Capture, Error};
+use crate::capture::{Capture, Error, Item};
+use crate::note::Note;
 use rdmascope_dissector::frame;
 use rdmascope_dissector::record::Record;
 use rdmascope_dissector::transport::Dissected;
@@ -12,6 +13,8 @@ use self_cell::self_cell;
 pub(crate) struct Records<'a> {
     records: Vec<Record<'a>>,
     dissected: Vec<Dissected<'a>>,
+    /// What is no packet, each with the number of records of the block before it.
+    notes: Vec<(usize, Note)>,
 }
 
 self_cell! {
@@ -26,8 +29,13 @@ self_cell! {
 impl Block {
     /// The records, in order, each taken apart if that was done ahead.
     pub(crate) fn records(&self) -> impl Iterator<Item = (&Record<'_>, Option<&Dissected<'_>>)> {
-        let Records { records, dissected } = self.borrow_dependent();
+        let Records { records, dissected, .. } = self.borrow_dependent();
         records.iter().enumerate().map(|(index, record)| (record, dissected.get(index)))
+    }
+
+    /// What is no packet, each with the number of records of the block before it.
+    pub(crate) fn notes(&self) -> &[(usize, Note)] {
+        &self.borrow_dependent().notes
     }
 
     /// The memory of the block, for another one.
@@ -52,7 +60,7 @@ impl Records<'_> {
             list.clear();
             list.into_iter().map(|_| unreachable!("it was cleared")).collect()
         }
-        Records { records: emptied(self.records), dissected: emptied(self.dissected) }
+        Records { records: emptied(self.records), dissected: emptied(self.dissected), notes: Vec::new() }
     }
 }
 
@@ -83,7 +91,11 @@ impl<'a> Blocks<'a> {
         let block = Block::new(buffer, |bytes| {
             let mut records: Records<'_> = records;
             if let Ok(true) = end {
-                let found = capture.find_in(bytes, &mut range, |record| {
+                let found = capture.find_in(bytes, &mut range, |item| {
+                    let record = match item {
+                        Item::Record(record) => record,
+                        Item::Note(note) => return records.notes.push((records.records.len(), note)),
+                    };
                     if let Some(config) = ahead {
                         records.dissected.push(Dissected::new(&record, config));
                     }
@@ -112,7 +124,11 @@ mod tests {
 
     #[test]
     fn lists_keep_their_memory_for_the_next_block() {
-        let records = Records { records: Vec::with_capacity(100), dissected: Vec::with_capacity(10) };
+        let records = Records {
+            records: Vec::with_capacity(100),
+            dissected: Vec::with_capacity(10),
+            notes: Vec::new(),
+        };
         let memory = (records.records.as_ptr().addr(), records.dissected.as_ptr().addr());
         let block = Block::new(Vec::new(), |_| records);
         let Spare { records, .. } = block.into_spare();

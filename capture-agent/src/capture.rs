@@ -1,7 +1,9 @@
 //! A capture, wherever it comes from.
 
-use crate::decompress::{Compression, Decoded};
+use crate::compress::Compression;
+use crate::decompress::Decoded;
 use crate::framing::{self, Damage, Fault, Framed, Framer, Interface, Step, erf};
+use crate::note::Note;
 use crate::pipe::{Interrupt, Pipe};
 use crate::regular::{Regular, Shrank};
 use crate::stream::{Over, Stream};
@@ -25,6 +27,7 @@ pub struct Capture {
     size: Option<u64>,
     over: bool,
     cut: Option<Cut>,
+    note: Option<Note>,
 }
 
 /// What [`Capture::advance`] comes to.
@@ -34,8 +37,18 @@ pub enum Advance {
     Record(Framed),
     /// Bytes that are needed to go on and were not read yet, for [`Capture::read`].
     Short(usize),
+    /// What is no packet, for [`Capture::take_note`].
+    Note,
     /// There is no further record.
     End,
+}
+
+/// What [`Capture::find_in`] finds.
+pub(crate) enum Item<'a> {
+    /// A record.
+    Record(Record<'a>),
+    /// What is no packet.
+    Note(Note),
 }
 
 /// How a capture was cut short: by a full disk, or because it was copied while it was written.
@@ -138,8 +151,16 @@ impl Capture {
     }
 
     fn new(name: String, stream: Stream, size: Option<u64>) -> Result<Capture, Error> {
-        let mut capture =
-            Capture { name, framer: Framer::new(), stream, compressed: None, size, over: false, cut: None };
+        let mut capture = Capture {
+            name,
+            framer: Framer::new(),
+            stream,
+            compressed: None,
+            size,
+            over: false,
+            cut: None,
+            note: None,
+        };
         let mut magic = capture.first_bytes()?;
         if let Some(compression) = magic.as_ref().and_then(Compression::of) {
             capture.decompress(compression)?;
@@ -203,6 +224,7 @@ impl Capture {
             match self.advance()? {
                 Advance::Record(framed) => break framed,
                 Advance::Short(needed) => self.read(needed)?,
+                Advance::Note => {}
                 Advance::End => return Ok(None),
             }
         };
@@ -219,7 +241,13 @@ impl Capture {
                     self.stream.consume(framed.consumed);
                     return Ok(Advance::Record(framed));
                 }
-                Step::Skip(length) => self.stream.consume(length),
+                Step::Skip(length) => {
+                    self.stream.consume(length);
+                    self.note = self.framer.take_note();
+                    if self.note.is_some() {
+                        return Ok(Advance::Note);
+                    }
+                }
                 Step::Need(needed) => return Ok(Advance::Short(needed)),
                 Step::Damaged(damage) => {
                     self.over = true;
@@ -234,6 +262,11 @@ impl Capture {
     #[inline]
     pub fn record(&self, framed: &Framed) -> Record<'_> {
         framed.record(self.stream.consumed(framed.consumed))
+    }
+
+    /// What [`Capture::advance`] found last beside packets.
+    pub fn take_note(&mut self) -> Option<Note> {
+        self.note.take()
     }
 
     /// Reads, and waits, until there are the bytes that [`Capture::advance`] asked for, or the capture is over.
@@ -262,16 +295,21 @@ impl Capture {
         &mut self,
         bytes: &'a [u8],
         range: &mut Range<usize>,
-        mut found: impl FnMut(Record<'a>),
+        mut found: impl FnMut(Item<'a>),
     ) -> Result<usize, Error> {
         loop {
             let rest = &bytes[range.clone()];
             match self.framer.next(rest) {
                 Step::Record(framed) => {
                     range.start += framed.consumed;
-                    found(framed.record(rest));
+                    found(Item::Record(framed.record(rest)));
                 }
-                Step::Skip(length) => range.start += length,
+                Step::Skip(length) => {
+                    range.start += length;
+                    if let Some(note) = self.framer.take_note() {
+                        found(Item::Note(note));
+                    }
+                }
                 Step::Need(needed) => return Ok(needed),
                 Step::Damaged(damage) => {
                     self.over = true;

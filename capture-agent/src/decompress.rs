@@ -1,5 +1,6 @@
 //! gzip and zstd, decoded on a thread of their own.
 
+use crate::compress::Compression;
 use crate::piece;
 use flate2::bufread::MultiGzDecoder;
 use std::io::{self, BufReader, Read};
@@ -12,24 +13,6 @@ use std::thread;
 const PIECE: usize = 256 << 10;
 /// Pieces that may wait to be taken: what the decoder may be ahead.
 const AHEAD: usize = 4;
-
-/// The compressions that are understood.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Compression {
-    Gzip,
-    Zstd,
-}
-
-impl Compression {
-    /// By the first four bytes (RFC 1952, section 2.3.1; RFC 8878, sections 3.1.1 and 3.1.2).
-    pub(crate) fn of(magic: &[u8; 4]) -> Option<Compression> {
-        match magic {
-            [0x1f, 0x8b, ..] => Some(Compression::Gzip),
-            [0x28, 0xb5, 0x2f, 0xfd] | [0x50..=0x5f, 0x2a, 0x4d, 0x18] => Some(Compression::Zstd),
-            _ => None,
-        }
-    }
-}
 
 /// What `compressed` decodes to.
 pub(crate) struct Decoded {

@@ -11,6 +11,7 @@ pub use spool::Spool;
 use crate::block::Blocks;
 use crate::capture::{Advance, Capture, Cut, Error};
 use crate::framing::{Framed, Interface};
+use crate::note::Note;
 use crate::pipe::Interrupt;
 use crate::source::{self, Next, Progress, Sink, Source};
 use rdmascope_dissector::frame;
@@ -43,6 +44,7 @@ struct File {
 /// What a file has next.
 enum Found {
     Record(Framed),
+    Note(Note),
     Idle,
     End,
 }
@@ -127,6 +129,7 @@ impl Source for Files {
         match self.files.as_mut_slice() {
             [file] => Ok(match file.advance()? {
                 Found::Record(framed) => Next::Record(file.capture.record(&framed)),
+                Found::Note(note) => Next::Note(note),
                 Found::Idle => Next::Idle(None),
                 Found::End => Next::End,
             }),
@@ -156,6 +159,7 @@ fn next_of_several<'a>(files: &'a mut [File], merge: &mut Merge) -> Result<Next<
     while let Some(index) = merge.lacking() {
         match files[index].advance()? {
             Found::Record(framed) => merge.found(index, framed),
+            Found::Note(note) => return Ok(Next::Note(note)),
             Found::Idle => return Ok(Next::Idle(None)),
             Found::End => merge.ended(index),
         }
@@ -198,6 +202,11 @@ impl File {
                 None => match self.capture.advance() {
                     Ok(Advance::Record(framed)) => return Ok(Found::Record(framed)),
                     Ok(Advance::End) => return Ok(Found::End),
+                    // There is one; else there is nothing to say.
+                    Ok(Advance::Note) => match self.capture.take_note() {
+                        Some(note) => return Ok(Found::Note(note)),
+                        None => continue,
+                    },
                     // A capture with a size is a regular file, which is read without waiting.
                     Ok(Advance::Short(needed)) if self.capture.size().is_some() => self.capture.read(needed),
                     Ok(Advance::Short(needed)) => {

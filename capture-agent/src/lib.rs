@@ -28,34 +28,56 @@
 //!
 //! - [`Files`] reads several files, or standard input, as one capture.
 //! - [`Interrupt`] ends pipes that are read.
-//! - `live::Live` captures from network interfaces, on Linux.
+//! - `live::Live` captures from network interfaces, on Linux; `datalink::Datalink` outside Linux too, on Unix; `snoop::open` from an RDMA device, with
+//!   the cargo feature `verbs`. `LiveSource` is what they have in common.
+//! - `confine` is what a process gives up before it reads packets, on Linux.
 //! - [`Source`] is what every source has in common: a record, the word that there is none now, or the end; and how many packets it lacks.
 //! - [`Archive`] finds records by their numbers, in any order.
 //! - [`PcapngWriter`] writes a capture.
+//! - [`inventory`] asks the kernel which queue pairs are connected.
+//! - [`trace`] reads what the kernel's tracepoints wrote.
 //! - [`framing`] is what all of them read with. It knows nothing of files: bytes in, records out.
 #![deny(unsafe_code)]
 
 mod archive;
 mod block;
 mod capture;
+mod compress;
+#[cfg(target_os = "linux")]
+pub mod confine;
+#[cfg(unix)]
+pub mod datalink;
 mod decompress;
 mod files;
+#[cfg(unix)]
+pub mod filter;
 pub mod framing;
+pub mod inventory;
 #[cfg(target_os = "linux")]
 pub mod live;
+#[cfg(unix)]
+mod live_source;
+mod note;
 mod pcapng_writer;
 mod piece;
 mod pipe;
 mod regular;
+#[cfg(all(target_os = "linux", any(test, feature = "verbs")))]
+pub mod snoop;
 mod source;
 mod stream;
+pub mod trace;
 #[allow(unsafe_code)]
 mod unsafe_io;
 
 pub use archive::{Archive, Walk};
 pub use capture::{Advance, Capture, Cut, Error};
+pub use compress::{Compression, Compressor};
 pub use files::{FileEnding, Files, Spool};
 pub use framing::{Interface, Statistics};
-pub use pcapng_writer::{Description, PcapngWriter};
+#[cfg(unix)]
+pub use live_source::{Counts, Host, LiveSource, State, now};
+pub use note::{Note, NoteKind};
+pub use pcapng_writer::{Description, PcapngWriter, Section};
 pub use pipe::Interrupt;
 pub use source::{Next, Progress, Sink, Source, for_each};

@@ -1,9 +1,11 @@
-//! pcapng files written: one section, an interface for each link type, packets with comments.
+//! pcapng files written: one section, an interface for each place where packets were captured, packets with comments.
 //!
 //! The blocks are drawn in `framing/pcapng.rs`, which reads them. Everything is little-endian here.
 
 use crate::framing::Statistics;
-use rdmascope_dissector::record::{LinkType, Record, Time};
+use crate::note::{CUSTOM, Note, NoteKind};
+use rdmascope_dissector::record::{LinkType, Record, Tap, Time};
+use std::collections::HashMap;
 use std::io::{self, Write};
 
 /// What a capture says of one of its interfaces.
@@ -19,32 +21,83 @@ pub struct Description {
     pub snap_length: u32,
 }
 
+/// What a capture says of itself. What is empty is left out.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Section<'a> {
+    /// shb_userappl: who writes it.
+    pub application: &'a str,
+    /// shb_os: on which system.
+    pub system: &'a str,
+    /// opt_comment, as many as there are.
+    pub comments: &'a [String],
+}
+
 /// Writes a capture in the pcapng format, with time stamps in nanoseconds.
 #[derive(Debug)]
 pub struct PcapngWriter<W> {
     out: W,
-    /// The link types of the interfaces described so far, in their order.
-    interfaces: Vec<LinkType>,
-    /// The interfaces are those of a capture, which packets name; else there is one for each link type.
+    /// The interfaces described so far.
+    described: u32,
+    /// The interfaces are those of a capture, which packets name; else there is one for each tap and link type.
     are_named: bool,
-    /// The body of the block that is being written.
-    body: Vec<u8>,
+    /// The numbers of those.
+    interfaces: HashMap<(LinkType, Tap), u32>,
+    /// The one that a packet was last of.
+    latest: Option<(LinkType, Tap, u32)>,
+    /// Blocks that were not handed to `out` yet, and the one that is being written.
+    held: Vec<u8>,
+    /// Where that begins.
+    begun: usize,
+    /// Bytes that were handed to `out`.
+    handed: u64,
 }
+
+/// Blocks are handed on when they are so many bytes together. More would not stay in the processor's cache until the system copies them.
+const HOLD: usize = 256 << 10;
 
 impl<W: Write> PcapngWriter<W> {
     /// The longest comment of a packet in bytes; of a longer one the rest is left out.
     pub const LONGEST_COMMENT: usize = u16::MAX as usize;
+    /// The bytes of a note that go into one block.
+    pub const LONGEST_NOTE: usize = 1 << 20;
 
     /// Begins a capture. `application` is who writes it.
     pub fn new(out: W, application: &str) -> io::Result<PcapngWriter<W>> {
+        PcapngWriter::begin_section(out, &Section { application, ..Section::default() })
+    }
+
+    /// Begins a capture that says more of itself.
+    pub fn begin_section(out: W, section: &Section<'_>) -> io::Result<PcapngWriter<W>> {
         const UNKNOWN_LENGTH: u64 = u64::MAX;
+        const COMMENT: u16 = 1;
+        const SYSTEM: u16 = 3;
         const APPLICATION: u16 = 4;
-        let mut writer = PcapngWriter { out, interfaces: Vec::new(), are_named: false, body: Vec::new() };
-        writer.body.extend([0x4d, 0x3c, 0x2b, 0x1a, 1, 0, 0, 0]);
-        writer.body.extend(UNKNOWN_LENGTH.to_le_bytes());
-        writer.option(APPLICATION, application.as_bytes());
+        let held = Vec::with_capacity(HOLD + (HOLD >> 2));
+        let mut writer = PcapngWriter {
+            out,
+            described: 0,
+            are_named: false,
+            interfaces: HashMap::new(),
+            latest: None,
+            held,
+            begun: 0,
+            handed: 0,
+        };
+        writer.begin(0x0a0d_0d0a);
+        writer.held.extend([0x4d, 0x3c, 0x2b, 0x1a, 1, 0, 0, 0]);
+        writer.held.extend(UNKNOWN_LENGTH.to_le_bytes());
+        for (code, text) in section
+            .comments
+            .iter()
+            .map(|comment| (COMMENT, comment.as_str()))
+            .chain([(SYSTEM, section.system), (APPLICATION, section.application)])
+            .filter(|(_, text)| !text.is_empty())
+        {
+            let text = &text[..text.floor_char_boundary(Self::LONGEST_COMMENT)];
+            writer.option(code, text.as_bytes());
+        }
         writer.end_of_options();
-        writer.block(0x0a0d_0d0a)?;
+        writer.end()?;
         Ok(writer)
     }
 
@@ -61,11 +114,23 @@ impl<W: Write> PcapngWriter<W> {
         Ok(())
     }
 
-    /// Writes the counts of an interface, by its number, as of `time`.
-    pub fn statistics(&mut self, interface: u32, time: Time, counts: &Statistics) -> io::Result<()> {
+    /// Writes the counts of an interface, by its number, as of `time`, with a comment where there is one to make.
+    pub fn statistics(
+        &mut self,
+        interface: u32,
+        time: Time,
+        counts: &Statistics,
+        comment: &str,
+    ) -> io::Result<()> {
+        const COMMENT: u16 = 1;
         let time = Self::time(time);
+        self.begin(5);
         for word in [interface, (time >> 32) as u32, time as u32] {
-            self.body.extend(word.to_le_bytes());
+            self.held.extend(word.to_le_bytes());
+        }
+        if !comment.is_empty() {
+            let comment = &comment[..comment.floor_char_boundary(Self::LONGEST_COMMENT)];
+            self.option(COMMENT, comment.as_bytes());
         }
         for (code, at) in [(2, counts.start), (3, counts.end)] {
             let Some(at) = at.map(Self::time) else { continue };
@@ -83,17 +148,39 @@ impl<W: Write> PcapngWriter<W> {
             }
         }
         self.end_of_options();
-        self.block(5)
+        self.end()
+    }
+
+    /// Writes what is no packet, as custom blocks that other programs may copy. Text of more than [`Self::LONGEST_NOTE`] bytes becomes several.
+    pub fn note(&mut self, kind: NoteKind, bytes: &[u8]) -> io::Result<()> {
+        for part in bytes.chunks(Self::LONGEST_NOTE) {
+            self.begin(CUSTOM);
+            self.held.extend(Note::head(kind, part.len() as u32));
+            self.padded(part);
+            self.end()?;
+        }
+        Ok(())
     }
 
     /// What was written so far is handed to the system.
     pub fn flush(&mut self) -> io::Result<()> {
+        self.hand_on()?;
         self.out.flush()
     }
 
     /// Where it is written to.
     pub fn get_ref(&self) -> &W {
         &self.out
+    }
+
+    /// Bytes that were handed on, in whole blocks; what failed does not count.
+    pub fn handed_on(&self) -> u64 {
+        self.handed
+    }
+
+    /// Bytes that were written so far, handed on or not.
+    pub fn written(&self) -> u64 {
+        self.handed + self.held.len() as u64
     }
 
     fn time(time: Time) -> u64 {
@@ -103,40 +190,55 @@ impl<W: Write> PcapngWriter<W> {
     /// Writes a packet, with a comment where there is one to make. A time before 1970, which the format cannot express, becomes
     /// the beginning of 1970.
     pub fn packet(&mut self, record: &Record<'_>, comment: &str) -> io::Result<()> {
-        const COMMENT: u16 = 1;
-        const DROPPED: u16 = 4;
-        let interface = if self.are_named { record.tap.interface } else { self.interface(record.link)? };
+        let interface = if self.are_named { record.tap.interface } else { self.interface(record)? };
         let time = Self::time(record.time);
         let captured = u32::try_from(record.data.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
-        for word in [interface, (time >> 32) as u32, time as u32, captured, record.original_length] {
-            self.body.extend(word.to_le_bytes());
-        }
+        self.begin(6);
+        let fixed = [interface, (time >> 32) as u32, time as u32, captured, record.original_length];
+        self.held.extend_from_slice(fixed.map(u32::to_le_bytes).as_flattened());
         self.padded(record.data);
+        if record.dropped > 0 || !comment.is_empty() {
+            self.options_of_packet(comment, record.dropped);
+        }
+        self.end()
+    }
+
+    #[cold]
+    fn options_of_packet(&mut self, comment: &str, dropped: u32) {
+        const COMMENT: u16 = 1;
+        const DROPPED: u16 = 4;
         if !comment.is_empty() {
             let comment = &comment[..comment.floor_char_boundary(Self::LONGEST_COMMENT)];
             self.option(COMMENT, comment.as_bytes());
         }
-        if self.are_named && record.dropped > 0 {
-            self.option(DROPPED, &u64::from(record.dropped).to_le_bytes());
+        if dropped > 0 {
+            self.option(DROPPED, &u64::from(dropped).to_le_bytes());
         }
-        if !comment.is_empty() || self.are_named && record.dropped > 0 {
-            self.end_of_options();
-        }
-        self.block(6)
+        self.end_of_options();
     }
 
     /// Ends the capture; what it was written to is flushed.
     pub fn finish(mut self) -> io::Result<W> {
-        self.out.flush()?;
+        self.flush()?;
         Ok(self.out)
     }
 
-    /// The number of the interface of this link type. One that is new is described first.
-    fn interface(&mut self, link: LinkType) -> io::Result<u32> {
-        if let Some(known) = self.interfaces.iter().position(|known| *known == link) {
-            return Ok(known as u32);
+    /// The number of the interface that a packet is of. One that is new is described first.
+    fn interface(&mut self, record: &Record<'_>) -> io::Result<u32> {
+        let (link, tap) = (record.link, record.tap);
+        if let Some((_, _, number)) = self.latest.filter(|(of, at, _)| (*of, *at) == (link, tap)) {
+            return Ok(number);
         }
-        self.new_interface(link, 0, &[])
+        let number = match self.interfaces.get(&(link, tap)) {
+            Some(number) => *number,
+            None => {
+                let number = self.new_interface(link, 0, &[])?;
+                self.interfaces.insert((link, tap), number);
+                number
+            }
+        };
+        self.latest = Some((link, tap, number));
+        Ok(number)
     }
 
     /// Describes an interface, with these options. Time stamps are in nanoseconds.
@@ -147,41 +249,58 @@ impl<W: Write> PcapngWriter<W> {
         options: &[(u16, &[u8])],
     ) -> io::Result<u32> {
         const TIME_RESOLUTION: u16 = 9;
+        self.begin(1);
         // Link type and reserved bytes.
-        self.body.extend(u32::from(link.0).to_le_bytes());
-        self.body.extend(snap_length.to_le_bytes());
+        self.held.extend(u32::from(link.0).to_le_bytes());
+        self.held.extend(snap_length.to_le_bytes());
         options.iter().for_each(|(code, value)| self.option(*code, value));
         self.option(TIME_RESOLUTION, &[9]);
         self.end_of_options();
-        self.block(1)?;
-        self.interfaces.push(link);
-        Ok(self.interfaces.len() as u32 - 1)
+        self.end()?;
+        let number = self.described;
+        self.described += 1;
+        Ok(number)
     }
 
     /// Appends an option. `value` has at most 65,535 bytes.
     fn option(&mut self, code: u16, value: &[u8]) {
-        self.body.extend(code.to_le_bytes());
-        self.body.extend((value.len() as u16).to_le_bytes());
+        self.held.extend(code.to_le_bytes());
+        self.held.extend((value.len() as u16).to_le_bytes());
         self.padded(value);
     }
 
     fn end_of_options(&mut self) {
-        self.body.extend([0; 4]);
+        self.held.extend([0; 4]);
     }
 
     fn padded(&mut self, bytes: &[u8]) {
-        self.body.extend(bytes);
-        self.body.resize(self.body.len().next_multiple_of(4), 0);
+        self.held.extend_from_slice(bytes);
+        self.held.extend_from_slice(&[0; 3][..bytes.len().wrapping_neg() % 4]);
     }
 
-    /// Writes the body as a block of this type, and empties it.
-    fn block(&mut self, kind: u32) -> io::Result<()> {
-        let length = u32::try_from(self.body.len() + 12).map_err(|_| io::ErrorKind::InvalidInput)?;
-        self.out.write_all(&kind.to_le_bytes())?;
-        self.out.write_all(&length.to_le_bytes())?;
-        self.out.write_all(&self.body)?;
-        self.out.write_all(&length.to_le_bytes())?;
-        self.body.clear();
+    /// Begins a block of this type. Its length is known when it ends.
+    fn begin(&mut self, kind: u32) {
+        self.begun = self.held.len();
+        self.held.extend_from_slice([kind, 0].map(u32::to_le_bytes).as_flattened());
+    }
+
+    /// Ends the block. It is handed on with others, once they are many bytes.
+    fn end(&mut self) -> io::Result<()> {
+        let length =
+            u32::try_from(self.held.len() - self.begun + 4).map_err(|_| io::ErrorKind::InvalidInput)?;
+        let length = length.to_le_bytes();
+        self.held.extend_from_slice(&length);
+        self.held[self.begun + 4..self.begun + 8].copy_from_slice(&length);
+        if self.held.len() >= HOLD { self.hand_on() } else { Ok(()) }
+    }
+
+    /// What could not be handed on whole is not tried a second time: it would stand in the capture twice.
+    fn hand_on(&mut self) -> io::Result<()> {
+        let length = self.held.len() as u64;
+        let written = self.out.write_all(&self.held);
+        self.held.clear();
+        written?;
+        self.handed += length;
         Ok(())
     }
 }

@@ -1,6 +1,7 @@
 //! What every source of records has in common, whether it is a file, a pipe or an interface.
 
 use crate::capture::Error;
+use crate::note::Note;
 use core::ops::ControlFlow;
 use rdmascope_dissector::frame;
 use rdmascope_dissector::record::{Record, Time};
@@ -29,7 +30,7 @@ pub trait Source {
 }
 
 /// What a source answers.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Next<'a> {
     /// A record.
@@ -37,6 +38,8 @@ pub enum Next<'a> {
     /// There is none now, and the next answer may be long in coming. A time means that no later record is older than this:
     /// the clock of the source has come so far. A pipe does not know, and says `None`.
     Idle(Option<Time>),
+    /// What the capture says beside packets, where it stands among them.
+    Note(Note),
     /// There is no further record.
     End,
 }
@@ -45,6 +48,9 @@ pub enum Next<'a> {
 pub trait Sink {
     /// The next record, taken apart.
     fn record(&mut self, record: &Record<'_>, dissected: &Dissected<'_>) -> ControlFlow<()>;
+
+    /// What the capture says beside packets; it is of the records that come next.
+    fn note(&mut self, _: &Note) {}
 
     /// What comes next may be long in coming; see [`Next::Idle`].
     fn idle(&mut self, until: Option<Time>) -> ControlFlow<()>;
@@ -62,7 +68,7 @@ impl Progress for () {
 
 /// Hands on every record, taken apart, in order, until the end or until `sink` breaks off. Errors: as [`Source::next`].
 pub fn for_each(
-    source: &mut impl Source,
+    source: &mut (impl Source + ?Sized),
     config: &frame::Config,
     progress: &mut impl Progress,
     sink: &mut impl Sink,
@@ -76,6 +82,10 @@ pub fn for_each(
     loop {
         let taken = match source.next()? {
             Next::Record(record) => sink.record(&record, &Dissected::new(&record, config)),
+            Next::Note(note) => {
+                sink.note(&note);
+                continue;
+            }
             Next::Idle(until) => {
                 tell(source.position());
                 sink.idle(until)

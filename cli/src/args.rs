@@ -1,7 +1,7 @@
 //! The command line.
 
 use crate::analyze::{self, Analyze};
-#[cfg(target_os = "linux")]
+#[cfg(unix)]
 use crate::capture::{self, Capture};
 use crate::check::{self, Check};
 use crate::completions::{self, Completions};
@@ -11,6 +11,7 @@ use crate::events::{self, Events};
 use crate::export::{self, Export};
 use crate::extract::{self, Extract};
 use crate::input::Input;
+use crate::live::{self, LiveArguments};
 use crate::man::{self, Man};
 use crate::packets::{self, Packets};
 #[cfg(target_os = "linux")]
@@ -18,6 +19,7 @@ use crate::peer::{self, Peer};
 use crate::regress::{self, Regress};
 use crate::show::{self, Show};
 use crate::transactions::{self, Transactions};
+use crate::tui::{self, Tui};
 use clap::{Parser, Subcommand};
 
 /// Analyzes captures of NFS over RDMA: connections, RPC transactions with their chunks, and errors.
@@ -101,10 +103,24 @@ pub(crate) enum Command {
     /// Capture RoCE packets from network interfaces
     ///
     /// Writes what passes the interfaces and is of RoCE as pcapng, with the packets that the kernel had to drop counted. Takes the capability
-    /// CAP_NET_RAW. docs/capture.md describes it, and where to capture.
-    #[cfg(target_os = "linux")]
+    /// CAP_NET_RAW on Linux. Where nobody counts what was dropped, that is said. docs/capture.md describes it, and where to capture.
+    #[cfg(unix)]
     #[command(after_help = capture::EXAMPLES)]
     Capture(Capture),
+    /// Watch a session while it goes on
+    ///
+    /// Analyzes packets of network interfaces, of a pipe or of files as they come, and shows for each interval what came by: calls, bytes,
+    /// latencies, calls that wait, packets sent again; and events and findings as they happen. It serves the same as Prometheus metrics, and
+    /// writes captures around what --trigger names. Interfaces take the capability CAP_NET_RAW. docs/live.md describes it.
+    #[command(after_help = live::EXAMPLES)]
+    Live(LiveArguments),
+    /// Go through a session in the terminal, or watch one
+    ///
+    /// Shows connections, transactions, the exchange of each with its fields and bytes, events, findings and charts, of files, of a pipe or of
+    /// network interfaces; and plays the session, forward, backward, packet by packet. Interfaces take the capability CAP_NET_RAW. The key ? shows
+    /// all keys. docs/tui.md is a tour.
+    #[command(after_help = tui::EXAMPLES)]
+    Tui(Tui),
     /// Be one end of NFS/RDMA: call a live server, or serve clients
     ///
     /// This process speaks RoCEv2 on its own, without RDMA hardware: connection management, a reliable connection, RPC-over-RDMA. It sends
@@ -131,6 +147,19 @@ Examples:
   rdmascope packets mount.pcap --connection 1 --since 2.5 --until 3";
 
 impl Command {
+    /// Whether it gives up what it does not need before it reads. It listens to signals when it has done so: before, it may have no second thread.
+    pub(crate) fn is_confined(&self) -> bool {
+        match self {
+            // Elsewhere there is nothing to confine it with.
+            #[cfg(target_os = "linux")]
+            Command::Capture(_) => true,
+            Command::Live(command) => command.is_confined(),
+            // It hears signals itself, to give the terminal back.
+            Command::Tui(_) => true,
+            _ => false,
+        }
+    }
+
     /// What the command reads as one capture. `diff` reads two, and `regress` folders.
     pub(crate) fn input(&mut self) -> Option<&mut Input> {
         match self {
@@ -143,8 +172,12 @@ impl Command {
             Command::Extract(command) => Some(&mut command.input),
             Command::Show(command) => Some(&mut command.input),
             Command::Check(command) => Some(&mut command.input),
+            Command::Live(command) => Some(&mut command.input),
+            Command::Tui(command) => Some(&mut command.input),
+            #[cfg(unix)]
+            Command::Capture(_) => None,
             #[cfg(target_os = "linux")]
-            Command::Capture(_) | Command::Peer(_) => None,
+            Command::Peer(_) => None,
             Command::Diff(_) | Command::Regress(_) | Command::Completions(_) | Command::Man(_) => None,
         }
     }

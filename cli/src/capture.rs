@@ -1,30 +1,45 @@
 //! `rdmascope capture`: packets of network interfaces, written as pcapng.
 
-use crate::interrupt;
+mod files;
+#[cfg_attr(not(target_os = "linux"), path = "capture/no_kernel.rs")]
+mod kernel;
+mod source;
+
+use crate::bulk;
+#[cfg(target_os = "linux")]
+use crate::confine::confined;
+use crate::mirror::{Mirror, warn_of_drops};
 use crate::output::{Out, Status, complain, tell};
-use anyhow::{Context as _, Result, bail};
-use clap::Args;
-use rdmascope_capture_agent::framing::Statistics;
-use rdmascope_capture_agent::live::filter::Wanted;
-use rdmascope_capture_agent::live::{Live, LiveConfig, LiveError, network_interfaces};
-use rdmascope_capture_agent::{Description, Next, PcapngWriter, Source as _};
+use anyhow::{Result, bail};
+use clap::{Args, ValueEnum};
+use files::Files;
+#[cfg(target_os = "linux")]
+pub(crate) use kernel::connected;
+use kernel::{Tracing, inventory, record};
+#[cfg(target_os = "linux")]
+use rdmascope_capture_agent::confine::Reach;
+use rdmascope_capture_agent::filter::Wanted;
+#[cfg(target_os = "linux")]
+use rdmascope_capture_agent::live::{FilterError, LiveError, network_interfaces};
+use rdmascope_capture_agent::{Compression, Description, Host, LiveSource, Next, State};
+use rdmascope_dissector::bulk::BulkCut;
 use rdmascope_dissector::frame;
-use rdmascope_dissector::record::{LinkType, Time};
+use rdmascope_dissector::record::LinkType;
 use rdmascope_present::text::Plain;
 use rdmascope_present::time::parse_duration;
 use std::collections::VecDeque;
-use std::ffi::OsString;
-use std::fs::{self, File};
-use std::io::{self, BufWriter, ErrorKind, Write};
+use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 /// Examples for `--help`.
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   rdmascope capture --list
   rdmascope capture -i eth0 -w mount.pcapng
+  rdmascope capture -i eth0 -w server.pcapng.zst --filter 'host 10.0.0.1'
   rdmascope capture -i eth0 -w ring.pcapng --rotate-size 256 --files 8
+  rdmascope capture -i eth0 -w small.pcapng --cut-bulk
   ssh server rdmascope capture -i eth0 -w - | rdmascope analyze -";
 
 /// The arguments of `capture`.
@@ -32,7 +47,18 @@ Examples:
 pub(crate) struct Capture {
     /// Interface to capture from. Several may be named; their packets come into one file
     #[arg(short, long = "interface", value_name = "NAME", required_unless_present = "list")]
+    #[cfg_attr(feature = "verbs", arg(required_unless_present = "verbs"))]
     interfaces: Vec<String>,
+    /// Snoop on this RDMA device instead, such as mlx5_0, or on its second port, mlx5_0/2
+    ///
+    /// For hardware whose RoCE packets never reach the network stack: the device copies what it sends and receives to a raw packet queue pair (libibverbs). Packets have the
+    /// time at which this host took them, and it is not known how many were dropped.
+    #[cfg(feature = "verbs")]
+    #[arg(long, value_name = "DEVICE", conflicts_with_all = ["interfaces", "list", "pnet"])]
+    verbs: Option<String>,
+    /// Capture by pnet_datalink, as it is done outside Linux: one interface, more slowly, and it is not known how many packets were dropped
+    #[arg(long)]
+    pnet: bool,
     /// File to write, as pcapng, or `-` for standard output
     #[arg(short, long, value_name = "FILE", required_unless_present = "list")]
     write: Option<PathBuf>,
@@ -42,6 +68,12 @@ pub(crate) struct Capture {
     /// Capture so many bytes of each packet at most
     #[arg(short, long, value_name = "SIZE", default_value_t = 262_144, value_parser = clap::value_parser!(u32).range(64..=262_144))]
     snap_length: u32,
+    /// Leave out the data that RDMA Writes and RDMA Reads move
+    ///
+    /// Headers, Sends and messages that stand in chunks are written, and packets of which it is not certain what they carry: `analyze` and `check`
+    /// find the same. ICRCs are verified before; packets with a bad one stay whole. `extract` finds no files in such a capture.
+    #[arg(long)]
+    cut_bulk: bool,
     /// End after so many packets
     #[arg(short, long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
@@ -59,27 +91,47 @@ pub(crate) struct Capture {
     /// Keep so many files of those that rotate; the oldest is removed
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(2..))]
     files: Option<u64>,
-    /// Receive what is not for this host too
-    #[arg(short, long)]
-    promiscuous: bool,
-    /// Leave out what this host sends
-    #[arg(long)]
-    incoming_only: bool,
-    /// Capture tunnels too: VXLAN, GENEVE, GRE, IP in IP, MPLS, PPPoE, whatever is in them
-    #[arg(long)]
-    tunnels: bool,
+    #[command(flatten)]
+    mirror: Mirror,
     /// Capture TCP of this port too, as iWARP uses it
     #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = "20049")]
     iwarp: Option<u16>,
     /// UDP destination port of RoCEv2
     #[arg(long, value_name = "PORT", default_value_t = frame::Config::default().port)]
     port: u16,
-    /// Memory in which the kernel keeps packets that were not written yet, in MiB
-    #[arg(long, value_name = "SIZE", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=4096))]
-    buffer: u64,
+    /// Compress the file; also by its name, which ends in .gz or .zst
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    compress: Option<Compress>,
+    /// Say this of the capture in the file
+    #[arg(long, value_name = "TEXT")]
+    comment: Option<String>,
+    /// Whose clock stamps packets: `hardware` is the network adapter's, and takes CAP_NET_ADMIN where it is not on already
+    #[arg(long, value_enum, value_name = "CLOCK", default_value_t = Clock::System)]
+    time_stamps: Clock,
+    /// Record the kernel's tracepoints of RPC-over-RDMA too, for `analyze`
+    ///
+    /// Takes root and tracefs. They come into the same file, in blocks that other programs pass over.
+    #[arg(long)]
+    kernel: bool,
     /// Say nothing but what went wrong
     #[arg(short, long)]
     quiet: bool,
+}
+
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum Compress {
+    /// gzip
+    Gzip,
+    /// Zstandard
+    Zstd,
+}
+
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum Clock {
+    /// The kernel's, when it takes the packet
+    System,
+    /// The network adapter's
+    Hardware,
 }
 
 /// Runs the command.
@@ -91,13 +143,29 @@ pub(crate) fn run(command: &Capture, out: &mut Out) -> io::Result<Status> {
         Ok(status) => Ok(status),
         Err(error) => match error.downcast_ref::<io::Error>() {
             // Whoever read standard output has seen enough.
-            Some(system) if system.kind() == ErrorKind::BrokenPipe => Err(ErrorKind::BrokenPipe.into()),
+            Some(system) if system.kind() == ErrorKind::BrokenPipe => {
+                if !command.quiet {
+                    tell(format_args!("nobody reads what is captured any more: the capture ends"));
+                }
+                Err(ErrorKind::BrokenPipe.into())
+            }
             _ => complain(&error, out),
         },
     }
 }
 
 /// The interfaces that there are.
+#[cfg(not(target_os = "linux"))]
+fn list(out: &mut Out) -> io::Result<()> {
+    for (name, addresses) in rdmascope_capture_agent::datalink::datalink_interfaces() {
+        let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+        writeln!(out, "{:<15} {}", Plain(&name), addresses.join(" "))?;
+    }
+    Ok(())
+}
+
+/// The interfaces that there are, with the RDMA devices behind them.
+#[cfg(target_os = "linux")]
 fn list(out: &mut Out) -> io::Result<()> {
     for interface in network_interfaces() {
         let addresses: Vec<String> = interface.addresses.iter().map(ToString::to_string).collect();
@@ -132,235 +200,187 @@ fn capture(command: &Capture) -> Result<Status> {
     if command.files.is_some() && !rotates {
         bail!("--files is about files that rotate: say when, with --rotate-size or --rotate-time");
     }
-    let wanted = Wanted {
-        port: command.port,
-        encapsulated: command.tunnels,
-        iwarp: command.iwarp,
-        ..Wanted::default()
-    };
-    let config = LiveConfig {
-        interfaces: command.interfaces.clone(),
-        wanted,
-        snap_length: command.snap_length,
-        buffer: usize::try_from(command.buffer << 20).unwrap_or(usize::MAX),
-        promiscuous: command.promiscuous,
-        incoming_only: command.incoming_only,
-        ..LiveConfig::default()
-    };
-    let mut live = Live::open(&config, interrupt::end_once()).map_err(explained)?;
-    let interfaces: Vec<Description> = command
-        .interfaces
-        .iter()
-        .map(|name| Description {
-            link: LinkType::ETHERNET,
-            name: name.clone(),
-            filter: config.wanted.to_string(),
-            snap_length: command.snap_length,
-        })
-        .collect();
-    let mut files =
-        Files { path, rotates, keep: command.files, interfaces, made: VecDeque::new(), number: 0 };
-    let start = Instant::now();
-    let mut now = files.begin()?;
+    let wanted = Wanted { iwarp: command.iwarp, ..command.mirror.wanted(command.port) };
+    let mut tracing = if command.kernel { Some(Tracing::new()?) } else { None };
+    let mut live = source::open(command, &wanted)?;
+    // Before a file is made: so a link in a folder of this user leads to nothing that the user may not write.
+    #[cfg(target_os = "linux")]
+    command.mirror.become_user()?;
+    let mut files = command.files(path, &wanted, &*live);
+    let mut file = files.begin()?;
+    record(&mut tracing, &mut file, true)?;
+    #[cfg(target_os = "linux")]
+    confined(if rotates { Reach::Below(files.folder()) } else { Reach::Nothing }, command.quiet)?;
     if !command.quiet {
-        let names = command.interfaces.join(", ");
+        let names = live.names().join(", ");
         tell(format_args!("capturing from {names}; Ctrl-C ends it"));
     }
-    let mut was_down = false;
+    let frame = frame::Config { port: command.port, ..frame::Config::default() };
+    let mut bulk = command.cut_bulk.then(|| BulkCut::new(frame));
+    let start = Instant::now();
+    let [duration, age] = [command.duration, command.rotate_time].map(|time| time.map(Duration::from_nanos));
+    let size = command.rotate_size.map(|size| size << 20);
+    let mut states = vec![State::Up; live.names().len()];
+    let mut changes = 0;
+    let mut failed = None;
     loop {
-        let mut written = 0;
-        match live.next()? {
-            Next::Record(record) => {
-                now.writer.packet(&record, "").with_context(|| now.cannot())?;
-                written = record.number;
+        let mut is_pause = false;
+        let mut captured = 0;
+        match live.next() {
+            Ok(Next::Record(record)) => {
+                file.packet(&bulk::cut(&mut bulk, &record))?;
+                captured = record.number;
             }
-            Next::Idle(_) => now.writer.flush().with_context(|| now.cannot())?,
-            _ => break,
+            Ok(Next::Idle(_)) => is_pause = true,
+            Ok(_) => break,
+            // What was captured is kept, and the file has its end.
+            Err(error) => {
+                failed = Some(error);
+                break;
+            }
         }
-        if live.is_down() != was_down {
-            was_down = live.is_down();
-            tell(format_args!(
-                "{}: the interface is {}",
-                command.interfaces.join(", "),
-                if was_down { "down" } else { "up again" }
-            ));
-        }
-        if command.count.is_some_and(|count| written >= count)
-            || command.duration.is_some_and(|time| start.elapsed() >= Duration::from_nanos(time))
-        {
+        if command.count.is_some_and(|count| captured >= count) {
             break;
         }
-        let is_full = command.rotate_size.is_some_and(|size| now.writer.get_ref().written >= size << 20);
-        let is_old =
-            command.rotate_time.is_some_and(|time| now.since.elapsed() >= Duration::from_nanos(time));
-        if is_full || is_old {
-            now.end(&mut live, interfaces_of(command))?;
-            now = files.begin()?;
+        // To ask the clock costs as much as a packet.
+        let is_full = size.is_some_and(|size| file.written() >= size);
+        if !is_pause && !is_full && captured % STRIDE != 0 {
+            continue;
+        }
+        if changes != live.changes() {
+            changes = live.changes();
+            tell_of_states(&*live, &mut states);
+        }
+        if duration.is_some_and(|duration| start.elapsed() >= duration) {
+            break;
+        }
+        if is_full || age.is_some_and(|age| file.since.elapsed() >= age) {
+            record(&mut tracing, &mut file, true)?;
+            file.end(&mut *live)?;
+            file = files.begin()?;
+            if let Some(bulk) = &mut bulk {
+                bulk.begin_file();
+            }
+            record(&mut tracing, &mut file, true)?;
+        } else {
+            record(&mut tracing, &mut file, false)?;
+            file.flush(is_pause)?;
         }
     }
-    now.end(&mut live, interfaces_of(command))?;
+    record(&mut tracing, &mut file, true)?;
+    file.end(&mut *live)?;
     let counts = live.counts()?;
-    if counts.dropped > 0 {
+    if let Some(dropped) = counts.dropped {
+        warn_of_drops(dropped, "--buffer gives it more, and --snap-length makes packets shorter");
+    }
+    for lack in live.lacks() {
+        tell(format_args!("warning: {lack}"));
+    }
+    if command.time_stamps == Clock::Hardware && live.stamped() < counts.delivered {
         tell(format_args!(
-            "warning: {} packets are missing: the kernel had no room for them; --buffer gives it more, and --snap-length makes packets shorter",
-            counts.dropped
+            "warning: {} packets have the kernel's time: the adapter stamps what it receives, and not all of that",
+            counts.delivered - live.stamped()
         ));
+    }
+    if let Some(error) = failed {
+        return Err(error.into());
     }
     if !command.quiet {
         let seconds = start.elapsed().as_secs_f64();
-        tell(format_args!(
-            "{} packets captured in {seconds:.1} s, {} dropped",
-            counts.delivered, counts.dropped
-        ));
+        let dropped = match (counts.dropped, live.uncounted()) {
+            (Some(dropped), _) => format!("{dropped} dropped"),
+            (None, why) => not_known(why),
+        };
+        tell(format_args!("{} packets captured in {seconds:.1} s, {dropped}", counts.delivered));
     }
     Ok(Status::Done)
 }
 
-fn interfaces_of(command: &Capture) -> u32 {
-    command.interfaces.len() as u32
+/// Packets after which it is seen whether it is time.
+const STRIDE: u64 = 256;
+
+/// What is said where nobody counts what was dropped.
+fn not_known(why: Option<String>) -> String {
+    format!("drops not known: {}", why.unwrap_or_default())
 }
 
-/// What to do about it.
-fn explained(error: LiveError) -> anyhow::Error {
-    let remedy = match &error {
-        LiveError::NotPermitted => {
-            ": run it as root, or give the program that capability: setcap cap_net_raw+ep rdmascope"
+/// Says which interfaces are no longer what they were.
+fn tell_of_states(live: &dyn LiveSource, known: &mut [State]) {
+    for ((name, state), known) in live.names().iter().zip(live.states()).zip(known) {
+        if state == known {
+            continue;
         }
-        LiveError::NoInterface(_) => "; `rdmascope capture --list` lists those that there are",
+        *known = *state;
+        let what = match state {
+            State::Up => "up again",
+            State::Down => "down",
+            State::Gone => "gone; it is captured again when there is one of this name",
+        };
+        tell(format_args!("{name}: the interface is {what}"));
+    }
+}
+
+impl Capture {
+    /// The files that it writes.
+    fn files<'a>(&self, path: &'a Path, wanted: &Wanted, live: &dyn LiveSource) -> Files<'a> {
+        let filter = match &self.mirror.filter {
+            Some(filter) => format!("({wanted}) and ({filter})"),
+            None => wanted.to_string(),
+        };
+        let describe = |name: &String| Description {
+            link: LinkType::ETHERNET,
+            name: name.clone(),
+            filter: filter.clone(),
+            snap_length: self.snap_length,
+        };
+        let host = Host::this();
+        let cut = self.cut_bulk.then(|| bulk::COMMENT.to_owned());
+        let uncounted = live.uncounted().map(|why| not_known(Some(why)));
+        let comments = self.comment.iter().cloned().chain(cut).chain(uncounted);
+        let comments = comments.chain([format!("host {}", host.name)]);
+        Files {
+            path,
+            rotates: self.rotate_size.is_some() || self.rotate_time.is_some(),
+            keep: self.files,
+            compression: match self.compress {
+                Some(Compress::Gzip) => Some(Compression::Gzip),
+                Some(Compress::Zstd) => Some(Compression::Zstd),
+                None => Compression::of_name(path),
+            },
+            interfaces: live.names().iter().map(describe).collect(),
+            system: host.system,
+            comments: comments.collect(),
+            made: VecDeque::new(),
+            number: 0,
+            inventory: inventory(self.quiet),
+        }
+    }
+}
+
+/// How the right to capture is had.
+const PERMISSION: &str = if cfg!(target_os = "linux") {
+    ": run it as root, or give the program that capability: setcap cap_net_raw+ep rdmascope"
+} else {
+    ": run it as root"
+};
+/// Where the names of interfaces are.
+const LISTED: &str = "; `rdmascope capture --list` lists those that there are";
+
+/// What to do about it.
+#[cfg(target_os = "linux")]
+pub(crate) fn explained(error: LiveError) -> anyhow::Error {
+    let remedy = match &error {
+        LiveError::NotPermitted => PERMISSION,
+        LiveError::NoInterface(_) => LISTED,
+        LiveError::Filter(FilterError::NoLibrary) => {
+            ": without --filter it is not needed; Debian has it as libpcap0.8"
+        }
+        LiveError::Filter(FilterError::Refused(_)) => " in --filter",
+        LiveError::NoHardwareTime { .. } => "; leave out --time-stamps for those of the kernel",
         LiveError::System(system) if system.kind() == ErrorKind::OutOfMemory => {
             ": --buffer takes less memory"
         }
         _ => "",
     };
     anyhow::anyhow!("{error}{remedy}")
-}
-
-/// Counts what is written.
-struct Counted<W> {
-    out: W,
-    written: u64,
-}
-
-impl<W: Write> Write for Counted<W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.out.write(bytes)?;
-        self.written += written as u64;
-        Ok(written)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.out.flush()
-    }
-}
-
-/// The file that is written.
-struct Current {
-    writer: PcapngWriter<Counted<Box<dyn Write>>>,
-    path: PathBuf,
-    since: Instant,
-    start: Time,
-}
-
-impl Current {
-    fn cannot(&self) -> String {
-        cannot_write(&self.path)
-    }
-
-    /// Writes the counts so far of the capture, and ends the file. The kernel counts all interfaces together: where there are several, their sum stands
-    /// with the first.
-    fn end(mut self, live: &mut Live, interfaces: u32) -> Result<()> {
-        let counts = live.counts()?;
-        let context = self.cannot();
-        for interface in 0..interfaces {
-            let mut statistics = Statistics::default();
-            (statistics.start, statistics.end) = (Some(self.start), Some(now()));
-            if interface == 0 {
-                statistics.accepted = Some(counts.accepted);
-                statistics.dropped_by_system = Some(counts.dropped);
-                statistics.delivered = Some(counts.delivered);
-            }
-            self.writer.statistics(interface, now(), &statistics).with_context(|| context.clone())?;
-        }
-        self.writer.finish().with_context(|| context.clone())?;
-        Ok(())
-    }
-}
-
-fn cannot_write(path: &Path) -> String {
-    match path == Path::new("-") {
-        true => "standard output: cannot be written".to_owned(),
-        false => format!("{}: cannot be written", path.display()),
-    }
-}
-
-fn now() -> Time {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Time(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
-}
-
-/// The files that are written, one after the other.
-struct Files<'a> {
-    path: &'a Path,
-    rotates: bool,
-    keep: Option<u64>,
-    interfaces: Vec<Description>,
-    made: VecDeque<PathBuf>,
-    number: u64,
-}
-
-impl Files<'_> {
-    /// Begins the next file. One more than are kept: the oldest is removed.
-    fn begin(&mut self) -> Result<Current> {
-        self.number += 1;
-        let path = if self.rotates { numbered(self.path, self.number) } else { self.path.to_owned() };
-        let context = || cannot_write(&path);
-        let out: Box<dyn Write> = if path == Path::new("-") {
-            Box::new(BufWriter::with_capacity(1 << 20, unlocked()?))
-        } else {
-            Box::new(BufWriter::with_capacity(1 << 20, File::create(&path).with_context(context)?))
-        };
-        let out = Counted { out, written: 0 };
-        let mut writer =
-            PcapngWriter::new(out, concat!("rdmascope ", env!("CARGO_PKG_VERSION"))).with_context(context)?;
-        writer.describe(&self.interfaces).with_context(context)?;
-        writer.flush().with_context(context)?;
-        self.made.push_back(path.clone());
-        if self.keep.is_some_and(|keep| self.made.len() as u64 > keep)
-            && let Some(oldest) = self.made.pop_front()
-        {
-            fs::remove_file(&oldest).with_context(|| format!("{}: cannot be removed", oldest.display()))?;
-        }
-        Ok(Current { writer, path, since: Instant::now(), start: now() })
-    }
-}
-
-/// Standard output past the buffer and the lock that the rest of the program has.
-fn unlocked() -> Result<File> {
-    use std::os::fd::AsFd as _;
-    Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?))
-}
-
-/// `name-00001.pcapng` of `name.pcapng`.
-fn numbered(path: &Path, number: u64) -> PathBuf {
-    let mut name = OsString::from(path.file_stem().unwrap_or_default());
-    name.push(format!("-{number:05}"));
-    if let Some(extension) = path.extension() {
-        name.push(".");
-        name.push(extension);
-    }
-    path.with_file_name(name)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn files_that_rotate_are_numbered() {
-        for (path, expected) in
-            [("a/b.pcapng", "a/b-00007.pcapng"), ("b", "b-00007"), ("/x/b.c.pcapng", "/x/b.c-00007.pcapng")]
-        {
-            assert_eq!(numbered(Path::new(path), 7), Path::new(expected));
-        }
-    }
 }

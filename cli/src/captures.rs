@@ -44,7 +44,7 @@ pub(crate) fn expand(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-fn of_folder(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
+pub(crate) fn of_folder(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     let mut captures = Vec::new();
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;

@@ -8,12 +8,13 @@ mod text;
 
 use crate::filters::{Asked, Named, nearest};
 use crate::input::{Audience, Each, Input, read};
+use crate::least::Least;
 use crate::output::{Out, Status, complain, complain_of_troubles};
 use crate::terminal;
 use anyhow::{anyhow, bail};
 use clap::{Args, ValueEnum};
 use lines::Lines;
-use rdmascope_conformance::{Finding, Judge, Level, Rule, SUBJECTS, rules};
+use rdmascope_conformance::{Finding, Judge, Rule, SUBJECTS, rules};
 use rdmascope_dissector::connection::{Connection, ConnectionId};
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
@@ -87,17 +88,6 @@ enum Format {
     Jsonl,
     /// SARIF 2.1.0, one JSON object; docs/conformance.md describes it
     Sarif,
-}
-
-/// The least weighty rules that are asked.
-#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-enum Least {
-    /// Violations of a MUST, and of what the transport depends on
-    Violation,
-    /// Also violations of a SHOULD, and likely mistakes
-    Warning,
-    /// Also what is allowed but costs performance
-    Advice,
 }
 
 /// Examples for `--help`.
@@ -270,16 +260,6 @@ impl Check {
     /// Findings of one rule that a program is told of.
     fn most(&self) -> u64 {
         self.most.filter(|most| *most > 0).map_or(u64::MAX, |most| most as u64)
-    }
-}
-
-impl Least {
-    fn level(self) -> Level {
-        match self {
-            Least::Violation => Level::Violation,
-            Least::Warning => Level::Warning,
-            Least::Advice => Level::Advice,
-        }
     }
 }
 

@@ -34,7 +34,8 @@ enum Form {
     /// The output holds all packets in their order, with time stamps in nanoseconds and original lengths. The comment of a packet
     /// names its connection and transaction, and its role: a call, bytes of a chunk, a reply with its status and latency, an
     /// acknowledgement, or a retransmission with the frame that it repeats. The comment also names errors: a bad ICRC, a NAK,
-    /// data that the capture lacks. Comments and other blocks of a pcapng input file are not copied.
+    /// data that the capture lacks. Of a pcapng input file, what `rdmascope capture` noted of
+    /// connections and of the kernel is copied; comments and other blocks are not.
     ///
     /// The capture is read twice; standard input is kept in a temporary file. Memory use grows with the number of transactions,
     /// Sends and RDMA operations: a few hundred bytes each.

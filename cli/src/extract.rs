@@ -4,7 +4,7 @@ mod folder;
 mod one;
 
 use crate::input::{Input, listen};
-use crate::output::{Format, Out, Output, Status, complain, tell, tell_of_ending};
+use crate::output::{Format, Out, Output, Status, complain, tell, tell_of_ending, warn_of_left_out_data};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use folder::Folder;
@@ -121,6 +121,7 @@ fn extract_files(command: &Extract, path: &Path, style: Style, out: &mut Out) ->
         Err(error) => return complain(&error, out),
     };
     listing.summary(&summary, path)?;
+    warn_of_left_out_data(&ending, out)?;
     tell_of_ending(&ending, out)
 }
 

@@ -6,7 +6,7 @@ use crate::output::Status;
 use crate::progress::Progress;
 use clap::Args;
 use core::ops::ControlFlow;
-use rdmascope_capture_agent::{Files, Sink, Source as _, Spool};
+use rdmascope_capture_agent::{Files, Note, Sink, Source as _, Spool};
 use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::frame;
@@ -123,6 +123,9 @@ pub(crate) trait Audience {
     /// The next event, of a capture that starts at `start`.
     fn event(&mut self, event: Event<'_>, start: Time) -> io::Result<()>;
 
+    /// What the capture says beside packets.
+    fn note(&mut self, _: &Note) {}
+
     /// The next packet may be long in coming.
     fn wait(&mut self) -> io::Result<()>;
 }
@@ -214,6 +217,11 @@ impl<A: Audience> Sink for Reading<'_, A> {
             }
         });
         if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    }
+
+    fn note(&mut self, note: &Note) {
+        note.tell(&mut self.engine);
+        self.audience.note(note);
     }
 
     /// A source whose clock runs says how far it is, and what time alone ends then ends. Files and pipes never say: what they hold gives the

@@ -5,9 +5,9 @@ use rdmascope_capture_agent::Interrupt;
 #[cfg(target_os = "linux")]
 use rdmascope_peer::driver::Waker;
 use std::sync::LazyLock;
-#[cfg(target_os = "linux")]
+#[cfg(unix)]
 use std::sync::atomic::{AtomicBool, Ordering};
-#[cfg(target_os = "linux")]
+#[cfg(unix)]
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Ends pipes that are read.
@@ -24,11 +24,11 @@ pub(crate) fn wake_once(waker: Waker) {
 }
 
 /// Ends a live capture.
-#[cfg(target_os = "linux")]
+#[cfg(unix)]
 static CAPTURE: Mutex<Option<Arc<AtomicBool>>> = Mutex::new(None);
 
 /// What the next SIGINT or SIGTERM sets. The one after it ends the process.
-#[cfg(target_os = "linux")]
+#[cfg(unix)]
 pub(crate) fn end_once() -> Arc<AtomicBool> {
     let end = Arc::new(AtomicBool::new(false));
     *CAPTURE.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&end));
@@ -36,12 +36,17 @@ pub(crate) fn end_once() -> Arc<AtomicBool> {
 }
 
 /// Whether there was one to wake or to end.
-#[cfg(target_os = "linux")]
+#[cfg(unix)]
 fn wake() -> bool {
     if let Some(end) = CAPTURE.lock().unwrap_or_else(PoisonError::into_inner).take() {
         end.store(true, Ordering::Relaxed);
         return true;
     }
+    wake_peer()
+}
+
+#[cfg(target_os = "linux")]
+fn wake_peer() -> bool {
     let waker = PEER.lock().unwrap_or_else(PoisonError::into_inner).take();
     waker.is_some_and(|waker| {
         waker.wake();
@@ -51,29 +56,48 @@ fn wake() -> bool {
 
 #[cfg(not(target_os = "linux"))]
 #[cfg(unix)]
-fn wake() -> bool {
+fn wake_peer() -> bool {
     false
 }
 
 /// From now on signals do that. What is ignored, as `nohup` has it, stays ignored.
-#[cfg(unix)]
 pub(crate) fn listen() {
+    if let Some(heard) = hear() {
+        heard.listen();
+    }
+}
+
+/// Signals that are heard, and wait.
+#[cfg(unix)]
+pub(crate) struct Heard(signal_hook::iterator::Signals);
+
+/// From now on signals wait until somebody listens. `None`: they end the process as they always do.
+#[cfg(unix)]
+pub(crate) fn hear() -> Option<Heard> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-    use signal_hook::{iterator::Signals, low_level::emulate_default_handler};
 
     let ignored = ignored();
     let heard = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
-    // Without this, signals end the process as they always do.
-    let Ok(mut signals) = Signals::new(heard) else { return };
-    let _ = std::thread::Builder::new().name("signals".into()).spawn(move || {
-        for signal in signals.forever() {
-            if signal == SIGINT && INPUTS.end_inputs() || signal != SIGHUP && wake() {
-                continue;
+    signal_hook::iterator::Signals::new(heard).ok().map(Heard)
+}
+
+#[cfg(unix)]
+impl Heard {
+    /// Starts the thread that listens.
+    pub(crate) fn listen(self) {
+        use signal_hook::{consts::SIGHUP, consts::SIGINT, low_level::emulate_default_handler};
+
+        let Heard(mut signals) = self;
+        let _ = std::thread::Builder::new().name("signals".into()).spawn(move || {
+            for signal in signals.forever() {
+                if signal == SIGINT && INPUTS.end_inputs() || signal != SIGHUP && wake() {
+                    continue;
+                }
+                let _nothing_new = crate::whole::remove_unfinished();
+                let _ = emulate_default_handler(signal);
             }
-            let _nothing_new = crate::whole::remove_unfinished();
-            let _ = emulate_default_handler(signal);
-        }
-    });
+        });
+    }
 }
 
 /// The signals that are ignored: a bit for each, that of signal 1 first. Known on Linux alone.
@@ -85,4 +109,14 @@ fn ignored() -> u64 {
 }
 
 #[cfg(not(unix))]
-pub(crate) fn listen() {}
+pub(crate) struct Heard;
+
+#[cfg(not(unix))]
+pub(crate) fn hear() -> Option<Heard> {
+    None
+}
+
+#[cfg(not(unix))]
+impl Heard {
+    pub(crate) fn listen(self) {}
+}

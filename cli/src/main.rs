@@ -1,27 +1,35 @@
 //! `rdmascope`: reads captures of NFS over RDMA.
 //!
-//! Upwards: `terminal`, `output`, `whole`, `captures`, `interrupt` and `progress`; `input` and `filters`; a module for each command, with its arguments,
+//! Upwards: `terminal`, `output`, `whole`, `captures`, `interrupt`, `confine` and `progress`; `input`, `filters`, `least`, `mirror`, `bulk` and `witness`; a module for each command, with its arguments,
 //! its examples and its `run`; `args`, which lists the commands. No module uses one above it, and a test looks.
 #![forbid(unsafe_code)]
 
 mod analyze;
 mod args;
-#[cfg(target_os = "linux")]
+mod bulk;
+#[cfg(unix)]
 mod capture;
 mod captures;
 mod check;
 mod completions;
+#[cfg(target_os = "linux")]
+mod confine;
 mod connections;
 mod diff;
 mod events;
 mod export;
+#[cfg(target_os = "linux")]
+mod extcap;
 mod extract;
 mod filters;
 mod html;
 mod input;
 mod interrupt;
+mod least;
 mod list;
+mod live;
 mod man;
+mod mirror;
 mod output;
 mod packets;
 #[cfg(target_os = "linux")]
@@ -32,7 +40,9 @@ mod selection;
 mod show;
 mod terminal;
 mod transactions;
+mod tui;
 mod whole;
+mod witness;
 
 use args::{Arguments, Command};
 use clap::{CommandFactory as _, Parser as _};
@@ -42,9 +52,23 @@ use std::io::{self, ErrorKind, Write as _};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    interrupt::listen();
-    let ended = match Arguments::try_parse() {
-        Ok(mut arguments) => run(&mut arguments.command),
+    let arguments: Vec<_> = std::env::args_os().collect();
+    #[cfg(target_os = "linux")]
+    let arguments = match extcap::asked(arguments.clone()) {
+        None => arguments,
+        Some(extcap::Asked::Capture(arguments)) => arguments,
+        Some(extcap::Asked::Told(telling)) => {
+            let told = extcap::tell(telling, &mut io::stdout());
+            return ExitCode::from(if told.is_ok() { Status::Done } else { Status::Failed } as u8);
+        }
+    };
+    let ended = match Arguments::try_parse_from(arguments) {
+        Ok(mut arguments) => {
+            if !arguments.command.is_confined() {
+                interrupt::listen();
+            }
+            run(&mut arguments.command)
+        }
         // Help that was asked for is output like any other.
         Err(help) if !help.use_stderr() => {
             help.print().and_then(|()| io::stdout().flush()).map(|()| Status::Done)
@@ -81,8 +105,10 @@ fn run(command: &mut Command) -> io::Result<Status> {
         Command::Check(command) => check::run(command, style, &mut out)?,
         Command::Diff(command) => diff::run(command, style, &mut out)?,
         Command::Regress(command) => regress::run(command, style, &mut out)?,
-        #[cfg(target_os = "linux")]
+        #[cfg(unix)]
         Command::Capture(command) => capture::run(command, &mut out)?,
+        Command::Live(command) => live::run(command, style, &mut out)?,
+        Command::Tui(command) => tui::run(command, style, &mut out)?,
         #[cfg(target_os = "linux")]
         Command::Peer(command) => peer::run(command, style, &mut out)?,
         Command::Completions(command) => completions::run(command, Arguments::command(), &mut out)?,

@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 use core::fmt;
 use rdmascope_present::ending::Ending;
 use rdmascope_present::findings::Findings;
-use rdmascope_present::text::Plain;
+use rdmascope_present::text::{Counted, Plain};
 use std::io::{self, BufWriter, StdoutLock, Write};
 
 /// How it is written.
@@ -89,6 +89,19 @@ pub(crate) fn warn_of_nothing(ending: &Ending, out: &mut Out) -> io::Result<()> 
     if let Some(why) = ending.nothing_decoded() {
         out.flush()?;
         tell(format_args!("warning: {why}"));
+    }
+    Ok(())
+}
+
+/// Says that the data of files was left out of the capture, for what shows such data.
+pub(crate) fn warn_of_left_out_data(ending: &Ending, out: &mut Out) -> io::Result<()> {
+    let packets = ending.totals.records_without_payload;
+    if packets > 0 {
+        out.flush()?;
+        tell(format_args!(
+            "warning: {} without the data that RDMA moved: the capture was made or shortened with --cut-bulk, and lacks what was read and written",
+            Counted(packets, "packet")
+        ));
     }
     Ok(())
 }

@@ -1,8 +1,10 @@
 //! `rdmascope peer`: an end of NFS/RDMA that this process is, for tests of a live one.
 //!
 //! Upwards: `lines`, what is printed; `live`, the end on its sockets, with what crosses written to a file; `device`, a device instead
-//! (the feature `verbs`); `faults`, what an end does to packets on purpose; a module a command.
+//! (the feature `verbs`); `faults`, what an end does to packets on purpose; a module a command; `bench`, the scenarios for the screen of
+//! `rdmascope tui`.
 
+mod bench;
 mod call;
 #[cfg(feature = "verbs")]
 mod device;
@@ -18,7 +20,9 @@ mod report;
 mod serve;
 
 use crate::output::{Out, Status};
+pub(crate) use bench::bench;
 use call::Call;
+pub(crate) use call::target;
 use clap::{Args, Subcommand};
 use inject::Inject;
 use rdmascope_present::text::Style;

@@ -62,9 +62,10 @@ impl Described {
         !self.is("completions") && !self.is("man") && !self.is_live()
     }
 
-    /// Whether it talks to others, who are not here, or listens to them: peer.rs and tests/capture_veth have tests of those.
+    /// Whether it talks to others, who are not here, or listens to them: peer.rs and tests/capture_veth have tests of those. `live` has examples of both kinds: live_command.rs and tests/live_veth.
+    /// `tui` wants a terminal: tests/tui has tests in one.
     fn is_live(&self) -> bool {
-        self.is("peer") || self.is("capture")
+        self.is("peer") || self.is("capture") || self.is("live") || self.is("tui")
     }
 
     fn examples(&self) -> Vec<Vec<Word>> {
@@ -144,6 +145,14 @@ impl Folder {
 const SAMPLE: &str = "nfs3-basic.pcap";
 const XID: &str = "0x1b396a62";
 
+/// Puts a trace of the sample where an example names one.
+fn copy_traces(words: &[String], folder: &Folder) {
+    for trace in words.iter().filter(|word| word.ends_with(".trace")) {
+        let sample = sample(&SAMPLE.replace(".pcap", ".client.trace"));
+        std::fs::copy(sample, folder.path().join(trace)).expect("the trace can be copied");
+    }
+}
+
 /// The examples of a command with samples in place of what they name, each with the folder to run it in.
 fn runnable(described: &Described) -> Vec<(Folder, Vec<String>)> {
     let mut found = Vec::new();
@@ -157,7 +166,8 @@ fn runnable(described: &Described) -> Vec<(Folder, Vec<String>)> {
             _ => samples(&folder),
         };
         let words = arguments(example, subject);
-        let words = words.into_iter().map(|word| word.replace("0x1a2b3c4d", XID)).collect();
+        let words: Vec<String> = words.into_iter().map(|word| word.replace("0x1a2b3c4d", XID)).collect();
+        copy_traces(&words, &folder);
         found.push((folder, words));
     }
     found
@@ -216,6 +226,7 @@ fn a_file_that_is_not_there_is_refused_in_one_line() {
         let names_files = |example: &&Vec<Word>| example.iter().any(|word| matches!(word, Word::Subject(_)));
         for example in examples.iter().filter(names_files) {
             let words = arguments(example, |_| "no-such-file.pcap".to_owned());
+            copy_traces(&words, &folder);
             refused(&folder.run(&words), &words, "no-such-file.pcap");
         }
     }
@@ -237,6 +248,7 @@ fn what_is_no_capture_is_refused_in_one_line() {
                     made.expect("the folder can be written to");
                     subject.to_owned()
                 });
+                copy_traces(&words, &folder);
                 refused(&folder.run(&words), &words, ".pcap");
             }
         }

@@ -3,7 +3,7 @@
 mod binary;
 mod planted;
 
-use binary::{Pcap, Temporary, lines, refused, root, run, sample, text, with_input};
+use binary::{Pcap, Temporary, json_lines, lines, refused, root, run, sample, text, with_input};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -209,4 +209,62 @@ fn what_can_be_read_once_only_is_refused() {
     ] {
         refused(&with_input(command, &bytes), &["/dev/stdin", "standard input"]);
     }
+}
+
+/// What is left out with `--cut-bulk` changes nothing that commands say of transactions, connections, events and findings.
+#[test]
+fn without_bulk_the_same_is_found() {
+    for name in ["nfs3-basic", "nfs3-lossy", "nfs4.1-backchannel-recall", "nfs4.2-mtu4096-large-io"] {
+        let whole = sample(&format!("{name}.pcap"));
+        let file = Temporary::new(&format!("small-{name}.pcapng"), b"");
+        let arguments = ["export", "pcapng", &whole, "--cut-bulk", "--no-comments", "--output"];
+        let output = run(&[&arguments[..], &[file.path()]].concat());
+        assert_eq!((output.status.code(), text(&output.stdout), text(&output.stderr)), (Some(0), "", ""));
+        let written = std::fs::read(file.path()).expect("it is there");
+        let comment = written.windows(10).any(|bytes| bytes == b"--cut-bulk");
+        assert!(comment, "{name}: the file says how it was made");
+        assert!(comments(&written).iter().all(String::is_empty), "{name}");
+        for command in ["transactions", "connections", "events", "check"] {
+            let [expected, found] =
+                [&*whole, file.path()].map(|path| run(&[command, path, "--format", "jsonl"]));
+            assert_eq!(found.status.code(), expected.status.code(), "{name}: {command}");
+            let [found, expected] = [found, expected].map(|output| {
+                let mut lines = json_lines(text(&output.stdout));
+                // The files have other names and sizes.
+                lines.iter_mut().filter_map(|line| line.as_object_mut()).for_each(|line| {
+                    line.remove("files");
+                });
+                lines
+            });
+            assert_eq!(found, expected, "{name}: {command}");
+        }
+        // A pipe will do: the capture is read once.
+        let bytes = std::fs::read(&whole).expect("the sample is there");
+        let arguments = ["export", "pcapng", "/dev/stdin", "--cut-bulk", "--no-comments", "--output", "-"];
+        assert_eq!(with_input(&arguments, &bytes).stdout, written, "{name}");
+        // With comments the same is left out.
+        let output = run(&["export", "pcapng", &whole, "--cut-bulk", "--output", "-"]);
+        assert_eq!(output.status.code(), Some(0));
+        assert_eq!(comments(&output.stdout), comments(&exported(&whole)), "{name}");
+        // The recall moves messages only, and the section has a comment more.
+        let is_smaller = output.stdout.len() < exported(&whole).len();
+        assert!(is_smaller || name == "nfs4.1-backchannel-recall", "{name}");
+    }
+}
+
+#[test]
+fn what_is_left_out_is_said() {
+    let file = Temporary::new("small.pcapng", b"");
+    let whole = sample("nfs3-basic.pcap");
+    run(&["export", "pcapng", &whole, "--cut-bulk", "--no-comments", "--output", file.path()]);
+    let report = run(&["analyze", file.path()]);
+    let said = text(&report.stdout);
+    // 256 KiB read and 256 KiB written in packets of 1,024 bytes, and the link that READLINK returns.
+    assert!(said.contains("513 of them without the data that RDMA moved"), "{said}");
+    assert!(!said.contains("snap length"), "{said}");
+    let folder = Temporary::new("small-files", b"");
+    std::fs::remove_file(folder.path()).expect("it was just made");
+    let extracted = run(&["extract", file.path(), "--files", folder.path()]);
+    assert!(text(&extracted.stderr).contains("--cut-bulk"), "{}", text(&extracted.stderr));
+    std::fs::remove_dir_all(folder.path()).expect("files were written");
 }

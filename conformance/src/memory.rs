@@ -613,3 +613,6 @@ fn unread(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
             .unless(lacks),
     );
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,6 +4,7 @@ use crate::frame::Address;
 use crate::protocol::Protocol;
 use crate::record::Time;
 use core::net::IpAddr;
+use rdmascope_wire::psn::Psn;
 use rdmascope_wire::{Qpn, private_data};
 
 /// Number of a connection, from 1.
@@ -41,8 +42,36 @@ pub struct FlowKey {
 pub enum Origin {
     /// The CM exchange was captured.
     Cm,
+    /// The CM exchange was not captured. The kernel of one of the hosts told of the connection: see [`KnownConnection`].
+    Kernel,
     /// The CM exchange was not captured. The addresses match, and the traffic shows the rest: see [`Evidence`].
     Inferred(Evidence),
+}
+
+/// A connection that is known before any of its packets, because the kernel of one of the two hosts tells of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KnownConnection {
+    /// The end that the kernel has.
+    pub local: KnownEnd,
+    /// The other one.
+    pub remote: KnownEnd,
+    /// Whether the local end opened the connection, where that is known.
+    pub local_is_requester: Option<bool>,
+    /// The port of the service that was connected to, where it is known.
+    pub port: Option<u16>,
+    /// It carries RPC-over-RDMA, by the name of its owner.
+    pub speaks_rpc: bool,
+}
+
+/// One end of a [`KnownConnection`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KnownEnd {
+    /// Its address.
+    pub address: Address,
+    /// Its queue pair.
+    pub qpn: Qpn,
+    /// The PSN of the request that it sends next.
+    pub next_psn: Option<Psn>,
 }
 
 /// What shows that two half-flows are one connection where no CM exchange was captured.

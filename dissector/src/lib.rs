@@ -42,6 +42,7 @@
 extern crate alloc;
 
 mod attribution;
+pub mod bulk;
 pub mod connection;
 pub mod engine;
 pub mod event;

@@ -2,21 +2,22 @@
 
 mod acknowledged;
 mod early;
+mod ending;
 mod pairing;
+mod told;
 
 use crate::attribution::{Attribution, Room};
 use crate::connection::{
-    Connection, ConnectionId, Counts, Endpoint, Evidence, Files, FirstFrames, Origin, PrivateData, Route,
-    State,
+    Connection, ConnectionId, Counts, Endpoint, Evidence, Files, FirstFrames, Origin, PrivateData, State,
 };
 use crate::event::{Event, Eviction};
 use crate::frame::Address;
-use crate::observation::{Ending, Faulty, HalfFlow, Missing, Observed, Refused, Repeated, Spoiled};
+use crate::observation::{Faulty, HalfFlow, Missing, Observed, Refused, Repeated, Spoiled};
 use crate::rc::{Packet, ReliableConnection};
-use crate::rdma::{Delivery, End, Fault, Piece, Position, Repetition};
+use crate::rdma::{Delivery, End, Fault, Piece, Placement, Position, Repetition};
 use crate::record::Time;
 use crate::rpcrdma::{Kind, Peers, Transactions, asks_for};
-use crate::transaction::{Outcome, Seen};
+use crate::transaction::Seen;
 use acknowledged::Acknowledgements;
 use alloc::boxed::Box;
 use core::net::IpAddr;
@@ -26,6 +27,7 @@ use rdmascope_wire::bth::Bth;
 use rdmascope_wire::cm::CommunicationId;
 use rdmascope_wire::private_data::{self, Negotiated};
 use rdmascope_wire::psn::Psn;
+pub(crate) use told::Told;
 
 /// A connection: two ends, one of which may be unknown still.
 #[derive(Clone, Debug)]
@@ -60,6 +62,8 @@ pub(crate) struct Session {
     pub buffered: usize,
     /// Packets that the capture says it lost, as far as this connection was told.
     dropped: u64,
+    /// What the kernel told of it, of the half-flow that was seen first, until a packet of the second one has come.
+    pub told: Option<Told>,
 }
 
 /// One end of a connection.
@@ -131,6 +135,7 @@ impl Session {
             recent: true,
             buffered: 0,
             dropped,
+            told: None,
         }
     }
 
@@ -445,66 +450,6 @@ impl Session {
         }
     }
 
-    /// Notes that a CM message closes the connection. What is under way may still come.
-    pub(crate) fn close(&mut self, transactions: &mut Transactions, report: &mut impl FnMut(Event<'_>)) {
-        transactions.number(&mut self.peers);
-        self.note_dropped(transactions, report);
-        if self.state != State::Closed && transactions.is_judged() {
-            let complete = End::BOTH.map(|side| self.rc.complete(side));
-            let route = |side: End| Route {
-                source: self.ends[side].address,
-                destination: self.ends[side.other()].address,
-            };
-            transactions.observe_outstanding(End::BOTH.map(route), complete, &self.peers, report);
-        }
-        self.state = State::Closed;
-        self.rc.forget_recent_requests();
-    }
-
-    /// By end: whether its host was heard to send to the other end's, and not left out where the other end answered it.
-    pub(crate) fn heard(&self, holds: impl Fn(Address, Address) -> bool) -> [bool; 2] {
-        End::BOTH.map(|side| {
-            let (end, other) = (&self.ends[side], &self.ends[side.other()]);
-            let is_left_out = end.counts.packets + end.counts.bad_icrc == 0
-                && self.rc.count(side.other(), other.counts).has_answered();
-            holds(end.address, other.address) && !is_left_out
-        })
-    }
-
-    /// Ends the connection: reports what it still has open, then itself. `heard`: as in [`Ending::heard`].
-    pub(crate) fn end(
-        mut self,
-        heard: [bool; 2],
-        transactions: &mut Transactions,
-        report: &mut impl FnMut(Event<'_>),
-    ) {
-        transactions.number(&mut self.peers);
-        self.note_dropped(transactions, report);
-        // Nothing that is missing will come any more, so what was kept back can go on behind it.
-        let Session { peers, rc, ends, .. } = &mut self;
-        rc.finish(&mut |from, delivery| hand_up(from, &delivery, ends, peers, transactions, report));
-        self.settle_early(None, transactions, report);
-        let outcome = if self.state == State::Closed { Outcome::NoReply } else { Outcome::CutOff };
-        if transactions.observes() {
-            self.note_half_flows();
-            self.observe_ending(heard, report);
-        }
-        transactions.end_all(outcome, &mut self.peers, report);
-        self.attribute_all(transactions, report);
-        report(Event::Connection(&self.summary()));
-    }
-
-    fn observe_ending(&self, heard: [bool; 2], report: &mut impl FnMut(Event<'_>)) {
-        for from in End::BOTH {
-            if let Some(packets @ 1..) = self.rc.missing_at_the_end(from) {
-                let packets = packets.unsigned_abs();
-                self.peers.observe(Observed::Missing(Missing { from, packets }), report);
-            }
-        }
-        let complete = End::BOTH.map(|side| self.rc.complete(side));
-        self.peers.observe(Observed::Ending(Ending { complete, heard }), report);
-    }
-
     fn endpoint(&self, side: End) -> Endpoint {
         let end = &self.ends[side];
         let private_data = end.private_data.map(|(offset, data)| PrivateData::new(offset, &data));
@@ -624,6 +569,14 @@ fn tells(delivery: &Delivery<'_>, peers: &Peers) -> bool {
     }
 }
 
+/// Notes that nothing depends on what another protocol than RPC-over-RDMA moves.
+#[cold]
+fn note_foreign(placement: &Placement<'_>, peers: &Peers, transactions: &mut Transactions) {
+    if peers.protocol.is_some() && peers.speaks_rpc != Some(true) {
+        transactions.note_bulk(placement);
+    }
+}
+
 /// Hands what end `from` did to the layer above.
 #[inline]
 fn deliver(
@@ -653,6 +606,7 @@ fn deliver(
             if !transactions.place(&placement, false, from.other(), peers, report) {
                 counts.unmatched_placements += 1;
                 transactions.keep_unclaimed(&placement, from.other(), peers);
+                note_foreign(&placement, peers, transactions);
             }
             if placement.position == placement.first && transactions.is_judged() {
                 let operation = (placement.seen, placement.position, false, placement.memory);
@@ -670,6 +624,7 @@ fn deliver(
         Delivery::ReadResponse(placement) => {
             if !transactions.place(&placement, true, from, peers, report) {
                 counts.unmatched_placements += 1;
+                note_foreign(&placement, peers, transactions);
             }
         }
         Delivery::Missing { packets } => {

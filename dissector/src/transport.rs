@@ -5,7 +5,7 @@
 use crate::event::{Content, Headers};
 use crate::frame::{self, Frame, Other};
 use crate::record::Record;
-use rdmascope_wire::bth::{Bth, Extensions, Opcode, PacketPosition};
+use rdmascope_wire::bth::{Bth, Extensions, Opcode, Operation, PacketPosition};
 use rdmascope_wire::mad::ManagementClass;
 use rdmascope_wire::{Layer, Qpn, Stop, cm, rpcrdma};
 
@@ -65,6 +65,13 @@ impl<'a> Transport<'a> {
             .ok_or(Stop::malformed(Layer::Bth, 1))?;
         let payload = &rest[..rest.len().min(payload_length as usize)];
         Ok(Transport { bth, extensions, payload, payload_length })
+    }
+
+    /// Whether it is an RDMA Write or an RDMA Read response whose headers were captured, and nothing of its payload.
+    #[cold]
+    pub(crate) fn lacks_payload(&self) -> bool {
+        let moves = |operation: Operation| operation.is_write() || operation.is_read_response();
+        self.payload.is_empty() && self.payload_length > 0 && self.bth.opcode.operation().is_some_and(moves)
     }
 
     /// The CM message that the packet carries. MADs of other classes come to the same queue pair: those of subnet administration.

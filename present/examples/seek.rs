@@ -31,7 +31,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let before = ALLOCATOR.allocated();
     let start = Instant::now();
     let mut timeline = Timeline::new(config, Judge::default());
-    records.walk(1).for_each(|record| timeline.take(&record));
+    for record in records.walk(1) {
+        records.notes(record.number).for_each(|note| timeline.take_note(&note));
+        timeline.take(&record);
+    }
     timeline.finish();
     println!("{:>9.3} s  to build", start.elapsed().as_secs_f64());
     let latest = timeline.latest();

@@ -1,6 +1,7 @@
 //! The columns of each kind of line, and of the objects in them: what docs/json.md and docs/parquet.md print.
 
 mod capture;
+mod captured;
 mod check;
 mod comparison;
 mod connection;
@@ -9,6 +10,8 @@ mod exchange;
 mod extract;
 mod finding;
 mod frame;
+mod interval;
+mod kernel;
 mod message;
 mod operation;
 mod packet;
@@ -18,6 +21,7 @@ mod shared;
 mod transaction;
 
 pub use capture::{CAPTURE, FILE, INTERFACE};
+pub use captured::CAPTURED;
 pub use check::{CHECK, Judged};
 pub use comparison::{COMPARISON, COUNT, ComparisonRow, DIFFERENCE, EXTREMES, LATENCIES, OCCURRENCE, SIDE};
 pub use connection::{CONNECTION, END};
@@ -26,6 +30,11 @@ pub use exchange::{EXCHANGE, ExchangeRow, RUNG, UNREDUCED_MESSAGE, UnreducedMess
 pub use extract::{EXTRACTED, EXTRACTION};
 pub use finding::{FINDING, FindingRow, RULE, VALUE};
 pub use frame::{FIELD, FRAME, FrameRow};
+pub use interval::{
+    FIGURES, INTERVAL, INTERVAL_CONNECTION, INTERVAL_OPERATION, INTERVAL_ROW, IntervalRow, TRANSPORT,
+    connection_name,
+};
+pub use kernel::{KERNEL, KERNEL_DISAGREEMENT, KERNEL_STEP, KERNEL_TRANSACTION};
 pub use message::{MESSAGE, MessageRow};
 pub use operation::{OPERATION, OperationRow};
 pub use packet::PACKET;
@@ -54,6 +63,10 @@ pub static LISTS: &[&dyn List] = &[
     &ERROR,
     &PROBLEM,
     &EVENT,
+    &KERNEL,
+    &KERNEL_STEP,
+    &KERNEL_DISAGREEMENT,
+    &KERNEL_TRANSACTION,
     &FRAME,
     &FIELD,
     &EXCHANGE,
@@ -74,6 +87,12 @@ pub static LISTS: &[&dyn List] = &[
     &LATENCIES,
     &DEVIATION,
     &VERDICT,
+    &INTERVAL,
+    &INTERVAL_CONNECTION,
+    &INTERVAL_OPERATION,
+    &FIGURES,
+    &TRANSPORT,
+    &CAPTURED,
 ];
 
 /// The tables of Parquet: what their folders are called, and what their rows are made of.

@@ -13,6 +13,7 @@ use rdmascope_dissector::connection::{Connection, ConnectionId};
 use rdmascope_dissector::event::Packet;
 use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::{Direction, Outcome, Transaction};
+use rdmascope_dissector::ulb::Procedure;
 use rdmascope_wire::bth::Opcode;
 use rdmascope_wire::psn::Psn;
 use rdmascope_wire::{Qpn, Xid, rpc, rpcrdma};
@@ -81,27 +82,87 @@ pub struct TransactionFilter {
 
 impl TransactionFilter {
     /// Whether `transaction` is wanted, in a capture that starts at `start`.
-    pub fn matches(&self, transaction: &Transaction, start: Time) -> bool {
-        among(&self.connections, |id| *id == transaction.connection)
-            && among(&self.xids, |xid| *xid == transaction.xid)
-            && among(&self.outcomes, |outcome| *outcome == transaction.outcome)
-            && self.direction.is_none_or(|direction| direction == transaction.direction)
+    pub fn matches(&self, transaction: &impl Filtered, start: Time) -> bool {
+        among(&self.connections, |id| *id == transaction.connection())
+            && among(&self.xids, |xid| *xid == transaction.xid())
+            && among(&self.outcomes, |outcome| *outcome == transaction.outcome())
+            && self.direction.is_none_or(|direction| direction == transaction.direction())
             && among(&self.operations, |name| is_named(transaction, name))
             && among(&self.statuses, |status| status.matches(transaction))
             && self.latency_above.is_none_or(|limit| transaction.latency().is_some_and(|l| l > limit))
-            && began(transaction).is_none_or(|time| self.span.overlaps(time, time, start))
+            && transaction.began().is_none_or(|time| self.span.overlaps(time, time, start))
     }
 }
 
-/// When a transaction counts as having been: when its call was there, else its reply.
-fn began(transaction: &Transaction) -> Option<Time> {
-    transaction.call.as_ref().or(transaction.reply.as_ref()).map(|message| message.seen.time)
+/// What a [`TransactionFilter`] asks of a transaction: of one in full, or of a row that stands for it.
+pub trait Filtered {
+    /// Its connection.
+    fn connection(&self) -> ConnectionId;
+    /// rdma_xid.
+    fn xid(&self) -> Xid;
+    /// How it ended.
+    fn outcome(&self) -> Outcome;
+    /// Which end called.
+    fn direction(&self) -> Direction;
+    /// What is called.
+    fn procedure(&self) -> Option<Procedure>;
+    /// Whether an operation has this name, whatever the case of its letters.
+    fn has_operation(&self, name: &str) -> bool;
+    /// The number that the results begin with.
+    fn status(&self) -> Option<u32>;
+    /// What is wrong with it.
+    fn failure(&self) -> Option<Failure>;
+    /// From call to reply, in nanoseconds.
+    fn latency(&self) -> Option<u64>;
+    /// When it counts as having been: when its call was there, else its reply.
+    fn began(&self) -> Option<Time>;
 }
 
-fn is_named(transaction: &Transaction, name: &str) -> bool {
-    let procedure = transaction.procedure.and_then(names::procedure_name);
-    procedure.is_some_and(|procedure| procedure.eq_ignore_ascii_case(name))
-        || transaction.details.operations.iter().any(|operation| operation.name().eq_ignore_ascii_case(name))
+impl Filtered for Transaction {
+    fn connection(&self) -> ConnectionId {
+        self.connection
+    }
+
+    fn xid(&self) -> Xid {
+        self.xid
+    }
+
+    fn outcome(&self) -> Outcome {
+        self.outcome
+    }
+
+    fn direction(&self) -> Direction {
+        self.direction
+    }
+
+    fn procedure(&self) -> Option<Procedure> {
+        self.procedure
+    }
+
+    fn has_operation(&self, name: &str) -> bool {
+        self.details.operations.iter().any(|operation| operation.name().eq_ignore_ascii_case(name))
+    }
+
+    fn status(&self) -> Option<u32> {
+        self.status
+    }
+
+    fn failure(&self) -> Option<Failure> {
+        Failure::of(self)
+    }
+
+    fn latency(&self) -> Option<u64> {
+        Transaction::latency(self)
+    }
+
+    fn began(&self) -> Option<Time> {
+        self.call.as_ref().or(self.reply.as_ref()).map(|message| message.seen.time)
+    }
+}
+
+fn is_named(transaction: &impl Filtered, name: &str) -> bool {
+    let procedure = transaction.procedure().and_then(names::procedure_name);
+    procedure.is_some_and(|procedure| procedure.eq_ignore_ascii_case(name)) || transaction.has_operation(name)
 }
 
 /// Which packets are wanted.
@@ -185,11 +246,11 @@ impl StatusFilter {
         }
     }
 
-    fn matches(&self, transaction: &Transaction) -> bool {
+    fn matches(&self, transaction: &impl Filtered) -> bool {
         match self {
-            StatusFilter::Error => Failure::of(transaction).is_some(),
-            StatusFilter::Number(number) => transaction.status == Some(*number),
-            StatusFilter::Name(name) => match Failure::of(transaction) {
+            StatusFilter::Error => transaction.failure().is_some(),
+            StatusFilter::Number(number) => transaction.status() == Some(*number),
+            StatusFilter::Name(name) => match transaction.failure() {
                 Some(Failure::Transport(error)) => {
                     name.eq_ignore_ascii_case("RDMA_ERROR")
                         || error.is_some_and(|error| name.eq_ignore_ascii_case(error_name(error)))
@@ -197,7 +258,7 @@ impl StatusFilter {
                 Some(Failure::Rpc(status)) => name.eq_ignore_ascii_case(rpc_status_name(status)),
                 Some(Failure::Status(_)) | None => {
                     let full =
-                        transaction.procedure.zip(transaction.status).and_then(|(procedure, status)| {
+                        transaction.procedure().zip(transaction.status()).and_then(|(procedure, status)| {
                             names::status_name(procedure.program, procedure.version, status)
                         });
                     full.is_some_and(|full| {

@@ -2,9 +2,11 @@
 //! [`crate::columns`].
 
 mod exchange;
+mod kernel;
 mod report;
 
 pub use exchange::write_exchange;
+pub use kernel::write_witness;
 pub use report::write_report;
 
 use crate::text::is_hidden;

@@ -6,6 +6,8 @@ mod outages;
 mod problems;
 mod text;
 
+pub use text::write_connection;
+
 pub use loss::Loss;
 pub(crate) use operations::payload_bytes;
 pub use operations::{Count, Key, Latency, Operations, Stats};
@@ -84,6 +86,11 @@ impl Report {
     /// The problems, group by group.
     pub fn problems(&self, ending: &Ending) -> Vec<Problem> {
         self.problems.list(ending)
+    }
+
+    /// What was gathered of events: for whoever shows them before the end.
+    pub fn gathered(&self) -> &Events {
+        &self.events
     }
 
     /// What happened to the connections, in the order of time.

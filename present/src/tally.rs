@@ -92,7 +92,7 @@ impl Tally {
     pub fn connection(&mut self, connection: &Connection) {
         let ends = [&connection.requester, &connection.responder];
         self.connections += 1;
-        self.inferred += u64::from(matches!(connection.origin, Origin::Inferred(_)));
+        self.inferred += u64::from(connection.origin != Origin::Cm);
         let [requester, responder] = ends;
         let absent = requester.is_absent(responder) || responder.is_absent(requester);
         // A REQ that nobody answers is not of one direction: silence may be the answer.

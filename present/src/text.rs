@@ -23,6 +23,11 @@ impl Style {
         Style { width, ..self }
     }
 
+    /// Whether there are colours.
+    pub const fn has_colour(self) -> bool {
+        self.colour
+    }
+
     /// Columns of the terminal, if lines have a limit.
     pub const fn width(self) -> Option<usize> {
         self.width

@@ -13,6 +13,7 @@ use rdmascope_wire::bth::Acknowledgement;
 pub const fn origin(origin: Origin) -> &'static str {
     match origin {
         Origin::Cm => "cm",
+        Origin::Kernel => "kernel",
         Origin::Inferred(_) => "inferred",
     }
 }

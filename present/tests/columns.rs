@@ -1,25 +1,29 @@
 //! The lists of columns hold together, and what they read of all samples is what they say.
 
+use rdmascope_capture_agent::trace::Trace;
 use rdmascope_conformance::{Judge, Level};
 use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::exchange::Keep;
 use rdmascope_dissector::frame;
 use rdmascope_dissector::observation::Observe;
-use rdmascope_dissector::record::Record;
+use rdmascope_dissector::record::{Record, Time};
 use rdmascope_present::column::parquet::table;
 use rdmascope_present::column::{Fields, Kind, List, Output, Presence, Role, Value};
 use rdmascope_present::columns::{
-    CAPTURE, CHECK, COMPARISON, CONNECTION, ComparisonRow, DEVIATION, DIFFERENCE, ERROR, EVENT, EXCHANGE,
-    EXTRACTED, EXTRACTION, ExchangeRow, FIELD, FINDING, FRAME, FindingRow, FrameRow, LISTS, MESSAGE,
-    MessageRow, OPERATION_FIGURES, PACKET, PROBLEM, RULE, TABLES, TRANSACTION, VERDICT,
+    CAPTURE, CAPTURED, CHECK, COMPARISON, CONNECTION, ComparisonRow, DEVIATION, DIFFERENCE, ERROR, EVENT,
+    EXCHANGE, EXTRACTED, EXTRACTION, ExchangeRow, FIELD, FINDING, FRAME, FindingRow, FrameRow, INTERVAL,
+    INTERVAL_CONNECTION, INTERVAL_OPERATION, KERNEL, KERNEL_DISAGREEMENT, KERNEL_STEP, KERNEL_TRANSACTION,
+    LISTS, MESSAGE, MessageRow, OPERATION_FIGURES, PACKET, PROBLEM, RULE, TABLES, TRANSACTION, VERDICT,
 };
 use rdmascope_present::diff::{Comparison, Side, Thresholds};
 use rdmascope_present::ending::{Ending, FileEnding};
 use rdmascope_present::extract::{Digests, Extracted, Files, Limits, Summary};
 use rdmascope_present::fields::headers;
 use rdmascope_present::findings::Findings;
+use rdmascope_present::kernel::{Joining, KernelTrace, Witness};
 use rdmascope_present::ladder::Ladder;
+use rdmascope_present::live::{Captured, Meter};
 use rdmascope_present::regress::{Blessed, Lines, Outcome, Verdict, compare};
 use rdmascope_present::report::Report;
 use rdmascope_present::tally::Tally;
@@ -310,6 +314,71 @@ fn expected(seen: &mut Seen) {
     }
 }
 
+/// The lines of `live`: a hundredth of a second of a session each.
+fn watched(seen: &mut Seen) {
+    let mut engine = Engine::new(Config { observe: Observe::All, ..Config::default() });
+    let mut judge = Judge::default();
+    let mut meter = Meter::new(Time(0));
+    for record in session::records(&samples::capture("nfs3-lossy")) {
+        if record.time.since(meter.start()) >= 10_000_000 {
+            let interval = meter.take(record.time, &engine, &judge);
+            seen.object(&INTERVAL, &INTERVAL.of(&interval), "interval");
+            for one in &interval.connections {
+                let row = (&interval, one);
+                seen.object(&INTERVAL_CONNECTION, &INTERVAL_CONNECTION.of(row), "interval_connection");
+            }
+            for (key, figures) in interval.operations.in_order() {
+                let row = (&interval, key, figures);
+                seen.object(&INTERVAL_OPERATION, &INTERVAL_OPERATION.of(row), "interval_operation");
+            }
+        }
+        meter.record(&record);
+        engine.handle(&record, &mut |event| {
+            meter.event(&event);
+            judge.handle(&event, &mut |finding| meter.finding(finding));
+        });
+    }
+    for trouble in [None, Some("no room".to_owned())] {
+        let (reason, file) = ("an event".to_owned(), "file".to_owned());
+        let captured =
+            Captured { time: Time(1), reason, further: 2, file, packets: 3, is_cut: true, trouble };
+        seen.object(&CAPTURED, &CAPTURED.of(&captured), "captured");
+    }
+}
+
+/// The lines of `analyze --kernel`. One trace says other credits than the packets, and has a line that is none.
+fn witnessed(seen: &mut Seen) {
+    let mut joining = Joining::default();
+    let mut engine = Engine::new(Config::default());
+    let mut handle = |event: Event<'_>| joining.handle(&event);
+    session::records(&samples::capture("nfs4.1-basic"))
+        .for_each(|record| engine.handle(&record, &mut handle));
+    engine.finish(&mut handle);
+    for side in ["client.trace", "server.trace"] {
+        let text =
+            samples::text("nfs4.1-basic", side).replacen("credits=", "credits=1", 1) + "no line of a trace\n";
+        let read = || {
+            let mut trace = Trace::new(side.to_owned(), text.as_bytes()).expect("it is text");
+            KernelTrace::read(&mut trace).expect("it has lines of a trace")
+        };
+        let span = engine.totals().span;
+        for witness in [joining.join(read(), span, false), Witness::alone(read())] {
+            seen.object(&KERNEL, &KERNEL.of(&witness), "kernel");
+            for step in &witness.steps {
+                seen.object(&KERNEL_STEP, &KERNEL_STEP.of((&witness, step)), "kernel_step");
+            }
+            for one in &witness.disagreements {
+                let row = (&witness, one);
+                seen.object(&KERNEL_DISAGREEMENT, &KERNEL_DISAGREEMENT.of(row), "kernel_disagreement");
+            }
+            for call in &witness.trace.calls {
+                let row = (&witness.trace, call);
+                seen.object(&KERNEL_TRANSACTION, &KERNEL_TRANSACTION.of(row), "kernel_transaction");
+            }
+        }
+    }
+}
+
 #[test]
 fn values_of_all_samples() {
     let mut seen = Seen::default();
@@ -365,6 +434,8 @@ fn values_of_all_samples() {
     extracted(&mut seen);
     compared(&mut seen);
     expected(&mut seen);
+    watched(&mut seen);
+    witnessed(&mut seen);
     // The other way round: nearly every column has a value in some sample. The others are of what these sessions do not show.
     const RARE: &[&str] = &[
         "capture.apart",
@@ -374,6 +445,9 @@ fn values_of_all_samples() {
         "check.files.cut_short",
         "check.files.interfaces",
         "check.files.trouble",
+        "capture.contradicted_connections",
+        "capture.first_contradiction_frame",
+        "capture.known_connections",
         "capture.traffic",
         "connection.evidence",
         "connection.operations",
@@ -387,6 +461,9 @@ fn values_of_all_samples() {
         "file.name_hex",
         "file.punched",
         "finding.allowed",
+        // Tracepoints that were not on.
+        "kernel_transaction.operation",
+        "kernel_transaction.received_length",
         "packet.copy_of",
         "packet.immediate",
         "packet.other",

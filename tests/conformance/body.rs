@@ -156,3 +156,72 @@ fn arguments_of_an_unknown_program_have_no_end() {
     assert_eq!(capture.packets[call].source(), CLIENT);
     assert!(standing(&capture).is_empty(), "{:?}", standing(&capture));
 }
+
+/// What stands of these rules once the call and the reply of a GETATTR have so many bytes more.
+fn with_more(call: usize, reply: usize) -> Vec<String> {
+    let mut capture = version_3();
+    let xid = getattr(&capture);
+    change_call(&mut capture, xid, |message| message.payload.extend(vec![0; call]));
+    change_reply(&mut capture, xid, |message| message.payload.extend(vec![0; reply]));
+    standing(&capture)
+}
+
+/// XDR fills up to a multiple of four bytes (RFC 4506, section 3).
+#[test]
+fn less_than_four_bytes_behind_a_body_are_no_fault() {
+    for more in 0..4 {
+        assert!(with_more(more, more).is_empty(), "{more}: {:?}", with_more(more, more));
+    }
+    for (call, reply, rule) in [(4, 3, "rpc-arguments"), (3, 4, "rpc-results")] {
+        let lines = with_more(call, reply);
+        assert!(lines.len() == 1 && lines[0].contains(rule), "{lines:?}");
+    }
+}
+
+#[test]
+fn minor_versions_that_nobody_knows_have_arguments_of_their_own() {
+    let behind = |minor: u32| {
+        let mut capture = crate::chunks::large();
+        let xid = crate::chunks::plain_calls(&capture, 1)[4];
+        change_call(&mut capture, xid, |call| {
+            // A tag of no bytes, then the minor version (RFC 7530, section 16.2.2).
+            let at = crate::chunks::arguments_at(call);
+            assert_eq!((call.word(at), call.word(at + 4)), (0, 2));
+            call.set_word(at + 4, minor);
+            call.payload.extend([0; 8]);
+        });
+        standing(&capture).iter().filter(|line| line.contains("rpc-arguments")).count()
+    };
+    assert_eq!([2, 3].map(behind), [1, 0]);
+}
+
+/// The arguments of a WRITE do not need the data that its Read chunk brings.
+#[test]
+fn what_the_capture_lacks_of_a_chunk_hides_no_fault_of_the_send() {
+    const WRITE_3: u32 = 0x1b39_6a62;
+    let mut capture = version_3();
+    change_call(&mut capture, WRITE_3, |call| call.payload.extend([0; 4]));
+    let response = |packet: &rdmascope_tests::pcap::Packet| {
+        packet.is_rc() && packet.opcode() == mutate::opcode::READ_RESPONSE_MIDDLE
+    };
+    let lost = capture.packets.iter().position(response).expect("a WRITE of 256 KiB is read");
+    capture.packets.remove(lost);
+    let lines = standing(&capture);
+    assert!(lines.len() == 1 && lines[0].contains("rpc-arguments"), "{lines:?}");
+}
+
+/// Whoever refuses a call that is wrong in whatever way says what is so.
+#[test]
+fn garbage_arguments_are_right_where_the_call_is_wrong() {
+    let garbage = |change: fn(&mut Message)| {
+        let mut capture = version_3();
+        let xid = getattr(&capture);
+        change_call(&mut capture, xid, change);
+        change_reply(&mut capture, xid, refuse_arguments);
+        standing(&capture).iter().filter(|line| line.contains("rpc-garbage-arguments")).count()
+    };
+    assert_eq!(garbage(|call| call.credits += 1), 1, "nothing is wrong");
+    assert_eq!(garbage(|call| call.payload.extend([0; 4])), 0, "bytes behind the arguments");
+    assert_eq!(garbage(|call| call.set_word(0, 1)), 0, "the XID of another call");
+    assert_eq!(garbage(|call| call.set_word(16, 9)), 0, "an unknown version of NFS");
+}

@@ -449,3 +449,107 @@ fn an_operation_shown_before_the_reply_that_ended_its_transaction_proves_nothing
     let finding = of("memory-after-reply", &found).next().expect("it is found still");
     assert_eq!(finding.verdict, Verdict::Inconclusive);
 }
+
+/// Two calls advertise the same memory while both are open: what is written there may be for either. Of other calls that says nothing.
+#[test]
+fn memory_of_two_open_calls_proves_nothing_of_either() {
+    let mut capture = side_by_side();
+    mutate::rename_memory(&mut capture, |handle, offset| (handle & 0xf_ffff, offset));
+    let found = findings(&capture);
+    let written: Vec<&Finding> = of("memory-written", &found).collect();
+    assert!(!written.is_empty());
+    assert!(written.iter().all(|finding| finding.verdict == Verdict::Inconclusive), "{written:?}");
+    assert_eq!(standing(&capture), [""; 0]);
+    // The last RDMA Write is for another call.
+    let is_write = |packet: &Packet| packet.is_rc() && packet.opcode() == opcode::WRITE_ONLY;
+    let last = capture.packets.iter().rposition(is_write).expect("there are twelve");
+    mutate::remove_request(&mut capture, last);
+    let lines = standing(&capture);
+    assert!(lines.len() == 1 && lines[0].contains("memory-written"), "{lines:?}");
+}
+
+/// The call is missing, so nobody knows of its transaction when the reply is read.
+#[test]
+fn a_reply_in_a_read_chunk_is_read_though_its_call_is_missing() {
+    let mut capture = pulled();
+    let xid = capture.packets[index_of(&capture, is_done)].xid();
+    let call = index_of(&capture, |packet| packet.source() == CLIENT && packet.xid() == xid);
+    capture.packets.remove(call);
+    assert_eq!(standing(&capture), [""; 0]);
+}
+
+/// A header that cannot be read may list whatever memory.
+#[test]
+fn a_call_of_another_version_may_have_advertised_what_is_written() {
+    let mut capture = basic();
+    let is_bare = |packet: &Packet| {
+        packet.source() == CLIENT && packet.starts_message() && mutate::header_length(packet) == 28
+    };
+    let call = index_of(&capture, is_bare);
+    let version = capture.packets[call].payload().start + 4;
+    capture.packets[call].set_u32(version, 2);
+    capture.packets[call].seal();
+    write_again(&mut capture, 0, |(address, rkey, length)| (address, rkey + 0x10_0000, length));
+    let found = findings(&capture);
+    let verdicts: Vec<Verdict> = of("memory-advertised", &found).map(|finding| finding.verdict).collect();
+    assert_eq!(verdicts, [Verdict::Inconclusive]);
+}
+
+/// Memory of a Read chunk, and that of a Write chunk: calls that list nothing else.
+#[test]
+fn memory_of_each_kind_of_chunk_is_not_touched_after_the_reply() {
+    const READ_OF_SIX: u32 = 0xd4fc_0516;
+    let reads = |packet: &Packet| packet.opcode() == opcode::READ_REQUEST;
+    let handle = handle_of(&bulk(), READ_OF_SIX);
+    let writes = |packet: &Packet| {
+        packet.opcode() == opcode::WRITE_ONLY && packet.reth().is_some_and(|(_, rkey, _)| rkey == handle)
+    };
+    let [read, write] = [index_of(&bulk(), reads), index_of(&bulk(), writes)];
+    for touched in [read, write] {
+        let mut capture = bulk();
+        let is_call = |packet: &Packet| packet.source() == CLIENT && packet.starts_message();
+        let call = capture.packets[..touched].iter().rposition(is_call).expect("a call lists the memory");
+        let xid = capture.packets[call].xid();
+        let reply = index_of(&capture, |packet| packet.source() == SERVER && packet.xid() == xid);
+        let again = capture.packets[touched].clone();
+        let (_, _, length) = again.reth().expect("both have it");
+        mutate::insert_request(&mut capture, reply + 1, again, length.div_ceil(1024));
+        let lines = standing(&capture);
+        assert!(lines.len() == 1 && lines[0].contains("memory-after-reply"), "{lines:?}");
+    }
+}
+
+/// A packet that is missing may have ended the transaction, or advertised the memory anew. Of memory that nobody advertised, only what its owner
+/// sent could say more.
+#[test]
+fn a_lost_packet_leaves_doubt() {
+    let bare = |capture: &Capture, sender| {
+        index_of(capture, |packet| packet.source() == sender && packet.starts_message())
+    };
+    let verdicts = |capture: &Capture, id: &str| {
+        let found = findings(capture);
+        of(id, &found).map(|finding| finding.verdict).collect::<Vec<_>>()
+    };
+    let past_end = |capture: &mut Capture| {
+        let end = end_of_reply_chunk(capture);
+        write_again(capture, 0, |(_, rkey, length)| (end - 4, rkey, length));
+    };
+    let unadvertised = |capture: &mut Capture| {
+        write_again(capture, 0, |(address, rkey, length)| (address, rkey + 0x10_0000, length));
+    };
+    let stands = [Verdict::Stands];
+    let doubtful = [Verdict::Inconclusive];
+    for (sender, expected) in [(CLIENT, [doubtful, doubtful]), (SERVER, [doubtful, stands])] {
+        let mut altered = [basic(), basic()];
+        past_end(&mut altered[0]);
+        unadvertised(&mut altered[1]);
+        assert_eq!(verdicts(&altered[0], "memory-segment-end"), stands);
+        assert_eq!(verdicts(&altered[1], "memory-advertised"), stands);
+        for capture in &mut altered {
+            let lost = bare(capture, sender);
+            capture.packets.remove(lost);
+        }
+        assert_eq!(verdicts(&altered[0], "memory-segment-end"), expected[0], "{sender}");
+        assert_eq!(verdicts(&altered[1], "memory-advertised"), expected[1], "{sender}");
+    }
+}

@@ -1,8 +1,10 @@
 //! Every record by its number is the one that a walk through the files gives.
 
 use super::*;
+use crate::NoteKind;
 use crate::files::Files;
 use crate::framing::tests::{BIG, LITTLE, Seen, captures, seen};
+use crate::pcapng_writer::PcapngWriter;
 use crate::source::{Next, Source};
 use std::io::Write;
 use tempfile::NamedTempFile;
@@ -13,27 +15,34 @@ fn file(bytes: &[u8]) -> NamedTempFile {
     file
 }
 
-/// The records of the files in their order, and how the files ended.
-fn walked(paths: &[PathBuf]) -> (Vec<Seen>, String) {
+/// Notes, each with the number of the record that it stands before.
+type Notes = Vec<(u64, Note)>;
+
+/// The records of the files in their order, what stands among them, and how the files ended.
+fn walked(paths: &[PathBuf]) -> (Vec<Seen>, Notes, String) {
     let mut files = Files::open(paths, None, &Interrupt::default()).unwrap();
-    let mut records = Vec::new();
+    let (mut records, mut notes) = (Vec::new(), Vec::new());
     loop {
         match files.next().unwrap() {
             Next::Record(record) => records.push(seen(&record)),
             Next::Idle(_) => panic!("files need not be waited for"),
-            Next::End => return (records, format!("{:?}", files.endings())),
+            Next::Note(note) => notes.push((records.len() as u64 + 1, note)),
+            Next::End => return (records, notes, format!("{:?}", files.endings())),
         }
     }
 }
 
 /// Compares records in an order without order, and walks from some of them on.
 fn agrees(paths: &[PathBuf], stride: u64, budget: usize) -> Archive {
-    let (records, endings) = walked(paths);
+    let (records, notes, endings) = walked(paths);
     let stored = files::open_all(paths, None, &Interrupt::default()).unwrap();
     let stored = stored.into_iter().map(|(name, capture)| (name, capture.into_stored().unwrap()));
     let archive = Archive::of(stored.collect(), stride, budget).unwrap();
     assert_eq!(archive.records(), records.len() as u64);
     assert_eq!(format!("{:?}", archive.endings()), endings);
+    let numbers = 0..=records.len() as u64 + 2;
+    let found = numbers.flat_map(|number| archive.notes(number).map(move |note| (number, note)));
+    assert_eq!(found.collect::<Notes>(), notes);
     let mut state = 1u64;
     for _ in 0..records.len() * 2 {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -102,6 +111,46 @@ fn of_several_files() {
     let files = files.map(|bytes| file(&bytes));
     let paths = files.each_ref().map(|file| file.path().to_owned());
     for stride in [1, 16, 10_000] {
+        agrees(&paths, stride, BUDGET);
+    }
+}
+
+/// Notes stand where a reading of the files finds them: before the first packet, between two, and behind the last.
+#[test]
+fn notes_stay_where_they_are() {
+    let written = |first: i64, packets: i64| {
+        let mut writer = PcapngWriter::new(Vec::new(), "test").unwrap();
+        writer.note(NoteKind::Inventory, format!("before {first}").as_bytes()).unwrap();
+        for packet in 0..packets {
+            let data = packet.to_le_bytes();
+            let time = rdmascope_dissector::record::Time(first + packet * 10);
+            let link = rdmascope_dissector::record::LinkType::ETHERNET;
+            let record = Record {
+                number: 0,
+                time,
+                link,
+                original_length: 9,
+                dropped: 0,
+                tap: Tap::default(),
+                data: &data,
+            };
+            writer.packet(&record, "").unwrap();
+            if packet % 7 == 2 {
+                writer.note(NoteKind::Trace, format!("{first} {packet}").as_bytes()).unwrap();
+                writer.note(NoteKind::Inventory, b"").unwrap();
+                writer.note(NoteKind::Inventory, format!("again {packet}").as_bytes()).unwrap();
+            }
+        }
+        writer.note(NoteKind::Trace, b"behind all").unwrap();
+        writer.finish().unwrap()
+    };
+    let files = [written(0, 60), written(105, 600), written(50, 0), pcap(0, 40)].map(|bytes| file(&bytes));
+    let paths = files.each_ref().map(|file| file.path().to_owned());
+    for stride in [1, 16, 256] {
+        let archive = agrees(&paths[..1], stride, BUDGET);
+        assert_eq!(archive.notes.len(), 1 + 2 * 9 + 1);
+        assert_eq!(archive.notes(1).count(), 1);
+        assert_eq!(archive.notes(61).map(|note| note.bytes).collect::<Vec<_>>(), [b"behind all"]);
         agrees(&paths, stride, BUDGET);
     }
 }

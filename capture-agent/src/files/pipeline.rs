@@ -43,7 +43,11 @@ pub(super) fn for_each(
         });
         let mut told = 0;
         'blocks: for (block, position) in filled {
-            for (record, dissected) in block.records() {
+            let mut notes = block.notes().iter().peekable();
+            for (index, (record, dissected)) in block.records().enumerate() {
+                while let Some((_, note)) = notes.next_if(|(before, _)| *before <= index) {
+                    sink.note(note);
+                }
                 let handed_on = match dissected {
                     Some(dissected) => sink.record(record, dissected),
                     None => sink.record(record, &Dissected::new(record, config)),
@@ -52,6 +56,7 @@ pub(super) fn for_each(
                     break 'blocks;
                 }
             }
+            notes.for_each(|(_, note)| sink.note(note));
             progress.advanced(position - told);
             told = position;
             waiting.fetch_sub(1, Ordering::Relaxed);

@@ -46,6 +46,7 @@ fn answers(source: &mut impl Source) -> Vec<String> {
                 assert_eq!(until, None, "a pipe does not know what time it is");
                 answers.push("-".to_owned());
             }
+            Next::Note(note) => unreachable!("no capture here has {note:?}"),
             Next::End => return answers,
         }
     }

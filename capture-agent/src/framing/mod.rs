@@ -18,6 +18,7 @@ mod pcapng;
 
 pub use interfaces::{Interface, Statistics};
 
+use crate::note::Note;
 use core::fmt;
 use interfaces::Interfaces;
 use rdmascope_dissector::record::{LinkType, Record, Tap, Time};
@@ -168,6 +169,14 @@ impl Framer {
             Format::Erf => MarkedFormat::Erf,
         };
         Mark { format, records: self.records - 1, offset: self.offset - framed.consumed as u64 }
+    }
+
+    /// What the bytes that [`Framer::next`] skipped last say beside packets.
+    pub(crate) fn take_note(&mut self) -> Option<Note> {
+        match &mut self.format {
+            Format::Pcapng(section) => section.note.take().map(|note| *note),
+            _ => None,
+        }
     }
 
     /// The interfaces that a pcapng capture described so far, in that order; of more than 1024 the first ones.

@@ -8,6 +8,7 @@
 //! simple packet (3):              original 4 | bytes
 //! interface statistics (5):       interface 4 | time stamp 4 + 4 | options
 //! enhanced packet (6):            interface 4 | time stamp 4 + 4 | captured 4 | original 4 | bytes, options
+//! custom (0bad):                  Private Enterprise Number 4 | data; see `note.rs`
 //! option: code 2 | length 2 | value, padded to a multiple of 4
 //! ```
 //!
@@ -25,6 +26,7 @@
 
 use super::interfaces::{self, Interfaces, Statistics};
 use super::{Fault, Found, LIMIT, Order, Trouble};
+use crate::note::{CUSTOM, ENTERPRISE, Note};
 use pcap_parser::traits::PcapNGPacketBlock;
 use pcap_parser::{EPB_MAGIC, IDB_MAGIC, ISB_MAGIC, PcapError, SHB_MAGIC, SPB_MAGIC, UnknownBlock};
 use rdmascope_dissector::record::{LinkType, Time};
@@ -56,6 +58,8 @@ pub(super) struct Section {
     changes: u64,
     /// Packets dropped since the last packet block, by the word of interface statistics.
     dropped: u32,
+    /// The custom block of ours that was found last.
+    pub(super) note: Option<Box<Note>>,
 }
 
 /// A place in a section. Marks share a table of interfaces that is the same.
@@ -162,6 +166,7 @@ impl Section {
             number: mark.number,
             changes: mark.changes,
             dropped: mark.dropped,
+            note: None,
         }
     }
 
@@ -182,6 +187,7 @@ impl Section {
             SPB_MAGIC => self.simple_packet(bytes),
             IDB_MAGIC => self.interface_description(bytes, told),
             ISB_MAGIC => self.interface_statistics(bytes, told),
+            CUSTOM => self.custom(bytes),
             _ => self.framed(bytes).map(|block| nothing(block.block_len1)),
         };
         found.unwrap_or_else(|| self.refused(bytes))
@@ -405,6 +411,18 @@ impl Section {
             8 => statistics.delivered = Some(value),
             _ => {}
         }
+    }
+
+    /// A custom block, which may be one of ours.
+    #[cold]
+    fn custom(&mut self, bytes: &[u8]) -> Option<Result<Found, Trouble>> {
+        let UnknownBlock { block_len1, data, .. } = self.framed(bytes)?;
+        if let Some((_, data)) =
+            data.split_at_checked(4).filter(|(number, _)| self.word(number, 0) == ENTERPRISE)
+        {
+            self.note = Note::read(data).map(Box::new);
+        }
+        Some(nothing(block_len1))
     }
 
     /// A block of any type, of which only the lengths are looked at.

@@ -13,6 +13,8 @@ pub struct NetworkInterface {
     pub name: String,
     /// Its index in the system.
     pub index: u32,
+    /// It carries Ethernet frames, so that it can be captured.
+    pub is_ethernet: bool,
     /// Its addresses.
     pub addresses: Vec<IpAddr>,
     /// Bytes of an IP packet at most; `None` where the system does not say.
@@ -34,6 +36,7 @@ pub fn network_interfaces() -> Vec<NetworkInterface> {
             let read = |name| fs::read_to_string(folder.join(name)).ok().map(|text| text.trim().to_owned());
             NetworkInterface {
                 index: interface.index,
+                is_ethernet: index_and_kind(&interface.name).is_some_and(|(_, kind)| is_ethernet(kind)),
                 addresses: interface.ips.iter().map(|network| network.ip()).collect(),
                 mtu: read("mtu").and_then(|text| text.parse().ok()),
                 state: read("operstate").unwrap_or_else(|| "unknown".to_owned()),
@@ -72,6 +75,13 @@ fn entries(folder: &Path) -> Vec<std::path::PathBuf> {
         fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
     found.sort();
     found
+}
+
+/// Whether an interface of this kind carries Ethernet frames. The loopback interface does too.
+pub(super) fn is_ethernet(kind: u32) -> bool {
+    const ETHERNET: u32 = 1;
+    const LOOPBACK: u32 = 772;
+    kind == ETHERNET || kind == LOOPBACK
 }
 
 /// The index of an interface, and what kind it is in the numbers of ARP (ARPHRD_…).

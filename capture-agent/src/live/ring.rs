@@ -26,6 +26,8 @@ pub(super) struct Options<'a> {
     pub incoming_only: bool,
     /// The interfaces that are to receive what is not for them.
     pub promiscuous: &'a [u32],
+    /// Time stamps are those of the network adapters, where a packet has one.
+    pub hardware_time: bool,
 }
 
 /// Bytes of a block. The kernel hands over a block when it is full, or [`RETIRE`] after its first packet.
@@ -46,6 +48,8 @@ pub(super) struct Packet<'a> {
     pub time: i64,
     /// The index of its interface.
     pub interface: u32,
+    /// The time is that of the adapter.
+    pub hardware_time: bool,
     /// Bytes on the wire.
     pub length: u32,
     /// Those of them that are here, from the Ethernet header on; a VLAN tag that the kernel took out is back in it.
@@ -63,10 +67,10 @@ pub(super) enum Waited {
     Down,
 }
 
-/// The ring, and the socket behind it.
+/// The ring, and the socket behind it, which it stands for.
 #[derive(Debug)]
 pub(super) struct Ring {
-    socket: OwnedFd,
+    socket: Socket,
     memory: MmapRaw,
     blocks: usize,
     /// The block that is taken, or waited for.
@@ -103,17 +107,15 @@ impl Ring {
         set(&socket, libc::PACKET_RX_RING, &request)?;
         attach(&socket, options.filter)?;
         for interface in options.promiscuous {
-            let request = libc::packet_mreq {
-                mr_ifindex: *interface as libc::c_int,
-                mr_type: libc::PACKET_MR_PROMISC as u16,
-                mr_alen: 0,
-                mr_address: [0; 8],
-            };
-            set(&socket, libc::PACKET_ADD_MEMBERSHIP, &request)?;
+            promiscuous(&socket, *interface)?;
+        }
+        if options.hardware_time {
+            const RAW_HARDWARE: libc::c_int = 1 << 6;
+            set(&socket, libc::PACKET_TIMESTAMP, &RAW_HARDWARE)?;
         }
         let memory = MmapOptions::new().len(blocks * BLOCK).map_raw(&socket)?;
         bind(&socket, options.interface)?;
-        Ok(Ring { socket, memory, blocks, block: 0, left: None })
+        Ok(Ring { socket: Socket(socket), memory, blocks, block: 0, left: None })
     }
 
     /// The next packet; `None` where there is none now.
@@ -158,12 +160,13 @@ impl Ring {
             }
             _ => (block.get(start..start + captured)?, length),
         };
-        Some(Packet { time, interface, length, data })
+        let hardware_time = status & libc::TP_STATUS_TS_RAW_HARDWARE != 0;
+        Some(Packet { time, interface, hardware_time, length, data })
     }
 
     /// Waits until there may be packets, for so long at most.
     pub(super) fn wait(&self, time: Duration) -> io::Result<Waited> {
-        let mut sockets = [PollFd::new(&self.socket, PollFlags::IN)];
+        let mut sockets = [PollFd::new(&self.socket.0, PollFlags::IN)];
         let time = Timespec { tv_sec: time.as_secs() as i64, tv_nsec: i64::from(time.subsec_nanos()) };
         match poll(&mut sockets, Some(&time)) {
             Ok(0) | Err(rustix::io::Errno::INTR) => return Ok(Waited::TimedOut),
@@ -173,32 +176,10 @@ impl Ring {
         if !sockets[0].revents().intersects(PollFlags::ERR | PollFlags::HUP) {
             return Ok(Waited::Ready);
         }
-        match sockopt::socket_error(&self.socket)? {
+        match sockopt::socket_error(&self.socket.0)? {
             Ok(()) => Ok(Waited::Ready),
             Err(rustix::io::Errno::NETDOWN | rustix::io::Errno::NODEV) => Ok(Waited::Down),
             Err(error) => Err(error.into()),
-        }
-    }
-
-    /// Packets that passed the filter since this was last asked, and those of them that found no room in the ring.
-    pub(super) fn counts(&self) -> io::Result<(u32, u32)> {
-        let mut statistics = libc::tpacket_stats_v3 { tp_packets: 0, tp_drops: 0, tp_freeze_q_cnt: 0 };
-        let mut length = size_of::<libc::tpacket_stats_v3>() as libc::socklen_t;
-        // SAFETY: the kernel writes at most `length` bytes, all of which are in `statistics`.
-        let status = unsafe {
-            let to = (&raw mut statistics).cast();
-            libc::getsockopt(
-                self.socket.as_raw_fd(),
-                libc::SOL_PACKET,
-                libc::PACKET_STATISTICS,
-                to,
-                &raw mut length,
-            )
-        };
-        if status == 0 {
-            Ok((statistics.tp_packets, statistics.tp_drops))
-        } else {
-            Err(io::Error::last_os_error())
         }
     }
 
@@ -223,6 +204,82 @@ impl Ring {
     }
 }
 
+impl core::ops::Deref for Ring {
+    type Target = Socket;
+
+    fn deref(&self) -> &Socket {
+        &self.socket
+    }
+}
+
+/// The socket behind a ring: what is asked of it beside packets. A clone is of the same socket.
+#[derive(Debug)]
+pub(super) struct Socket(OwnedFd);
+
+impl Socket {
+    /// What passes from now on: of interfaces that have other indexes than before.
+    pub(super) fn chosen_by(&self, program: &[Instruction]) -> io::Result<()> {
+        attach(&self.0, program)
+    }
+
+    /// Goes on with an interface that came back with another index.
+    pub(super) fn rebind(&self, interface: u32) -> io::Result<()> {
+        bind(&self.0, interface)
+    }
+
+    /// An interface that came back receives what is not for it.
+    pub(super) fn promiscuous(&self, interface: u32) -> io::Result<()> {
+        promiscuous(&self.0, interface)
+    }
+
+    /// The index of an interface of this name, and whether it is up; `None`: there is none.
+    pub(super) fn interface(&self, name: &str) -> Option<(u32, bool)> {
+        let index = rustix::net::netdevice::name_to_index(&self.0, name).ok()?;
+        let mut request = request(name);
+        ioctl(&self.0, libc::SIOCGIFFLAGS, &mut request).ok()?;
+        // SAFETY: the call has filled in this part of the union.
+        let flags = unsafe { request.ifr_ifru.ifru_flags };
+        Some((index, libc::c_int::from(flags) & libc::IFF_UP != 0))
+    }
+
+    /// Packets that passed the filter since this was last asked, and those of them that found no room in the ring.
+    pub(super) fn counts(&self) -> io::Result<(u32, u32)> {
+        let mut statistics = libc::tpacket_stats_v3 { tp_packets: 0, tp_drops: 0, tp_freeze_q_cnt: 0 };
+        get(&self.0, libc::PACKET_STATISTICS, &mut statistics)?;
+        Ok((statistics.tp_packets, statistics.tp_drops))
+    }
+
+    pub(super) fn try_clone(&self) -> io::Result<Socket> {
+        self.0.try_clone().map(Socket)
+    }
+}
+
+/// Lets rings that are bound share the packets: the kernel gives each one to one of them, by a hash of addresses and ports. So a flow stays in a ring, in its
+/// order, and the source ports that tell the queue pairs of RoCEv2 apart spread them, whatever the adapter does. Where a ring has no room another one takes its
+/// packets (PACKET_FANOUT in packet(7)).
+pub(super) fn share(rings: &[Ring], incoming_only: bool) -> io::Result<()> {
+    // linux/if_packet.h
+    const FANOUT: libc::c_int = 18;
+    const HASH: u32 = 0;
+    const ROLLOVER: u32 = 0x1000;
+    const UNIQUE_ID: u32 = 0x2000;
+    const IGNORE_OUTGOING: u32 = 0x4000;
+    let mode = HASH | ROLLOVER | if incoming_only { IGNORE_OUTGOING } else { 0 };
+    let mut id = None;
+    for ring in rings {
+        match id {
+            None => {
+                set(&ring.socket.0, FANOUT, &((mode | UNIQUE_ID) << 16))?;
+                let mut word = 0u32;
+                get(&ring.socket.0, FANOUT, &mut word)?;
+                id = Some(word & 0xffff);
+            }
+            Some(id) => set(&ring.socket.0, FANOUT, &(mode << 16 | id))?,
+        }
+    }
+    Ok(())
+}
+
 /// Bytes of a `tpacket3_hdr` and the `sockaddr_ll` behind it.
 const HEADER: usize = 48 + 20;
 /// Where the latter has the index of the interface.
@@ -237,9 +294,69 @@ fn half(bytes: &[u8], at: usize) -> u16 {
     bytes.get(at..at + 2).and_then(|bytes| bytes.try_into().ok()).map_or(0, u16::from_ne_bytes)
 }
 
+/// The adapter of an interface stamps every packet that it receives. Errors: EOPNOTSUPP and ERANGE, it cannot; EPERM, CAP_NET_ADMIN is missing, without which that
+/// cannot be switched on where it is not on already.
+pub(super) fn stamp_in_hardware(name: &str) -> io::Result<()> {
+    const ALL: libc::c_int = 1;
+    const SET: libc::c_ulong = 0x89b0;
+    const ASK: libc::c_ulong = 0x89b1;
+    let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+    // struct hwtstamp_config (linux/net_tstamp.h): flags, tx_type, rx_filter.
+    let mut config: [libc::c_int; 3] = [0; 3];
+    let mut request = request(name);
+    request.ifr_ifru.ifru_data = config.as_mut_ptr().cast();
+    if ioctl(&socket, ASK, &mut request).is_ok() && config[2] == ALL {
+        return Ok(());
+    }
+    config[2] = ALL;
+    request.ifr_ifru.ifru_data = config.as_mut_ptr().cast();
+    ioctl(&socket, SET, &mut request)?;
+    // A driver may answer with less than was asked for.
+    if config[2] == ALL { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ERANGE)) }
+}
+
+/// A question about the interface of this name. A longer one than there can be is cut, and there is none such.
+fn request(name: &str) -> libc::ifreq {
+    let mut request = libc::ifreq {
+        ifr_name: [0; libc::IFNAMSIZ],
+        ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_flags: 0 },
+    };
+    for (to, from) in request.ifr_name.iter_mut().take(libc::IFNAMSIZ - 1).zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    request
+}
+
+fn ioctl(socket: &OwnedFd, what: libc::c_ulong, request: &mut libc::ifreq) -> io::Result<()> {
+    // SAFETY: the kernel reads and writes an `ifreq`, and where it points to what this file says: who asks has set it.
+    let status = unsafe { libc::ioctl(socket.as_raw_fd(), what as _, &raw mut *request) };
+    if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+fn promiscuous(socket: &OwnedFd, interface: u32) -> io::Result<()> {
+    let request = libc::packet_mreq {
+        mr_ifindex: interface as libc::c_int,
+        mr_type: libc::PACKET_MR_PROMISC as u16,
+        mr_alen: 0,
+        mr_address: [0; 8],
+    };
+    set(socket, libc::PACKET_ADD_MEMBERSHIP, &request)
+}
+
 /// Sets an option of packet sockets.
 fn set<T: Copy>(socket: &OwnedFd, option: libc::c_int, value: &T) -> io::Result<()> {
     set_option(socket, libc::SOL_PACKET, option, value)
+}
+
+/// Reads an option of packet sockets.
+fn get<T: Copy>(socket: &OwnedFd, option: libc::c_int, value: &mut T) -> io::Result<()> {
+    let mut length = size_of::<T>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes, all of which are in `value`, and are integers.
+    let status = unsafe {
+        let to = (&raw mut *value).cast();
+        libc::getsockopt(socket.as_raw_fd(), libc::SOL_PACKET, option, to, &raw mut length)
+    };
+    if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 fn set_option<T: Copy>(

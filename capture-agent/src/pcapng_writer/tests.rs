@@ -88,3 +88,52 @@ fn a_capture_without_packets_is_one() {
     let mut capture = Capture::from_reader("empty", std::io::Cursor::new(written(|_| {}))).unwrap();
     assert!(capture.next().unwrap().is_none());
 }
+
+#[test]
+fn a_section_says_more_of_itself() {
+    let comments = ["one".to_owned(), String::new(), "two".to_owned()];
+    let section = Section { application: "rdmascope", system: "Linux 6.12", comments: &comments };
+    let bytes = PcapngWriter::begin_section(Vec::new(), &section).unwrap().finish().unwrap();
+    let expected: &[&[u8]] = &[
+        b"\x01\0\x03\0one\0",
+        b"\x01\0\x03\0two\0",
+        b"\x03\0\x0a\0Linux 6.12\0\0",
+        b"\x04\0\x09\0rdmascope\0\0\0",
+        &[0; 4],
+    ];
+    assert_eq!(bytes[24..bytes.len() - 4], expected.concat());
+}
+
+/// Takes so many bytes, and no more.
+struct Full(usize, Vec<u8>);
+
+impl Write for Full {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let length = bytes.len().min(self.0 - self.1.len());
+        self.1.extend(&bytes[..length]);
+        if length == 0 { Err(io::ErrorKind::StorageFull.into()) } else { Ok(length) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn what_was_handed_on_is_whole_blocks() {
+    let mut writer = PcapngWriter::new(Full(600_000, Vec::new()), "rdmascope").unwrap();
+    let data = [7; 1001];
+    let mut packets = 0;
+    while writer.packet(&record(&data, LinkType::ETHERNET, 1), "").is_ok() {
+        packets += 1;
+    }
+    let whole = writer.handed_on() as usize;
+    assert_eq!(writer.get_ref().1.len(), 600_000, "what had room was written");
+    let bytes = writer.get_ref().1[..whole].to_vec();
+    let mut capture = Capture::from_reader("written", std::io::Cursor::new(bytes)).unwrap();
+    let mut read = 0;
+    while capture.next().unwrap().is_some() {
+        read += 1;
+    }
+    assert!(read > packets / 2 && capture.end().is_none(), "{read} of {packets}, {:?}", capture.end());
+}

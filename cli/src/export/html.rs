@@ -10,6 +10,7 @@ mod choice;
 mod credits;
 mod findings;
 mod gather;
+mod kernel;
 mod ladders;
 mod page;
 mod plot;
@@ -21,6 +22,7 @@ mod timeline;
 use crate::input::{self, Audience, Input};
 use crate::output::{self, Out, Status};
 use crate::whole::OutputFile;
+use crate::witness::{self, Witnesses};
 use anyhow::{Context as _, Result};
 use choice::Choice;
 use clap::Args;
@@ -36,16 +38,19 @@ use rdmascope_dissector::role::{Attributed, Role};
 use rdmascope_dissector::transaction::Transaction;
 use rdmascope_present::ending::Ending;
 use rdmascope_present::findings::{ByFrame, Findings};
+use rdmascope_present::kernel::{KernelTrace, Witness};
 use rdmascope_present::ladder::Ladder;
 use rdmascope_present::text::is_hidden;
 use std::collections::HashMap;
 use std::io::{self, Write as _};
+use std::mem;
 use std::path::{Path, PathBuf};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
   rdmascope export html mount.pcap --output mount.html
   rdmascope export html mount.pcap0 mount.pcap1 --output mount.html --ladders 30
+  rdmascope export html mount.pcap --kernel client.trace --output mount.html
   tcpdump -i eth0 -w - -c 100000 udp port 4791 | rdmascope export html - --output mount.html";
 
 /// What is written, and from what.
@@ -61,16 +66,25 @@ pub(super) struct Html {
     /// Draw this many of the slowest transactions, and this many of the failed ones
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u8).range(..=100))]
     ladders: u8,
+    /// What the kernel of a client or server traced meanwhile, as `analyze` takes it
+    ///
+    /// A trace that the capture holds (`capture --kernel`) is shown without it.
+    #[arg(long, value_name = "TRACE")]
+    kernel: Vec<PathBuf>,
 }
 
 /// Writes the report.
 pub(super) fn run(command: &mut Html, out: &mut Out) -> io::Result<Status> {
-    let Html { input, output, ladders } = command;
+    let Html { input, output, ladders, kernel } = command;
+    let traces = match witness::read(kernel) {
+        Ok(traces) => traces,
+        Err(error) => return output::complain(&error.into(), out),
+    };
     if let Err(error) = input.keep() {
         return output::complain(&error, out);
     }
     if output == Path::new("-") {
-        return match report(input, *ladders)? {
+        return match report(input, *ladders, traces)? {
             Ok((page, ending)) => {
                 out.write_all(page.as_bytes())?;
                 output::tell_of_ending(&ending, out)
@@ -78,23 +92,24 @@ pub(super) fn run(command: &mut Html, out: &mut Out) -> io::Result<Status> {
             Err(error) => output::complain(&error, out),
         };
     }
-    match write_file(input, output, *ladders) {
+    match write_file(input, output, *ladders, traces) {
         Ok(ending) => output::tell_of_ending(&ending, out),
         Err(error) => output::complain(&error, out),
     }
 }
 
-fn write_file(input: &Input, output: &Path, ladders: u8) -> Result<Ending> {
+fn write_file(input: &Input, output: &Path, ladders: u8, traces: Vec<KernelTrace>) -> Result<Ending> {
     let cannot = || format!("{}: cannot be written", output.display());
     let mut file = OutputFile::create(output, &input.files, "--output")?;
-    let (page, ending) = report(input, ladders)??;
+    let (page, ending) = report(input, ladders, traces)??;
     file.write_all(page.as_bytes()).and_then(|()| file.finish()).with_context(cannot)?;
     Ok(ending)
 }
 
 /// The page, and how the capture ended.
-fn report(input: &Input, ladders: u8) -> io::Result<Result<(String, Ending)>> {
+fn report(input: &Input, ladders: u8, traces: Vec<KernelTrace>) -> io::Result<Result<(String, Ending)>> {
     let mut gathered = Gathered::new(ladders.into());
+    gathered.witnesses = Witnesses::new(traces);
     let keep = Keep { steps: true, contents: false };
     let config = Config { report_packets: true, keep, observe: Observe::All, ..Config::default() };
     let ending = match input::read(input, config, &mut gathered)? {
@@ -102,12 +117,13 @@ fn report(input: &Input, ladders: u8) -> io::Result<Result<(String, Ending)>> {
         Err(error) => return Ok(Err(error)),
     };
     gathered.finish(&ending);
+    let witnesses: Vec<Witness> = mem::take(&mut gathered.witnesses).join(&input.files[0], &ending).collect();
     let mut drawing = Drawing::new(&gathered.choice, &gathered.findings);
     let config = Config { attribute: true, ..Config::default() };
     if let Err(error) = input::read(input, config, &mut drawing)? {
         return Ok(Err(error));
     }
-    let page = Page { gathered: &gathered, ending: &ending, drawing: &drawing };
+    let page = Page { gathered: &gathered, ending: &ending, drawing: &drawing, witnesses: &witnesses };
     Ok(Ok((printable(page.render().into_string()), ending)))
 }
 

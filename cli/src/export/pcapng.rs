@@ -1,11 +1,12 @@
 //! The packets as pcapng, each with a comment: what is known of it.
 //!
 //! The first pass finds transactions with their steps; the second writes the packets. In between, memory is linear in the number of
-//! transactions and of their steps, and of the packets of which it becomes clear only later what they are.
+//! transactions and of their steps, and of the packets of which it becomes clear only later what they are. Without comments there is one pass.
 
 mod comments;
 mod facts;
 
+use crate::bulk;
 use crate::input::{self, Audience, Input};
 use crate::output::{self, Out, Status};
 use crate::whole::OutputFile;
@@ -14,16 +15,19 @@ use clap::Args;
 use comments::Comments;
 use facts::Facts;
 use foldhash::fast::FixedState;
-use rdmascope_capture_agent::PcapngWriter;
+use rdmascope_capture_agent::{Note, PcapngWriter, Section};
+use rdmascope_dissector::bulk::BulkCut;
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
+use rdmascope_dissector::frame;
 use rdmascope_dissector::observation::Observe;
-use rdmascope_dissector::record::Time;
+use rdmascope_dissector::record::{Record, Time};
 use rdmascope_dissector::role::Role;
 use rdmascope_present::ending::Ending;
 use rdmascope_present::findings::Findings;
 use std::collections::HashMap;
-use std::io::{self, IsTerminal as _, Write};
+use std::io::{self, ErrorKind, IsTerminal as _, Write};
+use std::mem;
 use std::path::{Path, PathBuf};
 
 #[derive(Args, Debug)]
@@ -35,17 +39,33 @@ pub(super) struct Pcapng {
     /// The file appears when it is complete, and replaces a regular file of that name, whose mode it keeps.
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
+    /// Leave out the data that RDMA Writes and RDMA Reads move
+    ///
+    /// Headers, Sends and messages that stand in chunks stay, and packets of which it is not certain what they carry: transactions,
+    /// findings and latencies are the same. Original lengths stay too. Without its data, the ICRC of a packet cannot be verified; one with a bad
+    /// ICRC stays whole.
+    #[arg(long)]
+    cut_bulk: bool,
+    /// Write no comments
+    ///
+    /// The capture is then read once, and memory use does not grow with its length.
+    #[arg(long)]
+    no_comments: bool,
 }
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
   rdmascope export pcapng mount.pcap --output mount.pcapng
-  rdmascope export pcapng mount.pcap0 mount.pcap1 --output - | tshark -r - -Y frame.comment";
+  rdmascope export pcapng mount.pcap0 mount.pcap1 --output - | tshark -r - -Y frame.comment
+  rdmascope export pcapng mount.pcap --cut-bulk --no-comments --output small.pcapng";
 
 /// Writes the capture.
 pub(super) fn run(command: &mut Pcapng, out: &mut Out) -> io::Result<Status> {
-    let Pcapng { input, output } = command;
-    if let Err(error) = input.keep() {
+    let Pcapng { input, output, cut_bulk, no_comments } = command;
+    let form = Form { cuts_bulk: *cut_bulk, has_comments: !*no_comments };
+    if form.has_comments
+        && let Err(error) = input.keep()
+    {
         return output::complain(&error, out);
     }
     if output == Path::new("-") {
@@ -53,27 +73,39 @@ pub(super) fn run(command: &mut Pcapng, out: &mut Out) -> io::Result<Status> {
             let error = anyhow!("pcapng is nothing for a terminal: name a file with --output, or pipe it on");
             return output::complain(&error, out);
         }
-        return match write(input, &mut *out)? {
+        return match write(input, form, &mut *out)? {
             Ok(ending) => output::tell_of_ending(&ending, out),
             Err(error) => output::complain(&error, out),
         };
     }
-    match write_file(input, output) {
+    match write_file(input, form, output) {
         Ok(ending) => output::tell_of_ending(&ending, out),
         Err(error) => output::complain(&error, out),
     }
 }
 
-fn write_file(input: &Input, output: &Path) -> Result<Ending> {
+/// How packets are written.
+#[derive(Clone, Copy, Debug)]
+struct Form {
+    cuts_bulk: bool,
+    has_comments: bool,
+}
+
+fn write_file(input: &Input, form: Form, output: &Path) -> Result<Ending> {
     let cannot = || format!("{}: cannot be written", output.display());
     let mut file = OutputFile::create(output, &input.files, "--output")?;
-    let ending = write(input, &mut file).with_context(cannot)??;
+    let ending = write(input, form, &mut file).with_context(cannot)??;
     file.finish().with_context(cannot)?;
     Ok(ending)
 }
 
 /// The outer error is one of the output, the inner one says what is no capture.
-fn write(input: &Input, out: impl Write) -> io::Result<Result<Ending>> {
+fn write(input: &Input, form: Form, out: impl Write) -> io::Result<Result<Ending>> {
+    let packets = Packets::new(input, form, out);
+    if !form.has_comments {
+        let config = Config { report_packets: true, ..Config::default() };
+        return finish(input, config, Plain(packets), |Plain(packets)| packets);
+    }
     let mut first = FirstPass {
         facts: Facts::default(),
         late: HashMap::default(),
@@ -87,15 +119,96 @@ fn write(input: &Input, out: impl Write) -> io::Result<Result<Ending>> {
     output::tell_of_left_out(&findings);
     let by_frame = findings.by_frame();
     let comments = Comments::new(facts, &by_frame);
-    let writer = PcapngWriter::new(out, concat!("rdmascope ", env!("CARGO_PKG_VERSION")))?;
-    let mut second = SecondPass { comments, role: None, late, comment: String::new(), writer };
+    let second = SecondPass { comments, role: None, late, comment: String::new(), packets };
     let config = Config { report_packets: true, attribute: true, ..Config::default() };
-    let ending = match input::read(input, config, &mut second)? {
-        Ok(ending) => ending,
-        Err(error) => return Ok(Err(error)),
-    };
-    second.writer.finish()?;
-    Ok(Ok(ending))
+    finish(input, config, second, |second| second.packets)
+}
+
+/// Reads the capture for what writes it, and ends what was written.
+fn finish<A: Audience, W: Write>(
+    input: &Input,
+    config: Config,
+    mut audience: A,
+    packets: impl FnOnce(A) -> Packets<W>,
+) -> io::Result<Result<Ending>> {
+    let ending = input::read(input, config, &mut audience)?;
+    if ending.is_ok() {
+        packets(audience).finish()?;
+    }
+    Ok(ending)
+}
+
+/// The packets that are written. Nothing is written before the first one is there: the input may be no capture.
+struct Packets<W> {
+    /// Where to, until it is begun.
+    out: Option<W>,
+    comments: Vec<String>,
+    writer: Option<PcapngWriter<W>>,
+    /// What became of notes.
+    noted: io::Result<()>,
+    bulk: Option<BulkCut>,
+}
+
+impl<W: Write> Packets<W> {
+    fn new(input: &Input, form: Form, out: W) -> Packets<W> {
+        let frame = frame::Config { port: input.port, verify_icrc: !input.no_icrc };
+        Packets {
+            out: Some(out),
+            comments: form.cuts_bulk.then(|| bulk::COMMENT.to_owned()).into_iter().collect(),
+            writer: None,
+            noted: Ok(()),
+            bulk: form.cuts_bulk.then(|| BulkCut::new(frame)),
+        }
+    }
+
+    fn writer(&mut self) -> io::Result<&mut PcapngWriter<W>> {
+        if let Some(out) = self.out.take() {
+            let application = concat!("rdmascope ", env!("CARGO_PKG_VERSION"));
+            let section = Section { application, comments: &self.comments, ..Section::default() };
+            self.writer = Some(PcapngWriter::begin_section(out, &section)?);
+        }
+        self.writer.as_mut().ok_or_else(|| ErrorKind::BrokenPipe.into())
+    }
+
+    fn write(&mut self, record: &Record<'_>, comment: &str) -> io::Result<()> {
+        mem::replace(&mut self.noted, Ok(()))?;
+        let record = bulk::cut(&mut self.bulk, record);
+        self.writer()?.packet(&record, comment)
+    }
+
+    /// Copies what the capture says beside packets. What has notes is a capture.
+    fn note(&mut self, note: &Note) {
+        if self.noted.is_ok() {
+            self.noted = self.writer().and_then(|writer| writer.note(note.kind, &note.bytes));
+        }
+    }
+
+    fn finish(mut self) -> io::Result<()> {
+        mem::replace(&mut self.noted, Ok(()))?;
+        self.writer()?.flush()
+    }
+}
+
+/// Writes packets without comments.
+struct Plain<W>(Packets<W>);
+
+impl<W: Write> Audience for Plain<W> {
+    const LISTS: bool = false;
+
+    fn event(&mut self, event: Event<'_>, _: Time) -> io::Result<()> {
+        match event {
+            Event::Packet(packet) => self.0.write(&packet.record, ""),
+            _ => Ok(()),
+        }
+    }
+
+    fn note(&mut self, note: &Note) {
+        self.0.note(note);
+    }
+
+    fn wait(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Gathers what comments speak of.
@@ -133,7 +246,7 @@ struct SecondPass<'a, W> {
     late: HashMap<u64, Role, FixedState>,
     /// That of the current packet.
     comment: String,
-    writer: PcapngWriter<W>,
+    packets: Packets<W>,
 }
 
 impl<W: Write> Audience for SecondPass<'_, W> {
@@ -145,11 +258,15 @@ impl<W: Write> Audience for SecondPass<'_, W> {
             Event::Packet(packet) => {
                 let role = self.role.take().or_else(|| self.late.remove(&packet.record.number));
                 self.comments.write(packet, role, &mut self.comment);
-                self.writer.packet(&packet.record, &self.comment)?;
+                self.packets.write(&packet.record, &self.comment)?;
             }
             _ => {}
         }
         Ok(())
+    }
+
+    fn note(&mut self, note: &Note) {
+        self.packets.note(note);
     }
 
     fn wait(&mut self) -> io::Result<()> {

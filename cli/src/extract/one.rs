@@ -1,7 +1,7 @@
 //! The bytes of one transaction: a message before reduction, its payload, a Send, or a chunk.
 
 use crate::input::{Input, listen};
-use crate::output::{Out, Status, complain, complain_of_troubles, warn_of_cuts};
+use crate::output::{Out, Status, complain, complain_of_troubles, warn_of_cuts, warn_of_left_out_data};
 use crate::selection::{Choice, Selection};
 use crate::whole::OutputFile;
 use anyhow::{Context, Result, anyhow, bail};
@@ -111,6 +111,7 @@ pub(super) fn run(input: &mut Input, one: &One, out: &mut Out) -> io::Result<Sta
         Err(error) => return complain(&error, out),
     };
     warn_of_cuts(&ending, out)?;
+    warn_of_left_out_data(&ending, out)?;
     let status = complain_of_troubles(&ending, out)?;
     let piece = match selection.check().and_then(|()| found.expect("one was chosen")) {
         Ok(piece) => piece,

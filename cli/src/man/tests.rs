@@ -79,9 +79,15 @@ fn the_first_help_has_examples_which_are_right() {
     }
 }
 
-/// What these write is not lines: a script, pages, the bytes that were carried, files of another format.
-const OTHER_OUTPUT: [&str; 5] =
-    ["rdmascope capture", "rdmascope completions", "rdmascope man", "rdmascope extract", "rdmascope export"];
+/// What these write is not lines: a script, pages, the bytes that were carried, files of another format, a screen.
+const OTHER_OUTPUT: [&str; 6] = [
+    "rdmascope capture",
+    "rdmascope completions",
+    "rdmascope man",
+    "rdmascope extract",
+    "rdmascope export",
+    "rdmascope tui",
+];
 
 #[test]
 fn format_is_the_same_everywhere() {

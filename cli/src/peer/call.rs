@@ -77,7 +77,7 @@ Examples:
 
 docs/peer.md says which sockets there are, what they need, and what the output holds.";
 
-pub(super) fn target(text: &str) -> Result<SocketAddr, String> {
+pub(crate) fn target(text: &str) -> Result<SocketAddr, String> {
     let parsed = text.parse().or_else(|_| text.parse().map(|address: IpAddr| SocketAddr::new(address, PORT)));
     parsed.map_err(|_| {
         "an IP address is expected, with or without a port, as in 192.0.2.2 or [2001:db8::2]:20049; a name is not looked up: `getent hosts NAME` \

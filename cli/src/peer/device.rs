@@ -7,7 +7,7 @@ use clap::Args;
 use rdmascope_peer::verbs::Verbs;
 use std::net::IpAddr;
 
-#[derive(Args, Debug)]
+#[derive(Args, Debug, Default)]
 pub(super) struct DeviceArguments {
     /// Use this RDMA device by verbs instead of sockets, such as rxe0; `rdma link` lists them
     ///

@@ -58,6 +58,27 @@ pub(super) struct Inject {
     device: super::device::DeviceArguments,
 }
 
+impl Inject {
+    /// All scenarios, destructive ones too, against the server `to`; what crosses is kept.
+    pub(super) fn for_screen(to: SocketAddr, from: Option<IpAddr>) -> Inject {
+        Inject {
+            scenarios: vec!["all".into()],
+            to: vec![to],
+            from,
+            list: false,
+            explain: None,
+            section: None,
+            allow_destructive: true,
+            null_only: false,
+            timeout: 2_000_000_000,
+            format: Format::Html,
+            sockets: SocketArguments::default(),
+            #[cfg(feature = "verbs")]
+            device: Default::default(),
+        }
+    }
+}
+
 pub(super) const EXAMPLES: &str = "\
 Examples:
   rdmascope peer inject --list
@@ -128,7 +149,7 @@ pub(super) fn run(command: &Inject, out: &mut Out) -> io::Result<Status> {
 pub(super) type Chosen = (Scenario, Cow<'static, str>);
 
 /// The built-in scenarios: of one side, or first those of the requester's and then those of the responder's.
-fn known(side: Option<Side>) -> impl Iterator<Item = Chosen> {
+pub(super) fn known(side: Option<Side>) -> impl Iterator<Item = Chosen> {
     let sides = [Side::Requester, Side::Responder].into_iter();
     sides.filter(move |one| side.is_none_or(|side| side == *one)).flat_map(builtin_of).map(with_text)
 }
@@ -197,14 +218,14 @@ fn with_text(scenario: Scenario) -> Chosen {
 }
 
 /// What scenarios run on.
-enum Means {
+pub(super) enum Means {
     Sockets(Wire),
     #[cfg(feature = "verbs")]
     Device(super::device::Device),
 }
 
 impl Means {
-    fn open(command: &Inject) -> Result<Means> {
+    pub(super) fn open(command: &Inject) -> Result<Means> {
         let targets: Vec<IpAddr> = command.to.iter().map(SocketAddr::ip).collect();
         #[cfg(feature = "verbs")]
         if let Some(name) = &command.device.verbs {
@@ -235,7 +256,7 @@ impl Means {
     }
 
     /// What crossed since it was asked for last, where it was kept. `None`: what a device sends is not seen.
-    fn take_kept(&mut self) -> Option<Vec<Crossing>> {
+    pub(super) fn take_kept(&mut self) -> Option<Vec<Crossing>> {
         match self {
             Means::Sockets(wire) => Some(wire.take_kept()),
             #[cfg(feature = "verbs")]
@@ -276,7 +297,7 @@ impl Means {
 }
 
 /// Runs a scenario. `None`: it was interrupted.
-fn one(
+pub(super) fn one(
     command: &Inject,
     to: SocketAddr,
     means: &mut Means,

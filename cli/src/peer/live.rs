@@ -25,7 +25,7 @@ const MOST_KEPT: usize = 1 << 14;
 /// How long it waits for the answer to a DREQ.
 pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 
-#[derive(Args, Debug)]
+#[derive(Args, Debug, Default)]
 pub(super) struct SocketArguments {
     /// Sockets: raw ones verify every ICRC and need CAP_NET_RAW; UDP ones need no privileges
     #[arg(long, value_enum, default_value_t = Choice::Auto, value_name = "KIND")]
@@ -37,9 +37,10 @@ pub(super) struct SocketArguments {
     save: Option<PathBuf>,
 }
 
-#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Choice {
     /// Raw sockets if they are permitted, otherwise UDP sockets
+    #[default]
     Auto,
     /// Raw sockets
     Raw,

@@ -151,10 +151,14 @@ pub(super) fn check(read: &Read, ending: &Ending, leave_out: bool) -> Result<()>
         0 => String::new(),
         cut => format!("; a snap length cut {}", Counted(cut, "packet")),
     };
+    let bare = match ending.totals.records_without_payload {
+        0 => String::new(),
+        bare => format!("; {} lack their payload (--cut-bulk)", Counted(bare, "packet")),
+    };
     if read.unfit_count > 0 && !leave_out {
         let more = read.unfit_count - read.unfit.len() as u64;
         bail!(
-            "{} cannot be replayed{cut}: {}{}; --leave-out replays the others",
+            "{} cannot be replayed{cut}{bare}: {}{}; --leave-out replays the others",
             Counted(read.unfit_count, "call"),
             read.unfit.join("; "),
             if more > 0 { format!("; and {more} more") } else { String::new() }
@@ -165,7 +169,7 @@ pub(super) fn check(read: &Read, ending: &Ending, leave_out: bool) -> Result<()>
             0 => "the capture holds no whole call".to_owned(),
             count => format!("the capture holds {} and no whole call", Counted(count, "reply")),
         };
-        bail!("{only}{cut}: there is nothing to replay");
+        bail!("{only}{cut}{bare}: there is nothing to replay");
     }
     Ok(())
 }

@@ -145,6 +145,7 @@ fn requested<F: FnMut(Event<'_>)>(
         connection.begin(passive.end, request.starting_psn);
     }
     let key = FlowKey { source: to, destination: from, destination_qp: request.local_qpn };
+    stage.known.take(&key);
     stage.sessions.claim(key, passive, stage.transactions, stage.report);
     Some(active)
 }
@@ -185,6 +186,7 @@ fn replied<F: FnMut(Event<'_>)>(
     connection.begin(active.end, reply.starting_psn);
     connection.limit_reads(active.end, reply.responder_resources);
     let key = FlowKey { source: to, destination: from, destination_qp: reply.local_qpn };
+    stage.known.take(&key);
     stage.sessions.claim(key, active, stage.transactions, stage.report);
     passive
 }

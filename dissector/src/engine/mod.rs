@@ -4,10 +4,11 @@ mod clock;
 mod cm;
 mod copies;
 mod heard;
+mod known;
 mod sessions;
 mod state;
 
-use crate::connection::FlowKey;
+use crate::connection::{FlowKey, KnownConnection};
 use crate::event::{Event, Packet};
 use crate::exchange::Keep;
 use crate::frame::{self, Carrier, Frame, IcrcVerdict, Other};
@@ -20,6 +21,7 @@ use crate::rpcrdma::Transactions;
 use crate::transaction::Seen;
 use crate::transport::{Dissected, Transport};
 use copies::Copies;
+use known::KnownConnections;
 use rdmascope_wire::bth::{Bth, Opcode, Transport as Service};
 use sessions::{EndRef, Sessions};
 
@@ -65,6 +67,8 @@ pub struct Totals {
     pub stops: u64,
     /// Records that a snap length cut.
     pub cut_records: u64,
+    /// RDMA Writes and RDMA Read responses that are whole but for their payload, all of which is left out: see [`crate::bulk`].
+    pub records_without_payload: u64,
     /// ICRCs: right, wrong, not verifiable.
     pub icrc: [u64; 3],
     /// Congestion notification packets.
@@ -79,6 +83,24 @@ pub struct Totals {
     pub transactions: [u64; 5],
     /// Entries given up because a table was full.
     pub evictions: u64,
+    /// Connections that [`Engine::know`] was told of.
+    pub known_connections: u64,
+    /// Those of them that packets contradicted: they were not believed.
+    pub contradicted_connections: u64,
+    /// The first packet that did.
+    pub first_contradiction: Option<u64>,
+}
+
+/// What the payload of a record is needed for: events are the same without what is needed for nothing, if keeping
+/// [contents](Keep::contents) is not asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// All of it was moved to or from memory that carries data only, or by another protocol than RPC-over-RDMA: its length is enough.
+    Nothing,
+    /// It is part of a message, or it is not known, or not known yet, what it is; or there is none.
+    Something,
+    /// The record shows the packet once more that this earlier record shows: what that one is needed for.
+    OfCopy(u64),
 }
 
 /// Records in, events out.
@@ -87,6 +109,7 @@ pub struct Engine {
     config: Config,
     totals: Totals,
     copies: Copies,
+    known: KnownConnections,
     sessions: Sessions,
     transactions: Transactions,
 }
@@ -101,22 +124,28 @@ impl Engine {
         }
     }
 
+    /// Takes in a connection that the kernel of one of its hosts told of, as of the records that come next.
+    pub fn know(&mut self, connection: KnownConnection) {
+        self.known.add(connection);
+        self.totals.known_connections = self.known.told;
+    }
+
     /// Takes the next record of the capture, and reports what it brought to light.
     pub fn handle(&mut self, record: &Record<'_>, report: &mut impl FnMut(Event<'_>)) {
         let dissected = Dissected::new(record, &self.config.frame);
         self.handle_dissected(record, &dissected, report);
     }
 
-    /// The same, where the record has been taken apart already, with the configuration of this engine.
+    /// The same, where the record has been taken apart already, with the configuration of this engine. Returns what its payload is needed for.
     pub fn handle_dissected(
         &mut self,
         record: &Record<'_>,
         dissected: &Dissected<'_>,
         report: &mut impl FnMut(Event<'_>),
-    ) {
+    ) -> Need {
         let Dissected { frame, transport } = dissected;
-        let Engine { config, totals, copies, sessions, transactions } = self;
-        totals.count_record(record, frame);
+        let Engine { config, totals, copies, known, sessions, transactions } = self;
+        totals.count_record(record, dissected);
         transactions.dropped += u64::from(record.dropped);
         let seen = Seen { frame: record.number, time: record.time };
         let copy_of = match (frame, transport) {
@@ -139,13 +168,15 @@ impl Engine {
                 totals.count(&event);
                 report(event);
             };
-            let mut stage = Stage { sessions, transactions, report: &mut counting };
+            let mut stage = Stage { known, sessions, transactions, report: &mut counting };
             place = match message {
                 Some(_) if dropped => None,
                 Some(message) => cm::handle(&mut stage, frame, &message, seen),
                 None => stage.handle(frame, transport, seen, dropped),
             };
             totals.connections = sessions.count(transactions.numbered());
+            totals.contradicted_connections = known.contradicted;
+            totals.first_contradiction = known.first_contradiction;
         }
         if let Some(place) = place {
             sessions.session(place.session).files.add(record.tap.file);
@@ -158,6 +189,12 @@ impl Engine {
             let (of_connection, connection) = (session.is_some(), session.and_then(|peers| peers.number()));
             let (record, frame) = (*record, *frame);
             report(Event::Packet(&Packet { record, frame, headers, of_connection, connection, copy_of }));
+        }
+        let payload = transport.and_then(Result::ok).map_or(0, |transport| transport.payload_length);
+        match copy_of {
+            Some(first) => Need::OfCopy(first.frame),
+            None if payload > 0 && self.transactions.bulk_of(seen.frame) == payload => Need::Nothing,
+            None => Need::Something,
         }
     }
 
@@ -187,6 +224,7 @@ fn flow(frame: &Frame<'_>, transport: &Transport<'_>) -> FlowKey {
 
 /// What a packet is handed to.
 struct Stage<'a, F> {
+    known: &'a mut KnownConnections,
     sessions: &'a mut Sessions,
     transactions: &'a mut Transactions,
     report: &'a mut F,
@@ -207,18 +245,24 @@ impl<F: FnMut(Event<'_>)> Stage<'_, F> {
             return None;
         };
         let key = flow(frame, transport);
+        let packet = rc::Packet {
+            seen,
+            operation,
+            psn,
+            extension: rc::Extension::parse(operation, transport.extensions),
+            payload: transport.payload,
+            payload_length: transport.payload_length,
+        };
         let mut place = match self.sessions.find(&key) {
             Some(place) => place,
             None if dropped => return None,
-            None => {
-                let addresses = [frame.source, frame.destination];
-                let session = self.sessions.add(addresses, seen.time, self.transactions, self.report);
-                let place = EndRef { session, end: End::First };
-                self.sessions.claim(key, place, self.transactions, self.report);
-                place
-            }
+            None => self.begin(key, &packet),
         };
-        let session = self.sessions.session(place.session);
+        let mut session = self.sessions.session(place.session);
+        if session.told.is_some() && place.end == End::Second && !dropped {
+            place = self.confirm(place, key, &packet);
+            session = self.sessions.session(place.session);
+        }
         if transport.bth.fecn || transport.bth.becn || frame.ecn == 3 {
             session.count_congestion(place.end);
         }
@@ -229,18 +273,14 @@ impl<F: FnMut(Event<'_>)> Stage<'_, F> {
         if frame.icrc != IcrcVerdict::Bad {
             session.ends[place.end].first_frames.sound.get_or_insert(seen.frame);
         }
-        let packet = rc::Packet {
-            seen,
-            operation,
-            psn,
-            extension: rc::Extension::parse(operation, transport.extensions),
-            payload: transport.payload,
-            payload_length: transport.payload_length,
-        };
         if !session.peers.paired
-            && let Some(joined) = self.sessions.pair(place, &key, &packet, self.transactions, self.report)
+            && let Some((joined, contradicts)) =
+                self.sessions.pair(place, &key, &packet, self.transactions, self.report)
         {
             place = joined;
+            if contradicts {
+                self.known.contradict(seen.frame);
+            }
         }
         let session = self.sessions.session(place.session);
         session.note_dropped(self.transactions, self.report);
@@ -257,6 +297,35 @@ impl<F: FnMut(Event<'_>)> Stage<'_, F> {
 }
 
 impl<F: FnMut(Event<'_>)> Stage<'_, F> {
+    /// Begins a connection with the first packet of a half-flow. If the kernel told of it, the other half-flow is known as well.
+    #[cold]
+    fn begin(&mut self, key: FlowKey, packet: &rc::Packet<'_>) -> EndRef {
+        let (addresses, now) = ([key.source, key.destination], packet.seen.time);
+        let session = self.sessions.add(addresses, now, self.transactions, self.report);
+        let place = EndRef { session, end: End::First };
+        self.sessions.claim(key, place, self.transactions, self.report);
+        if let Some(told) = self.known.take(&key)
+            && !(told.fits(packet) && self.sessions.know(session, told, self.transactions, self.report))
+        {
+            self.known.contradict(packet.seen.frame);
+        }
+        place
+    }
+
+    /// The first packet of the second half-flow of a connection that the kernel told of. If it is none of those that the kernel meant, it begins
+    /// a half-flow of its own.
+    #[cold]
+    fn confirm(&mut self, place: EndRef, key: FlowKey, packet: &rc::Packet<'_>) -> EndRef {
+        let told = self.sessions.session(place.session).told.map(|told| told.other());
+        if told.is_some_and(|told| told.fits(packet)) {
+            self.sessions.believe(place.session);
+            return place;
+        }
+        self.known.contradict(packet.seen.frame);
+        self.sessions.part(place.session);
+        self.begin(key, packet)
+    }
+
     /// Keeps the bounds, once a connection has changed.
     #[inline]
     fn settle(&mut self, session: u32) {
@@ -268,13 +337,17 @@ impl<F: FnMut(Event<'_>)> Stage<'_, F> {
 }
 
 impl Totals {
-    fn count_record(&mut self, record: &Record<'_>, frame: &Result<Frame<'_>, Other>) {
+    fn count_record(&mut self, record: &Record<'_>, dissected: &Dissected<'_>) {
         self.records += 1;
         self.bytes += u64::from(record.original_length);
         let (first, last) = self.span.unwrap_or((record.time, record.time));
         self.span = Some((first.min(record.time), last.max(record.time)));
-        self.cut_records += u64::from(record.data.len() < record.original_length as usize);
-        match frame {
+        if record.data.len() < record.original_length as usize {
+            let lacks_payload = dissected.transport.is_some_and(|it| it.is_ok_and(|it| it.lacks_payload()));
+            self.records_without_payload += u64::from(lacks_payload);
+            self.cut_records += u64::from(!lacks_payload);
+        }
+        match &dissected.frame {
             Ok(frame) => {
                 self.packets += 1;
                 self.native_packets += u64::from(frame.carrier == Carrier::InfiniBand);

@@ -9,7 +9,7 @@ use crate::rc::Packet;
 use crate::rdma::End;
 use crate::record::Time;
 use crate::rpcrdma::{BuildHasher, Transactions};
-use crate::session::Session;
+use crate::session::{Session, Told};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -274,7 +274,49 @@ impl Sessions {
         }
     }
 
-    /// Looks for the connection that the packet of an unpaired half-flow belongs to, and joins the two.
+    /// Takes in that the kernel told of the connection whose first half-flow is there. Until [`Sessions::believe`], the second one may be another.
+    /// Returns whether the second one is not of another connection already.
+    pub(super) fn know(
+        &mut self,
+        index: u32,
+        told: Told,
+        transactions: &mut Transactions,
+        report: &mut impl FnMut(Event<'_>),
+    ) -> bool {
+        let second = told.other().flow();
+        if self.flows.contains_key(&second) {
+            return false;
+        }
+        self.claim(second, EndRef { session: index, end: End::Second }, transactions, report);
+        let session = self.session(index);
+        session.know(told);
+        let first = told.flow();
+        self.unpaired.entry((first.source, first.destination)).or_default().push(index);
+        true
+    }
+
+    /// The second half-flow of a connection that the kernel told of has shown that it is meant.
+    pub(super) fn believe(&mut self, index: u32) {
+        self.forget_unpaired(index);
+        self.session(index).told = None;
+    }
+
+    /// Takes back what the kernel told of a connection: only its first half-flow is known.
+    pub(super) fn part(&mut self, index: u32) {
+        self.forget_unpaired(index);
+        let session = self.session(index);
+        let [first, second] = session.unknow();
+        if let Some(second) = second {
+            self.flows.remove(&second);
+        }
+        if let Some(first) = first {
+            self.unpaired.entry((first.source, first.destination)).or_default().push(index);
+        }
+        self.recent = Recent::default();
+    }
+
+    /// Looks for the connection that the packet of an unpaired half-flow belongs to, and joins the two. Says too whether that contradicts what the
+    /// kernel told of the connection.
     pub(super) fn pair(
         &mut self,
         place: EndRef,
@@ -282,7 +324,7 @@ impl Sessions {
         packet: &Packet<'_>,
         transactions: &mut Transactions,
         report: &mut impl FnMut(Event<'_>),
-    ) -> Option<EndRef> {
+    ) -> Option<(EndRef, bool)> {
         let candidates = self.unpaired.get(&(key.destination, key.source))?;
         let since = self.get(place.session)?.span.0;
         let mut fitting = candidates
@@ -299,7 +341,11 @@ impl Sessions {
         if fitting.next().is_some() {
             return None;
         }
-        Some(self.join(found, place.session, evidence, transactions, report))
+        let contradicts = self.session(found).told.is_some();
+        if contradicts {
+            self.part(found);
+        }
+        Some((self.join(found, place.session, evidence, transactions, report), contradicts))
     }
 
     /// Gives a half-flow of which nothing is told but packets its number, once there were many of them. If no half-flow in the

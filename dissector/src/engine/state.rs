@@ -2,6 +2,7 @@
 
 use super::{Config, Engine};
 use crate::connection::{Connection, ConnectionId};
+use crate::exchange::Keep;
 use crate::transaction::OpenTransaction;
 use alloc::vec::Vec;
 
@@ -25,6 +26,14 @@ impl Engine {
         self.config.report_packets = reported;
     }
 
+    /// From now on keeps this of each transaction that begins, and reports what each packet is to which step, or not: see [`Config::keep`]
+    /// and [`Config::attribute`]. Transactions, connections and what is observed do not depend on it.
+    pub fn look_closely(&mut self, keep: Keep, attribute: bool) {
+        self.config.keep = keep;
+        self.config.attribute = attribute;
+        self.transactions.look_closely(keep, attribute);
+    }
+
     /// A connection that has not ended.
     pub fn connection(&self, id: ConnectionId) -> Option<Connection> {
         let session = self.sessions.all().find(|session| session.peers.number() == Some(id))?;
@@ -35,6 +44,7 @@ impl Engine {
     pub fn footprint(&self) -> usize {
         size_of::<Engine>()
             + self.copies.footprint()
+            + self.known.footprint()
             + self.sessions.footprint()
             + self.transactions.footprint()
     }

@@ -1,7 +1,7 @@
 //! What tells one packet from another that looks like it.
 
-use super::IcrcVerdict;
-use core::hash::{BuildHasher as _, Hasher as _};
+use super::{Address, IcrcVerdict};
+use core::hash::{BuildHasher as _, Hash as _, Hasher as _};
 use foldhash::fast::FixedState;
 use rdmascope_wire::bth::Bth;
 
@@ -33,11 +33,12 @@ impl Identity {
     /// Bytes that stand for a packet whose ICRC was not captured.
     const COMPARED: usize = 128;
 
-    /// Of a packet of these captured bytes, from the BTH on. `check` is its ICRC, where that was captured, with the `verdict` on it;
-    /// `identification` is that of the IPv4 header.
+    /// Of a packet of these captured bytes, from the BTH on, between these `addresses`. `check` is its ICRC, where that was captured, with the
+    /// `verdict` on it; `identification` is that of the IPv4 header.
     #[inline]
     pub fn new(
         transport: &[u8],
+        addresses: [Address; 2],
         check: Option<u32>,
         verdict: IcrcVerdict,
         identification: Option<u16>,
@@ -45,7 +46,10 @@ impl Identity {
         let mut hasher = FixedState::with_seed(0).build_hasher();
         let bytes = match check {
             Some(_) => Bth::LENGTH,
-            None => Identity::COMPARED,
+            None => {
+                addresses.hash(&mut hasher);
+                Identity::COMPARED
+            }
         };
         hasher.write(&transport[..transport.len().min(bytes)]);
         let number = identification.unwrap_or(0);

@@ -49,15 +49,16 @@ fn behind_lrh<'a, F: Found>(
         NextHeader::Bth => {
             let Packet { transport, transport_length, icrc, check } =
                 transport(view, walk, |transport| icrc::lrh(bytes, transport))?;
+            let (source, destination) = (Address::Lid(lrh.source), Address::Lid(lrh.destination));
             Ok(Frame {
-                source: Address::Lid(lrh.source),
-                destination: Address::Lid(lrh.destination),
+                source,
+                destination,
                 carrier: Carrier::InfiniBand,
                 transport,
                 transport_length,
                 icrc,
                 ecn: 0,
-                identity: Identity::new(transport, check, icrc, None),
+                identity: Identity::new(transport, [source, destination], check, icrc, None),
             })
         }
         NextHeader::Grh => {
@@ -86,15 +87,16 @@ fn behind_grh<'a, F: Found>(
     }
     let Packet { transport, transport_length, icrc, check } =
         transport(payload, walk, |transport| icrc::grh(bytes, transport))?;
+    let (source, destination) = (address(grh.source), address(grh.destination));
     Ok(Frame {
-        source: address(grh.source),
-        destination: address(grh.destination),
+        source,
+        destination,
         carrier,
         transport,
         transport_length,
         icrc,
         ecn: 0,
-        identity: Identity::new(transport, check, icrc, None),
+        identity: Identity::new(transport, [source, destination], check, icrc, None),
     })
 }
 

@@ -216,6 +216,12 @@ fn udp<'a, F: Found>(
         transport_length,
         icrc,
         ecn: below.ecn,
-        identity: Identity::new(transport, check, icrc, below.identification),
+        identity: Identity::new(
+            transport,
+            [below.source, below.destination],
+            check,
+            icrc,
+            below.identification,
+        ),
     })
 }

@@ -193,6 +193,8 @@ pub(crate) struct Transactions {
     attributes: bool,
     /// Steps of one connection that somebody has yet to [take](Transactions::take_noted).
     noted: Vec<NotedStep>,
+    /// The last frame that moved bytes on which nothing depends, and how many.
+    bulk: (u64, u32),
     /// Packets that the capture says it lost so far, of whatever connection.
     pub dropped: u64,
     /// Bytes of memory in which all connections remember steps and packets, as they count them.
@@ -225,8 +227,15 @@ impl Transactions {
     /// No transactions; `keep`: what is kept of those that come, `observe`: what is reported of what is seen on the way, `attributes`:
     /// whether what packets are to transactions is.
     pub(crate) fn new(keep: Keep, observe: Observe, attributes: bool) -> Transactions {
-        let keep = Keep { steps: keep.steps || attributes, ..keep };
-        Transactions { keep, observe, attributes, ..Transactions::default() }
+        let mut new = Transactions { observe, ..Transactions::default() };
+        new.look_closely(keep, attributes);
+        new
+    }
+
+    /// What is kept of those that begin from now on, and whether what packets are to transactions is reported.
+    pub(crate) fn look_closely(&mut self, keep: Keep, attributes: bool) {
+        self.keep = Keep { steps: keep.steps || attributes, ..keep };
+        self.attributes = attributes;
     }
 
     /// Whether what packets are to transactions is reported.

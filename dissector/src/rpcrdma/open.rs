@@ -58,6 +58,14 @@ pub(super) struct Open {
     pub(super) reply_read: bool,
 }
 
+/// What became of bytes that moved.
+pub(super) enum Moved {
+    /// Only their number matters: they are data that is in no message.
+    Bulk,
+    /// They are of a message that has to be parsed, whose stream grew by so many bytes.
+    Message(usize),
+}
+
 /// Why bytes were not placed.
 pub(super) enum Refusal {
     /// An RDMA Read of memory that is to be written, or the reverse.
@@ -180,8 +188,7 @@ impl Open {
         timing.asked_bytes += u64::from(bytes);
     }
 
-    /// Notes that bytes moved, and keeps those that have to be parsed. Returns by how many bytes the streams grew, at
-    /// most `budget`.
+    /// Notes that bytes moved, and keeps those that have to be parsed. The streams grow by at most `budget` bytes.
     #[inline]
     pub(super) fn place(
         &mut self,
@@ -189,7 +196,7 @@ impl Open {
         placement: &Placement<'_>,
         reading: bool,
         budget: usize,
-    ) -> Result<usize, Refusal> {
+    ) -> Result<Moved, Refusal> {
         let Some(placed) = self.segments.get_mut(index) else { return Err(Refusal::OtherWay) };
         if reading != matches!(placed.part, Part::ReadChunk(_)) {
             return Err(Refusal::OtherWay);
@@ -208,8 +215,11 @@ impl Open {
         };
         *span = Some(span.map_or((time, time), |(first, last)| (first, last.max(time))));
         *bytes += new;
-        if !placed.is_stream || new == 0 {
-            return Ok(0);
+        if !placed.is_stream {
+            return Ok(Moved::Bulk);
+        }
+        if new == 0 {
+            return Ok(Moved::Message(0));
         }
 
         let stream = if placed.part == Part::ReplyChunk || placed.of_reply {
@@ -233,7 +243,7 @@ impl Open {
         let list = placed.captured.memory();
         placed.captured.insert(start, start + captured);
         self.scattered += placed.captured.memory() - list;
-        Ok(grow)
+        Ok(Moved::Message(grow))
     }
 
     /// Adds the segments of a chunk to the memory that may move.

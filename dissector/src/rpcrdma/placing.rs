@@ -66,7 +66,8 @@ impl Transactions {
         self.weight += more;
         let is_kept = open.keeping.is_some();
         match placed {
-            Ok(grown) => self.gathered += grown,
+            Ok(open::Moved::Bulk) => self.note_bulk(placement),
+            Ok(open::Moved::Message(grown)) => self.gathered += grown,
             Err(open::Refusal::OtherWay) => return false,
             Err(open::Refusal::Budget(part)) => {
                 let xid = open.transaction.xid;
@@ -107,6 +108,23 @@ impl Transactions {
                 return true;
             }
         }
+    }
+
+    /// Notes that nothing depends on the bytes of a placement.
+    #[inline]
+    pub(crate) fn note_bulk(&mut self, placement: &Placement<'_>) {
+        let (frame, bytes) = &mut self.bulk;
+        if *frame == placement.seen.frame {
+            *bytes = bytes.saturating_add(placement.length);
+        } else {
+            (*frame, *bytes) = (placement.seen.frame, placement.length);
+        }
+    }
+
+    /// Of how many bytes that this frame moved it is known that nothing depends on them. Only the last such frame is remembered.
+    #[inline]
+    pub(crate) fn bulk_of(&self, frame: u64) -> u32 {
+        if self.bulk.0 == frame { self.bulk.1 } else { 0 }
     }
 
     /// Keeps what was written to memory of end `owner` that it was not seen to advertise: a reply may tell.

@@ -16,6 +16,7 @@ mod direction;
 mod errors;
 mod exchange;
 mod joining;
+mod known;
 mod layout;
 mod loss;
 mod matching;

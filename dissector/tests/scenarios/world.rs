@@ -1,7 +1,7 @@
 //! A scripted world: two hosts, reliable connections between them, and the capture of what they say.
 
 use crate::speech::private_data;
-use rdmascope_dissector::connection::Connection;
+use rdmascope_dissector::connection::{Connection, KnownConnection};
 use rdmascope_dissector::engine::{Config, Engine, Totals};
 use rdmascope_dissector::event::{Event, Eviction};
 use rdmascope_dissector::exchange::Keep;
@@ -468,7 +468,17 @@ const EVERYTHING: Keep = Keep { steps: true, contents: true };
 
 /// Runs a capture that keeps `snap` bytes of each frame, and has the engine keep what is asked for.
 pub(crate) fn run_with(frames: &[Frame], snap: usize, keep: Keep) -> Report {
-    let mut engine = Engine::new(Config { keep, ..Config::default() });
+    run_engine(Engine::new(Config { keep, ..Config::default() }), frames, snap)
+}
+
+/// Runs a capture of which the kernel of a host told these connections.
+pub(crate) fn run_knowing(frames: &[Frame], known: &[KnownConnection]) -> Report {
+    let mut engine = Engine::new(Config::default());
+    known.iter().for_each(|known| engine.know(*known));
+    run_engine(engine, frames, usize::MAX)
+}
+
+fn run_engine(mut engine: Engine, frames: &[Frame], snap: usize) -> Report {
     let (mut transactions, mut connections, mut evictions) = (Vec::new(), Vec::new(), Vec::new());
     let mut report = |event: Event<'_>| match event {
         Event::Transaction(transaction) => transactions.push(transaction.clone()),

@@ -2,9 +2,11 @@
 
 use core::hash::{Hash, Hasher};
 use rdmascope_conformance::{Finding, Judge};
+use rdmascope_dissector::bulk::BulkCut;
 use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::event::{Content, Event, Eviction};
 use rdmascope_dissector::exchange::{Exchange, Keep};
+use rdmascope_dissector::frame;
 use rdmascope_dissector::layout::Piece;
 use rdmascope_dissector::observation::Observe;
 use rdmascope_dissector::record::Record;
@@ -26,8 +28,23 @@ pub(crate) fn judge<'a>(records: impl Iterator<Item = Record<'a>> + Clone) {
     assert_eq!(second, fourth, "who observes changes nothing");
     let fifth = run(records.clone(), Config { attribute: true, ..Config::default() });
     assert_eq!(second, fifth, "who asks what packets are changes nothing else");
+    shorten(records.clone(), second);
     check(records.clone());
     attribute(records);
+}
+
+/// Leaves out the payload that is not needed, twice: nothing else changes, and the second time nothing does.
+fn shorten<'a>(records: impl Iterator<Item = Record<'a>> + Clone, expected: u64) {
+    let mut bulk = BulkCut::new(frame::Config::default());
+    let lengths: Vec<usize> = records.clone().map(|record| bulk.kept(&record)).collect();
+    let shortened =
+        records.zip(&lengths).map(|(record, length)| Record { data: &record.data[..*length], ..record });
+    assert_eq!(run(shortened.clone(), Config::default()), expected, "what is left out changes nothing");
+    let mut bulk = BulkCut::new(frame::Config::default());
+    assert!(
+        shortened.clone().all(|record| bulk.kept(&record) == record.data.len()),
+        "it was left out before"
+    );
 }
 
 /// Judges the session. What is found names its rule, its connection, and packets of the capture. A judge that asks all rules of everything

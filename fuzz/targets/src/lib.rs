@@ -11,6 +11,7 @@ mod frame;
 mod framing;
 mod headers;
 mod judge;
+mod kernel;
 mod peer;
 mod upper_layer;
 
@@ -19,6 +20,7 @@ pub use engine::{Frame, engine, frames};
 pub use frame::frame;
 pub use framing::{ByHand, framing};
 pub use headers::headers;
+pub use kernel::{inventory, trace};
 pub use peer::peer;
 pub use upper_layer::upper_layer;
 
@@ -26,7 +28,7 @@ pub use upper_layer::upper_layer;
 pub type Target = fn(&[u8]);
 
 /// Every target with its name, which is that of its corpus.
-pub const TARGETS: [(&str, Target); 7] = [
+pub const TARGETS: [(&str, Target); 9] = [
     ("framing", framing),
     ("headers", headers),
     ("frame", frame),
@@ -34,4 +36,6 @@ pub const TARGETS: [(&str, Target); 7] = [
     ("engine", engine),
     ("capture_engine", capture_engine),
     ("peer", peer),
+    ("trace", trace),
+    ("inventory", inventory),
 ];

@@ -127,7 +127,7 @@ impl<S: Subject> TextTable<S> {
             let space = limit.space(index, text, text.wanted(heading.chars().count()));
             fmt::Write::write_fmt(&mut line, format_args!("{space}{heading}")).expect("a string takes all");
         }
-        line.lines().try_for_each(|line| writeln!(out, "{}", style.bold(line)))
+        line.lines().try_for_each(|line| writeln!(out, "{}", style.bold(line.trim_end())))
     }
 
     /// Writes the line of `subject`; in several lines where it is wider than the terminal.
@@ -182,6 +182,28 @@ impl<S: Subject> TextTable<S> {
             break;
         }
         shown.lines().try_for_each(|line| writeln!(out, "{}", line.trim_end_matches(' ')))
+    }
+
+    /// The headings, and where the text of their cells stands.
+    pub fn headings(&self) -> impl Iterator<Item = (&'static str, Align)> {
+        self.columns.iter().map(|(_, text)| (text.heading, text.align))
+    }
+
+    /// The cells of `subject` without the spaces that align them, for whoever lays out a table of its own. `setting` gives no colours here:
+    /// the colour stands beside the cell.
+    pub fn cells(&self, subject: S::Of<'_>, setting: Setting) -> impl Iterator<Item = (String, Tint)> {
+        self.columns.iter().map(move |(column, text)| {
+            let tint = text.tint.map_or(Tint::Plain, |tint| tint(subject));
+            let mut cell = String::new();
+            let mut put = |shown: &dyn fmt::Display| {
+                fmt::Write::write_fmt(&mut cell, format_args!("{shown}")).expect("a string takes all");
+            };
+            match text.cell {
+                Cell::Value => column.see(subject, &mut |_, value| put(&Shown(value))),
+                Cell::Shown(show) => show(subject, Setting { style: Style::default(), ..setting }, &mut put),
+            }
+            (cell, tint)
+        })
     }
 
     /// Hands a cell of `subject` to `put`.

@@ -1,6 +1,6 @@
 //! `capture`: what was read of the files of a capture, and the interfaces that they describe.
 
-use crate::column::Read::{Object, Objects, Shown, Text, Time, U16, U32, U64};
+use crate::column::Read::{Frame, Object, Objects, Shown, Text, Time, U16, U32, U64};
 use crate::column::{Column, Columns, Role, Subject, Within, lend};
 use crate::ending::{Cut, Ending, FileEnding};
 use rdmascope_capture_agent::Interface;
@@ -89,6 +89,11 @@ pub static CAPTURE: Columns<Ending> = {
             ),
             C::new("snapped", U64(|it| Some(it.totals.cut_records)), "Packets that a snap length cut."),
             C::new(
+                "without_payload",
+                U64(|it| Some(it.totals.records_without_payload)),
+                "RDMA Writes and RDMA Read responses that are whole but for their payload, as `--cut-bulk` leaves it out.",
+            ),
+            C::new(
                 "icrc",
                 Object(&O { columns: &ICRC, lend: |it, see| see(it.totals.icrc) }),
                 "Packets by the verdict on their ICRC.",
@@ -105,6 +110,24 @@ pub static CAPTURE: Columns<Ending> = {
             ),
             C::new("cm_messages", U64(|it| Some(it.totals.cm_messages)), "CM messages."),
             C::new("connections", U64(|it| Some(it.totals.connections)), "Connections that were seen."),
+            C::new(
+                "known_connections",
+                U64(|it| Some(it.totals.known_connections).filter(|count| *count > 0)),
+                "Connections that the kernel of a host told of while it was captured, whether packets of them were seen or not.",
+            )
+            .optional(),
+            C::new(
+                "contradicted_connections",
+                U64(|it| Some(it.totals.contradicted_connections).filter(|_| it.totals.known_connections > 0)),
+                "Those of them that packets contradict: their queue pairs were used again. They were not believed.",
+            )
+            .optional(),
+            C::new(
+                "first_contradiction_frame",
+                Frame(|it| it.totals.first_contradiction),
+                "The first packet that does.",
+            )
+            .optional(),
             C::new(
                 "transactions",
                 Object(&O { columns: &OUTCOMES, lend: |it, see| see(it.totals.transactions) }),

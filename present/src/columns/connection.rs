@@ -21,6 +21,10 @@ static CAPTURE_POINTS: Words = &[
 
 static ORIGINS: Words = &[
     explained("cm", "the CM exchange was captured"),
+    explained(
+        "kernel",
+        "it was not, but the kernel of a host told of the connection while it was captured (`rdmascope capture`)",
+    ),
     explained("inferred", "the two directions were joined by what they carry"),
 ];
 
@@ -189,7 +193,7 @@ fn payload(connection: &Connection) -> u64 {
 
 fn evidence(connection: &Connection) -> Option<Evidence> {
     match connection.origin {
-        Origin::Cm => None,
+        Origin::Cm | Origin::Kernel => None,
         Origin::Inferred(evidence) => Some(evidence),
     }
 }

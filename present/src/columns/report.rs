@@ -71,13 +71,13 @@ pub static OPERATION_FIGURES: Columns<Operation> = {
 };
 
 /// Latencies, and their sum.
-struct Latencies;
+pub(super) struct Latencies;
 
 impl Subject for Latencies {
     type Of<'a> = (Latency, u64);
 }
 
-static LATENCY: Columns<Latencies> = {
+pub(super) static LATENCY: Columns<Latencies> = {
     type C = Column<Latencies>;
     Columns {
         name: "latency",

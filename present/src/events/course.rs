@@ -117,7 +117,7 @@ pub(super) struct Summary {
 }
 
 impl Summary {
-    fn of(connection: &Connection) -> Summary {
+    pub(super) fn of(connection: &Connection) -> Summary {
         let Connection { requester, responder, port, state, first, last, .. } = connection;
         let sent = |counts: &Counts| counts.packets > 0;
         Summary {
@@ -403,6 +403,15 @@ impl Course {
         self.bursts.extend(other.bursts);
         self.bursts.truncate(MOST);
         self.credits.is_blind = true;
+    }
+
+    /// Gives up what was over before this time.
+    pub(super) fn forget(&mut self, before: Time) {
+        self.gaps.retain(|gap| gap.end.time >= before);
+        self.bursts.retain(|burst| burst.run.last.time >= before);
+        self.exhausted.retain(|spell| spell.run.last.time >= before);
+        self.failing.retain(|failing| failing.last_reply().time >= before);
+        self.unanswered.retain(|call| call.seen.time >= before);
     }
 
     /// Whether the capture may lack what `end` sent at `since` or later.

@@ -29,6 +29,13 @@ pub(super) struct Failing {
     xids: Vec<Xid>,
 }
 
+impl Failing {
+    /// The last reply that said so.
+    pub(super) fn last_reply(&self) -> Seen {
+        self.last_reply
+    }
+}
+
 /// Kinds of failures that are kept of a connection.
 const MOST_KINDS: usize = 8;
 /// XIDs that are kept of each.

@@ -1,9 +1,10 @@
 //! What is gathered while the engine reports.
 
-use super::course::Course;
-use super::{SessionEvent, tell};
+use super::SessionEvent;
+use super::course::{Course, Summary};
+use super::tell::{self, Reached};
 use foldhash::fast::FixedState;
-use rdmascope_dissector::connection::ConnectionId;
+use rdmascope_dissector::connection::{Connection, ConnectionId};
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::observation::{Observation, Observed};
 use rdmascope_dissector::record::Time;
@@ -51,9 +52,31 @@ impl Events {
 
     /// The events, in the order of time. `end`: of the capture, where that is known.
     pub fn list(&self, end: Option<Time>) -> Vec<SessionEvent> {
+        let ended = self.courses().filter_map(|(id, course)| Some((id, course, course.summary?)));
+        tell::events(ended, Reached { time: end.unwrap_or(self.latest), goes_on: false })
+    }
+
+    /// The same while the capture goes on and has come to `now`, of connections that are `open` too, in the order of their numbers. What rests on an end's silence is told of connections
+    /// that ended only.
+    pub fn list_now(&self, open: &[Connection], now: Time) -> Vec<SessionEvent> {
+        let known = self.courses().filter_map(|(id, course)| {
+            let place = || open.binary_search_by_key(&id, |connection| connection.id).ok();
+            let summary = course.summary.or_else(|| Some(Summary::of(&open[place()?])))?;
+            Some((id, course, summary))
+        });
+        tell::events(known, Reached { time: now, goes_on: true })
+    }
+
+    /// Gives up what was over before this time, so that memory and the cost of a list do not grow as long as a capture goes on.
+    pub fn forget(&mut self, before: Time) {
+        self.courses.retain(|_, course| course.summary.is_none_or(|summary| summary.last >= before));
+        self.courses.values_mut().for_each(|course| course.forget(before));
+    }
+
+    fn courses(&self) -> impl Iterator<Item = (ConnectionId, &Course)> {
         let mut courses: Vec<_> = self.courses.iter().map(|(id, course)| (*id, course)).collect();
         courses.sort_unstable_by_key(|(id, _)| *id);
-        tell::events(&courses, end.unwrap_or(self.latest))
+        courses.into_iter()
     }
 
     #[inline]

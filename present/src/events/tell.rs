@@ -15,7 +15,7 @@ use std::collections::HashMap;
 struct Known<'a> {
     id: ConnectionId,
     course: &'a Course,
-    summary: &'a Summary,
+    summary: Summary,
     /// The one that it follows.
     before: Option<usize>,
     /// The one that follows it.
@@ -31,13 +31,22 @@ const RECONNECT: u64 = 30_000_000_000;
 /// So often a request is sent before its sender gives up, at least.
 const RETRIES: u64 = 3;
 
-/// The events of all connections, of a capture that ends at `end`.
-pub(super) fn events(courses: &[(ConnectionId, &Course)], end: Time) -> Vec<SessionEvent> {
+/// How far the capture has come.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reached {
+    pub(super) time: Time,
+    /// It goes on.
+    pub(super) goes_on: bool,
+}
+
+/// The events of these connections, of a capture that has come to `reached`.
+pub(super) fn events<'a>(
+    courses: impl Iterator<Item = (ConnectionId, &'a Course, Summary)>,
+    reached: Reached,
+) -> Vec<SessionEvent> {
+    let end = reached.time;
     let mut known: Vec<Known<'_>> = courses
-        .iter()
-        .filter_map(|&(id, course)| {
-            Some(Known { id, course, summary: course.summary.as_ref()?, before: None, after: None })
-        })
+        .map(|(id, course, summary)| Known { id, course, summary, before: None, after: None })
         .collect();
     known.sort_by_key(|known| (known.summary.first, known.id));
     let requests = link(&mut known);
@@ -64,7 +73,7 @@ pub(super) fn events(courses: &[(ConnectionId, &Course)], end: Time) -> Vec<Sess
         });
         match one.after {
             Some(after) => between(one, &known[after], asked, &mut tell),
-            None => at_the_end(one, asked, end, &mut tell),
+            None => at_the_end(one, asked, reached, &mut tell),
         }
         if let Some(before) = before {
             replayed(&known[before], one, &mut tell);
@@ -394,7 +403,9 @@ fn between(one: &Known<'_>, after: &Known<'_>, asked: &[Time], tell: &mut impl F
 }
 
 /// Service lost that did not come back.
-fn at_the_end(one: &Known<'_>, asked: &[Time], end: Time, tell: &mut impl FnMut(SessionEvent)) {
+fn at_the_end(one: &Known<'_>, asked: &[Time], reached: Reached, tell: &mut impl FnMut(SessionEvent)) {
+    let end = reached.time;
+    let until = if reached.goes_on { "until now" } else { "until the capture ends" };
     let course = one.course;
     let Some(last) = course.last_reply else { return };
     if !one.summary.heard[1] || course.lacks(one.responder(), last.time) {
@@ -414,11 +425,7 @@ fn at_the_end(one: &Known<'_>, asked: &[Time], end: Time, tell: &mut impl FnMut(
         duration: Some(length),
         count: waiting,
         frames: [Some(last.frame), None],
-        ..event(
-            from,
-            Kind::ServiceLost,
-            format!("no reply for {}, until the capture ends: {why}", Duration(length)),
-        )
+        ..event(from, Kind::ServiceLost, format!("no reply for {}, {until}: {why}", Duration(length)))
     });
 }
 

@@ -2,6 +2,7 @@
 
 use crate::names::{Failure, Label, Protocol};
 use crate::phases::Phases;
+use core::fmt;
 use foldhash::fast::FixedState;
 use hdrhistogram::Histogram;
 use rdmascope_dissector::transaction::{Direction, Transaction};
@@ -19,6 +20,9 @@ pub struct Key {
 }
 
 impl Key {
+    /// What is counted of transactions where no more are kept apart.
+    pub const FURTHER: Key = Key { protocol: None, backward: false, label: Label::Named("(others)") };
+
     /// What a transaction is counted as.
     pub fn of(transaction: &Transaction) -> Key {
         Key {
@@ -26,6 +30,15 @@ impl Key {
             backward: transaction.direction == Direction::Backward,
             label: Label::of(transaction),
         }
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(protocol) = self.protocol {
+            write!(f, "{protocol} ")?;
+        }
+        write!(f, "{}{}", self.label, if self.backward { " (backward)" } else { "" })
     }
 }
 
@@ -42,14 +55,12 @@ pub struct Operations<T = Stats>(HashMap<Key, T, FixedState>);
 impl<T: Count> Operations<T> {
     /// Program and procedure numbers come from the wire, so there is a bound to how many are kept apart.
     const MOST: usize = 256;
-    /// What is counted beyond it.
-    const FURTHER: Key = Key { protocol: None, backward: false, label: Label::Named("(others)") };
 
     /// Takes in a transaction.
     pub fn count(&mut self, transaction: &Transaction) {
         let mut key = Key::of(transaction);
         if self.0.len() >= Self::MOST && !self.0.contains_key(&key) {
-            key = Self::FURTHER;
+            key = Key::FURTHER;
         }
         self.0.entry(key).or_default().count(transaction);
     }
@@ -62,6 +73,15 @@ impl<T: Count> Operations<T> {
     /// All of them, in no order.
     pub fn iter(&self) -> impl Iterator<Item = (&Key, &T)> {
         self.0.iter()
+    }
+}
+
+impl<T> Operations<T> {
+    /// All of them, by their names.
+    pub fn in_order(&self) -> Vec<(&Key, &T)> {
+        let mut all: Vec<_> = self.0.iter().collect();
+        all.sort_unstable_by_key(|(key, _)| **key);
+        all
     }
 }
 

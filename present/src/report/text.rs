@@ -136,9 +136,13 @@ fn capture(ending: &Ending, style: Style, out: &mut impl Write) -> io::Result<()
         0 => String::new(),
         cut => format!(", {} of them cut by a snap length", Number(cut)),
     };
+    let bare = match totals.records_without_payload {
+        0 => String::new(),
+        bare => format!(", {} of them without the data that RDMA moved", Number(bare)),
+    };
     row(
         "packets",
-        &format_args!("{} ({} on the wire){snapped}", Number(totals.records), Bytes(totals.bytes)),
+        &format_args!("{} ({} on the wire){snapped}{bare}", Number(totals.records), Bytes(totals.bytes)),
     )?;
     if let Some((first, last)) = totals.span {
         let length = Duration(last.since(first));
@@ -163,6 +167,19 @@ fn capture(ending: &Ending, style: Style, out: &mut impl Write) -> io::Result<()
         let [good, bad, unverifiable] = totals.icrc.map(Number);
         let bad = style.red_if(totals.icrc[1] > 0, format_args!("{bad} bad")).to_string();
         row("ICRC", &format_args!("{good} good, {bad}, {unverifiable} not verifiable"))?;
+    }
+    if totals.known_connections > 0 {
+        let known = Counted(totals.known_connections, "connection");
+        row("inventory", &format_args!("{known} of the host, as its kernel told when the capture began"))?;
+    }
+    if let Some(frame) = totals.first_contradiction {
+        let contradicted = Counted(totals.contradicted_connections, "connection");
+        row(
+            "",
+            &style.yellow(format_args!(
+                "{contradicted} of these not believed: packets show other ones, first in frame {frame}"
+            )),
+        )?;
     }
     if totals.copies > 0 {
         row(
@@ -226,7 +243,8 @@ impl Display for End<'_> {
     }
 }
 
-fn write_connection(connection: &Connection, style: Style, out: &mut impl Write) -> io::Result<()> {
+/// Writes what is known of a connection, in a few lines.
+pub fn write_connection(connection: &Connection, style: Style, out: &mut impl Write) -> io::Result<()> {
     let Connection { requester, responder, .. } = connection;
     let arrow = if connection.roles_known { "->" } else { "--" };
     write!(out, "  {} ", style.bold(Left(format_args!("#{}", connection.id.0), 4)))?;

@@ -43,6 +43,51 @@ pub fn ladder(
     screen: Screen,
     out: &mut impl Write,
 ) -> io::Result<()> {
+    pieces(ladder, transaction, findings, screen).iter().try_for_each(|piece| out.write_all(&piece.text))
+}
+
+/// Lines of a ladder that belong together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// The rung that they draw, as an index; `None`: the heading, the time between rungs, the legend.
+    pub rung: Option<usize>,
+    /// The lines, each with its end.
+    pub text: Vec<u8>,
+}
+
+/// The ladder in pieces, from top to bottom.
+pub fn pieces(
+    ladder: &Ladder,
+    transaction: &Transaction,
+    findings: &ByFrame<'_>,
+    screen: Screen,
+) -> Vec<Piece> {
+    let mut pieces = Vec::new();
+    draw(ladder, transaction, findings, screen, &mut pieces).expect("memory takes all");
+    pieces
+}
+
+/// Lets `write` make the next piece.
+fn piece(
+    pieces: &mut Vec<Piece>,
+    rung: Option<usize>,
+    write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut text = Vec::new();
+    write(&mut text)?;
+    if !text.is_empty() {
+        pieces.push(Piece { rung, text });
+    }
+    Ok(())
+}
+
+fn draw(
+    ladder: &Ladder,
+    transaction: &Transaction,
+    findings: &ByFrame<'_>,
+    screen: Screen,
+    to: &mut Vec<Piece>,
+) -> io::Result<()> {
     let drawing = Drawing {
         strokes: if screen.unicode { &UNICODE } else { &ASCII },
         middle: screen.width.saturating_sub(LEFT + RIGHT + 2).max(16),
@@ -52,34 +97,39 @@ pub fn ladder(
     let style = screen.style;
     let title =
         format!("{:>8} {:>9}  Requester{:>width$}", "time", "gap", "Responder", width = drawing.middle - 7);
-    writeln!(out, "{}", style.bold(title))?;
+    piece(to, None, |out| writeln!(out, "{}", style.bold(title)))?;
     let mut before = ladder.start;
     let mut compressed = false;
     let mut marked = Vec::new();
-    for (rung, frames) in ladder.rungs.iter().zip(ladder.marks()) {
+    for (index, (rung, frames)) in ladder.rungs.iter().zip(ladder.marks()).enumerate() {
         let gap = rung.first.time.since(before);
-        compressed |= drawing.gap(gap, out)?;
+        piece(to, None, |out| {
+            compressed |= drawing.gap(gap, out)?;
+            Ok(())
+        })?;
         let since = rung.first.time.since(ladder.start);
         let marks = findings.rules(&frames);
-        drawing.rung(rung, since, gap, transaction, &marks, out)?;
+        piece(to, Some(index), |out| drawing.rung(rung, since, gap, transaction, &marks, out))?;
         marked.extend(marks.into_iter().map(|(_, verdict)| verdict));
         before = rung.first.time;
     }
-    let unit = Duration(drawing.unit);
-    write!(out, "{:LEFT$}one blank line is {unit}", "")?;
-    if compressed {
-        write!(out, "; {} marks longer gaps", drawing.strokes.left_out)?;
-    }
-    writeln!(out)?;
-    for verdict in [Verdict::Stands, Verdict::Inconclusive] {
-        if marked.contains(&verdict) {
-            writeln!(out, "{:LEFT$}{}", "", findings::legend(verdict))?;
+    piece(to, None, |out| {
+        let unit = Duration(drawing.unit);
+        write!(out, "{:LEFT$}one blank line is {unit}", "")?;
+        if compressed {
+            write!(out, "; {} marks longer gaps", drawing.strokes.left_out)?;
         }
-    }
-    if ladder.left_out > 0 {
-        writeln!(out, "{:LEFT$}{} left out", "", Counted(ladder.left_out, "rung"))?;
-    }
-    Ok(())
+        writeln!(out)?;
+        for verdict in [Verdict::Stands, Verdict::Inconclusive] {
+            if marked.contains(&verdict) {
+                writeln!(out, "{:LEFT$}{}", "", findings::legend(verdict))?;
+            }
+        }
+        if ladder.left_out > 0 {
+            writeln!(out, "{:LEFT$}{} left out", "", Counted(ladder.left_out, "rung"))?;
+        }
+        Ok(())
+    })
 }
 
 struct Drawing {

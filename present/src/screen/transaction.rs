@@ -35,9 +35,7 @@ pub struct TransactionPage<'a> {
 impl TransactionPage<'_> {
     /// Writes the page. `rungs` is how the transaction was exchanged. Without `full`, the middle of long stretches of bytes is left out.
     pub fn write(&self, rungs: &Ladder, full: bool, screen: Screen, out: &mut impl Write) -> io::Result<()> {
-        let mut folding = Folding::new(&mut *out, screen.style);
-        self.write_summary(screen, &mut folding)?;
-        folding.flush()?;
+        self.write_head(screen, out)?;
         findings::section(&self.findings, screen, out)?;
         events::section(&self.events, self.start, screen, out)?;
         if !rungs.rungs.is_empty() {
@@ -62,6 +60,13 @@ impl TransactionPage<'_> {
             message::view(self.transaction, of_reply, &piece, full, screen, out)?;
         }
         Ok(())
+    }
+
+    /// Writes what the transaction is: what `write` begins with.
+    pub fn write_head(&self, screen: Screen, out: &mut impl Write) -> io::Result<()> {
+        let mut folding = Folding::new(&mut *out, screen.style);
+        self.write_summary(screen, &mut folding)?;
+        folding.flush()
     }
 
     /// What the transaction is.

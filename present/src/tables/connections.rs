@@ -25,6 +25,7 @@ impl fmt::Display for Known {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let evidence = match self.0 {
             Origin::Cm => return f.write_str("the CM exchange"),
+            Origin::Kernel => return f.write_str("the kernel of a host"),
             Origin::Inferred(evidence) => evidence,
         };
         f.write_str("its traffic: ")?;

@@ -92,15 +92,16 @@ pub(crate) fn with_packets(mut see: impl FnMut(&Packet<'_>)) {
         tap: Default::default(),
         data: &[0; 90],
     };
+    let [source, destination] = [1, 2].map(|last| Address::V4(Ipv4Addr::new(10, 77, 0, last)));
     let frame = Frame {
-        source: Address::V4(Ipv4Addr::new(10, 77, 0, 1)),
-        destination: Address::V4(Ipv4Addr::new(10, 77, 0, 2)),
+        source,
+        destination,
         carrier: Carrier::RoceV2 { source_port: 51_234, destination_port: 4791 },
         transport: &[],
         transport_length: 44,
         icrc: IcrcVerdict::Good,
         ecn: 2,
-        identity: Identity::new(&[], None, IcrcVerdict::Good, None),
+        identity: Identity::new(&[], [source, destination], None, IcrcVerdict::Good, None),
     };
     let bth = Bth {
         opcode: Opcode::RC_SEND_ONLY,

@@ -9,7 +9,10 @@
 //! # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../samples/nfs3-basic.pcap");
 //! let records = Archive::open(&[path.into()], None)?;
 //! let mut timeline = Timeline::new(Config::default(), Judge::default());
-//! records.walk(1).for_each(|record| timeline.take(&record));
+//! for record in records.walk(1) {
+//!     records.notes(record.number).for_each(|note| timeline.take_note(&note));
+//!     timeline.take(&record);
+//! }
 //! let now = timeline.seek(&records, Moment::Record(records.records() / 2))?;
 //! for open in now.open_transactions() {
 //!     println!("{} is open since record {}", open.xid, open.since.frame);
@@ -32,16 +35,18 @@ mod checkpoints;
 mod tests;
 
 use checkpoints::Checkpoints;
-use rdmascope_capture_agent::Archive;
+use rdmascope_capture_agent::{Archive, Note};
 use rdmascope_conformance::{Finding, Judge};
-use rdmascope_dissector::connection::{Connection, ConnectionId};
+use rdmascope_dissector::connection::{Connection, ConnectionId, KnownConnection};
 use rdmascope_dissector::engine::{self, Engine, Totals};
 use rdmascope_dissector::event::Event;
+use rdmascope_dissector::exchange::Keep;
 use rdmascope_dissector::observation::Observe;
 use rdmascope_dissector::record::{Record, Time};
 use rdmascope_dissector::transaction::{OpenTransaction, Transaction};
 use rdmascope_dissector::transport::Dissected;
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
 /// How a timeline works.
 #[derive(Clone, Copy, Debug)]
@@ -138,15 +143,27 @@ pub struct Timeline {
     has_ended: bool,
     /// The latest time of all records up to every [`STRIDE`]th.
     times: Vec<Time>,
-    told: TimesTold,
+    told: AllTold,
+    /// The lists of connections among them, each once.
+    known: Vec<Arc<[KnownConnection]>>,
 }
 
-/// The times that brought something to an end without a record, each behind the record of that number, in their order: a replay tells them
-/// again.
-type TimesTold = Vec<(u64, Time)>;
+/// What the engine was told beside records, each behind the record of that number, in its order: a replay tells it again.
+type AllTold = Vec<(u64, Told)>;
 
-/// How many of them there may be. Later ones are not told to the engine: what they would end waits for the next record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Told {
+    /// A time that brought something to an end without a record.
+    Time(Time),
+    /// Connections that a kernel told of.
+    Connections(Arc<[KnownConnection]>),
+}
+
+/// How many of them there may be. The engine is not told later ones: what a time would end waits for the next record.
 const MOST_TOLD: usize = 1 << 18;
+
+/// Connections that are kept of them at most. Files that rotate have the same list each, which is kept once.
+const MOST_CONNECTIONS: usize = 1 << 18;
 
 /// Records between two entries of [`Timeline::times`].
 const STRIDE: u64 = 1024;
@@ -166,6 +183,7 @@ impl Timeline {
             has_ended: false,
             times: Vec::new(),
             told: Vec::new(),
+            known: Vec::new(),
         }
     }
 
@@ -177,9 +195,20 @@ impl Timeline {
 
     /// The same, where the record has been taken apart already, with the configuration of this timeline's engine.
     pub fn take_dissected(&mut self, record: &Record<'_>, dissected: &Dissected<'_>) {
+        self.take_telling(record, dissected, &mut |_| {});
+    }
+
+    /// The same, and tells of what happens at this record.
+    pub fn take_telling(
+        &mut self,
+        record: &Record<'_>,
+        dissected: &Dissected<'_>,
+        tell: &mut impl FnMut(Happening<'_>),
+    ) {
         let Timeline { config, latest, findings, .. } = self;
         let number = latest.record + 1;
         latest.handle_dissected(record, dissected, &mut |happening| {
+            tell(happening);
             if let Happening::Finding(finding) = happening
                 && findings.len() < config.findings
             {
@@ -195,28 +224,67 @@ impl Timeline {
     /// Tells the time, where a live source says that all records up to it have come: what [time alone ends](Engine::handle_time) ends now, and
     /// in every replay, behind the same record. [`Engine::next_deadline`] of the latest state says when that is due.
     pub fn handle_time(&mut self, now: Time) {
+        self.handle_time_telling(now, &mut |_| {});
+    }
+
+    /// The same, and tells of what ends.
+    pub fn handle_time_telling(&mut self, now: Time, tell: &mut impl FnMut(Happening<'_>)) {
         let Timeline { config, latest, findings, told, .. } = self;
         let is_due = latest.engine.next_deadline().is_some_and(|deadline| deadline <= now);
         if !is_due || told.len() == MOST_TOLD {
             return;
         }
-        told.push((latest.record, now));
+        let telling = Told::Time(now);
         let record = latest.record;
-        latest.handle_time(now, &mut |happening| {
+        latest.hear(&telling, &mut |happening| {
+            tell(happening);
             if let Happening::Finding(finding) = happening
                 && findings.len() < config.findings
             {
                 findings.push(Found { record, finding: finding.clone() });
             }
         });
+        told.push((record, telling));
+    }
+
+    /// Takes what a capture says beside packets, before the record that it stands before: the connections in it are known from then on, and in every
+    /// replay.
+    pub fn take_note(&mut self, note: &Note) {
+        let connections = note.connections();
+        if connections.is_empty() || self.told.len() == MOST_TOLD {
+            return;
+        }
+        let same = self.known.iter().find(|list| list[..] == connections[..]).cloned();
+        let list = match same {
+            Some(list) => list,
+            None => {
+                let kept: usize = self.known.iter().map(|list| list.len()).sum();
+                if kept + connections.len() > MOST_CONNECTIONS {
+                    return;
+                }
+                let list = Arc::<[KnownConnection]>::from(connections);
+                self.known.push(Arc::clone(&list));
+                list
+            }
+        };
+        let telling = Told::Connections(list);
+        self.latest.hear(&telling, &mut |_| {});
+        self.told.push((self.latest.record, telling));
     }
 
     /// The capture has ended: finds what can only be said then. What was open stays so in what is shown.
     pub fn finish(&mut self) {
+        self.finish_telling(&mut |_| {});
+    }
+
+    /// The same, and tells of what ends with the capture. Returns what was counted, with that.
+    pub fn finish_telling(&mut self, tell: &mut impl FnMut(Happening<'_>)) -> Totals {
         let Timeline { config, latest, at_the_end, findings, .. } = self;
         let (room, record) = (config.findings.saturating_sub(findings.len()), latest.record);
         at_the_end.clear();
-        latest.clone().finish(&mut |happening| {
+        let mut last = latest.clone();
+        last.finish(&mut |happening| {
+            tell(happening);
             if let Happening::Finding(finding) = happening
                 && at_the_end.len() < room
             {
@@ -224,6 +292,7 @@ impl Timeline {
             }
         });
         self.has_ended = true;
+        *last.engine.totals()
     }
 
     /// Records taken so far.
@@ -271,13 +340,41 @@ impl Timeline {
         packets: bool,
         tell: &mut impl FnMut(Happening<'_>),
     ) -> Result<(), Error> {
+        self.replay_with(records, range, |engine| engine.report_packets(packets), false, tell)
+    }
+
+    /// The same, with the steps and the contents of transactions that begin at these records, and with what each packet is to them. Where
+    /// the last record is among them, so is what the end of the capture tells.
+    pub fn replay_closely(
+        &self,
+        records: &impl Records,
+        range: RangeInclusive<u64>,
+        tell: &mut impl FnMut(Happening<'_>),
+    ) -> Result<(), Error> {
+        let finish = self.has_ended && *range.end() == self.taken();
+        let closely = |engine: &mut Engine| engine.look_closely(Keep { steps: true, contents: true }, true);
+        self.replay_with(records, range, closely, finish, tell)
+    }
+
+    fn replay_with(
+        &self,
+        records: &impl Records,
+        range: RangeInclusive<u64>,
+        set: impl FnOnce(&mut Engine),
+        finish: bool,
+        tell: &mut impl FnMut(Happening<'_>),
+    ) -> Result<(), Error> {
         let (first, last) = (*range.start(), *range.end());
         self.check(last)?;
         let (before, told) = (first.max(1) - 1, &self.told);
         let mut state = self.state_before(before, |state| state.record);
         state.go_on(records, told, |state| !state.is_behind(before, told), &mut |_| {})?;
-        state.engine.report_packets(packets);
-        state.go_on(records, told, |state| !state.is_behind(last, told), tell)
+        set(&mut state.engine);
+        state.go_on(records, told, |state| !state.is_behind(last, told), tell)?;
+        if finish {
+            state.finish(tell);
+        }
+        Ok(())
     }
 
     /// A transaction that has ended, by its number; `None` where there is none of it yet.
@@ -427,7 +524,7 @@ struct State {
     time: Option<Time>,
     /// Findings so far.
     findings: u64,
-    /// How many of the [`TimesTold`] it was told.
+    /// How many of [`AllTold`] it was told.
     told: usize,
 }
 
@@ -449,27 +546,31 @@ impl State {
         engine.finish(&mut |event| report(judge, findings, &event, tell));
     }
 
-    fn handle_time(&mut self, now: Time, tell: &mut impl FnMut(Happening<'_>)) {
+    /// Tells the engine.
+    fn hear(&mut self, telling: &Told, tell: &mut impl FnMut(Happening<'_>)) {
         let State { engine, judge, findings, .. } = self;
-        engine.handle_time(now, &mut |event| report(judge, findings, &event, tell));
+        match telling {
+            Told::Time(now) => engine.handle_time(*now, &mut |event| report(judge, findings, &event, tell)),
+            Told::Connections(connections) => connections.iter().for_each(|one| engine.know(*one)),
+        }
         self.told += 1;
     }
 
-    /// The time that was told next, where that was before the next record.
-    fn next_time(&self, told: &TimesTold) -> Option<Time> {
-        told.get(self.told).filter(|(record, _)| *record == self.record).map(|(_, time)| *time)
+    /// What was told next, where that was before the next record.
+    fn next_told<'a>(&self, told: &'a AllTold) -> Option<&'a Told> {
+        told.get(self.told).filter(|(record, _)| *record == self.record).map(|(_, telling)| telling)
     }
 
     /// Whether this is the last state before the record that follows `record`, or a later one.
-    fn is_behind(&self, record: u64, told: &TimesTold) -> bool {
-        self.record > record || self.record == record && self.next_time(told).is_none()
+    fn is_behind(&self, record: u64, told: &AllTold) -> bool {
+        self.record > record || self.record == record && self.next_told(told).is_none()
     }
 
     /// Goes on for as long as `lacks` holds.
     fn go_on(
         &mut self,
         records: &impl Records,
-        told: &TimesTold,
+        told: &AllTold,
         lacks: impl Fn(&State) -> bool,
         tell: &mut impl FnMut(Happening<'_>),
     ) -> Result<(), Error> {
@@ -478,8 +579,8 @@ impl State {
         }
         let mut walk = records.walk(self.record + 1);
         while lacks(self) {
-            if let Some(now) = self.next_time(told) {
-                self.handle_time(now, tell);
+            if let Some(telling) = self.next_told(told) {
+                self.hear(telling, tell);
                 continue;
             }
             let record = next(&mut walk, self.record + 1)?;

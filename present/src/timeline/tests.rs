@@ -1,5 +1,7 @@
 use super::*;
 use proptest::prelude::*;
+use rdmascope_capture_agent::{NoteKind, PcapngWriter};
+use rdmascope_dissector::connection::Origin;
 use rdmascope_tests::{pcap, samples, session};
 use std::sync::LazyLock;
 
@@ -54,7 +56,43 @@ fn live(config: Config, records: &[Record<'_>]) -> Timeline {
     timeline
 }
 
-/// One of these two.
+/// The same where a kernel tells of the connections: before the first record, again behind some, and before or behind the time.
+fn knowing(config: Config, records: &[Record<'_>]) -> Timeline {
+    let mut timeline = Timeline::new(config, Judge::default());
+    timeline.take_note(&KNOWN);
+    for record in records {
+        timeline.take(record);
+        let telling = record.number % 89;
+        if telling == 5 {
+            timeline.take_note(&KNOWN);
+        }
+        timeline.handle_time(record.time);
+        if telling < 2 {
+            timeline.take_note(&KNOWN);
+        }
+    }
+    timeline
+}
+
+/// The connections of all samples, as their clients' kernels would tell of them.
+static KNOWN: LazyLock<Note> = LazyLock::new(|| {
+    let connections = SAMPLES.iter().flat_map(|capture| session::run(capture).connections);
+    inventory_of(connections)
+});
+
+fn inventory_of(connections: impl Iterator<Item = Connection>) -> Note {
+    let mut text = String::new();
+    for Connection { requester, responder, .. } in connections {
+        let (Some(local), Some(remote)) = (requester.qpn, responder.qpn) else { continue };
+        text += &format!(
+            "device=rxe0 local-qp={} remote-qp={} source=10.77.0.2:40000 destination=10.77.0.1:20049 owner=rpcrdma\n",
+            local.0, remote.0
+        );
+    }
+    Note { kind: NoteKind::Inventory, bytes: text.into_bytes() }
+}
+
+/// One of these three.
 type Run = fn(Config, &[Record<'_>]) -> Timeline;
 
 /// A run up to a record and no further: what is said of the moment, and the whole state.
@@ -98,7 +136,7 @@ proptest! {
     #[test]
     fn any_walk_over_a_sample_leads_to_what_a_fresh_run_does(
         which in 0..samples::MOUNTS.len(),
-        run in prop::sample::select(&[timeline as Run, live][..]),
+        run in prop::sample::select(&[timeline as Run, live, knowing][..]),
         steps in prop::collection::vec(any::<prop::sample::Index>(), 1..8),
         spacing in 1u64..400,
         budget in prop::sample::select(&[0usize, 200_000, 2_000_000, 64 << 20][..]),
@@ -114,7 +152,7 @@ proptest! {
     #[test]
     fn any_walk_over_any_session_leads_to_what_a_fresh_run_does(
         path in prop::sample::select(corpus()),
-        run in prop::sample::select(&[timeline as Run, live][..]),
+        run in prop::sample::select(&[timeline as Run, live, knowing][..]),
         steps in prop::collection::vec(any::<prop::sample::Index>(), 1..8),
         spacing in 1u64..40,
         budget in prop::sample::select(&[0usize, 100_000, 64 << 20][..]),
@@ -133,6 +171,45 @@ fn corpus() -> Vec<std::path::PathBuf> {
     let mut paths: Vec<_> = entries.map(|entry| entry.expect("a readable folder").path()).collect();
     paths.sort();
     paths
+}
+
+/// A capture that begins in the middle: the archive hands out what the kernel told of the connection, and every moment and replay knows it.
+#[test]
+fn what_a_kernel_told_is_known_at_every_moment() {
+    let capture = samples::capture("nfs3-basic");
+    let note = inventory_of(session::run(&capture).connections.into_iter());
+    let is_cm = |record: &Record<'_>| record.data[42] == 0x64;
+    let mut writer = PcapngWriter::new(tempfile::NamedTempFile::new().unwrap(), "test").unwrap();
+    writer.note(note.kind, &note.bytes).unwrap();
+    session::records(&capture)
+        .filter(|record| !is_cm(record))
+        .for_each(|record| writer.packet(&record, "").unwrap());
+    let file = writer.finish().unwrap();
+    let archive = Archive::open(&[file.path().to_owned()], None).unwrap();
+    let mut timeline = Timeline::new(Config { spacing: 100, ..config() }, Judge::default());
+    for record in archive.walk(1) {
+        archive.notes(record.number).for_each(|note| timeline.take_note(&note));
+        timeline.take(&record);
+    }
+    timeline.finish();
+    assert!(timeline.checkpoints() > 3);
+    let origins = |now: &Now<'_>| now.connections().map(|one| one.origin).collect::<Vec<_>>();
+    assert_eq!(origins(&timeline.latest()), [Origin::Kernel]);
+    for number in [0, archive.records(), 350, 10, 1, 0, 40] {
+        let now = timeline.seek(&archive, Moment::Record(number)).unwrap();
+        assert_eq!(now.totals().known_connections, 1, "record {number}");
+        assert!(origins(&now).iter().all(|origin| *origin == Origin::Kernel), "record {number}");
+        assert_eq!(now.connections().count(), usize::from(number > 0), "record {number}");
+    }
+    let mut connections = Vec::new();
+    let all = 1..=archive.records();
+    let mut tell = |happening: Happening<'_>| {
+        if let Happening::Event(Event::Packet(packet)) = happening {
+            connections.extend(packet.connection);
+        }
+    };
+    timeline.replay(&archive, all, true, &mut tell).unwrap();
+    assert!(connections.len() > 300 && connections.iter().all(|one| *one == ConnectionId(1)));
 }
 
 #[test]
@@ -187,7 +264,7 @@ fn what_time_ended_is_found_again() {
     let (number, deadline) = (timeline.taken(), deadline.expect("packets that wait"));
     assert_eq!(timeline.told, [], "nothing was due before");
     timeline.handle_time(deadline);
-    assert_eq!(timeline.told, [(number, deadline)]);
+    assert_eq!(timeline.told, [(number, Told::Time(deadline))]);
     let ended = digest(&timeline.latest());
     assert_ne!(timeline.latest().engine().next_deadline(), Some(deadline));
     for sought in [number - 1, number] {

@@ -215,6 +215,20 @@ fn a_second_read_chunk_behind_all_items_is_on_none() {
     assert_eq!(finding.len(), 1, "the first chunk is where it belongs");
 }
 
+/// RFC 8267, section 6.4.2: a server need not process more than sixteen segments, and may answer GARBAGE_ARGS.
+#[test]
+fn garbage_arguments_are_right_where_a_chunk_list_is_too_complex() {
+    let garbage = |segments: u32| {
+        let alter = |capture: &mut Capture| {
+            let xid = plain(capture);
+            offer_segments(capture, segments);
+            change_reply(capture, xid, crate::body::refuse_arguments);
+        };
+        found(large, alter, "rpc-garbage-arguments").len()
+    };
+    assert_eq!([16, 17].map(garbage), [1, 0]);
+}
+
 #[test]
 fn sixteen_segments_are_few_enough() {
     assert!(found(large, |capture| offer_segments(capture, 16), "binding-complexity").is_empty());

@@ -249,6 +249,28 @@ fn an_error_where_every_reply_fits_is_not_the_requester_s() {
     assert!(found(version_3, alter, "reply-chunk-too-small").is_empty(), "500 bytes fit");
 }
 
+/// The longest RPC header of a reply is 424 bytes long: three words, a verifier of 408 bytes, accept_stat (RFC 5531, section 9). 140 bytes are
+/// allowed for what stands around the entries of a READDIR.
+#[test]
+fn room_for_a_reply_is_counted_to_the_byte() {
+    const AROUND: u32 = 12 + 408 + 4 + 140;
+    let too_small = |count: u32, chunk: Option<u32>| {
+        let alter = |capture: &mut Capture| {
+            let xid = getattr(capture);
+            read_directory(capture, count);
+            let chunk = chunk.map(|length| vec![Segment { length, ..FOREIGN }]);
+            change_call(capture, xid, |call| call.reply = chunk);
+            refuse(capture, xid);
+        };
+        found(version_3, alter, "reply-chunk-too-small").len()
+    };
+    // Inline there are 4,096 bytes, of which 28 are the transport header.
+    let inline = 4096 - 28 - AROUND;
+    assert_eq!([inline, inline + 1].map(|count| too_small(count, None)), [0, 1]);
+    let room = 5000 + AROUND;
+    assert_eq!([room, room - 1].map(|chunk| too_small(5000, Some(chunk))), [0, 1]);
+}
+
 /// RFC 8167, section 5.3: a client need not support chunks, and a callback has a small reply.
 #[test]
 fn an_error_for_a_callback_is_no_hint_at_its_reply() {

@@ -5,7 +5,9 @@ use super::credits::AllCredits;
 use super::repeats::Repeats;
 use super::timeline::{Latencies, Timeline};
 use crate::input::Audience;
+use crate::witness::Witnesses;
 use foldhash::fast::FixedState;
+use rdmascope_capture_agent::Note;
 use rdmascope_dissector::event::{Event, Packet};
 use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::{Direction, Transaction};
@@ -37,6 +39,8 @@ pub(super) struct Gathered {
     /// What the judge finds.
     pub(super) findings: Findings,
     repeats: Repeats,
+    /// Traces of the kernel.
+    pub(super) witnesses: Witnesses,
 }
 
 /// What packets with a payload are.
@@ -82,6 +86,7 @@ impl Gathered {
             choice: Choice::new(ladders),
             findings: Findings::new(Gathered::MOST_FINDINGS),
             repeats: Repeats::default(),
+            witnesses: Witnesses::default(),
         }
     }
 
@@ -140,7 +145,12 @@ impl Audience for Gathered {
         }
         self.findings.handle(&event);
         self.report.handle(&event);
+        self.witnesses.event(&event);
         Ok(())
+    }
+
+    fn note(&mut self, note: &Note) {
+        self.witnesses.note(note);
     }
 
     /// Nothing is shown before the end.

@@ -6,6 +6,7 @@ use super::Drawing;
 use super::charts;
 use super::findings;
 use super::gather::Gathered;
+use super::kernel;
 use super::ladders;
 use super::plot::{Sample, block, legend};
 use crate::html::head;
@@ -13,6 +14,7 @@ use core::fmt::Display;
 use maud::{DOCTYPE, Markup, html};
 use rdmascope_dissector::connection::{Connection, Endpoint};
 use rdmascope_present::ending::{Ending, FileEnd};
+use rdmascope_present::kernel::Witness;
 use rdmascope_present::names::FailureName;
 use rdmascope_present::phases::Phases;
 use rdmascope_present::report::{Group, Key, Stats};
@@ -26,6 +28,8 @@ pub(super) struct Page<'a> {
     pub(super) gathered: &'a Gathered,
     pub(super) ending: &'a Ending,
     pub(super) drawing: &'a Drawing<'a>,
+    /// What traces of the kernel say.
+    pub(super) witnesses: &'a [Witness],
 }
 
 impl Page<'_> {
@@ -50,6 +54,7 @@ impl Page<'_> {
                             a href="#capture" { "Capture" }
                             a href="#connections" { "Connections" }
                             a href="#operations" { "Operations" }
+                            @if !self.witnesses.is_empty() { a href="#kernel" { "Kernel" } }
                             a href="#time" { "Over time" }
                             a href="#broken" { "Broken" }
                             a href="#slowest" { "Slowest" }
@@ -67,6 +72,9 @@ impl Page<'_> {
                         section id="capture" { h2 { "What was captured" } (self.capture()) }
                         section id="connections" { h2 { "Connections" } (self.connections()) }
                         section id="operations" { h2 { "Operations" } (self.operations()) }
+                        @if !self.witnesses.is_empty() {
+                            section id="kernel" { h2 { "What the kernel says" } (kernel::section(self.witnesses)) }
+                        }
                         section id="time" { h2 { "Over time" } (self.over_time()) }
                         section id="broken" {
                             h2 { "Broken transactions" }
@@ -235,6 +243,9 @@ impl Page<'_> {
                     (number(totals.records)) " (" (bytes(totals.bytes)) " on the wire)"
                     @if totals.cut_records > 0 {
                         ", " span class="doubt" { (number(totals.cut_records)) " of them cut by a snap length" }
+                    }
+                    @if totals.records_without_payload > 0 {
+                        ", " (number(totals.records_without_payload)) " of them without the data that RDMA moved"
                     }
                 }))
                 @if let Some((first, last)) = totals.span {
@@ -570,7 +581,7 @@ fn data(value: u64, shown: impl Display) -> Markup {
     html! { data value=(value) { (shown) } }
 }
 
-fn number(value: u64) -> Markup {
+pub(super) fn number(value: u64) -> Markup {
     data(value, Number(value))
 }
 
@@ -579,6 +590,6 @@ fn bytes(value: u64) -> Markup {
 }
 
 /// Nanoseconds.
-fn duration(value: u64) -> Markup {
+pub(super) fn duration(value: u64) -> Markup {
     data(value, Duration(value))
 }

@@ -89,7 +89,7 @@ fn sample(name: &str) -> Input {
 }
 
 fn sample_page(name: &str) -> String {
-    report(&sample(name), 10).unwrap().unwrap().0
+    report(&sample(name), 10, Vec::new()).unwrap().unwrap().0
 }
 
 /// The page of events that are made by hand, drawn as far as that needs no packets.
@@ -114,8 +114,8 @@ fn page_with(
         gathered.event(Event::Connection(connection), START).unwrap();
     }
     gathered.finish(ending);
-    let page =
-        Page { gathered: &gathered, ending, drawing: &Drawing::new(&gathered.choice, &gathered.findings) };
+    let drawing = &Drawing::new(&gathered.choice, &gathered.findings);
+    let page = Page { gathered: &gathered, ending, drawing, witnesses: &[] };
     printable(page.render().into_string())
 }
 
@@ -237,6 +237,60 @@ fn figures_are_those_of_the_lines_for_programs() {
         let expected: Vec<_> = of_type("error").into_iter().map(|line| line["count"].to_string()).collect();
         assert_eq!(errors, expected);
     }
+}
+
+/// The section about a trace says what `analyze` says of it: the steps with their figures, and where kernel and packets disagree.
+#[test]
+fn a_trace_has_a_section() {
+    let trace = rdmascope_tests::samples::text("nfs3-basic", "client.trace");
+    // A planted disagreement: the kernel counts other credits in one reply.
+    let line = trace.lines().find(|line| line.contains("xprtrdma_reply:")).unwrap();
+    let (before, credits) = line.split_once("credits=").unwrap();
+    let wrong = trace.replace(line, &format!("{before}credits=9{credits}"));
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text, differ) in [("<b>client", &trace, 0), ("wrong", &wrong, 1)] {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        let read = || witness::read(core::slice::from_ref(&path)).unwrap();
+        let page = report(&sample("nfs3-basic"), 10, read()).unwrap().unwrap().0;
+        let document = is_harmless(&page);
+        let section = document.by_id("kernel").unwrap();
+        assert!(section.text.contains(path.to_str().unwrap()));
+        let mut joined = Witnesses::new(read());
+        let listened = input::listen(&sample("nfs3-basic"), Config::default(), |event, _| {
+            joined.event(&event);
+            Ok(())
+        });
+        let ending = listened.unwrap().unwrap();
+        let witness = joined.join(Path::new("capture"), &ending).next().unwrap();
+        let mut lines = Vec::new();
+        rdmascope_present::json::write_witness(&witness, &mut lines).unwrap();
+        let lines = String::from_utf8(lines).unwrap();
+        let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let mut expected: Vec<Vec<String>> = lines
+            .iter()
+            .filter(|line| line["type"] == "kernel_step")
+            .map(|line| {
+                let figures = ["count", "min_ns", "median_ns", "p99_ns", "max_ns"];
+                let share = format!("{:.4}", line["share"].as_f64().unwrap());
+                figures.iter().map(|key| line[key].to_string()).chain([share]).collect()
+            })
+            .collect();
+        let steps = section.all("table")[0].all("tr");
+        let rows = steps.iter().map(|row| row.values()).filter(|row| !row.is_empty());
+        let mut found: Vec<Vec<&str>> = rows.collect();
+        expected.sort();
+        found.sort();
+        assert!(found == expected && expected.len() > 30, "{found:?}\n{expected:?}");
+        let rows = section.all("tr").into_iter().filter(|row| row.attribute("data-about").is_some());
+        assert_eq!(
+            rows.map(|row| row.attribute("data-about").unwrap()).collect::<Vec<_>>(),
+            vec!["credits"; differ]
+        );
+        assert_eq!(section.text.contains("disagree nowhere"), differ == 0);
+        assert_eq!(document.all("a").iter().filter(|a| a.attribute("href") == Some("#kernel")).count(), 1);
+    }
+    assert!(is_harmless(&sample_page("nfs3-basic")).by_id("kernel").is_none());
 }
 
 #[test]

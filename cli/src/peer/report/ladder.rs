@@ -22,11 +22,11 @@ pub(in crate::peer) struct Crossing {
 
 /// A packet in the ladder.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Arrow {
-    pub(super) since: Duration,
+pub(in crate::peer) struct Arrow {
+    pub(in crate::peer) since: Duration,
     /// This side sent it.
-    pub(super) out: bool,
-    pub(super) text: String,
+    pub(in crate::peer) out: bool,
+    pub(in crate::peer) text: String,
 }
 
 /// What is drawn of a run.
@@ -34,7 +34,7 @@ pub(super) struct Arrow {
 pub(in crate::peer) struct Ladder {
     /// The address of the remote side.
     pub(super) remote: String,
-    pub(super) arrows: Vec<Arrow>,
+    pub(in crate::peer) arrows: Vec<Arrow>,
     /// After so many of these, packets are left out.
     pub(super) first: usize,
     /// Packets between the first and the last of these.

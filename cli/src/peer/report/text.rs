@@ -21,7 +21,7 @@ pub(in crate::peer) fn list(scenario: &Scenario, out: &mut Out) -> io::Result<()
 }
 
 /// All of a scenario; `text` is that of its file.
-pub(in crate::peer) fn explain(scenario: &Scenario, text: &str, out: &mut Out) -> io::Result<()> {
+pub(in crate::peer) fn explain(scenario: &Scenario, text: &str, out: &mut impl io::Write) -> io::Result<()> {
     writeln!(out, "{}: {}", Plain(&scenario.name), Plain(&scenario.title))?;
     let requirement = &scenario.requirement;
     writeln!(out, "\n{} {}: {}", requirement.level, scenario.section(), Plain(&requirement.text))?;
@@ -61,7 +61,7 @@ fn steps(text: &str) -> Vec<&str> {
 }
 
 /// A scenario that was run.
-pub(super) fn ran(one: &Ran, out: &mut Out) -> io::Result<()> {
+pub(in crate::peer) fn ran(one: &Ran, out: &mut impl io::Write) -> io::Result<()> {
     let verdict = one.verdict_words.map_or_else(|| "withheld".to_owned(), |verdict| verdict.to_string());
     let (level, section) = (&one.level, &one.section);
     let what = match (&one.reason, one.verdict_words) {

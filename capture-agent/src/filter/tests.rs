@@ -1,34 +1,8 @@
 use super::*;
 
-/// Runs a program as the kernel does (Linux, Documentation/networking/filter.rst): the bytes that pass.
+/// The bytes that pass, of a program that has no unknown instruction.
 fn run(program: &[Instruction], packet: &[u8], interface: u32) -> u32 {
-    let (mut accumulator, mut index, mut at) = (0u32, 0u32, 0usize);
-    let byte = |at: u32| packet.get(at as usize).copied().map(u32::from);
-    let half = |at: u32| Some(byte(at)? << 8 | byte(at + 1)?);
-    loop {
-        let Instruction { code, jump_true, jump_false, value } = program[at];
-        at += 1;
-        // A load behind the end of the packet ends the program with 0.
-        let loaded = match code {
-            LOAD_WORD if value == INTERFACE => Some(interface),
-            LOAD_HALF => half(value),
-            LOAD_BYTE => byte(value),
-            LOAD_HALF_INDEXED => half(value + index),
-            INDEX_OF_HEADER => byte(value).map(|byte| 4 * (byte & 15)),
-            RETURN => return value,
-            EQUAL | ANY_BIT => {
-                let holds = if code == EQUAL { accumulator == value } else { accumulator & value != 0 };
-                at += usize::from(if holds { jump_true } else { jump_false });
-                continue;
-            }
-            _ => panic!("code {code:#x}"),
-        };
-        match loaded {
-            None => return 0,
-            Some(value) if code == INDEX_OF_HEADER => index = value,
-            Some(value) => accumulator = value,
-        }
-    }
+    super::run(program, packet, interface).expect("the instructions are known")
 }
 
 /// An Ethernet frame of this type, behind these VLAN tags.
@@ -137,4 +111,37 @@ fn what_is_asked_for_passes_too() {
             if one.code == EQUAL || one.code == ANY_BIT { one.jump_true.max(one.jump_false) } else { 0 };
         assert!(at + 1 + usize::from(farthest) < program.len() || one.code == RETURN, "{at}: {one:?}");
     }
+}
+
+#[test]
+fn a_second_program_has_to_let_it_through_too() {
+    let first = program(&Wanted::default(), 200);
+    let roce = frame(&[], 0x0800, &ipv4(0, 0, 17, &[0, 1, 0x12, 0xb7, 0, 0, 0, 0]));
+    let other = frame(&[], 0x0800, &ipv4(0, 0, 17, &[0, 1, 0, 53, 0, 0, 0, 0]));
+    // As libpcap compiles `ether[0] = 2` and `ether[0] = 3`.
+    for (value, bytes) in [(2, 200), (3, 0)] {
+        let one = |code, jump_true, jump_false, value| Instruction { code, jump_true, jump_false, value };
+        let second = [
+            one(LOAD_BYTE, 0, 0, 0),
+            one(EQUAL, 0, 1, value),
+            one(RETURN, 0, 0, 262_144),
+            one(RETURN, 0, 0, 0),
+        ];
+        let both = both(first.clone(), &second, 200);
+        assert_eq!(run(&both, &roce, 0), bytes);
+        assert_eq!(run(&both, &other, 0), 0);
+    }
+}
+
+#[test]
+fn a_sieve_keeps_what_the_kernel_would() {
+    let wanted = Wanted { interfaces: vec![7], ..Wanted::default() };
+    let sieve = Sieve::new(&wanted, 40);
+    let packet = frame(&[], 0x0800, &ipv4(0, 0x4000, 17, &roce()));
+    assert_eq!(sieve.keep(&packet), Some(&packet[..40]), "cut, whatever the interface");
+    assert_eq!(Sieve::new(&wanted, 262_144).keep(&packet), Some(&packet[..]));
+    assert_eq!(sieve.keep(&frame(&[], 0x0800, &ipv4(0, 0, 17, &ports(1, 53)))), None);
+    assert_eq!(sieve.keep(&[]), None);
+    let unknown = Sieve(vec![Instruction { code: 0xffff, jump_true: 0, jump_false: 0, value: 0 }]);
+    assert_eq!((unknown.keep(&packet), Sieve(Vec::new()).keep(&packet)), (None, None));
 }

@@ -1,0 +1,164 @@
+//! gzip and zstd, written.
+
+use flate2::write::GzEncoder;
+use std::io::{self, Write};
+use std::path::Path;
+
+/// How a capture is compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compression {
+    /// RFC 1952.
+    Gzip,
+    /// RFC 8878.
+    Zstd,
+}
+
+impl Compression {
+    /// By the first four bytes (RFC 1952, section 2.3.1; RFC 8878, sections 3.1.1 and 3.1.2).
+    pub(crate) fn of(magic: &[u8; 4]) -> Option<Compression> {
+        match magic {
+            [0x1f, 0x8b, ..] => Some(Compression::Gzip),
+            [0x28, 0xb5, 0x2f, 0xfd] | [0x50..=0x5f, 0x2a, 0x4d, 0x18] => Some(Compression::Zstd),
+            _ => None,
+        }
+    }
+
+    /// By the name of a file: `.gz` and `.zst`.
+    pub fn of_name(path: &Path) -> Option<Compression> {
+        match path.extension()?.to_str()? {
+            "gz" => Some(Compression::Gzip),
+            "zst" => Some(Compression::Zstd),
+            _ => None,
+        }
+    }
+}
+
+/// Compresses what is written to it, if it is to. Whoever reads what was flushed can decode all of it, though the end is missing.
+#[derive(Debug)]
+pub struct Compressor<W: Write>(Encoder<W>);
+
+enum Encoder<W: Write> {
+    None(W),
+    Gzip(GzEncoder<W>),
+    Zstd(zstd::stream::write::Encoder<'static, W>),
+}
+
+impl<W: Write> std::fmt::Debug for Encoder<W> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Encoder::None(_) => "None",
+            Encoder::Gzip(_) => "Gzip",
+            Encoder::Zstd(_) => "Zstd",
+        })
+    }
+}
+
+impl<W: Write> Compressor<W> {
+    /// Compresses to `out`; `None`: what is written stays as it is. As fast as either goes: packets do not wait.
+    pub fn new(compression: Option<Compression>, out: W) -> io::Result<Compressor<W>> {
+        Ok(Compressor(match compression {
+            None => Encoder::None(out),
+            Some(Compression::Gzip) => Encoder::Gzip(GzEncoder::new(out, flate2::Compression::fast())),
+            Some(Compression::Zstd) => Encoder::Zstd(zstd::stream::write::Encoder::new(out, 1)?),
+        }))
+    }
+
+    /// Where it is written to.
+    pub fn get_ref(&self) -> &W {
+        match &self.0 {
+            Encoder::None(out) => out,
+            Encoder::Gzip(encoder) => encoder.get_ref(),
+            Encoder::Zstd(encoder) => encoder.get_ref(),
+        }
+    }
+
+    /// Writes the end of the format.
+    pub fn finish(self) -> io::Result<W> {
+        match self.0 {
+            Encoder::None(out) => Ok(out),
+            Encoder::Gzip(encoder) => encoder.finish(),
+            Encoder::Zstd(encoder) => encoder.finish(),
+        }
+    }
+}
+
+impl<W: Write> Write for Compressor<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &mut self.0 {
+            Encoder::None(out) => out.write(bytes),
+            Encoder::Gzip(encoder) => encoder.write(bytes),
+            Encoder::Zstd(encoder) => encoder.write(bytes),
+        }
+    }
+
+    /// Ends a block of the format (RFC 1951, section 3.2.4, an empty stored one; RFC 8878, section 3.1.1.2), so that what was written can be decoded.
+    fn flush(&mut self) -> io::Result<()> {
+        match &mut self.0 {
+            Encoder::None(out) => out.flush(),
+            Encoder::Gzip(encoder) => encoder.flush(),
+            Encoder::Zstd(encoder) => encoder.flush(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Capture;
+    use crate::PcapngWriter;
+    use rdmascope_dissector::record::{LinkType, Record, Time};
+    use std::io::Cursor;
+
+    fn packet<W: Write>(writer: &mut PcapngWriter<W>, number: u64) {
+        let record = Record {
+            number,
+            time: Time(number as i64),
+            link: LinkType::ETHERNET,
+            original_length: 100,
+            dropped: 0,
+            tap: Default::default(),
+            data: &[number as u8; 100],
+        };
+        writer.packet(&record, "").unwrap();
+    }
+
+    /// The packets of a capture, up to where it ends.
+    fn read(bytes: Vec<u8>) -> u64 {
+        let mut capture = Capture::from_reader("compressed", Cursor::new(bytes)).unwrap();
+        let mut packets = 0;
+        while let Ok(Some(record)) = capture.next() {
+            assert_eq!(record.data, [record.number as u8; 100]);
+            packets += 1;
+        }
+        packets
+    }
+
+    #[test]
+    fn what_was_flushed_is_read_without_the_end() {
+        for compression in [None, Some(Compression::Gzip), Some(Compression::Zstd)] {
+            let mut writer =
+                PcapngWriter::new(Compressor::new(compression, Vec::new()).unwrap(), "rdmascope").unwrap();
+            for number in 1..=1000 {
+                packet(&mut writer, number);
+            }
+            writer.flush().unwrap();
+            let flushed = writer.get_ref().get_ref().clone();
+            assert_eq!(read(flushed), 1000, "{compression:?}");
+            packet(&mut writer, 1001);
+            let whole = writer.finish().unwrap().finish().unwrap();
+            assert_eq!(read(whole), 1001, "{compression:?}");
+        }
+    }
+
+    #[test]
+    fn by_the_name_of_a_file() {
+        for (name, expected) in [
+            ("a.pcapng.gz", Some(Compression::Gzip)),
+            ("a.pcapng.zst", Some(Compression::Zstd)),
+            ("gz", None),
+            ("a.pcapng", None),
+        ] {
+            assert_eq!(Compression::of_name(Path::new(name)), expected);
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! The system calls that a confined process makes. All others are refused with EPERM.
+
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+    TargetArch, apply_filter_all_threads,
+};
+use std::collections::BTreeMap;
+
+/// Calls that are allowed whatever their arguments: what is open is read, written, waited for and closed; memory; time; threads; signals of the process itself.
+/// Some of them only a C library other than this one makes.
+const ALLOWED: &[libc::c_long] = &[
+    // What is open.
+    libc::SYS_read,
+    libc::SYS_readv,
+    libc::SYS_pread64,
+    libc::SYS_write,
+    libc::SYS_writev,
+    libc::SYS_pwrite64,
+    libc::SYS_lseek,
+    libc::SYS_close,
+    libc::SYS_dup,
+    libc::SYS_dup3,
+    libc::SYS_fcntl,
+    libc::SYS_fstat,
+    libc::SYS_newfstatat,
+    libc::SYS_statx,
+    libc::SYS_fsync,
+    libc::SYS_fdatasync,
+    libc::SYS_ftruncate,
+    libc::SYS_pipe2,
+    libc::SYS_eventfd2,
+    libc::SYS_ppoll,
+    libc::SYS_pselect6,
+    libc::SYS_epoll_create1,
+    libc::SYS_epoll_ctl,
+    libc::SYS_epoll_pwait,
+    // Sockets that are there. A packet socket is bound anew when its interface comes back.
+    libc::SYS_recvfrom,
+    libc::SYS_recvmsg,
+    libc::SYS_sendto,
+    libc::SYS_sendmsg,
+    libc::SYS_accept4,
+    libc::SYS_shutdown,
+    libc::SYS_getsockopt,
+    libc::SYS_setsockopt,
+    libc::SYS_getsockname,
+    libc::SYS_getpeername,
+    libc::SYS_bind,
+    // Memory. What is mapped and what is protected stands below.
+    libc::SYS_brk,
+    libc::SYS_munmap,
+    libc::SYS_mremap,
+    libc::SYS_madvise,
+    // Time.
+    libc::SYS_clock_gettime,
+    libc::SYS_clock_getres,
+    libc::SYS_clock_nanosleep,
+    libc::SYS_nanosleep,
+    libc::SYS_gettimeofday,
+    // Threads. What starts one stands below.
+    libc::SYS_clone3,
+    libc::SYS_futex,
+    libc::SYS_set_robust_list,
+    libc::SYS_rseq,
+    libc::SYS_gettid,
+    libc::SYS_getpid,
+    libc::SYS_sched_yield,
+    libc::SYS_sched_getaffinity,
+    libc::SYS_getcpu,
+    libc::SYS_membarrier,
+    libc::SYS_exit,
+    libc::SYS_exit_group,
+    // Signals.
+    libc::SYS_rt_sigaction,
+    libc::SYS_rt_sigprocmask,
+    libc::SYS_rt_sigreturn,
+    libc::SYS_sigaltstack,
+    libc::SYS_restart_syscall,
+    // About itself.
+    libc::SYS_getrandom,
+    libc::SYS_getuid,
+    libc::SYS_geteuid,
+    libc::SYS_getrusage,
+    libc::SYS_uname,
+    libc::SYS_sysinfo,
+];
+
+/// Calls that newer architectures do without.
+#[cfg(target_arch = "x86_64")]
+const ALLOWED_OLD: &[libc::c_long] = &[
+    libc::SYS_stat,
+    libc::SYS_lstat,
+    libc::SYS_poll,
+    libc::SYS_select,
+    libc::SYS_epoll_wait,
+    libc::SYS_accept,
+    libc::SYS_dup2,
+    libc::SYS_time,
+];
+#[cfg(not(target_arch = "x86_64"))]
+const ALLOWED_OLD: &[libc::c_long] = &[];
+
+/// Files are opened, made and removed: landlock says which.
+const FILES: &[libc::c_long] = &[libc::SYS_openat, libc::SYS_unlinkat];
+#[cfg(target_arch = "x86_64")]
+const FILES_OLD: &[libc::c_long] = &[libc::SYS_open, libc::SYS_creat, libc::SYS_unlink];
+#[cfg(not(target_arch = "x86_64"))]
+const FILES_OLD: &[libc::c_long] = &[];
+
+/// Refuses all other calls, where the kernel has seccomp and its rules for this architecture are known. Whether it does.
+pub(super) fn refuse(files: bool) -> bool {
+    // The first makes the C library start threads by a call whose flags can be seen.
+    [no_clone3(), allowed(files)]
+        .into_iter()
+        .all(|filter| filter.and_then(|program| apply_filter_all_threads(&program).ok()).is_some())
+}
+
+/// The flags of clone3 are in memory, which a filter cannot read.
+fn no_clone3() -> Option<BpfProgram> {
+    let rules = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
+    program(rules, SeccompAction::Allow, SeccompAction::Errno(libc::ENOSYS as u32))
+}
+
+fn allowed(files: bool) -> Option<BpfProgram> {
+    let more: [&[libc::c_long]; 2] = if files { [FILES, FILES_OLD] } else { [&[], &[]] };
+    let calls = ALLOWED.iter().chain(ALLOWED_OLD).chain(more.into_iter().flatten());
+    let mut rules: BTreeMap<i64, Vec<SeccompRule>> = calls.map(|call| (*call, Vec::new())).collect();
+    // A process of its own is none of what is needed: threads only.
+    let thread = libc::CLONE_THREAD as u64;
+    rules.insert(libc::SYS_clone, vec![masked(0, thread, thread)?]);
+    // Code is there already.
+    let execute = libc::PROT_EXEC as u64;
+    for call in [libc::SYS_mmap, libc::SYS_mprotect] {
+        rules.insert(call, vec![masked(2, execute, 0)?]);
+    }
+    // A signal to itself, as abort and raise send it.
+    rules.insert(libc::SYS_tgkill, vec![equal(0, std::process::id())?]);
+    // The name of a thread, and of memory.
+    const PR_SET_VMA: u32 = 0x5356_4d41;
+    rules.insert(libc::SYS_prctl, one_of(0, &[libc::PR_SET_NAME as u32, PR_SET_VMA])?);
+    // The sizes of stack and terminal; no bytes are put into the terminal (TIOCSTI). The index of an interface that came back.
+    let requests = [
+        libc::TCGETS,
+        // The screen of `tui` gives the terminal back as it was.
+        libc::TCSETS,
+        libc::TCGETS2,
+        libc::TCSETS2,
+        libc::TIOCGWINSZ,
+        libc::FIONBIO,
+        libc::FIONREAD,
+        libc::SIOCGIFINDEX,
+        libc::SIOCGIFFLAGS,
+    ];
+    rules.insert(libc::SYS_ioctl, one_of(1, &requests.map(|request| request as u32))?);
+    // Limits are read, not set.
+    rules.insert(libc::SYS_prlimit64, vec![masked(2, u64::MAX, 0)?]);
+    program(rules, SeccompAction::Errno(libc::EPERM as u32), SeccompAction::Allow)
+}
+
+fn program(
+    rules: BTreeMap<i64, Vec<SeccompRule>>,
+    else_: SeccompAction,
+    then: SeccompAction,
+) -> Option<BpfProgram> {
+    let architecture = TargetArch::try_from(std::env::consts::ARCH).ok()?;
+    SeccompFilter::new(rules, else_, then, architecture).ok()?.try_into().ok()
+}
+
+/// Of a word as long as a register.
+fn masked(argument: u8, mask: u64, value: u64) -> Option<SeccompRule> {
+    rule(argument, SeccompCmpArgLen::Qword, SeccompCmpOp::MaskedEq(mask), value)
+}
+
+/// Of an int: what stands above its 32 bits says nothing.
+fn equal(argument: u8, value: u32) -> Option<SeccompRule> {
+    rule(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value.into())
+}
+
+fn one_of(argument: u8, values: &[u32]) -> Option<Vec<SeccompRule>> {
+    values.iter().map(|value| equal(argument, *value)).collect()
+}
+
+fn rule(argument: u8, length: SeccompCmpArgLen, operator: SeccompCmpOp, value: u64) -> Option<SeccompRule> {
+    let condition = SeccompCondition::new(argument, length, operator, value).ok()?;
+    SeccompRule::new(vec![condition]).ok()
+}

@@ -1,0 +1,148 @@
+//! The connections of queue pairs that a host has, by the word of its kernel.
+//!
+//! Rdma netlink tells queue pairs and CM IDs apart ([`netlink`]); what belongs together has the same device and queue pair. A capture that starts
+//! in the middle of connections so knows its pairs. In a pcapng file they are lines of text ([`to_text`], [`from_text`]), for whoever looks at them:
+//!
+//! ```text
+//! device=rxe0 local-qp=17 remote-qp=17 send-psn=2624235 receive-psn=11400384 source=10.77.0.2:60900 destination=10.77.0.1:20049 owner=rpcrdma
+//! ```
+
+pub mod netlink;
+#[cfg(target_os = "linux")]
+mod socket;
+#[cfg(test)]
+mod tests;
+
+#[cfg(target_os = "linux")]
+pub use socket::{InventoryError, read};
+
+use core::fmt::Write as _;
+use core::net::{IpAddr, SocketAddr};
+use netlink::{CmIdEntry, QpEntry};
+use rdmascope_dissector::connection::{KnownConnection, KnownEnd};
+use rdmascope_dissector::frame::Address;
+use rdmascope_wire::Qpn;
+use rdmascope_wire::psn::Psn;
+
+/// A queue pair that is connected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Connected {
+    /// The device.
+    pub device: String,
+    /// Its queue pair.
+    pub local_qp: u32,
+    /// That of the other end.
+    pub remote_qp: u32,
+    /// The PSN that it sends next; `None` where the device does not tell.
+    pub send_psn: Option<u32>,
+    /// The PSN that it expects next.
+    pub receive_psn: Option<u32>,
+    /// The address and port of this end.
+    pub source: SocketAddr,
+    /// Those of the other end.
+    pub destination: SocketAddr,
+    /// Who owns it: a part of the kernel, such as `rpcrdma`, or `process-` and its number.
+    pub owner: Option<String>,
+}
+
+/// Connections that an inventory tells at most.
+pub const MOST: usize = 65_536;
+
+/// Puts the queue pairs and the CM IDs of a device together.
+pub fn connected(device: &str, queue_pairs: &[QpEntry], cm_ids: &[CmIdEntry]) -> Vec<Connected> {
+    const RELIABLE_CONNECTION: u8 = 2;
+    /// From Ready to Receive on, a queue pair knows the other end; not in Error any more.
+    const CONNECTED: core::ops::RangeInclusive<u8> = 2..=4;
+    let mut found: Vec<Connected> = Vec::new();
+    let by_qp: std::collections::HashMap<u32, &CmIdEntry> =
+        cm_ids.iter().filter_map(|id| Some((id.local_qp?, id))).collect();
+    for pair in queue_pairs {
+        let is_connected = pair.kind == Some(RELIABLE_CONNECTION)
+            && pair.state.is_some_and(|state| CONNECTED.contains(&state));
+        let (Some(local_qp), Some(remote_qp)) = (pair.local_qp, pair.remote_qp) else { continue };
+        let Some(id) = by_qp.get(&local_qp).filter(|_| is_connected && remote_qp != 0) else { continue };
+        let (Some(source), Some(destination)) = (id.source, id.destination) else { continue };
+        let owner = id.owner.clone().or(pair.owner.clone());
+        let process = id.process.or(pair.process).map(|process| format!("process-{process}"));
+        // Both are zero where a device does not tell.
+        let tells = (pair.send_psn, pair.receive_psn) != (Some(0), Some(0));
+        let psns = [pair.send_psn, pair.receive_psn].map(|psn| psn.filter(|_| tells));
+        found.push(Connected {
+            device: device.to_owned(),
+            local_qp,
+            remote_qp,
+            send_psn: psns[0],
+            receive_psn: psns[1],
+            source,
+            destination,
+            owner: owner.or(process),
+        });
+    }
+    found
+}
+
+/// As lines of text.
+pub fn to_text(connections: &[Connected]) -> String {
+    let mut text = String::new();
+    for one in connections {
+        let Connected { device, local_qp, remote_qp, source, destination, .. } = one;
+        let _ = write!(text, "device={device} local-qp={local_qp} remote-qp={remote_qp}");
+        for (name, psn) in [("send-psn", one.send_psn), ("receive-psn", one.receive_psn)] {
+            let _ = psn.map_or(Ok(()), |psn| write!(text, " {name}={psn}"));
+        }
+        let _ = write!(text, " source={source} destination={destination}");
+        let _ = one.owner.as_ref().map_or(Ok(()), |owner| write!(text, " owner={owner}"));
+        text.push('\n');
+    }
+    text
+}
+
+/// From lines of text. Words that are not known are passed over, and lines without both ends too.
+pub fn from_text(text: &str) -> Vec<Connected> {
+    let line = |line: &str| {
+        let word = |name: &str| {
+            line.split_ascii_whitespace().find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
+        };
+        let number = |name: &str| word(name)?.parse::<u32>().ok().filter(|number| *number < 1 << 24);
+        Some(Connected {
+            device: word("device")?.to_owned(),
+            local_qp: number("local-qp")?,
+            remote_qp: number("remote-qp")?,
+            send_psn: number("send-psn"),
+            receive_psn: number("receive-psn"),
+            source: word("source")?.parse().ok()?,
+            destination: word("destination")?.parse().ok()?,
+            owner: word("owner").map(str::to_owned),
+        })
+    };
+    text.lines().filter_map(line).take(MOST).collect()
+}
+
+impl Connected {
+    /// As the dissector takes it.
+    pub fn known(&self) -> KnownConnection {
+        /// The port that RFC 5667 assigns to NFS over RDMA.
+        const NFS_RDMA_PORT: u16 = 20049;
+        let end = |address: SocketAddr, qp, psn: Option<u32>| KnownEnd {
+            address: match address.ip().to_canonical() {
+                IpAddr::V4(address) => Address::V4(address),
+                IpAddr::V6(address) => Address::V6(address),
+            },
+            qpn: Qpn(qp),
+            next_psn: psn.map(Psn::new),
+        };
+        let is_port = |address: SocketAddr| address.port() == NFS_RDMA_PORT;
+        let local_is_requester = match (is_port(self.source), is_port(self.destination)) {
+            (false, true) => Some(true),
+            (true, false) => Some(false),
+            _ => None,
+        };
+        KnownConnection {
+            local: end(self.source, self.local_qp, self.send_psn),
+            remote: end(self.destination, self.remote_qp, self.receive_psn),
+            local_is_requester,
+            port: local_is_requester.map(|_| NFS_RDMA_PORT),
+            speaks_rpc: self.owner.as_deref() == Some("rpcrdma"),
+        }
+    }
+}

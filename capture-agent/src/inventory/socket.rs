@@ -1,0 +1,77 @@
+//! The inventory of this host, asked for over a socket of rdma netlink. Listing takes no privilege.
+
+use super::netlink::{self, Answered, Command, Device};
+use super::{Connected, MOST, connected};
+use core::time::Duration;
+use rustix::net::netlink::RDMA;
+use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, sockopt};
+use std::io;
+use std::os::fd::OwnedFd;
+
+/// Bytes of a datagram: the kernel makes them of 32 KiB at most.
+const DATAGRAM: usize = 64 << 10;
+/// Datagrams that answer one request at most.
+const DATAGRAMS: usize = 4096;
+/// Devices that are asked.
+const DEVICES: usize = 256;
+/// How long the kernel may take for a datagram.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Why there is no inventory.
+#[derive(Debug, thiserror::Error)]
+pub enum InventoryError {
+    /// The kernel has no RDMA.
+    #[error("this kernel has no RDMA, or its module ib_core is not loaded")]
+    NoRdma,
+    /// The kernel refuses.
+    #[error("rdma netlink: {0}")]
+    System(#[from] io::Error),
+    /// It does not end.
+    #[error("rdma netlink: the answer does not end")]
+    Endless,
+}
+
+/// The connections of all queue pairs of this host.
+pub fn read() -> Result<Vec<Connected>, InventoryError> {
+    let socket = net::socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, Some(RDMA));
+    let socket = socket.map_err(|error| match error {
+        rustix::io::Errno::PROTONOSUPPORT | rustix::io::Errno::AFNOSUPPORT => InventoryError::NoRdma,
+        error => InventoryError::System(error.into()),
+    })?;
+    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, Some(PATIENCE)).map_err(io::Error::from)?;
+    let mut devices: Vec<Device> = Vec::new();
+    ask(&socket, Command::Devices, None, |bytes| netlink::devices(bytes, &mut devices))?;
+    let mut found = Vec::new();
+    for device in devices.iter().take(DEVICES) {
+        let (mut queue_pairs, mut cm_ids) = (Vec::new(), Vec::new());
+        let index = Some(device.index);
+        ask(&socket, Command::QueuePairs, index, |bytes| netlink::queue_pairs(bytes, &mut queue_pairs))?;
+        ask(&socket, Command::CmIds, index, |bytes| netlink::cm_ids(bytes, &mut cm_ids))?;
+        found.extend(connected(&device.name, &queue_pairs, &cm_ids));
+    }
+    found.truncate(MOST);
+    Ok(found)
+}
+
+fn ask(
+    socket: &OwnedFd,
+    command: Command,
+    device: Option<u32>,
+    mut take: impl FnMut(&[u8]) -> Answered,
+) -> Result<(), InventoryError> {
+    let request = netlink::request(command, device, command as u32);
+    net::send(socket, &request, SendFlags::empty()).map_err(io::Error::from)?;
+    let mut buffer = vec![0; DATAGRAM];
+    for _ in 0..DATAGRAMS {
+        let (length, _) =
+            net::recv(socket, buffer.as_mut_slice(), RecvFlags::empty()).map_err(io::Error::from)?;
+        match take(&buffer[..length.min(DATAGRAM)]) {
+            Answered::More => {}
+            Answered::Done => return Ok(()),
+            Answered::Refused(errno) => {
+                return Err(InventoryError::System(io::Error::from_raw_os_error(errno)));
+            }
+        }
+    }
+    Err(InventoryError::Endless)
+}

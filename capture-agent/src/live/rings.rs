@@ -1,0 +1,436 @@
+//! One ring, or several that share the packets and are each read by a thread of their own.
+//!
+//! Of several, the kernel gives each packet to one (`ring::share`). A thread copies what its ring holds into batches, and whoever asks for packets gets them
+//! in the order of their times ([`Order`]): a packet comes out when every other ring has shown a later one, or its thread has said that nothing
+//! older comes any more. A ring shows a packet at most twice [`RETIRE`] after its time, so that is how long one waits for rings that are
+//! silent. What a ring shows later still, because its processor was late, comes out at once, behind younger ones.
+//!
+//! Memory is bounded: a thread has [`BATCHES`] batches, and gets one back when its packets were taken. While it has none its ring fills up, and the
+//! kernel counts what finds no room there.
+
+use super::ring::{Packet, RETIRE, Ring, Socket, Waited};
+use rdmascope_dissector::record::Time;
+use std::collections::VecDeque;
+use std::io;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
+use std::thread;
+use std::time::Duration;
+
+/// Batches of a ring.
+const BATCHES: usize = 8;
+/// Bytes of packets in a batch, unless one packet has more.
+const BATCH: usize = 1 << 20;
+/// Packets of a batch.
+const MOST: usize = 1 << 14;
+
+/// Where packets come from.
+#[derive(Debug)]
+pub(super) enum Rings {
+    /// One ring, whose packets are read where they are.
+    One(Ring),
+    /// Several.
+    Several(Several),
+}
+
+impl Rings {
+    /// Of at least one ring.
+    pub(super) fn of(mut rings: Vec<Ring>) -> io::Result<Rings> {
+        if rings.len() > 1 {
+            return Ok(Rings::Several(Several::of(rings)?));
+        }
+        rings.pop().map(Rings::One).ok_or_else(|| io::ErrorKind::InvalidInput.into())
+    }
+
+    /// The sockets of the rings; at least one.
+    pub(super) fn sockets(&self) -> &[Socket] {
+        match self {
+            Rings::One(ring) => core::slice::from_ref(ring),
+            Rings::Several(several) => &several.sockets,
+        }
+    }
+
+    /// The next packet; `None` where there is none now. Then `reached` says how far several rings have come: nothing older comes of any.
+    #[inline]
+    pub(super) fn next(&mut self, reached: &mut Option<Time>) -> Option<Packet<'_>> {
+        match self {
+            Rings::One(ring) => ring.next(),
+            Rings::Several(several) => several.next(reached),
+        }
+    }
+
+    /// Waits until there may be packets, for so long at most.
+    pub(super) fn wait(&mut self, time: Duration) -> io::Result<Waited> {
+        match self {
+            Rings::One(ring) => ring.wait(time),
+            Rings::Several(several) => several.wait(time),
+        }
+    }
+}
+
+/// Everything up to this time is to be seen in a ring at `now`.
+pub(super) fn behind(now: Time) -> Time {
+    Time(now.0.saturating_sub(2 * RETIRE.as_nanos() as i64))
+}
+
+/// Several rings, with a thread for each from the first packet on.
+#[derive(Debug)]
+pub(super) struct Several {
+    sockets: Vec<Socket>,
+    /// Those that have no thread yet: who captures gives up its rights before it starts one.
+    rings: Vec<Ring>,
+    order: Order,
+    to: Sender<(usize, Told)>,
+    told: Receiver<(usize, Told)>,
+    /// Where batches go back to.
+    back: Vec<Sender<Batch>>,
+    failed: Option<io::Error>,
+}
+
+/// What a thread tells of its ring.
+#[derive(Debug)]
+enum Told {
+    /// Packets in their order; nothing older comes.
+    Packets(Batch),
+    /// There is none now, and none older than this comes.
+    Until(i64),
+    /// It cannot go on.
+    Failed(io::Error),
+}
+
+impl Several {
+    fn of(rings: Vec<Ring>) -> io::Result<Several> {
+        let sockets = rings.iter().map(|ring| ring.try_clone()).collect::<io::Result<_>>()?;
+        let (to, told) = channel();
+        let order = Order::new(rings.len());
+        Ok(Several { sockets, rings, order, to, told, back: Vec::new(), failed: None })
+    }
+
+    fn next(&mut self, reached: &mut Option<Time>) -> Option<Packet<'_>> {
+        if self.order.is_taken() {
+            self.give_back();
+        }
+        while !self.order.find() {
+            // Where packets wait for a ring that is silent, its thread says soon how far it is.
+            let told = match self.told.try_recv() {
+                Err(TryRecvError::Empty) if self.order.has_packets() => {
+                    self.told.recv_timeout(2 * RETIRE).ok()
+                }
+                told => told.ok(),
+            };
+            let Some(told) = told else {
+                *reached = Some(Time(self.order.reached()));
+                return None;
+            };
+            self.take(told);
+        }
+        self.order.packet()
+    }
+
+    fn wait(&mut self, time: Duration) -> io::Result<Waited> {
+        for ring in self.rings.drain(..) {
+            let (to, (back, pool)) = (self.to.clone(), channel());
+            let index = self.back.len();
+            for _ in 0..BATCHES {
+                let _the_other_end_is_here = back.send(Batch::default());
+            }
+            self.back.push(back);
+            thread::Builder::new()
+                .name(format!("ring-{index}"))
+                .spawn(move || read(ring, index, &to, &pool))?;
+        }
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
+        match self.told.recv_timeout(time) {
+            Ok(told) => self.take(told),
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return Ok(Waited::TimedOut),
+        }
+        Ok(Waited::Ready)
+    }
+
+    fn take(&mut self, (index, told): (usize, Told)) {
+        match told {
+            Told::Packets(batch) => self.order.packets(index, batch),
+            Told::Until(time) => self.order.until(index, time),
+            Told::Failed(error) => self.failed = Some(error),
+        }
+    }
+
+    fn give_back(&mut self) {
+        if let Some((index, batch)) = self.order.emptied() {
+            let _its_thread_may_have_ended = self.back[index].send(batch);
+        }
+    }
+}
+
+/// What the thread of a ring does, until nobody listens any more.
+fn read(mut ring: Ring, index: usize, to: &Sender<(usize, Told)>, pool: &Receiver<Batch>) {
+    let mut kept = None;
+    loop {
+        let Some(mut batch) = kept.take().or_else(|| pool.recv().ok()) else { return };
+        batch.clear();
+        // The clock before the look: what comes in between is younger.
+        let until = behind(super::now()).0;
+        while batch.has_room()
+            && let Some(packet) = ring.next()
+        {
+            batch.push(&packet);
+        }
+        let told = if batch.is_empty() {
+            kept = Some(batch);
+            Told::Until(until)
+        } else {
+            Told::Packets(batch)
+        };
+        if to.send((index, told)).is_err() {
+            return;
+        }
+        if kept.is_some()
+            && let Err(error) = ring.wait(RETIRE)
+        {
+            let _nobody_may_listen = to.send((index, Told::Failed(error)));
+            return;
+        }
+    }
+}
+
+/// Packets of a ring, copied.
+#[derive(Debug, Default)]
+struct Batch {
+    bytes: Vec<u8>,
+    packets: Vec<Copied>,
+}
+
+/// A packet, but for its bytes.
+#[derive(Clone, Copy, Debug)]
+struct Copied {
+    time: i64,
+    interface: u32,
+    hardware_time: bool,
+    length: u32,
+    /// Where its bytes end. They begin where those of the packet before it end.
+    end: u32,
+}
+
+impl Batch {
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.packets.clear();
+    }
+
+    fn is_empty(&self) -> bool {
+        self.packets.is_empty()
+    }
+
+    fn has_room(&self) -> bool {
+        self.bytes.len() < BATCH && self.packets.len() < MOST
+    }
+
+    fn push(&mut self, packet: &Packet<'_>) {
+        let Packet { time, interface, hardware_time, length, data } = *packet;
+        self.bytes.extend_from_slice(data);
+        self.packets.push(Copied { time, interface, hardware_time, length, end: self.bytes.len() as u32 });
+    }
+
+    fn packet(&self, at: usize) -> Option<Packet<'_>> {
+        let Copied { time, interface, hardware_time, length, end } = *self.packets.get(at)?;
+        let start = at.checked_sub(1).map_or(0, |before| self.packets[before].end);
+        Some(Packet {
+            time,
+            interface,
+            hardware_time,
+            length,
+            data: &self.bytes[start as usize..end as usize],
+        })
+    }
+}
+
+/// Packets of several rings in the order of their times.
+#[derive(Debug)]
+struct Order {
+    rings: Vec<Waiting>,
+    /// The ring whose packet comes next, as long as that is not younger than this: what other rings have, or may still show.
+    current: Option<(usize, i64)>,
+    /// The packet that was found was handed out.
+    is_given: bool,
+}
+
+/// What a ring has shown.
+#[derive(Debug)]
+struct Waiting {
+    batches: VecDeque<Batch>,
+    /// The packet of the first batch that is next.
+    at: usize,
+    /// Nothing older comes.
+    until: i64,
+}
+
+impl Waiting {
+    fn head(&self) -> Option<i64> {
+        self.batches.front().map(|batch| batch.packets[self.at].time)
+    }
+
+    /// The earliest time that may come next.
+    fn earliest(&self) -> i64 {
+        self.head().unwrap_or(self.until)
+    }
+}
+
+impl Order {
+    fn new(rings: usize) -> Order {
+        let waiting = || Waiting { batches: VecDeque::new(), at: 0, until: i64::MIN };
+        Order { rings: (0..rings).map(|_| waiting()).collect(), current: None, is_given: false }
+    }
+
+    fn packets(&mut self, index: usize, batch: Batch) {
+        let waiting = &mut self.rings[index];
+        if let Some(last) = batch.packets.last() {
+            waiting.until = waiting.until.max(last.time);
+            waiting.batches.push_back(batch);
+        }
+    }
+
+    fn until(&mut self, index: usize, time: i64) {
+        let waiting = &mut self.rings[index];
+        waiting.until = waiting.until.max(time);
+    }
+
+    fn has_packets(&self) -> bool {
+        self.rings.iter().any(|ring| !ring.batches.is_empty())
+    }
+
+    /// Nothing older comes of any ring.
+    fn reached(&self) -> i64 {
+        self.rings.iter().map(Waiting::earliest).min().unwrap_or(i64::MIN)
+    }
+
+    /// The last packet of a batch was handed out, so that the batch can go back.
+    fn is_taken(&self) -> bool {
+        match self.current {
+            Some((index, _)) if self.is_given => {
+                let ring = &self.rings[index];
+                ring.batches.front().is_some_and(|batch| ring.at + 1 == batch.packets.len())
+            }
+            _ => false,
+        }
+    }
+
+    /// Takes that batch out.
+    fn emptied(&mut self) -> Option<(usize, Batch)> {
+        let (index, _) = self.current?;
+        let ring = &mut self.rings[index];
+        ring.at = 0;
+        self.is_given = false;
+        ring.batches.pop_front().map(|batch| (index, batch))
+    }
+
+    /// Finds the packet that comes next; `false` where one ring is not far enough.
+    fn find(&mut self) -> bool {
+        if let Some((index, _)) = self.current
+            && core::mem::take(&mut self.is_given)
+        {
+            self.rings[index].at += 1;
+        }
+        if let Some((index, limit)) = self.current
+            && self.rings[index].head().is_some_and(|head| head <= limit)
+        {
+            return true;
+        }
+        let heads = self.rings.iter().enumerate().filter_map(|(index, ring)| Some((ring.head()?, index)));
+        let Some((head, index)) = heads.min() else { return false };
+        let others = self.rings.iter().enumerate().filter(|(other, _)| *other != index);
+        let limit = others.map(|(_, ring)| ring.earliest()).min().unwrap_or(i64::MAX);
+        self.current = (head <= limit).then_some((index, limit));
+        self.current.is_some()
+    }
+
+    /// The packet that was found.
+    fn packet(&mut self) -> Option<Packet<'_>> {
+        let (index, _) = self.current?;
+        self.is_given = true;
+        let ring = &self.rings[index];
+        ring.batches.front()?.packet(ring.at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A numbered packet.
+    fn push(batch: &mut Batch, time: i64, number: u32) {
+        let data = vec![number as u8; number as usize % 5];
+        batch.push(&Packet { time, interface: 7, hardware_time: false, length: number, data: &data });
+    }
+
+    /// Whatever the rings tell, and in whichever turns: all packets come out once, in the order of time, and none before the others have come so far.
+    #[test]
+    fn packets_come_in_the_order_of_time() {
+        let mut state = 3u64;
+        let mut dice = |sides: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % sides
+        };
+        for rings in [2, 3, 5] {
+            let mut order = Order::new(rings);
+            let mut clocks = vec![0i64; rings];
+            let (mut sent, mut found) = (0u32, Vec::new());
+            for round in 0..3000 {
+                let index = dice(rings as u64) as usize;
+                let mut batch = Batch::default();
+                for _ in 0..dice(4) {
+                    clocks[index] += dice(20) as i64;
+                    push(&mut batch, clocks[index], sent);
+                    sent += 1;
+                }
+                if batch.is_empty() {
+                    clocks[index] += dice(50) as i64;
+                    order.until(index, clocks[index]);
+                } else {
+                    order.packets(index, batch);
+                }
+                if round == 2999 {
+                    (0..rings).for_each(|index| order.until(index, i64::MAX));
+                }
+                loop {
+                    if order.is_taken() {
+                        let (index, mut batch) = order.emptied().unwrap();
+                        assert!(index < rings && !batch.is_empty());
+                        batch.clear();
+                    }
+                    if !order.find() {
+                        break;
+                    }
+                    let packet = order.packet().unwrap();
+                    assert_eq!(packet.data, vec![packet.length as u8; packet.length as usize % 5]);
+                    let (time, number) = (packet.time, packet.length);
+                    assert!(round == 2999 || clocks.iter().all(|clock| *clock >= time), "{time}: {clocks:?}");
+                    found.push((time, number));
+                }
+                assert!(found.last().is_none_or(|(time, _)| *time <= order.reached()));
+            }
+            assert!(found.is_sorted_by_key(|(time, _)| *time) && !order.has_packets());
+            let mut numbers: Vec<u32> = found.iter().map(|(_, number)| *number).collect();
+            numbers.sort_unstable();
+            assert_eq!(numbers, (0..sent).collect::<Vec<_>>());
+        }
+    }
+
+    /// A packet that a ring shows late comes out at once, and holds up nothing.
+    #[test]
+    fn what_comes_late_comes_at_once() {
+        let mut order = Order::new(2);
+        let mut batch = Batch::default();
+        push(&mut batch, 10, 0);
+        push(&mut batch, 4, 1);
+        push(&mut batch, 12, 2);
+        order.packets(0, batch);
+        order.until(1, 11);
+        let mut times = Vec::new();
+        while order.find() {
+            times.push(order.packet().unwrap().time);
+        }
+        assert_eq!(times, [10, 4]);
+        assert_eq!(order.reached(), 11);
+    }
+}

@@ -1,0 +1,174 @@
+//! What a confined process cannot do any more, tried from inside. This program starts itself once for each case, because there is no way back.
+//!
+//! Root is refused as anybody else is: run as root, these tests show that it is not the missing right of a user that refuses.
+
+#[cfg(not(target_os = "linux"))]
+fn main() {}
+
+#[cfg(target_os = "linux")]
+fn main() {
+    linux::main();
+}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use rdmascope_capture_agent::confine::{ConfineError, Confined, Reach, become_user, confine};
+    use std::fs::{self, File};
+    use std::io::{ErrorKind, Read as _, Seek as _, Write as _};
+    use std::net::{TcpListener, TcpStream, UdpSocket};
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    use std::os::unix::net::UnixStream;
+    use std::path::Path;
+    use std::process::Command;
+    use std::thread;
+
+    pub(super) fn main() {
+        let arguments: Vec<String> = std::env::args().collect();
+        match arguments.get(1).map(String::as_str) {
+            Some("--inside") => inside(&arguments[2], Path::new(&arguments[3])),
+            // `cargo test NAME` and `cargo test -- --list` ask every test program.
+            Some(other) if !other.starts_with("--test-threads") => println!("{other}: no such test here"),
+            _ => ["nothing", "below", "threads", "user"].into_iter().for_each(case),
+        }
+    }
+
+    /// Runs a case in a process of its own, with a folder of its own.
+    fn case(name: &str) {
+        let folder = tempfile::tempdir().expect("a folder");
+        // Whoever it becomes.
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).expect("the folder is ours");
+        let program = std::env::current_exe().expect("this program");
+        let status =
+            Command::new(program).arg("--inside").arg(name).arg(folder.path()).status().expect("it starts");
+        assert!(status.success(), "{name}: {status}");
+        println!("confined, {name}: as it should be");
+    }
+
+    fn inside(case: &str, folder: &Path) {
+        match case {
+            "nothing" => nothing(folder),
+            "below" => below(folder),
+            "threads" => threads(),
+            "user" => user(folder),
+            other => panic!("no case {other}"),
+        }
+    }
+
+    fn refused<T>(what: &str, result: std::io::Result<T>) {
+        let error = result.err().unwrap_or_else(|| panic!("{what}: it is not refused"));
+        assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{what}: {error}");
+    }
+
+    /// What is refused, whatever can be opened.
+    fn all_else_is_refused() {
+        refused("a file to read", File::open("/dev/null"));
+        refused("memory", File::open("/proc/self/mem"));
+        refused("a folder to read", fs::read_dir("/"));
+        refused("a socket", UdpSocket::bind("127.0.0.1:0"));
+        refused("a connection", TcpStream::connect("127.0.0.1:1"));
+        refused("a pair of sockets", UnixStream::pair());
+        refused("a program", Command::new("/bin/true").status());
+    }
+
+    /// A line of /proc/self/status, from a file that was opened before.
+    fn line(status: &mut File, name: &str) -> String {
+        let mut text = String::new();
+        status.rewind().expect("it is open");
+        status.read_to_string(&mut text).expect("it is open");
+        let line = text.lines().find_map(|line| line.strip_prefix(name)).expect("a line of this name");
+        line.trim_start_matches(':').trim().to_owned()
+    }
+
+    fn nothing(folder: &Path) {
+        let mut status = File::open("/proc/self/status").expect("it is there");
+        let mut file = File::create(folder.join("before")).expect("not confined yet");
+        let listener = TcpListener::bind("127.0.0.1:0").expect("not confined yet");
+        let _client = TcpStream::connect(listener.local_addr().expect("it is bound")).expect("a listener");
+        let held = confine(Reach::Nothing).expect("one thread");
+        for set in ["CapEff", "CapPrm", "CapInh", "CapAmb"] {
+            assert_eq!(line(&mut status, set), "0000000000000000", "{set}");
+        }
+        assert_eq!(line(&mut status, "NoNewPrivs"), "1");
+        if !is_there(held) {
+            return;
+        }
+        assert_eq!(line(&mut status, "Seccomp"), "2");
+        all_else_is_refused();
+        refused("a new file", File::create(folder.join("after")));
+        refused("a file to remove", fs::remove_file(folder.join("before")));
+        refused("another name", fs::rename(folder.join("before"), folder.join("after")));
+        // What is open goes on, and threads start, as confined as this one.
+        file.write_all(b"still open").expect("it is open");
+        listener.accept().expect("a listener that was there before");
+        thread::spawn(all_else_is_refused).join().expect("a thread starts");
+    }
+
+    fn below(folder: &Path) {
+        let inner = folder.join("inner");
+        fs::create_dir(&inner).expect("not confined yet");
+        fs::write(folder.join("outside"), "outside").expect("not confined yet");
+        symlink(folder.join("outside"), inner.join("link")).expect("not confined yet");
+        match confine(Reach::Below(&folder.join("none"))) {
+            Err(ConfineError::Folder { error, .. }) => assert_eq!(error.kind(), ErrorKind::NotFound),
+            other => panic!("there is no such folder: {other:?}"),
+        }
+        if !is_there(confine(Reach::Below(&inner)).expect("one thread")) {
+            return;
+        }
+        all_else_is_refused();
+        // Made, made anew, and removed.
+        for _ in 0..2 {
+            let mut file = File::create(inner.join("one")).expect("it may be made");
+            file.write_all(b"one").expect("it is open");
+        }
+        refused("what was written, to read", File::open(inner.join("one")));
+        refused("a link to the outside", File::create(inner.join("link")));
+        refused("a way back up", File::create(inner.join("../outside")));
+        refused("a file outside", File::create(folder.join("other")));
+        refused("a file outside, to remove", fs::remove_file(folder.join("outside")));
+        refused("a folder", fs::create_dir(inner.join("folder")));
+        fs::remove_file(inner.join("one")).expect("it may be removed");
+    }
+
+    /// A second thread would stay as it is.
+    fn threads() {
+        let (end, wait) = std::sync::mpsc::channel::<()>();
+        let other = thread::spawn(move || wait.recv());
+        assert!(matches!(confine(Reach::Nothing), Err(ConfineError::Threads(2))));
+        assert!(matches!(become_user("nobody"), Err(ConfineError::Threads(2))));
+        drop(end);
+        let _ended = other.join();
+        File::open("/dev/null").expect("not confined");
+    }
+
+    fn user(folder: &Path) {
+        assert!(matches!(become_user("no such user"), Err(ConfineError::NoUser(_))));
+        let mut status = File::open("/proc/self/status").expect("it is there");
+        let is_root = line(&mut status, "Uid").starts_with("0\t");
+        match become_user("nobody") {
+            Ok(()) if is_root => {}
+            // To become who it is, takes nothing.
+            Ok(()) if line(&mut status, "Uid").starts_with("65534\t") => return,
+            Err(ConfineError::NotRoot(_)) if !is_root => return,
+            other => panic!("root or not: {is_root}, {other:?}"),
+        }
+        for name in ["Uid", "Gid", "Groups"] {
+            let ids = line(&mut status, name);
+            assert!(!ids.split_whitespace().any(|id| id == "0"), "{name}: {ids}");
+        }
+        assert_eq!(line(&mut status, "CapPrm"), "0000000000000000");
+        assert_eq!(line(&mut status, "CapBnd"), "0000000000000000");
+        refused("a file of root", File::open("/etc/shadow"));
+        File::create(folder.join("one")).expect("a folder for everybody");
+        let _held = is_there(confine(Reach::Nothing).expect("one thread"));
+    }
+
+    /// Whether the kernel refuses what is tried next. Where it cannot, the test says so.
+    fn is_there(held: Confined) -> bool {
+        let both = held.landlock && held.seccomp;
+        if !both {
+            println!("SKIPPED: this kernel has not both landlock and seccomp: {held:?}");
+        }
+        both
+    }
+}

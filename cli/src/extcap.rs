@@ -1,0 +1,144 @@
+//! rdmascope as a program of Wireshark's extcap (extcap(4)): it is called with options that begin with `--extcap-`, and lists RoCE interfaces there.
+//!
+//! What captures is `capture`, with the same arguments that a person gives.
+
+use rdmascope_capture_agent::live::network_interfaces;
+use rdmascope_present::text::Plain;
+use std::ffi::OsString;
+use std::io::{self, Write};
+
+/// In front of the name of an interface: Wireshark lists the interface itself too.
+const PREFIX: &str = "roce-";
+
+/// What Wireshark asks for.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// The arguments of `rdmascope capture` that do it.
+    Capture(Vec<OsString>),
+    /// To be told something.
+    Told(Telling),
+}
+
+/// What it is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Telling {
+    Interfaces,
+    LinkTypes,
+    Options,
+    /// Nothing: an option that is of no use here, such as one that asks whether a filter is right.
+    Nothing,
+}
+
+/// What these arguments ask for, the name of the program first; `None`: they are not Wireshark's.
+pub(crate) fn asked(arguments: impl IntoIterator<Item = OsString>) -> Option<Asked> {
+    let mut arguments = arguments.into_iter().skip(1).peekable();
+    let is_extcap = |argument: &OsString| argument.to_str().is_some_and(|text| text.starts_with("--extcap-"));
+    if !arguments.peek().is_some_and(|first| is_extcap(first) || first == "--capture") {
+        return None;
+    }
+    let mut telling = Telling::Nothing;
+    let mut is_capture = false;
+    let mut passed: Vec<OsString> = ["rdmascope", "capture", "--quiet"].map(OsString::from).to_vec();
+    while let Some(argument) = arguments.next() {
+        let text = argument.to_string_lossy().into_owned();
+        let (name, joined) = match text.split_once('=') {
+            Some((name, value)) => (name, Some(OsString::from(value))),
+            None => (&*text, None),
+        };
+        let mut value = || joined.clone().or_else(|| arguments.next()).unwrap_or_default();
+        match name {
+            "--capture" => is_capture = true,
+            "--extcap-interfaces" => telling = Telling::Interfaces,
+            "--extcap-dlts" => telling = Telling::LinkTypes,
+            "--extcap-config" => telling = Telling::Options,
+            "--extcap-version" => {
+                let _of_wireshark = joined;
+            }
+            "--extcap-interface" => {
+                let name = value().to_string_lossy().into_owned();
+                passed.extend(["-i".into(), name.strip_prefix(PREFIX).unwrap_or(&name).into()]);
+            }
+            "--fifo" => passed.extend(["-w".into(), value()]),
+            "--extcap-capture-filter" => {
+                let filter = value();
+                if !filter.is_empty() {
+                    passed.extend(["--filter".into(), filter]);
+                }
+            }
+            _ => passed.push(argument),
+        }
+    }
+    Some(if is_capture { Asked::Capture(passed) } else { Asked::Told(telling) })
+}
+
+/// Tells it, in the sentences of the protocol.
+pub(crate) fn tell(telling: Telling, out: &mut impl Write) -> io::Result<()> {
+    match telling {
+        Telling::Nothing => Ok(()),
+        Telling::LinkTypes => writeln!(out, "dlt {{number=1}}{{name=EN10MB}}{{display=Ethernet}}"),
+        Telling::Interfaces => {
+            writeln!(out, "extcap {{version={}}}{{display=rdmascope}}", env!("CARGO_PKG_VERSION"))?;
+            for interface in network_interfaces().iter().filter(|interface| interface.is_ethernet) {
+                // The braces are those of the protocol.
+                let name = Plain(&interface.name).to_string().replace(['{', '}'], "");
+                writeln!(out, "interface {{value={PREFIX}{name}}}{{display=RoCE on {name}}}")?;
+            }
+            Ok(())
+        }
+        Telling::Options => {
+            for (number, (option, display, tooltip)) in [
+                ("--promiscuous", "Promiscuous", "Receive what is not for this host too"),
+                ("--incoming-only", "Incoming only", "Leave out what this host sends"),
+                (
+                    "--tunnels",
+                    "Tunnels",
+                    "VXLAN, GENEVE, GRE, IP in IP, MPLS and PPPoE too, whatever is in them",
+                ),
+                ("--iwarp", "iWARP", "TCP of port 20049 too"),
+            ]
+            .into_iter()
+            .enumerate()
+            {
+                writeln!(
+                    out,
+                    "arg {{number={number}}}{{call={option}}}{{display={display}}}{{type=boolflag}}{{tooltip={tooltip}}}"
+                )?;
+            }
+            writeln!(
+                out,
+                "arg {{number=4}}{{call=--snap-length}}{{display=Snap length}}{{type=integer}}{{range=64,262144}}{{default=262144}}{{tooltip=Bytes of each packet at most}}"
+            )
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked_by(line: &str) -> Option<Asked> {
+        asked(line.split(' ').map(OsString::from))
+    }
+
+    #[test]
+    fn what_wireshark_asks() {
+        for (line, telling) in [
+            ("rdmascope --extcap-interfaces --extcap-version=4.0", Telling::Interfaces),
+            ("rdmascope --extcap-interface roce-eth0 --extcap-dlts", Telling::LinkTypes),
+            ("rdmascope --extcap-interface roce-eth0 --extcap-config", Telling::Options),
+            ("rdmascope --extcap-interface roce-eth0 --extcap-capture-filter udp", Telling::Nothing),
+        ] {
+            assert_eq!(asked_by(line), Some(Asked::Told(telling)), "{line}");
+        }
+        let line = "rdmascope --capture --extcap-interface roce-eth0 --fifo /tmp/f --extcap-capture-filter=udp --tunnels";
+        let expected = "rdmascope capture --quiet -i eth0 -w /tmp/f --filter udp --tunnels";
+        assert_eq!(
+            asked_by(line),
+            Some(Asked::Capture(expected.split(' ').map(OsString::from).collect())),
+            "{line}"
+        );
+        for other in ["rdmascope", "rdmascope capture -i eth0", "rdmascope --help"] {
+            assert_eq!(asked_by(other), None);
+        }
+    }
+}

@@ -1,0 +1,430 @@
+//! `rdmascope live`: a session analyzed while it goes on.
+//!
+//! Here: the records of interfaces, a pipe or files on their way through engine and judge, and the intervals. Who takes what comes of it: people
+//! (`text`), programs (`lines`), Prometheus (`metrics`). `trigger` says what is captured around, and `recorder` has the packets for that.
+
+mod lines;
+mod metrics;
+mod recorder;
+mod text;
+mod trigger;
+
+use crate::input::Input;
+use crate::interrupt;
+use crate::least::Least;
+use crate::mirror::Mirror;
+use crate::output::{Format, Out, Output, Status, complain, tell, tell_of_ending};
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+use core::ops::ControlFlow;
+use lines::Lines;
+use metrics::Metrics;
+use rdmascope_capture_agent::{Files, Note, Sink, for_each};
+use rdmascope_conformance::{Finding, Judge};
+use rdmascope_dissector::connection::Connection;
+use rdmascope_dissector::engine::{self, Engine};
+use rdmascope_dissector::event::Event;
+use rdmascope_dissector::frame;
+use rdmascope_dissector::observation::Observe;
+use rdmascope_dissector::record::{Record, Time};
+use rdmascope_dissector::transport::Dissected;
+use rdmascope_present::ending::Ending;
+use rdmascope_present::live::{Captured, Happening, Happenings, Interval, Meter};
+use rdmascope_present::text::{Counted, Style};
+use rdmascope_present::time::parse_duration;
+use std::io::{self, Write as _};
+use std::net::SocketAddr;
+use text::Text;
+use trigger::Triggers;
+
+/// Examples for `--help`.
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  rdmascope live -i eth0
+  rdmascope live -i eth0 --by operation --interval 5s
+  rdmascope live -i eth0 --metrics 9464
+  rdmascope live -i eth0 --trigger 'latency>50ms,violation,service-lost' --trigger-folder /var/tmp
+  ssh server rdmascope capture -i eth0 -w - | rdmascope live -
+  rdmascope live mount.pcap --format jsonl | jq 'select(.type == \"interval\") | .transactions.count'";
+
+/// The arguments of `live`.
+#[derive(Args, Debug)]
+#[command(mut_arg("files", |files| files.required(false).required_unless_present("interfaces").conflicts_with("interfaces")))]
+#[command(mut_args(Mirror::of_interfaces))]
+pub(crate) struct LiveArguments {
+    #[command(flatten)]
+    pub(crate) input: Input,
+    /// Interface to capture from. Several may be named; their packets count as one capture
+    #[arg(short, long = "interface", value_name = "NAME")]
+    interfaces: Vec<String>,
+    /// Show what came by in each span of this length
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_interval)]
+    interval: u64,
+    /// Show each interval also by connection, by operation, or by both
+    ///
+    /// JSON Lines always have both.
+    #[arg(long, value_enum, value_name = "WHAT", value_delimiter = ',')]
+    by: Vec<By>,
+    #[command(flatten)]
+    output: Output,
+    /// Judge by rules of at least this level
+    #[arg(long, value_enum, value_name = "LEVEL", default_value_t = Least::Warning)]
+    level: Least,
+    /// End after this time
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    duration: Option<u64>,
+    /// Serve the figures to Prometheus at this port of the loopback address, or at ADDRESS:PORT
+    #[arg(long, value_name = "ADDRESS", value_parser = parse_address)]
+    metrics: Option<SocketAddr>,
+    #[command(flatten)]
+    trigger: trigger::Arguments,
+    #[command(flatten, next_help_heading = "Interfaces")]
+    mirror: Mirror,
+}
+
+/// What an interval is taken apart by.
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    /// A row for each connection
+    Connection,
+    /// A row for each operation
+    Operation,
+}
+
+/// Intervals of interfaces that are shown at one time, when this process was late.
+const MOST_LATE: usize = 1000;
+
+/// The shortest interval in nanoseconds: shorter ones take more time to write than to fill.
+const SHORTEST: u64 = 10_000_000;
+
+fn parse_interval(text: &str) -> Result<u64, String> {
+    let interval = parse_duration(text).map_err(|error| error.to_string())?;
+    match interval {
+        SHORTEST..=86_400_000_000_000 => Ok(interval),
+        _ => Err("not between 10ms and a day".into()),
+    }
+}
+
+/// A port of the loopback address, or an address with a port.
+fn parse_address(text: &str) -> Result<SocketAddr, String> {
+    let port = text.parse().map(|port: u16| SocketAddr::from(([127, 0, 0, 1], port)));
+    port.or_else(|_| text.parse())
+        .map_err(|_| "neither a port (9464) nor an address with a port ([::1]:9464)".into())
+}
+
+/// Runs the command.
+pub(crate) fn run(command: &LiveArguments, style: Style, out: &mut Out) -> io::Result<Status> {
+    let level = command.level.level();
+    let by = |by| command.by.contains(&by);
+    let taker: Box<dyn Taker> = match command.output.format {
+        Format::Text => Box::new(Text::new(style, by(By::Connection), by(By::Operation))),
+        Format::Jsonl => Box::new(Lines),
+    };
+    let triggers = match Triggers::new(&command.trigger, &command.interfaces) {
+        Ok(triggers) => triggers,
+        Err(error) => return complain(&error, out),
+    };
+    let frame = frame::Config { port: command.input.port, verify_icrc: !command.input.no_icrc };
+    let mut watching = Watching {
+        engine: Engine::new(engine::Config { frame, observe: Observe::All, ..engine::Config::default() }),
+        judge: Judge::new(move |rule| rule.level <= level),
+        length: command.interval as i64,
+        // Of a file in which nothing came for hours, the intervals without anything are left out. Of interfaces they are shown, though
+        // this process was late; not all of those that passed while it was stopped.
+        most_shown: if command.interfaces.is_empty() { 1 } else { MOST_LATE },
+        meter: None,
+        happenings: Happenings::default(),
+        duration: command.duration.map(|duration| i64::try_from(duration).unwrap_or(i64::MAX)),
+        end: Time(i64::MAX),
+        due: Time(i64::MIN),
+        now: Time(i64::MIN),
+        triggers,
+        metrics: None,
+        taker,
+        written: Ok(()),
+        out,
+    };
+    let watched = if command.interfaces.is_empty() {
+        of_files(command, &frame, &mut watching)
+    } else {
+        of_interfaces(command, &frame, &mut watching)
+    };
+    let Watching { written, out, .. } = watching;
+    written?;
+    watched.or_else(|error| complain(&error, out))
+}
+
+/// Watches files or a pipe, whose time stamps are the clock.
+fn of_files(command: &LiveArguments, frame: &frame::Config, watching: &mut Watching<'_>) -> Result<Status> {
+    let mut files = Files::open(&command.input.files, None, &interrupt::INPUTS)?;
+    watching.metrics = command.metrics.map(|address| Metrics::serve(Metrics::bind(address)?)).transpose()?;
+    files.for_each(frame, &mut (), watching)?;
+    watching.finish();
+    let ending = Ending {
+        totals: *watching.engine.totals(),
+        files: files.endings(),
+        port: command.input.port,
+        ..Default::default()
+    };
+    Ok(tell_of_ending(&ending, watching.out)?)
+}
+
+/// Watches interfaces. All that takes a privilege is opened first; the packets of strangers are read without any.
+#[cfg(target_os = "linux")]
+fn of_interfaces(
+    command: &LiveArguments,
+    frame: &frame::Config,
+    watching: &mut Watching<'_>,
+) -> Result<Status> {
+    use crate::confine::confined;
+    use crate::mirror::warn_of_drops;
+    use rdmascope_capture_agent::confine::Reach;
+    use rdmascope_capture_agent::live::Live;
+    use rdmascope_capture_agent::{NoteKind, inventory};
+
+    let config = command.mirror.config(&command.interfaces, command.input.port);
+    let mut live = Live::open(&config, interrupt::end_once()).map_err(crate::capture::explained)?;
+    let connected = crate::capture::connected(command.input.quiet);
+    watching.note(&Note { kind: NoteKind::Inventory, bytes: inventory::to_text(&connected).into_bytes() });
+    command.mirror.become_user()?;
+    let listener = command.metrics.map(Metrics::bind).transpose()?;
+    let folder = watching.triggers.as_ref().map(Triggers::folder);
+    confined(folder.map_or(Reach::Nothing, Reach::Below), command.input.quiet)?;
+    watching.metrics = listener.map(Metrics::serve).transpose()?;
+    let names = command.interfaces.join(", ");
+    if !command.input.quiet {
+        tell(format_args!("watching {names}; Ctrl-C ends it"));
+    }
+    for_each(&mut live, frame, &mut (), watching)?;
+    watching.finish();
+    let counts = live.counts()?;
+    watching.out.flush()?;
+    warn_of_drops(counts.dropped, "--buffer gives it more");
+    if !command.input.quiet {
+        tell(format_args!("{} seen, {} dropped", Counted(counts.delivered, "packet"), counts.dropped));
+    }
+    Ok(Status::Done)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn of_interfaces(_: &LiveArguments, _: &frame::Config, _: &mut Watching<'_>) -> Result<Status> {
+    anyhow::bail!("interfaces can be watched on Linux only: give a capture, or - for a pipe")
+}
+
+/// Who takes what is known.
+trait Taker {
+    /// An interval is over.
+    fn interval(&mut self, interval: &Interval, out: &mut Out) -> io::Result<()>;
+    /// Something happened to a connection.
+    fn happening(&mut self, happening: &Happening, out: &mut Out) -> io::Result<()>;
+    /// The judge found something, at `now`.
+    fn finding(&mut self, finding: &Finding, now: Time, out: &mut Out) -> io::Result<()>;
+    /// A capture was written, with so many packets, or could not be.
+    fn captured(&mut self, captured: &Captured, out: &mut Out) -> io::Result<()>;
+}
+
+/// Records on their way.
+struct Watching<'a> {
+    engine: Engine,
+    judge: Judge,
+    /// How long intervals are, in nanoseconds.
+    length: i64,
+    /// Intervals that are over at one time and are shown. Nothing came in all but the first; those behind them are left out.
+    most_shown: usize,
+    /// There is one from the first record or time on.
+    meter: Option<Meter>,
+    happenings: Happenings,
+    duration: Option<i64>,
+    /// When to end.
+    end: Time,
+    /// When the interval is over, or all is. Before the first record or time, any time is late.
+    due: Time,
+    /// The latest time.
+    now: Time,
+    triggers: Option<Triggers>,
+    metrics: Option<Metrics>,
+    taker: Box<dyn Taker>,
+    /// What became of the output.
+    written: io::Result<()>,
+    out: &'a mut Out,
+}
+
+impl LiveArguments {
+    /// Whether it reads packets of strangers as they pass.
+    pub(crate) fn is_confined(&self) -> bool {
+        !self.interfaces.is_empty()
+    }
+}
+
+impl Watching<'_> {
+    /// The time has come to `now`: intervals that are over are shown.
+    #[inline]
+    fn reach(&mut self, now: Time) -> ControlFlow<()> {
+        self.now = self.now.max(now);
+        if now < self.due { ControlFlow::Continue(()) } else { self.close(now) }
+    }
+
+    /// Shows the intervals that are over at `now`. The first time that is told begins the first one.
+    #[cold]
+    fn close(&mut self, now: Time) -> ControlFlow<()> {
+        if self.meter.is_none() {
+            self.end = Time(self.duration.map_or(i64::MAX, |duration| now.0.saturating_add(duration)));
+            self.meter = Some(Meter::new(now));
+            self.due = self.after(now);
+        }
+        let mut shown = 0;
+        while self.due <= now {
+            // The last interval is that of the end.
+            if self.due >= self.end {
+                return ControlFlow::Break(());
+            }
+            if shown < self.most_shown {
+                self.tick(self.due);
+                if self.written.is_err() {
+                    return ControlFlow::Break(());
+                }
+                shown += 1;
+            } else if let Some(meter) = &mut self.meter {
+                let start = now.0.saturating_sub(now.0.rem_euclid(self.length));
+                self.due = Time(start).clamp(self.due, self.end);
+                meter.skip(self.due);
+            }
+            self.due = self.after(self.due);
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// The end of the interval that `time` is in.
+    fn after(&self, time: Time) -> Time {
+        let start = time.0.saturating_sub(time.0.rem_euclid(self.length));
+        Time(start.saturating_add(self.length)).min(self.end)
+    }
+
+    /// Shows what came by until `end`.
+    fn tick(&mut self, end: Time) {
+        let Watching { engine, judge, meter, happenings, metrics, taker, triggers, written, out, .. } = self;
+        let Some(meter) = meter else { return };
+        let open: Vec<Connection> = engine.connections().collect();
+        for happening in happenings.take(&open, end) {
+            if let Some(metrics) = metrics {
+                metrics.happening(&happening);
+            }
+            if let Some(triggers) = triggers {
+                triggers.happening(&happening);
+            }
+            keep_first(written, || taker.happening(&happening, out));
+        }
+        let interval = meter.take(end, engine, judge);
+        if let Some(metrics) = metrics {
+            metrics.interval(&interval);
+        }
+        keep_first(written, || taker.interval(&interval, out));
+        keep_first(written, || out.flush());
+    }
+
+    /// Hands `event` to all who take it.
+    fn event(&mut self, handle: impl FnOnce(&mut Engine, &mut dyn FnMut(Event<'_>))) {
+        let Watching {
+            engine, judge, meter, happenings, metrics, taker, triggers, now, written, out, ..
+        } = self;
+        let Some(meter) = meter else { return };
+        handle(engine, &mut |event| {
+            meter.event(&event);
+            happenings.handle(&event);
+            if let (Some(triggers), Event::Transaction(transaction)) = (&mut *triggers, &event) {
+                triggers.transaction(transaction);
+            }
+            judge.handle(&event, &mut |finding| {
+                meter.finding(finding);
+                if let Some(metrics) = metrics {
+                    metrics.finding(finding);
+                }
+                if let Some(triggers) = triggers {
+                    triggers.finding(finding, *now);
+                }
+                keep_first(written, || taker.finding(finding, *now, out));
+            });
+        });
+    }
+
+    /// Writes the capture that is due, if one is.
+    fn write_capture(&mut self, is_over: bool) {
+        let Watching { triggers, now, metrics, taker, written, out, .. } = self;
+        let Some(captured) = triggers.as_mut().and_then(|triggers| triggers.write(*now, is_over)) else {
+            return;
+        };
+        if let Some(metrics) = metrics {
+            metrics.captured(&captured);
+        }
+        keep_first(written, || taker.captured(&captured, out));
+        keep_first(written, || out.flush());
+    }
+
+    /// There is nothing more: shows what only the end tells, and the interval that it cuts off.
+    fn finish(&mut self) {
+        self.event(|engine, report| engine.finish(&mut |event| report(event)));
+        if self.meter.is_some() {
+            self.tick(Time(self.now.0.saturating_add(1)).min(self.end));
+        }
+        self.write_capture(true);
+        keep_first(&mut self.written, || self.out.flush());
+    }
+}
+
+/// Does it unless something failed before.
+fn keep_first(written: &mut io::Result<()>, write: impl FnOnce() -> io::Result<()>) {
+    if written.is_ok() {
+        *written = write();
+    }
+}
+
+impl Sink for Watching<'_> {
+    #[inline]
+    fn record(&mut self, record: &Record<'_>, dissected: &Dissected<'_>) -> ControlFlow<()> {
+        self.reach(record.time)?;
+        if let Some(meter) = &mut self.meter {
+            meter.record(record);
+        }
+        if let Some(triggers) = &mut self.triggers {
+            triggers.record(record);
+        }
+        self.event(|engine, report| {
+            engine.handle_dissected(record, dissected, &mut |event| report(event));
+        });
+        if self.triggers.as_ref().is_some_and(|triggers| triggers.is_due(record.time)) {
+            self.write_capture(false);
+        }
+        if self.written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    }
+
+    fn note(&mut self, note: &Note) {
+        note.tell(&mut self.engine);
+        if let Some(triggers) = &mut self.triggers {
+            triggers.note(note);
+        }
+    }
+
+    fn idle(&mut self, until: Option<Time>) -> ControlFlow<()> {
+        if let Some(now) = until {
+            self.event(|engine, report| engine.handle_time(now, &mut |event| report(event)));
+            self.reach(now)?;
+            self.write_capture(false);
+        }
+        keep_first(&mut self.written, || self.out.flush());
+        if self.written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_and_intervals() {
+        assert_eq!(parse_address("9464").map(|address| address.to_string()), Ok("127.0.0.1:9464".into()));
+        assert_eq!(parse_address("[::1]:1").map(|address| address.to_string()), Ok("[::1]:1".into()));
+        assert!(parse_address("localhost:1").is_err() && parse_address("70000").is_err());
+        assert_eq!(parse_interval("10ms"), Ok(SHORTEST));
+        assert!(parse_interval("9ms").is_err() && parse_interval("2").is_err());
+    }
+}

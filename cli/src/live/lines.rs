@@ -1,0 +1,40 @@
+//! What is known, for programs.
+
+use super::Taker;
+use crate::output::Out;
+use rdmascope_conformance::Finding;
+use rdmascope_dissector::record::Time;
+use rdmascope_present::columns::{
+    CAPTURED, EVENT, FINDING, FindingRow, INTERVAL, INTERVAL_CONNECTION, INTERVAL_OPERATION,
+};
+use rdmascope_present::json::write_line;
+use rdmascope_present::live::{Captured, Happening, Interval};
+use std::io;
+
+/// Writes a line for each.
+pub(super) struct Lines;
+
+impl Taker for Lines {
+    fn interval(&mut self, interval: &Interval, out: &mut Out) -> io::Result<()> {
+        write_line(out, &INTERVAL.of(interval))?;
+        for connection in &interval.connections {
+            write_line(out, &INTERVAL_CONNECTION.of((interval, connection)))?;
+        }
+        for (key, figures) in interval.operations.in_order() {
+            write_line(out, &INTERVAL_OPERATION.of((interval, key, figures)))?;
+        }
+        Ok(())
+    }
+
+    fn happening(&mut self, happening: &Happening, out: &mut Out) -> io::Result<()> {
+        write_line(out, &EVENT.of(&happening.event))
+    }
+
+    fn finding(&mut self, finding: &Finding, _: Time, out: &mut Out) -> io::Result<()> {
+        write_line(out, &FINDING.of(FindingRow::new(finding, false)))
+    }
+
+    fn captured(&mut self, captured: &Captured, out: &mut Out) -> io::Result<()> {
+        write_line(out, &CAPTURED.of(captured))
+    }
+}

@@ -1,0 +1,146 @@
+//! The sums as metrics. docs/live.md lists them.
+
+use super::{BOUNDS, Key, OfHosts, Operation, Shared, Sums};
+use core::fmt;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use rdmascope_conformance::Verdict;
+use rdmascope_present::words;
+
+/// Reads a figure of the connections between two hosts.
+type OfHost = fn(&OfHosts) -> u64;
+
+/// What is counted of the connections between two hosts: name, meaning, figure. `_total` is added to the names.
+const COUNTERS: [(&str, &str, OfHost); 11] = [
+    ("transactions", "Transactions that ended", |hosts| hosts.count),
+    ("transaction_errors", "Transactions that failed", |hosts| hosts.errors),
+    ("to_responder_bytes", "Payload bytes to the responder: data of WRITEs", |hosts| hosts.to_responder),
+    ("to_requester_bytes", "Payload bytes to the requester: data of READs", |hosts| hosts.to_requester),
+    ("transport_packets", "Packets of connections", |hosts| hosts.transport.packets),
+    ("repeated_packets", "Request packets that were sent again", |hosts| hosts.transport.resent),
+    ("naks", "NAKs other than RNR NAKs", |hosts| hosts.transport.naks),
+    ("rnr_naks", "RNR NAKs", |hosts| hosts.transport.rnr_naks),
+    ("missing_packets", "Request packets that the capture lacks", |hosts| hosts.transport.missing),
+    ("bad_icrc_packets", "Packets with a bad ICRC", |hosts| hosts.transport.bad_icrc),
+    ("congestion_marks", "Packets with FECN, BECN or ECN congestion experienced", |hosts| {
+        hosts.transport.congestion_marks
+    }),
+];
+
+/// What is of them now.
+const GAUGES: [(&str, &str, OfHost); 4] = [
+    ("connections", "Connections", |hosts| hosts.connections),
+    ("waiting_calls", "Calls without a reply", |hosts| hosts.waiting),
+    ("credits_in_flight", "Forward calls in flight", |hosts| hosts.in_flight),
+    ("credits_granted", "Credits that the latest replies granted", |hosts| hosts.granted),
+];
+
+impl Collector for Shared {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let sums = self.sums();
+        let Sums { packets, bytes, dropped, operations, hosts, findings, events, captures, .. } = &*sums;
+        for (name, help, value) in [
+            ("packets", "Packets that were captured", packets),
+            ("packet_bytes", "Their bytes on the wire", bytes),
+            ("dropped_packets", "Packets that were dropped before they could be captured", dropped),
+            ("triggered_captures", "Captures written by --trigger", captures),
+        ] {
+            let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+            metric.encode_counter::<NoLabelSet, _, u64>(value, None)?;
+        }
+        of_operations(operations.iter(), &mut encoder)?;
+        for (name, help, read) in COUNTERS {
+            let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+            for (hosts, of) in hosts {
+                let labels = [("requester", hosts.0.as_str()), ("responder", hosts.1.as_str())];
+                metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(&read(of), None)?;
+            }
+        }
+        for (name, help, read) in GAUGES {
+            let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            for (hosts, of) in hosts {
+                let labels = [("requester", hosts.0.as_str()), ("responder", hosts.1.as_str())];
+                metric.encode_family(&labels)?.encode_gauge(&read(of))?;
+            }
+        }
+        let help = "For how long the oldest call without a reply has waited";
+        let mut metric =
+            encoder.encode_descriptor("oldest_waiting_call_seconds", help, None, MetricType::Gauge)?;
+        for (hosts, of) in hosts {
+            let labels = [("requester", hosts.0.as_str()), ("responder", hosts.1.as_str())];
+            metric.encode_family(&labels)?.encode_gauge(&seconds(of.oldest))?;
+        }
+        let mut metric =
+            encoder.encode_descriptor("findings", "Findings of rules", None, MetricType::Counter)?;
+        let mut found: Vec<_> = findings.iter().collect();
+        found.sort_unstable_by_key(|((rule, _, verdict), _)| (*rule, *verdict == Verdict::Inconclusive));
+        for ((rule, level, verdict), count) in found {
+            let labels =
+                [("rule", *rule), ("level", words::level(*level)), ("verdict", words::verdict(*verdict))];
+            metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(count, None)?;
+        }
+        let mut metric =
+            encoder.encode_descriptor("events", "Events of connections", None, MetricType::Counter)?;
+        let mut happened: Vec<_> = events.iter().collect();
+        happened.sort_unstable();
+        for (kind, count) in happened {
+            metric
+                .encode_family(&[("event", kind.word())])?
+                .encode_counter::<NoLabelSet, _, u64>(count, None)?;
+        }
+        Ok(())
+    }
+}
+
+/// The metrics of operations.
+fn of_operations<'a>(
+    operations: impl Iterator<Item = (&'a Key, &'a Operation)> + Clone,
+    encoder: &mut DescriptorEncoder<'_>,
+) -> fmt::Result {
+    type Figure = fn(&Operation) -> u64;
+    let labels = |key: &Key| {
+        [
+            ("protocol", key.protocol.map_or_else(String::new, |protocol| protocol.to_string())),
+            ("direction", if key.backward { "backward" } else { "forward" }.to_owned()),
+            ("operation", key.label.to_string()),
+        ]
+    };
+    let counters: [(&str, &str, Figure); 4] = [
+        ("operations", "Transactions that ended, by operation", |operation| operation.count),
+        ("operation_errors", "Those of them that failed", |operation| operation.errors),
+        ("operation_to_responder_bytes", "Payload bytes to the responder", |operation| {
+            operation.to_responder
+        }),
+        ("operation_to_requester_bytes", "Payload bytes to the requester", |operation| {
+            operation.to_requester
+        }),
+    ];
+    for (name, help, read) in counters {
+        let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for (key, operation) in operations.clone() {
+            metric
+                .encode_family(&labels(key))?
+                .encode_counter::<NoLabelSet, _, u64>(&read(operation), None)?;
+        }
+    }
+    let help = "Time from the Send of a call to the Send of its reply";
+    let mut metric =
+        encoder.encode_descriptor("operation_latency_seconds", help, None, MetricType::Histogram)?;
+    for (key, operation) in operations {
+        let bounds = BOUNDS.into_iter().map(seconds).chain([f64::INFINITY]);
+        let buckets: Vec<(f64, u64)> = bounds.zip(operation.latencies).collect();
+        let count = operation.latencies.iter().sum();
+        metric.encode_family(&labels(key))?.encode_histogram::<NoLabelSet>(
+            seconds(operation.total),
+            count,
+            &buckets,
+            None,
+        )?;
+    }
+    Ok(())
+}
+
+fn seconds(nanoseconds: u64) -> f64 {
+    nanoseconds as f64 / 1e9
+}

@@ -1,0 +1,123 @@
+//! What is known, for people.
+
+use super::Taker;
+use crate::output::Out;
+use foldhash::fast::FixedState;
+use rdmascope_conformance::{Finding, Level, Rule, Verdict};
+use rdmascope_dissector::connection::ConnectionId;
+use rdmascope_dissector::record::Time;
+use rdmascope_present::column::{Setting, TextTable};
+use rdmascope_present::columns::{INTERVAL_ROW, IntervalRow, connection_name};
+use rdmascope_present::live::{Captured, Happening, Interval};
+use rdmascope_present::text::{Counted, Plain, Style};
+use rdmascope_present::time::Rfc3339;
+use rdmascope_present::words;
+use std::collections::HashMap;
+use std::io::{self, IsTerminal as _, Write as _};
+
+/// A line for each interval, event and finding.
+pub(super) struct Text {
+    table: TextTable<IntervalRow<'static>>,
+    style: Style,
+    by_connection: bool,
+    by_operation: bool,
+    /// Lines since the heading; nothing, where none was written.
+    lines: Option<u64>,
+    /// Headings come again: somebody looks at a terminal.
+    repeats: bool,
+    /// What was found in this interval, and was not written: it was found before.
+    again: HashMap<Same, u64, FixedState>,
+}
+
+/// A rule, broken on a connection by an end.
+type Same = (&'static str, Option<ConnectionId>, Option<bool>);
+
+/// Lines after which the heading comes again.
+const PAGE: u64 = 22;
+/// Rules, connections and ends that are told apart. What others find is written each time.
+const MOST: usize = 4096;
+
+impl Text {
+    pub(super) fn new(style: Style, by_connection: bool, by_operation: bool) -> Text {
+        Text {
+            table: TextTable::new(&INTERVAL_ROW),
+            style,
+            by_connection,
+            by_operation,
+            lines: None,
+            repeats: io::stdout().is_terminal(),
+            again: HashMap::default(),
+        }
+    }
+
+    fn row(&mut self, row: IntervalRow<'_>, out: &mut Out) -> io::Result<()> {
+        if self.lines.is_none_or(|lines| self.repeats && lines >= PAGE) {
+            self.table.write_heading(self.style, out)?;
+            self.lines = Some(0);
+        }
+        self.lines = self.lines.map(|lines| lines + 1);
+        self.table.write_row(row, Setting { start: row.interval.start, style: self.style }, out)
+    }
+
+    /// A line between the rows, of what happened at `time`.
+    fn line(&mut self, time: Time, text: &str, is_bad: bool, out: &mut Out) -> io::Result<()> {
+        self.lines = self.lines.map(|lines| lines + 1);
+        let time = Rfc3339::from(time);
+        writeln!(out, "{} {}", &time.as_str()[11..19], self.style.red_if(is_bad, Plain(text)))
+    }
+}
+
+impl Taker for Text {
+    fn interval(&mut self, interval: &Interval, out: &mut Out) -> io::Result<()> {
+        let mut again: Vec<_> = self.again.iter_mut().filter(|(_, count)| **count > 0).collect();
+        again.sort_unstable_by_key(|(same, _)| **same);
+        let again: Vec<_> = again.into_iter().map(|(same, count)| (*same, core::mem::take(count))).collect();
+        for ((rule, connection, _), count) in again {
+            let on = connection.map_or(String::new(), |id| format!(" on connection {}", id.0));
+            let text = format!("{rule}{on}: {} more", Counted(count, "finding"));
+            self.line(interval.start, &text, false, out)?;
+        }
+        self.row(IntervalRow::all(interval), out)?;
+        if self.by_connection {
+            for one in &interval.connections {
+                let name = connection_name(one);
+                self.row(IntervalRow::connection(interval, one, &name), out)?;
+            }
+        }
+        if self.by_operation {
+            for (key, figures) in interval.operations.in_order() {
+                let name = key.to_string();
+                self.row(IntervalRow::operation(interval, figures, &name), out)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn happening(&mut self, happening: &Happening, out: &mut Out) -> io::Result<()> {
+        let Happening { event, is_again } = happening;
+        let goes_on = if *is_again { ", now over" } else { "" };
+        let text = format!("connection {}: {}{goes_on}", event.connection.0, event.text);
+        self.line(event.time, &text, event.kind.is_loss(), out)
+    }
+
+    fn finding(&mut self, finding: &Finding, now: Time, out: &mut Out) -> io::Result<()> {
+        let (Verdict::Stands, Some(rule)) = (finding.verdict, finding.rule) else { return Ok(()) };
+        let Rule { id, level, .. } = rule;
+        let same = (*id, finding.connection, finding.by_requester);
+        if let Some(count) = self.again.get_mut(&same) {
+            *count += 1;
+            return Ok(());
+        }
+        if self.again.len() < MOST {
+            self.again.insert(same, 0);
+        }
+        let by = finding.by_requester.map_or(String::new(), |by| format!(", {}", words::end(by)));
+        let on = finding.connection.map_or(String::new(), |id| format!(" on connection {}{by}", id.0));
+        let text = format!("{} {id}{on}: {}", words::level(*level), finding.message);
+        self.line(now, &text, *level == Level::Violation, out)
+    }
+
+    fn captured(&mut self, captured: &Captured, out: &mut Out) -> io::Result<()> {
+        self.line(captured.time, &captured.to_string(), captured.trouble.is_some(), out)
+    }
+}

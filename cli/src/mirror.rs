@@ -1,0 +1,106 @@
+//! How interfaces are captured from: what `capture`, `live` and `tui` have in common.
+
+#[cfg(unix)]
+use crate::output::tell;
+#[cfg(target_os = "linux")]
+use anyhow::{Context as _, Result};
+use clap::{Arg, Args};
+#[cfg(target_os = "linux")]
+use rdmascope_capture_agent::confine::become_user;
+#[cfg(unix)]
+use rdmascope_capture_agent::filter::Wanted;
+#[cfg(target_os = "linux")]
+use rdmascope_capture_agent::live::LiveConfig;
+
+/// How interfaces are captured from.
+#[derive(Args, Debug)]
+pub(crate) struct Mirror {
+    /// Receive what is not for this host too
+    #[arg(short, long)]
+    pub(crate) promiscuous: bool,
+    /// Leave out what this host sends
+    #[arg(long)]
+    pub(crate) incoming_only: bool,
+    /// Capture tunnels too: VXLAN, GENEVE, GRE, IP in IP, MPLS, PPPoE, whatever is in them
+    #[arg(long)]
+    tunnels: bool,
+    /// Memory in which the kernel keeps packets that were not looked at yet, in MiB
+    #[arg(long, value_name = "SIZE", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=4096))]
+    buffer: u64,
+    /// Read packets with so many threads, each from a ring of its own
+    ///
+    /// The kernel spreads flows over the rings by their addresses and ports, and packets are put in the order of their time stamps again. The rings share
+    /// the memory of --buffer, and each takes 8 MiB more. For rates that one thread does not keep up with, on hosts with processors to spare.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=16))]
+    pub(crate) threads: u64,
+    /// Capture only what passes this filter too, in the syntax of pcap-filter(7)
+    ///
+    /// libpcap compiles it, where it is installed. It cannot ask for `vlan`: the kernel takes the outer tag out before it asks.
+    #[arg(long, value_name = "FILTER")]
+    pub(crate) filter: Option<String>,
+    /// Become this user once the interfaces are open; takes root
+    ///
+    /// Files are made as this user, and belong to it.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) user: Option<String>,
+}
+
+impl Mirror {
+    /// The names of these arguments.
+    const ALL: [&str; 7] = ["promiscuous", "incoming_only", "tunnels", "buffer", "threads", "filter", "user"];
+
+    /// Changes the arguments of `live` and `tui`, which may read a capture instead and have no use for these then. `requires("interfaces")` would say nothing: clap does not
+    /// require what conflicts with an argument that is there.
+    pub(crate) fn of_interfaces(argument: Arg) -> Arg {
+        match Mirror::ALL.contains(&argument.get_id().as_str()) {
+            true => argument.conflicts_with("files"),
+            false => argument,
+        }
+    }
+}
+
+#[cfg(unix)]
+impl Mirror {
+    /// What is captured, RoCEv2 at this port.
+    pub(crate) fn wanted(&self, port: u16) -> Wanted {
+        Wanted { port, encapsulated: self.tunnels, ..Wanted::default() }
+    }
+
+    /// Bytes that `--buffer` stands for.
+    pub(crate) fn buffer(&self) -> usize {
+        usize::try_from(self.buffer << 20).unwrap_or(usize::MAX)
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl Mirror {
+    /// Captures from these interfaces, RoCEv2 at this port.
+    pub(crate) fn config(&self, interfaces: &[String], port: u16) -> LiveConfig {
+        LiveConfig {
+            interfaces: interfaces.to_vec(),
+            wanted: self.wanted(port),
+            buffer: self.buffer(),
+            threads: usize::try_from(self.threads).unwrap_or(usize::MAX),
+            promiscuous: self.promiscuous,
+            incoming_only: self.incoming_only,
+            filter: self.filter.clone(),
+            ..LiveConfig::default()
+        }
+    }
+
+    /// Becomes the user that was named, for good.
+    pub(crate) fn become_user(&self) -> Result<()> {
+        let Some(user) = &self.user else { return Ok(()) };
+        become_user(user).with_context(|| format!("--user {user}"))
+    }
+}
+
+/// Says how many packets are missing, where some are, and what `helps`.
+#[cfg(unix)]
+pub(crate) fn warn_of_drops(dropped: u64, helps: &str) {
+    if dropped > 0 {
+        tell(format_args!(
+            "warning: {dropped} packets are missing: the kernel had no room for them; {helps}"
+        ));
+    }
+}

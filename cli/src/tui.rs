@@ -1,0 +1,175 @@
+//! `rdmascope tui`: a capture, or what goes on, in the terminal.
+
+use crate::captures;
+use crate::input::Input;
+use crate::interrupt;
+use crate::least::Least;
+use crate::mirror::Mirror;
+use crate::output::{Out, Status, complain};
+use crate::terminal;
+use anyhow::Result;
+use clap::Args;
+use rdmascope_dissector::frame;
+use rdmascope_present::text::Style;
+#[cfg(target_os = "linux")]
+use rdmascope_tui::LiveCapture;
+use rdmascope_tui::inject::Bench;
+use rdmascope_tui::state::Look;
+use rdmascope_tui::{Options, Source};
+use std::io::{self, IsTerminal as _};
+#[cfg(target_os = "linux")]
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+/// Examples for `--help`.
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  rdmascope tui
+  rdmascope tui mount.pcap
+  rdmascope tui -i eth0
+  rdmascope tui mount.pcap --to 192.0.2.2
+  ssh server rdmascope capture -i eth0 -w - | rdmascope tui -";
+
+/// The arguments of `tui`.
+#[derive(Args, Debug)]
+#[command(mut_arg("files", |files| files.required(false).conflicts_with("interfaces")))]
+#[command(mut_args(Mirror::of_interfaces))]
+pub(crate) struct Tui {
+    #[command(flatten)]
+    pub(crate) input: Input,
+    /// Interface to capture from. Several may be named; their packets count as one capture
+    #[arg(short, long = "interface", value_name = "NAME")]
+    interfaces: Vec<String>,
+    /// Send scenarios to this live server: an IP address, and a port other than 20049 behind a colon
+    ///
+    /// Nothing is sent before a scenario is started on the screen, and nobody else is sent to. docs/scenarios.md describes them.
+    #[cfg(target_os = "linux")]
+    #[arg(long, value_name = "ADDR[:PORT]", value_parser = crate::peer::target)]
+    to: Option<SocketAddr>,
+    /// The local address that scenarios are sent from [default: that of the route to the server]
+    #[cfg(target_os = "linux")]
+    #[arg(long, value_name = "ADDR", requires = "to")]
+    from: Option<IpAddr>,
+    /// Judge by rules of at least this level
+    #[arg(long, value_enum, value_name = "LEVEL", default_value_t = Least::Warning)]
+    level: Least,
+    /// Memory for the latest records of an interface or a pipe, which can be stepped back into, in MiB
+    #[arg(long, value_name = "SIZE", default_value_t = 256, value_parser = clap::value_parser!(u64).range(1..=65536))]
+    memory: u64,
+    /// Draw with ASCII characters only
+    ///
+    /// This is the default where the locale is not UTF-8.
+    #[arg(long)]
+    ascii: bool,
+    #[command(flatten, next_help_heading = "Interfaces")]
+    mirror: Mirror,
+}
+
+/// Runs the command.
+pub(crate) fn run(command: &Tui, style: Style, out: &mut Out) -> io::Result<Status> {
+    if !io::stdout().is_terminal() {
+        let error = anyhow::anyhow!(
+            "standard output is no terminal: rdmascope analyze, transactions and show write text"
+        );
+        return complain(&error, out);
+    }
+    match show(command, style) {
+        Ok(()) => Ok(Status::Done),
+        Err(error) => complain(&error, out),
+    }
+}
+
+fn show(command: &Tui, style: Style) -> Result<()> {
+    let input = &command.input;
+    let options = Options {
+        frame: frame::Config { port: input.port, verify_icrc: !input.no_icrc },
+        level: command.level.level(),
+        look: Look { unicode: terminal::screen(style).unicode && !command.ascii, colour: style.has_colour() },
+        memory: usize::try_from(command.memory << 20).unwrap_or(usize::MAX),
+    };
+    let bench = bench(command)?;
+    let source = if input.files.is_empty() && command.interfaces.is_empty() {
+        match captures() {
+            _ if bench.is_some() => Source::Nothing,
+            captures if captures.is_empty() => {
+                anyhow::bail!(
+                    "no capture is named, and there is none in this folder or in samples/: rdmascope tui --help has examples"
+                )
+            }
+            captures => Source::Choose(captures),
+        }
+    } else if command.interfaces.is_empty() {
+        // What is no capture is said before the screen is taken.
+        rdmascope_capture_agent::Files::open(&probed(&input.files), None, &interrupt::INPUTS)?;
+        Source::Files(input.files.clone())
+    } else {
+        interfaces(command)?
+    };
+    Ok(rdmascope_tui::run(source, options, bench)?)
+}
+
+#[cfg(target_os = "linux")]
+fn bench(command: &Tui) -> Result<Option<Bench>> {
+    command.to.map(|to| crate::peer::bench(to, command.from)).transpose()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn bench(_: &Tui) -> Result<Option<Bench>> {
+    Ok(None)
+}
+
+/// The captures in this folder and in `samples/`.
+fn captures() -> Vec<PathBuf> {
+    let below = |folder: &str| captures::of_folder(Path::new(folder)).unwrap_or_default();
+    let here = below(".").into_iter().map(|path| path.strip_prefix(".").map(Path::to_owned).unwrap_or(path));
+    here.chain(below("samples")).collect()
+}
+
+/// The files that can be opened twice.
+fn probed(files: &[PathBuf]) -> Vec<PathBuf> {
+    files
+        .iter()
+        .filter(|path| path.metadata().is_ok_and(|data| data.is_file()) || !is_there(path))
+        .cloned()
+        .collect()
+}
+
+fn is_there(path: &Path) -> bool {
+    path == Path::new("-") || path.exists()
+}
+
+/// Opens interfaces. All that takes a privilege is opened first; the packets of strangers are read without any.
+#[cfg(target_os = "linux")]
+fn interfaces(command: &Tui) -> Result<Source> {
+    use rdmascope_capture_agent::confine::{Reach, confine};
+    use rdmascope_capture_agent::live::{Live, LiveConfig};
+    use rdmascope_capture_agent::{Note, NoteKind, inventory};
+    let config = LiveConfig {
+        // The screen shows within so long what came by.
+        interval: std::time::Duration::from_millis(50),
+        ..command.mirror.config(&command.interfaces, command.input.port)
+    };
+    let live = Live::open(&config, interrupt::end_once()).map_err(crate::capture::explained)?;
+    let connected = crate::capture::connected(command.input.quiet);
+    let known = Note { kind: NoteKind::Inventory, bytes: inventory::to_text(&connected).into_bytes() };
+    command.mirror.become_user()?;
+    // Packets are saved in this folder. Scenarios take sockets, which are opened when the first one runs.
+    let may_send = command.to.is_some();
+    let confine = move || {
+        if may_send {
+            return Ok(());
+        }
+        confine(Reach::Below(Path::new("."))).map(drop).map_err(|error| error.to_string())
+    };
+    Ok(Source::Live(LiveCapture {
+        name: command.interfaces.join(", "),
+        notes: vec![known],
+        source: Box::new(live),
+        confine: Box::new(confine),
+    }))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn interfaces(_: &Tui) -> Result<Source> {
+    anyhow::bail!("interfaces can be watched on Linux only: give a capture, or - for a pipe")
+}

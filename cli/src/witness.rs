@@ -1,0 +1,79 @@
+//! The kernel as a witness beside a capture: traces that are named, and the one that the capture holds.
+
+use crate::output::tell;
+use rdmascope_capture_agent::trace::{Trace, TraceError};
+use rdmascope_capture_agent::{Note, NoteKind};
+use rdmascope_dissector::event::Event;
+use rdmascope_present::ending::Ending;
+use rdmascope_present::kernel::{Joining, KernelTrace, Witness};
+use std::path::{Path, PathBuf};
+
+/// Bytes of a trace in a capture that are kept.
+const MOST_TRACED: usize = 256 << 20;
+
+/// Reads traces.
+pub(crate) fn read(paths: &[PathBuf]) -> Result<Vec<KernelTrace>, TraceError> {
+    paths.iter().map(|path| KernelTrace::read(&mut Trace::open(path)?)).collect()
+}
+
+/// What is gathered for witnesses while a capture is read.
+#[derive(Debug, Default)]
+pub(crate) struct Witnesses {
+    /// Traces that were named.
+    named: Vec<KernelTrace>,
+    joining: Option<Joining>,
+    /// What the capture holds of a trace.
+    traced: Vec<u8>,
+    /// Not all of it.
+    is_cut: bool,
+}
+
+impl Witnesses {
+    /// With the traces that were named.
+    pub(crate) fn new(named: Vec<KernelTrace>) -> Witnesses {
+        Witnesses { joining: (!named.is_empty()).then(Joining::default), named, ..Witnesses::default() }
+    }
+
+    /// Takes in what the engine reports.
+    #[inline]
+    pub(crate) fn event(&mut self, event: &Event<'_>) {
+        if let Some(joining) = &mut self.joining {
+            joining.handle(event);
+        }
+    }
+
+    /// Takes in what the capture says beside packets. The first part of a trace stands before the packets.
+    pub(crate) fn note(&mut self, note: &Note) {
+        if note.kind != NoteKind::Trace {
+            return;
+        }
+        self.joining.get_or_insert_default();
+        if self.traced.len() + note.bytes.len() > MOST_TRACED {
+            self.is_cut = true;
+        } else {
+            self.traced.extend_from_slice(&note.bytes);
+        }
+    }
+
+    /// Joins all traces to the capture that `path` names first, one after the other, its own first. What cannot be read is told.
+    pub(crate) fn join(self, path: &Path, ending: &Ending) -> impl Iterator<Item = Witness> {
+        let Witnesses { named, joining, traced, is_cut } = self;
+        if is_cut {
+            tell(format_args!(
+                "warning: the trace in the capture is longer than {MOST_TRACED} bytes: the rest is left out"
+            ));
+        }
+        let own = (!traced.is_empty()).then(|| {
+            let name = format!("in {}", path.display());
+            KernelTrace::read(&mut Trace::new(name, traced.as_slice())?)
+        });
+        let own = own.and_then(|own| {
+            let told = |error: TraceError| tell(format_args!("warning: {error}"));
+            own.map_err(told).ok()
+        });
+        let joining = joining.unwrap_or_default();
+        let span = ending.totals.span;
+        let all = own.map(|own| (own, true)).into_iter().chain(named.into_iter().map(|one| (one, false)));
+        all.map(move |(trace, is_own)| joining.join(trace, span, is_own))
+    }
+}

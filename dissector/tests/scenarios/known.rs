@@ -1,0 +1,153 @@
+//! Connections that the kernel of a host told of: right, old, and wrong.
+
+use crate::speech::*;
+use crate::world::*;
+use rdmascope_dissector::connection::{Evidence, KnownConnection, KnownEnd, Origin};
+use rdmascope_dissector::frame::Address;
+use rdmascope_wire::Qpn;
+use rdmascope_wire::psn::Psn;
+
+/// What the client's kernel tells before anything is sent.
+fn told(world: &mut World) -> KnownConnection {
+    let mut end = |side: usize| {
+        let End { address, qpn, psn, .. } = *world.end(side);
+        KnownEnd { address: Address::V4(address), qpn, next_psn: Some(psn) }
+    };
+    KnownConnection {
+        local: end(CLIENT),
+        remote: end(SERVER),
+        local_is_requester: Some(true),
+        port: Some(20049),
+        speaks_rpc: true,
+    }
+}
+
+/// A call, its reply, and an ACK of each.
+fn talk(world: &mut World) {
+    let (call, reply) = getattr(1);
+    world.send(CLIENT, &call);
+    world.ack(SERVER);
+    world.send(SERVER, &reply);
+    world.ack(CLIENT);
+}
+
+#[test]
+fn a_pair_is_known_with_its_first_packet() {
+    for first in [CLIENT, SERVER] {
+        let mut world = World::new();
+        let told = told(&mut world);
+        world.send(first, &getattr(1).0);
+        let report = run_knowing(&world.frames, &[told]);
+        let [connection] = &report.connections[..] else { panic!("one connection") };
+        assert_eq!((connection.origin, connection.port), (Origin::Kernel, Some(20049)));
+        assert!(connection.roles_known);
+        assert_eq!(connection.requester.qpn, Some(world.end(CLIENT).qpn));
+        assert_eq!(connection.responder.qpn, Some(world.end(SERVER).qpn));
+        assert_eq!(connection.call_inline_threshold, None, "what was negotiated is not known");
+        assert_eq!((report.totals.known_connections, report.totals.contradicted_connections), (1, 0));
+    }
+}
+
+#[test]
+fn what_is_told_is_what_inference_finds() {
+    let mut world = World::new();
+    let told = told(&mut world);
+    talk(&mut world);
+    let (known, inferred) = (run_knowing(&world.frames, &[told]), world.run());
+    assert_eq!(known.connections[0].origin, Origin::Kernel);
+    assert_eq!(known.connections.len(), 1);
+    assert_eq!(format!("{:?}", known.transactions), format!("{:?}", inferred.transactions));
+    assert_eq!(known.connections[0].requester.sent, inferred.connections[0].requester.sent);
+}
+
+/// The kernel told of queue pairs that were used again since: their PSNs are elsewhere.
+#[test]
+fn what_is_old_is_not_believed() {
+    for (local, remote) in [(3_000_000, 0), (0, 3_000_000)] {
+        let mut world = World::new();
+        let mut told = told(&mut world);
+        let far = |end: &mut KnownEnd, by: u32| end.next_psn = end.next_psn.map(|psn| psn.plus(by));
+        far(&mut told.local, local);
+        far(&mut told.remote, remote);
+        // No ACK comes first: one that answers what was just sent would show that the pair is right.
+        let (call, reply) = getattr(1);
+        world.send(CLIENT, &call);
+        world.send(SERVER, &reply);
+        let report = run_knowing(&world.frames, &[told]);
+        let [connection] = &report.connections[..] else { panic!("one connection") };
+        assert!(matches!(connection.origin, Origin::Inferred(_)), "{:?}", connection.origin);
+        assert_eq!(report.totals.contradicted_connections, 1);
+        assert!(report.totals.first_contradiction.is_some());
+        assert_whole(report.one());
+    }
+}
+
+/// A little before: a request that was on its way is sent again; and what was sent while the capture began.
+#[test]
+fn a_psn_may_be_a_little_away() {
+    for by in [-100i32, 100_000] {
+        let mut world = World::new();
+        let mut told = told(&mut world);
+        for end in [&mut told.local, &mut told.remote] {
+            let psn = end.next_psn.unwrap().value();
+            end.next_psn = Some(Psn::new(psn.wrapping_sub_signed(by)));
+        }
+        talk(&mut world);
+        assert_eq!(run_knowing(&world.frames, &[told]).connections[0].origin, Origin::Kernel);
+    }
+}
+
+/// The queue pair of one end was used again, so that the other half-flow is another than the kernel said, and nothing but evidence shows it.
+#[test]
+fn evidence_is_believed_before_what_was_told() {
+    let mut world = World::new();
+    let mut told = told(&mut world);
+    told.local.qpn = Qpn(0x55);
+    let (call, reply) = getattr(1);
+    world.send(CLIENT, &call);
+    world.send(SERVER, &reply);
+    let report = run_knowing(&world.frames, &[told]);
+    let [connection] = &report.connections[..] else { panic!("one connection: {:?}", report.connections) };
+    assert_eq!(connection.origin, Origin::Inferred(Evidence { xid: true, ..Evidence::default() }));
+    assert_eq!(connection.requester.qpn, Some(world.end(CLIENT).qpn));
+    assert_eq!((report.totals.contradicted_connections, report.totals.first_contradiction), (1, Some(2)));
+    assert_whole(report.one());
+}
+
+#[test]
+fn a_cm_exchange_is_believed_before_what_was_told() {
+    let mut world = World::new();
+    let told = told(&mut world);
+    world.connect();
+    talk(&mut world);
+    let report = run_knowing(&world.frames, &[told]);
+    let [connection] = &report.connections[..] else { panic!("one connection") };
+    assert_eq!((connection.origin, connection.call_inline_threshold), (Origin::Cm, Some(4096)));
+    assert_whole(report.one());
+
+    // The connection that was told of ends, and its queue pairs are used for another one.
+    let mut world = World::new();
+    let told = self::told(&mut world);
+    talk(&mut world);
+    world.add([0x11, 0x22], [7_000_000, 9_000_000]);
+    world.connect();
+    world.send(CLIENT, &getattr(2).0);
+    world.ack(SERVER);
+    world.send(SERVER, &getattr(2).1);
+    let report = run_knowing(&world.frames, &[told]);
+    let origins: Vec<_> = report.connections.iter().map(|connection| connection.origin).collect();
+    assert_eq!(origins, [Origin::Kernel, Origin::Cm]);
+    assert_whole(report.xid(1));
+    assert_whole(report.xid(2));
+}
+
+#[test]
+fn what_never_speaks_is_no_connection() {
+    let mut world = World::new();
+    let mut other = told(&mut world);
+    let told = other;
+    (other.local.qpn, other.remote.qpn) = (Qpn(0x77), Qpn(0x88));
+    talk(&mut world);
+    let report = run_knowing(&world.frames, &[other, told]);
+    assert_eq!((report.connections.len(), report.totals.known_connections), (1, 2));
+}

@@ -1,0 +1,121 @@
+//! What the kernel tells: traces as text, answers of rdma netlink, inventories.
+
+use crate::capture_engine::records;
+use rdmascope_capture_agent::inventory::netlink::{cm_ids, devices, queue_pairs};
+use rdmascope_capture_agent::inventory::{connected, from_text, to_text};
+use rdmascope_capture_agent::trace::{Said, Trace, read};
+use rdmascope_dissector::engine::{Config, Engine};
+use rdmascope_dissector::event::Event;
+use rdmascope_dissector::record::Time;
+use rdmascope_present::json;
+use rdmascope_present::kernel::{Joined, Joining, KernelTrace, Witness};
+use rdmascope_present::text::Style;
+use std::sync::LazyLock;
+
+/// Reads any bytes as a trace: as a whole, and line by line, which finds the same events. Then puts it together to calls, and joins it to real sessions.
+pub fn trace(data: &[u8]) {
+    events(data);
+    for session in &*SESSIONS {
+        let [one, other] = [false, true].map(|is_of_capture| {
+            let read = read_calls(data)?;
+            let calls = read.calls.len() as u64;
+            let witness = session.joining.join(read, session.span, is_of_capture);
+            let Joined { joined, ambiguous, only_in_trace, outside, only_in_capture } = witness.joined;
+            assert_eq!(joined + ambiguous + only_in_trace + outside, calls, "each call is one of these");
+            assert!(joined.max(only_in_capture) <= session.transactions);
+            Some((joined, ambiguous, shown(&witness)))
+        });
+        let again = read_calls(data).map(|read| session.joining.join(read, session.span, true));
+        assert_eq!(other.as_ref().map(|(.., shown)| shown), again.as_ref().map(shown).as_ref());
+        let which = |found: &Option<(u64, u64, String)>| found.as_ref().map(|(one, other, _)| (*one, *other));
+        assert_eq!(which(&one), which(&other), "clocks do not decide what is joined");
+    }
+    if let Some(read) = read_calls(data) {
+        shown(&Witness::alone(read));
+    }
+}
+
+/// A session for traces to be joined to.
+struct Session {
+    joining: Joining,
+    transactions: u64,
+    span: Option<(Time, Time)>,
+}
+
+/// One with a callback, and the beginning of the one whose traces the corpus has.
+static SESSIONS: LazyLock<[Session; 2]> = LazyLock::new(|| {
+    let recall: &[u8] = include_bytes!("../../../samples/nfs4.1-backchannel-recall.pcap");
+    let basic: &[u8] = include_bytes!("../../../samples/nfs3-basic.pcap");
+    [recall, basic].map(|file| {
+        let mut session = Session { joining: Joining::default(), transactions: 0, span: None };
+        let mut engine = Engine::new(Config::default());
+        let mut handle = |event: Event<'_>| {
+            session.transactions += u64::from(matches!(event, Event::Transaction(_)));
+            session.joining.handle(&event);
+        };
+        records(file).take(200).for_each(|record| engine.handle(&record, &mut handle));
+        engine.finish(&mut handle);
+        session.span = engine.totals().span;
+        session
+    })
+});
+
+fn read_calls(data: &[u8]) -> Option<KernelTrace> {
+    KernelTrace::read(&mut Trace::new("fuzzed".into(), data).ok()?).ok()
+}
+
+/// What people and programs are shown of a trace.
+fn shown(witness: &Witness) -> String {
+    for step in &witness.steps {
+        let times = [step.minimum(), step.percentile(50), step.percentile(99), step.maximum(), step.total()];
+        assert!(step.count() > 0 && times.is_sorted(), "{times:?}");
+        assert!((0.0..=1.0).contains(&witness.share(step)));
+    }
+    let counted: u64 = witness.counts.values().sum();
+    let kept = counted.min(Witness::MOST_DISAGREEMENTS as u64);
+    assert_eq!(witness.disagreements.len() as u64, kept);
+    let mut shown = Vec::new();
+    let written = witness.write_text(Style::default(), &mut shown);
+    let written = written.and_then(|()| json::write_witness(witness, &mut shown));
+    assert!(written.is_ok(), "memory has room");
+    String::from_utf8(shown).expect("both are text")
+}
+
+/// As a whole, and line by line.
+fn events(data: &[u8]) {
+    let Ok(mut trace) = Trace::new("fuzzed".into(), data) else { return };
+    let mut whole = Vec::new();
+    let mut note = |number: u64, line: &rdmascope_capture_agent::trace::Line<'_>| {
+        assert!(line.time >= 0 && line.resolution >= 1);
+        whole.push((number, line.time, format!("{:?}", line.event)));
+    };
+    while let Ok(true) = trace.next(&mut note) {}
+    let mut lines = Vec::new();
+    for (number, line) in (1..).zip(data.split_inclusive(|byte| *byte == b'\n')) {
+        // What is longer is cut.
+        if line.len() >= 16 << 10 {
+            return;
+        }
+        if let Ok(Said::Event(line)) = read(line) {
+            lines.push((number, line.time, format!("{:?}", line.event)));
+        }
+    }
+    assert_eq!(whole, lines);
+}
+
+/// Reads any bytes as answers of rdma netlink, and as the text of an inventory. What comes of either is the same after it was written and read.
+pub fn inventory(data: &[u8]) {
+    let (mut found, mut pairs, mut ids) = (Vec::new(), Vec::new(), Vec::new());
+    devices(data, &mut found);
+    queue_pairs(data, &mut pairs);
+    cm_ids(data, &mut ids);
+    // Each has at least a header.
+    assert!(found.len().max(pairs.len()).max(ids.len()) <= data.len() / 4);
+    let all = connected("rxe0", &pairs, &ids);
+    for one in &all {
+        let _ = one.known();
+    }
+    let Ok(text) = core::str::from_utf8(data) else { return };
+    let told = from_text(text);
+    assert_eq!(from_text(&to_text(&told)), told);
+}

@@ -1,0 +1,387 @@
+//! `interval`, `interval_connection` and `interval_operation`: what came by in a span of time of a live capture.
+
+use super::report::LATENCY;
+use super::transaction::DIRECTIONS;
+use crate::column::Align::{Left, Right};
+use crate::column::Read::{Boolean, Fraction, Nanoseconds, Object, Shown, Text, Time, U32, U64, Word};
+use crate::column::{Cell, Column, Columns, Role, Subject, Tint, Within, lend};
+use crate::live::{Figures, Interval, OfConnection, Transport, Waiting};
+use crate::report::Key;
+use crate::text::{Bytes, Duration, Maybe, Named};
+use crate::time::Rfc3339;
+
+/// Transactions that ended in an interval.
+impl Subject for Figures {
+    type Of<'a> = &'a Figures;
+}
+
+/// Transactions that ended in an interval.
+pub static FIGURES: Columns<Figures> = {
+    type C = Column<Figures>;
+    type O<U> = Within<Figures, U>;
+    Columns {
+        name: "figures",
+        role: Role::Shared,
+        columns: &[
+            C::new("count", U64(|figures| Some(figures.stats.count)), "Transactions that ended."),
+            C::new("errors", U64(|figures| Some(figures.stats.errors)), "Those of them that failed."),
+            C::new(
+                "bytes_to_responder",
+                U64(|figures| Some(figures.to_responder)),
+                "Bytes of DDP-eligible items that went to the end that accepted the connection: data of WRITEs. Where there are none, bytes \
+                 moved by RDMA.",
+            ),
+            C::new(
+                "bytes_to_requester",
+                U64(|figures| Some(figures.to_requester)),
+                "The same to the end that opened the connection: data of READs.",
+            ),
+            C::new(
+                "latency",
+                Object(&O {
+                    columns: &LATENCY,
+                    lend: |figures, see| {
+                        lend(figures.stats.latency(), |latency| see((latency, figures.stats.total_latency)));
+                    },
+                }),
+                "Their latencies. The median and the percentile have three significant digits.",
+            )
+            .or_null(),
+        ],
+    }
+};
+
+/// What ends sent.
+impl Subject for Transport {
+    type Of<'a> = Transport;
+}
+
+/// What ends sent.
+pub static TRANSPORT: Columns<Transport> = {
+    type C = Column<Transport>;
+    Columns {
+        name: "transport",
+        role: Role::Shared,
+        columns: &[
+            C::new("packets", U64(|sent| Some(sent.packets)), "Packets."),
+            C::new("bytes", U64(|sent| Some(sent.bytes)), "Bytes behind the transport headers."),
+            C::new(
+                "repeated_packets",
+                U64(|sent| Some(sent.resent)),
+                "Request packets whose PSN was seen before: retransmissions.",
+            ),
+            C::new("naks", U64(|sent| Some(sent.naks)), "NAKs other than RNR NAKs."),
+            C::new("rnr_naks", U64(|sent| Some(sent.rnr_naks)), "RNR NAKs."),
+            C::new(
+                "missing_packets",
+                U64(|sent| Some(sent.missing)),
+                "Request packets that the capture lacks.",
+            ),
+            C::new("bad_icrc", U64(|sent| Some(sent.bad_icrc)), "Packets with a bad ICRC."),
+            C::new(
+                "congestion_marks",
+                U64(|sent| Some(sent.congestion_marks)),
+                "Packets with the FECN or BECN bit, or ECN \"congestion experienced\".",
+            ),
+        ],
+    }
+};
+
+impl Subject for Waiting {
+    type Of<'a> = Waiting;
+}
+
+/// Calls that wait.
+static WAITING: Columns<Waiting> = {
+    type C = Column<Waiting>;
+    Columns {
+        name: "waiting",
+        role: Role::Inner,
+        columns: &[
+            C::new("calls", U64(|waiting| Some(waiting.calls)), "Calls."),
+            C::new("oldest_ns", Nanoseconds(|waiting| waiting.oldest), "For how long the oldest has waited.")
+                .or_null(),
+        ],
+    }
+};
+
+/// What the columns of calls that wait say.
+const WAITS: &str = "Calls without a reply at the end of the interval. Where packets were missing or dropped after a call, its reply may be among \
+                     these, and it does not count.";
+
+impl Subject for Interval {
+    type Of<'a> = &'a Interval;
+}
+
+/// What came by in a span of time.
+pub static INTERVAL: Columns<Interval> = {
+    type C = Column<Interval>;
+    type O<U> = Within<Interval, U>;
+    Columns {
+        name: "interval",
+        role: Role::Line,
+        columns: &[
+            C::new("time", Time(|interval| Some(interval.start)), "When it began."),
+            C::new("duration_ns", Nanoseconds(|interval| Some(interval.length)), "How long it was."),
+            C::new(
+                "packets",
+                U64(|interval| Some(interval.packets)),
+                "Packets that were captured, of whatever kind.",
+            ),
+            C::new("bytes", U64(|interval| Some(interval.bytes)), "Their bytes on the wire."),
+            C::new(
+                "dropped_packets",
+                U64(|interval| Some(interval.dropped)),
+                "Packets that were dropped before they could be captured, as far as a packet behind them told.",
+            ),
+            C::new(
+                "connections",
+                U64(|interval| Some(interval.connections.iter().filter(|one| !one.has_ended).count() as u64)),
+                "Connections that are there at its end.",
+            ),
+            C::new(
+                "transactions",
+                Object(&O { columns: &FIGURES, lend: |interval, see| see(&interval.figures) }),
+                "All transactions that ended.",
+            ),
+            C::new(
+                "waiting",
+                Object(&O { columns: &WAITING, lend: |interval, see| see(interval.waiting) }),
+                WAITS,
+            ),
+            C::new(
+                "transport",
+                Object(&O { columns: &TRANSPORT, lend: |interval, see| see(interval.transport) }),
+                "What the ends of all connections sent.",
+            ),
+            C::new("findings", U64(|interval| Some(interval.findings[0])), "Findings that stand."),
+            C::new(
+                "inconclusive",
+                U64(|interval| Some(interval.findings[1])),
+                "Findings that may not: packets are missing.",
+            ),
+        ],
+    }
+};
+
+/// A connection in an interval.
+pub struct ConnectionInInterval;
+
+impl Subject for ConnectionInInterval {
+    type Of<'a> = (&'a Interval, &'a OfConnection);
+}
+
+/// What came by on one connection in a span of time.
+pub static INTERVAL_CONNECTION: Columns<ConnectionInInterval> = {
+    type C = Column<ConnectionInInterval>;
+    type O<U> = Within<ConnectionInInterval, U>;
+    Columns {
+        name: "interval_connection",
+        role: Role::Line,
+        columns: &[
+            C::new("time", Time(|(interval, _)| Some(interval.start)), "When the interval began."),
+            C::new("duration_ns", Nanoseconds(|(interval, _)| Some(interval.length)), "How long it was."),
+            C::new("connection", U32(|(_, one)| Some(one.connection.id.0)), "The number of the connection."),
+            C::new(
+                "requester",
+                Shown(|(_, one), see| see(&Named(&one.connection.requester))),
+                "The address of the end that opened it.",
+            ),
+            C::new(
+                "responder",
+                Shown(|(_, one), see| see(&Named(&one.connection.responder))),
+                "The address of the other end.",
+            ),
+            C::new("ended", Boolean(|(_, one)| Some(one.has_ended)), "Whether it ended in this interval."),
+            C::new(
+                "transactions",
+                Object(&O { columns: &FIGURES, lend: |(_, one), see| see(&one.figures) }),
+                "Its transactions that ended.",
+            ),
+            C::new("waiting", Object(&O { columns: &WAITING, lend: |(_, one), see| see(one.waiting) }), WAITS),
+            C::new(
+                "credits_in_flight",
+                U64(|(_, one)| Some(one.credits?.in_flight)),
+                "Forward calls in flight at the end of the interval. It is null where nothing is known of credits.",
+            )
+            .or_null(),
+            C::new(
+                "credits_granted",
+                U32(|(_, one)| one.credits?.granted),
+                "Credits that the latest reply granted. It is null where no reply was seen.",
+            )
+            .or_null(),
+            C::new(
+                "transport",
+                Object(&O { columns: &TRANSPORT, lend: |(_, one), see| see(one.transport) }),
+                "What its ends sent.",
+            ),
+        ],
+    }
+};
+
+/// An operation in an interval.
+pub struct OperationInInterval;
+
+impl Subject for OperationInInterval {
+    type Of<'a> = (&'a Interval, &'a Key, &'a Figures);
+}
+
+/// The transactions of one operation in a span of time.
+pub static INTERVAL_OPERATION: Columns<OperationInInterval> = {
+    type C = Column<OperationInInterval>;
+    type O<U> = Within<OperationInInterval, U>;
+    Columns {
+        name: "interval_operation",
+        role: Role::Line,
+        columns: &[
+            C::new("time", Time(|(interval, ..)| Some(interval.start)), "When the interval began."),
+            C::new("duration_ns", Nanoseconds(|(interval, ..)| Some(interval.length)), "How long it was."),
+            C::new(
+                "protocol",
+                Shown(|(_, key, _), see| lend(key.protocol, |protocol| see(&protocol))),
+                "The program and its version as one name: `NFSv3`, `NFSv4.1`. It is null where the call is not known.",
+            )
+            .or_null(),
+            C::new(
+                "direction",
+                Word(DIRECTIONS, |(_, key, _)| Some(if key.backward { "backward" } else { "forward" })),
+                "Which end calls.",
+            ),
+            C::new("operation", Shown(|(_, key, _), see| see(&key.label)), "The principal operation, or the procedure."),
+            C::new(
+                "transactions",
+                Object(&O { columns: &FIGURES, lend: |(.., figures), see| see(figures) }),
+                "Its transactions that ended.",
+            ),
+        ],
+    }
+};
+
+/// A row of the table that people see: of a whole interval, or of a part of it, which has a name.
+#[derive(Clone, Copy)]
+pub struct IntervalRow<'a> {
+    /// The interval.
+    pub interval: &'a Interval,
+    /// What the row is of; empty where it is of all.
+    pub name: &'a str,
+    /// The transactions.
+    pub figures: &'a Figures,
+    /// The calls that wait, where that is known of the part.
+    pub waiting: Option<Waiting>,
+    /// What ends sent, where that is known of the part.
+    pub transport: Option<Transport>,
+}
+
+impl<'a> IntervalRow<'a> {
+    /// The row of all.
+    pub fn all(interval: &'a Interval) -> IntervalRow<'a> {
+        let Interval { figures, waiting, transport, .. } = interval;
+        IntervalRow { interval, name: "", figures, waiting: Some(*waiting), transport: Some(*transport) }
+    }
+
+    /// The row of a connection, whose name is given.
+    pub fn connection(interval: &'a Interval, one: &'a OfConnection, name: &'a str) -> IntervalRow<'a> {
+        let OfConnection { figures, waiting, transport, .. } = one;
+        IntervalRow { interval, name, figures, waiting: Some(*waiting), transport: Some(*transport) }
+    }
+
+    /// The row of an operation, whose name is given.
+    pub fn operation(interval: &'a Interval, figures: &'a Figures, name: &'a str) -> IntervalRow<'a> {
+        IntervalRow { interval, name, figures, waiting: None, transport: None }
+    }
+
+    fn latency(&self, which: fn(crate::report::Latency) -> u64) -> Maybe<Duration> {
+        Maybe(self.figures.stats.latency().map(|latency| Duration(which(latency))))
+    }
+
+    fn bytes(&self, bytes: u64) -> Bytes {
+        Bytes(self.interval.rate(bytes) as u64)
+    }
+}
+
+impl Subject for IntervalRow<'static> {
+    type Of<'a> = IntervalRow<'a>;
+}
+
+/// The name of a connection in such a row.
+pub fn connection_name(one: &OfConnection) -> String {
+    format!(
+        "{}: {} to {}",
+        one.connection.id.0,
+        Named(&one.connection.requester),
+        Named(&one.connection.responder)
+    )
+}
+
+/// The table that people see.
+pub static INTERVAL_ROW: Columns<IntervalRow<'static>> = {
+    type C = Column<IntervalRow<'static>>;
+    const fn cell(place: u8, heading: &'static str, width: usize, cell: Cell<IntervalRow<'static>>) -> C {
+        C::new("", Fraction(|_| None), "").text_only().cell(place, heading, Right(width), cell)
+    }
+    Columns {
+        name: "interval_row",
+        role: Role::Inner,
+        columns: &[
+            cell(
+                0,
+                "time UTC",
+                8,
+                Cell::Shown(|row, _, see| match row.name {
+                    "" => see(&&Rfc3339::from(row.interval.start).as_str()[11..19]),
+                    _ => see(&""),
+                }),
+            ),
+            cell(
+                1,
+                "calls/s",
+                7,
+                Cell::Shown(|row, _, see| {
+                    see(&(row.interval.rate(row.figures.stats.count).round() as u64));
+                }),
+            ),
+            cell(2, "errors", 6, Cell::Shown(|row, _, see| see(&row.figures.stats.errors)))
+                .tint(|row| if row.figures.stats.errors > 0 { Tint::Red } else { Tint::Plain }),
+            cell(3, "write/s", 8, Cell::Shown(|row, _, see| see(&row.bytes(row.figures.to_responder)))),
+            cell(4, "read/s", 8, Cell::Shown(|row, _, see| see(&row.bytes(row.figures.to_requester)))),
+            cell(5, "median", 6, Cell::Shown(|row, _, see| see(&row.latency(|latency| latency.median)))),
+            cell(6, "p99", 6, Cell::Shown(|row, _, see| see(&row.latency(|latency| latency.p99)))),
+            cell(
+                7,
+                "wait",
+                4,
+                Cell::Shown(|row, _, see| see(&Maybe(row.waiting.map(|waiting| waiting.calls)))),
+            ),
+            cell(
+                8,
+                "oldest",
+                6,
+                Cell::Shown(|row, _, see| {
+                    see(&Maybe(row.waiting.and_then(|waiting| waiting.oldest).map(Duration)));
+                }),
+            ),
+            cell(
+                9,
+                "resent",
+                6,
+                Cell::Shown(|row, _, see| see(&Maybe(row.transport.map(|sent| sent.resent)))),
+            )
+            .tint(|row| {
+                if row.transport.is_some_and(|sent| sent.resent > 0) { Tint::Yellow } else { Tint::Plain }
+            }),
+            cell(
+                10,
+                "lost",
+                5,
+                Cell::Shown(|row, _, see| match row.name {
+                    "" => see(&row.interval.dropped),
+                    _ => see(&""),
+                }),
+            )
+            .tint(|row| if row.interval.dropped > 0 { Tint::Red } else { Tint::Plain })
+            .ends(|row| row.name.is_empty()),
+            C::new("", Text(|row, see| see(row.name)), "").text_only().text(11, "", Left(0)),
+        ],
+    }
+};

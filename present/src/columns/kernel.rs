@@ -1,0 +1,364 @@
+//! What a trace of the kernel tells: `kernel`, `kernel_step`, `kernel_disagreement`, `kernel_transaction`.
+
+use crate::column::Read::{
+    Boolean, Fraction, Frame, Key, Nanoseconds, Objects, Offset, Shown, U32, U64, Word, Xid,
+};
+use crate::column::{Column, Columns, Role, Subject, Within, Words, explained, lend, word};
+use crate::kernel::{self, Call, Chunks, Disagreement, KernelTrace, Point, Step, Witness};
+use crate::text::Plain;
+use rdmascope_capture_agent::trace::Segment;
+
+impl Subject for Witness {
+    type Of<'a> = &'a Witness;
+}
+
+static ROLES: Words = &[explained("caller", "it sends the call"), explained("answerer", "it answers")];
+
+static POINTS: Words = &[
+    explained("reserved", "`xprt_reserve`: the RPC has an XID"),
+    explained("marshalled", "`xprtrdma_marshal`"),
+    explained("call-posted", "`xprtrdma_post_send`"),
+    explained("call-sent", "the call's first packet"),
+    explained("reply-arrived", "the reply's last packet"),
+    explained("reply-received", "`xprtrdma_wc_receive`"),
+    explained("reply-matched", "`xprtrdma_reply`"),
+    explained("call-arrived", "the call's last packet"),
+    explained("call-received", "`svcrdma_wc_recv`"),
+    explained("decoded", "`svcrdma_decode_rqst`, of a callback `xprtrdma_cb_call`"),
+    explained("reads-done", "`svcrdma_read_finished`"),
+    explained("processed", "`svc_process`"),
+    explained("encoded", "`svcrdma_encode_wseg`"),
+    explained("reply-posted", "`svcrdma_post_send`, of a callback `xprtrdma_cb_reply`"),
+    explained("reply-sent", "the reply's first packet"),
+];
+
+/// What a trace holds, and how it goes with the capture.
+pub static KERNEL: Columns<Witness> = {
+    type C = Column<Witness>;
+    Columns {
+        name: "kernel",
+        role: Role::Line,
+        columns: &[
+            C::new("trace", Shown(|one, see| see(&Plain(&one.trace.name))), "The file, as it was named."),
+            C::new("lines", U64(|one| Some(one.trace.lines)), "Its lines."),
+            C::new("events", U64(|one| Some(one.trace.events)), "Its events."),
+            C::new("unknown_events", U64(|one| Some(one.trace.unknown)), "Events that are not known here."),
+            C::new("unread_lines", U64(|one| Some(one.trace.unread.lines)), "Lines that could not be read."),
+            C::new(
+                "first_unread_line",
+                U64(|one| one.trace.unread.first.map(|(line, _)| line)),
+                "The first of these, from 1.",
+            )
+            .or_null(),
+            C::new("lost_events", U64(|one| Some(one.trace.lost.events)), "Events that the trace says it lacks, as far as it counts them."),
+            C::new("transactions", U64(|one| Some(one.trace.calls.len() as u64)), "Transactions that it tells of."),
+            C::new(
+                "beyond",
+                U64(|one| Some(one.trace.beyond.saturating_add(one.beyond))),
+                "Events and transactions that were left out because there are too many.",
+            ),
+            C::new("joined", U64(|one| one.has_capture.then_some(one.joined.joined)), "Transactions that the capture shows too. It is null without a capture.").or_null(),
+            C::new("ambiguous", U64(|one| one.has_capture.then_some(one.joined.ambiguous)), "Transactions whose XID several of the capture have, so that they are not joined.").or_null(),
+            C::new(
+                "only_in_trace",
+                U64(|one| one.has_capture.then_some(one.joined.only_in_trace)),
+                "Transactions that the capture lacks, though it was made at that time, on a connection that it shows.",
+            )
+            .or_null(),
+            C::new(
+                "only_in_capture",
+                U64(|one| one.has_capture.then_some(one.joined.only_in_capture)),
+                "Transactions that the trace lacks, though it was made at that time, and tells of their connection.",
+            )
+            .or_null(),
+            C::new("outside", U64(|one| one.has_capture.then_some(one.joined.outside)), "Other transactions of the trace: at other times, or on connections that the capture does not show.").or_null(),
+            C::new(
+                "offset_ns",
+                Shown(|one, see| lend(one.clock.windows.first(), |window| see(&window.offset))),
+                "Nanoseconds from a time of the trace to the same time of the capture, as a decimal number; of the first part where there are several. It is null where nothing ties the clocks.",
+            )
+            .or_null(),
+            C::new(
+                "uncertainty_ns",
+                Nanoseconds(|one| one.clock.uncertainty()),
+                "How wrong that may be, in either direction. It is null where transactions bound it from one side only.",
+            )
+            .or_null(),
+            C::new(
+                "clock_parts",
+                U64(|one| one.has_capture.then_some(one.clock.windows.len() as u64)),
+                "Parts of the trace with an offset of their own, because the clocks drift or were set.",
+            )
+            .or_null(),
+            C::new("backward_steps", U64(|one| Some(one.backward_steps)), "Steps that would end before they begin, and are left out."),
+        ],
+    }
+};
+
+/// A step of the transactions of one operation.
+pub struct StepRow;
+
+impl Subject for StepRow {
+    type Of<'a> = (&'a Witness, &'a Step);
+}
+
+/// A step of the transactions of one operation.
+pub static KERNEL_STEP: Columns<StepRow> = {
+    type C = Column<StepRow>;
+    Columns {
+        name: "kernel_step",
+        role: Role::Line,
+        columns: &[
+            C::new(
+                "trace",
+                Shown(|(one, _), see| see(&Plain(&one.trace.name))),
+                "The file, as it was named.",
+            ),
+            C::new(
+                "operation",
+                Shown(|(one, step), see| see(&Plain(one.operation(step)))),
+                "The protocol and the operation; as the kernel calls it where there is no capture.",
+            ),
+            C::new(
+                "host",
+                Word(ROLES, |(_, step)| Some(step.role.word())),
+                "Which end of the transactions the host is.",
+            ),
+            C::new("from", Word(POINTS, |(_, step)| Some(step.from.word())), "Where the step begins."),
+            C::new(
+                "to",
+                Word(POINTS, |(_, step)| Some(step.to.word())),
+                "Where it ends: the next point that is known.",
+            ),
+            C::new(
+                "holds",
+                Shown(|(_, step), see| see(&step.holds())),
+                "What happens in it, in words for people. They may change.",
+            ),
+            C::new(
+                "crosses_clocks",
+                Boolean(|(_, step)| Some(step.crosses_clocks())),
+                "Whether one of its ends is told by a packet and the other by the trace: then the offset of the clocks is in its times.",
+            ),
+            C::new("count", U64(|(_, step)| Some(step.count())), "Transactions."),
+            C::new("min_ns", Nanoseconds(|(_, step)| Some(step.minimum())), "The shortest."),
+            C::new("median_ns", Nanoseconds(|(_, step)| Some(step.percentile(50))), "The median."),
+            C::new("p99_ns", Nanoseconds(|(_, step)| Some(step.percentile(99))), "The 99th percentile."),
+            C::new("max_ns", Nanoseconds(|(_, step)| Some(step.maximum())), "The longest."),
+            C::new("total_ns", Nanoseconds(|(_, step)| Some(step.total())), "The sum."),
+            C::new(
+                "share",
+                Fraction(|(one, step)| Some(one.share(step))),
+                "Its share of the time of all steps of the operation.",
+            ),
+        ],
+    }
+};
+
+/// Where kernel and wire disagree.
+pub struct DisagreementRow;
+
+impl Subject for DisagreementRow {
+    type Of<'a> = (&'a Witness, &'a Disagreement);
+}
+
+/// Where kernel and wire disagree.
+pub static KERNEL_DISAGREEMENT: Columns<DisagreementRow> = {
+    type C = Column<DisagreementRow>;
+    Columns {
+        name: "kernel_disagreement",
+        role: Role::Line,
+        columns: &[
+            C::new(
+                "trace",
+                Shown(|(one, _), see| see(&Plain(&one.trace.name))),
+                "The file, as it was named.",
+            ),
+            C::new(
+                "about",
+                Word(
+                    &[
+                        explained("only-in-trace", "the capture lacks the call"),
+                        explained("only-in-capture", "the trace lacks it"),
+                        explained("header-length", "bytes of the RPC-over-RDMA header"),
+                        explained("call-length", "bytes of the RPC call before reduction"),
+                        explained("send-length", "bytes of the Send"),
+                        word("credits"),
+                        explained("read-list", "the Read list"),
+                        explained(
+                            "write-list",
+                            "the segments of Write chunks, at the server with those of the Reply chunk",
+                        ),
+                        explained("reply-chunk", "the Reply chunk"),
+                        explained("returned-segments", "what the reply says of the memory that was written"),
+                        explained("rdma-error", "whether the reply is an RDMA_ERROR"),
+                    ],
+                    |(_, one)| Some(one.difference.about.word()),
+                ),
+                "What they disagree about.",
+            ),
+            C::new("xid", Xid(|(_, one)| Some(one.xid)), "rdma_xid."),
+            C::new("connection", U32(|(_, one)| one.connection), "The number of the connection.").or_null(),
+            C::new("frame", Frame(|(_, one)| one.frame), "The packet that it is about.").or_null(),
+            C::new("line", U64(|(_, one)| one.line), "The line of the trace.").or_null(),
+            C::new(
+                "host",
+                Word(ROLES, |(_, one)| one.role.map(kernel::Role::word)),
+                "Which end of the transaction the host is.",
+            )
+            .or_null(),
+            C::new(
+                "kernel",
+                Shown(|(_, one), see| see(&Plain(&one.difference.kernel))),
+                "What the kernel says.",
+            ),
+            C::new("wire", Shown(|(_, one), see| see(&Plain(&one.difference.wire))), "What the packets say."),
+        ],
+    }
+};
+
+/// A transaction as the trace alone tells it.
+pub struct CallRow;
+
+impl Subject for CallRow {
+    type Of<'a> = (&'a KernelTrace, &'a Call);
+}
+
+impl Subject for Segment {
+    type Of<'a> = Segment;
+}
+
+/// A Read segment with its Position.
+struct ReadSegment;
+
+impl Subject for ReadSegment {
+    type Of<'a> = (u32, Segment);
+}
+
+static READ_SEGMENT: Columns<ReadSegment> = {
+    type C = Column<ReadSegment>;
+    Columns {
+        name: "kernel_read_segment",
+        role: Role::Inner,
+        columns: &[
+            C::new("position", U32(|(position, _)| Some(position)), "Its Position."),
+            C::new("handle", Key(|(_, one)| Some(one.handle)), "The handle."),
+            C::new("length", U32(|(_, one)| Some(one.length)), "The length in bytes."),
+            C::new("offset", Offset(|(_, one)| Some(one.offset)), "The offset."),
+        ],
+    }
+};
+
+static PLAIN_SEGMENT: Columns<Segment> = {
+    type C = Column<Segment>;
+    Columns {
+        name: "kernel_segment",
+        role: Role::Inner,
+        columns: &[
+            C::new("handle", Key(|one| Some(one.handle)), "The handle."),
+            C::new("length", U32(|one| Some(one.length)), "The length in bytes."),
+            C::new("offset", Offset(|one| Some(one.offset)), "The offset."),
+        ],
+    }
+};
+
+/// Lends the segments of a list.
+fn segments<T: Copy>(call: &Call, list: fn(&Chunks) -> &Vec<T>, see: &mut dyn FnMut(T)) {
+    call.chunks.iter().flat_map(|chunks| list(chunks)).for_each(|one| see(*one));
+}
+
+/// When a point was, by the trace's clock.
+struct PointRow;
+
+impl Subject for PointRow {
+    type Of<'a> = (Point, i64);
+}
+
+static POINT: Columns<PointRow> = {
+    type C = Column<PointRow>;
+    Columns {
+        name: "kernel_point",
+        role: Role::Inner,
+        columns: &[
+            C::new("point", Word(POINTS, |(point, _)| Some(point.word())), "What happened."),
+            C::new(
+                "time_ns",
+                U64(|(_, time)| u64::try_from(time).ok()),
+                "When, in nanoseconds of the trace's clock.",
+            ),
+        ],
+    }
+};
+
+/// A transaction as the trace alone tells it.
+pub static KERNEL_TRANSACTION: Columns<CallRow> = {
+    type C = Column<CallRow>;
+    type O<U> = Within<CallRow, U>;
+    Columns {
+        name: "kernel_transaction",
+        role: Role::Line,
+        columns: &[
+            C::new("trace", Shown(|(trace, _), see| see(&Plain(&trace.name))), "The file, as it was named."),
+            C::new("origin", Word(&[word("kernel")], |_| Some("kernel")), "Who tells of it."),
+            C::new("line", U64(|(_, call)| Some(call.line)), "The first line that tells of it, from 1."),
+            C::new("host", Word(ROLES, |(_, call)| Some(call.role.word())), "Which end of it the host is."),
+            C::new("callback", Boolean(|(_, call)| Some(call.backward)), "Whether it is known to be a callback."),
+            C::new("xid", Xid(|(_, call)| Some(call.xid)), "rdma_xid."),
+            C::new("operation", Shown(|(trace, call), see| lend(trace.name_of(call), |name| see(&Plain(name)))), "What the kernel calls it, where `rpc_stats_latency` or `svc_process` was traced.").or_null(),
+            C::new("latency_ns", Nanoseconds(|(_, call)| call.latency()), "From marshalling the call to matching the reply; where the host answers, from the receipt of the call, else from decoding it, to posting the reply.").or_null(),
+            C::new("header_length", U32(|(_, call)| call.header_length), "Bytes of the RPC-over-RDMA header.").or_null(),
+            C::new("message_length", U64(|(_, call)| call.message_length), "Bytes of the RPC call before reduction, where the host calls.").or_null(),
+            C::new("received_length", U32(|(_, call)| call.received), "Bytes of the Send that the host received.").or_null(),
+            C::new("credits", U32(|(_, call)| call.credits), "rdma_credit of what the host received.").or_null(),
+            C::new("rdma_error", Boolean(|(_, call)| Some(call.has_error)), "Whether an RDMA_ERROR came in place of a reply."),
+            C::new(
+                "reads",
+                Objects(&O {
+                    columns: &READ_SEGMENT,
+                    lend: |(_, call), see| segments(call, |chunks| &chunks.reads, see),
+                }),
+                "The segments of the Read list.",
+            )
+            .optional(),
+            C::new(
+                "writes",
+                Objects(&O {
+                    columns: &PLAIN_SEGMENT,
+                    lend: |(_, call), see| segments(call, |chunks| &chunks.writes, see),
+                }),
+                "The segments of Write chunks; where the host answers, those of the Reply chunk behind them.",
+            )
+            .optional(),
+            C::new(
+                "reply_chunk",
+                Objects(&O {
+                    columns: &PLAIN_SEGMENT,
+                    lend: |(_, call), see| segments(call, |chunks| &chunks.reply, see),
+                }),
+                "The segments of the Reply chunk, where the host calls.",
+            )
+            .optional(),
+            C::new(
+                "returned",
+                Objects(&O {
+                    columns: &PLAIN_SEGMENT,
+                    lend: |(_, call), see| segments(call, |chunks| &chunks.returned, see),
+                }),
+                "The segments that the reply returns, with the lengths used, where the host answers.",
+            )
+            .optional(),
+            C::new(
+                "points",
+                Objects(&O {
+                    columns: &POINT,
+                    lend: |(_, call), see| {
+                        for point in call.role.points() {
+                            lend(call.time(*point), |time| see((*point, time)));
+                        }
+                    },
+                }),
+                "What the trace tells of it, in the order of time.",
+            ),
+        ],
+    }
+};

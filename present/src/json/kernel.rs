@@ -1,0 +1,23 @@
+//! What a trace of the kernel tells.
+
+use super::write_line;
+use crate::columns::{KERNEL, KERNEL_DISAGREEMENT, KERNEL_STEP, KERNEL_TRANSACTION};
+use crate::kernel::Witness;
+use std::io::{self, Write};
+
+/// Writes the lines of a trace: what it holds, where the time went, where it disagrees with the capture; without a capture, its transactions.
+pub fn write_witness(witness: &Witness, out: &mut impl Write) -> io::Result<()> {
+    write_line(out, &KERNEL.of(witness))?;
+    for step in &witness.steps {
+        write_line(out, &KERNEL_STEP.of((witness, step)))?;
+    }
+    for disagreement in &witness.disagreements {
+        write_line(out, &KERNEL_DISAGREEMENT.of((witness, disagreement)))?;
+    }
+    if !witness.has_capture {
+        for call in &witness.trace.calls {
+            write_line(out, &KERNEL_TRANSACTION.of((&witness.trace, call)))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,202 @@
+//! The clock of a trace, tied to that of a capture by what both show.
+//!
+//! Nothing says which clock a trace has (tracefs: `trace_clock`), and it mostly starts with the host. But a call is marshalled before its
+//! first packet passes, and its reply is matched after the last packet of that did. So each transaction bounds the offset from both sides:
+//!
+//! ```text
+//! trace      marshal ----------------------------------> reply matched
+//! capture             first packet ...... last packet
+//!            |<-- offset <= first packet - marshal
+//!                      offset >= last packet - reply matched -->|
+//! ```
+//!
+//! The offset lies where the intervals of all transactions meet. How wide that is, is how uncertain the offset is. Clocks drift and are
+//! stepped: where no offset suits all, the time is divided until one suits each part.
+
+/// What one transaction says of the offset, the capture's time minus the trace's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Bound {
+    /// When it was, by the trace's clock.
+    pub(super) at: i64,
+    /// It is at least this; `i64::MIN` where nothing says so.
+    pub(super) least: i64,
+    /// It is at most this; `i64::MAX` where nothing says so.
+    pub(super) most: i64,
+}
+
+/// The offset for a part of the trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// The first transaction that it rests on, by the trace's clock, in nanoseconds.
+    pub from: i64,
+    /// The last.
+    pub until: i64,
+    /// Nanoseconds to add to a time of the trace.
+    pub offset: i64,
+    /// It may be wrong by so many nanoseconds in either direction. `None`: it is bounded from one side only, and what it is bounded by counts as it.
+    pub uncertainty: Option<u64>,
+    /// Transactions that agree with it.
+    pub agreeing: u32,
+    /// Transactions that do not.
+    pub disagreeing: u32,
+}
+
+/// How the clock of a trace is tied to that of a capture.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Clock {
+    /// In the order of time; none where nothing ties the two.
+    pub windows: Vec<Window>,
+    /// Transactions in parts for which no offset suits.
+    pub untied: u32,
+}
+
+/// One transaction in so many may disagree with the offset: joined wrongly, or seen by the capture only when it was sent again.
+const TOLERATED: usize = 16;
+/// Parts with fewer transactions are not divided further.
+const FEWEST: usize = 4;
+
+impl Clock {
+    /// Ties the clocks.
+    pub(super) fn tie(mut bounds: Vec<Bound>) -> Clock {
+        bounds.sort_unstable_by_key(|bound| bound.at);
+        let mut clock = Clock::default();
+        clock.tie_part(&bounds);
+        clock
+    }
+
+    fn tie_part(&mut self, bounds: &[Bound]) {
+        let (Some(first), Some(last)) = (bounds.first(), bounds.last()) else { return };
+        let (least, most, agreeing) = meeting(bounds);
+        if bounds.len() - agreeing <= bounds.len() / TOLERATED {
+            let offset = match (least, most) {
+                (i64::MIN, i64::MAX) => return,
+                (i64::MIN, most) => most,
+                (least, i64::MAX) => least,
+                (least, most) => i64::midpoint(least, most),
+            };
+            let is_bounded = least != i64::MIN && most != i64::MAX;
+            return self.windows.push(Window {
+                from: first.at,
+                until: last.at,
+                offset,
+                uncertainty: is_bounded.then(|| (most.abs_diff(least)).div_ceil(2)),
+                agreeing: agreeing as u32,
+                disagreeing: (bounds.len() - agreeing) as u32,
+            });
+        }
+        if bounds.len() < 2 * FEWEST {
+            self.untied += bounds.len() as u32;
+            return;
+        }
+        let (front, back) = bounds.split_at(bounds.len() / 2);
+        self.tie_part(front);
+        self.tie_part(back);
+    }
+
+    /// The window that is nearest to a time of the trace.
+    pub(super) fn window(&self, at: i64) -> Option<&Window> {
+        let next = self.windows.partition_point(|window| window.until < at);
+        let behind = self.windows.get(next);
+        let before = next.checked_sub(1).and_then(|index| self.windows.get(index));
+        match (before, behind) {
+            (Some(before), Some(behind)) => {
+                let (since, until) = (at.abs_diff(before.until), behind.from.saturating_sub(at));
+                Some(if i64::try_from(since).unwrap_or(i64::MAX) < until { before } else { behind })
+            }
+            (one, other) => one.or(other),
+        }
+    }
+
+    /// How wrong an offset may be at most; `None` where one is bounded from one side only, or there is none.
+    pub fn uncertainty(&self) -> Option<u64> {
+        let widest = self.windows.iter().map(|window| window.uncertainty.unwrap_or(u64::MAX)).max();
+        widest.filter(|width| *width != u64::MAX)
+    }
+}
+
+/// Where most intervals meet: the bounds of that place, and how many do.
+fn meeting(bounds: &[Bound]) -> (i64, i64, usize) {
+    // An interval that ends where another begins meets it: beginnings come first.
+    let mut edges: Vec<(i64, bool)> = Vec::with_capacity(2 * bounds.len());
+    for bound in bounds.iter().filter(|bound| bound.least <= bound.most) {
+        edges.push((bound.least, false));
+        edges.push((bound.most, true));
+    }
+    edges.sort_unstable();
+    let (mut open, mut best) = (0usize, (i64::MIN, i64::MAX, 0usize));
+    let mut edges = edges.into_iter().peekable();
+    while let Some((at, is_end)) = edges.next() {
+        if is_end {
+            open -= 1;
+            continue;
+        }
+        open += 1;
+        if open > best.2 {
+            // More may begin before the next one ends.
+            if let Some((until, true)) = edges.peek() {
+                best = (at, *until, open);
+            }
+        }
+    }
+    best
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Bound, Clock};
+
+    fn bound(at: i64, least: i64, most: i64) -> Bound {
+        Bound { at, least, most }
+    }
+
+    #[test]
+    fn the_offset_lies_where_all_meet() {
+        let clock = Clock::tie(vec![bound(1, 100, 200), bound(2, 150, 300), bound(3, 90, 170)]);
+        let [window] = clock.windows[..] else { panic!("{clock:?}") };
+        assert_eq!((window.offset, window.uncertainty, window.agreeing), (160, Some(10), 3));
+        assert_eq!(clock.window(1_000).unwrap().offset, 160);
+    }
+
+    #[test]
+    fn one_that_does_not_fit_is_tolerated_among_many() {
+        let mut bounds: Vec<_> = (0..40).map(|at| bound(at, 100 - at, 200 + at)).collect();
+        bounds.push(bound(20, 5_000, 5_100));
+        let clock = Clock::tie(bounds);
+        let [window] = clock.windows[..] else { panic!("{clock:?}") };
+        assert_eq!((window.offset, window.agreeing, window.disagreeing), (150, 40, 1));
+    }
+
+    #[test]
+    fn a_clock_that_drifts_has_an_offset_for_each_part() {
+        // 1 unit of drift for each unit of time, intervals 64 wide.
+        let clock = Clock::tie((0..1000).map(|at| bound(at, at, at + 64)).collect());
+        assert!(clock.windows.len() > 8, "{}", clock.windows.len());
+        assert_eq!(clock.untied, 0);
+        for at in 0..1000 {
+            let window = clock.window(at).unwrap();
+            let wrong = window.offset.abs_diff(at + 32);
+            assert!(wrong <= window.uncertainty.unwrap() + 64, "at {at}: {window:?}");
+        }
+    }
+
+    #[test]
+    fn bounded_from_one_side_it_says_so() {
+        let clock = Clock::tie(vec![bound(1, i64::MIN, 200), bound(2, i64::MIN, 180)]);
+        assert_eq!((clock.windows[0].offset, clock.windows[0].uncertainty), (180, None));
+        assert_eq!(clock.uncertainty(), None);
+    }
+
+    /// The times of a trace are a text that anybody may have written.
+    #[test]
+    fn bounds_may_lie_as_far_apart_as_numbers_go() {
+        let clock = Clock::tie(vec![bound(1, i64::MIN + 1, i64::MAX - 1)]);
+        assert_eq!((clock.windows[0].offset, clock.windows[0].uncertainty), (0, Some(i64::MAX as u64)));
+    }
+
+    #[test]
+    fn two_that_contradict_tie_nothing() {
+        let clock = Clock::tie(vec![bound(1, 100, 110), bound(2, 500, 510)]);
+        assert_eq!((clock.windows.len(), clock.untied), (0, 2));
+        assert_eq!(Clock::tie(Vec::new()), Clock::default());
+    }
+}

@@ -1,0 +1,183 @@
+//! Where the kernel and the wire disagree about a transaction.
+
+use super::calls::{Call, Chunks};
+use super::point::Role;
+use super::wire::Wire;
+use core::fmt::{self, Write as _};
+use rdmascope_capture_agent::trace::Segment;
+
+/// What they disagree about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum About {
+    /// The trace has a call that the capture lacks.
+    OnlyInTrace,
+    /// The capture has a transaction that the trace lacks.
+    OnlyInCapture,
+    /// The length of the call's RPC-over-RDMA header.
+    HeaderLength,
+    /// The length of the RPC call before reduction.
+    CallLength,
+    /// The length of the Send that carries the call, or the reply.
+    SendLength,
+    /// rdma_credit.
+    Credits,
+    /// The Read list.
+    ReadList,
+    /// The Write list and the Reply chunk.
+    WriteList,
+    /// The Reply chunk.
+    ReplyChunk,
+    /// The segments that the reply returns, with the lengths used.
+    Returned,
+    /// Whether the reply is an RDMA_ERROR.
+    Error,
+}
+
+impl About {
+    /// In JSON and text.
+    pub const fn word(self) -> &'static str {
+        match self {
+            About::OnlyInTrace => "only-in-trace",
+            About::OnlyInCapture => "only-in-capture",
+            About::HeaderLength => "header-length",
+            About::CallLength => "call-length",
+            About::SendLength => "send-length",
+            About::Credits => "credits",
+            About::ReadList => "read-list",
+            About::WriteList => "write-list",
+            About::ReplyChunk => "reply-chunk",
+            About::Returned => "returned-segments",
+            About::Error => "rdma-error",
+        }
+    }
+}
+
+/// A disagreement about one value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// What it is about.
+    pub about: About,
+    /// What the kernel says.
+    pub kernel: String,
+    /// What the packets say.
+    pub wire: String,
+    /// It is about the reply, else about the call.
+    pub of_reply: bool,
+}
+
+/// Compares what both tell. What one of them does not tell is no difference.
+pub(super) fn compare(call: &Call, wire: &Wire) -> Vec<Difference> {
+    let mut differences = Vec::new();
+    /// Notes a difference where there is one.
+    fn differ<T: PartialEq + fmt::Display>(
+        to: &mut Vec<Difference>,
+        about: About,
+        of_reply: bool,
+        [kernel, wire]: [T; 2],
+    ) {
+        if kernel != wire {
+            to.push(Difference { about, kernel: kernel.to_string(), wire: wire.to_string(), of_reply });
+        }
+    }
+    let to = &mut differences;
+    // The answer to a callback comes to the server's receive queue: to it, that is the message.
+    let is_callback_answer = wire.backward && !call.backward;
+    let [sent, reply] = [&wire.call, &wire.reply].map(|message| message.as_ref().filter(|one| one.is_whole));
+    let of_reply = call.role == Role::Caller || is_callback_answer;
+    if let Some(message) = if of_reply { reply } else { sent } {
+        if let Some(bytes) = call.received {
+            differ(to, About::SendLength, of_reply, [bytes, message.send_length]);
+        }
+        if let Some(credits) = call.credits {
+            differ(to, About::Credits, of_reply, [credits, message.credits]);
+        }
+    }
+    if let (Some(length), Some(message)) = (call.header_length, if is_callback_answer { reply } else { sent })
+    {
+        differ(to, About::HeaderLength, is_callback_answer, [length, message.header_length]);
+    }
+    if let (Some(length), Some(on_wire)) = (call.message_length, sent.and_then(|one| one.message_length)) {
+        differ(to, About::CallLength, false, [length, on_wire]);
+    }
+    if call.has_error && wire.reply.is_some() && !wire.has_error {
+        differ(to, About::Error, true, ["RDMA_ERROR", "none"]);
+    }
+    // A server whose segments are not traced tells none: that is a statement only where the header has no room for one.
+    let tells = call.chunks.is_some() || call.role == Role::Caller || call.header_length == Some(EMPTY);
+    if call.is_partial || !tells || is_callback_answer || call.backward {
+        return differences;
+    }
+    let none = Chunks::default();
+    let told = call.chunks.as_deref().unwrap_or(&none);
+    if let Some(message) = sent.filter(|_| call.header_length.is_some()) {
+        differ(to, About::ReadList, false, [Reads(&told.reads), Reads(&message.reads)]);
+        match call.role {
+            Role::Caller => {
+                differ(to, About::WriteList, false, [List(&told.writes), List(&message.writes)]);
+                differ(to, About::ReplyChunk, false, [List(&told.reply), List(&message.reply_chunk)]);
+            }
+            Role::Answerer => {
+                let on_wire = [&message.writes[..], &message.reply_chunk].concat();
+                differ(to, About::WriteList, false, [List(&told.writes), List(&on_wire)]);
+            }
+        }
+    }
+    if let Some(message) = reply.filter(|_| !told.returned.is_empty()) {
+        let on_wire = [&message.writes[..], &message.reply_chunk].concat();
+        differ(to, About::Returned, true, [List(&told.returned), List(&on_wire)]);
+    }
+    differences
+}
+
+/// The length of an RPC-over-RDMA header without chunks (RFC 8166, section 4.2).
+const EMPTY: u32 = 28;
+
+/// Segments as the kernel writes them: `length@offset:handle`.
+#[derive(PartialEq)]
+struct List<'a>(&'a [Segment]);
+
+/// The same with their Positions.
+#[derive(PartialEq)]
+struct Reads<'a>(&'a [(u32, Segment)]);
+
+/// Segments that are written out.
+const MOST_WRITTEN: usize = 16;
+
+impl fmt::Display for List<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_list(f, self.0, write_segment)
+    }
+}
+
+impl fmt::Display for Reads<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_list(f, self.0, |f, (position, one)| {
+            write!(f, "pos={position} ")?;
+            write_segment(f, one)
+        })
+    }
+}
+
+fn write_list<T>(
+    f: &mut fmt::Formatter<'_>,
+    list: &[T],
+    one: impl Fn(&mut fmt::Formatter<'_>, &T) -> fmt::Result,
+) -> fmt::Result {
+    if list.is_empty() {
+        return f.write_str("none");
+    }
+    for (index, item) in list.iter().take(MOST_WRITTEN).enumerate() {
+        if index > 0 {
+            f.write_char(' ')?;
+        }
+        one(f, item)?;
+    }
+    match list.len().checked_sub(MOST_WRITTEN) {
+        Some(further) if further > 0 => write!(f, " and {further} more"),
+        _ => Ok(()),
+    }
+}
+
+fn write_segment(f: &mut fmt::Formatter<'_>, one: &Segment) -> fmt::Result {
+    write!(f, "{}@0x{:016x}:0x{:08x}", one.length, one.offset, one.handle)
+}

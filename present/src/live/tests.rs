@@ -1,0 +1,152 @@
+use super::*;
+use crate::events::Kind;
+use rdmascope_conformance::Rule;
+use rdmascope_dissector::engine::Config;
+use rdmascope_dissector::observation::Observe;
+use rdmascope_tests::pcap::{Capture, Packet};
+use rdmascope_tests::{samples, session};
+
+const SECOND: i64 = 1_000_000_000;
+
+/// A capture watched, each interval `length` nanoseconds long.
+struct Watched {
+    intervals: Vec<Interval>,
+    happenings: Vec<Happening>,
+}
+
+fn watch(capture: &Capture, length: i64) -> Watched {
+    let mut engine = Engine::new(Config { observe: Observe::All, ..Config::default() });
+    let mut judge = Judge::new(|_: &Rule| true);
+    let (mut meter, mut happenings) = (None, Happenings::default());
+    let mut watched = Watched { intervals: Vec::new(), happenings: Vec::new() };
+    let mut last = Time(0);
+    for record in session::records(capture) {
+        let meter = meter.get_or_insert_with(|| Meter::new(record.time));
+        while record.time.0 >= meter.start().0 + length {
+            let end = Time(meter.start().0 + length);
+            let open: Vec<_> = engine.connections().collect();
+            watched.happenings.extend(happenings.take(&open, end));
+            watched.intervals.push(meter.take(end, &engine, &judge));
+        }
+        meter.record(&record);
+        engine.handle(&record, &mut |event| {
+            meter.event(&event);
+            happenings.handle(&event);
+            judge.handle(&event, &mut |finding| meter.finding(finding));
+        });
+        last = record.time;
+    }
+    let Some(mut meter) = meter else { return watched };
+    engine.finish(&mut |event| {
+        meter.event(&event);
+        happenings.handle(&event);
+        judge.handle(&event, &mut |finding| meter.finding(finding));
+    });
+    watched.happenings.extend(happenings.take(&[], last));
+    watched.intervals.push(meter.take(last, &engine, &judge));
+    watched
+}
+
+#[test]
+fn intervals_add_up_to_the_whole() {
+    for sample in samples::ALL {
+        let capture = samples::capture(sample);
+        let whole = session::run(&capture);
+        for length in [SECOND / 50, SECOND, 100 * SECOND] {
+            let watched = watch(&capture, length);
+            let sum = |read: fn(&Interval) -> u64| watched.intervals.iter().map(read).sum::<u64>();
+            assert_eq!(sum(|one| one.packets), capture.packets.len() as u64, "{sample}");
+            assert_eq!(sum(|one| one.figures.stats.count), whole.transactions.len() as u64, "{sample}");
+            let by_operation = |one: &Interval| one.operations.iter().map(|(_, of)| of.stats.count).sum();
+            assert_eq!(sum(by_operation), whole.transactions.len() as u64, "{sample}");
+            let by_connection =
+                |one: &Interval| one.connections.iter().map(|of| of.figures.stats.count).sum();
+            assert_eq!(sum(by_connection), whole.transactions.len() as u64, "{sample}");
+            let expected =
+                whole.connections.iter().map(Transport::of).fold(Transport::default(), Transport::plus);
+            let sent =
+                watched.intervals.iter().fold(Transport::default(), |sum, one| sum.plus(one.transport));
+            assert_eq!(sent, expected, "{sample}, intervals of {length} ns");
+        }
+    }
+}
+
+/// What is told on the way is what is told at the end, each once, or once more when it went on.
+#[test]
+fn events_are_told_on_the_way() {
+    for sample in samples::ALL {
+        let capture = samples::capture(sample);
+        let mut events = crate::events::Events::default();
+        let mut engine = Engine::new(Config { observe: Observe::Events, ..Config::default() });
+        session::records(&capture)
+            .for_each(|record| engine.handle(&record, &mut |event| events.handle(&event)));
+        engine.finish(&mut |event| events.handle(&event));
+        let key = |event: &crate::events::SessionEvent| {
+            (event.time, event.kind, event.connection, event.text.clone())
+        };
+        let expected: Vec<_> = events.list(None).iter().map(key).collect();
+        for length in [SECOND / 10, SECOND] {
+            let watched = watch(&capture, length);
+            let mut told: Vec<_> = watched.happenings.iter().map(|happening| key(&happening.event)).collect();
+            told.sort();
+            for event in &expected {
+                assert!(told.contains(event), "{sample}: {event:?} was not told: {told:#?}");
+            }
+            let first: Vec<_> = watched.happenings.iter().filter(|one| !one.is_again).collect();
+            for (index, one) in first.iter().enumerate() {
+                let same = |other: &&&Happening| {
+                    (other.event.kind, other.event.time) == (one.event.kind, one.event.time)
+                };
+                assert!(!first[..index].iter().any(|other| same(&other)), "{sample}: {one:?} was told twice");
+            }
+        }
+    }
+}
+
+/// The WRITE of nfs3-lossy waits for 106 ms; a capture that ends before its reply shows it waiting, as long as nothing else may explain that.
+#[test]
+fn calls_wait_unless_packets_are_missing() {
+    let mut capture = samples::capture("nfs3-lossy");
+    let whole = session::run(&capture);
+    let slow = whole.transactions.iter().max_by_key(|transaction| transaction.latency()).unwrap();
+    let (call, reply) = (slow.call.as_ref().unwrap().seen, slow.reply.as_ref().unwrap().seen);
+    assert!(reply.time.since(call.time) > 100_000_000);
+    capture.packets.retain(|packet| packet.number < reply.frame);
+    // What waits in the end, where a packet tells that another was dropped before it, or none does.
+    let waiting = |dropped_before: u64| {
+        let mut engine = Engine::new(Config { observe: Observe::All, ..Config::default() });
+        let judge = Judge::new(|_: &Rule| true);
+        let mut meter = Meter::new(Time(0));
+        for record in session::records(&capture) {
+            let dropped = u32::from(record.number == dropped_before);
+            meter.record(&Record { dropped, ..record });
+            engine.handle(&record, &mut |event| meter.event(&event));
+        }
+        meter.take(reply.time, &engine, &judge).waiting
+    };
+    assert_eq!(waiting(0), Waiting { calls: 1, oldest: Some(reply.time.since(call.time)) });
+    assert_eq!(waiting(call.frame + 1), Waiting::default(), "its reply may have been dropped");
+}
+
+/// A burst that goes on is told when it begins and once more when it is over; one NAK alone is told once.
+#[test]
+fn what_goes_on_is_told_again_when_it_is_over() {
+    let mut capture = samples::capture("nfs3-lossy");
+    let naks = |capture: &Capture| -> Vec<(bool, u64, Option<u64>)> {
+        let watched = watch(capture, SECOND / 200);
+        assert!(watched.intervals.iter().any(|one| one.transport.resent > 0));
+        let naks = watched.happenings.iter().filter(|one| one.event.kind == Kind::Nak);
+        naks.map(|one| (one.is_again, one.event.count, one.event.duration)).collect()
+    };
+    assert_eq!(naks(&capture), [(false, 1, Some(0))]);
+    // The NAK comes again 300 ms later: that is one burst with the first.
+    const LATER: i64 = 300_000_000;
+    let is_nak =
+        |packet: &&Packet| packet.opcode() == 0x11 && packet.data[packet.payload().start - 4] >> 5 == 3;
+    let mut again = capture.packets.iter().find(is_nak).expect("the server refused a packet").clone();
+    again.time += LATER;
+    let at = capture.packets.partition_point(|packet| packet.time <= again.time);
+    capture.packets.insert(at, again);
+    capture.renumber();
+    assert_eq!(naks(&capture), [(false, 1, Some(0)), (true, 2, Some(LATER as u64))]);
+}

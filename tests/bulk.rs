@@ -1,0 +1,218 @@
+//! Without the data that RDMA Writes and Read responses move, a capture gives the same transactions, connections, findings and latencies: on
+//! every sample, and on whatever captures do to a session.
+
+use rdmascope_conformance::Judge;
+use rdmascope_dissector::bulk::BulkCut;
+use rdmascope_dissector::engine::{Config, Engine, Totals};
+use rdmascope_dissector::event::Event;
+use rdmascope_dissector::frame;
+use rdmascope_dissector::observation::Observe;
+use rdmascope_dissector::record::{Record, Tap};
+use rdmascope_dissector::transaction::{Outcome, Part};
+use rdmascope_tests::mutate::{self, CLIENT};
+use rdmascope_tests::pcap::{Capture, Packet};
+use rdmascope_tests::session::{self, records};
+use rdmascope_tests::{Differences, samples};
+use std::net::Ipv4Addr;
+
+/// What is reported of records, one line each, and what was counted.
+fn reported<'a>(records: impl Iterator<Item = Record<'a>>, config: frame::Config) -> (Vec<String>, Totals) {
+    let mut engine =
+        Engine::new(Config { frame: config, observe: Observe::All, attribute: true, ..Config::default() });
+    let (mut judge, mut lines) = (Judge::default(), Vec::new());
+    let mut take = |event: Event<'_>| {
+        judge.handle(&event, &mut |finding| lines.push(format!("{finding:?}")));
+        lines.push(format!("{event:?}"));
+    };
+    records.for_each(|record| engine.handle(&record, &mut take));
+    engine.finish(&mut take);
+    (lines, *engine.totals())
+}
+
+/// Of each packet, how many bytes are kept.
+fn kept<'a>(records: impl Iterator<Item = Record<'a>>, config: frame::Config) -> Vec<usize> {
+    let mut bulk = BulkCut::new(config);
+    records.map(|record| bulk.kept(&record)).collect()
+}
+
+/// Totals but for what shortened packets are expected to change.
+fn comparable(totals: Totals) -> Totals {
+    Totals { icrc: [0, totals.icrc[1], 0], records_without_payload: 0, cut_records: 0, ..totals }
+}
+
+/// Shortens records, and returns bytes captured before and after, and where what is reported changed.
+fn shorten<'a>(
+    records: impl Iterator<Item = Record<'a>> + Clone,
+    config: frame::Config,
+) -> ([usize; 2], Option<String>) {
+    let lengths = kept(records.clone(), config);
+    let before: usize = records.clone().map(|record| record.data.len()).sum();
+    let shortened = records
+        .clone()
+        .zip(&lengths)
+        .map(|(record, length)| Record { data: &record.data[..*length], ..record });
+    let (expected, whole) = reported(records.clone(), config);
+    let (found, cut) = reported(shortened, config);
+    let without = records.zip(&lengths).filter(|(record, length)| **length < record.data.len()).count();
+    let differs = expected.iter().zip(&found).find(|(expected, found)| expected != found);
+    let problem = if let Some((expected, found)) = differs {
+        Some(format!("{expected}\n  became {found}"))
+    } else if expected.len() != found.len() {
+        Some(format!("{} events became {}", expected.len(), found.len()))
+    } else if comparable(whole) != comparable(cut) {
+        Some(format!("{whole:?}\n  became {cut:?}"))
+    } else if cut.records_without_payload < without as u64
+        || cut.cut_records + cut.records_without_payload < whole.cut_records
+        || cut.cut_records > whole.cut_records
+    {
+        let [left, snapped] = [cut.records_without_payload, cut.cut_records];
+        Some(format!("{without} packets were shortened, {left} are told, and {snapped} cut by a snap length"))
+    } else {
+        None
+    };
+    ([before, lengths.iter().sum()], problem)
+}
+
+fn shorten_capture(capture: &Capture) -> ([usize; 2], Option<String>) {
+    let all: Vec<Record<'_>> = records(capture).collect();
+    shorten(all.iter().copied(), frame::Config::default())
+}
+
+#[test]
+fn samples_give_the_same_and_are_smaller() {
+    let mut differences = Differences::of("samples");
+    for name in samples::ALL {
+        let ([before, after], problem) = shorten_capture(&samples::capture(name));
+        println!("{name}: {before} bytes captured, {after} kept");
+        differences.check(problem.is_none(), format!("{name}: {}", problem.unwrap_or_default()));
+        // A rejected connect moves nothing.
+        differences
+            .check(name == samples::REJECTED || after < before, format!("{name}: {after} of {before}"));
+    }
+    differences.end();
+}
+
+/// Of a session whose packets are all there, in order and sent once, all is left out but Sends and messages: bytes of chunks that are kept are
+/// as many as their messages say that Long Calls and Long Replies have.
+#[test]
+fn nothing_but_messages_is_kept() {
+    for name in ["nfs3-basic", "nfs4.1-basic", "nfs4.2-basic", "nfs4.2-mtu4096-large-io"] {
+        let capture = samples::capture(name);
+        let lengths = kept(records(&capture), frame::Config::default());
+        let payload = |(packet, length): (&Packet, &usize)| {
+            let is_bulk = packet.is_rc() && matches!(packet.opcode(), 0x06..=0x0b | 0x0d..=0x10);
+            if !is_bulk || length == &packet.payload().start { 0 } else { packet.payload().len() }
+        };
+        let kept: usize = capture.packets.iter().zip(&lengths).map(payload).sum();
+        let found = session::run(&capture);
+        let of = |part: Part, segments: u64| if part == Part::ReplyChunk { segments } else { 0 };
+        let mut messages = 0;
+        for transaction in found.transactions.iter().filter(|it| it.outcome == Outcome::Completed) {
+            let (Some(call), Some(reply)) = (&transaction.call, &transaction.reply) else { continue };
+            let zero = call.read_chunks.iter().filter(|chunk| chunk.position == 0);
+            let read = zero.flat_map(|chunk| &chunk.segments).map(|segment| u64::from(segment.length));
+            messages += read.sum::<u64>();
+            let written = reply.reply_chunk.iter().flat_map(|chunk| &chunk.segments);
+            messages += of(Part::ReplyChunk, written.map(|segment| u64::from(segment.length)).sum());
+        }
+        assert_eq!(kept as u64, messages, "{name}");
+    }
+}
+
+/// Whatever packets a capture lacks, shows out of order or shows twice.
+#[test]
+fn variants_give_the_same() {
+    let number = |name: &str, otherwise: u64| {
+        std::env::var(name).ok().map_or(otherwise, |text| text.parse().expect("a number"))
+    };
+    let (count, first) = (number("RDMASCOPE_VARIANTS", 170), number("RDMASCOPE_FIRST_VARIANT", 0));
+    let mut differences = Differences::of("variants");
+    let sessions = samples::MOUNTS.map(samples::capture);
+    for seed in first..first + count {
+        let index = (seed % sessions.len() as u64) as usize;
+        let variant = mutate::variant(&sessions[index], seed);
+        let (_, problem) = shorten_capture(&variant.capture);
+        let what = format!("seed {seed}, {} {:?}", samples::MOUNTS[index], variant.kind);
+        differences.check(problem.is_none(), format!("{what}: {}", problem.unwrap_or_default()));
+    }
+    differences.end();
+}
+
+#[test]
+fn other_captures_give_the_same() {
+    let mut differences = Differences::of("captures");
+    let mut look = |what: String, capture: &Capture| {
+        let (_, problem) = shorten_capture(capture);
+        differences.check(problem.is_none(), format!("{what}: {}", problem.unwrap_or_default()));
+    };
+    for name in samples::MOUNTS {
+        let whole = samples::capture(name);
+        look(format!("{name}, without CM"), &mutate::without_cm(&whole));
+        for index in (1..whole.packets.len()).step_by(whole.packets.len() / 7) {
+            look(format!("{name}, from {index}"), &mutate::from(&whole, index));
+        }
+        for snap_length in [60, 70, 96, 128, 256, 1000] {
+            look(format!("{name}, snap length {snap_length}"), &mutate::cut(&whole, snap_length));
+        }
+        look(format!("{name}, side by side"), &mutate::side_by_side(&whole, 3_000));
+        look(format!("{name}, sent twice"), &mutate::repeat(&whole, |_| true));
+        look(format!("{name}, captured twice"), &mutate::copy(&whole, |packet| packet.number % 3 > 0));
+        let mut unnumbered = whole.clone();
+        mutate::each(&mut unnumbered, |packet| packet.data[18..20].fill(0));
+        look(format!("{name}, no Identification"), &mutate::copy(&unnumbered, |_| true));
+        // Every packet, every fifth, every packet of an end, and all before the 400th has a bad ICRC.
+        let spoils: [fn(&Packet) -> bool; 4] =
+            [|_| true, |it| it.number % 5 == 0, |it| it.source() == CLIENT, |it| it.number < 400];
+        for (index, spoils) in spoils.into_iter().enumerate() {
+            let mut spoiled = whole.clone();
+            for packet in spoiled.packets.iter_mut().filter(|packet| packet.is_roce() && spoils(packet)) {
+                if let Some(last) = packet.data.last_mut() {
+                    *last ^= 1;
+                }
+            }
+            look(format!("{name}, spoiled {index}"), &spoiled);
+        }
+        let mut elsewhere = whole.clone();
+        mutate::readdress(&mut elsewhere, CLIENT, Ipv4Addr::new(192, 0, 2, 7));
+        look(format!("{name}, two clients"), &mutate::merge(&whole, &elsewhere));
+    }
+    // A Long Call: its bytes are read by RDMA Reads as bulk is.
+    let mut long = samples::capture("nfs3-basic");
+    let is_call =
+        |packet: &Packet| packet.xid().is_some() && packet.source() == CLIENT && packet.opcode() == 4;
+    let at = long.packets.iter().position(|packet| is_call(packet) && mutate::header_length(packet) == 28);
+    mutate::make_long_call(&mut long, at.expect("most calls have no chunks"), true);
+    look("a Long Call".into(), &long);
+    differences.end();
+}
+
+/// At two taps, and where the capture says that it lost packets; without ICRCs too.
+#[test]
+fn records_of_several_taps_give_the_same() {
+    for name in samples::MOUNTS {
+        let capture = mutate::copy(&samples::capture(name), |_| true);
+        let all: Vec<Record<'_>> = records(&capture)
+            .map(|record| Record {
+                tap: Tap { file: 0, interface: (record.number % 2) as u32 },
+                dropped: u32::from(record.number % 701 == 0),
+                ..record
+            })
+            .collect();
+        for verify_icrc in [false, true] {
+            let config = frame::Config { verify_icrc, ..frame::Config::default() };
+            let (_, problem) = shorten(all.iter().copied(), config);
+            assert_eq!(problem, None, "{name}");
+        }
+    }
+}
+
+/// What is shortened once stays as it is.
+#[test]
+fn a_shortened_capture_is_shortened_no_more() {
+    for name in samples::MOUNTS {
+        let mut capture = samples::capture(name);
+        let lengths = kept(records(&capture), frame::Config::default());
+        capture.packets.iter_mut().zip(&lengths).for_each(|(packet, length)| packet.data.truncate(*length));
+        assert_eq!(kept(records(&capture), frame::Config::default()), lengths, "{name}");
+    }
+}

@@ -1,0 +1,428 @@
+//! The capture behind the screen: engine, judge and records. It takes records as they come, hands over what has become known in [`Batch`]es,
+//! and answers what the screen asks for.
+
+use crate::rows::RowMaker;
+use crate::session::{Batch, ConnectionNow, OpenCall, Progress, Session, Snapshot};
+use crate::store::Store;
+use rdmascope_capture_agent::{FileEnding, Note, PcapngWriter};
+use rdmascope_conformance::{Judge, Level};
+use rdmascope_dissector::connection::{Connection, ConnectionId};
+use rdmascope_dissector::engine::{self, Totals};
+use rdmascope_dissector::event::Event;
+use rdmascope_dissector::frame;
+use rdmascope_dissector::record::{Record, Time};
+use rdmascope_dissector::transaction::Transaction;
+use rdmascope_dissector::transport::Dissected;
+use rdmascope_present::ending::Ending;
+use rdmascope_present::events::SessionEvent;
+use rdmascope_present::fields::{Field, headers};
+use rdmascope_present::findings::{Findings, is_about};
+use rdmascope_present::ladder::Ladder;
+use rdmascope_present::report::Report;
+use rdmascope_present::text::Style;
+use rdmascope_present::timeline::{Config, Found, Happening, Moment, Now, Records as _, Timeline};
+use rdmascope_present::together::Together;
+use std::collections::HashSet;
+use std::fs::File;
+use std::io::{self, BufWriter};
+use std::path::PathBuf;
+
+/// What the screen asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// The session at another moment.
+    Seek(Moment),
+    /// A transaction with its exchange.
+    Exchange(Named),
+    /// A frame.
+    Frame(u64),
+    /// That packets are written to a new file.
+    Save(What, PathBuf),
+}
+
+/// Which packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// All that are there.
+    All,
+    /// Those of a connection.
+    Connection(ConnectionId),
+    /// Those of a connection, from one record to another.
+    Between(ConnectionId, u64, u64),
+}
+
+/// A transaction, and where it is in the capture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// Its number.
+    pub number: u64,
+    /// The record of its first packet.
+    pub first: u64,
+    /// The record at which it ended.
+    pub ended: u64,
+}
+
+/// What is answered.
+#[derive(Debug)]
+pub enum Answer {
+    /// The session at that moment.
+    Moment(Box<Snapshot>),
+    /// The transaction.
+    Exchange(Box<Exchanged>),
+    /// The frame.
+    Frame(Box<FrameFields>),
+    /// So many packets were written to this file.
+    Saved(PathBuf, u64),
+    /// Why there is none.
+    Failed(Request, String),
+}
+
+/// A transaction with its exchange.
+#[derive(Debug)]
+pub struct Exchanged {
+    /// It, with its steps and contents.
+    pub transaction: Transaction,
+    /// The connection, as it is after the last record.
+    pub connection: Option<Connection>,
+    /// Its rungs.
+    pub ladder: Ladder,
+    /// What is about it, or rests on its packets.
+    pub findings: Findings,
+    /// What happened to its connection meanwhile.
+    pub events: Vec<SessionEvent>,
+}
+
+/// A frame.
+#[derive(Debug)]
+pub struct FrameFields {
+    /// Its number.
+    pub number: u64,
+    /// When it was captured.
+    pub time: Time,
+    /// What its bytes mean.
+    pub fields: Vec<Field>,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+}
+
+/// The capture behind the screen.
+pub struct Analysis {
+    timeline: Timeline,
+    store: Store,
+    maker: RowMaker,
+    report: Report,
+    together: Together,
+    frame: frame::Config,
+    start: Option<Time>,
+    rows: u64,
+    found: u64,
+    dropped: u64,
+    /// What was not handed over yet.
+    batch: Batch,
+    /// The transaction that was asked for last: frames of it show its operations.
+    last: Option<Transaction>,
+    style: Style,
+    /// What was counted, with what ended with the capture.
+    ended: Option<Totals>,
+    files: Vec<FileEnding>,
+}
+
+/// Records behind the end of a transaction in which its last acknowledgements come.
+const BEHIND: u64 = 512;
+/// Records before the first packet of a transaction from which on it is looked at closely.
+const BEFORE: u64 = 64;
+
+impl Analysis {
+    /// One that has seen nothing. Frames are told apart by `frame`, rules of at least `level` are judged by. The report has the colours of `style`.
+    pub fn new(frame: frame::Config, level: Level, style: Style) -> Analysis {
+        let config =
+            Config { engine: engine::Config { frame, ..engine::Config::default() }, ..Config::default() };
+        Analysis {
+            timeline: Timeline::new(config, Judge::new(move |rule| rule.level <= level)),
+            store: Store::default(),
+            maker: RowMaker::default(),
+            report: Report::default(),
+            together: Together::default(),
+            frame,
+            start: None,
+            rows: 0,
+            found: 0,
+            dropped: 0,
+            batch: Batch::default(),
+            last: None,
+            style,
+            ended: None,
+            files: Vec::new(),
+        }
+    }
+
+    /// How frames are told apart.
+    pub fn frame(&self) -> frame::Config {
+        self.frame
+    }
+
+    /// From now on records can be found again in `store`.
+    pub fn store(&mut self, store: Store) {
+        self.store = store;
+    }
+
+    /// Takes the next record.
+    pub fn record(&mut self, record: &Record<'_>, dissected: &Dissected<'_>) {
+        self.start.get_or_insert(record.time);
+        self.dropped += u64::from(record.dropped);
+        if let Store::Ring(ring) = &mut self.store {
+            ring.push(record);
+        }
+        let number = self.timeline.taken() + 1;
+        self.tell(number, |timeline, tell| {
+            timeline.take_telling(record, dissected, &mut |happening| tell(happening))
+        });
+    }
+
+    /// Time has come to `now`, and no record. Returns whether something may have ended thereby.
+    pub fn time(&mut self, now: Time) -> bool {
+        if self.timeline.latest().engine().next_deadline().is_none_or(|deadline| deadline > now) {
+            return false;
+        }
+        let number = self.timeline.taken();
+        self.tell(number, |timeline, tell| {
+            timeline.handle_time_telling(now, &mut |happening| tell(happening))
+        });
+        true
+    }
+
+    /// Takes what the capture says beside packets: connections that a kernel knew.
+    pub fn note(&mut self, note: &Note) {
+        self.timeline.take_note(note);
+    }
+
+    /// There are no further records; how the files ended, where they are files.
+    pub fn finish(&mut self, files: Vec<FileEnding>) {
+        self.files = files;
+        let number = self.timeline.taken();
+        let mut totals = None;
+        self.tell(number, |timeline, tell| {
+            totals = Some(timeline.finish_telling(&mut |happening| tell(happening)));
+        });
+        self.ended = totals;
+    }
+
+    fn tell(&mut self, record: u64, handle: impl FnOnce(&mut Timeline, &mut dyn FnMut(Happening<'_>))) {
+        let Analysis { timeline, maker, report, together, start, rows, found, batch, .. } = self;
+        let start = start.unwrap_or_default();
+        handle(timeline, &mut |happening| match happening {
+            Happening::Event(event) => {
+                report.handle(event);
+                together.handle(event);
+                if let Event::Transaction(transaction) = event {
+                    *rows += 1;
+                    if *rows <= Session::MOST_ROWS as u64 {
+                        batch.rows.push(maker.row(transaction, start, record));
+                    } else {
+                        batch.further_rows += 1;
+                    }
+                }
+            }
+            Happening::Finding(finding) => {
+                *found += 1;
+                if *found <= Config::default().findings as u64 {
+                    batch.findings.push(Found { record, finding: finding.clone() });
+                } else {
+                    batch.further_findings += 1;
+                }
+            }
+        });
+    }
+
+    /// What has become known since this was asked last. `whole`: with events, report and the state after the last record, which take time.
+    pub fn batch(&mut self, progress: Progress, whole: bool) -> Batch {
+        let latest = self.timeline.latest();
+        let totals = self.ended.unwrap_or(*latest.totals());
+        let mut batch = core::mem::take(&mut self.batch);
+        (batch.start, batch.totals, batch.dropped, batch.progress) =
+            (self.start, totals, self.dropped, progress);
+        if whole {
+            let end = totals.span.map(|(_, last)| last);
+            let open: Vec<Connection> = latest.connections().collect();
+            batch.events = Some(match (self.ended, end) {
+                (None, Some(now)) => self.report.gathered().list_now(&open, now),
+                _ => self.report.gathered().list(end),
+            });
+            batch.now = Some(Box::new(snapshot(latest)));
+            if self.ended.is_some() {
+                let files = core::mem::take(&mut self.files);
+                let together = core::mem::take(&mut self.together);
+                let ending = Ending { totals, files, port: self.frame.port, together };
+                let mut text = Vec::new();
+                // Memory takes all.
+                let _ = self.report.write_text(&ending, self.style, &mut text);
+                batch.report = Some(text);
+            }
+        }
+        batch
+    }
+
+    /// Answers the screen.
+    pub fn answer(&mut self, request: Request) -> Answer {
+        let answered = match request.clone() {
+            _ if matches!(self.store, Store::Pending) => Err("the capture is still being copied".to_owned()),
+            Request::Seek(moment) => self.seek(moment),
+            Request::Exchange(named) => self.exchange(named),
+            Request::Frame(number) => self.packet(number),
+            Request::Save(what, path) => self.save(what, path),
+        };
+        answered.unwrap_or_else(|error| Answer::Failed(request, error))
+    }
+
+    fn seek(&mut self, moment: Moment) -> Result<Answer, String> {
+        let moment = match moment {
+            Moment::Record(number) => Moment::Record(number.min(self.timeline.taken())),
+            time => time,
+        };
+        let now = self.timeline.seek(&self.store, moment).map_err(|error| error.to_string())?;
+        Ok(Answer::Moment(Box::new(snapshot(now))))
+    }
+
+    fn exchange(&mut self, named: Named) -> Result<Answer, String> {
+        let Analysis { timeline, store, report, .. } = self;
+        let last = named.ended.saturating_add(BEHIND).min(timeline.taken());
+        let range = named.first.saturating_sub(BEFORE).max(1)..=last;
+        let mut found = None;
+        let told = timeline.replay_closely(store, range.clone(), &mut |happening| {
+            if let Happening::Event(Event::Transaction(transaction)) = happening
+                && transaction.number == named.number
+            {
+                found = Some((*transaction).clone());
+            }
+        });
+        told.map_err(|error| error.to_string())?;
+        let transaction = found.ok_or("the transaction is not there any more")?;
+        let mut all = Findings::new(Findings::ALL);
+        let latest = timeline.latest();
+        let listed = || latest.findings().iter().chain(timeline.findings_at_the_end());
+        listed().for_each(|found| all.take(&found.finding));
+        let by_frame = all.by_frame();
+        let mut ladder = Ladder::of(&transaction);
+        let told = timeline.replay_closely(store, range, &mut |happening| {
+            if let Happening::Event(Event::Attributed(attributed)) = happening {
+                ladder.see(&transaction, attributed);
+                if by_frame.names(attributed.seen.frame) {
+                    ladder.mark(&transaction, attributed);
+                }
+            }
+        });
+        told.map_err(|error| error.to_string())?;
+        let marked: HashSet<u64> = ladder.marked().collect();
+        let mut findings = Findings::new(Findings::ALL);
+        for found in listed() {
+            let finding = &found.finding;
+            if is_about(finding, &transaction) || finding.frames.iter().any(|frame| marked.contains(frame)) {
+                findings.take(finding);
+            }
+        }
+        let end = latest.totals().span.map(|(_, last)| last);
+        let events =
+            report.gathered().list(end).into_iter().filter(|event| event.is_during(&transaction)).collect();
+        let connection = latest.connection(transaction.connection);
+        self.last = Some(transaction.clone());
+        Ok(Answer::Exchange(Box::new(Exchanged { transaction, connection, ladder, findings, events })))
+    }
+
+    fn packet(&mut self, number: u64) -> Result<Answer, String> {
+        let Analysis { timeline, store, frame, last, .. } = self;
+        let owner = last.as_ref().filter(|transaction| {
+            let messages = [&transaction.call, &transaction.reply].into_iter().flatten();
+            messages
+                .map(|message| message.first.frame..=message.seen.frame)
+                .any(|frames| frames.contains(&number))
+        });
+        let mut shown = None;
+        let told = timeline.replay(store, number..=number, true, &mut |happening| {
+            if let Happening::Event(Event::Packet(packet)) = happening
+                && packet.record.number == number
+            {
+                shown = Some(FrameFields {
+                    number,
+                    time: packet.record.time,
+                    fields: headers::frame(packet, frame, owner),
+                    bytes: packet.record.data.to_vec(),
+                });
+            }
+        });
+        told.map_err(|error| error.to_string())?;
+        shown.map(|frame| Answer::Frame(Box::new(frame))).ok_or_else(|| format!("there is no frame {number}"))
+    }
+    /// Writes packets as pcapng. A file that is there is not written over.
+    fn save(&self, what: What, path: PathBuf) -> Result<Answer, String> {
+        let Analysis { timeline, store, .. } = self;
+        let error = |error: io::Error| format!("{}: {error}", path.display());
+        let file = File::create_new(&path).map_err(error)?;
+        let out = BufWriter::with_capacity(1 << 20, file);
+        let mut writer =
+            PcapngWriter::new(out, concat!("rdmascope ", env!("CARGO_PKG_VERSION"))).map_err(error)?;
+        let (mut packets, mut written) = (0, Ok(()));
+        let mut write = |record: &Record<'_>| {
+            if written.is_ok() {
+                written = writer.packet(record, "");
+                packets += 1;
+            }
+        };
+        let (wanted, range) = match what {
+            What::All => (None, 0..=0),
+            What::Connection(id) => (Some(id), self.first()..=timeline.taken()),
+            What::Between(id, first, last) => {
+                (Some(id), first.max(self.first())..=last.min(timeline.taken()))
+            }
+        };
+        match wanted {
+            None => store.walk(self.oldest()).for_each(|record| write(&record)),
+            Some(id) => {
+                let mut tell = |happening: Happening<'_>| {
+                    if let Happening::Event(Event::Packet(packet)) = happening
+                        && packet.connection == Some(id)
+                    {
+                        write(&packet.record);
+                    }
+                };
+                timeline.replay(store, range, true, &mut tell).map_err(|error| error.to_string())?;
+            }
+        }
+        written.and_then(|()| writer.finish().map(drop)).map_err(error)?;
+        Ok(Answer::Saved(path, packets))
+    }
+
+    /// The oldest record that is there.
+    fn oldest(&self) -> u64 {
+        match &self.store {
+            Store::Ring(ring) => ring.first().unwrap_or(1),
+            Store::Archive(_) | Store::Pending => 1,
+        }
+    }
+
+    /// The oldest record from which on a replay is possible: behind a checkpoint.
+    fn first(&self) -> u64 {
+        (self.oldest() - 1).next_multiple_of(self.timeline.spacing()) + 1
+    }
+}
+
+fn snapshot(now: Now<'_>) -> Snapshot {
+    let judge = now.judge();
+    let connections = now.connections().map(|connection| ConnectionNow {
+        credits: judge.credits(connection.id).map(|[forward, _]| (forward.in_flight, forward.granted)),
+        connection,
+    });
+    let open = now.open_transactions().map(|open| OpenCall {
+        connection: open.connection,
+        direction: open.direction,
+        xid: open.xid,
+        since: open.since,
+    });
+    Snapshot {
+        record: now.record(),
+        time: now.time(),
+        connections: connections.collect(),
+        open: open.collect(),
+        ended: now.ended(),
+        found: now.found(),
+    }
+}

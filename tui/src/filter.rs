@@ -1,0 +1,153 @@
+//! The filter line: the filters of the command line, without their dashes, and words that are looked for in the row.
+//!
+//! `operation=READ latency-above=5ms status=error connection=2 xid=0x1a2b3c4d outcome=no-reply direction=backward`. Different filters must all
+//! hold; of one that is given more than once, one value has to match, as on the command line.
+
+use crate::rows::Row;
+use rdmascope_dissector::connection::ConnectionId;
+use rdmascope_dissector::record::Time;
+use rdmascope_dissector::transaction::{Direction, Outcome};
+use rdmascope_present::filter::{StatusFilter, TransactionFilter, parse_number};
+use rdmascope_present::names;
+use rdmascope_present::time::{Moment, ParseError, parse_duration};
+use rdmascope_wire::Xid;
+
+/// Which rows are wanted.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    wanted: TransactionFilter,
+    found: bool,
+    words: Vec<String>,
+    /// It wants all rows.
+    is_empty: bool,
+}
+
+/// The names of filters, and what stands behind them.
+pub const NAMES: [(&str, &str); 10] = [
+    ("operation=", "an operation: READ, WRITE, LOOKUP"),
+    ("latency-above=", "a time: 5ms, 300us"),
+    ("status=", "error, a status: NOENT, NFS4ERR_STALE, or its number"),
+    ("outcome=", "completed, no-reply, no-call, transport-error, cut-off"),
+    ("connection=", "the number of a connection"),
+    ("xid=", "an XID: decimal, or hexadecimal after 0x"),
+    ("direction=", "forward or backward"),
+    ("since=", "seconds from the start, or an RFC 3339 time"),
+    ("until=", "the same"),
+    ("found", "those of which a finding is"),
+];
+
+const OUTCOMES: [Outcome; 5] =
+    [Outcome::Completed, Outcome::NoReply, Outcome::NoCall, Outcome::TransportError, Outcome::CutOff];
+
+impl Filter {
+    /// One that wants all rows.
+    pub fn all() -> Filter {
+        Filter { is_empty: true, ..Filter::default() }
+    }
+
+    /// Reads a filter line. The error says which word cannot be read, and why.
+    pub fn parse(line: &str) -> Result<Filter, String> {
+        let mut filter = Filter { is_empty: line.trim().is_empty(), ..Filter::default() };
+        for word in line.split_whitespace() {
+            let name = word.trim_start_matches("--");
+            match name.split_once('=') {
+                Some((name, value)) => {
+                    filter.take(name, value).map_err(|ParseError(why)| format!("{word}: {why}"))?;
+                }
+                None if word == "found" => filter.found = true,
+                None => filter.words.push(word.to_lowercase()),
+            }
+        }
+        Ok(filter)
+    }
+
+    fn take(&mut self, name: &str, value: &str) -> Result<(), ParseError> {
+        let wanted = &mut self.wanted;
+        match name {
+            "connection" => wanted.connections.push(ConnectionId(parse_number(value)?)),
+            "xid" => wanted.xids.push(Xid(parse_number(value)?)),
+            "operation" => wanted.operations.push(value.to_owned()),
+            "status" => wanted.statuses.push(StatusFilter::parse(value)?),
+            "outcome" => {
+                let outcome = OUTCOMES.into_iter().find(|outcome| names::outcome(*outcome) == value);
+                wanted.outcomes.push(outcome.ok_or(ParseError(NAMES[3].1))?);
+            }
+            "direction" => {
+                let both = [Direction::Forward, Direction::Backward];
+                let direction = both.into_iter().find(|direction| names::direction(*direction) == value);
+                wanted.direction = Some(direction.ok_or(ParseError("forward or backward is expected"))?);
+            }
+            "latency-above" => wanted.latency_above = Some(parse_duration(value)?),
+            "since" => wanted.span.since = Some(Moment::parse(value)?),
+            "until" => wanted.span.until = Some(Moment::parse(value)?),
+            _ => return Err(ParseError("there is no such filter")),
+        }
+        Ok(())
+    }
+
+    /// Whether `row` is wanted, in a capture that starts at `start`.
+    pub fn matches(&self, row: &Row, start: Time) -> bool {
+        self.wanted.matches(row, start)
+            && (!self.found || row.mark.is_some())
+            && self.words.iter().all(|word| row.contains(word))
+    }
+
+    /// Whether it wants all rows.
+    pub fn is_empty(&self) -> bool {
+        self.is_empty
+    }
+
+    /// What the word that is being written at the end of `line` may become.
+    pub fn completions(line: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
+        let word = line.rsplit(' ').next().unwrap_or_default().to_owned();
+        NAMES.into_iter().filter(move |(name, _)| name.starts_with(&word) && *name != word)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rows::RowMaker;
+    use rdmascope_tests::values;
+
+    #[test]
+    fn a_line_is_read_and_matched() {
+        let row = RowMaker::default().row(&values::read(7, 10), Time(0), 10);
+        let matches = |line: &str| Filter::parse(line).unwrap().matches(&row, Time(0));
+        assert!(
+            matches("")
+                && matches("operation=READ")
+                && matches("--operation=read")
+                && matches("outcome=completed")
+        );
+        assert!(!matches("operation=WRITE") && !matches("status=error") && !matches("outcome=no-reply"));
+        assert!(matches("operation=WRITE operation=READ") && !matches("operation=REA"));
+        assert!(!matches("until=0") && matches("since=0") && !matches("status=NOENT") && matches("status=0"));
+        assert!(!matches("operation=READ direction=backward"));
+        let latency = row.latency.unwrap();
+        assert!(!matches(&format!("latency-above={latency}ns")));
+        assert!(matches(&format!("latency-above={}ns", latency - 1)));
+        assert!(!matches("found") && matches("READ") && !matches("nosuchword"));
+    }
+
+    #[test]
+    fn a_word_that_cannot_be_read_is_named() {
+        for (line, part) in [
+            ("latency-above=5", "latency-above=5: "),
+            ("outcome=lost", "no-reply"),
+            ("colour=red", "no such filter"),
+            ("xid=zz", "32 bits"),
+        ] {
+            let error = Filter::parse(line).unwrap_err();
+            assert!(error.contains(part), "{line}: {error}");
+        }
+    }
+
+    #[test]
+    fn the_last_word_is_completed() {
+        let of = |line| Filter::completions(line).map(|(name, _)| name).collect::<Vec<_>>();
+        assert_eq!(of("operation=READ lat"), ["latency-above="]);
+        assert_eq!(of("").len(), NAMES.len());
+        assert_eq!(of("found"), [""; 0]);
+    }
+}

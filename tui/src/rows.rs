@@ -1,0 +1,238 @@
+//! Transactions as rows: what a list shows, sorts and filters by. A row is small, for there are many.
+
+use rdmascope_conformance::{Finding, Verdict};
+use rdmascope_dissector::connection::ConnectionId;
+use rdmascope_dissector::record::Time;
+use rdmascope_dissector::transaction::{Direction, Outcome, Transaction};
+use rdmascope_dissector::ulb::Procedure;
+use rdmascope_present::column::{Align, Setting, TextTable, Tint};
+use rdmascope_present::columns::TRANSACTION;
+use rdmascope_present::filter::Filtered;
+use rdmascope_present::names::{Failure, Label};
+use rdmascope_present::text::Style;
+use rdmascope_wire::Xid;
+
+/// What separates the cells of a row; it is hidden in what comes from the wire.
+const SEPARATOR: char = '\u{1f}';
+
+/// A transaction that has ended.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// Its number, from 1.
+    pub number: u64,
+    /// Its connection.
+    pub connection: ConnectionId,
+    /// Which end called.
+    pub direction: Direction,
+    /// rdma_xid.
+    pub xid: Xid,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// What is called.
+    pub procedure: Option<Procedure>,
+    /// The names of its operations.
+    pub operations: Box<[&'static str]>,
+    /// The number that its results begin with.
+    pub status: Option<u32>,
+    /// What its reply says is wrong.
+    pub failure: Option<Failure>,
+    /// Whether its call or its reply is in the capture: then its time is known.
+    pub has_time: bool,
+    /// From call to reply, in nanoseconds.
+    pub latency: Option<u64>,
+    /// When its call was there; where that is not known, its reply.
+    pub time: Time,
+    /// Bytes that RDMA Reads and Writes moved.
+    pub moved: u64,
+    /// Its first packet, or the last one before it if it has none.
+    pub first: u64,
+    /// The last packet of its Sends.
+    pub last: u64,
+    /// The record at which it ended.
+    pub ended: u64,
+    /// The principal operation.
+    pub label: Label,
+    /// What was found of it.
+    pub mark: Option<Verdict>,
+    tint: Tint,
+    cells: Box<str>,
+}
+
+/// Makes rows, and has their headings.
+pub struct RowMaker {
+    table: TextTable<Transaction>,
+}
+
+impl Default for RowMaker {
+    fn default() -> RowMaker {
+        RowMaker { table: TextTable::new(&TRANSACTION) }
+    }
+}
+
+impl RowMaker {
+    /// The row of `transaction`, which ended at record `ended` of a capture that starts at `start`.
+    pub fn row(&self, transaction: &Transaction, start: Time, ended: u64) -> Row {
+        let messages = [&transaction.call, &transaction.reply].into_iter().flatten();
+        let first = messages.clone().map(|message| message.first.frame).min();
+        let last =
+            messages.clone().map(|message| message.seen.frame).chain(transaction.done.map(|done| done.frame));
+        let (mut cells, mut tint) = (String::new(), Tint::Plain);
+        for (index, (cell, of_cell)) in
+            self.table.cells(transaction, Setting { start, style: Style::default() }).enumerate()
+        {
+            if index > 0 {
+                cells.push(SEPARATOR);
+            }
+            cells.push_str(cell.trim());
+            if of_cell != Tint::Plain {
+                tint = of_cell;
+            }
+        }
+        Row {
+            number: transaction.number,
+            connection: transaction.connection,
+            direction: transaction.direction,
+            xid: transaction.xid,
+            outcome: transaction.outcome,
+            procedure: transaction.procedure,
+            operations: transaction.details.operations.iter().map(|operation| operation.name()).collect(),
+            status: transaction.status,
+            failure: Failure::of(transaction),
+            has_time: transaction.call.is_some() || transaction.reply.is_some(),
+            latency: transaction.latency(),
+            time: messages.map(|message| message.seen.time).next().unwrap_or(start),
+            moved: transaction.timing.read_bytes.saturating_add(transaction.timing.written_bytes),
+            first: first.unwrap_or(ended),
+            last: last.max().unwrap_or(ended),
+            ended,
+            label: Label::of(transaction),
+            mark: None,
+            tint,
+            cells: cells.into(),
+        }
+    }
+
+    /// The headings of the cells.
+    pub fn headings(&self) -> impl Iterator<Item = (&'static str, Align)> {
+        self.table.headings()
+    }
+}
+
+impl Row {
+    /// Its cells, in the order of the headings.
+    pub fn cells(&self) -> impl Iterator<Item = &str> {
+        self.cells.split(SEPARATOR)
+    }
+
+    /// The colour of its status.
+    pub fn tint(&self) -> Tint {
+        self.tint
+    }
+
+    /// Whether `finding` is about it; as [`is_about`](rdmascope_present::findings::is_about) decides it for transactions.
+    pub fn is_found(&self, finding: &Finding) -> bool {
+        match finding.transaction {
+            Some(number) => number == self.number,
+            None => {
+                finding.connection == Some(self.connection)
+                    && finding.direction.is_none_or(|direction| direction == self.direction)
+                    && finding.xid == Some(self.xid)
+                    && finding.frames.iter().any(|frame| (self.first..=self.last).contains(frame))
+            }
+        }
+    }
+
+    /// Takes in that this was found of it. What stands weighs more than what may not.
+    pub fn take(&mut self, verdict: Verdict) {
+        if self.mark != Some(Verdict::Stands) {
+            self.mark = Some(verdict);
+        }
+    }
+
+    /// Whether it contains `text`, whatever the case of its letters. `text` is in lower case.
+    pub fn contains(&self, text: &str) -> bool {
+        self.cells.to_lowercase().contains(text)
+    }
+}
+
+impl Filtered for Row {
+    fn connection(&self) -> ConnectionId {
+        self.connection
+    }
+
+    fn xid(&self) -> Xid {
+        self.xid
+    }
+
+    fn outcome(&self) -> Outcome {
+        self.outcome
+    }
+
+    fn direction(&self) -> Direction {
+        self.direction
+    }
+
+    fn procedure(&self) -> Option<Procedure> {
+        self.procedure
+    }
+
+    fn has_operation(&self, name: &str) -> bool {
+        self.operations.iter().any(|operation| operation.eq_ignore_ascii_case(name))
+    }
+
+    fn status(&self) -> Option<u32> {
+        self.status
+    }
+
+    fn failure(&self) -> Option<Failure> {
+        self.failure
+    }
+
+    fn latency(&self) -> Option<u64> {
+        self.latency
+    }
+
+    fn began(&self) -> Option<Time> {
+        self.has_time.then_some(self.time)
+    }
+}
+
+/// What rows are sorted by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sort {
+    /// The order in which they ended.
+    #[default]
+    Number,
+    /// The longest first; those without a latency last.
+    Latency,
+    /// The most bytes moved first.
+    Moved,
+    /// By operation, then by number.
+    Operation,
+}
+
+impl Sort {
+    /// All of them, in the order in which a key goes through them.
+    pub const ALL: [Sort; 4] = [Sort::Number, Sort::Latency, Sort::Moved, Sort::Operation];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Sort::Number => "number",
+            Sort::Latency => "latency",
+            Sort::Moved => "bytes moved",
+            Sort::Operation => "operation",
+        }
+    }
+
+    /// Sorts indices into `rows`.
+    pub fn sort(self, rows: &[Row], order: &mut [u32]) {
+        let row = |index: &u32| &rows[*index as usize];
+        match self {
+            Sort::Number => order.sort_unstable(),
+            Sort::Latency => order.sort_by_key(|index| core::cmp::Reverse(row(index).latency)),
+            Sort::Moved => order.sort_by_key(|index| core::cmp::Reverse(row(index).moved)),
+            Sort::Operation => order.sort_by_cached_key(|index| row(index).label.to_string()),
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! What is looked at, and how.
+
+use crate::state::Look;
+use rdmascope_capture_agent::Note;
+use rdmascope_conformance::Level;
+use rdmascope_dissector::frame;
+use std::path::PathBuf;
+
+/// What is looked at.
+pub enum Source {
+    /// Files that are one capture. Where one of them is a pipe, or `-`, the latest records are kept in memory.
+    Files(Vec<PathBuf>),
+    /// Nothing: there is a live peer only.
+    Nothing,
+    /// One of these files, which is to be chosen.
+    Choose(Vec<PathBuf>),
+    /// Something that goes on.
+    Live(LiveCapture),
+}
+
+/// A capture that goes on.
+pub struct LiveCapture {
+    /// What it is called.
+    pub name: String,
+    /// What a kernel says of its connections.
+    pub notes: Vec<Note>,
+    /// Where records come from.
+    pub source: Box<dyn rdmascope_capture_agent::Source + Send>,
+    /// Gives up what is not needed any more, before the first packet of a stranger is read, and before threads are started.
+    pub confine: Box<dyn FnOnce() -> Result<(), String> + Send>,
+}
+
+/// How it is looked at.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// How frames are told apart.
+    pub frame: frame::Config,
+    /// Rules of at least this level are judged by.
+    pub level: Level,
+    /// How it looks.
+    pub look: Look,
+    /// Bytes of records that are kept of what goes on.
+    pub memory: usize,
+}

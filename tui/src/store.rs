@@ -1,0 +1,29 @@
+//! Where records are found again: the archive of files, or the ring of what goes on.
+
+use crate::ring::Ring;
+use rdmascope_capture_agent::Archive;
+use rdmascope_dissector::record::Record;
+use rdmascope_present::timeline::Records;
+
+/// The records that can be read again.
+#[derive(Default)]
+pub enum Store {
+    /// They are on their way: the archive is being made.
+    #[default]
+    Pending,
+    /// All of them.
+    Archive(Box<Archive>),
+    /// The latest of them.
+    Ring(Ring),
+}
+
+impl Records for Store {
+    fn walk(&self, number: u64) -> impl Iterator<Item = Record<'_>> {
+        let walk: Box<dyn Iterator<Item = Record<'_>>> = match self {
+            Store::Pending => Box::new(core::iter::empty()),
+            Store::Archive(archive) => Box::new(archive.walk(number)),
+            Store::Ring(ring) => Box::new(ring.walk(number)),
+        };
+        walk
+    }
+}

@@ -1,0 +1,225 @@
+//! The terminal: what is heard of it, and the loop that draws.
+
+use crate::analysis::{Analysis, Request};
+use crate::inject::{Bench, Inject};
+use crate::show::Show;
+use crate::source::{Options, Source};
+use crate::state::{Over, State};
+use crate::threads::{Heard, Shared, answer, inject, read};
+use crate::update::{Effect, Message, update};
+use crate::view;
+use crossterm::clipboard::CopyToClipboard;
+use crossterm::event::{self, DisableMouseCapture, EnableMouseCapture, Event, KeyEventKind};
+use crossterm::execute;
+use ratatui::DefaultTerminal;
+use rdmascope_present::text::Style;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Why it ends without having been asked to.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The terminal.
+    #[error("the terminal: {0}")]
+    Terminal(#[from] io::Error),
+    /// It could not give up what it does not need.
+    #[error("cannot be confined: {0}")]
+    Confine(String),
+}
+
+/// Between two pictures while it plays or fills.
+const PICTURE: Duration = Duration::from_millis(16);
+/// Shows the capture until the person leaves.
+pub fn run(mut source: Source, options: Options, bench: Option<Bench>) -> Result<(), Error> {
+    let (to, from) = channel();
+    let mut terminal = ratatui::try_init()?;
+    let ran = (|| {
+        execute!(io::stdout(), EnableMouseCapture)?;
+        // The keys and the signals have what they need before nothing can be opened any more, and no thread runs by then.
+        event::poll(Duration::ZERO)?;
+        let listening = Listening::new()?;
+        if let Source::Live(live) = &mut source {
+            let confine = core::mem::replace(&mut live.confine, Box::new(|| Ok(())));
+            confine().map_err(Error::Confine)?;
+        }
+        listening.start(&to);
+        let mut bench = bench;
+        loop {
+            let captures = match &source {
+                Source::Choose(paths) => paths.clone(),
+                _ => Vec::new(),
+            };
+            match show(&mut terminal, source, options, bench.take(), &to, &from)? {
+                Left::Quit => return Ok(()),
+                Left::Open(index) => {
+                    source = Source::Files(captures.get(index).cloned().into_iter().collect())
+                }
+            }
+        }
+    })();
+    let _ = execute!(io::stdout(), DisableMouseCapture);
+    ratatui::try_restore()?;
+    ran
+}
+
+/// How a capture was left.
+enum Left {
+    Quit,
+    /// To open one of those that were listed.
+    Open(usize),
+}
+
+/// Shows one capture.
+fn show(
+    terminal: &mut DefaultTerminal,
+    source: Source,
+    options: Options,
+    bench: Option<Bench>,
+    to: &Sender<Heard>,
+    from: &Receiver<Heard>,
+) -> Result<Left, Error> {
+    let (ask, asked) = channel();
+    let (start, started) = channel();
+    let analysis = Analysis::new(options.frame, options.level, Style::new(options.look.colour));
+    let shared = Arc::new(Shared::new(analysis));
+    let names = |paths: &[PathBuf]| paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>();
+    let (title, files) = match &source {
+        Source::Files(paths) => (names(paths).join(", "), names(paths).join(" ")),
+        Source::Nothing | Source::Choose(_) => ("no capture".to_owned(), "FILE".to_owned()),
+        Source::Live(live) => (live.name.clone(), "FILE".to_owned()),
+    };
+    let size = terminal.size()?;
+    let mut state = State::new(title, files, options.look, (size.width, size.height));
+    match &source {
+        Source::Nothing => state.show = Show::Inject,
+        Source::Choose(paths) => {
+            state.captures = names(paths);
+            state.over = Some(Over::Captures(0));
+        }
+        Source::Files(_) | Source::Live(_) => {}
+    }
+    if let Some(Bench { target, offers, open }) = bench {
+        state.inject = Inject::new(target, offers);
+        inject(open, started, to.clone());
+    }
+    answer(Arc::clone(&shared), asked, to.clone());
+    read(source, options, shared, to.clone());
+    Ok(go_on(terminal, &mut state, from, &ask, &start)?)
+}
+
+/// Draws, waits, and changes what is drawn.
+fn go_on(
+    terminal: &mut DefaultTerminal,
+    state: &mut State,
+    from: &Receiver<Heard>,
+    ask: &Sender<Request>,
+    start: &Sender<usize>,
+) -> io::Result<Left> {
+    let mut drawn = Instant::now();
+    let mut ticked = Instant::now();
+    terminal.draw(|frame| view::render(state, frame))?;
+    loop {
+        // At rest it waits for as long as nothing comes.
+        let heard = match state.plays {
+            true => from.recv_timeout(PICTURE),
+            false => from.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        };
+        let mut heard = match heard {
+            Ok(heard) => Some(heard),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => return Ok(Left::Quit),
+        };
+        // All that has come is taken in before the next picture.
+        let mut effects = Vec::new();
+        while let Some(one) = heard {
+            match one {
+                Heard::Message(message) => effects.extend(update(state, message)),
+                Heard::Suspend => effects.push(Effect::Suspend),
+                Heard::Quit => return Ok(Left::Quit),
+            }
+            heard = if drawn.elapsed() < PICTURE * 2 { from.try_recv().ok() } else { None };
+        }
+        if state.plays {
+            let passed = ticked.elapsed().min(Duration::from_millis(200));
+            effects.extend(update(state, Message::Tick(passed.as_nanos() as u64)));
+        }
+        ticked = Instant::now();
+        for effect in effects {
+            match effect {
+                Effect::Ask(request) => drop(ask.send(request)),
+                Effect::Inject(index) => drop(start.send(index)),
+                Effect::Copy(text) => execute!(io::stdout(), CopyToClipboard::to_clipboard_from(text))?,
+                Effect::Suspend => suspend(terminal)?,
+                Effect::Quit => return Ok(Left::Quit),
+                Effect::Open(index) => return Ok(Left::Open(index)),
+            }
+        }
+        terminal.draw(|frame| view::render(state, frame))?;
+        drawn = Instant::now();
+    }
+}
+
+/// Gives the terminal back, stops as a job of the shell, and goes on when that lets it.
+fn suspend(terminal: &mut DefaultTerminal) -> io::Result<()> {
+    let _ = execute!(io::stdout(), DisableMouseCapture);
+    ratatui::try_restore()?;
+    #[cfg(unix)]
+    signal_hook::low_level::emulate_default_handler(signal_hook::consts::SIGTSTP)?;
+    // A new one draws everything. (Clearing the old one asks the terminal where its cursor is, and the thread of the keys would take the answer.)
+    *terminal = ratatui::try_init()?;
+    execute!(io::stdout(), EnableMouseCapture)
+}
+
+/// What hears keys, the mouse, and signals.
+struct Listening {
+    #[cfg(unix)]
+    signals: signal_hook::iterator::Signals,
+}
+
+impl Listening {
+    fn new() -> io::Result<Listening> {
+        #[cfg(unix)]
+        use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGTSTP};
+        Ok(Listening {
+            #[cfg(unix)]
+            signals: signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGTERM, SIGTSTP])?,
+        })
+    }
+
+    /// Begins, on threads of its own.
+    fn start(self, to: &Sender<Heard>) {
+        let keys = to.clone();
+        thread::spawn(move || {
+            while let Ok(event) = event::read() {
+                let message = match event {
+                    Event::Key(key) if key.kind != KeyEventKind::Release => Message::Key(key),
+                    Event::Mouse(mouse) => Message::Mouse(mouse),
+                    Event::Resize(width, height) => Message::Resize(width, height),
+                    _ => continue,
+                };
+                if keys.send(Heard::Message(message)).is_err() {
+                    return;
+                }
+            }
+            // There is no terminal any more.
+            let _ = keys.send(Heard::Quit);
+        });
+        #[cfg(unix)]
+        {
+            let (mut signals, to) = (self.signals, to.clone());
+            thread::spawn(move || {
+                for signal in signals.forever() {
+                    let is_stop = signal == signal_hook::consts::SIGTSTP;
+                    if to.send(if is_stop { Heard::Suspend } else { Heard::Quit }).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    }
+}

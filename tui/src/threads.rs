@@ -1,0 +1,289 @@
+//! The threads behind the screen: one reads the capture, one tells what has become known, one answers requests, one makes the archive, one runs
+//! scenarios. What they have to say goes to the loop of the terminal as messages.
+
+use crate::analysis::{Analysis, Answer, Request};
+use crate::inject::Runner;
+use crate::ring::Ring;
+use crate::session::Progress;
+use crate::source::{LiveCapture, Options, Source};
+use crate::store::Store;
+use crate::update::Message;
+use core::ops::ControlFlow;
+use rdmascope_capture_agent::{Archive, FileEnding, Files, Interrupt, Next, Note, Sink, for_each};
+use rdmascope_dissector::record::{Record, Time};
+use rdmascope_dissector::transport::Dissected;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle, Thread};
+use std::time::{Duration, Instant};
+
+/// Between two batches while a capture is read.
+const BATCH: Duration = Duration::from_millis(100);
+/// Between two whole ones: events and the state take time.
+const WHOLE: Duration = Duration::from_millis(500);
+
+/// What the loop waits for.
+pub(crate) enum Heard {
+    Message(Message),
+    Suspend,
+    Quit,
+}
+
+/// The analysis, which two threads use.
+pub(crate) struct Shared {
+    analysis: Mutex<Analysis>,
+    /// Requests that wait: the reader lets them go first.
+    waiting: AtomicUsize,
+    /// Bytes read, and bytes that there are to read; 0 where nobody knows.
+    read: AtomicU64,
+    size: AtomicU64,
+    /// The capture goes on: it is no file.
+    is_live: AtomicBool,
+    /// Something came that was not told yet.
+    has_changed: AtomicBool,
+    /// Nothing comes any more.
+    has_ended: AtomicBool,
+}
+
+impl Shared {
+    pub(crate) fn new(analysis: Analysis) -> Shared {
+        Shared {
+            analysis: Mutex::new(analysis),
+            waiting: AtomicUsize::new(0),
+            read: AtomicU64::new(0),
+            size: AtomicU64::new(0),
+            is_live: AtomicBool::new(false),
+            has_changed: AtomicBool::new(false),
+            has_ended: AtomicBool::new(false),
+        }
+    }
+
+    /// How far it has come.
+    fn progress(&self) -> Progress {
+        match self.is_live.load(Ordering::Relaxed) {
+            true => Progress::Live,
+            false => Progress::Reading(self.read.load(Ordering::Relaxed), self.size.load(Ordering::Relaxed)),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Analysis> {
+        self.analysis.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// As the one who is waited for.
+    fn lock_first(&self) -> MutexGuard<'_, Analysis> {
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        let guard = self.lock();
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
+        guard
+    }
+}
+
+/// Answers requests on a thread of its own.
+pub(crate) fn answer(shared: Arc<Shared>, asked: Receiver<Request>, to: Sender<Heard>) {
+    thread::spawn(move || {
+        for request in asked {
+            let answer: Answer = shared.lock_first().answer(request);
+            if to.send(Heard::Message(Message::Answer(answer))).is_err() {
+                return;
+            }
+        }
+    });
+}
+
+/// Runs scenarios on a thread of its own.
+pub(crate) fn inject(
+    open: impl FnOnce() -> Result<Runner, String> + Send + 'static,
+    started: Receiver<usize>,
+    to: Sender<Heard>,
+) {
+    thread::spawn(move || {
+        let mut open = Some(open);
+        let mut runner = None;
+        for index in started {
+            // The sockets are opened when the first one is to run.
+            let opened = runner.get_or_insert_with(|| open.take().map_or(Err(String::new()), |open| open()));
+            let ran = match opened {
+                Ok(run) => run(index),
+                Err(error) => Err(error.clone()),
+            };
+            if to.send(Heard::Message(Message::Ran(index, Box::new(ran)))).is_err() {
+                return;
+            }
+        }
+    });
+}
+
+/// Reads the capture on a thread of its own.
+pub(crate) fn read(source: Source, options: Options, shared: Arc<Shared>, to: Sender<Heard>) {
+    if matches!(source, Source::Nothing | Source::Choose(_)) {
+        return;
+    }
+    thread::spawn(move || {
+        let teller = tell(Arc::clone(&shared), to.clone());
+        let mut feeding = Feeding { shared: Arc::clone(&shared), teller: teller.thread().clone() };
+        let ended = match source {
+            Source::Files(paths) => feeding.files(&paths, &options, &to),
+            Source::Nothing | Source::Choose(_) => Ok(Vec::new()),
+            Source::Live(LiveCapture { notes, source, .. }) => {
+                feeding.keep(options.memory);
+                notes.iter().for_each(|note| feeding.note(note));
+                for_each(&mut Boxed(source), &options.frame, &mut (), &mut feeding).map(|()| Vec::new())
+            }
+        };
+        let progress = match ended {
+            Ok(endings) => {
+                let trouble =
+                    endings.iter().find_map(|ending| ending.trouble.as_ref().map(ToString::to_string));
+                shared.lock().finish(endings);
+                trouble.map_or(Progress::Ended, Progress::Failed)
+            }
+            Err(error) => Progress::Failed(error.to_string()),
+        };
+        // What it tells comes before the end.
+        shared.has_ended.store(true, Ordering::Release);
+        teller.thread().unpark();
+        let _ = teller.join();
+        let batch = shared.lock().batch(progress, true);
+        let _ = to.send(Heard::Message(Message::Batch(Box::new(batch))));
+    });
+}
+
+/// Tells what has become known, on a thread of its own: at once where nothing came for a while, and else so often. What came last is told though
+/// nothing follows it. At rest it waits for the reader.
+fn tell(shared: Arc<Shared>, to: Sender<Heard>) -> JoinHandle<()> {
+    thread::spawn(move || {
+        let mut whole: Option<Instant> = None;
+        let mut owes_whole = false;
+        while !shared.has_ended.load(Ordering::Acquire) {
+            let has_changed = shared.has_changed.swap(false, Ordering::AcqRel);
+            if !has_changed && !owes_whole {
+                thread::park();
+                continue;
+            }
+            let is_whole = !has_changed || whole.is_none_or(|whole| whole.elapsed() >= WHOLE);
+            if is_whole {
+                whole = Some(Instant::now());
+            }
+            owes_whole = !is_whole;
+            let batch = shared.lock_first().batch(shared.progress(), is_whole);
+            if to.send(Heard::Message(Message::Batch(Box::new(batch)))).is_err() {
+                return;
+            }
+            let told = Instant::now();
+            while let Some(rest) = BATCH.checked_sub(told.elapsed())
+                && !shared.has_ended.load(Ordering::Acquire)
+            {
+                thread::park_timeout(rest);
+            }
+        }
+    })
+}
+
+/// Records on their way to the analysis.
+struct Feeding {
+    shared: Arc<Shared>,
+    teller: Thread,
+}
+
+impl Feeding {
+    /// The latest records are kept in memory.
+    fn keep(&mut self, memory: usize) {
+        self.shared.is_live.store(true, Ordering::Relaxed);
+        self.shared.lock().store(Store::Ring(Ring::new(memory)));
+        self.changed();
+    }
+
+    fn files(
+        &mut self,
+        paths: &[PathBuf],
+        options: &Options,
+        to: &Sender<Heard>,
+    ) -> Result<Vec<FileEnding>, rdmascope_capture_agent::Error> {
+        let mut files = Files::open(paths, None, &Interrupt::default())?;
+        let is_plain = |path: &PathBuf| std::fs::metadata(path).is_ok_and(|data| data.is_file());
+        if paths.iter().all(is_plain) {
+            let (paths, shared, to) = (paths.to_vec(), Arc::clone(&self.shared), to.clone());
+            thread::spawn(move || {
+                // What cannot be read shows itself to the reader too.
+                if let Ok(archive) = Archive::open(&paths, None) {
+                    shared.lock_first().store(Store::Archive(Box::new(archive)));
+                    let _ = to.send(Heard::Message(Message::Stored));
+                }
+            });
+        } else {
+            self.keep(options.memory);
+        }
+        let size = rdmascope_capture_agent::Source::size(&files).unwrap_or(0);
+        self.shared.size.store(size, Ordering::Relaxed);
+        let mut read = Read(Arc::clone(&self.shared));
+        files.for_each(&options.frame, &mut read, self)?;
+        Ok(files.endings())
+    }
+
+    /// Something came that is to be told.
+    #[inline]
+    fn changed(&self) {
+        // Most records follow others that are not told yet.
+        if !self.shared.has_changed.load(Ordering::Relaxed) {
+            self.shared.has_changed.store(true, Ordering::Release);
+            self.teller.unpark();
+        }
+    }
+}
+
+impl Sink for Feeding {
+    fn record(&mut self, record: &Record<'_>, dissected: &Dissected<'_>) -> ControlFlow<()> {
+        while self.shared.waiting.load(Ordering::Relaxed) > 0 {
+            thread::yield_now();
+        }
+        self.shared.lock().record(record, dissected);
+        self.changed();
+        ControlFlow::Continue(())
+    }
+
+    fn note(&mut self, note: &Note) {
+        self.shared.lock().note(note);
+    }
+
+    fn idle(&mut self, until: Option<Time>) -> ControlFlow<()> {
+        if let Some(now) = until
+            && self.shared.lock().time(now)
+        {
+            self.changed();
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Counts the bytes that were read.
+struct Read(Arc<Shared>);
+
+impl rdmascope_capture_agent::Progress for Read {
+    fn advanced(&mut self, bytes: u64) {
+        self.0.read.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
+/// A source behind a pointer.
+struct Boxed(Box<dyn rdmascope_capture_agent::Source + Send>);
+
+impl rdmascope_capture_agent::Source for Boxed {
+    fn next(&mut self) -> Result<Next<'_>, rdmascope_capture_agent::Error> {
+        self.0.next()
+    }
+
+    fn position(&self) -> u64 {
+        self.0.position()
+    }
+
+    fn dropped(&self) -> u64 {
+        self.0.dropped()
+    }
+
+    fn size(&self) -> Option<u64> {
+        self.0.size()
+    }
+}

@@ -1,0 +1,622 @@
+//! What a message changes on the screen. A pure function: the same messages give the same state.
+
+mod mouse;
+mod prompt;
+
+use crate::analysis::{Answer, Named, Request, What};
+use crate::filter::Filter;
+use crate::inject::Ran;
+use crate::keys::{self, Action, KEYS};
+use crate::rows::{Row, Sort};
+use crate::session::{Batch, Progress};
+use crate::show::{Show, Step};
+use crate::state::{BytesOf, Over, Prompt, Purpose, SPEEDS, State};
+use crate::view;
+use crossterm::event::{KeyEvent, KeyModifiers, MouseEvent};
+use rdmascope_present::text::Counted;
+use rdmascope_present::timeline::Moment;
+
+/// What happened.
+#[derive(Debug)]
+pub enum Message {
+    /// A key was pressed.
+    Key(KeyEvent),
+    /// The mouse did something.
+    Mouse(MouseEvent),
+    /// The terminal has this size now.
+    Resize(u16, u16),
+    /// So many nanoseconds went by.
+    Tick(u64),
+    /// More of the capture is known.
+    Batch(Box<Batch>),
+    /// Records can be found again from now on.
+    Stored,
+    /// The analysis answered.
+    Answer(Answer),
+    /// The scenario of this index was run, or could not be.
+    Ran(usize, Box<Result<Ran, String>>),
+}
+
+/// What is to be done outside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Ask the analysis.
+    Ask(Request),
+    /// Run the scenario of this index.
+    Inject(usize),
+    /// Put this on the clipboard.
+    Copy(String),
+    /// Open the capture of this index.
+    Open(usize),
+    /// Suspend the process.
+    Suspend,
+    /// Leave.
+    Quit,
+}
+
+/// Changes the state by a message.
+pub fn update(state: &mut State, message: Message) -> Vec<Effect> {
+    let mut effects = Vec::new();
+    match message {
+        Message::Key(key) => press(state, key, &mut effects),
+        Message::Mouse(event) => mouse::mouse(state, event, &mut effects),
+        Message::Resize(width, height) => state.size = (width, height),
+        Message::Tick(nanoseconds) => tick(state, nanoseconds, &mut effects),
+        Message::Batch(batch) => take(state, *batch),
+        // What could not be had before is asked for again.
+        Message::Stored => state.failed = None,
+        Message::Answer(answer) => answered(state, answer, &mut effects),
+        Message::Ran(index, ran) => {
+            state.inject.running = None;
+            if let Some(place) = state.inject.ran.get_mut(index) {
+                *place = Some(*ran);
+            }
+        }
+    }
+    effects.extend(state.inject.begin_next().map(Effect::Inject));
+    settle(state);
+    look_at_chosen(state, &mut effects);
+    effects
+}
+
+/// Takes in more of the capture.
+fn take(state: &mut State, mut batch: Batch) {
+    let before = state.session.rows.len();
+    let now = batch.now.take();
+    state.session.take(batch);
+    state.list_from(before);
+    if let Some(now) = now
+        && state.follows
+    {
+        state.moment = now;
+    }
+}
+
+/// The kind of a request: of each kind, one is on its way at most.
+const fn kind(request: &Request) -> usize {
+    match request {
+        Request::Seek(_) => 0,
+        Request::Exchange(_) => 1,
+        Request::Frame(_) => 2,
+        Request::Save(..) => 3,
+    }
+}
+
+/// Asks, or remembers to ask when what was asked before is answered: then only the latest counts.
+fn ask(state: &mut State, request: Request, effects: &mut Vec<Effect>) {
+    let kind = kind(&request);
+    if state.asked[kind].is_some() {
+        state.next[kind] = Some(request);
+    } else {
+        state.asked[kind] = Some(request.clone());
+        effects.push(Effect::Ask(request));
+    }
+}
+
+fn answered(state: &mut State, answer: Answer, effects: &mut Vec<Effect>) {
+    let kind = match &answer {
+        Answer::Moment(_) => 0,
+        Answer::Exchange(_) => 1,
+        Answer::Frame(_) => 2,
+        Answer::Saved(..) => 3,
+        Answer::Failed(request, _) => kind(request),
+    };
+    state.asked[kind] = None;
+    match answer {
+        Answer::Moment(moment) => state.moment = moment,
+        Answer::Exchange(exchange) => {
+            if Some(exchange.transaction.number) != state.exchange.as_ref().map(|one| one.transaction.number)
+            {
+                state.cursors[Show::Exchange as usize] = Default::default();
+                if state.bytes_of != BytesOf::Frame {
+                    state.cursors[Show::Bytes as usize] = Default::default();
+                }
+            }
+            state.exchange = Some(exchange);
+        }
+        Answer::Frame(frame) => state.frame = Some(frame),
+        Answer::Saved(path, packets) => {
+            state.notice = Some(format!("{}: {} written", path.display(), Counted(packets, "packet")));
+        }
+        Answer::Failed(request, error) => {
+            state.plays = false;
+            // It is not asked for again before there is a reason to.
+            if let Request::Exchange(named) = request {
+                state.failed = Some(named.number);
+            }
+            state.notice = Some(error);
+        }
+    }
+    if let Some(next) = state.next[kind].take() {
+        ask(state, next, effects);
+    }
+}
+
+/// Goes to a moment.
+fn seek(state: &mut State, moment: Moment, effects: &mut Vec<Effect>) {
+    state.follows = false;
+    ask(state, Request::Seek(moment), effects);
+}
+
+fn tick(state: &mut State, nanoseconds: u64, effects: &mut Vec<Effect>) {
+    if !state.plays || state.asked[0].is_some() {
+        return;
+    }
+    let (start, end) = state.session.span();
+    let (speed, _) = SPEEDS[state.speed];
+    let by = match speed {
+        // The whole capture in some ten seconds, whatever its length.
+        u64::MAX => end.since(start) / 600 + 1,
+        speed => (u128::from(speed) * u128::from(nanoseconds) / 1_000_000_000) as u64,
+    };
+    state.clock = state.clock.max(start).plus(by);
+    if state.clock >= end {
+        state.clock = end;
+        state.plays = false;
+    }
+    let clock = state.clock;
+    seek(state, Moment::Time(clock), effects);
+}
+
+/// The transaction that is chosen is asked for, where it is to be seen.
+fn look_at_chosen(state: &mut State, effects: &mut Vec<Effect>) {
+    let is_seen = match state.show {
+        Show::Transactions => state.areas().detail.is_some(),
+        Show::Exchange | Show::Bytes => true,
+        _ => false,
+    };
+    if state.show == Show::Transactions || state.chosen.is_none() {
+        state.chosen = state.row().map(|row| row.number).or(state.chosen);
+    }
+    let shown = state.exchange.as_ref().map(|one| one.transaction.number);
+    let (true, Some(number)) = (is_seen, state.chosen) else { return };
+    if shown == Some(number) {
+        return;
+    }
+    if let Some(index) = state.session.place(number) {
+        let Row { first, ended, .. } = state.session.rows[index];
+        let request = Request::Exchange(Named { number, first, ended });
+        if state.asked[1].as_ref() != Some(&request) && state.failed != Some(number) {
+            ask(state, request, effects);
+        }
+    }
+}
+
+/// Keeps all cursors in their lists.
+fn settle(state: &mut State) {
+    let areas = state.areas();
+    if areas.detail.is_none() {
+        state.in_detail = false;
+    }
+    let show = state.show as usize;
+    if view::is_list(state.show) {
+        let count = view::count(state);
+        state.cursors[show].settle(count, areas.lines());
+    } else {
+        let count = view::count(state);
+        state.cursors[show].scroll(Step::Up(0), count, areas.lines());
+    }
+    if state.show == Show::Exchange {
+        let rungs = state.exchange.as_ref().map_or(0, |one| one.ladder.rungs.len());
+        state.cursors[show].at = state.cursors[show].at.min(rungs.saturating_sub(1));
+    }
+    let count = view::detail_count(state);
+    state.details[show].scroll(Step::Up(0), count, areas.detail_lines());
+}
+
+fn press(state: &mut State, key: KeyEvent, effects: &mut Vec<Effect>) {
+    state.notice = None;
+    if state.prompt.is_some() {
+        return prompt::write(state, key, effects);
+    }
+    if state.term.is_some() || state.over.is_some() {
+        return over(state, key, effects);
+    }
+    if let Some(action) = keys::action(key) {
+        act(state, action, effects);
+    }
+}
+
+/// A key while something lies over the view.
+fn over(state: &mut State, key: KeyEvent, effects: &mut Vec<Effect>) {
+    match (keys::action(key), &mut state.over) {
+        (Some(Action::Move(step)), Some(Over::Help(top))) => {
+            let seen = usize::from(state.size.1.saturating_sub(4));
+            let mut cursor = crate::state::Cursor { at: 0, top: *top };
+            cursor.scroll(step, KEYS.len() + 8, seen);
+            *top = cursor.top;
+        }
+        (Some(Action::Move(step)), Some(Over::Captures(at))) => {
+            let mut cursor = crate::state::Cursor { at: *at, top: 0 };
+            cursor.step(step, state.captures.len(), usize::from(state.size.1));
+            *at = cursor.at;
+        }
+        (Some(Action::Open), Some(Over::Captures(at))) => effects.push(Effect::Open(*at)),
+        (Some(Action::Quit), Some(Over::Captures(_))) => effects.push(Effect::Quit),
+        (_, Some(Over::Captures(_))) => {}
+        (Some(Action::Quit), _) if key.modifiers.contains(KeyModifiers::CONTROL) => {
+            effects.push(Effect::Quit)
+        }
+        (Some(Action::Suspend), _) => effects.push(Effect::Suspend),
+        _ => {
+            state.over = None;
+            state.term = None;
+        }
+    }
+}
+
+/// What an action does.
+pub(crate) fn act(state: &mut State, action: Action, effects: &mut Vec<Effect>) {
+    match action {
+        Action::View(show) => {
+            state.back.clear();
+            state.in_detail = false;
+            state.show = show;
+        }
+        Action::NextView => turn(state, 1),
+        Action::PreviousView => turn(state, Show::ALL.len() - 1),
+        Action::Move(step) => go(state, step),
+        Action::OtherPane => state.in_detail = !state.in_detail && state.areas().detail.is_some(),
+        Action::Left => part(state, false),
+        Action::Right => part(state, true),
+        Action::Open => open(state, effects),
+        Action::Back => back(state),
+        Action::Filter => {
+            state.show = Show::Transactions;
+            let text = state.filter_line.clone();
+            state.prompt = Some(Prompt { purpose: Purpose::Filter, text, at: 0 });
+        }
+        Action::Sort => {
+            let place = Sort::ALL.iter().position(|sort| *sort == state.sort).unwrap_or(0);
+            state.sort = Sort::ALL[(place + 1) % Sort::ALL.len()];
+            state.relist();
+            state.cursors[Show::Transactions as usize] = Default::default();
+            state.notice = Some(format!("sorted by {}", state.sort.name()));
+        }
+        Action::Reverse => {
+            state.reversed = !state.reversed;
+            state.relist();
+            state.cursors[Show::Transactions as usize] = Default::default();
+        }
+        Action::All if state.show == Show::Inject => run_all(state),
+        Action::All => {}
+        Action::Play => play(state, effects),
+        Action::StepRecord(on) => {
+            let record = state.heading();
+            let to = if on { record.saturating_add(1) } else { record.saturating_sub(1) };
+            seek(state, Moment::Record(to.min(state.session.records())), effects);
+        }
+        Action::StepTransaction(on) => {
+            let ends = state.session.rows.iter().map(|row| row.ended);
+            step(state, nearest(ends, state.heading(), on), "transaction", effects);
+        }
+        Action::StepFound(on) => {
+            let events = state.session.events.iter().filter_map(|event| event.frames[0]);
+            let findings = state.session.findings.iter().map(|found| found.record);
+            let to = nearest(events.chain(findings), state.heading(), on);
+            step(state, to, "finding or event", effects);
+        }
+        Action::StepSlow(on) => {
+            let slow = state.slow().unwrap_or(u64::MAX);
+            let rows =
+                state.session.rows.iter().filter(|row| row.latency.is_some_and(|latency| latency >= slow));
+            let to = nearest(rows.clone().map(|row| row.ended), state.heading(), on);
+            let row = rows.clone().find(|row| Some(row.ended) == to).map(|row| row.number);
+            if let Some(number) = row {
+                choose(state, number);
+            }
+            step(state, to, "slow call", effects);
+        }
+        Action::Speed(faster) => {
+            let most = SPEEDS.len() - 1;
+            state.speed = if faster { (state.speed + 1).min(most) } else { state.speed.saturating_sub(1) };
+            state.notice = Some(format!("speed {}", SPEEDS[state.speed].1));
+        }
+        Action::Jump => state.prompt = Some(Prompt { purpose: Purpose::Jump, text: String::new(), at: 0 }),
+        Action::MomentOf => {
+            if let Some(record) = view::record_of_chosen(state) {
+                seek(state, Moment::Record(record), effects);
+            }
+        }
+        Action::Follow => {
+            state.plays = false;
+            let records = state.session.records();
+            seek(state, Moment::Record(records), effects);
+            state.follows = true;
+        }
+        Action::CopyCommand => {
+            let command = view::command(state);
+            state.notice = Some(format!("copied: {command}"));
+            effects.push(Effect::Copy(command));
+        }
+        Action::CopyValue => {
+            let Some(value) = view::value(state) else { return };
+            state.notice = Some(format!("copied: {value}"));
+            effects.push(Effect::Copy(value));
+        }
+        Action::Glossary => {
+            let text = view::term(state).unwrap_or_default();
+            state.prompt = Some(Prompt { purpose: Purpose::Glossary, text, at: 0 });
+        }
+        Action::Save => {
+            let text = match view::to_save(state) {
+                What::All => "capture.pcapng".to_owned(),
+                What::Connection(id) => format!("connection-{}.pcapng", id.0),
+                What::Between(..) => format!("transaction-{}.pcapng", state.chosen.unwrap_or(0)),
+            };
+            state.prompt = Some(Prompt { purpose: Purpose::Save, text, at: 0 });
+        }
+        Action::Palette => {
+            state.prompt = Some(Prompt { purpose: Purpose::Palette, text: String::new(), at: 0 });
+        }
+        Action::Help => state.over = Some(Over::Help(0)),
+        Action::Suspend => effects.push(Effect::Suspend),
+        Action::Quit => effects.push(Effect::Quit),
+    }
+}
+
+fn turn(state: &mut State, by: usize) {
+    state.back.clear();
+    state.in_detail = false;
+    state.show = Show::ALL[(state.show as usize + by) % Show::ALL.len()];
+}
+
+/// Chooses a row in the list of transactions, if it is listed, and the transaction.
+fn choose(state: &mut State, number: u64) {
+    let place = state.order.iter().position(|index| state.session.rows[*index as usize].number == number);
+    if let Some(place) = place {
+        state.cursors[Show::Transactions as usize].at = place;
+    }
+    state.chosen = Some(number);
+}
+
+fn go(state: &mut State, step: Step) {
+    state.inject.confirm = None;
+    let areas = state.areas();
+    let show = state.show as usize;
+    if state.in_detail {
+        let count = view::detail_count(state);
+        state.details[show].scroll(step, count, areas.detail_lines());
+        return;
+    }
+    let count = view::count(state);
+    match state.show {
+        Show::Exchange => {
+            let rungs = state.exchange.as_ref().map_or(0, |one| one.ladder.rungs.len());
+            let mut cursor = state.cursors[show];
+            // What is chosen moves by rungs; what is seen follows it.
+            let page = (areas.lines() / 4).max(1);
+            cursor.step(step, rungs, page);
+            cursor.top = state.cursors[show].top;
+            if let Some(lines) = view::lines_of_rung(state, cursor.at) {
+                let seen = areas.lines().max(1);
+                if lines.start < cursor.top || step == Step::First {
+                    cursor.top = if cursor.at == 0 { 0 } else { lines.start };
+                } else if lines.end > cursor.top + seen {
+                    cursor.top = lines.end - seen;
+                }
+                if step == Step::Last {
+                    cursor.top = count.saturating_sub(seen);
+                }
+            }
+            state.cursors[show] = cursor;
+        }
+        _ if view::is_list(state.show) => {
+            state.cursors[show].step(step, count, areas.lines());
+            state.details[show] = Default::default();
+        }
+        _ => state.cursors[show].scroll(step, count, areas.lines()),
+    }
+}
+
+/// Left and right.
+fn part(state: &mut State, on: bool) {
+    if state.show != Show::Bytes {
+        return;
+    }
+    if let Some(path) = view::field_of_chosen(state) {
+        let key = (state.bytes_of, path.path);
+        let is_open = path.has_children && !state.closed.contains(&key);
+        if path.has_children && on != is_open {
+            if on {
+                state.closed.remove(&key);
+            } else {
+                state.closed.insert(key);
+            }
+            return;
+        }
+    }
+    let parts = view::parts(state);
+    let place = parts.iter().position(|part| *part == state.bytes_of).unwrap_or(0);
+    let to = if on { place + 1 } else { place.wrapping_sub(1) };
+    if let Some(part) = parts.get(to) {
+        state.bytes_of = *part;
+        state.cursors[Show::Bytes as usize] = Default::default();
+        state.details[Show::Bytes as usize] = Default::default();
+    }
+}
+
+fn visit(state: &mut State, show: Show) {
+    if state.show != show {
+        state.back.push(state.show);
+    }
+    state.in_detail = false;
+    state.show = show;
+}
+
+fn open(state: &mut State, effects: &mut Vec<Effect>) {
+    match state.show {
+        Show::Report => {
+            visit(state, if state.session.events.is_empty() { Show::Transactions } else { Show::Events })
+        }
+        Show::Transactions => {
+            if state.row().is_some() {
+                visit(state, Show::Exchange);
+            }
+        }
+        Show::Connections => {
+            let at = state.cursor().at;
+            if let Some(now) = state.moment.connections.get(at) {
+                let line = format!("connection={}", now.connection.id.0);
+                set_filter(state, line);
+                visit(state, Show::Transactions);
+            }
+        }
+        Show::Exchange => {
+            let frame = state.exchange.as_ref().and_then(|one| one.ladder.rungs.get(state.cursor().at));
+            if let Some(frame) = frame.map(|rung| rung.first.frame) {
+                show_frame(state, frame, effects);
+            }
+        }
+        Show::Events => {
+            let event = state.session.events.get(state.cursor().at);
+            match event.and_then(|event| event.frames[0]) {
+                Some(frame) => show_frame(state, frame, effects),
+                None => state.notice = Some("no packet shows it".into()),
+            }
+        }
+        Show::Findings => {
+            let Some(found) = state.session.findings.get(state.cursor().at) else { return };
+            let number = found.finding.transaction;
+            let row =
+                || state.session.rows.iter().find(|row| row.is_found(&found.finding)).map(|row| row.number);
+            match (number.or_else(row), found.finding.frames.first()) {
+                (Some(number), _) => {
+                    choose(state, number);
+                    visit(state, Show::Exchange);
+                }
+                (None, Some(frame)) => {
+                    let frame = *frame;
+                    show_frame(state, frame, effects);
+                }
+                (None, None) => state.notice = Some("no packet shows it".into()),
+            }
+        }
+        Show::Bytes => {
+            let Some(field) = view::field_of_chosen(state) else { return };
+            if field.has_children {
+                let key = (state.bytes_of, field.path);
+                if !state.closed.remove(&key) {
+                    state.closed.insert(key);
+                }
+            } else if let Some(frames) = view::frames_of_part(state) {
+                // In which of several packets a byte was, only the path MTU tells.
+                show_frame(state, *frames.start(), effects);
+            }
+        }
+        Show::Charts => visit(state, Show::Transactions),
+        Show::Inject => inject(state),
+    }
+}
+
+/// Runs the scenario that is chosen. A destructive one is asked about first.
+fn inject(state: &mut State) {
+    let at = state.cursor().at;
+    let Some(offer) = state.inject.offers.get(at) else { return };
+    if offer.is_destructive && state.inject.confirm != Some(at) {
+        state.inject.confirm = Some(at);
+        state.notice =
+            Some("it may crash or exhaust the server, or makes a file on it: Enter once more runs it".into());
+        return;
+    }
+    state.inject.confirm = None;
+    if state.inject.running != Some(at) && !state.inject.queue.contains(&at) {
+        state.inject.queue.push(at);
+    }
+}
+
+/// Runs all that are not destructive and were not run; or, where some wait, none of these.
+fn run_all(state: &mut State) {
+    let inject = &mut state.inject;
+    if !inject.queue.is_empty() {
+        return inject.queue.clear();
+    }
+    let wanted = |index: &usize| !inject.offers[*index].is_destructive && inject.ran[*index].is_none();
+    inject.queue =
+        (0..inject.offers.len()).filter(wanted).filter(|index| inject.running != Some(*index)).collect();
+}
+
+fn show_frame(state: &mut State, frame: u64, effects: &mut Vec<Effect>) {
+    visit(state, Show::Bytes);
+    state.bytes_of = BytesOf::Frame;
+    state.cursors[Show::Bytes as usize] = Default::default();
+    ask(state, Request::Frame(frame), effects);
+}
+
+fn back(state: &mut State) {
+    if let Some(show) = state.back.pop() {
+        state.show = show;
+    } else if state.show == Show::Transactions && !state.filter.is_empty() {
+        set_filter(state, String::new());
+    }
+}
+
+fn set_filter(state: &mut State, line: String) {
+    match Filter::parse(&line) {
+        Ok(filter) => {
+            state.filter = filter;
+            state.filter_line = line;
+            state.relist();
+        }
+        Err(error) => state.notice = Some(error),
+    }
+}
+
+fn play(state: &mut State, effects: &mut Vec<Effect>) {
+    state.plays = !state.plays;
+    if !state.plays {
+        return;
+    }
+    let (start, end) = state.session.span();
+    // From the end, it plays from the beginning.
+    let is_over = state.follows || state.moment.time.is_none_or(|time| time >= end);
+    if is_over {
+        state.clock = start;
+        seek(state, Moment::Record(0), effects);
+    } else {
+        state.clock = state.moment.time.unwrap_or(start);
+    }
+}
+
+/// Of these records, the nearest one behind `from`, or before it.
+fn nearest(records: impl Iterator<Item = u64>, from: u64, on: bool) -> Option<u64> {
+    if on {
+        records.filter(|record| *record > from).min()
+    } else {
+        records.filter(|record| *record < from).max()
+    }
+}
+
+fn step(state: &mut State, to: Option<u64>, what: &str, effects: &mut Vec<Effect>) {
+    match to {
+        Some(record) => seek(state, Moment::Record(record), effects),
+        None => state.notice = Some(format!("there is no further {what} this way")),
+    }
+}
+
+impl State {
+    /// Whether the capture goes on.
+    pub fn is_live(&self) -> bool {
+        self.session.progress == Progress::Live
+    }
+}

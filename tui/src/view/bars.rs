@@ -1,0 +1,189 @@
+//! The lines around a view: what is analyzed, the views, the moment, the keys.
+
+use super::{dim, fitted, red, yellow};
+use crate::keys::KEYS;
+use crate::session::Progress;
+use crate::show::Show;
+use crate::state::{Purpose, SPEEDS, State};
+use ratatui::Frame;
+use ratatui::layout::{Position, Rect};
+use ratatui::style::{Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::Paragraph;
+use rdmascope_dissector::record::Time;
+use rdmascope_present::text::{Counted, Number, Seconds};
+
+/// What is analyzed, and how far.
+pub(super) fn title(state: &State, frame: &mut Frame<'_>, area: Rect) {
+    let session = &state.session;
+    let mut spans = vec![
+        Span::styled(" rdmascope ", Style::new().add_modifier(Modifier::BOLD)),
+        Span::raw(format!(" {}  ", session.title)),
+    ];
+    spans.push(Span::raw(format!(
+        "{}, {}  ",
+        Counted(session.totals.connections.max(state.moment.connections.len() as u64), "connection"),
+        Counted(session.rows.len() as u64 + session.further_rows, "transaction"),
+    )));
+    let found = session.findings.len() as u64 + session.further_findings;
+    if found > 0 {
+        spans.push(Span::styled(format!("{}  ", Counted(found, "finding")), yellow(state)));
+    }
+    // Drops are always in view where there are some, and always where they can come.
+    if session.dropped > 0 {
+        spans.push(Span::styled(format!("{} dropped  ", Number(session.dropped)), red(state)));
+    } else if state.is_live() {
+        spans.push(Span::raw("0 dropped  "));
+    }
+    match &session.progress {
+        Progress::Reading(_, 0) => spans.push(Span::styled("reading", dim())),
+        Progress::Reading(read, size) => {
+            let percent = (u128::from(*read) * 100 / u128::from(*size)).min(100);
+            spans.push(Span::styled(format!("reading {percent} %"), dim()));
+        }
+        Progress::Live => spans.push(Span::styled("live", Style::new().add_modifier(Modifier::BOLD))),
+        Progress::Ended => {}
+        Progress::Failed(error) => spans.push(Span::styled(error.clone(), red(state))),
+    }
+    frame.render_widget(Paragraph::new(Line::from(spans)), area);
+}
+
+/// The names of the views, each with its number, and where each begins.
+fn names(state: &State) -> Vec<(Show, String, u16)> {
+    let long = Show::ALL.iter().map(|show| show.name().len() + 4).sum::<usize>() <= usize::from(state.size.0);
+    let mut x = 0;
+    let mut names = Vec::new();
+    for (index, show) in Show::ALL.into_iter().enumerate() {
+        let name = if long { show.name() } else { show.short_name() };
+        let shown = format!(" {} {name} ", index + 1);
+        let width = shown.len() as u16;
+        names.push((show, shown, x));
+        x += width;
+    }
+    names
+}
+
+/// The names of the views.
+pub(super) fn tabs(state: &State, frame: &mut Frame<'_>, area: Rect) {
+    let spans = names(state).into_iter().map(|(show, name, _)| {
+        let style =
+            if show == state.show { Style::new().add_modifier(Modifier::REVERSED) } else { Style::new() };
+        Span::styled(name, style)
+    });
+    frame.render_widget(Paragraph::new(Line::from_iter(spans)), area);
+}
+
+/// The view whose name stands in this column.
+pub fn tab_at(state: &State, column: u16) -> Option<Show> {
+    let names = names(state);
+    let (show, name, x) = names.into_iter().rev().find(|(_, _, x)| *x <= column)?;
+    (column < x + name.len() as u16).then_some(show)
+}
+
+/// Columns of the line of the moment in front of its scale.
+const LEFT: u16 = 38;
+/// Columns behind it.
+const RIGHT: u16 = 2;
+
+fn scale(area: Rect) -> Option<Rect> {
+    let width = area.width.checked_sub(LEFT + RIGHT).filter(|width| *width >= 10)?;
+    Some(Rect { x: area.x + LEFT, width, ..area })
+}
+
+/// The time that a column of the scale stands for.
+pub fn time_at(state: &State, column: u16) -> Option<Time> {
+    let scale = scale(state.areas().moment)?;
+    let place = column.checked_sub(scale.x).filter(|place| *place < scale.width)?;
+    let (start, end) = state.session.span();
+    let by = u128::from(end.since(start)) * u128::from(place) / u128::from(scale.width.max(2) - 1);
+    Some(start.plus(by as u64))
+}
+
+/// The moment that is shown, on a scale with findings and losses of service.
+pub(super) fn moment(state: &State, frame: &mut Frame<'_>, area: Rect) {
+    let (start, end) = state.session.span();
+    let time = state.moment.time.unwrap_or(start);
+    let unicode = state.look.unicode;
+    let sign = match (state.plays, state.follows, unicode) {
+        (true, _, true) => "▶",
+        (true, _, false) => ">",
+        (false, true, true) => "●",
+        (false, true, false) => "*",
+        (false, false, true) => "‖",
+        (false, false, false) => "=",
+    };
+    let seconds = Seconds(time.0.saturating_sub(start.0)).to_string();
+    let left = format!(" {sign} {seconds} s  #{}  x{}", state.moment.record, SPEEDS[state.speed].1);
+    let mut spans = vec![Span::styled(fitted(state, &left, usize::from(LEFT), false), Style::new())];
+    if let Some(scale) = scale(area) {
+        let width = usize::from(scale.width);
+        let length = end.since(start).max(1);
+        let column = |time: Time| {
+            (u128::from(time.since(start)) * (width as u128 - 1) / u128::from(length)).min(width as u128 - 1)
+                as usize
+        };
+        let mut cells = vec![(if unicode { '─' } else { '-' }, dim()); width];
+        for cell in cells.iter_mut().take(column(time)) {
+            *cell = (if unicode { '━' } else { '=' }, Style::new());
+        }
+        for event in state.session.events.iter().filter(|event| event.kind.is_loss()) {
+            let until = column(event.time.plus(event.duration.unwrap_or(0)));
+            for cell in &mut cells[column(event.time)..=until] {
+                *cell = ('!', red(state));
+            }
+        }
+        cells[column(time)] = (if unicode { '█' } else { '#' }, Style::new().add_modifier(Modifier::BOLD));
+        spans.extend(cells.into_iter().map(|(cell, style)| Span::styled(cell.to_string(), style)));
+    }
+    frame.render_widget(Paragraph::new(Line::from(spans)), area);
+}
+
+/// A prompt, what is to be said, or the most useful keys.
+pub(super) fn hints(state: &State, frame: &mut Frame<'_>, area: Rect) {
+    if let Some(prompt) = &state.prompt {
+        let (name, help) = match prompt.purpose {
+            Purpose::Filter => ("filter: ", "  (operation= latency-above= status= found ...; Tab completes)"),
+            Purpose::Jump => ("time: ", "  (seconds from the start, RFC 3339, or #frame)"),
+            Purpose::Palette => ("action: ", ""),
+            Purpose::Glossary => ("word: ", ""),
+            Purpose::Save => ("save packets as: ", "  (a new file)"),
+        };
+        let mut spans =
+            vec![Span::styled(name, Style::new().add_modifier(Modifier::BOLD)), Span::raw(&*prompt.text)];
+        let x = (name.len() + unicode_width::UnicodeWidthStr::width(&*prompt.text)) as u16;
+        match &state.notice {
+            Some(error) => spans.push(Span::styled(format!("   {error}"), red(state))),
+            None => spans.push(Span::styled(help, dim())),
+        }
+        frame.render_widget(Paragraph::new(Line::from(spans)), area);
+        frame
+            .set_cursor_position(Position { x: (area.x + x).min(area.right().saturating_sub(1)), y: area.y });
+        return;
+    }
+    if let Some(notice) = &state.notice {
+        frame.render_widget(Paragraph::new(format!(" {notice}")), area);
+        return;
+    }
+    let mut spans = Vec::new();
+    let last = |hint: &str| matches!(hint, "help" | "quit");
+    // Help and quit are always there; of the others, as many as fit.
+    let mut room = usize::from(area.width).saturating_sub(16);
+    for binding in KEYS.iter().filter(|binding| !binding.hint.is_empty()) {
+        let wanted = match binding.hint {
+            "back" => !state.back.is_empty() || !state.filter.is_empty(),
+            "open" => !matches!(state.show, Show::Bytes | Show::Charts | Show::Inject),
+            "sort" | "filter" => matches!(state.show, Show::Transactions | Show::Report),
+            _ => true,
+        };
+        let width = binding.keys[0].len() + binding.hint.len() + 3;
+        if wanted && (last(binding.hint) || width <= room) {
+            room = room.saturating_sub(if last(binding.hint) { 0 } else { width });
+            spans.push(Span::styled(
+                format!(" {}", binding.keys[0]),
+                Style::new().add_modifier(Modifier::BOLD),
+            ));
+            spans.push(Span::raw(format!(" {} ", binding.hint)));
+        }
+    }
+    frame.render_widget(Paragraph::new(Line::from(spans)), area);
+}

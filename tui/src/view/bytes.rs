@@ -1,0 +1,231 @@
+//! Fields and bytes side by side: what is chosen in the tree is lit in the bytes.
+
+use super::fitted;
+use crate::layout::Areas;
+use crate::state::{BytesOf, State};
+use core::ops::{Range, RangeInclusive};
+use ratatui::Frame;
+use ratatui::style::{Modifier, Style};
+use ratatui::text::{Line, Span};
+use rdmascope_present::fields::{Field, rpc};
+use std::borrow::Cow;
+
+/// What is shown of bytes.
+pub(super) struct Shown<'a> {
+    fields: Cow<'a, [Field]>,
+    bytes: Cow<'a, [u8]>,
+}
+
+/// A field as a line of the tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chosen {
+    /// Indices from the top of the tree.
+    pub path: Vec<usize>,
+    /// Its name.
+    pub name: String,
+    /// Its value.
+    pub value: String,
+    /// Its bytes.
+    pub range: Option<Range<usize>>,
+    /// There are fields in it.
+    pub has_children: bool,
+    /// It says why there are no more.
+    pub is_stop: bool,
+}
+
+/// The bytes that can be shown.
+pub fn parts(state: &State) -> Vec<BytesOf> {
+    let mut parts = Vec::new();
+    if let Some(exchange) = &state.exchange {
+        let transaction = &exchange.transaction;
+        for of_reply in [false, true] {
+            if !rpc::of_send(transaction, of_reply).0.is_empty() {
+                parts.push(BytesOf::Send { of_reply });
+            }
+            let message = transaction.message(of_reply);
+            if message.is_some_and(|piece| !rpc::of_message(transaction, of_reply, &piece).is_empty()) {
+                parts.push(BytesOf::Message { of_reply });
+            }
+        }
+    }
+    if state.frame.is_some() {
+        parts.push(BytesOf::Frame);
+    }
+    parts
+}
+
+fn shown(state: &State) -> Option<Shown<'_>> {
+    let transaction = state.exchange.as_ref().map(|exchange| &exchange.transaction);
+    match state.bytes_of {
+        BytesOf::Frame => {
+            let frame = state.frame.as_ref()?;
+            Some(Shown { fields: Cow::Borrowed(&frame.fields), bytes: Cow::Borrowed(&frame.bytes) })
+        }
+        BytesOf::Send { of_reply } => {
+            let (fields, bytes) = rpc::of_send(transaction?, of_reply);
+            Some(Shown { fields: Cow::Owned(fields), bytes: Cow::Borrowed(bytes) })
+        }
+        BytesOf::Message { of_reply } => {
+            let piece = transaction?.message(of_reply)?;
+            let fields = rpc::of_message(transaction?, of_reply, &piece);
+            Some(Shown { fields: Cow::Owned(fields), bytes: Cow::Owned(piece.bytes) })
+        }
+    }
+}
+
+/// The lines of the tree: fields that are not within closed ones.
+pub(super) fn fields(state: &State) -> Vec<Chosen> {
+    let mut lines = Vec::new();
+    if let Some(shown) = shown(state) {
+        flatten(state, &shown.fields, &mut Vec::new(), &mut lines);
+    }
+    lines
+}
+
+fn flatten(state: &State, fields: &[Field], path: &mut Vec<usize>, lines: &mut Vec<Chosen>) {
+    for (index, field) in fields.iter().enumerate() {
+        path.push(index);
+        lines.push(Chosen {
+            path: path.clone(),
+            name: field.name.clone().into_owned(),
+            value: field.value.clone(),
+            range: field.range.clone(),
+            has_children: !field.children.is_empty(),
+            is_stop: field.stop.is_some(),
+        });
+        if !state.closed.contains(&(state.bytes_of, path.clone())) {
+            flatten(state, &field.children, path, lines);
+        }
+        path.pop();
+    }
+}
+
+/// The field that is chosen.
+pub fn field_of_chosen(state: &State) -> Option<Chosen> {
+    if state.show != crate::show::Show::Bytes {
+        return None;
+    }
+    let mut fields = fields(state);
+    let at = state.cursor().at;
+    (at < fields.len()).then(|| fields.swap_remove(at))
+}
+
+/// The frames that carried the Send that is shown, from the first to the last.
+pub fn frames_of_part(state: &State) -> Option<RangeInclusive<u64>> {
+    let BytesOf::Send { of_reply } = state.bytes_of else { return None };
+    let transaction = &state.exchange.as_ref()?.transaction;
+    let message = if of_reply { transaction.reply.as_ref() } else { transaction.call.as_ref() }?;
+    Some(message.first.frame..=message.seen.frame)
+}
+
+/// Bytes of a row.
+const ROW: usize = 16;
+
+/// The bytes in rows, those of the chosen field lit.
+pub(super) fn rows(state: &State) -> Vec<Line<'static>> {
+    let Some(shown) = shown(state) else { return Vec::new() };
+    let lit = field_of_chosen(state).and_then(|field| field.range).unwrap_or(0..0);
+    let light = Style::new().add_modifier(Modifier::REVERSED);
+    let row = |(index, bytes): (usize, &[u8])| {
+        let mut spans = vec![Span::styled(format!("{:04x}  ", index * ROW), super::dim())];
+        let mut text = Vec::new();
+        for column in 0..ROW {
+            let at = index * ROW + column;
+            let style = if lit.contains(&at) { light } else { Style::new() };
+            let gap = if column == ROW / 2 { " " } else { "" };
+            match bytes.get(column) {
+                Some(byte) => {
+                    spans.push(Span::raw(gap));
+                    spans.push(Span::styled(format!("{byte:02x}"), style));
+                    // The space between two bytes of the field is lit as well.
+                    let between =
+                        if lit.contains(&at) && lit.contains(&(at + 1)) { style } else { Style::new() };
+                    spans.push(Span::styled(" ", between));
+                    let shown = if (0x20..0x7f).contains(byte) { char::from(*byte) } else { '.' };
+                    text.push(Span::styled(shown.to_string(), style));
+                }
+                None => spans.push(Span::raw(format!("{gap}   "))),
+            }
+        }
+        spans.push(Span::raw(" "));
+        spans.extend(text);
+        Line::from(spans)
+    };
+    shown.bytes.chunks(ROW).enumerate().map(row).collect()
+}
+
+fn name(state: &State, part: BytesOf) -> String {
+    let which = |of_reply| if of_reply { "reply" } else { "call" };
+    let number = state.exchange.as_ref().map_or(0, |exchange| exchange.transaction.number);
+    match part {
+        BytesOf::Frame => format!("Frame {}", state.frame.as_ref().map_or(0, |frame| frame.number)),
+        BytesOf::Send { of_reply } => {
+            let frames = match frames_of_part(state).map(RangeInclusive::into_inner) {
+                Some((first, last)) if first == last => format!(", frame {first}"),
+                Some((first, last)) => format!(", frames {first} to {last}"),
+                None => String::new(),
+            };
+            format!("Transaction {number}: Send of the {}{frames}", which(of_reply))
+        }
+        BytesOf::Message { of_reply } => {
+            format!("Transaction {number}: message of the {}, which a chunk conveyed", which(of_reply))
+        }
+    }
+}
+
+/// Draws tree and bytes.
+pub(super) fn render(state: &State, frame: &mut Frame<'_>, areas: &Areas) {
+    let all = parts(state);
+    let place = all.iter().position(|part| *part == state.bytes_of);
+    let of = place.map_or(String::new(), |place| format!(" ({} of {})", place + 1, all.len()));
+    super::title(state, frame, areas.main, &format!("{}{of}", name(state, state.bytes_of)), !state.in_detail);
+    let fields = fields(state);
+    if fields.is_empty() {
+        let why = "Nothing is chosen: 3 lists transactions, Enter opens one, and then one of its rungs. h and l go through its messages.";
+        return super::nothing(frame, areas.main, why);
+    }
+    let width = usize::from(areas.main.width).saturating_sub(1);
+    let line = |index: usize| {
+        let field: &Chosen = &fields[index];
+        let is_closed = state.closed.contains(&(state.bytes_of, field.path.clone()));
+        let sign = match (field.has_children, is_closed) {
+            (true, true) => "+ ",
+            (true, false) => "- ",
+            (false, _) => "  ",
+        };
+        let indent = "  ".repeat(field.path.len() - 1);
+        let separator = if field.value.is_empty() { "" } else { ": " };
+        let text = format!("{indent}{sign}{}{separator}{}", field.name, field.value);
+        let style = if field.is_stop {
+            super::red(state)
+        } else if field.has_children {
+            Style::new().add_modifier(Modifier::BOLD)
+        } else {
+            Style::new()
+        };
+        Line::from(Span::styled(fitted(state, &text, width, false), style))
+    };
+    super::list(frame, areas.main, None, (state.cursor(), fields.len()), !state.in_detail, line);
+    let Some(area) = areas.detail else { return };
+    let rows = rows(state);
+    let words = match fields.get(state.cursor().at).and_then(|field| field.range.clone()) {
+        Some(range) if range.len() == 1 => format!("Byte {}", range.start),
+        Some(range) if !range.is_empty() => format!("Bytes {} to {}", range.start, range.end - 1),
+        _ => "Bytes".to_owned(),
+    };
+    super::title(state, frame, area, &words, state.in_detail);
+    // What is lit is in sight, unless the person moves in the bytes.
+    let top = match fields.get(state.cursor().at).and_then(|field| field.range.clone()) {
+        Some(range) if !state.in_detail => {
+            let seen = areas.detail_lines().max(1);
+            let first = range.start / ROW;
+            if first < state.detail().top || first >= state.detail().top + seen {
+                first.saturating_sub(seen / 3).min(rows.len().saturating_sub(seen))
+            } else {
+                state.detail().top
+            }
+        }
+        _ => state.detail().top,
+    };
+    super::scrolled(frame, area, rows.into(), top);
+}

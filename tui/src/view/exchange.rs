@@ -1,0 +1,103 @@
+//! The exchange of a transaction: its ladder, to scale in time, and where the time went.
+
+use super::screen;
+use crate::analysis::Exchanged;
+use crate::state::State;
+use core::ops::Range;
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::style::{Modifier, Style};
+use ratatui::text::{Line, Text};
+use rdmascope_conformance::Finding;
+use rdmascope_present::events::SessionEvent;
+use rdmascope_present::screen::transaction::TransactionPage;
+use rdmascope_present::screen::{self as written, ladder};
+
+/// A line, and the rung that it is part of.
+pub(super) type OfRung = (Option<usize>, Line<'static>);
+
+/// The lines of the view, so wide.
+pub(super) fn lines(state: &State, width: u16) -> Vec<OfRung> {
+    let Some(exchange) = &state.exchange else { return Vec::new() };
+    let screen = screen(state, width);
+    let Exchanged { transaction, connection, ladder: rungs, findings, events } = &**exchange;
+    let by_frame = findings.by_frame();
+    let mut lines: Vec<OfRung> = Vec::new();
+    let mut put = |rung: Option<usize>, text: Text<'static>| {
+        lines.extend(text.lines.into_iter().map(|line| (rung, line)));
+    };
+    let concerned: Vec<&Finding> = findings.kept().collect();
+    let events: Vec<&SessionEvent> = events.iter().collect();
+    let page = TransactionPage {
+        transaction,
+        connection: connection.as_ref(),
+        start: state.session.start,
+        findings: Vec::new(),
+        by_frame: &by_frame,
+        events: Vec::new(),
+    };
+    // First what a person asks first: which call, and where its time went. Memory takes all that is written.
+    let mut head = Vec::new();
+    let _ = page.write_head(screen, &mut head);
+    let end_of_title = head.iter().position(|byte| *byte == b'\n').map_or(head.len(), |at| at + 1);
+    let (title, rest) = head.split_at(end_of_title);
+    put(None, super::text(title));
+    let mut before = Vec::new();
+    let _ = ladder::phases(transaction, screen, &mut before);
+    let _ = written::findings::section(&concerned, screen, &mut before);
+    let _ = written::events::section(&events, state.session.start, screen, &mut before);
+    put(None, super::text(&before));
+    put(None, Text::raw("\n"));
+    for piece in ladder::pieces(rungs, transaction, &by_frame, screen) {
+        put(piece.rung, super::text(&piece.text));
+    }
+    put(None, Text::raw("\n"));
+    put(None, super::text(rest));
+    lines
+}
+
+/// The lines of a rung.
+pub fn lines_of_rung(state: &State, rung: usize) -> Option<Range<usize>> {
+    let lines = lines(state, state.areas().main.width);
+    let first = lines.iter().position(|(of, _)| *of == Some(rung))?;
+    let count = lines[first..].iter().take_while(|(of, _)| *of == Some(rung)).count();
+    Some(first..first + count)
+}
+
+/// The rung that a line is part of.
+pub fn rung_at(state: &State, line: usize) -> Option<usize> {
+    lines(state, state.areas().main.width).get(line)?.0
+}
+
+/// Draws the view.
+pub(super) fn render(state: &State, frame: &mut Frame<'_>, area: Rect) {
+    super::title(state, frame, area, &words(state), true);
+    if state.exchange.is_none() {
+        return super::nothing(frame, area, "No transaction is chosen: 3 lists them, Enter opens one.");
+    }
+    let chosen = state.cursor().at;
+    let style = Style::new().add_modifier(Modifier::REVERSED);
+    let text: Text<'_> = lines(state, area.width)
+        .into_iter()
+        .map(|(rung, line)| if rung == Some(chosen) { line.patch_style(style) } else { line })
+        .collect();
+    super::scrolled(frame, area, text, state.cursor().top);
+}
+
+/// Draws it as the other pane of another view.
+pub(super) fn pane(state: &State, frame: &mut Frame<'_>, area: Rect, top: usize, is_active: bool) {
+    super::title(state, frame, area, &words(state), is_active);
+    let text: Text<'_> = lines(state, area.width).into_iter().map(|(_, line)| line).collect();
+    super::scrolled(frame, area, text, top);
+}
+
+fn words(state: &State) -> String {
+    let number = state.exchange.as_ref().map(|exchange| exchange.transaction.number);
+    match (number, state.chosen) {
+        (Some(number), chosen) if chosen.is_none_or(|chosen| chosen == number) => {
+            format!("Exchange of transaction {number}")
+        }
+        (_, Some(chosen)) => format!("Exchange of transaction {chosen}: on its way"),
+        (None, None) | (Some(_), None) => "Exchange".to_owned(),
+    }
+}

@@ -1,0 +1,172 @@
+//! What lies over a view: the keys, the actions to choose from, a word that is explained.
+
+use super::dim;
+use crate::filter::Filter;
+use crate::keys::{Action, Group, KEYS};
+use crate::state::{Over, Prompt, Purpose, State};
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::style::{Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, Paragraph, Wrap};
+use rdmascope_present::glossary;
+
+/// Something to choose while a line is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// What is chosen.
+    pub word: String,
+    /// What it is.
+    pub help: String,
+    /// The action, of a list of actions.
+    pub action: Option<Action>,
+}
+
+/// The most choices that are listed.
+const MOST: usize = 12;
+
+/// What there is to choose from by now.
+pub fn choices(prompt: &Prompt) -> Vec<Choice> {
+    let text = prompt.text.to_lowercase();
+    let mut choices: Vec<Choice> = match prompt.purpose {
+        Purpose::Jump | Purpose::Save => Vec::new(),
+        Purpose::Filter => Filter::completions(&prompt.text)
+            .map(|(word, help)| Choice { word: word.to_owned(), help: help.to_owned(), action: None })
+            .collect(),
+        Purpose::Palette => KEYS
+            .iter()
+            .filter(|binding| {
+                let words = binding.help.to_lowercase();
+                text.split_whitespace().all(|part| words.contains(part))
+            })
+            .map(|binding| Choice {
+                word: binding.keys[0].to_owned(),
+                help: binding.help.to_owned(),
+                action: Some(binding.action),
+            })
+            .collect(),
+        Purpose::Glossary => {
+            let mut found: Vec<_> =
+                glossary::entries().filter(|entry| entry.term.to_lowercase().contains(&text)).collect();
+            // A word that begins so comes before those that contain it.
+            found.sort_by_key(|entry| !entry.term.to_lowercase().starts_with(&text));
+            let first = |text: &str| text.split(". ").next().unwrap_or_default().replace('\n', " ");
+            found
+                .into_iter()
+                .map(|entry| Choice { word: entry.term.to_owned(), help: first(entry.text), action: None })
+                .collect()
+        }
+    };
+    choices.truncate(MOST);
+    choices
+}
+
+/// Draws what lies over the view.
+pub(super) fn render(state: &State, frame: &mut Frame<'_>) {
+    match state.over {
+        Some(Over::Help(top)) => help(state, frame, top),
+        Some(Over::Captures(at)) => captures(state, frame, at),
+        None => {}
+    }
+    if let Some(entry) = state.term.and_then(glossary::find) {
+        let width = 76;
+        let text = entry.text.replace("\n\n", "\u{1f}").replace('\n', " ").replace('\u{1f}', "\n\n");
+        let height = text.lines().map(|line| line.chars().count() / 70 + 1).sum::<usize>() + 2;
+        let place = super::middle(frame, width, height as u16);
+        frame.render_widget(
+            Paragraph::new(text).wrap(Wrap { trim: true }).block(boxed(state, entry.term)),
+            place,
+        );
+    }
+    if let Some(prompt) = &state.prompt {
+        below(state, prompt, frame);
+    }
+}
+
+fn boxed<'a>(state: &State, title: &'a str) -> Block<'a> {
+    let title = Span::styled(format!(" {title} "), Style::new().add_modifier(Modifier::BOLD));
+    let border = if state.look.unicode {
+        ratatui::symbols::border::PLAIN
+    } else {
+        ratatui::symbols::border::Set {
+            top_left: "+",
+            top_right: "+",
+            bottom_left: "+",
+            bottom_right: "+",
+            vertical_left: "|",
+            vertical_right: "|",
+            horizontal_top: "-",
+            horizontal_bottom: "-",
+        }
+    };
+    Block::bordered().border_set(border).title(title)
+}
+
+/// The choices, above the line that is written.
+fn below(state: &State, prompt: &Prompt, frame: &mut Frame<'_>) {
+    let choices = choices(prompt);
+    if choices.is_empty() {
+        return;
+    }
+    let area = frame.area();
+    let height = (choices.len() as u16 + 2).min(area.height.saturating_sub(1));
+    let place =
+        Rect { x: area.x, y: area.bottom().saturating_sub(height + 1), width: area.width.min(90), height };
+    frame.render_widget(ratatui::widgets::Clear, place);
+    let width = choices.iter().map(|choice| choice.word.len()).max().unwrap_or(0);
+    let lines = choices.iter().enumerate().map(|(index, choice)| {
+        let style =
+            if index == prompt.at { Style::new().add_modifier(Modifier::REVERSED) } else { Style::new() };
+        Line::from(vec![
+            Span::styled(format!("{:width$}", choice.word), style.add_modifier(Modifier::BOLD)),
+            Span::styled(format!("  {}", choice.help), style),
+        ])
+    });
+    let title = match prompt.purpose {
+        Purpose::Palette => "Actions: Enter does one",
+        Purpose::Filter => "Filters: Tab completes",
+        Purpose::Glossary => "Words: Enter explains one",
+        Purpose::Jump | Purpose::Save => "",
+    };
+    frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()).block(boxed(state, title)), place);
+}
+
+/// Captures to open.
+fn captures(state: &State, frame: &mut Frame<'_>, at: usize) {
+    let height = (state.captures.len() as u16 + 2).min(frame.area().height.saturating_sub(4));
+    let place = super::middle(frame, 76, height);
+    let seen = usize::from(height.saturating_sub(2)).max(1);
+    let first = at.saturating_sub(seen - 1);
+    let lines = state.captures.iter().enumerate().skip(first).take(seen).map(|(index, name)| {
+        let style = if index == at { Style::new().add_modifier(Modifier::REVERSED) } else { Style::new() };
+        Line::from(Span::styled(super::fitted(state, name, 74, false), style))
+    });
+    let text = Paragraph::new(lines.collect::<Vec<_>>())
+        .block(boxed(state, "Captures here: Enter opens one, q leaves"));
+    frame.render_widget(text, place);
+}
+
+fn help(state: &State, frame: &mut Frame<'_>, top: usize) {
+    let mut lines = Vec::new();
+    for group in Group::ALL {
+        if !lines.is_empty() {
+            lines.push(Line::default());
+        }
+        lines.push(Line::from(Span::styled(group.title(), Style::new().add_modifier(Modifier::BOLD))));
+        for binding in KEYS.iter().filter(|binding| binding.group == group) {
+            lines.push(Line::from(vec![
+                Span::raw(format!("  {:18}", binding.keys.join(", "))),
+                Span::raw(binding.help),
+            ]));
+        }
+    }
+    lines.push(Line::default());
+    lines.push(Line::from(Span::styled(
+        "The mouse chooses, opens, scrolls, drags the split, and sets the moment.",
+        dim(),
+    )));
+    let height = (lines.len() as u16 + 2).min(frame.area().height.saturating_sub(2));
+    let place = super::middle(frame, 92, height);
+    let seen: Vec<Line<'_>> = lines.into_iter().skip(top).collect();
+    frame.render_widget(Paragraph::new(seen).block(boxed(state, "Keys")), place);
+}

@@ -1,0 +1,124 @@
+//! Transactions as a table, and the exchange of the one that is chosen.
+
+use super::{dim, fitted, red, yellow};
+use crate::layout::Areas;
+use crate::rows::{Row, RowMaker, Sort};
+use crate::state::State;
+use ratatui::Frame;
+use ratatui::style::{Modifier, Style};
+use ratatui::text::{Line, Span};
+use rdmascope_conformance::Verdict;
+use rdmascope_present::column::{Align, Tint};
+use rdmascope_present::text::Number;
+
+/// A column: its place among the cells of a row, its heading, where its text stands, and how wide it is.
+struct Column {
+    cell: usize,
+    heading: &'static str,
+    right: bool,
+    width: usize,
+}
+
+/// Headings that are left out where the screen is narrow, in this order.
+const LEFT_OUT: [&str; 4] = ["call", "reply", "protocol", "XID"];
+
+/// The columns that fit.
+fn columns(width: usize) -> Vec<Column> {
+    let maker = RowMaker::default();
+    let narrow = width < 100;
+    let mut columns: Vec<Column> = maker
+        .headings()
+        .enumerate()
+        .map(|(cell, (heading, align))| {
+            let (right, width) = match align {
+                Align::Left(width) => (false, width),
+                Align::Right(width) => (true, width),
+            };
+            // The names of operations and of statuses are mostly short.
+            let width = match heading {
+                "operation" if narrow => 12,
+                "operation" => 16,
+                "status" if narrow => 10,
+                _ => width,
+            };
+            Column { cell, heading, right, width }
+        })
+        .collect();
+    for heading in LEFT_OUT {
+        let wanted: usize = columns.iter().map(|column| column.width + 1).sum();
+        if wanted + 24 > width {
+            columns.retain(|column| column.heading != heading);
+        }
+    }
+    let taken: usize = columns.iter().map(|column| column.width + 1).sum();
+    if let Some(last) = columns.last_mut() {
+        last.width = width.saturating_sub(taken + 3).max(last.width);
+    }
+    columns
+}
+
+/// Draws the table, and the ladder of the one that is chosen where there is room.
+pub(super) fn render(state: &State, frame: &mut Frame<'_>, areas: &Areas) {
+    let session = &state.session;
+    let mut words = format!("Transactions: {}", Number(state.order.len() as u64));
+    if !state.filter.is_empty() {
+        words += &format!(" of {}, filter: {}", Number(session.rows.len() as u64), state.filter_line);
+    }
+    if state.sort != Sort::Number || state.reversed {
+        let reversed = if state.reversed { ", reversed" } else { "" };
+        words += &format!(", by {}{reversed}", state.sort.name());
+    }
+    if session.further_rows > 0 {
+        words += &format!(" (and {} further ones that are not listed)", Number(session.further_rows));
+    }
+    super::title(state, frame, areas.main, &words, !state.in_detail);
+    let columns = columns(usize::from(areas.main.width));
+    let headings: Vec<String> =
+        columns.iter().map(|column| fitted(state, column.heading, column.width, column.right)).collect();
+    let headings = format!("  {}", headings.join(" "));
+    let line = |index: usize| line(state, &session.rows[state.order[index] as usize], &columns);
+    let listed = (state.cursor(), state.order.len());
+    super::list(frame, areas.main, Some(headings), listed, !state.in_detail, line);
+    if state.order.is_empty() {
+        let why = match (session.rows.is_empty(), state.session.progress == crate::session::Progress::Ended) {
+            (false, _) => "No transaction passes the filter: Esc takes it away.",
+            (true, true) => "The capture holds no transaction.",
+            (true, false) => "No transaction has ended yet.",
+        };
+        super::nothing(frame, areas.main, why);
+    }
+    if let Some(area) = areas.detail {
+        super::exchange::pane(state, frame, area, state.detail().top, state.in_detail);
+    }
+}
+
+fn line(state: &State, row: &Row, columns: &[Column]) -> Line<'static> {
+    let cells: Vec<&str> = row.cells().collect();
+    let (sign, of_sign) = match row.mark {
+        Some(Verdict::Stands) => ("!", red(state)),
+        Some(Verdict::Inconclusive) => ("?", yellow(state)),
+        None => (" ", Style::new()),
+    };
+    // At the moment that is shown it has ended, is under way, or has not begun.
+    let moment = state.moment.record;
+    let (base, now) = match (row.ended <= moment, row.first <= moment) {
+        (true, _) => (Style::new(), " "),
+        (false, true) => {
+            (Style::new().add_modifier(Modifier::BOLD), if state.look.unicode { "◌" } else { "~" })
+        }
+        (false, false) => (dim(), " "),
+    };
+    let mut spans = vec![Span::styled(sign, of_sign), Span::styled(now, base)];
+    for (index, column) in columns.iter().enumerate() {
+        let style = match (column.heading, row.tint()) {
+            ("status", Tint::Red) => red(state),
+            ("status", Tint::Yellow) => yellow(state),
+            _ => base,
+        };
+        let cell = cells.get(column.cell).copied().unwrap_or_default();
+        let space = if index == 0 { "" } else { " " };
+        spans
+            .push(Span::styled(format!("{space}{}", fitted(state, cell, column.width, column.right)), style));
+    }
+    Line::from(spans)
+}

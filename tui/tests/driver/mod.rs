@@ -1,0 +1,246 @@
+//! Drives the screen as the program does, but for threads and a terminal: what is asked for is answered at once.
+
+#![allow(dead_code)]
+
+use core::ops::ControlFlow;
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::buffer::Buffer;
+use rdmascope_capture_agent::{Archive, Files, Interrupt, Sink};
+use rdmascope_conformance::Level;
+use rdmascope_dissector::frame;
+use rdmascope_dissector::record::{Record, Time};
+use rdmascope_dissector::transport::Dissected;
+use rdmascope_present::text::Style;
+use rdmascope_tui::analysis::{Analysis, Answer, Request};
+use rdmascope_tui::session::Progress;
+use rdmascope_tui::state::{Look, State};
+use rdmascope_tui::store::Store;
+use rdmascope_tui::update::{Effect, Message, update};
+use rdmascope_tui::view;
+use std::path::{Path, PathBuf};
+
+pub(crate) struct Driver {
+    pub(crate) state: State,
+    analysis: Analysis,
+    /// What was put on the clipboard.
+    pub(crate) copied: Vec<String>,
+    pub(crate) has_quit: bool,
+    /// Scenarios that were started.
+    pub(crate) started: Vec<usize>,
+    /// Captures that were opened.
+    pub(crate) opened: Vec<usize>,
+    /// Files are written; else they cannot be.
+    pub(crate) saves: bool,
+}
+
+pub(crate) fn sample(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../samples").join(name)
+}
+
+impl Driver {
+    /// The sample of this name, read to its end.
+    pub(crate) fn new(name: &str, size: (u16, u16), look: Look) -> Driver {
+        let mut driver = Driver::empty(name, size, look);
+        let path = sample(name);
+        let paths = [path];
+        let mut files = Files::open(&paths, None, &Interrupt::default()).expect("the sample is there");
+        files.for_each(&frame::Config::default(), &mut (), &mut driver).expect("it can be read");
+        let mut endings = files.endings();
+        // Not where the sources stand.
+        endings.iter_mut().for_each(|ending| ending.name = format!("samples/{name}"));
+        driver.analysis.finish(endings);
+        let archive = Archive::open(&paths, None).expect("it can be read");
+        driver.analysis.store(Store::Archive(Box::new(archive)));
+        let batch = driver.analysis.batch(Progress::Ended, true);
+        driver.send(Message::Batch(Box::new(batch)));
+        driver
+    }
+
+    /// Nothing was read yet.
+    pub(crate) fn empty(name: &str, size: (u16, u16), look: Look) -> Driver {
+        let analysis = Analysis::new(frame::Config::default(), Level::Warning, Style::new(look.colour));
+        let name = format!("samples/{name}");
+        let state = State::new(&*name, &*name, look, size);
+        Driver {
+            state,
+            analysis,
+            copied: Vec::new(),
+            has_quit: false,
+            started: Vec::new(),
+            saves: false,
+            opened: Vec::new(),
+        }
+    }
+
+    pub(crate) fn store(&mut self, store: Store) {
+        self.analysis.store(store);
+    }
+
+    pub(crate) fn record(&mut self, record: &Record<'_>) {
+        let dissected = Dissected::new(record, &self.analysis.frame());
+        self.analysis.record(record, &dissected);
+    }
+
+    /// Hands over what has become known of a capture that goes on.
+    pub(crate) fn batch(&mut self) {
+        let batch = self.analysis.batch(Progress::Live, true);
+        self.send(Message::Batch(Box::new(batch)));
+    }
+
+    pub(crate) fn send(&mut self, message: Message) {
+        let mut effects = update(&mut self.state, message);
+        while !effects.is_empty() {
+            let mut further = Vec::new();
+            for effect in effects {
+                match effect {
+                    Effect::Ask(request) => {
+                        let answer = match request {
+                            Request::Save(..) if !self.saves => Answer::Failed(request, "read only".into()),
+                            request => self.analysis.answer(request),
+                        };
+                        further.extend(update(&mut self.state, Message::Answer(answer)));
+                    }
+                    Effect::Copy(text) => self.copied.push(text),
+                    Effect::Inject(index) => self.started.push(index),
+                    Effect::Open(index) => self.opened.push(index),
+                    Effect::Suspend => {}
+                    Effect::Quit => self.has_quit = true,
+                }
+            }
+            effects = further;
+        }
+    }
+
+    /// Presses keys as the table of keys writes them, separated by spaces; what stands in quotation marks is typed.
+    pub(crate) fn press(&mut self, keys: &str) -> &mut Driver {
+        for (index, part) in keys.split('"').enumerate() {
+            if index % 2 == 1 {
+                part.chars().for_each(|character| self.key(KeyCode::Char(character), KeyModifiers::NONE));
+            } else {
+                part.split_whitespace().for_each(|name| self.named(name));
+            }
+        }
+        self
+    }
+
+    fn named(&mut self, name: &str) {
+        let (name, modifiers) = match name.strip_prefix("Ctrl-") {
+            Some(name) => (name, KeyModifiers::CONTROL),
+            None => (name, KeyModifiers::NONE),
+        };
+        let code = match name {
+            "Enter" => KeyCode::Enter,
+            "Esc" => KeyCode::Esc,
+            "Tab" => KeyCode::Tab,
+            "Shift-Tab" => KeyCode::BackTab,
+            "Space" => KeyCode::Char(' '),
+            "Down" => KeyCode::Down,
+            "Up" => KeyCode::Up,
+            "Left" => KeyCode::Left,
+            "Right" => KeyCode::Right,
+            "PageDown" => KeyCode::PageDown,
+            "PageUp" => KeyCode::PageUp,
+            "Home" => KeyCode::Home,
+            "End" => KeyCode::End,
+            "Backspace" => KeyCode::Backspace,
+            "F1" => KeyCode::F(1),
+            name => KeyCode::Char(name.chars().next().expect("a key has a name")),
+        };
+        self.key(code, modifiers);
+    }
+
+    pub(crate) fn key(&mut self, code: KeyCode, modifiers: KeyModifiers) {
+        self.send(Message::Key(KeyEvent::new(code, modifiers)));
+    }
+
+    /// What is on the screen.
+    pub(crate) fn buffer(&self) -> Buffer {
+        let (width, height) = self.state.size;
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("memory is a terminal");
+        terminal.draw(|frame| view::render(&self.state, frame)).expect("memory takes all");
+        terminal.backend().buffer().clone()
+    }
+
+    /// The same as text.
+    pub(crate) fn text(&self) -> String {
+        let buffer = self.buffer();
+        let width = usize::from(buffer.area.width);
+        let mut text = String::new();
+        for line in buffer.content.chunks(width) {
+            let line: String = line.iter().map(|cell| cell.symbol()).collect();
+            text.push_str(line.trim_end());
+            text.push('\n');
+        }
+        text
+    }
+}
+
+impl Sink for Driver {
+    fn record(&mut self, record: &Record<'_>, dissected: &Dissected<'_>) -> ControlFlow<()> {
+        self.analysis.record(record, dissected);
+        ControlFlow::Continue(())
+    }
+
+    fn idle(&mut self, _: Option<Time>) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+}
+
+pub(crate) const UNICODE: Look = Look { unicode: true, colour: true };
+pub(crate) const ASCII: Look = Look { unicode: false, colour: false };
+
+/// A screen as a picture.
+pub(crate) fn svg(buffer: &Buffer) -> String {
+    use ratatui::style::{Color, Modifier};
+    use std::fmt::Write as _;
+    const COLUMN: f32 = 8.4;
+    const LINE: u16 = 18;
+    let (width, height) = (buffer.area.width, buffer.area.height);
+    let (right, bottom) = (f32::from(width) * COLUMN + 16.0, height * LINE + 16);
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {right:.0} {bottom}\" font-family=\"monospace\" font-size=\"14\">\n\
+         <rect width=\"100%\" height=\"100%\" rx=\"6\" fill=\"#1c1f26\"/>\n"
+    );
+    for y in 0..height {
+        let mut x = 0;
+        while x < width {
+            let first = &buffer[(x, y)];
+            let look = |x: u16| (buffer[(x, y)].fg, buffer[(x, y)].modifier);
+            let mut text = String::new();
+            let start = x;
+            while x < width && look(x) == look(start) {
+                text.push_str(buffer[(x, y)].symbol());
+                x += 1;
+            }
+            let reversed = first.modifier.contains(Modifier::REVERSED);
+            if text.trim().is_empty() && !reversed {
+                continue;
+            }
+            let colour = match first.fg {
+                Color::Red => "#ff6b68",
+                Color::Yellow => "#e5c07b",
+                Color::Cyan => "#56b6c2",
+                _ if first.modifier.contains(Modifier::DIM) => "#7f848e",
+                _ => "#d7dae0",
+            };
+            let left = 8.0 + f32::from(start) * COLUMN;
+            let length = f32::from(x - start) * COLUMN;
+            let top = 8 + y * LINE;
+            let fill = if reversed { "#1c1f26" } else { colour };
+            if reversed {
+                writeln!(svg, "<rect x=\"{left:.1}\" y=\"{top}\" width=\"{length:.1}\" height=\"{LINE}\" fill=\"{colour}\"/>").unwrap();
+            }
+            let weight = if first.modifier.contains(Modifier::BOLD) { " font-weight=\"bold\"" } else { "" };
+            let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+            writeln!(
+                svg,
+                "<text x=\"{left:.1}\" y=\"{}\" textLength=\"{length:.1}\" lengthAdjust=\"spacingAndGlyphs\" xml:space=\"preserve\" fill=\"{fill}\"{weight}>{text}</text>",
+                top + 14
+            )
+            .unwrap();
+        }
+    }
+    svg + "</svg>\n"
+}

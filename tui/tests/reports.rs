@@ -1,0 +1,68 @@
+//! What the screen says of a capture is what `analyze` says of it.
+
+mod driver;
+
+use core::ops::ControlFlow;
+use driver::{ASCII, Driver, sample};
+use rdmascope_capture_agent::{Files, Interrupt, Sink};
+use rdmascope_dissector::engine::{Config, Engine};
+use rdmascope_dissector::frame;
+use rdmascope_dissector::observation::Observe;
+use rdmascope_dissector::record::{Record, Time};
+use rdmascope_dissector::transport::Dissected;
+use rdmascope_present::ending::Ending;
+use rdmascope_present::report::Report;
+use rdmascope_present::text::Style;
+use rdmascope_present::together::Together;
+use rdmascope_tests::samples;
+
+struct Analyzing {
+    engine: Engine,
+    report: Report,
+    together: Together,
+}
+
+impl Sink for Analyzing {
+    fn record(&mut self, record: &Record<'_>, dissected: &Dissected<'_>) -> ControlFlow<()> {
+        let Analyzing { engine, report, together } = self;
+        engine.handle_dissected(record, dissected, &mut |event| {
+            report.handle(&event);
+            together.handle(&event);
+        });
+        ControlFlow::Continue(())
+    }
+
+    fn idle(&mut self, _: Option<Time>) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+}
+
+#[test]
+fn the_report_is_that_of_analyze() {
+    for name in samples::ALL {
+        let file = format!("{name}.pcap");
+        let driver = Driver::new(&file, (120, 40), ASCII);
+        let engine = Engine::new(Config { observe: Observe::Events, ..Config::default() });
+        let (report, together) = (Report::default(), Together::default());
+        let mut analyzing = Analyzing { engine, report, together };
+        let mut files = Files::open(&[sample(&file)], None, &Interrupt::default()).unwrap();
+        files.for_each(&frame::Config::default(), &mut (), &mut analyzing).unwrap();
+        let Analyzing { mut engine, mut report, mut together } = analyzing;
+        engine.finish(&mut |event| {
+            report.handle(&event);
+            together.handle(&event);
+        });
+        let totals = *engine.totals();
+        let mut files = files.endings();
+        files.iter_mut().for_each(|ending| ending.name = format!("samples/{file}"));
+        let ending = Ending { totals, files, port: frame::Config::default().port, together };
+        let mut text = Vec::new();
+        report.write_text(&ending, Style::default(), &mut text).unwrap();
+        let shown = String::from_utf8_lossy(&driver.state.session.report);
+        assert_eq!(shown, String::from_utf8_lossy(&text), "{name}");
+        assert_eq!(driver.state.session.totals, totals, "{name}");
+        assert_eq!(driver.state.session.events, report.events(&ending), "{name}");
+        let transactions: u64 = totals.transactions.iter().sum();
+        assert_eq!(driver.state.session.rows.len() as u64, transactions, "{name}");
+    }
+}

@@ -1,0 +1,263 @@
+//! What the screens look like. `RDMASCOPE_BLESS=1 cargo test --workspace --test screens` writes tests/screens, the pictures of the documents and the table
+//! of keys in docs/tui.md anew; read what changes.
+
+mod driver;
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use driver::{ASCII, Driver, UNICODE, svg};
+use rdmascope_present::timeline::Moment;
+use rdmascope_tui::analysis::Request;
+use rdmascope_tui::inject::{Arrow, Inject, Offer, Ran};
+use rdmascope_tui::state::Over;
+use rdmascope_tui::store::Store;
+use rdmascope_tui::update::{Effect, Message, update};
+use std::path::Path;
+
+fn compare(name: &str, text: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/screens").join(name);
+    compare_file(&path, text);
+}
+
+fn compare_file(path: &Path, text: &str) {
+    if std::env::var_os("RDMASCOPE_BLESS").is_some() {
+        std::fs::write(path, text).expect("the picture can be written");
+    }
+    let expected = std::fs::read_to_string(path).unwrap_or_default();
+    assert_eq!(text, expected, "{} has changed", path.display());
+}
+
+/// The keys from the first screen to each picture.
+const PICTURES: &[(&str, &str)] = &[
+    ("report", ""),
+    ("connections", "2 t \"0.9\" Enter"),
+    ("transactions", "3"),
+    ("slowest", "3 s"),
+    ("exchange", "3 s Enter"),
+    ("bytes", "3 s Enter 5 j j j j j"),
+    ("frame", "3 s Enter Down Enter j j"),
+    ("events", "6 Down"),
+    ("findings", "7"),
+    ("charts", "8"),
+    ("filter", "/ \"operation=READ lat\""),
+    ("filtered", "/ \"operation=READ\" Enter"),
+    ("help", "?"),
+    ("palette", ": \"next\""),
+    ("glossary", "w \"inline th\" Enter"),
+];
+
+#[test]
+fn every_view_of_a_session() {
+    for (name, keys) in PICTURES {
+        for size in [(80, 24), (160, 50)] {
+            let mut driver = Driver::new("nfs3-lossy.pcap", size, UNICODE);
+            driver.press(keys);
+            let (width, height) = size;
+            compare(&format!("{name}-{width}x{height}.txt"), &driver.text());
+        }
+    }
+}
+
+/// The pictures of the documents are those of real screens.
+#[test]
+fn pictures_of_the_documents() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/pictures");
+    for (name, keys) in
+        [("slowest", "3 s"), ("exchange", "3 s Enter"), ("bytes", "3 s Enter Down Enter 5 j j j j j")]
+    {
+        let mut driver = Driver::new("nfs3-lossy.pcap", (120, 40), UNICODE);
+        driver.press(keys);
+        compare_file(&folder.join(format!("tui-{name}.svg")), &svg(&driver.buffer()));
+    }
+}
+
+/// docs/tui.md has the table of keys.
+#[test]
+fn the_tour_has_all_keys() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/tui.md");
+    let page = std::fs::read_to_string(&path).expect("the tour is there");
+    let (tour, _) = page.split_once("## Keys\n").expect("it has a section of keys");
+    compare_file(&path, &format!("{tour}## Keys\n\n{}", rdmascope_tui::keys::page()));
+}
+
+/// Nothing but ASCII where the terminal has no more, and no colour where none is wanted.
+#[test]
+fn ascii_without_colours() {
+    for (name, keys) in PICTURES {
+        let mut driver = Driver::new("nfs3-lossy.pcap", (100, 30), ASCII);
+        driver.press(keys);
+        let buffer = driver.buffer();
+        for (index, cell) in buffer.content.iter().enumerate() {
+            let place = (index % 100, index / 100);
+            assert!(cell.symbol().is_ascii(), "{name} {place:?}: {}", cell.symbol());
+            let plain = ratatui::style::Color::Reset;
+            assert!(cell.fg == plain && cell.bg == plain, "{name} {place:?}: {:?}", cell);
+        }
+    }
+}
+
+/// A person finds which call was slow, and why: the slowest one, whose time went into RDMA Reads, because packets of their responses had to be sent
+/// again. The sample's README says that its packets were dropped in this way.
+#[test]
+fn from_the_first_screen_to_the_cause_of_the_slow_write() {
+    let mut driver = Driver::new("nfs3-lossy.pcap", (120, 40), UNICODE);
+    driver.press("3 s Enter");
+    let text = driver.text();
+    assert!(
+        text.contains("Transaction 13  NFSv3 WRITE") && text.contains("106ms from call to reply"),
+        "{text}"
+    );
+    let reads =
+        text.lines().find(|line| line.trim_start().starts_with("reads")).expect("there is a line of phases");
+    assert!(reads.contains("89 %"), "{reads}");
+    // Down the ladder, to the first rung that is sent again.
+    let again = |driver: &Driver| driver.text().contains("again:");
+    for _ in 0..200 {
+        if again(&driver) {
+            break;
+        }
+        driver.press("j");
+    }
+    assert!(again(&driver), "{}", driver.text());
+}
+
+fn offers() -> Vec<Offer> {
+    let offer = |name: &str, title: &str, is_destructive| Offer {
+        name: name.into(),
+        title: title.into(),
+        section: "RFC 8166, 4.2.1".into(),
+        explanation: format!("{name}: {title}\n\nMUST RFC 8166, 4.2.1: ...\n"),
+        is_destructive,
+    };
+    vec![
+        offer("version-9", "a call of version 9", false),
+        offer("many-chunks", "a call with more chunks than anybody wants", true),
+        offer("msgp", "an RDMA_MSGP call", false),
+    ]
+}
+
+/// Scenarios run one after the other; a destructive one only after it was asked about.
+#[test]
+fn scenarios_run_one_by_one() {
+    let mut driver = Driver::new("nfs3-basic.pcap", (120, 40), UNICODE);
+    driver.state.inject = Inject::new("192.0.2.2:20049".into(), offers());
+    driver.press("9 a");
+    assert_eq!(driver.started, [0]);
+    assert!(driver.text().contains("runs") && driver.text().contains("waits"), "{}", driver.text());
+    let arrow = |since, out, text: &str| Arrow { since, out, text: text.into() };
+    let ran = Ran {
+        verdict: "violates".into(),
+        is_violation: true,
+        told: "violates  version-9\n    came back  nothing\n    allowed    ERR_VERS".into(),
+        arrows: vec![arrow(0, true, "RC SEND Only PSN 7"), arrow(120_000, false, "RC Acknowledge PSN 7")],
+    };
+    driver.send(Message::Ran(0, Box::new(Ok(ran))));
+    assert_eq!(driver.started, [0, 2], "the destructive one is not among them");
+    driver.send(Message::Ran(2, Box::new(Err("no route to the server".into()))));
+    compare("injection-120x40.txt", &driver.text());
+    // The destructive one: asked about, then run; moving on in between takes the question back.
+    driver.press("j Enter");
+    assert_eq!(driver.started.len(), 2);
+    assert!(driver.text().contains("Enter once more"), "{}", driver.text());
+    driver.press("k j Enter Enter");
+    assert_eq!(driver.started, [0, 2, 1]);
+    driver.press("y");
+    assert_eq!(driver.copied, ["rdmascope peer inject --to 192.0.2.2:20049 many-chunks"]);
+}
+
+/// Without a target nothing is sent, and the view says how to name one.
+#[test]
+fn without_a_target_nothing_is_sent() {
+    let mut driver = Driver::new("nfs3-basic.pcap", (80, 24), UNICODE);
+    driver.press("9 a Enter");
+    assert!(driver.started.is_empty() && driver.text().contains("--to ADDRESS"), "{}", driver.text());
+}
+
+/// Keys that come faster than the answers count all the same.
+#[test]
+fn steps_go_on_from_where_the_last_one_leads() {
+    let mut driver = Driver::new("nfs3-basic.pcap", (120, 40), UNICODE);
+    driver.press("t \"#100\" Enter");
+    let key = |character| Message::Key(KeyEvent::new(KeyCode::Char(character), KeyModifiers::NONE));
+    let asked: Vec<Effect> =
+        "..,.".chars().flat_map(|character| update(&mut driver.state, key(character))).collect();
+    // One is on its way; of those behind it only the last is asked for.
+    assert_eq!(asked, [Effect::Ask(Request::Seek(Moment::Record(101)))]);
+    assert_eq!(driver.state.next[0], Some(Request::Seek(Moment::Record(102))));
+}
+
+/// What is saved is what was chosen, packet by packet, and no file is written over.
+#[test]
+fn packets_are_saved() {
+    let folder = tempfile::TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let records = |name: &str| {
+        let mut capture = rdmascope_capture_agent::Capture::open(&path(name)).unwrap();
+        let mut packets = Vec::new();
+        while let Some(record) = capture.next().unwrap() {
+            packets.push((record.time, record.data.to_vec()));
+        }
+        packets
+    };
+    let mut driver = Driver::new("nfs3-lossy.pcap", (120, 40), UNICODE);
+    driver.saves = true;
+    let save = |driver: &mut Driver, keys: &str, name: &str| {
+        driver.press(keys).press("x Ctrl-u");
+        driver.press(&format!("\"{}\" Enter", path(name).display()));
+        driver.state.notice.clone().unwrap_or_default()
+    };
+    assert!(save(&mut driver, "1", "all.pcapng").ends_with("2,108 packets written"));
+    let all = records("all.pcapng");
+    assert_eq!(all.len(), 2108);
+    assert!(save(&mut driver, "2 t \"0.9\" Enter", "one.pcapng").contains("packets written"));
+    assert_eq!(records("one.pcapng"), all, "the capture has one connection");
+    assert!(save(&mut driver, "3 s Enter", "write.pcapng").contains("packets written"));
+    let row = driver.state.session.rows.iter().find(|row| row.number == 13).unwrap();
+    let frames = row.first as usize - 1..row.last as usize;
+    assert_eq!(records("write.pcapng"), all[frames]);
+    let again = save(&mut driver, "1", "all.pcapng");
+    assert!(again.contains("all.pcapng") && again.contains("exists"), "{again}");
+}
+
+/// Without a capture, those that are here are listed, and one is opened.
+#[test]
+fn captures_are_listed() {
+    let mut driver = Driver::empty("none", (80, 24), UNICODE);
+    driver.state.captures = (1..40).map(|number| format!("samples/{number}.pcap")).collect();
+    driver.state.over = Some(Over::Captures(0));
+    driver.press("j j k Esc x Enter");
+    assert_eq!(driver.opened, [1]);
+    driver.press("G Enter");
+    assert!(driver.text().contains("samples/39.pcap"), "{}", driver.text());
+    assert_eq!(driver.opened, [1, 38]);
+    driver.press("q");
+    assert!(driver.has_quit);
+}
+
+/// What is asked for before records can be found again comes when they can.
+#[test]
+fn what_was_asked_for_too_early_comes() {
+    let mut driver = Driver::empty("nfs3-basic.pcap", (120, 40), UNICODE);
+    let mut capture = rdmascope_capture_agent::Capture::open(&driver::sample("nfs3-basic.pcap")).unwrap();
+    while let Some(record) = capture.next().unwrap() {
+        driver.record(&record);
+    }
+    driver.batch();
+    driver.press("3");
+    assert!(driver.text().contains("still being copied"), "{}", driver.text());
+    driver.press("Enter");
+    let archive = rdmascope_capture_agent::Archive::open(&[driver::sample("nfs3-basic.pcap")], None).unwrap();
+    driver.store(Store::Archive(Box::new(archive)));
+    driver.send(Message::Stored);
+    assert!(driver.text().contains("Where the time went"), "{}", driver.text());
+}
+
+/// From a field of a Send to the frame that carried it, and back.
+#[test]
+fn from_a_field_to_its_frame() {
+    let mut driver = Driver::new("nfs3-lossy.pcap", (120, 40), UNICODE);
+    driver.press("3 s Enter 5 j Enter");
+    assert!(driver.text().contains("Frame 53 "), "{}", driver.text());
+    // Closes the field, and then goes to the message before.
+    driver.press("h h");
+    assert!(driver.text().contains("Send of the reply, frame "), "{}", driver.text());
+}

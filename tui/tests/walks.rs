@@ -1,0 +1,110 @@
+//! Any keys, in any order.
+
+mod driver;
+
+use driver::{ASCII, Driver, UNICODE};
+use proptest::prelude::*;
+use rdmascope_capture_agent::Capture;
+use rdmascope_tui::keys::KEYS;
+use rdmascope_tui::ring::Ring;
+use rdmascope_tui::session::Progress;
+use rdmascope_tui::store::Store;
+use rdmascope_tui::update::Message;
+
+fn keys() -> Vec<&'static str> {
+    KEYS.iter()
+        .flat_map(|binding| binding.keys.iter().copied())
+        .filter(|key| *key != "q" && *key != "Ctrl-c")
+        .collect()
+}
+
+#[derive(Clone, Debug)]
+enum Does {
+    Key(&'static str),
+    Types(char),
+    Tick(u64),
+    Resize(u16, u16),
+    Mouse(u16, u16, u8),
+}
+
+fn does() -> impl Strategy<Value = Does> {
+    prop_oneof![
+        12 => proptest::sample::select(keys()).prop_map(Does::Key),
+        2 => proptest::char::any().prop_map(Does::Types),
+        2 => (0u64..3_000_000_000).prop_map(Does::Tick),
+        1 => (0u16..200, 0u16..70).prop_map(|(width, height)| Does::Resize(width, height)),
+        2 => (0u16..200, 0u16..70, 0u8..4).prop_map(|(column, row, kind)| Does::Mouse(column, row, kind)),
+    ]
+}
+
+fn act(driver: &mut Driver, does: &Does) {
+    use crossterm::event::{KeyCode, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
+    match does {
+        Does::Key(name) => {
+            driver.press(name);
+        }
+        Does::Types(character) => driver.key(KeyCode::Char(*character), KeyModifiers::NONE),
+        Does::Tick(nanoseconds) => driver.send(Message::Tick(*nanoseconds)),
+        Does::Resize(width, height) => driver.send(Message::Resize(*width, *height)),
+        Does::Mouse(column, row, kind) => {
+            let kind = match kind {
+                0 => MouseEventKind::Down(MouseButton::Left),
+                1 => MouseEventKind::Drag(MouseButton::Left),
+                2 => MouseEventKind::ScrollUp,
+                _ => MouseEventKind::ScrollDown,
+            };
+            let modifiers = KeyModifiers::NONE;
+            driver.send(Message::Mouse(MouseEvent { kind, column: *column, row: *row, modifiers }));
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// No walk ends in a panic, and each screen can be drawn; a capture that has ended, and one that goes on.
+    #[test]
+    fn any_walk(walk in proptest::collection::vec(does(), 1..60), live in any::<bool>(), plain in any::<bool>()) {
+        let look = if plain { ASCII } else { UNICODE };
+        let mut driver = match live {
+            false => Driver::new("nfs4.1-backchannel-recall.pcap", (100, 40), look),
+            true => Driver::empty("live", (100, 40), look),
+        };
+        let mut capture = Capture::open(&driver::sample("nfs3-lossy.pcap")).unwrap();
+        if live {
+            // So little memory that the first records are gone.
+            driver.store(Store::Ring(Ring::new(300_000)));
+        }
+        for does in &walk {
+            for _ in 0..50 {
+                if let (true, Ok(Some(record))) = (live, capture.next()) {
+                    driver.record(&record);
+                }
+            }
+            if live {
+                driver.batch();
+            }
+            act(&mut driver, does);
+            driver.buffer();
+        }
+        prop_assert!(!live || driver.state.session.progress == Progress::Live);
+    }
+
+    /// As many steps back as forward lead to the same screen, whichever way they went.
+    #[test]
+    fn forward_and_backward(from in 0u64..2100, steps in 1usize..12, other in 0u64..2100, view in 2u8..5) {
+        let mut driver = Driver::new("nfs3-lossy.pcap", (120, 40), UNICODE);
+        driver.press(&format!("{view} t \"#{from}\" Enter"));
+        let before = driver.text();
+        let on = ". ".repeat(steps);
+        let back = ", ".repeat(steps);
+        driver.press(&on);
+        let there = driver.text();
+        driver.press(&format!("t \"#{other}\" Enter t \"#{}\" Enter", (from + steps as u64).min(2108)));
+        prop_assert_eq!(&driver.text(), &there);
+        if from + steps as u64 <= 2108 {
+            driver.press(&back);
+            prop_assert_eq!(&driver.text(), &before);
+        }
+    }
+}
