@@ -6,7 +6,7 @@ mod live;
 
 use binary::{command, run, sample, text};
 use live::{Server, address, described, of_type, parsed};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Output, Stdio};
 use tempfile::TempDir;
@@ -304,4 +304,58 @@ fn a_reply_that_does_not_fit_and_a_recorded_error_are_told_once_and_as_errors() 
     assert_eq!(recorded.1.as_str(), Some("as recorded: ERR_CHUNK"), "{recorded:?}");
     let end = lines.last().expect("there is one");
     assert_eq!(end["calls"].as_u64(), Some(of_type(&lines, "peer_call").len() as u64), "{end}");
+}
+
+/// One call has a fault: it alone differs, and in the way that the specification says.
+#[test]
+fn a_fault_is_one_difference() {
+    let at = address();
+    let Some(_server) = serving(&at, "nfs3-lossy") else { return };
+    // A call that the sample does not have is answered with SYSTEM_ERR, accept_stat 5 (RFC 5531, section 9).
+    let faults = [
+        ("version", "rdma_proc", "RDMA_ERROR, ERR_VERS 1 to 1"),
+        ("procedure", "rdma_proc", "RDMA_ERROR, ERR_CHUNK"),
+        ("short", "accept_stat", "5"),
+    ];
+    for (fault, field, live) in faults {
+        let output = replay(&at, "nfs3-lossy", &["--fault", &format!("{fault}@1"), "--format", "jsonl"]);
+        assert_eq!(output.status.code(), Some(1), "{fault}: {}", text(&output.stderr));
+        let lines = parsed(text(&output.stdout));
+        let differs: Vec<&Value> = lines.iter().filter(|line| line["verdict"] == "differs").collect();
+        let [line] = differs[..] else { panic!("{fault}: {differs:?}") };
+        assert_eq!(line["transaction"], 1, "{fault}");
+        let difference = &line["differences"][0];
+        assert_eq!((&difference["field"], &difference["live"]), (&json!(field), &json!(live)), "{line}");
+    }
+}
+
+/// From a call on: those before it are not made, and a session of NFSv4 does not begin in its middle.
+#[test]
+fn from_a_call_on() {
+    let at = address();
+    let Some(_server) = serving(&at, "nfs3-lossy") else { return };
+    // The name that transaction 15 looks up was not there when it was looked up first, in transaction 9: a server that answers from the sample
+    // takes the one for the other.
+    for (start, status, differ) in [(16, 0, &[][..]), (13, 1, &[15][..])] {
+        let output = replay(&at, "nfs3-lossy", &["--starting-at", &start.to_string(), "--format", "jsonl"]);
+        assert_eq!(output.status.code(), Some(status), "{}", text(&output.stdout));
+        let lines = parsed(text(&output.stdout));
+        let numbers = |verdict: &str| -> Vec<u64> {
+            let lines = lines.iter().filter(|line| verdict.is_empty() || line["verdict"] == verdict);
+            let mut numbers: Vec<u64> = lines.filter_map(|line| line["transaction"].as_u64()).collect();
+            numbers.sort_unstable();
+            numbers
+        };
+        assert_eq!(numbers(""), (start..=19).collect::<Vec<u64>>());
+        assert_eq!(numbers("differs"), differ);
+    }
+    for (name, arguments, why) in [
+        ("nfs4.1-basic", ["--starting-at", "20"], "established its state"),
+        ("nfs3-lossy", ["--starting-at", "99"], "transaction 99"),
+        ("nfs3-lossy", ["--fault", "version@99"], "transaction 99"),
+    ] {
+        let output = replay(&at, name, &arguments);
+        assert_eq!(output.status.code(), Some(2), "{name}");
+        assert!(text(&output.stderr).contains(why), "{}", text(&output.stderr));
+    }
 }

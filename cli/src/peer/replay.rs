@@ -18,7 +18,7 @@ use rdmascope_peer::driver::{Ended, Reach};
 use rdmascope_peer::endpoint;
 use rdmascope_peer::nfs3::Caller;
 use rdmascope_peer::peer::{Config, Event, Peer};
-use rdmascope_peer::replay::{Options, Outcome, Replayer, Timing};
+use rdmascope_peer::replay::{Fault, Options, Outcome, Recording, Replayer, Timing};
 use rdmascope_peer::tcp;
 use rdmascope_present::text::Style;
 use rdmascope_present::time::parse_duration;
@@ -56,6 +56,12 @@ pub(super) struct Replay {
     /// Leave out calls that cannot be made again, such as those of which the capture lacks bytes
     #[arg(long)]
     leave_out: bool,
+    /// Begin with the call of this transaction; not for NFSv4, whose calls need what earlier ones established
+    #[arg(long, value_name = "N")]
+    starting_at: Option<u64>,
+    /// Put a fault into the call of this transaction: `version` and `procedure` put a 9 into rdma_vers or rdma_proc, `short` leaves out the last four bytes
+    #[arg(long, value_name = "NAME@N", value_parser = fault)]
+    fault: Option<(Fault, u64)>,
     /// Show every call, and not only those whose replies differ or could not be compared
     #[arg(long)]
     all: bool,
@@ -83,6 +89,7 @@ Examples:
   rdmascope peer replay mount.pcap --to 192.0.2.2
   rdmascope peer replay mount.pcap --to 192.0.2.2 --mount /export --save replayed.pcapng
   rdmascope peer replay mount.pcap --to 192.0.2.2 --connection 1 --timing recorded --format jsonl
+  rdmascope peer replay mount.pcap --to 192.0.2.2 --starting-at 12 --fault version@20
   rdmascope peer serve --from mount.pcap --bind 192.0.2.2
 
 docs/peer.md says what is compared, and what may differ.";
@@ -91,6 +98,22 @@ docs/peer.md says what is compared, and what may differ.";
 fn handles(text: &str) -> Result<(Vec<u8>, Vec<u8>), String> {
     let both = text.split_once('=').and_then(|(one, other)| Some((file_handle(one)?, file_handle(other)?)));
     both.ok_or_else(|| "two file handles in hexadecimal are expected, as in 0x0102=0x0304".to_owned())
+}
+
+/// A fault, and the transaction whose call has it.
+fn fault(text: &str) -> Result<(Fault, u64), String> {
+    let found = text.split_once('@').and_then(|(name, number)| {
+        let fault = Fault::ALL.into_iter().find(|fault| fault.name() == name)?;
+        Some((fault, number.parse().ok()?))
+    });
+    let names = || Fault::ALL.map(Fault::name).join(", ");
+    found.ok_or_else(|| format!("a fault ({}) and a transaction are expected, as in version@12", names()))
+}
+
+/// The call of a transaction, as an index of the recording.
+fn index_of(recording: &Recording, number: u64) -> Result<usize> {
+    let place = recording.calls.iter().position(|call| call.number == number && !call.backward);
+    place.ok_or_else(|| anyhow!("--fault: no call of transaction {number} is made"))
 }
 
 /// Runs the command.
@@ -118,7 +141,15 @@ pub(super) fn run(command: &Replay, style: Style, out: &mut Out) -> io::Result<S
 }
 
 impl Replay {
-    fn open(&self, read: Read) -> Result<(Live, Replayer, Read)> {
+    fn open(&self, mut read: Read) -> Result<(Live, Replayer, Read)> {
+        if let Some(number) = self.starting_at {
+            let rest = read.recording.starting_at(number).context("--starting-at")?;
+            read.recording = Arc::new(rest);
+        }
+        let fault = match self.fault {
+            Some((fault, number)) => Some((index_of(&read.recording, number)?, fault)),
+            None => None,
+        };
         let to = self.to.ip();
         let local = local_address(self.from, to)?;
         let mut handles = self.handle.clone();
@@ -148,6 +179,7 @@ impl Replay {
             linger: Duration::from_nanos(self.timeout).min(LINGER),
             first_xid: Xid(RandomState::new().hash_one(1) as u32),
             handles,
+            fault,
         };
         let replayer = Replayer::new(Arc::clone(&read.recording), options);
         Ok((live, replayer, read))
@@ -260,13 +292,21 @@ impl Run<'_> {
 
 #[cfg(test)]
 mod arguments {
-    use super::handles;
+    use super::{Fault, fault, handles};
 
     #[test]
     fn two_handles_in_hexadecimal() {
         assert_eq!(handles("0x01aB=02"), Ok((vec![1, 0xab], vec![2])));
         for wrong in ["", "01", "01=", "0=1", "01=0g", "=01", "é1=01", "+1=01", "01=0x"] {
             assert!(handles(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_fault_at_a_transaction() {
+        assert_eq!(fault("short@12"), Ok((Fault::Short, 12)));
+        for wrong in ["", "short", "@1", "short@", "short@-1", "long@1"] {
+            assert!(fault(wrong).is_err(), "{wrong}");
         }
     }
 }

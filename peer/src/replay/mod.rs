@@ -7,6 +7,7 @@
 mod compare;
 mod conveyance;
 mod directory;
+mod fault;
 mod fields;
 mod recording;
 mod replayer;
@@ -15,8 +16,9 @@ mod substitute;
 
 pub use compare::{Comparison, Difference, MOST_DIFFERENCES};
 pub use conveyance::{Aspect, Conveyed};
+pub use fault::Fault;
 pub use fields::{Called, Kind, procedure_name};
-pub use recording::{Answer, Call, Connection, Recording};
+pub use recording::{Answer, Call, Connection, NoStart, Recording};
 pub use replayer::{MOST_CALLS_WAITING, Options, Outcome, Replayer, Subject, Timing, Verdict};
 pub use responder::{Answered, How, Responder};
 pub use substitute::MOST_MAPPED;

@@ -18,6 +18,19 @@ pub struct Recording {
     pub calls: Vec<Call>,
 }
 
+/// Why a replay cannot start at a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoStart {
+    /// There is no such call.
+    #[error("no call of transaction {0} is there to be made again")]
+    Unknown(u64),
+    /// The call of this number, of NFSv4, needs what earlier ones established.
+    #[error(
+        "transaction {0} is of NFSv4, and calls before the start established its state: only the whole session can be replayed"
+    )]
+    State(u64),
+}
+
 /// A connection.
 #[derive(Clone, Debug, Default)]
 pub struct Connection {
@@ -122,6 +135,23 @@ impl Recording {
                 is_version_3.then(|| handle.bytes(&call.message, &[]).to_vec())
             })
             .next()
+    }
+
+    /// The same from this forward call on, which is named as [`Call::number`] does; calls of the Responder that come later stay too. An error
+    /// where there is no such call, or where one of NFSv4 would be made without the calls before it, which established its state: a server
+    /// refuses the sequence IDs of another client ID or session.
+    pub fn starting_at(&self, number: u64) -> Result<Recording, NoStart> {
+        let is_it = |call: &&Call| call.number == number && !call.backward;
+        let first = self.calls.iter().find(is_it).ok_or(NoStart::Unknown(number))?;
+        let (before, calls): (Vec<&Call>, Vec<&Call>) =
+            self.calls.iter().partition(|call| call.order < first.order);
+        let is_version_4 =
+            |call: &&&Call| matches!(fields::of_call(&call.message).1, Some((program::NFS, 4, 1..)));
+        if let (Some(_), Some(call)) = (before.iter().find(is_version_4), calls.iter().find(is_version_4)) {
+            return Err(NoStart::State(call.number));
+        }
+        let calls = calls.into_iter().cloned().collect();
+        Ok(Recording { connections: self.connections.clone(), calls })
     }
 
     fn session(&self, end: usize) -> rpcrdma::Config {

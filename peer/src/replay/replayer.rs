@@ -3,6 +3,7 @@
 use super::compare::{self, Comparison};
 use super::conveyance::{self, Conveyed, Forms};
 use super::directory::{self, Listing, Listings};
+use super::fault::Fault;
 use super::fields::{self, Called};
 use super::recording::{Answer, Recording};
 use super::substitute::Names;
@@ -57,6 +58,8 @@ pub struct Options {
     pub first_xid: Xid,
     /// File handles that no reply of the recording brings, and those of the target in their place.
     pub handles: Vec<(Vec<u8>, Vec<u8>)>,
+    /// A forward call, as an index of [`Recording::calls`], and what is put wrong in it.
+    pub fault: Option<(usize, Fault)>,
 }
 
 /// What is told of a connection or a call.
@@ -404,6 +407,13 @@ impl Replayer {
             self.tell(Subject::Call(index), Verdict::NotSent("there is no connection".to_string()));
             return true;
         };
+        let fault = self.options.fault.filter(|(at, _)| *at == index).map(|(_, fault)| fault);
+        if call.long && fault == Some(Fault::Short) {
+            self.done[index] = true;
+            let why = "its Payload stream is in a chunk, and the fault is of one in the Send";
+            self.tell(Subject::Call(index), Verdict::NotSent(why.to_string()));
+            return true;
+        }
         let mut put = self.names.substitute(&call.message, &call.items, &fields::of_call(&call.message).0);
         let xid = Xid(self.options.first_xid.0.wrapping_add(index as u32));
         set_xid(&mut put.message, xid);
@@ -417,6 +427,7 @@ impl Replayer {
             shape: Some(call.shape.clone()),
             most_reply,
             long: call.long,
+            edit: fault.map(Fault::edit),
             ..rpcrdma::Call::default()
         };
         let sent = Sent { call: index, at: now, unknown: put.unknown };

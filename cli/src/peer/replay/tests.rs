@@ -88,6 +88,7 @@ fn replay_until(
         linger: Duration::from_secs(1),
         first_xid: Xid(0x1000),
         handles: Vec::new(),
+        fault: None,
     };
     let (mut replayer, mut responder) = (Replayer::new(calls, options), Responder::new(replies));
     let mut told = Told { outcomes: Vec::new(), answered: Vec::new() };
