@@ -150,7 +150,7 @@ pub static KEYS: &[Binding] = &[
     key(&["g", "Home"], Action::Move(Step::First), "", "To the beginning", Group::Lists),
     key(&["G", "End"], Action::Move(Step::Last), "", "To the end", Group::Lists),
     key(&["h", "Left"], Action::Left, "", "The part before; closes a field", Group::Lists),
-    key(&["l", "Right"], Action::Right, "", "The next part; opens a field", Group::Lists),
+    key(&["l", "Right"], Action::Right, "", "The next part; opens a field; the comparison", Group::Lists),
     key(
         &["/"],
         Action::Filter,
@@ -160,7 +160,13 @@ pub static KEYS: &[Binding] = &[
     ),
     key(&["s"], Action::Sort, "sort", "Sorts them by latency, bytes moved, operation, number", Group::Lists),
     key(&["S"], Action::Reverse, "", "Sorts them the other way round", Group::Lists),
-    key(&["a"], Action::All, "", "Injection: runs all that are not destructive; stops", Group::Lists),
+    key(
+        &["a"],
+        Action::All,
+        "",
+        "Injection: runs what is not destructive; comparison: all",
+        Group::Lists,
+    ),
     key(&["Space"], Action::Play, "play", "Plays the session from the moment shown; pauses", Group::Replay),
     key(&["."], Action::StepRecord(true), "", "One packet on", Group::Replay),
     key(&[","], Action::StepRecord(false), "", "One packet back", Group::Replay),
