@@ -8,7 +8,7 @@ mod source;
 use crate::bulk;
 #[cfg(target_os = "linux")]
 use crate::confine::confined;
-use crate::mirror::{Mirror, warn_of_drops};
+use crate::mirror::{Mirror, PERMISSION, warn_of_drops};
 use crate::output::{Out, Status, complain, tell};
 #[cfg(feature = "verbs")]
 use crate::snoop::Device;
@@ -358,12 +358,6 @@ impl Capture {
     }
 }
 
-/// How the right to capture is had.
-pub(crate) const PERMISSION: &str = if cfg!(target_os = "linux") {
-    ": run it as root, or give the program that capability: setcap cap_net_raw+ep rdmascope"
-} else {
-    ": run it as root"
-};
 /// Where the names of interfaces are.
 const LISTED: &str = "; `rdmascope capture --list` lists those that there are";
 

@@ -14,6 +14,13 @@ use rdmascope_capture_agent::filter::Wanted;
 #[cfg(target_os = "linux")]
 use rdmascope_capture_agent::live::LiveConfig;
 
+/// How the right to capture is had.
+pub(crate) const PERMISSION: &str = if cfg!(target_os = "linux") {
+    ": run it as root, or give the program that capability: setcap cap_net_raw+ep rdmascope"
+} else {
+    ": run it as root"
+};
+
 /// How interfaces are captured from.
 #[derive(Args, Debug)]
 pub(crate) struct Mirror {

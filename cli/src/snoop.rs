@@ -1,8 +1,7 @@
 //! How an RDMA device is snooped on: what `capture` and `live` have in common.
 
-use crate::capture::PERMISSION;
 use crate::interrupt;
-use crate::mirror::Mirror;
+use crate::mirror::{Mirror, PERMISSION};
 use anyhow::{Result, anyhow};
 use clap::Args;
 use rdmascope_capture_agent::LiveSource;

@@ -2,6 +2,7 @@
 
 use super::{Capture, Clock};
 use crate::interrupt;
+use crate::mirror::PERMISSION;
 #[cfg(feature = "verbs")]
 use crate::snoop;
 use anyhow::{Result, anyhow, bail, ensure};
@@ -63,7 +64,7 @@ fn datalink(command: &Capture, wanted: &Wanted) -> Result<Box<dyn LiveSource>> {
     let opened = Datalink::open(&config, interrupt::end_once()).map_err(|error| {
         let remedy = match &error {
             DatalinkError::NoInterface(_) => super::LISTED,
-            DatalinkError::NotPermitted => super::PERMISSION,
+            DatalinkError::NotPermitted => PERMISSION,
             _ => "",
         };
         anyhow!("{error}{remedy}")
