@@ -8,8 +8,10 @@ mod source;
 use crate::bulk;
 #[cfg(target_os = "linux")]
 use crate::confine::confined;
-use crate::mirror::{Mirror, warn_of_drops};
+use crate::mirror::{Mirror, PERMISSION, warn_of_drops};
 use crate::output::{Out, Status, complain, tell};
+#[cfg(feature = "verbs")]
+use crate::snoop::Device;
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use files::Files;
@@ -44,18 +46,15 @@ Examples:
 
 /// The arguments of `capture`.
 #[derive(Args, Debug)]
+#[cfg_attr(feature = "verbs", command(mut_arg("verbs", |verbs| verbs.conflicts_with_all(["list", "pnet"]))))]
 pub(crate) struct Capture {
     /// Interface to capture from. Several may be named; their packets come into one file
     #[arg(short, long = "interface", value_name = "NAME", required_unless_present = "list")]
     #[cfg_attr(feature = "verbs", arg(required_unless_present = "verbs"))]
     interfaces: Vec<String>,
-    /// Snoop on this RDMA device instead, such as mlx5_0, or on its second port, mlx5_0/2
-    ///
-    /// For hardware whose RoCE packets never reach the network stack: the device copies what it sends and receives to a raw packet queue pair (libibverbs). Packets have the
-    /// time at which this host took them, and it is not known how many were dropped.
     #[cfg(feature = "verbs")]
-    #[arg(long, value_name = "DEVICE", conflicts_with_all = ["interfaces", "list", "pnet"])]
-    verbs: Option<String>,
+    #[command(flatten)]
+    device: Device,
     /// Capture by pnet_datalink, as it is done outside Linux: one interface, more slowly, and it is not known how many packets were dropped
     #[arg(long)]
     pnet: bool,
@@ -287,10 +286,7 @@ fn capture(command: &Capture) -> Result<Status> {
     }
     if !command.quiet {
         let seconds = start.elapsed().as_secs_f64();
-        let dropped = match (counts.dropped, live.uncounted()) {
-            (Some(dropped), _) => format!("{dropped} dropped"),
-            (None, why) => not_known(why),
-        };
+        let dropped = dropped(counts.dropped, live.uncounted());
         tell(format_args!("{} packets captured in {seconds:.1} s, {dropped}", counts.delivered));
     }
     Ok(Status::Done)
@@ -298,6 +294,11 @@ fn capture(command: &Capture) -> Result<Status> {
 
 /// Packets after which it is seen whether it is time.
 const STRIDE: u64 = 256;
+
+/// What is said of dropped packets, or why it is not known how many they were.
+pub(crate) fn dropped(dropped: Option<u64>, uncounted: Option<String>) -> String {
+    dropped.map_or_else(|| not_known(uncounted), |dropped| format!("{dropped} dropped"))
+}
 
 /// What is said where nobody counts what was dropped.
 fn not_known(why: Option<String>) -> String {
@@ -357,12 +358,6 @@ impl Capture {
     }
 }
 
-/// How the right to capture is had.
-const PERMISSION: &str = if cfg!(target_os = "linux") {
-    ": run it as root, or give the program that capability: setcap cap_net_raw+ep rdmascope"
-} else {
-    ": run it as root"
-};
 /// Where the names of interfaces are.
 const LISTED: &str = "; `rdmascope capture --list` lists those that there are";
 

@@ -42,10 +42,10 @@ pub(crate) struct Diff {
 #[command(next_help_heading = "Thresholds")]
 struct ThresholdArguments {
     /// Factor by which median latencies, or 90th percentiles, must differ
-    #[arg(long, value_name = "FACTOR", default_value_t = 1.1, value_parser = parse_factor)]
+    #[arg(long, value_name = "FACTOR", default_value_t = Thresholds::DEFAULT.latency_ratio, value_parser = parse_factor)]
     latency_ratio: f64,
     /// Factor by which counts, shares, averages and credits must differ
-    #[arg(long, value_name = "FACTOR", default_value_t = 1.1, value_parser = parse_factor)]
+    #[arg(long, value_name = "FACTOR", default_value_t = Thresholds::DEFAULT.count_ratio, value_parser = parse_factor)]
     count_ratio: f64,
     /// Significance level: the accepted probability that a difference is due to chance
     ///
@@ -53,7 +53,7 @@ struct ThresholdArguments {
     /// shares are compared with Fisher's exact test or the chi-squared test. For latencies the level holds for all
     /// operations together (Holm's correction). The tests assume independent values. Values of one run are not fully
     /// independent, so repeat a run before you trust a narrow result.
-    #[arg(long, value_name = "PROBABILITY", default_value_t = 0.01, value_parser = parse_probability)]
+    #[arg(long, value_name = "PROBABILITY", default_value_t = Thresholds::DEFAULT.significance, value_parser = parse_probability)]
     significance: f64,
 }
 

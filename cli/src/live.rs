@@ -14,12 +14,14 @@ use crate::interrupt;
 use crate::least::Least;
 use crate::mirror::Mirror;
 use crate::output::{Format, Out, Output, Status, complain, tell, tell_of_ending};
-use anyhow::Result;
+#[cfg(feature = "verbs")]
+use crate::snoop::{self, Device};
+use anyhow::{Result, ensure};
 use clap::{Args, ValueEnum};
 use core::ops::ControlFlow;
 use lines::Lines;
 use metrics::Metrics;
-use rdmascope_capture_agent::{Files, Note, Sink, for_each};
+use rdmascope_capture_agent::{Files, LiveSource, Note, Sink, for_each};
 use rdmascope_conformance::{Finding, Judge};
 use rdmascope_dissector::connection::Connection;
 use rdmascope_dissector::engine::{self, Engine};
@@ -51,12 +53,22 @@ Examples:
 #[derive(Args, Debug)]
 #[command(mut_arg("files", |files| files.required(false).required_unless_present("interfaces").conflicts_with("interfaces")))]
 #[command(mut_args(Mirror::of_interfaces))]
+#[cfg_attr(
+    feature = "verbs",
+    command(
+        mut_arg("files", |files| files.required_unless_present("verbs")),
+        mut_arg("verbs", |verbs| verbs.conflicts_with("files"))
+    )
+)]
 pub(crate) struct LiveArguments {
     #[command(flatten)]
     pub(crate) input: Input,
     /// Interface to capture from. Several may be named; their packets count as one capture
     #[arg(short, long = "interface", value_name = "NAME")]
     interfaces: Vec<String>,
+    #[cfg(feature = "verbs")]
+    #[command(flatten)]
+    device: Device,
     /// Show what came by in each span of this length
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_interval)]
     interval: u64,
@@ -120,7 +132,8 @@ pub(crate) fn run(command: &LiveArguments, style: Style, out: &mut Out) -> io::R
         Format::Text => Box::new(Text::new(style, by(By::Connection), by(By::Operation))),
         Format::Jsonl => Box::new(Lines),
     };
-    let triggers = match Triggers::new(&command.trigger, &command.interfaces) {
+    let names = command.names();
+    let triggers = match Triggers::new(&command.trigger, &names) {
         Ok(triggers) => triggers,
         Err(error) => return complain(&error, out),
     };
@@ -131,7 +144,8 @@ pub(crate) fn run(command: &LiveArguments, style: Style, out: &mut Out) -> io::R
         length: command.interval as i64,
         // Of a file in which nothing came for hours, the intervals without anything are left out. Of interfaces they are shown, though
         // this process was late; not all of those that passed while it was stopped.
-        most_shown: if command.interfaces.is_empty() { 1 } else { MOST_LATE },
+        most_shown: if names.is_empty() { 1 } else { MOST_LATE },
+        counts_drops: true,
         meter: None,
         happenings: Happenings::default(),
         duration: command.duration.map(|duration| i64::try_from(duration).unwrap_or(i64::MAX)),
@@ -144,7 +158,7 @@ pub(crate) fn run(command: &LiveArguments, style: Style, out: &mut Out) -> io::R
         written: Ok(()),
         out,
     };
-    let watched = if command.interfaces.is_empty() {
+    let watched = if names.is_empty() {
         of_files(command, &frame, &mut watching)
     } else {
         of_interfaces(command, &frame, &mut watching)
@@ -169,21 +183,41 @@ fn of_files(command: &LiveArguments, frame: &frame::Config, watching: &mut Watch
     Ok(tell_of_ending(&ending, watching.out)?)
 }
 
-/// Watches interfaces. All that takes a privilege is opened first; the packets of strangers are read without any.
+/// Opens what the arguments name. From now on Ctrl-C ends it.
+#[cfg(target_os = "linux")]
+fn open(command: &LiveArguments) -> Result<Box<dyn LiveSource>> {
+    use rdmascope_capture_agent::live::Live;
+    let LiveArguments { interfaces, mirror, input, .. } = command;
+    let config = mirror.config(interfaces, input.port);
+    #[cfg(feature = "verbs")]
+    if let Some(device) = &command.device.verbs {
+        return snoop::open(device, mirror, &config.wanted, config.snap_length);
+    }
+    let live = Live::open(&config, interrupt::end_once()).map_err(crate::capture::explained)?;
+    Ok(Box::new(live))
+}
+
+/// Watches interfaces, or a device. All that takes a privilege is opened first; the packets of strangers are read without any.
 #[cfg(target_os = "linux")]
 fn of_interfaces(
     command: &LiveArguments,
     frame: &frame::Config,
     watching: &mut Watching<'_>,
 ) -> Result<Status> {
+    use crate::capture::dropped;
     use crate::confine::confined;
     use crate::mirror::warn_of_drops;
     use rdmascope_capture_agent::confine::Reach;
-    use rdmascope_capture_agent::live::Live;
     use rdmascope_capture_agent::{NoteKind, inventory};
 
-    let config = command.mirror.config(&command.interfaces, command.input.port);
-    let mut live = Live::open(&config, interrupt::end_once()).map_err(crate::capture::explained)?;
+    let mut live = open(command)?;
+    let uncounted = live.uncounted();
+    watching.counts_drops = uncounted.is_none();
+    ensure!(
+        watching.counts_drops || !watching.triggers.as_ref().is_some_and(Triggers::wait_for_drops),
+        "--trigger drop never comes true here: {}",
+        uncounted.unwrap_or_default()
+    );
     let connected = crate::capture::connected(command.input.quiet);
     watching.note(&Note { kind: NoteKind::Inventory, bytes: inventory::to_text(&connected).into_bytes() });
     command.mirror.become_user()?;
@@ -191,17 +225,22 @@ fn of_interfaces(
     let folder = watching.triggers.as_ref().map(Triggers::folder);
     confined(folder.map_or(Reach::Nothing, Reach::Below), command.input.quiet)?;
     watching.metrics = listener.map(Metrics::serve).transpose()?;
-    let names = command.interfaces.join(", ");
     if !command.input.quiet {
-        tell(format_args!("watching {names}; Ctrl-C ends it"));
+        tell(format_args!("watching {}; Ctrl-C ends it", live.names().join(", ")));
     }
-    for_each(&mut live, frame, &mut (), watching)?;
+    for_each(&mut *live, frame, &mut (), watching)?;
     watching.finish();
     let counts = live.counts()?;
     watching.out.flush()?;
-    warn_of_drops(counts.dropped, "--buffer gives it more");
+    if let Some(dropped) = counts.dropped {
+        warn_of_drops(dropped, "--buffer gives it more");
+    }
+    for lack in live.lacks() {
+        tell(format_args!("warning: {lack}"));
+    }
     if !command.input.quiet {
-        tell(format_args!("{} seen, {} dropped", Counted(counts.delivered, "packet"), counts.dropped));
+        let dropped = dropped(counts.dropped, live.uncounted());
+        tell(format_args!("{} seen, {dropped}", Counted(counts.delivered, "packet")));
     }
     Ok(Status::Done)
 }
@@ -231,6 +270,8 @@ struct Watching<'a> {
     length: i64,
     /// Intervals that are over at one time and are shown. Nothing came in all but the first; those behind them are left out.
     most_shown: usize,
+    /// Who captures knows how many packets were dropped.
+    counts_drops: bool,
     /// There is one from the first record or time on.
     meter: Option<Meter>,
     happenings: Happenings,
@@ -252,7 +293,16 @@ struct Watching<'a> {
 impl LiveArguments {
     /// Whether it reads packets of strangers as they pass.
     pub(crate) fn is_confined(&self) -> bool {
-        !self.interfaces.is_empty()
+        !self.names().is_empty()
+    }
+
+    /// What packets come from as they pass; nothing, where they come from captures.
+    fn names(&self) -> Vec<String> {
+        #[cfg(feature = "verbs")]
+        if let Some(device) = &self.device.verbs {
+            return vec![device.clone()];
+        }
+        self.interfaces.clone()
     }
 }
 
@@ -269,7 +319,8 @@ impl Watching<'_> {
     fn close(&mut self, now: Time) -> ControlFlow<()> {
         if self.meter.is_none() {
             self.end = Time(self.duration.map_or(i64::MAX, |duration| now.0.saturating_add(duration)));
-            self.meter = Some(Meter::new(now));
+            let meter = Meter::new(now);
+            self.meter = Some(if self.counts_drops { meter } else { meter.without_drops() });
             self.due = self.after(now);
         }
         let mut shown = 0;

@@ -38,6 +38,8 @@ mod progress;
 mod regress;
 mod selection;
 mod show;
+#[cfg(feature = "verbs")]
+mod snoop;
 mod terminal;
 mod transactions;
 mod tui;

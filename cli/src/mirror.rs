@@ -3,7 +3,9 @@
 #[cfg(unix)]
 use crate::output::tell;
 #[cfg(target_os = "linux")]
-use anyhow::{Context as _, Result};
+use anyhow::Context as _;
+#[cfg(unix)]
+use anyhow::{Result, bail};
 use clap::{Arg, Args};
 #[cfg(target_os = "linux")]
 use rdmascope_capture_agent::confine::become_user;
@@ -11,6 +13,13 @@ use rdmascope_capture_agent::confine::become_user;
 use rdmascope_capture_agent::filter::Wanted;
 #[cfg(target_os = "linux")]
 use rdmascope_capture_agent::live::LiveConfig;
+
+/// How the right to capture is had.
+pub(crate) const PERMISSION: &str = if cfg!(target_os = "linux") {
+    ": run it as root, or give the program that capability: setcap cap_net_raw+ep rdmascope"
+} else {
+    ": run it as root"
+};
 
 /// How interfaces are captured from.
 #[derive(Args, Debug)]
@@ -69,6 +78,22 @@ impl Mirror {
     /// Bytes that `--buffer` stands for.
     pub(crate) fn buffer(&self) -> usize {
         usize::try_from(self.buffer << 20).unwrap_or(usize::MAX)
+    }
+
+    /// Options that the kernel's ring alone has are refused elsewhere, not passed over.
+    pub(crate) fn refuse(&self, of: &str, promiscuous: bool) -> Result<()> {
+        for (is_given, option) in [
+            (self.filter.is_some(), "--filter"),
+            (self.incoming_only, "--incoming-only"),
+            (self.threads > 1, "--threads"),
+            (promiscuous && self.promiscuous, "--promiscuous"),
+            (cfg!(not(target_os = "linux")) && self.user.is_some(), "--user"),
+        ] {
+            if is_given {
+                bail!("{option} cannot be had with {of}");
+            }
+        }
+        Ok(())
     }
 }
 

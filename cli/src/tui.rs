@@ -28,6 +28,7 @@ Examples:
   rdmascope tui mount.pcap
   rdmascope tui -i eth0
   rdmascope tui mount.pcap --to 192.0.2.2
+  rdmascope tui linux-6.12.pcap --compare linux-6.1.pcap
   ssh server rdmascope capture -i eth0 -w - | rdmascope tui -";
 
 /// The arguments of `tui`.
@@ -50,6 +51,9 @@ pub(crate) struct Tui {
     #[cfg(target_os = "linux")]
     #[arg(long, value_name = "ADDR", requires = "to")]
     from: Option<IpAddr>,
+    /// Compare with this capture: what `rdmascope diff` says stands behind the report
+    #[arg(long, value_name = "FILE", requires = "files")]
+    compare: Option<PathBuf>,
     /// Judge by rules of at least this level
     #[arg(long, value_enum, value_name = "LEVEL", default_value_t = Least::Warning)]
     level: Least,
@@ -86,7 +90,14 @@ fn show(command: &Tui, style: Style) -> Result<()> {
         level: command.level.level(),
         look: Look { unicode: terminal::screen(style).unicode && !command.ascii, colour: style.has_colour() },
         memory: usize::try_from(command.memory << 20).unwrap_or(usize::MAX),
+        compare: command.compare.clone(),
     };
+    if let Some(other) = &command.compare {
+        rdmascope_capture_agent::Files::open(core::slice::from_ref(other), None, &interrupt::INPUTS)?;
+        if let Some(pipe) = input.files.iter().find(|path| !path.is_file()) {
+            anyhow::bail!("{}: --compare reads it a second time, so it must be a file", pipe.display());
+        }
+    }
     let bench = bench(command)?;
     let source = if input.files.is_empty() && command.interfaces.is_empty() {
         match captures() {

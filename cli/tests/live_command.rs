@@ -245,6 +245,19 @@ fn bad_usage_gets_one_line() {
         (vec!["live", &path, "--metrics", "localhost:1"], "neither a port"),
         (vec!["live"], "required"),
         (vec!["live", &path, "-i", "lo"], "cannot be used with"),
+        #[cfg(not(feature = "verbs"))]
+        (vec!["live", "--verbs", "none"], "unexpected argument '--verbs'"),
+        #[cfg(feature = "verbs")]
+        (vec!["live", &path, "--verbs", "none"], "cannot be used with"),
+        #[cfg(feature = "verbs")]
+        (vec!["live", "-i", "lo", "--verbs", "none"], "cannot be used with"),
+        #[cfg(feature = "verbs")]
+        (vec!["live", "--verbs", "none", "--filter", "udp"], "--filter cannot be had with a device by verbs"),
+        #[cfg(feature = "verbs")]
+        (vec!["capture", "--verbs", "none", "--threads", "2", "-w", "-"], "--threads cannot be had with"),
+        // Where there is no library, or no device.
+        #[cfg(feature = "verbs")]
+        (vec!["live", "--verbs", "none"], "RDMA device"),
     ] {
         let output = run(&arguments);
         assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), ""), "{arguments:?}");

@@ -16,7 +16,7 @@ pub use side::Side;
 pub use text::Text;
 
 /// From where on something is a difference.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Thresholds {
     /// By what factor median latencies, or 90th percentiles, have to be apart; 1 or more.
     pub latency_ratio: f64,
@@ -24,6 +24,11 @@ pub struct Thresholds {
     pub count_ratio: f64,
     /// How probable it may be that chance alone makes what is shown as a difference; between 0 and 1.
     pub significance: f64,
+}
+
+impl Thresholds {
+    /// Those that hold where nobody asks for others.
+    pub const DEFAULT: Thresholds = Thresholds { latency_ratio: 1.1, count_ratio: 1.1, significance: 0.01 };
 }
 
 #[cfg(test)]

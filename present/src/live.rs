@@ -163,8 +163,8 @@ pub struct Interval {
     pub packets: u64,
     /// See [`Interval::packets`].
     pub bytes: u64,
-    /// Packets that were dropped before they could be captured.
-    pub dropped: u64,
+    /// Packets that were dropped before they could be captured; `None`: nobody counts them.
+    pub dropped: Option<u64>,
     /// All transactions that ended.
     pub figures: Figures,
     /// What the ends of all connections sent.
@@ -187,7 +187,10 @@ impl Interval {
 
     /// Whether anything came by.
     pub fn is_silent(&self) -> bool {
-        self.packets == 0 && self.figures.stats.count == 0 && self.findings == [0, 0] && self.dropped == 0
+        self.packets == 0
+            && self.figures.stats.count == 0
+            && self.findings == [0, 0]
+            && self.dropped.unwrap_or(0) == 0
     }
 }
 
@@ -197,7 +200,8 @@ pub struct Meter {
     start: Time,
     packets: u64,
     bytes: u64,
-    dropped: u64,
+    /// `None`: nobody counts them.
+    dropped: Option<u64>,
     figures: Figures,
     findings: [u64; 2],
     operations: Operations<Figures>,
@@ -220,7 +224,7 @@ impl Meter {
             start,
             packets: 0,
             bytes: 0,
-            dropped: 0,
+            dropped: Some(0),
             figures: Figures::default(),
             findings: [0, 0],
             operations: Operations::default(),
@@ -229,6 +233,11 @@ impl Meter {
             lacking: HashMap::default(),
             ended: Vec::new(),
         }
+    }
+
+    /// Of a source that cannot tell how many packets were dropped.
+    pub fn without_drops(self) -> Meter {
+        Meter { dropped: None, ..self }
     }
 
     /// When the interval began.
@@ -246,7 +255,9 @@ impl Meter {
     pub fn record(&mut self, record: &Record<'_>) {
         self.packets += 1;
         self.bytes += u64::from(record.original_length);
-        self.dropped += u64::from(record.dropped);
+        if let Some(dropped) = &mut self.dropped {
+            *dropped += u64::from(record.dropped);
+        }
     }
 
     /// Takes in what the engine reports.
@@ -284,6 +295,7 @@ impl Meter {
             mut lacking,
             ended,
         } = core::mem::replace(self, Meter::new(end));
+        self.dropped = dropped.map(|_| 0);
         let open = engine.connections().map(|connection| (connection, false));
         let mut connections: Vec<OfConnection> = ended
             .into_iter()
@@ -296,7 +308,7 @@ impl Meter {
                 if !has_ended {
                     self.before.insert(id, sent);
                 }
-                if transport.missing > 0 || dropped > 0 {
+                if transport.missing > 0 || dropped.is_some_and(|dropped| dropped > 0) {
                     lacking.insert(id, end);
                 }
                 OfConnection {

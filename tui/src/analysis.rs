@@ -1,6 +1,7 @@
 //! The capture behind the screen: engine, judge and records. It takes records as they come, hands over what has become known in [`Batch`]es,
 //! and answers what the screen asks for.
 
+use crate::chart::Series;
 use crate::rows::RowMaker;
 use crate::session::{Batch, ConnectionNow, OpenCall, Progress, Session, Snapshot};
 use crate::store::Store;
@@ -10,6 +11,7 @@ use rdmascope_dissector::connection::{Connection, ConnectionId};
 use rdmascope_dissector::engine::{self, Totals};
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::frame;
+use rdmascope_dissector::observation::Observed;
 use rdmascope_dissector::record::{Record, Time};
 use rdmascope_dissector::transaction::Transaction;
 use rdmascope_dissector::transport::Dissected;
@@ -117,6 +119,7 @@ pub struct Analysis {
     rows: u64,
     found: u64,
     dropped: u64,
+    resent: Option<Series>,
     /// What was not handed over yet.
     batch: Batch,
     /// The transaction that was asked for last: frames of it show its operations.
@@ -148,6 +151,7 @@ impl Analysis {
             rows: 0,
             found: 0,
             dropped: 0,
+            resent: None,
             batch: Batch::default(),
             last: None,
             style,
@@ -208,12 +212,17 @@ impl Analysis {
     }
 
     fn tell(&mut self, record: u64, handle: impl FnOnce(&mut Timeline, &mut dyn FnMut(Happening<'_>))) {
-        let Analysis { timeline, maker, report, together, start, rows, found, batch, .. } = self;
+        let Analysis { timeline, maker, report, together, start, rows, found, resent, batch, .. } = self;
         let start = start.unwrap_or_default();
         handle(timeline, &mut |happening| match happening {
             Happening::Event(event) => {
                 report.handle(event);
                 together.handle(event);
+                if let Event::Observation(observation) = event
+                    && let Observed::Repeated(repeated) = observation.what
+                {
+                    resent.get_or_insert_with(|| Series::new(start)).add(repeated.seen.time);
+                }
                 if let Event::Transaction(transaction) = event {
                     *rows += 1;
                     if *rows <= Session::MOST_ROWS as u64 {
@@ -249,6 +258,7 @@ impl Analysis {
                 _ => self.report.gathered().list(end),
             });
             batch.now = Some(Box::new(snapshot(latest)));
+            batch.resent.clone_from(&self.resent);
             if self.ended.is_some() {
                 let files = core::mem::take(&mut self.files);
                 let together = core::mem::take(&mut self.together);

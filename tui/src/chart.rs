@@ -1,9 +1,136 @@
 //! Figures of rows over time and over latency, as charts want them.
 
 use crate::rows::Row;
+use rdmascope_dissector::connection::ConnectionId;
 use rdmascope_dissector::record::Time;
+use rdmascope_dissector::transaction::Direction;
 use rdmascope_present::names::Label;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// How often something happened, over time. It takes the same room however long the session is: where it has no further place, each place stands for
+/// twice the time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Series {
+    start: Time,
+    /// Nanoseconds that a place stands for.
+    width: u64,
+    counts: Vec<u64>,
+}
+
+impl Series {
+    /// Places.
+    const MOST: usize = 1024;
+
+    /// One that begins at `start`.
+    pub fn new(start: Time) -> Series {
+        Series { start, width: 1, counts: Vec::new() }
+    }
+
+    /// It happened at `time`; what is before the start counts as there.
+    pub fn add(&mut self, time: Time) {
+        let since = time.since(self.start);
+        while since / self.width >= Series::MOST as u64 {
+            self.counts = self.counts.chunks(2).map(|pair| pair.iter().sum()).collect();
+            self.width *= 2;
+        }
+        let place = (since / self.width) as usize;
+        if place >= self.counts.len() {
+            self.counts.resize(place + 1, 0);
+        }
+        self.counts[place] += 1;
+    }
+
+    /// How often it happened in each of `columns` equal parts of a span of time.
+    pub fn columns(&self, (start, end): (Time, Time), columns: usize) -> Vec<u64> {
+        let mut sums = vec![0u64; columns];
+        let length = u128::from(end.since(start)) + 1;
+        for (place, count) in self.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+            let since = u128::from(self.start.since(start)) + u128::from(self.width) * place as u128;
+            let column = (since * columns as u128 / length) as usize;
+            if let Some(sum) = sums.get_mut(column.min(columns.saturating_sub(1))) {
+                *sum += count;
+            }
+        }
+        sums
+    }
+}
+
+/// The connections of rows, and how many rows each has.
+pub fn connections(rows: &[Row]) -> Vec<(ConnectionId, u64)> {
+    let mut counts: BTreeMap<ConnectionId, u64> = BTreeMap::new();
+    for row in rows {
+        *counts.entry(row.connection).or_default() += 1;
+    }
+    counts.into_iter().collect()
+}
+
+/// The calls of one connection's requester that are answered later, over time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct InFlight {
+    /// The most in each column.
+    pub most: Vec<u64>,
+    /// Whether as many calls were in flight in it as credits were granted by then.
+    pub is_used_up: Vec<bool>,
+    /// The least and the most credits that were granted.
+    pub granted: Option<(u32, u32)>,
+}
+
+/// How many forward calls are in flight in each of `columns` equal spans of time, of those whose replies are known. Where the rows are not of one connection,
+/// nothing is said of credits: each connection has its own (RFC 8166, section 3.3.1).
+pub fn in_flight<'a>(
+    rows: impl Iterator<Item = &'a Row>,
+    (start, end): (Time, Time),
+    columns: usize,
+) -> InFlight {
+    let (mut calls, mut replies, mut of) = (Vec::new(), Vec::new(), BTreeSet::new());
+    for row in rows.filter(|row| row.direction == Direction::Forward) {
+        let Some(latency) = row.latency else { continue };
+        let since = row.time.since(start);
+        calls.push(since);
+        replies.push((since.saturating_add(latency.max(1)), row.credits));
+        of.insert(row.connection);
+    }
+    calls.sort_unstable();
+    replies.sort_unstable();
+    let mut flight = InFlight { most: vec![0; columns], is_used_up: vec![false; columns], granted: None };
+    let length = u128::from(end.since(start)) + 1;
+    let column =
+        |since: u64| ((u128::from(since) * columns as u128 / length) as usize).min(columns.saturating_sub(1));
+    let mut replies = replies.into_iter().peekable();
+    let (mut now, mut at, mut granted) = (0u64, 0usize, None);
+    // What is in flight at the end of a column is so at the beginning of the next.
+    let advance = |flight: &mut InFlight, at: &mut usize, to: usize, now: u64| {
+        while *at < to {
+            *at += 1;
+            flight.most[*at] = flight.most[*at].max(now);
+        }
+    };
+    if columns == 0 {
+        return flight;
+    }
+    // A reply that comes when a call is sent has given its credit back.
+    let mut reply =
+        |flight: &mut InFlight, at: &mut usize, now: &mut u64, granted: &mut Option<u32>, until: u64| {
+            while let Some((since, credits)) = replies.next_if(|(since, _)| *since <= until) {
+                advance(flight, at, column(since - 1), *now);
+                *now = now.saturating_sub(1);
+                if let Some(credits) = credits.filter(|_| of.len() == 1) {
+                    *granted = Some(credits);
+                    let (least, most) = flight.granted.unwrap_or((credits, credits));
+                    flight.granted = Some((least.min(credits), most.max(credits)));
+                }
+            }
+        };
+    for since in calls {
+        reply(&mut flight, &mut at, &mut now, &mut granted, since);
+        advance(&mut flight, &mut at, column(since), now);
+        now += 1;
+        flight.most[at] = flight.most[at].max(now);
+        flight.is_used_up[at] |= granted.is_some_and(|granted| now >= u64::from(granted));
+    }
+    reply(&mut flight, &mut at, &mut now, &mut granted, u64::MAX);
+    flight
+}
 
 /// The operations, those first on which most time was spent.
 pub fn operations(rows: &[Row]) -> Vec<(Label, u64)> {
@@ -93,6 +220,52 @@ mod tests {
         let rows = [row(0, 1, 10), row(49, 1, 5), row(50, 1, 7), row(99, 1, 1)];
         assert_eq!(moved(rows.iter(), (Time(0), Time(99)), 2), [15, 8]);
         assert_eq!(moved(rows.iter(), (Time(0), Time(0)), 3).iter().sum::<u64>(), 10);
+    }
+
+    /// Two calls at once from 10 to 20 and one of them until 30; the first reply grants two credits.
+    #[test]
+    fn calls_in_flight_under_the_grant() {
+        let mut rows = [row(0, 5, 0), row(10, 10, 0), row(10, 20, 0), row(60, 0, 0), row(99, 1, 0)];
+        rows.iter_mut().for_each(|row| row.credits = None);
+        rows[0].credits = Some(2);
+        rows[4].latency = None;
+        let flight = in_flight(rows.iter(), (Time(0), Time(99)), 10);
+        assert_eq!(flight.most, [1, 2, 1, 0, 0, 0, 1, 0, 0, 0]);
+        let used: Vec<_> = flight.is_used_up.iter().map(|used| u8::from(*used)).collect();
+        assert_eq!(used, [0, 1, 0, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(flight.granted, Some((2, 2)));
+        // Of two connections nothing is said of credits, and callbacks have their own.
+        rows[3].connection.0 += 1;
+        let flight = in_flight(rows.iter(), (Time(0), Time(99)), 10);
+        assert_eq!((flight.granted, flight.is_used_up.contains(&true)), (None, false));
+        rows.iter_mut().for_each(|row| row.direction = Direction::Backward);
+        assert_eq!(in_flight(rows.iter(), (Time(0), Time(99)), 3).most, [0, 0, 0]);
+        assert_eq!(in_flight(rows.iter(), (Time(0), Time(0)), 0), InFlight::default());
+    }
+
+    /// Replies give their credits back before a call of the same time takes one.
+    #[test]
+    fn one_call_behind_the_other_is_one_in_flight() {
+        let rows: Vec<Row> = (0..10).map(|number| row(number * 10, 10, 0)).collect();
+        let flight = in_flight(rows.iter(), (Time(0), Time(100)), 5);
+        assert_eq!(flight.most, [1; 5]);
+    }
+
+    #[test]
+    fn a_series_keeps_its_counts_however_long_it_grows() {
+        let mut series = Series::new(Time(100));
+        for time in [0, 100, 101, 5_000, 1_000_000, i64::MAX] {
+            series.add(Time(time));
+        }
+        assert!(series.counts.len() <= Series::MOST);
+        let columns = series.columns((Time(100), Time(i64::MAX)), 4);
+        assert_eq!(columns, [5, 0, 0, 1]);
+        let mut series = Series::new(Time(0));
+        (0..10_000).for_each(|time| series.add(Time(time)));
+        let columns = series.columns((Time(0), Time(9_999)), 10);
+        assert!(columns.iter().all(|count| (980..=1020).contains(count)), "{columns:?}");
+        assert_eq!(columns.iter().sum::<u64>(), 10_000);
+        assert!(series.columns((Time(0), Time(9_999)), 0).is_empty());
     }
 
     #[test]

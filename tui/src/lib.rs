@@ -7,6 +7,7 @@
 
 pub mod analysis;
 pub mod chart;
+pub mod compare;
 pub mod filter;
 pub mod inject;
 pub mod keys;

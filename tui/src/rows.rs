@@ -44,6 +44,8 @@ pub struct Row {
     pub time: Time,
     /// Bytes that RDMA Reads and Writes moved.
     pub moved: u64,
+    /// rdma_credit of its reply: the credits that the answerer grants.
+    pub credits: Option<u32>,
     /// Its first packet, or the last one before it if it has none.
     pub first: u64,
     /// The last packet of its Sends.
@@ -102,6 +104,7 @@ impl RowMaker {
             latency: transaction.latency(),
             time: messages.map(|message| message.seen.time).next().unwrap_or(start),
             moved: transaction.timing.read_bytes.saturating_add(transaction.timing.written_bytes),
+            credits: transaction.reply.as_ref().map(|reply| reply.credits),
             first: first.unwrap_or(ended),
             last: last.max().unwrap_or(ended),
             ended,

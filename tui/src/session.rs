@@ -1,5 +1,6 @@
 //! What is known of the capture by now: rows, findings, events. The analysis hands it over in batches.
 
+use crate::chart::Series;
 use crate::rows::Row;
 use foldhash::fast::FixedState;
 use rdmascope_dissector::connection::{Connection, ConnectionId};
@@ -32,6 +33,8 @@ pub struct Session {
     pub totals: Totals,
     /// Packets that were dropped before they could be captured.
     pub dropped: u64,
+    /// Request packets that were sent again, on all connections.
+    pub resent: Option<Series>,
     /// The report of `analyze` as text, as far as it goes.
     pub report: Vec<u8>,
     /// How far the analysis has come.
@@ -78,6 +81,8 @@ pub struct Batch {
     pub totals: Totals,
     /// Packets dropped by now.
     pub dropped: u64,
+    /// Request packets that were sent again by now, where they were counted again.
+    pub resent: Option<Series>,
     /// The report by now, where it was written again.
     pub report: Option<Vec<u8>>,
     /// How far the analysis has come.
@@ -160,6 +165,7 @@ impl Session {
         self.dropped = batch.dropped;
         self.progress = batch.progress;
         self.events = batch.events.unwrap_or_else(|| core::mem::take(&mut self.events));
+        self.resent = batch.resent.or_else(|| self.resent.take());
         self.report = batch.report.unwrap_or_else(|| core::mem::take(&mut self.report));
     }
 

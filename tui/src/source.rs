@@ -31,7 +31,7 @@ pub struct LiveCapture {
 }
 
 /// How it is looked at.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Options {
     /// How frames are told apart.
     pub frame: frame::Config,
@@ -41,4 +41,6 @@ pub struct Options {
     pub look: Look,
     /// Bytes of records that are kept of what goes on.
     pub memory: usize,
+    /// The capture that files are compared with.
+    pub compare: Option<PathBuf>,
 }

@@ -1,6 +1,7 @@
 //! What is on the screen.
 
 use crate::analysis::{Exchanged, FrameFields, Request};
+use crate::compare::Beside;
 use crate::filter::Filter;
 use crate::inject::Inject;
 use crate::layout::{Areas, areas};
@@ -132,6 +133,8 @@ pub struct State {
     pub look: Look,
     /// Captures that can be opened, where none was named.
     pub captures: Vec<String>,
+    /// The capture that is compared with.
+    pub beside: Option<Beside>,
     /// Scenarios for a live peer.
     pub inject: Inject,
     /// Columns and lines of the terminal.
@@ -215,6 +218,7 @@ impl State {
             session: Session::new(title.into()),
             look,
             captures: Vec::new(),
+            beside: None,
             inject: Inject::default(),
             size,
             show: Show::default(),

@@ -1,11 +1,12 @@
 //! The terminal: what is heard of it, and the loop that draws.
 
 use crate::analysis::{Analysis, Request};
+use crate::compare::Beside;
 use crate::inject::{Bench, Inject};
 use crate::show::Show;
 use crate::source::{Options, Source};
 use crate::state::{Over, State};
-use crate::threads::{Heard, Shared, answer, inject, read};
+use crate::threads::{Heard, Shared, answer, compare, inject, read};
 use crate::update::{Effect, Message, update};
 use crate::view;
 use crossterm::clipboard::CopyToClipboard;
@@ -54,7 +55,7 @@ pub fn run(mut source: Source, options: Options, bench: Option<Bench>) -> Result
                 Source::Choose(paths) => paths.clone(),
                 _ => Vec::new(),
             };
-            match show(&mut terminal, source, options, bench.take(), &to, &from)? {
+            match show(&mut terminal, source, options.clone(), bench.take(), &to, &from)? {
                 Left::Quit => return Ok(()),
                 Left::Open(index) => {
                     source = Source::Files(captures.get(index).cloned().into_iter().collect())
@@ -102,6 +103,10 @@ fn show(
             state.over = Some(Over::Captures(0));
         }
         Source::Files(_) | Source::Live(_) => {}
+    }
+    if let (Some(other), Source::Files(paths)) = (&options.compare, &source) {
+        state.beside = Some(Beside::new(other.display().to_string()));
+        compare([paths.clone(), vec![other.clone()]], options.frame, to.clone());
     }
     if let Some(Bench { target, offers, open }) = bench {
         state.inject = Inject::new(target, offers);

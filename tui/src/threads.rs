@@ -2,6 +2,7 @@
 //! scenarios. What they have to say goes to the loop of the terminal as messages.
 
 use crate::analysis::{Analysis, Answer, Request};
+use crate::compare::Compared;
 use crate::inject::Runner;
 use crate::ring::Ring;
 use crate::session::Progress;
@@ -10,6 +11,7 @@ use crate::store::Store;
 use crate::update::Message;
 use core::ops::ControlFlow;
 use rdmascope_capture_agent::{Archive, FileEnding, Files, Interrupt, Next, Note, Sink, for_each};
+use rdmascope_dissector::frame;
 use rdmascope_dissector::record::{Record, Time};
 use rdmascope_dissector::transport::Dissected;
 use std::path::PathBuf;
@@ -90,6 +92,15 @@ pub(crate) fn answer(shared: Arc<Shared>, asked: Receiver<Request>, to: Sender<H
                 return;
             }
         }
+    });
+}
+
+/// Compares two captures on a thread of its own.
+pub(crate) fn compare(captures: [Vec<PathBuf>; 2], frame: frame::Config, to: Sender<Heard>) {
+    thread::spawn(move || {
+        let [a, b] = &captures;
+        let compared = Compared::read([a, b], frame).map_err(|error| error.to_string());
+        let _ = to.send(Heard::Message(Message::Compared(Box::new(compared))));
     });
 }
 

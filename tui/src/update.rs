@@ -4,6 +4,7 @@ mod mouse;
 mod prompt;
 
 use crate::analysis::{Answer, Named, Request, What};
+use crate::compare::Compared;
 use crate::filter::Filter;
 use crate::inject::Ran;
 use crate::keys::{self, Action, KEYS};
@@ -33,6 +34,8 @@ pub enum Message {
     Stored,
     /// The analysis answered.
     Answer(Answer),
+    /// Both captures were compared, or could not be.
+    Compared(Box<Result<Compared, String>>),
     /// The scenario of this index was run, or could not be.
     Ran(usize, Box<Result<Ran, String>>),
 }
@@ -66,6 +69,11 @@ pub fn update(state: &mut State, message: Message) -> Vec<Effect> {
         // What could not be had before is asked for again.
         Message::Stored => state.failed = None,
         Message::Answer(answer) => answered(state, answer, &mut effects),
+        Message::Compared(compared) => {
+            if let Some(beside) = &mut state.beside {
+                beside.compared = Some(*compared);
+            }
+        }
         Message::Ran(index, ran) => {
             state.inject.running = None;
             if let Some(place) = state.inject.ran.get_mut(index) {
@@ -298,8 +306,11 @@ pub(crate) fn act(state: &mut State, action: Action, effects: &mut Vec<Effect>) 
             state.relist();
             state.cursors[Show::Transactions as usize] = Default::default();
         }
-        Action::All if state.show == Show::Inject => run_all(state),
-        Action::All => {}
+        Action::All => match (state.show, &mut state.beside) {
+            (Show::Inject, _) => run_all(state),
+            (Show::Report, Some(beside)) => beside.has_all = !beside.has_all,
+            _ => {}
+        },
         Action::Play => play(state, effects),
         Action::StepRecord(on) => {
             let record = state.heading();
@@ -431,8 +442,14 @@ fn go(state: &mut State, step: Step) {
 
 /// Left and right.
 fn part(state: &mut State, on: bool) {
-    if state.show != Show::Bytes {
-        return;
+    match (state.show, &mut state.beside) {
+        (Show::Bytes, _) => {}
+        (Show::Report, Some(beside)) => {
+            beside.is_shown = on;
+            state.cursors[Show::Report as usize] = Default::default();
+            return;
+        }
+        _ => return,
     }
     if let Some(path) = view::field_of_chosen(state) {
         let key = (state.bytes_of, path.path);

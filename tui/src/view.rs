@@ -106,7 +106,11 @@ pub fn command(state: &State) -> String {
     let files = &state.files;
     let at = state.cursor().at;
     match state.show {
-        Show::Report => format!("rdmascope analyze {files}"),
+        Show::Report => match state.beside.as_ref().filter(|beside| beside.is_shown) {
+            Some(beside) if beside.has_all => format!("rdmascope diff {files} {} --all", beside.name),
+            Some(beside) => format!("rdmascope diff {files} {}", beside.name),
+            None => format!("rdmascope analyze {files}"),
+        },
         Show::Connections => format!("rdmascope connections {files}"),
         Show::Transactions => match state.row() {
             Some(row) => format!("rdmascope show {files} --transaction {}", row.number),

@@ -5,13 +5,15 @@ mod driver;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use driver::{ASCII, Driver, UNICODE, svg};
+use rdmascope_dissector::frame;
 use rdmascope_present::timeline::Moment;
 use rdmascope_tui::analysis::Request;
+use rdmascope_tui::compare::{Beside, Compared};
 use rdmascope_tui::inject::{Arrow, Inject, Offer, Ran};
 use rdmascope_tui::state::Over;
 use rdmascope_tui::store::Store;
 use rdmascope_tui::update::{Effect, Message, update};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 fn compare(name: &str, text: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/screens").join(name);
@@ -55,6 +57,40 @@ fn every_view_of_a_session() {
             compare(&format!("{name}-{width}x{height}.txt"), &driver.text());
         }
     }
+}
+
+/// Two mounts with different versions of NFS.
+#[test]
+fn another_capture_beside_the_report() {
+    for (name, keys, size) in [
+        ("compare-80x24", "l", (80, 24)),
+        ("compare-160x50", "l", (160, 50)),
+        ("compare-all-160x50", "l a", (160, 50)),
+    ] {
+        let mut driver = Driver::new("nfs4.1-basic.pcap", size, UNICODE);
+        driver.state.beside = Some(Beside::new("samples/nfs4.2-basic.pcap".to_owned()));
+        driver.press(keys);
+        assert!(driver.text().contains("Both captures are being read"), "{}", driver.text());
+        // Tests run beside the samples: no path of this machine is shown.
+        let paths =
+            ["nfs4.1-basic", "nfs4.2-basic"].map(|name| [PathBuf::from(format!("../samples/{name}.pcap"))]);
+        let compared = Compared::read([&paths[0], &paths[1]], frame::Config::default());
+        driver.send(Message::Compared(Box::new(compared.map_err(|error| error.to_string()))));
+        compare(&format!("{name}.txt"), &driver.text());
+        let command = driver.press("y").copied.pop().expect("it was copied");
+        let all = if keys == "l" { "" } else { " --all" };
+        assert_eq!(
+            command,
+            format!("rdmascope diff samples/nfs4.1-basic.pcap samples/nfs4.2-basic.pcap{all}")
+        );
+        let before = driver.text();
+        driver.press("h");
+        assert!(driver.text().contains("l the comparison with samples/nfs4.2-basic.pcap"));
+        assert_ne!(driver.text(), before);
+    }
+    let missing =
+        Compared::read([&["nowhere.pcap".into()], &["nowhere.pcap".into()]], frame::Config::default());
+    assert!(missing.unwrap_err().to_string().contains("nowhere.pcap"));
 }
 
 /// The pictures of the documents are those of real screens.

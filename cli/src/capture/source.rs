@@ -2,7 +2,10 @@
 
 use super::{Capture, Clock};
 use crate::interrupt;
-use anyhow::{Result, anyhow, bail};
+use crate::mirror::PERMISSION;
+#[cfg(feature = "verbs")]
+use crate::snoop;
+use anyhow::{Result, anyhow, bail, ensure};
 use rdmascope_capture_agent::LiveSource;
 use rdmascope_capture_agent::datalink::{Datalink, DatalinkConfig, DatalinkError};
 use rdmascope_capture_agent::filter::Wanted;
@@ -10,8 +13,9 @@ use rdmascope_capture_agent::filter::Wanted;
 /// Opens what the arguments name. From now on Ctrl-C ends it.
 pub(super) fn open(command: &Capture, wanted: &Wanted) -> Result<Box<dyn LiveSource>> {
     #[cfg(feature = "verbs")]
-    if let Some(device) = &command.verbs {
-        return snoop(command, device, wanted);
+    if let Some(device) = &command.device.verbs {
+        refuse_hardware_time(command, snoop::DEVICE)?;
+        return snoop::open(device, &command.mirror, wanted, command.snap_length);
     }
     if command.pnet || cfg!(not(target_os = "linux")) {
         datalink(command, wanted)
@@ -48,7 +52,8 @@ fn datalink(command: &Capture, wanted: &Wanted) -> Result<Box<dyn LiveSource>> {
     let [interface] = &command.interfaces[..] else {
         bail!("pnet_datalink captures from one interface at a time: name one with --interface");
     };
-    refuse(command, "pnet_datalink", cfg!(not(target_os = "linux")))?;
+    refuse_hardware_time(command, "pnet_datalink")?;
+    command.mirror.refuse("pnet_datalink", cfg!(not(target_os = "linux")))?;
     let config = DatalinkConfig {
         interface: interface.clone(),
         wanted: wanted.clone(),
@@ -59,7 +64,7 @@ fn datalink(command: &Capture, wanted: &Wanted) -> Result<Box<dyn LiveSource>> {
     let opened = Datalink::open(&config, interrupt::end_once()).map_err(|error| {
         let remedy = match &error {
             DatalinkError::NoInterface(_) => super::LISTED,
-            DatalinkError::NotPermitted => super::PERMISSION,
+            DatalinkError::NotPermitted => PERMISSION,
             _ => "",
         };
         anyhow!("{error}{remedy}")
@@ -67,41 +72,8 @@ fn datalink(command: &Capture, wanted: &Wanted) -> Result<Box<dyn LiveSource>> {
     Ok(Box::new(opened?))
 }
 
-#[cfg(feature = "verbs")]
-fn snoop(command: &Capture, device: &str, wanted: &Wanted) -> Result<Box<dyn LiveSource>> {
-    use rdmascope_capture_agent::snoop::{SnoopConfig, SnoopError, open};
-    refuse(command, "a device by verbs", true)?;
-    let config = SnoopConfig {
-        device: device.to_owned(),
-        wanted: wanted.clone(),
-        snap_length: command.snap_length,
-        buffer: command.mirror.buffer(),
-        interval: std::time::Duration::from_millis(100),
-    };
-    open(&config, interrupt::end_once()).map_err(|error| {
-        let remedy = match &error {
-            SnoopError::NoDevice { .. } => "; `rdmascope capture --list` lists those of each interface",
-            SnoopError::NotPermitted => super::PERMISSION,
-            SnoopError::Memory { .. } => ": --buffer takes less memory",
-            _ => "",
-        };
-        anyhow!("{error}{remedy}")
-    })
-}
-
-/// Options that the kernel's ring alone has are refused elsewhere, not passed over.
-fn refuse(command: &Capture, of: &str, promiscuous: bool) -> Result<()> {
-    for (is_given, option) in [
-        (command.mirror.filter.is_some(), "--filter"),
-        (command.mirror.incoming_only, "--incoming-only"),
-        (command.mirror.threads > 1, "--threads"),
-        (command.time_stamps == Clock::Hardware, "--time-stamps hardware"),
-        (promiscuous && command.mirror.promiscuous, "--promiscuous"),
-        (cfg!(not(target_os = "linux")) && command.mirror.user.is_some(), "--user"),
-    ] {
-        if is_given {
-            bail!("{option} cannot be had with {of}");
-        }
-    }
+/// Time stamps of adapters are the kernel's ring's alone.
+fn refuse_hardware_time(command: &Capture, of: &str) -> Result<()> {
+    ensure!(command.time_stamps == Clock::System, "--time-stamps hardware cannot be had with {of}");
     Ok(())
 }

@@ -28,7 +28,8 @@ struct Shared(Mutex<Sums>);
 struct Sums {
     packets: u64,
     bytes: u64,
-    dropped: u64,
+    /// `None`: nobody counts them.
+    dropped: Option<u64>,
     connections: u64,
     operations: BTreeMap<Key, Operation>,
     hosts: BTreeMap<Hosts, OfHosts>,
@@ -165,7 +166,9 @@ impl Sums {
     fn interval(&mut self, interval: &Interval) {
         self.packets += interval.packets;
         self.bytes += interval.bytes;
-        self.dropped += interval.dropped;
+        if let Some(dropped) = interval.dropped {
+            *self.dropped.get_or_insert(0) += dropped;
+        }
         self.connections = interval.connections.iter().filter(|one| !one.has_ended).count() as u64;
         for (key, figures) in interval.operations.iter() {
             // The operations of an interval are bounded, those of all are not.

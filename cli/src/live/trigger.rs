@@ -182,6 +182,11 @@ impl Triggers {
         &self.folder
     }
 
+    /// Whether packets that are dropped are captured around.
+    pub(super) fn wait_for_drops(&self) -> bool {
+        self.has(|condition| *condition == Condition::Drop)
+    }
+
     /// Takes in what the capture says beside packets.
     pub(super) fn note(&mut self, note: &Note) {
         if note.kind == NoteKind::Inventory {
@@ -192,7 +197,7 @@ impl Triggers {
     /// Keeps a packet.
     pub(super) fn record(&mut self, record: &Record<'_>) {
         self.recorder.push(record);
-        if record.dropped > 0 && self.has(|condition| *condition == Condition::Drop) {
+        if record.dropped > 0 && self.wait_for_drops() {
             let reason = format!("{} packets dropped before this one", record.dropped);
             self.fire(record.time, Some(record.number), "drop", reason);
         }

@@ -131,9 +131,10 @@ pub static INTERVAL: Columns<Interval> = {
             C::new("bytes", U64(|interval| Some(interval.bytes)), "Their bytes on the wire."),
             C::new(
                 "dropped_packets",
-                U64(|interval| Some(interval.dropped)),
-                "Packets that were dropped before they could be captured, as far as a packet behind them told.",
-            ),
+                U64(|interval| interval.dropped),
+                "Packets that were dropped before they could be captured, as far as a packet behind them told. It is null of an RDMA device by verbs, which does not count them.",
+            )
+            .or_null(),
             C::new(
                 "connections",
                 U64(|interval| Some(interval.connections.iter().filter(|one| !one.has_ended).count() as u64)),
@@ -375,11 +376,13 @@ pub static INTERVAL_ROW: Columns<IntervalRow<'static>> = {
                 "lost",
                 5,
                 Cell::Shown(|row, _, see| match row.name {
-                    "" => see(&row.interval.dropped),
+                    "" => see(&Maybe(row.interval.dropped)),
                     _ => see(&""),
                 }),
             )
-            .tint(|row| if row.interval.dropped > 0 { Tint::Red } else { Tint::Plain })
+            .tint(|row| {
+                if row.interval.dropped.is_some_and(|dropped| dropped > 0) { Tint::Red } else { Tint::Plain }
+            })
             .ends(|row| row.name.is_empty()),
             C::new("", Text(|row, see| see(row.name)), "").text_only().text(11, "", Left(0)),
         ],

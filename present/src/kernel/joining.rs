@@ -189,7 +189,7 @@ fn pair(calls: &[Call], wires: &[Wire]) -> Pairs {
     }
     let mut ambiguous: HashSet<usize, FixedState> = HashSet::default();
     for (_, role, mut known, mut transactions) in left {
-        known.retain(|call| !taken.contains(call));
+        known.retain(|call| !taken.contains(call) && !ambiguous.contains(call));
         if known.len() != transactions.len() {
             let fits = |wire: &usize| {
                 let connection = wires[*wire].connection;
@@ -451,5 +451,41 @@ impl Witness {
                 },
             });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::pair;
+    use crate::kernel::calls::KernelTrace;
+    use crate::kernel::wire::Wire;
+    use rdmascope_capture_agent::trace::Trace;
+
+    /// What a server decodes is a call, or the answer to a callback. Where it may be one of several calls, it does not count as an answer as well.
+    #[test]
+    fn what_may_be_several_calls_is_no_answer_to_a_callback() {
+        let line = |cid| {
+            format!(
+                "nfsd-1 [000] ..... 1.00000{cid}: svcrdma_decode_rqst: cq.id=1 cid={cid} xid=0x00000007 vers=1 credits=1 proc=RDMA_MSG hdrlen=28\n"
+            )
+        };
+        let text = line(1) + &line(2);
+        let mut trace = Trace::new("trace".into(), text.as_bytes()).unwrap();
+        let calls = KernelTrace::read(&mut trace).unwrap().calls;
+        assert_eq!(calls.len(), 2);
+        let wire = |backward| Wire {
+            connection: 1,
+            backward,
+            xid: 7,
+            operation: 0,
+            has_error: false,
+            call: None,
+            reply: None,
+        };
+        let joined = pair(&calls, &[false, false, false, true, true].map(wire));
+        assert_eq!((joined.pairs, joined.ambiguous.len()), (Vec::new(), 2));
+        // The control: no call has the XID.
+        let joined = pair(&calls, &[true, true].map(wire));
+        assert_eq!((joined.pairs, joined.ambiguous.len()), (vec![(0, 0), (1, 1)], 0));
     }
 }

@@ -128,6 +128,14 @@ fn calls_wait_unless_packets_are_missing() {
     assert_eq!(waiting(call.frame + 1), Waiting::default(), "its reply may have been dropped");
 }
 
+#[test]
+fn what_nobody_counts_is_not_0() {
+    let (engine, judge) = (Engine::new(Config::default()), Judge::default());
+    let dropped = |mut meter: Meter| [1, 2].map(|end| meter.take(Time(end), &engine, &judge).dropped);
+    assert_eq!(dropped(Meter::new(Time(0))), [Some(0); 2]);
+    assert_eq!(dropped(Meter::new(Time(0)).without_drops()), [None; 2]);
+}
+
 /// A burst that goes on is told when it begins and once more when it is over; one NAK alone is told once.
 #[test]
 fn what_goes_on_is_told_again_when_it_is_over() {

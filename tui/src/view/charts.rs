@@ -1,59 +1,96 @@
-//! Charts: latency over time, bytes moved over time, and the latencies of an operation.
+//! Charts: latency, bytes moved, calls in flight and retransmissions over time, and the latencies of an operation.
 
 use super::{dim, fitted};
 use crate::chart;
 use crate::rows::Row;
 use crate::state::State;
+use core::fmt::{self, Display, Formatter};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::symbols::Marker;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Axis, Chart, Dataset, GraphType, Paragraph};
+use rdmascope_dissector::connection::ConnectionId;
 use rdmascope_present::names::Label;
-use rdmascope_present::text::{Bytes, Duration, Number};
+use rdmascope_present::text::{Bytes, Counted, Duration, Number};
 
-/// What can be chosen: all operations, or one.
-pub(super) fn names(state: &State) -> Vec<(Option<Label>, u64)> {
-    let operations = chart::operations(&state.session.rows);
-    let all = operations.iter().map(|(_, count)| count).sum();
-    core::iter::once((None, all))
-        .chain(operations.into_iter().map(|(label, count)| (Some(label), count)))
+/// Of what charts are drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Of {
+    All,
+    Operation(Label),
+    Connection(ConnectionId),
+}
+
+impl Of {
+    fn holds(self, row: &Row) -> bool {
+        match self {
+            Of::All => true,
+            Of::Operation(label) => row.label == label,
+            Of::Connection(connection) => row.connection == connection,
+        }
+    }
+}
+
+impl Display for Of {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Of::All => f.write_str("all operations"),
+            Of::Operation(label) => label.fmt(f),
+            Of::Connection(connection) => write!(f, "connection {}", connection.0),
+        }
+    }
+}
+
+/// What can be chosen: all operations, one, or a connection where there are several.
+pub(super) fn names(state: &State) -> Vec<(Of, u64)> {
+    let rows = &state.session.rows;
+    let connections = chart::connections(rows);
+    let connections = connections.into_iter().filter(|(_, count)| *count < rows.len() as u64);
+    core::iter::once((Of::All, rows.len() as u64))
+        .chain(chart::operations(rows).into_iter().map(|(label, count)| (Of::Operation(label), count)))
+        .chain(connections.map(|(connection, count)| (Of::Connection(connection), count)))
         .collect()
 }
 
 /// Columns of the list of operations.
 const LIST: u16 = 28;
 
+/// Lines from which on there is room for high bars.
+const HIGH: u16 = 36;
+
 /// Draws them.
 pub(super) fn render(state: &State, frame: &mut Frame<'_>, area: Rect) {
     let names = names(state);
     let at = state.cursor().top.min(names.len().saturating_sub(1));
-    let chosen = names.get(at).and_then(|(label, _)| *label);
+    let chosen = names.get(at).map_or(Of::All, |(of, _)| *of);
     let words = match chosen {
-        Some(label) => format!("Charts: {label}   j and k choose an operation"),
-        None => "Charts: all operations   j and k choose one".to_owned(),
+        Of::All => "Charts: all operations   j and k choose one".to_owned(),
+        one => format!("Charts: {one}   j and k choose another"),
     };
     super::title(state, frame, area, &words, true);
     let body = Rect { y: area.y + 1.min(area.height), height: area.height.saturating_sub(1), ..area };
-    let rows: Vec<&Row> =
-        state.session.rows.iter().filter(|row| chosen.is_none_or(|label| row.label == label)).collect();
+    let rows: Vec<&Row> = state.session.rows.iter().filter(|row| chosen.holds(row)).collect();
     if rows.is_empty() {
         return super::nothing(frame, area, "No transaction has ended yet.");
     }
     let [left, right] = Layout::horizontal([Constraint::Fill(1), Constraint::Length(LIST)]).areas(body);
     let [upper, lower] =
-        Layout::vertical([Constraint::Percentage(60), Constraint::Percentage(40)]).areas(left);
-    let [scatter, moved] = Layout::vertical([Constraint::Fill(1), Constraint::Length(4)]).areas(upper);
+        Layout::vertical([Constraint::Percentage(65), Constraint::Percentage(35)]).areas(left);
+    let bars = Constraint::Length(if area.height < HIGH { 2 } else { 4 });
+    let [scatter, moved, flight, again] =
+        Layout::vertical([Constraint::Fill(1), bars, bars, bars]).areas(upper);
     over_time(state, frame, scatter, &rows);
     throughput(state, frame, moved, &rows);
+    credits(state, frame, flight, &rows);
+    resent(state, frame, again);
     histogram(state, frame, lower, &rows);
     let lines = names.iter().enumerate().skip(at.saturating_sub(usize::from(right.height) / 2));
-    let lines = lines.take(usize::from(right.height)).map(|(index, (label, count))| {
-        let name = label.map_or("all operations".to_owned(), |label| label.to_string());
+    let lines = lines.take(usize::from(right.height)).map(|(index, (of, count))| {
         let style = if index == at { Style::new().add_modifier(Modifier::REVERSED) } else { Style::new() };
         Line::from(Span::styled(
-            format!(" {} {:>8}", fitted(state, &name, 16, false), Number(*count).to_string()),
+            format!(" {} {:>8}", fitted(state, &of.to_string(), 16, false), Number(*count).to_string()),
             style,
         ))
     });
@@ -69,7 +106,11 @@ fn over_time(state: &State, frame: &mut Frame<'_>, area: Rect, rows: &[&Row]) {
     let seconds = (end.since(start).max(1) as f64) / 1e9;
     let label = |power: f64| Duration(10f64.powf(power) as u64).to_string();
     let steps = (most - least).max(1.0) as u32;
-    let labels: Vec<String> = (0..=steps).map(|step| label(least + f64::from(step))).collect();
+    let mut labels: Vec<String> = (0..=steps).map(|step| label(least + f64::from(step))).collect();
+    // Each has a line of its own; below them are the axis and its times.
+    if labels.len() > usize::from(area.height.saturating_sub(2)) {
+        labels.drain(1..labels.len() - 1);
+    }
     let colour = if state.look.colour { Style::new().fg(Color::Cyan) } else { Style::new() };
     // The moment that is shown, as a line.
     let now = state.moment.time.map_or(0.0, |time| time.since(start) as f64 / 1e9);
@@ -120,18 +161,50 @@ fn throughput(state: &State, frame: &mut Frame<'_>, area: Rect, rows: &[&Row]) {
     let most = sums.iter().copied().max().unwrap_or(0).max(1);
     let span = end.since(start).max(1) as f64 / columns as f64 / 1e9;
     let rate = Bytes((most as f64 / span) as u64);
+    bars(state, frame, area, &format!("bytes moved, at most {rate} a second"), &sums, &[]);
+}
+
+/// Calls in flight; where all credits that are granted are used up, that stands out.
+fn credits(state: &State, frame: &mut Frame<'_>, area: Rect, rows: &[&Row]) {
+    let columns = usize::from(area.width).max(1);
+    let flight = chart::in_flight(rows.iter().copied(), state.session.span(), columns);
+    let most = flight.most.iter().copied().max().unwrap_or(0);
+    let granted = match flight.granted {
+        None => String::new(),
+        Some((least, most)) if least == most => format!(", {} granted", Counted(most.into(), "credit")),
+        Some((least, most)) => format!(", {least} to {} granted", Counted(most.into(), "credit")),
+    };
+    let used = if flight.is_used_up.contains(&true) { "; all in use where marked" } else { "" };
+    let words = format!("calls in flight, at most {}{granted}{used}", Number(most));
+    bars(state, frame, area, &words, &flight.most, &flight.is_used_up);
+}
+
+/// Retransmissions.
+fn resent(state: &State, frame: &mut Frame<'_>, area: Rect) {
+    let columns = usize::from(area.width).max(1);
+    let resent = state.session.resent.as_ref();
+    let counts = resent.map(|series| series.columns(state.session.span(), columns)).unwrap_or_default();
+    let words = match counts.iter().sum() {
+        0 => "no request packet was sent again".to_owned(),
+        all => format!("{} sent again, of all connections", Counted(all, "request packet")),
+    };
+    bars(state, frame, area, &words, &counts, &[]);
+}
+
+/// A line of words, and below it a bar for each column. Those that are marked stand out, by a sign too.
+fn bars(state: &State, frame: &mut Frame<'_>, area: Rect, words: &str, values: &[u64], marked: &[bool]) {
+    let most = values.iter().copied().max().unwrap_or(0).max(1);
     let glyphs = if state.look.unicode { &BLOCKS } else { &ASCII };
     let height = usize::from(area.height.saturating_sub(1));
-    let mut lines = vec![Line::from(Span::styled(format!("bytes moved, at most {rate} a second"), dim()))];
+    let mut lines = vec![Line::from(Span::styled(words.to_owned(), dim()))];
     for line in (0..height).rev() {
-        let shown: String = sums
-            .iter()
-            .map(|sum| {
-                let eighths = (u128::from(*sum) * (height as u128 * 8) / u128::from(most)) as usize;
-                glyphs[eighths.saturating_sub(line * 8).min(8)]
-            })
-            .collect();
-        lines.push(Line::raw(shown));
+        let glyph = |(column, value): (usize, &u64)| {
+            // What is there is seen, however little it is.
+            let eighths = (u128::from(*value) * (height as u128 * 8)).div_ceil(u128::from(most)) as usize;
+            let is_marked = line == 0 && marked.get(column) == Some(&true);
+            if is_marked { '!' } else { glyphs[eighths.saturating_sub(line * 8).min(8)] }
+        };
+        lines.push(Line::raw(values.iter().enumerate().map(glyph).collect::<String>()));
     }
     frame.render_widget(Paragraph::new(lines), area);
 }

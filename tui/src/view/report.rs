@@ -1,4 +1,4 @@
-//! The report, as `analyze` writes it.
+//! The report, as `analyze` writes it, and the comparison with another capture, as `diff` does.
 
 use crate::session::Progress;
 use crate::state::State;
@@ -7,8 +7,21 @@ use ratatui::layout::Rect;
 use ratatui::text::Text;
 use rdmascope_present::fold::folded;
 
-/// The report; while it is not there yet, what this program can do.
+/// The comparison, where that is asked for; else the report.
 pub(super) fn text(state: &State) -> Text<'static> {
+    let Some(beside) = state.beside.as_ref().filter(|beside| beside.is_shown) else { return report(state) };
+    match &beside.compared {
+        None => Text::raw(format!("\n  Both captures are being read: this one, and {}.\n", beside.name)),
+        Some(Err(error)) => Text::raw(format!("\n  {error}\n")),
+        Some(Ok(compared)) => {
+            let screen = super::screen(state, state.size.0);
+            super::text(&compared.text(beside.has_all, screen.style))
+        }
+    }
+}
+
+/// The report; while it is not there yet, what this program can do.
+fn report(state: &State) -> Text<'static> {
     if !state.session.report.is_empty() {
         let width = usize::from(state.size.0).max(40);
         let report = String::from_utf8_lossy(&state.session.report);
@@ -38,6 +51,11 @@ pub(super) fn text(state: &State) -> Text<'static> {
 
 /// Draws it.
 pub(super) fn render(state: &State, frame: &mut Frame<'_>, area: Rect) {
-    super::title(state, frame, area, "Report", true);
+    let words = match &state.beside {
+        None => "Report".to_owned(),
+        Some(beside) if beside.is_shown => format!("Compared with {}   h the report, a all", beside.name),
+        Some(beside) => format!("Report   l the comparison with {}", beside.name),
+    };
+    super::title(state, frame, area, &words, true);
     super::scrolled(frame, area, text(state), state.cursor().top);
 }

@@ -41,11 +41,12 @@ impl Collector for Shared {
         let sums = self.sums();
         let Sums { packets, bytes, dropped, operations, hosts, findings, events, captures, .. } = &*sums;
         for (name, help, value) in [
-            ("packets", "Packets that were captured", packets),
-            ("packet_bytes", "Their bytes on the wire", bytes),
-            ("dropped_packets", "Packets that were dropped before they could be captured", dropped),
-            ("triggered_captures", "Captures written by --trigger", captures),
+            ("packets", "Packets that were captured", Some(packets)),
+            ("packet_bytes", "Their bytes on the wire", Some(bytes)),
+            ("dropped_packets", "Packets that were dropped before they could be captured", dropped.as_ref()),
+            ("triggered_captures", "Captures written by --trigger", Some(captures)),
         ] {
+            let Some(value) = value else { continue };
             let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
             metric.encode_counter::<NoLabelSet, _, u64>(value, None)?;
         }

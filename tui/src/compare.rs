@@ -1,0 +1,110 @@
+//! Another capture beside the one that is shown: what differs between them, as `rdmascope diff` says it.
+
+use core::ops::ControlFlow;
+use rdmascope_capture_agent::{Error, Files, Interrupt, Note, Sink};
+use rdmascope_dissector::engine::{Config, Engine};
+use rdmascope_dissector::event::Event;
+use rdmascope_dissector::frame;
+use rdmascope_dissector::observation::Observe;
+use rdmascope_dissector::record::{Record, Time};
+use rdmascope_dissector::transport::Dissected;
+use rdmascope_present::diff::{Comparison, Side, Text, Thresholds};
+use rdmascope_present::ending::Ending;
+use rdmascope_present::text::Style;
+use rdmascope_present::together::Together;
+use std::path::PathBuf;
+
+/// The capture that is compared with, on the screen.
+#[derive(Debug)]
+pub struct Beside {
+    /// What it is called.
+    pub name: String,
+    /// What differs, or why that cannot be said; `None` while both are read.
+    pub compared: Option<Result<Compared, String>>,
+    /// It is shown in place of the report.
+    pub is_shown: bool,
+    /// What is equal is shown too.
+    pub has_all: bool,
+}
+
+impl Beside {
+    /// One of which nothing is known yet.
+    pub fn new(name: String) -> Beside {
+        Beside { name, compared: None, is_shown: false, has_all: false }
+    }
+}
+
+/// Two captures, compared.
+#[derive(Debug)]
+pub struct Compared {
+    sides: Box<[Side; 2]>,
+    comparison: Comparison,
+}
+
+impl Compared {
+    /// Distributions of latencies that are drawn.
+    const HISTOGRAMS: usize = 3;
+
+    /// Reads two captures to their ends. Frames are told apart by `frame`.
+    pub fn read(captures: [&[PathBuf]; 2], frame: frame::Config) -> Result<Compared, Error> {
+        let [a, b] = captures;
+        let sides = Box::new([side(a, frame)?, side(b, frame)?]);
+        let [a, b] = &*sides;
+        let comparison = Comparison::of([a, b], &Thresholds::DEFAULT);
+        Ok(Compared { sides, comparison })
+    }
+
+    /// What differs, as text; with `has_all` what is equal too.
+    pub fn text(&self, has_all: bool, style: Style) -> Vec<u8> {
+        let [a, b] = &*self.sides;
+        let differences = self.comparison.differences.iter();
+        let shown: Vec<_> = differences.filter(|difference| has_all || difference.is_shown()).collect();
+        let mut text = Vec::new();
+        // Memory takes all.
+        let _ = Text { sides: [a, b], comparison: &self.comparison, shown: &shown, style }
+            .write(Compared::HISTOGRAMS, &mut text);
+        text
+    }
+}
+
+fn side(paths: &[PathBuf], frame: frame::Config) -> Result<Side, Error> {
+    let config = Config { frame, observe: Observe::All, ..Config::default() };
+    let mut reading =
+        Reading { engine: Engine::new(config), side: Side::default(), together: Together::default() };
+    let mut files = Files::open(paths, None, &Interrupt::default())?;
+    files.for_each(&frame, &mut (), &mut reading)?;
+    let Reading { mut engine, mut side, mut together } = reading;
+    engine.finish(&mut |event: Event<'_>| {
+        together.handle(&event);
+        side.handle(&event);
+    });
+    side.ending = Ending { totals: *engine.totals(), files: files.endings(), port: frame.port, together };
+    Ok(side)
+}
+
+/// A capture on its way through an engine.
+struct Reading {
+    engine: Engine,
+    side: Side,
+    together: Together,
+}
+
+impl Sink for Reading {
+    fn record(&mut self, record: &Record<'_>, dissected: &Dissected<'_>) -> ControlFlow<()> {
+        let Reading { engine, side, together } = self;
+        engine.handle_dissected(record, dissected, &mut |event| {
+            together.handle(&event);
+            side.handle(&event);
+        });
+        ControlFlow::Continue(())
+    }
+
+    fn note(&mut self, note: &Note) {
+        note.tell(&mut self.engine);
+    }
+
+    /// Files have no clock that runs.
+    fn idle(&mut self, _: Option<Time>) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+}
