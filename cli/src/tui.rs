@@ -121,7 +121,11 @@ fn show(command: &Tui, style: Style) -> Result<()> {
 
 #[cfg(target_os = "linux")]
 fn bench(command: &Tui) -> Result<Option<Bench>> {
-    command.to.map(|to| crate::peer::bench(to, command.from)).transpose()
+    let input = &command.input;
+    // What is read twice is a file.
+    let is_file = !input.files.is_empty() && input.files.iter().all(|path| path.is_file());
+    let session = is_file.then(|| Input { files: input.files.clone(), quiet: true, spool: None, ..*input });
+    command.to.map(|to| crate::peer::bench(to, command.from, session)).transpose()
 }
 
 #[cfg(not(target_os = "linux"))]

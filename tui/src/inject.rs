@@ -26,6 +26,8 @@ pub struct Offer {
     pub explanation: String,
     /// It may crash or exhaust the target, or makes a file on it.
     pub is_destructive: bool,
+    /// It is the session that is shown, made again.
+    pub is_session: bool,
 }
 
 /// A scenario that was run.

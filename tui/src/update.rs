@@ -552,8 +552,11 @@ fn inject(state: &mut State) {
     let Some(offer) = state.inject.offers.get(at) else { return };
     if offer.is_destructive && state.inject.confirm != Some(at) {
         state.inject.confirm = Some(at);
-        state.notice =
-            Some("it may crash or exhaust the server, or makes a file on it: Enter once more runs it".into());
+        let asked = match offer.is_session {
+            true => "its calls may change the files of the server: Enter once more sends them",
+            false => "it may crash or exhaust the server, or makes a file on it: Enter once more runs it",
+        };
+        state.notice = Some(asked.to_owned());
         return;
     }
     state.inject.confirm = None;

@@ -134,8 +134,14 @@ pub fn command(state: &State) -> String {
         },
         Show::Charts => format!("rdmascope analyze {files}"),
         Show::Inject => {
-            let name = state.inject.offers.get(at).map_or("--list", |offer| &offer.name);
-            format!("rdmascope peer inject --to {} {name}", state.inject.target)
+            let target = &state.inject.target;
+            match state.inject.offers.get(at) {
+                Some(offer) if offer.is_session => {
+                    format!("rdmascope peer replay {files} --to {target} --leave-out --all")
+                }
+                Some(offer) => format!("rdmascope peer inject --to {target} {}", offer.name),
+                None => format!("rdmascope peer inject --to {target} --list"),
+            }
         }
     }
 }

@@ -59,6 +59,28 @@ fn every_view_of_a_session() {
     }
 }
 
+/// The session is sent after it was asked twice, and the command is that of `peer replay`.
+#[test]
+fn the_session_is_sent_when_it_was_asked_twice() {
+    let mut driver = Driver::new("nfs3-lossy.pcap", (100, 30), UNICODE);
+    let session =
+        Offer { name: "session".into(), is_destructive: true, is_session: true, ..Offer::default() };
+    let scenario = Offer { name: "version-9".into(), ..Offer::default() };
+    driver.state.inject = Inject::new("192.0.2.2:20049".into(), vec![session, scenario]);
+    driver.press("9 Enter");
+    assert!(driver.started.is_empty());
+    assert!(driver.text().contains("Enter once more sends them"), "{}", driver.text());
+    let copied = driver.press("y").copied.pop();
+    let replay = "rdmascope peer replay samples/nfs3-lossy.pcap --to 192.0.2.2:20049 --leave-out --all";
+    assert_eq!(copied.as_deref(), Some(replay));
+    // All that is not destructive: not the session.
+    driver.press("a");
+    assert_eq!(driver.started, [1]);
+    driver.press("Enter");
+    driver.send(Message::Ran(1, Box::new(Ok(Ran::default()))));
+    assert_eq!(driver.started, [1, 0]);
+}
+
 /// Two mounts with different versions of NFS.
 #[test]
 fn another_capture_beside_the_report() {
@@ -163,6 +185,7 @@ fn offers() -> Vec<Offer> {
         section: "RFC 8166, 4.2.1".into(),
         explanation: format!("{name}: {title}\n\nMUST RFC 8166, 4.2.1: ...\n"),
         is_destructive,
+        is_session: false,
     };
     vec![
         offer("version-9", "a call of version 9", false),

@@ -20,12 +20,12 @@ use rdmascope_peer::nfs3::Caller;
 use rdmascope_peer::peer::{Config, Event, Peer};
 use rdmascope_peer::replay::{Fault, Options, Outcome, Recording, Replayer, Timing};
 use rdmascope_peer::tcp;
-use rdmascope_present::text::Style;
+use rdmascope_present::text::{Counted, Style};
 use rdmascope_present::time::parse_duration;
 use rdmascope_wire::Xid;
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher as _, RandomState};
-use std::io;
+use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -74,6 +74,53 @@ pub(super) struct Replay {
     sockets: SocketArguments,
     #[command(flatten)]
     output: Output,
+}
+
+impl Replay {
+    /// All calls of `input` that can be made again, as fast as their replies come, to the server `to`.
+    pub(super) fn for_screen(input: Input, to: SocketAddr, from: Option<IpAddr>) -> Replay {
+        Replay {
+            input,
+            to,
+            from,
+            timing: When::Fastest,
+            timeout: 5_000_000_000,
+            mount: None,
+            handle: Vec::new(),
+            leave_out: true,
+            starting_at: None,
+            fault: None,
+            all: true,
+            memory: 1 << 30,
+            filter: TransactionArguments::default(),
+            sockets: SocketArguments::default(),
+            output: Output { format: Format::Text },
+        }
+    }
+
+    /// Replays for the screen: what is told, and whether the replies agree.
+    pub(super) fn run_for_screen(&self) -> Result<(Vec<u8>, bool)> {
+        let (read, ending) =
+            recording::read(&self.input, &self.filter.filter(), self.filter.asked(), self.memory)??;
+        recording::check(&read, &ending, self.leave_out)?;
+        let mut told = Vec::new();
+        if read.unfit_count > 0 {
+            writeln!(
+                told,
+                "left out: {}, of which the capture lacks bytes",
+                Counted(read.unfit_count, "call")
+            )?;
+        }
+        let (mut live, replayer, read) = self.open(read)?;
+        let style = Style::default();
+        let mut run = Run::new(self, style, replayer, read);
+        let talked = run.talk(&mut live, &mut told)?;
+        let counts = live.wire.driver.counts();
+        talked.and(live.finish())?;
+        run.summary.count(counts);
+        lines::print_summary(&run.summary, Format::Text, style, &mut told)?;
+        Ok((told, run.summary.is_agreement()))
+    }
 }
 
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
@@ -204,12 +251,12 @@ impl Run<'_> {
         Run { command, style, replayer, read, said: BTreeMap::new(), summary: Summary::default() }
     }
 
-    fn print(&self, line: common::Line, out: &mut Out) -> io::Result<()> {
+    fn print(&self, line: common::Line, out: &mut impl Write) -> io::Result<()> {
         common::print(&line, self.command.output.format, self.style, out)
     }
 
-    /// Replays until the end or Ctrl-C. The outer error is one of standard output.
-    fn talk(&mut self, live: &mut Live, out: &mut Out) -> io::Result<Result<()>> {
+    /// Replays until the end or Ctrl-C. The outer error is one of the output.
+    fn talk(&mut self, live: &mut Live, out: &mut impl Write) -> io::Result<Result<()>> {
         let to = self.command.to;
         let sockets = common::Sockets { target: Some(to), ..live.sockets(to.port()) };
         self.print(common::Line::Sockets(sockets), out)?;
@@ -247,7 +294,7 @@ impl Run<'_> {
     }
 
     /// Tells that a connection is made or over.
-    fn connection(&mut self, live: &Live, event: Event, out: &mut Out) -> io::Result<()> {
+    fn connection(&mut self, live: &Live, event: Event, out: &mut impl Write) -> io::Result<()> {
         let remote = self.command.to.ip();
         if let Some((id, why)) = Peer::closed(&event) {
             self.said.remove(&id);
@@ -273,7 +320,7 @@ impl Run<'_> {
     }
 
     /// Tells what came of calls.
-    fn tell(&mut self, out: &mut Out) -> io::Result<()> {
+    fn tell(&mut self, out: &mut impl Write) -> io::Result<()> {
         while let Some(outcome) = self.replayer.poll_outcome() {
             let line = self.line(&outcome);
             self.summary.add(&outcome);

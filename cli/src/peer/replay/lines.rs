@@ -9,7 +9,7 @@ mod tests;
 pub(in crate::peer) use columns::LISTS;
 pub(in crate::peer::replay) use columns::{REPLAY_END, REPLAYED};
 
-use crate::output::{Format, Out};
+use crate::output::Format;
 use crate::peer::recording::Read;
 use core::fmt;
 use rdmascope_peer::driver::Counts;
@@ -17,7 +17,7 @@ use rdmascope_peer::replay::{Aspect, Comparison, Conveyed, Outcome, Subject, Ver
 use rdmascope_present::json::write_line;
 use rdmascope_present::text::{Counted, Duration, Plain, Style};
 use rdmascope_wire::Xid;
-use std::io::{self, Write as _};
+use std::io::{self, Write};
 
 /// A call that was made again, or a connection.
 #[derive(Debug)]
@@ -201,7 +201,7 @@ impl Summary {
     }
 }
 
-pub(super) fn print(line: &Replayed, format: Format, style: Style, out: &mut Out) -> io::Result<()> {
+pub(super) fn print(line: &Replayed, format: Format, style: Style, out: &mut impl Write) -> io::Result<()> {
     match format {
         Format::Jsonl => write_line(out, &REPLAYED.of(line))?,
         Format::Text => writeln!(out, "{}", Shown(line, style))?,
@@ -213,7 +213,7 @@ pub(super) fn print_summary(
     summary: &Summary,
     format: Format,
     style: Style,
-    out: &mut Out,
+    out: &mut impl Write,
 ) -> io::Result<()> {
     if format == Format::Jsonl {
         return write_line(out, &REPLAY_END.of(summary));
