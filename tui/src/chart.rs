@@ -82,53 +82,41 @@ pub fn in_flight<'a>(
     (start, end): (Time, Time),
     columns: usize,
 ) -> InFlight {
-    let (mut calls, mut replies, mut of) = (Vec::new(), Vec::new(), BTreeSet::new());
+    // When, whether it is a call, and what a reply grants: a reply that comes when a call is sent has given its credit back before.
+    let (mut steps, mut of) = (Vec::new(), BTreeSet::new());
     for row in rows.filter(|row| row.direction == Direction::Forward) {
         let Some(latency) = row.latency else { continue };
         let since = row.time.since(start);
-        calls.push(since);
-        replies.push((since.saturating_add(latency.max(1)), row.credits));
+        steps.push((since, true, None));
+        steps.push((since.saturating_add(latency.max(1)), false, row.credits));
         of.insert(row.connection);
     }
-    calls.sort_unstable();
-    replies.sort_unstable();
+    steps.sort_unstable();
     let mut flight = InFlight { most: vec![0; columns], is_used_up: vec![false; columns], granted: None };
+    let Some(last) = columns.checked_sub(1) else { return flight };
     let length = u128::from(end.since(start)) + 1;
-    let column =
-        |since: u64| ((u128::from(since) * columns as u128 / length) as usize).min(columns.saturating_sub(1));
-    let mut replies = replies.into_iter().peekable();
+    let column = |since: u64| ((u128::from(since) * columns as u128 / length) as usize).min(last);
     let (mut now, mut at, mut granted) = (0u64, 0usize, None);
-    // What is in flight at the end of a column is so at the beginning of the next.
-    let advance = |flight: &mut InFlight, at: &mut usize, to: usize, now: u64| {
-        while *at < to {
-            *at += 1;
-            flight.most[*at] = flight.most[*at].max(now);
+    for (since, is_call, credits) in steps {
+        // What is in flight at the end of a column is so at the beginning of the next. A call is in flight until right before its reply.
+        let to = column(if is_call { since } else { since - 1 });
+        while at < to {
+            at += 1;
+            flight.most[at] = now;
         }
-    };
-    if columns == 0 {
-        return flight;
-    }
-    // A reply that comes when a call is sent has given its credit back.
-    let mut reply =
-        |flight: &mut InFlight, at: &mut usize, now: &mut u64, granted: &mut Option<u32>, until: u64| {
-            while let Some((since, credits)) = replies.next_if(|(since, _)| *since <= until) {
-                advance(flight, at, column(since - 1), *now);
-                *now = now.saturating_sub(1);
-                if let Some(credits) = credits.filter(|_| of.len() == 1) {
-                    *granted = Some(credits);
-                    let (least, most) = flight.granted.unwrap_or((credits, credits));
-                    flight.granted = Some((least.min(credits), most.max(credits)));
-                }
+        if is_call {
+            now += 1;
+            flight.most[at] = flight.most[at].max(now);
+            flight.is_used_up[at] |= granted.is_some_and(|granted| now >= u64::from(granted));
+        } else {
+            now = now.saturating_sub(1);
+            if let Some(credits) = credits.filter(|_| of.len() == 1) {
+                granted = Some(credits);
+                let (least, most) = flight.granted.unwrap_or((credits, credits));
+                flight.granted = Some((least.min(credits), most.max(credits)));
             }
-        };
-    for since in calls {
-        reply(&mut flight, &mut at, &mut now, &mut granted, since);
-        advance(&mut flight, &mut at, column(since), now);
-        now += 1;
-        flight.most[at] = flight.most[at].max(now);
-        flight.is_used_up[at] |= granted.is_some_and(|granted| now >= u64::from(granted));
+        }
     }
-    reply(&mut flight, &mut at, &mut now, &mut granted, u64::MAX);
     flight
 }
 

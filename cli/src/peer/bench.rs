@@ -48,13 +48,14 @@ pub(crate) fn bench(to: SocketAddr, from: Option<IpAddr>, session: Option<Input>
     let open = move || -> Result<Runner, String> {
         // The screen asks before it runs a destructive one. What crosses is kept, as for the HTML page.
         let command = Inject::for_screen(to, from);
-        let mut opened = Some(Means::open(&command).map_err(|error| format!("{error:#}"))?);
+        let session = session.map(|input| Replay::for_screen(input, to, from));
+        // Sockets: a session has its own.
+        let mut opened = None;
         Ok(Box::new(move |index| {
             let place = match &session {
-                Some(input) if index == 0 => {
-                    // It has sockets of its own.
+                Some(session) if index == 0 => {
                     opened = None;
-                    return replayed(input, to, from).map_err(|error| format!("{error:#}"));
+                    return replayed(session).map_err(|error| format!("{error:#}"));
                 }
                 Some(_) => index - 1,
                 None => index,
@@ -90,9 +91,8 @@ pub(crate) fn bench(to: SocketAddr, from: Option<IpAddr>, session: Option<Input>
 }
 
 /// Makes the calls of a capture again.
-fn replayed(input: &Input, to: SocketAddr, from: Option<IpAddr>) -> Result<Ran> {
-    let input = Input { files: input.files.clone(), quiet: true, spool: None, ..*input };
-    let (told, agrees) = Replay::for_screen(input, to, from).run_for_screen()?;
+fn replayed(session: &Replay) -> Result<Ran> {
+    let (told, agrees) = session.run_for_screen()?;
     Ok(Ran {
         verdict: if agrees { "agrees" } else { "differs" }.to_owned(),
         is_violation: false,

@@ -111,15 +111,8 @@ impl Replay {
                 Counted(read.unfit_count, "call")
             )?;
         }
-        let (mut live, replayer, read) = self.open(read)?;
-        let style = Style::default();
-        let mut run = Run::new(self, style, replayer, read);
-        let talked = run.talk(&mut live, &mut told)?;
-        let counts = live.wire.driver.counts();
-        talked.and(live.finish())?;
-        run.summary.count(counts);
-        lines::print_summary(&run.summary, Format::Text, style, &mut told)?;
-        Ok((told, run.summary.is_agreement()))
+        let agrees = self.replay(read, Style::default(), &mut told)??;
+        Ok((told, agrees))
     }
 }
 
@@ -172,22 +165,31 @@ pub(super) fn run(command: &Replay, style: Style, out: &mut Out) -> io::Result<S
         Ok(read) => read,
         Err(status) => return Ok(status),
     };
-    let (mut live, mut run) = match command.open(read) {
-        Ok((live, replayer, read)) => (live, Run::new(command, style, replayer, read)),
-        Err(error) => return output::complain(&error, out),
-    };
-    let talked = run.talk(&mut live, out)?;
-    let counts = live.wire.driver.counts();
-    let finished = live.finish();
-    if let Err(error) = talked.and(finished) {
-        return output::complain(&error, out);
+    match command.replay(read, style, out)? {
+        Ok(true) => Ok(Status::Done),
+        Ok(false) => Ok(Status::Differs),
+        Err(error) => output::complain(&error, out),
     }
-    run.summary.count(counts);
-    lines::print_summary(&run.summary, command.output.format, style, out)?;
-    Ok(if run.summary.is_agreement() { Status::Done } else { Status::Differs })
 }
 
 impl Replay {
+    /// Makes the calls and tells what comes of them: whether the replies agree. The outer error is one of the output.
+    fn replay(&self, read: Read, style: Style, out: &mut impl Write) -> io::Result<Result<bool>> {
+        let (mut live, mut run) = match self.open(read) {
+            Ok((live, replayer, read)) => (live, Run::new(self, style, replayer, read)),
+            Err(error) => return Ok(Err(error)),
+        };
+        let talked = run.talk(&mut live, out)?;
+        let counts = live.wire.driver.counts();
+        let finished = live.finish();
+        if let Err(error) = talked.and(finished) {
+            return Ok(Err(error));
+        }
+        run.summary.count(counts);
+        lines::print_summary(&run.summary, self.output.format, style, out)?;
+        Ok(Ok(run.summary.is_agreement()))
+    }
+
     fn open(&self, mut read: Read) -> Result<(Live, Replayer, Read)> {
         if let Some(number) = self.starting_at {
             let rest = read.recording.starting_at(number).context("--starting-at")?;
