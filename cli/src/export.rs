@@ -9,6 +9,7 @@ use crate::input::Input;
 use crate::output::{Out, Status};
 use clap::{Args, Subcommand};
 use html::Html;
+pub(crate) use html::page;
 use pcapng::Pcapng;
 use std::io;
 

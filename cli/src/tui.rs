@@ -15,11 +15,12 @@ use rdmascope_present::text::Style;
 use rdmascope_tui::LiveCapture;
 use rdmascope_tui::inject::Bench;
 use rdmascope_tui::state::Look;
-use rdmascope_tui::{Options, Source};
+use rdmascope_tui::{Export, Options, Source};
 use std::io::{self, IsTerminal as _};
 #[cfg(target_os = "linux")]
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Examples for `--help`.
 pub(crate) const EXAMPLES: &str = "\
@@ -51,6 +52,10 @@ pub(crate) struct Tui {
     #[cfg(target_os = "linux")]
     #[arg(long, value_name = "ADDR", requires = "to")]
     from: Option<IpAddr>,
+    /// Ask the server by MOUNT over TCP for the file handle of this path: in a session that is sent it replaces the first one that NFSv3 calls name
+    #[cfg(target_os = "linux")]
+    #[arg(long, value_name = "PATH", requires = "to")]
+    mount: Option<String>,
     /// Compare with this capture: what `rdmascope diff` says stands behind the report
     #[arg(long, value_name = "FILE", requires = "files")]
     compare: Option<PathBuf>,
@@ -91,6 +96,7 @@ fn show(command: &Tui, style: Style) -> Result<()> {
         look: Look { unicode: terminal::screen(style).unicode && !command.ascii, colour: style.has_colour() },
         memory: usize::try_from(command.memory << 20).unwrap_or(usize::MAX),
         compare: command.compare.clone(),
+        export: export(input),
     };
     if let Some(other) = &command.compare {
         rdmascope_capture_agent::Files::open(core::slice::from_ref(other), None, &interrupt::INPUTS)?;
@@ -122,15 +128,27 @@ fn show(command: &Tui, style: Style) -> Result<()> {
 #[cfg(target_os = "linux")]
 fn bench(command: &Tui) -> Result<Option<Bench>> {
     let input = &command.input;
-    // What is read twice is a file.
-    let is_file = !input.files.is_empty() && input.files.iter().all(|path| path.is_file());
-    let session = is_file.then(|| Input { files: input.files.clone(), quiet: true, spool: None, ..*input });
-    command.to.map(|to| crate::peer::bench(to, command.from, session)).transpose()
+    let bench = |to| crate::peer::bench(to, command.from, again(input), command.mount.clone());
+    command.to.map(bench).transpose()
 }
 
 #[cfg(not(target_os = "linux"))]
 fn bench(_: &Tui) -> Result<Option<Bench>> {
     Ok(None)
+}
+
+/// What can be read once more: files.
+fn again(input: &Input) -> Option<Input> {
+    let is_file = !input.files.is_empty() && input.files.iter().all(|path| path.is_file());
+    is_file.then(|| Input { files: input.files.clone(), quiet: true, spool: None, ..*input })
+}
+
+/// Writes the capture as `export html` does, to a file that is not there yet.
+fn export(input: &Input) -> Option<Export> {
+    let input = again(input)?;
+    Some(Export(Arc::new(move |path| {
+        crate::export::page(&input, path).map_err(|error| format!("{error:#}"))
+    })))
 }
 
 /// The captures in this folder and in `samples/`.

@@ -52,6 +52,12 @@ pub enum Action {
     Follow,
     /// Saves packets.
     Save,
+    /// Writes the capture as a page.
+    Export,
+    /// Sends the session from the chosen transaction on, or all of it.
+    FromChosen,
+    /// Puts a fault into the chosen transaction of the session that is sent.
+    Fault,
     /// Copies the command that shows the same to the clipboard.
     CopyCommand,
     /// Copies the value that is chosen.
@@ -121,7 +127,7 @@ const fn key(
     Binding { keys, action, help, hint, group }
 }
 
-/// All keys. No action is irreversible.
+/// All keys. No action is irreversible without being asked about.
 pub static KEYS: &[Binding] = &[
     key(&["1"], Action::View(Show::Report), "", "The report: what it is, and what went wrong", Group::Views),
     key(&["2"], Action::View(Show::Connections), "", "Connections, as they are at the moment", Group::Views),
@@ -161,6 +167,8 @@ pub static KEYS: &[Binding] = &[
     key(&["s"], Action::Sort, "sort", "Sorts them by latency, bytes moved, operation, number", Group::Lists),
     key(&["S"], Action::Reverse, "", "Sorts them the other way round", Group::Lists),
     key(&["a"], Action::All, "", "Injection: runs what is not destructive; comparison: all", Group::Lists),
+    key(&["i"], Action::FromChosen, "", "Injection: sends from the chosen call on, or all", Group::Lists),
+    key(&["e"], Action::Fault, "", "Injection: a fault in the chosen call; the next one", Group::Lists),
     key(&["Space"], Action::Play, "play", "Plays the session from the moment shown; pauses", Group::Replay),
     key(&["."], Action::StepRecord(true), "", "One packet on", Group::Replay),
     key(&[","], Action::StepRecord(false), "", "One packet back", Group::Replay),
@@ -188,6 +196,7 @@ pub static KEYS: &[Binding] = &[
     key(&["m"], Action::MomentOf, "", "Goes to the moment of what is chosen", Group::Replay),
     key(&["f"], Action::Follow, "", "Goes to the end, and follows what goes on", Group::Replay),
     key(&["x"], Action::Save, "", "Saves packets as pcapng: of what is chosen, or all", Group::General),
+    key(&["X"], Action::Export, "", "Writes the capture as an HTML page", Group::General),
     key(
         &["y"],
         Action::CopyCommand,

@@ -4,7 +4,9 @@ use crate::state::Look;
 use rdmascope_capture_agent::Note;
 use rdmascope_conformance::Level;
 use rdmascope_dissector::frame;
-use std::path::PathBuf;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// What is looked at.
 pub enum Source {
@@ -43,4 +45,19 @@ pub struct Options {
     pub memory: usize,
     /// The capture that files are compared with.
     pub compare: Option<PathBuf>,
+    /// Writes the capture as a page; `None`: it is no file, so that it cannot be read a second time.
+    pub export: Option<Export>,
+}
+
+/// Writes a capture as a page to a new file.
+pub type WritePage = dyn Fn(&Path) -> Result<(), String> + Send + Sync;
+
+/// Who does that, for any thread.
+#[derive(Clone)]
+pub struct Export(pub Arc<WritePage>);
+
+impl fmt::Debug for Export {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Export")
+    }
 }

@@ -96,6 +96,8 @@ pub enum Purpose {
     Glossary,
     /// A file for packets.
     Save,
+    /// A file for a page.
+    Export,
 }
 
 /// What lies over the views.

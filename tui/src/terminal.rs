@@ -2,11 +2,11 @@
 
 use crate::analysis::{Analysis, Request};
 use crate::compare::Beside;
-use crate::inject::{Bench, Inject};
+use crate::inject::{Bench, Inject, Order};
 use crate::show::Show;
-use crate::source::{Options, Source};
+use crate::source::{Export, Options, Source};
 use crate::state::{Over, State};
-use crate::threads::{Heard, Shared, answer, compare, inject, read};
+use crate::threads::{Heard, Shared, answer, compare, export, inject, read};
 use crate::update::{Effect, Message, update};
 use crate::view;
 use crossterm::clipboard::CopyToClipboard;
@@ -17,6 +17,7 @@ use rdmascope_present::text::Style;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -108,13 +109,25 @@ fn show(
         state.beside = Some(Beside::new(other.display().to_string()));
         compare([paths.clone(), vec![other.clone()]], options.frame, to.clone());
     }
-    if let Some(Bench { target, offers, open }) = bench {
-        state.inject = Inject::new(target, offers);
-        inject(open, started, to.clone());
+    let stopped = Arc::new(AtomicU64::new(0));
+    if let Some(Bench { target, offers, faults, open }) = bench {
+        state.inject = Inject::new(target, offers, faults);
+        inject(open, started, Arc::clone(&stopped), to.clone());
     }
     answer(Arc::clone(&shared), asked, to.clone());
+    let doers = Doers { ask, start, stopped, export: options.export.clone(), to: to.clone() };
     read(source, options, shared, to.clone());
-    Ok(go_on(terminal, &mut state, from, &ask, &start)?)
+    Ok(go_on(terminal, &mut state, from, &doers)?)
+}
+
+/// Those who do what is asked for, on threads of their own.
+struct Doers {
+    ask: Sender<Request>,
+    start: Sender<Order>,
+    /// The number of the order that is to end.
+    stopped: Arc<AtomicU64>,
+    export: Option<Export>,
+    to: Sender<Heard>,
 }
 
 /// Draws, waits, and changes what is drawn.
@@ -122,8 +135,7 @@ fn go_on(
     terminal: &mut DefaultTerminal,
     state: &mut State,
     from: &Receiver<Heard>,
-    ask: &Sender<Request>,
-    start: &Sender<usize>,
+    doers: &Doers,
 ) -> io::Result<Left> {
     let mut drawn = Instant::now();
     let mut ticked = Instant::now();
@@ -156,8 +168,10 @@ fn go_on(
         ticked = Instant::now();
         for effect in effects {
             match effect {
-                Effect::Ask(request) => drop(ask.send(request)),
-                Effect::Inject(index) => drop(start.send(index)),
+                Effect::Ask(request) => drop(doers.ask.send(request)),
+                Effect::Inject(order) => drop(doers.start.send(order)),
+                Effect::Stop(number) => doers.stopped.store(number, Ordering::Relaxed),
+                Effect::Export(path) => export(doers.export.clone(), path, doers.to.clone()),
                 Effect::Copy(text) => execute!(io::stdout(), CopyToClipboard::to_clipboard_from(text))?,
                 Effect::Suspend => suspend(terminal)?,
                 Effect::Quit => return Ok(Left::Quit),

@@ -3,10 +3,10 @@
 
 use crate::analysis::{Analysis, Answer, Request};
 use crate::compare::Compared;
-use crate::inject::Runner;
+use crate::inject::{Order, Runner, Told, Watch};
 use crate::ring::Ring;
 use crate::session::Progress;
-use crate::source::{LiveCapture, Options, Source};
+use crate::source::{Export, LiveCapture, Options, Source};
 use crate::store::Store;
 use crate::update::Message;
 use core::ops::ControlFlow;
@@ -104,27 +104,61 @@ pub(crate) fn compare(captures: [Vec<PathBuf>; 2], frame: frame::Config, to: Sen
     });
 }
 
-/// Runs scenarios on a thread of its own.
+/// Writes a page on a thread of its own.
+pub(crate) fn export(export: Option<Export>, path: PathBuf, to: Sender<Heard>) {
+    thread::spawn(move || {
+        let written = match export {
+            Some(Export(write)) => write(&path),
+            None => {
+                Err("only files are exported: x saves packets, of which `rdmascope export html` makes a page"
+                    .into())
+            }
+        };
+        let _ = to.send(Heard::Message(Message::Exported(written.map(|()| path))));
+    });
+}
+
+/// Runs scenarios on a thread of its own. The one whose number is in `stopped` ends.
 pub(crate) fn inject(
     open: impl FnOnce() -> Result<Runner, String> + Send + 'static,
-    started: Receiver<usize>,
+    started: Receiver<Order>,
+    stopped: Arc<AtomicU64>,
     to: Sender<Heard>,
 ) {
     thread::spawn(move || {
         let mut open = Some(open);
         let mut runner = None;
-        for index in started {
+        for order in started {
             // The sockets are opened when the first one is to run.
             let opened = runner.get_or_insert_with(|| open.take().map_or(Err(String::new()), |open| open()));
+            let mut onlooker = Onlooker { number: order.number, stopped: &stopped, to: &to };
             let ran = match opened {
-                Ok(run) => run(index),
+                Ok(run) => run(&order, &mut onlooker),
                 Err(error) => Err(error.clone()),
             };
-            if to.send(Heard::Message(Message::Ran(index, Box::new(ran)))).is_err() {
+            if to.send(Heard::Message(Message::Ran(order.index, Box::new(ran)))).is_err() {
                 return;
             }
         }
     });
+}
+
+/// The screen, which looks on while something runs.
+struct Onlooker<'a> {
+    number: u64,
+    stopped: &'a AtomicU64,
+    to: &'a Sender<Heard>,
+}
+
+impl Watch for Onlooker<'_> {
+    fn told(&mut self, told: Told) {
+        // Where there is no screen any more, the process ends.
+        let _ = self.to.send(Heard::Message(Message::Told(Box::new(told))));
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed) == self.number
+    }
 }
 
 /// Reads the capture on a thread of its own.

@@ -1,12 +1,13 @@
 //! What a message changes on the screen. A pure function: the same messages give the same state.
 
+mod inject;
 mod mouse;
 mod prompt;
 
 use crate::analysis::{Answer, Named, Request, What};
 use crate::compare::Compared;
 use crate::filter::Filter;
-use crate::inject::Ran;
+use crate::inject::{Order, Ran, Told};
 use crate::keys::{self, Action, KEYS};
 use crate::rows::{Row, Sort};
 use crate::session::{Batch, Progress};
@@ -16,6 +17,7 @@ use crate::view;
 use crossterm::event::{KeyEvent, KeyModifiers, MouseEvent};
 use rdmascope_present::text::Counted;
 use rdmascope_present::timeline::Moment;
+use std::path::PathBuf;
 
 /// What happened.
 #[derive(Debug)]
@@ -36,6 +38,10 @@ pub enum Message {
     Answer(Answer),
     /// Both captures were compared, or could not be.
     Compared(Box<Result<Compared, String>>),
+    /// Something came by now of what runs.
+    Told(Box<Told>),
+    /// A page was written, or could not be.
+    Exported(Result<PathBuf, String>),
     /// The scenario of this index was run, or could not be.
     Ran(usize, Box<Result<Ran, String>>),
 }
@@ -45,8 +51,12 @@ pub enum Message {
 pub enum Effect {
     /// Ask the analysis.
     Ask(Request),
-    /// Run the scenario of this index.
-    Inject(usize),
+    /// Run this.
+    Inject(Order),
+    /// End what was ordered with this number.
+    Stop(u64),
+    /// Write the capture as a page to this file.
+    Export(PathBuf),
     /// Put this on the clipboard.
     Copy(String),
     /// Open the capture of this index.
@@ -74,11 +84,13 @@ pub fn update(state: &mut State, message: Message) -> Vec<Effect> {
                 beside.compared = Some(*compared);
             }
         }
-        Message::Ran(index, ran) => {
-            state.inject.running = None;
-            if let Some(place) = state.inject.ran.get_mut(index) {
-                *place = Some(*ran);
-            }
+        Message::Told(told) => inject::told(state, *told),
+        Message::Ran(index, ran) => inject::ran(state, index, *ran),
+        Message::Exported(written) => {
+            state.notice = Some(match written {
+                Ok(path) => format!("{}: the page is written", path.display()),
+                Err(error) => error,
+            });
         }
     }
     effects.extend(state.inject.begin_next().map(Effect::Inject));
@@ -307,7 +319,7 @@ pub(crate) fn act(state: &mut State, action: Action, effects: &mut Vec<Effect>) 
             state.cursors[Show::Transactions as usize] = Default::default();
         }
         Action::All => match (state.show, &mut state.beside) {
-            (Show::Inject, _) => run_all(state),
+            (Show::Inject, _) => inject::run_all(state),
             (Show::Report, Some(beside)) => beside.has_all = !beside.has_all,
             _ => {}
         },
@@ -377,6 +389,11 @@ pub(crate) fn act(state: &mut State, action: Action, effects: &mut Vec<Effect>) 
             };
             state.prompt = Some(Prompt { purpose: Purpose::Save, text, at: 0 });
         }
+        Action::Export => {
+            state.prompt = Some(Prompt { purpose: Purpose::Export, text: "capture.html".into(), at: 0 });
+        }
+        Action::FromChosen => inject::from_chosen(state),
+        Action::Fault => inject::fault(state),
         Action::Palette => {
             state.prompt = Some(Prompt { purpose: Purpose::Palette, text: String::new(), at: 0 });
         }
@@ -542,38 +559,8 @@ fn open(state: &mut State, effects: &mut Vec<Effect>) {
             }
         }
         Show::Charts => visit(state, Show::Transactions),
-        Show::Inject => inject(state),
+        Show::Inject => inject::run(state, effects),
     }
-}
-
-/// Runs the scenario that is chosen. A destructive one is asked about first.
-fn inject(state: &mut State) {
-    let at = state.cursor().at;
-    let Some(offer) = state.inject.offers.get(at) else { return };
-    if offer.is_destructive && state.inject.confirm != Some(at) {
-        state.inject.confirm = Some(at);
-        let asked = match offer.is_session {
-            true => "its calls may change the files of the server: Enter once more sends them",
-            false => "it may crash or exhaust the server, or makes a file on it: Enter once more runs it",
-        };
-        state.notice = Some(asked.to_owned());
-        return;
-    }
-    state.inject.confirm = None;
-    if state.inject.running != Some(at) && !state.inject.queue.contains(&at) {
-        state.inject.queue.push(at);
-    }
-}
-
-/// Runs all that are not destructive and were not run; or, where some wait, none of these.
-fn run_all(state: &mut State) {
-    let inject = &mut state.inject;
-    if !inject.queue.is_empty() {
-        return inject.queue.clear();
-    }
-    let wanted = |index: &usize| !inject.offers[*index].is_destructive && inject.ran[*index].is_none();
-    inject.queue =
-        (0..inject.offers.len()).filter(wanted).filter(|index| inject.running != Some(*index)).collect();
 }
 
 fn show_frame(state: &mut State, frame: u64, effects: &mut Vec<Effect>) {

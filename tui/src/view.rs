@@ -18,6 +18,7 @@ pub use exchange::{lines_of_rung, rung_at};
 pub use over::{Choice, choices};
 
 use crate::analysis::What;
+use crate::inject::Plan;
 use crate::show::Show;
 use crate::state::{BytesOf, Cursor, State};
 use ansi_to_tui::IntoText;
@@ -83,7 +84,7 @@ pub fn detail_count(state: &State) -> usize {
         Show::Bytes => bytes::rows(state).len(),
         Show::Events => events::detail(state, area.width).lines.len(),
         Show::Findings => findings::detail(state, area.width).lines.len(),
-        Show::Inject => inject::detail(state, area.width).lines.len(),
+        Show::Inject => inject::detail_count(state, area.width),
         Show::Report | Show::Exchange | Show::Charts => 0,
     }
 }
@@ -137,7 +138,13 @@ pub fn command(state: &State) -> String {
             let target = &state.inject.target;
             match state.inject.offers.get(at) {
                 Some(offer) if offer.is_session => {
-                    format!("rdmascope peer replay {files} --to {target} --leave-out --all")
+                    let Plan { starting_at, fault } = &state.inject.plan;
+                    let starting_at = starting_at.map(|number| format!(" --starting-at {number}"));
+                    let fault = fault.map(|(name, number)| format!(" --fault {name}@{number}"));
+                    let (starting_at, fault) = (starting_at.unwrap_or_default(), fault.unwrap_or_default());
+                    format!(
+                        "rdmascope peer replay {files} --to {target} --leave-out --all{starting_at}{fault}"
+                    )
                 }
                 Some(offer) => format!("rdmascope peer inject --to {target} {}", offer.name),
                 None => format!("rdmascope peer inject --to {target} --list"),

@@ -9,7 +9,7 @@ use rdmascope_dissector::frame;
 use rdmascope_present::timeline::Moment;
 use rdmascope_tui::analysis::Request;
 use rdmascope_tui::compare::{Beside, Compared};
-use rdmascope_tui::inject::{Arrow, Inject, Offer, Ran};
+use rdmascope_tui::inject::{Arrow, Difference, Fault, Inject, Offer, Plan, Ran, SentCall, Told};
 use rdmascope_tui::state::Over;
 use rdmascope_tui::store::Store;
 use rdmascope_tui::update::{Effect, Message, update};
@@ -59,14 +59,150 @@ fn every_view_of_a_session() {
     }
 }
 
+const FAULTS: [Fault; 2] = [
+    Fault { name: "version", help: "rdma_vers is 9" },
+    Fault { name: "short", help: "the last four bytes are missing" },
+];
+
+fn with_session(size: (u16, u16)) -> Driver {
+    let mut driver = Driver::new("nfs3-lossy.pcap", size, UNICODE);
+    let session = Offer {
+        name: "session".into(),
+        title: "the calls of this capture again".into(),
+        explanation: "Makes the calls of the capture again.\n".into(),
+        is_destructive: true,
+        is_session: true,
+        ..Offer::default()
+    };
+    let scenario = Offer { name: "version-9".into(), ..Offer::default() };
+    driver.state.inject = Inject::new("192.0.2.2:20049".into(), vec![session, scenario], FAULTS.into());
+    driver
+}
+
+fn call(number: u64, name: &str) -> SentCall {
+    SentCall {
+        transaction: Some(number),
+        name: name.into(),
+        verdict: "agrees",
+        latency: Some(400_000),
+        ..SentCall::default()
+    }
+}
+
+/// What the capture has stands beside what came, while it comes.
+#[test]
+fn a_session_beside_the_recorded_one() {
+    for size in [(80, 24), (160, 50)] {
+        let mut driver = with_session(size);
+        driver.press("3 j j e e 9 Enter Enter");
+        assert_eq!(driver.plans, [Plan { starting_at: None, fault: Some(("short", 3)) }]);
+        let told = |driver: &mut Driver, call| driver.send(Message::Told(Box::new(Told::Call(call))));
+        told(&mut driver, SentCall { name: "connection 1".into(), verdict: "agrees", ..SentCall::default() });
+        told(&mut driver, call(1, "NFS NULL"));
+        let size_differs = Difference {
+            field: "fsinfo rtmax".into(),
+            recorded: "1048576".into(),
+            live: "262144".into(),
+            is_allowed: false,
+        };
+        let inline = Difference {
+            field: "reply".into(),
+            recorded: "in the Send".into(),
+            live: "in the Reply chunk".into(),
+            is_allowed: true,
+        };
+        let differs = SentCall {
+            verdict: "differs",
+            is_difference: true,
+            differences: vec![size_differs, inline],
+            notes: vec!["handle 0x0102: no reply brought it, so it is sent as recorded".into()],
+            ..call(2, "NFSv3 FSINFO")
+        };
+        told(&mut driver, differs);
+        let (width, height) = size;
+        compare(&format!("session-runs-{width}x{height}.txt"), &driver.text());
+        // It can be ended.
+        driver.press("Enter");
+        assert_eq!(driver.stopped, [1]);
+        assert!(driver.text().contains("is being ended"), "{}", driver.text());
+        let ran = Ran {
+            verdict: "ended early".into(),
+            told: "2 calls: 1 agree, 1 differ".into(),
+            ..Ran::default()
+        };
+        driver.send(Message::Ran(0, Box::new(Ok(ran))));
+        driver.press("p G");
+        compare(&format!("session-sent-{width}x{height}.txt"), &driver.text());
+    }
+}
+
+/// From which call on, and with which fault, is chosen at the call.
+#[test]
+fn how_a_session_is_sent() {
+    let mut driver = with_session((120, 40));
+    let plan = |driver: &Driver| driver.state.inject.plan.clone();
+    driver.press("3 j j j i");
+    assert_eq!(plan(&driver), Plan { starting_at: Some(4), fault: None });
+    assert!(driver.text().contains("Enter sends: from transaction 4 on."), "{}", driver.text());
+    driver.press("Esc j e");
+    assert_eq!(plan(&driver), Plan { starting_at: Some(4), fault: Some(("version", 5)) });
+    let command = driver.press("y").copied.pop().expect("it was copied");
+    assert_eq!(
+        command,
+        "rdmascope peer replay samples/nfs3-lossy.pcap --to 192.0.2.2:20049 --leave-out --all --starting-at 4 --fault version@5"
+    );
+    driver.press("e");
+    assert_eq!(plan(&driver).fault, Some(("short", 5)));
+    assert!(driver.text().contains("in transaction 5 the last four bytes are missing"), "{}", driver.text());
+    driver.press("e");
+    assert_eq!(plan(&driver).fault, None);
+    // Another call: from there on; the same one again: all.
+    driver.press("i");
+    assert_eq!(plan(&driver).starting_at, Some(5));
+    driver.press("i");
+    assert_eq!(plan(&driver), Plan::default());
+    // Nothing was sent.
+    assert!(driver.started.is_empty());
+    let mut other = Driver::new("nfs3-lossy.pcap", (120, 40), UNICODE);
+    other.press("3 i");
+    assert!(other.text().contains("tui FILE --to ADDRESS"), "{}", other.text());
+}
+
+/// The ladder of a scenario grows while it runs, and it can be ended.
+#[test]
+fn a_scenario_that_runs() {
+    let mut driver = Driver::new("nfs3-basic.pcap", (120, 40), UNICODE);
+    driver.state.inject = Inject::new("192.0.2.2:20049".into(), offers(), Vec::new());
+    driver.press("9 Enter");
+    let arrow = |since, out, text: &str| Arrow { since, out, text: text.into() };
+    let crossed = vec![arrow(0, true, "UD SEND Only CM REQ"), arrow(90_000, false, "UD SEND Only CM REP")];
+    driver.send(Message::Told(Box::new(Told::Arrows(crossed))));
+    let text = driver.text();
+    assert!(text.contains("It runs; Enter ends it.") && text.contains("CM REP"), "{text}");
+    driver.press("Enter");
+    assert_eq!((driver.stopped.clone(), driver.started.len()), (vec![1], 1));
+    driver.send(Message::Ran(0, Box::new(Ok(Ran { verdict: "ended early".into(), ..Ran::default() }))));
+    driver.press("Enter");
+    assert_eq!(driver.started, [0, 0]);
+    assert!(!driver.text().contains("CM REP"), "of the run before");
+}
+
+/// The page is written to the file that is named, and what came of it is said.
+#[test]
+fn a_page_is_written() {
+    let mut driver = Driver::new("nfs3-lossy.pcap", (120, 40), UNICODE);
+    driver.press("X");
+    assert!(driver.text().contains("write the page as: capture.html"), "{}", driver.text());
+    driver.press("Ctrl-u \"mine.html\" Enter");
+    assert_eq!(driver.exported, [PathBuf::from("mine.html")]);
+    driver.send(Message::Exported(Err("mine.html: exists already".into())));
+    assert!(driver.text().contains("mine.html: exists already"), "{}", driver.text());
+}
+
 /// The session is sent after it was asked twice, and the command is that of `peer replay`.
 #[test]
 fn the_session_is_sent_when_it_was_asked_twice() {
-    let mut driver = Driver::new("nfs3-lossy.pcap", (100, 30), UNICODE);
-    let session =
-        Offer { name: "session".into(), is_destructive: true, is_session: true, ..Offer::default() };
-    let scenario = Offer { name: "version-9".into(), ..Offer::default() };
-    driver.state.inject = Inject::new("192.0.2.2:20049".into(), vec![session, scenario]);
+    let mut driver = with_session((100, 30));
     driver.press("9 Enter");
     assert!(driver.started.is_empty());
     assert!(driver.text().contains("Enter once more sends them"), "{}", driver.text());
@@ -198,7 +334,7 @@ fn offers() -> Vec<Offer> {
 #[test]
 fn scenarios_run_one_by_one() {
     let mut driver = Driver::new("nfs3-basic.pcap", (120, 40), UNICODE);
-    driver.state.inject = Inject::new("192.0.2.2:20049".into(), offers());
+    driver.state.inject = Inject::new("192.0.2.2:20049".into(), offers(), Vec::new());
     driver.press("9 a");
     assert_eq!(driver.started, [0]);
     assert!(driver.text().contains("runs") && driver.text().contains("waits"), "{}", driver.text());

@@ -5,6 +5,7 @@ mod driver;
 use driver::{ASCII, Driver, UNICODE};
 use proptest::prelude::*;
 use rdmascope_capture_agent::Capture;
+use rdmascope_tui::inject::{Arrow, Difference, Fault, Inject, Offer, Ran, SentCall, Told};
 use rdmascope_tui::keys::KEYS;
 use rdmascope_tui::ring::Ring;
 use rdmascope_tui::session::Progress;
@@ -25,6 +26,8 @@ enum Does {
     Tick(u64),
     Resize(u16, u16),
     Mouse(u16, u16, u8),
+    Told(bool, u64),
+    Ran(usize),
 }
 
 fn does() -> impl Strategy<Value = Does> {
@@ -34,7 +37,16 @@ fn does() -> impl Strategy<Value = Does> {
         2 => (0u64..3_000_000_000).prop_map(Does::Tick),
         1 => (0u16..200, 0u16..70).prop_map(|(width, height)| Does::Resize(width, height)),
         2 => (0u16..200, 0u16..70, 0u8..4).prop_map(|(column, row, kind)| Does::Mouse(column, row, kind)),
+        1 => (any::<bool>(), 0u64..40).prop_map(|(is_call, number)| Does::Told(is_call, number)),
+        1 => (0usize..4).prop_map(Does::Ran),
     ]
+}
+
+/// A session and a scenario for a live peer.
+fn offers() -> Inject {
+    let session = Offer { is_destructive: true, is_session: true, ..Offer::default() };
+    let faults = vec![Fault { name: "version", help: "rdma_vers is 9" }];
+    Inject::new("192.0.2.2:20049".into(), vec![session, Offer::default()], faults)
 }
 
 fn act(driver: &mut Driver, does: &Does) {
@@ -46,6 +58,18 @@ fn act(driver: &mut Driver, does: &Does) {
         Does::Types(character) => driver.key(KeyCode::Char(*character), KeyModifiers::NONE),
         Does::Tick(nanoseconds) => driver.send(Message::Tick(*nanoseconds)),
         Does::Resize(width, height) => driver.send(Message::Resize(*width, *height)),
+        Does::Told(true, number) => {
+            let differences = vec![Difference::default(); *number as usize % 3];
+            let transaction = Some(*number);
+            let call =
+                SentCall { transaction, differences, notes: vec!["note".into()], ..SentCall::default() };
+            driver.send(Message::Told(Box::new(Told::Call(call))));
+        }
+        Does::Told(false, number) => {
+            let arrow = Arrow { since: *number, out: true, text: "RC SEND Only".into() };
+            driver.send(Message::Told(Box::new(Told::Arrows(vec![arrow; *number as usize]))));
+        }
+        Does::Ran(index) => driver.send(Message::Ran(*index, Box::new(Ok(Ran::default())))),
         Does::Mouse(column, row, kind) => {
             let kind = match kind {
                 0 => MouseEventKind::Down(MouseButton::Left),
@@ -71,6 +95,7 @@ proptest! {
             true => Driver::empty("live", (100, 40), look),
         };
         let mut capture = Capture::open(&driver::sample("nfs3-lossy.pcap")).unwrap();
+        driver.state.inject = offers();
         if live {
             // So little memory that the first records are gone.
             driver.store(Store::Ring(Ring::new(300_000)));

@@ -19,16 +19,16 @@ mod repeats;
 mod tests;
 mod timeline;
 
+use self::page::Page;
 use crate::input::{self, Audience, Input};
 use crate::output::{self, Out, Status};
 use crate::whole::OutputFile;
 use crate::witness::{self, Witnesses};
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use choice::Choice;
 use clap::Args;
 use foldhash::fast::FixedState;
 use gather::Gathered;
-use page::Page;
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::exchange::Keep;
@@ -53,6 +53,9 @@ Examples:
   rdmascope export html mount.pcap --kernel client.trace --output mount.html
   tcpdump -i eth0 -w - -c 100000 udp port 4791 | rdmascope export html - --output mount.html";
 
+/// Transactions of each kind that are drawn where nobody says how many.
+const LADDERS: u8 = 10;
+
 /// What is written, and from what.
 #[derive(Args, Debug)]
 pub(super) struct Html {
@@ -64,7 +67,7 @@ pub(super) struct Html {
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
     /// Draw this many of the slowest transactions, and this many of the failed ones
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u8).range(..=100))]
+    #[arg(long, value_name = "N", default_value_t = LADDERS, value_parser = clap::value_parser!(u8).range(..=100))]
     ladders: u8,
     /// What the kernel of a client or server traced meanwhile, as `analyze` takes it
     ///
@@ -104,6 +107,16 @@ fn write_file(input: &Input, output: &Path, ladders: u8, traces: Vec<KernelTrace
     let (page, ending) = report(input, ladders, traces)??;
     file.write_all(page.as_bytes()).and_then(|()| file.finish()).with_context(cannot)?;
     Ok(ending)
+}
+
+/// Writes the report of `input` to a file that is not there yet.
+pub(crate) fn page(input: &Input, path: &Path) -> Result<()> {
+    ensure!(
+        path.symlink_metadata().is_err(),
+        "{}: exists already, and nothing is written over",
+        path.display()
+    );
+    write_file(input, path, LADDERS, Vec::new()).map(drop)
 }
 
 /// The page, and how the capture ended.

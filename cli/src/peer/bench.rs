@@ -1,12 +1,12 @@
 //! The scenarios of `peer inject`, run one by one from the screen of `rdmascope tui`, and the session that it shows, made again as by `peer replay`.
 
-use super::inject::{Inject, Means, known, one};
-use super::replay::Replay;
-use super::report::{Ladder, text};
+use super::inject::{Chosen, Inject, Means, known, one};
+use super::replay::screen::{OnScreen, faults};
+use super::report::{self, Crossing, Ladder, text};
 use crate::input::Input;
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use rdmascope_peer::scenario::{Side, Verdict};
-use rdmascope_tui::inject::{Arrow, Bench, Offer, Ran, Runner};
+use rdmascope_tui::inject::{Arrow, Bench, Offer, Order, Ran, Runner, Told, Watch};
 use std::net::{IpAddr, SocketAddr};
 
 /// What the screen says of the session before it is sent.
@@ -16,12 +16,18 @@ that the server's replies bring are put in place of those of the capture. Calls 
 
 What the session wrote, made and removed, it writes, makes and removes again: on the server that --to names.
 
-The same without a screen, with a fault in a call, from a call on, or with other file handles: rdmascope peer replay; docs/peer.md.
+The same without a screen, at the times of the capture, or with other file handles: rdmascope peer replay; docs/peer.md.
 ";
 
-/// Scenarios for the server `to`, and in front of them the session of a capture, where there is one that can be read again.
-pub(crate) fn bench(to: SocketAddr, from: Option<IpAddr>, session: Option<Input>) -> Result<Bench> {
-    let chosen: Vec<_> = known(Some(Side::Requester)).collect();
+/// Scenarios for the server `to`, and in front of them the session of a capture, where there is one that can be read again. `mount`: see
+/// `peer replay --mount`.
+pub(crate) fn bench(
+    to: SocketAddr,
+    from: Option<IpAddr>,
+    session: Option<Input>,
+    mount: Option<String>,
+) -> Result<Bench> {
+    let chosen: Vec<Chosen> = known(Some(Side::Requester)).collect();
     let mut offers = Vec::new();
     if session.is_some() {
         offers.push(Offer {
@@ -46,57 +52,72 @@ pub(crate) fn bench(to: SocketAddr, from: Option<IpAddr>, session: Option<Input>
         });
     }
     let open = move || -> Result<Runner, String> {
-        // The screen asks before it runs a destructive one. What crosses is kept, as for the HTML page.
-        let command = Inject::for_screen(to, from);
-        let session = session.map(|input| Replay::for_screen(input, to, from));
-        // Sockets: a session has its own.
-        let mut opened = None;
-        Ok(Box::new(move |index| {
-            let place = match &session {
-                Some(session) if index == 0 => {
-                    opened = None;
-                    return replayed(session).map_err(|error| format!("{error:#}"));
-                }
-                Some(_) => index - 1,
-                None => index,
-            };
-            let Some((scenario, _)) = chosen.get(place) else {
-                return Err("there is no such scenario".into());
-            };
-            let means = match &mut opened {
-                Some(means) => means,
-                none => none.insert(Means::open(&command).map_err(|error| format!("{error:#}"))?),
-            };
-            let ran = one(&command, to, means, index, scenario).map_err(|error| format!("{error:#}"))?;
-            let ran = ran.ok_or("interrupted")?;
-            let mut told = Vec::new();
-            text::ran(&ran, &mut told).map_err(|error| error.to_string())?;
-            let ladder = means.take_kept().map(|kept| Ladder::of(&kept, to.ip())).unwrap_or_default();
-            let arrows = ladder.arrows.into_iter().map(|arrow| Arrow {
-                since: u64::try_from(arrow.since.as_nanos()).unwrap_or(u64::MAX),
-                out: arrow.out,
-                text: arrow.text,
-            });
-            Ok(Ran {
-                verdict: ran
-                    .verdict_words
-                    .map_or_else(|| "withheld".to_owned(), |verdict| verdict.to_string()),
-                is_violation: ran.verdict_words == Some(Verdict::Violates),
-                told: String::from_utf8_lossy(&told).into_owned(),
-                arrows: arrows.collect(),
-            })
-        }))
+        let session = session.map(|input| OnScreen { input, to, from, mount });
+        let mut running = Running { to, command: Inject::for_screen(to, from), chosen, session, means: None };
+        Ok(Box::new(move |order, watch| running.run(order, watch).map_err(|error| format!("{error:#}"))))
     };
-    Ok(Bench { target: to.to_string(), offers, open: Box::new(open) })
+    Ok(Bench { target: to.to_string(), offers, faults: faults(), open: Box::new(open) })
 }
 
-/// Makes the calls of a capture again.
-fn replayed(session: &Replay) -> Result<Ran> {
-    let (told, agrees) = session.run_for_screen()?;
-    Ok(Ran {
-        verdict: if agrees { "agrees" } else { "differs" }.to_owned(),
-        is_violation: false,
-        told: String::from_utf8_lossy(&told).into_owned(),
-        arrows: Vec::new(),
-    })
+/// What runs, one after the other.
+struct Running {
+    to: SocketAddr,
+    /// The screen asks before it runs a destructive one. What crosses is kept, as for the HTML page.
+    command: Inject,
+    chosen: Vec<Chosen>,
+    /// It stands in front of the scenarios.
+    session: Option<OnScreen>,
+    /// The sockets of scenarios. A session has its own.
+    means: Option<Means>,
+}
+
+impl Running {
+    fn run(&mut self, order: &Order, watch: &mut dyn Watch) -> Result<Ran> {
+        let place = match &self.session {
+            Some(session) if order.index == 0 => {
+                self.means = None;
+                return session.run(&order.plan, watch);
+            }
+            Some(_) => order.index - 1,
+            None => order.index,
+        };
+        let Running { to, command, chosen, means, .. } = self;
+        let to = *to;
+        let (scenario, _) = chosen.get(place).ok_or_else(|| anyhow!("there is no such scenario"))?;
+        let means = match means {
+            Some(means) => means,
+            none => none.insert(Means::open(command)?),
+        };
+        let mut shown = 0;
+        let mut look = |kept: &[Crossing]| {
+            if kept.len() > shown {
+                shown = kept.len();
+                watch.told(Told::Arrows(arrows(Ladder::of(kept, to.ip()))));
+            }
+            watch.is_stopped()
+        };
+        let ran = one(command, to, means, order.index, scenario, Some(&mut look))?;
+        let arrows = means.take_kept().map(|kept| arrows(Ladder::of(&kept, to.ip()))).unwrap_or_default();
+        let Some(ran) = ran else {
+            return Ok(Ran { verdict: "ended early".into(), arrows, ..Ran::default() });
+        };
+        let mut told = Vec::new();
+        text::ran(&ran, &mut told)?;
+        let verdict = ran.verdict_words.map_or_else(|| "withheld".to_owned(), |verdict| verdict.to_string());
+        Ok(Ran {
+            verdict,
+            is_violation: ran.verdict_words == Some(Verdict::Violates),
+            told: String::from_utf8_lossy(&told).into_owned(),
+            arrows,
+        })
+    }
+}
+
+fn arrows(ladder: Ladder) -> Vec<Arrow> {
+    let arrow = |arrow: report::Arrow| Arrow {
+        since: u64::try_from(arrow.since.as_nanos()).unwrap_or(u64::MAX),
+        out: arrow.out,
+        text: arrow.text,
+    };
+    ladder.arrows.into_iter().map(arrow).collect()
 }

@@ -11,6 +11,7 @@ use rdmascope_peer::endpoint::{Config, Endpoint};
 use rdmascope_peer::scenario::{
     BUILTIN, Injector, Outcome, Runner, Scenario, Side, Target, builtin_of, parse,
 };
+use rdmascope_peer::time::earlier;
 use rdmascope_present::time::parse_duration;
 use std::borrow::Cow;
 use std::hash::{BuildHasher as _, RandomState};
@@ -120,7 +121,7 @@ pub(super) fn run(command: &Inject, out: &mut Out) -> io::Result<Status> {
         }
         report.begin_column(Some(to.to_string()));
         for (number, (scenario, _)) in chosen.iter().enumerate() {
-            let one = match one(command, *to, &mut means, number, scenario) {
+            let one = match one(command, *to, &mut means, number, scenario, None) {
                 Ok(Some(one)) => one,
                 Ok(None) => {
                     ended = Err(anyhow::anyhow!("interrupted"));
@@ -217,6 +218,12 @@ fn with_text(scenario: Scenario) -> Chosen {
     (scenario, text.into())
 }
 
+/// Who looks on while a scenario runs: it is shown what crossed since that was taken last, and says whether the scenario is to end.
+pub(super) type Onlooker<'a> = &'a mut dyn FnMut(&[Crossing]) -> bool;
+
+/// How often it looks.
+const LOOK_UP: Duration = Duration::from_millis(50);
+
 /// What scenarios run on.
 pub(super) enum Means {
     Sockets(Wire),
@@ -264,8 +271,14 @@ impl Means {
         }
     }
 
-    /// Runs a scenario for so long at most.
-    fn run(&mut self, runner: Runner, seed: u64, most: Duration) -> Result<(Ended, Option<Outcome>)> {
+    /// Runs a scenario for so long at most, or until who looks on wants it to end.
+    fn run(
+        &mut self,
+        runner: Runner,
+        seed: u64,
+        most: Duration,
+        mut onlooker: Option<Onlooker<'_>>,
+    ) -> Result<(Ended, Option<Outcome>)> {
         match self {
             Means::Sockets(wire) => {
                 let mut config = Config { guid: wire.guid(), ..Config::default() };
@@ -273,9 +286,18 @@ impl Means {
                 (config.cm.response_timeout, config.cm.most_retries) = (18, 3);
                 let mut injector = Injector { endpoint: Endpoint::new(config, seed), runner };
                 let until = wire.driver.now().plus(most);
-                let is_over = |injector: &mut Injector, _| injector.runner.is_over();
-                let ended = wire.driver.run(&mut injector, Some(until), is_over)?;
-                Ok((ended, injector.runner.outcome()))
+                loop {
+                    let look_up = onlooker.is_some().then(|| wire.driver.now().plus(LOOK_UP));
+                    let is_over = |injector: &mut Injector, _| injector.runner.is_over();
+                    let ended = wire.driver.run(&mut injector, earlier(Some(until), look_up), is_over)?;
+                    let is_stopped = onlooker.as_mut().is_some_and(|look| wire.look_at_kept(look));
+                    if ended != Ended::Deadline || wire.driver.now() >= until {
+                        return Ok((ended, injector.runner.outcome()));
+                    }
+                    if is_stopped {
+                        return Ok((Ended::Woken, None));
+                    }
+                }
             }
             #[cfg(feature = "verbs")]
             Means::Device(device) => {
@@ -296,13 +318,14 @@ impl Means {
     }
 }
 
-/// Runs a scenario. `None`: it was interrupted.
+/// Runs a scenario. `None`: it was interrupted. Nobody looks on where it runs on a device.
 pub(super) fn one(
     command: &Inject,
     to: SocketAddr,
     means: &mut Means,
     number: usize,
     scenario: &Scenario,
+    onlooker: Option<Onlooker<'_>>,
 ) -> Result<Option<Ran>> {
     /// The longest that a scenario may take, its retransmissions included, beside what it waits with the patience of the command.
     const MOST: Duration = Duration::from_secs(120);
@@ -321,7 +344,7 @@ pub(super) fn one(
         first_xid: seed as u32,
         ..Target::new(means.local(command, to)?, to.ip())
     };
-    match means.run(Runner::new(scenario.clone(), target), seed, most)? {
+    match means.run(Runner::new(scenario.clone(), target), seed, most, onlooker)? {
         (Ended::Woken, _) => Ok(None),
         (_, Some(outcome)) => Ok(Some(Ran::new(scenario, to, &outcome))),
         (_, None) => bail!("{}: not over after {} s", scenario.name, most.as_secs()),

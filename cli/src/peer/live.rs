@@ -154,6 +154,12 @@ impl Wire {
         seen.kept.as_mut().map(core::mem::take).unwrap_or_default()
     }
 
+    /// Shows what crossed since it was taken last.
+    pub(super) fn look_at_kept<T>(&self, look: impl FnOnce(&[Crossing]) -> T) -> T {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        look(seen.kept.as_deref().unwrap_or_default())
+    }
+
     /// Makes the file whole.
     pub(super) fn finish(&mut self) -> Result<()> {
         self.driver.record(None);

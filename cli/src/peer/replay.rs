@@ -1,6 +1,7 @@
 //! `rdmascope peer replay`: makes the calls of a capture again, and compares the replies.
 
 pub(super) mod lines;
+pub(super) mod screen;
 #[cfg(test)]
 mod tests;
 
@@ -20,12 +21,13 @@ use rdmascope_peer::nfs3::Caller;
 use rdmascope_peer::peer::{Config, Event, Peer};
 use rdmascope_peer::replay::{Fault, Options, Outcome, Recording, Replayer, Timing};
 use rdmascope_peer::tcp;
-use rdmascope_present::text::{Counted, Style};
+use rdmascope_peer::time::earlier;
+use rdmascope_present::text::Style;
 use rdmascope_present::time::parse_duration;
 use rdmascope_wire::Xid;
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher as _, RandomState};
-use std::io::{self, Write};
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -76,46 +78,6 @@ pub(super) struct Replay {
     output: Output,
 }
 
-impl Replay {
-    /// All calls of `input` that can be made again, as fast as their replies come, to the server `to`.
-    pub(super) fn for_screen(input: Input, to: SocketAddr, from: Option<IpAddr>) -> Replay {
-        Replay {
-            input,
-            to,
-            from,
-            timing: When::Fastest,
-            timeout: 5_000_000_000,
-            mount: None,
-            handle: Vec::new(),
-            leave_out: true,
-            starting_at: None,
-            fault: None,
-            all: true,
-            memory: 1 << 30,
-            filter: TransactionArguments::default(),
-            sockets: SocketArguments::default(),
-            output: Output { format: Format::Text },
-        }
-    }
-
-    /// Replays for the screen: what is told, and whether the replies agree.
-    pub(super) fn run_for_screen(&self) -> Result<(Vec<u8>, bool)> {
-        let (read, ending) =
-            recording::read(&self.input, &self.filter.filter(), self.filter.asked(), self.memory)??;
-        recording::check(&read, &ending, self.leave_out)?;
-        let mut told = Vec::new();
-        if read.unfit_count > 0 {
-            writeln!(
-                told,
-                "left out: {}, of which the capture lacks bytes",
-                Counted(read.unfit_count, "call")
-            )?;
-        }
-        let agrees = self.replay(read, Style::default(), &mut told)??;
-        Ok((told, agrees))
-    }
-}
-
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 enum When {
     /// As soon as the replies are there that the capture has before the call
@@ -153,7 +115,7 @@ fn fault(text: &str) -> Result<(Fault, u64), String> {
 /// The call of a transaction, as an index of the recording.
 fn index_of(recording: &Recording, number: u64) -> Result<usize> {
     let place = recording.calls.iter().position(|call| call.number == number && !call.backward);
-    place.ok_or_else(|| anyhow!("--fault: no call of transaction {number} is made"))
+    place.ok_or_else(|| anyhow!("no call of transaction {number} is made"))
 }
 
 /// Runs the command.
@@ -165,29 +127,69 @@ pub(super) fn run(command: &Replay, style: Style, out: &mut Out) -> io::Result<S
         Ok(read) => read,
         Err(status) => return Ok(status),
     };
-    match command.replay(read, style, out)? {
-        Ok(true) => Ok(Status::Done),
-        Ok(false) => Ok(Status::Differs),
+    let format = command.output.format;
+    let mut printing = Printing { format, all: command.all, style, out };
+    match command.replay(read, &mut printing)? {
+        Ok(summary) => {
+            lines::print_summary(&summary, format, style, out)?;
+            Ok(if summary.is_agreement() { Status::Done } else { Status::Differs })
+        }
         Err(error) => output::complain(&error, out),
     }
 }
 
+/// Who is told what comes of a replay, while it goes on.
+trait Hears {
+    /// The sockets are open, a connection is made, or it is over.
+    fn line(&mut self, line: common::Line) -> io::Result<()>;
+
+    /// This came of a call, or of a connection.
+    fn outcome(&mut self, outcome: &Outcome, replayed: Replayed) -> io::Result<()>;
+
+    /// Whether it is to end. `None`: nobody asks for that but by a signal.
+    fn is_stopped(&self) -> Option<bool>;
+}
+
+/// The output of the command.
+struct Printing<'a> {
+    format: Format,
+    all: bool,
+    style: Style,
+    out: &'a mut Out,
+}
+
+impl Hears for Printing<'_> {
+    fn line(&mut self, line: common::Line) -> io::Result<()> {
+        common::print(&line, self.format, self.style, self.out)
+    }
+
+    fn outcome(&mut self, _: &Outcome, replayed: Replayed) -> io::Result<()> {
+        if self.format == Format::Jsonl || self.all || replayed.is_noteworthy() {
+            lines::print(&replayed, self.format, self.style, self.out)?;
+        }
+        Ok(())
+    }
+
+    fn is_stopped(&self) -> Option<bool> {
+        None
+    }
+}
+
 impl Replay {
-    /// Makes the calls and tells what comes of them: whether the replies agree. The outer error is one of the output.
-    fn replay(&self, read: Read, style: Style, out: &mut impl Write) -> io::Result<Result<bool>> {
+    /// Makes the calls and tells what comes of them. The outer error is one of the output.
+    fn replay(&self, read: Read, hears: &mut impl Hears) -> io::Result<Result<Summary>> {
         let (mut live, mut run) = match self.open(read) {
-            Ok((live, replayer, read)) => (live, Run::new(self, style, replayer, read)),
+            Ok((live, replayer, read)) => (live, Run::new(self.to, replayer, read)),
             Err(error) => return Ok(Err(error)),
         };
-        let talked = run.talk(&mut live, out)?;
+        let talked = run.talk(&mut live, hears)?;
         let counts = live.wire.driver.counts();
         let finished = live.finish();
         if let Err(error) = talked.and(finished) {
             return Ok(Err(error));
         }
         run.summary.count(counts);
-        lines::print_summary(&run.summary, self.output.format, style, out)?;
-        Ok(Ok(run.summary.is_agreement()))
+        Ok(Ok(run.summary))
     }
 
     fn open(&self, mut read: Read) -> Result<(Live, Replayer, Read)> {
@@ -196,7 +198,7 @@ impl Replay {
             read.recording = Arc::new(rest);
         }
         let fault = match self.fault {
-            Some((fault, number)) => Some((index_of(&read.recording, number)?, fault)),
+            Some((fault, number)) => Some((index_of(&read.recording, number).context("--fault")?, fault)),
             None => None,
         };
         let to = self.to.ip();
@@ -238,9 +240,11 @@ impl Replay {
 /// How long it waits at the end of a connection for what need not come.
 const LINGER: Duration = Duration::from_millis(500);
 
-struct Run<'a> {
-    command: &'a Replay,
-    style: Style,
+/// How often it asks whether it is to end.
+const LOOK_UP: Duration = Duration::from_millis(50);
+
+struct Run {
+    to: SocketAddr,
     replayer: Replayer,
     read: Read,
     /// What REPs said, and when connections were asked for.
@@ -248,59 +252,56 @@ struct Run<'a> {
     summary: Summary,
 }
 
-impl Run<'_> {
-    fn new(command: &Replay, style: Style, replayer: Replayer, read: Read) -> Run<'_> {
-        Run { command, style, replayer, read, said: BTreeMap::new(), summary: Summary::default() }
+impl Run {
+    fn new(to: SocketAddr, replayer: Replayer, read: Read) -> Run {
+        Run { to, replayer, read, said: BTreeMap::new(), summary: Summary::default() }
     }
 
-    fn print(&self, line: common::Line, out: &mut impl Write) -> io::Result<()> {
-        common::print(&line, self.command.output.format, self.style, out)
-    }
-
-    /// Replays until the end or Ctrl-C. The outer error is one of the output.
-    fn talk(&mut self, live: &mut Live, out: &mut impl Write) -> io::Result<Result<()>> {
-        let to = self.command.to;
-        let sockets = common::Sockets { target: Some(to), ..live.sockets(to.port()) };
-        self.print(common::Line::Sockets(sockets), out)?;
+    /// Replays until the end, Ctrl-C, or until it is stopped. The outer error is one of the output.
+    fn talk(&mut self, live: &mut Live, hears: &mut impl Hears) -> io::Result<Result<()>> {
+        let sockets = common::Sockets { target: Some(self.to), ..live.sockets(self.to.port()) };
+        hears.line(common::Line::Sockets(sockets))?;
         let mut interrupted = false;
         while !self.replayer.is_over() {
             let now = live.wire.driver.now();
             self.replayer.advance(&mut live.peer, now);
-            self.tell(out)?;
-            if self.replayer.is_over() {
+            self.tell(hears)?;
+            let stopped = hears.is_stopped();
+            if self.replayer.is_over() || stopped == Some(true) {
                 break;
             }
-            let (ended, events) = match live.turn(self.replayer.next_deadline()) {
+            let look_up = stopped.map(|_| now.plus(LOOK_UP));
+            let (ended, events) = match live.turn(earlier(self.replayer.next_deadline(), look_up)) {
                 Ok(turned) => turned,
                 Err(error) => return Ok(Err(error.into())),
             };
             for (now, event) in events {
                 self.replayer.handle(&mut live.peer, now, &event);
-                self.connection(live, event, out)?;
+                self.connection(live, event, hears)?;
             }
             if ended == Ended::Woken {
                 interrupted = true;
                 break;
             }
         }
-        self.tell(out)?;
+        self.tell(hears)?;
         let connections: Vec<endpoint::ConnectionId> = live.peer.endpoint().connections().collect();
         let happened = match live.hang_up(&connections) {
             Ok(happened) => happened,
             Err(error) => return Ok(Err(error.into())),
         };
         for event in happened {
-            self.connection(live, event, out)?;
+            self.connection(live, event, hears)?;
         }
         Ok(if interrupted { Err(anyhow!("interrupted")) } else { Ok(()) })
     }
 
     /// Tells that a connection is made or over.
-    fn connection(&mut self, live: &Live, event: Event, out: &mut impl Write) -> io::Result<()> {
-        let remote = self.command.to.ip();
+    fn connection(&mut self, live: &Live, event: Event, hears: &mut impl Hears) -> io::Result<()> {
+        let remote = self.to.ip();
         if let Some((id, why)) = Peer::closed(&event) {
             self.said.remove(&id);
-            return self.print(common::Line::Connection(Box::new(Connection::closed(why, remote))), out);
+            return hears.line(common::Line::Connection(Box::new(Connection::closed(why, remote))));
         }
         match event {
             Event::Endpoint(endpoint::Event::Replied { connection, reply, private_data, .. }) => {
@@ -314,7 +315,7 @@ impl Run<'_> {
                 if let Some(session) = live.peer.session(connection) {
                     line.agreed(session.negotiated());
                 }
-                self.print(common::Line::Connection(Box::new(line)), out)?;
+                hears.line(common::Line::Connection(Box::new(line)))?;
             }
             _ => {}
         }
@@ -322,20 +323,12 @@ impl Run<'_> {
     }
 
     /// Tells what came of calls.
-    fn tell(&mut self, out: &mut impl Write) -> io::Result<()> {
+    fn tell(&mut self, hears: &mut impl Hears) -> io::Result<()> {
         while let Some(outcome) = self.replayer.poll_outcome() {
-            let line = self.line(&outcome);
             self.summary.add(&outcome);
-            let is_worth = self.command.all || line.is_noteworthy();
-            if self.command.output.format == Format::Jsonl || is_worth {
-                lines::print(&line, self.command.output.format, self.style, out)?;
-            }
+            hears.outcome(&outcome, Replayed::new(&outcome, &self.read))?;
         }
         Ok(())
-    }
-
-    fn line(&self, outcome: &Outcome) -> Replayed {
-        Replayed::new(outcome, &self.read)
     }
 }
 

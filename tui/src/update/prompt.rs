@@ -68,6 +68,10 @@ fn finish(state: &mut State, prompt: &Prompt, effects: &mut Vec<Effect>) {
             let what = view::to_save(state);
             ask(state, Request::Save(what, prompt.text.trim().into()), effects);
         }
+        Purpose::Export => {
+            state.notice = Some("the page is being written".to_owned());
+            effects.push(Effect::Export(prompt.text.trim().into()));
+        }
         Purpose::Palette => {
             if let Some(action) = choice.and_then(|choice| choice.action) {
                 act(state, action, effects);

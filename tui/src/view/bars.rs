@@ -147,6 +147,7 @@ pub(super) fn hints(state: &State, frame: &mut Frame<'_>, area: Rect) {
             Purpose::Palette => ("action: ", ""),
             Purpose::Glossary => ("word: ", ""),
             Purpose::Save => ("save packets as: ", "  (a new file)"),
+            Purpose::Export => ("write the page as: ", "  (a new file; HTML)"),
         };
         let mut spans =
             vec![Span::styled(name, Style::new().add_modifier(Modifier::BOLD)), Span::raw(&*prompt.text)];

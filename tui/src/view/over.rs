@@ -29,7 +29,7 @@ const MOST: usize = 12;
 pub fn choices(prompt: &Prompt) -> Vec<Choice> {
     let text = prompt.text.to_lowercase();
     let mut choices: Vec<Choice> = match prompt.purpose {
-        Purpose::Jump | Purpose::Save => Vec::new(),
+        Purpose::Jump | Purpose::Save | Purpose::Export => Vec::new(),
         Purpose::Filter => Filter::completions(&prompt.text)
             .map(|(word, help)| Choice { word: word.to_owned(), help: help.to_owned(), action: None })
             .collect(),
@@ -126,7 +126,7 @@ fn below(state: &State, prompt: &Prompt, frame: &mut Frame<'_>) {
         Purpose::Palette => "Actions: Enter does one",
         Purpose::Filter => "Filters: Tab completes",
         Purpose::Glossary => "Words: Enter explains one",
-        Purpose::Jump | Purpose::Save => "",
+        Purpose::Jump | Purpose::Save | Purpose::Export => "",
     };
     frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()).block(boxed(state, title)), place);
 }

@@ -14,6 +14,7 @@ use rdmascope_dissector::record::{Record, Time};
 use rdmascope_dissector::transport::Dissected;
 use rdmascope_present::text::Style;
 use rdmascope_tui::analysis::{Analysis, Answer, Request};
+use rdmascope_tui::inject::Plan;
 use rdmascope_tui::session::Progress;
 use rdmascope_tui::state::{Look, State};
 use rdmascope_tui::store::Store;
@@ -29,6 +30,12 @@ pub(crate) struct Driver {
     pub(crate) has_quit: bool,
     /// Scenarios that were started.
     pub(crate) started: Vec<usize>,
+    /// How a session was sent, of each time.
+    pub(crate) plans: Vec<Plan>,
+    /// The numbers of what was ended.
+    pub(crate) stopped: Vec<u64>,
+    /// Pages that were written.
+    pub(crate) exported: Vec<PathBuf>,
     /// Captures that were opened.
     pub(crate) opened: Vec<usize>,
     /// Files are written; else they cannot be.
@@ -69,6 +76,9 @@ impl Driver {
             copied: Vec::new(),
             has_quit: false,
             started: Vec::new(),
+            plans: Vec::new(),
+            stopped: Vec::new(),
+            exported: Vec::new(),
             saves: false,
             opened: Vec::new(),
         }
@@ -103,7 +113,12 @@ impl Driver {
                         further.extend(update(&mut self.state, Message::Answer(answer)));
                     }
                     Effect::Copy(text) => self.copied.push(text),
-                    Effect::Inject(index) => self.started.push(index),
+                    Effect::Inject(order) => {
+                        self.started.push(order.index);
+                        self.plans.push(order.plan);
+                    }
+                    Effect::Stop(number) => self.stopped.push(number),
+                    Effect::Export(path) => self.exported.push(path),
                     Effect::Open(index) => self.opened.push(index),
                     Effect::Suspend => {}
                     Effect::Quit => self.has_quit = true,

@@ -16,6 +16,7 @@ use rdmascope_peer::driver::Counts;
 use rdmascope_peer::replay::{Aspect, Comparison, Conveyed, Outcome, Subject, Verdict, procedure_name};
 use rdmascope_present::json::write_line;
 use rdmascope_present::text::{Counted, Duration, Plain, Style};
+use rdmascope_tui::inject::{self, SentCall};
 use rdmascope_wire::Xid;
 use std::io::{self, Write};
 
@@ -139,6 +140,47 @@ impl Replayed {
         let unknown = outcome.unknown.iter();
         line.unknown = unknown.map(|(field, bytes)| Unknown { field, bytes: bytes.clone() }).collect();
         line
+    }
+
+    /// The same for a screen.
+    pub(super) fn on_screen(self, outcome: &Outcome) -> SentCall {
+        let beside = |difference: Difference, is_allowed| {
+            let operation = difference.operation.map(|operation| format!("{operation} "));
+            inject::Difference {
+                field: format!("{}{}", operation.unwrap_or_default(), difference.field),
+                recorded: difference.recorded,
+                live: difference.live,
+                is_allowed,
+            }
+        };
+        let unknown = |Unknown { field, bytes }: Unknown| {
+            format!("{field} {bytes}: no reply brought it, so it is sent as recorded")
+        };
+        let (instead, reason) = match &outcome.verdict {
+            Verdict::Otherwise { recorded, live } => (Some((recorded.clone(), live.clone())), None),
+            _ => (None, self.reason),
+        };
+        let instead = instead.map(|(recorded, live)| inject::Difference {
+            field: "what came".into(),
+            recorded,
+            live,
+            is_allowed: false,
+        });
+        let differences = self.differences.into_iter().map(|difference| beside(difference, false));
+        let may_differ = self.may_differ.into_iter().map(|difference| beside(difference, true));
+        let name = self.name.unwrap_or_else(|| format!("connection {}", self.connection));
+        SentCall {
+            transaction: self.transaction,
+            name: match self.direction {
+                Some("backward") => format!("backward {name}"),
+                _ => name,
+            },
+            is_difference: matches!(self.verdict, "differs" | "not-sent"),
+            verdict: self.verdict,
+            latency: self.latency_ns,
+            differences: instead.into_iter().chain(differences).chain(may_differ).collect(),
+            notes: reason.into_iter().chain(self.unknown.into_iter().map(unknown)).collect(),
+        }
     }
 
     /// Whether there is something to say of it.

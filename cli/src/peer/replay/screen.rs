@@ -1,0 +1,120 @@
+//! A replay that the screen of `rdmascope tui` asked for.
+
+use super::lines::{self, Replayed, Summary};
+use super::{Hears, Replay, When};
+use crate::filters::TransactionArguments;
+use crate::input::Input;
+use crate::output::{Format, Output};
+use crate::peer::lines as common;
+use crate::peer::live::SocketArguments;
+use crate::peer::recording::{self, Read};
+use anyhow::{Result, anyhow};
+use rdmascope_peer::replay::{Fault, Outcome};
+use rdmascope_present::text::{Counted, Style};
+use rdmascope_tui::inject::{self, Plan, Ran, Told, Watch};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+
+/// What can be put wrong in a call.
+pub(in crate::peer) fn faults() -> Vec<inject::Fault> {
+    let help = |fault| match fault {
+        Fault::Version => "rdma_vers is 9",
+        Fault::Procedure => "rdma_proc is 9",
+        Fault::Short => "the last four bytes are missing",
+    };
+    Fault::ALL.map(|fault| inject::Fault { name: fault.name(), help: help(fault) }).into()
+}
+
+/// Makes the calls of `input` again that can be made, as fast as their replies come, to the server `to`.
+pub(in crate::peer) struct OnScreen {
+    pub(in crate::peer) input: Input,
+    pub(in crate::peer) to: SocketAddr,
+    pub(in crate::peer) from: Option<IpAddr>,
+    /// See `peer replay --mount`.
+    pub(in crate::peer) mount: Option<String>,
+}
+
+impl OnScreen {
+    /// Replays as `plan` says, until `watch` wants it to end.
+    pub(in crate::peer) fn run(&self, plan: &Plan, watch: &mut dyn Watch) -> Result<Ran> {
+        let command = self.command(plan)?;
+        let filter = &command.filter;
+        let (read, ending) =
+            recording::read(&command.input, &filter.filter(), filter.asked(), command.memory)??;
+        recording::check(&read, &ending, command.leave_out)?;
+        let mut told = left_out(&read);
+        let mut hears = Watched { watch };
+        let summary = command.replay(read, &mut hears)??;
+        let is_stopped = hears.is_stopped() == Some(true);
+        lines::print_summary(&summary, Format::Text, Style::default(), &mut told)?;
+        Ok(Ran {
+            verdict: verdict(&summary, is_stopped).to_owned(),
+            is_violation: false,
+            told: String::from_utf8_lossy(&told).into_owned(),
+            arrows: Vec::new(),
+        })
+    }
+
+    fn command(&self, plan: &Plan) -> Result<Replay> {
+        let fault = |(name, number): (&str, u64)| {
+            let fault = Fault::ALL.into_iter().find(|fault| fault.name() == name);
+            fault.map(|fault| (fault, number)).ok_or_else(|| anyhow!("there is no fault {name}"))
+        };
+        let Input { files, .. } = &self.input;
+        Ok(Replay {
+            input: Input { files: files.clone(), spool: None, ..self.input },
+            to: self.to,
+            from: self.from,
+            timing: When::Fastest,
+            timeout: 5_000_000_000,
+            mount: self.mount.clone(),
+            handle: Vec::new(),
+            leave_out: true,
+            starting_at: plan.starting_at,
+            fault: plan.fault.map(fault).transpose()?,
+            all: true,
+            memory: 1 << 30,
+            filter: TransactionArguments::default(),
+            sockets: SocketArguments::default(),
+            output: Output { format: Format::Text },
+        })
+    }
+}
+
+fn left_out(read: &Read) -> Vec<u8> {
+    match read.unfit_count {
+        0 => Vec::new(),
+        count => {
+            format!("left out: {}, of which the capture lacks bytes\n", Counted(count, "call")).into_bytes()
+        }
+    }
+}
+
+fn verdict(summary: &Summary, is_stopped: bool) -> &'static str {
+    match (is_stopped, summary.is_agreement()) {
+        (true, _) => "ended early",
+        (false, true) => "agrees",
+        (false, false) => "differs",
+    }
+}
+
+/// The screen looks on.
+struct Watched<'a> {
+    watch: &'a mut dyn Watch,
+}
+
+impl Hears for Watched<'_> {
+    /// What the screen shows of connections comes as outcomes.
+    fn line(&mut self, _: common::Line) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn outcome(&mut self, outcome: &Outcome, replayed: Replayed) -> io::Result<()> {
+        self.watch.told(Told::Call(replayed.on_screen(outcome)));
+        Ok(())
+    }
+
+    fn is_stopped(&self) -> Option<bool> {
+        Some(self.watch.is_stopped())
+    }
+}

@@ -1,0 +1,96 @@
+//! Scenarios and the session for a live peer: what is run, how, and what comes of it.
+
+use super::{Effect, visit};
+use crate::inject::{Inject, Ran, Told};
+use crate::show::{Show, Step};
+use crate::state::State;
+use crate::view;
+
+/// Runs the scenario that is chosen. A destructive one is asked about first. One that runs is ended.
+pub(super) fn run(state: &mut State, effects: &mut Vec<Effect>) {
+    let at = state.cursor().at;
+    let Some(offer) = state.inject.offers.get(at) else { return };
+    if let Some(order) = state.inject.running.as_ref().filter(|order| order.index == at) {
+        effects.push(Effect::Stop(order.number));
+        state.inject.is_stopping = true;
+        return;
+    }
+    if offer.is_destructive && state.inject.confirm != Some(at) {
+        state.inject.confirm = Some(at);
+        let asked = match offer.is_session {
+            true => "its calls may change the files of the server: Enter once more sends them",
+            false => "it may crash or exhaust the server, or makes a file on it: Enter once more runs it",
+        };
+        state.notice = Some(asked.to_owned());
+        return;
+    }
+    state.inject.confirm = None;
+    if !state.inject.queue.contains(&at) {
+        state.inject.queue.push(at);
+    }
+}
+
+/// Runs all that are not destructive and were not run; or, where some wait, none of these.
+pub(super) fn run_all(state: &mut State) {
+    let inject = &mut state.inject;
+    if !inject.queue.is_empty() {
+        return inject.queue.clear();
+    }
+    let wanted = |index: &usize| {
+        !inject.offers[*index].is_destructive && inject.ran[*index].is_none() && !inject.is_running(*index)
+    };
+    inject.queue = (0..inject.offers.len()).filter(wanted).collect();
+}
+
+/// The session will be sent from the transaction that is chosen on; where it would be already, all of it.
+pub(super) fn from_chosen(state: &mut State) {
+    plan(state, |inject, chosen| {
+        let plan = &mut inject.plan;
+        plan.starting_at = if plan.starting_at == Some(chosen) { None } else { Some(chosen) };
+    });
+}
+
+/// The session will have a fault in the call of the transaction that is chosen: the first one, the next one, or none.
+pub(super) fn fault(state: &mut State) {
+    plan(state, Inject::next_fault);
+}
+
+/// Changes how the session is sent, and shows it.
+fn plan(state: &mut State, change: impl FnOnce(&mut Inject, u64)) {
+    let Some(place) = state.inject.offers.iter().position(|offer| offer.is_session) else {
+        let why = "`rdmascope tui FILE --to ADDRESS` sends the session of a file to a live server";
+        state.notice = Some(why.to_owned());
+        return;
+    };
+    let Some(chosen) = state.chosen else {
+        state.notice = Some("no transaction is chosen: 3 lists them".to_owned());
+        return;
+    };
+    change(&mut state.inject, chosen);
+    state.inject.confirm = None;
+    visit(state, Show::Inject);
+    state.cursors[Show::Inject as usize].at = place;
+    state.details[Show::Inject as usize] = Default::default();
+}
+
+/// Something came by now of what runs. Who looks at its end goes on doing so.
+pub(super) fn told(state: &mut State, told: Told) {
+    let show = Show::Inject as usize;
+    let is_seen = state.show == Show::Inject
+        && state.inject.running.as_ref().is_some_and(|order| order.index == state.cursors[show].at);
+    let lines = state.areas().detail_lines();
+    let is_at_end = is_seen && state.details[show].top + lines >= view::detail_count(state);
+    state.inject.take(told);
+    if is_at_end {
+        let count = view::detail_count(state);
+        state.details[show].scroll(Step::Last, count, lines);
+    }
+}
+
+/// It is over.
+pub(super) fn ran(state: &mut State, index: usize, ran: Result<Ran, String>) {
+    state.inject.running = None;
+    if let Some(place) = state.inject.ran.get_mut(index) {
+        *place = Some(ran);
+    }
+}

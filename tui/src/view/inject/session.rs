@@ -1,0 +1,137 @@
+//! The session that is sent to a live server: of each call what the capture has beside what came now.
+
+use super::{paragraph, room};
+use crate::inject::{Difference, Offer, SentCall, SentLine};
+use crate::state::State;
+use crate::view::{dim, fitted, red, yellow};
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::style::{Modifier, Style};
+use ratatui::text::{Line, Span, Text};
+use ratatui::widgets::Paragraph;
+use rdmascope_present::text::Duration;
+
+/// Columns of the number of a transaction, of what is called or the field that differs, and of the verdict.
+const NUMBER: usize = 8;
+const NAME: usize = 22;
+const VERDICT: usize = 13;
+
+/// Draws what is seen of it.
+pub(super) fn render(state: &State, frame: &mut Frame<'_>, area: Rect, offer: &Offer) {
+    let (before, after) = around(state, area.width, offer);
+    let sent = &state.inject.sent;
+    let seen = usize::from(area.height.saturating_sub(1));
+    let top = state.detail().top;
+    let line = |at: usize| {
+        let in_sent = at.checked_sub(before.len());
+        match in_sent {
+            None => before[at].clone(),
+            Some(at) if at < sent.len() => one(state, &sent[at], area.width),
+            Some(at) => after[at - sent.len()].clone(),
+        }
+    };
+    let count = before.len() + sent.len() + after.len();
+    let lines: Vec<Line<'static>> = (top..count.min(top + seen)).map(line).collect();
+    let below = Rect { y: area.y + 1, height: area.height.saturating_sub(1), ..area };
+    frame.render_widget(Paragraph::new(Text::from(lines)), below);
+}
+
+/// All its lines.
+pub(super) fn count(state: &State, width: u16, offer: &Offer) -> usize {
+    let (before, after) = around(state, width, offer);
+    before.len() + state.inject.sent.len() + after.len()
+}
+
+/// What stands before the calls, and behind them.
+fn around(state: &State, width: u16, offer: &Offer) -> (Vec<Line<'static>>, Vec<Line<'static>>) {
+    let inject = &state.inject;
+    let place = inject.offers.iter().position(|one| one.is_session).unwrap_or(0);
+    let room = room(width);
+    let is_running = inject.is_running(place);
+    let mut before = Vec::new();
+    if !is_running {
+        before.extend(paragraph(
+            &format!(
+                "Enter sends: {}. On a call: i sends from there on, or all; e puts a fault into it, the next one, or none.",
+                inject.words(&inject.plan)
+            ),
+            room,
+        ));
+    }
+    let ran = inject.ran.get(place).and_then(Option::as_ref);
+    if is_running || ran.is_some() {
+        let words = inject.words(&inject.sent_as);
+        before.extend(paragraph(
+            &match is_running {
+                true => format!("Being sent: {words}. Enter ends it."),
+                false => format!("Sent: {words}."),
+            },
+            room,
+        ));
+    }
+    if !inject.sent.is_empty() {
+        let value = value_width(width);
+        let headings =
+            format!("{:>NUMBER$} {:NAME$} {:VERDICT$} {:value$} now", "call", "", "replies", "recorded");
+        before.push(Line::styled(
+            fitted(state, &headings, usize::from(width), false),
+            Style::new().add_modifier(Modifier::BOLD),
+        ));
+    }
+    let mut after = Vec::new();
+    if !inject.sent.is_empty() {
+        after.push(Line::default());
+    }
+    match ran {
+        Some(Ok(ran)) => after.extend(paragraph(&ran.told, room)),
+        Some(Err(error)) => after.extend(paragraph(error, room)),
+        None if is_running => {}
+        None => after.extend(paragraph(&offer.explanation, room)),
+    }
+    (before, after)
+}
+
+/// Columns of what was recorded, and of what came now.
+fn value_width(width: u16) -> usize {
+    usize::from(width).saturating_sub(NUMBER + NAME + VERDICT + 4) / 2
+}
+
+fn one(state: &State, line: &SentLine, width: u16) -> Line<'static> {
+    let value = value_width(width);
+    let number = |number: &str| fitted(state, number, NUMBER, true);
+    match line {
+        SentLine::Call(call) => {
+            let style = if call.is_difference { red(state) } else { Style::new() };
+            let told = call.transaction.map(|number| number.to_string()).unwrap_or_default();
+            let live = call.latency.map(|latency| Duration(latency).to_string()).unwrap_or_default();
+            Line::from(vec![
+                Span::raw(format!("{} {} ", number(&told), fitted(state, &call.name, NAME, false))),
+                Span::styled(fitted(state, call.verdict, VERDICT, false), style),
+                Span::raw(format!(" {} {live}", fitted(state, &recorded(state, call), value, false))),
+            ])
+        }
+        SentLine::Difference(Difference { field, recorded, live, is_allowed }) => {
+            let (word, style) = match is_allowed {
+                true => ("may differ", dim()),
+                false => ("", yellow(state).add_modifier(Modifier::BOLD)),
+            };
+            Line::from(vec![
+                Span::raw(format!("{} {} ", number(""), fitted(state, field, NAME, false))),
+                Span::styled(fitted(state, word, VERDICT, false), dim()),
+                Span::styled(format!(" {} ", fitted(state, recorded, value, false)), style),
+                Span::styled(fitted(state, live, value, false), style),
+            ])
+        }
+        SentLine::Note(note) => {
+            let note = fitted(state, note, usize::from(width).saturating_sub(NUMBER + 3), false);
+            Line::styled(format!("{}   {note}", number("")), dim())
+        }
+    }
+}
+
+/// What the capture has of a call: how long its reply took.
+fn recorded(state: &State, call: &SentCall) -> String {
+    let row = call.transaction.and_then(|number| state.session.place(number));
+    let row = row.and_then(|place| state.session.rows.get(place));
+    row.and_then(|row| row.latency).map(|latency| Duration(latency).to_string()).unwrap_or_default()
+}
