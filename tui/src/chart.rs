@@ -1,11 +1,13 @@
 //! Figures of rows over time and over latency, as charts want them.
 
-use crate::rows::Row;
+use crate::rows::{Row, Rows};
+use core::fmt::{self, Display, Formatter};
+use foldhash::fast::FixedState;
 use rdmascope_dissector::connection::ConnectionId;
 use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::Direction;
 use rdmascope_present::names::Label;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, HashMap};
 
 /// How often something happened, over time. It takes the same room however long the session is: where it has no further place, each place stands for
 /// twice the time.
@@ -55,13 +57,110 @@ impl Series {
     }
 }
 
+/// Of what charts are drawn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Of {
+    /// All rows.
+    #[default]
+    All,
+    /// Those of an operation.
+    Operation(Label),
+    /// Those of a connection.
+    Connection(ConnectionId),
+}
+
+impl Of {
+    fn holds(self, row: &Row) -> bool {
+        match self {
+            Of::All => true,
+            Of::Operation(label) => row.label == label,
+            Of::Connection(connection) => row.connection == connection,
+        }
+    }
+}
+
+impl Display for Of {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Of::All => f.write_str("all operations"),
+            Of::Operation(label) => label.fmt(f),
+            Of::Connection(connection) => write!(f, "connection {}", connection.0),
+        }
+    }
+}
+
+/// Which charts are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// Of how many rows.
+    pub rows: usize,
+    /// The span of time that they show.
+    pub span: (Time, Time),
+    /// Of what: the place in [`Figures::names`].
+    pub at: usize,
+    /// How many columns wide.
+    pub columns: usize,
+}
+
+/// What charts show. It takes a look at every row, so it is made on a thread of its own.
+#[derive(Clone, Debug, Default)]
+pub struct Figures {
+    /// What was wanted.
+    pub wanted: Option<Wanted>,
+    /// What can be chosen: all rows, an operation, or a connection where there are several; and how many rows each has.
+    pub names: Vec<(Of, u64)>,
+    /// Of what they are.
+    pub of: Of,
+    /// Latencies over time, as points of a grid, each once: seconds from the start, and the decimal logarithm of nanoseconds.
+    pub latencies: Vec<(f64, f64)>,
+    /// Bytes moved, column by column.
+    pub moved: Vec<u64>,
+    /// Calls in flight.
+    pub flight: InFlight,
+    /// How many latencies lie from one power of two, in nanoseconds, to the next: the lower bound and the count.
+    pub histogram: Vec<(u64, u64)>,
+}
+
+impl Figures {
+    /// Those of `rows` that are wanted.
+    pub fn new(wanted: Wanted, rows: &Rows) -> Figures {
+        /// Lines for a latency and its tenfold.
+        const LINES: usize = 8;
+        let Wanted { span, at, columns, .. } = wanted;
+        let names = names(rows);
+        let of = names.get(at.min(names.len() - 1)).map_or(Of::All, |(of, _)| *of);
+        let held = rows.iter().filter(|row| of.holds(row));
+        Figures {
+            wanted: Some(wanted),
+            latencies: latencies(held.clone(), span, (columns * 2, LINES)),
+            moved: moved(held.clone(), span, columns),
+            flight: in_flight(held.clone(), span, columns),
+            histogram: histogram(held),
+            names,
+            of,
+        }
+    }
+}
+
+/// See [`Figures::names`]. Operations stand in the order of the time that was spent on them.
+fn names(rows: &Rows) -> Vec<(Of, u64)> {
+    let connections = connections(rows.iter());
+    let connections = connections.into_iter().filter(|(_, count)| *count < rows.len() as u64);
+    core::iter::once((Of::All, rows.len() as u64))
+        .chain(operations(rows.iter()).into_iter().map(|(label, count)| (Of::Operation(label), count)))
+        .chain(connections.map(|(connection, count)| (Of::Connection(connection), count)))
+        .collect()
+}
+
 /// The connections of rows, and how many rows each has.
-pub fn connections(rows: &[Row]) -> Vec<(ConnectionId, u64)> {
-    let mut counts: BTreeMap<ConnectionId, u64> = BTreeMap::new();
+fn connections<'a>(rows: impl Iterator<Item = &'a Row>) -> Vec<(ConnectionId, u64)> {
+    let mut counts: HashMap<ConnectionId, u64, FixedState> = HashMap::default();
     for row in rows {
         *counts.entry(row.connection).or_default() += 1;
     }
-    counts.into_iter().collect()
+    let mut counts: Vec<_> = counts.into_iter().collect();
+    counts.sort_unstable_by_key(|(connection, _)| connection.0);
+    counts
 }
 
 /// The calls of one connection's requester that are answered later, over time.
@@ -77,51 +176,59 @@ pub struct InFlight {
 
 /// How many forward calls are in flight in each of `columns` equal spans of time, of those whose replies are known. Where the rows are not of one connection,
 /// nothing is said of credits: each connection has its own (RFC 8166, section 3.3.1).
-pub fn in_flight<'a>(
+fn in_flight<'a>(
     rows: impl Iterator<Item = &'a Row>,
     (start, end): (Time, Time),
     columns: usize,
 ) -> InFlight {
-    // When, whether it is a call, and what a reply grants: a reply that comes when a call is sent has given its credit back before.
-    let (mut steps, mut of) = (Vec::new(), BTreeSet::new());
+    // When calls were sent; when replies came, and what they grant. Rows stand in the order in which they ended, so both are nearly sorted.
+    let (mut calls, mut replies, mut of) = (Vec::new(), Vec::new(), None);
+    let mut is_of_one = true;
     for row in rows.filter(|row| row.direction == Direction::Forward) {
         let Some(latency) = row.latency else { continue };
         let since = row.time.since(start);
-        steps.push((since, true, None));
-        steps.push((since.saturating_add(latency.max(1)), false, row.credits));
-        of.insert(row.connection);
+        calls.push(since);
+        replies.push((since.saturating_add(latency.max(1)), row.credits));
+        is_of_one &= *of.get_or_insert(row.connection) == row.connection;
     }
-    steps.sort_unstable();
+    calls.sort();
+    replies.sort_by_key(|(since, _)| *since);
     let mut flight = InFlight { most: vec![0; columns], is_used_up: vec![false; columns], granted: None };
     let Some(last) = columns.checked_sub(1) else { return flight };
     let length = u128::from(end.since(start)) + 1;
     let column = |since: u64| ((u128::from(since) * columns as u128 / length) as usize).min(last);
     let (mut now, mut at, mut granted) = (0u64, 0usize, None);
-    for (since, is_call, credits) in steps {
-        // What is in flight at the end of a column is so at the beginning of the next. A call is in flight until right before its reply.
-        let to = column(if is_call { since } else { since - 1 });
+    let mut calls = calls.into_iter().peekable();
+    // What is in flight at the end of a column is so at the beginning of the next.
+    let mut reach = |to: usize, most: &mut [u64], now: u64| {
         while at < to {
             at += 1;
-            flight.most[at] = now;
+            most[at] = now;
         }
-        if is_call {
+        at
+    };
+    for (since, credits) in replies {
+        // A reply that comes when a call is sent has given its credit back before.
+        while let Some(sent) = calls.next_if(|sent| *sent < since) {
+            let at = reach(column(sent), &mut flight.most, now);
             now += 1;
             flight.most[at] = flight.most[at].max(now);
             flight.is_used_up[at] |= granted.is_some_and(|granted| now >= u64::from(granted));
-        } else {
-            now = now.saturating_sub(1);
-            if let Some(credits) = credits.filter(|_| of.len() == 1) {
-                granted = Some(credits);
-                let (least, most) = flight.granted.unwrap_or((credits, credits));
-                flight.granted = Some((least.min(credits), most.max(credits)));
-            }
+        }
+        // A call is in flight until right before its reply.
+        reach(column(since - 1), &mut flight.most, now);
+        now = now.saturating_sub(1);
+        if let Some(credits) = credits.filter(|_| is_of_one) {
+            granted = Some(credits);
+            let (least, most) = flight.granted.unwrap_or((credits, credits));
+            flight.granted = Some((least.min(credits), most.max(credits)));
         }
     }
     flight
 }
 
 /// The operations, those first on which most time was spent.
-pub fn operations(rows: &[Row]) -> Vec<(Label, u64)> {
+fn operations<'a>(rows: impl Iterator<Item = &'a Row>) -> Vec<(Label, u64)> {
     let mut sums: BTreeMap<Label, (u64, u64)> = BTreeMap::new();
     for row in rows {
         let (count, sum) = sums.entry(row.label).or_default();
@@ -134,30 +241,34 @@ pub fn operations(rows: &[Row]) -> Vec<(Label, u64)> {
 }
 
 /// Latencies over time, as points of a grid of `columns` by `lines`, each once: seconds from `start`, and the decimal logarithm of nanoseconds.
-pub fn latencies<'a>(
+fn latencies<'a>(
     rows: impl Iterator<Item = &'a Row>,
     (start, end): (Time, Time),
     (columns, lines): (usize, usize),
 ) -> Vec<(f64, f64)> {
-    const DECADES: f64 = 12.0;
+    /// More than a u64 of nanoseconds has.
+    const DECADES: usize = 20;
     let length = end.since(start).max(1) as f64;
-    let mut cells = BTreeSet::new();
+    let high = DECADES * lines;
+    let mut cells = vec![false; (columns + 1) * high];
     for row in rows {
         let Some(latency) = row.latency else { continue };
         let x = row.time.since(start) as f64 / length;
-        let y = (latency.max(1) as f64).log10() / DECADES;
-        cells.insert(((x * columns as f64) as u64, (y * DECADES * lines as f64) as u64));
+        let y = (latency.max(1) as f64).log10();
+        let cell = ((x * columns as f64) as usize).min(columns) * high + (y * lines as f64) as usize;
+        if let Some(cell) = cells.get_mut(cell) {
+            *cell = true;
+        }
     }
-    let point = |(x, y): (u64, u64)| (x as f64 / columns as f64 * length / 1e9, y as f64 / lines as f64);
-    cells.into_iter().map(point).collect()
+    let point = |cell: usize| {
+        let (x, y) = (cell / high, cell % high);
+        (x as f64 / columns as f64 * length / 1e9, y as f64 / lines as f64)
+    };
+    cells.iter().enumerate().filter(|(_, is_there)| **is_there).map(|(cell, _)| point(cell)).collect()
 }
 
 /// Bytes moved in each of `columns` equal spans of time.
-pub fn moved<'a>(
-    rows: impl Iterator<Item = &'a Row>,
-    (start, end): (Time, Time),
-    columns: usize,
-) -> Vec<u64> {
+fn moved<'a>(rows: impl Iterator<Item = &'a Row>, (start, end): (Time, Time), columns: usize) -> Vec<u64> {
     let mut sums = vec![0u64; columns];
     let length = u128::from(end.since(start)) + 1;
     for row in rows {
@@ -171,7 +282,7 @@ pub fn moved<'a>(
 
 /// How many latencies lie from one power of two, in nanoseconds, to the next: the lower bound and the count, from the first to the last that
 /// has some.
-pub fn histogram<'a>(rows: impl Iterator<Item = &'a Row>) -> Vec<(u64, u64)> {
+fn histogram<'a>(rows: impl Iterator<Item = &'a Row>) -> Vec<(u64, u64)> {
     let mut counts = [0u64; 64];
     for latency in rows.filter_map(|row| row.latency) {
         counts[latency.max(1).ilog2() as usize] += 1;

@@ -1,5 +1,8 @@
 //! Transactions as rows: what a list shows, sorts and filters by. A row is small, for there are many.
 
+mod shared;
+
+use core::cmp::Ordering;
 use rdmascope_conformance::{Finding, Verdict};
 use rdmascope_dissector::connection::ConnectionId;
 use rdmascope_dissector::record::Time;
@@ -11,6 +14,8 @@ use rdmascope_present::filter::Filtered;
 use rdmascope_present::names::{Failure, Label};
 use rdmascope_present::text::Style;
 use rdmascope_wire::Xid;
+pub use shared::Rows;
+use std::collections::BTreeMap;
 
 /// What separates the cells of a row; it is hidden in what comes from the wire.
 const SEPARATOR: char = '\u{1f}';
@@ -228,14 +233,111 @@ impl Sort {
         }
     }
 
-    /// Sorts indices into `rows`.
-    pub fn sort(self, rows: &[Row], order: &mut [u32]) {
+    /// Sorts indices into `rows`, which ascend. Rows that are alike stay in their order.
+    pub fn sort(self, rows: &Rows, order: &mut [u32]) {
         let row = |index: &u32| &rows[*index as usize];
         match self {
             Sort::Number => order.sort_unstable(),
-            Sort::Latency => order.sort_by_key(|index| core::cmp::Reverse(row(index).latency)),
-            Sort::Moved => order.sort_by_key(|index| core::cmp::Reverse(row(index).moved)),
-            Sort::Operation => order.sort_by_cached_key(|index| row(index).label.to_string()),
+            Sort::Latency => order.sort_by_cached_key(|index| core::cmp::Reverse(row(index).latency)),
+            Sort::Moved => order.sort_by_cached_key(|index| core::cmp::Reverse(row(index).moved)),
+            Sort::Operation => {
+                // There are few labels and many rows.
+                let mut labels: BTreeMap<Label, usize> = BTreeMap::new();
+                for index in order.iter() {
+                    labels.insert(row(index).label, 0);
+                }
+                let mut names: Vec<Label> = labels.keys().copied().collect();
+                names.sort_by_key(Label::to_string);
+                labels.extend(names.into_iter().enumerate().map(|(place, label)| (label, place)));
+                order.sort_by_cached_key(|index| labels[&row(index).label]);
+            }
+        }
+    }
+
+    /// Puts further indices into an order that is sorted so; `reversed`: the other way round. Where the entry at `at` stands then.
+    pub fn insert(
+        self,
+        rows: &Rows,
+        order: &mut Vec<u32>,
+        mut new: Vec<u32>,
+        reversed: bool,
+        at: usize,
+    ) -> usize {
+        self.sort(rows, &mut new);
+        if reversed {
+            new.reverse();
+        }
+        let old = core::mem::take(order);
+        order.reserve(old.len() + new.len());
+        let (mut taken, mut at_now) = (0, at);
+        for index in new {
+            let is_before = |other: &u32| match self.compare(rows, *other, index) {
+                Ordering::Greater => reversed,
+                Ordering::Less => !reversed,
+                Ordering::Equal => false,
+            };
+            let place = taken + old[taken..].partition_point(is_before);
+            order.extend_from_slice(&old[taken..place]);
+            order.push(index);
+            at_now += usize::from(place <= at);
+            taken = place;
+        }
+        order.extend_from_slice(&old[taken..]);
+        at_now
+    }
+
+    fn compare(self, rows: &Rows, a: u32, b: u32) -> Ordering {
+        let (one, other) = (&rows[a as usize], &rows[b as usize]);
+        let by_key = match self {
+            Sort::Number => Ordering::Equal,
+            Sort::Latency => other.latency.cmp(&one.latency),
+            Sort::Moved => other.moved.cmp(&one.moved),
+            Sort::Operation if one.label == other.label => Ordering::Equal,
+            Sort::Operation => one.label.to_string().cmp(&other.label.to_string()),
+        };
+        by_key.then(a.cmp(&b))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rdmascope_tests::values;
+
+    /// What comes in parts stands where it would stand if all had come at once; and what was chosen stays chosen.
+    #[test]
+    fn rows_that_come_later_are_put_in_their_place() {
+        let row = RowMaker::default().row(&values::read(7, 10), Time(0), 10);
+        let labels = [Label::Named("READ"), Label::Operation(9), Label::Unknown, Label::Named("ACCESS")];
+        let row = |place: u64| Row {
+            number: place + 1,
+            latency: (place % 7 != 3).then_some(place * 37 % 11),
+            moved: place * 13 % 5,
+            label: labels[place as usize % 4],
+            ..row.clone()
+        };
+        let rows: Rows = (0..200).map(row).collect();
+        for sort in Sort::ALL {
+            for reversed in [false, true] {
+                let mut all: Vec<u32> = (0..200).filter(|index| index % 3 != 0).collect();
+                sort.sort(&rows, &mut all);
+                if reversed {
+                    all.reverse();
+                }
+                let mut order = Vec::new();
+                let (mut from, mut chosen, mut at) = (0, None, 0);
+                for to in [1, 2, 50, 51, 120, 200] {
+                    let new = (from..to).filter(|index| index % 3 != 0).collect();
+                    at = sort.insert(&rows, &mut order, new, reversed, at);
+                    if let Some(chosen) = chosen {
+                        assert_eq!(order[at], chosen, "{sort:?} {reversed}");
+                    }
+                    from = to;
+                    at = order.len() / 2;
+                    chosen = order.get(at).copied();
+                }
+                assert_eq!(order, all, "{sort:?} {reversed}");
+            }
         }
     }
 }

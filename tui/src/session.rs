@@ -1,7 +1,7 @@
 //! What is known of the capture by now: rows, findings, events. The analysis hands it over in batches.
 
 use crate::chart::Series;
-use crate::rows::Row;
+use crate::rows::{Row, Rows};
 use foldhash::fast::FixedState;
 use rdmascope_dissector::connection::{Connection, ConnectionId};
 use rdmascope_dissector::engine::Totals;
@@ -20,7 +20,7 @@ pub struct Session {
     /// When it starts.
     pub start: Time,
     /// Transactions that have ended, in that order.
-    pub rows: Vec<Row>,
+    pub rows: Rows,
     /// Transactions beyond [`Session::MOST_ROWS`].
     pub further_rows: u64,
     /// Findings, in the order in which they were found.
@@ -180,7 +180,10 @@ impl Session {
             }
             return;
         }
-        let row = self.rows.iter_mut().rev().take(LATELY).find(|row| row.is_found(finding));
+        let lately = self.rows.iter().rev().take(LATELY);
+        let behind = lately.map(|row| row.is_found(finding)).position(|is_found| is_found);
+        let place = behind.map(|behind| self.rows.len() - 1 - behind);
+        let row = place.and_then(|place| self.rows.get_mut(place));
         match (row, finding.connection, finding.xid) {
             (Some(row), ..) => row.take(finding.verdict),
             (None, Some(connection), Some(xid)) => {
@@ -192,7 +195,7 @@ impl Session {
 
     /// Where the row of the transaction of this number stands.
     pub fn place(&self, number: u64) -> Option<usize> {
-        self.rows.binary_search_by_key(&number, |row| row.number).ok()
+        self.rows.place(number)
     }
 
     /// The last record that was taken in.

@@ -1,6 +1,7 @@
 //! What is on the screen.
 
 use crate::analysis::{Exchanged, FrameFields, Request};
+use crate::chart::{Figures, Wanted};
 use crate::compare::Beside;
 use crate::filter::Filter;
 use crate::inject::Inject;
@@ -169,6 +170,10 @@ pub struct State {
     pub exchange: Option<Box<Exchanged>>,
     /// A frame.
     pub frame: Option<Box<FrameFields>>,
+    /// What charts show, as soon as it is there.
+    pub figures: Option<Box<Figures>>,
+    /// What they are to show, and is being made.
+    pub charting: Option<Wanted>,
     /// Which bytes are shown.
     pub bytes_of: BytesOf,
     /// Fields that are closed: of which bytes, and the way to them.
@@ -237,6 +242,8 @@ impl State {
             chosen: None,
             exchange: None,
             frame: None,
+            figures: None,
+            charting: None,
             bytes_of: BytesOf::Send { of_reply: false },
             closed: HashSet::new(),
             moment: Box::default(),
@@ -289,7 +296,7 @@ impl State {
         let chosen = self.row().map(|row| row.number);
         let State { session, filter, order, sort, reversed, .. } = self;
         order.clear();
-        let wanted = session.rows.iter().enumerate().filter(|(_, row)| filter.matches(row, session.start));
+        let wanted = session.rows.iter_from(0).filter(|(_, row)| filter.matches(row, session.start));
         order.extend(wanted.map(|(index, _)| index as u32));
         sort.sort(&session.rows, order);
         if *reversed {
@@ -301,19 +308,16 @@ impl State {
         self.cursors[Show::Transactions as usize].at = at.unwrap_or(0);
     }
 
-    /// Lists rows that came behind the first `before` ones.
+    /// Lists rows that came behind the first `before` ones. What was chosen stays chosen.
     pub fn list_from(&mut self, before: usize) {
-        if self.sort != Sort::Number || self.reversed {
-            return self.relist();
+        let State { session, filter, order, sort, reversed, cursors, .. } = self;
+        let rows = session.rows.iter_from(before).filter(|(_, row)| filter.matches(row, session.start));
+        let new = rows.map(|(index, _)| index as u32);
+        if *sort == Sort::Number && !*reversed {
+            return order.extend(new);
         }
-        let State { session, filter, order, .. } = self;
-        let new = session
-            .rows
-            .iter()
-            .enumerate()
-            .skip(before)
-            .filter(|(_, row)| filter.matches(row, session.start));
-        order.extend(new.map(|(index, _)| index as u32));
+        let at = &mut cursors[Show::Transactions as usize].at;
+        *at = sort.insert(&session.rows, order, new.collect(), *reversed, *at);
     }
 
     /// The latency of the slowest hundredth of the calls; `None` where no call has a latency.

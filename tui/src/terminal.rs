@@ -1,12 +1,14 @@
 //! The terminal: what is heard of it, and the loop that draws.
 
 use crate::analysis::{Analysis, Request};
+use crate::chart::Wanted;
 use crate::compare::Beside;
 use crate::inject::{Bench, Inject, Order};
+use crate::rows::Rows;
 use crate::show::Show;
 use crate::source::{Export, Options, Source};
 use crate::state::{Over, State};
-use crate::threads::{Heard, Shared, answer, compare, export, inject, read};
+use crate::threads::{Heard, Shared, answer, chart, compare, export, inject, read};
 use crate::update::{Effect, Message, update};
 use crate::view;
 use crossterm::clipboard::CopyToClipboard;
@@ -115,7 +117,9 @@ fn show(
         inject(open, started, Arc::clone(&stopped), to.clone());
     }
     answer(Arc::clone(&shared), asked, to.clone());
-    let doers = Doers { ask, start, stopped, export: options.export.clone(), to: to.clone() };
+    let (draw, drawn) = channel();
+    chart(drawn, to.clone());
+    let doers = Doers { ask, draw, start, stopped, export: options.export.clone(), to: to.clone() };
     read(source, options, shared, to.clone());
     Ok(go_on(terminal, &mut state, from, &doers)?)
 }
@@ -123,6 +127,7 @@ fn show(
 /// Those who do what is asked for, on threads of their own.
 struct Doers {
     ask: Sender<Request>,
+    draw: Sender<(Wanted, Rows)>,
     start: Sender<Order>,
     /// The number of the order that is to end.
     stopped: Arc<AtomicU64>,
@@ -169,6 +174,7 @@ fn go_on(
         for effect in effects {
             match effect {
                 Effect::Ask(request) => drop(doers.ask.send(request)),
+                Effect::Chart(wanted, rows) => drop(doers.draw.send((wanted, rows))),
                 Effect::Inject(order) => drop(doers.start.send(order)),
                 Effect::Stop(number) => doers.stopped.store(number, Ordering::Relaxed),
                 Effect::Export(path) => export(doers.export.clone(), path, doers.to.clone()),

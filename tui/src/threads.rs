@@ -2,9 +2,11 @@
 //! scenarios. What they have to say goes to the loop of the terminal as messages.
 
 use crate::analysis::{Analysis, Answer, Request};
+use crate::chart::{Figures, Wanted};
 use crate::compare::Compared;
 use crate::inject::{Order, Runner, Told, Watch};
 use crate::ring::Ring;
+use crate::rows::Rows;
 use crate::session::Progress;
 use crate::source::{Export, LiveCapture, Options, Source};
 use crate::store::Store;
@@ -101,6 +103,20 @@ pub(crate) fn compare(captures: [Vec<PathBuf>; 2], frame: frame::Config, to: Sen
         let [a, b] = &captures;
         let compared = Compared::read([a, b], frame).map_err(|error| error.to_string());
         let _ = to.send(Heard::Message(Message::Compared(Box::new(compared))));
+    });
+}
+
+/// Makes figures of charts on a thread of its own.
+pub(crate) fn chart(wanted: Receiver<(Wanted, Rows)>, to: Sender<Heard>) {
+    thread::spawn(move || {
+        for (wanted, rows) in wanted {
+            let figures = Box::new(Figures::new(wanted, &rows));
+            // The screen changes rows that nobody else has at less cost.
+            drop(rows);
+            if to.send(Heard::Message(Message::Charted(figures))).is_err() {
+                return;
+            }
+        }
     });
 }
 

@@ -5,11 +5,12 @@ mod mouse;
 mod prompt;
 
 use crate::analysis::{Answer, Named, Request, What};
+use crate::chart::{Figures, Wanted};
 use crate::compare::Compared;
 use crate::filter::Filter;
 use crate::inject::{Order, Ran, Told};
 use crate::keys::{self, Action, KEYS};
-use crate::rows::{Row, Sort};
+use crate::rows::{Row, Rows, Sort};
 use crate::session::{Batch, Progress};
 use crate::show::{Show, Step};
 use crate::state::{BytesOf, Over, Prompt, Purpose, SPEEDS, State};
@@ -38,6 +39,8 @@ pub enum Message {
     Answer(Answer),
     /// Both captures were compared, or could not be.
     Compared(Box<Result<Compared, String>>),
+    /// The figures of charts were made.
+    Charted(Box<Figures>),
     /// Something came by now of what runs.
     Told(Box<Told>),
     /// A page was written, or could not be.
@@ -47,7 +50,7 @@ pub enum Message {
 }
 
 /// What is to be done outside.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum Effect {
     /// Ask the analysis.
     Ask(Request),
@@ -57,6 +60,8 @@ pub enum Effect {
     Stop(u64),
     /// Write the capture as a page to this file.
     Export(PathBuf),
+    /// Make the figures of charts.
+    Chart(Wanted, Rows),
     /// Put this on the clipboard.
     Copy(String),
     /// Open the capture of this index.
@@ -84,6 +89,10 @@ pub fn update(state: &mut State, message: Message) -> Vec<Effect> {
                 beside.compared = Some(*compared);
             }
         }
+        Message::Charted(figures) => {
+            state.charting = None;
+            state.figures = Some(figures);
+        }
         Message::Told(told) => inject::told(state, *told),
         Message::Ran(index, ran) => inject::ran(state, index, *ran),
         Message::Exported(written) => {
@@ -96,6 +105,7 @@ pub fn update(state: &mut State, message: Message) -> Vec<Effect> {
     effects.extend(state.inject.begin_next().map(Effect::Inject));
     settle(state);
     look_at_chosen(state, &mut effects);
+    look_at_charts(state, &mut effects);
     effects
 }
 
@@ -222,6 +232,33 @@ fn look_at_chosen(state: &mut State, effects: &mut Vec<Effect>) {
     }
 }
 
+/// The figures of charts are asked for, where they are to be seen and are not those that are there.
+fn look_at_charts(state: &mut State, effects: &mut Vec<Effect>) {
+    /// So many rows take a few milliseconds. Of more, figures are made anew when a sixteenth of them is new, or the last one has come.
+    const FEW: usize = 1 << 15;
+    if state.show != Show::Charts || state.charting.is_some() {
+        return;
+    }
+    let rows = &state.session.rows;
+    let wanted = Wanted {
+        rows: rows.len(),
+        span: state.session.span(),
+        at: state.cursor().top,
+        columns: view::charts::columns(state.size.0),
+    };
+    let there = state.figures.as_ref().and_then(|figures| figures.wanted);
+    let is_current = |there: Wanted| {
+        let is_same = (there.at, there.columns) == (wanted.at, wanted.columns);
+        let goes_on = matches!(state.session.progress, Progress::Reading(..) | Progress::Live);
+        let waits = goes_on && rows.len() > FEW && (rows.len() - there.rows) * 16 < rows.len();
+        there == wanted || is_same && waits
+    };
+    if !there.is_some_and(is_current) {
+        state.charting = Some(wanted);
+        effects.push(Effect::Chart(wanted, rows.clone()));
+    }
+}
+
 /// Keeps all cursors in their lists.
 fn settle(state: &mut State) {
     let areas = state.areas();
@@ -341,10 +378,13 @@ pub(crate) fn act(state: &mut State, action: Action, effects: &mut Vec<Effect>) 
         }
         Action::StepSlow(on) => {
             let slow = state.slow().unwrap_or(u64::MAX);
-            let rows =
-                state.session.rows.iter().filter(|row| row.latency.is_some_and(|latency| latency >= slow));
-            let to = nearest(rows.clone().map(|row| row.ended), state.heading(), on);
-            let row = rows.clone().find(|row| Some(row.ended) == to).map(|row| row.number);
+            let heading = state.heading();
+            let (to, row) = {
+                let is_slow = |row: &&Row| row.latency.is_some_and(|latency| latency >= slow);
+                let rows = state.session.rows.iter().filter(is_slow);
+                let to = nearest(rows.clone().map(|row| row.ended), heading, on);
+                (to, rows.clone().find(|row| Some(row.ended) == to).map(|row| row.number))
+            };
             if let Some(number) = row {
                 choose(state, number);
             }

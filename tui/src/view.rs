@@ -2,7 +2,7 @@
 
 mod bars;
 mod bytes;
-mod charts;
+pub(crate) mod charts;
 mod connections;
 mod events;
 mod exchange;
@@ -70,7 +70,7 @@ pub fn count(state: &State) -> usize {
         Show::Bytes => bytes::fields(state).len(),
         Show::Events => state.session.events.len(),
         Show::Findings => state.session.findings.len(),
-        Show::Charts => charts::names(state).len(),
+        Show::Charts => state.figures.as_ref().map_or(1, |figures| figures.names.len()),
         Show::Inject => state.inject.offers.len(),
     }
 }

@@ -1,58 +1,16 @@
 //! Charts: latency, bytes moved, calls in flight and retransmissions over time, and the latencies of an operation.
 
 use super::{dim, fitted};
-use crate::chart;
-use crate::rows::Row;
+use crate::chart::{Figures, Of};
 use crate::state::State;
-use core::fmt::{self, Display, Formatter};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::symbols::Marker;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Axis, Chart, Dataset, GraphType, Paragraph};
-use rdmascope_dissector::connection::ConnectionId;
-use rdmascope_present::names::Label;
+use rdmascope_dissector::record::Time;
 use rdmascope_present::text::{Bytes, Counted, Duration, Number};
-
-/// Of what charts are drawn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Of {
-    All,
-    Operation(Label),
-    Connection(ConnectionId),
-}
-
-impl Of {
-    fn holds(self, row: &Row) -> bool {
-        match self {
-            Of::All => true,
-            Of::Operation(label) => row.label == label,
-            Of::Connection(connection) => row.connection == connection,
-        }
-    }
-}
-
-impl Display for Of {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match self {
-            Of::All => f.write_str("all operations"),
-            Of::Operation(label) => label.fmt(f),
-            Of::Connection(connection) => write!(f, "connection {}", connection.0),
-        }
-    }
-}
-
-/// What can be chosen: all operations, one, or a connection where there are several.
-pub(super) fn names(state: &State) -> Vec<(Of, u64)> {
-    let rows = &state.session.rows;
-    let connections = chart::connections(rows);
-    let connections = connections.into_iter().filter(|(_, count)| *count < rows.len() as u64);
-    core::iter::once((Of::All, rows.len() as u64))
-        .chain(chart::operations(rows).into_iter().map(|(label, count)| (Of::Operation(label), count)))
-        .chain(connections.map(|(connection, count)| (Of::Connection(connection), count)))
-        .collect()
-}
 
 /// Columns of the list of operations.
 const LIST: u16 = 28;
@@ -60,19 +18,26 @@ const LIST: u16 = 28;
 /// Lines from which on there is room for high bars.
 const HIGH: u16 = 36;
 
+/// Columns that charts have in a view so wide.
+pub(crate) fn columns(width: u16) -> usize {
+    usize::from(width.saturating_sub(LIST)).max(1)
+}
+
 /// Draws them.
 pub(super) fn render(state: &State, frame: &mut Frame<'_>, area: Rect) {
-    let names = names(state);
+    let Some(figures) = &state.figures else {
+        super::title(state, frame, area, "Charts", true);
+        return super::nothing(frame, area, "Being made of the transactions.");
+    };
+    let Figures { names, of, .. } = &**figures;
     let at = state.cursor().top.min(names.len().saturating_sub(1));
-    let chosen = names.get(at).map_or(Of::All, |(of, _)| *of);
-    let words = match chosen {
+    let words = match of {
         Of::All => "Charts: all operations   j and k choose one".to_owned(),
         one => format!("Charts: {one}   j and k choose another"),
     };
     super::title(state, frame, area, &words, true);
     let body = Rect { y: area.y + 1.min(area.height), height: area.height.saturating_sub(1), ..area };
-    let rows: Vec<&Row> = state.session.rows.iter().filter(|row| chosen.holds(row)).collect();
-    if rows.is_empty() {
+    if state.session.rows.is_empty() {
         return super::nothing(frame, area, "No transaction has ended yet.");
     }
     let [left, right] = Layout::horizontal([Constraint::Fill(1), Constraint::Length(LIST)]).areas(body);
@@ -81,11 +46,12 @@ pub(super) fn render(state: &State, frame: &mut Frame<'_>, area: Rect) {
     let bars = Constraint::Length(if area.height < HIGH { 2 } else { 4 });
     let [scatter, moved, flight, again] =
         Layout::vertical([Constraint::Fill(1), bars, bars, bars]).areas(upper);
-    over_time(state, frame, scatter, &rows);
-    throughput(state, frame, moved, &rows);
-    credits(state, frame, flight, &rows);
+    let span = figures.wanted.map_or(state.session.span(), |wanted| wanted.span);
+    over_time(state, frame, scatter, figures, span);
+    throughput(state, frame, moved, figures, span);
+    credits(state, frame, flight, figures);
     resent(state, frame, again);
-    histogram(state, frame, lower, &rows);
+    histogram(state, frame, lower, figures);
     let lines = names.iter().enumerate().skip(at.saturating_sub(usize::from(right.height) / 2));
     let lines = lines.take(usize::from(right.height)).map(|(index, (of, count))| {
         let style = if index == at { Style::new().add_modifier(Modifier::REVERSED) } else { Style::new() };
@@ -97,10 +63,13 @@ pub(super) fn render(state: &State, frame: &mut Frame<'_>, area: Rect) {
     frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()), right);
 }
 
-fn over_time(state: &State, frame: &mut Frame<'_>, area: Rect, rows: &[&Row]) {
-    let (start, end) = state.session.span();
-    let grid = (usize::from(area.width) * 2, 8);
-    let points = chart::latencies(rows.iter().copied(), (start, end), grid);
+fn over_time(
+    state: &State,
+    frame: &mut Frame<'_>,
+    area: Rect,
+    Figures { latencies: points, .. }: &Figures,
+    (start, end): (Time, Time),
+) {
     let least = points.iter().map(|(_, y)| *y).fold(f64::MAX, f64::min).floor();
     let most = points.iter().map(|(_, y)| *y).fold(0.0, f64::max).floor() + 1.0;
     let seconds = (end.since(start).max(1) as f64) / 1e9;
@@ -118,7 +87,7 @@ fn over_time(state: &State, frame: &mut Frame<'_>, area: Rect, rows: &[&Row]) {
     let marker = if state.look.unicode { Marker::Braille } else { Marker::Dot };
     let sets = vec![
         Dataset::default().marker(marker).graph_type(GraphType::Line).style(dim()).data(&line),
-        Dataset::default().marker(marker).graph_type(GraphType::Scatter).style(colour).data(&points),
+        Dataset::default().marker(marker).graph_type(GraphType::Scatter).style(colour).data(points),
     ];
     let chart = Chart::new(sets)
         .x_axis(Axis::default().bounds([0.0, seconds]).labels(["0".to_owned(), format!("{seconds:.3} s")]))
@@ -126,7 +95,7 @@ fn over_time(state: &State, frame: &mut Frame<'_>, area: Rect, rows: &[&Row]) {
     if state.look.unicode {
         frame.render_widget(chart, area);
     } else {
-        frame.render_widget(ascii(area, &points, [0.0, seconds], [least, most]), area);
+        frame.render_widget(ascii(area, points, [0.0, seconds], [least, most]), area);
     }
 }
 
@@ -154,20 +123,22 @@ fn ascii(
 const BLOCKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const ASCII: [char; 9] = [' ', '.', '.', ':', ':', '-', '=', '#', '#'];
 
-fn throughput(state: &State, frame: &mut Frame<'_>, area: Rect, rows: &[&Row]) {
-    let (start, end) = state.session.span();
-    let columns = usize::from(area.width).max(1);
-    let sums = chart::moved(rows.iter().copied(), (start, end), columns);
+fn throughput(
+    state: &State,
+    frame: &mut Frame<'_>,
+    area: Rect,
+    Figures { moved: sums, .. }: &Figures,
+    (start, end): (Time, Time),
+) {
+    let columns = sums.len().max(1);
     let most = sums.iter().copied().max().unwrap_or(0).max(1);
     let span = end.since(start).max(1) as f64 / columns as f64 / 1e9;
     let rate = Bytes((most as f64 / span) as u64);
-    bars(state, frame, area, &format!("bytes moved, at most {rate} a second"), &sums, &[]);
+    bars(state, frame, area, &format!("bytes moved, at most {rate} a second"), sums, &[]);
 }
 
 /// Calls in flight; where all credits that are granted are used up, that stands out.
-fn credits(state: &State, frame: &mut Frame<'_>, area: Rect, rows: &[&Row]) {
-    let columns = usize::from(area.width).max(1);
-    let flight = chart::in_flight(rows.iter().copied(), state.session.span(), columns);
+fn credits(state: &State, frame: &mut Frame<'_>, area: Rect, Figures { flight, .. }: &Figures) {
     let most = flight.most.iter().copied().max().unwrap_or(0);
     let granted = match flight.granted {
         None => String::new(),
@@ -209,13 +180,12 @@ fn bars(state: &State, frame: &mut Frame<'_>, area: Rect, words: &str, values: &
     frame.render_widget(Paragraph::new(lines), area);
 }
 
-fn histogram(state: &State, frame: &mut Frame<'_>, area: Rect, rows: &[&Row]) {
-    let counts = chart::histogram(rows.iter().copied());
+fn histogram(state: &State, frame: &mut Frame<'_>, area: Rect, Figures { histogram: counts, .. }: &Figures) {
     let most = counts.iter().map(|(_, count)| *count).max().unwrap_or(1).max(1);
     let room = usize::from(area.width).saturating_sub(32).max(8);
     let bar = if state.look.unicode { "█" } else { "#" };
     let mut lines = vec![Line::from(Span::styled("latencies, each line to twice its time", dim()))];
-    for (from, count) in &counts {
+    for (from, count) in counts {
         let length = (u128::from(*count) * room as u128 / u128::from(most)) as usize;
         let length = if *count > 0 { length.max(1) } else { 0 };
         lines.push(Line::raw(format!(

@@ -14,6 +14,7 @@ use rdmascope_dissector::record::{Record, Time};
 use rdmascope_dissector::transport::Dissected;
 use rdmascope_present::text::Style;
 use rdmascope_tui::analysis::{Analysis, Answer, Request};
+use rdmascope_tui::chart::Figures;
 use rdmascope_tui::inject::Plan;
 use rdmascope_tui::session::Progress;
 use rdmascope_tui::state::{Look, State};
@@ -113,6 +114,10 @@ impl Driver {
                         further.extend(update(&mut self.state, Message::Answer(answer)));
                     }
                     Effect::Copy(text) => self.copied.push(text),
+                    Effect::Chart(wanted, rows) => {
+                        let figures = Box::new(Figures::new(wanted, &rows));
+                        further.extend(update(&mut self.state, Message::Charted(figures)));
+                    }
                     Effect::Inject(order) => {
                         self.started.push(order.index);
                         self.plans.push(order.plan);
