@@ -41,6 +41,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod carriers;
 pub mod check;
 pub mod cm_fields;
 pub mod column;

@@ -15,6 +15,7 @@ use rdmascope_dissector::observation::Observed;
 use rdmascope_dissector::record::{Record, Time};
 use rdmascope_dissector::transaction::Transaction;
 use rdmascope_dissector::transport::Dissected;
+use rdmascope_present::carriers::Carriers;
 use rdmascope_present::ending::Ending;
 use rdmascope_present::events::SessionEvent;
 use rdmascope_present::fields::{Field, headers};
@@ -88,6 +89,8 @@ pub struct Exchanged {
     pub connection: Option<Connection>,
     /// Its rungs.
     pub ladder: Ladder,
+    /// Which frames carried its bytes.
+    pub carriers: Carriers,
     /// What is about it, or rests on its packets.
     pub findings: Findings,
     /// What happened to its connection meanwhile.
@@ -313,9 +316,11 @@ impl Analysis {
         listed().for_each(|found| all.take(&found.finding));
         let by_frame = all.by_frame();
         let mut ladder = Ladder::of(&transaction);
+        let mut carriers = Carriers::default();
         let told = timeline.replay_closely(store, range, &mut |happening| {
             if let Happening::Event(Event::Attributed(attributed)) = happening {
                 ladder.see(&transaction, attributed);
+                carriers.see(&transaction, attributed);
                 if by_frame.names(attributed.seen.frame) {
                     ladder.mark(&transaction, attributed);
                 }
@@ -335,7 +340,14 @@ impl Analysis {
             report.gathered().list(end).into_iter().filter(|event| event.is_during(&transaction)).collect();
         let connection = latest.connection(transaction.connection);
         self.last = Some(transaction.clone());
-        Ok(Answer::Exchange(Box::new(Exchanged { transaction, connection, ladder, findings, events })))
+        Ok(Answer::Exchange(Box::new(Exchanged {
+            transaction,
+            connection,
+            ladder,
+            carriers,
+            findings,
+            events,
+        })))
     }
 
     fn packet(&mut self, number: u64) -> Result<Answer, String> {

@@ -100,15 +100,24 @@ pub(crate) fn answer(shared: Arc<Shared>, asked: Receiver<Request>, to: Sender<H
 /// Compares two captures on a thread of its own.
 pub(crate) fn compare(captures: [Vec<PathBuf>; 2], frame: frame::Config, to: Sender<Heard>) {
     thread::spawn(move || {
+        stand_back();
         let [a, b] = &captures;
         let compared = Compared::read([a, b], frame).map_err(|error| error.to_string());
         let _ = to.send(Heard::Message(Message::Compared(Box::new(compared))));
     });
 }
 
+/// This thread leaves the processor to that of the screen where both want it.
+fn stand_back() {
+    // On Linux a priority is that of a thread (setpriority(2)). Without it, all goes on.
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::setpriority_process(None, 10);
+}
+
 /// Makes figures of charts on a thread of its own.
 pub(crate) fn chart(wanted: Receiver<(Wanted, Rows)>, to: Sender<Heard>) {
     thread::spawn(move || {
+        stand_back();
         for (wanted, rows) in wanted {
             let figures = Box::new(Figures::new(wanted, &rows));
             // The screen changes rows that nobody else has at less cost.
@@ -123,6 +132,7 @@ pub(crate) fn chart(wanted: Receiver<(Wanted, Rows)>, to: Sender<Heard>) {
 /// Writes a page on a thread of its own.
 pub(crate) fn export(export: Option<Export>, path: PathBuf, to: Sender<Heard>) {
     thread::spawn(move || {
+        stand_back();
         let written = match export {
             Some(Export(write)) => write(&path),
             None => {
@@ -183,6 +193,10 @@ pub(crate) fn read(source: Source, options: Options, shared: Arc<Shared>, to: Se
         return;
     }
     thread::spawn(move || {
+        // What is read too late from an interface is lost.
+        if matches!(source, Source::Files(_)) {
+            stand_back();
+        }
         let teller = tell(Arc::clone(&shared), to.clone());
         let mut feeding = Feeding { shared: Arc::clone(&shared), teller: teller.thread().clone() };
         let ended = match source {
@@ -268,6 +282,7 @@ impl Feeding {
         if paths.iter().all(is_plain) {
             let (paths, shared, to) = (paths.to_vec(), Arc::clone(&self.shared), to.clone());
             thread::spawn(move || {
+                stand_back();
                 // What cannot be read shows itself to the reader too.
                 if let Ok(archive) = Archive::open(&paths, None) {
                     shared.lock_first().store(Store::Archive(Box::new(archive)));

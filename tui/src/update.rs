@@ -593,9 +593,8 @@ fn open(state: &mut State, effects: &mut Vec<Effect>) {
                 if !state.closed.remove(&key) {
                     state.closed.insert(key);
                 }
-            } else if let Some(frames) = view::frames_of_part(state) {
-                // In which of several packets a byte was, only the path MTU tells.
-                show_frame(state, *frames.start(), effects);
+            } else if let Some(frame) = view::frames_of_field(state).first() {
+                show_frame(state, *frame, effects);
             }
         }
         Show::Charts => visit(state, Show::Transactions),

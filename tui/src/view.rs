@@ -13,7 +13,7 @@ mod report;
 mod transactions;
 
 pub use bars::{tab_at, time_at};
-pub use bytes::{Chosen, field_of_chosen, frames_of_part, parts};
+pub use bytes::{Chosen, field_of_chosen, frames_of_field, parts};
 pub use exchange::{lines_of_rung, rung_at};
 pub use over::{Choice, choices};
 

@@ -457,3 +457,15 @@ fn from_a_field_to_its_frame() {
     driver.press("h h");
     assert!(driver.text().contains("Send of the reply, frame "), "{}", driver.text());
 }
+
+/// Of a message that a Reply chunk conveyed in ten packets. tshark numbers their frames 884 to 893; the first one has 124 bytes.
+#[test]
+fn from_a_field_of_a_chunk_to_its_frame() {
+    let mut driver = Driver::new("nfs3-basic.pcap", (160, 50), UNICODE);
+    driver.press("/ \"xid=0xa2396a62\" Enter Enter 5 l l");
+    assert!(driver.text().contains("message of the reply, which a chunk conveyed"), "{}", driver.text());
+    driver.press("g j");
+    assert!(driver.text().contains(", in frame 884 "), "{}", driver.text());
+    driver.press("Enter");
+    assert!(driver.text().contains("Frame 884 "), "{}", driver.text());
+}

@@ -7,6 +7,7 @@ use core::ops::{Range, RangeInclusive};
 use ratatui::Frame;
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
+use rdmascope_dissector::transaction::Part;
 use rdmascope_present::fields::{Field, rpc};
 use std::borrow::Cow;
 
@@ -110,8 +111,21 @@ pub fn field_of_chosen(state: &State) -> Option<Chosen> {
     (at < fields.len()).then(|| fields.swap_remove(at))
 }
 
+/// The frames that carried the chosen field of a message, in the order of its bytes. None of a field of a frame, or without bytes.
+pub fn frames_of_field(state: &State) -> Vec<u64> {
+    let field = field_of_chosen(state).and_then(|field| field.range);
+    let (Some(range), Some(exchange)) = (field, &state.exchange) else { return Vec::new() };
+    let (transaction, carriers) = (&exchange.transaction, &exchange.carriers);
+    let bytes = range.start as u64..range.end as u64;
+    match state.bytes_of {
+        BytesOf::Send { of_reply } => carriers.of_part(transaction, of_reply, Part::Send, bytes),
+        BytesOf::Message { of_reply } => carriers.of_message(transaction, of_reply, bytes),
+        BytesOf::Frame => Vec::new(),
+    }
+}
+
 /// The frames that carried the Send that is shown, from the first to the last.
-pub fn frames_of_part(state: &State) -> Option<RangeInclusive<u64>> {
+fn frames_of_part(state: &State) -> Option<RangeInclusive<u64>> {
     let BytesOf::Send { of_reply } = state.bytes_of else { return None };
     let transaction = &state.exchange.as_ref()?.transaction;
     let message = if of_reply { transaction.reply.as_ref() } else { transaction.call.as_ref() }?;
@@ -213,6 +227,12 @@ pub(super) fn render(state: &State, frame: &mut Frame<'_>, areas: &Areas) {
         Some(range) if !range.is_empty() => format!("Bytes {} to {}", range.start, range.end - 1),
         _ => "Bytes".to_owned(),
     };
+    let carried = match frames_of_field(state)[..] {
+        [] => String::new(),
+        [one] => format!(", in frame {one}"),
+        [first, .., last] => format!(", in frames {first} to {last}"),
+    };
+    let words = words + &carried;
     super::title(state, frame, area, &words, state.in_detail);
     // What is lit is in sight, unless the person moves in the bytes.
     let top = match fields.get(state.cursor().at).and_then(|field| field.range.clone()) {

@@ -20,7 +20,7 @@ pub(super) type OfRung = (Option<usize>, Line<'static>);
 pub(super) fn lines(state: &State, width: u16) -> Vec<OfRung> {
     let Some(exchange) = &state.exchange else { return Vec::new() };
     let screen = screen(state, width);
-    let Exchanged { transaction, connection, ladder: rungs, findings, events } = &**exchange;
+    let Exchanged { transaction, connection, ladder: rungs, findings, events, .. } = &**exchange;
     let by_frame = findings.by_frame();
     let mut lines: Vec<OfRung> = Vec::new();
     let mut put = |rung: Option<usize>, text: Text<'static>| {
