@@ -4,6 +4,7 @@ mod html;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod pcapng;
+mod rpc;
 
 use crate::input::Input;
 use crate::output::{Out, Status};
@@ -11,6 +12,7 @@ use clap::{Args, Subcommand};
 use html::Html;
 pub(crate) use html::page;
 use pcapng::Pcapng;
+use rpc::Rpc;
 use std::io;
 
 #[derive(Args, Debug)]
@@ -42,6 +44,16 @@ enum Form {
     /// Sends and RDMA operations: a few hundred bytes each.
     #[command(after_help = pcapng::EXAMPLES)]
     Pcapng(Pcapng),
+    /// Write the RPC messages as RPC over TCP
+    ///
+    /// The output is pcapng, which Wireshark, tshark and other tools for NFS read without knowing RPC-over-RDMA: each message as it was before chunks took parts
+    /// of it, in one TCP connection for each RDMA connection, at the time at which its Send was complete. Addresses are those of the connection; the server's
+    /// port is 2049. A comment names transaction and frames. Segments, acknowledgements and the handshake are made up.
+    ///
+    /// A message of which the capture lacks bytes is cut off there, as by a snap length. RDMA_ERROR has no form in RPC, and is left out. What is left out is told
+    /// on standard error. A temporary file takes as much as the messages.
+    #[command(after_help = rpc::EXAMPLES)]
+    Rpc(Rpc),
     /// Write a report as one page of HTML
     ///
     /// The page needs no network. It holds the report of `analyze`, charts of latencies, throughput, transactions and credits over
@@ -57,6 +69,7 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   rdmascope export parquet mount.pcap --output tables
   rdmascope export pcapng mount.pcap --output mount.pcapng
+  rdmascope export rpc mount.pcap --output nfs.pcapng
   rdmascope export html mount.pcap --output mount.html";
 
 impl Export {
@@ -66,6 +79,7 @@ impl Export {
             #[cfg(feature = "parquet")]
             Form::Parquet(parquet) => &mut parquet.input,
             Form::Pcapng(pcapng) => &mut pcapng.input,
+            Form::Rpc(rpc) => &mut rpc.input,
             Form::Html(html) => &mut html.input,
         }
     }
@@ -77,6 +91,7 @@ pub(crate) fn run(command: &mut Export, out: &mut Out) -> io::Result<Status> {
         #[cfg(feature = "parquet")]
         Form::Parquet(parquet) => parquet::run(parquet, out),
         Form::Pcapng(pcapng) => pcapng::run(pcapng, out),
+        Form::Rpc(rpc) => rpc::run(rpc, out),
         Form::Html(html) => html::run(html, out),
     }
 }

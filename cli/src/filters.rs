@@ -121,6 +121,12 @@ pub(crate) struct TransactionArguments {
 }
 
 impl TransactionArguments {
+    /// Those of one connection.
+    #[cfg(test)]
+    pub(crate) fn of_connection(number: u32) -> TransactionArguments {
+        TransactionArguments { connections: vec![number], ..TransactionArguments::default() }
+    }
+
     /// What has to be in the capture.
     pub(crate) fn asked(&self) -> Asked {
         Asked::new(&self.connections, self.span.span())

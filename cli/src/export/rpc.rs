@@ -1,0 +1,243 @@
+//! RPC messages before reduction, as RPC over TCP: for programs that know NFS and not RPC-over-RDMA.
+//!
+//! The messages are put into a temporary file as their transactions end. At the end of the capture, when the addresses of all connections are known, they are written in
+//! the order in which their Sends were. Memory is linear in the number of messages, not in their bytes.
+
+mod streams;
+#[cfg(test)]
+mod tests;
+
+use crate::filters::TransactionArguments;
+use crate::input::{Input, listen};
+use crate::output::{self, Out, Status, tell};
+use crate::whole::OutputFile;
+use anyhow::{Context, Result, anyhow};
+use clap::Args;
+use foldhash::fast::FixedState;
+use rdmascope_dissector::connection::{Connection, ConnectionId};
+use rdmascope_dissector::engine::Config;
+use rdmascope_dissector::event::Event;
+use rdmascope_dissector::exchange::Keep;
+use rdmascope_dissector::record::Time;
+use rdmascope_dissector::transaction::{Direction, Outcome, Transaction};
+use rdmascope_present::ending::Ending;
+use rdmascope_present::text::Counted;
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, IsTerminal as _, Read as _, Seek as _, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use streams::Streams;
+
+#[derive(Args, Debug)]
+pub(super) struct Rpc {
+    #[command(flatten)]
+    pub(super) input: Input,
+    /// Output file, or `-` for standard output
+    ///
+    /// The file appears when it is complete, and replaces a regular file of that name, whose mode it keeps.
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    #[command(flatten)]
+    filter: TransactionArguments,
+}
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  rdmascope export rpc mount.pcap --output nfs.pcapng
+  rdmascope export rpc mount.pcap --output - | tshark -r - -V
+  rdmascope export rpc mount.pcap --operation WRITE --output - | tshark -r - -T fields -e nfs.offset3 -e nfs.count3
+  rdmascope export rpc mount.pcap --connection 2 --output - | tshark -r - -z rpc,srt,100003,3 -q";
+
+/// Writes the messages.
+pub(super) fn run(command: &Rpc, out: &mut Out) -> io::Result<Status> {
+    let written = if command.output == Path::new("-") {
+        if io::stdout().is_terminal() {
+            let error = anyhow!("pcapng is nothing for a terminal: name a file with --output, or pipe it on");
+            return output::complain(&error, out);
+        }
+        write(command, &mut *out)?
+    } else {
+        write_file(command)
+    };
+    match written {
+        Ok((ending, left_out)) => {
+            left_out.tell();
+            output::tell_of_ending(&ending, out)
+        }
+        Err(error) => output::complain(&error, out),
+    }
+}
+
+fn write_file(command: &Rpc) -> Result<(Ending, LeftOut)> {
+    let cannot = || format!("{}: cannot be written", command.output.display());
+    let mut file = OutputFile::create(&command.output, &command.input.files, "--output")?;
+    let written = write(command, &mut file).with_context(cannot)??;
+    file.finish().with_context(cannot)?;
+    Ok(written)
+}
+
+/// The outer error is one of the output, the inner one says what is no capture, or what became of the temporary file.
+fn write(command: &Rpc, out: impl Write) -> io::Result<Result<(Ending, LeftOut)>> {
+    let (gathered, ending) = match gather(command) {
+        Ok(gathered) => gathered,
+        Err(error) => return Ok(Err(error)),
+    };
+    let mut streams = Streams::new(out)?;
+    let left_out = gathered.left_out;
+    if let Err(error) = gathered.write(&mut streams)? {
+        return Ok(Err(error));
+    }
+    streams.finish()?;
+    Ok(Ok((ending, left_out)))
+}
+
+/// A message before reduction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Message {
+    /// Whose.
+    transaction: u64,
+    connection: ConnectionId,
+    /// The end that opened the connection sent it.
+    from_requester: bool,
+    of_reply: bool,
+    /// When its Send was complete.
+    time: Time,
+    /// The frames of its Send, from the first to the last.
+    frames: (u64, u64),
+    /// Its bytes, and those from the first on that the capture holds without a hole.
+    length: u64,
+    held: u64,
+    /// Where these stand in the temporary file.
+    at: u64,
+}
+
+/// What has no place in the output.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct LeftOut {
+    /// Messages of which the capture has no byte, or that have no layout.
+    unknown: u64,
+    /// Messages of which only the first bytes are written.
+    cut: u64,
+    /// RDMA_ERROR in the place of a reply.
+    errors: u64,
+}
+
+impl LeftOut {
+    fn tell(self) {
+        let LeftOut { unknown, cut, errors } = self;
+        if unknown > 0 {
+            tell(format_args!(
+                "left out: {}, of which the capture lacks the beginning",
+                Counted(unknown, "message")
+            ));
+        }
+        if cut > 0 {
+            tell(format_args!(
+                "warning: {} are cut off where the capture lacks bytes",
+                Counted(cut, "message")
+            ));
+        }
+        if errors > 0 {
+            tell(format_args!(
+                "left out: {} in the place of replies: RPC has no form for them",
+                Counted(errors, "RDMA_ERROR")
+            ));
+        }
+    }
+}
+
+/// The messages of a capture.
+struct Gathered {
+    spool: BufWriter<File>,
+    at: u64,
+    messages: Vec<Message>,
+    connections: HashMap<ConnectionId, Connection, FixedState>,
+    left_out: LeftOut,
+}
+
+/// Reads the capture.
+fn gather(command: &Rpc) -> Result<(Gathered, Ending)> {
+    let spool = tempfile::tempfile().context("a temporary file cannot be made")?;
+    let mut gathered = Gathered {
+        spool: BufWriter::new(spool),
+        at: 0,
+        messages: Vec::new(),
+        connections: HashMap::default(),
+        left_out: LeftOut::default(),
+    };
+    let config = Config { keep: Keep { steps: false, contents: true }, ..Config::default() };
+    let (filter, mut asked) = (command.filter.filter(), command.filter.asked());
+    let read = listen(&command.input, config, |event, start| {
+        asked.handle(&event);
+        match event {
+            Event::Transaction(transaction) if filter.matches(transaction, start) => {
+                gathered.take(transaction)
+            }
+            Event::Connection(connection) => {
+                gathered.connections.insert(connection.id, connection.clone());
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    });
+    let ending = read.context("a temporary file")??;
+    asked.check(&ending)?;
+    Ok((gathered, ending))
+}
+
+impl Gathered {
+    fn take(&mut self, transaction: &Transaction) -> io::Result<()> {
+        for of_reply in [false, true] {
+            let Some(header) = (if of_reply { &transaction.reply } else { &transaction.call }) else {
+                continue;
+            };
+            if of_reply && transaction.outcome == Outcome::TransportError {
+                self.left_out.errors += 1;
+                continue;
+            }
+            let piece = transaction.message(of_reply).filter(|piece| piece.captured.front() > 0);
+            let Some(piece) = piece else {
+                self.left_out.unknown += 1;
+                continue;
+            };
+            let held = &piece.bytes
+                [..piece.bytes.len().min(usize::try_from(piece.captured.front()).unwrap_or(usize::MAX))];
+            self.left_out.cut += u64::from((held.len() as u64) < piece.length);
+            self.spool.write_all(held)?;
+            self.messages.push(Message {
+                transaction: transaction.number,
+                connection: transaction.connection,
+                from_requester: (transaction.direction == Direction::Forward) != of_reply,
+                of_reply,
+                time: header.seen.time,
+                frames: (header.first.frame, header.seen.frame),
+                length: piece.length,
+                held: held.len() as u64,
+                at: self.at,
+            });
+            self.at += held.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Writes all messages. The outer error is one of the output, the inner one of the temporary file.
+    fn write(mut self, streams: &mut Streams<impl Write>) -> io::Result<Result<()>> {
+        self.messages.sort_by_key(|message| (message.frames.1, message.of_reply));
+        let spool = match self.spool.into_inner() {
+            Ok(spool) => spool,
+            Err(error) => return Ok(Err(anyhow::Error::new(error.into_error()).context("a temporary file"))),
+        };
+        let mut spool = BufReader::new(spool);
+        let mut bytes = Vec::new();
+        for message in &self.messages {
+            let held = usize::try_from(message.held).unwrap_or(usize::MAX);
+            bytes.resize(held, 0);
+            let read = spool.seek(SeekFrom::Start(message.at)).and_then(|_| spool.read_exact(&mut bytes));
+            if let Err(error) = read {
+                return Ok(Err(anyhow::Error::new(error).context("a temporary file")));
+            }
+            streams.message(message, self.connections.get(&message.connection), &bytes)?;
+        }
+        Ok(Ok(()))
+    }
+}
