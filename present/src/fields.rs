@@ -2,6 +2,7 @@
 
 mod carriers;
 pub mod headers;
+mod nfs;
 pub mod rpc;
 
 use core::ops::Range;
@@ -86,6 +87,14 @@ pub struct Value<'a> {
     pub number: Option<u64>,
     /// The bytes that hold it, as far as they are there.
     pub bytes: &'a [u8],
+}
+
+/// A number behind the name that it has.
+pub fn with_name(number: u64, name: Option<&str>) -> String {
+    match name {
+        Some(name) => format!("{name} ({number})"),
+        None => number.to_string(),
+    }
 }
 
 /// A walk over XDR that makes a field of everything that it reads.

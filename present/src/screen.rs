@@ -71,6 +71,8 @@ fn branch(field: &Field, bytes: &[u8], depth: usize, screen: Screen, out: &mut i
         room = screen.width.saturating_sub(left + 2).max(8);
     }
     pieces.push(rest);
+    // Where all of the value stands below, nothing stands behind the colon.
+    let separator = if pieces[0].is_empty() { separator.trim_end() } else { separator };
     let style = screen.style;
     if field.stop.is_some() {
         write!(out, "{}{separator}", style.red(name))?;

@@ -1,6 +1,6 @@
 //! Headers below the transport: link, network, and what mirrors and tunnels put around them.
 
-use super::rpc::with_name;
+use super::with_name;
 use super::{Field, Value, by_layout};
 use crate::time::Rfc3339;
 use core::net::{Ipv4Addr, Ipv6Addr};

@@ -1,6 +1,7 @@
 //! Fields of a frame, from the link header to the ICRC.
 
-use super::rpc::{self, SendBytes, with_name};
+use super::rpc::{self, SendBytes};
+use super::with_name;
 use super::{Field, Value, by_layout, carriers};
 use core::ops::Range;
 use rdmascope_dissector::event::{Content, Headers, Packet};

@@ -1,9 +1,10 @@
 //! Fields of a Send: the RPC-over-RDMA header (RFC 8166, section 4), the RPC message (RFC 5531, section 9), the operations.
 
-use super::{Field, Words};
+use super::{Field, Words, nfs, with_name};
 use crate::names::{self, Quoted};
 use crate::text::{Bytes, HexBytes};
-use rdmascope_dissector::layout::Piece;
+use core::ops::Range;
+use rdmascope_dissector::layout::{Extent, Piece, Source};
 use rdmascope_dissector::transaction::{Part, Transaction};
 use rdmascope_dissector::ulb::{self, Item, Operation, Place};
 use rdmascope_wire::rpc::flavor;
@@ -44,7 +45,7 @@ pub fn of_message(transaction: &Transaction, of_reply: bool, piece: &Piece) -> V
     let whole = usize::try_from(piece.captured.front()).unwrap_or(usize::MAX).min(piece.bytes.len());
     let cut = (whole as u64) < piece.length;
     let stream = SendBytes { bytes: &piece.bytes[..whole], base: 0, cut, goes_on: false };
-    message(stream, Some(transaction))
+    message(stream, Some(transaction), false)
 }
 
 /// The headers of a Send, and what `transaction` knows of the message in it.
@@ -62,7 +63,7 @@ pub fn send(send: SendBytes<'_>, transaction: Option<&Transaction>) -> Vec<Field
     let mut fields = words.into_fields();
     if header.is_ok() && matches!(called, Procedure::Msg | Procedure::Msgp) && !stream.is_empty() {
         let stream = SendBytes { bytes: stream, base: at, ..send };
-        fields.extend(message(stream, transaction));
+        fields.extend(message(stream, transaction, true));
     } else if header.is_ok() && !stream.is_empty() {
         let range = at..at + stream.len();
         fields.push(Field::new("rest", format!("{} bytes behind the header", stream.len()), range));
@@ -149,8 +150,8 @@ fn error(words: &mut Words<'_>) -> Result<(), Stop> {
     Ok(())
 }
 
-/// The RPC message at the front of a Payload stream, or one that was put together.
-pub fn message(stream: SendBytes<'_>, transaction: Option<&Transaction>) -> Vec<Field> {
+/// The RPC message at the front of a Payload stream; or one that was put together, where it `is_reduced` no more.
+fn message(stream: SendBytes<'_>, transaction: Option<&Transaction>, is_reduced: bool) -> Vec<Field> {
     let mut words = Words::new(stream.bytes, Layer::Rpc, stream.base, stream.cut || stream.goes_on);
     let mut of_reply = None;
     let read = words.group("RPC", |words| {
@@ -182,10 +183,51 @@ pub fn message(stream: SendBytes<'_>, transaction: Option<&Transaction>) -> Vec<
         None => String::new(),
     };
     if rest > 0 {
-        let children = transaction.map_or(Vec::new(), |transaction| operations(transaction, of_reply));
+        let children = transaction.map_or(Vec::new(), |transaction| {
+            let every = every_field(transaction, of_reply, stream, at, is_reduced);
+            every.unwrap_or_else(|| operations(transaction, of_reply))
+        });
         fields.push(Field::new(name, value, at..at + rest).with(children));
     }
     fields
+}
+
+/// The fields of arguments or results that begin at `at` of what is shown. What a chunk conveyed has no bytes there. `None` where the transaction has no contents, or is not
+/// of NFS.
+fn every_field(
+    transaction: &Transaction,
+    of_reply: bool,
+    stream: SendBytes<'_>,
+    at: usize,
+    is_reduced: bool,
+) -> Option<Vec<Field>> {
+    let message = transaction.message(of_reply)?;
+    let whole = nfs::Whole { bytes: &message.bytes, length: message.length, captured: &message.captured };
+    // No chunk takes anything from the RPC header.
+    let fields = nfs::fields(transaction, of_reply, whole, at - stream.base)?;
+    let header = if of_reply { &transaction.reply } else { &transaction.call };
+    let header_length = header.as_ref().map_or(0, |header| u64::from(header.header_length));
+    let layout = if is_reduced { transaction.layout(of_reply) } else { Vec::new() };
+    let end = stream.base + stream.bytes.len();
+    let place = |range: Range<usize>| {
+        let shown = if is_reduced { in_send(&layout, range, header_length)? } else { range };
+        let shown = stream.base + shown.start..stream.base + shown.end;
+        (shown.end <= end).then_some(shown)
+    };
+    Some(nfs::moved(fields, &place))
+}
+
+/// Where bytes of a message before reduction stand in the Payload stream of its Send, as far as they do.
+fn in_send(layout: &[Extent], range: Range<usize>, header_length: u64) -> Option<Range<usize>> {
+    let (from, to) = (range.start as u64, range.end as u64);
+    let parts = layout.iter().filter_map(|extent| {
+        let Source::Part(Part::Send, offset) = extent.source else { return None };
+        let (start, end) = (extent.start.max(from), extent.end().min(to));
+        let moved = (offset + start).checked_sub(extent.start)?.checked_sub(header_length)?;
+        (start < end).then(|| (moved, moved + (end - start)))
+    });
+    let (start, end) = parts.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)))?;
+    Some(usize::try_from(start).ok()?..usize::try_from(end).ok()?)
 }
 
 fn call(words: &mut Words<'_>) -> Result<(), Stop> {
@@ -338,14 +380,6 @@ fn item(item: Item) -> String {
         Place::WriteChunk(index) => format!("in Write chunk {index}"),
     };
     format!("{}, {place}, at byte {position} of the unreduced message", Bytes(length.into()))
-}
-
-/// A number behind the name that it has.
-pub fn with_name(number: u64, name: Option<&str>) -> String {
-    match name {
-        Some(name) => format!("{name} ({number})"),
-        None => number.to_string(),
-    }
 }
 
 fn counted(count: usize, what: &str) -> String {

@@ -63,8 +63,11 @@ fn packets(path: &Path) -> Vec<Packet> {
     packets
 }
 
+/// An end of a TCP connection.
+type End = (IpAddr, u16);
+
 /// The RPC messages of each direction of each connection, in their order (RFC 5531, section 11).
-fn messages(path: &Path) -> BTreeMap<((IpAddr, u16), (IpAddr, u16)), Vec<Vec<u8>>> {
+fn messages(path: &Path) -> BTreeMap<(End, End), Vec<Vec<u8>>> {
     let mut streams: BTreeMap<_, (u32, Vec<u8>)> = BTreeMap::new();
     for packet in packets(path) {
         let (next, stream) = streams.entry((packet.from, packet.to)).or_insert((1, Vec::new()));
@@ -116,7 +119,7 @@ fn messages_are_as_before_reduction() {
         assert!(found.len() <= 2 * 2, "{name}: {:?}", found.keys());
         for (from_client, mut expected) in expected {
             expected.sort();
-            let is_it = |((_, _), (_, to)): &&((IpAddr, u16), (IpAddr, u16))| (*to == 2049) == from_client;
+            let is_it = |((_, _), (_, to)): &&(End, End)| (*to == 2049) == from_client;
             let key = found.keys().find(is_it).expect("the direction is there");
             count += expected.len();
             let expected: Vec<Vec<u8>> = expected.into_iter().map(|(_, message)| message).collect();

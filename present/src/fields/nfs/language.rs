@@ -1,0 +1,387 @@
+//! The XDR language (RFC 4506, section 6), with the programs of RPC (RFC 5531, section 12.2).
+//!
+//! A parser for text that the program brings with it: what is wrong there is found by tests, and panics. Names are those of the text.
+
+use std::collections::HashMap;
+
+/// What a text defines.
+#[derive(Debug, Default)]
+pub(super) struct Language {
+    constants: HashMap<&'static str, i64>,
+    /// [`Type::Named`], by their names.
+    names: HashMap<&'static str, Type>,
+    types: Vec<Defined>,
+    procedures: HashMap<(u32, u32, u32), Procedure>,
+}
+
+/// A type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Type {
+    Void,
+    Int,
+    Unsigned,
+    Hyper,
+    UnsignedHyper,
+    Bool,
+    /// One that has a name: an index for [`Language::defined`].
+    Named(usize),
+    Opaque(Length),
+    String,
+    /// An array.
+    Array(Box<Type>, Length),
+    /// A value that may be absent.
+    Optional(Box<Type>),
+}
+
+/// How long opaque data, or an array, is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Length {
+    Fixed(u32),
+    /// A length stands in front of it, which is at most so much.
+    Most(u32),
+}
+
+/// A type with its name.
+#[derive(Debug)]
+pub(super) struct Defined {
+    pub(super) name: &'static str,
+    pub(super) form: Form,
+}
+
+/// What is behind a name.
+#[derive(Debug)]
+pub(super) enum Form {
+    Alias(Type),
+    Enumeration(Vec<(u32, &'static str)>),
+    Structure(Vec<Member>),
+    Union {
+        switch: Member,
+        /// For which values, and what follows then.
+        arms: Vec<(Vec<u32>, Member)>,
+        default: Option<Member>,
+    },
+    /// It is named, and stands further on in the text.
+    Awaited,
+}
+
+/// A name and its type.
+#[derive(Clone, Debug)]
+pub(super) struct Member {
+    pub(super) name: &'static str,
+    pub(super) of: Type,
+}
+
+/// What a procedure takes and gives.
+#[derive(Debug)]
+pub(super) struct Procedure {
+    pub(super) arguments: Type,
+    pub(super) results: Type,
+}
+
+impl Language {
+    /// What a text defines that the program brings with it.
+    ///
+    /// # Panics
+    /// Where it is not in the language.
+    pub(super) fn known(text: &'static str) -> Language {
+        let mut parser = Parser { words: words(text), at: 0, language: Language::default() };
+        while parser.at < parser.words.len() {
+            parser.definition();
+        }
+        let awaited = parser.language.types.iter().find(|defined| matches!(defined.form, Form::Awaited));
+        assert!(awaited.is_none(), "{awaited:?} is not defined");
+        parser.language
+    }
+
+    pub(super) fn procedure(&self, program: u32, version: u32, number: u32) -> Option<&Procedure> {
+        self.procedures.get(&(program, version, number))
+    }
+
+    pub(super) fn defined(&self, index: usize) -> &Defined {
+        &self.types[index]
+    }
+
+    /// The type of this name.
+    #[cfg(test)]
+    pub(super) fn named(&self, name: &str) -> Option<&Type> {
+        self.names.get(name)
+    }
+
+    /// The type of an attribute of NFS version 4, by its name in lower case.
+    pub(super) fn attribute(&self, name: &str) -> Option<&Type> {
+        self.names.get(&*format!("fattr4_{name}"))
+    }
+
+    /// The names of the attributes of NFS version 4, without what they begin with, and their numbers.
+    pub(super) fn attributes(&self) -> impl Iterator<Item = (i64, &'static str)> {
+        self.constants.iter().filter_map(|(name, value)| Some((*value, name.strip_prefix("FATTR4_")?)))
+    }
+}
+
+/// The words and signs of a text, without comments.
+fn words(text: &'static str) -> Vec<&'static str> {
+    let mut words = Vec::new();
+    let mut rest = text;
+    loop {
+        rest = rest.trim_start();
+        if let Some(comment) = rest.strip_prefix("/*") {
+            let end = comment.find("*/").expect("the comment ends");
+            rest = &comment[end + 2..];
+            continue;
+        }
+        let Some(first) = rest.chars().next() else { return words };
+        let is_part =
+            |character: char| character.is_ascii_alphanumeric() || character == '_' || character == '-';
+        let length = match is_part(first) {
+            true => rest.find(|character| !is_part(character)).unwrap_or(rest.len()),
+            false => first.len_utf8(),
+        };
+        words.push(&rest[..length]);
+        rest = &rest[length..];
+    }
+}
+
+struct Parser {
+    words: Vec<&'static str>,
+    at: usize,
+    language: Language,
+}
+
+impl Parser {
+    fn peek(&self) -> &'static str {
+        self.words.get(self.at).copied().unwrap_or_default()
+    }
+
+    fn next(&mut self) -> &'static str {
+        self.at += 1;
+        self.words[self.at - 1]
+    }
+
+    fn takes(&mut self, word: &str) -> bool {
+        let is_there = self.peek() == word;
+        self.at += usize::from(is_there);
+        is_there
+    }
+
+    fn expect(&mut self, word: &str) {
+        let found = self.next();
+        assert_eq!(found, word, "behind {:?}", &self.words[self.at.saturating_sub(12)..self.at]);
+    }
+
+    fn definition(&mut self) {
+        match self.next() {
+            "const" => {
+                let name = self.next();
+                self.expect("=");
+                let value = self.value();
+                self.language.constants.insert(name, value);
+            }
+            "typedef" => {
+                if let Some(Member { name, of }) = self.declaration() {
+                    self.define(name, Form::Alias(of));
+                }
+            }
+            "enum" => {
+                let name = self.next();
+                let form = self.enumeration();
+                self.define(name, form);
+            }
+            "struct" => {
+                let name = self.next();
+                self.expect("{");
+                let mut members = Vec::new();
+                while !self.takes("}") {
+                    members.extend(self.declaration());
+                    self.expect(";");
+                }
+                self.define(name, Form::Structure(members));
+            }
+            "union" => {
+                let name = self.next();
+                let form = self.union();
+                self.define(name, form);
+            }
+            "program" => self.program(),
+            word => panic!("{word} begins no definition"),
+        }
+        self.expect(";");
+    }
+
+    fn define(&mut self, name: &'static str, form: Form) {
+        let index = self.index(name);
+        let defined = &mut self.language.types[index];
+        assert!(matches!(defined.form, Form::Awaited), "{name} is defined twice");
+        defined.form = form;
+    }
+
+    fn index(&mut self, name: &'static str) -> usize {
+        if let Some(Type::Named(index)) = self.language.names.get(name) {
+            return *index;
+        }
+        let index = self.language.types.len();
+        self.language.types.push(Defined { name, form: Form::Awaited });
+        self.language.names.insert(name, Type::Named(index));
+        index
+    }
+
+    fn value(&mut self) -> i64 {
+        let word = self.next();
+        if let Some(value) = self.language.constants.get(word) {
+            return *value;
+        }
+        let number = match word.strip_prefix("0x") {
+            Some(digits) => u64::from_str_radix(digits, 16).map(|number| number as i64).ok(),
+            None => word.parse().ok(),
+        };
+        number.unwrap_or_else(|| panic!("{word} is no number"))
+    }
+
+    fn unsigned(&mut self) -> u32 {
+        self.value() as u32
+    }
+
+    /// A name and its type; nothing, of `void`.
+    fn declaration(&mut self) -> Option<Member> {
+        let of = match self.next() {
+            "void" => return None,
+            "opaque" => {
+                let name = self.next();
+                let length = self.length().expect("opaque data has a length");
+                return Some(Member { name, of: Type::Opaque(length) });
+            }
+            "string" => {
+                let name = self.next();
+                let length = self.length();
+                assert!(matches!(length, Some(Length::Most(_))), "{name}");
+                return Some(Member { name, of: Type::String });
+            }
+            word => self.basic(word),
+        };
+        if self.takes("*") {
+            return Some(Member { name: self.next(), of: Type::Optional(Box::new(of)) });
+        }
+        let name = self.next();
+        match self.length() {
+            Some(length) => Some(Member { name, of: Type::Array(Box::new(of), length) }),
+            None => Some(Member { name, of }),
+        }
+    }
+
+    fn basic(&mut self, word: &'static str) -> Type {
+        match word {
+            "int" => Type::Int,
+            "hyper" => Type::Hyper,
+            "bool" => Type::Bool,
+            "unsigned" if self.takes("hyper") => Type::UnsignedHyper,
+            "unsigned" => {
+                self.takes("int");
+                Type::Unsigned
+            }
+            "struct" => {
+                let name = self.next();
+                Type::Named(self.index(name))
+            }
+            name => Type::Named(self.index(name)),
+        }
+    }
+
+    fn length(&mut self) -> Option<Length> {
+        if self.takes("[") {
+            let length = self.unsigned();
+            self.expect("]");
+            return Some(Length::Fixed(length));
+        }
+        if !self.takes("<") {
+            return None;
+        }
+        let most = if self.peek() == ">" { u32::MAX } else { self.unsigned() };
+        self.expect(">");
+        Some(Length::Most(most))
+    }
+
+    fn enumeration(&mut self) -> Form {
+        self.expect("{");
+        let mut values = Vec::new();
+        loop {
+            let name = self.next();
+            self.expect("=");
+            let value = self.value();
+            self.language.constants.insert(name, value);
+            values.push((value as u32, name));
+            if !self.takes(",") {
+                break;
+            }
+        }
+        self.expect("}");
+        values.sort_by_key(|(value, _)| *value);
+        Form::Enumeration(values)
+    }
+
+    fn union(&mut self) -> Form {
+        const VOID: Member = Member { name: "", of: Type::Void };
+        self.expect("switch");
+        self.expect("(");
+        let switch = self.declaration().expect("a union has a discriminant");
+        self.expect(")");
+        self.expect("{");
+        let (mut arms, mut default) = (Vec::new(), None);
+        while !self.takes("}") {
+            let mut values = Vec::new();
+            while self.takes("case") {
+                values.push(match self.peek() {
+                    "TRUE" | "FALSE" => u32::from(self.next() == "TRUE"),
+                    _ => self.unsigned(),
+                });
+                self.expect(":");
+            }
+            if values.is_empty() {
+                self.expect("default");
+                self.expect(":");
+                default = Some(self.declaration().unwrap_or(VOID));
+            } else {
+                arms.push((values, self.declaration().unwrap_or(VOID)));
+            }
+            self.expect(";");
+        }
+        Form::Union { switch, arms, default }
+    }
+
+    fn program(&mut self) {
+        self.next();
+        self.expect("{");
+        let mut versions = Vec::new();
+        while self.takes("version") {
+            self.next();
+            self.expect("{");
+            let mut procedures = Vec::new();
+            while !self.takes("}") {
+                let results = self.plain();
+                self.next();
+                self.expect("(");
+                let arguments = self.plain();
+                self.expect(")");
+                self.expect("=");
+                procedures.push((self.unsigned(), Procedure { arguments, results }));
+                self.expect(";");
+            }
+            self.expect("=");
+            versions.push((self.unsigned(), procedures));
+            self.expect(";");
+        }
+        self.expect("}");
+        self.expect("=");
+        let program = self.unsigned();
+        for (version, procedures) in versions {
+            let keyed =
+                procedures.into_iter().map(|(number, procedure)| ((program, version, number), procedure));
+            self.language.procedures.extend(keyed);
+        }
+    }
+
+    fn plain(&mut self) -> Type {
+        match self.next() {
+            "void" => Type::Void,
+            word => self.basic(word),
+        }
+    }
+}

@@ -1,0 +1,441 @@
+//! A walk through a message by the types of its values, which makes a field of each.
+
+use super::Whole;
+use super::language::{Form, Language, Length, Member, Type};
+use crate::fields::{Field, with_name};
+use crate::names::Quoted;
+use crate::text::{Counted, HexBytes};
+use core::ops::Range;
+use rdmascope_wire::{Layer, Stop};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+/// Fields that are made of one message.
+const MOST: usize = 1 << 16;
+/// Types within one another. Those of NFS are a dozen deep; lists do not count.
+const DEEPEST: usize = 40;
+/// Bytes of opaque data that are shown.
+const SHOWN: usize = 32;
+
+/// The walk cannot go on; its fields say why.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stopped;
+
+/// See the [module](self).
+pub(super) struct Walk<'a> {
+    language: &'static Language,
+    whole: Whole<'a>,
+    at: usize,
+    fields: Vec<Field>,
+    made: usize,
+    depth: usize,
+}
+
+impl<'a> Walk<'a> {
+    /// Begins at byte `at` of a message.
+    pub(super) fn new(language: &'static Language, whole: Whole<'a>, at: usize) -> Walk<'a> {
+        Walk { language, whole, at, fields: Vec::new(), made: 0, depth: 0 }
+    }
+
+    /// Goes through a value that takes up all that is left. What is behind it is a field too.
+    pub(super) fn all(&mut self, of: &'static Type) {
+        let read = self.inline("", of);
+        let rest = usize::try_from(self.whole.length).unwrap_or(usize::MAX).saturating_sub(self.at);
+        if read.is_ok() && rest > 0 {
+            let range = self.at..self.at + rest;
+            self.fields.push(Field::new(
+                "rest",
+                format!("{} behind the last field", Counted(rest as u64, "byte")),
+                range,
+            ));
+        }
+    }
+
+    /// What was made.
+    pub(super) fn into_fields(self) -> Vec<Field> {
+        self.fields
+    }
+
+    fn push(&mut self, field: Field) -> Result<(), Stopped> {
+        self.made += 1;
+        if self.made > MOST {
+            self.fields
+                .push(Field::known("further fields", format!("not shown: there are more than {MOST}")));
+            return Err(Stopped);
+        }
+        self.fields.push(field);
+        Ok(())
+    }
+
+    /// The message ends here, or the capture lacks these bytes, or they cannot stand.
+    fn stop(&mut self, stop: Stop) -> Stopped {
+        self.fields.push(Field::stop(stop, 0));
+        Stopped
+    }
+
+    /// The next bytes, all of which are needed.
+    fn take(&mut self, length: usize) -> Result<&'a [u8], Stopped> {
+        let range = self.at..self.at.saturating_add(length);
+        let there = usize::try_from(self.whole.length).unwrap_or(usize::MAX);
+        if range.end > there {
+            return Err(self.stop(Stop::short(Layer::UpperLayer, self.at, length, there)));
+        }
+        match self.whole.bytes.get(range.clone()).filter(|_| self.lacking(&range) == 0) {
+            Some(bytes) => {
+                self.at = range.end;
+                Ok(bytes)
+            }
+            None => {
+                let front = self.at.max(self.whole.captured.front() as usize);
+                Err(self.stop(Stop::short(Layer::UpperLayer, self.at, length, front).in_cut_capture()))
+            }
+        }
+    }
+
+    /// How many of these bytes the capture lacks.
+    fn lacking(&self, range: &Range<usize>) -> u64 {
+        let held = self.whole.captured.within(range.start as u64, range.end as u64);
+        (range.len() as u64) - held.map(|(from, to)| to - from).sum::<u64>()
+    }
+
+    fn word(&mut self) -> Result<u32, Stopped> {
+        let bytes = self.take(4)?;
+        Ok(bytes.first_chunk().copied().map_or(0, u32::from_be_bytes))
+    }
+
+    fn hyper(&mut self) -> Result<u64, Stopped> {
+        let bytes = self.take(8)?;
+        Ok(bytes.first_chunk().copied().map_or(0, u64::from_be_bytes))
+    }
+
+    fn leaf(
+        &mut self,
+        name: impl Into<Cow<'static, str>>,
+        value: String,
+        start: usize,
+    ) -> Result<(), Stopped> {
+        self.push(Field::new(name, value, start..self.at))
+    }
+
+    /// Fields that belong together, of which `inside` says what they are.
+    fn group(
+        &mut self,
+        name: impl Into<Cow<'static, str>>,
+        inside: impl FnOnce(&mut Walk<'a>) -> Result<String, Stopped>,
+    ) -> Result<(), Stopped> {
+        let outer = core::mem::take(&mut self.fields);
+        let start = self.at;
+        self.depth += 1;
+        let value = if self.depth < DEEPEST { inside(self) } else { Err(Stopped) };
+        self.depth -= 1;
+        let children = core::mem::replace(&mut self.fields, outer);
+        let shown = value.as_ref().map_or(String::new(), String::clone);
+        let pushed = self.push(Field::new(name, shown, start..self.at).with(children));
+        value.and(pushed)
+    }
+
+    /// A value under its name.
+    fn value(
+        &mut self,
+        name: impl Into<Cow<'static, str>>,
+        of: &'static Type,
+        alias: &'static str,
+    ) -> Result<(), Stopped> {
+        let start = self.at;
+        match of {
+            Type::Void => Ok(()),
+            Type::Int => {
+                let number = self.word()? as i32;
+                self.leaf(name, number.to_string(), start)
+            }
+            Type::Unsigned => {
+                let number = self.word()?;
+                let shown = match alias {
+                    "mode3" | "mode4" => format!("0{number:o}"),
+                    _ => number.to_string(),
+                };
+                self.leaf(name, shown, start)
+            }
+            Type::Hyper => {
+                let number = self.hyper()? as i64;
+                self.leaf(name, number.to_string(), start)
+            }
+            Type::UnsignedHyper => {
+                let number = self.hyper()?;
+                self.leaf(name, number.to_string(), start)
+            }
+            Type::Bool => {
+                let set = self.boolean()?;
+                self.leaf(name, if set { "yes" } else { "no" }.to_owned(), start)
+            }
+            Type::Opaque(length) => {
+                let shown = self.opaque(*length, matches!(alias, "utf8string" | "linktext4"))?;
+                self.leaf(name, shown, start)
+            }
+            Type::String => {
+                let shown = self.opaque(Length::Most(u32::MAX), true)?;
+                self.leaf(name, shown, start)
+            }
+            Type::Array(_, _) if alias == "bitmap4" => {
+                let numbers = self.bitmap()?;
+                let name = name.into();
+                let shown = if name.contains("attr") {
+                    attributes(self.language, &numbers)
+                } else {
+                    listed(&numbers)
+                };
+                self.leaf(name, shown, start)
+            }
+            Type::Array(of, length) => self.group(name, |walk| walk.array(of, *length)),
+            Type::Optional(of) => match self.list(of) {
+                Some(members) => self.group(name, |walk| walk.entries(members)),
+                None => self.group(name, |walk| {
+                    if walk.boolean()? {
+                        walk.value("value", of, "")?;
+                        return Ok(String::new());
+                    }
+                    Ok("none".to_owned())
+                }),
+            },
+            Type::Named(index) => {
+                let defined = self.language.defined(*index);
+                match &defined.form {
+                    Form::Alias(of) => {
+                        // The outermost name says how it is shown, but what text is, the innermost one.
+                        let is_known = matches!(alias, "mode3" | "mode4");
+                        self.value(name, of, if is_known { alias } else { defined.name })
+                    }
+                    Form::Enumeration(values) => {
+                        let number = self.word()?;
+                        self.leaf(name, with_name(number.into(), known(values, number)), start)
+                    }
+                    _ => self.group(name, |walk| {
+                        walk.inline("", of)?;
+                        Ok(walk.summary(defined.name))
+                    }),
+                }
+            }
+        }
+    }
+
+    /// The members of a structure or a union, without a group around them; of anything else, the value.
+    fn inline(&mut self, name: &'static str, of: &'static Type) -> Result<(), Stopped> {
+        let Type::Named(index) = of else { return self.value(name, of, "") };
+        let defined = self.language.defined(*index);
+        match &defined.form {
+            Form::Structure(_) if defined.name == "fattr4" => self.attributes(),
+            Form::Structure(members) => {
+                members.iter().try_for_each(|member| self.value(member.name, &member.of, ""))
+            }
+            Form::Union { switch, arms, default } => {
+                let start = self.at;
+                let number = self.word()?;
+                self.at = start;
+                self.value(switch.name, &switch.of, "")?;
+                let arm = arms.iter().find(|(values, _)| values.contains(&number)).map(|(_, arm)| arm);
+                match arm.or(default.as_ref()) {
+                    Some(arm) => self.inline(arm.name, &arm.of),
+                    None => {
+                        // The union has no such arm.
+                        let stop = Stop::malformed(Layer::UpperLayer, start);
+                        Err(self.stop(stop))
+                    }
+                }
+            }
+            Form::Alias(of) if matches!(of, Type::Named(_)) => self.inline(name, of),
+            _ => self.value(name, of, ""),
+        }
+    }
+
+    fn boolean(&mut self) -> Result<bool, Stopped> {
+        let start = self.at;
+        match self.word()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => {
+                let stop = Stop::malformed(Layer::UpperLayer, start);
+                Err(self.stop(stop))
+            }
+        }
+    }
+
+    /// Opaque data with what belongs to it, shown as text or in hexadecimal. The capture may lack some of it.
+    fn opaque(&mut self, length: Length, is_text: bool) -> Result<String, Stopped> {
+        let start = self.at;
+        let length = match length {
+            Length::Fixed(length) => length,
+            Length::Most(most) => {
+                let length = self.word()?;
+                if length > most {
+                    let stop = Stop::malformed(Layer::UpperLayer, start);
+                    return Err(self.stop(stop));
+                }
+                length
+            }
+        } as usize;
+        let there = usize::try_from(self.whole.length).unwrap_or(usize::MAX);
+        let range = self.at..self.at.saturating_add(length);
+        if range.end > there {
+            return Err(self.stop(Stop::short(Layer::UpperLayer, self.at, length, there)));
+        }
+        // The last padding of a message may have been left out (RFC 8166, section 3.4.5.2).
+        self.at = range.end.saturating_add(length.wrapping_neg() % 4).min(there);
+        let lacking = self.lacking(&range);
+        if lacking > 0 {
+            return Ok(format!("{}, of which the capture lacks {lacking}", Counted(length as u64, "byte")));
+        }
+        let bytes = self.whole.bytes.get(range).unwrap_or_default();
+        Ok(match bytes {
+            bytes if is_text => Quoted(bytes).to_string(),
+            [] => "empty".to_owned(),
+            bytes if bytes.len() <= SHOWN => format!("0x{}", HexBytes(bytes)),
+            bytes => format!("0x{}... ({} bytes)", HexBytes(&bytes[..SHOWN]), bytes.len()),
+        })
+    }
+
+    /// The numbers of the bits that are set in a bitmap4.
+    fn bitmap(&mut self) -> Result<Vec<u32>, Stopped> {
+        let count = self.word()?;
+        let mut numbers = Vec::new();
+        for word in 0..count {
+            let bits = self.word()?;
+            let set = (0..32).filter(|bit| bits & 1 << bit != 0);
+            numbers.extend(set.filter_map(|bit| word.checked_mul(32)?.checked_add(bit)));
+        }
+        Ok(numbers)
+    }
+
+    fn array(&mut self, of: &'static Type, length: Length) -> Result<String, Stopped> {
+        let start = self.at;
+        let count = match length {
+            Length::Fixed(count) => count,
+            Length::Most(most) => {
+                let count = self.word()?;
+                if count > most {
+                    let stop = Stop::malformed(Layer::UpperLayer, start);
+                    return Err(self.stop(stop));
+                }
+                count
+            }
+        };
+        for index in 0..count {
+            let name = self.label(of).map_or_else(|| index.to_string().into(), Cow::Borrowed);
+            self.value(name, of, "")?;
+        }
+        Ok(Counted(count.into(), "entry").to_string())
+    }
+
+    /// What an entry of an array is called: an operation, by its name.
+    fn label(&self, of: &'static Type) -> Option<&'static str> {
+        let Type::Named(index) = of else { return None };
+        let Form::Union { switch: Member { of: Type::Named(switch), .. }, .. } =
+            &self.language.defined(*index).form
+        else {
+            return None;
+        };
+        let Form::Enumeration(values) = &self.language.defined(*switch).form else { return None };
+        let bytes = self.whole.bytes.get(self.at..self.at + 4)?;
+        known(values, bytes.first_chunk().copied().map(u32::from_be_bytes)?)?.strip_prefix("OP_")
+    }
+
+    /// The members of a structure whose last one is such a structure again, if there is a further one: but for that.
+    fn list(&self, of: &'static Type) -> Option<&'static [Member]> {
+        let Type::Named(index) = of else { return None };
+        let Form::Structure(members) = &self.language.defined(*index).form else { return None };
+        let (last, members) = members.split_last()?;
+        (matches!(&last.of, Type::Optional(next) if **next == *of)).then_some(members)
+    }
+
+    /// A list: each entry is preceded by whether there is one.
+    fn entries(&mut self, members: &'static [Member]) -> Result<String, Stopped> {
+        let mut count = 0u64;
+        while self.boolean()? {
+            self.group(format!("{count}"), |walk| {
+                members.iter().try_for_each(|member| walk.value(member.name, &member.of, ""))?;
+                Ok(walk.name_among())
+            })?;
+            count += 1;
+        }
+        Ok(Counted(count, "entry").to_string())
+    }
+
+    /// The value of the field `name`, which says which entry it is.
+    fn name_among(&self) -> String {
+        let name = self.fields.iter().find(|field| field.name == "name");
+        name.map_or(String::new(), |name| name.value.clone())
+    }
+
+    /// What a group is, in a few words.
+    fn summary(&self, name: &str) -> String {
+        match (name, &self.fields[..]) {
+            ("nfstime3" | "nfstime4", [seconds, nanoseconds]) => {
+                format!("{}.{:0>9} s", seconds.value, nanoseconds.value)
+            }
+            ("nfs_fh3", [handle]) => handle.value.clone(),
+            _ => String::new(),
+        }
+    }
+
+    /// A fattr4: which attributes, and their values one behind the other.
+    fn attributes(&mut self) -> Result<(), Stopped> {
+        let start = self.at;
+        let numbers = self.bitmap()?;
+        self.leaf("attrmask", attributes(self.language, &numbers), start)?;
+        self.group("attr_vals", |walk| {
+            let length = walk.word()? as usize;
+            let end = walk.at.saturating_add(length);
+            let there = usize::try_from(walk.whole.length).unwrap_or(usize::MAX);
+            if end > there {
+                return Err(walk.stop(Stop::short(Layer::UpperLayer, walk.at, length, there)));
+            }
+            for number in numbers {
+                let known = attribute(walk.language, number);
+                let of = known.as_ref().and_then(|name| walk.language.attribute(name));
+                let (Some(name), Some(of)) = (known, of) else {
+                    // Its length is not known, so nothing behind it can be read.
+                    let rest = end.saturating_sub(walk.at);
+                    let range = walk.at..end;
+                    walk.push(Field::new(
+                        format!("attribute {number}"),
+                        format!("not known: {rest} bytes from here on"),
+                        range,
+                    ))?;
+                    break;
+                };
+                walk.value(name, of, "")?;
+            }
+            walk.at = end;
+            Ok(Counted(length as u64, "byte").to_string())
+        })
+    }
+}
+
+fn known(values: &[(u32, &'static str)], number: u32) -> Option<&'static str> {
+    values.binary_search_by_key(&number, |(value, _)| *value).ok().map(|index| values[index].1)
+}
+
+/// The name of an attribute, in lower case.
+fn attribute(language: &Language, number: u32) -> Option<String> {
+    let mut known = language.attributes().filter(|(value, _)| *value == i64::from(number));
+    known.next().map(|(_, name)| name.to_lowercase())
+}
+
+/// The names of attributes.
+fn attributes(language: &Language, numbers: &[u32]) -> String {
+    let names: BTreeMap<i64, &str> = language.attributes().collect();
+    let name = |number: &u32| match names.get(&i64::from(*number)) {
+        Some(name) => name.to_lowercase(),
+        None => number.to_string(),
+    };
+    match numbers {
+        [] => "none".to_owned(),
+        numbers => numbers.iter().map(name).collect::<Vec<_>>().join(" "),
+    }
+}
+
+fn listed(numbers: &[u32]) -> String {
+    if numbers.is_empty() {
+        return "none".to_owned();
+    }
+    numbers.iter().map(u32::to_string).collect::<Vec<_>>().join(" ")
+}
