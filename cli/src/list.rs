@@ -56,9 +56,7 @@ where
     const LISTS: bool = true;
 
     fn event(&mut self, event: Event<'_>, start: Time) -> io::Result<()> {
-        if !self.rows.is_sorted() {
-            self.rows.head(self.out)?;
-        }
+        self.rows.head(self.out)?;
         (self.write)(&event, start, &mut self.rows, self.out)
     }
 

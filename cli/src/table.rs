@@ -277,8 +277,16 @@ impl<S: Subject> Rows<S> {
         Rows { columns, form, style, before, is_headed: false, order }
     }
 
-    /// Writes the line of headings, once, where the format has one.
+    /// Writes the line of headings, where the format has one, before any line; unless all wait for the end.
     pub(crate) fn head(&mut self, out: &mut impl Write) -> io::Result<()> {
+        match self.order {
+            Order::AsTheyCome(_) => self.write_heading(out),
+            Order::Sorted { .. } => Ok(()),
+        }
+    }
+
+    /// Writes the line of headings once.
+    fn write_heading(&mut self, out: &mut impl Write) -> io::Result<()> {
         if core::mem::replace(&mut self.is_headed, true) {
             return Ok(());
         }
@@ -294,6 +302,7 @@ impl<S: Subject> Rows<S> {
 
     /// Writes the line of `subject`, or keeps it until the end. The capture starts at `start`.
     pub(crate) fn row(&mut self, subject: S::Of<'_>, start: Time, out: &mut impl Write) -> io::Result<()> {
+        self.head(out)?;
         let Rows { columns, form, style, before, order, .. } = self;
         let mut line = Line { columns, form, style: *style, before, start };
         match order {
@@ -327,14 +336,9 @@ impl<S: Subject> Rows<S> {
 
     /// Writes what was kept.
     pub(crate) fn end(&mut self, out: &mut impl Write) -> io::Result<()> {
-        self.head(out)?;
+        self.write_heading(out)?;
         let Order::Sorted { kept, .. } = &mut self.order else { return Ok(()) };
         core::mem::take(kept).into_sorted_vec().iter().try_for_each(|kept| out.write_all(&kept.line))
-    }
-
-    /// Whether lines wait for the end of the capture, and so does what stands above them.
-    pub(crate) fn is_sorted(&self) -> bool {
-        matches!(self.order, Order::Sorted { .. })
     }
 }
 

@@ -39,9 +39,6 @@ impl Taker for Lines<'_> {
         if place.count > self.most {
             return Ok(());
         }
-        if !self.rows.is_sorted() {
-            self.rows.head(self.out)?;
-        }
         // A finding has frames, and no time.
         self.rows.row(FindingRow::new(finding, place.is_allowed), Time::default(), self.out)
     }

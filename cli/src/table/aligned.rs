@@ -23,7 +23,7 @@ impl Aligned {
     pub(super) fn new<S: Subject>(cells: &Cells<S>, style: Style) -> Aligned {
         let width = |column: &Flat| {
             let (width, is_right) = cells.width(column);
-            (width.max(column.name.len()), is_right)
+            (width.max(heading(column).len()), is_right)
         };
         let columns = cells.columns().iter().map(width).collect();
         Aligned { columns, style, line: String::new(), cell: String::new() }
@@ -31,7 +31,7 @@ impl Aligned {
 
     /// Writes the names of the columns.
     pub(super) fn write_heading(&mut self, columns: &[Flat], out: &mut impl Write) -> io::Result<()> {
-        self.lay_out(columns.iter().map(|column| column.name.as_str()));
+        self.lay_out(columns.iter().map(heading));
         self.line.lines().try_for_each(|line| writeln!(out, "{}", self.style.bold(line.trim_end())))
     }
 
@@ -71,4 +71,9 @@ impl Aligned {
             place += width;
         }
     }
+}
+
+/// The name above a column. The unit stands with each value.
+fn heading(column: &Flat) -> &str {
+    column.name.strip_suffix("_ns").unwrap_or(&column.name)
 }
