@@ -108,7 +108,7 @@ Examples:
   rdmascope check mount.pcap --level violation --allow inline-threshold
   rdmascope check --each captures/
   rdmascope check mount.pcap --format sarif > mount.sarif
-  rdmascope check mount.pcap --format csv --fields rule,level,connection,frames,message > findings.csv
+  rdmascope check mount.pcap --format csv --fields rule,frames,message > findings.csv
   tcpdump -i eth0 -U -w - udp port 4791 | rdmascope check - --format jsonl | jq .message
   rdmascope check --explain credit-limit
 

@@ -15,7 +15,7 @@ use std::io;
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   rdmascope connections mount.pcap
-  rdmascope connections mount.pcap --fields connection,requester.address,responder.address,first,last --time local
+  rdmascope connections mount.pcap --fields connection,port,first,last --time local
   rdmascope connections mount.pcap --format jsonl | jq '.requester.private_data'";
 
 /// The arguments of `connections`.

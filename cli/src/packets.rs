@@ -18,7 +18,7 @@ Examples:
   rdmascope packets mount.pcap --opcode 'read response' --qp 0x12
   rdmascope packets mount.pcap --psn 16777210-5
   rdmascope packets mount.pcap --connection 1 --time delta
-  rdmascope packets mount.pcap --format tsv --fields frame,time,opcode,psn,rpcrdma.xid | cut -f 1,5";
+  rdmascope packets mount.pcap --format tsv --fields frame,time,rpcrdma.xid | cut -f 1,3";
 
 /// The arguments of `packets`.
 #[derive(Args, Debug)]

@@ -17,7 +17,7 @@ Examples:
   rdmascope transactions mount.pcap --operation read --operation write --latency-above 5ms
   rdmascope transactions mount.pcap --status error
   rdmascope transactions mount.pcap --sort latency --reverse --top 10
-  rdmascope transactions mount.pcap --format csv --fields number,operation,latency,call.time,call.frame > calls.csv
+  rdmascope transactions mount.pcap --format csv --fields number,operation,latency > calls.csv
   tcpdump -i eth0 -U -w - udp port 4791 | rdmascope transactions - --latency-above 5ms
   rdmascope transactions mount.pcap --status NFS4ERR_DELAY --since 2025-11-21T09:30:00Z
   rdmascope transactions mount.pcap --xid 0x1a2b3c4d --format jsonl | jq .call.read_chunks";
