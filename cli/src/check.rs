@@ -10,8 +10,9 @@ use crate::filters::{Asked, Named, nearest};
 use crate::input::{Audience, Each, Input, read};
 use crate::least::Least;
 use crate::output::{Out, Status, complain, complain_of_troubles};
+use crate::table::{self, FieldName, Shape};
 use crate::terminal;
-use anyhow::{anyhow, bail};
+use anyhow::{anyhow, bail, ensure};
 use clap::{Args, ValueEnum};
 use lines::Lines;
 use rdmascope_conformance::{Finding, Judge, Rule, SUBJECTS, rules};
@@ -22,7 +23,7 @@ use rdmascope_dissector::observation::{Observation, Observe, Observed};
 use rdmascope_dissector::rdma::End;
 use rdmascope_dissector::record::Time;
 use rdmascope_present::check::{slug, write_rule, write_rules};
-use rdmascope_present::columns::RULE;
+use rdmascope_present::columns::{FINDING, RULE};
 use rdmascope_present::ending::Ending;
 use rdmascope_present::filter::Span;
 use rdmascope_present::json::write_line;
@@ -34,15 +35,21 @@ use text::Text;
 
 /// What is judged, and how that is told.
 #[derive(Args, Debug)]
-#[command(mut_arg("files", |files| files.required(false).required_unless_present_any(["explain", "rules"])))]
+#[command(
+    mut_arg("files", |files| files.required(false).required_unless_present_any(["explain", "rules"])),
+    mut_arg("fields", |fields| fields.value_parser(FieldName::any(&FINDING))),
+    mut_arg("sort", |sort| sort.value_parser(FieldName::key(&FINDING))),
+)]
 pub(crate) struct Check {
     #[command(flatten)]
     pub(crate) input: Input,
     #[command(flatten)]
     each: Each,
-    /// Output format: text, JSON Lines for programs, or SARIF for CI systems
+    /// Output format: text, JSON Lines for programs, a table of the findings, or SARIF for CI systems
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
+    #[command(flatten)]
+    shape: Shape,
     /// Ignore findings of this rule, or of all rules of this subject, in the exit status
     ///
     /// Such findings are still shown, marked as allowed, and counted separately. To allow more than one rule: --allow A,B or
@@ -54,10 +61,10 @@ pub(crate) struct Check {
     level: Least,
     /// List inconclusive findings too: the capture may lack the packets that would explain them
     ///
-    /// By default they are only counted. JSON Lines always include them.
+    /// By default they are only counted. JSON Lines and tables always include them.
     #[arg(long)]
     inconclusive: bool,
-    /// Show at most N findings of each rule [default: all as JSON Lines and SARIF]
+    /// Show at most N findings of each rule [default: all as JSON Lines, table and SARIF]
     ///
     /// By default, text has one line for the findings of a rule by one end of a connection, with their number, and at most 10
     /// lines of each rule. 0 shows all findings; as text at most 10,000 of each rule, because they are sorted. All findings are counted.
@@ -86,6 +93,10 @@ enum Format {
     Text,
     /// One JSON object per line; docs/json.md describes them
     Jsonl,
+    /// Findings as comma-separated values with a line of names; docs/tables.md describes them
+    Csv,
+    /// Findings as tab-separated values with a line of names
+    Tsv,
     /// SARIF 2.1.0, one JSON object; docs/conformance.md describes it
     Sarif,
 }
@@ -97,6 +108,7 @@ Examples:
   rdmascope check mount.pcap --level violation --allow inline-threshold
   rdmascope check --each captures/
   rdmascope check mount.pcap --format sarif > mount.sarif
+  rdmascope check mount.pcap --format csv --fields rule,frames,message > findings.csv
   tcpdump -i eth0 -U -w - udp port 4791 | rdmascope check - --format jsonl | jq .message
   rdmascope check --explain credit-limit
 
@@ -115,7 +127,12 @@ pub(crate) fn run(command: &Check, style: Style, out: &mut Out) -> io::Result<St
     let screen = terminal::screen(style);
     if command.rules || command.explain.is_some() {
         let shown = match &command.explain {
-            _ if command.format == Format::Sarif => Err(anyhow::anyhow!("SARIF is of a capture: name one")),
+            _ if command.format == Format::Sarif => Err(anyhow!("SARIF is of a capture: name one")),
+            _ if command.table().is_some_and(|format| format != table::Format::Jsonl)
+                || command.shape.is_asked_for() =>
+            {
+                Err(anyhow!("tables are of the findings in a capture: name one"))
+            }
             Some(id) => find(id).map(|rule| match command.format {
                 Format::Text => write_rule(rule, screen, out),
                 _ => write_lines(|one| one.id == rule.id, out),
@@ -130,6 +147,9 @@ pub(crate) fn run(command: &Check, style: Style, out: &mut Out) -> io::Result<St
             Err(error) => complain(&error, out),
         };
     }
+    if let Err(error) = command.has_table() {
+        return complain(&error, out);
+    }
     let allowed = match Allowed::of(&command.allow) {
         Ok(allowed) => allowed,
         Err(error) => return complain(&error, out),
@@ -140,7 +160,9 @@ pub(crate) fn run(command: &Check, style: Style, out: &mut Out) -> io::Result<St
         Format::Text => each.run(input, |input, index| {
             judge(command, input, tally(), Text::new(command, index, screen, out))
         }),
-        Format::Jsonl => each.run(input, |input, _| judge(command, input, tally(), Lines::new(command, out))),
+        Format::Jsonl | Format::Csv | Format::Tsv => {
+            each.run(input, |input, _| judge(command, input, tally(), Lines::new(command, out)))
+        }
         Format::Sarif => {
             let mut log = Log::new(out);
             let status = each.run(input, |input, index| {
@@ -257,6 +279,29 @@ impl<T: Taker> Audience for Checking<'_, T> {
 }
 
 impl Check {
+    /// How findings are written, where each is a line.
+    fn table(&self) -> Option<table::Format> {
+        match self.format {
+            Format::Jsonl => Some(table::Format::Jsonl),
+            Format::Csv => Some(table::Format::Csv),
+            Format::Tsv => Some(table::Format::Tsv),
+            Format::Text | Format::Sarif => None,
+        }
+    }
+
+    /// Whether the options of tables are given where there is one.
+    fn has_table(&self) -> anyhow::Result<()> {
+        ensure!(
+            self.table().is_some() || !self.shape.is_asked_for(),
+            "--fields, --sort and --top are for --format csv, tsv and jsonl"
+        );
+        ensure!(
+            !(self.each.is_each() && matches!(self.format, Format::Csv | Format::Tsv)),
+            "a table has no column for the file of a finding: --each takes --format jsonl"
+        );
+        Ok(())
+    }
+
     /// Findings of one rule that a program is told of.
     fn most(&self) -> u64 {
         self.most.filter(|most| *most > 0).map_or(u64::MAX, |most| most as u64)

@@ -3,12 +3,11 @@
 use crate::filters::ConnectionArguments;
 use crate::input::Input;
 use crate::list::list;
-use crate::output::{Format, Out, Output, Status};
+use crate::output::{Out, Status};
+use crate::table::{FieldName, Table};
 use clap::Args;
 use rdmascope_dissector::event::Event;
-use rdmascope_present::column::TextTable;
 use rdmascope_present::columns::CONNECTION;
-use rdmascope_present::json;
 use rdmascope_present::text::Style;
 use std::io;
 
@@ -16,15 +15,20 @@ use std::io;
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   rdmascope connections mount.pcap
+  rdmascope connections mount.pcap --fields connection,port,first,last --time local
   rdmascope connections mount.pcap --format jsonl | jq '.requester.private_data'";
 
 /// The arguments of `connections`.
 #[derive(Args, Debug)]
+#[command(
+    mut_arg("fields", |fields| fields.value_parser(FieldName::any(&CONNECTION))),
+    mut_arg("sort", |sort| sort.value_parser(FieldName::key(&CONNECTION))),
+)]
 pub(crate) struct Connections {
     #[command(flatten)]
     pub(crate) input: Input,
     #[command(flatten)]
-    output: Output,
+    table: Table,
     #[command(flatten)]
     filter: ConnectionArguments,
 }
@@ -32,24 +36,17 @@ pub(crate) struct Connections {
 /// Runs the command.
 pub(crate) fn run(command: &Connections, style: Style, out: &mut Out) -> io::Result<Status> {
     let filter = command.filter.filter();
-    let table = TextTable::new(&CONNECTION);
-    let write_heading = |style, out: &mut Out| table.write_heading(style, out);
     list(
         &command.input,
-        &command.output,
+        (&command.table, &CONNECTION),
         style,
         out,
         (false, command.filter.asked()),
-        write_heading,
-        |shown, out| {
-            let Event::Connection(connection) = shown.event else { return Ok(()) };
-            if !filter.matches(connection, shown.start) {
-                return Ok(());
+        |event, start, rows, out| match *event {
+            Event::Connection(connection) if filter.matches(connection, start) => {
+                rows.row(connection, start, out)
             }
-            match shown.format {
-                Format::Text => table.write_row(connection, shown.setting(style), out),
-                Format::Jsonl => json::write_line(out, &CONNECTION.of(connection)),
-            }
+            _ => Ok(()),
         },
     )
 }

@@ -2,14 +2,13 @@
 
 use crate::filters::EventArguments;
 use crate::input::{Input, listen};
-use crate::output::{Format, Out, Output, Status, complain, tell, tell_of_ending};
+use crate::output::{Out, Status, complain, tell, tell_of_ending};
+use crate::table::{FieldName, Table};
 use clap::Args;
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::observation::Observe;
-use rdmascope_present::column::{Setting, TextTable};
 use rdmascope_present::columns::EVENT;
 use rdmascope_present::events::Events as Gathered;
-use rdmascope_present::json;
 use rdmascope_present::text::{Counted, Style};
 use std::io;
 
@@ -17,22 +16,32 @@ use std::io;
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   rdmascope events mount.pcap
+  rdmascope events mount.pcap --time absolute
+  rdmascope events mount.pcap --format csv --sort duration --reverse
   rdmascope events mount.pcap --kind service-lost,retries-exhausted
   rdmascope events mount.pcap --format jsonl | jq 'select(.event == \"service-lost\") | .duration_ns'";
 
 /// The arguments of `events`.
 #[derive(Args, Debug)]
+#[command(
+    mut_arg("fields", |fields| fields.value_parser(FieldName::any(&EVENT))),
+    mut_arg("sort", |sort| sort.value_parser(FieldName::key(&EVENT))),
+)]
 pub(crate) struct Events {
     #[command(flatten)]
     pub(crate) input: Input,
     #[command(flatten)]
-    output: Output,
+    table: Table,
     #[command(flatten)]
     filter: EventArguments,
 }
 
 /// Runs the command.
 pub(crate) fn run(command: &Events, style: Style, out: &mut Out) -> io::Result<Status> {
+    let mut rows = match command.table.rows(&EVENT, style) {
+        Ok(rows) => rows,
+        Err(error) => return complain(&error, out),
+    };
     let (filter, mut asked) = (command.filter.filter(), command.filter.asked());
     let mut events = Gathered::default();
     let config = Config { observe: Observe::Events, ..Config::default() };
@@ -47,16 +56,11 @@ pub(crate) fn run(command: &Events, style: Style, out: &mut Out) -> io::Result<S
     };
     let (start, end) = ending.totals.span.unzip();
     let start = start.unwrap_or_default();
-    let table = TextTable::new(&EVENT);
-    if command.output.format == Format::Text {
-        table.write_heading(style, out)?;
-    }
+    rows.head(out)?;
     for event in events.list(end).iter().filter(|event| filter.matches(event, start)) {
-        match command.output.format {
-            Format::Text => table.write_row(event, Setting { start, style }, out)?,
-            Format::Jsonl => json::write_line(out, &EVENT.of(event))?,
-        }
+        rows.row(event, start, out)?;
     }
+    rows.end(out)?;
     let status = tell_of_ending(&ending, out)?;
     if events.further_connections() > 0 {
         let further = Counted(events.further_connections(), "further connection");

@@ -289,7 +289,7 @@ impl Asked {
 }
 
 /// The names that are like this one, the most similar first.
-pub(crate) fn nearest(wanted: &str, names: impl IntoIterator<Item = &'static str>) -> Vec<&'static str> {
+pub(crate) fn nearest<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     const MOST: usize = 3;
     /// From here on a person sees the likeness.
     const LIKE: f64 = 0.6;
@@ -298,7 +298,7 @@ pub(crate) fn nearest(wanted: &str, names: impl IntoIterator<Item = &'static str
         true => 1.0,
         false => strsim::normalized_damerau_levenshtein(&wanted, name),
     };
-    let mut found: Vec<(f64, &'static str)> = names
+    let mut found: Vec<(f64, &'a str)> = names
         .into_iter()
         .filter(|_| !wanted.is_empty())
         .map(|name| (likeness(&name.to_ascii_lowercase()), name))

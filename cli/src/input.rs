@@ -97,6 +97,11 @@ pub(crate) struct Each {
 }
 
 impl Each {
+    /// Whether each is taken by itself.
+    pub(crate) fn is_each(&self) -> bool {
+        self.each
+    }
+
     /// Does it with each file by itself where that was asked for, else with all as one capture. It is told which of the files that is, from 0,
     /// or nothing where it is all. Returns the worst that came of it.
     pub(crate) fn run(

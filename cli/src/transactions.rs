@@ -3,12 +3,11 @@
 use crate::filters::TransactionArguments;
 use crate::input::Input;
 use crate::list::list;
-use crate::output::{Format, Out, Output, Status};
+use crate::output::{Out, Status};
+use crate::table::{FieldName, Table};
 use clap::Args;
 use rdmascope_dissector::event::Event;
-use rdmascope_present::column::TextTable;
 use rdmascope_present::columns::TRANSACTION;
-use rdmascope_present::json;
 use rdmascope_present::text::Style;
 use std::io;
 
@@ -17,17 +16,23 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   rdmascope transactions mount.pcap --operation read --operation write --latency-above 5ms
   rdmascope transactions mount.pcap --status error
+  rdmascope transactions mount.pcap --sort latency --reverse --top 10
+  rdmascope transactions mount.pcap --format csv --fields number,operation,latency > calls.csv
   tcpdump -i eth0 -U -w - udp port 4791 | rdmascope transactions - --latency-above 5ms
   rdmascope transactions mount.pcap --status NFS4ERR_DELAY --since 2025-11-21T09:30:00Z
   rdmascope transactions mount.pcap --xid 0x1a2b3c4d --format jsonl | jq .call.read_chunks";
 
 /// The arguments of `transactions`.
 #[derive(Args, Debug)]
+#[command(
+    mut_arg("fields", |fields| fields.value_parser(FieldName::any(&TRANSACTION))),
+    mut_arg("sort", |sort| sort.value_parser(FieldName::key(&TRANSACTION))),
+)]
 pub(crate) struct Transactions {
     #[command(flatten)]
     pub(crate) input: Input,
     #[command(flatten)]
-    output: Output,
+    table: Table,
     #[command(flatten)]
     filter: TransactionArguments,
 }
@@ -35,24 +40,17 @@ pub(crate) struct Transactions {
 /// Runs the command.
 pub(crate) fn run(command: &Transactions, style: Style, out: &mut Out) -> io::Result<Status> {
     let filter = command.filter.filter();
-    let table = TextTable::new(&TRANSACTION);
-    let write_heading = |style, out: &mut Out| table.write_heading(style, out);
     list(
         &command.input,
-        &command.output,
+        (&command.table, &TRANSACTION),
         style,
         out,
         (false, command.filter.asked()),
-        write_heading,
-        |shown, out| {
-            let Event::Transaction(transaction) = shown.event else { return Ok(()) };
-            if !filter.matches(transaction, shown.start) {
-                return Ok(());
+        |event, start, rows, out| match *event {
+            Event::Transaction(transaction) if filter.matches(transaction, start) => {
+                rows.row(transaction, start, out)
             }
-            match shown.format {
-                Format::Text => table.write_row(transaction, shown.setting(style), out),
-                Format::Jsonl => json::write_line(out, &TRANSACTION.of(transaction)),
-            }
+            _ => Ok(()),
         },
     )
 }

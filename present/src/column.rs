@@ -2,17 +2,25 @@
 //!
 //! A [`Column`] is a row: the name, how the value is read from the subject of the line, whether it can be unknown, what it means, and
 //! where it appears. From these rows come the objects of JSON Lines (`json`), the tables in text (`text`), the schema and the
-//! values of Parquet, and the tables of docs/json.md and docs/parquet.md. The lists themselves stand in [`crate::columns`].
+//! values of Parquet, the columns that a person picks by name (`flat`, `picked`, `cells`), and the tables of docs/json.md and docs/parquet.md. The lists themselves stand in [`crate::columns`].
 //!
 //! Reading allocates nothing: a [`Value`] borrows from the subject, and what has to be computed first, or consists of other
 //! columns, is lent to a closure.
 
+mod cells;
+mod clock;
 pub mod docs;
+mod flat;
 mod json;
 pub mod parquet;
+mod picked;
 mod text;
 mod value;
 
+pub use cells::{Cells, Key, Reader as CellReader, SEPARATOR};
+pub use clock::Clock;
+pub use flat::{Flat, find, flat};
+pub use picked::{Picked, PickedLine};
 pub use text::{Align, Cell, LendCell, Setting, Text as TextCell, TextTable, Tint};
 pub(crate) use value::Lent;
 pub use value::{Fields, Items, Lossy, Value};
@@ -492,3 +500,6 @@ impl<S: Subject> Read<S> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

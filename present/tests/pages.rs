@@ -1,7 +1,7 @@
-//! The tables of docs/json.md and docs/parquet.md are printed from the lists of columns.
+//! The tables of docs/json.md, docs/parquet.md and docs/tables.md are printed from the lists of columns.
 
 use rdmascope_present::column::Role;
-use rdmascope_present::column::docs::{json_table, parquet_table};
+use rdmascope_present::column::docs::{further_table, json_table, parquet_table};
 use rdmascope_present::columns::{LISTS, TABLES};
 use rdmascope_tests::pages::{compare, is_blessing, lists, text};
 
@@ -18,6 +18,14 @@ fn parquet() {
     compare("parquet.md", |name| {
         let table = TABLES.iter().find(|(_, list)| list.name() == name);
         parquet_table(table.unwrap_or_else(|| panic!("no table is made of {name}")).1)
+    });
+}
+
+#[test]
+fn tables() {
+    compare("tables.md", |name| {
+        let list = LISTS.iter().find(|list| list.name() == name);
+        further_table(*list.unwrap_or_else(|| panic!("no list of columns is called {name}")))
     });
 }
 

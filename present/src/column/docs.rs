@@ -1,5 +1,6 @@
 //! The tables of docs/json.md and docs/parquet.md.
 
+use super::flat::flat;
 use super::parquet::table;
 use super::{Info, Kind, List, Presence, Role};
 use core::fmt::Write as _;
@@ -74,6 +75,15 @@ pub fn parquet_table(list: &dyn List) -> String {
     let mut page = "| column | type | meaning |\n|---|---|---|\n".to_owned();
     for column in table(list) {
         row(&mut page, &column.name, &column.shape.to_string(), &column.meaning);
+    }
+    page
+}
+
+/// The fields that tables can show and JSON does not have, as a table of docs/tables.md.
+pub fn further_table(list: &dyn List) -> String {
+    let mut page = "| field | type | meaning |\n|---|---|---|\n".to_owned();
+    for column in flat(list).iter().filter(|column| !column.in_json) {
+        row(&mut page, &column.name, json_type(column.kind), &said(column.info(), column.kind));
     }
     page
 }

@@ -1,7 +1,7 @@
 //! Columns as JSON.
 
 use super::value::Lossy;
-use super::{Fields, Items, Line, Output, Presence, Subject, Value};
+use super::{Fields, Info, Items, Line, Output, Presence, Subject, Value};
 use crate::text::HexBytes;
 use crate::time::Rfc3339;
 use core::fmt;
@@ -50,18 +50,22 @@ fn object<Z: Serializer>(fields: &dyn Fields, serializer: Z) -> Result<Z::Ok, Z:
         None => Ok(()),
     };
     fields.each(Output::Json, &mut |info, value| {
-        let is_left_out = info.presence == Presence::Optional
-            && match value {
-                Value::Missing => true,
-                Value::List(items) => is_empty(items),
-                _ => false,
-            };
-        if !is_left_out && written.is_ok() {
+        if written.is_ok() && !is_left_out(info, value) {
             written = map.serialize_entry(info.name, &value);
         }
     });
     written?;
     map.end()
+}
+
+/// Whether there is no field for the value.
+pub(super) fn is_left_out(info: &Info, value: Value<'_>) -> bool {
+    info.presence == Presence::Optional
+        && match value {
+            Value::Missing => true,
+            Value::List(items) => is_empty(items),
+            _ => false,
+        }
 }
 
 /// Whether there is none of several values.

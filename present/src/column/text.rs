@@ -1,8 +1,9 @@
 //! Columns as a table in text: a line of headings, and a line of cells for each subject.
 
-use super::{Column, Columns, Subject, Value};
+use super::clock::{Clock, Clocked};
+use super::{Column, Columns, Reader, Subject, Value};
 use crate::fold::{columns, folded};
-use crate::text::{Duration, Left, Style};
+use crate::text::{Duration, Left, Maybe, Style};
 use core::fmt;
 use rdmascope_dissector::record::Time;
 use std::io::{self, Write};
@@ -38,12 +39,14 @@ pub enum Cell<S: Subject> {
     Value,
     /// What a closure lends for the subject; nothing where it lends nothing.
     Shown(LendCell<S>),
+    /// When it was, as the clock of the table has it; `-` where that is not known. It is the instant of the line: a table has one such column at most.
+    Instant(Reader<S, Time>),
 }
 
 /// What cells rest on besides the subject of the line.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
-    /// When the capture starts.
+    /// From when on seconds count: when the capture starts, or the instant of the line before.
     pub start: Time,
     /// Whether there are colours.
     pub style: Style,
@@ -107,6 +110,7 @@ impl<S: Subject> Column<S> {
 /// The table in text of a list of columns.
 pub struct TextTable<S: Subject> {
     columns: Vec<(&'static Column<S>, &'static Text<S>)>,
+    clock: Clock,
 }
 
 impl<S: Subject> TextTable<S> {
@@ -115,7 +119,31 @@ impl<S: Subject> TextTable<S> {
         let columns = columns.columns.iter().filter_map(|column| Some((column, column.text.as_ref()?)));
         let mut columns: Vec<_> = columns.collect();
         columns.sort_by_key(|(_, text)| text.place);
-        TextTable { columns }
+        TextTable { columns, clock: Clock::Relative }
+    }
+
+    /// The same with another clock than seconds since the capture started.
+    pub fn with_clock(self, clock: Clock) -> TextTable<S> {
+        TextTable { clock, ..self }
+    }
+
+    /// The instant of the line of `subject`, where the table shows one.
+    pub fn instant(&self, subject: S::Of<'_>) -> Option<Time> {
+        self.columns.iter().find_map(|(_, text)| match text.cell {
+            Cell::Instant(read) => read(subject),
+            Cell::Value | Cell::Shown(_) => None,
+        })
+    }
+
+    /// The heading of a column, and where its cells stand.
+    fn heading(&self, text: &'static Text<S>) -> (&'static str, Align) {
+        match (&text.cell, &self.clock) {
+            (Cell::Instant(_), Clock::Absolute | Clock::Local(_)) => {
+                ("time", Align::Left(self.clock.width()))
+            }
+            (Cell::Instant(_), Clock::Delta) => ("delta", text.align),
+            _ => (text.heading, text.align),
+        }
     }
 
     /// Writes the line of headings; in several lines where it is wider than the terminal.
@@ -123,7 +151,8 @@ impl<S: Subject> TextTable<S> {
         let mut line = String::new();
         let mut limit = Limit::new(style);
         for (index, (_, text)) in self.columns.iter().enumerate() {
-            let heading = Aligned(&text.heading, text.align).to_string();
+            let (heading, align) = self.heading(text);
+            let heading = Aligned(&heading, align).to_string();
             let space = limit.space(index, text, text.wanted(heading.chars().count()));
             fmt::Write::write_fmt(&mut line, format_args!("{space}{heading}")).expect("a string takes all");
         }
@@ -139,7 +168,7 @@ impl<S: Subject> TextTable<S> {
             let gap = if index == 0 { 0 } else { text.gap };
             write!(out, "{:gap$}", "")?;
             let mut written = Ok(());
-            Self::show(column, text, subject, setting, &mut |cell| {
+            self.show(column, text, subject, setting, &mut |cell| {
                 if written.is_ok() {
                     written = out.write_fmt(cell);
                 }
@@ -158,7 +187,7 @@ impl<S: Subject> TextTable<S> {
         let mut shown = String::new();
         for (index, (column, text)) in self.columns.iter().enumerate() {
             let mut cell = String::new();
-            Self::show(column, text, subject, setting, &mut |arguments| {
+            self.show(column, text, subject, setting, &mut |arguments| {
                 fmt::Write::write_fmt(&mut cell, arguments).expect("a string takes all");
             });
             let is_last = index + 1 == self.columns.len() || text.ends.is_some_and(|ends| ends(subject));
@@ -186,7 +215,7 @@ impl<S: Subject> TextTable<S> {
 
     /// The headings, and where the text of their cells stands.
     pub fn headings(&self) -> impl Iterator<Item = (&'static str, Align)> {
-        self.columns.iter().map(|(_, text)| (text.heading, text.align))
+        self.columns.iter().map(|(_, text)| self.heading(text))
     }
 
     /// The cells of `subject` without the spaces that align them, for whoever lays out a table of its own. `setting` gives no colours here:
@@ -201,6 +230,9 @@ impl<S: Subject> TextTable<S> {
             match text.cell {
                 Cell::Value => column.see(subject, &mut |_, value| put(&Shown(value))),
                 Cell::Shown(show) => show(subject, Setting { style: Style::default(), ..setting }, &mut put),
+                Cell::Instant(read) => {
+                    put(&Maybe(read(subject).map(|time| self.clocked(time, setting.start))))
+                }
             }
             (cell, tint)
         })
@@ -208,6 +240,7 @@ impl<S: Subject> TextTable<S> {
 
     /// Hands a cell of `subject` to `put`.
     fn show(
+        &self,
         column: &'static Column<S>,
         text: &'static Text<S>,
         subject: S::Of<'_>,
@@ -216,7 +249,7 @@ impl<S: Subject> TextTable<S> {
     ) {
         let tint = text.tint.map_or(Tint::Plain, |tint| tint(subject));
         let mut put = |shown: &dyn fmt::Display| {
-            let cell = Aligned(shown, text.align);
+            let cell = Aligned(shown, self.heading(text).1);
             match tint {
                 Tint::Plain => put(format_args!("{cell}")),
                 Tint::Red => put(format_args!("{}", setting.style.red(cell))),
@@ -226,7 +259,12 @@ impl<S: Subject> TextTable<S> {
         match text.cell {
             Cell::Value => column.see(subject, &mut |_, value| put(&Shown(value))),
             Cell::Shown(show) => show(subject, setting, &mut put),
+            Cell::Instant(read) => put(&Maybe(read(subject).map(|time| self.clocked(time, setting.start)))),
         }
+    }
+
+    fn clocked(&self, time: Time, since: Time) -> Clocked<'_> {
+        Clocked { clock: &self.clock, time, since }
     }
 }
 
@@ -273,7 +311,7 @@ impl fmt::Display for Aligned<'_> {
 }
 
 /// A value for people.
-struct Shown<'a>(Value<'a>);
+pub(super) struct Shown<'a>(pub(super) Value<'a>);
 
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -4,7 +4,6 @@ use crate::column::Align::{Left, Right};
 use crate::column::Read::{Frame, Nanoseconds, Text, Time, U32, U64, Word};
 use crate::column::{Cell, Column, Columns, Role, Subject, Tint, Words, explained};
 use crate::events::SessionEvent;
-use crate::text::Seconds;
 use crate::words;
 
 impl Subject for SessionEvent {
@@ -47,9 +46,7 @@ pub static EVENT: Columns<SessionEvent> = {
                 0,
                 "seconds",
                 Right(11),
-                Cell::Shown(|event, setting, see| {
-                    see(&Seconds(event.time.0.saturating_sub(setting.start.0)));
-                }),
+                Cell::Instant(|event| Some(event.time)),
             ),
             C::new("event", Word(KINDS, |event| Some(event.kind.word())), "What happened.")
                 .text(3, "event", Left(18))

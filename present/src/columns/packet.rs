@@ -8,7 +8,6 @@ use crate::column::Read::{
 };
 use crate::column::{Cell, Column, Columns, Role, Subject, Within, lend, word};
 use crate::tables::packets::{BadIcrc, Carried, Copy, NoPacket};
-use crate::text::Seconds;
 use crate::words;
 use rdmascope_dissector::event::{Content, Headers, Packet};
 use rdmascope_dissector::frame::Frame;
@@ -37,9 +36,7 @@ pub static PACKET: Columns<Packet<'static>> = {
                 1,
                 "seconds",
                 Right(11),
-                Cell::Shown(|it, setting, see| {
-                    see(&Seconds(it.record.time.0.saturating_sub(setting.start.0)));
-                }),
+                Cell::Instant(|it| Some(it.record.time)),
             ),
             C::new("length", U32(|it| Some(it.record.original_length)), "Bytes on the wire."),
             C::new("captured_length", U32(|it| Some(it.record.data.len() as u32)), "Bytes in the capture."),

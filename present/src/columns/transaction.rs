@@ -11,7 +11,6 @@ use crate::column::{Cell, Column, Columns, Role, Subject, Tint, Within, Words, e
 use crate::names::{self, Failure, Label, Protocol, SecurityName};
 use crate::phases::{Phases, grouped};
 use crate::tables::transactions::{Ending, Remarks};
-use crate::text::{Maybe, Seconds};
 use rdmascope_dissector::transaction::{Direction, Outcome, Transaction};
 
 impl Subject for Transaction {
@@ -215,11 +214,7 @@ pub static TRANSACTION: Columns<Transaction> = {
                     6,
                     "seconds",
                     Right(11),
-                    Cell::Shown(|it, setting, see| {
-                        let first = it.call.as_ref().or(it.reply.as_ref());
-                        let since = |time: i64| Seconds(time.saturating_sub(setting.start.0));
-                        see(&Maybe(first.map(|message| since(message.seen.time.0))));
-                    }),
+                    Cell::Instant(|it| Some(it.call.as_ref().or(it.reply.as_ref())?.seen.time)),
                 ),
             C::new(
                 "reply_frame",

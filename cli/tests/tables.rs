@@ -1,0 +1,294 @@
+//! Tables of what lists: CSV, TSV, picked fields, order and clocks, each against the JSON Lines of the same command.
+
+mod binary;
+
+use binary::{command, lines, refused, run, sample, text};
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+use std::process::Output;
+
+const SAMPLES: [&str; 2] = ["nfs4.1-basic.pcap", "nfs3-lossy.pcap"];
+
+/// What a command says of a sample.
+fn said(name: &str, sample_name: &str, options: &str) -> Output {
+    let capture = sample(sample_name);
+    let arguments: Vec<&str> = [name, &capture].into_iter().chain(options.split_whitespace()).collect();
+    run(&arguments)
+}
+
+fn printed(name: &str, sample_name: &str, options: &str) -> String {
+    let output = said(name, sample_name, options);
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{name} {options}: {}", text(&output.stderr));
+    text(&output.stdout).to_owned()
+}
+
+/// The JSON Lines of a command, without those of another kind at its end.
+fn objects(name: &str, sample_name: &str, kind: &str) -> Vec<Value> {
+    let lines = printed(name, sample_name, "--format jsonl");
+    let lines = lines.lines().map(|line| serde_json::from_str(line).expect("it is JSON"));
+    lines.filter(|line: &Value| line["type"] == kind).collect()
+}
+
+/// The records of CSV as RFC 4180 has them.
+fn csv(text: &str) -> Vec<Vec<String>> {
+    let mut records = vec![vec![String::new()]];
+    let mut is_quoted = false;
+    let mut characters = text.chars().peekable();
+    while let Some(character) = characters.next() {
+        let record = records.last_mut().expect("there is one");
+        let field = record.last_mut().expect("there is one");
+        match character {
+            '"' if is_quoted && characters.next_if_eq(&'"').is_some() => field.push('"'),
+            '"' => is_quoted ^= true,
+            ',' if !is_quoted => record.push(String::new()),
+            '\n' if !is_quoted => records.push(vec![String::new()]),
+            _ => field.push(character),
+        }
+    }
+    assert_eq!(records.pop(), Some(vec![String::new()]), "the last line ends too");
+    records
+}
+
+fn tsv(text: &str) -> Vec<Vec<String>> {
+    text.lines().map(|line| line.split('\t').map(ToOwned::to_owned).collect()).collect()
+}
+
+/// The value that dots lead to; of each of several objects, a list.
+fn at(value: &Value, path: &[&str]) -> Value {
+    match (value, path) {
+        (value, []) => value.clone(),
+        (Value::Array(items), path) => items.iter().map(|item| at(item, path)).collect(),
+        (value, [first, rest @ ..]) => value.get(first).map_or(Value::Null, |value| at(value, rest)),
+    }
+}
+
+/// What a cell has of a value.
+fn cell(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => items.iter().map(cell).collect::<Vec<_>>().join(";"),
+        value => value.to_string(),
+    }
+}
+
+fn cell_at(object: &Value, name: &str) -> String {
+    cell(&at(object, &name.split('.').collect::<Vec<_>>()))
+}
+
+/// The names of the scalars and of the lists of scalars in an object.
+fn leaves(object: &Map<String, Value>, prefix: &str, found: &mut Vec<String>) {
+    for (name, value) in object {
+        let name = format!("{prefix}{name}");
+        match value {
+            Value::Object(inner) => leaves(inner, &format!("{name}."), found),
+            Value::Array(items) if items.iter().any(Value::is_object) => {}
+            _ => found.push(name),
+        }
+    }
+}
+
+const LISTING: [(&str, &str); 5] = [
+    ("transactions", "transaction"),
+    ("packets", "packet"),
+    ("connections", "connection"),
+    ("events", "event"),
+    ("check", "finding"),
+];
+
+#[test]
+fn csv_and_tsv_have_what_json_has() {
+    for sample in SAMPLES {
+        for (name, kind) in LISTING {
+            let objects = objects(name, sample, kind);
+            let tables =
+                [csv(&printed(name, sample, "--format csv")), tsv(&printed(name, sample, "--format tsv"))];
+            assert_eq!(tables[0], tables[1], "{name} {sample}");
+            let (heading, rows) = tables[0].split_first().expect("there is a heading");
+            assert_eq!(rows.len(), objects.len(), "{name} {sample}");
+            for (row, object) in rows.iter().zip(&objects) {
+                let expected: Vec<String> = heading.iter().map(|name| cell_at(object, name)).collect();
+                assert_eq!(*row, expected, "{name} {sample}");
+                let mut named = Vec::new();
+                leaves(object.as_object().expect("a line is an object"), "", &mut named);
+                for leaf in named.iter().filter(|leaf| *leaf != "type" && !cell_at(object, leaf).is_empty()) {
+                    assert!(heading.contains(leaf), "{name} {sample} has no {leaf}");
+                }
+            }
+        }
+        assert!(!objects("transactions", sample, "transaction").is_empty());
+    }
+}
+
+#[test]
+fn fields_are_picked_by_name() {
+    let objects = objects("transactions", SAMPLES[0], "transaction");
+    let fields = "xid,call.read_chunks.segments.length,latency,operations,call.frame";
+    let heading = fields.replace("latency", "latency_ns");
+    let heading: Vec<&str> = heading.split(',').collect();
+    let expected: Vec<Vec<String>> =
+        objects.iter().map(|object| heading.iter().map(|name| cell_at(object, name)).collect()).collect();
+    // Segments in chunks are one list.
+    let flattened = |rows: Vec<Vec<String>>| -> Vec<Vec<String>> { rows.into_iter().skip(1).collect() };
+    assert!(expected.iter().any(|row| !row[1].is_empty()), "the sample has Read chunks");
+    assert_eq!(
+        flattened(csv(&printed("transactions", SAMPLES[0], &format!("--format csv --fields {fields}")))),
+        expected
+    );
+    let table = tsv(&printed("transactions", SAMPLES[0], &format!("--format tsv --fields {fields}")));
+    assert_eq!(table[0], heading);
+    assert_eq!(flattened(table), expected);
+
+    let text = printed("transactions", SAMPLES[0], "--fields number,call.frame,xid,name");
+    let words: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(words[0], ["number", "call.frame", "xid", "name"]);
+    assert_eq!(words.len() - 1, objects.len());
+    for (words, object) in words[1..].iter().zip(&objects) {
+        let expected = ["number", "call.frame", "xid", "name"].map(|name| cell_at(object, name));
+        assert_eq!(*words, expected);
+    }
+}
+
+#[test]
+fn json_lines_hold_the_fields_that_were_picked() {
+    for sample in SAMPLES {
+        let all = objects("transactions", sample, "transaction");
+        let options = "--format jsonl --fields number,latency,call.read_chunks,reply.frame,operations";
+        let picked = printed("transactions", sample, options);
+        let picked: Vec<Value> = picked.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let within = |object: &Value, message: &str, field: &str| match &object[message] {
+            Value::Null => Value::Null,
+            message => json!({ field: message[field] }),
+        };
+        let expected: Vec<Value> = all
+            .iter()
+            .map(|object| {
+                json!({
+                    "number": object["number"],
+                    "latency_ns": object["latency_ns"],
+                    "call": within(object, "call", "read_chunks"),
+                    "reply": within(object, "reply", "frame"),
+                    "operations": object["operations"],
+                })
+            })
+            .collect();
+        assert_eq!(picked, expected, "{sample}");
+    }
+    // What only Parquet has is there too, and names a call.
+    let named = printed("transactions", SAMPLES[0], "--format jsonl --fields operation,protocol --top 1");
+    assert_eq!(named, "{\"protocol\":\"NFSv4\",\"operation\":\"NULL\"}\n");
+    // Of findings no summary stands behind lines that have some fields only.
+    let findings = printed("check", SAMPLES[0], "--format jsonl --fields rule");
+    assert_eq!(findings.lines().count(), objects("check", SAMPLES[0], "finding").len());
+}
+
+#[test]
+fn lines_are_sorted_by_a_field() {
+    let objects = objects("transactions", SAMPLES[1], "transaction");
+    let mut known: Vec<_> = objects.iter().filter(|object| !object["latency_ns"].is_null()).collect();
+    let unknown = objects.iter().filter(|object| object["latency_ns"].is_null());
+    // A stable sort: of calls that took the same time, the first is the first.
+    known.sort_by_key(|object| core::cmp::Reverse(object["latency_ns"].as_u64().unwrap()));
+    let expected: Vec<String> =
+        known.into_iter().chain(unknown).map(|object| cell(&object["number"])).collect();
+    let numbers = |options: &str| {
+        let table =
+            csv(&printed("transactions", SAMPLES[1], &format!("--format csv --fields number {options}")));
+        table.into_iter().skip(1).flatten().collect::<Vec<_>>()
+    };
+    assert_eq!(numbers("--sort latency --reverse"), expected);
+    assert_eq!(numbers("--sort latency_ns --reverse --top 5"), expected[..5]);
+    let first = objects.iter().take(3).map(|object| cell(&object["number"])).collect::<Vec<_>>();
+    assert_eq!(numbers("--top 3"), first);
+    // The line in text is that of the same transaction, below a heading.
+    let unsorted = printed("transactions", SAMPLES[1], "");
+    let sorted = printed("transactions", SAMPLES[1], "--sort latency --reverse --top 1");
+    let line = unsorted.lines().find(|line| line.split_whitespace().next() == Some(&expected[0])).unwrap();
+    assert_eq!(sorted.lines().collect::<Vec<_>>(), [unsorted.lines().next().unwrap(), line]);
+}
+
+#[test]
+fn times_are_those_of_the_clock_asked_for() {
+    let packets = objects("packets", SAMPLES[0], "packet");
+    let nanoseconds =
+        |object: &Value| object["time"].as_str().unwrap().parse::<Timestamp>().unwrap().as_nanosecond();
+    let times = |options: &str| {
+        let capture = sample(SAMPLES[0]);
+        let words = ["packets", &capture, "--format", "csv", "--fields", "time"];
+        let words: Vec<&str> = words.into_iter().chain(options.split_whitespace()).collect();
+        let output = command(&words).env("TZ", "IST-5:30").output().expect("the binary runs");
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        csv(text(&output.stdout)).into_iter().skip(1).flatten().collect::<Vec<String>>()
+    };
+    let seconds =
+        |nanoseconds: i128| format!("{}.{:09}", nanoseconds / 1_000_000_000, nanoseconds % 1_000_000_000);
+    let all: Vec<i128> = packets.iter().map(nanoseconds).collect();
+    let absolute: Vec<String> = packets.iter().map(|packet| cell(&packet["time"])).collect();
+    assert_eq!(times(""), absolute);
+    assert_eq!(times("--time absolute"), absolute);
+    let start = all[0];
+    assert_eq!(times("--time relative"), all.iter().map(|time| seconds(time - start)).collect::<Vec<_>>());
+    let before = [&all[..1], &all[..]].concat();
+    let delta: Vec<String> = all.iter().zip(&before).map(|(time, before)| seconds(time - before)).collect();
+    assert_eq!(times("--time delta"), delta);
+    let local = times("--time local");
+    assert!(local.iter().all(|time| time.ends_with("+05:30")), "{}", local[0]);
+    let read: Vec<i128> =
+        local.iter().map(|time| time.parse::<Timestamp>().unwrap().as_nanosecond()).collect();
+    assert_eq!(read, all);
+
+    let text = printed("packets", SAMPLES[0], "--time absolute");
+    for (line, time) in text.lines().skip(1).zip(&absolute) {
+        assert_eq!(line.split_whitespace().nth(1), Some(time.as_str()));
+    }
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    for (options, complaint) in [
+        ("transactions --fields numbr", "a transaction has no field of this name: is it number"),
+        ("transactions --fields call.frame,cal.frame", "is it call.frame"),
+        ("packets --sort opcde", "is it opcode"),
+        ("transactions --sort operations", "cannot be sorted"),
+        ("connections --sort requester", "cannot be sorted"),
+        ("events --reverse", "--sort"),
+        ("events --top 0", "0"),
+        ("packets --time yesterday", "absolute, relative, local, delta"),
+        ("transactions --format xls", "csv"),
+        ("check --format csv --time delta", "--time"),
+    ] {
+        let (name, options) = options.split_once(' ').expect("a command has options");
+        let output = said(name, SAMPLES[0], options);
+        assert_eq!(output.status.code(), Some(2), "{name} {options}");
+        assert_eq!(text(&output.stdout), "", "{name} {options}");
+        assert!(text(&output.stderr).contains(complaint), "{name} {options}: {}", text(&output.stderr));
+    }
+    refused(&said("packets", SAMPLES[0], "--format jsonl --time delta"), &["--time", "absolute"]);
+    refused(&said("check", SAMPLES[0], "--fields rule"), &["--fields", "--format csv"]);
+    refused(&said("check", SAMPLES[0], "--format sarif --top 1"), &["--top"]);
+    refused(&said("check", SAMPLES[0], "--format csv --each"), &["--each", "jsonl"]);
+    refused(&run(&["check", "--rules", "--format", "csv"]), &["name one"]);
+}
+
+#[test]
+fn shells_complete_the_names_of_fields() {
+    let script = run(&["completions", "fish"]);
+    let script = text(&script.stdout);
+    let completed = |name: &str, option: &str| {
+        let of = format!("using_subcommand {name}\" -l {option} ");
+        let entry = script.split("\ncomplete ").find(|entry| entry.contains(&of));
+        entry.unwrap_or_else(|| panic!("{of}")).to_owned()
+    };
+    let (fields, keys) = (completed("transactions", "fields"), completed("transactions", "sort"));
+    assert!(fields.contains("\ncall.read_chunks\\t") && fields.contains("\nlatency_ns\\t"), "{fields}");
+    assert!(!keys.contains("\ncall.read_chunks\\t") && keys.contains("\nlatency_ns\\t"), "{keys}");
+    assert!(completed("packets", "fields").contains("\nopcode\\t"));
+}
+
+#[test]
+fn a_heading_stands_above_no_lines_and_no_heading_above_no_capture() {
+    let empty = printed("transactions", SAMPLES[0], "--format csv --fields number --sort number --xid 0x1");
+    assert_eq!(empty, "number\n");
+    assert_eq!(lines(&said("transactions", SAMPLES[0], "--format jsonl --xid 0x1")), Vec::<Value>::new());
+    refused(&run(&["transactions", "Cargo.toml", "--format", "csv"]), &["Cargo.toml"]);
+}

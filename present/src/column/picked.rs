@@ -1,0 +1,222 @@
+//! Some columns of a line, picked by their names.
+
+use super::flat::{Flat, TYPE, find, flat};
+use super::json::is_left_out;
+use super::{Column, Columns, Fields, Info, Items, Kind, List, Output, Subject, Value};
+use serde::ser::{SerializeMap, SerializeSeq};
+use serde::{Serialize, Serializer};
+
+/// Some columns of a line.
+pub struct Picked<S: Subject> {
+    columns: &'static Columns<S>,
+    /// In the order in which they were picked.
+    flat: Vec<Flat>,
+    /// Where the `type` of the line stands among them.
+    type_at: Option<usize>,
+    /// Those of the line, in its order, with what is picked of each.
+    nodes: Vec<(&'static Column<S>, Node)>,
+}
+
+/// A picked column, or one in which some are.
+struct Node {
+    info: &'static Info,
+    /// Which of the picked columns it is; nothing where only some of its own are.
+    place: Option<usize>,
+    /// In the order of their list.
+    inner: Vec<Node>,
+}
+
+impl<S: Subject> Picked<S> {
+    /// The columns that cells can show: an object stands for those of its own that a table usually has. Without names, what a table of such
+    /// lines usually has. A name that no column has is left out: who takes names says so before ([`find`]).
+    pub fn cells(columns: &'static Columns<S>, names: &[String]) -> Picked<S> {
+        let all = flat(columns);
+        let mut picked: Vec<Flat> = Vec::new();
+        let mut pick = |column: &Flat| {
+            if picked.iter().all(|other| other.name != column.name) {
+                picked.push(column.clone());
+            }
+        };
+        if names.is_empty() {
+            all.iter().filter(|column| column.is_usual()).for_each(&mut pick);
+        }
+        for named in names.iter().filter_map(|name| find(&all, name)) {
+            if named.is_object() {
+                let is_meant = |column: &&Flat| {
+                    let is_shown = !column.is_object() && (column.in_json || !named.in_json);
+                    // Of an object, what it has once; of several, what each has.
+                    column.is_in(named)
+                        && is_shown
+                        && column.is_repeated == (named.is_repeated || matches!(named.kind, Kind::Objects(_)))
+                };
+                all.iter().filter(is_meant).for_each(&mut pick);
+            } else {
+                pick(named);
+            }
+        }
+        Picked::new(columns, picked)
+    }
+
+    /// The columns of these names, objects as they are.
+    pub fn whole(columns: &'static Columns<S>, names: &[String]) -> Picked<S> {
+        let all = flat(columns);
+        let named: Vec<&Flat> = names.iter().filter_map(|name| find(&all, name)).collect();
+        let mut picked: Vec<Flat> = Vec::new();
+        for column in &named {
+            let is_there = picked.iter().any(|other| other.name == column.name);
+            if !is_there && named.iter().all(|other| !column.is_in(other)) {
+                picked.push((*column).clone());
+            }
+        }
+        Picked::new(columns, picked)
+    }
+
+    fn new(columns: &'static Columns<S>, flat: Vec<Flat>) -> Picked<S> {
+        let type_at = flat.iter().position(Flat::is_type);
+        let mut nodes = Vec::new();
+        for column in columns.columns {
+            let below = flat.iter().enumerate().filter(|(_, flat)| core::ptr::eq(flat.path[0], &column.info));
+            let below: Vec<_> = below.map(|(place, flat)| (place, flat.path.as_slice())).collect();
+            if !below.is_empty() {
+                let list = match column.read.kind() {
+                    Kind::Object(list) | Kind::Objects(list) => Some(list),
+                    _ => None,
+                };
+                nodes.push((column, node(&column.info, list, &below)));
+            }
+        }
+        Picked { columns, flat, type_at, nodes }
+    }
+
+    /// What was picked, in that order.
+    pub fn columns(&self) -> &[Flat] {
+        &self.flat
+    }
+
+    /// Hands each value of `subject` to `see`, with its place among the columns: those of an object in the order of its list, and of several
+    /// objects one after the other. What has no value is [`Value::Missing`].
+    pub fn each(&self, subject: S::Of<'_>, see: &mut dyn FnMut(usize, Value<'_>)) {
+        if let Some(place) = self.type_at {
+            see(place, Value::Text(self.columns.name));
+        }
+        for (column, node) in &self.nodes {
+            column.see(subject, &mut |_, value| node.each(value, see));
+        }
+    }
+
+    /// What JSON has of `subject` in these columns.
+    pub fn line<'a>(&self, subject: S::Of<'a>) -> PickedLine<'_, 'a, S> {
+        PickedLine { picked: self, subject }
+    }
+}
+
+/// The picked columns below one, of which `path` is what leads to them.
+fn node(info: &'static Info, list: Option<&'static dyn List>, picked: &[(usize, &[&'static Info])]) -> Node {
+    let place = picked.iter().find(|(_, path)| path.len() == 1).map(|(place, _)| *place);
+    let mut inner = Vec::new();
+    for (info, kind) in list.map(List::columns).unwrap_or_default() {
+        let below =
+            picked.iter().filter(|(_, path)| path.get(1).is_some_and(|next| core::ptr::eq(*next, info)));
+        let below: Vec<_> = below.map(|(place, path)| (*place, &path[1..])).collect();
+        if !below.is_empty() {
+            let list = match kind {
+                Kind::Object(list) | Kind::Objects(list) => Some(list),
+                _ => None,
+            };
+            inner.push(node(info, list, &below));
+        }
+    }
+    Node { info, place, inner }
+}
+
+impl Node {
+    fn each(&self, value: Value<'_>, see: &mut dyn FnMut(usize, Value<'_>)) {
+        match value {
+            Value::List(items) => items.each(&mut |item| self.each(item, see)),
+            Value::Object(fields) if self.place.is_none() => {
+                let mut rest = self.inner.iter().peekable();
+                fields.each(Output::Any, &mut |info, value| {
+                    if let Some(node) = rest.next_if(|node| core::ptr::eq(node.info, info)) {
+                        node.each(value, see);
+                    }
+                });
+            }
+            Value::Missing if self.place.is_none() => {
+                self.inner.iter().for_each(|node| node.each(Value::Missing, see));
+            }
+            value => {
+                if let Some(place) = self.place {
+                    see(place, value);
+                }
+            }
+        }
+    }
+}
+
+/// What JSON has of a subject in some columns: the objects that they are in hold only those.
+pub struct PickedLine<'p, 'a, S: Subject> {
+    picked: &'p Picked<S>,
+    subject: S::Of<'a>,
+}
+
+impl<S: Subject> Serialize for PickedLine<'_, '_, S> {
+    fn serialize<Z: Serializer>(&self, serializer: Z) -> Result<Z::Ok, Z::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        let mut written = match self.picked.type_at {
+            Some(_) => map.serialize_entry(TYPE.name, self.picked.columns.name),
+            None => Ok(()),
+        };
+        for (column, node) in &self.picked.nodes {
+            column.see(self.subject, &mut |info, value| {
+                if written.is_ok() && !is_left_out(info, value) {
+                    written = map.serialize_entry(info.name, &Part(node, value));
+                }
+            });
+        }
+        written?;
+        map.end()
+    }
+}
+
+/// What was picked of a value.
+struct Part<'a>(&'a Node, Value<'a>);
+
+impl Serialize for Part<'_> {
+    fn serialize<Z: Serializer>(&self, serializer: Z) -> Result<Z::Ok, Z::Error> {
+        let Part(node, value) = *self;
+        match value {
+            _ if node.place.is_some() => value.serialize(serializer),
+            Value::Object(fields) => object(node, fields, serializer),
+            Value::List(items) => list(node, items, serializer),
+            value => value.serialize(serializer),
+        }
+    }
+}
+
+fn object<Z: Serializer>(node: &Node, fields: &dyn Fields, serializer: Z) -> Result<Z::Ok, Z::Error> {
+    let mut map = serializer.serialize_map(None)?;
+    let mut written = Ok(());
+    let mut rest = node.inner.iter().peekable();
+    fields.each(Output::Any, &mut |info, value| {
+        if let Some(node) = rest.next_if(|node| core::ptr::eq(node.info, info))
+            && written.is_ok()
+            && !is_left_out(info, value)
+        {
+            written = map.serialize_entry(info.name, &Part(node, value));
+        }
+    });
+    written?;
+    map.end()
+}
+
+fn list<Z: Serializer>(node: &Node, items: &dyn Items, serializer: Z) -> Result<Z::Ok, Z::Error> {
+    let mut sequence = serializer.serialize_seq(None)?;
+    let mut written = Ok(());
+    items.each(&mut |item| {
+        if written.is_ok() {
+            written = sequence.serialize_element(&Part(node, item));
+        }
+    });
+    written?;
+    sequence.end()
+}
