@@ -37,7 +37,7 @@ a subject) leaves findings out of the exit status. They are shown all the same, 
 
 ## For programs
 
-`--format jsonl` writes a line for each finding as soon as it is certain, and a summary at the end: [json.md](json.md) describes the fields.
+`--format jsonl` writes a line for each finding as soon as it is certain, and a summary at the end: [json.md](json.md) describes the fields. `--format csv` and `tsv` write the findings as a [table](tables.md).
 
 `--format sarif` writes a log of SARIF 2.1.0, as CI systems read it. The rules are the tool's rules. A finding is a `result` of level `error`
 (violation), `warning` or `note` (advice). With `--inconclusive`, inconclusive findings are results of kind `review` and level `none`. An
