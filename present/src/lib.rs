@@ -67,6 +67,7 @@ pub mod phases;
 pub mod regress;
 pub mod report;
 pub mod screen;
+mod serialized;
 pub mod tables;
 pub mod tally;
 pub mod text;

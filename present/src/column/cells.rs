@@ -5,7 +5,7 @@ use super::flat::Flat;
 use super::picked::Picked;
 use super::text::Shown as ForPeople;
 use super::{Kind, Lossy, Subject, Value};
-use crate::json;
+use crate::serialized;
 use crate::text::HexBytes;
 use core::cmp::Ordering;
 use core::fmt::{self, Write as _};
@@ -134,7 +134,7 @@ fn write_value(value: Value<'_>, out: &mut String) -> fmt::Result {
         Value::Json(json) => write!(out, "{json}"),
         value @ (Value::Object(_) | Value::List(_)) => {
             let mut bytes = Vec::new();
-            json::write_value(&mut bytes, &value).map_err(|_| fmt::Error)?;
+            serialized::write_value(&mut bytes, &value).map_err(|_| fmt::Error)?;
             write!(out, "{}", Lossy(&bytes))
         }
     }

@@ -13,7 +13,9 @@ use rdmascope_dissector::transaction::{Outcome, Security};
 use rdmascope_dissector::ulb::Nfs4;
 use rdmascope_tests::values as samples;
 use rdmascope_wire::rpc;
+use serde::Serialize;
 use serde_json::{Value, json};
+use std::io::{self, Write};
 
 /// What is written is one line, and parses.
 fn written(line: &impl Serialize) -> Value {

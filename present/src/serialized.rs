@@ -1,0 +1,49 @@
+//! JSON as it is written: without blanks, and with nothing in it that a terminal would act on.
+
+use crate::text::is_hidden;
+use serde::{Serialize, Serializer};
+use serde_json::ser::Formatter;
+use std::io::{self, Write};
+
+/// Writes one line.
+pub fn write_line(out: &mut impl Write, line: &impl Serialize) -> io::Result<()> {
+    write_value(out, line)?;
+    out.write_all(b"\n")
+}
+
+/// Writes what stands in a line.
+pub fn write_value(out: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
+    // Of the errors of serde_json only those of `out` can come up here, and they keep their kind.
+    Ok(value.serialize(&mut serde_json::Serializer::with_formatter(out, Visible))?)
+}
+
+/// Without blanks, and with [hidden](is_hidden) characters of strings escaped: JSON Lines are looked at on terminals too.
+struct Visible;
+
+impl Formatter for Visible {
+    #[inline]
+    fn write_string_fragment<W: Write + ?Sized>(&mut self, out: &mut W, fragment: &str) -> io::Result<()> {
+        // JSON itself wants those before the blank escaped, and they do not come here.
+        if fragment.bytes().all(|byte| byte < 0x7f) {
+            return out.write_all(fragment.as_bytes());
+        }
+        for part in fragment.split_inclusive(is_hidden) {
+            let shown = part.trim_end_matches(is_hidden);
+            out.write_all(shown.as_bytes())?;
+            let mut units = [0; 2];
+            for hidden in part[shown.len()..].chars() {
+                hidden.encode_utf16(&mut units).iter().try_for_each(|unit| write!(out, "\\u{unit:04x}"))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What `Display` writes, as a string.
+pub struct Shown<T>(pub T);
+
+impl<T: core::fmt::Display> Serialize for Shown<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}
