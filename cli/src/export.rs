@@ -8,12 +8,15 @@ mod rpc;
 
 use crate::input::Input;
 use crate::output::{Out, Status};
+use crate::whole::OutputFile;
+use anyhow::{Context as _, Result, anyhow};
 use clap::{Args, Subcommand};
 use html::Html;
 pub(crate) use html::page;
 use pcapng::Pcapng;
 use rpc::Rpc;
-use std::io;
+use std::io::{self, IsTerminal as _, Write};
+use std::path::Path;
 
 #[derive(Args, Debug)]
 pub(crate) struct Export {
@@ -83,6 +86,32 @@ impl Export {
             Form::Html(html) => &mut html.input,
         }
     }
+}
+
+/// Writes pcapng to the file `output`, which appears when it is complete, or to standard output where it is `-` and no terminal. `write` returns what comes of it: its outer error
+/// is one of the output. So is the outer error here, of standard output.
+fn pcapng_to<T>(
+    output: &Path,
+    input: &Input,
+    out: &mut Out,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<Result<T>>,
+) -> io::Result<Result<T>> {
+    if output == Path::new("-") {
+        if io::stdout().is_terminal() {
+            return Ok(Err(anyhow!(
+                "pcapng is nothing for a terminal: name a file with --output, or pipe it on"
+            )));
+        }
+        return write(out);
+    }
+    let to_file = || {
+        let cannot = || format!("{}: cannot be written", output.display());
+        let mut file = OutputFile::create(output, &input.files, "--output")?;
+        let written = write(&mut file).with_context(cannot)??;
+        file.finish().with_context(cannot)?;
+        Ok(written)
+    };
+    Ok(to_file())
 }
 
 /// Runs one of the exports.

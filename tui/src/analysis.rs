@@ -18,7 +18,7 @@ use rdmascope_dissector::transport::Dissected;
 use rdmascope_present::carriers::Carriers;
 use rdmascope_present::ending::Ending;
 use rdmascope_present::events::SessionEvent;
-use rdmascope_present::fields::{Field, headers};
+use rdmascope_present::fields::{Field, headers, rpc};
 use rdmascope_present::findings::{Findings, is_about};
 use rdmascope_present::ladder::Ladder;
 use rdmascope_present::report::Report;
@@ -89,6 +89,10 @@ pub struct Exchanged {
     pub connection: Option<Connection>,
     /// Its rungs.
     pub ladder: Ladder,
+    /// The fields of the Sends of call and reply, as far as they were captured.
+    pub sends: [Vec<Field>; 2],
+    /// The messages of both that a chunk conveyed, with their fields and bytes.
+    pub messages: [Option<(Vec<Field>, Vec<u8>)>; 2],
     /// Which frames carried its bytes.
     pub carriers: Carriers,
     /// What is about it, or rests on its packets.
@@ -340,10 +344,18 @@ impl Analysis {
             report.gathered().list(end).into_iter().filter(|event| event.is_during(&transaction)).collect();
         let connection = latest.connection(transaction.connection);
         self.last = Some(transaction.clone());
+        let sends = [false, true].map(|of_reply| rpc::of_send(&transaction, of_reply).0);
+        let messages = [false, true].map(|of_reply| {
+            let piece = transaction.message(of_reply)?;
+            let fields = rpc::of_message(&transaction, of_reply, &piece);
+            (!fields.is_empty()).then_some((fields, piece.bytes))
+        });
         Ok(Answer::Exchange(Box::new(Exchanged {
             transaction,
             connection,
             ladder,
+            sends,
+            messages,
             carriers,
             findings,
             events,

@@ -6,11 +6,11 @@
 mod comments;
 mod facts;
 
+use super::pcapng_to;
 use crate::bulk;
 use crate::input::{self, Audience, Input};
 use crate::output::{self, Out, Status};
-use crate::whole::OutputFile;
-use anyhow::{Context, Result, anyhow};
+use anyhow::Result;
 use clap::Args;
 use comments::Comments;
 use facts::Facts;
@@ -26,9 +26,9 @@ use rdmascope_dissector::role::Role;
 use rdmascope_present::ending::Ending;
 use rdmascope_present::findings::Findings;
 use std::collections::HashMap;
-use std::io::{self, ErrorKind, IsTerminal as _, Write};
+use std::io::{self, ErrorKind, Write};
 use std::mem;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 #[derive(Args, Debug)]
 pub(super) struct Pcapng {
@@ -68,17 +68,7 @@ pub(super) fn run(command: &mut Pcapng, out: &mut Out) -> io::Result<Status> {
     {
         return output::complain(&error, out);
     }
-    if output == Path::new("-") {
-        if io::stdout().is_terminal() {
-            let error = anyhow!("pcapng is nothing for a terminal: name a file with --output, or pipe it on");
-            return output::complain(&error, out);
-        }
-        return match write(input, form, &mut *out)? {
-            Ok(ending) => output::tell_of_ending(&ending, out),
-            Err(error) => output::complain(&error, out),
-        };
-    }
-    match write_file(input, form, output) {
+    match pcapng_to(output, input, out, |out| write(input, form, out))? {
         Ok(ending) => output::tell_of_ending(&ending, out),
         Err(error) => output::complain(&error, out),
     }
@@ -89,14 +79,6 @@ pub(super) fn run(command: &mut Pcapng, out: &mut Out) -> io::Result<Status> {
 struct Form {
     cuts_bulk: bool,
     has_comments: bool,
-}
-
-fn write_file(input: &Input, form: Form, output: &Path) -> Result<Ending> {
-    let cannot = || format!("{}: cannot be written", output.display());
-    let mut file = OutputFile::create(output, &input.files, "--output")?;
-    let ending = write(input, form, &mut file).with_context(cannot)??;
-    file.finish().with_context(cannot)?;
-    Ok(ending)
 }
 
 /// The outer error is one of the output, the inner one says what is no capture.

@@ -7,11 +7,11 @@ mod streams;
 #[cfg(test)]
 mod tests;
 
+use super::pcapng_to;
 use crate::filters::TransactionArguments;
 use crate::input::{Input, listen};
 use crate::output::{self, Out, Status, tell};
-use crate::whole::OutputFile;
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use clap::Args;
 use foldhash::fast::FixedState;
 use rdmascope_dissector::connection::{Connection, ConnectionId};
@@ -24,8 +24,8 @@ use rdmascope_present::ending::Ending;
 use rdmascope_present::text::Counted;
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter, IsTerminal as _, Read as _, Seek as _, SeekFrom, Write};
-use std::path::{Path, PathBuf};
+use std::io::{self, BufReader, BufWriter, Read as _, Seek as _, SeekFrom, Write};
+use std::path::PathBuf;
 use streams::Streams;
 
 #[derive(Args, Debug)]
@@ -50,30 +50,13 @@ Examples:
 
 /// Writes the messages.
 pub(super) fn run(command: &Rpc, out: &mut Out) -> io::Result<Status> {
-    let written = if command.output == Path::new("-") {
-        if io::stdout().is_terminal() {
-            let error = anyhow!("pcapng is nothing for a terminal: name a file with --output, or pipe it on");
-            return output::complain(&error, out);
-        }
-        write(command, &mut *out)?
-    } else {
-        write_file(command)
-    };
-    match written {
+    match pcapng_to(&command.output, &command.input, out, |out| write(command, out))? {
         Ok((ending, left_out)) => {
             left_out.tell();
             output::tell_of_ending(&ending, out)
         }
         Err(error) => output::complain(&error, out),
     }
-}
-
-fn write_file(command: &Rpc) -> Result<(Ending, LeftOut)> {
-    let cannot = || format!("{}: cannot be written", command.output.display());
-    let mut file = OutputFile::create(&command.output, &command.input.files, "--output")?;
-    let written = write(command, &mut file).with_context(cannot)??;
-    file.finish().with_context(cannot)?;
-    Ok(written)
 }
 
 /// The outer error is one of the output, the inner one says what is no capture, or what became of the temporary file.
@@ -127,7 +110,7 @@ impl LeftOut {
         let LeftOut { unknown, cut, errors } = self;
         if unknown > 0 {
             tell(format_args!(
-                "left out: {}, of which the capture lacks the beginning",
+                "left out: {} whose beginning the capture lacks, or whose header cannot be read",
                 Counted(unknown, "message")
             ));
         }

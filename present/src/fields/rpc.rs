@@ -24,14 +24,21 @@ pub struct SendBytes<'a> {
     pub goes_on: bool,
 }
 
-/// The fields of the call's or the reply's Send as far as the capture holds it without a hole, and its bytes.
+/// The bytes of the call's or the reply's Send, as far as the capture holds it without a hole.
+pub fn send_bytes(transaction: &Transaction, of_reply: bool) -> &[u8] {
+    let content = transaction.exchange.as_ref().and_then(|kept| kept.content(of_reply, Part::Send));
+    content.map_or(&[], |content| {
+        let whole = usize::try_from(content.captured.front()).unwrap_or(usize::MAX);
+        &content.bytes[..whole.min(content.bytes.len())]
+    })
+}
+
+/// The fields of that Send, and these bytes.
 pub fn of_send(transaction: &Transaction, of_reply: bool) -> (Vec<Field>, &[u8]) {
     let message = if of_reply { &transaction.reply } else { &transaction.call };
-    let content = transaction.exchange.as_ref().and_then(|kept| kept.content(of_reply, Part::Send));
-    let (Some(message), Some(content)) = (message, content) else { return (Vec::new(), &[]) };
-    let whole = usize::try_from(content.captured.front()).unwrap_or(usize::MAX).min(content.bytes.len());
-    let bytes = &content.bytes[..whole];
-    let cut = (whole as u64) < u64::from(message.send_length);
+    let bytes = send_bytes(transaction, of_reply);
+    let Some(message) = message.as_ref().filter(|_| !bytes.is_empty()) else { return (Vec::new(), &[]) };
+    let cut = (bytes.len() as u64) < u64::from(message.send_length);
     (send(SendBytes { bytes, base: 0, cut, goes_on: false }, Some(transaction)), bytes)
 }
 

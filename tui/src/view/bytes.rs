@@ -9,12 +9,11 @@ use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 use rdmascope_dissector::transaction::Part;
 use rdmascope_present::fields::{Field, rpc};
-use std::borrow::Cow;
 
 /// What is shown of bytes.
 pub(super) struct Shown<'a> {
-    fields: Cow<'a, [Field]>,
-    bytes: Cow<'a, [u8]>,
+    fields: &'a [Field],
+    bytes: &'a [u8],
 }
 
 /// A field as a line of the tree.
@@ -38,13 +37,11 @@ pub struct Chosen {
 pub fn parts(state: &State) -> Vec<BytesOf> {
     let mut parts = Vec::new();
     if let Some(exchange) = &state.exchange {
-        let transaction = &exchange.transaction;
         for of_reply in [false, true] {
-            if !rpc::of_send(transaction, of_reply).0.is_empty() {
+            if !exchange.sends[usize::from(of_reply)].is_empty() {
                 parts.push(BytesOf::Send { of_reply });
             }
-            let message = transaction.message(of_reply);
-            if message.is_some_and(|piece| !rpc::of_message(transaction, of_reply, &piece).is_empty()) {
+            if exchange.messages[usize::from(of_reply)].is_some() {
                 parts.push(BytesOf::Message { of_reply });
             }
         }
@@ -56,20 +53,19 @@ pub fn parts(state: &State) -> Vec<BytesOf> {
 }
 
 fn shown(state: &State) -> Option<Shown<'_>> {
-    let transaction = state.exchange.as_ref().map(|exchange| &exchange.transaction);
     match state.bytes_of {
         BytesOf::Frame => {
             let frame = state.frame.as_ref()?;
-            Some(Shown { fields: Cow::Borrowed(&frame.fields), bytes: Cow::Borrowed(&frame.bytes) })
+            Some(Shown { fields: &frame.fields, bytes: &frame.bytes })
         }
         BytesOf::Send { of_reply } => {
-            let (fields, bytes) = rpc::of_send(transaction?, of_reply);
-            Some(Shown { fields: Cow::Owned(fields), bytes: Cow::Borrowed(bytes) })
+            let exchange = state.exchange.as_ref()?;
+            let bytes = rpc::send_bytes(&exchange.transaction, of_reply);
+            Some(Shown { fields: &exchange.sends[usize::from(of_reply)], bytes })
         }
         BytesOf::Message { of_reply } => {
-            let piece = transaction?.message(of_reply)?;
-            let fields = rpc::of_message(transaction?, of_reply, &piece);
-            Some(Shown { fields: Cow::Owned(fields), bytes: Cow::Owned(piece.bytes) })
+            let (fields, bytes) = state.exchange.as_ref()?.messages[usize::from(of_reply)].as_ref()?;
+            Some(Shown { fields, bytes })
         }
     }
 }
@@ -78,7 +74,7 @@ fn shown(state: &State) -> Option<Shown<'_>> {
 pub(super) fn fields(state: &State) -> Vec<Chosen> {
     let mut lines = Vec::new();
     if let Some(shown) = shown(state) {
-        flatten(state, &shown.fields, &mut Vec::new(), &mut lines);
+        flatten(state, shown.fields, &mut Vec::new(), &mut lines);
     }
     lines
 }

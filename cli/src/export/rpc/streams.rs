@@ -75,13 +75,16 @@ impl<W: Write> Streams<W> {
             }
             self.sent.insert(message.connection, [1, 1]);
         }
-        let length = usize::try_from(message.length).unwrap_or(usize::MAX);
+        // The mark has 31 bits. Headers can claim more than that.
+        let length = message.length.min(u64::from(LAST - 1));
         let mut payload = core::mem::take(&mut self.payload);
         payload.clear();
-        payload.extend_from_slice(&(LAST | message.length as u32).to_be_bytes());
+        payload.extend_from_slice(&(LAST | length as u32).to_be_bytes());
         payload.extend_from_slice(held);
+        // Packets of which the capture has no byte are not written, as if it had lost them.
         let there = payload.len();
-        payload.resize(length.saturating_add(4), 0);
+        let whole = length as usize + 4;
+        payload.resize(there.next_multiple_of(MOST).min(whole).max(there), 0);
         let [own, other] = match from_requester {
             true => [0, 1],
             false => [1, 0],
@@ -99,7 +102,7 @@ impl<W: Write> Streams<W> {
         }
         self.payload = payload;
         if let Some(sent) = self.sent.get_mut(&message.connection) {
-            sent[own] = sequence;
+            sent[own] = sent[own].wrapping_add(whole as u32);
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 //!
 //! A parser for text that the program brings with it: what is wrong there is found by tests, and panics. Names are those of the text.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// What a text defines.
 #[derive(Debug, Default)]
@@ -12,6 +12,15 @@ pub(super) struct Language {
     names: HashMap<&'static str, Type>,
     types: Vec<Defined>,
     procedures: HashMap<(u32, u32, u32), Procedure>,
+    attributes: BTreeMap<u32, Attribute>,
+}
+
+/// An attribute of NFS version 4 (RFC 8881, section 5).
+#[derive(Clone, Debug)]
+pub(super) struct Attribute {
+    /// Its name in lower case.
+    pub(super) name: String,
+    pub(super) of: Type,
 }
 
 /// A type.
@@ -90,6 +99,7 @@ impl Language {
         }
         let awaited = parser.language.types.iter().find(|defined| matches!(defined.form, Form::Awaited));
         assert!(awaited.is_none(), "{awaited:?} is not defined");
+        parser.language.attributes = parser.attributes();
         parser.language
     }
 
@@ -107,14 +117,9 @@ impl Language {
         self.names.get(name)
     }
 
-    /// The type of an attribute of NFS version 4, by its name in lower case.
-    pub(super) fn attribute(&self, name: &str) -> Option<&Type> {
-        self.names.get(&*format!("fattr4_{name}"))
-    }
-
-    /// The names of the attributes of NFS version 4, without what they begin with, and their numbers.
-    pub(super) fn attributes(&self) -> impl Iterator<Item = (i64, &'static str)> {
-        self.constants.iter().filter_map(|(name, value)| Some((*value, name.strip_prefix("FATTR4_")?)))
+    /// The attribute of NFS version 4 that has this number.
+    pub(super) fn attribute(&self, number: u32) -> Option<&Attribute> {
+        self.attributes.get(&number)
     }
 }
 
@@ -148,6 +153,17 @@ struct Parser {
 }
 
 impl Parser {
+    /// The texts of NFS have a constant `FATTR4_X` and a type `fattr4_x` for each.
+    fn attributes(&self) -> BTreeMap<u32, Attribute> {
+        let attribute = |(constant, number): (&&str, &i64)| {
+            let name = constant.strip_prefix("FATTR4_")?.to_lowercase();
+            let of = self.language.names.get(&*format!("fattr4_{name}"));
+            let of = of.unwrap_or_else(|| panic!("{constant} has no type")).clone();
+            Some((*number as u32, Attribute { name, of }))
+        };
+        self.language.constants.iter().filter_map(attribute).collect()
+    }
+
     fn peek(&self) -> &'static str {
         self.words.get(self.at).copied().unwrap_or_default()
     }

@@ -8,7 +8,6 @@ use crate::text::{Counted, HexBytes};
 use core::ops::Range;
 use rdmascope_wire::{Layer, Stop};
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 
 /// Fields that are made of one message.
 const MOST: usize = 1 << 16;
@@ -126,7 +125,10 @@ impl<'a> Walk<'a> {
         let outer = core::mem::take(&mut self.fields);
         let start = self.at;
         self.depth += 1;
-        let value = if self.depth < DEEPEST { inside(self) } else { Err(Stopped) };
+        let value = match self.depth < DEEPEST {
+            true => inside(self),
+            false => self.push(Field::known("deeper fields", "not shown")).and(Err(Stopped)),
+        };
         self.depth -= 1;
         let children = core::mem::replace(&mut self.fields, outer);
         let shown = value.as_ref().map_or(String::new(), String::clone);
@@ -389,9 +391,7 @@ impl<'a> Walk<'a> {
                 return Err(walk.stop(Stop::short(Layer::UpperLayer, walk.at, length, there)));
             }
             for number in numbers {
-                let known = attribute(walk.language, number);
-                let of = known.as_ref().and_then(|name| walk.language.attribute(name));
-                let (Some(name), Some(of)) = (known, of) else {
+                let Some(attribute) = walk.language.attribute(number) else {
                     // Its length is not known, so nothing behind it can be read.
                     let rest = end.saturating_sub(walk.at);
                     let range = walk.at..end;
@@ -402,7 +402,7 @@ impl<'a> Walk<'a> {
                     ))?;
                     break;
                 };
-                walk.value(name, of, "")?;
+                walk.value(&*attribute.name, &attribute.of, "")?;
             }
             walk.at = end;
             Ok(Counted(length as u64, "byte").to_string())
@@ -414,17 +414,10 @@ fn known(values: &[(u32, &'static str)], number: u32) -> Option<&'static str> {
     values.binary_search_by_key(&number, |(value, _)| *value).ok().map(|index| values[index].1)
 }
 
-/// The name of an attribute, in lower case.
-fn attribute(language: &Language, number: u32) -> Option<String> {
-    let mut known = language.attributes().filter(|(value, _)| *value == i64::from(number));
-    known.next().map(|(_, name)| name.to_lowercase())
-}
-
 /// The names of attributes.
 fn attributes(language: &Language, numbers: &[u32]) -> String {
-    let names: BTreeMap<i64, &str> = language.attributes().collect();
-    let name = |number: &u32| match names.get(&i64::from(*number)) {
-        Some(name) => name.to_lowercase(),
+    let name = |number: &u32| match language.attribute(*number) {
+        Some(attribute) => attribute.name.clone(),
         None => number.to_string(),
     };
     match numbers {
