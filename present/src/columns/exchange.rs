@@ -1,8 +1,8 @@
 //! `exchange`: a transaction with its rungs, its fields and its messages.
 
-use super::TRANSACTION;
 use super::frame::{self, FIELD};
 use super::shared::PARTS;
+use super::{TRANSACTION, TransactionRow};
 use crate::column::Read::{
     Any, Boolean, Bytes, Frame, Nanoseconds, Object, Objects, Shown, Texts, Time, U16, U32, U64, Word,
 };
@@ -15,13 +15,12 @@ use crate::words;
 use rdmascope_dissector::exchange::StepKind;
 use rdmascope_dissector::layout::{Piece, Source};
 use rdmascope_dissector::record;
-use rdmascope_dissector::transaction::Transaction;
 
 /// A transaction, how it was exchanged, and what its Sends and messages hold.
 #[derive(Clone, Copy)]
 pub struct ExchangeRow<'a> {
     /// The transaction.
-    transaction: &'a Transaction,
+    transaction: TransactionRow<'a>,
     /// How it was exchanged.
     ladder: &'a Ladder,
     /// For each rung, the rules of the findings that name a packet of it.
@@ -44,14 +43,15 @@ pub struct UnreducedMessage<'a> {
 }
 
 impl ExchangeRow<'_> {
-    /// Lends the row of `transaction` to `see`. `findings`: those of the capture. Without `full`, the middle of long stretches is left out.
+    /// Lends the row of a transaction to `see`. `findings`: those of the capture. Without `full`, the middle of long stretches is left out.
     pub fn lend<R>(
-        transaction: &Transaction,
+        row: TransactionRow<'_>,
         ladder: &Ladder,
         findings: &ByFrame<'_>,
         full: bool,
         see: impl FnOnce(ExchangeRow<'_>) -> R,
     ) -> R {
+        let transaction = row.transaction;
         let evidence: Vec<_> = ladder
             .marks()
             .iter()
@@ -70,7 +70,7 @@ impl ExchangeRow<'_> {
             Some((piece, fields, stretches(transaction, of_reply, piece, full)))
         });
         see(ExchangeRow {
-            transaction,
+            transaction: row,
             ladder,
             evidence: &evidence,
             sends: sends.each_ref().map(|(fields, bytes)| (fields.as_slice(), *bytes)),

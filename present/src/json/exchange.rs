@@ -1,17 +1,16 @@
 //! Transactions, whole: how they were exchanged, their headers and messages.
 
 use super::write_line;
-use crate::columns::{EXCHANGE, ExchangeRow, FINDING, FindingRow};
+use crate::columns::{EXCHANGE, ExchangeRow, FINDING, FindingRow, TransactionRow};
 use crate::findings::ByFrame;
 use crate::ladder::Ladder;
 use rdmascope_conformance::Finding;
-use rdmascope_dissector::transaction::Transaction;
 use std::io::{self, Write};
 
 /// Writes a transaction with its `ladder`, fields and messages, and then the `findings` that are about it. `by_frame`: all findings of the
 /// capture. Without `full`, the middle of long stretches of bytes is left out.
 pub fn write_exchange(
-    transaction: &Transaction,
+    transaction: TransactionRow<'_>,
     ladder: &Ladder,
     findings: &[&Finding],
     by_frame: &ByFrame<'_>,

@@ -81,9 +81,9 @@ fn arguments_of_all<O: Operations>(payload: &mut Payload<'_>, details: &mut Deta
         let found = O::of(code);
         let kind = found.map_or(OperationKind::Unknown(code), Into::into);
         let mut unkept = None;
-        let operation = add(&mut details.operations, &mut unkept, kind);
-        let mut walk =
-            Walk::new(payload, operation, &mut details.arena, &mut details.backchannel, &mut details.session);
+        let Details { operations, arena, backchannel, session, entries, .. } = details;
+        let operation = add(operations, &mut unkept, kind);
+        let mut walk = Walk::new(payload, operation, arena, backchannel, session, entries);
         match found {
             Some(found) => (found.row().arguments)(&mut walk)?,
             // The length of its arguments is not known, so the operations behind it cannot be found.
@@ -110,12 +110,12 @@ fn results_of_all<O: Operations>(payload: &mut Payload<'_>, details: &mut Detail
         // An operation that the server does not know is answered as OP_ILLEGAL (RFC 7530, section 16.2).
         let kind = found.map_or(OperationKind::Unknown(code), Into::into);
         let called = |operation: &Operation| operation.kind == kind || code == ILLEGAL;
-        let operation = match details.operations.get_mut(index) {
+        let Details { operations, arena, backchannel, session, entries, .. } = details;
+        let operation = match operations.get_mut(index) {
             Some(operation) if called(operation) => operation,
-            _ => add(&mut details.operations, &mut unkept, kind),
+            _ => add(operations, &mut unkept, kind),
         };
-        let mut walk =
-            Walk::new(payload, operation, &mut details.arena, &mut details.backchannel, &mut details.session);
+        let mut walk = Walk::new(payload, operation, arena, backchannel, session, entries);
         match found {
             Some(found) => found.row().results(&mut walk)?,
             None => unknown(&mut walk)?,
