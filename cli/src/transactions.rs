@@ -8,7 +8,8 @@ use crate::paths;
 use crate::table::{FieldName, Table};
 use clap::Args;
 use rdmascope_dissector::event::Event;
-use rdmascope_present::columns::{TRANSACTION, TransactionRow};
+use rdmascope_present::columns::TRANSACTION;
+use rdmascope_present::paths::TransactionRow;
 use rdmascope_present::text::Style;
 use std::io;
 

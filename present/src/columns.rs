@@ -41,7 +41,7 @@ pub use packet::PACKET;
 pub use regression::{DEVIATION, DeviationRow, VERDICT, VerdictRow};
 pub use report::{ERROR, OPERATION_FIGURES, PROBLEM};
 pub use shared::{PRIVATE_DATA, SEGMENT, STOP};
-pub use transaction::{TRANSACTION, TransactionRow};
+pub use transaction::TRANSACTION;
 
 use crate::column::List;
 

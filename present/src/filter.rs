@@ -8,9 +8,8 @@ mod vocabulary;
 pub use people::{AddressPattern, UserPattern};
 pub use vocabulary::{operation_names, status_names};
 
-use crate::columns::TransactionRow;
 use crate::names::{self, Failure};
-use crate::paths::{self, FilePattern};
+use crate::paths::{self, FilePattern, TransactionRow};
 use crate::time::{Moment, ParseError};
 use core::fmt::Write as _;
 use rdmascope_dissector::connection::{Connection, ConnectionId};

@@ -12,6 +12,7 @@ mod tests;
 
 pub use glob::FilePattern;
 
+use core::ops::Deref;
 use rdmascope_dissector::frame::Address;
 use rdmascope_dissector::transaction::Transaction;
 use rdmascope_dissector::ulb::{self, Details, Nfs2, Nfs3, Nfs4, Operation, OperationKind, Text};
@@ -99,6 +100,56 @@ impl Paths {
                 true
             }
             None => false,
+        }
+    }
+}
+
+/// A transaction, and what the capture tells of the files that it is about.
+#[derive(Clone, Copy, Debug)]
+pub struct TransactionRow<'a> {
+    /// The transaction.
+    pub transaction: &'a Transaction,
+    /// The paths of files, where somebody follows them: it has taken this transaction last.
+    pub paths: Option<&'a Paths>,
+}
+
+impl<'a> From<&'a Transaction> for TransactionRow<'a> {
+    fn from(transaction: &'a Transaction) -> TransactionRow<'a> {
+        TransactionRow { transaction, paths: None }
+    }
+}
+
+impl Deref for TransactionRow<'_> {
+    type Target = Transaction;
+
+    fn deref(&self) -> &Transaction {
+        self.transaction
+    }
+}
+
+impl<'a> TransactionRow<'a> {
+    /// The row of the next transaction: `paths` takes it.
+    pub fn follow(transaction: &'a Transaction, paths: &'a mut Paths) -> TransactionRow<'a> {
+        paths.take(transaction);
+        TransactionRow { transaction, paths: Some(paths) }
+    }
+
+    /// Lends the path of what its principal operation is about, where it is known.
+    pub fn file(&self, see: &mut dyn FnMut(&[u8])) {
+        self.path(Paths::file, see);
+    }
+
+    /// Lends the path of the second file of its principal operation: the new name of RENAME and LINK, and where COPY and CLONE write.
+    pub fn other_file(&self, see: &mut dyn FnMut(&[u8])) {
+        self.path(Paths::other_file, see);
+    }
+
+    fn path(&self, of: fn(&Paths, &Transaction, usize, &mut Vec<u8>) -> bool, see: &mut dyn FnMut(&[u8])) {
+        let mut path = Vec::new();
+        if let (Some(paths), Some(index)) = (self.paths, principal(&self.details))
+            && of(paths, self.transaction, index, &mut path)
+        {
+            see(&path);
         }
     }
 }

@@ -14,8 +14,7 @@ use rdmascope_present::columns::{
     CAPTURE, CAPTURED, CHECK, COMPARISON, CONNECTION, ComparisonRow, DEVIATION, DIFFERENCE, ERROR, EVENT,
     EXCHANGE, EXTRACTED, EXTRACTION, ExchangeRow, FIELD, FINDING, FRAME, FindingRow, FrameRow, INTERVAL,
     INTERVAL_CONNECTION, INTERVAL_OPERATION, KERNEL, KERNEL_DISAGREEMENT, KERNEL_STEP, KERNEL_TRANSACTION,
-    LISTS, MESSAGE, MessageRow, OPERATION_FIGURES, PACKET, PROBLEM, RULE, TABLES, TRANSACTION,
-    TransactionRow, VERDICT,
+    LISTS, MESSAGE, MessageRow, OPERATION_FIGURES, PACKET, PROBLEM, RULE, TABLES, TRANSACTION, VERDICT,
 };
 use rdmascope_present::diff::{Comparison, Side, Thresholds};
 use rdmascope_present::ending::{Ending, FileEnding};
@@ -25,7 +24,7 @@ use rdmascope_present::findings::Findings;
 use rdmascope_present::kernel::{Joining, KernelTrace, Witness};
 use rdmascope_present::ladder::Ladder;
 use rdmascope_present::live::{Captured, Meter};
-use rdmascope_present::paths::Paths;
+use rdmascope_present::paths::{Paths, TransactionRow};
 use rdmascope_present::regress::{Blessed, Lines, Outcome, Verdict, compare};
 use rdmascope_present::report::Report;
 use rdmascope_present::tally::Tally;

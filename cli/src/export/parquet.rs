@@ -18,11 +18,11 @@ use rdmascope_dissector::observation::Observe;
 use rdmascope_dissector::record::Time;
 use rdmascope_present::columns::{
     CONNECTION, EVENT, FINDING, FindingRow, MESSAGE, MessageRow, OPERATION, OperationRow, PACKET, TABLES,
-    TRANSACTION, TransactionRow,
+    TRANSACTION,
 };
 use rdmascope_present::ending::Ending;
 use rdmascope_present::events::Events;
-use rdmascope_present::paths::Paths;
+use rdmascope_present::paths::{Paths, TransactionRow};
 use std::borrow::Cow;
 use std::io;
 use std::path::{Path, PathBuf};

@@ -2,7 +2,7 @@ use super::*;
 use clap::Parser;
 use rdmascope_dissector::transaction::Transaction;
 use rdmascope_dissector::ulb::Nfs4;
-use rdmascope_present::columns::TransactionRow;
+use rdmascope_present::paths::TransactionRow;
 use rdmascope_tests::values::{self as samples, START};
 use rdmascope_wire::{rpc, rpcrdma};
 

@@ -8,9 +8,9 @@ use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::observation::Observe;
 use rdmascope_dissector::record::Time;
-use rdmascope_present::columns::{CAPTURE, CONNECTION, FINDING, FindingRow, TRANSACTION, TransactionRow};
+use rdmascope_present::columns::{CAPTURE, CONNECTION, FINDING, FindingRow, TRANSACTION};
 use rdmascope_present::json;
-use rdmascope_present::paths::Paths;
+use rdmascope_present::paths::{Paths, TransactionRow};
 use std::io;
 use std::path::Path;
 

@@ -1,8 +1,8 @@
 //! `exchange`: a transaction with its rungs, its fields and its messages.
 
+use super::TRANSACTION;
 use super::frame::{self, FIELD};
 use super::shared::PARTS;
-use super::{TRANSACTION, TransactionRow};
 use crate::column::Read::{
     Any, Boolean, Bytes, Frame, Nanoseconds, Object, Objects, Shown, Texts, Time, U16, U32, U64, Word,
 };
@@ -11,6 +11,7 @@ use crate::fields::{Field, rpc};
 use crate::findings::ByFrame;
 use crate::ladder::{Ladder, Rung, RungKind};
 use crate::message::{Stretch, stretches};
+use crate::paths::TransactionRow;
 use crate::words;
 use rdmascope_dissector::exchange::StepKind;
 use rdmascope_dissector::layout::{Piece, Source};

@@ -9,64 +9,13 @@ use crate::column::Read::{
 };
 use crate::column::{Cell, Column, Columns, Role, Subject, Tint, Within, Words, explained, lend};
 use crate::names::{self, Failure, Label, Protocol, SecurityName};
-use crate::paths::{self, Paths};
+use crate::paths::{self, TransactionRow};
 use crate::phases::{Phases, grouped};
 use crate::tables::transactions::{Ending, Remarks};
-use core::ops::Deref;
 use rdmascope_dissector::transaction::{Direction, Outcome, Transaction};
-
-/// A transaction, and what the capture tells of the files that it is about.
-#[derive(Clone, Copy, Debug)]
-pub struct TransactionRow<'a> {
-    /// The transaction.
-    pub transaction: &'a Transaction,
-    /// The paths of files, where somebody follows them: it has taken this transaction last.
-    pub paths: Option<&'a Paths>,
-}
 
 impl Subject for Transaction {
     type Of<'a> = TransactionRow<'a>;
-}
-
-impl<'a> From<&'a Transaction> for TransactionRow<'a> {
-    fn from(transaction: &'a Transaction) -> TransactionRow<'a> {
-        TransactionRow { transaction, paths: None }
-    }
-}
-
-impl Deref for TransactionRow<'_> {
-    type Target = Transaction;
-
-    fn deref(&self) -> &Transaction {
-        self.transaction
-    }
-}
-
-impl<'a> TransactionRow<'a> {
-    /// The row of the next transaction: `paths` takes it.
-    pub fn follow(transaction: &'a Transaction, paths: &'a mut Paths) -> TransactionRow<'a> {
-        paths.take(transaction);
-        TransactionRow { transaction, paths: Some(paths) }
-    }
-
-    /// Lends the path of what its principal operation is about, where it is known.
-    pub fn file(&self, see: &mut dyn FnMut(&[u8])) {
-        self.path(Paths::file, see);
-    }
-
-    /// Lends the path of the second file of its principal operation: the new name of RENAME and LINK, and where COPY and CLONE write.
-    pub fn other_file(&self, see: &mut dyn FnMut(&[u8])) {
-        self.path(Paths::other_file, see);
-    }
-
-    fn path(&self, of: fn(&Paths, &Transaction, usize, &mut Vec<u8>) -> bool, see: &mut dyn FnMut(&[u8])) {
-        let mut path = Vec::new();
-        if let (Some(paths), Some(index)) = (self.paths, paths::principal(&self.details))
-            && of(paths, self.transaction, index, &mut path)
-        {
-            see(&path);
-        }
-    }
 }
 
 /// Which end calls.

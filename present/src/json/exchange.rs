@@ -1,9 +1,10 @@
 //! Transactions, whole: how they were exchanged, their headers and messages.
 
 use super::write_line;
-use crate::columns::{EXCHANGE, ExchangeRow, FINDING, FindingRow, TransactionRow};
+use crate::columns::{EXCHANGE, ExchangeRow, FINDING, FindingRow};
 use crate::findings::ByFrame;
 use crate::ladder::Ladder;
+use crate::paths::TransactionRow;
 use rdmascope_conformance::Finding;
 use std::io::{self, Write};
 

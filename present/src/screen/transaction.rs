@@ -1,13 +1,13 @@
 //! One transaction, whole, as text.
 
 use super::{Screen, events, findings, heading, ladder, message, tree};
-use crate::columns::TransactionRow;
 use crate::events::SessionEvent;
 use crate::fields::rpc;
 use crate::findings::ByFrame;
 use crate::fold::Folding;
 use crate::ladder::Ladder;
 use crate::names::{self, Failure, Label, Protocol, Quoted, SecurityName};
+use crate::paths::TransactionRow;
 use crate::tables::transactions::{Arguments, operation_details};
 use crate::text::{Bytes, Counted, Duration, Maybe, Named, Seconds};
 use crate::time::Rfc3339;

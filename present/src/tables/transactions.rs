@@ -1,7 +1,7 @@
 //! Transactions, in words.
 
-use crate::columns::TransactionRow;
 use crate::names::{self, Failure, Label, Quoted};
+use crate::paths::TransactionRow;
 use crate::text::Bytes;
 use core::fmt;
 use rdmascope_dissector::transaction::{Outcome, Transaction};
