@@ -10,7 +10,7 @@ use crate::roomy::room;
 use crate::transaction::{
     Direction, Missing, OpenTransaction, Outcome, Part, Placed, ReadChunk, Timing, Transaction,
 };
-use crate::ulb::{Details, Operation};
+use crate::ulb::{Details, Operation, StateFact};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -369,6 +369,7 @@ impl Open {
             + room(self.read_lengths.len()) * size_of::<(u32, u64, u16)>()
             + room(self.write_lengths.len()) * size_of::<u64>()
             + room(details.operations.len()) * size_of::<Operation>()
+            + room(details.states.len()) * size_of::<StateFact>()
             + room(details.arena.len())
     }
 
@@ -393,6 +394,7 @@ impl Open {
         let details = &mut self.transaction.details;
         details.clear();
         details.operations.shrink_to(most(64));
+        details.states.shrink_to(most(64));
         details.arena.shrink_to(most(4 << 10));
         bytes
     }

@@ -1,5 +1,6 @@
 //! A walk over one operation. It moves the cursor over the fields, and stores in the operation those that help to understand it.
 
+use super::state::Facts;
 use super::{Backchannel, Operation, Outcome, Payload, Sequence, Sequenced, Session, Text, keep};
 use alloc::vec::Vec;
 use rdmascope_wire::Stop;
@@ -11,6 +12,7 @@ pub(super) struct Walk<'w, 'a> {
     pub(super) arena: &'w mut Vec<u8>,
     backchannel: &'w mut Option<Backchannel>,
     pub(super) session: &'w mut Session,
+    pub(super) facts: Facts<'w>,
 }
 
 impl<'w, 'a> Walk<'w, 'a> {
@@ -21,8 +23,9 @@ impl<'w, 'a> Walk<'w, 'a> {
         arena: &'w mut Vec<u8>,
         backchannel: &'w mut Option<Backchannel>,
         session: &'w mut Session,
+        facts: Facts<'w>,
     ) -> Walk<'w, 'a> {
-        Walk { payload, operation, arena, backchannel, session }
+        Walk { payload, operation, arena, backchannel, session, facts }
     }
 
     /// What the operations up to here say about a backchannel, to be added to.
