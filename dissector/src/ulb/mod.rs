@@ -24,7 +24,7 @@ pub use nfs4::{Callback, CallbackProcedure, Nfs4, Nfs4Procedure};
 pub use nfsacl::{NfsAcl2, NfsAcl3};
 pub use payload::{Chunks, Item, Payload, Place};
 pub use rows::{DdpEligible, OperationKind};
-pub use state::{Said, StateFact};
+pub use state::{STATUS_FLAGS, Said, StateFact};
 
 use rdmascope_wire::Stop;
 use rdmascope_wire::rpc::program;

@@ -78,11 +78,9 @@ pub enum Said {
     Locks {
         /// nfs_lock_type4.
         kind: u32,
-        /// A hash of the lock_owner4, where the stateid that is named is that of an OPEN.
-        new_owner: Option<u64>,
+        /// Whether the lock-owner is a new one: then the stateid that is named is that of an OPEN.
+        is_new: bool,
     },
-    /// Arguments of RELEASE_LOCKOWNER: a hash of the lock_owner4.
-    LockOwner(u64),
     /// Arguments of TEST_STATEID, in whose order the results are: a status that is not success.
     Tested {
         /// Which of the stateids.
@@ -173,11 +171,11 @@ impl Walk<'_, '_> {
         Ok(())
     }
 
-    /// The client ID and a hash of a `state_owner4`.
-    pub(super) fn state_owner(&mut self) -> Result<(u64, u64), Stop> {
+    /// A `state_owner4`; returns its client ID.
+    pub(super) fn state_owner(&mut self) -> Result<u64, Stop> {
         let client = self.payload.u64()?;
-        let owner = self.payload.opaque()?;
-        Ok((client, hash(&[&client.to_be_bytes(), owner])))
+        self.payload.opaque()?;
+        Ok(client)
     }
 
     /// share_access and share_deny.
@@ -221,6 +219,23 @@ impl Walk<'_, '_> {
         Ok(())
     }
 }
+
+/// The flags of sr_status_flags by bit, without SEQ4_STATUS_ (RFC 8881, section 18.46.3).
+pub const STATUS_FLAGS: [&str; 13] = [
+    "CB_PATH_DOWN",
+    "CB_GSS_CONTEXTS_EXPIRING",
+    "CB_GSS_CONTEXTS_EXPIRED",
+    "EXPIRED_ALL_STATE_REVOKED",
+    "EXPIRED_SOME_STATE_REVOKED",
+    "ADMIN_STATE_REVOKED",
+    "RECALLABLE_STATE_REVOKED",
+    "LEASE_MOVED",
+    "RESTART_RECLAIM_NEEDED",
+    "CB_PATH_DOWN_SESSION",
+    "BACKCHANNEL_FAULT",
+    "DEVID_CHANGED",
+    "DEVID_DELETED",
+];
 
 /// A hash of several texts. Where one ends and the next begins counts.
 fn hash(texts: &[&[u8]]) -> u64 {

@@ -31,17 +31,17 @@ pub(super) fn lock(walk: &mut Walk<'_, '_>) -> Outcome {
     let kind = walk.u32()?;
     walk.skip(4)?;
     walk.range()?;
-    let mut new_owner = None;
-    if walk.bool()? {
+    let is_new = walk.bool()?;
+    if is_new {
         walk.skip(4)?;
         walk.names()?;
         walk.skip(4)?;
-        new_owner = Some(walk.state_owner()?.1);
+        walk.owner()?;
     } else {
         walk.names()?;
         walk.skip(4)?;
     }
-    walk.facts.add(Said::Locks { kind, new_owner });
+    walk.facts.add(Said::Locks { kind, is_new });
     Ok(())
 }
 
@@ -60,7 +60,7 @@ pub(super) fn locku(walk: &mut Walk<'_, '_>) -> Outcome {
 pub(super) fn open(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.skip(4)?;
     walk.shares()?;
-    let (client, _) = walk.state_owner()?;
+    let client = walk.state_owner()?;
     // OPEN4_CREATE.
     if walk.u32()? == 1 {
         match walk.u32()? {
@@ -370,9 +370,7 @@ fn state_protection(walk: &mut Walk<'_, '_>) -> Outcome {
 }
 
 pub(super) fn release_lockowner(walk: &mut Walk<'_, '_>) -> Outcome {
-    let (_, owner) = walk.state_owner()?;
-    walk.facts.add(Said::LockOwner(owner));
-    Ok(())
+    walk.owner()
 }
 
 pub(super) fn reclaim_complete(walk: &mut Walk<'_, '_>) -> Outcome {
