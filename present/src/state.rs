@@ -11,10 +11,11 @@ mod ranges;
 mod summary;
 mod table;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use follow::States;
 pub use ranges::Ranges;
+pub(crate) use summary::Counts;
 pub use summary::Summary;
 
 use crate::filter::{Span, among};
@@ -252,6 +253,25 @@ impl Access {
     }
 }
 
+/// Flags of sr_status_flags that a server raised in one reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Raised {
+    /// The session.
+    session: (u64, Identity),
+    /// The connection of the first reply.
+    pub connection: ConnectionId,
+    /// The flags.
+    pub flags: u32,
+    /// The first reply.
+    pub first: At,
+    /// The last reply with one of them.
+    pub last: At,
+    /// Replies with one of them.
+    pub replies: u64,
+    /// The first reply without any of them, or the end of the session.
+    pub gone: Option<At>,
+}
+
 /// Something that lived.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lifetime {
@@ -309,6 +329,8 @@ pub struct Lifetime {
     pub slots: Option<u32>,
     /// Of a session: all flags of sr_status_flags that a reply had.
     pub flags: u32,
+    /// Of a session: those of the last reply.
+    pub(crate) flags_now: u32,
     /// A call that would end it has no reply that could be read.
     pub(crate) unsure: Option<At>,
     /// Locks of this open.

@@ -2,7 +2,7 @@
 
 use super::follow::{BADSESSION, Context, DEADSESSION, Did, EXPIRED, STALE_CLIENTID, States};
 use super::table::{Key, Sink};
-use super::{At, End, Identity, Kind};
+use super::{At, End, Identity, Kind, Raised};
 use rdmascope_dissector::transaction::{Direction, Transaction};
 use rdmascope_dissector::ulb::{Callback, Nfs4, Operation, OperationKind, Said, SessionId, StateFact};
 
@@ -150,7 +150,7 @@ impl States {
         if self.table.settled(&key).is_some_and(|old| old.end == End::Lost) {
             self.table.revive(&key);
         }
-        let mut is_revoked = false;
+        let (mut is_revoked, mut flags) = (false, None);
         if let Some(lifetime) = self.table.live(&key) {
             lifetime.see(context);
             if *direction == Direction::Forward {
@@ -160,11 +160,15 @@ impl States {
                     let slots = said.highest.saturating_add(1);
                     lifetime.slots = lifetime.slots.max(Some(slots));
                     is_revoked = said.flags & ALL_REVOKED != 0
-                        && lifetime.flags & ALL_REVOKED == 0
+                        && lifetime.flags_now & ALL_REVOKED == 0
                         && lifetime.uses > 1;
                     lifetime.flags |= said.flags;
+                    flags = Some((core::mem::replace(&mut lifetime.flags_now, said.flags), said.flags));
                 }
             }
+        }
+        if let Some((before, now)) = flags.filter(|(before, now)| before | now != 0) {
+            self.flagged(key, before, now, context);
         }
         if let Some(client) =
             self.table.numbered(scope, scope).filter(|lifetime| lifetime.kind == Kind::Client)
@@ -175,6 +179,28 @@ impl States {
             self.all_revoked(scope, context, sink);
         }
         Some(scope)
+    }
+
+    /// A reply has other flags than the one before it, or the same.
+    fn flagged(&mut self, session: Key, before: u32, now: u32, context: &Context<'_>) {
+        let at = context.shown;
+        for raised in
+            self.raised.iter_mut().filter(|raised| raised.session == session && raised.gone.is_none())
+        {
+            match raised.flags & now {
+                0 => raised.gone = Some(at),
+                _ => (raised.last, raised.replies) = (at, raised.replies + 1),
+            }
+        }
+        let flags = now & !before;
+        if flags == 0 {
+            return;
+        }
+        if self.raised.len() >= States::MOST_RAISED {
+            self.raised.remove(0);
+        }
+        let connection = context.transaction.connection;
+        self.raised.push(Raised { session, connection, flags, first: at, last: at, replies: 1, gone: None });
     }
 
     /// The server revoked all that the client had: what began before.

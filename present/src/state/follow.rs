@@ -1,7 +1,7 @@
 //! State followed over transactions.
 
 use super::table::{Key, Sink, Table};
-use super::{Access, At, End, Identity, Kind, Lifetime, Ranges, Summary};
+use super::{Access, At, End, Identity, Kind, Lifetime, Raised, Ranges, Summary};
 use foldhash::fast::FixedState;
 use rdmascope_dissector::connection::ConnectionId;
 use rdmascope_dissector::event::{Event, Eviction};
@@ -31,6 +31,7 @@ pub struct States {
     /// The same of client IDs that have no session yet.
     pub(super) unconfirmed: HashMap<(u64, u64), u64, FixedState>,
     lines: HashMap<ConnectionId, Line, FixedState>,
+    pub(super) raised: Vec<Raised>,
     /// Callbacks about what no reply has shown yet.
     early: VecDeque<(Key, Early)>,
     /// How far the capture has come.
@@ -114,6 +115,8 @@ fn refusal(status: u32) -> Option<End> {
 impl States {
     /// Callbacks that are kept until what they are about is seen.
     const MOST_EARLY: usize = 64;
+    /// Flags that are kept.
+    pub const MOST_RAISED: usize = 1024;
     /// Lifetimes of one client ID that are told apart.
     pub(super) const MOST_ALIKE: usize = 8;
     /// Names of what has ended are given up when there are more names than this.
@@ -133,14 +136,44 @@ impl States {
         }
     }
 
-    /// At the end of the capture: hands out all that is left, in the order in which it ended; then what lives, in the order in which it began.
-    pub fn finish(&mut self, sink: &mut dyn FnMut(&Lifetime)) {
+    /// Flags that servers raised, at most [`States::MOST_RAISED`]: the latest.
+    pub fn raised(&self) -> &[Raised] {
+        &self.raised
+    }
+
+    /// What ended and was not handed out yet.
+    pub fn ended(&self) -> impl Iterator<Item = &Lifetime> {
+        self.table.ended()
+    }
+
+    /// What lives, as far as is known: not what a call without a reply may have ended, or what is missing.
+    pub fn open(&self) -> impl Iterator<Item = &Lifetime> {
+        let blind = self.blind_scopes();
+        self.table.open().filter(move |lifetime| {
+            lifetime.unsure.is_none()
+                && blind.get(&lifetime.scope).is_none_or(|time| *time < lifetime.last.time)
+        })
+    }
+
+    /// Gives up flags that were gone before this time.
+    pub fn forget(&mut self, before: Time) {
+        self.raised.retain(|raised| raised.gone.is_none_or(|at| at.time >= before));
+    }
+
+    /// When something was last found missing, by scope.
+    fn blind_scopes(&self) -> HashMap<u64, Time, FixedState> {
         let mut blind: HashMap<u64, Time, FixedState> = HashMap::default();
         for line in self.lines.values() {
             if let (Some(scope), Some(time)) = (line.scope, line.blind) {
                 blind.entry(scope).and_modify(|latest| *latest = time.max(*latest)).or_insert(time);
             }
         }
+        blind
+    }
+
+    /// At the end of the capture: hands out all that is left, in the order in which it ended; then what lives, in the order in which it began.
+    pub fn finish(&mut self, sink: &mut dyn FnMut(&Lifetime)) {
+        let blind = self.blind_scopes();
         let look = |lifetime: &mut Lifetime| {
             if let Some(at) = lifetime.unsure {
                 (lifetime.end, lifetime.ended) = (End::Unknown, Some(at));
@@ -622,6 +655,7 @@ impl States {
             highest_slot: None,
             slots: None,
             flags: 0,
+            flags_now: 0,
             unsure: None,
             locks: 0,
             owner: None,
@@ -701,6 +735,10 @@ impl States {
 
     /// Ends what lives under this name, and the locks of an open with it.
     pub(super) fn end(&mut self, key: Key, end: End, at: At, sink: Sink<'_>) -> bool {
+        if matches!(key.1, Identity::Session(_)) {
+            let raised = self.raised.iter_mut().filter(|raised| raised.session == key);
+            raised.for_each(|raised| _ = raised.gone.get_or_insert(at));
+        }
         let locks = self.table.live(&key).filter(|lifetime| lifetime.locks > 0).map(|open| open.number);
         if let Some(open) = locks {
             let of_open: Vec<Key> = self

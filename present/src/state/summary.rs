@@ -83,7 +83,7 @@ impl Summary {
 }
 
 /// Kinds, with how many there are of each.
-struct Counts<'a>(&'a [(Kind, u64)]);
+pub(crate) struct Counts<'a>(pub(crate) &'a [(Kind, u64)]);
 
 impl fmt::Display for Counts<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

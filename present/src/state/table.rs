@@ -63,6 +63,16 @@ impl Table {
         self.live.range_mut((scope, 0)..=(scope, u64::MAX)).map(|(_, lifetime)| lifetime)
     }
 
+    /// What ended and was not handed out yet, in that order.
+    pub(super) fn ended(&self) -> impl Iterator<Item = &Lifetime> {
+        self.settled.values()
+    }
+
+    /// What lives.
+    pub(super) fn open(&self) -> impl Iterator<Item = &Lifetime> {
+        self.live.values()
+    }
+
     /// The number that the next one gets.
     pub(super) fn next_number(&self) -> u64 {
         self.numbers + 1

@@ -28,17 +28,19 @@ fn xdr(text: &str) -> Vec<u8> {
 
 /// A capture that is told transaction by transaction.
 #[derive(Default)]
-struct Story {
+pub(crate) struct Story {
     states: States,
     found: Vec<Lifetime>,
+    /// All transactions.
+    pub(crate) told: Vec<Transaction>,
     number: u64,
-    connection: u32,
+    pub(crate) connection: u32,
     /// The minor version.
     minor: u32,
 }
 
 impl Story {
-    fn new(minor: u32) -> Story {
+    pub(crate) fn new(minor: u32) -> Story {
         Story { minor, connection: 1, ..Story::default() }
     }
 
@@ -67,12 +69,13 @@ impl Story {
     }
 
     fn tell(&mut self, transaction: &Transaction) {
-        let Story { states, found, .. } = self;
+        let Story { states, found, told, .. } = self;
+        told.push(transaction.clone());
         states.handle(&Event::Transaction(transaction), &mut |lifetime| found.push(lifetime.clone()));
     }
 
     /// A COMPOUND; its operations with `;` between them, and their results.
-    fn call(&mut self, call: &str, reply: &str) -> &mut Story {
+    pub(crate) fn call(&mut self, call: &str, reply: &str) -> &mut Story {
         let transaction = self.transaction(Direction::Forward, call, Some(reply));
         self.tell(&transaction);
         self
@@ -86,11 +89,11 @@ impl Story {
     }
 
     /// The same on the session.
-    fn on(&mut self, call: &str, reply: &str) -> &mut Story {
+    pub(crate) fn on(&mut self, call: &str, reply: &str) -> &mut Story {
         self.call(&format!("{SEQUENCE};{call}"), &format!("{SEQUENCED};{reply}"))
     }
 
-    fn back(&mut self, call: &str, reply: &str) -> &mut Story {
+    pub(crate) fn back(&mut self, call: &str, reply: &str) -> &mut Story {
         let (call, reply) = (format!("{CB_SEQUENCE};{call}"), format!("{CB_SEQUENCED};{reply}"));
         let transaction = self.transaction(Direction::Backward, &call, Some(&reply));
         self.tell(&transaction);
@@ -98,7 +101,7 @@ impl Story {
     }
 
     /// EXCHANGE_ID and CREATE_SESSION, with which the session begins.
-    fn mounted(&mut self) -> &mut Story {
+    pub(crate) fn mounted(&mut self) -> &mut Story {
         self.call(EXCHANGE, EXCHANGED).call(CREATE, CREATED)
     }
 
@@ -119,17 +122,17 @@ impl Story {
 }
 
 // RFC 5662: sequence ID 1 on slot 3, highest slot 9 of 16 accepted.
-const SEQUENCE: &str = "53 9 9 9 9 1 3 0 0";
-const SEQUENCED: &str = "53 0 9 9 9 9 1 3 15 15 0";
+pub(crate) const SEQUENCE: &str = "53 9 9 9 9 1 3 0 0";
+pub(crate) const SEQUENCED: &str = "53 0 9 9 9 9 1 3 15 15 0";
 const CB_SEQUENCE: &str = "11 9 9 9 9 1 0 0 0 0";
 const CB_SEQUENCED: &str = "11 0 9 9 9 9 1 0 0 0";
-const EXCHANGE: &str = "42 h1 'owner' 257 0 0";
-const EXCHANGED: &str = "42 0 h7 1 131072 0 h0 'major' 'scope' 0";
-const CREATE: &str = "43 h7 1 3 0 1 2 3 4 5 0 0 1 2 3 4 5 0 1073741824 1 0";
-const CREATED: &str = "43 0 9 9 9 9 1 3 0 1 2 3 4 8 0 0 1 2 3 4 5 0";
+pub(crate) const EXCHANGE: &str = "42 h1 'owner' 257 0 0";
+pub(crate) const EXCHANGED: &str = "42 0 h7 1 131072 0 h0 'major' 'scope' 0";
+pub(crate) const CREATE: &str = "43 h7 1 3 0 1 2 3 4 5 0 0 1 2 3 4 5 0 1073741824 1 0";
+pub(crate) const CREATED: &str = "43 0 9 9 9 9 1 3 0 1 2 3 4 8 0 0 1 2 3 4 5 0";
 /// OPEN of a name for reading, with the delegation 6; the file handle.
-const OPEN: &str = "22 'folder';18 1 1 2 h7 'owner' 0 0 'name';10";
-const OPENED: &str = "22 0;18 0 1 0 0 5 0 h0 h0 4 0 1 1 0 0 6 0 0 0 7 'who';10 0 'file'";
+pub(crate) const OPEN: &str = "22 'folder';18 1 1 2 h7 'owner' 0 0 'name';10";
+pub(crate) const OPENED: &str = "22 0;18 0 1 0 0 5 0 h0 h0 4 0 1 1 0 0 6 0 0 0 7 'who';10 0 'file'";
 const READ: &str = "22 'file';25 1 0 0 5 h0 5";
 const READ_DONE: &str = "22 0;25 0 1 'bytes'";
 const CLOSE: &str = "22 'file';4 1 1 0 0 5";
