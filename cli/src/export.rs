@@ -56,7 +56,7 @@ enum Form {
     /// A message of which the capture lacks bytes is cut off there, as by a snap length. RDMA_ERROR has no form in RPC, and is left out. What is left out is told
     /// on standard error. A temporary file takes as much as the messages.
     #[command(after_help = rpc::EXAMPLES)]
-    Rpc(Rpc),
+    Rpc(Box<Rpc>),
     /// Write a report as one page of HTML
     ///
     /// The page needs no network. It holds the report of `analyze`, charts of latencies, throughput, transactions and credits over

@@ -9,9 +9,10 @@ use rdmascope_dissector::transaction::{Direction, Outcome};
 use rdmascope_present::ending::Ending;
 use rdmascope_present::events::{EventFilter, Kind};
 use rdmascope_present::filter::{
-    ConnectionFilter, OpcodeFilter, PacketFilter, PsnRange, Span, StatusFilter, TransactionFilter,
-    operation_names, parse_number, status_names,
+    AddressPattern, ConnectionFilter, OpcodeFilter, PacketFilter, PsnRange, Span, StatusFilter,
+    TransactionFilter, UserPattern, operation_names, parse_number, status_names,
 };
+use rdmascope_present::paths::FilePattern;
 use rdmascope_present::state::{End, Kind as State, StateFilter};
 use rdmascope_present::time::{Moment, Rfc3339, parse_duration};
 use rdmascope_wire::{Qpn, Xid};
@@ -168,6 +169,21 @@ pub(crate) struct TransactionArguments {
     /// Only with a longer latency than this: 250us, 5ms, 1.5s
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     latency_above: Option<u64>,
+    /// Only about a file with this path: a name, the end of a path, or all of it; `*`, `?`, `[...]` and `**` as in a shell
+    ///
+    /// A pattern that begins with / is held against the whole path, any other against its end, from the beginning of a name on. docs/names.md
+    /// describes where paths come from.
+    #[arg(long = "file", value_name = "PATTERN", value_parser = FilePattern::parse)]
+    paths: Vec<FilePattern>,
+    /// Only of the NFS client with this address, as 10.0.0.7 or 10.0.0.*
+    #[arg(long = "client", value_name = "ADDRESS", value_parser = AddressPattern::parse, value_delimiter = ',')]
+    clients: Vec<AddressPattern>,
+    /// Only of the NFS server with this address
+    #[arg(long = "server", value_name = "ADDRESS", value_parser = AddressPattern::parse, value_delimiter = ',')]
+    servers: Vec<AddressPattern>,
+    /// Only with an AUTH_SYS credential of this user: a uid, the name of a client machine, or both as 1000@node7
+    #[arg(long = "user", value_name = "USER", value_parser = UserPattern::parse, value_delimiter = ',')]
+    users: Vec<UserPattern>,
     #[command(flatten)]
     span: SpanArguments,
 }
@@ -194,6 +210,10 @@ impl TransactionArguments {
             outcomes: self.outcomes.iter().map(|outcome| outcome.outcome()).collect(),
             direction: self.direction.map(DirectionArgument::direction),
             latency_above: self.latency_above,
+            files: self.paths.clone(),
+            clients: self.clients.clone(),
+            servers: self.servers.clone(),
+            users: self.users.clone(),
             span: self.span.span(),
         }
     }

@@ -32,6 +32,7 @@ mod man;
 mod mirror;
 mod output;
 mod packets;
+mod paths;
 #[cfg(target_os = "linux")]
 mod peer;
 mod progress;

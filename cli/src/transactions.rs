@@ -4,10 +4,12 @@ use crate::filters::TransactionArguments;
 use crate::input::Input;
 use crate::list::list;
 use crate::output::{Out, Status};
+use crate::paths;
 use crate::table::{FieldName, Table};
 use clap::Args;
 use rdmascope_dissector::event::Event;
 use rdmascope_present::columns::TRANSACTION;
+use rdmascope_present::paths::TransactionRow;
 use rdmascope_present::text::Style;
 use std::io;
 
@@ -40,6 +42,7 @@ pub(crate) struct Transactions {
 /// Runs the command.
 pub(crate) fn run(command: &Transactions, style: Style, out: &mut Out) -> io::Result<Status> {
     let filter = command.filter.filter();
+    let mut paths = paths::follow(&command.input);
     list(
         &command.input,
         (&command.table, &TRANSACTION),
@@ -47,8 +50,9 @@ pub(crate) fn run(command: &Transactions, style: Style, out: &mut Out) -> io::Re
         out,
         (false, command.filter.asked()),
         |event, start, rows, out| match *event {
-            Event::Transaction(transaction) if filter.matches(transaction, start) => {
-                rows.row(transaction, start, out)
+            Event::Transaction(transaction) => {
+                let row = TransactionRow::follow(transaction, &mut paths);
+                if filter.matches(&row, start) { rows.row(row, start, out) } else { Ok(()) }
             }
             _ => Ok(()),
         },

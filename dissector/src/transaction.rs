@@ -1,11 +1,11 @@
 //! RPC transactions as the engine reports them: plain data.
 
-use crate::connection::ConnectionId;
+use crate::connection::{ConnectionId, Route};
 use crate::exchange::Exchange;
 use crate::interval::Intervals;
 pub use crate::record::Seen;
 use crate::record::Time;
-use crate::ulb::{Details, Procedure};
+use crate::ulb::{Details, Procedure, Text};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use rdmascope_wire::rpcrdma::{self, Segment};
@@ -44,6 +44,8 @@ pub struct Transaction {
     pub begun: u64,
     /// The connection.
     pub connection: ConnectionId,
+    /// From the end that calls to the one that answers; `None` while it is open.
+    pub route: Option<Route>,
     /// Which way it runs.
     pub direction: Direction,
     /// rdma_xid.
@@ -52,6 +54,8 @@ pub struct Transaction {
     pub procedure: Option<Procedure>,
     /// How the call was authenticated.
     pub security: Option<Security>,
+    /// For whom an AUTH_SYS credential speaks; `None` of another flavor, and of a credential that could not be read.
+    pub user: Option<User>,
     /// Which RPCSEC_GSS context the call is of, and its sequence number there; `None` of another flavor.
     pub gss: Option<GssCall>,
     /// How it ended.
@@ -176,6 +180,17 @@ pub enum Security {
     GssControl,
     /// Another flavor.
     Other(u32),
+}
+
+/// What an AUTH_SYS credential claims (RFC 5531, appendix A). Nothing proves it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct User {
+    /// machinename: what the host calls itself. [`Details::bytes`] has its bytes.
+    pub machine: Text,
+    /// uid.
+    pub uid: u32,
+    /// gid.
+    pub gid: u32,
 }
 
 /// The sequence number of a call that RPCSEC_GSS authenticates (RFC 2203, section 5.3.1), or the window that a reply grants a new context

@@ -2,17 +2,21 @@
 //!
 //! Different options must all hold; of an option given more than once, one value has to match.
 
+mod people;
 mod vocabulary;
 
+pub use people::{AddressPattern, UserPattern};
 pub use vocabulary::{operation_names, status_names};
 
 use crate::names::{self, Failure};
+use crate::paths::{self, FilePattern, TransactionRow};
 use crate::time::{Moment, ParseError};
 use core::fmt::Write as _;
 use rdmascope_dissector::connection::{Connection, ConnectionId};
 use rdmascope_dissector::event::Packet;
+use rdmascope_dissector::frame::Address;
 use rdmascope_dissector::record::Time;
-use rdmascope_dissector::transaction::{Direction, Outcome, Transaction};
+use rdmascope_dissector::transaction::{Direction, Outcome};
 use rdmascope_dissector::ulb::Procedure;
 use rdmascope_wire::bth::Opcode;
 use rdmascope_wire::psn::Psn;
@@ -76,6 +80,14 @@ pub struct TransactionFilter {
     pub direction: Option<Direction>,
     /// Those whose latency is longer than this, in nanoseconds.
     pub latency_above: Option<u64>,
+    /// Those whose principal operation is about a file with such a path.
+    pub files: Vec<FilePattern>,
+    /// Those of an NFS client with such an address.
+    pub clients: Vec<AddressPattern>,
+    /// Those of an NFS server with such an address.
+    pub servers: Vec<AddressPattern>,
+    /// Those with an AUTH_SYS credential of such a user.
+    pub users: Vec<UserPattern>,
     /// Those whose call, or where that is not known whose reply, is in this span.
     pub span: Span,
 }
@@ -89,6 +101,18 @@ impl TransactionFilter {
             && self.direction.is_none_or(|direction| direction == transaction.direction())
             && among(&self.operations, |name| is_named(transaction, name))
             && among(&self.statuses, |status| status.matches(transaction))
+            && among(&self.clients, |pattern| transaction.client().is_some_and(|it| pattern.matches(it)))
+            && among(&self.servers, |pattern| transaction.server().is_some_and(|it| pattern.matches(it)))
+            && among(&self.users, |pattern| {
+                let mut found = false;
+                transaction.user(&mut |uid, machine| found = pattern.matches(uid, machine));
+                found
+            })
+            && among(&self.files, |pattern| {
+                let mut found = false;
+                transaction.files(&mut |path| found |= pattern.matches(path));
+                found
+            })
             && self.latency_above.is_none_or(|limit| transaction.latency().is_some_and(|l| l > limit))
             && transaction.began().is_none_or(|time| self.span.overlaps(time, time, start))
     }
@@ -116,9 +140,17 @@ pub trait Filtered {
     fn latency(&self) -> Option<u64>;
     /// When it counts as having been: when its call was there, else its reply.
     fn began(&self) -> Option<Time>;
+    /// The address of the NFS client.
+    fn client(&self) -> Option<Address>;
+    /// The address of the NFS server.
+    fn server(&self) -> Option<Address>;
+    /// Lends uid and machine name of an AUTH_SYS credential.
+    fn user(&self, see: &mut dyn FnMut(u32, &[u8]));
+    /// Lends the paths of what the principal operation is about, as far as they are known.
+    fn files(&self, see: &mut dyn FnMut(&[u8]));
 }
 
-impl Filtered for Transaction {
+impl Filtered for TransactionRow<'_> {
     fn connection(&self) -> ConnectionId {
         self.connection
     }
@@ -148,15 +180,34 @@ impl Filtered for Transaction {
     }
 
     fn failure(&self) -> Option<Failure> {
-        Failure::of(self)
+        Failure::of(self.transaction)
     }
 
     fn latency(&self) -> Option<u64> {
-        Transaction::latency(self)
+        self.transaction.latency()
     }
 
     fn began(&self) -> Option<Time> {
         self.call.as_ref().or(self.reply.as_ref()).map(|message| message.seen.time)
+    }
+
+    fn client(&self) -> Option<Address> {
+        paths::client(self.transaction)
+    }
+
+    fn server(&self) -> Option<Address> {
+        paths::server(self.transaction)
+    }
+
+    fn user(&self, see: &mut dyn FnMut(u32, &[u8])) {
+        if let Some(user) = self.transaction.user {
+            see(user.uid, self.details.bytes(user.machine));
+        }
+    }
+
+    fn files(&self, see: &mut dyn FnMut(&[u8])) {
+        self.file(see);
+        self.other_file(see);
     }
 }
 

@@ -25,8 +25,8 @@
 //!     let start = *start.get_or_insert(record.time);
 //!     engine.handle(&record, &mut |event| {
 //!         if let Event::Transaction(transaction) = event {
-//!             table.write_row(transaction, Setting { start, style }, &mut rows).unwrap();
-//!             write_line(&mut lines, &TRANSACTION.of(transaction)).unwrap();
+//!             table.write_row(transaction.into(), Setting { start, style }, &mut rows).unwrap();
+//!             write_line(&mut lines, &TRANSACTION.of(transaction.into())).unwrap();
 //!         }
 //!     });
 //! }
@@ -63,6 +63,7 @@ pub mod live;
 pub mod message;
 pub mod names;
 pub mod owner;
+pub mod paths;
 pub mod phases;
 pub mod regress;
 pub mod report;

@@ -25,6 +25,7 @@ use rdmascope_present::findings::Findings;
 use rdmascope_present::kernel::{Joining, KernelTrace, Witness};
 use rdmascope_present::ladder::Ladder;
 use rdmascope_present::live::{Captured, Meter};
+use rdmascope_present::paths::{Paths, TransactionRow};
 use rdmascope_present::regress::{Blessed, Lines, Outcome, Verdict, compare};
 use rdmascope_present::report::Report;
 use rdmascope_present::state::States;
@@ -232,7 +233,7 @@ fn exchanges(seen: &mut Seen) {
         engine.finish(&mut handle);
         let by_frame = findings.by_frame();
         for (transaction, ladder) in transactions.iter().zip(&ladders) {
-            ExchangeRow::lend(transaction, ladder, &by_frame, false, |row| {
+            ExchangeRow::lend(transaction.into(), ladder, &by_frame, false, |row| {
                 seen.object(&EXCHANGE, &EXCHANGE.of(row), "exchange");
             });
         }
@@ -392,6 +393,7 @@ fn values_of_all_samples() {
         let mut report = Report::default();
         let mut states = States::default();
         let mut tally = Tally::new(|_| false, Level::Advice);
+        let mut paths = Paths::new();
         let mut handle = |event: Event<'_>| {
             judge.handle(&event, &mut |finding| {
                 seen.object(&FINDING, &FINDING.of(FindingRow::new(finding, false)), "finding");
@@ -405,7 +407,11 @@ fn values_of_all_samples() {
                     seen.object(&CONNECTION, &CONNECTION.of(connection), "connection");
                 }
                 Event::Transaction(transaction) => {
-                    seen.object(&TRANSACTION, &TRANSACTION.of(transaction), "transaction");
+                    seen.object(
+                        &TRANSACTION,
+                        &TRANSACTION.of(TransactionRow::follow(transaction, &mut paths)),
+                        "transaction",
+                    );
                     for (message, is_reply) in [(&transaction.call, false), (&transaction.reply, true)] {
                         let Some(message) = message else { continue };
                         let row = MessageRow { transaction, message, is_reply };
@@ -466,6 +472,8 @@ fn values_of_all_samples() {
         "file.name_hex",
         "file.punched",
         "finding.allowed",
+        // No sample is of Kerberos.
+        "transaction.gss_context",
         // Tracepoints that were not on.
         "kernel_transaction.operation",
         "kernel_transaction.received_length",

@@ -4,7 +4,7 @@ use core::net::Ipv4Addr;
 use rdmascope_conformance::{Finding, Value};
 use rdmascope_dissector::connection::{
     Connection, ConnectionId, Counts, Endpoint, Evidence, Files, FirstFrames, Origin, PrivateData,
-    RoundTrips, State,
+    RoundTrips, Route, State,
 };
 use rdmascope_dissector::frame::Address;
 use rdmascope_dissector::rdma::End;
@@ -68,10 +68,15 @@ pub fn transaction(procedure: Procedure, frame: u64, latency: i64) -> Transactio
         number: 1,
         begun: 1,
         connection: ConnectionId(1),
+        route: Some(Route {
+            source: Address::V4([192, 0, 2, 1].into()),
+            destination: Address::V4([192, 0, 2, 2].into()),
+        }),
         direction: Direction::Forward,
         xid: Xid(0x1a2b_3c00 + frame as u32),
         procedure: Some(procedure),
         security: Some(Security::Sys),
+        user: None,
         gss: None,
         outcome: Outcome::Completed,
         capture_gap: false,

@@ -7,8 +7,9 @@ use crate::rows::Row;
 use rdmascope_dissector::connection::ConnectionId;
 use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::{Direction, Outcome};
-use rdmascope_present::filter::{StatusFilter, TransactionFilter, parse_number};
+use rdmascope_present::filter::{AddressPattern, StatusFilter, TransactionFilter, UserPattern, parse_number};
 use rdmascope_present::names;
+use rdmascope_present::paths::FilePattern;
 use rdmascope_present::time::{Moment, ParseError, parse_duration};
 use rdmascope_wire::Xid;
 
@@ -23,12 +24,16 @@ pub struct Filter {
 }
 
 /// The names of filters, and what stands behind them.
-pub const NAMES: [(&str, &str); 10] = [
+pub const NAMES: [(&str, &str); 14] = [
     ("operation=", "an operation: READ, WRITE, LOOKUP"),
     ("latency-above=", "a time: 5ms, 300us"),
     ("status=", "error, a status: NOENT, NFS4ERR_STALE, or its number"),
     ("outcome=", "completed, no-reply, no-call, transport-error, cut-off"),
     ("connection=", "the number of a connection"),
+    ("file=", "a name, the end of a path, or a pattern: a/*.dat"),
+    ("client=", "the address of an NFS client: 10.0.0.*"),
+    ("server=", "the address of an NFS server"),
+    ("user=", "a uid, a machine, or both: 1000@node7"),
     ("xid=", "an XID: decimal, or hexadecimal after 0x"),
     ("direction=", "forward or backward"),
     ("since=", "seconds from the start, or an RFC 3339 time"),
@@ -78,6 +83,10 @@ impl Filter {
                 wanted.direction = Some(direction.ok_or(ParseError("forward or backward is expected"))?);
             }
             "latency-above" => wanted.latency_above = Some(parse_duration(value)?),
+            "file" => wanted.files.push(FilePattern::parse(value)?),
+            "client" => wanted.clients.push(AddressPattern::parse(value)?),
+            "server" => wanted.servers.push(AddressPattern::parse(value)?),
+            "user" => wanted.users.push(UserPattern::parse(value)?),
             "since" => wanted.span.since = Some(Moment::parse(value)?),
             "until" => wanted.span.until = Some(Moment::parse(value)?),
             _ => return Err(ParseError("there is no such filter")),

@@ -5,6 +5,7 @@ mod shared;
 use core::cmp::Ordering;
 use rdmascope_conformance::{Finding, Verdict};
 use rdmascope_dissector::connection::ConnectionId;
+use rdmascope_dissector::frame::Address;
 use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::{Direction, Outcome, Transaction};
 use rdmascope_dissector::ulb::Procedure;
@@ -12,10 +13,12 @@ use rdmascope_present::column::{Align, Setting, TextTable, Tint};
 use rdmascope_present::columns::TRANSACTION;
 use rdmascope_present::filter::Filtered;
 use rdmascope_present::names::{Failure, Label};
+use rdmascope_present::paths::{Paths, TransactionRow};
 use rdmascope_present::text::Style;
 use rdmascope_wire::Xid;
 pub use shared::Rows;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 
 /// What separates the cells of a row; it is hidden in what comes from the wire.
 const SEPARATOR: char = '\u{1f}';
@@ -59,33 +62,75 @@ pub struct Row {
     pub ended: u64,
     /// The principal operation.
     pub label: Label,
+    /// Of whom it is, and of which file.
+    about: Arc<About>,
     /// What was found of it.
     pub mark: Option<Verdict>,
     tint: Tint,
     cells: Box<str>,
 }
 
+/// Of whom a transaction is, and of which file: many are of the same.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct About {
+    client: Option<Address>,
+    server: Option<Address>,
+    /// uid and machine name of an AUTH_SYS credential.
+    user: Option<(u32, Box<[u8]>)>,
+    files: Box<[Box<[u8]>]>,
+}
+
+/// What rows have in common is looked for among so many.
+const MOST_SUBJECTS: usize = 1 << 16;
+
+impl About {
+    fn of(row: TransactionRow<'_>) -> About {
+        let (mut user, mut files) = (None, Vec::new());
+        row.user(&mut |uid, machine| user = Some((uid, machine.into())));
+        row.files(&mut |path| files.push(path.into()));
+        About { client: row.client(), server: row.server(), user, files: files.into() }
+    }
+
+    /// The one that is kept already, or this one.
+    fn kept(self, subjects: &mut HashSet<Arc<About>>) -> Arc<About> {
+        if let Some(kept) = subjects.get(&self) {
+            return kept.clone();
+        }
+        if subjects.len() >= MOST_SUBJECTS {
+            subjects.clear();
+        }
+        let kept = Arc::new(self);
+        subjects.insert(kept.clone());
+        kept
+    }
+}
+
 /// Makes rows, and has their headings.
 pub struct RowMaker {
     table: TextTable<Transaction>,
+    /// The paths of files, as far as they are known by now.
+    paths: Paths,
+    /// Of whom and of which file rows are, each once.
+    subjects: HashSet<Arc<About>>,
 }
 
 impl Default for RowMaker {
     fn default() -> RowMaker {
-        RowMaker { table: TextTable::new(&TRANSACTION) }
+        RowMaker { table: TextTable::new(&TRANSACTION), paths: Paths::new(), subjects: HashSet::new() }
     }
 }
 
 impl RowMaker {
     /// The row of `transaction`, which ended at record `ended` of a capture that starts at `start`.
-    pub fn row(&self, transaction: &Transaction, start: Time, ended: u64) -> Row {
+    pub fn row(&mut self, transaction: &Transaction, start: Time, ended: u64) -> Row {
+        let followed = TransactionRow::follow(transaction, &mut self.paths);
         let messages = [&transaction.call, &transaction.reply].into_iter().flatten();
         let first = messages.clone().map(|message| message.first.frame).min();
         let last =
             messages.clone().map(|message| message.seen.frame).chain(transaction.done.map(|done| done.frame));
         let (mut cells, mut tint) = (String::new(), Tint::Plain);
         for (index, (cell, of_cell)) in
-            self.table.cells(transaction, Setting { start, style: Style::default() }).enumerate()
+            self.table.cells(followed, Setting { start, style: Style::default() }).enumerate()
         {
             if index > 0 {
                 cells.push(SEPARATOR);
@@ -114,6 +159,7 @@ impl RowMaker {
             last: last.max().unwrap_or(ended),
             ended,
             label: Label::of(transaction),
+            about: About::of(followed).kept(&mut self.subjects),
             mark: None,
             tint,
             cells: cells.into(),
@@ -202,6 +248,24 @@ impl Filtered for Row {
 
     fn began(&self) -> Option<Time> {
         self.has_time.then_some(self.time)
+    }
+
+    fn client(&self) -> Option<Address> {
+        self.about.client
+    }
+
+    fn server(&self) -> Option<Address> {
+        self.about.server
+    }
+
+    fn user(&self, see: &mut dyn FnMut(u32, &[u8])) {
+        if let Some((uid, machine)) = &self.about.user {
+            see(*uid, machine);
+        }
+    }
+
+    fn files(&self, see: &mut dyn FnMut(&[u8])) {
+        self.about.files.iter().for_each(|path| see(path));
     }
 }
 

@@ -290,6 +290,26 @@ fn expect(reader: &mut Reader<'_>, kind: u32) -> Result<(), Stop> {
     if reader.u32()? == kind { Ok(()) } else { Err(Stop::malformed(Layer::Rpc, at)) }
 }
 
+/// The beginning of an AUTH_SYS credential (RFC 5531, appendix A): behind its stamp, up to the groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SysCredential<'a> {
+    /// machinename, at most 255 bytes by the specification.
+    pub machine: &'a [u8],
+    /// uid.
+    pub uid: u32,
+    /// gid.
+    pub gid: u32,
+}
+
+impl<'a> SysCredential<'a> {
+    /// Reads the body of a credential of flavor [`flavor::SYS`].
+    pub fn parse(body: &'a [u8]) -> Result<SysCredential<'a>, Stop> {
+        let mut reader = Reader::new(body, Layer::Rpc);
+        reader.u32()?;
+        Ok(SysCredential { machine: reader.opaque()?, uid: reader.u32()?, gid: reader.u32()? })
+    }
+}
+
 /// The RPCSEC_GSS credential (RFC 2203, section 5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GssCredential<'a> {
@@ -374,6 +394,20 @@ mod tests {
         assert!(reader.rest().is_empty());
         for length in 0..bytes.len() {
             let stop = Call::parse(&mut Reader::new(&bytes[..length], Layer::Rpc)).unwrap_err();
+            assert_eq!(stop.offset + stop.available, length);
+        }
+    }
+
+    #[test]
+    fn a_sys_credential_written_by_hand() {
+        // RFC 5531, appendix A: stamp, machinename "node1" with its padding, uid 1000, gid 100, one group.
+        let mut body = vec![0, 0, 0, 9, 0, 0, 0, 5, b'n', b'o', b'd', b'e', b'1', 0, 0, 0];
+        body.extend([0, 0, 3, 0xe8, 0, 0, 0, 100, 0, 0, 0, 1, 0, 0, 0, 4]);
+        let credential = SysCredential::parse(&body).unwrap();
+        assert_eq!(credential, SysCredential { machine: b"node1", uid: 1000, gid: 100 });
+        assert_eq!(SysCredential::parse(&body[..24]), Ok(credential));
+        for length in 0..24 {
+            let stop = SysCredential::parse(&body[..length]).unwrap_err();
             assert_eq!(stop.offset + stop.available, length);
         }
     }

@@ -40,6 +40,8 @@ use rdmascope_present::ending::Ending;
 use rdmascope_present::findings::{ByFrame, Findings};
 use rdmascope_present::kernel::{KernelTrace, Witness};
 use rdmascope_present::ladder::Ladder;
+use rdmascope_present::paths::{Paths, TransactionRow};
+use rdmascope_present::tables::transactions::Remarks;
 use rdmascope_present::text::is_hidden;
 use std::collections::HashMap;
 use std::io::{self, Write as _};
@@ -131,7 +133,8 @@ fn report(input: &Input, ladders: u8, traces: Vec<KernelTrace>) -> io::Result<Re
     };
     gathered.finish(&ending);
     let witnesses: Vec<Witness> = mem::take(&mut gathered.witnesses).join(&input.files[0], &ending).collect();
-    let mut drawing = Drawing::new(&gathered.choice, &gathered.findings);
+    let paths = mem::take(&mut gathered.paths);
+    let mut drawing = Drawing::new(&gathered.choice, &gathered.findings, paths);
     let config = Config { attribute: true, ..Config::default() };
     if let Err(error) = input::read(input, config, &mut drawing)? {
         return Ok(Err(error));
@@ -159,10 +162,15 @@ struct Drawing<'a> {
     order: Vec<&'a Transaction>,
     /// What packets are evidence of.
     findings: ByFrame<'a>,
+    /// The paths of files, as they are at this moment of the second reading.
+    paths: Paths,
+    /// What is remarked of the chosen transactions, by their numbers.
+    remarks: HashMap<u64, String, FixedState>,
 }
 
 impl<'a> Drawing<'a> {
-    fn new(choice: &'a Choice, findings: &'a Findings) -> Drawing<'a> {
+    fn new(choice: &'a Choice, findings: &'a Findings, mut paths: Paths) -> Drawing<'a> {
+        paths.rewind();
         let broken = choice.broken().into_iter().map(|(transaction, _)| transaction);
         let ladders: HashMap<_, _, _> = broken
             .chain(choice.slowest())
@@ -170,7 +178,7 @@ impl<'a> Drawing<'a> {
             .collect();
         let mut order: Vec<_> = ladders.values().map(|(transaction, _)| *transaction).collect();
         order.sort_unstable_by_key(|transaction| transaction.number);
-        Drawing { ladders, order, findings: findings.by_frame() }
+        Drawing { ladders, order, findings: findings.by_frame(), paths, remarks: HashMap::default() }
     }
 
     fn packet(&mut self, attributed: &Attributed<'_>) {
@@ -199,6 +207,12 @@ impl<'a> Drawing<'a> {
         self.order.iter().filter_map(|transaction| Some((*transaction, self.ladder(transaction)?)))
     }
 
+    /// What is remarked of a chosen transaction.
+    fn remarks(&self, transaction: &Transaction) -> String {
+        let remarks = self.remarks.get(&transaction.number).cloned();
+        remarks.unwrap_or_else(|| Remarks(transaction.into()).to_string())
+    }
+
     /// The ladder of a chosen transaction.
     fn ladder(&self, transaction: &Transaction) -> Option<&Ladder> {
         self.ladders.get(&transaction.begun).map(|(_, ladder)| ladder)
@@ -209,8 +223,16 @@ impl Audience for Drawing<'_> {
     const LISTS: bool = false;
 
     fn event(&mut self, event: Event<'_>, _: Time) -> io::Result<()> {
-        if let Event::Attributed(attributed) = event {
-            self.packet(attributed);
+        match event {
+            Event::Attributed(attributed) => self.packet(attributed),
+            Event::Transaction(transaction) => {
+                let Drawing { ladders, paths, remarks, .. } = self;
+                let row = TransactionRow::follow(transaction, paths);
+                if ladders.contains_key(&transaction.begun) {
+                    remarks.insert(transaction.number, Remarks(row).to_string());
+                }
+            }
+            _ => {}
         }
         Ok(())
     }

@@ -6,6 +6,7 @@ mod writer;
 
 use crate::input::{self, Audience, Input};
 use crate::output::{self, Out, Status};
+use crate::paths;
 use crate::whole::Staging;
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -21,6 +22,7 @@ use rdmascope_present::columns::{
 };
 use rdmascope_present::ending::Ending;
 use rdmascope_present::events::Events;
+use rdmascope_present::paths::{Paths, TransactionRow};
 use std::borrow::Cow;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -75,6 +77,7 @@ fn write(command: &Parquet) -> Result<Ending> {
     let cannot = || format!("{}: cannot be written to", command.output.display());
     let staging = Staging::in_folder(&command.output).with_context(cannot)?;
     let mut writers = Writers::create(&staging).with_context(cannot)?;
+    writers.paths = paths::follow(&command.input);
     let config = Config { report_packets: true, observe: Observe::All, ..Config::default() };
     let ending = input::read(&command.input, config, &mut writers).with_context(cannot)??;
     writers.finish(&ending, staging, &capture).with_context(cannot)?;
@@ -88,6 +91,8 @@ struct Writers {
     messages: TableWriter,
     packets: TableWriter,
     connections: TableWriter,
+    /// The paths of files, as the whole capture tells them.
+    paths: Paths,
     judge: Judge,
     findings: TableWriter,
     /// What happened is known when all was read.
@@ -107,6 +112,7 @@ impl Writers {
             messages: create(2)?,
             packets: create(3)?,
             connections: create(4)?,
+            paths: Paths::new(),
             judge: Judge::default(),
             findings: create(5)?,
             gathered: Events::default(),
@@ -144,15 +150,21 @@ impl Audience for Writers {
         match event {
             Event::Packet(packet) => self.packets.row(&PACKET.of(packet)),
             Event::Transaction(transaction) => {
+                let row = TransactionRow::follow(transaction, &mut self.paths);
                 for (index, operation) in transaction.details.operations.iter().enumerate() {
-                    self.operations.row(&OPERATION.of(OperationRow { transaction, index, operation }))?;
+                    self.operations.row(&OPERATION.of(OperationRow {
+                        transaction,
+                        paths: row.paths,
+                        index,
+                        operation,
+                    }))?;
                 }
                 let messages = [(&transaction.call, false), (&transaction.reply, true)];
                 for (message, is_reply) in messages {
                     let Some(message) = message else { continue };
                     self.messages.row(&MESSAGE.of(MessageRow { transaction, message, is_reply }))?;
                 }
-                self.transactions.row(&TRANSACTION.of(transaction))
+                self.transactions.row(&TRANSACTION.of(row))
             }
             Event::Connection(connection) => self.connections.row(&CONNECTION.of(connection)),
             _ => Ok(()),

@@ -11,6 +11,7 @@ use super::pcapng_to;
 use crate::filters::TransactionArguments;
 use crate::input::{Input, listen};
 use crate::output::{self, Out, Status, tell};
+use crate::paths;
 use anyhow::{Context, Result};
 use clap::Args;
 use foldhash::fast::FixedState;
@@ -21,6 +22,7 @@ use rdmascope_dissector::exchange::Keep;
 use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::{Direction, Outcome, Transaction};
 use rdmascope_present::ending::Ending;
+use rdmascope_present::paths::TransactionRow;
 use rdmascope_present::text::Counted;
 use std::collections::HashMap;
 use std::fs::File;
@@ -150,10 +152,13 @@ fn gather(command: &Rpc) -> Result<(Gathered, Ending)> {
     };
     let config = Config { keep: Keep { steps: false, contents: true }, ..Config::default() };
     let (filter, mut asked) = (command.filter.filter(), command.filter.asked());
+    let mut paths = paths::for_filter(&command.input, &filter);
     let read = listen(&command.input, config, |event, start| {
         asked.handle(&event);
         match event {
-            Event::Transaction(transaction) if filter.matches(transaction, start) => {
+            Event::Transaction(transaction)
+                if filter.matches(&TransactionRow::follow(transaction, &mut paths), start) =>
+            {
                 gathered.take(transaction)
             }
             Event::Connection(connection) => {

@@ -2,6 +2,7 @@ use super::*;
 use clap::Parser;
 use rdmascope_dissector::transaction::Transaction;
 use rdmascope_dissector::ulb::Nfs4;
+use rdmascope_present::paths::TransactionRow;
 use rdmascope_tests::values::{self as samples, START};
 use rdmascope_wire::{rpc, rpcrdma};
 
@@ -14,7 +15,7 @@ struct Line {
 fn wanted(line: &str, transaction: &Transaction) -> bool {
     let words = core::iter::once("x").chain(line.split_whitespace());
     let line = Line::try_parse_from(words).unwrap_or_else(|error| panic!("{error}"));
-    line.arguments.filter().matches(transaction, START)
+    line.arguments.filter().matches(&TransactionRow::from(transaction), START)
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use crate::filters::Asked;
 use crate::input::{Input, listen};
 use crate::output::{self, Out, Status, tell};
+use crate::paths;
 use anyhow::{Result, anyhow, bail};
 use rdmascope_dissector::connection::{self, ConnectionId, State};
 use rdmascope_dissector::engine::Config;
@@ -15,6 +16,7 @@ use rdmascope_peer::rpcrdma::{Conveyance, Invalidated, Shape, handles};
 use rdmascope_present::ending::Ending;
 use rdmascope_present::filter::TransactionFilter;
 use rdmascope_present::names::{Label, Protocol};
+use rdmascope_present::paths::TransactionRow;
 use rdmascope_present::text::{Bytes, Counted};
 use rdmascope_wire::private_data::{PrivateData, encode_size};
 use rdmascope_wire::rpcrdma::Procedure;
@@ -112,11 +114,14 @@ pub(super) fn read(
     most: u64,
 ) -> io::Result<Result<(Read, Ending)>> {
     let mut collector = Collector { most, ..Collector::default() };
+    let mut paths = paths::for_filter(input, filter);
     let config = Config { keep: Keep { steps: false, contents: true }, ..Config::default() };
     let read = listen(input, config, |event, start| {
         asked.handle(&event);
         match event {
-            Event::Transaction(transaction) if filter.matches(transaction, start) => {
+            Event::Transaction(transaction)
+                if filter.matches(&TransactionRow::follow(transaction, &mut paths), start) =>
+            {
                 collector.transaction(transaction);
             }
             Event::Connection(connection) => {

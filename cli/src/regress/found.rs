@@ -1,6 +1,7 @@
 //! What is found in a capture, as an expectation has it: the lines of its `capture`, its connections, its transactions and the findings.
 
 use crate::input::{self, Audience, Input};
+use crate::paths;
 use anyhow::{Result, anyhow};
 use rdmascope_conformance::{Finding, Judge};
 use rdmascope_dissector::engine::Config;
@@ -9,6 +10,7 @@ use rdmascope_dissector::observation::Observe;
 use rdmascope_dissector::record::Time;
 use rdmascope_present::columns::{CAPTURE, CONNECTION, FINDING, FindingRow, TRANSACTION};
 use rdmascope_present::json;
+use rdmascope_present::paths::{Paths, TransactionRow};
 use std::io;
 use std::path::Path;
 
@@ -18,7 +20,7 @@ pub(super) const MOST_BYTES: usize = 256 << 20;
 /// Reads the capture at `path` and writes its lines as an expectation has them; `name` stands for the file's.
 pub(super) fn found(path: &Path, name: &str, port: u16) -> Result<Vec<u8>> {
     let input = Input::file(path.to_owned(), port);
-    let mut gathered = Gathered::default();
+    let mut gathered = Gathered { paths: paths::follow(&input), ..Gathered::default() };
     let config = Config { observe: Observe::All, ..Config::default() };
     let mut ending = match input::read(&input, config, &mut gathered) {
         Ok(read) => read?,
@@ -45,6 +47,8 @@ pub(super) fn found(path: &Path, name: &str, port: u16) -> Result<Vec<u8>> {
 struct Gathered {
     connections: Vec<(u32, Vec<u8>)>,
     transactions: Vec<u8>,
+    /// The paths of files, as the whole capture tells them.
+    paths: Paths,
     judge: Judge,
     findings: Vec<u8>,
     bytes: usize,
@@ -63,7 +67,10 @@ impl Audience for Gathered {
             }
             Event::Transaction(transaction) => {
                 let before = self.transactions.len();
-                json::write_line(&mut self.transactions, &TRANSACTION.of(transaction))?;
+                json::write_line(
+                    &mut self.transactions,
+                    &TRANSACTION.of(TransactionRow::follow(transaction, &mut self.paths)),
+                )?;
                 self.bytes += self.transactions.len() - before;
             }
             // Evictions are counted in the line of the capture; what is observed is for the judge.

@@ -19,6 +19,7 @@ use rdmascope_present::filter::Span;
 use rdmascope_present::findings::{Findings, is_about};
 use rdmascope_present::json;
 use rdmascope_present::ladder::Ladder;
+use rdmascope_present::paths::{Paths, TransactionRow};
 use rdmascope_present::screen::Screen;
 use rdmascope_present::screen::transaction::TransactionPage;
 use rdmascope_wire::Xid;
@@ -37,10 +38,14 @@ pub(super) fn run(command: &Show, screen: Screen, out: &mut Out) -> io::Result<S
     let keep = Keep { steps: true, contents: true };
     let config = Config { keep, observe: Observe::All, ..Config::default() };
     let mut asked = Asked::new(command.connection.as_slice(), Span::default());
+    let mut paths = Paths::new();
     let read = listen(&command.input, config, |event, start| {
         asked.handle(&event);
         findings.handle(&event);
         events.handle(&event);
+        if let Event::Transaction(transaction) = event {
+            paths.take(transaction);
+        }
         found.handle(event, start);
         Ok(())
     })?;
@@ -56,13 +61,19 @@ pub(super) fn run(command: &Show, screen: Screen, out: &mut Out) -> io::Result<S
     let events: Vec<&SessionEvent> = all.iter().filter(|event| event.is_during(transaction)).collect();
     let by_frame = findings.by_frame();
     let mut ladder = Ladder::of(transaction);
+    // The second time each file has its name at that moment.
+    paths.rewind();
     let config = Config { attribute: true, ..Config::default() };
     let read = listen(&command.input, config, |event, _| {
-        if let Event::Attributed(attributed) = event {
-            ladder.see(transaction, attributed);
-            if by_frame.names(attributed.seen.frame) {
-                ladder.mark(transaction, attributed);
+        match event {
+            Event::Attributed(attributed) => {
+                ladder.see(transaction, attributed);
+                if by_frame.names(attributed.seen.frame) {
+                    ladder.mark(transaction, attributed);
+                }
             }
+            Event::Transaction(other) if other.number <= transaction.number => paths.take(other),
+            _ => {}
         }
         Ok(())
     })?;
@@ -74,19 +85,16 @@ pub(super) fn run(command: &Show, screen: Screen, out: &mut Out) -> io::Result<S
         is_about(finding, transaction) || finding.frames.iter().any(|frame| marked.contains(frame))
     };
     let concerned: Vec<&Finding> = findings.kept().filter(concerns).collect();
+    let row = TransactionRow { transaction, paths: Some(&paths) };
     match command.output.format {
         Format::Text => {
             let connection = found.connection.as_ref();
             let (start, findings, by_frame) = (found.start, concerned, &by_frame);
-            TransactionPage { transaction, connection, start, findings, by_frame, events }.write(
-                &ladder,
-                command.full,
-                screen,
-                out,
-            )?;
+            let page = TransactionPage { transaction: row, connection, start, findings, by_frame, events };
+            page.write(&ladder, command.full, screen, out)?;
         }
         Format::Jsonl => {
-            json::write_exchange(transaction, &ladder, &concerned, &by_frame, command.full, out)?;
+            json::write_exchange(row, &ladder, &concerned, &by_frame, command.full, out)?;
             events.iter().try_for_each(|event| json::write_line(out, &EVENT.of(event)))?;
         }
     }

@@ -22,7 +22,7 @@ pub(crate) use early::asks_for;
 pub(crate) use keeping::NotedStep;
 pub(crate) use memory::Memory;
 
-use crate::connection::{ConnectionId, FlowKey};
+use crate::connection::{ConnectionId, FlowKey, Route};
 use crate::event::{Event, Eviction};
 use crate::exchange::{Keep, StepKind};
 use crate::observation::{HalfFlow, Observe, Observed, Revoked};
@@ -171,6 +171,13 @@ impl Peers {
     pub(crate) fn footprint(&self) -> usize {
         let revoked = self.revoked.len() * size_of::<(Slot, Revoked)>();
         self.sides.iter().map(Side::footprint).sum::<usize>() + revoked
+    }
+
+    /// From one end to the other, as far as any packet shows it.
+    fn route(&self, from: End) -> Option<Route> {
+        let route = |flow: &FlowKey| Route { source: flow.source, destination: flow.destination };
+        let back = |flow: &FlowKey| Route { source: flow.destination, destination: flow.source };
+        self.flows[from].as_ref().map(route).or_else(|| self.flows[from.other()].as_ref().map(back))
     }
 
     fn direction(&self, caller: End) -> Direction {
@@ -503,6 +510,7 @@ impl Transactions {
         transaction.number = self.reported;
         transaction.connection = peers.connection();
         transaction.direction = direction;
+        transaction.route = peers.route(open.caller);
         report(Event::Transaction(transaction));
         let many = self.slots.len() > MOST_KEEPING;
         self.gathered -= self.slots[slot.index as usize].release(many);

@@ -10,7 +10,7 @@ use crate::roomy::room;
 use crate::transaction::{
     Direction, Missing, OpenTransaction, Outcome, Part, Placed, ReadChunk, Timing, Transaction,
 };
-use crate::ulb::{Details, Operation, StateFact};
+use crate::ulb::{Details, Entry, Operation, StateFact};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -86,10 +86,12 @@ impl Default for Open {
                 number: 0,
                 begun: 0,
                 connection: ConnectionId(0),
+                route: None,
                 direction: Direction::Forward,
                 xid: Xid(0),
                 procedure: None,
                 security: None,
+                user: None,
                 gss: None,
                 outcome: Outcome::CutOff,
                 capture_gap: false,
@@ -138,6 +140,7 @@ impl Open {
         transaction.xid = xid;
         transaction.procedure = None;
         transaction.security = None;
+        transaction.user = None;
         transaction.gss = None;
         transaction.rpc_status = None;
         transaction.error = None;
@@ -369,6 +372,7 @@ impl Open {
             + room(self.read_lengths.len()) * size_of::<(u32, u64, u16)>()
             + room(self.write_lengths.len()) * size_of::<u64>()
             + room(details.operations.len()) * size_of::<Operation>()
+            + room(details.entries.len()) * size_of::<Entry>()
             + room(details.states.len()) * size_of::<StateFact>()
             + room(details.arena.len())
     }
@@ -394,6 +398,7 @@ impl Open {
         let details = &mut self.transaction.details;
         details.clear();
         details.operations.shrink_to(most(64));
+        details.entries.shrink_to(most(64));
         details.states.shrink_to(most(64));
         details.arena.shrink_to(most(4 << 10));
         bytes

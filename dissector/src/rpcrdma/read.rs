@@ -2,9 +2,9 @@
 
 use super::identity::hash;
 use super::open::{Open, saturate};
-use crate::transaction::{GssCall, Part, Security, Transaction};
+use crate::transaction::{GssCall, Part, Security, Transaction, User};
 use crate::ulb::{self, Chunks, OperationKind, Payload};
-use rdmascope_wire::rpc::{self, Auth, GssCredential, GssProcedure, GssService, flavor};
+use rdmascope_wire::rpc::{self, Auth, GssCredential, GssProcedure, GssService, SysCredential, flavor};
 use rdmascope_wire::rpcrdma::{Procedure, Segment};
 use rdmascope_wire::{Layer, Stop};
 
@@ -78,6 +78,7 @@ fn read_call(transaction: &mut Transaction, payload: &mut Payload<'_>) -> Result
     let call = rpc::Call::parse(payload.reader()).map_err(in_rpc)?;
     let security = security(&call.credential);
     transaction.security = Some(security);
+    transaction.user = user(&call.credential, &mut transaction.details);
     transaction.gss = gss_call(&call.credential);
     if enter(security, payload)? {
         ulb::call(procedure, payload, &mut transaction.details)?;
@@ -166,6 +167,14 @@ fn security(credential: &Auth<'_>) -> Security {
         },
         other => Security::Other(other),
     }
+}
+
+fn user(credential: &Auth<'_>, details: &mut ulb::Details) -> Option<User> {
+    if credential.flavor != flavor::SYS {
+        return None;
+    }
+    let SysCredential { machine, uid, gid } = SysCredential::parse(credential.body).ok()?;
+    Some(User { machine: details.keep(machine), uid, gid })
 }
 
 /// The context and the sequence number of a call.

@@ -96,9 +96,10 @@ fn arguments<O: Operations>(
     let found = O::of(procedure.number);
     let kind = found.map_or(OperationKind::UnknownProcedure(procedure.number), Into::into);
     let mut unkept = None;
-    let Details { operations, arena, backchannel, session, states, .. } = details;
+    let Details { operations, arena, backchannel, session, entries, states, .. } = details;
     let (operation, place) = add(operations, &mut unkept, kind);
-    let mut walk = Walk::new(payload, operation, arena, backchannel, session, Facts::new(states, place));
+    let mut walk =
+        Walk::new(payload, operation, arena, backchannel, session, entries, Facts::new(states, place));
     found.map_or(Ok(()), |found| (found.row().arguments)(&mut walk))
 }
 
@@ -134,9 +135,9 @@ fn results<O: Operations>(procedure: Procedure, payload: &mut Payload<'_>, detai
     if details.operations.first().is_none_or(|operation| operation.kind != kind) {
         details.operations.insert(0, Operation::new(kind));
     }
-    let Details { operations, arena, backchannel, session, states, .. } = details;
+    let Details { operations, arena, backchannel, session, entries, states, .. } = details;
     let facts = Facts::new(states, Some(0));
-    let mut walk = Walk::new(payload, &mut operations[0], arena, backchannel, session, facts);
+    let mut walk = Walk::new(payload, &mut operations[0], arena, backchannel, session, entries, facts);
     let outcome = found.map_or(Ok(()), |found| found.row().results(&mut walk));
     details.status = details.operations[0].status;
     outcome
@@ -240,6 +241,8 @@ pub struct Details {
     pub backchannel: Option<Backchannel>,
     /// What operations say about the session that they are of.
     pub session: Session,
+    /// The directory entries that READDIRPLUS or READDIR returned with their file handles. Of a COMPOUND, those of its first READDIR.
+    pub entries: Vec<Entry>,
     /// What operations say about state that lives on: at most [`StateFact::MOST`] facts, those of the arguments first.
     pub states: Vec<StateFact>,
     /// Names and file handles of all operations, which [`Text`] refers to.
@@ -256,6 +259,7 @@ impl Details {
         self.status = None;
         self.backchannel = None;
         self.session = Session::default();
+        self.entries.clear();
         self.states.clear();
         self.arena.clear();
     }
@@ -271,10 +275,21 @@ impl Details {
         self.arena.get(start..start + usize::from(text.length)).unwrap_or(&[])
     }
 
-    /// How many bytes of names and file handles one transaction keeps.
-    const LARGEST_ARENA: usize = 1 << 16;
+    /// How many bytes of names and file handles one transaction keeps. A large READDIR has more.
+    const LARGEST_ARENA: usize = 1 << 18;
+    /// How much of that is left to names and handles of operations.
+    const RESERVED: usize = 1 << 14;
     /// How many operations one transaction keeps. A COMPOUND with more is read to its end, but the rest is not kept.
     pub const MOST_OPERATIONS: usize = 1024;
+}
+
+/// A directory entry with its file handle (RFC 1813, section 3.3.17; RFC 8881, section 18.23).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its name in the directory.
+    pub name: Text,
+    /// The file handle of what it names.
+    pub file_handle: Text,
 }
 
 /// What CREATE_SESSION, BIND_CONN_TO_SESSION and BACKCHANNEL_CTL say about callbacks over their connection (RFC 8881, sections 18.33,
@@ -403,6 +418,8 @@ pub struct Operation {
     pub status: Option<u32>,
     /// The file handle that it names or, for PUTFH, sets.
     pub file_handle: Option<Text>,
+    /// A second file handle: of RENAME the directory of the new name, of LINK that of the link. NFS version 4 has the current file handle instead.
+    pub other_file_handle: Option<Text>,
     /// The file handle that its result returned (GETFH, LOOKUP, CREATE …).
     pub result_file_handle: Option<Text>,
     /// The name of the directory entry that it uses.
@@ -433,6 +450,7 @@ impl Operation {
             kind,
             status: None,
             file_handle: None,
+            other_file_handle: None,
             result_file_handle: None,
             file_name: None,
             other_name: None,

@@ -199,15 +199,13 @@ fn entries(walk: &mut Walk<'_, '_>) -> Outcome {
 fn entries_plus(walk: &mut Walk<'_, '_>) -> Outcome {
     attributes(walk)?;
     walk.skip(VERIFIER)?;
-    walk.list(|walk| {
+    walk.entries(|walk| {
         walk.skip(8)?;
-        walk.opaque()?;
+        let name = walk.payload.opaque()?;
         walk.skip(8)?;
         attributes(walk)?;
-        if walk.bool()? {
-            walk.opaque()?;
-        }
-        Ok(())
+        let file_handle = if walk.bool()? { walk.payload.opaque()? } else { &[] };
+        Ok((name, file_handle))
     })?;
     walk.end_of_file()
 }

@@ -1,7 +1,9 @@
 //! A walk over one operation. It moves the cursor over the fields, and stores in the operation those that help to understand it.
 
 use super::state::Facts;
-use super::{Backchannel, Operation, Outcome, Payload, Sequence, Sequenced, Session, Text, keep};
+use super::{
+    Backchannel, Details, Entry, Operation, Outcome, Payload, Sequence, Sequenced, Session, Text, keep,
+};
 use alloc::vec::Vec;
 use rdmascope_wire::Stop;
 
@@ -12,6 +14,7 @@ pub(super) struct Walk<'w, 'a> {
     pub(super) arena: &'w mut Vec<u8>,
     backchannel: &'w mut Option<Backchannel>,
     pub(super) session: &'w mut Session,
+    entries: &'w mut Vec<Entry>,
     pub(super) facts: Facts<'w>,
 }
 
@@ -23,9 +26,10 @@ impl<'w, 'a> Walk<'w, 'a> {
         arena: &'w mut Vec<u8>,
         backchannel: &'w mut Option<Backchannel>,
         session: &'w mut Session,
+        entries: &'w mut Vec<Entry>,
         facts: Facts<'w>,
     ) -> Walk<'w, 'a> {
-        Walk { payload, operation, arena, backchannel, session, facts }
+        Walk { payload, operation, arena, backchannel, session, entries, facts }
     }
 
     /// What the operations up to here say about a backchannel, to be added to.
@@ -112,6 +116,26 @@ impl<'w, 'a> Walk<'w, 'a> {
         Ok(())
     }
 
+    /// Walks the entries of a directory, of which `entry` returns name and file handle, and keeps those that have both.
+    #[inline]
+    pub(super) fn entries(
+        &mut self,
+        mut entry: impl FnMut(&mut Self) -> Result<(&'a [u8], &'a [u8]), Stop>,
+    ) -> Outcome {
+        let is_first = self.entries.is_empty();
+        self.list(|walk| {
+            let (name, file_handle) = entry(walk)?;
+            let room = Details::LARGEST_ARENA - Details::RESERVED;
+            let fits = walk.arena.len() + name.len() + file_handle.len() <= room
+                && name.len().max(file_handle.len()) <= Text::LONGEST;
+            if is_first && fits && !name.is_empty() && !file_handle.is_empty() {
+                let [name, file_handle] = [name, file_handle].map(|bytes| keep(walk.arena, bytes));
+                walk.entries.push(Entry { name, file_handle });
+            }
+            Ok(())
+        })
+    }
+
     /// Reads a boolean, and skips `bytes` if it is true.
     #[inline]
     pub(super) fn optional(&mut self, bytes: u32) -> Outcome {
@@ -124,23 +148,28 @@ impl<'w, 'a> Walk<'w, 'a> {
         Ok(keep(self.arena, bytes))
     }
 
-    /// The file handle of the arguments. A second one is skipped.
+    /// A file handle of the arguments, the first or the second.
     #[inline]
     pub(super) fn file_handle(&mut self) -> Outcome {
-        if self.operation.file_handle.is_some() {
-            return self.opaque().map(|_| ());
-        }
-        self.operation.file_handle = Some(self.text()?);
+        let handle = self.text()?;
+        self.note_file_handle(handle);
         Ok(())
+    }
+
+    #[inline]
+    fn note_file_handle(&mut self, handle: Text) {
+        match self.operation.file_handle {
+            None => self.operation.file_handle = Some(handle),
+            Some(_) => self.operation.other_file_handle = Some(handle),
+        }
     }
 
     /// The file handle of NFS version 2, which has a fixed length (RFC 1094, section 2.3.3).
     #[inline]
     pub(super) fn file_handle_2(&mut self) -> Outcome {
         let bytes = self.payload.fixed(32)?;
-        if self.operation.file_handle.is_none() {
-            self.operation.file_handle = Some(keep(self.arena, bytes));
-        }
+        let handle = keep(self.arena, bytes);
+        self.note_file_handle(handle);
         Ok(())
     }
 

@@ -11,17 +11,17 @@ use crate::fields::{Field, rpc};
 use crate::findings::ByFrame;
 use crate::ladder::{Ladder, Rung, RungKind};
 use crate::message::{Stretch, stretches};
+use crate::paths::TransactionRow;
 use crate::words;
 use rdmascope_dissector::exchange::StepKind;
 use rdmascope_dissector::layout::{Piece, Source};
 use rdmascope_dissector::record;
-use rdmascope_dissector::transaction::Transaction;
 
 /// A transaction, how it was exchanged, and what its Sends and messages hold.
 #[derive(Clone, Copy)]
 pub struct ExchangeRow<'a> {
     /// The transaction.
-    transaction: &'a Transaction,
+    transaction: TransactionRow<'a>,
     /// How it was exchanged.
     ladder: &'a Ladder,
     /// For each rung, the rules of the findings that name a packet of it.
@@ -44,14 +44,15 @@ pub struct UnreducedMessage<'a> {
 }
 
 impl ExchangeRow<'_> {
-    /// Lends the row of `transaction` to `see`. `findings`: those of the capture. Without `full`, the middle of long stretches is left out.
+    /// Lends the row of a transaction to `see`. `findings`: those of the capture. Without `full`, the middle of long stretches is left out.
     pub fn lend<R>(
-        transaction: &Transaction,
+        row: TransactionRow<'_>,
         ladder: &Ladder,
         findings: &ByFrame<'_>,
         full: bool,
         see: impl FnOnce(ExchangeRow<'_>) -> R,
     ) -> R {
+        let transaction = row.transaction;
         let evidence: Vec<_> = ladder
             .marks()
             .iter()
@@ -70,7 +71,7 @@ impl ExchangeRow<'_> {
             Some((piece, fields, stretches(transaction, of_reply, piece, full)))
         });
         see(ExchangeRow {
-            transaction,
+            transaction: row,
             ladder,
             evidence: &evidence,
             sends: sends.each_ref().map(|(fields, bytes)| (fields.as_slice(), *bytes)),

@@ -3,6 +3,7 @@
 use crate::column::Read::{Boolean, Bytes, Lossy, Object, U16, U32, U64, Word, Xid};
 use crate::column::{Column, Columns, Role, Subject, Within, lend, word};
 use crate::names;
+use crate::paths::Paths;
 use crate::words;
 use rdmascope_dissector::transaction::Transaction;
 use rdmascope_dissector::ulb::{self, Item, Operation};
@@ -12,6 +13,8 @@ use rdmascope_dissector::ulb::{self, Item, Operation};
 pub struct OperationRow<'a> {
     /// The transaction.
     pub transaction: &'a Transaction,
+    /// The paths of files, where somebody follows them.
+    pub paths: Option<&'a Paths>,
     /// The place of the operation among those of the transaction.
     pub index: usize,
     /// The operation.
@@ -81,6 +84,18 @@ pub static OPERATION: Columns<OperationRow<'static>> = {
                 "All bytes of `other_name`, where some are not UTF-8.",
             )
             .optional(),
+            C::new(
+                "file",
+                Lossy(|row, see| row.path(Paths::file, see)),
+                "The path of what the operation is about, as far as the capture shows it.",
+            )
+            .optional(),
+            C::new(
+                "other_file",
+                Lossy(|row, see| row.path(Paths::other_file, see)),
+                "The new path of RENAME and LINK, and where COPY and CLONE write.",
+            )
+            .optional(),
             C::new("offset", U64(|row| row.operation.offset), "The first byte in the file.").optional(),
             C::new("count", U64(|row| row.operation.count), "Bytes asked for or sent.").optional(),
             C::new("result_count", U64(|row| row.operation.result_count), "Bytes that the result says were moved.")
@@ -106,6 +121,13 @@ pub static OPERATION: Columns<OperationRow<'static>> = {
 impl<'a> OperationRow<'a> {
     fn bytes(self, text: Option<ulb::Text>) -> Option<&'a [u8]> {
         text.map(|text| self.transaction.details.bytes(text))
+    }
+
+    fn path(self, of: fn(&Paths, &Transaction, usize, &mut Vec<u8>) -> bool, see: &mut dyn FnMut(&[u8])) {
+        let mut path = Vec::new();
+        if self.paths.is_some_and(|paths| of(paths, self.transaction, self.index, &mut path)) {
+            see(&path);
+        }
     }
 
     /// All bytes of a text that is not UTF-8.

@@ -5,16 +5,17 @@ use super::operation::{OPERATION, OperationRow};
 use super::shared::{SEEN, SPAN, STOP};
 use crate::column::Align::{Left, Right};
 use crate::column::Read::{
-    Boolean, Frame, Nanoseconds, Object, Objects, Shown, Texts, Time, U32, U64, Word, Xid,
+    Boolean, Frame, Lossy, Nanoseconds, Object, Objects, Offset, Shown, Texts, Time, U32, U64, Word, Xid,
 };
 use crate::column::{Cell, Column, Columns, Role, Subject, Tint, Within, Words, explained, lend};
 use crate::names::{self, Failure, Label, Protocol, SecurityName};
+use crate::paths::{self, TransactionRow};
 use crate::phases::{Phases, grouped};
 use crate::tables::transactions::{Ending, Remarks};
 use rdmascope_dissector::transaction::{Direction, Outcome, Transaction};
 
 impl Subject for Transaction {
-    type Of<'a> = &'a Transaction;
+    type Of<'a> = TransactionRow<'a>;
 }
 
 /// Which end calls.
@@ -92,7 +93,7 @@ pub static TRANSACTION: Columns<Transaction> = {
             .or_null(),
             C::new(
                 "protocol",
-                Shown(|it, see| lend(Protocol::of(it), |protocol| see(&protocol))),
+                Shown(|it, see| lend(Protocol::of(it.transaction), |protocol| see(&protocol))),
                 "The program and its version as one name: `NFSv3`, `NFSv4.1`.",
             )
             .parquet_only()
@@ -100,7 +101,7 @@ pub static TRANSACTION: Columns<Transaction> = {
             .gap(2),
             C::new(
                 "operation",
-                Shown(|it, see| see(&Label::of(it))),
+                Shown(|it, see| see(&Label::of(it.transaction))),
                 "The principal operation of a COMPOUND, else the procedure. `?`: the call is not known.",
             )
             .parquet_only()
@@ -116,10 +117,10 @@ pub static TRANSACTION: Columns<Transaction> = {
                 "nfsstat3, nfsstat4, or the number that the results of the procedure begin with.",
             )
             .or_null(),
-            C::new("status_name", Word(&[], |it| status_name(it)), "The name of the status: `NFS4ERR_NOENT`.").or_null(),
+            C::new("status_name", Word(&[], |it| status_name(it.transaction)), "The name of the status: `NFS4ERR_NOENT`.").or_null(),
             C::new("outcome", Word(OUTCOMES, |it| Some(names::outcome(it.outcome))), "How the transaction ended.")
-                .cell(10, "status", Left(14), Cell::Shown(|it, _, see| see(&Ending(it))))
-                .tint(|it| match (Failure::of(it), it.outcome) {
+                .cell(10, "status", Left(14), Cell::Shown(|it, _, see| see(&Ending(it.transaction))))
+                .tint(|it| match (Failure::of(it.transaction), it.outcome) {
                     (Some(_), _) => Tint::Red,
                     (None, Outcome::Completed) => Tint::Plain,
                     (None, _) => Tint::Yellow,
@@ -141,7 +142,7 @@ pub static TRANSACTION: Columns<Transaction> = {
             .or_null(),
             C::new(
                 "failed",
-                Boolean(|it| Some(Failure::of(it).is_some())),
+                Boolean(|it| Some(Failure::of(it.transaction).is_some())),
                 "Whether the reply reports an error: RDMA_ERROR, an RPC that was not carried out, or a status other than 0.",
             )
             .parquet_only(),
@@ -150,6 +151,46 @@ pub static TRANSACTION: Columns<Transaction> = {
                 Shown(|it, see| lend(it.security, |security| see(&SecurityName(security)))),
                 "How the call was authenticated: `none`, `sys`, `gss` (krb5), `gss-integrity` (krb5i), `gss-privacy` (krb5p), \
                  `gss-control` (a context is set up or destroyed), or `flavor-` and a number.",
+            )
+            .or_null(),
+            C::new(
+                "client",
+                Shown(|it, see| lend(paths::client(it.transaction), |address| see(&address))),
+                "The address of the NFS client: who calls, or in a callback who is called.",
+            )
+            .or_null(),
+            C::new(
+                "server",
+                Shown(|it, see| lend(paths::server(it.transaction), |address| see(&address))),
+                "The address of the NFS server.",
+            )
+            .or_null(),
+            C::new("uid", U32(|it| Some(it.user?.uid)), "The user ID of the AUTH_SYS credential.").or_null(),
+            C::new("gid", U32(|it| Some(it.user?.gid)), "Its group ID.").or_null(),
+            C::new(
+                "machine",
+                Lossy(|it, see| lend(it.user, |user| see(it.transaction.details.bytes(user.machine)))),
+                "The name that the client gives itself in the AUTH_SYS credential. Bytes that are not UTF-8 are replaced by U+FFFD.",
+            )
+            .or_null(),
+            C::new(
+                "gss_context",
+                Offset(|it| Some(it.gss?.context)),
+                "A hash of the handle of the RPCSEC_GSS context: calls with the same one are of the same principal. Its name is encrypted in the \
+                 Kerberos ticket.",
+            )
+            .or_null(),
+            C::new(
+                "file",
+                Lossy(|it, see| it.file(see)),
+                "The path of what the principal operation is about, as far as the capture shows it. It begins with `/` where the capture shows \
+                 the root of the server's name space, else at the uppermost directory whose name it shows. A `/` in a name is written as `\\x2f`.",
+            )
+            .or_null(),
+            C::new(
+                "other_file",
+                Lossy(|it, see| it.other_file(see)),
+                "The same of a second file: the new name of RENAME and LINK, and where COPY and CLONE write.",
             )
             .or_null(),
             C::new(
@@ -164,7 +205,7 @@ pub static TRANSACTION: Columns<Transaction> = {
             )
             .or_null()
             .text(7, "latency", Right(8)),
-            C::new("phases", Object(&O { columns: &PHASES, lend: |it, see| lend(Phases::of(it), see) }), "Where the time went.")
+            C::new("phases", Object(&O { columns: &PHASES, lend: |it, see| lend(Phases::of(it.transaction), see) }), "Where the time went.")
                 .or_null(),
             C::new(
                 "read_bytes",
@@ -172,7 +213,12 @@ pub static TRANSACTION: Columns<Transaction> = {
                 "Bytes moved by RDMA Read. Bytes that moved twice count once.",
             ),
             C::new("written_bytes", U64(|it| Some(it.timing.written_bytes)), "The same for RDMA Write.")
-                .cell(11, "chunks; operations", Left(0), Cell::Shown(|it, _, see| see(&Remarks(it)))),
+                .cell(11, "file; chunks; operations", Left(0), Cell::Shown(|it, _, see| see(&Remarks(it)))),
+            C::new(
+                "bytes",
+                U64(|it| Some(moved(it.transaction))),
+                "Bytes that READ and WRITE operations moved, as their results say.",
+            ),
             C::new(
                 "acknowledged",
                 Object(&O { columns: &SEEN, lend: |it, see| lend(it.timing.acknowledged, see) }),
@@ -191,10 +237,10 @@ pub static TRANSACTION: Columns<Transaction> = {
                 "When RDMA Writes were on the wire.",
             )
             .or_null(),
-            C::new("call", Object(&O { columns: &MESSAGE, lend: |it, see| lend(call(it), see) }), "The call.").or_null().json_only(),
+            C::new("call", Object(&O { columns: &MESSAGE, lend: |it, see| lend(call(it.transaction), see) }), "The call.").or_null().json_only(),
             C::new(
                 "reply",
-                Object(&O { columns: &MESSAGE, lend: |it, see| lend(reply(it), see) }),
+                Object(&O { columns: &MESSAGE, lend: |it, see| lend(reply(it.transaction), see) }),
                 "The reply. An RDMA_ERROR stands as the reply.",
             )
             .or_null()
@@ -249,6 +295,13 @@ pub static TRANSACTION: Columns<Transaction> = {
     }
 };
 
+/// What the results of READs and WRITEs say.
+fn moved(transaction: &Transaction) -> u64 {
+    let operations = transaction.details.operations.iter();
+    let moves = operations.filter(|operation| operation.kind.is_read() || operation.kind.is_write());
+    moves.filter_map(|operation| operation.result_count).fold(0, u64::saturating_add)
+}
+
 fn status_name(transaction: &Transaction) -> Option<&'static str> {
     let called = transaction.procedure?;
     names::status_name(called.program, called.version, transaction.status?)
@@ -262,9 +315,10 @@ fn reply(transaction: &Transaction) -> Option<MessageRow<'_>> {
     transaction.reply.as_ref().map(|message| MessageRow { transaction, message, is_reply: true })
 }
 
-fn operations(transaction: &Transaction, see: &mut dyn FnMut(OperationRow<'_>)) {
+fn operations(row: TransactionRow<'_>, see: &mut dyn FnMut(OperationRow<'_>)) {
+    let TransactionRow { transaction, paths } = row;
     for (index, operation) in transaction.details.operations.iter().enumerate() {
-        see(OperationRow { transaction, index, operation });
+        see(OperationRow { transaction, paths, index, operation });
     }
 }
 

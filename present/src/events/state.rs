@@ -7,6 +7,8 @@ use crate::text::{Counted, Duration};
 use rdmascope_dissector::connection::ConnectionId;
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::record::Time;
+use rdmascope_dissector::transaction::{Direction, Transaction};
+use rdmascope_dissector::ulb::{Details, Nfs4, OperationKind, Procedure, Said, StateFact};
 use std::collections::{BTreeMap, VecDeque};
 
 /// State, and what of it deserves an event.
@@ -24,6 +26,12 @@ impl StateEvents {
     #[inline]
     pub(super) fn handle(&mut self, event: &Event<'_>) {
         let StateEvents { states, broken } = self;
+        if let Event::Transaction(transaction) = event
+            && states.is_calm()
+            && !changes(transaction)
+        {
+            return;
+        }
         states.handle(event, &mut |lifetime| {
             if lifetime.end.is_broken() {
                 if broken.len() >= StateEvents::MOST {
@@ -113,6 +121,32 @@ impl StateEvents {
             });
         }
     }
+}
+
+/// Whether it may begin or end something, or raise a flag. Most transactions only use what is there, of which events tell nothing.
+fn changes(transaction: &Transaction) -> bool {
+    if !transaction.procedure.is_some_and(Procedure::is_compound) {
+        return transaction.procedure.is_none();
+    }
+    let details = &transaction.details;
+    let is_plain = transaction.direction == Direction::Forward
+        && transaction.status == Some(0)
+        && transaction.stop.is_none()
+        && details.session.sequenced.is_none_or(|said| said.flags == 0);
+    if !is_plain {
+        return true;
+    }
+    let only_names = |fact: &StateFact| matches!(fact.said, Said::Names(_)) && !ends(details, fact);
+    !details.states.iter().all(only_names)
+}
+
+/// Whether the operation of a stateid ends what that names.
+fn ends(details: &Details, fact: &StateFact) -> bool {
+    let operation = details.operations.get(usize::from(fact.operation));
+    let kind = operation.map(|operation| operation.kind);
+    use Nfs4::{Delegreturn, FreeStateid, Layoutcommit, OffloadCancel, OffloadStatus, TestStateid};
+    let ending = [Delegreturn, FreeStateid, OffloadCancel, OffloadStatus, TestStateid];
+    ending.iter().any(|ending| kind == Some(OperationKind::Nfs4(*ending)))
 }
 
 /// What nobody gave back on one connection.

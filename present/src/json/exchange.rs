@@ -4,14 +4,14 @@ use super::write_line;
 use crate::columns::{EXCHANGE, ExchangeRow, FINDING, FindingRow};
 use crate::findings::ByFrame;
 use crate::ladder::Ladder;
+use crate::paths::TransactionRow;
 use rdmascope_conformance::Finding;
-use rdmascope_dissector::transaction::Transaction;
 use std::io::{self, Write};
 
 /// Writes a transaction with its `ladder`, fields and messages, and then the `findings` that are about it. `by_frame`: all findings of the
 /// capture. Without `full`, the middle of long stretches of bytes is left out.
 pub fn write_exchange(
-    transaction: &Transaction,
+    transaction: TransactionRow<'_>,
     ladder: &Ladder,
     findings: &[&Finding],
     by_frame: &ByFrame<'_>,

@@ -33,7 +33,7 @@ fn object_keys(value: &Value) -> Vec<&str> {
 
 #[test]
 fn a_transaction() {
-    let line = written(&TRANSACTION.of(&samples::full()));
+    let line = written(&TRANSACTION.of((&samples::full()).into()));
     for (pointer, expected) in [
         ("/type", json!("transaction")),
         ("/connection", json!(1)),
@@ -112,7 +112,7 @@ fn a_transaction_of_which_little_is_known() {
     lost.security = Some(Security::Other(9));
     lost.rpc_status = Some(rpc::Status::AuthError(13));
     lost.details.clear();
-    let line = written(&TRANSACTION.of(&lost));
+    let line = written(&TRANSACTION.of((&lost).into()));
     for key in ["program", "version", "minor_version", "procedure", "name", "call", "latency_ns", "phases"] {
         assert_eq!(line.get(key), Some(&Value::Null), "{key}");
     }
@@ -121,7 +121,7 @@ fn a_transaction_of_which_little_is_known() {
     assert_eq!(line["rpc_status"], "AUTH_ERROR 13");
     assert_eq!(line["operations"], json!([]));
     // Whatever is known, the fields of a transaction are the same.
-    assert_eq!(object_keys(&line), object_keys(&written(&TRANSACTION.of(&samples::full()))));
+    assert_eq!(object_keys(&line), object_keys(&written(&TRANSACTION.of((&samples::full()).into()))));
 }
 
 #[test]
@@ -343,6 +343,6 @@ fn a_broken_pipe_stays_one() {
             Ok(())
         }
     }
-    let error = write_line(&mut Broken, &TRANSACTION.of(&samples::full())).unwrap_err();
+    let error = write_line(&mut Broken, &TRANSACTION.of((&samples::full()).into())).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
 }

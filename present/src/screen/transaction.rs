@@ -6,7 +6,8 @@ use crate::fields::rpc;
 use crate::findings::ByFrame;
 use crate::fold::Folding;
 use crate::ladder::Ladder;
-use crate::names::{self, Failure, Label, Protocol, SecurityName};
+use crate::names::{self, Failure, Label, Protocol, Quoted, SecurityName};
+use crate::paths::TransactionRow;
 use crate::tables::transactions::{Arguments, operation_details};
 use crate::text::{Bytes, Counted, Duration, Maybe, Named, Seconds};
 use crate::time::Rfc3339;
@@ -19,7 +20,7 @@ use std::io::{self, Write};
 /// All of one transaction: what it is, its findings, its ladder, its fields and its messages.
 pub struct TransactionPage<'a> {
     /// The transaction.
-    pub transaction: &'a Transaction,
+    pub transaction: TransactionRow<'a>,
     /// The connection that it is of, where that ended.
     pub connection: Option<&'a Connection>,
     /// When the capture starts.
@@ -40,11 +41,11 @@ impl TransactionPage<'_> {
         events::section(&self.events, self.start, screen, out)?;
         if !rungs.rungs.is_empty() {
             heading("Exchange", screen, out)?;
-            ladder::ladder(rungs, self.transaction, self.by_frame, screen, out)?;
-            ladder::phases(self.transaction, screen, out)?;
+            ladder::ladder(rungs, &self.transaction, self.by_frame, screen, out)?;
+            ladder::phases(&self.transaction, screen, out)?;
         }
         for (of_reply, name) in [(false, "Call"), (true, "Reply")] {
-            let (fields, bytes) = rpc::of_send(self.transaction, of_reply);
+            let (fields, bytes) = rpc::of_send(&self.transaction, of_reply);
             if !fields.is_empty() {
                 heading(&format!("{name}: fields of its Send"), screen, out)?;
                 tree(&fields, bytes, screen, out)?;
@@ -52,12 +53,12 @@ impl TransactionPage<'_> {
         }
         for (of_reply, name) in [(false, "Call"), (true, "Reply")] {
             let Some(piece) = self.transaction.message(of_reply) else { continue };
-            let fields = rpc::of_message(self.transaction, of_reply, &piece);
+            let fields = rpc::of_message(&self.transaction, of_reply, &piece);
             if !fields.is_empty() {
                 heading(&format!("{name}: fields of its message, which a chunk conveyed"), screen, out)?;
                 tree(&fields, &piece.bytes, screen, out)?;
             }
-            message::view(self.transaction, of_reply, &piece, full, screen, out)?;
+            message::view(&self.transaction, of_reply, &piece, full, screen, out)?;
         }
         Ok(())
     }
@@ -71,7 +72,7 @@ impl TransactionPage<'_> {
 
     /// What the transaction is.
     fn write_summary(&self, screen: Screen, out: &mut impl Write) -> io::Result<()> {
-        let transaction = self.transaction;
+        let transaction = self.transaction.transaction;
         let style = screen.style;
         let called = match Protocol::of(transaction) {
             Some(protocol) => format!("{protocol} {}", Label::of(transaction)),
@@ -95,6 +96,16 @@ impl TransactionPage<'_> {
         if let Some(security) = transaction.security {
             writeln!(out, "  security     {}", SecurityName(security))?;
         }
+        if let Some(user) = transaction.user {
+            let machine = Quoted(transaction.details.bytes(user.machine));
+            writeln!(out, "  user         uid {}, gid {}, machine {machine}", user.uid, user.gid)?;
+        }
+        let mut written = Ok(());
+        self.transaction.file(&mut |path| written = writeln!(out, "  file         {}", Quoted(path)));
+        written?;
+        let mut written = Ok(());
+        self.transaction.other_file(&mut |path| written = writeln!(out, "  other file   {}", Quoted(path)));
+        written?;
         if let Some(status) = transaction.rpc_status {
             writeln!(out, "  RPC status   {status}")?;
         }

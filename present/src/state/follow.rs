@@ -141,6 +141,12 @@ impl States {
         &self.raised
     }
 
+    /// Whether no session has a flag raised.
+    #[inline]
+    pub fn is_calm(&self) -> bool {
+        self.raised.iter().all(|raised| raised.gone.is_some())
+    }
+
     /// What ended and was not handed out yet.
     pub fn ended(&self) -> impl Iterator<Item = &Lifetime> {
         self.table.ended()

@@ -66,12 +66,12 @@ fn of_transactions() {
     let text = table(|out| {
         TextTable::new(&TRANSACTION).write_heading(Style::default(), out).unwrap();
         for transaction in [samples::read(5, 250), full, lost, answered, failed] {
-            TextTable::new(&TRANSACTION).write_row(&transaction, SETTING, out).unwrap();
+            TextTable::new(&TRANSACTION).write_row((&transaction).into(), SETTING, out).unwrap();
         }
     });
     assert_eq!(
         text,
-        r#"     # conn    XID           call   reply     seconds  latency  protocol operation            status         chunks; operations
+        r#"     # conn    XID           call   reply     seconds  latency  protocol operation            status         file; chunks; operations
      1    1 -> 0x1a2b3c05       5       7    0.050000    250us  NFSv3    READ                 OK             64 KiB written; 65536 at 131072
      1    1 -> 0x1a2b3c07       7       9    0.070000   2.50ms  NFSv4.1  WRITE                OK             8 KiB read; 100 B written; bytes missing; SEQUENCE PUTFH WRITE("café" "\xff\u{a}" 8192 at 4096) GETATTR
      1    1 -> 0x1a2b3c1f      31       -    0.310000        -  NFSv4.1  READ                 no-reply       Long Call; gap in the capture; SEQUENCE PUTFH READ

@@ -1,6 +1,7 @@
 //! Transactions, in words.
 
 use crate::names::{self, Failure, Label, Quoted};
+use crate::paths::TransactionRow;
 use crate::text::Bytes;
 use core::fmt;
 use rdmascope_dissector::transaction::{Outcome, Transaction};
@@ -31,18 +32,30 @@ impl fmt::Display for Ending<'_> {
     }
 }
 
-/// What chunks moved, what is missing, and the operations.
-pub struct Remarks<'a>(pub &'a Transaction);
+/// What it is about, what chunks moved, what is missing, and the operations.
+pub struct Remarks<'a>(pub TransactionRow<'a>);
 
 impl fmt::Display for Remarks<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let transaction = self.0;
+        let transaction = self.0.transaction;
         let mut separator = "";
         let mut remark = |f: &mut fmt::Formatter<'_>, what: fmt::Arguments<'_>| {
             let written = write!(f, "{separator}{what}");
             separator = "; ";
             written
         };
+        let (mut written, mut has_file) = (Ok(()), false);
+        self.0.file(&mut |path| {
+            has_file = true;
+            written = remark(f, format_args!("{}", Quoted(path)));
+        });
+        written?;
+        let (mut written, mut has_other) = (Ok(()), false);
+        self.0.other_file(&mut |path| {
+            has_other = true;
+            written = remark(f, format_args!("to {}", Quoted(path)));
+        });
+        written?;
         for (message, long) in [(&transaction.call, "Long Call"), (&transaction.reply, "Long Reply")] {
             if message.as_ref().is_some_and(|message| message.procedure == rpcrdma::Procedure::Nomsg) {
                 remark(f, format_args!("{long}"))?;
@@ -64,10 +77,14 @@ impl fmt::Display for Remarks<'_> {
         let details = &transaction.details;
         match details.operations.as_slice() {
             [] => Ok(()),
-            [operation] => match operation_details(operation) {
-                true => remark(f, format_args!("{}", Arguments(details, operation))),
-                false => Ok(()),
-            },
+            [operation] => {
+                // Its names are in the paths.
+                let mut operation = *operation;
+                operation.file_name = operation.file_name.filter(|_| !has_file);
+                operation.other_name = operation.other_name.filter(|_| !has_other);
+                let shows = operation_details(&operation) || operation.other_name.is_some();
+                if shows { remark(f, format_args!("{}", Arguments(details, &operation))) } else { Ok(()) }
+            }
             _ => remark(f, format_args!("{}", Compound(details))),
         }
     }

@@ -29,7 +29,7 @@ pub(super) fn lines(state: &State, width: u16) -> Vec<OfRung> {
     let concerned: Vec<&Finding> = findings.kept().collect();
     let events: Vec<&SessionEvent> = events.iter().collect();
     let page = TransactionPage {
-        transaction,
+        transaction: transaction.into(),
         connection: connection.as_ref(),
         start: state.session.start,
         findings: Vec::new(),

@@ -14,6 +14,7 @@ use rdmascope_dissector::transaction::{Direction, Transaction};
 use rdmascope_present::ending::Ending;
 use rdmascope_present::findings::Findings;
 use rdmascope_present::names::Failure;
+use rdmascope_present::paths::Paths;
 use rdmascope_present::report::{Key, Report};
 use rdmascope_wire::bth::Operation;
 use std::collections::HashMap;
@@ -39,6 +40,8 @@ pub(super) struct Gathered {
     /// What the judge finds.
     pub(super) findings: Findings,
     repeats: Repeats,
+    /// The paths of files.
+    pub(super) paths: Paths,
     /// Traces of the kernel.
     pub(super) witnesses: Witnesses,
 }
@@ -86,6 +89,7 @@ impl Gathered {
             choice: Choice::new(ladders),
             findings: Findings::new(Gathered::MOST_FINDINGS),
             repeats: Repeats::default(),
+            paths: Paths::new(),
             witnesses: Witnesses::default(),
         }
     }
@@ -115,6 +119,7 @@ impl Gathered {
     }
 
     fn transaction(&mut self, transaction: &Transaction, start: Time) {
+        self.paths.take(transaction);
         self.credits.transaction(transaction, start);
         self.choice.transaction(transaction, self.repeats.any_of(transaction));
         let Some(reply) = &transaction.reply else { return };

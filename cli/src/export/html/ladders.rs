@@ -1,5 +1,6 @@
 //! Ladders: the exchange of a transaction between Requester and Responder, to scale in time.
 
+use super::Drawing;
 use super::choice::{Reason, ReasonText};
 use super::plot::{Axis, Units, drawing};
 use core::fmt::{self, Display};
@@ -13,7 +14,7 @@ use rdmascope_present::ladder::{Ladder, Piece, Rung, RungKind};
 use rdmascope_present::names::Label;
 use rdmascope_present::names::PartName;
 use rdmascope_present::names::{self, Protocol};
-use rdmascope_present::tables::transactions::{Ending, Remarks};
+use rdmascope_present::tables::transactions::Ending;
 use rdmascope_present::text::{Bytes, Counted, Duration, Maybe};
 
 /// Where the sides stand, and the texts beside them.
@@ -38,12 +39,12 @@ pub(super) fn broken(
     transaction: &Transaction,
     reason: Reason,
     ladder: &Ladder,
-    findings: &ByFrame<'_>,
+    drawing: &Drawing<'_>,
 ) -> Markup {
     html! {
         figure class="ladder" id={ "transaction-" (transaction.number) } {
-            figcaption { (caption(transaction, Some(reason))) }
-            (draw(transaction, ladder, findings))
+            figcaption { (caption(transaction, Some(reason), drawing.remarks(transaction))) }
+            (draw(transaction, ladder, &drawing.findings))
         }
     }
 }
@@ -53,23 +54,23 @@ pub(super) fn slow(
     transaction: &Transaction,
     is_broken: bool,
     ladder: &Ladder,
-    findings: &ByFrame<'_>,
+    drawing: &Drawing<'_>,
 ) -> Markup {
     let id = (!is_broken).then(|| format!("transaction-{}", transaction.number));
     html! {
         figure class="ladder" id=[id] {
-            figcaption { (caption(transaction, None)) }
+            figcaption { (caption(transaction, None, drawing.remarks(transaction))) }
             @if is_broken {
                 p { a href={ "#transaction-" (transaction.number) } { "Drawn among the broken transactions" } }
             } @else {
-                (draw(transaction, ladder, findings))
+                (draw(transaction, ladder, &drawing.findings))
             }
         }
     }
 }
 
 /// What a transaction is.
-fn caption(transaction: &Transaction, reason: Option<Reason>) -> Markup {
+fn caption(transaction: &Transaction, reason: Option<Reason>, remarks: String) -> Markup {
     let messages = [&transaction.call, &transaction.reply].into_iter().flatten();
     html! {
         "#" (transaction.number) " " (Maybe(Protocol::of(transaction))) " " (Label::of(transaction))
@@ -81,7 +82,7 @@ fn caption(transaction: &Transaction, reason: Option<Reason>) -> Markup {
             @for (message, before) in messages.zip([", frames ", " to "]) { (before) (message.first.frame) }
             ", status " (Ending(transaction))
         }
-        span class="note" { (beginning(Remarks(transaction).to_string())) }
+        span class="note" { (beginning(remarks)) }
     }
 }
 

@@ -363,7 +363,7 @@ impl Page<'_> {
         let choice = &self.gathered.choice;
         let figures = choice.broken().into_iter().filter_map(|(transaction, reason)| {
             let ladder = self.drawing.ladder(transaction)?;
-            Some(ladders::broken(transaction, reason, ladder, &self.drawing.findings))
+            Some(ladders::broken(transaction, reason, ladder, self.drawing))
         });
         let order = "one of each kind before a second of any, the worst first";
         ladders(choice.broken_count(), "broken transaction", order, figures.collect())
@@ -375,7 +375,7 @@ impl Page<'_> {
         let figures = choice.slowest().into_iter().filter_map(|transaction| {
             let is_broken = broken.contains(&transaction.number);
             let ladder = self.drawing.ladder(transaction)?;
-            Some(ladders::slow(transaction, is_broken, ladder, &self.drawing.findings))
+            Some(ladders::slow(transaction, is_broken, ladder, self.drawing))
         });
         ladders(self.answered(), "answered transaction", "the slowest first", figures.collect())
     }

@@ -10,6 +10,7 @@ use rdmascope_conformance::{Finding, Verdict};
 use rdmascope_dissector::connection::{Connection, ConnectionId};
 use rdmascope_dissector::transaction::{Direction, Outcome};
 use rdmascope_dissector::ulb::{Nfs4, Operation, OperationKind, Procedure};
+use rdmascope_present::paths::Paths;
 use rdmascope_tests::values::{self as samples, START, after};
 use serde_json::Value;
 
@@ -114,7 +115,7 @@ fn page_with(
         gathered.event(Event::Connection(connection), START).unwrap();
     }
     gathered.finish(ending);
-    let drawing = &Drawing::new(&gathered.choice, &gathered.findings);
+    let drawing = &Drawing::new(&gathered.choice, &gathered.findings, Paths::new());
     let page = Page { gathered: &gathered, ending, drawing, witnesses: &[] };
     printable(page.render().into_string())
 }

@@ -120,7 +120,9 @@ fn names_that_are_no_text() {
     let full = samples::full();
     let file = written(&OPERATION, |writer| {
         for (index, operation) in full.details.operations.iter().enumerate() {
-            writer.row(&OPERATION.of(OperationRow { transaction: &full, index, operation })).unwrap();
+            writer
+                .row(&OPERATION.of(OperationRow { transaction: &full, paths: None, index, operation }))
+                .unwrap();
         }
     });
     let rows = rows(&file);
@@ -185,10 +187,10 @@ fn instants_have_two_columns() {
     let file = written(&TRANSACTION, |writer| {
         for time in times {
             full.call.as_mut().unwrap().seen.time = Time(time);
-            writer.row(&TRANSACTION.of(&full)).unwrap();
+            writer.row(&TRANSACTION.of((&full).into())).unwrap();
         }
         full.call = None;
-        writer.row(&TRANSACTION.of(&full)).unwrap();
+        writer.row(&TRANSACTION.of((&full).into())).unwrap();
     });
     let call_times = file.get_row_iter(None).unwrap().map(|row| {
         let row = row.unwrap();
@@ -209,8 +211,12 @@ fn instants_have_two_columns() {
 #[test]
 fn row_groups_are_bounded() {
     let full = samples::full();
-    let operation =
-        OPERATION.of(OperationRow { transaction: &full, index: 0, operation: &full.details.operations[0] });
+    let operation = OPERATION.of(OperationRow {
+        transaction: &full,
+        paths: None,
+        index: 0,
+        operation: &full.details.operations[0],
+    });
     let file = written(&OPERATION, |writer| {
         (0..65_537).for_each(|_| writer.row(&operation).unwrap());
     });

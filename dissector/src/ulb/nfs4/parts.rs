@@ -4,7 +4,8 @@ use super::super::ChannelAttributes;
 use super::super::Outcome;
 use super::super::state::Said;
 use super::super::walk::Walk;
-use rdmascope_wire::Stop;
+use rdmascope_wire::xdr::Reader;
+use rdmascope_wire::{Layer, Stop};
 
 /// Bytes of a `stateid4`.
 pub(super) const STATEID: u32 = 16;
@@ -24,6 +25,57 @@ pub(super) const CONN_BACK_CHAN: u32 = 2;
 pub(super) const BACK: u32 = 2;
 /// Bytes of a `change_info4`.
 pub(super) const CHANGE_INFO: u32 = 4 + 8 + 8;
+
+/// The number of the attribute filehandle (RFC 8881, section 5.8.1).
+const FILE_HANDLE: u32 = 19;
+
+/// The bytes that each attribute before filehandle takes, by its number (RFC 8881, sections 5.8.1 and 5.8.2); `None`: a length stands in it.
+const BEFORE_FILE_HANDLE: [Option<u32>; FILE_HANDLE as usize] = [
+    None,     // supported_attrs: a bitmap
+    Some(4),  // type
+    Some(4),  // fh_expire_type
+    Some(8),  // change
+    Some(8),  // size
+    Some(4),  // link_support
+    Some(4),  // symlink_support
+    Some(4),  // named_attr
+    Some(16), // fsid
+    Some(4),  // unique_handles
+    Some(4),  // lease_time
+    Some(4),  // rdattr_error
+    None,     // acl: entries of three words and a string
+    Some(4),  // aclsupport
+    Some(4),  // archive
+    Some(4),  // cansettime
+    Some(4),  // case_insensitive
+    Some(4),  // case_preserving
+    Some(4),  // chown_restricted
+];
+
+/// The attribute filehandle among the values of those in `mask`.
+fn file_handle_among(values: &[u8], mask: u32) -> Result<&[u8], Stop> {
+    let mut reader = Reader::new(values, Layer::UpperLayer);
+    for (number, bytes) in BEFORE_FILE_HANDLE.into_iter().enumerate() {
+        if mask & 1 << number == 0 {
+            continue;
+        }
+        match (bytes, number) {
+            (Some(bytes), _) => reader.skip(bytes)?,
+            (None, 0) => {
+                for _ in 0..reader.u32()? {
+                    reader.skip(4)?;
+                }
+            }
+            (None, _) => {
+                for _ in 0..reader.u32()? {
+                    reader.skip(3 * 4)?;
+                    reader.opaque()?;
+                }
+            }
+        }
+    }
+    reader.opaque()
+}
 
 // Steps that several operations share.
 
@@ -85,7 +137,7 @@ pub(super) fn file_name(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.file_name()
 }
 
-impl Walk<'_, '_> {
+impl<'a> Walk<'_, 'a> {
     /// A `bitmap4`.
     #[inline]
     pub(super) fn bitmap(&mut self) -> Outcome {
@@ -111,6 +163,21 @@ impl Walk<'_, '_> {
             self.operation.size = Some(u64::from_be_bytes(*size));
         }
         Ok(())
+    }
+
+    /// A `fattr4`, and the file handle in it; empty where it has none. Before that stand only attributes with a smaller number, in their order
+    /// (RFC 8881, section 3.3.7).
+    pub(super) fn file_handle_attribute(&mut self) -> Result<&'a [u8], Stop> {
+        let mut ahead = *self.payload;
+        let first = ahead.u32().and_then(|words| if words == 0 { Ok(0) } else { ahead.u32() });
+        self.bitmap()?;
+        let values = self.payload.opaque()?;
+        let mask = first.unwrap_or(0);
+        if mask & 1 << FILE_HANDLE == 0 {
+            return Ok(&[]);
+        }
+        // What cannot be read to there is another walk's to tell: the length of all values is known.
+        Ok(file_handle_among(values, mask).unwrap_or(&[]))
     }
 
     /// A `state_owner4`.

@@ -49,10 +49,9 @@ pub(super) fn read_data(walk: &mut Walk<'_, '_>) -> Outcome {
 
 pub(super) fn entries(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.skip(VERIFIER)?;
-    walk.list(|walk| {
+    walk.entries(|walk| {
         walk.skip(8)?;
-        walk.opaque()?;
-        walk.attributes()
+        Ok((walk.payload.opaque()?, walk.file_handle_attribute()?))
     })?;
     walk.end_of_file()
 }

@@ -1,0 +1,373 @@
+//! The paths of files, as a capture tells them: LOOKUP, OPEN, CREATE, READDIR and their like say which name in which directory has which file
+//! handle; RENAME and REMOVE change it.
+//!
+//! [`Paths::take`] goes through the operations of a transaction, learns from what succeeded, and remembers which file each of them is about. A capture that
+//! begins in the middle uses file handles before it shows their names. So whoever can read it twice does: after [`Paths::rewind`] each file has the
+//! name again that the capture showed first, until a RENAME comes by.
+
+mod glob;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub use glob::FilePattern;
+
+use core::ops::Deref;
+use rdmascope_dissector::frame::Address;
+use rdmascope_dissector::transaction::Transaction;
+use rdmascope_dissector::ulb::{self, Details, Nfs2, Nfs3, Nfs4, Operation, OperationKind, Text};
+use table::{Entry, Server, Table};
+
+/// What is known of file handles and their names. What it holds is bounded: 262,144 files and as many names.
+#[derive(Clone, Debug, Default)]
+pub struct Paths {
+    table: Table,
+    /// What the operations of the latest transaction are about.
+    latest: Vec<About>,
+}
+
+/// The files that an operation is about.
+#[derive(Clone, Copy, Debug, Default)]
+struct About {
+    file: Option<Place>,
+    /// The new name of RENAME and LINK, and where COPY and CLONE write.
+    other: Option<Place>,
+}
+
+/// A file, or a name in a directory, which may have none.
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    File(table::File),
+    Name(table::File, Text),
+}
+
+impl Paths {
+    /// Nothing is known.
+    pub fn new() -> Paths {
+        Paths::default()
+    }
+
+    /// Learns from the operations that succeeded, and remembers what all of them are about: [`Paths::file`] and [`Paths::other_file`] tell it until the next one
+    /// is taken.
+    pub fn take(&mut self, transaction: &Transaction) {
+        self.latest.clear();
+        let Paths { table, latest } = self;
+        let server = server(transaction).and_then(|address| table.server(address));
+        let (Some(server), Some(procedure)) = (server, transaction.procedure) else { return };
+        let mut walk = Walk { table, details: &transaction.details, server, current: None, saved: None };
+        for operation in &transaction.details.operations {
+            latest.push(match procedure.is_compound() {
+                true => walk.compound(operation),
+                false => walk.procedure(operation),
+            });
+        }
+    }
+
+    /// Begins anew with what is known: each file has the name that was shown first.
+    pub fn rewind(&mut self) {
+        self.latest.clear();
+        self.table.rewind();
+    }
+
+    /// How many file handles and names were left out, because there were too many.
+    pub fn left_out(&self) -> u64 {
+        self.table.left_out
+    }
+
+    /// Writes to `path` the path of what operation `index` of `transaction`, which was taken last, is about. Returns whether it is known.
+    ///
+    /// A path begins with `/` where the capture shows the root of the server's name space, else at the uppermost directory whose name it shows. A `/` in a
+    /// name, which no name may have, is written as `\x2f`.
+    pub fn file(&self, transaction: &Transaction, index: usize, path: &mut Vec<u8>) -> bool {
+        self.write(transaction, self.latest.get(index).and_then(|about| about.file), path)
+    }
+
+    /// The same of the second file: the new name of RENAME and LINK, and where COPY and CLONE write.
+    pub fn other_file(&self, transaction: &Transaction, index: usize, path: &mut Vec<u8>) -> bool {
+        self.write(transaction, self.latest.get(index).and_then(|about| about.other), path)
+    }
+
+    fn write(&self, transaction: &Transaction, place: Option<Place>, path: &mut Vec<u8>) -> bool {
+        path.clear();
+        match place {
+            Some(Place::File(file)) => self.table.write(file, path),
+            Some(Place::Name(directory, name)) => {
+                self.table.write(directory, path);
+                if !path.is_empty() && path != b"/" {
+                    path.push(b'/');
+                }
+                table::push_name(transaction.details.bytes(name), path);
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+/// A transaction, and what the capture tells of the files that it is about.
+#[derive(Clone, Copy, Debug)]
+pub struct TransactionRow<'a> {
+    /// The transaction.
+    pub transaction: &'a Transaction,
+    /// The paths of files, where somebody follows them: it has taken this transaction last.
+    pub paths: Option<&'a Paths>,
+}
+
+impl<'a> From<&'a Transaction> for TransactionRow<'a> {
+    fn from(transaction: &'a Transaction) -> TransactionRow<'a> {
+        TransactionRow { transaction, paths: None }
+    }
+}
+
+impl Deref for TransactionRow<'_> {
+    type Target = Transaction;
+
+    fn deref(&self) -> &Transaction {
+        self.transaction
+    }
+}
+
+impl<'a> TransactionRow<'a> {
+    /// The row of the next transaction: `paths` takes it.
+    pub fn follow(transaction: &'a Transaction, paths: &'a mut Paths) -> TransactionRow<'a> {
+        paths.take(transaction);
+        TransactionRow { transaction, paths: Some(paths) }
+    }
+
+    /// Lends the path of what its principal operation is about, where it is known.
+    pub fn file(&self, see: &mut dyn FnMut(&[u8])) {
+        self.path(Paths::file, see);
+    }
+
+    /// Lends the path of the second file of its principal operation: the new name of RENAME and LINK, and where COPY and CLONE write.
+    pub fn other_file(&self, see: &mut dyn FnMut(&[u8])) {
+        self.path(Paths::other_file, see);
+    }
+
+    fn path(&self, of: fn(&Paths, &Transaction, usize, &mut Vec<u8>) -> bool, see: &mut dyn FnMut(&[u8])) {
+        let mut path = Vec::new();
+        if let (Some(paths), Some(index)) = (self.paths, principal(&self.details))
+            && of(paths, self.transaction, index, &mut path)
+        {
+            see(&path);
+        }
+    }
+}
+
+/// The place of the principal operation among those of a transaction.
+pub fn principal(details: &Details) -> Option<usize> {
+    let principal = ulb::principal_operation(details)?;
+    details.operations.iter().position(|operation| core::ptr::eq(operation, principal))
+}
+
+/// The NFS client of a transaction: who calls, or in a callback who is called.
+pub fn client(transaction: &Transaction) -> Option<Address> {
+    let route = transaction.route?;
+    Some(if is_callback(transaction) { route.destination } else { route.source })
+}
+
+/// Its NFS server.
+pub fn server(transaction: &Transaction) -> Option<Address> {
+    let route = transaction.route?;
+    Some(if is_callback(transaction) { route.source } else { route.destination })
+}
+
+fn is_callback(transaction: &Transaction) -> bool {
+    transaction.procedure.is_some_and(ulb::Procedure::is_callback)
+}
+
+/// A walk over the operations of a transaction.
+struct Walk<'a> {
+    table: &'a mut Table,
+    details: &'a Details,
+    server: Server,
+    /// The current and the saved file handle of a COMPOUND (RFC 8881, section 16.2.3.1).
+    current: Option<Place>,
+    saved: Option<Place>,
+}
+
+impl Walk<'_> {
+    /// A procedure of NFS version 2 or 3, or of NFSACL.
+    fn procedure(&mut self, operation: &Operation) -> About {
+        let file = self.of_handle(operation.file_handle);
+        let second = self.of_handle(operation.other_file_handle);
+        let named =
+            |directory, name: Option<Text>| name.and_then(|name| entry(directory, name)).or(directory);
+        let succeeded = operation.status == Some(0);
+        match operation.kind {
+            OperationKind::Nfs3(Nfs3::Rename) | OperationKind::Nfs2(Nfs2::Rename) => {
+                let (old, new) = (named(file, operation.file_name), named(second, operation.other_name));
+                if succeeded {
+                    self.rename(old, new);
+                }
+                return About { file: old, other: new };
+            }
+            OperationKind::Nfs3(Nfs3::Link) | OperationKind::Nfs2(Nfs2::Link) => {
+                let new = named(second, operation.file_name);
+                if succeeded {
+                    self.link(file, new);
+                }
+                return About { file, other: new };
+            }
+            OperationKind::Nfs3(Nfs3::Remove | Nfs3::Rmdir)
+            | OperationKind::Nfs2(Nfs2::Remove | Nfs2::Rmdir) => {
+                let gone = named(file, operation.file_name);
+                if succeeded {
+                    self.remove(gone);
+                }
+                return About { file: gone, other: None };
+            }
+            OperationKind::Nfs3(Nfs3::Readdirplus) if succeeded => self.list(file),
+            _ => {}
+        }
+        let place = named(file, operation.file_name);
+        // A result without a name is another file: the directory of named attributes.
+        if let (true, Some(Place::Name(..)), Some(handle)) = (succeeded, place, operation.result_file_handle)
+        {
+            self.bind(place, handle);
+        }
+        About { file: place, other: None }
+    }
+
+    /// An operation of a COMPOUND, or of a CB_COMPOUND.
+    fn compound(&mut self, operation: &Operation) -> About {
+        let OperationKind::Nfs4(kind) = operation.kind else {
+            return About { file: self.of_handle(operation.file_handle), other: None };
+        };
+        let succeeded = operation.status == Some(0);
+        let mut about = About { file: self.current, other: None };
+        match kind {
+            Nfs4::Putfh => {
+                self.current = self.of_handle(operation.file_handle);
+                about.file = self.current;
+            }
+            Nfs4::Putrootfh => {
+                self.current = self.table.root(self.server).map(Place::File);
+                about.file = self.current;
+            }
+            Nfs4::Putpubfh | Nfs4::Openattr => self.current = None,
+            Nfs4::Lookupp => {
+                let above = match self.current {
+                    Some(Place::File(file)) => self.table.directory(file),
+                    Some(Place::Name(directory, _)) => Some(directory),
+                    None => None,
+                };
+                self.current = above.map(Place::File);
+            }
+            // An OPEN by file handle leaves it as it is.
+            Nfs4::Lookup | Nfs4::Create | Nfs4::Open => {
+                if let Some(name) = operation.file_name {
+                    about.file = entry(self.current, name);
+                    self.current = about.file;
+                    if succeeded {
+                        self.current = self.child(self.current);
+                    }
+                }
+            }
+            // The current file handle is used up (RFC 8881, section 18.29.3), or was only the directory.
+            Nfs4::Secinfo => about.file = operation.file_name.and_then(|name| entry(self.current, name)),
+            Nfs4::Savefh => self.saved = self.current,
+            Nfs4::Restorefh => {
+                self.current = self.saved;
+                about.file = self.current;
+            }
+            Nfs4::Getfh => {
+                if let (true, Some(handle)) = (succeeded, operation.result_file_handle) {
+                    self.bind(self.current, handle);
+                    self.current = self.of_handle(Some(handle));
+                    about.file = self.current;
+                }
+            }
+            Nfs4::Remove => {
+                about.file = operation.file_name.and_then(|name| entry(self.current, name));
+                if succeeded {
+                    self.remove(about.file);
+                }
+            }
+            Nfs4::Rename => {
+                about.file = operation.file_name.and_then(|name| entry(self.saved, name));
+                about.other = operation.other_name.and_then(|name| entry(self.current, name));
+                if succeeded {
+                    self.rename(about.file, about.other);
+                }
+            }
+            Nfs4::Link => {
+                about.file = self.saved;
+                about.other = operation.file_name.and_then(|name| entry(self.current, name));
+                if succeeded {
+                    self.link(about.file, about.other);
+                }
+            }
+            Nfs4::Copy | Nfs4::Clone => about = About { file: self.saved, other: self.current },
+            Nfs4::Readdir if succeeded => self.list(self.current),
+            _ => {}
+        }
+        about
+    }
+
+    fn of_handle(&mut self, handle: Option<Text>) -> Option<Place> {
+        let handle = Some(self.details.bytes(handle?)).filter(|handle| !handle.is_empty())?;
+        self.table.of_handle(self.server, handle).map(Place::File)
+    }
+
+    /// The entry of the table that a name in a directory is.
+    fn entry(&mut self, place: Option<Place>) -> Option<Entry> {
+        let Some(Place::Name(directory, name)) = place else { return None };
+        self.table.entry(directory, self.details.bytes(name))
+    }
+
+    /// The file that a name in a directory leads to.
+    fn child(&mut self, place: Option<Place>) -> Option<Place> {
+        let Some(Place::Name(directory, name)) = place else { return place };
+        self.table.child(self.server, directory, self.details.bytes(name)).map(Place::File)
+    }
+
+    fn bind(&mut self, place: Option<Place>, handle: Text) {
+        if let Some(Place::File(file)) = self.child(place) {
+            self.table.bind(file, self.server, self.details.bytes(handle));
+        }
+    }
+
+    fn rename(&mut self, old: Option<Place>, new: Option<Place>) {
+        if let Some(Place::File(file)) = self.child(old) {
+            if let Some(old) = self.entry(old) {
+                self.table.unlink(old);
+            }
+            if let Some(new) = self.entry(new) {
+                self.table.name(file, new);
+            }
+        }
+    }
+
+    /// A link is another name. The file keeps the one that it has.
+    fn link(&mut self, file: Option<Place>, new: Option<Place>) {
+        if let (Some(Place::File(file)), Some(new)) = (file, self.entry(new)) {
+            self.table.link(file, new);
+        }
+    }
+
+    fn remove(&mut self, place: Option<Place>) {
+        if let Some(entry) = self.entry(place) {
+            self.table.unlink(entry);
+        }
+    }
+
+    /// Takes the entries of a directory.
+    fn list(&mut self, directory: Option<Place>) {
+        let Some(Place::File(directory)) = directory else { return };
+        for listed in &self.details.entries {
+            let name = self.details.bytes(listed.name);
+            if let Some(file) = self.table.child(self.server, directory, name) {
+                self.table.bind(file, self.server, self.details.bytes(listed.file_handle));
+            }
+        }
+    }
+}
+
+/// A name in a directory.
+fn entry(directory: Option<Place>, name: Text) -> Option<Place> {
+    match directory? {
+        Place::File(directory) => Some(Place::Name(directory, name)),
+        Place::Name(..) => None,
+    }
+}
