@@ -20,6 +20,7 @@ pub use summary::Summary;
 
 use crate::filter::{Span, among};
 use rdmascope_dissector::connection::ConnectionId;
+use rdmascope_dissector::frame::Address;
 use rdmascope_dissector::record::Time;
 use rdmascope_dissector::ulb::{STATUS_FLAGS, StateId};
 
@@ -287,6 +288,10 @@ pub struct Lifetime {
     pub(crate) scope: u64,
     /// The client ID, where it is known.
     pub client: Option<u64>,
+    /// The address of the client, where it is seen first.
+    pub client_address: Option<Address>,
+    /// That of the server.
+    pub server_address: Option<Address>,
     /// Of a lock: the number of the open.
     pub open: Option<u64>,
     /// The connection on which it was seen first.

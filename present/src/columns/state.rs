@@ -98,6 +98,18 @@ pub static STATE: Columns<Lifetime> = {
             )
             .or_null(),
             C::new(
+                "client",
+                Shown(|state, see| lend(state.client_address, |address| see(&address))),
+                "The address of the NFS client, on the connection on which it is seen first.",
+            )
+            .or_null(),
+            C::new(
+                "server",
+                Shown(|state, see| lend(state.server_address, |address| see(&address))),
+                "The address of the NFS server, likewise.",
+            )
+            .or_null(),
+            C::new(
                 "connection",
                 U32(|state| Some(state.connection.0)),
                 "The number of the connection on which it is seen first.",
@@ -253,7 +265,7 @@ pub static STATE: Columns<Lifetime> = {
             .optional(),
             C::new(
                 "status_flags",
-                Texts(|state, see| status_flags(state.flags).for_each(|flag| see(&flag))),
+                Texts(|state, see| status_flags(state.flags).for_each(see)),
                 "Of a session: each flag of sr_status_flags that a reply had, without SEQ4_STATUS_.",
             )
             .optional(),

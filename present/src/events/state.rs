@@ -144,7 +144,7 @@ fn changes(transaction: &Transaction) -> bool {
 fn ends(details: &Details, fact: &StateFact) -> bool {
     let operation = details.operations.get(usize::from(fact.operation));
     let kind = operation.map(|operation| operation.kind);
-    use Nfs4::{Delegreturn, FreeStateid, Layoutcommit, OffloadCancel, OffloadStatus, TestStateid};
+    use Nfs4::{Delegreturn, FreeStateid, OffloadCancel, OffloadStatus, TestStateid};
     let ending = [Delegreturn, FreeStateid, OffloadCancel, OffloadStatus, TestStateid];
     ending.iter().any(|ending| kind == Some(OperationKind::Nfs4(*ending)))
 }

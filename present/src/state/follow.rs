@@ -2,6 +2,7 @@
 
 use super::table::{Key, Sink, Table};
 use super::{Access, At, End, Identity, Kind, Lifetime, Raised, Ranges, Summary};
+use crate::paths;
 use foldhash::fast::FixedState;
 use rdmascope_dissector::connection::ConnectionId;
 use rdmascope_dissector::event::{Event, Eviction};
@@ -640,6 +641,8 @@ impl States {
             minor_version: context.minor_version,
             scope,
             client: None,
+            client_address: paths::client(context.transaction),
+            server_address: paths::server(context.transaction),
             open: None,
             connection,
             last_connection: connection,

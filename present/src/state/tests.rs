@@ -63,6 +63,8 @@ impl Story {
             (transaction.reply, transaction.rpc_status) = (None, None);
             transaction.outcome = Outcome::NoReply;
         }
+        // That of a COMPOUND is that of its last operation.
+        transaction.status = details.operations.iter().rev().find_map(|operation| operation.status);
         (transaction.details, transaction.direction) = (details, direction);
         (transaction.number, transaction.connection) = (self.number, ConnectionId(self.connection));
         transaction
