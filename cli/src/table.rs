@@ -89,6 +89,11 @@ impl Shape {
 }
 
 impl Table {
+    /// The format of the lines.
+    pub(crate) fn format(&self) -> Format {
+        self.format
+    }
+
     /// Lines of `columns`, written in this way.
     pub(crate) fn rows<S: Subject>(&self, columns: &'static Columns<S>, style: Style) -> Result<Rows<S>> {
         let Table { format, shape, time } = self;

@@ -88,11 +88,12 @@ fn leaves(object: &Map<String, Value>, prefix: &str, found: &mut Vec<String>) {
     }
 }
 
-const LISTING: [(&str, &str); 5] = [
+const LISTING: [(&str, &str); 6] = [
     ("transactions", "transaction"),
     ("packets", "packet"),
     ("connections", "connection"),
     ("events", "event"),
+    ("state", "state"),
     ("check", "finding"),
 ];
 

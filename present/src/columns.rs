@@ -18,6 +18,7 @@ mod packet;
 mod regression;
 mod report;
 mod shared;
+mod state;
 mod transaction;
 
 pub use capture::{CAPTURE, FILE, INTERFACE};
@@ -41,6 +42,7 @@ pub use packet::PACKET;
 pub use regression::{DEVIATION, DeviationRow, VERDICT, VerdictRow};
 pub use report::{ERROR, OPERATION_FIGURES, PROBLEM};
 pub use shared::{PRIVATE_DATA, SEGMENT, STOP};
+pub use state::STATE;
 pub use transaction::TRANSACTION;
 
 use crate::column::List;
@@ -63,6 +65,7 @@ pub static LISTS: &[&dyn List] = &[
     &ERROR,
     &PROBLEM,
     &EVENT,
+    &STATE,
     &KERNEL,
     &KERNEL_STEP,
     &KERNEL_DISAGREEMENT,

@@ -71,6 +71,7 @@ pub mod regress;
 pub mod report;
 pub mod screen;
 mod serialized;
+pub mod state;
 pub mod tables;
 pub mod tally;
 pub mod text;
