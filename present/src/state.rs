@@ -7,6 +7,7 @@
 
 mod clients;
 mod follow;
+mod living;
 mod ranges;
 mod summary;
 mod table;
