@@ -196,6 +196,11 @@ impl TransactionArguments {
         TransactionArguments { connections: vec![number], ..TransactionArguments::default() }
     }
 
+    /// Whether nothing is asked for.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.filter() == TransactionFilter::default()
+    }
+
     /// What has to be in the capture.
     pub(crate) fn asked(&self) -> Asked {
         Asked::new(&self.connections, self.span.span())

@@ -23,7 +23,7 @@ use rdmascope_wire::psn::Psn;
 use rdmascope_wire::{Qpn, Xid, rpc, rpcrdma};
 
 /// A span of time.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span {
     /// From this time on.
     pub since: Option<Moment>,
@@ -64,7 +64,7 @@ impl ConnectionFilter {
 }
 
 /// Which transactions are wanted.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TransactionFilter {
     /// Those on the connections of these numbers.
     pub connections: Vec<ConnectionId>,

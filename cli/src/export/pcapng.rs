@@ -5,11 +5,14 @@
 
 mod comments;
 mod facts;
+mod slice;
 
 use super::pcapng_to;
 use crate::bulk;
+use crate::filters::TransactionArguments;
 use crate::input::{self, Audience, Input};
 use crate::output::{self, Out, Status};
+use crate::table::ExpressionText;
 use anyhow::Result;
 use clap::Args;
 use comments::Comments;
@@ -23,8 +26,12 @@ use rdmascope_dissector::frame;
 use rdmascope_dissector::observation::Observe;
 use rdmascope_dissector::record::{Record, Time};
 use rdmascope_dissector::role::Role;
+use rdmascope_present::columns::TRANSACTION;
 use rdmascope_present::ending::Ending;
+use rdmascope_present::expression::Where;
 use rdmascope_present::findings::Findings;
+use rdmascope_present::text::Counted;
+use slice::Slice;
 use std::collections::HashMap;
 use std::io::{self, ErrorKind, Write};
 use std::mem;
@@ -51,27 +58,46 @@ pub(super) struct Pcapng {
     /// The capture is then read once, and memory use does not grow with its length.
     #[arg(long)]
     no_comments: bool,
+    /// Write only the packets of transactions for which this holds: `op == READ && latency > 5ms && file ~ '*.dat'`
+    ///
+    /// As with the filters below, whole transactions are written, with the CM exchanges of their connections. docs/tables.md describes expressions.
+    #[arg(long = "where", value_name = "EXPRESSION", value_parser = ExpressionText(&TRANSACTION), help_heading = "Filters")]
+    condition: Option<String>,
+    #[command(flatten)]
+    filter: TransactionArguments,
 }
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
   rdmascope export pcapng mount.pcap --output mount.pcapng
   rdmascope export pcapng mount.pcap0 mount.pcap1 --output - | tshark -r - -Y frame.comment
+  rdmascope export pcapng mount.pcap --where 'op == READ && latency > 50ms' --output slow.pcapng
   rdmascope export pcapng mount.pcap --cut-bulk --no-comments --output small.pcapng";
 
 /// Writes the capture.
 pub(super) fn run(command: &mut Pcapng, out: &mut Out) -> io::Result<Status> {
-    let Pcapng { input, output, cut_bulk, no_comments } = command;
+    let Pcapng { input, output, cut_bulk, no_comments, condition, filter } = command;
     let form = Form { cuts_bulk: *cut_bulk, has_comments: !*no_comments };
-    if form.has_comments
+    let is_slice = condition.is_some() || !filter.is_empty();
+    if (form.has_comments || is_slice)
         && let Err(error) = input.keep()
     {
         return output::complain(&error, out);
     }
-    match pcapng_to(output, input, out, |out| write(input, form, out))? {
+    let slice = match is_slice.then(|| slice(input, filter, condition.as_deref())).transpose() {
+        Ok(slice) => slice,
+        Err(error) => return output::complain(&error, out),
+    };
+    match pcapng_to(output, input, out, |out| write(input, form, slice, out))? {
         Ok(ending) => output::tell_of_ending(&ending, out),
         Err(error) => output::complain(&error, out),
     }
+}
+
+/// What is written where transactions are chosen.
+fn slice(input: &Input, filter: &TransactionArguments, condition: Option<&str>) -> Result<Slice> {
+    let condition = condition.map(|text| Where::parse(text, &TRANSACTION)).transpose()?;
+    Slice::of(input, filter, condition.as_ref())
 }
 
 /// How packets are written.
@@ -82,8 +108,8 @@ struct Form {
 }
 
 /// The outer error is one of the output, the inner one says what is no capture.
-fn write(input: &Input, form: Form, out: impl Write) -> io::Result<Result<Ending>> {
-    let packets = Packets::new(input, form, out);
+fn write(input: &Input, form: Form, slice: Option<Slice>, out: impl Write) -> io::Result<Result<Ending>> {
+    let packets = Packets::new(input, form, slice, out);
     if !form.has_comments {
         let config = Config { report_packets: true, ..Config::default() };
         return finish(input, config, Plain(packets), |Plain(packets)| packets);
@@ -129,14 +155,22 @@ struct Packets<W> {
     /// What became of notes.
     noted: io::Result<()>,
     bulk: Option<BulkCut>,
+    /// The records that are written, where not all are.
+    slice: Option<Slice>,
 }
 
 impl<W: Write> Packets<W> {
-    fn new(input: &Input, form: Form, out: W) -> Packets<W> {
+    fn new(input: &Input, form: Form, slice: Option<Slice>, out: W) -> Packets<W> {
         let frame = frame::Config { port: input.port, verify_icrc: !input.no_icrc };
         Packets {
             out: Some(out),
-            comments: form.cuts_bulk.then(|| bulk::COMMENT.to_owned()).into_iter().collect(),
+            comments: form
+                .cuts_bulk
+                .then(|| bulk::COMMENT.to_owned())
+                .into_iter()
+                .chain(slice.as_ref().map(|slice| comment_of(slice, input)))
+                .collect(),
+            slice,
             writer: None,
             noted: Ok(()),
             bulk: form.cuts_bulk.then(|| BulkCut::new(frame)),
@@ -154,6 +188,9 @@ impl<W: Write> Packets<W> {
 
     fn write(&mut self, record: &Record<'_>, comment: &str) -> io::Result<()> {
         mem::replace(&mut self.noted, Ok(()))?;
+        if self.slice.as_ref().is_some_and(|slice| !slice.has(record.number)) {
+            return Ok(());
+        }
         let record = bulk::cut(&mut self.bulk, record);
         self.writer()?.packet(&record, comment)
     }
@@ -169,6 +206,16 @@ impl<W: Write> Packets<W> {
         mem::replace(&mut self.noted, Ok(()))?;
         self.writer()?.flush()
     }
+}
+
+/// What the file says of itself where it holds a part of another one.
+fn comment_of(slice: &Slice, input: &Input) -> String {
+    let files: Vec<_> = input.files.iter().map(|path| path.to_string_lossy()).collect();
+    let transactions = Counted(slice.transactions as u64, "transaction");
+    format!(
+        "{transactions} of {}, with the CM exchanges of their connections; comments have the numbers of frames and transactions there",
+        files.join(", ")
+    )
 }
 
 /// Writes packets without comments.
