@@ -65,6 +65,7 @@ pub mod names;
 pub mod owner;
 pub mod paths;
 pub mod phases;
+pub mod policy;
 pub mod regress;
 pub mod report;
 pub mod screen;
