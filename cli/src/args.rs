@@ -18,6 +18,7 @@ use crate::packets::{self, Packets};
 use crate::peer::{self, Peer};
 use crate::regress::{self, Regress};
 use crate::show::{self, Show};
+use crate::state::{self, StateCommand};
 use crate::transactions::{self, Transactions};
 use crate::tui::{self, Tui};
 use clap::{Parser, Subcommand};
@@ -63,6 +64,14 @@ pub(crate) enum Command {
     /// other ended with the same call refused.
     #[command(after_help = events::EXAMPLES)]
     Events(Events),
+    /// List what NFSv4 keeps between calls: sessions, opens, locks, delegations
+    ///
+    /// Client IDs, sessions, opens, locks, delegations, layouts and asynchronous copies.
+    /// One line for each, from when it began to how it ended, in the order in which they end; what is open at the end of the capture comes last.
+    /// Text has a summary on top: what was open at the end, what was recalled and not returned, revoked, lost or abandoned. What the capture cannot
+    /// show is said. docs/state.md describes it.
+    #[command(after_help = state::EXAMPLES)]
+    State(StateCommand),
     /// Export results in formats that other programs read
     #[command(after_help = export::EXAMPLES)]
     Export(Export),
@@ -168,6 +177,7 @@ impl Command {
             Command::Transactions(command) => Some(&mut command.input),
             Command::Packets(command) => Some(&mut command.input),
             Command::Events(command) => Some(&mut command.input),
+            Command::State(command) => Some(&mut command.input),
             Command::Export(command) => Some(command.input()),
             Command::Extract(command) => Some(&mut command.input),
             Command::Show(command) => Some(&mut command.input),

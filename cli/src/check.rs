@@ -13,7 +13,7 @@ use crate::filters::{Asked, Named, nearest};
 use crate::input::{Audience, Each, Input, read};
 use crate::least::Least;
 use crate::output::{Out, Status, complain, complain_of_troubles};
-use crate::table::{self, FieldName, Shape};
+use crate::table::{self, ExpressionText, FieldName, Shape};
 use crate::terminal;
 use anyhow::{anyhow, bail, ensure};
 use clap::{Args, ValueEnum};
@@ -43,6 +43,7 @@ use text::Text;
 #[command(
     mut_arg("files", |files| files.required(false).required_unless_present_any(["explain", "rules"])),
     mut_arg("fields", |fields| fields.value_parser(FieldName::any(&FINDING))),
+    mut_arg("condition", |condition| condition.value_parser(ExpressionText(&FINDING))),
     mut_arg("sort", |sort| sort.value_parser(FieldName::key(&FINDING))),
 )]
 pub(crate) struct Check {
@@ -351,8 +352,9 @@ impl Check {
     fn has_table(&self) -> anyhow::Result<()> {
         ensure!(
             self.table().is_some() || !self.shape.is_asked_for(),
-            "--fields, --sort and --top are for --format csv, tsv and jsonl"
+            "--fields, --where, --sort and --top are for --format csv, tsv and jsonl"
         );
+        self.shape.condition(&FINDING)?;
         ensure!(
             !(self.each.is_each() && matches!(self.format, Format::Csv | Format::Tsv)),
             "a table has no column for the file of a finding: --each takes --format jsonl"

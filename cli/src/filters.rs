@@ -1,7 +1,7 @@
 //! The options that say which connections, transactions and packets are wanted.
 
 use anyhow::{Result, bail, ensure};
-use clap::builder::{PossibleValue, TypedValueParser};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Arg, Args, Command, ValueEnum};
 use rdmascope_dissector::connection::ConnectionId;
 use rdmascope_dissector::event::Event;
@@ -12,7 +12,9 @@ use rdmascope_present::filter::{
     AddressPattern, ConnectionFilter, OpcodeFilter, PacketFilter, PsnRange, Span, StatusFilter,
     TransactionFilter, UserPattern, operation_names, parse_number, status_names,
 };
+pub(crate) use rdmascope_present::nearest::nearest;
 use rdmascope_present::paths::FilePattern;
+use rdmascope_present::state::{End, Kind as State, StateFilter};
 use rdmascope_present::time::{Moment, Rfc3339, parse_duration};
 use rdmascope_wire::{Qpn, Xid};
 use std::collections::BTreeSet;
@@ -91,6 +93,57 @@ impl EventArguments {
 
 const KIND: Named =
     Named { kind: "event", names: || Kind::ALL.map(Kind::word).to_vec(), is_other: |_| false };
+
+/// Which lifetimes are listed.
+#[derive(Args, Debug, Default)]
+#[command(next_help_heading = "Filters")]
+pub(crate) struct StateArguments {
+    /// Only what was seen first or last on the connection with this number
+    #[arg(long = "connection", value_name = "N", value_delimiter = ',')]
+    connections: Vec<u32>,
+    /// Only of this kind
+    #[arg(long = "kind", value_name = "KIND", value_parser = words(State::ALL.map(State::word)), value_delimiter = ',', ignore_case = true)]
+    kinds: Vec<String>,
+    /// Only what ended so; docs/json.md explains the words
+    #[arg(long = "end", value_name = "WORD", value_parser = words(End::ALL.map(End::word)), value_delimiter = ',', ignore_case = true)]
+    ends: Vec<String>,
+    /// Only what had not ended when the capture did: --end open
+    #[arg(long, conflicts_with = "ends")]
+    open: bool,
+    /// Only what the server recalled
+    #[arg(long)]
+    recalled: bool,
+    #[command(flatten)]
+    span: SpanArguments,
+}
+
+impl StateArguments {
+    /// What has to be in the capture.
+    pub(crate) fn asked(&self) -> Asked {
+        Asked::new(&self.connections, self.span.span())
+    }
+
+    /// What they ask for.
+    pub(crate) fn filter(&self) -> StateFilter {
+        let is_asked =
+            |names: &[String], word: &str| names.iter().any(|name| name.eq_ignore_ascii_case(word));
+        let ends = End::ALL
+            .into_iter()
+            .filter(|end| is_asked(&self.ends, end.word()) || (self.open && *end == End::Open));
+        StateFilter {
+            connections: ids(&self.connections),
+            kinds: State::ALL.into_iter().filter(|kind| is_asked(&self.kinds, kind.word())).collect(),
+            ends: ends.collect(),
+            recalled: self.recalled,
+            span: self.span.span(),
+        }
+    }
+}
+
+/// One of these words.
+fn words<const N: usize>(words: [&'static str; N]) -> PossibleValuesParser {
+    PossibleValuesParser::new(words)
+}
 
 /// Which transactions are listed.
 #[derive(Args, Debug, Default)]
@@ -306,26 +359,6 @@ impl Asked {
             None => Ok(()),
         }
     }
-}
-
-/// The names that are like this one, the most similar first.
-pub(crate) fn nearest<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
-    const MOST: usize = 3;
-    /// From here on a person sees the likeness.
-    const LIKE: f64 = 0.6;
-    let wanted = wanted.trim().to_ascii_lowercase();
-    let likeness = |name: &str| match name.contains(wanted.as_str()) {
-        true => 1.0,
-        false => strsim::normalized_damerau_levenshtein(&wanted, name),
-    };
-    let mut found: Vec<(f64, &'a str)> = names
-        .into_iter()
-        .filter(|_| !wanted.is_empty())
-        .map(|name| (likeness(&name.to_ascii_lowercase()), name))
-        .filter(|(likeness, _)| *likeness >= LIKE)
-        .collect();
-    found.sort_by(|a, b| b.0.total_cmp(&a.0));
-    found.into_iter().take(MOST).map(|(_, name)| name).collect()
 }
 
 fn ids(numbers: &[u32]) -> Vec<ConnectionId> {

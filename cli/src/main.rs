@@ -41,6 +41,7 @@ mod selection;
 mod show;
 #[cfg(feature = "verbs")]
 mod snoop;
+mod state;
 mod table;
 mod terminal;
 mod transactions;
@@ -104,6 +105,7 @@ fn run(command: &mut Command) -> io::Result<Status> {
         Command::Transactions(command) => transactions::run(command, style, &mut out)?,
         Command::Packets(command) => packets::run(command, style, &mut out)?,
         Command::Events(command) => events::run(command, style, &mut out)?,
+        Command::State(command) => state::run(command, style, &mut out)?,
         Command::Export(command) => export::run(command, &mut out)?,
         Command::Extract(command) => extract::run(command, style, &mut out)?,
         Command::Show(command) => show::run(command, style, &mut out)?,

@@ -6,7 +6,7 @@ mod delimited;
 
 use crate::filters::nearest;
 use aligned::Aligned;
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 use clap::builder::{PossibleValue, TypedValueParser};
 use clap::{Arg, Args, Command, ValueEnum};
 use core::cmp::Ordering;
@@ -15,6 +15,7 @@ use rdmascope_dissector::record::Time;
 use rdmascope_present::column::{
     CellReader, Cells, Clock, Columns, Flat, Key, List, Picked, Setting, Subject, TextTable, find, flat,
 };
+use rdmascope_present::expression::{self, Where};
 use rdmascope_present::json;
 use rdmascope_present::text::Style;
 use std::collections::BinaryHeap;
@@ -49,6 +50,12 @@ pub(crate) struct Shape {
         help_heading = "Table"
     )]
     fields: Vec<String>,
+    /// Show only the lines for which this holds: `op == READ && latency > 5ms && file ~ '*.dat'`
+    ///
+    /// Fields are compared with ==, !=, <, <=, > and >=, with `~` and `!~` for patterns, and with `in (A, B)`; `&&`, `||`, `!` and parentheses join comparisons.
+    /// docs/tables.md describes expressions.
+    #[arg(long = "where", value_name = "EXPRESSION", help_heading = "Table")]
+    condition: Option<String>,
     /// Sort the lines by this field, smallest first; lines without a value come last
     ///
     /// All lines are kept in memory until the capture ends, unless --top says how many are wanted.
@@ -63,6 +70,12 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
+    /// What has to hold of a line of `columns`.
+    pub(crate) fn condition<S: Subject>(&self, columns: &'static Columns<S>) -> Result<Option<Where<S>>> {
+        let condition = self.condition.as_deref().map(|text| Where::parse(text, columns)).transpose();
+        condition.context("--where")
+    }
+
     /// Whether lines have only some of their fields.
     pub(crate) fn has_fields(&self) -> bool {
         !self.fields.is_empty()
@@ -70,12 +83,17 @@ impl Shape {
 
     /// Whether it asks for anything.
     pub(crate) fn is_asked_for(&self) -> bool {
-        let Shape { fields, sort, reverse, top } = self;
-        !fields.is_empty() || sort.is_some() || *reverse || top.is_some()
+        let Shape { fields, condition, sort, reverse, top } = self;
+        !fields.is_empty() || condition.is_some() || sort.is_some() || *reverse || top.is_some()
     }
 }
 
 impl Table {
+    /// The format of the lines.
+    pub(crate) fn format(&self) -> Format {
+        self.format
+    }
+
     /// Lines of `columns`, written in this way.
     pub(crate) fn rows<S: Subject>(&self, columns: &'static Columns<S>, style: Style) -> Result<Rows<S>> {
         let Table { format, shape, time } = self;
@@ -83,7 +101,7 @@ impl Table {
             bail!("--time is for text, csv and tsv: the times of JSON Lines are absolute");
         }
         let usual = if *format == Format::Text { ClockArgument::Relative } else { ClockArgument::Absolute };
-        Ok(Rows::new(*format, shape, time.unwrap_or(usual).clock(), columns, style))
+        Rows::new(*format, shape, time.unwrap_or(usual).clock(), columns, style)
     }
 }
 
@@ -183,6 +201,25 @@ impl TypedValueParser for FieldName {
     }
 }
 
+/// An expression about lines of a list.
+#[derive(Clone, Copy)]
+pub(crate) struct ExpressionText(pub(crate) &'static dyn List);
+
+impl TypedValueParser for ExpressionText {
+    type Value = String;
+
+    fn parse_ref(
+        &self,
+        command: &Command,
+        option: Option<&Arg>,
+        value: &OsStr,
+    ) -> Result<String, clap::Error> {
+        let ExpressionText(list) = *self;
+        (move |text: &str| expression::parse(text, list).map(|_| text.to_owned()))
+            .parse_ref(command, option, value)
+    }
+}
+
 /// Lines on their way to the output.
 pub(crate) struct Rows<S: Subject> {
     columns: &'static Columns<S>,
@@ -191,6 +228,8 @@ pub(crate) struct Rows<S: Subject> {
     /// Where seconds count from the line before: its instant, once there is one.
     before: Option<Option<Time>>,
     is_headed: bool,
+    /// What has to hold of a line.
+    condition: Option<Where<S>>,
     order: Order<S>,
 }
 
@@ -248,8 +287,9 @@ impl<S: Subject> Rows<S> {
         clock: Clock,
         columns: &'static Columns<S>,
         style: Style,
-    ) -> Rows<S> {
-        let Shape { fields, sort, reverse, top } = shape;
+    ) -> Result<Rows<S>> {
+        let condition = shape.condition(columns)?;
+        let Shape { fields, sort, reverse, top, .. } = shape;
         let cells = |reader| Cells::new(Picked::cells(columns, fields), reader, clock.clone());
         let before = matches!(clock, Clock::Delta).then_some(None);
         let form = match format {
@@ -274,7 +314,7 @@ impl<S: Subject> Rows<S> {
             },
             None => Order::AsTheyCome(top.unwrap_or(u64::MAX)),
         };
-        Rows { columns, form, style, before, is_headed: false, order }
+        Ok(Rows { columns, form, style, before, is_headed: false, condition, order })
     }
 
     /// Writes the line of headings, where the format has one, before any line; unless all wait for the end.
@@ -303,6 +343,9 @@ impl<S: Subject> Rows<S> {
     /// Writes the line of `subject`, or keeps it until the end. The capture starts at `start`.
     pub(crate) fn row(&mut self, subject: S::Of<'_>, start: Time, out: &mut impl Write) -> io::Result<()> {
         self.head(out)?;
+        if self.condition.as_ref().is_some_and(|condition| !condition.matches(subject, start)) {
+            return Ok(());
+        }
         let Rows { columns, form, style, before, order, .. } = self;
         let mut line = Line { columns, form, style: *style, before, start };
         match order {

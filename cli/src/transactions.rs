@@ -5,7 +5,7 @@ use crate::input::Input;
 use crate::list::list;
 use crate::output::{Out, Status};
 use crate::paths;
-use crate::table::{FieldName, Table};
+use crate::table::{ExpressionText, FieldName, Table};
 use clap::Args;
 use rdmascope_dissector::event::Event;
 use rdmascope_present::columns::TRANSACTION;
@@ -19,6 +19,7 @@ Examples:
   rdmascope transactions mount.pcap --operation read --operation write --latency-above 5ms
   rdmascope transactions mount.pcap --status error
   rdmascope transactions mount.pcap --sort latency --reverse --top 10
+  rdmascope transactions mount.pcap --where 'op == READ && latency > 5ms && file ~ \"*.dat\"'
   rdmascope transactions mount.pcap --format csv --fields number,operation,latency > calls.csv
   tcpdump -i eth0 -U -w - udp port 4791 | rdmascope transactions - --latency-above 5ms
   rdmascope transactions mount.pcap --status NFS4ERR_DELAY --since 2025-11-21T09:30:00Z
@@ -28,6 +29,7 @@ Examples:
 #[derive(Args, Debug)]
 #[command(
     mut_arg("fields", |fields| fields.value_parser(FieldName::any(&TRANSACTION))),
+    mut_arg("condition", |condition| condition.value_parser(ExpressionText(&TRANSACTION))),
     mut_arg("sort", |sort| sort.value_parser(FieldName::key(&TRANSACTION))),
 )]
 pub(crate) struct Transactions {

@@ -384,6 +384,7 @@ fn a_capture_of_iwarp_alone_says_so() {
         (&["transactions"], 0),
         (&["packets"], 0),
         (&["events"], 0),
+        (&["state"], 0),
         (&["live"], 0),
         (&["diff", iwarp.path()], 0),
         (&["extract", "--files", &to("files")], 0),

@@ -39,7 +39,7 @@ fn words(text: &str) -> Vec<&str> {
 fn lists_and_findings_lose_nothing() {
     for name in SAMPLES {
         let path = sample(&format!("{name}.pcap"));
-        for list in ["events", "connections", "transactions", "packets"] {
+        for list in ["events", "connections", "transactions", "packets", "state"] {
             let arguments = [list, &path];
             let whole = run(&arguments);
             for width in WIDTHS {

@@ -330,7 +330,10 @@ fn element(text: &str) -> (Element, &str) {
         element.attributes.push((key.to_owned(), unescaped(value)));
         left = behind.trim_start();
     }
-    while !is_empty {
+    if is_empty {
+        return (element, rest);
+    }
+    loop {
         let at = rest.find('<').expect("an element ends");
         element.text += &unescaped(&rest[..at]);
         rest = &rest[at..];
@@ -341,7 +344,6 @@ fn element(text: &str) -> (Element, &str) {
         element.children.push(child);
         rest = behind;
     }
-    (element, rest)
 }
 
 /// The test suites of a report that keeps to the schema which Jenkins and its like read: elements, their order, attributes, and counts.

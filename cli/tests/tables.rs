@@ -88,11 +88,12 @@ fn leaves(object: &Map<String, Value>, prefix: &str, found: &mut Vec<String>) {
     }
 }
 
-const LISTING: [(&str, &str); 5] = [
+const LISTING: [(&str, &str); 6] = [
     ("transactions", "transaction"),
     ("packets", "packet"),
     ("connections", "connection"),
     ("events", "event"),
+    ("state", "state"),
     ("check", "finding"),
 ];
 
@@ -291,4 +292,58 @@ fn a_heading_stands_above_no_lines_and_no_heading_above_no_capture() {
     assert_eq!(empty, "number\n");
     assert_eq!(lines(&said("transactions", SAMPLES[0], "--format jsonl --xid 0x1")), Vec::<Value>::new());
     refused(&run(&["transactions", "Cargo.toml", "--format", "csv"]), &["Cargo.toml"]);
+}
+
+/// What `--where` chooses is what the JSON Lines of the same command say.
+#[test]
+fn expressions_choose_lines() {
+    let number = |line: &Value, name: &str| line.pointer(name).and_then(Value::as_u64).unwrap_or_default();
+    type Holds<'a> = &'a dyn Fn(&Value) -> bool;
+    let has = |line: &Value, name: &str| {
+        line["operations"].as_array().is_some_and(|all| all.iter().any(|one| one == name))
+    };
+    let cases: [(&str, &str, &str, Holds<'_>); 6] = [
+        ("transactions", "transaction", "op == GETATTR && latency > 1ms", &|line| {
+            has(line, "GETATTR") && number(line, "/latency_ns") > 1_000_000
+        }),
+        ("transactions", "transaction", "status == NOENT || bytes >= 4KiB", &|line| {
+            number(line, "/status") == 2 || number(line, "/bytes") >= 4096
+        }),
+        ("transactions", "transaction", "file ~ 'big' && !failed", &|line| {
+            line["file"].as_str().is_some_and(|file| file.ends_with("/big")) && number(line, "/status") == 0
+        }),
+        ("packets", "packet", "psn in (1, 2, 3) || opcode == 'RC RDMA READ request'", &|line| {
+            (1..4).contains(&number(line, "/psn")) && line["psn"].is_u64()
+                || line["opcode"] == "RC RDMA READ request"
+        }),
+        ("connections", "connection", "requester.qpn > 0", &|_| true),
+        ("events", "event", "event != connected", &|line| line["event"] != "connected"),
+    ];
+    for (name, kind, expression, holds) in cases {
+        let capture = sample("nfs4.1-basic.pcap");
+        let output = run(&[name, &capture, "--where", expression, "--format", "jsonl"]);
+        assert!(output.status.success(), "{name} {expression}: {}", text(&output.stderr));
+        let chosen: Vec<Value> = lines(&output).into_iter().filter(|line| line["type"] == kind).collect();
+        let all = objects(name, "nfs4.1-basic.pcap", kind);
+        let expected: Vec<Value> = all.iter().filter(|line| holds(line)).cloned().collect();
+        assert_eq!(chosen, expected, "{name} {expression}");
+        assert!(name != "transactions" || !chosen.is_empty() && chosen.len() < all.len(), "{expression}");
+    }
+}
+
+#[test]
+fn a_mistake_in_an_expression_is_shown() {
+    for command in ["transactions", "packets", "connections", "events"] {
+        let output = run(&[command, &sample("nfs3-lossy.pcap"), "--where", "conection == 1"]);
+        assert_eq!(output.status.code(), Some(2), "{command}");
+        assert_eq!(text(&output.stdout), "");
+        let said = text(&output.stderr);
+        assert!(
+            said.contains("lines have no field conection: is it connection")
+                && said.contains("\n  conection == 1\n  ^\n"),
+            "{command}: {said}"
+        );
+    }
+    let output = run(&["check", &sample("nfs3-lossy.pcap"), "--where", "rule == x"]);
+    assert_eq!(output.status.code(), Some(2));
 }

@@ -19,6 +19,7 @@ mod policy;
 mod regression;
 mod report;
 mod shared;
+mod state;
 mod transaction;
 
 pub use capture::{CAPTURE, FILE, INTERFACE};
@@ -43,6 +44,7 @@ pub use policy::{POLICY, PolicyRow};
 pub use regression::{DEVIATION, DeviationRow, VERDICT, VerdictRow};
 pub use report::{ERROR, OPERATION_FIGURES, PROBLEM};
 pub use shared::{PRIVATE_DATA, SEGMENT, STOP};
+pub use state::STATE;
 pub use transaction::TRANSACTION;
 
 use crate::column::List;
@@ -65,6 +67,7 @@ pub static LISTS: &[&dyn List] = &[
     &ERROR,
     &PROBLEM,
     &EVENT,
+    &STATE,
     &KERNEL,
     &KERNEL_STEP,
     &KERNEL_DISAGREEMENT,

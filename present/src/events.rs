@@ -6,6 +6,7 @@
 mod course;
 mod failing;
 mod gather;
+mod state;
 mod tell;
 
 pub use gather::Events;
@@ -47,11 +48,19 @@ pub enum Kind {
     CreditsExhausted,
     /// A call failed in the same way on one connection after the other.
     CallFailsAgain,
+    /// A server raised flags of sr_status_flags.
+    StatusFlags,
+    /// State of NFSv4 was revoked, lost or abandoned.
+    StateLost,
+    /// Delegations or layouts were recalled, and nobody gave them back.
+    RecallUnanswered,
+    /// The end of asynchronous copies was not reported.
+    CopyUnreported,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Kind; 13] = [
+    pub const ALL: [Kind; 17] = [
         Kind::Connected,
         Kind::RequestRepeated,
         Kind::RequestUnanswered,
@@ -65,6 +74,10 @@ impl Kind {
         Kind::Recovery,
         Kind::CreditsExhausted,
         Kind::CallFailsAgain,
+        Kind::StatusFlags,
+        Kind::StateLost,
+        Kind::RecallUnanswered,
+        Kind::CopyUnreported,
     ];
 
     /// Its name for programs.
@@ -83,6 +96,10 @@ impl Kind {
             Kind::Recovery => "recovery",
             Kind::CreditsExhausted => "credits-exhausted",
             Kind::CallFailsAgain => "call-fails-again",
+            Kind::StatusFlags => "status-flags",
+            Kind::StateLost => "state-lost",
+            Kind::RecallUnanswered => "recall-unanswered",
+            Kind::CopyUnreported => "copy-unreported",
         }
     }
 

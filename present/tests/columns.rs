@@ -14,7 +14,7 @@ use rdmascope_present::columns::{
     CAPTURE, CAPTURED, CHECK, COMPARISON, CONNECTION, ComparisonRow, DEVIATION, DIFFERENCE, ERROR, EVENT,
     EXCHANGE, EXTRACTED, EXTRACTION, ExchangeRow, FIELD, FINDING, FRAME, FindingRow, FrameRow, INTERVAL,
     INTERVAL_CONNECTION, INTERVAL_OPERATION, KERNEL, KERNEL_DISAGREEMENT, KERNEL_STEP, KERNEL_TRANSACTION,
-    LISTS, MESSAGE, MessageRow, OPERATION_FIGURES, PACKET, POLICY, PROBLEM, RULE, TABLES, TRANSACTION,
+    LISTS, MESSAGE, MessageRow, OPERATION_FIGURES, PACKET, POLICY, PROBLEM, RULE, STATE, TABLES, TRANSACTION,
     VERDICT,
 };
 use rdmascope_present::diff::{Comparison, Side, Thresholds};
@@ -29,6 +29,7 @@ use rdmascope_present::paths::{Paths, TransactionRow};
 use rdmascope_present::policy::{EntryKind, EntryOutcome, Policed, PolicyEntry};
 use rdmascope_present::regress::{Blessed, Lines, Outcome, Verdict, compare};
 use rdmascope_present::report::Report;
+use rdmascope_present::state::States;
 use rdmascope_present::tally::Tally;
 use rdmascope_tests::{pcap, samples, session};
 use std::collections::BTreeSet;
@@ -416,6 +417,7 @@ fn values_of_all_samples() {
             Engine::new(Config { report_packets: true, observe: Observe::All, ..Config::default() });
         let mut judge = Judge::default();
         let mut report = Report::default();
+        let mut states = States::default();
         let mut tally = Tally::new(|_| false, Level::Advice);
         let mut paths = Paths::new();
         let mut handle = |event: Event<'_>| {
@@ -424,6 +426,7 @@ fn values_of_all_samples() {
                 tally.count(finding, None);
             });
             report.handle(&event);
+            states.handle(&event, &mut |lifetime| seen.object(&STATE, &STATE.of(lifetime), "state"));
             match event {
                 Event::Packet(packet) => seen.object(&PACKET, &PACKET.of(packet), "packet"),
                 Event::Connection(connection) => {
@@ -459,6 +462,7 @@ fn values_of_all_samples() {
         for problem in report.problems(&ending) {
             seen.object(&PROBLEM, &PROBLEM.of(&problem), "problem");
         }
+        states.finish(&mut |lifetime| seen.object(&STATE, &STATE.of(lifetime), "state"));
         for event in report.events(&ending) {
             seen.object(&EVENT, &EVENT.of(&event), "event");
         }
@@ -506,6 +510,10 @@ fn values_of_all_samples() {
         "packet.rpcrdma.error",
         "packet.rpcrdma.stop",
         "packet.stop",
+        "state.deny",
+        "state.open_number",
+        "state.ranges",
+        "state.status_flags",
         "transaction.call.invalidated",
         "transaction.call.stop",
         "transaction.done",

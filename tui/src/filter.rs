@@ -1,5 +1,7 @@
 //! The filter line: the filters of the command line, without their dashes, and words that are looked for in the row.
 //!
+//! Or an expression, as `--where` takes it: `op == READ && latency > 5ms && file ~ '*.dat'`.
+//!
 //! `operation=READ latency-above=5ms status=error connection=2 xid=0x1a2b3c4d outcome=no-reply direction=backward`. Different filters must all
 //! hold; of one that is given more than once, one value has to match, as on the command line.
 
@@ -7,6 +9,8 @@ use crate::rows::Row;
 use rdmascope_dissector::connection::ConnectionId;
 use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::{Direction, Outcome};
+use rdmascope_present::columns::TRANSACTION;
+use rdmascope_present::expression::{self, Expression};
 use rdmascope_present::filter::{AddressPattern, StatusFilter, TransactionFilter, UserPattern, parse_number};
 use rdmascope_present::names;
 use rdmascope_present::paths::FilePattern;
@@ -19,6 +23,8 @@ pub struct Filter {
     wanted: TransactionFilter,
     found: bool,
     words: Vec<String>,
+    /// What has to hold of a row.
+    condition: Option<Expression>,
     /// It wants all rows.
     is_empty: bool,
 }
@@ -53,6 +59,12 @@ impl Filter {
     /// Reads a filter line. The error says which word cannot be read, and why.
     pub fn parse(line: &str) -> Result<Filter, String> {
         let mut filter = Filter { is_empty: line.trim().is_empty(), ..Filter::default() };
+        // What neither filters nor words have.
+        const SIGNS: [&str; 7] = ["==", "!=", "<", ">", "~", "&&", "||"];
+        if SIGNS.iter().any(|sign| line.contains(sign)) {
+            filter.condition = Some(condition(line)?);
+            return Ok(filter);
+        }
         for word in line.split_whitespace() {
             let name = word.trim_start_matches("--");
             match name.split_once('=') {
@@ -99,6 +111,13 @@ impl Filter {
         self.wanted.matches(row, start)
             && (!self.found || row.mark.is_some())
             && self.words.iter().all(|word| row.contains(word))
+            && self.condition.as_ref().is_none_or(|condition| {
+                condition.holds(start, |see| {
+                    for (place, name) in condition.names().iter().enumerate() {
+                        row.value(name, &mut |value| see(place, value));
+                    }
+                })
+            })
     }
 
     /// Whether it wants all rows.
@@ -110,6 +129,15 @@ impl Filter {
     pub fn completions(line: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
         let word = line.rsplit(' ').next().unwrap_or_default().to_owned();
         NAMES.into_iter().filter(move |(name, _)| name.starts_with(&word) && *name != word)
+    }
+}
+
+/// Reads an expression about rows, which have some of the columns of a transaction. The mistake in one line.
+fn condition(line: &str) -> Result<Expression, String> {
+    let condition = expression::parse(line, &TRANSACTION).map_err(|mistake| mistake.in_a_line())?;
+    match condition.names().iter().find(|name| !Row::FIELDS.contains(&name.as_str())) {
+        Some(name) => Err(format!("{name}: a row of the screen has {}", Row::FIELDS.join(", "))),
+        None => Ok(condition),
     }
 }
 
@@ -137,6 +165,30 @@ mod tests {
         assert!(!matches(&format!("latency-above={latency}ns")));
         assert!(matches(&format!("latency-above={}ns", latency - 1)));
         assert!(!matches("found") && matches("READ") && !matches("nosuchword"));
+    }
+
+    #[test]
+    fn an_expression_is_read_and_matched() {
+        let row = RowMaker::default().row(&values::read(7, 10), Time(0), 10);
+        let matches = |line: &str| Filter::parse(line).unwrap().matches(&row, Time(0));
+        for line in [
+            "op == READ && latency > 9us && bytes >= 64KiB",
+            "status == OK && outcome == completed && !failed && direction == forward",
+            "client == 192.0.2.1 && server ~ '192.0.2.*' && connection == 1 && number == 1",
+            "xid > 0 && operation == READ && file != '/a' && uid != 0 && machine !~ 'x' && status_name == ok",
+        ] {
+            assert!(matches(line), "{line}");
+        }
+        for line in ["op == WRITE", "latency > 10us", "file ~ '*'", "other_file ~ '*'", "bytes < 64KiB"] {
+            assert!(!matches(line), "{line}");
+        }
+        for (line, part) in [
+            ("op == RAED", "RAED: is it READ? (at 7)"),
+            ("call.frame == 5", "call.frame: a row of the screen has number, "),
+        ] {
+            let error = Filter::parse(line).unwrap_err();
+            assert!(error.contains(part) && !error.contains('\n'), "{line}: {error}");
+        }
     }
 
     #[test]

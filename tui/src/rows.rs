@@ -9,10 +9,10 @@ use rdmascope_dissector::frame::Address;
 use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::{Direction, Outcome, Transaction};
 use rdmascope_dissector::ulb::Procedure;
-use rdmascope_present::column::{Align, Setting, TextTable, Tint};
+use rdmascope_present::column::{Align, Setting, TextTable, Tint, Value};
 use rdmascope_present::columns::TRANSACTION;
 use rdmascope_present::filter::Filtered;
-use rdmascope_present::names::{Failure, Label};
+use rdmascope_present::names::{self, Failure, Label};
 use rdmascope_present::paths::{Paths, TransactionRow};
 use rdmascope_present::text::Style;
 use rdmascope_wire::Xid;
@@ -52,6 +52,8 @@ pub struct Row {
     pub time: Time,
     /// Bytes that RDMA Reads and Writes moved.
     pub moved: u64,
+    /// Bytes that READs and WRITEs moved, as their results say.
+    bytes: u64,
     /// rdma_credit of its reply: the credits that the answerer grants.
     pub credits: Option<u32>,
     /// Its first packet, or the last one before it if it has none.
@@ -77,7 +79,8 @@ struct About {
     server: Option<Address>,
     /// uid and machine name of an AUTH_SYS credential.
     user: Option<(u32, Box<[u8]>)>,
-    files: Box<[Box<[u8]>]>,
+    /// The file, and the second one.
+    files: [Option<Box<[u8]>>; 2],
 }
 
 /// What rows have in common is looked for among so many.
@@ -85,10 +88,11 @@ const MOST_SUBJECTS: usize = 1 << 16;
 
 impl About {
     fn of(row: TransactionRow<'_>) -> About {
-        let (mut user, mut files) = (None, Vec::new());
+        let (mut user, mut files) = (None, [None, None]);
         row.user(&mut |uid, machine| user = Some((uid, machine.into())));
-        row.files(&mut |path| files.push(path.into()));
-        About { client: row.client(), server: row.server(), user, files: files.into() }
+        row.file(&mut |path| files[0] = Some(path.into()));
+        row.other_file(&mut |path| files[1] = Some(path.into()));
+        About { client: row.client(), server: row.server(), user, files }
     }
 
     /// The one that is kept already, or this one.
@@ -154,6 +158,7 @@ impl RowMaker {
             latency: transaction.latency(),
             time: messages.map(|message| message.seen.time).next().unwrap_or(start),
             moved: transaction.timing.read_bytes.saturating_add(transaction.timing.written_bytes),
+            bytes: followed.bytes(),
             credits: transaction.reply.as_ref().map(|reply| reply.credits),
             first: first.unwrap_or(ended),
             last: last.max().unwrap_or(ended),
@@ -200,6 +205,64 @@ impl Row {
     pub fn take(&mut self, verdict: Verdict) {
         if self.mark != Some(Verdict::Stands) {
             self.mark = Some(verdict);
+        }
+    }
+
+    /// The columns of a transaction that [`Row::value`] has.
+    pub const FIELDS: [&str; 18] = [
+        "number",
+        "connection",
+        "direction",
+        "xid",
+        "operation",
+        "operations",
+        "status",
+        "status_name",
+        "outcome",
+        "failed",
+        "latency_ns",
+        "bytes",
+        "client",
+        "server",
+        "uid",
+        "machine",
+        "file",
+        "other_file",
+    ];
+
+    /// Lends the value of one of these columns.
+    pub fn value(&self, field: &str, see: &mut dyn FnMut(Value<'_>)) {
+        let about = &self.about;
+        let mut address = |address: Option<Address>| {
+            if let Some(address) = address {
+                see(Value::Shown(&address));
+            }
+        };
+        let value = match field {
+            "client" => return address(about.client),
+            "server" => return address(about.server),
+            "operation" => return see(Value::Shown(&self.label)),
+            "operations" => return self.operations.iter().for_each(|name| see(Value::Text(name))),
+            "number" => Some(Value::Number(self.number)),
+            "connection" => Some(Value::Number(self.connection.0.into())),
+            "direction" => Some(Value::Text(names::direction(self.direction))),
+            "xid" => Some(Value::Key(self.xid.0)),
+            "status" => self.status.map(|status| Value::Number(status.into())),
+            "status_name" => self.procedure.zip(self.status).and_then(|(called, status)| {
+                names::status_name(called.program, called.version, status).map(Value::Text)
+            }),
+            "outcome" => Some(Value::Text(names::outcome(self.outcome))),
+            "failed" => Some(Value::Boolean(self.failure.is_some())),
+            "latency_ns" => self.latency.map(Value::Nanoseconds),
+            "bytes" => Some(Value::Number(self.bytes)),
+            "uid" => about.user.as_ref().map(|(uid, _)| Value::Number((*uid).into())),
+            "machine" => about.user.as_ref().map(|(_, machine)| Value::Lossy(machine)),
+            "file" => about.files[0].as_deref().map(Value::Lossy),
+            "other_file" => about.files[1].as_deref().map(Value::Lossy),
+            _ => None,
+        };
+        if let Some(value) = value {
+            see(value);
         }
     }
 
@@ -265,7 +328,7 @@ impl Filtered for Row {
     }
 
     fn files(&self, see: &mut dyn FnMut(&[u8])) {
-        self.about.files.iter().for_each(|path| see(path));
+        self.about.files.iter().flatten().for_each(|path| see(path));
     }
 }
 

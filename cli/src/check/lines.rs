@@ -26,7 +26,8 @@ pub(super) struct Lines<'a> {
 impl<'a> Lines<'a> {
     pub(super) fn new(command: &Check, out: &'a mut Out) -> Lines<'a> {
         let format = command.table().unwrap_or(Format::Jsonl);
-        let rows = Rows::new(format, &command.shape, Clock::Absolute, &FINDING, Style::default());
+        let rows = Rows::new(format, &command.shape, Clock::Absolute, &FINDING, Style::default())
+            .expect("the options of tables were looked at before");
         let has_summary = format == Format::Jsonl && !command.shape.has_fields();
         Lines { rows, out, most: command.most(), has_summary }
     }

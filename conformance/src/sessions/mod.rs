@@ -18,6 +18,7 @@ use offloads::Offloads;
 use rdmascope_dissector::connection::Connection;
 use rdmascope_dissector::rdma::End;
 use rdmascope_dissector::transaction::{Direction, Outcome, Transaction};
+use rdmascope_dissector::ulb::STATUS_FLAGS;
 
 const SLOTS: Source = Source { document: Document::Rfc8881, section: "2.10.6.1" };
 const SEQUENCE: Source = Source { document: Document::Rfc8881, section: "18.46" };
@@ -235,26 +236,9 @@ fn callback_unanswered(transaction: &Transaction, view: &View, findings: &mut Fi
     findings.add(finding.by(client).of(transaction).message(call).unless(!is_known));
 }
 
-/// The names of sr_status_flags by bit (RFC 8881, section 18.46.3), without SEQ4_STATUS_.
-const FLAGS: [&str; 13] = [
-    "CB_PATH_DOWN",
-    "CB_GSS_CONTEXTS_EXPIRING",
-    "CB_GSS_CONTEXTS_EXPIRED",
-    "EXPIRED_ALL_STATE_REVOKED",
-    "EXPIRED_SOME_STATE_REVOKED",
-    "ADMIN_STATE_REVOKED",
-    "RECALLABLE_STATE_REVOKED",
-    "LEASE_MOVED",
-    "RESTART_RECLAIM_NEEDED",
-    "CB_PATH_DOWN_SESSION",
-    "BACKCHANNEL_FAULT",
-    "DEVID_CHANGED",
-    "DEVID_DELETED",
-];
-
 fn flags(_: &Connection, view: &View, findings: &mut Findings<'_>) {
     for Flag { bit, replies, frames } in &view.memories.sessions.flags {
-        let name = match FLAGS.get(*bit as usize) {
+        let name = match STATUS_FLAGS.get(*bit as usize) {
             Some(name) => format!("SEQ4_STATUS_{name}"),
             None => format!("the unknown flag 0x{:08x}", 1u32 << bit),
         };

@@ -10,7 +10,7 @@ use crate::roomy::room;
 use crate::transaction::{
     Direction, Missing, OpenTransaction, Outcome, Part, Placed, ReadChunk, Timing, Transaction,
 };
-use crate::ulb::{Details, Entry, Operation};
+use crate::ulb::{Details, Entry, Operation, StateFact};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -373,6 +373,7 @@ impl Open {
             + room(self.write_lengths.len()) * size_of::<u64>()
             + room(details.operations.len()) * size_of::<Operation>()
             + room(details.entries.len()) * size_of::<Entry>()
+            + room(details.states.len()) * size_of::<StateFact>()
             + room(details.arena.len())
     }
 
@@ -398,6 +399,7 @@ impl Open {
         details.clear();
         details.operations.shrink_to(most(64));
         details.entries.shrink_to(most(64));
+        details.states.shrink_to(most(64));
         details.arena.shrink_to(most(4 << 10));
         bytes
     }

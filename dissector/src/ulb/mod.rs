@@ -11,6 +11,7 @@ mod nfs4;
 mod nfsacl;
 mod payload;
 mod rows;
+mod state;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -23,10 +24,12 @@ pub use nfs4::{Callback, CallbackProcedure, Nfs4, Nfs4Procedure};
 pub use nfsacl::{NfsAcl2, NfsAcl3};
 pub use payload::{Chunks, Item, Payload, Place};
 pub use rows::{DdpEligible, OperationKind};
+pub use state::{STATUS_FLAGS, Said, StateFact};
 
 use rdmascope_wire::Stop;
 use rdmascope_wire::rpc::program;
 use rows::Operations;
+use state::Facts;
 use walk::Walk;
 
 /// The result of reading a message, besides the [`Details`].
@@ -93,9 +96,10 @@ fn arguments<O: Operations>(
     let found = O::of(procedure.number);
     let kind = found.map_or(OperationKind::UnknownProcedure(procedure.number), Into::into);
     let mut unkept = None;
-    let operation = add(&mut details.operations, &mut unkept, kind);
-    let Details { arena, backchannel, session, entries, .. } = details;
-    let mut walk = Walk::new(payload, operation, arena, backchannel, session, entries);
+    let Details { operations, arena, backchannel, session, entries, states, .. } = details;
+    let (operation, place) = add(operations, &mut unkept, kind);
+    let mut walk =
+        Walk::new(payload, operation, arena, backchannel, session, entries, Facts::new(states, place));
     found.map_or(Ok(()), |found| (found.row().arguments)(&mut walk))
 }
 
@@ -131,8 +135,9 @@ fn results<O: Operations>(procedure: Procedure, payload: &mut Payload<'_>, detai
     if details.operations.first().is_none_or(|operation| operation.kind != kind) {
         details.operations.insert(0, Operation::new(kind));
     }
-    let Details { operations, arena, backchannel, session, entries, .. } = details;
-    let mut walk = Walk::new(payload, &mut operations[0], arena, backchannel, session, entries);
+    let Details { operations, arena, backchannel, session, entries, states, .. } = details;
+    let facts = Facts::new(states, Some(0));
+    let mut walk = Walk::new(payload, &mut operations[0], arena, backchannel, session, entries, facts);
     let outcome = found.map_or(Ok(()), |found| found.row().results(&mut walk));
     details.status = details.operations[0].status;
     outcome
@@ -238,6 +243,8 @@ pub struct Details {
     pub session: Session,
     /// The directory entries that READDIRPLUS or READDIR returned with their file handles. Of a COMPOUND, those of its first READDIR.
     pub entries: Vec<Entry>,
+    /// What operations say about state that lives on: at most [`StateFact::MOST`] facts, those of the arguments first.
+    pub states: Vec<StateFact>,
     /// Names and file handles of all operations, which [`Text`] refers to.
     pub arena: Vec<u8>,
 }
@@ -253,6 +260,7 @@ impl Details {
         self.backchannel = None;
         self.session = Session::default();
         self.entries.clear();
+        self.states.clear();
         self.arena.clear();
     }
 
@@ -368,18 +376,19 @@ fn keep(arena: &mut Vec<u8>, bytes: &[u8]) -> Text {
     Text { start: start as u32, length: bytes.len() as u16 }
 }
 
-/// Adds an operation of which nothing else is known. If there are [`Details::MOST_OPERATIONS`] already, it goes to `unkept`.
+/// Adds an operation of which nothing else is known, and returns it with its place. If there are [`Details::MOST_OPERATIONS`] already, it goes
+/// to `unkept` and has none.
 #[inline]
 fn add<'o>(
     operations: &'o mut Vec<Operation>,
     unkept: &'o mut Option<Operation>,
     kind: OperationKind,
-) -> &'o mut Operation {
-    let operation = Operation::new(kind);
-    if operations.len() < Details::MOST_OPERATIONS {
-        operations.push_mut(operation)
+) -> (&'o mut Operation, Option<usize>) {
+    let (operation, place) = (Operation::new(kind), operations.len());
+    if place < Details::MOST_OPERATIONS {
+        (operations.push_mut(operation), Some(place))
     } else {
-        unkept.insert(operation)
+        (unkept.insert(operation), None)
     }
 }
 

@@ -1,5 +1,6 @@
 //! A walk over one operation. It moves the cursor over the fields, and stores in the operation those that help to understand it.
 
+use super::state::Facts;
 use super::{
     Backchannel, Details, Entry, Operation, Outcome, Payload, Sequence, Sequenced, Session, Text, keep,
 };
@@ -14,6 +15,7 @@ pub(super) struct Walk<'w, 'a> {
     backchannel: &'w mut Option<Backchannel>,
     pub(super) session: &'w mut Session,
     entries: &'w mut Vec<Entry>,
+    pub(super) facts: Facts<'w>,
 }
 
 impl<'w, 'a> Walk<'w, 'a> {
@@ -25,8 +27,9 @@ impl<'w, 'a> Walk<'w, 'a> {
         backchannel: &'w mut Option<Backchannel>,
         session: &'w mut Session,
         entries: &'w mut Vec<Entry>,
+        facts: Facts<'w>,
     ) -> Walk<'w, 'a> {
-        Walk { payload, operation, arena, backchannel, session, entries }
+        Walk { payload, operation, arena, backchannel, session, entries, facts }
     }
 
     /// What the operations up to here say about a backchannel, to be added to.

@@ -33,6 +33,16 @@ static KINDS: Words = &[
         "call-fails-again",
         "the same operation was answered with the same RDMA_ERROR, or with GARBAGE_ARGS, on one connection and on those that follow it",
     ),
+    explained(
+        "status-flags",
+        "a server raised flags of sr_status_flags in a reply to SEQUENCE, until a reply has none of them or the session ends",
+    ),
+    explained("state-lost", "state of NFSv4 was revoked, or gone without being given back"),
+    explained("recall-unanswered", "delegations or layouts were recalled and never returned"),
+    explained(
+        "copy-unreported",
+        "no CB_OFFLOAD, OFFLOAD_STATUS or OFFLOAD_CANCEL ended an asynchronous COPY or WRITE_SAME",
+    ),
 ];
 
 /// What happened to a connection.

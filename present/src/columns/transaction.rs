@@ -216,7 +216,7 @@ pub static TRANSACTION: Columns<Transaction> = {
                 .cell(11, "file; chunks; operations", Left(0), Cell::Shown(|it, _, see| see(&Remarks(it)))),
             C::new(
                 "bytes",
-                U64(|it| Some(moved(it.transaction))),
+                U64(|it| Some(it.bytes())),
                 "Bytes that READ and WRITE operations moved, as their results say.",
             ),
             C::new(
@@ -294,13 +294,6 @@ pub static TRANSACTION: Columns<Transaction> = {
         ],
     }
 };
-
-/// What the results of READs and WRITEs say.
-fn moved(transaction: &Transaction) -> u64 {
-    let operations = transaction.details.operations.iter();
-    let moves = operations.filter(|operation| operation.kind.is_read() || operation.kind.is_write());
-    moves.filter_map(|operation| operation.result_count).fold(0, u64::saturating_add)
-}
 
 fn status_name(transaction: &Transaction) -> Option<&'static str> {
     let called = transaction.procedure?;

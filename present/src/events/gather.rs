@@ -2,6 +2,7 @@
 
 use super::SessionEvent;
 use super::course::{Course, Summary};
+use super::state::StateEvents;
 use super::tell::{self, Reached};
 use foldhash::fast::FixedState;
 use rdmascope_dissector::connection::{Connection, ConnectionId};
@@ -18,6 +19,7 @@ pub struct Events {
     further_connections: u64,
     /// The latest time of all connections that ended.
     latest: Time,
+    state: StateEvents,
 }
 
 impl Events {
@@ -27,6 +29,7 @@ impl Events {
     /// Takes in what the engine reports.
     #[inline]
     pub fn handle(&mut self, event: &Event<'_>) {
+        self.state.handle(event);
         match event {
             Event::Observation(observation) => self.observation(observation),
             Event::Transaction(transaction) => {
@@ -53,7 +56,8 @@ impl Events {
     /// The events, in the order of time. `end`: of the capture, where that is known.
     pub fn list(&self, end: Option<Time>) -> Vec<SessionEvent> {
         let ended = self.courses().filter_map(|(id, course)| Some((id, course, course.summary?)));
-        tell::events(ended, Reached { time: end.unwrap_or(self.latest), goes_on: false })
+        let reached = Reached { time: end.unwrap_or(self.latest), goes_on: false };
+        self.with_state(tell::events(ended, reached), reached)
     }
 
     /// The same while the capture goes on and has come to `now`, of connections that are `open` too, in the order of their numbers. What rests on an end's silence is told of connections
@@ -64,13 +68,25 @@ impl Events {
             let summary = course.summary.or_else(|| Some(Summary::of(&open[place()?])))?;
             Some((id, course, summary))
         });
-        tell::events(known, Reached { time: now, goes_on: true })
+        let reached = Reached { time: now, goes_on: true };
+        self.with_state(tell::events(known, reached), reached)
+    }
+
+    /// Adds the events about state.
+    fn with_state(&self, mut events: Vec<SessionEvent>, reached: Reached) -> Vec<SessionEvent> {
+        let before = events.len();
+        self.state.tell(reached, &mut events);
+        if events.len() > before {
+            events.sort_by_key(tell::order);
+        }
+        events
     }
 
     /// Gives up what was over before this time, so that memory and the cost of a list do not grow as long as a capture goes on.
     pub fn forget(&mut self, before: Time) {
         self.courses.retain(|_, course| course.summary.is_none_or(|summary| summary.last >= before));
         self.courses.values_mut().for_each(|course| course.forget(before));
+        self.state.forget(before);
     }
 
     fn courses(&self) -> impl Iterator<Item = (ConnectionId, &Course)> {

@@ -97,8 +97,13 @@ pub(super) fn events<'a>(
         debug_assert!(before.is_none_or(|before| before < index), "a connection follows an earlier one");
     }
     failed_again(&known, &mut |event| found.push(event));
-    found.sort_by_key(|event| (event.time, event.connection, event.kind));
+    found.sort_by_key(order);
     found
+}
+
+/// By what events are in order.
+pub(super) fn order(event: &SessionEvent) -> (Time, ConnectionId, Kind) {
+    (event.time, event.connection, event.kind)
 }
 
 /// Calls that failed in the same way on one connection and on those that follow it.
@@ -126,7 +131,7 @@ fn failed_again(known: &[Known<'_>], tell: &mut impl FnMut(SessionEvent)) {
 }
 
 /// An event of which nothing else is known.
-fn event(time: Time, kind: Kind, text: String) -> SessionEvent {
+pub(super) fn event(time: Time, kind: Kind, text: String) -> SessionEvent {
     SessionEvent {
         time,
         kind,

@@ -1,11 +1,13 @@
 //! `nfs_argop4`: the arguments of each operation.
 
 use super::super::Outcome;
+use super::super::state::Said;
 use super::super::walk::Walk;
-use super::parts::{BACK, CLIENTID, CONN_BACK_CHAN, DEVICEID, SESSIONID, STATEID, TIME, VERIFIER};
+use super::parts::{BACK, CONN_BACK_CHAN, DEVICEID, TIME, VERIFIER};
 
 pub(super) fn close(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.skip(4 + STATEID)
+    walk.skip(4)?;
+    walk.names()
 }
 
 pub(super) fn commit(walk: &mut Walk<'_, '_>) -> Outcome {
@@ -26,14 +28,21 @@ pub(super) fn create(walk: &mut Walk<'_, '_>) -> Outcome {
 }
 
 pub(super) fn lock(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.skip(2 * 4)?;
+    let kind = walk.u32()?;
+    walk.skip(4)?;
     walk.range()?;
-    if walk.bool()? {
-        walk.skip(4 + STATEID + 4)?;
-        walk.owner()
+    let is_new = walk.bool()?;
+    if is_new {
+        walk.skip(4)?;
+        walk.names()?;
+        walk.skip(4)?;
+        walk.owner()?;
     } else {
-        walk.skip(STATEID + 4)
+        walk.names()?;
+        walk.skip(4)?;
     }
+    walk.facts.add(Said::Locks { kind, is_new });
+    Ok(())
 }
 
 pub(super) fn lockt(walk: &mut Walk<'_, '_>) -> Outcome {
@@ -43,13 +52,15 @@ pub(super) fn lockt(walk: &mut Walk<'_, '_>) -> Outcome {
 }
 
 pub(super) fn locku(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.skip(4 + 4 + STATEID)?;
+    walk.skip(4 + 4)?;
+    walk.names()?;
     walk.range()
 }
 
 pub(super) fn open(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.skip(3 * 4)?;
-    walk.owner()?;
+    walk.skip(4)?;
+    walk.shares()?;
+    let client = walk.state_owner()?;
     // OPEN4_CREATE.
     if walk.u32()? == 1 {
         match walk.u32()? {
@@ -65,30 +76,35 @@ pub(super) fn open(walk: &mut Walk<'_, '_>) -> Outcome {
             _ => return Err(walk.no_such_arm()),
         }
     }
-    match walk.u32()? {
+    let claim = walk.u32()?;
+    walk.facts.add(Said::Opens { client, claim });
+    match claim {
         // CLAIM_NULL and CLAIM_DELEGATE_PREV.
         0 | 3 => walk.file_name(),
         // CLAIM_PREVIOUS.
         1 => walk.skip(4),
         // CLAIM_DELEGATE_CUR.
         2 => {
-            walk.skip(STATEID)?;
+            walk.names()?;
             walk.file_name()
         }
         // CLAIM_FH and CLAIM_DELEG_PREV_FH.
         4 | 6 => Ok(()),
         // CLAIM_DELEG_CUR_FH.
-        5 => walk.skip(STATEID),
+        5 => walk.names(),
         _ => Err(walk.no_such_arm()),
     }
 }
 
 pub(super) fn open_confirm(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.skip(STATEID + 4)
+    walk.names()?;
+    walk.skip(4)
 }
 
 pub(super) fn open_downgrade(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.skip(STATEID + 3 * 4)
+    walk.names()?;
+    walk.skip(4)?;
+    walk.shares()
 }
 
 pub(super) fn putfh(walk: &mut Walk<'_, '_>) -> Outcome {
@@ -97,7 +113,7 @@ pub(super) fn putfh(walk: &mut Walk<'_, '_>) -> Outcome {
 
 /// READ and READ_PLUS.
 pub(super) fn read(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.skip(STATEID)?;
+    walk.names()?;
     walk.offset()?;
     walk.count()
 }
@@ -114,20 +130,19 @@ pub(super) fn rename(walk: &mut Walk<'_, '_>) -> Outcome {
 }
 
 pub(super) fn setattr(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.skip(STATEID)?;
+    walk.names()?;
     walk.settable_attributes()
 }
 
 pub(super) fn setclientid(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.skip(VERIFIER)?;
-    walk.opaque()?;
+    walk.client_owner()?;
     walk.skip(4)?;
     walk.network_address()?;
     walk.skip(4)
 }
 
 pub(super) fn write(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.skip(STATEID)?;
+    walk.names()?;
     walk.offset()?;
     walk.skip(4)?;
     walk.operation.count = Some(walk.argument_item()?.into());
@@ -141,22 +156,22 @@ pub(super) fn backchannel_ctl(walk: &mut Walk<'_, '_>) -> Outcome {
 }
 
 pub(super) fn bind_conn_to_session(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.skip(SESSIONID)?;
+    walk.session_id()?;
     let direction = walk.u32()?;
     walk.backchannel().offered = Some(direction & BACK != 0);
     walk.skip(4)
 }
 
 pub(super) fn exchange_id(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.skip(VERIFIER)?;
-    walk.opaque()?;
+    walk.client_owner()?;
     walk.skip(4)?;
     state_protection(walk)?;
     walk.each(Walk::implementation)
 }
 
 pub(super) fn create_session(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.skip(CLIENTID + 4)?;
+    walk.client()?;
+    walk.skip(4)?;
     let flags = walk.u32()?;
     walk.backchannel().offered = Some(flags & CONN_BACK_CHAN != 0);
     walk.channel_attributes()?;
@@ -187,24 +202,31 @@ pub(super) fn getdevicelist(walk: &mut Walk<'_, '_>) -> Outcome {
 
 pub(super) fn layoutcommit(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.range()?;
-    walk.skip(4 + STATEID)?;
+    walk.skip(4)?;
+    walk.names()?;
     walk.optional(8)?;
     walk.optional(TIME)?;
     walk.typed_body()
 }
 
 pub(super) fn layoutget(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.skip(3 * 4)?;
+    walk.skip(2 * 4)?;
+    let mode = walk.u32()?;
+    walk.facts.add(Said::Layout { mode, extent: 1 });
     walk.range()?;
-    walk.skip(8 + STATEID + 4)
+    walk.skip(8)?;
+    walk.names()?;
+    walk.skip(4)
 }
 
 pub(super) fn layoutreturn(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.skip(3 * 4)?;
+    walk.skip(2 * 4)?;
+    let (mode, extent) = (walk.u32()?, walk.u32()?);
+    walk.facts.add(Said::Layout { mode, extent });
     // LAYOUTRETURN4_FILE.
-    if walk.u32()? == 1 {
+    if extent == 1 {
         walk.range()?;
-        walk.skip(STATEID)?;
+        walk.names()?;
         walk.opaque()?;
     }
     Ok(())
@@ -232,49 +254,53 @@ pub(super) fn want_delegation(walk: &mut Walk<'_, '_>) -> Outcome {
 
 /// ALLOCATE and DEALLOCATE.
 pub(super) fn allocate(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.skip(STATEID)?;
+    walk.names()?;
     walk.range()
 }
 
 /// The range that is kept is that in the destination, which is the current file handle.
 pub(super) fn copy(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.skip(2 * STATEID + 8)?;
+    walk.names()?;
+    walk.names()?;
+    walk.skip(8)?;
     walk.range()?;
     walk.skip(2 * 4)?;
     walk.each(Walk::network_location)
 }
 
 pub(super) fn copy_notify(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.skip(STATEID)?;
+    walk.names()?;
     walk.network_location()
 }
 
 pub(super) fn io_advise(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.skip(STATEID)?;
+    walk.names()?;
     walk.range()?;
     walk.bitmap()
 }
 
 pub(super) fn layouterror(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.range()?;
-    walk.skip(STATEID)?;
+    walk.names()?;
     walk.array(DEVICEID + 2 * 4)
 }
 
 pub(super) fn layoutstats(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.range()?;
-    walk.skip(STATEID + 2 * 16 + DEVICEID)?;
+    walk.names()?;
+    walk.skip(2 * 16 + DEVICEID)?;
     walk.typed_body()
 }
 
 pub(super) fn seek(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.skip(STATEID)?;
+    walk.names()?;
     walk.offset()?;
     walk.skip(4)
 }
 
 pub(super) fn write_same(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.skip(STATEID + 4)?;
+    walk.names()?;
+    walk.skip(4)?;
     walk.offset()?;
     let size = walk.payload.u64()?;
     let blocks = walk.payload.u64()?;
@@ -284,7 +310,9 @@ pub(super) fn write_same(walk: &mut Walk<'_, '_>) -> Outcome {
 }
 
 pub(super) fn clone(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.skip(2 * STATEID + 8)?;
+    walk.names()?;
+    walk.names()?;
+    walk.skip(8)?;
     walk.range()
 }
 
@@ -339,4 +367,19 @@ fn state_protection(walk: &mut Walk<'_, '_>) -> Outcome {
         }
         _ => Err(walk.no_such_arm()),
     }
+}
+
+pub(super) fn release_lockowner(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.owner()
+}
+
+pub(super) fn reclaim_complete(walk: &mut Walk<'_, '_>) -> Outcome {
+    let one_fs = walk.u32()? != 0;
+    walk.facts.add(Said::ReclaimComplete { one_fs });
+    Ok(())
+}
+
+pub(super) fn setclientid_confirm(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.client()?;
+    walk.skip(VERIFIER)
 }

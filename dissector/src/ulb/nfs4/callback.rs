@@ -2,8 +2,9 @@
 
 use super::super::Outcome;
 use super::super::rows::{nothing, operations, status, success};
+use super::super::state::Said;
 use super::super::walk::Walk;
-use super::parts::{SESSIONID, STATEID, attributes, two_words, word};
+use super::parts::{SESSIONID, attributes, two_words, word};
 
 operations! {
     /// Operations of a CB_COMPOUND, `nfs_cb_opnum4`, of all minor versions.
@@ -37,18 +38,23 @@ fn getattr(walk: &mut Walk<'_, '_>) -> Outcome {
 }
 
 fn recall(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.skip(STATEID + 4)?;
+    walk.names()?;
+    walk.skip(4)?;
     walk.file_handle()
 }
 
 fn layoutrecall(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.skip(3 * 4)?;
-    match walk.u32()? {
+    walk.skip(4)?;
+    let mode = walk.u32()?;
+    walk.skip(4)?;
+    let extent = walk.u32()?;
+    walk.facts.add(Said::Layout { mode, extent });
+    match extent {
         // LAYOUTRECALL4_FILE.
         1 => {
             walk.file_handle()?;
             walk.range()?;
-            walk.skip(STATEID)
+            walk.names()
         }
         // LAYOUTRECALL4_FSID.
         2 => walk.skip(2 * 8),
@@ -59,7 +65,7 @@ fn layoutrecall(walk: &mut Walk<'_, '_>) -> Outcome {
 }
 
 fn notify(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.skip(STATEID)?;
+    walk.names()?;
     walk.file_handle()?;
     walk.each(Walk::attributes)
 }
@@ -95,8 +101,12 @@ fn notify_deviceid(walk: &mut Walk<'_, '_>) -> Outcome {
 
 fn offload(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.file_handle()?;
-    walk.session.offload = Some(walk.sixteen()?);
-    if walk.u32()? == 0 {
+    let id = walk.sixteen()?;
+    walk.session.offload = Some(id);
+    walk.facts.add(Said::Names(id));
+    let status = walk.u32()?;
+    walk.facts.add(Said::OffloadStatus(status));
+    if status == 0 {
         walk.operation.count = Some(walk.write_response()?);
         Ok(())
     } else {

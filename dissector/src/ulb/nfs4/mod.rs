@@ -12,6 +12,7 @@ mod results;
 mod tests;
 
 use super::rows::{OperationKind, Operations, Results::Void, nothing, operations};
+use super::state::Facts;
 use super::walk::Walk;
 use super::{Details, Operation, Outcome, Payload, add, keep};
 pub use callback::Callback;
@@ -81,9 +82,10 @@ fn arguments_of_all<O: Operations>(payload: &mut Payload<'_>, details: &mut Deta
         let found = O::of(code);
         let kind = found.map_or(OperationKind::Unknown(code), Into::into);
         let mut unkept = None;
-        let Details { operations, arena, backchannel, session, entries, .. } = details;
-        let operation = add(operations, &mut unkept, kind);
-        let mut walk = Walk::new(payload, operation, arena, backchannel, session, entries);
+        let Details { operations, arena, backchannel, session, entries, states, .. } = &mut *details;
+        let (operation, place) = add(operations, &mut unkept, kind);
+        let facts = Facts::new(states, place);
+        let mut walk = Walk::new(payload, operation, arena, backchannel, session, entries, facts);
         match found {
             Some(found) => (found.row().arguments)(&mut walk)?,
             // The length of its arguments is not known, so the operations behind it cannot be found.
@@ -110,12 +112,13 @@ fn results_of_all<O: Operations>(payload: &mut Payload<'_>, details: &mut Detail
         // An operation that the server does not know is answered as OP_ILLEGAL (RFC 7530, section 16.2).
         let kind = found.map_or(OperationKind::Unknown(code), Into::into);
         let called = |operation: &Operation| operation.kind == kind || code == ILLEGAL;
-        let Details { operations, arena, backchannel, session, entries, .. } = details;
-        let operation = match operations.get_mut(index) {
-            Some(operation) if called(operation) => operation,
+        let Details { operations, arena, backchannel, session, entries, states, .. } = &mut *details;
+        let (operation, place) = match operations.get(index) {
+            Some(operation) if called(operation) => (&mut operations[index], Some(index)),
             _ => add(operations, &mut unkept, kind),
         };
-        let mut walk = Walk::new(payload, operation, arena, backchannel, session, entries);
+        let facts = Facts::new(states, place);
+        let mut walk = Walk::new(payload, operation, arena, backchannel, session, entries, facts);
         match found {
             Some(found) => found.row().results(&mut walk)?,
             None => unknown(&mut walk)?,

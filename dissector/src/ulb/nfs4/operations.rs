@@ -10,24 +10,24 @@ operations! {
     pub enum Nfs4 {
         from "RFC 7531", Some(0) => {
                 3 Access             "ACCESS"               principal Nothing,  word,                 success(two_words);
-                4 Close              "CLOSE"                principal Nothing,  close,                success(stateid);
+                4 Close              "CLOSE"                principal Nothing,  close,                success(given);
                 5 Commit             "COMMIT"               principal Nothing,  commit,               success(verifier);
                 6 Create             "CREATE"               principal Argument, create,               success(created);
                 7 Delegpurge         "DELEGPURGE"           principal Nothing,  clientid,             status();
-                8 Delegreturn        "DELEGRETURN"          principal Nothing,  stateid,              status();
+                8 Delegreturn        "DELEGRETURN"          principal Nothing,  named,                status();
                 9 Getattr            "GETATTR"              auxiliary Nothing,  bitmap,               success(attributes);
                10 Getfh              "GETFH"                auxiliary Nothing,  nothing,              success(file_handle);
                11 Link               "LINK"                 principal Nothing,  file_name,            success(change_info);
-               12 Lock               "LOCK"                 principal Nothing,  lock,                 either(stateid, denied);
+               12 Lock               "LOCK"                 principal Nothing,  lock,                 either(given, denied);
                13 Lockt              "LOCKT"                principal Nothing,  lockt,                either(nothing, denied);
-               14 Locku              "LOCKU"                principal Nothing,  locku,                success(stateid);
+               14 Locku              "LOCKU"                principal Nothing,  locku,                success(given);
                15 Lookup             "LOOKUP"               principal Nothing,  file_name,            status();
                16 Lookupp            "LOOKUPP"              principal Nothing,  nothing,              status();
                17 Nverify            "NVERIFY"              principal Nothing,  attributes,           status();
                18 Open               "OPEN"                 principal Nothing,  open,                 success(opened);
                19 Openattr           "OPENATTR"             principal Nothing,  word,                 status();
-               20 OpenConfirm        "OPEN_CONFIRM"         principal Nothing,  open_confirm,         success(stateid);
-               21 OpenDowngrade      "OPEN_DOWNGRADE"       principal Nothing,  open_downgrade,       success(stateid);
+               20 OpenConfirm        "OPEN_CONFIRM"         principal Nothing,  open_confirm,         success(given);
+               21 OpenDowngrade      "OPEN_DOWNGRADE"       principal Nothing,  open_downgrade,       success(given);
                22 Putfh              "PUTFH"                auxiliary Nothing,  putfh,                status();
                23 Putpubfh           "PUTPUBFH"             auxiliary Nothing,  nothing,              status();
                24 Putrootfh          "PUTROOTFH"            auxiliary Nothing,  nothing,              status();
@@ -41,11 +41,11 @@ operations! {
                32 Savefh             "SAVEFH"               auxiliary Nothing,  nothing,              status();
                33 Secinfo            "SECINFO"              principal Nothing,  file_name,            success(flavors);
                34 Setattr            "SETATTR"              principal Nothing,  setattr,              either(bitmap, bitmap);
-               35 Setclientid        "SETCLIENTID"          principal Nothing,  setclientid,          either(client_and_verifier, in_use);
-               36 SetclientidConfirm "SETCLIENTID_CONFIRM"  principal Nothing,  client_and_verifier,  status();
+               35 Setclientid        "SETCLIENTID"          principal Nothing,  setclientid,          either(client_given, in_use);
+               36 SetclientidConfirm "SETCLIENTID_CONFIRM"  principal Nothing,  setclientid_confirm,  status();
                37 Verify             "VERIFY"               principal Nothing,  attributes,           status();
                38 Write              "WRITE"                principal Argument, write,                success(written);
-               39 ReleaseLockowner   "RELEASE_LOCKOWNER"    principal Nothing,  owner,                status();
+               39 ReleaseLockowner   "RELEASE_LOCKOWNER"    principal Nothing,  release_lockowner,    status();
             10044 Illegal            "ILLEGAL"              principal Nothing,  nothing,              status();
         }
         from "RFC 5662", Some(1) => {
@@ -54,20 +54,20 @@ operations! {
                42 ExchangeId         "EXCHANGE_ID"          principal Nothing,  exchange_id,          success(exchanged);
                43 CreateSession      "CREATE_SESSION"       principal Nothing,  create_session,       success(session_created);
                44 DestroySession     "DESTROY_SESSION"      principal Nothing,  sessionid,            status();
-               45 FreeStateid        "FREE_STATEID"         principal Nothing,  stateid,              status();
+               45 FreeStateid        "FREE_STATEID"         principal Nothing,  named,                status();
                46 GetDirDelegation   "GET_DIR_DELEGATION"   principal Nothing,  get_dir_delegation,   success(directory_delegation);
                47 Getdeviceinfo      "GETDEVICEINFO"        principal Nothing,  getdeviceinfo,        either(device, too_small);
                48 Getdevicelist      "GETDEVICELIST"        principal Nothing,  getdevicelist,        success(devices);
                49 Layoutcommit       "LAYOUTCOMMIT"         principal Nothing,  layoutcommit,         success(new_size);
                50 Layoutget          "LAYOUTGET"            principal Nothing,  layoutget,            either(layouts, try_later);
-               51 Layoutreturn       "LAYOUTRETURN"         principal Nothing,  layoutreturn,         success(optional_stateid);
+               51 Layoutreturn       "LAYOUTRETURN"         principal Nothing,  layoutreturn,         success(layouts_left);
                52 SecinfoNoName      "SECINFO_NO_NAME"      principal Nothing,  word,                 success(flavors);
                53 Sequence           "SEQUENCE"             auxiliary Nothing,  sequence,             success(sequenced);
                54 SetSsv             "SET_SSV"              principal Nothing,  set_ssv,              success(opaque);
-               55 TestStateid        "TEST_STATEID"         principal Nothing,  stateids,             success(words);
+               55 TestStateid        "TEST_STATEID"         principal Nothing,  stateids,             success(tested);
                56 WantDelegation     "WANT_DELEGATION"      principal Nothing,  want_delegation,      success(delegation);
                57 DestroyClientid    "DESTROY_CLIENTID"     principal Nothing,  clientid,             status();
-               58 ReclaimComplete    "RECLAIM_COMPLETE"     principal Nothing,  word,                 status();
+               58 ReclaimComplete    "RECLAIM_COMPLETE"     principal Nothing,  reclaim_complete,     status();
         }
         from "RFC 7863", Some(2) => {
                59 Allocate           "ALLOCATE"             principal Nothing,  allocate,             status();

@@ -2,6 +2,7 @@
 
 use super::super::ChannelAttributes;
 use super::super::Outcome;
+use super::super::state::Said;
 use super::super::walk::Walk;
 use rdmascope_wire::xdr::Reader;
 use rdmascope_wire::{Layer, Stop};
@@ -86,38 +87,42 @@ pub(super) fn two_words(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.skip(2 * 4)
 }
 
-pub(super) fn words(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.array(4)
+pub(super) fn tested(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.tested()
 }
 
 pub(super) fn opaque(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.opaque().map(|_| ())
 }
 
-pub(super) fn stateid(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.skip(STATEID)
+/// A stateid of the arguments.
+pub(super) fn named(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.names()
+}
+
+/// A stateid of the results.
+pub(super) fn given(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.gives()
 }
 
 /// OFFLOAD_CANCEL and OFFLOAD_STATUS: which operation it is about.
 pub(super) fn offloaded(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.session.offload = Some(walk.sixteen()?);
+    let id = walk.sixteen()?;
+    walk.session.offload = Some(id);
+    walk.facts.add(Said::Names(id));
     Ok(())
 }
 
 pub(super) fn stateids(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.array(STATEID)
+    walk.names_each()
 }
 
 pub(super) fn sessionid(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.skip(SESSIONID)
+    walk.session_id()
 }
 
 pub(super) fn clientid(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.skip(CLIENTID)
-}
-
-pub(super) fn client_and_verifier(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.skip(CLIENTID + VERIFIER)
+    walk.client()
 }
 
 pub(super) fn bitmap(walk: &mut Walk<'_, '_>) -> Outcome {
@@ -126,10 +131,6 @@ pub(super) fn bitmap(walk: &mut Walk<'_, '_>) -> Outcome {
 
 pub(super) fn attributes(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.attributes()
-}
-
-pub(super) fn owner(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.owner()
 }
 
 pub(super) fn file_name(walk: &mut Walk<'_, '_>) -> Outcome {
@@ -240,7 +241,9 @@ impl<'a> Walk<'_, 'a> {
         let mut ahead = *self.payload;
         if self.payload.array(STATEID)? > 0 {
             ahead.u32()?;
-            self.session.offload = self.session.offload.or(ahead.fixed(STATEID)?.first_chunk().copied());
+            let id = *ahead.fixed(STATEID)?.first_chunk().expect("that many were asked for");
+            self.session.offload.get_or_insert(id);
+            self.facts.add(Said::GoesOn(id));
         }
         let count = self.payload.u64()?;
         self.skip(4 + VERIFIER)?;
@@ -254,12 +257,16 @@ impl<'a> Walk<'_, 'a> {
             0 => Ok(()),
             // OPEN_DELEGATE_READ and OPEN_DELEGATE_READ_ATTRS_DELEG.
             1 | 4 => {
-                self.skip(STATEID + 4)?;
+                let id = self.sixteen()?;
+                self.facts.add(Said::Delegates { id, writes: false });
+                self.skip(4)?;
                 self.access_control_entry()
             }
             // OPEN_DELEGATE_WRITE and OPEN_DELEGATE_WRITE_ATTRS_DELEG.
             2 | 5 => {
-                self.skip(STATEID + 4)?;
+                let id = self.sixteen()?;
+                self.facts.add(Said::Delegates { id, writes: true });
+                self.skip(4)?;
                 match self.u32()? {
                     // NFS_LIMIT_SIZE: a hyper. NFS_LIMIT_BLOCKS: two words.
                     1 | 2 => self.skip(8)?,

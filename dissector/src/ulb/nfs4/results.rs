@@ -1,10 +1,9 @@
 //! `nfs_resop4`: what follows the status in the result of each operation.
 
 use super::super::Outcome;
+use super::super::state::Said;
 use super::super::walk::Walk;
-use super::parts::{
-    BACK, CHANGE_INFO, CLIENTID, CONN_BACK_CHAN, DEVICEID, SESSIONID, STATEID, TIME, VERIFIER,
-};
+use super::parts::{BACK, CHANGE_INFO, CONN_BACK_CHAN, DEVICEID, SESSIONID, TIME, VERIFIER};
 use super::{
     NFS4ERR_CLID_INUSE, NFS4ERR_DENIED, NFS4ERR_LAYOUTTRYLATER, NFS4ERR_OFFLOAD_NO_REQS, NFS4ERR_TOOSMALL,
 };
@@ -36,7 +35,8 @@ pub(super) fn denied(walk: &mut Walk<'_, '_>) -> Outcome {
 }
 
 pub(super) fn opened(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.skip(STATEID + CHANGE_INFO + 4)?;
+    walk.gives()?;
+    walk.skip(CHANGE_INFO + 4)?;
     walk.bitmap()?;
     walk.delegation()
 }
@@ -98,12 +98,14 @@ pub(super) fn bound(walk: &mut Walk<'_, '_>) -> Outcome {
 }
 
 pub(super) fn exchanged(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.skip(CLIENTID + 2 * 4)?;
+    let client = walk.payload.u64()?;
+    walk.skip(4)?;
+    let flags = walk.u32()?;
+    walk.facts.add(Said::GivesClient { client, flags });
     state_protection(walk)?;
-    // so_minor_id and so_major_id of the server owner, the server scope.
+    // so_minor_id, which tells apart no servers, but connections that a session may be bound to.
     walk.skip(8)?;
-    walk.opaque()?;
-    walk.opaque()?;
+    walk.server()?;
     walk.each(Walk::implementation)
 }
 
@@ -123,7 +125,9 @@ pub(super) fn directory_delegation(walk: &mut Walk<'_, '_>) -> Outcome {
     match walk.u32()? {
         // GDD4_OK.
         0 => {
-            walk.skip(VERIFIER + STATEID)?;
+            walk.skip(VERIFIER)?;
+            let id = walk.sixteen()?;
+            walk.facts.add(Said::Delegates { id, writes: false });
             walk.bitmap()?;
             walk.bitmap()?;
             walk.bitmap()
@@ -155,7 +159,8 @@ pub(super) fn new_size(walk: &mut Walk<'_, '_>) -> Outcome {
 }
 
 pub(super) fn layouts(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.skip(4 + STATEID)?;
+    walk.skip(4)?;
+    walk.gives()?;
     walk.each(|walk| {
         walk.skip(8 + 8 + 4)?;
         walk.typed_body()
@@ -167,8 +172,13 @@ pub(super) fn try_later(walk: &mut Walk<'_, '_>) -> Outcome {
     if_status(walk, NFS4ERR_LAYOUTTRYLATER, 4)
 }
 
-pub(super) fn optional_stateid(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.optional(STATEID)
+/// LAYOUTRETURN: the stateid, where layouts of the file are left.
+pub(super) fn layouts_left(walk: &mut Walk<'_, '_>) -> Outcome {
+    if walk.bool()? {
+        return walk.gives();
+    }
+    walk.facts.add(Said::NoLayoutLeft);
+    Ok(())
 }
 
 pub(super) fn sequenced(walk: &mut Walk<'_, '_>) -> Outcome {
@@ -190,7 +200,8 @@ pub(super) fn no_requirements(walk: &mut Walk<'_, '_>) -> Outcome {
 }
 
 pub(super) fn copy_allowed(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.skip(TIME + STATEID)?;
+    walk.skip(TIME)?;
+    walk.gives()?;
     walk.each(Walk::network_location)
 }
 
@@ -266,4 +277,11 @@ fn state_protection(walk: &mut Walk<'_, '_>) -> Outcome {
         }
         _ => Err(walk.no_such_arm()),
     }
+}
+
+/// SETCLIENTID.
+pub(super) fn client_given(walk: &mut Walk<'_, '_>) -> Outcome {
+    let client = walk.payload.u64()?;
+    walk.facts.add(Said::GivesClient { client, flags: 0 });
+    walk.skip(VERIFIER)
 }

@@ -1,0 +1,86 @@
+//! `state` on the samples: what their operations say, counted apart from it, and what it says itself.
+
+mod binary;
+
+use binary::{run, sample, text};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+fn lines(arguments: &[&str]) -> Vec<Value> {
+    let output = run(&[arguments, &["--format", "jsonl"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{arguments:?} {}", text(&output.stderr));
+    text(&output.stdout).lines().map(|line| serde_json::from_str(line).expect("a line is JSON")).collect()
+}
+
+fn count(lines: &[Value], wanted: &[(&str, &str)]) -> usize {
+    let is_wanted = |line: &&Value| wanted.iter().all(|(field, word)| line[*field] == *word);
+    lines.iter().filter(is_wanted).count()
+}
+
+const NFS4: [&str; 4] =
+    ["nfs4.1-backchannel-recall", "nfs4.1-basic", "nfs4.2-basic", "nfs4.2-mtu4096-large-io"];
+
+/// Each mount is unmounted: all that was opened was closed, all that was delegated was returned, as often as the operations say.
+#[test]
+fn operations_of_the_samples_are_in_balance() {
+    for name in NFS4 {
+        let path = sample(&format!("{name}.pcap"));
+        let mut operations: BTreeMap<String, usize> = BTreeMap::new();
+        for transaction in lines(&["transactions", &path]) {
+            for operation in transaction["operation_details"].as_array().expect("operations") {
+                if operation["status"] == 0 {
+                    *operations.entry(operation["name"].as_str().expect("a name").to_owned()).or_default() +=
+                        1;
+                }
+            }
+        }
+        let done = |name: &str| operations.get(name).copied().unwrap_or(0);
+        let state = lines(&["state", &path]);
+        for (kind, end, ended_by) in [
+            ("open", "closed", "CLOSE"),
+            ("delegation", "returned", "DELEGRETURN"),
+            ("session", "destroyed", "DESTROY_SESSION"),
+            ("client", "destroyed", "DESTROY_CLIENTID"),
+            ("copy", "completed", "CB_OFFLOAD"),
+        ] {
+            assert_eq!(count(&state, &[("kind", kind), ("end", end)]), done(ended_by), "{name} {kind}");
+        }
+        assert_eq!(count(&state, &[("kind", "open")]), done("CLOSE"), "{name}");
+        assert_eq!(count(&state, &[("kind", "session")]), done("CREATE_SESSION"), "{name}");
+        // Linux asks for a client ID twice, and the server gives another one each time.
+        assert_eq!(count(&state, &[("kind", "client")]), done("EXCHANGE_ID"), "{name}");
+        assert_eq!(count(&state, &[("end", "replaced")]), done("EXCHANGE_ID") - 1, "{name}");
+        assert_eq!(count(&state, &[("end", "open")]), 0, "{name}");
+        let recalled = state.iter().filter(|line| !line["recalled"].is_null()).count();
+        assert_eq!(recalled, done("CB_RECALL"), "{name}");
+        let [reads, writes] = ["reads", "writes"]
+            .map(|field| state.iter().map(|line| line[field].as_u64().expect("a number")).sum::<u64>());
+        assert_eq!((reads, writes), (done("READ") as u64, done("WRITE") as u64), "{name}");
+    }
+}
+
+#[test]
+fn filters_choose_and_the_summary_is_of_all() {
+    let path = sample("nfs4.1-backchannel-recall.pcap");
+    let all = lines(&["state", &path]);
+    let some = |arguments: &[&str]| lines(&[&["state", &path], arguments].concat());
+    assert_eq!(some(&["--kind", "delegation"]).len(), count(&all, &[("kind", "delegation")]));
+    assert_eq!(some(&["--kind", "Delegation,session"]).len(), count(&all, &[("kind", "delegation")]) + 1);
+    assert_eq!(some(&["--recalled"]).len(), 2);
+    assert_eq!(some(&["--open"]).len(), 0);
+    assert_eq!(some(&["--end", "closed"]).len(), count(&all, &[("end", "closed")]));
+    assert_eq!(some(&["--until", "0.1"]).len(), 3, "two client IDs and a session");
+    assert_eq!(some(&["--since", "5.1"]).len(), 1, "the client ID");
+    let output = run(&["state", &path, "--recalled"]);
+    let shown = text(&output.stdout);
+    assert!(shown.starts_with("there were  2 client IDs, 1 session, 5 opens, 4 delegations\n"), "{shown}");
+    assert!(shown.contains("\nrecalled    2 delegations\n\n"), "{shown}");
+    assert_eq!(shown.matches("recalled, returned").count(), 2);
+    let output = run(&["state", &path, "--connection", "7"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("there is no connection 7: the last one is 1"));
+    let output = run(&["state", &path, "--kind", "opens"]);
+    assert_eq!(output.status.code(), Some(2));
+    let output = run(&["state", &sample("nfs3-basic.pcap")]);
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), "no state of NFSv4\n"));
+}

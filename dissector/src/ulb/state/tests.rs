@@ -1,0 +1,204 @@
+//! Facts from bytes written by hand: RFC 7531, 5662 and 7863 have the XDR.
+
+use super::super::tests::{answered, called, xdr};
+use super::super::{Chunks, Details, Payload, Procedure, call, reply};
+use super::*;
+use proptest::prelude::*;
+
+const COMPOUND: Procedure = Procedure { program: 100_003, version: 4, number: 1 };
+const CB_COMPOUND: Procedure = Procedure { program: 0x4000_0000, version: 1, number: 1 };
+
+/// Words as the bytes of a stateid or a session ID: of a stateid, the first is its sequence number.
+fn id(words: [u32; 4]) -> [u8; 16] {
+    let mut id = [0; 16];
+    id.chunks_exact_mut(4).zip(words).for_each(|(bytes, word)| bytes.copy_from_slice(&word.to_be_bytes()));
+    id
+}
+
+fn said(details: &Details) -> Vec<Said> {
+    details.states.iter().map(|fact| fact.said).collect()
+}
+
+/// What one operation says in its arguments, and what its results add.
+fn of(arguments: &str, results: &str) -> (Vec<Said>, Vec<Said>) {
+    let mut details = called(COMPOUND, &format!("'' 1 1 {arguments}"), &[]);
+    let of_call = said(&details);
+    let (code, _) = arguments.split_once(' ').unwrap();
+    answered(COMPOUND, &mut details, &format!("0 '' 1 {code} {results}"), &[]);
+    let of_reply = said(&details).split_off(of_call.len());
+    (of_call, of_reply)
+}
+
+#[test]
+fn clients_and_sessions() {
+    use Said::*;
+    let (owner, given) = of("42 h9 'owner' 257 0 0", "0 h7 1 131072 0 h0 'major' 'scope' 0");
+    let [Owner { owner, verifier: 9 }] = owner[..] else { panic!("{owner:?}") };
+    let [GivesClient { client: 7, flags: 0x2_0000 }, Server(server)] = given[..] else { panic!("{given:?}") };
+    // The same name is the same hash, for SETCLIENTID too; a name that ends elsewhere is another one.
+    let (again, given) = of("35 h8 'owner' 1073741824 'tcp' '10.0.0.1.8.1' 1", "0 h6 #8");
+    assert_eq!(
+        (again, given),
+        (vec![Owner { owner, verifier: 8 }], vec![GivesClient { client: 6, flags: 0 }])
+    );
+    let (_, other) = of("42 h9 'owner' 257 0 0", "0 h7 1 131072 0 h0 'majors' 'cope' 0");
+    assert!(matches!(other[..], [_, Server(other)] if other != server));
+
+    let create = "43 h7 1 3 0 1 2 3 4 5 0 0 1 2 3 4 5 0 1073741824 1 0";
+    assert_eq!(of(create, "0 #16 1 3 0 1 2 3 4 5 0 0 1 2 3 4 5 0").0, [Client(7)]);
+    assert_eq!(of("36 h7 #8", "0"), (vec![Client(7)], vec![]));
+    assert_eq!(of("57 h7", "0").0, [Client(7)]);
+    assert_eq!(of("44 1 2 3 4", "0").0, [Session(id([1, 2, 3, 4]))]);
+    assert_eq!(of("58 1", "0").0, [ReclaimComplete { one_fs: true }]);
+    assert_eq!(of("58 0", "0").0, [ReclaimComplete { one_fs: false }]);
+}
+
+#[test]
+fn opens_and_delegations() {
+    use Said::*;
+    let (one, two) = (id([1, 0, 0, 5]), id([2, 0, 0, 6]));
+    // seqid, share_access with OPEN4_SHARE_ACCESS_WANT_READ_DELEG, share_deny, owner, OPEN4_NOCREATE, CLAIM_NULL.
+    let (arguments, results) =
+        of("18 1 257 2 h7 'owner' 0 0 'name'", "0 1 0 0 5 #20 4 0 2 2 0 0 6 0 1 h9 0 0 7 'who'");
+    assert_eq!(arguments, [Shares { access: 257, deny: 2 }, Opens { client: 7, claim: 0 }]);
+    assert_eq!(results, [Gives(one), Delegates { id: two, writes: true }]);
+    // CLAIM_DELEG_CUR_FH, and a delegation for reading.
+    let (arguments, results) =
+        of("18 1 1 0 h7 'owner' 0 5 2 0 0 6", "0 1 0 0 5 #20 4 0 4 2 0 0 6 0 0 0 7 'who'");
+    assert_eq!(arguments[2..], [Names(two)]);
+    assert_eq!(results[1], Delegates { id: two, writes: false });
+    // No delegation, in both ways.
+    for none in ["0", "3 1 0"] {
+        assert_eq!(of("18 1 1 0 h7 'owner' 0 4", &format!("0 1 0 0 5 #20 4 0 {none}")).1, [Gives(one)]);
+    }
+    // A failure gives nothing.
+    assert_eq!(of("18 1 1 0 h7 'owner' 0 4", "13").1, []);
+    assert_eq!(
+        of("21 1 0 0 5 1 1 0", "0 2 0 0 5"),
+        (vec![Names(one), Shares { access: 1, deny: 0 }], vec![Gives(id([2, 0, 0, 5]))])
+    );
+    assert_eq!(of("4 1 1 0 0 5", "0 2 0 0 5"), (vec![Names(one)], vec![Gives(id([2, 0, 0, 5]))]));
+    assert_eq!(of("20 1 0 0 5 1", "0 2 0 0 5").0, [Names(one)]);
+    assert_eq!(of("8 2 0 0 6", "0"), (vec![Names(two)], vec![]));
+    assert_eq!(of("56 256 6", "0 1 2 0 0 6 0 0 0 7 'who'").1, [Delegates { id: two, writes: false }]);
+    let directory = of("46 0 1 63 #12 #12 0 0", "0 0 #8 2 0 0 6 1 63 0 0");
+    assert_eq!(directory.1, [Delegates { id: two, writes: false }]);
+}
+
+#[test]
+fn locks_and_what_uses_a_stateid() {
+    use Said::*;
+    let (one, two) = (id([1, 0, 0, 5]), id([2, 0, 0, 6]));
+    let (arguments, results) = of("12 2 0 h0 h9 1 1 1 0 0 5 1 h7 'owner'", "0 2 0 0 6");
+    let [Names(open), Locks { kind: 2, is_new: true }] = arguments[..] else { panic!("{arguments:?}") };
+    assert_eq!((open, results), (one, vec![Gives(two)]));
+    let (arguments, _) = of("12 1 0 h0 h9 0 2 0 0 6 1", "10010 h0 h9 2 h7 'owner'");
+    assert_eq!(arguments, [Names(two), Locks { kind: 1, is_new: false }]);
+    assert_eq!(of("14 1 1 2 0 0 6 h0 h9", "0 3 0 0 6"), (vec![Names(two)], vec![Gives(id([3, 0, 0, 6]))]));
+    for (arguments, results) in [
+        ("25 1 0 0 5 h0 5", "0 1 'bytes'"),
+        ("34 1 0 0 5 1 2 'mode'", "0 1 2"),
+        ("38 1 0 0 5 h0 2 'bytes'", "0 5 2 #8"),
+        ("45 1 0 0 5", "0"),
+        ("59 1 0 0 5 h0 h9", "0"),
+        ("62 1 0 0 5 h0 h9", "0"),
+        ("63 1 0 0 5 h0 h9 1 4", "0 1 4"),
+        ("64 h0 h9 1 0 0 5 0", "0"),
+        ("65 h0 h9 1 0 0 5 h1 h2 h3 h4 #16 4 'update'", "0"),
+        ("66 1 0 0 5", "0"),
+        ("67 1 0 0 5", "0 h9 0"),
+        ("68 1 0 0 5 h0 4096", "0 1 0"),
+        ("69 1 0 0 5 h0 1", "0 0 h4096"),
+    ] {
+        assert_eq!(of(arguments, results), (vec![Names(one)], vec![]), "{arguments}");
+    }
+    assert_eq!(of("71 1 0 0 5 2 0 0 6 h0 h4 h9", "0").0, [Names(one), Names(two)]);
+    assert_eq!(
+        of("61 1 0 0 5 3 'rdma' '10.0.0.1.8.1'", "0 #12 2 0 0 6 0"),
+        (vec![Names(one)], vec![Gives(two)])
+    );
+    // The second of three is bad.
+    let tested = of("55 3 1 0 0 5 2 0 0 6 1 0 0 5", "0 3 0 10025 0");
+    assert_eq!(tested, (vec![Names(one), Names(two), Names(one)], vec![Tested { index: 1, status: 10025 }]));
+}
+
+#[test]
+fn layouts_and_what_goes_on() {
+    use Said::*;
+    let (one, two) = (id([1, 0, 0, 5]), id([2, 0, 0, 6]));
+    let got = of("50 0 1 2 h0 h9 h1 1 0 0 5 4096", "0 1 2 0 0 6 1 h0 h4 1 1 'body'");
+    assert_eq!(got, (vec![Layout { mode: 2, extent: 1 }, Names(one)], vec![Gives(two)]));
+    let left = of("51 0 1 3 1 h0 h9 2 0 0 6 'body'", "0 1 3 0 0 6");
+    assert_eq!(left, (vec![Layout { mode: 3, extent: 1 }, Names(two)], vec![Gives(id([3, 0, 0, 6]))]));
+    assert_eq!(of("51 0 1 3 3", "0 0"), (vec![Layout { mode: 3, extent: 3 }], vec![NoLayoutLeft]));
+    assert_eq!(of("49 h0 h9 0 2 0 0 6 0 0 1 ''", "0 0").0, [Names(two)]);
+
+    let copy = "60 1 0 0 5 2 0 0 6 h0 h4 h9 0 0 0";
+    assert_eq!(
+        of(copy, "0 1 7 0 0 7 h0 0 #8 1 0"),
+        (vec![Names(one), Names(two)], vec![GoesOn(id([7, 0, 0, 7]))])
+    );
+    assert_eq!(of(copy, "0 0 h9 2 #8 1 1").1, []);
+    let back = |text: &str| said(&called(CB_COMPOUND, &format!("'' 2 0 1 {text}"), &[]));
+    assert_eq!(back("15 'handle' 1 0 0 5 28 h4"), [Names(one), OffloadStatus(28)]);
+    assert_eq!(back("15 'handle' 1 0 0 5 0 0 h9 2 #8"), [Names(one), OffloadStatus(0)]);
+    assert_eq!(back("4 1 0 0 5 0 'handle'"), [Names(one)]);
+    assert_eq!(back("5 1 3 0 1 'handle' h0 h9 1 0 0 5"), [Layout { mode: 3, extent: 1 }, Names(one)]);
+    assert_eq!(back("5 1 3 0 3"), [Layout { mode: 3, extent: 3 }]);
+    assert_eq!(back("7 'handle' 2 2 0 0 6 0 1 h9 0 0 7 'who'"), [Delegates { id: two, writes: true }]);
+}
+
+#[test]
+fn facts_name_their_operations_and_go_with_them() {
+    // SEQUENCE, PUTFH, CLOSE, and READ behind it.
+    let mut details = called(COMPOUND, "'' 1 4 53 #16 1 0 0 1 22 'handle' 4 1 1 0 0 5 25 1 0 0 6 h0 5", &[]);
+    let places = |details: &Details| details.states.iter().map(|fact| fact.operation).collect::<Vec<_>>();
+    assert_eq!(places(&details), [2, 3]);
+    answered(COMPOUND, &mut details, "10025 '' 4 53 0 #16 1 0 0 9 0 22 0 4 0 2 0 0 5 25 10025", &[]);
+    assert_eq!(places(&details), [2, 3, 2]);
+    details.clear();
+    assert!(details.states.is_empty());
+    // A reply that answers something else: its facts are those of the operation that was added.
+    let mut details = called(COMPOUND, "'' 0 1 24", &[]);
+    answered(COMPOUND, &mut details, "0 '' 1 4 0 2 0 0 5", &[]);
+    assert_eq!(places(&details), [1]);
+}
+
+#[test]
+fn no_more_is_kept_than_there_is_room_for() {
+    let many = StateFact::MOST + 10;
+    // TEST_STATEID with as many, each bad.
+    let ids = " 1 0 0 5".repeat(many);
+    let mut details = called(COMPOUND, &format!("'' 1 1 55 {many}{ids}"), &[]);
+    answered(COMPOUND, &mut details, &format!("0 '' 1 55 0 {many}{}", " 10025".repeat(many)), &[]);
+    assert_eq!(details.states.len(), StateFact::MOST);
+    // Operations that are not kept say nothing.
+    let many = Details::MOST_OPERATIONS + 10;
+    let details = called(COMPOUND, &format!("'' 1 {many}{}", " 8 1 0 0 5".repeat(many)), &[]);
+    assert_eq!(details.states.len(), Details::MOST_OPERATIONS.min(StateFact::MOST));
+    assert!(size_of::<StateFact>() <= 32, "{}", size_of::<StateFact>());
+    // A count that does not fit is none.
+    let stream = xdr("'' 1 1 55 4294967295 1 0 0 5");
+    let mut details = Details::default();
+    assert!(call(COMPOUND, &mut Payload::new(&stream, Chunks::Read(&[])), &mut details).is_err());
+    assert!(details.states.is_empty());
+}
+
+proptest! {
+    /// Whatever the bytes are: the facts are of operations that are kept, and bounded.
+    #[test]
+    fn any_bytes(code in 0u32..80, bytes in proptest::collection::vec(any::<u8>(), 0..400), zeros in any::<bool>()) {
+        let mut stream = xdr(&format!("'' 1 3 {code}"));
+        // Small numbers reach further than random ones.
+        stream.extend(bytes.iter().enumerate().map(|(at, byte)| if zeros && at % 4 < 3 { 0 } else { byte % 8 }));
+        for procedure in [COMPOUND, CB_COMPOUND] {
+            let mut details = Details::default();
+            let _ = call(procedure, &mut Payload::new(&stream, Chunks::Read(&[])), &mut details);
+            let _ = reply(procedure, &mut Payload::new(&stream, Chunks::Write(&[])), &mut details);
+            prop_assert!(details.states.len() <= StateFact::MOST);
+            for fact in &details.states {
+                prop_assert!(usize::from(fact.operation) < details.operations.len());
+            }
+        }
+    }
+}

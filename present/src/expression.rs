@@ -1,0 +1,195 @@
+//! Filter expressions: which lines are wanted, by the values of their columns.
+//!
+//! `op == READ && (latency > 5ms || status != OK) && file ~ "*.dat"`. Names are those of columns, as tables have them (docs/tables.md). A comparison with a column
+//! that has several values, as `operations` has, holds where one of them does. What has no value fits no comparison, so that `!=` and `!~`, which are the
+//! opposites of `==` and `~`, hold.
+
+mod parser;
+#[cfg(test)]
+mod tests;
+mod token;
+
+pub use parser::parse;
+
+use crate::column::{Columns, Picked, Subject, Value};
+use crate::paths::FilePattern;
+use crate::text::HexBytes;
+use crate::time::Moment;
+use core::fmt::Write as _;
+use glob::Pattern;
+use rdmascope_dissector::record::Time;
+
+/// What is wrong with an expression, and where.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what}\n  {text}\n  {}^", " ".repeat(text[..*at].chars().count()))]
+pub struct Mistake {
+    /// The expression.
+    text: String,
+    /// The byte of it at which it stands.
+    at: usize,
+    /// What it is.
+    what: String,
+}
+
+impl Mistake {
+    /// What it is and at which character, where there is one line for it.
+    pub fn in_a_line(&self) -> String {
+        format!("{} (at {})", self.what, self.text[..self.at].chars().count() + 1)
+    }
+}
+
+/// A filter expression, which was read.
+#[derive(Clone, Debug)]
+pub struct Expression {
+    /// The names of the columns that it asks for, each once.
+    names: Vec<String>,
+    tests: Vec<Test>,
+    tree: Tree,
+}
+
+/// A comparison of the value of one column.
+#[derive(Clone, Debug)]
+struct Test {
+    /// Which of the names.
+    place: usize,
+    wanted: Wanted,
+}
+
+/// What a value is to be.
+#[derive(Clone, Debug)]
+enum Wanted {
+    Number(Order, i128),
+    Fraction(Order, f64),
+    Time(Order, Moment),
+    Boolean(bool),
+    /// A word of a specification, whatever the case of its letters.
+    Word(String),
+    /// The name of a status, or that without its prefix.
+    Status(String),
+    Text(String),
+    Like(Pattern),
+    File(FilePattern),
+}
+
+/// How a value is compared. The opposite of `Equal` is a [`Tree::Not`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    Equal,
+    Less,
+    AtMost,
+    Greater,
+    AtLeast,
+}
+
+/// How comparisons are joined.
+#[derive(Clone, Debug)]
+enum Tree {
+    /// The test of this number.
+    Test(usize),
+    Not(Box<Tree>),
+    All(Vec<Tree>),
+    Any(Vec<Tree>),
+}
+
+impl Expression {
+    /// The names of the columns that it asks for, in the order in which [`Expression::holds`] counts them.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// Whether it holds, of a capture that starts at `start`: `each` lends the values of the columns, with their places among the names.
+    pub fn holds(&self, start: Time, each: impl FnOnce(&mut dyn FnMut(usize, Value<'_>))) -> bool {
+        let mut met = vec![false; self.tests.len()];
+        each(&mut |place, value| {
+            for (test, met) in self.tests.iter().zip(&mut met) {
+                *met |= test.place == place && test.wanted.is_met(value, start);
+            }
+        });
+        self.tree.holds(&met)
+    }
+}
+
+impl Tree {
+    fn holds(&self, met: &[bool]) -> bool {
+        match self {
+            Tree::Test(number) => met[*number],
+            Tree::Not(tree) => !tree.holds(met),
+            Tree::All(trees) => trees.iter().all(|tree| tree.holds(met)),
+            Tree::Any(trees) => trees.iter().any(|tree| tree.holds(met)),
+        }
+    }
+}
+
+impl Order {
+    fn holds<T: PartialOrd>(self, value: T, other: T) -> bool {
+        match self {
+            Order::Equal => value == other,
+            Order::Less => value < other,
+            Order::AtMost => value <= other,
+            Order::Greater => value > other,
+            Order::AtLeast => value >= other,
+        }
+    }
+}
+
+impl Wanted {
+    fn is_met(&self, value: Value<'_>, start: Time) -> bool {
+        match (self, value) {
+            (
+                Wanted::Number(order, wanted),
+                Value::Number(number) | Value::Nanoseconds(number) | Value::Offset(number),
+            ) => order.holds(i128::from(number), *wanted),
+            (Wanted::Number(order, wanted), Value::Key(number) | Value::Qpn(number)) => {
+                order.holds(i128::from(number), *wanted)
+            }
+            (Wanted::Fraction(order, wanted), Value::Fraction(number)) => order.holds(number, *wanted),
+            (Wanted::Time(order, wanted), Value::Time(time)) => order.holds(time, wanted.in_capture(start)),
+            (Wanted::Boolean(wanted), Value::Boolean(value)) => value == *wanted,
+            (Wanted::File(pattern), Value::Lossy(bytes)) => pattern.matches(bytes),
+            (_, Value::Text(text)) => self.is_met_by(text),
+            (_, Value::Lossy(bytes)) => self.is_met_by(&String::from_utf8_lossy(bytes)),
+            (_, Value::Shown(shown)) => self.is_met_by(&shown.to_string()),
+            (_, Value::Bytes(bytes)) => {
+                let mut text = String::new();
+                let _ = write!(text, "{}", HexBytes(bytes));
+                self.is_met_by(&text)
+            }
+            (_, Value::Json(serde_json::Value::String(text))) => self.is_met_by(text),
+            _ => false,
+        }
+    }
+
+    fn is_met_by(&self, text: &str) -> bool {
+        match self {
+            Wanted::Word(wanted) => text.eq_ignore_ascii_case(wanted),
+            Wanted::Status(wanted) => {
+                let short = crate::names::short_status(text);
+                text.eq_ignore_ascii_case(wanted) || short.eq_ignore_ascii_case(wanted)
+            }
+            Wanted::Text(wanted) => text == wanted,
+            Wanted::Like(pattern) => pattern.matches(text),
+            Wanted::File(pattern) => pattern.matches(text.as_bytes()),
+            Wanted::Number(..) | Wanted::Fraction(..) | Wanted::Time(..) | Wanted::Boolean(_) => false,
+        }
+    }
+}
+
+/// An expression about the lines of one list of columns.
+pub struct Where<S: Subject> {
+    expression: Expression,
+    picked: Picked<S>,
+}
+
+impl<S: Subject> Where<S> {
+    /// Reads an expression about lines of `columns`.
+    pub fn parse(text: &str, columns: &'static Columns<S>) -> Result<Where<S>, Mistake> {
+        let expression = parse(text, columns)?;
+        let picked = Picked::cells(columns, expression.names());
+        Ok(Where { expression, picked })
+    }
+
+    /// Whether a line is wanted, of a capture that starts at `start`.
+    pub fn matches(&self, subject: S::Of<'_>, start: Time) -> bool {
+        self.expression.holds(start, |see| self.picked.each(subject, see))
+    }
+}

@@ -1,0 +1,21 @@
+//! Names that a person may have meant.
+
+/// The names that are like this one, the most similar first.
+pub fn nearest<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    const MOST: usize = 3;
+    /// From here on a person sees the likeness.
+    const LIKE: f64 = 0.6;
+    let wanted = wanted.trim().to_ascii_lowercase();
+    let likeness = |name: &str| match name.contains(wanted.as_str()) {
+        true => 1.0,
+        false => strsim::normalized_damerau_levenshtein(&wanted, name),
+    };
+    let mut found: Vec<(f64, &'a str)> = names
+        .into_iter()
+        .filter(|_| !wanted.is_empty())
+        .map(|name| (likeness(&name.to_ascii_lowercase()), name))
+        .filter(|(likeness, _)| *likeness >= LIKE)
+        .collect();
+    found.sort_by(|a, b| b.0.total_cmp(&a.0));
+    found.into_iter().take(MOST).map(|(_, name)| name).collect()
+}

@@ -1,0 +1,344 @@
+//! Client IDs and sessions: to whom state belongs.
+
+use super::follow::{BADSESSION, Context, DEADSESSION, Did, EXPIRED, STALE_CLIENTID, States};
+use super::table::{Key, Sink};
+use super::{At, End, Identity, Kind, Raised};
+use rdmascope_dissector::transaction::{Direction, Transaction};
+use rdmascope_dissector::ulb::{Callback, Nfs4, Operation, OperationKind, Said, SessionId, StateFact};
+
+/// SEQ4_STATUS_EXPIRED_ALL_STATE_REVOKED.
+const ALL_REVOKED: u32 = 8;
+
+impl States {
+    /// EXCHANGE_ID and whatever else names a client ID.
+    pub(super) fn client_operation(
+        &mut self,
+        kind: Nfs4,
+        said: &[StateFact],
+        did: Did,
+        context: &Context<'_>,
+        sink: Sink<'_>,
+    ) {
+        let (mut named, mut given, mut owner, mut server) = (None, None, None, None);
+        for fact in said {
+            match fact.said {
+                Said::Client(client) => named = Some(client),
+                Said::GivesClient { client, .. } => given = Some(client),
+                Said::Owner { owner: hash, .. } => owner = Some(hash),
+                Said::Server(hash) => server = Some(hash),
+                _ => {}
+            }
+        }
+        let at = context.shown;
+        match (kind, did) {
+            (Nfs4::ExchangeId | Nfs4::Setclientid, Did::Done) => {
+                let Some(client) = given else { return };
+                let owner = owner.zip(server);
+                let number = self.client(client, owner, true, context, sink);
+                self.seen_client(number, client, context);
+                if let Some(owner) = owner {
+                    self.unconfirmed(owner, number, at, sink);
+                }
+            }
+            (Nfs4::SetclientidConfirm | Nfs4::Renew, Did::Done) => {
+                let Some(client) = named else { return };
+                let number = self.client(client, None, false, context, sink);
+                self.seen_client(number, client, context);
+            }
+            (Nfs4::CreateSession, Did::Done) => {
+                let (Some(client), Some((session, fore))) =
+                    (named, context.transaction.details.session.created)
+                else {
+                    return;
+                };
+                let number = self.client(client, None, false, context, sink);
+                self.seen_client(number, client, context);
+                self.confirmed(number, client, at, sink);
+                self.names(session, number);
+                if self.table.live(&(number, Identity::Session(session))).is_none() {
+                    let mut new = self.lifetime(Kind::Session, Identity::Session(session), number, context);
+                    (new.client, new.slots, new.is_begun) = (Some(client), Some(fore.most_requests), true);
+                    self.table.add(new, sink);
+                }
+            }
+            (Nfs4::DestroyClientid, Did::Done) => {
+                for number in named.and_then(|client| self.clients.remove(&client)).unwrap_or_default() {
+                    self.end_client(number, named.unwrap_or(0), (End::Destroyed, End::Abandoned), at, sink);
+                }
+            }
+            (Nfs4::DestroyClientid, Did::Unknown) => {
+                let Some(client) = named else { return };
+                for number in self.clients.get(&client).cloned().unwrap_or_default() {
+                    self.doubt(&(number, Identity::Client(client)), context.call);
+                }
+            }
+            (_, Did::Failed(status @ (STALE_CLIENTID | EXPIRED))) => {
+                let Some(client) = named else { return };
+                let end = if status == EXPIRED { End::Revoked } else { End::Lost };
+                for number in self.clients.remove(&client).unwrap_or_default() {
+                    self.end_client(number, client, (end, end), at, sink);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// DESTROY_SESSION and BIND_CONN_TO_SESSION.
+    pub(super) fn session_operation(
+        &mut self,
+        kind: Nfs4,
+        said: &[StateFact],
+        did: Did,
+        context: &Context<'_>,
+        sink: Sink<'_>,
+    ) {
+        let session = said.iter().find_map(|fact| match fact.said {
+            Said::Session(session) => Some(session),
+            _ => None,
+        });
+        let Some(session) = session else { return };
+        let scope = match (self.sessions.get(&session), did) {
+            (Some(scope), _) => *scope,
+            (None, Did::Done) => self.unseen_session(session, context, sink),
+            (None, _) => return,
+        };
+        let key = (scope, Identity::Session(session));
+        match (kind, did) {
+            (Nfs4::DestroySession, Did::Done) => _ = self.end(key, End::Destroyed, context.shown, sink),
+            (Nfs4::DestroySession, Did::Unknown) => self.doubt(&key, context.call),
+            (_, Did::Failed(BADSESSION | DEADSESSION)) => _ = self.end(key, End::Lost, context.shown, sink),
+            (_, Did::Done) => {
+                if let Some(lifetime) = self.table.live(&key) {
+                    lifetime.see(context);
+                }
+                self.line(context.transaction.connection).scope = Some(scope);
+            }
+            _ => {}
+        }
+    }
+
+    /// SEQUENCE or CB_SEQUENCE: whose the session is.
+    pub(super) fn sequence(
+        &mut self,
+        session: SessionId,
+        slot: u32,
+        context: &Context<'_>,
+        sink: Sink<'_>,
+    ) -> Option<u64> {
+        let Transaction { details, direction, .. } = context.transaction;
+        let is_sequence = |operation: &&Operation| {
+            matches!(
+                operation.kind,
+                OperationKind::Nfs4(Nfs4::Sequence) | OperationKind::Callback(Callback::Sequence)
+            )
+        };
+        let status = details.operations.iter().find(is_sequence).and_then(|operation| operation.status);
+        let scope = self.sessions.get(&session).copied();
+        let scope = match status {
+            Some(0) => scope.unwrap_or_else(|| self.unseen_session(session, context, sink)),
+            _ => scope?,
+        };
+        let key = (scope, Identity::Session(session));
+        match status {
+            Some(0) => {}
+            Some(BADSESSION | DEADSESSION) => {
+                self.end(key, End::Lost, context.shown, sink);
+                return Some(scope);
+            }
+            _ => return Some(scope),
+        }
+        if self.table.settled(&key).is_some_and(|old| old.end == End::Lost) {
+            self.table.revive(&key);
+        }
+        let (mut is_revoked, mut flags) = (false, None);
+        if let Some(lifetime) = self.table.live(&key) {
+            lifetime.see(context);
+            if *direction == Direction::Forward {
+                lifetime.uses += 1;
+                lifetime.highest_slot = lifetime.highest_slot.max(Some(slot));
+                if let Some(said) = details.session.sequenced {
+                    let slots = said.highest.saturating_add(1);
+                    lifetime.slots = lifetime.slots.max(Some(slots));
+                    is_revoked = said.flags & ALL_REVOKED != 0
+                        && lifetime.flags_now & ALL_REVOKED == 0
+                        && lifetime.uses > 1;
+                    lifetime.flags |= said.flags;
+                    flags = Some((core::mem::replace(&mut lifetime.flags_now, said.flags), said.flags));
+                }
+            }
+        }
+        if let Some((before, now)) = flags.filter(|(before, now)| before | now != 0) {
+            self.flagged(key, before, now, context);
+        }
+        if let Some(client) =
+            self.table.numbered(scope, scope).filter(|lifetime| lifetime.kind == Kind::Client)
+        {
+            client.see(context);
+        }
+        if is_revoked {
+            self.all_revoked(scope, context, sink);
+        }
+        Some(scope)
+    }
+
+    /// A reply has other flags than the one before it, or the same.
+    fn flagged(&mut self, session: Key, before: u32, now: u32, context: &Context<'_>) {
+        let at = context.shown;
+        for raised in
+            self.raised.iter_mut().filter(|raised| raised.session == session && raised.gone.is_none())
+        {
+            match raised.flags & now {
+                0 => raised.gone = Some(at),
+                _ => (raised.last, raised.replies) = (at, raised.replies + 1),
+            }
+        }
+        let flags = now & !before;
+        if flags == 0 {
+            return;
+        }
+        if self.raised.len() >= States::MOST_RAISED {
+            self.raised.remove(0);
+        }
+        let connection = context.transaction.connection;
+        self.raised.push(Raised { session, connection, flags, first: at, last: at, replies: 1, gone: None });
+    }
+
+    /// The server revoked all that the client had: what began before.
+    fn all_revoked(&mut self, scope: u64, context: &Context<'_>, sink: Sink<'_>) {
+        let is_state = |kind: Kind| !matches!(kind, Kind::Client | Kind::Session);
+        let revoked: Vec<Key> = self
+            .table
+            .of_scope(scope)
+            .filter(|lifetime| is_state(lifetime.kind) && lifetime.first.time < context.call.time)
+            .map(|lifetime| (scope, lifetime.id))
+            .collect();
+        for key in revoked {
+            self.end(key, End::Revoked, context.shown, sink);
+        }
+    }
+
+    /// A session whose CREATE_SESSION was not captured. Its client ID is not known, so what belongs to it does so by itself.
+    fn unseen_session(&mut self, session: SessionId, context: &Context<'_>, sink: Sink<'_>) -> u64 {
+        let number = self.table.next_number();
+        self.names(session, number);
+        let new = self.lifetime(Kind::Session, Identity::Session(session), number, context);
+        self.table.add(new, sink);
+        number
+    }
+
+    /// Remembers whose a session is.
+    fn names(&mut self, session: SessionId, scope: u64) {
+        if self.sessions.len() >= States::MOST_NAMES {
+            let table = &mut self.table;
+            self.sessions
+                .retain(|session, scope| table.live(&(*scope, Identity::Session(*session))).is_some());
+        }
+        self.sessions.insert(session, scope);
+    }
+
+    /// The number of the lifetime of a client ID, which begins here if it is not known.
+    fn client(
+        &mut self,
+        client: u64,
+        owner: Option<(u64, u64)>,
+        is_begun: bool,
+        context: &Context<'_>,
+        sink: Sink<'_>,
+    ) -> u64 {
+        let alike = self.clients.get(&client).cloned().unwrap_or_default();
+        let connection = context.transaction.connection;
+        let mut found = None;
+        for number in alike.into_iter().rev() {
+            let Some(lifetime) = self.table.live(&(number, Identity::Client(client))) else { continue };
+            // Another server may give out the same.
+            let is_other = owner.zip(lifetime.owner).is_some_and(|(one, other)| one.1 != other.1);
+            if is_other {
+                continue;
+            }
+            lifetime.owner = lifetime.owner.or(owner);
+            if lifetime.connection == connection || lifetime.last_connection == connection {
+                return number;
+            }
+            found.get_or_insert(number);
+        }
+        if let Some(number) = found {
+            return number;
+        }
+        let number = self.table.next_number();
+        let mut new = self.lifetime(Kind::Client, Identity::Client(client), number, context);
+        (new.client, new.owner, new.is_begun) = (Some(client), owner, is_begun);
+        self.table.add(new, sink);
+        if self.clients.len() >= States::MOST_NAMES {
+            let table = &mut self.table;
+            self.clients.retain(|client, numbers| {
+                numbers.iter().any(|number| table.live(&(*number, Identity::Client(*client))).is_some())
+            });
+        }
+        let alike = self.clients.entry(client).or_default();
+        if alike.len() >= States::MOST_ALIKE {
+            alike.remove(0);
+        }
+        alike.push(number);
+        number
+    }
+
+    fn seen_client(&mut self, number: u64, client: u64, context: &Context<'_>) {
+        if let Some(lifetime) = self.table.live(&(number, Identity::Client(client))) {
+            lifetime.see(context);
+        }
+    }
+
+    /// EXCHANGE_ID gave this client ID. One that the same client had there and never made a session with is replaced (RFC 8881, section 18.35.4).
+    fn unconfirmed(&mut self, owner: (u64, u64), number: u64, at: At, sink: Sink<'_>) {
+        if self.owners.get(&owner) == Some(&number) {
+            return;
+        }
+        if self.unconfirmed.len() >= States::MOST_NAMES {
+            self.unconfirmed.clear();
+        }
+        let Some(before) = self.unconfirmed.insert(owner, number).filter(|before| *before != number) else {
+            return;
+        };
+        if let Some(old) = self.table.numbered(before, before).and_then(|old| old.client) {
+            self.end((before, Identity::Client(old)), End::Replaced, at, sink);
+        }
+    }
+
+    /// CREATE_SESSION confirms a client ID. What the same client had at the same server under another one is gone (RFC 8881, section 18.35.4).
+    fn confirmed(&mut self, number: u64, client: u64, at: At, sink: Sink<'_>) {
+        let Some(lifetime) = self.table.live(&(number, Identity::Client(client))) else { return };
+        let Some(owner) = lifetime.owner else { return };
+        self.unconfirmed.remove(&owner);
+        if self.owners.len() >= States::MOST_NAMES {
+            self.owners.clear();
+        }
+        let Some(before) = self.owners.insert(owner, number).filter(|before| *before != number) else {
+            return;
+        };
+        let old = self.table.numbered(before, before).map(|old| old.client.unwrap_or(0));
+        if let Some(old) = old {
+            self.end_client(before, old, (End::Lost, End::Lost), at, sink);
+        }
+    }
+
+    /// Ends a client ID, and what belongs to it.
+    fn end_client(&mut self, number: u64, client: u64, (end, rest): (End, End), at: At, sink: Sink<'_>) {
+        if !self.end((number, Identity::Client(client)), end, at, sink) {
+            return;
+        }
+        let left: Vec<Key> = self.table.of_scope(number).map(|lifetime| (number, lifetime.id)).collect();
+        for key in left {
+            self.end(key, rest, at, sink);
+        }
+        // In minor version 0, stateids do not name their client.
+        let left: Vec<Key> = self
+            .table
+            .of_scope(0)
+            .filter(|lifetime| lifetime.client == Some(client))
+            .map(|lifetime| (0, lifetime.id))
+            .collect();
+        for key in left {
+            self.end(key, rest, at, sink);
+        }
+    }
+}

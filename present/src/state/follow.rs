@@ -1,0 +1,676 @@
+//! State followed over transactions.
+
+use super::table::{Key, Sink, Table};
+use super::{Access, At, End, Identity, Kind, Lifetime, Raised, Summary};
+use foldhash::fast::FixedState;
+use rdmascope_dissector::connection::ConnectionId;
+use rdmascope_dissector::event::{Event, Eviction};
+use rdmascope_dissector::observation::{Observation, Observed};
+use rdmascope_dissector::record::Time;
+use rdmascope_dissector::transaction::{Message, Security, Transaction};
+use rdmascope_dissector::ulb::{
+    Callback, Nfs4, Operation, OperationKind, Said, SessionId, StateFact, StateId, Text,
+};
+use rdmascope_wire::rpc;
+use std::collections::{HashMap, VecDeque};
+
+/// Follows state over the transactions of a capture, in the order in which they end. The engine should
+/// [observe](rdmascope_dissector::engine::Config::observe), so that packets that are missing are known.
+///
+/// Client IDs, session IDs and stateids are told apart by their bytes: what two servers in one capture named alike is taken for one thing, except for
+/// client IDs of minor version 1 and later.
+#[derive(Clone, Debug, Default)]
+pub struct States {
+    pub(super) table: Table,
+    /// Whose the sessions are: the scope of each.
+    pub(super) sessions: HashMap<SessionId, u64, FixedState>,
+    /// The lifetimes of a client ID, latest last.
+    pub(super) clients: HashMap<u64, Vec<u64>, FixedState>,
+    /// The lifetime of who a client is, and at which server.
+    pub(super) owners: HashMap<(u64, u64), u64, FixedState>,
+    /// The same of client IDs that have no session yet.
+    pub(super) unconfirmed: HashMap<(u64, u64), u64, FixedState>,
+    lines: HashMap<ConnectionId, Line, FixedState>,
+    pub(super) raised: Vec<Raised>,
+    /// Callbacks about what no reply has shown yet.
+    pub(super) early: VecDeque<(Key, Early)>,
+    /// How far the capture has come.
+    latest: Time,
+    facts: Vec<StateFact>,
+}
+
+/// What a connection carries.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Line {
+    /// The scope that it was used for last.
+    pub(super) scope: Option<u64>,
+    /// When something was last found missing.
+    blind: Option<Time>,
+}
+
+/// A callback that came before the reply that it rests on (RFC 8881, section 2.10.6.3).
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Early {
+    Recalled(At),
+    Ended(End, At),
+}
+
+/// What is known of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Did {
+    /// It succeeded.
+    Done,
+    /// It has this status.
+    Failed(u32),
+    /// One before it failed.
+    Nothing,
+    /// Its status is not there.
+    Unknown,
+}
+
+/// What all operations of a transaction share.
+pub(super) struct Context<'a> {
+    pub(super) transaction: &'a Transaction,
+    /// Whose stateids are named; `None` where that is not known.
+    pub(super) scope: Option<u64>,
+    pub(super) minor_version: u32,
+    pub(super) call: At,
+    /// The reply; where there is none the call.
+    pub(super) shown: At,
+}
+
+/// What the operations of a COMPOUND hand on (RFC 8881, section 16.2.3.1).
+#[derive(Clone, Copy, Debug, Default)]
+struct Current {
+    handle: Option<Text>,
+    stateid: Option<StateId>,
+}
+
+// RFC 8881, section 15.1.
+pub(super) const EXPIRED: u32 = 10011;
+pub(super) const STALE_CLIENTID: u32 = 10022;
+const STALE_STATEID: u32 = 10023;
+const BAD_STATEID: u32 = 10025;
+const ADMIN_REVOKED: u32 = 10047;
+pub(super) const BADSESSION: u32 = 10052;
+const NOMATCHING_LAYOUT: u32 = 10060;
+pub(super) const DEADSESSION: u32 = 10078;
+const DELEG_REVOKED: u32 = 10087;
+
+/// CLAIM_PREVIOUS.
+const CLAIM_PREVIOUS: u32 = 1;
+/// The extent of a LAYOUTRETURN or CB_LAYOUTRECALL that is about one file, and about all.
+const FILE: u32 = 1;
+const ALL: u32 = 3;
+
+/// How a stateid ended that an operation may not use with this status.
+fn refusal(status: u32) -> Option<End> {
+    match status {
+        EXPIRED | ADMIN_REVOKED | DELEG_REVOKED => Some(End::Revoked),
+        STALE_STATEID | BAD_STATEID => Some(End::Lost),
+        _ => None,
+    }
+}
+
+impl States {
+    /// Callbacks that are kept until what they are about is seen.
+    pub(super) const MOST_EARLY: usize = 64;
+    /// Flags that are kept.
+    pub const MOST_RAISED: usize = 1024;
+    /// Lifetimes of one client ID that are told apart.
+    pub(super) const MOST_ALIKE: usize = 8;
+    /// Names of what has ended are given up when there are more names than this.
+    pub(super) const MOST_NAMES: usize = 2 * Table::MOST_LIVE;
+
+    /// Takes in what the engine reports, and hands what ended to `sink`: a while later, so that what was captured late can be told too.
+    pub fn handle(&mut self, event: &Event<'_>, sink: &mut dyn FnMut(&Lifetime)) {
+        match event {
+            Event::Transaction(transaction) => self.transaction(transaction, sink),
+            Event::Observation(observation) => self.observation(observation),
+            Event::Eviction(
+                Eviction::Transaction { connection, .. }
+                | Eviction::HeldPackets { connection }
+                | Eviction::Connection(connection),
+            ) => self.blind(*connection),
+            _ => {}
+        }
+    }
+
+    /// Flags that servers raised, at most [`States::MOST_RAISED`]: the latest.
+    pub fn raised(&self) -> &[Raised] {
+        &self.raised
+    }
+
+    /// Whether no session has a flag raised.
+    #[inline]
+    pub fn is_calm(&self) -> bool {
+        self.raised.iter().all(|raised| raised.gone.is_some())
+    }
+
+    /// What ended and was not handed out yet.
+    pub fn ended(&self) -> impl Iterator<Item = &Lifetime> {
+        self.table.ended()
+    }
+
+    /// What lives, as far as is known: not what a call without a reply may have ended, or what is missing.
+    pub fn open(&self) -> impl Iterator<Item = &Lifetime> {
+        let blind = self.blind_scopes();
+        self.table.open().filter(move |lifetime| {
+            lifetime.unsure.is_none()
+                && blind.get(&lifetime.scope).is_none_or(|time| *time < lifetime.last.time)
+        })
+    }
+
+    /// Gives up flags that were gone before this time.
+    pub fn forget(&mut self, before: Time) {
+        self.raised.retain(|raised| raised.gone.is_none_or(|at| at.time >= before));
+    }
+
+    /// When something was last found missing, by scope.
+    fn blind_scopes(&self) -> HashMap<u64, Time, FixedState> {
+        let mut blind: HashMap<u64, Time, FixedState> = HashMap::default();
+        for line in self.lines.values() {
+            if let (Some(scope), Some(time)) = (line.scope, line.blind) {
+                blind.entry(scope).and_modify(|latest| *latest = time.max(*latest)).or_insert(time);
+            }
+        }
+        blind
+    }
+
+    /// At the end of the capture: hands out all that is left, in the order in which it ended; then what lives, in the order in which it began.
+    pub fn finish(&mut self, sink: &mut dyn FnMut(&Lifetime)) {
+        let blind = self.blind_scopes();
+        let look = |lifetime: &mut Lifetime| {
+            if let Some(at) = lifetime.unsure {
+                (lifetime.end, lifetime.ended) = (End::Unknown, Some(at));
+            }
+            let gap = blind.get(&lifetime.scope).is_some_and(|time| *time >= lifetime.last.time);
+            lifetime.capture_gap = gap && lifetime.end == End::Open;
+        };
+        self.table.finish(look, sink);
+    }
+
+    /// What was handed out, counted.
+    pub fn summary(&self) -> &Summary {
+        &self.table.summary
+    }
+
+    fn observation(&mut self, observation: &Observation<'_>) {
+        match observation.what {
+            Observed::Sent(sent) => self.latest = self.latest.max(sent.send.seen.time),
+            Observed::Missing(_) => self.blind(observation.connection),
+            Observed::Joined(Some(other)) => {
+                if let Some(other) = self.lines.remove(&other) {
+                    let line = self.line(observation.connection);
+                    line.blind = line.blind.max(other.blind);
+                    line.scope = line.scope.or(other.scope);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn line(&mut self, connection: ConnectionId) -> &mut Line {
+        if self.lines.len() >= Table::MOST_LIVE {
+            // Those that carried nothing of this.
+            self.lines.retain(|_, line| line.scope.is_some());
+        }
+        self.lines.entry(connection).or_default()
+    }
+
+    /// Something of this connection is not known.
+    fn blind(&mut self, connection: ConnectionId) {
+        let latest = self.latest;
+        self.line(connection).blind = Some(latest);
+    }
+
+    fn transaction(&mut self, transaction: &Transaction, sink: Sink<'_>) {
+        let messages = || [&transaction.call, &transaction.reply].into_iter().flatten();
+        if let Some(time) = messages().map(|message| message.seen.time).max() {
+            self.latest = self.latest.max(time);
+        }
+        let (Some(procedure), Some(call)) = (transaction.procedure, &transaction.call) else {
+            // A reply without its call, or a call that is not there to be read.
+            if self.line(transaction.connection).scope.is_some() {
+                self.table.summary.unread += 1;
+                self.blind(transaction.connection);
+            }
+            return;
+        };
+        if !procedure.is_compound() {
+            return;
+        }
+        if transaction.security == Some(Security::GssPrivacy) {
+            self.table.summary.encrypted += 1;
+            return self.blind(transaction.connection);
+        }
+        let is_read = |message: &Message| message.unread.is_none() && message.stop.is_none();
+        let is_heard = transaction.reply.as_ref().is_some_and(is_read)
+            && transaction.rpc_status == Some(rpc::Status::Success)
+            && transaction.stop.is_none();
+        if transaction.rpc_status.is_some_and(|status| status != rpc::Status::Success) {
+            return;
+        }
+        let details = &transaction.details;
+        if !is_read(call) || (!is_heard && !details.states.is_empty()) {
+            self.table.summary.unread += 1;
+            if !is_read(call) {
+                self.blind(transaction.connection);
+            }
+        }
+        let at = |message: &Message| {
+            let (time, frame) = (message.seen.time, message.seen.frame);
+            At { time, frame, transaction: transaction.number }
+        };
+        let call = at(call);
+        let shown = transaction.reply.as_ref().map_or(call, at);
+        let minor_version = details.minor_version.unwrap_or(0);
+        let mut context = Context { transaction, scope: None, minor_version, call, shown };
+        context.scope = match (details.session.sequence, minor_version) {
+            (Some(sequence), _) => self.sequence(sequence.session, sequence.slot, &context, sink),
+            (None, 0) => Some(0),
+            (None, _) => None,
+        };
+        if context.scope.is_some() {
+            self.line(transaction.connection).scope = context.scope;
+        }
+        self.compound(&context, is_heard, sink);
+    }
+
+    /// Goes through the operations of a COMPOUND or a CB_COMPOUND.
+    fn compound(&mut self, context: &Context<'_>, is_heard: bool, sink: Sink<'_>) {
+        let details = &context.transaction.details;
+        if details.states.is_empty() {
+            return;
+        }
+        let mut facts = core::mem::take(&mut self.facts);
+        facts.clear();
+        facts.extend_from_slice(&details.states);
+        facts.sort_by_key(|fact| fact.operation);
+        let mut rest = &facts[..];
+        let (mut current, mut saved) = (Current::default(), Current::default());
+        // What began at a file whose handle is not known yet.
+        let mut nameless: Vec<(u64, u64)> = Vec::new();
+        for (index, operation) in details.operations.iter().enumerate() {
+            let count = rest.iter().take_while(|fact| usize::from(fact.operation) == index).count();
+            let (said, behind) = rest.split_at(count);
+            rest = behind;
+            let did = match operation.status {
+                Some(0) => Did::Done,
+                Some(status) => Did::Failed(status),
+                None if is_heard => Did::Nothing,
+                None => Did::Unknown,
+            };
+            match operation.kind {
+                OperationKind::Nfs4(Nfs4::Putfh) => {
+                    current = Current { handle: operation.file_handle, stateid: None };
+                    nameless.clear();
+                }
+                OperationKind::Nfs4(Nfs4::Savefh) => saved = current,
+                OperationKind::Nfs4(Nfs4::Restorefh) => {
+                    current = saved;
+                    nameless.clear();
+                }
+                OperationKind::Nfs4(Nfs4::Getfh) => {
+                    current.handle = operation.result_file_handle;
+                    if let Some(handle) = current.handle {
+                        for (scope, number) in nameless.drain(..) {
+                            if let Some(lifetime) = self.table.numbered(scope, number) {
+                                lifetime.file_handle = details.bytes(handle).to_vec();
+                            }
+                        }
+                    }
+                }
+                OperationKind::Nfs4(
+                    Nfs4::Putpubfh
+                    | Nfs4::Putrootfh
+                    | Nfs4::Lookup
+                    | Nfs4::Lookupp
+                    | Nfs4::Create
+                    | Nfs4::Openattr,
+                ) => {
+                    current = Current::default();
+                    nameless.clear();
+                }
+                // With a name, it goes from the folder to the file.
+                OperationKind::Nfs4(Nfs4::Open) if operation.file_name.is_some() => current.handle = None,
+                _ => {}
+            }
+            if said.is_empty() || did == Did::Nothing {
+                continue;
+            }
+            let begins = self.table.next_number();
+            match operation.kind {
+                OperationKind::Nfs4(kind) => {
+                    self.operation(kind, operation, said, did, &mut current, context, sink);
+                }
+                OperationKind::Callback(kind) => self.callback(kind, operation, said, did, context, sink),
+                _ => {}
+            }
+            if let Some(scope) = context.scope
+                && current.handle.is_none()
+            {
+                nameless.extend((begins..self.table.next_number()).map(|number| (scope, number)));
+            }
+        }
+        self.facts = facts;
+    }
+
+    /// What an operation of a client did.
+    #[allow(clippy::too_many_arguments)]
+    fn operation(
+        &mut self,
+        kind: Nfs4,
+        operation: &Operation,
+        said: &[StateFact],
+        did: Did,
+        current: &mut Current,
+        context: &Context<'_>,
+        sink: Sink<'_>,
+    ) {
+        match kind {
+            Nfs4::ExchangeId
+            | Nfs4::Setclientid
+            | Nfs4::SetclientidConfirm
+            | Nfs4::CreateSession
+            | Nfs4::DestroyClientid
+            | Nfs4::Renew => return self.client_operation(kind, said, did, context, sink),
+            Nfs4::DestroySession | Nfs4::BindConnToSession => {
+                return self.session_operation(kind, said, did, context, sink);
+            }
+            _ => {}
+        }
+        let Some(scope) = context.scope else { return };
+        let handle = current.handle;
+        let begin = Begin { context, operation, handle, scope };
+        // What it names, and what it ends by that.
+        let ends = match kind {
+            Nfs4::Close => Some(End::Closed),
+            Nfs4::Delegreturn => Some(End::Returned),
+            Nfs4::FreeStateid => Some(End::Freed),
+            Nfs4::OffloadCancel => Some(End::Cancelled),
+            Nfs4::OffloadStatus if context.transaction.details.session.offload_ended => Some(End::Completed),
+            _ => None,
+        };
+        let what = kind_named(kind, said);
+        let names =
+            || said.iter().filter_map(|fact| if let Said::Names(id) = fact.said { Some(id) } else { None });
+        let is_one = names().nth(1).is_none();
+        let mut named = None;
+        let mut tested = tested(said);
+        for (index, id) in names().enumerate() {
+            let id = if is_current(&id) { current.stateid.unwrap_or(id) } else { id };
+            let Some(identity) = Identity::of_stateid(&id) else { continue };
+            let key = (scope, identity);
+            named = Some(key);
+            let did = match did {
+                Did::Done if kind == Nfs4::TestStateid => tested(index),
+                did => did,
+            };
+            match did {
+                Did::Done => self.used(key, kind, what, ends.is_none(), &begin, sink),
+                Did::Failed(status) if is_one || kind == Nfs4::TestStateid => {
+                    if let Some(end) = refusal(status) {
+                        self.end(key, end, context.shown, sink);
+                    }
+                    continue;
+                }
+                Did::Unknown if ends.is_some() || matches!(kind, Nfs4::Locku | Nfs4::Layoutreturn) => {
+                    self.doubt(&key, context.call);
+                    continue;
+                }
+                _ => continue,
+            }
+            if let Some(end) = ends {
+                self.end(key, end, context.shown, sink);
+            }
+        }
+        if did == Did::Done {
+            self.effects(kind, said, named, current, &begin, sink);
+        }
+    }
+
+    /// What an operation that succeeded did beside naming a stateid.
+    fn effects(
+        &mut self,
+        kind: Nfs4,
+        said: &[StateFact],
+        named: Option<Key>,
+        current: &mut Current,
+        begin: &Begin<'_>,
+        sink: Sink<'_>,
+    ) {
+        let Begin { context, operation, scope, .. } = *begin;
+        let opens = said.iter().find_map(|fact| match fact.said {
+            Said::Opens { client, claim } => Some((client, claim)),
+            _ => None,
+        });
+        for fact in said {
+            match fact.said {
+                Said::Gives(id) => self.given(id, kind, said, named, current, begin, sink),
+                Said::Delegates { id, writes } => {
+                    let reclaimed = opens.is_some_and(|(_, claim)| claim == CLAIM_PREVIOUS);
+                    if let Some(lifetime) = self.begin(&id, Kind::Delegation, begin, sink) {
+                        (lifetime.access, lifetime.reclaimed) = (Some(Access::writing(writes)), reclaimed);
+                    }
+                }
+                Said::GoesOn(id) => {
+                    self.begin(&id, Kind::Copy, begin, sink);
+                }
+                Said::NoLayoutLeft => {
+                    if let Some(key) = named {
+                        self.end(key, End::Returned, context.shown, sink);
+                    }
+                }
+                Said::Layout { extent, .. } if kind == Nfs4::Layoutreturn && extent != FILE => {
+                    self.layouts_returned(scope, extent, context, sink);
+                }
+                _ => {}
+            }
+        }
+        if kind == Nfs4::Locku
+            && let Some(key) = named
+            && let Some(lock) = self.table.live(&key)
+        {
+            lock.ranges.remove(operation.offset.unwrap_or(0), operation.count.unwrap_or(0));
+            // What was locked before the capture is not known.
+            if lock.is_begun && lock.ranges.is_empty() {
+                self.end(key, End::Unlocked, context.shown, sink);
+            }
+        }
+    }
+
+    /// A stateid in the results of an operation that succeeded.
+    #[allow(clippy::too_many_arguments)]
+    fn given(
+        &mut self,
+        id: StateId,
+        kind: Nfs4,
+        said: &[StateFact],
+        named: Option<Key>,
+        current: &mut Current,
+        begin: &Begin<'_>,
+        sink: Sink<'_>,
+    ) {
+        let Begin { context, operation, scope, .. } = *begin;
+        let shares = said.iter().find_map(|fact| match fact.said {
+            Said::Shares { access, deny } => Some((Access::of_share(access), Access::of_share(deny))),
+            _ => None,
+        });
+        let opens = said.iter().find_map(|fact| match fact.said {
+            Said::Opens { client, claim } => Some((client, claim)),
+            _ => None,
+        });
+        if !matches!(kind, Nfs4::Close | Nfs4::CopyNotify) {
+            current.stateid = Some(id);
+        }
+        match kind {
+            Nfs4::Open => {
+                let Some(lifetime) = self.begin(&id, Kind::Open, begin, sink) else { return };
+                if let Some((access, deny)) = shares {
+                    lifetime.access = Some(lifetime.access.unwrap_or_default().with(access));
+                    lifetime.deny = Some(lifetime.deny.unwrap_or_default().with(deny));
+                }
+                if let Some((client, claim)) = opens {
+                    lifetime.reclaimed |= claim == CLAIM_PREVIOUS;
+                    if context.minor_version == 0 {
+                        lifetime.client = Some(client);
+                    }
+                }
+            }
+            Nfs4::OpenDowngrade => {
+                if let (Some((access, deny)), Some(key)) = (shares, named)
+                    && let Some(lifetime) = self.table.live(&key)
+                {
+                    (lifetime.access, lifetime.deny) = (Some(access), Some(deny));
+                }
+            }
+            Nfs4::Lock => {
+                let locks = said.iter().find_map(|fact| match fact.said {
+                    Said::Locks { kind, is_new } => Some((kind, is_new)),
+                    _ => None,
+                });
+                let Some((type_, is_new)) = locks else { return };
+                let open = if is_new { named.and_then(|key| self.table.live(&key)) } else { None };
+                let open = open.map(|open| open.number);
+                let Some(lock) = self.begin(&id, Kind::Lock, begin, sink) else { return };
+                // WRITE_LT and WRITEW_LT.
+                let access = if matches!(type_, 2 | 4) { Access::of_share(2) } else { Access::READ };
+                lock.access = Some(lock.access.unwrap_or_default().with(access));
+                lock.ranges.add(operation.offset.unwrap_or(0), operation.count.unwrap_or(0));
+                if let (Some(number), None) = (open, lock.open) {
+                    lock.open = Some(number);
+                    if let Some(open) = self.table.numbered(scope, number) {
+                        open.locks += 1;
+                    }
+                }
+            }
+            Nfs4::Layoutget => {
+                let mode = said.iter().find_map(|fact| match fact.said {
+                    Said::Layout { mode, .. } => Some(mode),
+                    _ => None,
+                });
+                if let Some(lifetime) = self.begin(&id, Kind::Layout, begin, sink) {
+                    // LAYOUTIOMODE4_RW.
+                    let access = Access::writing(mode == Some(2));
+                    lifetime.access = Some(lifetime.access.unwrap_or_default().with(access));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// LAYOUTRETURN of a file system, or of all.
+    fn layouts_returned(&mut self, scope: u64, extent: u32, context: &Context<'_>, sink: Sink<'_>) {
+        let layouts: Vec<Key> = self
+            .table
+            .of_scope(scope)
+            .filter(|lifetime| lifetime.kind == Kind::Layout)
+            .map(|lifetime| (scope, lifetime.id))
+            .collect();
+        for key in layouts {
+            match extent {
+                ALL => _ = self.end(key, End::Returned, context.shown, sink),
+                // Which file system a file is of is not known.
+                _ => self.doubt(&key, context.shown),
+            }
+        }
+    }
+
+    /// What a callback did.
+    fn callback(
+        &mut self,
+        kind: Callback,
+        operation: &Operation,
+        said: &[StateFact],
+        did: Did,
+        context: &Context<'_>,
+        sink: Sink<'_>,
+    ) {
+        let Some(scope) = context.scope else { return };
+        let begin = Begin { context, operation, handle: operation.file_handle, scope };
+        let key = said.iter().find_map(|fact| match fact.said {
+            Said::Names(id) => Identity::of_stateid(&id).map(|identity| (scope, identity)),
+            _ => None,
+        });
+        match (kind, key) {
+            (Callback::Recall | Callback::Layoutrecall, Some(key)) => {
+                self.recalled(key, context.call);
+                if kind == Callback::Layoutrecall && did == Did::Failed(NOMATCHING_LAYOUT) {
+                    self.end(key, End::Returned, context.shown, sink);
+                }
+            }
+            (Callback::Layoutrecall, None) => {
+                let is_all = said.iter().any(|fact| matches!(fact.said, Said::Layout { extent: ALL, .. }));
+                // Which file system a file is of is not known.
+                for lifetime in
+                    self.table.of_scope(scope).filter(|lifetime| is_all && lifetime.kind == Kind::Layout)
+                {
+                    lifetime.recalled.get_or_insert(context.call);
+                }
+            }
+            (Callback::Offload, Some(key)) => {
+                let failed =
+                    said.iter().any(|fact| matches!(fact.said, Said::OffloadStatus(status) if status != 0));
+                let end = if failed { End::Failed } else { End::Completed };
+                if !self.end(key, end, context.call, sink) && self.table.settled(&key).is_none() {
+                    self.early(key, Early::Ended(end, context.call));
+                }
+            }
+            (Callback::PushDeleg, _) if did == Did::Done => {
+                for fact in said {
+                    if let Said::Delegates { id, writes } = fact.said
+                        && let Some(lifetime) = self.begin(&id, Kind::Delegation, &begin, sink)
+                    {
+                        lifetime.access = Some(Access::writing(writes));
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// What is known where something begins.
+pub(super) struct Begin<'a> {
+    pub(super) context: &'a Context<'a>,
+    pub(super) operation: &'a Operation,
+    /// The current file handle.
+    pub(super) handle: Option<Text>,
+    pub(super) scope: u64,
+}
+
+/// Whether a stateid stands for the current one (RFC 8881, section 16.2.3.1.2).
+fn is_current(id: &StateId) -> bool {
+    id[..4] == [0, 0, 0, 1] && id[4..] == [0; 12]
+}
+
+/// What an operation names with a stateid.
+fn kind_named(kind: Nfs4, said: &[StateFact]) -> Kind {
+    match kind {
+        Nfs4::Close | Nfs4::OpenDowngrade | Nfs4::OpenConfirm => Kind::Open,
+        Nfs4::Lock => {
+            let is_new = said.iter().any(|fact| matches!(fact.said, Said::Locks { is_new: true, .. }));
+            if is_new { Kind::Open } else { Kind::Lock }
+        }
+        Nfs4::Locku => Kind::Lock,
+        Nfs4::Open | Nfs4::Delegreturn => Kind::Delegation,
+        Nfs4::Layoutcommit | Nfs4::Layoutreturn | Nfs4::Layouterror | Nfs4::Layoutstats => Kind::Layout,
+        Nfs4::OffloadCancel | Nfs4::OffloadStatus => Kind::Copy,
+        _ => Kind::Stateid,
+    }
+}
+
+/// What TEST_STATEID says of its stateids, which have to be asked for in their order.
+fn tested(said: &[StateFact]) -> impl FnMut(usize) -> Did {
+    let tested = said.iter().filter_map(|fact| match fact.said {
+        Said::Tested { index, status } => Some((index as usize, status)),
+        _ => None,
+    });
+    let mut tested = tested.peekable();
+    move |index| {
+        while tested.next_if(|(other, _)| *other < index).is_some() {}
+        let status = tested.next_if(|(other, _)| *other == index);
+        status.map_or(Did::Done, |(_, status)| Did::Failed(status))
+    }
+}

@@ -1,0 +1,560 @@
+use super::table::Table;
+use super::*;
+use proptest::prelude::*;
+use rdmascope_dissector::event::Event;
+use rdmascope_dissector::transaction::{Direction, Outcome, Security, Transaction};
+use rdmascope_dissector::ulb::{self, Chunks, Details, Payload, Procedure};
+use rdmascope_tests::values;
+
+const COMPOUND: Procedure = Procedure { program: 100_003, version: 4, number: 1 };
+const CB_COMPOUND: Procedure = Procedure { program: 0x4000_0000, version: 1, number: 1 };
+
+/// XDR as text: `7` is a word, `h7` a hyper, `'name'` opaque data of variable length.
+fn xdr(text: &str) -> Vec<u8> {
+    let mut out = Vec::new();
+    for token in text.split_whitespace() {
+        if let Some(hyper) = token.strip_prefix('h') {
+            out.extend(hyper.parse::<u64>().unwrap().to_be_bytes());
+        } else if let Some(bytes) = token.strip_prefix('\'').and_then(|token| token.strip_suffix('\'')) {
+            out.extend((bytes.len() as u32).to_be_bytes());
+            out.extend(bytes.as_bytes());
+            out.resize(out.len().next_multiple_of(4), 0);
+        } else {
+            out.extend(token.parse::<u32>().unwrap().to_be_bytes());
+        }
+    }
+    out
+}
+
+/// A capture that is told transaction by transaction.
+#[derive(Default)]
+pub(crate) struct Story {
+    states: States,
+    found: Vec<Lifetime>,
+    /// All transactions.
+    pub(crate) told: Vec<Transaction>,
+    number: u64,
+    pub(crate) connection: u32,
+    /// The minor version.
+    minor: u32,
+}
+
+impl Story {
+    pub(crate) fn new(minor: u32) -> Story {
+        Story { minor, connection: 1, ..Story::default() }
+    }
+
+    fn transaction(&mut self, direction: Direction, call: &str, reply: Option<&str>) -> Transaction {
+        self.number += 1;
+        let is_forward = direction == Direction::Forward;
+        let procedure = if is_forward { COMPOUND } else { CB_COMPOUND };
+        let ident = if is_forward { "" } else { "0" };
+        let count = call.split(';').count();
+        let call = xdr(&format!("'' {} {ident} {count} {}", self.minor, call.replace(';', " ")));
+        let mut details = Details::default();
+        ulb::call(procedure, &mut Payload::new(&call, Chunks::Read(&[])), &mut details).expect("arguments");
+        let mut transaction = values::transaction(procedure, self.number * 10, 1000);
+        if let Some(reply) = reply {
+            let count = reply.split(';').count();
+            let reply = xdr(&format!("0 '' {count} {}", reply.replace(';', " ")));
+            ulb::reply(procedure, &mut Payload::new(&reply, Chunks::Write(&[])), &mut details)
+                .expect("results");
+        } else {
+            (transaction.reply, transaction.rpc_status) = (None, None);
+            transaction.outcome = Outcome::NoReply;
+        }
+        // That of a COMPOUND is that of its last operation.
+        transaction.status = details.operations.iter().rev().find_map(|operation| operation.status);
+        (transaction.details, transaction.direction) = (details, direction);
+        (transaction.number, transaction.connection) = (self.number, ConnectionId(self.connection));
+        transaction
+    }
+
+    fn tell(&mut self, transaction: &Transaction) {
+        let Story { states, found, told, .. } = self;
+        told.push(transaction.clone());
+        states.handle(&Event::Transaction(transaction), &mut |lifetime| found.push(lifetime.clone()));
+    }
+
+    /// A COMPOUND; its operations with `;` between them, and their results.
+    pub(crate) fn call(&mut self, call: &str, reply: &str) -> &mut Story {
+        let transaction = self.transaction(Direction::Forward, call, Some(reply));
+        self.tell(&transaction);
+        self
+    }
+
+    /// One without a reply.
+    fn unanswered(&mut self, call: &str) -> &mut Story {
+        let transaction = self.transaction(Direction::Forward, call, None);
+        self.tell(&transaction);
+        self
+    }
+
+    /// The same on the session.
+    pub(crate) fn on(&mut self, call: &str, reply: &str) -> &mut Story {
+        self.call(&format!("{SEQUENCE};{call}"), &format!("{SEQUENCED};{reply}"))
+    }
+
+    pub(crate) fn back(&mut self, call: &str, reply: &str) -> &mut Story {
+        let (call, reply) = (format!("{CB_SEQUENCE};{call}"), format!("{CB_SEQUENCED};{reply}"));
+        let transaction = self.transaction(Direction::Backward, &call, Some(&reply));
+        self.tell(&transaction);
+        self
+    }
+
+    /// EXCHANGE_ID and CREATE_SESSION, with which the session begins.
+    pub(crate) fn mounted(&mut self) -> &mut Story {
+        self.call(EXCHANGE, EXCHANGED).call(CREATE, CREATED)
+    }
+
+    fn end(mut self) -> (Vec<Lifetime>, Summary) {
+        let Story { states, found, .. } = &mut self;
+        states.finish(&mut |lifetime| found.push(lifetime.clone()));
+        let summary = states.summary().clone();
+        assert_eq!(End::ALL.iter().map(|end| summary.all(*end)).sum::<u64>(), found.len() as u64);
+        (self.found, summary)
+    }
+
+    /// Kind and end of each, in the order of their numbers.
+    fn ends(self) -> Vec<(Kind, End)> {
+        let (mut found, _) = self.end();
+        found.sort_by_key(|lifetime| lifetime.number);
+        found.iter().map(|lifetime| (lifetime.kind, lifetime.end)).collect()
+    }
+}
+
+// RFC 5662: sequence ID 1 on slot 3, highest slot 9 of 16 accepted.
+pub(crate) const SEQUENCE: &str = "53 9 9 9 9 1 3 0 0";
+pub(crate) const SEQUENCED: &str = "53 0 9 9 9 9 1 3 15 15 0";
+const CB_SEQUENCE: &str = "11 9 9 9 9 1 0 0 0 0";
+const CB_SEQUENCED: &str = "11 0 9 9 9 9 1 0 0 0";
+pub(crate) const EXCHANGE: &str = "42 h1 'owner' 257 0 0";
+pub(crate) const EXCHANGED: &str = "42 0 h7 1 131072 0 h0 'major' 'scope' 0";
+pub(crate) const CREATE: &str = "43 h7 1 3 0 1 2 3 4 5 0 0 1 2 3 4 5 0 1073741824 1 0";
+pub(crate) const CREATED: &str = "43 0 9 9 9 9 1 3 0 1 2 3 4 8 0 0 1 2 3 4 5 0";
+/// OPEN of a name for reading, with the delegation 6; the file handle.
+pub(crate) const OPEN: &str = "22 'folder';18 1 1 2 h7 'owner' 0 0 'name';10";
+pub(crate) const OPENED: &str = "22 0;18 0 1 0 0 5 0 h0 h0 4 0 1 1 0 0 6 0 0 0 7 'who';10 0 'file'";
+const READ: &str = "22 'file';25 1 0 0 5 h0 5";
+const READ_DONE: &str = "22 0;25 0 1 'bytes'";
+const CLOSE: &str = "22 'file';4 1 1 0 0 5";
+const CLOSED: &str = "22 0;4 0 2 0 0 5";
+
+#[test]
+fn lives_from_beginning_to_end() {
+    let mut story = Story::new(1);
+    story.mounted().on(OPEN, OPENED).on(READ, READ_DONE).on(CLOSE, CLOSED);
+    story.back("4 1 0 0 6 0 'file'", "4 0").on("22 'file';8 1 0 0 6", "22 0;8 0");
+    story.on("44 9 9 9 9", "44 0").call("57 h7", "57 0");
+    let (found, summary) = story.end();
+    let told: Vec<_> = found.iter().map(|one| (one.kind, one.end, one.is_begun, one.uses)).collect();
+    assert_eq!(
+        told,
+        [
+            (Kind::Open, End::Closed, true, 1),
+            (Kind::Delegation, End::Returned, true, 0),
+            (Kind::Session, End::Destroyed, true, 5),
+            (Kind::Client, End::Destroyed, true, 0),
+        ]
+    );
+    let open = &found[0];
+    assert_eq!((open.file_handle.as_slice(), open.file_name.as_slice()), (&b"file"[..], &b"name"[..]));
+    assert_eq!((open.access, open.deny), (Some(Access::READ), Some(Access::of_share(2))));
+    assert_eq!((open.reads, open.writes, open.client), (1, 0, Some(7)));
+    // The replies to the OPEN and to the CLOSE.
+    assert_eq!((open.first.frame, open.first.transaction, open.ended.unwrap().frame), (32, 3, 52));
+    assert_eq!(open.duration(), Some(200_000_000));
+    // The callback, not its reply.
+    assert_eq!(found[1].recalled.unwrap().frame, 60);
+    assert_eq!((found[2].slots, found[2].highest_slot), (Some(16), Some(3)));
+    assert_eq!(summary.recalled(Kind::Delegation), [1, 0]);
+    assert_eq!((summary.unread, summary.encrypted), (0, 0));
+}
+
+#[test]
+fn what_failed_changes_nothing_and_what_has_no_reply_is_not_known() {
+    // NFS4ERR_DELAY.
+    let mut story = Story::new(1);
+    story.mounted().on(OPEN, OPENED).on(CLOSE, "22 0;4 10008");
+    assert_eq!(story.ends()[2..], [(Kind::Open, End::Open), (Kind::Delegation, End::Open)]);
+    // An operation behind one that failed was not done.
+    let mut story = Story::new(1);
+    story.mounted().on(OPEN, OPENED).on(CLOSE, "22 70");
+    assert_eq!(story.ends()[2], (Kind::Open, End::Open));
+    // SEQUENCE refused it all.
+    let mut story = Story::new(1);
+    story.mounted().on(OPEN, OPENED).call(&format!("{SEQUENCE};{CLOSE}"), "53 10063");
+    assert_eq!(story.ends()[2], (Kind::Open, End::Open));
+    // No reply; and a use that was sent later.
+    let unanswered = || {
+        let mut story = Story::new(1);
+        story.mounted().on(OPEN, OPENED).unanswered(&format!("{SEQUENCE};{CLOSE}"));
+        story
+    };
+    let mut story = unanswered();
+    assert_eq!(story.states.summary().unread, 1);
+    story.on("22 'other'", "22 0");
+    assert_eq!(story.ends()[2..], [(Kind::Open, End::Unknown), (Kind::Delegation, End::Open)]);
+    let mut story = unanswered();
+    story.on(READ, READ_DONE);
+    assert_eq!(story.ends()[2], (Kind::Open, End::Open));
+    // The same call again, on another connection.
+    let mut story = unanswered();
+    story.connection = 2;
+    story.on(CLOSE, CLOSED);
+    assert_eq!(story.ends()[2], (Kind::Open, End::Closed));
+}
+
+#[test]
+fn what_was_there_before_is_known_by_its_use() {
+    let mut story = Story::new(1);
+    // A stateid of which nothing shows what it is; a delegation; an open that is closed at once.
+    story
+        .on(READ, READ_DONE)
+        .on("22 'file';8 1 0 0 6", "22 0;8 0")
+        .on("22 'other';4 1 1 0 0 8", "22 0;4 0 2 0 0 8");
+    let (mut found, summary) = story.end();
+    found.sort_by_key(|one| one.number);
+    let told: Vec<_> = found.iter().map(|one| (one.kind, one.end, one.is_begun)).collect();
+    assert_eq!(
+        told,
+        [
+            (Kind::Session, End::Open, false),
+            (Kind::Stateid, End::Open, false),
+            (Kind::Delegation, End::Returned, false),
+            (Kind::Open, End::Closed, false),
+        ]
+    );
+    assert_eq!((found[3].duration(), found[1].client), (None, None));
+    assert_eq!(
+        summary.lines()[1],
+        ("begun before the capture", "1 session, 1 open, 1 delegation, 1 stateid".to_owned())
+    );
+}
+
+#[test]
+fn stateids_that_stand_for_none_or_for_the_current_one() {
+    let mut story = Story::new(1);
+    // Anonymous, and READ bypass.
+    story.mounted().on("25 0 0 0 0 h0 5", "25 0 1 'bytes'");
+    story.on("25 4294967295 4294967295 4294967295 4294967295 h0 5", "25 0 1 'bytes'");
+    assert_eq!(story.ends().len(), 2);
+    // OPEN, and CLOSE of the current stateid; the CLOSE gives none.
+    let mut story = Story::new(1);
+    story.mounted().on(
+        "22 'folder';18 1 1 0 h7 'owner' 0 0 'name';4 1 1 0 0 0",
+        "22 0;18 0 1 0 0 5 0 h0 h0 4 0 0;4 0 4294967295 0 0 0",
+    );
+    assert_eq!(story.ends()[2..], [(Kind::Open, End::Closed)]);
+    // PUTFH takes it away.
+    let mut story = Story::new(1);
+    story.mounted().on(
+        "22 'folder';18 1 1 0 h7 'owner' 0 0 'name';22 'file';4 1 1 0 0 0",
+        "22 0;18 0 1 0 0 5 0 h0 h0 4 0 0;22 0;4 10025",
+    );
+    assert_eq!(story.ends()[2..], [(Kind::Open, End::Open)]);
+}
+
+#[test]
+fn a_client_id_that_is_replaced_takes_its_state_along() {
+    let again = |verifier: u32, server: &str| {
+        let mut story = Story::new(1);
+        story.mounted().on(OPEN, OPENED);
+        story.connection = 2;
+        story.call(
+            &format!("42 h{verifier} 'owner' 257 0 0"),
+            &format!("42 0 h8 1 131072 0 h0 '{server}' 'scope' 0"),
+        );
+        story.call(&CREATE.replace("h7", "h8"), &CREATED.replace("9 9 9 9", "8 8 8 8"));
+        story.ends()
+    };
+    let lost = [
+        (Kind::Client, End::Lost),
+        (Kind::Session, End::Lost),
+        (Kind::Open, End::Lost),
+        (Kind::Delegation, End::Lost),
+        (Kind::Client, End::Open),
+        (Kind::Session, End::Open),
+    ];
+    // The client was restarted; or the server, which forgot it.
+    assert_eq!((again(2, "major"), again(1, "major")), (lost.to_vec(), lost.to_vec()));
+    // A client uses one name for all servers.
+    assert!(again(1, "other").iter().all(|(_, end)| *end == End::Open));
+}
+
+#[test]
+fn a_client_id_without_a_session_is_replaced_by_the_next() {
+    let next = EXCHANGED.replace("h7", "h6");
+    let mut story = Story::new(1);
+    story.call(EXCHANGE, &next).mounted().call(EXCHANGE, EXCHANGED);
+    let told = [(Kind::Client, End::Replaced), (Kind::Client, End::Open), (Kind::Session, End::Open)];
+    assert_eq!(story.ends(), told);
+    // One with a session stays, as long as the next has none.
+    let mut story = Story::new(1);
+    story.mounted().call(EXCHANGE, &next);
+    assert!(story.ends().iter().all(|(_, end)| *end == End::Open));
+}
+
+#[test]
+fn what_the_server_refuses_is_gone() {
+    for (status, end) in
+        [(10011, End::Revoked), (10087, End::Revoked), (10025, End::Lost), (10008, End::Open)]
+    {
+        let mut story = Story::new(1);
+        story.mounted().on(OPEN, OPENED).on(READ, &format!("22 0;25 {status}"));
+        assert_eq!(story.ends()[2], (Kind::Open, end), "{status}");
+    }
+    // It was there after all.
+    let mut story = Story::new(1);
+    story.mounted().on(OPEN, OPENED).on(READ, "22 0;25 10025").on(READ, READ_DONE).on(CLOSE, CLOSED);
+    assert_eq!(story.ends()[2], (Kind::Open, End::Closed));
+    // TEST_STATEID of the open and the delegation.
+    let mut story = Story::new(1);
+    story.mounted().on(OPEN, OPENED).on("55 2 1 0 0 5 1 0 0 6", "55 0 2 0 10087");
+    assert_eq!(story.ends()[2..], [(Kind::Open, End::Open), (Kind::Delegation, End::Revoked)]);
+    // The session; and DESTROY_CLIENTID with state left.
+    let mut story = Story::new(1);
+    story.mounted().on(OPEN, OPENED).call(SEQUENCE, "53 10052").call("57 h7", "57 0");
+    let ends = story.ends();
+    assert_eq!(ends[..2], [(Kind::Client, End::Destroyed), (Kind::Session, End::Lost)]);
+    assert_eq!(ends[2..], [(Kind::Open, End::Abandoned), (Kind::Delegation, End::Abandoned)]);
+    // SEQ4_STATUS_EXPIRED_ALL_STATE_REVOKED, once: what is opened behind it is not revoked.
+    let flagged = SEQUENCED.replace("15 15 0", "15 15 8");
+    let mut story = Story::new(1);
+    story.mounted().on(OPEN, OPENED).on("24", "24 0").call(SEQUENCE, &flagged);
+    story.call(
+        &format!("{SEQUENCE};18 1 1 0 h7 'owner' 0 4"),
+        &format!("{flagged};18 0 1 0 0 8 0 h0 h0 4 0 0"),
+    );
+    story.call(SEQUENCE, &flagged);
+    let (mut found, _) = story.end();
+    found.sort_by_key(|one| one.number);
+    let ends: Vec<_> = found.iter().map(|one| one.end).collect();
+    assert_eq!(ends, [End::Open, End::Open, End::Revoked, End::Revoked, End::Open]);
+    assert_eq!(status_flags(found[1].flags).collect::<Vec<_>>(), ["EXPIRED_ALL_STATE_REVOKED"]);
+}
+
+#[test]
+fn callbacks_may_come_early_and_late() {
+    // CB_RECALL before the reply that gives the delegation.
+    let mut story = Story::new(1);
+    story.mounted().back("4 1 0 0 6 0 'file'", "4 0").on(OPEN, OPENED);
+    let (found, summary) = story.end();
+    let delegation = found.iter().find(|one| one.kind == Kind::Delegation).unwrap();
+    assert!(delegation.is_owed() && delegation.recalled.is_some());
+    assert_eq!(summary.recalled(Kind::Delegation), [1, 1]);
+    // One without a reply is told when its connection ends, behind the DELEGRETURN.
+    let mut story = Story::new(1);
+    story.mounted().on(OPEN, OPENED);
+    let recall = format!("{CB_SEQUENCE};4 1 0 0 6 0 'file'");
+    let recall = story.transaction(Direction::Backward, &recall, None);
+    story.on("22 'file';8 1 0 0 6", "22 0;8 0").tell(&recall);
+    let (found, _) = story.end();
+    let delegation = found.iter().find(|one| one.kind == Kind::Delegation).unwrap();
+    assert_eq!((delegation.end, delegation.recalled.map(|at| at.frame)), (End::Returned, Some(40)));
+    // COPY, and CB_OFFLOAD on either side of its reply.
+    let (copy, copied) = ("60 1 0 0 5 1 0 0 5 h0 h4 h9 0 0 0", "60 0 1 7 0 0 7 h0 0 h0 1 0");
+    for (status, end) in [("0 0 h9 2 h0", End::Completed), ("28 h4", End::Failed)] {
+        let offload = format!("15 'file' 1 0 0 7 {status}");
+        let (mut early, mut late) = (Story::new(2), Story::new(2));
+        early.mounted().on(OPEN, OPENED).back(&offload, "15 0").on(copy, copied);
+        late.mounted().on(OPEN, OPENED).on(copy, copied).back(&offload, "15 0");
+        assert_eq!((early.ends()[4], late.ends()[4]), ((Kind::Copy, end), (Kind::Copy, end)));
+    }
+    let mut story = Story::new(2);
+    story.mounted().on(OPEN, OPENED).on(copy, copied);
+    assert_eq!(story.ends()[4], (Kind::Copy, End::Open));
+}
+
+#[test]
+fn locks_end_with_their_last_range_or_their_open() {
+    let lock =
+        |first: u32, length: &str| format!("22 'file';12 2 0 h{first} {length} 1 1 1 0 0 5 1 h7 'owner'");
+    let more = "22 'file';12 2 0 h200 h10 0 1 0 0 7 1";
+    let locked = "22 0;12 0 1 0 0 7";
+    let unlock = |first: u32, length: u32| format!("22 'file';14 2 1 1 0 0 7 h{first} h{length}");
+    let unlocked = "22 0;14 0 2 0 0 7";
+    let begun = || {
+        let mut story = Story::new(1);
+        story.mounted().on(OPEN, OPENED).on(&lock(100, "h50"), locked).on(more, locked);
+        story
+    };
+    let of = |story: Story| {
+        let (found, _) = story.end();
+        let lock = found.into_iter().find(|one| one.kind == Kind::Lock).unwrap();
+        (lock.end, lock.ranges_text().unwrap_or_default())
+    };
+    assert_eq!(of(begun()), (End::Open, "100-149,200-209".to_owned()));
+    let mut story = begun();
+    story.on(&unlock(120, 85), unlocked);
+    assert_eq!(of(story), (End::Open, "100-119,205-209".to_owned()));
+    let mut story = begun();
+    story.on(&unlock(0, 300), unlocked);
+    assert_eq!(of(story), (End::Unlocked, String::new()));
+    let mut story = begun();
+    story.on(CLOSE, CLOSED);
+    assert_eq!(of(story), (End::Closed, "100-149,200-209".to_owned()));
+    let mut story = Story::new(1);
+    story.mounted().on(OPEN, OPENED).on(&lock(7, "h18446744073709551615"), locked);
+    assert_eq!(of(story), (End::Open, "7-".to_owned()));
+}
+
+#[test]
+fn layouts_are_returned_file_by_file_or_all_at_once() {
+    let get = "22 'file';50 0 1 2 h0 h9 h1 1 0 0 5 4096";
+    let got = "22 0;50 0 1 1 0 0 6 1 h0 h4 1 1 'body'";
+    let begun = || {
+        let mut story = Story::new(1);
+        story.mounted().on(get, got);
+        story
+    };
+    let end = |story: Story| story.ends().into_iter().find(|(kind, _)| *kind == Kind::Layout).unwrap().1;
+    assert_eq!(end(begun()), End::Open);
+    let part = "22 'file';51 0 1 3 1 h0 h9 1 0 0 6 ''";
+    for (call, reply, expected) in [
+        (part, "22 0;51 0 1 2 0 0 6", End::Open),
+        (part, "22 0;51 0 0", End::Returned),
+        ("22 'file';51 0 1 3 3", "22 0;51 0 0", End::Returned),
+        // Of a file system: nothing shows of which the file is.
+        ("22 'file';51 0 1 3 2", "22 0;51 0 0", End::Unknown),
+    ] {
+        let mut story = begun();
+        story.on(call, reply);
+        assert_eq!(end(story), expected, "{call}");
+    }
+    // The client has none of the file.
+    let mut story = begun();
+    story.back("5 1 3 0 1 'file' h0 h9 1 0 0 6", "5 10060");
+    assert_eq!(end(story), End::Returned);
+}
+
+#[test]
+fn version_0_has_no_sessions() {
+    let mut story = Story::new(0);
+    story.call("35 h1 'owner' 1073741824 'tcp' '10.0.0.1.8.1' 1", "35 0 h7 h9").call("36 h7 h9", "36 0");
+    story.call(OPEN, OPENED);
+    story.connection = 2;
+    story.call(READ, READ_DONE).call(CLOSE, CLOSED).call("30 h7", "30 10022");
+    let (found, _) = story.end();
+    let told: Vec<_> = found.iter().map(|one| (one.kind, one.end, one.client)).collect();
+    assert_eq!(
+        told,
+        [
+            (Kind::Open, End::Closed, Some(7)),
+            // Nothing shows whose the delegation is.
+            (Kind::Client, End::Lost, Some(7)),
+            (Kind::Delegation, End::Open, None),
+        ]
+    );
+    assert_eq!((found[0].connection.0, found[0].last_connection.0), (1, 2));
+}
+
+#[test]
+fn what_cannot_be_read_is_said() {
+    let mut story = Story::new(1);
+    story.mounted().on(OPEN, OPENED);
+    let mut encrypted = story.transaction(Direction::Forward, "24", None);
+    (encrypted.security, encrypted.details) = (Some(Security::GssPrivacy), Details::default());
+    story.tell(&encrypted);
+    let (found, summary) = story.end();
+    assert_eq!(summary.encrypted, 1);
+    let gaps: Vec<_> = found.iter().map(|one| one.capture_gap).collect();
+    assert_eq!(gaps, [true; 4], "each may have ended unseen");
+    // A use behind it shows that the open was there still.
+    let mut story = Story::new(1);
+    story.mounted().on(OPEN, OPENED).tell(&encrypted);
+    story.number += 10;
+    story.on(READ, READ_DONE);
+    let (found, _) = story.end();
+    let open = found.iter().find(|one| one.kind == Kind::Open).unwrap();
+    assert!(!open.capture_gap);
+}
+
+#[test]
+fn the_table_is_bounded() {
+    let mut story = Story::new(1);
+    story.mounted();
+    for number in 0..Table::MOST_LIVE as u32 {
+        story.on("22 'file';25 1 0 0 5 h0 5", "22 0;25 0 1 'bytes'");
+        let open = "18 1 1 0 h7 'owner' 0 4";
+        story.on(open, &format!("18 0 1 1 1 {number} 0 h0 h0 4 0 0"));
+    }
+    let (found, summary) = story.end();
+    // The two of the mount, the stateid of the READs, and the opens.
+    assert_eq!(found.len(), Table::MOST_LIVE + 3);
+    assert_eq!(summary.all(End::NotFollowed), 3);
+    assert_eq!(summary.all(End::Open), Table::MOST_LIVE as u64);
+}
+
+#[test]
+fn words_are_different() {
+    for mut words in [Kind::ALL.map(Kind::word).to_vec(), End::ALL.map(End::word).to_vec()] {
+        words.sort_unstable();
+        assert!(words.windows(2).all(|pair| pair[0] != pair[1]));
+    }
+}
+
+#[test]
+fn ranges_are_joined_and_bounded() {
+    let mut ranges = Ranges::default();
+    ranges.add(10, 10);
+    ranges.add(20, 5);
+    ranges.add(0, 0);
+    assert_eq!(ranges.list(), [(10, 24)]);
+    ranges.remove(12, 2);
+    assert_eq!(ranges.list(), [(10, 11), (14, 24)]);
+    ranges.add(u64::MAX, 7);
+    assert_eq!(ranges.list().last(), Some(&(u64::MAX, u64::MAX)));
+    ranges.remove(0, u64::MAX);
+    assert!(ranges.is_empty());
+    (0..200).for_each(|at| ranges.add(at * 10, 5));
+    assert_eq!(ranges.list().len(), Ranges::MOST);
+    ranges.remove(0, 10_000);
+    assert!(ranges.list().is_empty() && !ranges.is_empty(), "which are left is not known");
+}
+
+proptest! {
+    /// Whatever operations there are, in whatever order, with whatever statuses: the counts are right, and each number is there once.
+    #[test]
+    fn any_order(steps in proptest::collection::vec((0usize..18, 0u32..4, 0usize..4), 0..60)) {
+        const STEPS: [(&str, &str); 18] = [
+            (EXCHANGE, EXCHANGED),
+            (CREATE, CREATED),
+            ("44 9 9 9 9", "44 0"),
+            ("57 h7", "57 0"),
+            (OPEN, OPENED),
+            (READ, READ_DONE),
+            (CLOSE, CLOSED),
+            ("8 1 0 0 6", "8 0"),
+            ("12 2 0 h0 h9 1 1 1 0 0 5 1 h7 'owner'", "12 0 1 0 0 7"),
+            ("14 2 1 1 0 0 7 h0 h9", "14 0 2 0 0 7"),
+            ("50 0 1 2 h0 h9 h1 1 0 0 5 4096", "50 0 1 1 0 0 8 0"),
+            ("51 0 1 3 1 h0 h9 1 0 0 8 ''", "51 0 0"),
+            ("51 0 1 3 3", "51 0 0"),
+            ("60 1 0 0 5 1 0 0 5 h0 h4 h9 0 0 0", "60 0 1 1 0 0 4 h0 0 h0 1 0"),
+            ("67 1 0 0 4", "67 0 h9 1 0"),
+            ("45 1 0 0 6", "45 0"),
+            ("55 2 1 0 0 5 1 0 0 6", "55 0 2 10025 0"),
+            ("35 h1 'owner' 1073741824 'tcp' '10.0.0.1.8.1' 1", "35 0 h7 h9"),
+        ];
+        let mut story = Story::new(1);
+        for (step, connection, how) in steps {
+            let (call, reply) = STEPS[step];
+            story.connection = connection;
+            match how {
+                0 => story.call(call, reply),
+                1 => story.on(call, reply),
+                2 => story.unanswered(&format!("{SEQUENCE};{call}")),
+                _ => story.back("4 1 0 0 6 0 'file'", "4 0"),
+            };
+        }
+        let (mut found, _) = story.end();
+        found.sort_by_key(|one| one.number);
+        let numbers: Vec<u64> = found.iter().map(|one| one.number).collect();
+        prop_assert_eq!(numbers, (1..=found.len() as u64).collect::<Vec<_>>());
+        for one in &found {
+            prop_assert!(one.ended.is_some() == (one.end != End::Open));
+            prop_assert!(one.ended.is_none_or(|at| at.time >= one.first.time));
+        }
+    }
+}
