@@ -141,7 +141,7 @@ impl Case {
         write!(out, "    <testcase classname=\"{}\" name=\"{}\"", escaped(class), escaped(name))?;
         let text = lines.iter().map(|line| escaped(line)).collect::<Vec<_>>().join("\n");
         match result {
-            Outcome::Passed if text.is_empty() => return writeln!(out, "/>"),
+            Outcome::Passed if text.is_empty() => writeln!(out, "/>"),
             Outcome::Passed => writeln!(out, "><system-out>{text}</system-out></testcase>"),
             Outcome::Skipped(why) if text.is_empty() => {
                 writeln!(out, "><skipped message=\"{}\"/></testcase>", escaped(why))
@@ -178,7 +178,7 @@ fn whole(command: &Check, tally: &Tally, ending: &Ending) -> Vec<Case> {
     let nothing = is_empty.then(|| "nothing to judge: the capture shows no connection".to_owned());
     let mut cases = vec![case("connections", nothing)];
     let unreadable = ending.files.iter().filter(|file| file.trouble.is_some());
-    cases.extend(unreadable.map(|file| case(&file.title().to_string(), Some(FileEnd(file).to_string()))));
+    cases.extend(unreadable.map(|file| case(&file.title(), Some(FileEnd(file).to_string()))));
     cases
 }
 
