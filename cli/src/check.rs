@@ -1,8 +1,11 @@
 //! `rdmascope check`: sessions judged against the specifications.
 //!
-//! Here: who takes the findings of the judge, for people (`text`), for programs (`lines`), for CI systems (`sarif`).
+//! Here: who takes the findings of the judge, for people (`text`), for programs (`lines`), for CI systems (`sarif`, `junit`); and what is asked
+//! beside the rules (`policy`).
 
+mod junit;
 mod lines;
+mod policy;
 mod sarif;
 mod text;
 
@@ -14,7 +17,9 @@ use crate::table::{self, ExpressionText, FieldName, Shape};
 use crate::terminal;
 use anyhow::{anyhow, bail, ensure};
 use clap::{Args, ValueEnum};
+use junit::{Junit, Report};
 use lines::Lines;
+use policy::{Held, Policies, PolicyArguments};
 use rdmascope_conformance::{Finding, Judge, Rule, SUBJECTS, rules};
 use rdmascope_dissector::connection::{Connection, ConnectionId};
 use rdmascope_dissector::engine::Config;
@@ -46,7 +51,7 @@ pub(crate) struct Check {
     pub(crate) input: Input,
     #[command(flatten)]
     each: Each,
-    /// Output format: text, JSON Lines for programs, a table of the findings, or SARIF for CI systems
+    /// Output format: text, JSON Lines for programs, a table of the findings, or SARIF or JUnit for CI systems
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
     #[command(flatten)]
@@ -76,6 +81,8 @@ pub(crate) struct Check {
     /// By default that is a failure, because nothing was judged.
     #[arg(long)]
     allow_empty: bool,
+    #[command(flatten)]
+    policy: PolicyArguments,
     /// Only on the connection with this number
     #[arg(long = "connection", value_name = "N", value_delimiter = ',', help_heading = "Filters")]
     connections: Vec<u32>,
@@ -100,6 +107,8 @@ enum Format {
     Tsv,
     /// SARIF 2.1.0, one JSON object; docs/conformance.md describes it
     Sarif,
+    /// JUnit XML, a test suite for each capture; docs/conformance.md describes it
+    Junit,
 }
 
 /// Examples for `--help`.
@@ -109,12 +118,14 @@ Examples:
   rdmascope check mount.pcap --level violation --allow inline-threshold
   rdmascope check --each captures/
   rdmascope check mount.pcap --format sarif > mount.sarif
+  rdmascope check --each captures/ --format junit > check.xml
+  rdmascope check mount.pcap --policy ci.toml
   rdmascope check mount.pcap --format csv --fields rule,frames,message > findings.csv
   tcpdump -i eth0 -U -w - udp port 4791 | rdmascope check - --format jsonl | jq .message
   rdmascope check --explain credit-limit
 
-Exit status: 0 if there is no violation that counts (--allow), 1 if there is one, 2 for wrong usage, no capture, or
-nothing to judge (--allow-empty).";
+Exit status: 0 if there is no violation that counts (--allow) and the policy is kept to, 1 if not, 2 for wrong usage,
+no capture, or nothing to judge (--allow-empty).";
 
 /// The rules, for completion scripts. Whoever looks for one says that it is not there; `--allow` takes subjects too.
 const RULE_NAME: Named = Named {
@@ -129,6 +140,7 @@ pub(crate) fn run(command: &Check, style: Style, out: &mut Out) -> io::Result<St
     if command.rules || command.explain.is_some() {
         let shown = match &command.explain {
             _ if command.format == Format::Sarif => Err(anyhow!("SARIF is of a capture: name one")),
+            _ if command.format == Format::Junit => Err(anyhow!("JUnit is of a capture: name one")),
             _ if command.table().is_some_and(|format| format != table::Format::Jsonl)
                 || command.shape.is_asked_for() =>
             {
@@ -157,22 +169,41 @@ pub(crate) fn run(command: &Check, style: Style, out: &mut Out) -> io::Result<St
     };
     let tally = || Tally::new(|rule| allowed.has(rule), command.level.level());
     let Check { input, each, .. } = command;
-    match command.format {
+    let policies = Policies::new(command);
+    let status = match command.format {
         Format::Text => each.run(input, |input, index| {
-            judge(command, input, tally(), Text::new(command, index, screen, out))
+            judge(command, &policies, input, tally(), Text::new(command, index, screen, out))
         }),
         Format::Jsonl | Format::Csv | Format::Tsv => {
-            each.run(input, |input, _| judge(command, input, tally(), Lines::new(command, out)))
+            each.run(input, |input, _| judge(command, &policies, input, tally(), Lines::new(command, out)))
         }
         Format::Sarif => {
             let mut log = Log::new(out);
             let status = each.run(input, |input, index| {
-                judge(command, input, tally(), Sarif::new(command, input, index.is_some(), &mut log))
+                judge(
+                    command,
+                    &policies,
+                    input,
+                    tally(),
+                    Sarif::new(command, input, index.is_some(), &mut log),
+                )
             })?;
             log.end()?;
             Ok(status)
         }
-    }
+        Format::Junit => {
+            let mut report = Report::new(out);
+            let status = each.run(input, |input, _| {
+                judge(command, &policies, input, tally(), Junit::new(command, &mut report))
+            })?;
+            report.end()?;
+            Ok(status)
+        }
+    }?;
+    out.flush()?;
+    let level = command.level.level();
+    policies.tell_of_unused(|id| rdmascope_conformance::rule(id).is_some_and(|rule| rule.level <= level));
+    Ok(status)
 }
 
 /// Writes a line for each rule that is wanted.
@@ -182,18 +213,38 @@ fn write_lines(is_wanted: impl Fn(&Rule) -> bool, out: &mut Out) -> io::Result<(
 }
 
 /// Judges the capture `input`, and hands what is found to `taker`.
-fn judge<T: Taker>(command: &Check, input: &Input, tally: Tally, taker: T) -> io::Result<Status> {
+fn judge<T: Taker>(
+    command: &Check,
+    policies: &Policies<'_>,
+    input: &Input,
+    tally: Tally,
+    mut taker: T,
+) -> io::Result<Status> {
+    let loaded = match policies.of(input) {
+        Ok(loaded) => loaded,
+        Err(error) => return complain(&error, taker.out()),
+    };
+    let twice = match loaded.as_deref().is_some_and(Held::reads_twice).then(|| input.twice()).transpose() {
+        Ok(twice) => twice,
+        Err(error) => return complain(&error, taker.out()),
+    };
+    let input = twice.as_ref().unwrap_or(input);
+    let policy = match loaded.as_deref().map(|loaded| Held::new(loaded, input)).transpose()?.transpose() {
+        Ok(policy) => policy,
+        Err(error) => return complain(&error, taker.out()),
+    };
     let level = command.level.level();
     let judge = Judge::new(|rule| rule.level <= level);
     let asked = Asked::new(&command.connections, Span::default());
     let mut checking =
-        Checking { judge, tally, taker, connections: &command.connections, ending: None, asked };
+        Checking { judge, tally, policy, taker, connections: &command.connections, ending: None, asked };
     let read = read(input, Config { observe: Observe::All, ..Config::default() }, &mut checking)?;
-    let Checking { tally, mut taker, asked, .. } = checking;
+    let Checking { mut tally, policy, mut taker, asked, .. } = checking;
     let ending = match read {
         Ok(ending) => ending,
         Err(error) => return complain(&error, taker.out()),
     };
+    tally.policy = policy.map(|policy| policy.end(&tally));
     taker.end(&tally, &ending)?;
     if complain_of_troubles(&ending, taker.out())? == Status::Failed {
         return Ok(Status::Failed);
@@ -208,7 +259,7 @@ fn judge<T: Taker>(command: &Check, input: &Input, tally: Tally, taker: T) -> io
         };
         return complain(&error, taker.out());
     }
-    Ok(if tally.is_broken() { Status::Differs } else { Status::Done })
+    Ok(if tally.fails() { Status::Differs } else { Status::Done })
 }
 
 /// Who takes what is found.
@@ -217,7 +268,7 @@ trait Taker {
     const LISTS: bool;
 
     /// The next finding.
-    fn finding(&mut self, finding: &Finding, place: Place) -> io::Result<()>;
+    fn finding(&mut self, finding: &Finding, place: Place<'_>) -> io::Result<()>;
 
     /// A connection ended. `requester` is the end that stands as its requester, where that was said.
     fn connection(&mut self, _connection: &Connection, _requester: Option<End>) {}
@@ -233,6 +284,7 @@ trait Taker {
 struct Checking<'a, T> {
     judge: Judge,
     tally: Tally,
+    policy: Option<Held<'a>>,
     taker: T,
     /// On which findings are wanted; empty where on all.
     connections: &'a [u32],
@@ -246,14 +298,15 @@ impl<T: Taker> Audience for Checking<'_, T> {
 
     #[inline]
     fn event(&mut self, event: Event<'_>, _: Time) -> io::Result<()> {
-        let Checking { judge, tally, taker, connections, ending, asked } = self;
+        let Checking { judge, tally, policy, taker, connections, ending, asked } = self;
         asked.handle(&event);
         let is_wanted = |id: ConnectionId| connections.is_empty() || connections.contains(&id.0);
         let mut written = Ok(());
         judge.handle(&event, &mut |finding| {
             if written.is_ok()
                 && finding.connection.is_none_or(is_wanted)
-                && let Some(place) = tally.count(finding)
+                && let reason = policy.as_mut().and_then(|policy| policy.reason(finding))
+                && let Some(place) = tally.count(finding, reason)
             {
                 written = taker.finding(finding, place);
             }
@@ -263,7 +316,12 @@ impl<T: Taker> Audience for Checking<'_, T> {
                 *ending = Some((*connection, *requester));
             }
             Event::Observation(_) | Event::Attributed(_) => {}
-            Event::Transaction(transaction) if is_wanted(transaction.connection) => tally.transactions += 1,
+            Event::Transaction(transaction) if is_wanted(transaction.connection) => {
+                tally.transactions += 1;
+                if let Some(policy) = policy {
+                    policy.transaction(transaction);
+                }
+            }
             Event::Connection(connection) if is_wanted(connection.id) => {
                 tally.connection(connection);
                 let said = ending.filter(|(id, _)| *id == connection.id);
@@ -286,7 +344,7 @@ impl Check {
             Format::Jsonl => Some(table::Format::Jsonl),
             Format::Csv => Some(table::Format::Csv),
             Format::Tsv => Some(table::Format::Tsv),
-            Format::Text | Format::Sarif => None,
+            Format::Text | Format::Sarif | Format::Junit => None,
         }
     }
 
@@ -319,16 +377,21 @@ impl Allowed {
     fn of(names: &[String]) -> anyhow::Result<Allowed> {
         let mut ids = Vec::new();
         for name in names {
-            match SUBJECTS.iter().find(|subject| slug(subject.name) == *name) {
-                Some(subject) => ids.extend(subject.rules.iter().map(|rule| rule.id)),
-                None => ids.push(find(name)?.id),
-            }
+            ids.extend(self::ids(name)?);
         }
         Ok(Allowed(ids))
     }
 
     fn has(&self, rule: &Rule) -> bool {
         self.0.contains(&rule.id)
+    }
+}
+
+/// The rule of this id, or all of the subject of this name.
+fn ids(name: &str) -> anyhow::Result<Vec<&'static str>> {
+    match SUBJECTS.iter().find(|subject| slug(subject.name) == name) {
+        Some(subject) => Ok(subject.rules.iter().map(|rule| rule.id).collect()),
+        None => Ok(vec![find(name)?.id]),
     }
 }
 

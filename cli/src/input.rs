@@ -62,6 +62,19 @@ impl Input {
         }
     }
 
+    /// The same once more, so that it can be read more than once. Errors are those of [`Input::keep`].
+    pub(crate) fn twice(&self) -> anyhow::Result<Input> {
+        let mut input = Input {
+            files: self.files.clone(),
+            port: self.port,
+            no_icrc: self.no_icrc,
+            quiet: self.quiet,
+            spool: None,
+        };
+        input.keep()?;
+        Ok(input)
+    }
+
     /// Puts the captures of a folder in its place. A folder without one is an error.
     pub(crate) fn expand(&mut self) -> anyhow::Result<()> {
         self.files = captures::expand(&self.files)?;

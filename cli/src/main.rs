@@ -1,6 +1,6 @@
 //! `rdmascope`: reads captures of NFS over RDMA.
 //!
-//! Upwards: `terminal`, `output`, `whole`, `captures`, `interrupt`, `confine` and `progress`; `input`, `filters`, `table`, `list`, `least`, `mirror`, `bulk` and `witness`; a module for each command, with its arguments,
+//! Upwards: `terminal`, `output`, `whole`, `captures`, `xml`, `interrupt`, `confine` and `progress`; `input`, `filters`, `table`, `list`, `least`, `mirror`, `bulk` and `witness`; a module for each command, with its arguments,
 //! its examples and its `run`; `args`, which lists the commands. No module uses one above it, and a test looks.
 #![forbid(unsafe_code)]
 
@@ -48,6 +48,7 @@ mod transactions;
 mod tui;
 mod whole;
 mod witness;
+mod xml;
 
 use args::{Arguments, Command};
 use clap::{CommandFactory as _, Parser as _};

@@ -17,7 +17,7 @@ Examples:
 pub(crate) const COMMON: &str = "\
 Exit status:
   0  Success. A truncated capture is read up to the cut, and the output says where that is.
-  1  diff, regress or replay found a difference, check or inject a violation; peer call failed.
+  1  Difference (diff, regress, replay), violation (check, inject), unmet policy, failed peer call.
   2  Failure: wrong usage, no capture, or a damaged capture. One line on standard error says why.
 
 Environment:

@@ -145,11 +145,15 @@ impl Folder {
 const SAMPLE: &str = "nfs3-basic.pcap";
 const XID: &str = "0x1b396a62";
 
-/// Puts a trace of the sample where an example names one.
-fn copy_traces(words: &[String], folder: &Folder) {
+/// Puts a trace of the sample, and a policy that it keeps to, where an example names one.
+fn copy_inputs(words: &[String], folder: &Folder) {
     for trace in words.iter().filter(|word| word.ends_with(".trace")) {
         let sample = sample(&SAMPLE.replace(".pcap", ".client.trace"));
         std::fs::copy(sample, folder.path().join(trace)).expect("the trace can be copied");
+    }
+    for policy in words.iter().filter(|word| word.ends_with(".toml")) {
+        let policy = folder.path().join(policy);
+        std::fs::write(policy, "[require]\nconnections = 1\n").expect("the policy can be written");
     }
 }
 
@@ -167,7 +171,7 @@ fn runnable(described: &Described) -> Vec<(Folder, Vec<String>)> {
         };
         let words = arguments(example, subject);
         let words: Vec<String> = words.into_iter().map(|word| word.replace("0x1a2b3c4d", XID)).collect();
-        copy_traces(&words, &folder);
+        copy_inputs(&words, &folder);
         found.push((folder, words));
     }
     found
@@ -226,7 +230,7 @@ fn a_file_that_is_not_there_is_refused_in_one_line() {
         let names_files = |example: &&Vec<Word>| example.iter().any(|word| matches!(word, Word::Subject(_)));
         for example in examples.iter().filter(names_files) {
             let words = arguments(example, |_| "no-such-file.pcap".to_owned());
-            copy_traces(&words, &folder);
+            copy_inputs(&words, &folder);
             refused(&folder.run(&words), &words, "no-such-file.pcap");
         }
     }
@@ -248,7 +252,7 @@ fn what_is_no_capture_is_refused_in_one_line() {
                     made.expect("the folder can be written to");
                     subject.to_owned()
                 });
-                copy_traces(&words, &folder);
+                copy_inputs(&words, &folder);
                 refused(&folder.run(&words), &words, ".pcap");
             }
         }

@@ -4,8 +4,8 @@ mod kept;
 mod page;
 mod rules;
 
-pub use kept::Kept;
-pub use page::{Asked, Page};
+pub use kept::{Kept, Shown};
+pub use page::{Asked, Line, Page};
 pub use rules::{listed, slug, write_rule, write_rules};
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ mod kernel;
 mod message;
 mod operation;
 mod packet;
+mod policy;
 mod regression;
 mod report;
 mod shared;
@@ -39,6 +40,7 @@ pub use kernel::{KERNEL, KERNEL_DISAGREEMENT, KERNEL_STEP, KERNEL_TRANSACTION};
 pub use message::{MESSAGE, MessageRow};
 pub use operation::{OPERATION, OperationRow};
 pub use packet::PACKET;
+pub use policy::{POLICY, PolicyRow};
 pub use regression::{DEVIATION, DeviationRow, VERDICT, VerdictRow};
 pub use report::{ERROR, OPERATION_FIGURES, PROBLEM};
 pub use shared::{PRIVATE_DATA, SEGMENT, STOP};
@@ -80,6 +82,7 @@ pub static LISTS: &[&dyn List] = &[
     &FINDING,
     &VALUE,
     &CHECK,
+    &POLICY,
     &RULE,
     &COMPARISON,
     &SIDE,

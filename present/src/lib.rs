@@ -67,6 +67,7 @@ pub mod nearest;
 pub mod owner;
 pub mod paths;
 pub mod phases;
+pub mod policy;
 pub mod regress;
 pub mod report;
 pub mod screen;

@@ -1,9 +1,11 @@
 //! What is counted of findings, and of what was judged.
 
+use crate::policy::Policed;
 use foldhash::fast::FixedState;
 use rdmascope_conformance::{Finding, Level, Rule, SUBJECTS, Verdict};
 use rdmascope_dissector::connection::{Connection, Origin};
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// The counts of one capture.
 #[derive(Debug)]
@@ -21,6 +23,8 @@ pub struct Tally {
     pub transactions: u64,
     /// Request packets that the capture lacks.
     pub missing_packets: u64,
+    /// What came of the policy, where there is one, when all is counted.
+    pub policy: Option<Policed>,
 }
 
 /// A rule, with how often it was broken.
@@ -28,10 +32,12 @@ pub struct Tally {
 pub struct RuleCount {
     /// The rule.
     pub rule: &'static Rule,
-    /// Whether it may be broken.
+    /// Whether it may be broken, wherever that is.
     pub is_allowed: bool,
     /// Findings that stand.
     pub stands: u64,
+    /// Those of them that are allowed.
+    pub allowed: u64,
     /// Findings that may not.
     pub inconclusive: u64,
 }
@@ -41,7 +47,7 @@ pub struct RuleCount {
 pub struct LevelCount {
     /// Findings that stand.
     pub stands: u64,
-    /// Those of them whose rules may be broken.
+    /// Those of them that are allowed.
     pub allowed: u64,
     /// Findings that may not stand.
     pub inconclusive: u64,
@@ -49,11 +55,13 @@ pub struct LevelCount {
 
 /// Where a finding is among all.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct Place<'a> {
     /// Its rule, in the order of [`Tally::rules`].
     pub rule: usize,
-    /// Whether the rule may be broken.
+    /// Whether it is allowed: its rule may be broken, or a policy has a reason.
     pub is_allowed: bool,
+    /// Why a policy allows it.
+    pub reason: Option<&'a Arc<str>>,
     /// How many of its rule and verdict there are with it.
     pub count: u64,
 }
@@ -62,7 +70,8 @@ impl Tally {
     /// Nothing is found yet; the rules down to `least` are asked, and `allowed` says which of them may be broken.
     pub fn new(allowed: impl Fn(&Rule) -> bool, least: Level) -> Tally {
         let asked = SUBJECTS.iter().flat_map(|subject| subject.rules).filter(|rule| rule.level <= least);
-        let count = |rule| RuleCount { rule, is_allowed: allowed(rule), stands: 0, inconclusive: 0 };
+        let count =
+            |rule| RuleCount { rule, is_allowed: allowed(rule), stands: 0, allowed: 0, inconclusive: 0 };
         let rules: Vec<RuleCount> = asked.map(count).collect();
         let places = rules.iter().enumerate().map(|(place, count)| (count.rule.id, place)).collect();
         Tally {
@@ -73,19 +82,24 @@ impl Tally {
             one_sided: 0,
             transactions: 0,
             missing_packets: 0,
+            policy: None,
         }
     }
 
-    /// Counts a finding. `None` where it is of no rule that was asked.
-    pub fn count(&mut self, finding: &Finding) -> Option<Place> {
+    /// Counts a finding, which a policy may allow for a `reason`. `None` where it is of no rule that was asked.
+    pub fn count<'a>(&mut self, finding: &Finding, reason: Option<&'a Arc<str>>) -> Option<Place<'a>> {
         let place = *self.places.get(finding.rule?.id)?;
         let rule = &mut self.rules[place];
+        let is_allowed = rule.is_allowed || reason.is_some();
         let count = match finding.verdict {
-            Verdict::Stands => &mut rule.stands,
+            Verdict::Stands => {
+                rule.allowed += u64::from(is_allowed);
+                &mut rule.stands
+            }
             Verdict::Inconclusive => &mut rule.inconclusive,
         };
         *count += 1;
-        Some(Place { rule: place, is_allowed: rule.is_allowed, count: *count })
+        Some(Place { rule: place, is_allowed, reason, count: *count })
     }
 
     /// Takes in a connection that ended.
@@ -105,7 +119,7 @@ impl Tally {
         let of_level = self.rules.iter().filter(|count| count.rule.level == level);
         of_level.fold(LevelCount::default(), |sum, count| LevelCount {
             stands: sum.stands + count.stands,
-            allowed: sum.allowed + if count.is_allowed { count.stands } else { 0 },
+            allowed: sum.allowed + count.allowed,
             inconclusive: sum.inconclusive + count.inconclusive,
         })
     }
@@ -114,5 +128,16 @@ impl Tally {
     pub fn is_broken(&self) -> bool {
         let LevelCount { stands, allowed, .. } = self.level(Level::Violation);
         stands > allowed
+    }
+
+    /// Whether a violation stands that is not allowed, or the policy is not kept.
+    pub fn fails(&self) -> bool {
+        self.is_broken() || self.policy.as_ref().is_some_and(Policed::fails)
+    }
+
+    /// The rules of which something was found for certain or nothing was found, and how many were asked.
+    pub fn conclusive(&self) -> (usize, usize) {
+        let is_conclusive = |count: &&RuleCount| count.stands > 0 || count.inconclusive == 0;
+        (self.rules.iter().filter(is_conclusive).count(), self.rules.len())
     }
 }

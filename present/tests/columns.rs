@@ -1,7 +1,7 @@
 //! The lists of columns hold together, and what they read of all samples is what they say.
 
 use rdmascope_capture_agent::trace::Trace;
-use rdmascope_conformance::{Judge, Level};
+use rdmascope_conformance::{self as conformance, Finding, Judge, Level};
 use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::exchange::Keep;
@@ -14,7 +14,7 @@ use rdmascope_present::columns::{
     CAPTURE, CAPTURED, CHECK, COMPARISON, CONNECTION, ComparisonRow, DEVIATION, DIFFERENCE, ERROR, EVENT,
     EXCHANGE, EXTRACTED, EXTRACTION, ExchangeRow, FIELD, FINDING, FRAME, FindingRow, FrameRow, INTERVAL,
     INTERVAL_CONNECTION, INTERVAL_OPERATION, KERNEL, KERNEL_DISAGREEMENT, KERNEL_STEP, KERNEL_TRANSACTION,
-    LISTS, MESSAGE, MessageRow, OPERATION_FIGURES, PACKET, PROBLEM, RULE, STATE, TABLES, TRANSACTION,
+    LISTS, MESSAGE, MessageRow, OPERATION_FIGURES, PACKET, POLICY, PROBLEM, RULE, STATE, TABLES, TRANSACTION,
     VERDICT,
 };
 use rdmascope_present::diff::{Comparison, Side, Thresholds};
@@ -26,6 +26,7 @@ use rdmascope_present::kernel::{Joining, KernelTrace, Witness};
 use rdmascope_present::ladder::Ladder;
 use rdmascope_present::live::{Captured, Meter};
 use rdmascope_present::paths::{Paths, TransactionRow};
+use rdmascope_present::policy::{EntryKind, EntryOutcome, Policed, PolicyEntry};
 use rdmascope_present::regress::{Blessed, Lines, Outcome, Verdict, compare};
 use rdmascope_present::report::Report;
 use rdmascope_present::state::States;
@@ -382,6 +383,31 @@ fn witnessed(seen: &mut Seen) {
     }
 }
 
+/// What a policy adds: samples have none.
+fn policed(seen: &mut Seen) {
+    let entry = PolicyEntry {
+        line: 4,
+        kind: EntryKind::Latency,
+        subject: "p99 of READ".to_owned(),
+        outcome: EntryOutcome::Failed,
+        message: "7ms in 12 transactions (allowed: 5ms)".to_owned(),
+        observed: Some(conformance::Value::Nanoseconds(7_000_000)),
+        allowed: Some(conformance::Value::Nanoseconds(5_000_000)),
+    };
+    let share = |share: &str| Some(conformance::Value::Words(share.to_owned()));
+    let of_rules = PolicyEntry { observed: share("0.500"), allowed: share("0.9"), ..entry.clone() };
+    let policy = Policed { file: "rdmascope.toml".to_owned(), entries: vec![entry, of_rules] };
+    for entry in &policy.entries {
+        seen.object(&POLICY, &POLICY.of((&policy, entry)), "policy");
+    }
+    let finding = Finding::new("of a rule that a policy allows");
+    let row = FindingRow::new(&finding, true).because(Some("until the server is updated"));
+    seen.object(&FINDING, &FINDING.of(row), "finding");
+    let mut tally = Tally::new(|_| false, Level::Advice);
+    tally.policy = Some(policy);
+    seen.object(&CHECK, &CHECK.of((&tally, &Ending::default())), "check");
+}
+
 #[test]
 fn values_of_all_samples() {
     let mut seen = Seen::default();
@@ -397,7 +423,7 @@ fn values_of_all_samples() {
         let mut handle = |event: Event<'_>| {
             judge.handle(&event, &mut |finding| {
                 seen.object(&FINDING, &FINDING.of(FindingRow::new(finding, false)), "finding");
-                tally.count(finding);
+                tally.count(finding, None);
             });
             report.handle(&event);
             states.handle(&event, &mut |lifetime| seen.object(&STATE, &STATE.of(lifetime), "state"));
@@ -447,6 +473,7 @@ fn values_of_all_samples() {
     expected(&mut seen);
     watched(&mut seen);
     witnessed(&mut seen);
+    policed(&mut seen);
     // The other way round: nearly every column has a value in some sample. The others are of what these sessions do not show.
     const RARE: &[&str] = &[
         "capture.apart",

@@ -32,8 +32,9 @@ A missing packet breaks no rule. A rule that depends on a packet not having been
 the end sent. Where that stays open, the finding is inconclusive: the capture may lack the packets that would explain it. Inconclusive findings
 are counted apart, listed by `--inconclusive`, and never change the exit status.
 
-**Exit status.** 1 where a violation stands, 0 where none does, 2 for wrong usage and for files that are no capture. `--allow RULE` (or the name of
-a subject) leaves findings out of the exit status. They are shown all the same, marked as allowed.
+**Exit status.** 1 where a violation stands or the policy is not kept to, 0 where neither is so, 2 for wrong usage and for files that are no capture. `--allow RULE` (or the name of
+a subject) leaves findings out of the exit status. They are shown all the same, marked as allowed. A [policy](policy.md) beside the captures does the same for some servers, clients,
+connections or versions, with a reason and a last day; it also says how long operations may take and what a capture must hold.
 
 ## For programs
 
@@ -44,6 +45,11 @@ a subject) leaves findings out of the exit status. They are shown all the same, 
 allowed finding has a `suppression`. SARIF is made for source text, and some of its readers show no result without a line: the number of
 the first frame is the `startLine`, and those of the other frames are `relatedLocations`. Where frames are numbered over several files,
 the first file stands for all; with `--each` every file has a run, whose `automationDetails` name it. The `properties` of a result are its line of JSON Lines, and those of the run hold the `check` line.
+The reason of a policy is the `justification` of the suppression, and entries of the policy that fail are notifications of the run.
+
+`--format junit` writes JUnit XML: a test suite for each capture (with `--each` for each file), in it a test case for each rule that was asked, whose class is the subject of the rule. It fails where violations stand that are
+not allowed, with the findings and their frames as its text, and is skipped where all findings are inconclusive. Warnings, advice and what is allowed are the output of a case that passes, so a report fails where the exit status does. The entries
+of the policy are test cases of the class `policy`. A capture without connections and a file that cannot be read on are errors, of the class `capture`.
 ";
 
 #[test]

@@ -1,17 +1,17 @@
 //! Findings for programs, as they come: as JSON Lines, or as a table.
 
 use super::{Check, Taker};
-use crate::output::{Out, warn_of_cuts};
+use crate::output::{Out, tell, warn_of_cuts};
 use crate::table::{Format, Rows};
 use rdmascope_conformance::Finding;
 use rdmascope_dissector::record::Time;
 use rdmascope_present::column::Clock;
-use rdmascope_present::columns::{CHECK, FINDING, FindingRow};
+use rdmascope_present::columns::{CHECK, FINDING, FindingRow, POLICY};
 use rdmascope_present::ending::Ending;
 use rdmascope_present::json;
 use rdmascope_present::tally::{Place, Tally};
 use rdmascope_present::text::Style;
-use std::io;
+use std::io::{self, Write as _};
 
 /// Writes a line for each.
 pub(super) struct Lines<'a> {
@@ -36,16 +36,28 @@ impl<'a> Lines<'a> {
 impl Taker for Lines<'_> {
     const LISTS: bool = true;
 
-    fn finding(&mut self, finding: &Finding, place: Place) -> io::Result<()> {
+    fn finding(&mut self, finding: &Finding, place: Place<'_>) -> io::Result<()> {
         if place.count > self.most {
             return Ok(());
         }
         // A finding has frames, and no time.
-        self.rows.row(FindingRow::new(finding, place.is_allowed), Time::default(), self.out)
+        let row = FindingRow::new(finding, place.is_allowed).because(place.reason.map(|reason| &**reason));
+        self.rows.row(row, Time::default(), self.out)
     }
 
     fn end(&mut self, tally: &Tally, ending: &Ending) -> io::Result<()> {
         self.rows.end(self.out)?;
+        for (policy, entry) in
+            tally.policy.iter().flat_map(|policy| policy.entries.iter().map(move |entry| (policy, entry)))
+        {
+            if self.has_summary {
+                json::write_line(self.out, &POLICY.of((policy, entry)))?;
+            } else if entry.fails() {
+                // A table has findings only.
+                self.out.flush()?;
+                tell(format_args!("{}", policy.named(entry)));
+            }
+        }
         if self.has_summary {
             json::write_line(self.out, &CHECK.of((tally, ending)))?;
         }

@@ -112,7 +112,7 @@ impl<'a, 'b> Sarif<'a, 'b> {
 impl Taker for Sarif<'_, '_> {
     const LISTS: bool = true;
 
-    fn finding(&mut self, finding: &Finding, place: Place) -> io::Result<()> {
+    fn finding(&mut self, finding: &Finding, place: Place<'_>) -> io::Result<()> {
         let is_wanted = finding.verdict == Verdict::Stands || self.inconclusive;
         let Some(rule) = finding.rule.filter(|_| is_wanted && place.count <= self.most) else {
             return Ok(());
@@ -130,14 +130,20 @@ impl Taker for Sarif<'_, '_> {
     fn end(&mut self, tally: &Tally, ending: &Ending) -> io::Result<()> {
         self.begin()?;
         let notices = ending.files.iter().filter(|file| file.cut.is_some() || file.trouble.is_some());
-        let notices: Vec<Notice> = notices
+        let mut notices: Vec<Notice> = notices
             .map(|file| Notice {
                 level: if file.trouble.is_some() { "error" } else { "warning" },
                 message: Text { text: Shown(format!("{}: {}", file.title(), FileEnd(file))) },
             })
             .collect();
+        let policy =
+            tally.policy.iter().flat_map(|policy| policy.entries.iter().map(move |entry| (policy, entry)));
+        notices.extend(policy.filter(|(_, entry)| entry.fails()).map(|(policy, entry)| Notice {
+            level: "error",
+            message: Text { text: Shown(policy.named(entry).to_string()) },
+        }));
         let is_read = ending.files.iter().all(|file| file.trouble.is_none());
-        let status = match (is_read, tally.is_broken()) {
+        let status = match (is_read, tally.fails()) {
             (false, _) => Status::Failed,
             (true, true) => Status::Differs,
             (true, false) => Status::Done,
@@ -257,12 +263,12 @@ struct Outcome<'a> {
     related_locations: Vec<Related<'a>>,
     partial_fingerprints: Fingerprints,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    suppressions: Vec<Suppression>,
+    suppressions: Vec<Suppression<'a>>,
     properties: Line<'a, FindingRow<'static>>,
 }
 
 impl<'a> Outcome<'a> {
-    fn new(finding: &'a Finding, rule: &'static Rule, place: Place, artifact: &'a str) -> Outcome<'a> {
+    fn new(finding: &'a Finding, rule: &'static Rule, place: Place<'a>, artifact: &'a str) -> Outcome<'a> {
         // What is not for certain has no level (SARIF, section 3.27.10).
         let (kind, level) = match finding.verdict {
             Verdict::Stands => ("fail", level(rule.level)),
@@ -277,7 +283,9 @@ impl<'a> Outcome<'a> {
             physical_location: PhysicalLocation::of(artifact, *frame),
             message: Text { text: Shown(format!("frame {frame}")) },
         };
-        let suppression = Suppression { kind: "external", justification: "named by --allow" };
+        let reason = place.reason.map(|reason| &**reason);
+        let suppression =
+            Suppression { kind: "external", justification: reason.unwrap_or("named by --allow") };
         Outcome {
             rule_id: rule.id,
             rule_index: place.rule,
@@ -291,7 +299,7 @@ impl<'a> Outcome<'a> {
             related_locations: others.iter().enumerate().map(related).collect(),
             partial_fingerprints: Fingerprints { primary_location_line_hash: fingerprint(finding, rule) },
             suppressions: place.is_allowed.then_some(suppression).into_iter().collect(),
-            properties: FINDING.of(FindingRow::new(finding, place.is_allowed)),
+            properties: FINDING.of(FindingRow::new(finding, place.is_allowed).because(reason)),
         }
     }
 }
@@ -359,9 +367,9 @@ struct Fingerprints {
 }
 
 #[derive(Serialize)]
-struct Suppression {
+struct Suppression<'a> {
     kind: &'static str,
-    justification: &'static str,
+    justification: &'a str,
 }
 
 /// What stands behind the results.

@@ -22,7 +22,7 @@ pub(super) struct Text<'a> {
 }
 
 /// Lines of one rule that are shown to people who do not say.
-const SHOWN: usize = 10;
+pub(super) const SHOWN: usize = 10;
 
 impl<'a> Text<'a> {
     pub(super) fn new(
@@ -43,7 +43,7 @@ impl<'a> Text<'a> {
 impl Taker for Text<'_> {
     const LISTS: bool = false;
 
-    fn finding(&mut self, finding: &Finding, place: Place) -> io::Result<()> {
+    fn finding(&mut self, finding: &Finding, place: Place<'_>) -> io::Result<()> {
         if finding.verdict == Verdict::Stands || self.command.inconclusive {
             self.kept.add(finding, place);
         }

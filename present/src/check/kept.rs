@@ -8,6 +8,7 @@ use rdmascope_dissector::connection::{Connection, ConnectionId};
 use rdmascope_dissector::frame::Address;
 use rdmascope_dissector::rdma::End;
 use std::collections::{BinaryHeap, HashMap};
+use std::sync::Arc;
 
 /// Some of the findings, and the ends of their connections.
 #[derive(Debug, Default)]
@@ -22,7 +23,7 @@ pub struct Kept {
     ends: HashMap<ConnectionId, Option<Ends>, FixedState>,
 }
 
-/// Findings that repeat each other: of one rule, by one end of one connection.
+/// Findings that repeat each other: of one rule, by one end of one connection. What a policy allows, it allows on a whole connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Fold {
     rule: usize,
@@ -58,7 +59,7 @@ impl Kept {
     }
 
     /// Keeps a finding, if it is among the first.
-    pub fn add(&mut self, finding: &Finding, place: Place) {
+    pub fn add(&mut self, finding: &Finding, place: Place<'_>) {
         self.count += 1;
         let key = (finding.frames.first().copied().unwrap_or(u64::MAX), self.count);
         let is_kept = match self.folds {
@@ -75,7 +76,7 @@ impl Kept {
         }
     }
 
-    fn push(&mut self, finding: &Finding, place: Place, key: (u64, u64)) -> bool {
+    fn push(&mut self, finding: &Finding, place: Place<'_>, key: (u64, u64)) -> bool {
         if self.rules.len() <= place.rule {
             self.rules.resize_with(place.rule + 1, Default::default);
         }
@@ -86,24 +87,24 @@ impl Kept {
             }
             heap.pop();
         }
-        heap.push(Entry { key, finding: finding.clone() });
+        heap.push(Entry::new(key, finding, place));
         true
     }
 
-    fn fold(&mut self, finding: &Finding, place: Place, key: (u64, u64)) -> bool {
+    fn fold(&mut self, finding: &Finding, place: Place<'_>, key: (u64, u64)) -> bool {
         let Some(folds) = &mut self.folds else { return false };
         let Finding { verdict, connection, by, .. } = *finding;
         let fold = Fold { rule: place.rule, verdict, connection, by };
         if let Some((first, count)) = folds.get_mut(&fold) {
             *count += 1;
             if key < first.key {
-                *first = Entry { key, finding: finding.clone() };
+                *first = Entry::new(key, finding, place);
             }
             return true;
         }
         let has_room = folds.len() < Kept::MOST;
         if has_room {
-            folds.insert(fold, (Entry { key, finding: finding.clone() }, 1));
+            folds.insert(fold, (Entry::new(key, finding, place), 1));
         }
         has_room
     }
@@ -116,8 +117,8 @@ impl Kept {
         *ends = Some(Ends { addresses, requester, roles_known: connection.roles_known });
     }
 
-    /// What is kept of a rule, in the order of first frames; with each finding how many it stands for.
-    pub fn of(&self, rule: usize, verdict: Verdict) -> Vec<(&Finding, u64)> {
+    /// What is kept of a rule, in the order of first frames.
+    pub fn of(&self, rule: usize, verdict: Verdict) -> Vec<Shown<'_>> {
         let kept = self.rules.get(rule).map(|heaps| &heaps[index(verdict)]);
         let mut entries: Vec<(&Entry, u64)> = kept.into_iter().flatten().map(|entry| (entry, 1)).collect();
         let is_of = |fold: &Fold| fold.rule == rule && fold.verdict == verdict;
@@ -125,7 +126,7 @@ impl Kept {
         entries.extend(folds.map(|(_, (first, count))| (first, *count)));
         entries.sort_unstable();
         entries.truncate(self.most);
-        entries.into_iter().map(|(entry, count)| (&entry.finding, count)).collect()
+        entries.into_iter().map(|(entry, times)| Shown::new(entry, times)).collect()
     }
 
     /// Who broke the rule, as far as that is known: `client 10.77.0.2`.
@@ -152,11 +153,40 @@ const fn index(verdict: Verdict) -> usize {
     }
 }
 
+/// A finding that is kept.
+#[derive(Clone, Copy, Debug)]
+pub struct Shown<'a> {
+    /// The first of those that it stands for.
+    pub finding: &'a Finding,
+    /// How many it stands for.
+    pub times: u64,
+    /// Whether it is allowed.
+    pub is_allowed: bool,
+    /// Why a policy allows it.
+    pub reason: Option<&'a str>,
+}
+
+impl<'a> Shown<'a> {
+    fn new(entry: &'a Entry, times: u64) -> Shown<'a> {
+        let Entry { finding, is_allowed, reason, .. } = entry;
+        Shown { finding, times, is_allowed: *is_allowed, reason: reason.as_deref() }
+    }
+}
+
 /// A finding in the order of first frames, and of being found.
 #[derive(Debug)]
 struct Entry {
     key: (u64, u64),
     finding: Finding,
+    is_allowed: bool,
+    reason: Option<Arc<str>>,
+}
+
+impl Entry {
+    fn new(key: (u64, u64), finding: &Finding, place: Place<'_>) -> Entry {
+        let Place { is_allowed, reason, .. } = place;
+        Entry { key, finding: finding.clone(), is_allowed, reason: reason.cloned() }
+    }
 }
 
 impl Ord for Entry {

@@ -1,6 +1,6 @@
 //! Findings for people: rule by rule, the weightiest first.
 
-use super::kept::Kept;
+use super::kept::{Kept, Shown};
 use super::rules::{INDENT, listed, painted};
 use crate::ending::{Ending, FileEnd};
 use crate::fold::folded;
@@ -52,6 +52,9 @@ impl Page<'_> {
             }
         }
         self.write_summary(out)?;
+        if let Some(policy) = &self.tally.policy {
+            policy.write(self.screen, out)?;
+        }
         self.write_blind_spots(out)?;
         self.write_next_step(out)
     }
@@ -68,7 +71,7 @@ impl Page<'_> {
         verdict: Verdict,
         out: &mut impl Write,
     ) -> io::Result<()> {
-        let RuleCount { rule, is_allowed, stands, inconclusive } = counted;
+        let RuleCount { rule, is_allowed, stands, allowed, inconclusive } = counted;
         let (count, doubt) = match verdict {
             Verdict::Stands => (*stands, ""),
             Verdict::Inconclusive => (*inconclusive, ", inconclusive"),
@@ -77,10 +80,15 @@ impl Page<'_> {
             return Ok(());
         }
         let style = self.screen.style;
-        let allowed = if *is_allowed { ", allowed" } else { "" };
         let level = match verdict {
-            Verdict::Stands if !is_allowed => painted(style, rule.level, rule.level),
+            Verdict::Stands if stands > allowed => painted(style, rule.level, rule.level),
             _ => rule.level.to_string(),
+        };
+        let allowed = match verdict {
+            Verdict::Stands if 0 < *allowed && allowed < stands => format!(", {} allowed", Number(*allowed)),
+            Verdict::Stands if allowed == stands => ", allowed".to_owned(),
+            Verdict::Inconclusive if *is_allowed => ", allowed".to_owned(),
+            _ => String::new(),
         };
         writeln!(out, "{level}  {}  {}{doubt}{allowed}", style.bold(rule.id), Counted(count, "time"))?;
         let text = format!("{} {}.", rule.sentence, listed(rule.sources));
@@ -88,8 +96,7 @@ impl Page<'_> {
             writeln!(out, "  {line}")?;
         }
         let findings = self.kept.of(place, verdict);
-        let rows: Vec<[String; 3]> =
-            findings.iter().map(|(finding, times)| self.row(finding, *times)).collect();
+        let rows: Vec<[String; 3]> = findings.iter().map(|shown| self.row(shown)).collect();
         let [about, frames] =
             [0, 1].map(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0));
         for [first, second, rest] in &rows {
@@ -104,7 +111,7 @@ impl Page<'_> {
                 None => writeln!(out, "{line}")?,
             }
         }
-        let more = count - findings.iter().map(|(_, times)| times).sum::<u64>();
+        let more = count - findings.iter().map(|shown| shown.times).sum::<u64>();
         match more {
             0 => {}
             _ if self.asked.all => {
@@ -116,25 +123,8 @@ impl Page<'_> {
     }
 
     /// What it is about; the frames; who did what, and how often.
-    fn row(&self, finding: &Finding, times: u64) -> [String; 3] {
-        let mut about = String::new();
-        if let Some(connection) = finding.connection {
-            let _ = write!(about, "#{}", connection.0);
-        }
-        about += match finding.direction {
-            Some(Direction::Forward) => " ->",
-            Some(Direction::Backward) => " <-",
-            None => "",
-        };
-        if let Some(xid) = finding.xid {
-            let _ = write!(about, " {xid}");
-        }
-        let who = self.kept.who(finding).map(|who| format!("{who}: ")).unwrap_or_default();
-        [
-            about,
-            Frames(&finding.frames).to_string(),
-            format!("{who}{}{}{}", Plain(&finding.message), Values(finding), Times(times)),
-        ]
+    fn row(&self, shown: &Shown<'_>) -> [String; 3] {
+        row(self.kept, shown, &Times(shown.times))
     }
 
     fn write_summary(&self, out: &mut impl Write) -> io::Result<()> {
@@ -242,8 +232,12 @@ impl Page<'_> {
         let shown =
             LEVELS.into_iter().flat_map(|level| self.rules(level)).filter(|(_, count)| count.stands > 0);
         // What is allowed is looked at already.
-        let Some((place, count)) = shown.min_by_key(|(_, count)| count.is_allowed) else { return Ok(()) };
-        let what = self.kept.of(place, Verdict::Stands).first().and_then(|(finding, _)| place_of(finding));
+        let Some((place, count)) = shown.min_by_key(|(_, count)| count.allowed == count.stands) else {
+            return Ok(());
+        };
+        let kept = self.kept.of(place, Verdict::Stands);
+        let first = kept.iter().min_by_key(|shown| shown.is_allowed);
+        let what = first.and_then(|shown| place_of(shown.finding));
         if let Some(what) = what {
             let file = self.ending.plain_name().unwrap_or("FILE");
             writeln!(out, "Next: rdmascope show {file} {what}")?;
@@ -311,6 +305,66 @@ impl Display for Times {
         match self.0 {
             ..=1 => Ok(()),
             times => write!(f, "; {} times, --most 0 shows each", Number(times)),
+        }
+    }
+}
+
+/// What it is about; the frames; who did what, and how often.
+fn row(kept: &Kept, shown: &Shown<'_>, times: &dyn Display) -> [String; 3] {
+    let Shown { finding, reason, .. } = *shown;
+    let mut about = String::new();
+    if let Some(connection) = finding.connection {
+        let _ = write!(about, "#{}", connection.0);
+    }
+    about += match finding.direction {
+        Some(Direction::Forward) => " ->",
+        Some(Direction::Backward) => " <-",
+        None => "",
+    };
+    if let Some(xid) = finding.xid {
+        let _ = write!(about, " {xid}");
+    }
+    let who = kept.who(finding).map(|who| format!("{who}: ")).unwrap_or_default();
+    [
+        about,
+        Frames(&finding.frames).to_string(),
+        format!("{who}{}{}{times}{}", Plain(&finding.message), Values(finding), Because(reason)),
+    ]
+}
+
+/// A finding in one line: `#1 -> 0x0e396a62, frame 14: server 10.77.0.1: a reply that grants no credits`.
+pub struct Line<'a> {
+    /// Who is at the ends of its connection.
+    pub kept: &'a Kept,
+    /// The finding.
+    pub shown: Shown<'a>,
+    /// Whether it is certain.
+    pub verdict: Verdict,
+}
+
+impl Display for Line<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Line { kept, shown, verdict } = self;
+        let times = match shown.times {
+            ..=1 => String::new(),
+            times => format!("; {} times", Number(times)),
+        };
+        let [about, frames, what] = row(kept, shown, &times);
+        let places: Vec<&str> = [&*about, &*frames].into_iter().filter(|place| !place.is_empty()).collect();
+        let doubt = if *verdict == Verdict::Inconclusive { "inconclusive: " } else { "" };
+        let allowed = if shown.is_allowed && shown.reason.is_none() { "; allowed" } else { "" };
+        write!(f, "{}: {doubt}{what}{allowed}", places.join(", "))
+    }
+}
+
+/// Why a policy allows it.
+struct Because<'a>(Option<&'a str>);
+
+impl Display for Because<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(reason) => write!(f, "; allowed: {}", Plain(reason)),
+            None => Ok(()),
         }
     }
 }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::ending::{Cut, Ending, FileEnding};
+use crate::policy::{EntryKind, EntryOutcome, Policed, PolicyEntry};
 use crate::screen::Screen;
 use crate::tally::Tally;
 use crate::text::Style;
@@ -9,6 +10,7 @@ use rdmascope_dissector::rdma::End;
 use rdmascope_dissector::transaction::Direction;
 use rdmascope_tests::values as samples;
 use rdmascope_wire::Xid;
+use std::sync::Arc;
 
 /// What is asked for where nobody says.
 const ASKED: Asked = Asked { inconclusive: false, all: false, some_connections: false, level: Level::Advice };
@@ -38,7 +40,7 @@ impl Found {
     }
 
     fn add(&mut self, finding: Finding) {
-        let place = self.tally.count(&finding).expect("it is of a rule");
+        let place = self.tally.count(&finding, None).expect("it is of a rule");
         if finding.verdict == Verdict::Stands || self.asked.inconclusive {
             self.kept.add(&finding, place);
         }
@@ -140,6 +142,59 @@ fn what_an_end_repeats_is_one_line() {
     assert!(first.contains("frame 1 ") && first.ends_with("; 700 times, --most 0 shows each"), "{text}");
     assert!(second.contains("frame 800 ") && !second.contains("times"), "{text}");
     assert!(text.contains("    and 3 more: --most 0 shows them\n"), "{text}");
+}
+
+#[test]
+fn what_a_policy_allows_is_shown_with_its_reason() {
+    let mut found = Found::new();
+    let reason = Arc::from("until the \u{1b}server is updated");
+    let allowed = finding("credit-limit", 4);
+    let place = found.tally.count(&allowed, Some(&reason)).expect("it is of a rule");
+    assert!(place.is_allowed);
+    found.kept.add(&allowed, place);
+    found.connection(&samples::connection(), Some(End::First));
+    let text = found.text();
+    assert!(text.contains("violation  credit-limit  1 time, allowed\n"), "{text}");
+    assert!(text.contains("; allowed: until the \\u{1b}server is updated\n"), "{text}");
+    assert!(text.contains("1 violation (1 allowed)"), "{text}");
+    assert!(!found.tally.is_broken() && !found.tally.fails() && !text.contains("Policy"));
+    // One more, which nothing allows: it is the one that is to be looked at next, though it comes later.
+    found.add(Finding { xid: Some(Xid(0x77)), transaction: None, ..finding("credit-limit", 9) });
+    let text = found.text();
+    assert!(text.contains("violation  credit-limit  2 times, 1 allowed\n"), "{text}");
+    assert!(text.contains("Next: rdmascope show a.pcap --xid 0x00000077 "), "{text}");
+    assert!(found.tally.is_broken());
+}
+
+#[test]
+fn failures_of_a_policy_stand_below_the_summary() {
+    let mut found = Found::new();
+    found.connection(&samples::connection(), Some(End::First));
+    let entry = |line, outcome| PolicyEntry {
+        line,
+        kind: EntryKind::Require,
+        subject: "connections".to_owned(),
+        outcome,
+        message: "1 there (2 or more required)".to_owned(),
+        observed: Some(Value::Count(1)),
+        allowed: Some(Value::Count(2)),
+    };
+    let mut entries = vec![entry(3, EntryOutcome::Met), entry(4, EntryOutcome::Unused)];
+    found.tally.policy = Some(Policed { file: "a/rdmascope.toml".to_owned(), entries: entries.clone() });
+    let text = found.text();
+    assert!(
+        text.contains(".\nPolicy a/rdmascope.toml (2 entries): kept to.\n") && !found.tally.fails(),
+        "{text}"
+    );
+    entries.extend([entry(9, EntryOutcome::Expired), entry(12, EntryOutcome::Failed)]);
+    found.tally.policy = Some(Policed { file: "a/rdmascope.toml".to_owned(), entries });
+    let text = found.text();
+    let row = "  a/rdmascope.toml:12: require connections: 1 there (2 or more required)\n";
+    assert!(
+        text.contains("(4 entries): 2 failures.\n  a/rdmascope.toml:9: ") && text.contains(row),
+        "{text}"
+    );
+    assert!(found.tally.fails() && !found.tally.is_broken());
 }
 
 #[test]

@@ -2,9 +2,10 @@
 
 use super::capture::FILE;
 use super::finding::LEVELS;
-use crate::column::Read::{Boolean, Object, Objects, U64, Word};
-use crate::column::{Column, Columns, Role, Subject, Within};
+use crate::column::Read::{Boolean, Object, Objects, Text, U64, Word};
+use crate::column::{Column, Columns, Role, Subject, Within, lend};
 use crate::ending::Ending;
+use crate::policy::Policed;
 use crate::tally::{LevelCount, RuleCount, Tally};
 use crate::words;
 use rdmascope_conformance::Level;
@@ -29,6 +30,18 @@ pub static CHECK: Columns<Judged> = {
                 Boolean(|(tally, _)| Some(tally.is_broken())),
                 "Whether a violation stands that is not allowed.",
             ),
+            C::new(
+                "policy",
+                Text(|(tally, _), see| lend(tally.policy.as_ref(), |policy| see(&policy.file))),
+                "The file of the policy, where there is one.",
+            )
+            .optional(),
+            C::new(
+                "policy_failures",
+                U64(|(tally, _)| tally.policy.as_ref().map(Policed::failures)),
+                "Entries of the policy that make the check fail.",
+            )
+            .optional(),
             C::new(
                 "violations",
                 Object(&O { columns: &LEVEL, lend: |(tally, _), see| see(tally.level(Level::Violation)) }),
@@ -114,7 +127,7 @@ static LEVEL: Columns<LevelCount> = {
         role: Role::Inner,
         columns: &[
             C::new("stands", U64(|count| Some(count.stands)), "Findings that stand."),
-            C::new("allowed", U64(|count| Some(count.allowed)), "Those of them whose rule `--allow` names."),
+            C::new("allowed", U64(|count| Some(count.allowed)), "Those of them that are allowed."),
             C::new("inconclusive", U64(|count| Some(count.inconclusive)), "Findings that are inconclusive."),
         ],
     }

@@ -14,12 +14,19 @@ pub struct FindingRow<'a> {
     pub finding: &'a Finding,
     /// Whether the rule is allowed to be broken.
     pub allowed_rule: bool,
+    /// Why a policy allows it.
+    pub reason: Option<&'a str>,
 }
 
 impl<'a> FindingRow<'a> {
     /// `allowed_rule`: whether a person said that the rule may be broken.
     pub fn new(finding: &'a Finding, allowed_rule: bool) -> FindingRow<'a> {
-        FindingRow { finding, allowed_rule }
+        FindingRow { finding, allowed_rule, reason: None }
+    }
+
+    /// Adds why a policy allows it.
+    pub fn because(self, reason: Option<&'a str>) -> FindingRow<'a> {
+        FindingRow { reason, ..self }
     }
 }
 
@@ -56,7 +63,10 @@ pub static FINDING: Columns<FindingRow<'static>> = {
                 Word(VERDICTS, |row| Some(words::verdict(row.finding.verdict))),
                 "Whether the finding is certain.",
             ),
-            C::new("allowed_rule", Boolean(|row| Some(row.allowed_rule)), "Whether `--allow` names the rule.")
+            C::new("allowed_rule", Boolean(|row| Some(row.allowed_rule)), "Whether it is allowed: `--allow` names the rule, or an entry of the policy allows it.")
+                .json_only(),
+            C::new("reason", Text(|row, see| lend(row.reason, see)), "Why the policy allows it, where it does.")
+                .optional()
                 .json_only(),
             C::new(
                 "connection",

@@ -236,7 +236,7 @@ fn values_of_findings() {
 fn judged() -> [Value; 2] {
     let finding = samples::finding();
     let mut tally = Tally::new(|_| false, Level::Advice);
-    assert!(tally.count(&finding).is_some());
+    assert!(tally.count(&finding, None).is_some());
     let ending = Ending { files: vec![FileEnding::default()], ..Ending::default() };
     let rule = finding.rule.expect("it is of a rule");
     [written(&RULE.of(("Credits", rule))), written(&CHECK.of((&tally, &ending)))]

@@ -2,16 +2,10 @@
 
 use super::lines::Ran;
 use crate::output::Out;
+use crate::xml::escaped;
 use rdmascope_peer::scenario::{Side, Verdict};
-use rdmascope_present::text::Plain;
 use std::collections::BTreeMap;
 use std::io::{self, Write as _};
-
-/// Text in an attribute or an element. What a terminal would take for a command is no character of XML either.
-fn escaped(text: &str) -> String {
-    let plain = Plain(text).to_string();
-    plain.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}
 
 /// Writes the report.
 pub(super) fn write(side: Side, ran: &[Ran], out: &mut Out) -> io::Result<()> {

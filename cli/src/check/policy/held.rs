@@ -1,0 +1,248 @@
+//! A policy, held against one capture.
+
+use super::{Allow, Latency, Loaded, Measure, Required, Requirement, Version};
+use crate::input::{Input, listen};
+use foldhash::fast::FixedState;
+use rdmascope_conformance::{Finding, Value};
+use rdmascope_dissector::connection::ConnectionId;
+use rdmascope_dissector::engine::Config;
+use rdmascope_dissector::event::Event;
+use rdmascope_dissector::frame::Address;
+use rdmascope_dissector::transaction::Transaction;
+use rdmascope_present::filter::Filtered as _;
+use rdmascope_present::names::{Label, Protocol, procedure_name};
+use rdmascope_present::paths::{self, TransactionRow};
+use rdmascope_present::policy::{EntryKind, EntryOutcome, Policed, PolicyEntry};
+use rdmascope_present::report::{Count as _, Stats};
+use rdmascope_present::tally::Tally;
+use rdmascope_present::text::{Counted, Duration, Number};
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+
+/// What the entries of a policy were about so far.
+pub(in super::super) struct Held<'a> {
+    loaded: &'a Loaded,
+    /// Who is at the ends of connections, where an entry asks for that.
+    hosts: Hosts,
+    /// Findings that each entry of `allow` fits.
+    fits: Vec<u64>,
+    /// What each entry of `latency` measures.
+    measured: Vec<Stats>,
+    /// Which requirements of operations are met.
+    seen: Vec<bool>,
+}
+
+type Hosts = HashMap<ConnectionId, Host, FixedState>;
+
+/// The ends of a connection, and the versions of NFS that it carries.
+#[derive(Debug, Default)]
+struct Host {
+    client: Option<Address>,
+    server: Option<Address>,
+    versions: Vec<Version>,
+}
+
+/// Connections whose ends are known at most. On others, an entry that asks for them fits nothing.
+const MOST_CONNECTIONS: usize = 1 << 16;
+/// Versions of NFS that are known of a connection.
+const MOST_VERSIONS: usize = 8;
+
+impl<'a> Held<'a> {
+    /// Nothing is judged yet. A policy with entries for some hosts only takes the capture once more, from its beginning.
+    pub(in super::super) fn new(loaded: &'a Loaded, input: &Input) -> io::Result<anyhow::Result<Held<'a>>> {
+        let policy = &loaded.policy;
+        let hosts = match policy.allows.iter().any(|allow| allow.scope.is_of_hosts()) {
+            true => match hosts(input)? {
+                Ok(hosts) => hosts,
+                Err(error) => return Ok(Err(error)),
+            },
+            false => Hosts::default(),
+        };
+        Ok(Ok(Held {
+            loaded,
+            hosts,
+            fits: vec![0; policy.allows.len()],
+            measured: policy.latencies.iter().map(|_| Stats::default()).collect(),
+            seen: vec![false; policy.requirements.len()],
+        }))
+    }
+
+    /// Whether the capture is read twice.
+    pub(in super::super) fn reads_twice(loaded: &Loaded) -> bool {
+        loaded.policy.allows.iter().any(|allow| allow.scope.is_of_hosts())
+    }
+
+    /// Why a finding is allowed, if it is. The first entry that fits counts.
+    pub(in super::super) fn reason(&mut self, finding: &Finding) -> Option<&'a Arc<str>> {
+        let Held { loaded, hosts, fits, .. } = self;
+        let rule = finding.rule?;
+        let of_connection = finding.connection.and_then(|id| hosts.get(&id));
+        let is_fitting = |allow: &Allow| {
+            let (client, server, versions) = match of_connection {
+                Some(host) => (host.client, host.server, &host.versions[..]),
+                None => (None, None, &[][..]),
+            };
+            allow.allows(rule)
+                && allow.expires.is_none_or(|last| loaded.today <= last)
+                && allow.scope.has_connection(finding.connection.map(|id| id.0))
+                && allow.scope.has_hosts(client, server)
+                && allow.scope.has_version(versions)
+        };
+        let index = loaded.policy.allows.iter().position(is_fitting)?;
+        fits[index] += 1;
+        Some(&loaded.policy.allows[index].reason)
+    }
+
+    /// Takes in a transaction that ended.
+    pub(in super::super) fn transaction(&mut self, transaction: &Transaction) {
+        let Held { loaded, measured, seen, .. } = self;
+        let version = Protocol::of(transaction).and_then(Version::of);
+        for (latency, stats) in loaded.policy.latencies.iter().zip(measured) {
+            let Latency { operation, scope, .. } = latency;
+            if Label::of(transaction) == Label::Named(operation)
+                && scope.has_connection(Some(transaction.connection.0))
+                && scope.has_hosts(paths::client(transaction), paths::server(transaction))
+                && scope.has_version(version.as_slice())
+            {
+                stats.count(transaction);
+            }
+        }
+        let row = TransactionRow::from(transaction);
+        for (requirement, seen) in loaded.policy.requirements.iter().zip(seen) {
+            if let Required::Operation(name) = requirement.what
+                && !*seen
+            {
+                let procedure = transaction.procedure.and_then(procedure_name);
+                *seen = procedure == Some(name) || row.has_operation(name);
+            }
+        }
+    }
+
+    /// What came of it.
+    pub(in super::super) fn end(self, tally: &Tally) -> Policed {
+        let Held { loaded, fits, measured, seen, .. } = self;
+        let policy = &loaded.policy;
+        let allows = policy.allows.iter().zip(fits).map(|(allow, fits)| {
+            let is_over = allow.expires.filter(|last| loaded.today > *last);
+            allowed(allow, fits, is_over.map(|last| last.to_string()))
+        });
+        let latencies = policy.latencies.iter().zip(&measured).flat_map(|(latency, stats)| {
+            latency.limits.iter().map(move |limit| {
+                let Latency { operation, scope, .. } = latency;
+                let subject = format!("{} of {operation}{scope}", limit.of.name());
+                limited(limit.line, subject, limit.of, limit.most, stats)
+            })
+        });
+        let required = policy.requirements.iter().zip(seen).map(|(one, seen)| required(one, seen, tally));
+        let policed =
+            Policed { file: policy.file.clone(), entries: allows.chain(latencies).chain(required).collect() };
+        loaded.note(&policed);
+        policed
+    }
+}
+
+fn allowed(allow: &Allow, fits: u64, expired: Option<String>) -> PolicyEntry {
+    let reason = &allow.reason;
+    let (outcome, message) = match (expired, fits) {
+        (Some(last), _) => (EntryOutcome::Expired, format!("expired, its last day was {last} ({reason})")),
+        (None, 0) => (EntryOutcome::Unused, format!("fits no finding ({reason})")),
+        (None, fits) => (EntryOutcome::Met, format!("fits {} ({reason})", Counted(fits, "finding"))),
+    };
+    PolicyEntry {
+        line: allow.line,
+        kind: EntryKind::Allow,
+        subject: allow.title(),
+        outcome,
+        message,
+        observed: None,
+        allowed: None,
+    }
+}
+
+fn limited(line: usize, subject: String, of: Measure, most: u64, stats: &Stats) -> PolicyEntry {
+    let observed = stats.latency().map(|latency| match of {
+        Measure::Median => latency.median,
+        Measure::P90 => latency.p90,
+        Measure::P99 => latency.p99,
+        Measure::Max => latency.maximum,
+    });
+    let allowed = Duration(most);
+    let (outcome, message) = match observed {
+        None => (EntryOutcome::Unused, format!("there is no such transaction (allowed: {allowed})")),
+        Some(observed) => {
+            let outcome = if observed > most { EntryOutcome::Failed } else { EntryOutcome::Met };
+            let of = Counted(stats.latencies().len(), "transaction");
+            (outcome, format!("{} in {of} (allowed: {allowed})", Duration(observed)))
+        }
+    };
+    PolicyEntry {
+        line,
+        kind: EntryKind::Latency,
+        subject,
+        outcome,
+        message,
+        observed: observed.map(Value::Nanoseconds),
+        allowed: Some(Value::Nanoseconds(most)),
+    }
+}
+
+fn required(requirement: &Requirement, seen: bool, tally: &Tally) -> PolicyEntry {
+    let count = |subject: &str, found: u64, least: u64| {
+        let message = format!("{} there ({} or more required)", Number(found), Number(least));
+        (subject.to_owned(), found >= least, message, Value::Count(found), Value::Count(least))
+    };
+    let (subject, is_met, message, observed, allowed) = match requirement.what {
+        Required::Connections(least) => count("connections", tally.connections, least),
+        Required::Transactions(least) => count("transactions", tally.transactions, least),
+        Required::Operation(name) => {
+            let message = if seen { "there is one" } else { "there is none" };
+            let [observed, allowed] = [u64::from(seen), 1].map(Value::Count);
+            (format!("operation {name}"), seen, message.to_owned(), observed, allowed)
+        }
+        Required::Conclusive(least) => {
+            let (conclusive, asked) = tally.conclusive();
+            let share = if asked > 0 { conclusive as f64 / asked as f64 } else { 0.0 };
+            let message = format!("{share:.3}, {conclusive} of {asked} rules ({least} or more required)");
+            let [observed, allowed] = [format!("{share:.3}"), least.to_string()].map(Value::Words);
+            ("conclusive verdicts".to_owned(), share >= least, message, observed, allowed)
+        }
+    };
+    PolicyEntry {
+        line: requirement.line,
+        kind: EntryKind::Require,
+        subject,
+        outcome: if is_met { EntryOutcome::Met } else { EntryOutcome::Failed },
+        message,
+        observed: Some(observed),
+        allowed: Some(allowed),
+    }
+}
+
+/// Who is at the ends of each connection. A finding may come before the capture shows that.
+fn hosts(input: &Input) -> io::Result<anyhow::Result<Hosts>> {
+    let mut hosts = Hosts::default();
+    let read = listen(input, Config::default(), |event, _| {
+        let has_room = |id| hosts.contains_key(&id) || hosts.len() < MOST_CONNECTIONS;
+        match event {
+            Event::Connection(connection) if has_room(connection.id) => {
+                let host = hosts.entry(connection.id).or_default();
+                host.client.get_or_insert(connection.requester.address);
+                host.server.get_or_insert(connection.responder.address);
+            }
+            Event::Transaction(transaction) if has_room(transaction.connection) => {
+                let host = hosts.entry(transaction.connection).or_default();
+                let version = Protocol::of(transaction).and_then(Version::of);
+                if let Some(version) = version
+                    && !host.versions.contains(&version)
+                    && host.versions.len() < MOST_VERSIONS
+                {
+                    host.versions.push(version);
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    })?;
+    Ok(read.map(|_| hosts))
+}
