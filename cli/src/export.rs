@@ -46,7 +46,7 @@ enum Form {
     /// The capture is read twice; standard input is kept in a temporary file. Memory use grows with the number of transactions,
     /// Sends and RDMA operations: a few hundred bytes each.
     #[command(after_help = pcapng::EXAMPLES)]
-    Pcapng(Pcapng),
+    Pcapng(Box<Pcapng>),
     /// Write the RPC messages as RPC over TCP
     ///
     /// The output is pcapng, which Wireshark, tshark and other tools for NFS read without knowing RPC-over-RDMA: each message as it was before chunks took parts
