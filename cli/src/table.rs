@@ -89,6 +89,14 @@ impl Shape {
 }
 
 impl Table {
+    /// Whether lines show fields with this in their names, are sorted or chosen by them.
+    pub(crate) fn has(&self, part: &str) -> bool {
+        let Shape { fields, condition, sort, .. } = &self.shape;
+        let mut names = fields.iter().chain(condition).chain(sort);
+        // An object that is named has all its fields.
+        fields.is_empty() || names.any(|name| name.contains(part) || name == "operation_details")
+    }
+
     /// The format of the lines.
     pub(crate) fn format(&self) -> Format {
         self.format

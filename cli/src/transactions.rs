@@ -44,7 +44,10 @@ pub(crate) struct Transactions {
 /// Runs the command.
 pub(crate) fn run(command: &Transactions, style: Style, out: &mut Out) -> io::Result<Status> {
     let filter = command.filter.filter();
-    let mut paths = paths::follow(&command.input);
+    let mut paths = match command.table.has("file") {
+        true => paths::follow(&command.input),
+        false => paths::for_filter(&command.input, &filter),
+    };
     list(
         &command.input,
         (&command.table, &TRANSACTION),

@@ -12,8 +12,14 @@ use rdmascope_dissector::observation::Observe;
 use rdmascope_dissector::record::Record;
 use rdmascope_dissector::role::{Attributed, StepOf};
 use rdmascope_dissector::transaction::{Outcome, Transaction};
+use rdmascope_present::column::{Line, Subject};
+use rdmascope_present::columns::{STATE, TRANSACTION};
+use rdmascope_present::json::write_line;
+use rdmascope_present::paths::{Paths, TransactionRow};
+use rdmascope_present::state::States;
 use std::collections::{HashMap, HashSet};
 use std::hash::DefaultHasher;
+use std::io;
 
 /// Runs the engine over the same records, reporting packets, then without, then keeping all that it can, and judges what it
 /// reports.
@@ -30,7 +36,31 @@ pub(crate) fn judge<'a>(records: impl Iterator<Item = Record<'a>> + Clone) {
     assert_eq!(second, fifth, "who asks what packets are changes nothing else");
     shorten(records.clone(), second);
     check(records.clone());
+    tell(records.clone());
     attribute(records);
+}
+
+/// Follows names and state, and writes all that is told of them, with what is known of names at first and with what is known at the end.
+fn tell<'a>(records: impl Iterator<Item = Record<'a>> + Clone) {
+    let mut paths = Paths::new();
+    for _ in 0..2 {
+        let mut states = States::default();
+        let mut handle = |event: Event<'_>| {
+            states.handle(&event, &mut |lifetime| write(&STATE.of(lifetime)));
+            if let Event::Transaction(transaction) = event {
+                write(&TRANSACTION.of(TransactionRow::follow(transaction, &mut paths)));
+            }
+        };
+        let mut engine = Engine::new(Config { observe: Observe::Events, ..Config::default() });
+        records.clone().for_each(|record| engine.handle(&record, &mut handle));
+        engine.finish(&mut handle);
+        states.finish(&mut |lifetime| write(&STATE.of(lifetime)));
+        paths.rewind();
+    }
+}
+
+fn write<S: Subject>(line: &Line<'_, S>) {
+    write_line(&mut io::sink(), line).expect("nothing takes all");
 }
 
 /// Leaves out the payload that is not needed, twice: nothing else changes, and the second time nothing does.

@@ -17,7 +17,7 @@ const PROGRAMS: [(u32, u32); 9] = [
 ];
 
 /// What one transaction keeps of names and file handles.
-const LARGEST_ARENA: usize = 1 << 16;
+const LARGEST_ARENA: usize = 1 << 18;
 
 /// Reads a call, and then a reply to it.
 pub fn upper_layer(data: &[u8]) {
@@ -46,9 +46,18 @@ fn check(details: &Details) {
     assert!(details.operations.len() <= Details::MOST_OPERATIONS);
     assert!(details.arena.len() <= LARGEST_ARENA);
     let _ = details.bytes(details.tag);
+    for entry in &details.entries {
+        let texts = [entry.name, entry.file_handle];
+        texts.into_iter().for_each(|text| assert!(!details.bytes(text).is_empty()));
+    }
     for operation in &details.operations {
-        let texts =
-            [operation.file_handle, operation.result_file_handle, operation.file_name, operation.other_name];
+        let texts = [
+            operation.file_handle,
+            operation.other_file_handle,
+            operation.result_file_handle,
+            operation.file_name,
+            operation.other_name,
+        ];
         texts
             .into_iter()
             .flatten()
