@@ -1,8 +1,9 @@
 //! Real sessions put into other encapsulations: the same transactions, whatever carries them.
 
-use rdmascope_dissector::connection::State;
+use rdmascope_dissector::connection::{Route, State};
 use rdmascope_dissector::frame::Address;
 use rdmascope_dissector::record::LinkType;
+use rdmascope_dissector::transaction::Transaction;
 use rdmascope_tests::session::{self, Session};
 use rdmascope_tests::{pcap, samples};
 use rdmascope_wire::erf::{Erf, RecordType, Timestamp};
@@ -26,10 +27,18 @@ fn carried(sample: &str, link: LinkType, carry: impl Fn(&pcap::Packet) -> Vec<u8
 type Connected = (State, Option<u32>, [u64; 2]);
 
 /// The transactions and the connections.
-fn compared(session: &Session) -> (Vec<String>, Vec<Connected>) {
+fn compared(session: &Session, address: impl Fn(Address) -> Address) -> (Vec<String>, Vec<Connected>) {
     let connections = session.connections.iter();
+    let transactions = session.transactions.iter().map(|transaction| {
+        let ends = |Route { source, destination }| Route {
+            source: address(source),
+            destination: address(destination),
+        };
+        let route = Some(ends(transaction.route.expect("all of the samples is of two ends")));
+        format!("{:?}", Transaction { route, ..transaction.clone() })
+    });
     (
-        session.transactions.iter().map(|transaction| format!("{transaction:?}")).collect(),
+        transactions.collect(),
         connections.map(|one| (one.state, one.call_inline_threshold, one.transactions)).collect(),
     )
 }
@@ -37,6 +46,12 @@ fn compared(session: &Session) -> (Vec<String>, Vec<Connected>) {
 /// The last byte of its IP address is the LID of each host: source and destination.
 fn lids(frame: &[u8]) -> (u16, u16) {
     (frame[29].into(), frame[33].into())
+}
+
+/// The LID of the host with this address.
+fn lid(address: Address) -> Address {
+    let Address::V4(ip) = address else { panic!("{address}") };
+    Address::Lid(ip.octets()[3].into())
 }
 
 /// LRH, the packet from the BTH on, its ICRC, and two bytes of variant CRC.
@@ -89,7 +104,7 @@ fn native_infiniband() {
         let in_pcap = carried(sample, LinkType::INFINIBAND, |packet| native(&packet.data));
         let in_erf = carried(sample, LinkType::ERF, in_erf);
         for found in [in_pcap, in_erf] {
-            assert_eq!(compared(&found), compared(&expected), "{sample}");
+            assert_eq!(compared(&found, |it| it), compared(&expected, lid), "{sample}");
             let totals = found.totals;
             assert_eq!(
                 (totals.native_packets, totals.icrc),
@@ -100,7 +115,7 @@ fn native_infiniband() {
                 let ends = [&connection.requester, &connection.responder];
                 for (end, over_ip) in ends.into_iter().zip([&over_ip.requester, &over_ip.responder]) {
                     let Address::V4(ip) = over_ip.address else { panic!("{over_ip:?}") };
-                    assert_eq!(end.address, Address::Lid(ip.octets()[3].into()));
+                    assert_eq!(end.address, lid(over_ip.address));
                     // The header of the RDMA connection manager in the REQ.
                     assert_eq!((end.ip, over_ip.ip), (Some(IpAddr::V4(ip)), None), "{sample}");
                 }
@@ -165,7 +180,7 @@ fn tunnels() {
     let expected = session::run(&samples::capture(SAMPLES[0]));
     for (name, carry) in ways {
         let found = carried(SAMPLES[0], LinkType::ETHERNET, |packet| carry(&packet.data));
-        assert_eq!(compared(&found), compared(&expected), "{name}");
+        assert_eq!(compared(&found, |it| it), compared(&expected, |it| it), "{name}");
         assert_eq!(found.totals.icrc, expected.totals.icrc, "{name}");
     }
 }
