@@ -13,7 +13,7 @@ use crate::filters::{Asked, Named, nearest};
 use crate::input::{Audience, Each, Input, read};
 use crate::least::Least;
 use crate::output::{Out, Status, complain, complain_of_troubles};
-use crate::table::{self, ExpressionText, FieldName, Shape};
+use crate::table::{self, FieldName, Shape, expression_about};
 use crate::terminal;
 use anyhow::{anyhow, bail, ensure};
 use clap::{Args, ValueEnum};
@@ -43,7 +43,7 @@ use text::Text;
 #[command(
     mut_arg("files", |files| files.required(false).required_unless_present_any(["explain", "rules"])),
     mut_arg("fields", |fields| fields.value_parser(FieldName::any(&FINDING))),
-    mut_arg("condition", |condition| condition.value_parser(ExpressionText(&FINDING))),
+    mut_arg("condition", |condition| condition.value_parser(expression_about(&FINDING))),
     mut_arg("sort", |sort| sort.value_parser(FieldName::key(&FINDING))),
 )]
 pub(crate) struct Check {

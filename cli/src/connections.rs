@@ -4,7 +4,7 @@ use crate::filters::ConnectionArguments;
 use crate::input::Input;
 use crate::list::list;
 use crate::output::{Out, Status};
-use crate::table::{ExpressionText, FieldName, Table};
+use crate::table::{FieldName, Table, expression_about};
 use clap::Args;
 use rdmascope_dissector::event::Event;
 use rdmascope_present::columns::CONNECTION;
@@ -22,7 +22,7 @@ Examples:
 #[derive(Args, Debug)]
 #[command(
     mut_arg("fields", |fields| fields.value_parser(FieldName::any(&CONNECTION))),
-    mut_arg("condition", |condition| condition.value_parser(ExpressionText(&CONNECTION))),
+    mut_arg("condition", |condition| condition.value_parser(expression_about(&CONNECTION))),
     mut_arg("sort", |sort| sort.value_parser(FieldName::key(&CONNECTION))),
 )]
 pub(crate) struct Connections {

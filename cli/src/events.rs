@@ -3,7 +3,7 @@
 use crate::filters::EventArguments;
 use crate::input::{Input, listen};
 use crate::output::{Out, Status, complain, tell, tell_of_ending};
-use crate::table::{ExpressionText, FieldName, Table};
+use crate::table::{FieldName, Table, expression_about};
 use clap::Args;
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::observation::Observe;
@@ -25,7 +25,7 @@ Examples:
 #[derive(Args, Debug)]
 #[command(
     mut_arg("fields", |fields| fields.value_parser(FieldName::any(&EVENT))),
-    mut_arg("condition", |condition| condition.value_parser(ExpressionText(&EVENT))),
+    mut_arg("condition", |condition| condition.value_parser(expression_about(&EVENT))),
     mut_arg("sort", |sort| sort.value_parser(FieldName::key(&EVENT))),
 )]
 pub(crate) struct Events {

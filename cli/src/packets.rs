@@ -4,7 +4,7 @@ use crate::filters::PacketArguments;
 use crate::input::Input;
 use crate::list::list;
 use crate::output::{Out, Status};
-use crate::table::{ExpressionText, FieldName, Table};
+use crate::table::{FieldName, Table, expression_about};
 use clap::Args;
 use rdmascope_dissector::event::Event;
 use rdmascope_present::columns::PACKET;
@@ -24,7 +24,7 @@ Examples:
 #[derive(Args, Debug)]
 #[command(
     mut_arg("fields", |fields| fields.value_parser(FieldName::any(&PACKET))),
-    mut_arg("condition", |condition| condition.value_parser(ExpressionText(&PACKET))),
+    mut_arg("condition", |condition| condition.value_parser(expression_about(&PACKET))),
     mut_arg("sort", |sort| sort.value_parser(FieldName::key(&PACKET))),
 )]
 pub(crate) struct Packets {

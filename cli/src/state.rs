@@ -3,7 +3,7 @@
 use crate::filters::{Asked, StateArguments};
 use crate::input::{Audience, Input, read};
 use crate::output::{Out, Status, complain, tell, tell_of_ending};
-use crate::table::{ExpressionText, FieldName, Format, Rows, Table};
+use crate::table::{FieldName, Format, Rows, Table, expression_about};
 use clap::Args;
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
@@ -29,7 +29,7 @@ Examples:
 #[derive(Args, Debug)]
 #[command(
     mut_arg("fields", |fields| fields.value_parser(FieldName::any(&STATE))),
-    mut_arg("condition", |condition| condition.value_parser(ExpressionText(&STATE))),
+    mut_arg("condition", |condition| condition.value_parser(expression_about(&STATE))),
     mut_arg("sort", |sort| sort.value_parser(FieldName::key(&STATE))),
 )]
 pub(crate) struct StateCommand {

@@ -15,7 +15,7 @@ use rdmascope_dissector::record::Time;
 use rdmascope_present::column::{
     CellReader, Cells, Clock, Columns, Flat, Key, List, Picked, Setting, Subject, TextTable, find, flat,
 };
-use rdmascope_present::expression::{self, Where};
+use rdmascope_present::expression::{self, Mistake, Where};
 use rdmascope_present::json;
 use rdmascope_present::text::Style;
 use std::collections::BinaryHeap;
@@ -209,23 +209,9 @@ impl TypedValueParser for FieldName {
     }
 }
 
-/// An expression about lines of a list.
-#[derive(Clone, Copy)]
-pub(crate) struct ExpressionText(pub(crate) &'static dyn List);
-
-impl TypedValueParser for ExpressionText {
-    type Value = String;
-
-    fn parse_ref(
-        &self,
-        command: &Command,
-        option: Option<&Arg>,
-        value: &OsStr,
-    ) -> Result<String, clap::Error> {
-        let ExpressionText(list) = *self;
-        (move |text: &str| expression::parse(text, list).map(|_| text.to_owned()))
-            .parse_ref(command, option, value)
-    }
+/// Reads an expression about lines of a list, to say early what is wrong with it.
+pub(crate) fn expression_about(list: &'static dyn List) -> impl Fn(&str) -> Result<String, Mistake> + Clone {
+    move |text| expression::parse(text, list).map(|_| text.to_owned())
 }
 
 /// Lines on their way to the output.

@@ -5,7 +5,7 @@ use crate::input::Input;
 use crate::list::list;
 use crate::output::{Out, Status};
 use crate::paths;
-use crate::table::{ExpressionText, FieldName, Table};
+use crate::table::{FieldName, Table, expression_about};
 use clap::Args;
 use rdmascope_dissector::event::Event;
 use rdmascope_present::columns::TRANSACTION;
@@ -29,7 +29,7 @@ Examples:
 #[derive(Args, Debug)]
 #[command(
     mut_arg("fields", |fields| fields.value_parser(FieldName::any(&TRANSACTION))),
-    mut_arg("condition", |condition| condition.value_parser(ExpressionText(&TRANSACTION))),
+    mut_arg("condition", |condition| condition.value_parser(expression_about(&TRANSACTION))),
     mut_arg("sort", |sort| sort.value_parser(FieldName::key(&TRANSACTION))),
 )]
 pub(crate) struct Transactions {

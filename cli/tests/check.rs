@@ -5,7 +5,7 @@
 mod binary;
 
 use binary::{Temporary, command, json_lines, lines, refused, run, sample, text, with_input};
-use rdmascope_tests::mutate::{self, CLIENT, EXTENSION, SERVER, opcode};
+use rdmascope_tests::mutate::{self, SERVER};
 use rdmascope_tests::pcap::{self, Capture};
 use rdmascope_tests::samples;
 use serde_json::{Value, json};
@@ -52,20 +52,6 @@ fn file(name: &str, capture: &Capture) -> Temporary {
 /// The capture before its first packet.
 fn none_of(mut capture: Capture) -> Capture {
     capture.packets.clear();
-    capture
-}
-
-/// A session without its CM exchange, in which the first call is 1028 bytes long.
-fn long_call() -> Capture {
-    let mut capture = mutate::without_cm(&samples::capture("nfs4.2-mtu4096-large-io"));
-    let is_call = |packet: &&mut pcap::Packet| {
-        packet.is_rc() && packet.opcode() == opcode::SEND_ONLY && packet.source() == CLIENT
-    };
-    let call = capture.packets.iter_mut().find(is_call).expect("the client calls");
-    let payload = call.payload();
-    let mut longer = call.data[EXTENSION..payload.end].to_vec();
-    longer.resize(1028, 0);
-    call.set_behind_bth(&longer);
     capture
 }
 
@@ -222,7 +208,7 @@ fn many_findings() {
 
 #[test]
 fn what_may_be_missing_is_inconclusive() {
-    let capture = file("long-call.pcap", &long_call());
+    let capture = file("long-call.pcap", &mutate::long_call());
     let allowed = allow_all_but("inline-threshold");
     let page = |arguments: &[&str]| {
         let output = run(&[&["check", capture.path(), "--allow", &allowed], arguments].concat());

@@ -3,8 +3,8 @@
 mod binary;
 
 use binary::{command, json_lines, refused, run, sample, text, with_input};
-use rdmascope_tests::mutate::{self, CLIENT, EXTENSION, opcode};
-use rdmascope_tests::{pcap, samples};
+use rdmascope_tests::mutate;
+use rdmascope_tests::pcap;
 use serde_json::{Value, json};
 use std::fs;
 use std::process::Output;
@@ -55,20 +55,6 @@ impl Folder {
         assert_eq!(entries.len(), 1, "{entries:?}");
         (status, entries[0]["outcome"].as_str().expect("text").to_owned())
     }
-}
-
-/// A session without its CM exchange, in which the first call is 1028 bytes long.
-fn long_call() -> pcap::Capture {
-    let mut capture = mutate::without_cm(&samples::capture("nfs4.2-mtu4096-large-io"));
-    let is_call = |packet: &&mut pcap::Packet| {
-        packet.is_rc() && packet.opcode() == opcode::SEND_ONLY && packet.source() == CLIENT
-    };
-    let call = capture.packets.iter_mut().find(is_call).expect("the client calls");
-    let payload = call.payload();
-    let mut longer = call.data[EXTENSION..payload.end].to_vec();
-    longer.resize(1028, 0);
-    call.set_behind_bth(&longer);
-    capture
 }
 
 fn allow(more: &str) -> String {
@@ -228,7 +214,8 @@ fn what_must_be_there() {
     assert_eq!(outcome("[require]\noperations = [\"SEQUENCE\"]", &[V41, "--allow", RULE]), met(0, "met"));
     // Without the CM exchange it is not known whether the first call is too long: one verdict is open.
     let folder = Folder::new(&[], "[require]\nconclusive = 1.0\n");
-    fs::write(folder.0.path().join("long.pcap"), pcap::write(&long_call())).expect("it can be written");
+    fs::write(folder.0.path().join("long.pcap"), pcap::write(&mutate::long_call()))
+        .expect("it can be written");
     let (_, entries, check) = folder.entries(&["long.pcap"]);
     let open = check["rules"].as_array().expect("a list").iter();
     let open = open.filter(|rule| rule["stands"] == 0 && rule["inconclusive"] != 0).count() as u64;

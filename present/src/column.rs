@@ -4,7 +4,7 @@
 //! where it appears. From these rows come the objects of JSON Lines (`json`), the tables in text (`text`), the schema and the
 //! values of Parquet, the columns that a person picks by name (`flat`, `picked`, `cells`), and the tables of docs/json.md and docs/parquet.md. The lists themselves stand in [`crate::columns`].
 //!
-//! Reading allocates nothing: a [`Value`] borrows from the subject, and what has to be computed first, or consists of other
+//! Reading allocates nothing but the path of a file, which is put together: a [`Value`] borrows from the subject, and what has to be computed first, or consists of other
 //! columns, is lent to a closure.
 
 mod cells;

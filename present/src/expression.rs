@@ -188,6 +188,11 @@ impl<S: Subject> Where<S> {
         Ok(Where { expression, picked })
     }
 
+    /// Whether it asks for a column whose name ends so.
+    pub fn asks_for(&self, end: &str) -> bool {
+        self.expression.names().iter().any(|name| name.ends_with(end))
+    }
+
     /// Whether a line is wanted, of a capture that starts at `start`.
     pub fn matches(&self, subject: S::Of<'_>, start: Time) -> bool {
         self.expression.holds(start, |see| self.picked.each(subject, see))

@@ -14,6 +14,7 @@ pub use messages::*;
 pub use sequence::*;
 
 use crate::pcap::{Capture, Packet};
+use crate::samples;
 use core::net::Ipv4Addr;
 use core::ops::Range;
 use rdmascope_wire::bth::{Bth, Extensions};
@@ -580,5 +581,19 @@ fn twice(capture: &Capture, wanted: impl Fn(&Packet) -> bool, change: impl Fn(&m
     }
     let mut capture = Capture { link: capture.link, packets };
     capture.renumber();
+    capture
+}
+
+/// A session of large reads and writes without its CM exchange, in which the first call is 1028 bytes long: more than may be sent by default.
+pub fn long_call() -> Capture {
+    let mut capture = without_cm(&samples::capture("nfs4.2-mtu4096-large-io"));
+    let is_call = |packet: &&mut Packet| {
+        packet.is_rc() && packet.opcode() == opcode::SEND_ONLY && packet.source() == CLIENT
+    };
+    let call = capture.packets.iter_mut().find(is_call).expect("the client calls");
+    let payload = call.payload();
+    let mut longer = call.data[EXTENSION..payload.end].to_vec();
+    longer.resize(1028, 0);
+    call.set_behind_bth(&longer);
     capture
 }

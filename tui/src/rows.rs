@@ -429,7 +429,8 @@ impl Sort {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rdmascope_tests::values;
+    use rdmascope_present::column::Picked;
+    use rdmascope_tests::{samples, session, values};
 
     /// What comes in parts stands where it would stand if all had come at once; and what was chosen stays chosen.
     #[test]
@@ -466,5 +467,42 @@ mod tests {
                 assert_eq!(order, all, "{sort:?} {reversed}");
             }
         }
+    }
+
+    fn shown(value: Value<'_>) -> Option<String> {
+        Some(match value {
+            Value::Missing => return None,
+            Value::Boolean(value) => value.to_string(),
+            Value::Number(number) | Value::Nanoseconds(number) => number.to_string(),
+            Value::Key(number) => number.to_string(),
+            Value::Text(text) => text.to_owned(),
+            Value::Shown(shown) => shown.to_string(),
+            Value::Lossy(bytes) => format!("{bytes:?}"),
+            _ => panic!("no column of a row has such a value"),
+        })
+    }
+
+    /// A filter finds in a row what it would find in the columns of the transaction.
+    #[test]
+    fn rows_have_the_values_of_the_columns() {
+        let mut seen = HashSet::new();
+        for sample in ["nfs3-basic", "nfs4.1-backchannel-recall", "nfs3-lossy"] {
+            let (mut maker, mut paths) = (RowMaker::default(), Paths::new());
+            for transaction in session::run(&samples::capture(sample)).transactions {
+                let row = maker.row(&transaction, Time(0), 1);
+                let followed = TransactionRow::follow(&transaction, &mut paths);
+                for field in Row::FIELDS {
+                    let (mut expected, mut found) = (Vec::new(), Vec::new());
+                    let picked = Picked::cells(&TRANSACTION, &[field.to_owned()]);
+                    picked.each(followed, &mut |_, value| expected.extend(shown(value)));
+                    row.value(field, &mut |value| found.extend(shown(value)));
+                    assert_eq!(found, expected, "{sample} {}: {field}", row.number);
+                    if !found.is_empty() {
+                        seen.insert(field);
+                    }
+                }
+            }
+        }
+        assert_eq!(seen.len(), Row::FIELDS.len(), "a field without a value shows nothing: {seen:?}");
     }
 }

@@ -12,7 +12,7 @@ use crate::bulk;
 use crate::filters::TransactionArguments;
 use crate::input::{self, Audience, Input};
 use crate::output::{self, Out, Status};
-use crate::table::ExpressionText;
+use crate::table::expression_about;
 use anyhow::Result;
 use clap::Args;
 use comments::Comments;
@@ -61,7 +61,7 @@ pub(super) struct Pcapng {
     /// Write only the packets of transactions for which this holds: `op == READ && latency > 5ms && file ~ '*.dat'`
     ///
     /// As with the filters below, whole transactions are written, with the CM exchanges of their connections. docs/tables.md describes expressions.
-    #[arg(long = "where", value_name = "EXPRESSION", value_parser = ExpressionText(&TRANSACTION), help_heading = "Filters")]
+    #[arg(long = "where", value_name = "EXPRESSION", value_parser = expression_about(&TRANSACTION), help_heading = "Filters")]
     condition: Option<String>,
     #[command(flatten)]
     filter: TransactionArguments,

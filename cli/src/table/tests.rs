@@ -44,7 +44,7 @@ const THINGS: [Thing; 6] = [
 #[derive(Parser)]
 #[command(
     mut_arg("fields", |fields| fields.value_parser(FieldName::any(&THING))),
-    mut_arg("condition", |condition| condition.value_parser(ExpressionText(&THING))),
+    mut_arg("condition", |condition| condition.value_parser(expression_about(&THING))),
     mut_arg("sort", |sort| sort.value_parser(FieldName::key(&THING))),
 )]
 struct Line {

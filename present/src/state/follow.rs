@@ -441,10 +441,7 @@ impl States {
         sink: Sink<'_>,
     ) {
         let Begin { context, operation, scope, .. } = *begin;
-        let opens = said.iter().find_map(|fact| match fact.said {
-            Said::Opens { client, claim } => Some((client, claim)),
-            _ => None,
-        });
+        let opens = opens(said);
         for fact in said {
             match fact.said {
                 Said::Gives(id) => self.given(id, kind, said, named, current, begin, sink),
@@ -497,10 +494,6 @@ impl States {
             Said::Shares { access, deny } => Some((Access::of_share(access), Access::of_share(deny))),
             _ => None,
         });
-        let opens = said.iter().find_map(|fact| match fact.said {
-            Said::Opens { client, claim } => Some((client, claim)),
-            _ => None,
-        });
         if !matches!(kind, Nfs4::Close | Nfs4::CopyNotify) {
             current.stateid = Some(id);
         }
@@ -511,7 +504,7 @@ impl States {
                     lifetime.access = Some(lifetime.access.unwrap_or_default().with(access));
                     lifetime.deny = Some(lifetime.deny.unwrap_or_default().with(deny));
                 }
-                if let Some((client, claim)) = opens {
+                if let Some((client, claim)) = opens(said) {
                     lifetime.reclaimed |= claim == CLAIM_PREVIOUS;
                     if context.minor_version == 0 {
                         lifetime.client = Some(client);
@@ -643,6 +636,14 @@ pub(super) struct Begin<'a> {
 /// Whether a stateid stands for the current one (RFC 8881, section 16.2.3.1.2).
 fn is_current(id: &StateId) -> bool {
     id[..4] == [0, 0, 0, 1] && id[4..] == [0; 12]
+}
+
+/// The client ID and the claim of an OPEN.
+fn opens(said: &[StateFact]) -> Option<(u64, u32)> {
+    said.iter().find_map(|fact| match fact.said {
+        Said::Opens { client, claim } => Some((client, claim)),
+        _ => None,
+    })
 }
 
 /// What an operation names with a stateid.

@@ -30,9 +30,9 @@ impl Slice {
         condition: Option<&Where<Transaction>>,
     ) -> Result<Slice> {
         let (filter, mut asked) = (arguments.filter(), arguments.asked());
-        let mut paths = match condition {
-            Some(_) => paths::follow(input),
-            None => paths::for_filter(input, &filter),
+        let mut paths = match condition.is_some_and(|condition| condition.asks_for("file")) {
+            true => paths::follow(input),
+            false => paths::for_filter(input, &filter),
         };
         let mut chosen = Chosen::default();
         let ending = listen(input, Config::default(), |event, start| {
