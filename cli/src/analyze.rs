@@ -1,9 +1,15 @@
 //! `rdmascope analyze`: the report of a capture.
 
+mod course;
+
 use crate::input::{self, Audience, Each, Input};
-use crate::output::{Format, Out, Output, Status, complain, complain_of_troubles, tell, warn_of_cuts};
+use crate::output::{Out, Status, complain, complain_of_troubles, tell, warn_of_cuts};
+use crate::slice::{Records, Slice, SliceArguments};
+use crate::table::Format;
 use crate::witness::{self, Witnesses};
+use anyhow::{Result, ensure};
 use clap::Args;
+use course::CourseArguments;
 use rdmascope_capture_agent::Note;
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
@@ -23,6 +29,8 @@ Examples:
   rdmascope analyze mount.pcap0 mount.pcap1 mount.pcap2.zst
   rdmascope analyze --each captures/
   tcpdump -i eth0 -w - udp port 4791 | rdmascope analyze -
+  rdmascope analyze mount.pcap --where 'op in (READ, WRITE) && file ~ \"*.dat\"' --since 10 --until 20
+  rdmascope analyze mount.pcap --interval 1s --by client,operation --format csv > course.csv
   rdmascope analyze mount.pcap --kernel client.trace --kernel server.trace
   rdmascope analyze mount.pcap --format jsonl | jq 'select(.type == \"operation\")'";
 
@@ -41,13 +49,21 @@ pub(crate) struct Analyze {
     /// kernel and packets disagree. The clocks are tied by what both show; how well is told. Without FILE, the trace tells by itself what it can.
     #[arg(long, value_name = "TRACE", conflicts_with = "each")]
     kernel: Vec<PathBuf>,
+    /// Output format: text, JSON Lines for programs, or a table of --interval
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
     #[command(flatten)]
-    output: Output,
+    course: CourseArguments,
+    #[command(flatten)]
+    slice: SliceArguments,
 }
 
 /// Runs the command.
 pub(crate) fn run(command: &Analyze, style: Style, out: &mut Out) -> io::Result<Status> {
-    let format = command.output.format;
+    let format = command.format;
+    if let Err(error) = command.has_table() {
+        return complain(&error, out);
+    }
     let traces = match witness::read(&command.kernel) {
         Ok(traces) => traces,
         Err(error) => return complain(&error.into(), out),
@@ -60,8 +76,28 @@ pub(crate) fn run(command: &Analyze, style: Style, out: &mut Out) -> io::Result<
         if index > Some(0) && format == Format::Text {
             writeln!(out)?;
         }
-        report(input, traces.take().unwrap_or_default(), format, style, out)
+        report(command, input, traces.take().unwrap_or_default(), style, out)
     })
+}
+
+impl Analyze {
+    /// Whether a table is asked for only where there is one.
+    fn has_table(&self) -> Result<()> {
+        let is_table = matches!(self.format, Format::Csv | Format::Tsv);
+        ensure!(
+            !is_table || self.course.is_asked_for(),
+            "--format csv and tsv are of intervals: choose one with --interval"
+        );
+        ensure!(
+            !is_table || self.kernel.is_empty(),
+            "a table has no columns for what the kernel tells: --kernel takes --format text and jsonl"
+        );
+        ensure!(
+            !is_table || !self.each.is_each(),
+            "a table has no column for the file of a row: --each takes --format text and jsonl"
+        );
+        Ok(())
+    }
 }
 
 /// Reports on traces without a capture.
@@ -76,28 +112,42 @@ fn alone(traces: Vec<KernelTrace>, format: Format, style: Style, out: &mut Out) 
 }
 
 fn report(
+    command: &Analyze,
     input: &Input,
     traces: Vec<KernelTrace>,
-    format: Format,
     style: Style,
     out: &mut Out,
 ) -> io::Result<Status> {
-    let mut gathering = Gathering { report: Report::default(), witnesses: Witnesses::new(traces) };
+    let course = command.course.gathering();
+    let (slice, captured) = match command.slice.of(input, Records::Unknown) {
+        Ok(part) => part,
+        Err(error) => return complain(&error, out),
+    };
+    let mut gathering =
+        Gathering { report: Report::default(), witnesses: Witnesses::new(traces), slice: &slice, course };
     let config = Config { observe: Observe::Events, ..Config::default() };
-    let read = input::read(input, config, &mut gathering)?;
-    let ending = match read {
+    let mut ending = match input::read(captured.input(), config, &mut gathering)? {
         Ok(ending) => ending,
         Err(error) => return complain(&error, out),
     };
-    let Gathering { report, witnesses } = gathering;
-    if format == Format::Text {
-        report.write_text(&ending, style, out)?;
-    } else {
-        json::write_report(&report, &ending, out)?;
+    ending.chosen = slice.chosen();
+    let Gathering { report, witnesses, course, .. } = gathering;
+    let format = command.format;
+    match format {
+        Format::Text => report.write_text(&ending, style, out)?,
+        Format::Jsonl => json::write_report(&report, &ending, out)?,
+        Format::Csv | Format::Tsv => {}
+    }
+    if let Some(course) = course
+        && let Err(error) = course.write(&ending, format, style, out)?
+    {
+        return complain(&error, out);
     }
     out.flush()?;
-    for witness in witnesses.join(&input.files[0], &ending) {
-        write_witness(&witness, format, style, out)?;
+    if matches!(format, Format::Text | Format::Jsonl) {
+        for witness in witnesses.join(&input.files[0], &ending) {
+            write_witness(&witness, format, style, out)?;
+        }
     }
     if format != Format::Text {
         warn_of_cuts(&ending, out)?;
@@ -106,18 +156,28 @@ fn report(
 }
 
 /// What is gathered while a capture is read.
-struct Gathering {
+struct Gathering<'a> {
     report: Report,
     witnesses: Witnesses,
+    slice: &'a Slice,
+    course: Option<course::Gathering>,
 }
 
-impl Audience for Gathering {
+impl Audience for Gathering<'_> {
     const LISTS: bool = false;
 
     #[inline]
-    fn event(&mut self, event: Event<'_>, _: Time) -> io::Result<()> {
-        self.report.handle(&event);
-        self.witnesses.event(&event);
+    fn event(&mut self, event: Event<'_>, start: Time) -> io::Result<()> {
+        if self.slice.concerns(&event) {
+            self.report.follow(&event);
+        }
+        if self.slice.has(&event) {
+            self.report.count(&event);
+            self.witnesses.event(&event);
+            if let Some(course) = &mut self.course {
+                course.event(&event, start);
+            }
+        }
         Ok(())
     }
 

@@ -29,6 +29,9 @@ use clap::{Parser, Subcommand};
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
+    /// Do not show reports and lists in a pager, where standard output is a terminal
+    #[arg(long, global = true)]
+    pub(crate) no_pager: bool,
 }
 
 #[derive(Subcommand, Debug)]
@@ -165,6 +168,22 @@ impl Command {
             Command::Live(command) => command.is_confined(),
             // It hears signals itself, to give the terminal back.
             Command::Tui(_) => true,
+            _ => false,
+        }
+    }
+
+    /// Whether its output to a terminal goes through a pager: that of commands that report or list what is in files, and not packets as they come.
+    pub(crate) fn is_paged(&mut self) -> bool {
+        match self {
+            Command::Analyze(_)
+            | Command::Connections(_)
+            | Command::Transactions(_)
+            | Command::Packets(_)
+            | Command::Events(_)
+            | Command::State(_)
+            | Command::Show(_)
+            | Command::Check(_) => self.input().is_none_or(|input| !input.has_pipe()),
+            Command::Diff(command) => !command.input.has_pipe(),
             _ => false,
         }
     }

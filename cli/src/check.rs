@@ -9,10 +9,11 @@ mod policy;
 mod sarif;
 mod text;
 
-use crate::filters::{Asked, Named, nearest};
+use crate::filters::{Asked, Named, TransactionArguments, nearest};
 use crate::input::{Audience, Each, Input, read};
 use crate::least::Least;
 use crate::output::{Out, Status, complain, complain_of_troubles};
+use crate::slice::{self, Records, Slice};
 use crate::table::{self, FieldName, Shape, expression_about};
 use crate::terminal;
 use anyhow::{anyhow, bail, ensure};
@@ -30,7 +31,6 @@ use rdmascope_dissector::record::Time;
 use rdmascope_present::check::{slug, write_rule, write_rules};
 use rdmascope_present::columns::{FINDING, RULE};
 use rdmascope_present::ending::Ending;
-use rdmascope_present::filter::Span;
 use rdmascope_present::json::write_line;
 use rdmascope_present::tally::{Place, Tally};
 use rdmascope_present::text::Style;
@@ -83,9 +83,8 @@ pub(crate) struct Check {
     allow_empty: bool,
     #[command(flatten)]
     policy: PolicyArguments,
-    /// Only on the connection with this number
-    #[arg(long = "connection", value_name = "N", value_delimiter = ',', help_heading = "Filters")]
-    connections: Vec<u32>,
+    #[command(flatten)]
+    filter: TransactionArguments,
     /// Explain a rule: its requirement, its section, and how it is decided
     #[arg(long, value_name = "RULE", value_parser = RULE_NAME, hide_possible_values = true, conflicts_with_all = ["files", "rules"], help_heading = "Rules")]
     explain: Option<String>,
@@ -235,22 +234,24 @@ fn judge<T: Taker>(
     };
     let level = command.level.level();
     let judge = Judge::new(|rule| rule.level <= level);
-    let asked = Asked::new(&command.connections, Span::default());
+    let (slice, captured) = match slice::of(input, None, &command.filter, Records::Known) {
+        Ok(part) => part,
+        Err(error) => return complain(&error, taker.out()),
+    };
     let mut checking =
-        Checking { judge, tally, policy, taker, connections: &command.connections, ending: None, asked };
-    let read = read(input, Config { observe: Observe::All, ..Config::default() }, &mut checking)?;
+        Checking { judge, tally, policy, taker, slice: &slice, ending: None, asked: Asked::default() };
+    let config = Config { observe: Observe::All, ..Config::default() };
+    let read = read(captured.input(), config, &mut checking)?;
     let Checking { mut tally, policy, mut taker, asked, .. } = checking;
-    let ending = match read {
+    let mut ending = match read {
         Ok(ending) => ending,
         Err(error) => return complain(&error, taker.out()),
     };
+    ending.chosen = slice.chosen();
     tally.policy = policy.map(|policy| policy.end(&tally));
     taker.end(&tally, &ending)?;
     if complain_of_troubles(&ending, taker.out())? == Status::Failed {
         return Ok(Status::Failed);
-    }
-    if let Err(error) = asked.check(&ending) {
-        return complain(&error, taker.out());
     }
     if asked.is_empty() && !command.allow_empty {
         let error = match ending.nothing_decoded() {
@@ -286,8 +287,8 @@ struct Checking<'a, T> {
     tally: Tally,
     policy: Option<Held<'a>>,
     taker: T,
-    /// On which findings are wanted; empty where on all.
-    connections: &'a [u32],
+    /// Of what findings are wanted.
+    slice: &'a Slice,
     /// The connection that ends, with the end that stands as its requester.
     ending: Option<(ConnectionId, End)>,
     asked: Asked,
@@ -298,13 +299,12 @@ impl<T: Taker> Audience for Checking<'_, T> {
 
     #[inline]
     fn event(&mut self, event: Event<'_>, _: Time) -> io::Result<()> {
-        let Checking { judge, tally, policy, taker, connections, ending, asked } = self;
+        let Checking { judge, tally, policy, taker, slice, ending, asked } = self;
         asked.handle(&event);
-        let is_wanted = |id: ConnectionId| connections.is_empty() || connections.contains(&id.0);
         let mut written = Ok(());
         judge.handle(&event, &mut |finding| {
             if written.is_ok()
-                && finding.connection.is_none_or(is_wanted)
+                && slice.has_finding(finding)
                 && let reason = policy.as_mut().and_then(|policy| policy.reason(finding))
                 && let Some(place) = tally.count(finding, reason)
             {
@@ -316,13 +316,13 @@ impl<T: Taker> Audience for Checking<'_, T> {
                 *ending = Some((*connection, *requester));
             }
             Event::Observation(_) | Event::Attributed(_) => {}
-            Event::Transaction(transaction) if is_wanted(transaction.connection) => {
+            Event::Transaction(transaction) if slice.has(&event) => {
                 tally.transactions += 1;
                 if let Some(policy) = policy {
                     policy.transaction(transaction);
                 }
             }
-            Event::Connection(connection) if is_wanted(connection.id) => {
+            Event::Connection(connection) if slice.has(&event) => {
                 tally.connection(connection);
                 let said = ending.filter(|(id, _)| *id == connection.id);
                 taker.connection(connection, said.map(|(_, requester)| requester));

@@ -4,11 +4,13 @@ use crate::input::{Input, listen};
 use crate::output::{
     Format, Out, Output, Status, complain, complain_of_troubles, warn_of_cuts, warn_of_nothing,
 };
+use crate::slice::{Records, SliceArguments};
 use clap::{ArgAction, Args};
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::observation::Observe;
 use rdmascope_present::columns::{COMPARISON, ComparisonRow, DIFFERENCE};
 use rdmascope_present::diff::{Comparison, Side, Text, Thresholds};
+use rdmascope_present::ending::Ending;
 use rdmascope_present::json;
 use rdmascope_present::text::Style;
 use std::io;
@@ -24,7 +26,7 @@ use std::path::Path;
     .long_help(None)))]
 pub(crate) struct Diff {
     #[command(flatten)]
-    input: Input,
+    pub(crate) input: Input,
     #[command(flatten)]
     output: Output,
     /// Show also what is equal, what is not significant, and what one capture does not show
@@ -35,6 +37,8 @@ pub(crate) struct Diff {
     histograms: usize,
     #[command(flatten)]
     thresholds: ThresholdArguments,
+    #[command(flatten)]
+    slice: SliceArguments,
 }
 
 /// From where on something is a difference.
@@ -63,6 +67,7 @@ Examples:
   rdmascope diff linux-6.1.pcap linux-6.12.pcap
   rdmascope diff before.pcap after.pcap --latency-ratio 1.25 --histograms 10
   tcpdump -i eth0 -w - udp port 4791 | rdmascope diff good.pcap -
+  rdmascope diff a.pcap b.pcap --operation READ,WRITE --since 10
   rdmascope diff a.pcap b.pcap --format jsonl | jq 'select(.area == \"latency\")'
 
 Exit status: 0 if nothing differs, 1 if something differs, 2 for wrong usage or no capture.";
@@ -93,12 +98,19 @@ pub(crate) fn run(command: &Diff, style: Style, out: &mut Out) -> io::Result<Sta
         if let Err(error) = input.expand() {
             return complain(&error, out);
         }
-        let read = listen(&input, config, |event, _| {
-            side.handle(&event);
+        let (slice, captured) = match command.slice.of(&input, Records::Known) {
+            Ok(part) => part,
+            Err(error) => return complain(&error.context(path.display().to_string()), out),
+        };
+        let read = listen(captured.input(), config, |event, _| {
+            side.judge(&event, |finding| slice.has_finding(finding));
+            if slice.has(&event) {
+                side.count(&event);
+            }
             Ok(())
         })?;
         match read {
-            Ok(ending) => side.ending = ending,
+            Ok(ending) => side.ending = Ending { chosen: slice.chosen(), ..ending },
             Err(error) => return complain(&error, out),
         }
     }

@@ -75,6 +75,11 @@ impl Input {
         Ok(input)
     }
 
+    /// Whether some of it is standard input, or another pipe: who reads it may have to wait for more.
+    pub(crate) fn has_pipe(&self) -> bool {
+        self.files.iter().any(|path| path == Path::new("-") || is_pipe(path))
+    }
+
     /// Puts the captures of a folder in its place. A folder without one is an error.
     pub(crate) fn expand(&mut self) -> anyhow::Result<()> {
         self.files = captures::expand(&self.files)?;
@@ -88,7 +93,7 @@ impl Input {
                 if self.spool.is_none() {
                     self.spool = Some(Spool::new(&interrupt::INPUTS)?);
                 }
-            } else if path.metadata().is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir()) {
+            } else if is_pipe(path) {
                 anyhow::bail!(
                     "{}: is read twice, which takes a file; let it be standard input, and give - in its place",
                     path.display()
@@ -97,6 +102,11 @@ impl Input {
         }
         Ok(())
     }
+}
+
+/// Whether it is there, and neither a file nor a folder.
+fn is_pipe(path: &Path) -> bool {
+    path.metadata().is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir())
 }
 
 /// Whether several files are several captures.
@@ -183,7 +193,7 @@ pub(crate) fn read<A: Audience>(
     });
     written?;
     let totals = *engine.totals();
-    Ok(Ok(Ending { totals, files: source.endings(), port: input.port, together }))
+    Ok(Ok(Ending { totals, files: source.endings(), port: input.port, together, chosen: None }))
 }
 
 /// Reads the capture once, for what shows nothing before the end. Errors are those of [`read`].

@@ -90,6 +90,10 @@ impl Heard {
         let Heard(mut signals) = self;
         let _ = std::thread::Builder::new().name("signals".into()).spawn(move || {
             for signal in signals.forever() {
+                // Whoever reads in a pager means the pager.
+                if signal == SIGINT && crate::pager::is_running() {
+                    continue;
+                }
                 if signal == SIGINT && INPUTS.end_inputs() || signal != SIGHUP && wake() {
                     continue;
                 }

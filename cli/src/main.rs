@@ -1,6 +1,6 @@
 //! `rdmascope`: reads captures of NFS over RDMA.
 //!
-//! Upwards: `terminal`, `output`, `whole`, `captures`, `xml`, `interrupt`, `confine` and `progress`; `input`, `filters`, `table`, `list`, `least`, `mirror`, `bulk` and `witness`; a module for each command, with its arguments,
+//! Upwards: `terminal`, `pager`, `output`, `whole`, `captures`, `xml`, `interrupt`, `confine` and `progress`; `input`, `filters`, `table`, `list`, `least`, `mirror`, `bulk` and `witness`; a module for each command, with its arguments,
 //! its examples and its `run`; `args`, which lists the commands. No module uses one above it, and a test looks.
 #![forbid(unsafe_code)]
 
@@ -32,6 +32,7 @@ mod man;
 mod mirror;
 mod output;
 mod packets;
+mod pager;
 mod paths;
 #[cfg(target_os = "linux")]
 mod peer;
@@ -39,6 +40,7 @@ mod progress;
 mod regress;
 mod selection;
 mod show;
+mod slice;
 #[cfg(feature = "verbs")]
 mod snoop;
 mod state;
@@ -73,7 +75,7 @@ fn main() -> ExitCode {
             if !arguments.command.is_confined() {
                 interrupt::listen();
             }
-            run(&mut arguments.command)
+            run(&mut arguments.command, arguments.no_pager)
         }
         // Help that was asked for is output like any other.
         Err(help) if !help.use_stderr() => {
@@ -93,8 +95,8 @@ fn main() -> ExitCode {
 }
 
 /// Runs a command. An error is one of standard output; what else fails is told on standard error.
-fn run(command: &mut Command) -> io::Result<Status> {
-    let mut out = output::stdout();
+fn run(command: &mut Command, no_pager: bool) -> io::Result<Status> {
+    let mut out = output::stdout(!no_pager && command.is_paged());
     let style = terminal::style();
     if let Some(Err(error)) = command.input().map(Input::expand) {
         return output::complain(&error, &mut out);

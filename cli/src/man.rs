@@ -26,6 +26,8 @@ Environment:
   CLICOLOR=0        Output has no colour.
   TERM=dumb         Output has no colour.
   COLUMNS           Columns of text output, if standard output is not a terminal; default: no limit.
+  RDMASCOPE_PAGER, PAGER
+                    Program through which output to a terminal goes; `cat` or nothing: none; default: less (--no-pager).
   TMPDIR            Folder for the temporary copy of standard input, where a command reads it twice; default /tmp.
 
 Signals:

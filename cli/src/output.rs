@@ -1,11 +1,12 @@
 //! What commands write to, and what is said beside it on standard error.
 
+use crate::pager::{self, Sink};
 use clap::{Args, ValueEnum};
 use core::fmt;
 use rdmascope_present::ending::Ending;
 use rdmascope_present::findings::Findings;
 use rdmascope_present::text::{Counted, Plain};
-use std::io::{self, BufWriter, StdoutLock, Write};
+use std::io::{self, BufWriter, Write};
 
 /// How it is written.
 #[derive(Args, Debug)]
@@ -27,7 +28,7 @@ pub(crate) enum Format {
 const BUFFER: usize = 128 << 10;
 
 /// Standard output with a buffer.
-pub(crate) type Out = BufWriter<StdoutLock<'static>>;
+pub(crate) type Out = BufWriter<Sink>;
 
 /// How a command ended: the exit statuses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,9 +42,9 @@ pub(crate) enum Status {
     Failed = 2,
 }
 
-/// Standard output, behind a buffer.
-pub(crate) fn stdout() -> Out {
-    BufWriter::with_capacity(BUFFER, io::stdout().lock())
+/// Standard output, behind a buffer; `is_paged`: and behind a pager, if it is a terminal.
+pub(crate) fn stdout(is_paged: bool) -> Out {
+    BufWriter::with_capacity(BUFFER, Sink::new(is_paged))
 }
 
 /// Says how many findings are not kept, where not all are.
@@ -121,7 +122,10 @@ pub(crate) fn warn_of_cuts(ending: &Ending, out: &mut Out) -> io::Result<()> {
     Ok(())
 }
 
-/// One line on standard error, whatever the names of files in it. Where nobody listens there, nobody can be told.
+/// One line on standard error, whatever the names of files in it; once the pager has ended, where there is one. Where nobody listens there, nobody can be told.
 pub(crate) fn tell(line: fmt::Arguments<'_>) {
-    let _ = writeln!(io::stderr(), "rdmascope: {}", Plain(line));
+    let line = format!("rdmascope: {}\n", Plain(line));
+    if !pager::hold(&line) {
+        let _ = io::stderr().write_all(line.as_bytes());
+    }
 }

@@ -70,6 +70,12 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
+    /// These fields, of all lines as they come.
+    pub(crate) fn of_fields(fields: &[&str]) -> Shape {
+        let fields = fields.iter().map(|field| (*field).to_owned()).collect();
+        Shape { fields, condition: None, sort: None, reverse: false, top: None }
+    }
+
     /// What has to hold of a line of `columns`.
     pub(crate) fn condition<S: Subject>(&self, columns: &'static Columns<S>) -> Result<Option<Where<S>>> {
         let condition = self.condition.as_deref().map(|text| Where::parse(text, columns)).transpose();

@@ -2,7 +2,7 @@
 
 mod binary;
 
-use binary::{Temporary, lines, run, sample, text};
+use binary::{Temporary, json_lines, lines, run, sample, text};
 use serde_json::Value;
 
 /// A line without what a smaller capture counts otherwise, and without paths, which rest on other transactions.
@@ -51,4 +51,108 @@ fn nothing_chosen_is_an_error_and_leaves_no_file() {
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("no transaction is as asked for"), "{}", text(&output.stderr));
     assert!(!std::path::Path::new(&path).exists());
+}
+
+/// The lines of this kind.
+fn of_kind(output: &[Value], kind: &str) -> Vec<Value> {
+    output.iter().filter(|line| line["type"] == kind).cloned().collect()
+}
+
+#[test]
+fn a_report_of_chosen_transactions_is_that_of_a_capture_of_them() {
+    let capture = sample("nfs4.1-basic.pcap");
+    for options in [["--operation", "READ,WRITE"], ["--where", "bytes > 4KiB"], ["--file", "big*"]] {
+        let part = Temporary::new(&format!("report-{}.pcapng", options[0].trim_start_matches('-')), &[]);
+        let written = run(&[&["export", "pcapng", &capture, "--output", part.path()], &options[..]].concat());
+        assert!(written.status.success(), "{options:?}: {}", text(&written.stderr));
+        let report = |path: &str, options: &[&str]| {
+            of_kind(&lines(&run(&[&["analyze", path, "--format", "jsonl"], options].concat())), "operation")
+        };
+        let (found, expected) = (report(&capture, &options), report(part.path(), &[]));
+        // The ACK of a call may be that of a call which was not chosen: then the part does not show when the call arrived.
+        let without_phases = |line: &Value| -> Value {
+            let fields = line.as_object().expect("a line is an object").iter();
+            fields
+                .filter(|(name, _)| !name.contains("phase"))
+                .map(|(name, value)| (name.clone(), value.clone()))
+                .collect::<serde_json::Map<_, _>>()
+                .into()
+        };
+        let [found, expected] =
+            [found, expected].map(|lines| lines.iter().map(without_phases).collect::<Vec<_>>());
+        assert!(!found.is_empty(), "{options:?}");
+        assert_eq!(found, expected, "{options:?}");
+    }
+}
+
+#[test]
+fn what_was_not_chosen_is_no_silence() {
+    let capture = sample("nfs3-basic.pcap");
+    let shown = run(&["analyze", &capture, "--operation", "FSINFO"]);
+    let shown = text(&shown.stdout);
+    assert!(shown.contains("chosen        2 of 265 transactions, on 1 connection"), "{shown}");
+    assert!(shown.contains("Nothing: every call has its reply"), "{shown}");
+}
+
+#[test]
+fn findings_are_those_about_chosen_transactions() {
+    let capture = sample("nfs3-lossy.pcap");
+    let findings = |options: &[&str]| {
+        let output = run(&[&["check", &capture, "--format", "jsonl"], options].concat());
+        of_kind(&json_lines(text(&output.stdout)), "finding")
+    };
+    let (all, of_reads) = (findings(&[]), findings(&["--operation", "READ"]));
+    let (early, late) = (findings(&["--until", "1"]), findings(&["--since", "1"]));
+    assert!(!of_reads.is_empty() && of_reads.len() < all.len());
+    assert!(!early.is_empty() && !late.is_empty());
+    for finding in of_reads.iter().chain(&early).chain(&late) {
+        assert!(all.contains(finding), "{finding}");
+    }
+    for finding in &all {
+        assert!(early.contains(finding) || late.contains(finding), "neither has {finding}");
+    }
+    // Of the only connection, there is nothing else.
+    assert_eq!(findings(&["--connection", "1"]), all);
+}
+
+#[test]
+fn every_export_takes_a_part() {
+    let capture = sample("nfs3-basic.pcap");
+    let folder = Temporary::new("slices-exports", &[]);
+    let path = |end: &str| format!("{}-{end}", folder.path());
+    for (form, output) in
+        [("html", path("page.html")), ("rpc", path("rpc.pcapng")), ("parquet", path("tables"))]
+    {
+        let export =
+            |options: &[&str]| run(&[&["export", form, &capture, "--output", &output], options].concat());
+        let written = export(&["--where", "op == READ"]);
+        assert!(written.status.success(), "{form}: {}", text(&written.stderr));
+        let refused = export(&["--xid", "1"]);
+        assert_eq!(refused.status.code(), Some(2), "{form}");
+        assert!(text(&refused.stderr).contains("no transaction is as asked for"), "{form}");
+    }
+    let page = std::fs::read_to_string(path("page.html")).expect("it was written");
+    assert!(page.contains("4 of 265 transactions, on 1 connection"));
+    // RPC over TCP: a call and a reply each, which are read again as nothing of RDMA.
+    let messages = std::fs::read(path("rpc.pcapng")).expect("it was written");
+    let all = path("all.pcapng");
+    assert!(run(&["export", "rpc", &capture, "--output", &all]).status.success());
+    assert!(messages.len() < std::fs::read(&all).expect("it was written").len());
+}
+
+#[test]
+fn a_comparison_of_chosen_transactions() {
+    let sides = [sample("nfs3-basic.pcap"), sample("nfs3-lossy.pcap")];
+    let output = run(&["diff", &sides[0], &sides[1], "--operation", "READ", "--format", "jsonl"]);
+    let lines = json_lines(text(&output.stdout));
+    assert_eq!(of_kind(&lines, "comparison").len(), 1);
+    let operations = lines.iter().filter_map(|line| line["operation"].as_str());
+    assert!(operations.clone().count() > 0 && operations.clone().all(|name| name == "READ"));
+    let refused = run(&["diff", &sides[0], &sides[1], "--connection", "2"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(
+        text(&refused.stderr).contains("nfs3-basic.pcap: there is no connection 2"),
+        "{}",
+        text(&refused.stderr)
+    );
 }

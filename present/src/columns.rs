@@ -5,6 +5,7 @@ mod captured;
 mod check;
 mod comparison;
 mod connection;
+mod course;
 mod event;
 mod exchange;
 mod extract;
@@ -27,6 +28,7 @@ pub use captured::CAPTURED;
 pub use check::{CHECK, Judged};
 pub use comparison::{COMPARISON, COUNT, ComparisonRow, DIFFERENCE, EXTREMES, LATENCIES, OCCURRENCE, SIDE};
 pub use connection::{CONNECTION, END};
+pub use course::COURSE;
 pub use event::EVENT;
 pub use exchange::{EXCHANGE, ExchangeRow, RUNG, UNREDUCED_MESSAGE, UnreducedMessage};
 pub use extract::{EXTRACTED, EXTRACTION};
@@ -66,6 +68,7 @@ pub static LISTS: &[&dyn List] = &[
     &OPERATION_FIGURES,
     &ERROR,
     &PROBLEM,
+    &COURSE,
     &EVENT,
     &STATE,
     &KERNEL,

@@ -1,6 +1,7 @@
 //! How the reading of a capture ended, beside what was read.
 
-use crate::text::{Counted, IWARP, Plain};
+use crate::filter::Span;
+use crate::text::{Counted, IWARP, Number, Plain};
 use crate::together::{Apart, Together};
 use core::fmt;
 pub use rdmascope_capture_agent::{Cut, FileEnding};
@@ -18,6 +19,28 @@ pub struct Ending {
     pub port: u16,
     /// Which of the files show the same connections.
     pub together: Together,
+    /// What was chosen of it, where not all was.
+    pub chosen: Option<Chosen>,
+}
+
+/// Transactions that were chosen out of those of a capture. What is counted of packets, files and the whole capture does not depend on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Chosen {
+    /// How many.
+    pub transactions: u64,
+    /// Out of so many.
+    pub of: u64,
+    /// How many connections they are on.
+    pub connections: u64,
+    /// The span that was asked for.
+    pub span: Span,
+}
+
+impl fmt::Display for Chosen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (transactions, of) = (Number(self.transactions), Counted(self.of, "transaction"));
+        write!(f, "{transactions} of {of}, on {}", Counted(self.connections, "connection"))
+    }
 }
 
 impl Ending {

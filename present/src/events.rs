@@ -144,6 +144,11 @@ pub struct SessionEvent {
 }
 
 impl SessionEvent {
+    /// Whether it reaches into this span, in a capture that starts at `start`.
+    pub fn is_within(&self, span: Span, start: Time) -> bool {
+        span.overlaps(self.time, self.time.plus(self.duration.unwrap_or(0)), start)
+    }
+
     /// Whether the packet of this number shows it.
     pub fn is_shown_by(&self, frame: u64) -> bool {
         self.frames.contains(&Some(frame))
@@ -184,7 +189,7 @@ impl EventFilter {
     pub fn matches(&self, event: &SessionEvent, start: Time) -> bool {
         among(&self.connections, |id| event.is_of(*id))
             && among(&self.kinds, |kind| *kind == event.kind)
-            && self.span.overlaps(event.time, event.time.plus(event.duration.unwrap_or(0)), start)
+            && event.is_within(self.span, start)
     }
 }
 

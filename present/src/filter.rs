@@ -93,6 +93,13 @@ pub struct TransactionFilter {
 }
 
 impl TransactionFilter {
+    /// Whether it asks for connections, and for nothing else.
+    pub fn is_of_connections(&self) -> bool {
+        let TransactionFilter { connections, .. } = self;
+        !connections.is_empty()
+            && *self == TransactionFilter { connections: connections.clone(), ..TransactionFilter::default() }
+    }
+
     /// Whether `transaction` is wanted, in a capture that starts at `start`.
     pub fn matches(&self, transaction: &impl Filtered, start: Time) -> bool {
         among(&self.connections, |id| *id == transaction.connection())

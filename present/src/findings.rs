@@ -79,8 +79,18 @@ impl Findings {
     /// Takes the next event of the engine.
     #[inline]
     pub fn handle(&mut self, event: &Event<'_>) {
+        self.handle_some(event, |_| true);
+    }
+
+    /// Takes the next event of the engine, and what is found then and wanted.
+    #[inline]
+    pub fn handle_some(&mut self, event: &Event<'_>, is_wanted: impl Fn(&Finding) -> bool) {
         let Findings { judge, groups, most } = self;
-        judge.handle(event, &mut |finding| add(groups, *most, finding));
+        judge.handle(event, &mut |finding| {
+            if is_wanted(finding) {
+                add(groups, *most, finding);
+            }
+        });
     }
 
     /// Takes a finding that another judge reported.

@@ -46,6 +46,7 @@ pub mod check;
 pub mod cm_fields;
 pub mod column;
 pub mod columns;
+pub mod course;
 pub mod diff;
 pub mod ending;
 pub mod events;

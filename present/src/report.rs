@@ -39,7 +39,17 @@ impl Report {
 
     /// Takes in what the engine reports.
     pub fn handle(&mut self, event: &Event<'_>) {
+        self.follow(event);
+        self.count(event);
+    }
+
+    /// Takes in what tells of the course of connections. Where only some transactions are counted, it wants to know of all on their connections.
+    pub fn follow(&mut self, event: &Event<'_>) {
         self.events.handle(event);
+    }
+
+    /// Takes in what is counted and listed.
+    pub fn count(&mut self, event: &Event<'_>) {
         match event {
             Event::Transaction(transaction) => {
                 self.operations.count(transaction);
@@ -93,9 +103,13 @@ impl Report {
         &self.events
     }
 
-    /// What happened to the connections, in the order of time.
+    /// What happened to the connections, in the order of time; in the span that was chosen.
     pub fn events(&self, ending: &Ending) -> Vec<SessionEvent> {
-        self.events.list(ending.totals.span.map(|(_, last)| last))
+        let mut events = self.events.list(ending.totals.span.map(|(_, last)| last));
+        if let (Some(chosen), Some((start, _))) = (ending.chosen, ending.totals.span) {
+            events.retain(|event| event.is_within(chosen.span, start));
+        }
+        events
     }
 
     /// The events in which service was lost, one of each kind and end; what took most time together comes first.

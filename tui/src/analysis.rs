@@ -269,7 +269,7 @@ impl Analysis {
             if self.ended.is_some() {
                 let files = core::mem::take(&mut self.files);
                 let together = core::mem::take(&mut self.together);
-                let ending = Ending { totals, files, port: self.frame.port, together };
+                let ending = Ending { totals, files, port: self.frame.port, together, chosen: None };
                 let mut text = Vec::new();
                 // Memory takes all.
                 let _ = self.report.write_text(&ending, self.style, &mut text);

@@ -78,7 +78,8 @@ fn side(paths: &[PathBuf], frame: frame::Config) -> Result<Side, Error> {
         together.handle(&event);
         side.handle(&event);
     });
-    side.ending = Ending { totals: *engine.totals(), files: files.endings(), port: frame.port, together };
+    side.ending =
+        Ending { totals: *engine.totals(), files: files.endings(), port: frame.port, together, chosen: None };
     Ok(side)
 }
 

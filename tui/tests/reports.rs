@@ -55,7 +55,7 @@ fn the_report_is_that_of_analyze() {
         let totals = *engine.totals();
         let mut files = files.endings();
         files.iter_mut().for_each(|ending| ending.name = format!("samples/{file}"));
-        let ending = Ending { totals, files, port: frame::Config::default().port, together };
+        let ending = Ending { totals, files, port: frame::Config::default().port, together, chosen: None };
         let mut text = Vec::new();
         report.write_text(&ending, Style::default(), &mut text).unwrap();
         let shown = String::from_utf8_lossy(&driver.state.session.report);

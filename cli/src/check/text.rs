@@ -59,7 +59,6 @@ impl Taker for Text<'_> {
         let asked = Asked {
             inconclusive: command.inconclusive,
             all: command.most == Some(0),
-            some_connections: !command.connections.is_empty(),
             level: command.level.level(),
         };
         if let Some(index) = index {

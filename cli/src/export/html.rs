@@ -22,6 +22,7 @@ mod timeline;
 use self::page::Page;
 use crate::input::{self, Audience, Input};
 use crate::output::{self, Out, Status};
+use crate::slice::{Records, Slice, SliceArguments};
 use crate::whole::OutputFile;
 use crate::witness::{self, Witnesses};
 use anyhow::{Context as _, Result, ensure};
@@ -76,11 +77,13 @@ pub(super) struct Html {
     /// A trace that the capture holds (`capture --kernel`) is shown without it.
     #[arg(long, value_name = "TRACE")]
     kernel: Vec<PathBuf>,
+    #[command(flatten)]
+    slice: SliceArguments,
 }
 
 /// Writes the report.
 pub(super) fn run(command: &mut Html, out: &mut Out) -> io::Result<Status> {
-    let Html { input, output, ladders, kernel } = command;
+    let Html { input, output, ladders, kernel, slice } = command;
     let traces = match witness::read(kernel) {
         Ok(traces) => traces,
         Err(error) => return output::complain(&error.into(), out),
@@ -88,8 +91,13 @@ pub(super) fn run(command: &mut Html, out: &mut Out) -> io::Result<Status> {
     if let Err(error) = input.keep() {
         return output::complain(&error, out);
     }
+    let (slice, captured) = match slice.of(input, Records::Known) {
+        Ok(part) => part,
+        Err(error) => return output::complain(&error, out),
+    };
+    let input = captured.input();
     if output == Path::new("-") {
-        return match report(input, *ladders, traces)? {
+        return match report(input, *ladders, traces, slice)? {
             Ok((page, ending)) => {
                 out.write_all(page.as_bytes())?;
                 output::tell_of_ending(&ending, out)
@@ -97,16 +105,22 @@ pub(super) fn run(command: &mut Html, out: &mut Out) -> io::Result<Status> {
             Err(error) => output::complain(&error, out),
         };
     }
-    match write_file(input, output, *ladders, traces) {
+    match write_file(input, output, *ladders, traces, slice) {
         Ok(ending) => output::tell_of_ending(&ending, out),
         Err(error) => output::complain(&error, out),
     }
 }
 
-fn write_file(input: &Input, output: &Path, ladders: u8, traces: Vec<KernelTrace>) -> Result<Ending> {
+fn write_file(
+    input: &Input,
+    output: &Path,
+    ladders: u8,
+    traces: Vec<KernelTrace>,
+    slice: Slice,
+) -> Result<Ending> {
     let cannot = || format!("{}: cannot be written", output.display());
     let mut file = OutputFile::create(output, &input.files, "--output")?;
-    let (page, ending) = report(input, ladders, traces)??;
+    let (page, ending) = report(input, ladders, traces, slice)??;
     file.write_all(page.as_bytes()).and_then(|()| file.finish()).with_context(cannot)?;
     Ok(ending)
 }
@@ -118,17 +132,23 @@ pub(crate) fn page(input: &Input, path: &Path) -> Result<()> {
         "{}: exists already, and nothing is written over",
         path.display()
     );
-    write_file(input, path, LADDERS, Vec::new()).map(drop)
+    write_file(input, path, LADDERS, Vec::new(), Slice::default()).map(drop)
 }
 
 /// The page, and how the capture ended.
-fn report(input: &Input, ladders: u8, traces: Vec<KernelTrace>) -> io::Result<Result<(String, Ending)>> {
-    let mut gathered = Gathered::new(ladders.into());
+fn report(
+    input: &Input,
+    ladders: u8,
+    traces: Vec<KernelTrace>,
+    slice: Slice,
+) -> io::Result<Result<(String, Ending)>> {
+    let chosen = slice.chosen();
+    let mut gathered = Gathered::new(ladders.into(), slice);
     gathered.witnesses = Witnesses::new(traces);
     let keep = Keep { steps: true, contents: false };
     let config = Config { report_packets: true, keep, observe: Observe::All, ..Config::default() };
     let ending = match input::read(input, config, &mut gathered)? {
-        Ok(ending) => ending,
+        Ok(ending) => Ending { chosen, ..ending },
         Err(error) => return Ok(Err(error)),
     };
     gathered.finish(&ending);

@@ -7,6 +7,7 @@ mod writer;
 use crate::input::{self, Audience, Input};
 use crate::output::{self, Out, Status};
 use crate::paths;
+use crate::slice::{Records, Slice, SliceArguments};
 use crate::whole::Staging;
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -41,6 +42,8 @@ pub(super) struct Parquet {
     /// files or is standard input.
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     capture: Option<String>,
+    #[command(flatten)]
+    slice: SliceArguments,
 }
 
 pub(super) const EXAMPLES: &str = "\
@@ -75,11 +78,13 @@ pub(super) fn run(command: &Parquet, out: &mut Out) -> io::Result<Status> {
 fn write(command: &Parquet) -> Result<Ending> {
     let capture = command.capture()?;
     let cannot = || format!("{}: cannot be written to", command.output.display());
+    let (slice, captured) = command.slice.of(&command.input, Records::Known)?;
+    let input = captured.input();
     let staging = Staging::in_folder(&command.output).with_context(cannot)?;
-    let mut writers = Writers::create(&staging).with_context(cannot)?;
-    writers.paths = paths::follow(&command.input);
+    let mut writers = Writers::create(&staging, slice).with_context(cannot)?;
+    writers.paths = paths::follow(input);
     let config = Config { report_packets: true, observe: Observe::All, ..Config::default() };
-    let ending = input::read(&command.input, config, &mut writers).with_context(cannot)??;
+    let ending = input::read(input, config, &mut writers).with_context(cannot)??;
     writers.finish(&ending, staging, &capture).with_context(cannot)?;
     Ok(ending)
 }
@@ -91,6 +96,8 @@ struct Writers {
     messages: TableWriter,
     packets: TableWriter,
     connections: TableWriter,
+    /// What is written.
+    slice: Slice,
     /// The paths of files, as the whole capture tells them.
     paths: Paths,
     judge: Judge,
@@ -101,7 +108,7 @@ struct Writers {
 }
 
 impl Writers {
-    fn create(staging: &Staging) -> io::Result<Writers> {
+    fn create(staging: &Staging, slice: Slice) -> io::Result<Writers> {
         let create = |table: usize| {
             let (name, list) = TABLES[table];
             TableWriter::create(staging.create(name)?, name, list)
@@ -112,6 +119,7 @@ impl Writers {
             messages: create(2)?,
             packets: create(3)?,
             connections: create(4)?,
+            slice,
             paths: Paths::new(),
             judge: Judge::default(),
             findings: create(5)?,
@@ -124,8 +132,12 @@ impl Writers {
     fn finish(self, ending: &Ending, staging: Staging, capture: &str) -> io::Result<()> {
         let Writers { transactions, operations, messages, packets, connections, findings, .. } = self;
         let mut events = self.events;
-        for event in self.gathered.list(ending.totals.span.map(|(_, last)| last)) {
-            events.row(&EVENT.of(&event))?;
+        let span = self.slice.chosen().map(|chosen| chosen.span).unwrap_or_default();
+        let (first, last) = ending.totals.span.unzip();
+        for event in self.gathered.list(last) {
+            if event.is_within(span, first.unwrap_or_default()) {
+                events.row(&EVENT.of(&event))?;
+            }
         }
         for writer in [transactions, operations, messages, packets, connections, findings, events] {
             writer.finish()?;
@@ -138,16 +150,25 @@ impl Audience for Writers {
     const LISTS: bool = false;
 
     fn event(&mut self, event: Event<'_>, _: Time) -> io::Result<()> {
-        self.gathered.handle(&event);
-        let Writers { judge, findings, .. } = self;
+        let Writers { judge, findings, slice, gathered, .. } = self;
+        if slice.concerns(&event) {
+            gathered.handle(&event);
+        }
         let mut written = Ok(());
         judge.handle(&event, &mut |finding| {
-            if written.is_ok() {
+            if written.is_ok() && slice.has_finding(finding) {
                 written = findings.row(&FINDING.of(FindingRow::new(finding, false)));
             }
         });
         written?;
+        let is_wanted = slice.has(&event);
         match event {
+            // What other transactions tell of paths counts too.
+            Event::Transaction(transaction) if !is_wanted => {
+                self.paths.take(transaction);
+                Ok(())
+            }
+            _ if !is_wanted => Ok(()),
             Event::Packet(packet) => self.packets.row(&PACKET.of(packet)),
             Event::Transaction(transaction) => {
                 let row = TransactionRow::follow(transaction, &mut self.paths);

@@ -5,14 +5,12 @@
 
 mod comments;
 mod facts;
-mod slice;
 
 use super::pcapng_to;
 use crate::bulk;
-use crate::filters::TransactionArguments;
 use crate::input::{self, Audience, Input};
 use crate::output::{self, Out, Status};
-use crate::table::expression_about;
+use crate::slice::{Records, Slice, SliceArguments};
 use anyhow::Result;
 use clap::Args;
 use comments::Comments;
@@ -21,17 +19,14 @@ use foldhash::fast::FixedState;
 use rdmascope_capture_agent::{Note, PcapngWriter, Section};
 use rdmascope_dissector::bulk::BulkCut;
 use rdmascope_dissector::engine::Config;
-use rdmascope_dissector::event::Event;
+use rdmascope_dissector::event::{Event, Packet};
 use rdmascope_dissector::frame;
 use rdmascope_dissector::observation::Observe;
-use rdmascope_dissector::record::{Record, Time};
+use rdmascope_dissector::record::Time;
 use rdmascope_dissector::role::Role;
-use rdmascope_present::columns::TRANSACTION;
-use rdmascope_present::ending::Ending;
-use rdmascope_present::expression::Where;
+use rdmascope_present::ending::{Chosen, Ending};
 use rdmascope_present::findings::Findings;
 use rdmascope_present::text::Counted;
-use slice::Slice;
 use std::collections::HashMap;
 use std::io::{self, ErrorKind, Write};
 use std::mem;
@@ -58,13 +53,8 @@ pub(super) struct Pcapng {
     /// The capture is then read once, and memory use does not grow with its length.
     #[arg(long)]
     no_comments: bool,
-    /// Write only the packets of transactions for which this holds: `op == READ && latency > 5ms && file ~ '*.dat'`
-    ///
-    /// As with the filters below, whole transactions are written, with the CM exchanges of their connections. docs/tables.md describes expressions.
-    #[arg(long = "where", value_name = "EXPRESSION", value_parser = expression_about(&TRANSACTION), help_heading = "Filters")]
-    condition: Option<String>,
     #[command(flatten)]
-    filter: TransactionArguments,
+    slice: SliceArguments,
 }
 
 pub(super) const EXAMPLES: &str = "\
@@ -76,28 +66,22 @@ Examples:
 
 /// Writes the capture.
 pub(super) fn run(command: &mut Pcapng, out: &mut Out) -> io::Result<Status> {
-    let Pcapng { input, output, cut_bulk, no_comments, condition, filter } = command;
+    let Pcapng { input, output, cut_bulk, no_comments, slice } = command;
     let form = Form { cuts_bulk: *cut_bulk, has_comments: !*no_comments };
-    let is_slice = condition.is_some() || !filter.is_empty();
-    if (form.has_comments || is_slice)
+    if form.has_comments
         && let Err(error) = input.keep()
     {
         return output::complain(&error, out);
     }
-    let slice = match is_slice.then(|| slice(input, filter, condition.as_deref())).transpose() {
-        Ok(slice) => slice,
+    let (slice, captured) = match slice.of(input, Records::OfTransactions) {
+        Ok(part) => part,
         Err(error) => return output::complain(&error, out),
     };
+    let input = captured.input();
     match pcapng_to(output, input, out, |out| write(input, form, slice, out))? {
         Ok(ending) => output::tell_of_ending(&ending, out),
         Err(error) => output::complain(&error, out),
     }
-}
-
-/// What is written where transactions are chosen.
-fn slice(input: &Input, filter: &TransactionArguments, condition: Option<&str>) -> Result<Slice> {
-    let condition = condition.map(|text| Where::parse(text, &TRANSACTION)).transpose()?;
-    Slice::of(input, filter, condition.as_ref())
 }
 
 /// How packets are written.
@@ -108,7 +92,7 @@ struct Form {
 }
 
 /// The outer error is one of the output, the inner one says what is no capture.
-fn write(input: &Input, form: Form, slice: Option<Slice>, out: impl Write) -> io::Result<Result<Ending>> {
+fn write(input: &Input, form: Form, slice: Slice, out: impl Write) -> io::Result<Result<Ending>> {
     let packets = Packets::new(input, form, slice, out);
     if !form.has_comments {
         let config = Config { report_packets: true, ..Config::default() };
@@ -155,12 +139,12 @@ struct Packets<W> {
     /// What became of notes.
     noted: io::Result<()>,
     bulk: Option<BulkCut>,
-    /// The records that are written, where not all are.
-    slice: Option<Slice>,
+    /// What is written.
+    slice: Slice,
 }
 
 impl<W: Write> Packets<W> {
-    fn new(input: &Input, form: Form, slice: Option<Slice>, out: W) -> Packets<W> {
+    fn new(input: &Input, form: Form, slice: Slice, out: W) -> Packets<W> {
         let frame = frame::Config { port: input.port, verify_icrc: !input.no_icrc };
         Packets {
             out: Some(out),
@@ -168,7 +152,7 @@ impl<W: Write> Packets<W> {
                 .cuts_bulk
                 .then(|| bulk::COMMENT.to_owned())
                 .into_iter()
-                .chain(slice.as_ref().map(|slice| comment_of(slice, input)))
+                .chain(slice.chosen().map(|chosen| comment_of(chosen, input)))
                 .collect(),
             slice,
             writer: None,
@@ -186,12 +170,12 @@ impl<W: Write> Packets<W> {
         self.writer.as_mut().ok_or_else(|| ErrorKind::BrokenPipe.into())
     }
 
-    fn write(&mut self, record: &Record<'_>, comment: &str) -> io::Result<()> {
+    fn write(&mut self, packet: &Packet<'_>, comment: &str) -> io::Result<()> {
         mem::replace(&mut self.noted, Ok(()))?;
-        if self.slice.as_ref().is_some_and(|slice| !slice.has(record.number)) {
+        if !self.slice.has_packet(packet) {
             return Ok(());
         }
-        let record = bulk::cut(&mut self.bulk, record);
+        let record = bulk::cut(&mut self.bulk, &packet.record);
         self.writer()?.packet(&record, comment)
     }
 
@@ -209,9 +193,9 @@ impl<W: Write> Packets<W> {
 }
 
 /// What the file says of itself where it holds a part of another one.
-fn comment_of(slice: &Slice, input: &Input) -> String {
+fn comment_of(chosen: Chosen, input: &Input) -> String {
     let files: Vec<_> = input.files.iter().map(|path| path.to_string_lossy()).collect();
-    let transactions = Counted(slice.transactions as u64, "transaction");
+    let transactions = Counted(chosen.transactions, "transaction");
     format!(
         "{transactions} of {}, with the CM exchanges of their connections; comments have the numbers of frames and transactions there",
         files.join(", ")
@@ -226,7 +210,7 @@ impl<W: Write> Audience for Plain<W> {
 
     fn event(&mut self, event: Event<'_>, _: Time) -> io::Result<()> {
         match event {
-            Event::Packet(packet) => self.0.write(&packet.record, ""),
+            Event::Packet(packet) => self.0.write(packet, ""),
             _ => Ok(()),
         }
     }
@@ -287,7 +271,7 @@ impl<W: Write> Audience for SecondPass<'_, W> {
             Event::Packet(packet) => {
                 let role = self.role.take().or_else(|| self.late.remove(&packet.record.number));
                 self.comments.write(packet, role, &mut self.comment);
-                self.packets.write(&packet.record, &self.comment)?;
+                self.packets.write(packet, &self.comment)?;
             }
             _ => {}
         }

@@ -8,10 +8,9 @@ mod streams;
 mod tests;
 
 use super::pcapng_to;
-use crate::filters::TransactionArguments;
 use crate::input::{Input, listen};
 use crate::output::{self, Out, Status, tell};
-use crate::paths;
+use crate::slice::{Records, SliceArguments};
 use anyhow::{Context, Result};
 use clap::Args;
 use foldhash::fast::FixedState;
@@ -22,7 +21,6 @@ use rdmascope_dissector::exchange::Keep;
 use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::{Direction, Outcome, Transaction};
 use rdmascope_present::ending::Ending;
-use rdmascope_present::paths::TransactionRow;
 use rdmascope_present::text::Counted;
 use std::collections::HashMap;
 use std::fs::File;
@@ -40,7 +38,7 @@ pub(super) struct Rpc {
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
     #[command(flatten)]
-    filter: TransactionArguments,
+    slice: SliceArguments,
 }
 
 pub(super) const EXAMPLES: &str = "\
@@ -151,25 +149,16 @@ fn gather(command: &Rpc) -> Result<(Gathered, Ending)> {
         left_out: LeftOut::default(),
     };
     let config = Config { keep: Keep { steps: false, contents: true }, ..Config::default() };
-    let (filter, mut asked) = (command.filter.filter(), command.filter.asked());
-    let mut paths = paths::for_filter(&command.input, &filter);
-    let read = listen(&command.input, config, |event, start| {
-        asked.handle(&event);
-        match event {
-            Event::Transaction(transaction)
-                if filter.matches(&TransactionRow::follow(transaction, &mut paths), start) =>
-            {
-                gathered.take(transaction)
-            }
-            Event::Connection(connection) => {
-                gathered.connections.insert(connection.id, connection.clone());
-                Ok(())
-            }
-            _ => Ok(()),
+    let (slice, captured) = command.slice.of(&command.input, Records::Unknown)?;
+    let read = listen(captured.input(), config, |event, _| match event {
+        Event::Transaction(transaction) if slice.has(&event) => gathered.take(transaction),
+        Event::Connection(connection) => {
+            gathered.connections.insert(connection.id, connection.clone());
+            Ok(())
         }
+        _ => Ok(()),
     });
     let ending = read.context("a temporary file")??;
-    asked.check(&ending)?;
     Ok((gathered, ending))
 }
 

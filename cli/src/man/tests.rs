@@ -104,10 +104,11 @@ fn format_is_the_same_everywhere() {
         let values: Vec<&str> = values.iter().map(PossibleValue::get_name).collect();
         let (common, others) = values.split_at_checked(2).unwrap_or_default();
         assert_eq!(common, ["text", "jsonl"], "{path}");
-        // What lists is a table too. CI systems take what a judge says in forms of their own; verdicts on several servers or clients make a page.
+        // What lists is a table too, and so are the intervals of a report. CI systems take what a judge says in forms of their own; verdicts on several servers or clients make a page.
         let own: &[&str] = match path {
             "rdmascope check" => &["csv", "tsv", "sarif", "junit"],
-            "rdmascope connections"
+            "rdmascope analyze"
+            | "rdmascope connections"
             | "rdmascope transactions"
             | "rdmascope packets"
             | "rdmascope events"

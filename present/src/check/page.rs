@@ -33,8 +33,6 @@ pub struct Asked {
     pub inconclusive: bool,
     /// Whether all findings of a rule are listed, as far as they are kept.
     pub all: bool,
-    /// Whether only some connections are judged.
-    pub some_connections: bool,
     /// The least weighty rules that are asked.
     pub level: Level,
 }
@@ -143,8 +141,7 @@ impl Page<'_> {
                 return self.write_paragraph(&text, out);
             }
             0 if tally.connections == 0 => {
-                let which = if self.asked.some_connections { " of that number" } else { "" };
-                return writeln!(out, "Nothing to judge: there is no connection{which}.");
+                return writeln!(out, "Nothing to judge: there is no connection.");
             }
             0 => {
                 let doubt = counts.iter().any(|(_, count)| count.inconclusive > 0);

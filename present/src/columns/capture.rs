@@ -2,7 +2,7 @@
 
 use crate::column::Read::{Frame, Object, Objects, Shown, Text, Time, U16, U32, U64};
 use crate::column::{Column, Columns, Role, Subject, Within, lend};
-use crate::ending::{Cut, Ending, FileEnding};
+use crate::ending::{Chosen, Cut, Ending, FileEnding};
 use rdmascope_capture_agent::Interface;
 use rdmascope_dissector::protocol::Traffic;
 
@@ -61,6 +61,12 @@ pub static CAPTURE: Columns<Ending> = {
                 "apart",
                 Shown(|it, see| lend(it.apart().as_ref(), |apart| see(apart))),
                 "Why several files may be no one capture: they share no connection, or more time lies between them than in them.",
+            )
+            .optional(),
+            C::new(
+                "chosen",
+                Object(&O { columns: &CHOSEN, lend: |it, see| lend(it.chosen, see) }),
+                "The transactions that were chosen, where not all were. Lines behind this one are of them; what this one counts is of the whole capture.",
             )
             .optional(),
             C::new("others", U64(|it| Some(it.totals.others)), "Packets of other kinds."),
@@ -143,6 +149,22 @@ pub static CAPTURE: Columns<Ending> = {
                 Objects(&O { columns: &FILE, lend: |it, see| it.files.iter().for_each(see) }),
                 "The files of the capture, in the order in which they were given.",
             ),
+        ],
+    }
+};
+
+impl Subject for Chosen {
+    type Of<'a> = Chosen;
+}
+
+static CHOSEN: Columns<Chosen> = {
+    type C = Column<Chosen>;
+    Columns {
+        name: "chosen",
+        role: Role::Inner,
+        columns: &[
+            C::new("transactions", U64(|it| Some(it.transactions)), "How many."),
+            C::new("connections", U64(|it| Some(it.connections)), "How many connections they are on."),
         ],
     }
 };

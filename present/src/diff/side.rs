@@ -7,6 +7,7 @@ use crate::findings::Findings;
 use crate::names::RejectReason;
 use crate::report::{Count, Operations, Problems, Stats, payload_bytes};
 use core::fmt::Write as _;
+use rdmascope_conformance::Finding;
 use rdmascope_dissector::connection::{Connection, Endpoint, Origin, State};
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::transaction::{Direction, Security, Transaction};
@@ -53,7 +54,17 @@ impl Side {
 
     /// Takes in the next event of an engine that observes.
     pub fn handle(&mut self, event: &Event<'_>) {
-        self.findings.handle(event);
+        self.judge(event, |_| true);
+        self.count(event);
+    }
+
+    /// Judges the next event, and counts what is found then and wanted. A judge wants to see all.
+    pub fn judge(&mut self, event: &Event<'_>, is_wanted: impl Fn(&Finding) -> bool) {
+        self.findings.handle_some(event, is_wanted);
+    }
+
+    /// Counts what is compared.
+    pub fn count(&mut self, event: &Event<'_>) {
         match event {
             Event::Transaction(transaction) => self.transaction(transaction),
             Event::Connection(connection) => {

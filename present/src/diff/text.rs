@@ -93,11 +93,14 @@ impl Text<'_> {
             let transactions = side.transactions();
             write!(out, "   {} in {}", Counted(transactions, "transaction"), Duration(side.length()))?;
             let seconds = side.length() as f64 / 1e9;
-            if transactions > 0 && seconds > 0.0 {
+            if transactions > 0 && seconds > 0.0 && side.ending.chosen.is_none() {
                 write!(out, " ({} a second)", Significant(transactions as f64 / seconds))?;
             }
             let packets = Counted(side.ending.totals.packets, "packet");
             writeln!(out, ", {packets}, {}", Counted(side.connections.count, "connection"))?;
+            if let Some(chosen) = side.ending.chosen {
+                writeln!(out, "   chosen: {chosen}")?;
+            }
             for file in &side.ending.files {
                 if let Some(cut) = file.cut {
                     let cut =

@@ -148,6 +148,9 @@ fn capture(ending: &Ending, style: Style, out: &mut impl Write) -> io::Result<()
         let length = Duration(last.since(first));
         row("span", &format_args!("{} to {} ({length})", Rfc3339::from(first), Rfc3339::from(last)))?;
     }
+    if let Some(chosen) = ending.chosen {
+        row("chosen", &format_args!("{chosen}: operations and errors below are theirs"))?;
+    }
     if totals.packets == 0 {
         row("RoCE", &format_args!("none; RoCEv2 was looked for at UDP port {} (--port)", ending.port))?;
     } else {

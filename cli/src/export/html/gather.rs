@@ -5,6 +5,7 @@ use super::credits::AllCredits;
 use super::repeats::Repeats;
 use super::timeline::{Latencies, Timeline};
 use crate::input::Audience;
+use crate::slice::Slice;
 use crate::witness::Witnesses;
 use foldhash::fast::FixedState;
 use rdmascope_capture_agent::Note;
@@ -23,6 +24,8 @@ use std::io;
 /// All that the report is made of, the ladders aside.
 #[derive(Debug)]
 pub(super) struct Gathered {
+    /// What it is made of.
+    slice: Slice,
     /// The figures of `analyze`.
     pub(super) report: Report,
     /// Bytes on the wire by what they were, in the order of [`Moved`].
@@ -77,9 +80,10 @@ impl Gathered {
     /// Findings of a rule whose evidence is marked.
     const MOST_FINDINGS: usize = 1024;
 
-    /// Nothing yet, with `ladders` transactions of each kind to choose.
-    pub(super) fn new(ladders: usize) -> Gathered {
+    /// Nothing of this part yet, with `ladders` transactions of each kind to choose.
+    pub(super) fn new(ladders: usize, slice: Slice) -> Gathered {
         Gathered {
+            slice,
             report: Report::default(),
             moved: Timeline::default(),
             operations: HashMap::default(),
@@ -119,7 +123,6 @@ impl Gathered {
     }
 
     fn transaction(&mut self, transaction: &Transaction, start: Time) {
-        self.paths.take(transaction);
         self.credits.transaction(transaction, start);
         self.choice.transaction(transaction, self.repeats.any_of(transaction));
         let Some(reply) = &transaction.reply else { return };
@@ -142,14 +145,24 @@ impl Audience for Gathered {
     const LISTS: bool = false;
 
     fn event(&mut self, event: Event<'_>, start: Time) -> io::Result<()> {
+        let Gathered { slice, findings, report, paths, .. } = self;
+        findings.handle_some(&event, |finding| slice.has_finding(finding));
+        if slice.concerns(&event) {
+            report.follow(&event);
+        }
+        if let Event::Transaction(transaction) = event {
+            paths.take(transaction);
+        }
+        if !slice.has(&event) {
+            return Ok(());
+        }
         match event {
             Event::Packet(packet) => self.packet(packet, start),
             Event::Transaction(transaction) => self.transaction(transaction, start),
             Event::Connection(connection) => self.repeats.forget(connection.id),
             _ => {}
         }
-        self.findings.handle(&event);
-        self.report.handle(&event);
+        self.report.count(&event);
         self.witnesses.event(&event);
         Ok(())
     }

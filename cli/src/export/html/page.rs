@@ -113,7 +113,10 @@ impl Page<'_> {
     fn summary(&self) -> Markup {
         let totals = &self.ending.totals;
         let length = totals.span.map(|(first, last)| last.since(first));
-        let transactions: u64 = totals.transactions.iter().sum();
+        let (transactions, connections) = match self.ending.chosen {
+            Some(chosen) => (chosen.transactions, chosen.connections),
+            None => (totals.transactions.iter().sum(), totals.connections),
+        };
         let errors: u64 = self.gathered.report.operations().iter().map(|(_, stats)| stats.errors).sum();
         let problems = self.gathered.report.problems(self.ending);
         let of = |group| -> u64 {
@@ -133,7 +136,7 @@ impl Page<'_> {
             dl class="tiles" {
                 (tile("time", html! { (Maybe(length.map(Duration))) }, false))
                 (tile("packets", number(totals.records), false))
-                (tile("connections", number(totals.connections), false))
+                (tile("connections", number(connections), false))
                 (tile("transactions", number(transactions), false))
                 (tile("violations", number(violations), violations > 0))
                 (tile("errors in replies", number(errors), errors > 0))
@@ -250,6 +253,9 @@ impl Page<'_> {
                 }))
                 @if let Some((first, last)) = totals.span {
                     (row("span", html! { (Rfc3339::from(first)) " to " (Rfc3339::from(last)) " (" (duration(last.since(first))) ")" }))
+                }
+                @if let Some(chosen) = self.ending.chosen {
+                    (row("chosen", html! { (chosen.to_string()) ": operations, errors and drawings are theirs, and findings that name their packets" }))
                 }
                 @if totals.packets == 0 {
                     (row("RoCE", html! { "none; RoCEv2 was looked for at UDP port " (port) }))

@@ -90,7 +90,7 @@ fn sample(name: &str) -> Input {
 }
 
 fn sample_page(name: &str) -> String {
-    report(&sample(name), 10, Vec::new()).unwrap().unwrap().0
+    report(&sample(name), 10, Vec::new(), Slice::default()).unwrap().unwrap().0
 }
 
 /// The page of events that are made by hand, drawn as far as that needs no packets.
@@ -105,7 +105,7 @@ fn page_with(
     connections: &[Connection],
     findings: &[Finding],
 ) -> String {
-    let mut gathered = Gathered::new(10);
+    let mut gathered = Gathered::new(10, Slice::default());
     findings.iter().for_each(|finding| gathered.findings.take(finding));
     for (index, transaction) in transactions.iter().enumerate() {
         let transaction = Transaction { number: index as u64 + 1, ..transaction.clone() };
@@ -253,7 +253,7 @@ fn a_trace_has_a_section() {
         let path = folder.path().join(name);
         std::fs::write(&path, text).unwrap();
         let read = || witness::read(core::slice::from_ref(&path)).unwrap();
-        let page = report(&sample("nfs3-basic"), 10, read()).unwrap().unwrap().0;
+        let page = report(&sample("nfs3-basic"), 10, read(), Slice::default()).unwrap().unwrap().0;
         let document = is_harmless(&page);
         let section = document.by_id("kernel").unwrap();
         assert!(section.text.contains(path.to_str().unwrap()));

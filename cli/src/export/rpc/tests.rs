@@ -1,7 +1,7 @@
 use super::streams::Streams;
 use super::{LeftOut, Message, Rpc, gather, write};
-use crate::filters::TransactionArguments;
 use crate::input::{Input, listen};
+use crate::slice::SliceArguments;
 use core::net::IpAddr;
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 use rdmascope_capture_agent::Capture;
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 
 fn command(path: PathBuf) -> Rpc {
     let input = Input::file(path, frame::Config::default().port);
-    Rpc { input, output: "-".into(), filter: TransactionArguments::default() }
+    Rpc { input, output: "-".into(), slice: SliceArguments::default() }
 }
 
 /// What the command writes, in a file.
@@ -191,9 +191,9 @@ fn filters_choose() {
     let folder = tempfile::tempdir().expect("there is room");
     let sample = samples::folder().join("nfs4.1-backchannel-recall.pcap");
     let mut only = command(sample);
-    only.filter = TransactionArguments::of_connection(1);
+    only.slice = SliceArguments::of_connection(1);
     let all = messages(&written(&only, folder.path()).0);
     assert_eq!(all.values().map(Vec::len).sum::<usize>(), 2 * 38);
-    only.filter = TransactionArguments::of_connection(7);
+    only.slice = SliceArguments::of_connection(7);
     assert!(gather(&only).err().is_some_and(|error| error.to_string().contains('7')));
 }

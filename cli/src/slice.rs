@@ -1,0 +1,256 @@
+//! Which part of a capture is looked at: transactions that are asked for, with what belongs to them.
+//!
+//! The engine goes through the whole capture all the same, so that a part shows no gaps where other transactions were. What it reports is
+//! left out where it is not of the part.
+
+use crate::filters::TransactionArguments;
+use crate::input::{Input, listen};
+use crate::paths;
+use crate::table::expression_about;
+use anyhow::{Context as _, Result, ensure};
+use clap::Args;
+use foldhash::fast::FixedState;
+use rdmascope_conformance::Finding;
+use rdmascope_dissector::connection::ConnectionId;
+use rdmascope_dissector::engine::Config;
+use rdmascope_dissector::event::{Event, Packet};
+use rdmascope_dissector::transaction::Transaction;
+use rdmascope_present::columns::TRANSACTION;
+use rdmascope_present::ending::Chosen;
+use rdmascope_present::expression::Where;
+use rdmascope_present::paths::TransactionRow;
+use rdmascope_wire::Qpn;
+use std::collections::HashSet;
+
+/// Which transactions are looked at.
+#[derive(Args, Debug, Default)]
+#[command(next_help_heading = "Filters")]
+pub(crate) struct SliceArguments {
+    /// Only transactions for which this holds: `op == READ && latency > 5ms && file ~ '*.dat'`
+    ///
+    /// docs/tables.md describes expressions, and what is shown beside chosen transactions.
+    #[arg(long = "where", value_name = "EXPRESSION", value_parser = expression_about(&TRANSACTION))]
+    condition: Option<String>,
+    #[command(flatten)]
+    filter: TransactionArguments,
+}
+
+impl SliceArguments {
+    /// Those of one connection.
+    #[cfg(test)]
+    pub(crate) fn of_connection(number: u32) -> SliceArguments {
+        SliceArguments { condition: None, filter: TransactionArguments::of_connection(number) }
+    }
+
+    /// The part that they ask for, and the capture as it is to be read from now on: where the part is not the whole, it can be read more than
+    /// once. `records` says what of the records has to be known.
+    pub(crate) fn of<'a>(&self, input: &'a Input, records: Records) -> Result<(Slice, Captured<'a>)> {
+        of(input, self.condition.as_deref(), &self.filter, records)
+    }
+}
+
+/// What [`SliceArguments::of`] says, for a command whose `--where` is about something else.
+pub(crate) fn of<'a>(
+    input: &'a Input,
+    condition: Option<&str>,
+    filter: &TransactionArguments,
+    records: Records,
+) -> Result<(Slice, Captured<'a>)> {
+    if condition.is_none() && filter.is_empty() {
+        return Ok((Slice::default(), Captured::Once(input)));
+    }
+    let input = input.twice()?;
+    let slice = Slice::of(&input, condition, filter, records)?;
+    Ok((slice, Captured::Again(Box::new(input))))
+}
+
+/// A capture that is read.
+pub(crate) enum Captured<'a> {
+    /// As it was named.
+    Once(&'a Input),
+    /// More than once.
+    Again(Box<Input>),
+}
+
+impl Captured<'_> {
+    /// What is read.
+    pub(crate) fn input(&self) -> &Input {
+        match self {
+            Captured::Once(input) => input,
+            Captured::Again(input) => input,
+        }
+    }
+}
+
+/// What has to be known of the records of a part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Records {
+    /// Nothing.
+    Unknown,
+    /// Which are of the part.
+    Known,
+    /// Which carry its transactions, even where whole connections are asked for.
+    OfTransactions,
+}
+
+/// A part of a capture; by default all of it.
+#[derive(Debug, Default)]
+pub(crate) struct Slice {
+    /// Its connections; `None`: all.
+    connections: Option<HashSet<ConnectionId, FixedState>>,
+    /// Its transactions; `None`: all on these connections.
+    transactions: Option<Transactions>,
+    chosen: Option<Chosen>,
+}
+
+/// Transactions that were chosen one by one.
+#[derive(Debug, Default)]
+struct Transactions {
+    /// When they began.
+    begun: HashSet<u64, FixedState>,
+    /// The records that carry them, a bit each.
+    records: Vec<u64>,
+}
+
+impl Slice {
+    /// The part for which `condition` holds, and that `arguments` ask for. The capture is read once for the transactions, once more for the paths of files, and once for
+    /// records. That nothing is there is an error.
+    fn of(
+        input: &Input,
+        condition: Option<&str>,
+        arguments: &TransactionArguments,
+        records: Records,
+    ) -> Result<Slice> {
+        let condition = condition.map(|text| Where::parse(text, &TRANSACTION)).transpose();
+        let condition: Option<Where<Transaction>> = condition.context("--where")?;
+        let (filter, mut asked) = (arguments.filter(), arguments.asked());
+        let mut paths = match condition.as_ref().is_some_and(|condition| condition.asks_for("file")) {
+            true => paths::follow(input),
+            false => paths::for_filter(input, &filter),
+        };
+        let are_whole =
+            condition.is_none() && filter.is_of_connections() && records != Records::OfTransactions;
+        let mut transactions = Transactions::default();
+        let mut connections = HashSet::default();
+        let mut count = 0;
+        let ending = listen(input, Config::default(), |event, start| {
+            asked.handle(&event);
+            match event {
+                Event::Transaction(transaction) => {
+                    count += 1;
+                    let row = TransactionRow::follow(transaction, &mut paths);
+                    let holds = |it: &Where<Transaction>| it.matches(row, start);
+                    if filter.matches(&row, start) && condition.as_ref().is_none_or(holds) {
+                        transactions.begun.insert(transaction.begun);
+                        connections.insert(transaction.connection);
+                    }
+                }
+                Event::Connection(connection) if are_whole && filter.connections.contains(&connection.id) => {
+                    connections.insert(connection.id);
+                }
+                _ => {}
+            }
+            Ok(())
+        })??;
+        asked.check(&ending)?;
+        ensure!(
+            are_whole || !transactions.begun.is_empty(),
+            "no transaction is as asked for: there is nothing to show"
+        );
+        let chosen = Chosen {
+            transactions: transactions.begun.len() as u64,
+            of: count,
+            connections: connections.len() as u64,
+            span: filter.span,
+        };
+        let mut slice = Slice { connections: Some(connections), transactions: None, chosen: Some(chosen) };
+        if !are_whole {
+            if records != Records::Unknown {
+                transactions.find(input)?;
+            }
+            slice.transactions = Some(transactions);
+        }
+        Ok(slice)
+    }
+
+    /// How many there are of what was chosen; `None`: all.
+    pub(crate) fn chosen(&self) -> Option<Chosen> {
+        self.chosen
+    }
+
+    fn has_connection(&self, id: ConnectionId) -> bool {
+        self.connections.as_ref().is_none_or(|connections| connections.contains(&id))
+    }
+
+    /// Whether an event is of one of the connections, whatever transaction it is of.
+    pub(crate) fn concerns(&self, event: &Event<'_>) -> bool {
+        match event {
+            Event::Transaction(transaction) => self.has_connection(transaction.connection),
+            Event::Connection(connection) => self.has_connection(connection.id),
+            Event::Observation(observation) => self.has_connection(observation.connection),
+            _ => true,
+        }
+    }
+
+    /// Whether an event is of the part.
+    pub(crate) fn has(&self, event: &Event<'_>) -> bool {
+        match (event, &self.transactions) {
+            (Event::Transaction(transaction), Some(chosen)) => chosen.begun.contains(&transaction.begun),
+            (Event::Packet(packet), _) => self.has_packet(packet),
+            _ => self.concerns(event),
+        }
+    }
+
+    /// Whether a packet carries one of the transactions, belongs to a CM exchange of their connections, or shows such a packet a second time.
+    pub(crate) fn has_packet(&self, packet: &Packet<'_>) -> bool {
+        let is_near = || match &self.connections {
+            Some(connections) => packet.connection.is_some_and(|id| connections.contains(&id)),
+            None => true,
+        };
+        let Some(chosen) = &self.transactions else { return is_near() };
+        let is_cm = packet.readable_headers().is_some_and(|headers| headers.bth.destination_qp == Qpn(1));
+        chosen.has(packet.record.number)
+            || packet.copy_of.is_some_and(|first| chosen.has(first.frame))
+            || is_cm && is_near()
+    }
+
+    /// Whether a finding is about one of the transactions: it names one, or a packet that carries one.
+    pub(crate) fn has_finding(&self, finding: &Finding) -> bool {
+        finding.connection.is_none_or(|id| self.has_connection(id))
+            && self
+                .transactions
+                .as_ref()
+                .is_none_or(|chosen| finding.frames.iter().any(|frame| chosen.has(*frame)))
+    }
+}
+
+impl Transactions {
+    /// Looks for the records that carry them.
+    fn find(&mut self, input: &Input) -> Result<()> {
+        let config = Config { attribute: true, ..Config::default() };
+        listen(input, config, |event, _| {
+            if let Event::Attributed(attributed) = event {
+                let role = attributed.role.map(|role| role.of());
+                let mut of = attributed.acknowledged.iter().copied().chain(role);
+                if of.any(|of| self.begun.contains(&of.begun)) {
+                    self.add(attributed.seen.frame);
+                }
+            }
+            Ok(())
+        })??;
+        Ok(())
+    }
+
+    fn add(&mut self, number: u64) {
+        let word = (number / 64) as usize;
+        if self.records.len() <= word {
+            self.records.resize(word + 1, 0);
+        }
+        self.records[word] |= 1 << (number % 64);
+    }
+
+    /// Whether the record with this number carries one.
+    fn has(&self, number: u64) -> bool {
+        self.records.get((number / 64) as usize).is_some_and(|word| word & 1 << (number % 64) != 0)
+    }
+}

@@ -1,0 +1,96 @@
+//! `course`: the transactions of an interval of a capture, or those of them that have something in common.
+
+use super::report::LATENCY;
+use super::transaction::DIRECTIONS;
+use crate::column::Read::{Fraction, Nanoseconds, Object, Shown, Time, U32, U64, Word};
+use crate::column::{Column, Columns, Role, Subject, Within, lend};
+use crate::course::Figures;
+
+impl Subject for Figures {
+    type Of<'a> = &'a Figures;
+}
+
+/// A row of the course of a capture.
+pub static COURSE: Columns<Figures> = {
+    type C = Column<Figures>;
+    type O<U> = Within<Figures, U>;
+    Columns {
+        name: "course",
+        role: Role::Line,
+        columns: &[
+            C::new("time", Time(|row| Some(row.start)), "When the interval began."),
+            C::new(
+                "duration_ns",
+                Nanoseconds(|row| Some(row.length)),
+                "How long it was. The last one ends with the capture.",
+            ),
+            C::new("connection", U32(|row| Some(row.group.connection?.0)), "The number of the connection, with `--by connection`.")
+                .optional(),
+            C::new(
+                "client",
+                Shown(|row, see| lend(row.group.client, |address| see(&address))),
+                "The address of the NFS client, with `--by client`, where it is known.",
+            )
+            .optional(),
+            C::new(
+                "server",
+                Shown(|row, see| lend(row.group.server, |address| see(&address))),
+                "The address of the NFS server, with `--by server`, where it is known.",
+            )
+            .optional(),
+            C::new(
+                "protocol",
+                Shown(|row, see| {
+                    lend(row.group.operation.and_then(|key| key.protocol), |protocol| see(&protocol));
+                }),
+                "The program and its version as one name, with `--by operation`, where the call is known.",
+            )
+            .optional(),
+            C::new(
+                "direction",
+                Word(DIRECTIONS, |row| {
+                    row.group.operation.map(|key| if key.backward { "backward" } else { "forward" })
+                }),
+                "Which end calls, with `--by operation`.",
+            )
+            .optional(),
+            C::new(
+                "operation",
+                Shown(|row, see| lend(row.group.operation, |key| see(&key.label))),
+                "The principal operation, or the procedure, with `--by operation`.",
+            )
+            .optional(),
+            C::new(
+                "count",
+                U64(|row| Some(row.count)),
+                "Transactions whose reply was there in the interval, or whose call was, where there is no reply.",
+            ),
+            C::new("errors", U64(|row| Some(row.errors)), "Transactions that failed."),
+            C::new(
+                "bytes",
+                U64(|row| Some(row.bytes)),
+                "Bytes of DDP-eligible items; where there are none, bytes moved by RDMA.",
+            ),
+            C::new("calls_per_second", Fraction(|row| Some(rounded(row.rate(row.count)))), "Transactions a second, to three decimals."),
+            C::new(
+                "bytes_per_second",
+                Fraction(|row| Some(rounded(row.rate(row.bytes)))),
+                "These bytes a second, to three decimals.",
+            ),
+            C::new(
+                "latency",
+                Object(&O {
+                    columns: &LATENCY,
+                    lend: |row, see| lend(row.latency, |latency| see((latency, row.total_latency))),
+                }),
+                "The latencies. Of more than 1,024, the median and the percentile have three significant digits.",
+            )
+            .or_null(),
+        ],
+    }
+};
+
+/// To three decimals.
+fn rounded(rate: f64) -> f64 {
+    (rate * 1000.0).round() / 1000.0
+}
