@@ -12,6 +12,7 @@ fn sources() -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut folders: Vec<PathBuf> = [
         "wire",
+        "xdr",
         "dissector",
         "peer",
         "conformance",
@@ -85,7 +86,7 @@ fn each_line_in_its_room() {
     for (place, text) in sources() {
         let room = place.split(['/', '\\']).next().expect("a path has parts");
         let library =
-            matches!(room, "wire" | "dissector" | "peer" | "conformance") && place.contains("/src/");
+            matches!(room, "wire" | "xdr" | "dissector" | "peer" | "conformance") && place.contains("/src/");
         // The places of the peer that have sockets and a clock; the rest does not see them.
         let sockets = ["peer/src/driver/", "peer/src/tcp.rs", "peer/src/verbs/"];
         let library = library && !sockets.iter().any(|has| place.replace('\\', "/").starts_with(has));

@@ -1,22 +1,17 @@
 //! Every field of NFS: arguments and results of version 3 with NFSACL, and of version 4 with its callbacks.
 //!
-//! What there is stands in the XDR language, as in the RFCs: `nfs3.x`, and `nfs4.x`, which is the code of RFC 7863 with what later ones add. It is parsed once, when it is
-//! first asked for (`language`). `walk` goes through a message by it, and makes a field of each value.
+//! What there is stands in the XDR language, as in the RFCs: `rdmascope-xdr` has it. `walk` goes through a message by it, and makes a field of each value.
 
-mod language;
 mod walk;
 
 use crate::fields::Field;
 use core::ops::Range;
-use language::{Language, Type};
 use rdmascope_dissector::interval::Intervals;
 use rdmascope_dissector::transaction::{Security, Transaction};
 use rdmascope_wire::rpc::program;
-use std::sync::LazyLock;
+use rdmascope_xdr::language::{Language, Type};
+use rdmascope_xdr::{CALLBACK, NFS3, NFS4};
 use walk::Walk;
-
-static VERSION_3: LazyLock<Language> = LazyLock::new(|| Language::known(include_str!("nfs/nfs3.x")));
-static VERSION_4: LazyLock<Language> = LazyLock::new(|| Language::known(include_str!("nfs/nfs4.x")));
 
 /// A message as it was before reduction.
 #[derive(Clone, Copy, Debug)]
@@ -42,18 +37,15 @@ pub(super) fn fields(
     }
     let called = transaction.procedure?;
     let (language, number) = match (called.program, called.version) {
-        (program::NFS | program::NFSACL, 3) => (&*VERSION_3, called.program),
-        (program::NFS, 4) => (&*VERSION_4, called.program),
-        (program, 1) if program::is_callback(program) => (&*VERSION_4, CALLBACK),
+        (program::NFS | program::NFSACL, 3) => (&*NFS3, called.program),
+        (program::NFS, 4) => (&*NFS4, called.program),
+        (program, 1) if program::is_callback(program) => (&*NFS4, CALLBACK),
         _ => return None,
     };
     let procedure = language.procedure(number, called.version, called.number)?;
     let of = if of_reply { &procedure.results } else { &procedure.arguments };
     Some(walk(language, of, whole, at))
 }
-
-/// The program number of callbacks in RFC 7863: clients choose others.
-const CALLBACK: u32 = 0x4000_0000;
 
 fn walk(language: &'static Language, of: &'static Type, whole: Whole<'_>, at: usize) -> Vec<Field> {
     let mut walk = Walk::new(language, whole, at);

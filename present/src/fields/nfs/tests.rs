@@ -1,5 +1,4 @@
-use super::language::{Form, Language};
-use super::{VERSION_3, VERSION_4, Whole, fields, walk};
+use super::{Whole, fields, walk};
 use crate::fields::Field;
 use crate::names;
 use proptest::prelude::*;
@@ -10,6 +9,8 @@ use rdmascope_dissector::exchange::Keep;
 use rdmascope_dissector::interval::Intervals;
 use rdmascope_dissector::transaction::Transaction;
 use rdmascope_tests::samples;
+use rdmascope_xdr::language::{Form, Language, Type};
+use rdmascope_xdr::{NFS3, NFS4};
 
 fn whole(bytes: &[u8]) -> Intervals {
     let mut captured = Intervals::default();
@@ -134,7 +135,7 @@ dir_attributes [4..92]
   ctime: 30.000000003 s [84..92]
     seconds: 30 [84..88]
     nseconds: 3 [88..92]";
-    assert_eq!(lines(&of(&VERSION_3, "LOOKUP3res", &bytes)).join("\n"), expected);
+    assert_eq!(lines(&of(&NFS3, "LOOKUP3res", &bytes)).join("\n"), expected);
 }
 
 /// Written by hand from RFC 8881, sections 16.2 and 18.7, and RFC 7863: type and size, and an attribute that is not known.
@@ -173,7 +174,7 @@ resarray: 1 entry [8..60]
         size: 77 [44..52]
         attribute 95: not known: 8 bytes from here on [52..60]
 rest: 4 bytes behind the last field [60..64]";
-    assert_eq!(lines(&of(&VERSION_4, "COMPOUND4res", &bytes)).join("\n"), expected);
+    assert_eq!(lines(&of(&NFS4, "COMPOUND4res", &bytes)).join("\n"), expected);
 }
 
 /// A directory of two entries, of which the second is cut off.
@@ -181,7 +182,7 @@ rest: 4 bytes behind the last field [60..64]";
 fn what_is_cut_off_ends_the_fields() {
     let words: [u32; 14] = [0, 0, 1, 2, 1, 0, 7, 3, 0x6162_6300, 0, 9, 1, 0, 8];
     let bytes: Vec<u8> = words.into_iter().flat_map(u32::to_be_bytes).collect();
-    let found = lines(&of(&VERSION_3, "READDIR3res", &bytes)).join("\n");
+    let found = lines(&of(&NFS3, "READDIR3res", &bytes)).join("\n");
     let expected = "\
 status: NFS3_OK (0) [0..4]
 dir_attributes [4..8]
@@ -203,8 +204,8 @@ reply [16..56]
     let mut captured = Intervals::default();
     captured.insert(0, 20);
     captured.insert(24, 32);
-    let read = VERSION_3.named("READ3res").unwrap();
-    let found = walk(&VERSION_3, read, Whole { bytes: &bytes, length: 32, captured: &captured }, 0);
+    let read = NFS3.named("READ3res").unwrap();
+    let found = walk(&NFS3, read, Whole { bytes: &bytes, length: 32, captured: &captured }, 0);
     let expected = "\
 status: NFS3_OK (0) [0..4]
 file_attributes [4..8]
@@ -220,15 +221,15 @@ rest: 8 bytes behind the last field [24..32]";
 #[test]
 fn nothing_of_version_4_is_missing() {
     // That each has a type, the parser sees to.
-    let missing: Vec<u32> = (0..=86).filter(|number| VERSION_4.attribute(*number).is_none()).collect();
+    let missing: Vec<u32> = (0..=86).filter(|number| NFS4.attribute(*number).is_none()).collect();
     assert_eq!(missing, Vec::<u32>::new());
-    assert!(VERSION_4.attribute(87).is_none());
-    let index = |name: &str| match VERSION_4.named(name) {
-        Some(super::language::Type::Named(index)) => *index,
+    assert!(NFS4.attribute(87).is_none());
+    let index = |name: &str| match NFS4.named(name) {
+        Some(Type::Named(index)) => *index,
         other => panic!("{name}: {other:?}"),
     };
     for name in ["nfs_argop4", "nfs_resop4"] {
-        let Form::Union { arms, .. } = &VERSION_4.defined(index(name)).form else { panic!("{name}") };
+        let Form::Union { arms, .. } = &NFS4.defined(index(name)).form else { panic!("{name}") };
         let mut found: Vec<u32> = arms.iter().flat_map(|(values, _)| values.clone()).collect();
         found.sort_unstable();
         let expected: Vec<u32> = (3..=75).chain([10044]).collect();
@@ -239,10 +240,8 @@ fn nothing_of_version_4_is_missing() {
 /// The names of statuses are those by which transactions are listed and filtered.
 #[test]
 fn statuses_have_the_names_of_other_lines() {
-    for (language, version, name, least) in
-        [(&VERSION_3, 3, "nfsstat3", 29), (&VERSION_4, 4, "nfsstat4", 100)]
-    {
-        let Some(super::language::Type::Named(index)) = language.named(name) else { panic!("{name}") };
+    for (language, version, name, least) in [(&NFS3, 3, "nfsstat3", 29), (&NFS4, 4, "nfsstat4", 100)] {
+        let Some(Type::Named(index)) = language.named(name) else { panic!("{name}") };
         let Form::Enumeration(values) = &language.defined(*index).form else { panic!("{name}") };
         assert!(values.len() >= least, "{name}: {}", values.len());
         for (value, name) in values {
@@ -262,8 +261,8 @@ proptest! {
         captured.insert(0, from.min(bytes.len() as u64));
         captured.insert((from + length).min(bytes.len() as u64), bytes.len() as u64);
         let (language, name) = [
-            (&VERSION_4, "COMPOUND4args"), (&VERSION_4, "COMPOUND4res"), (&VERSION_4, "CB_COMPOUND4args"),
-            (&VERSION_3, "READDIRPLUS3res"), (&VERSION_3, "CREATE3args"), (&VERSION_3, "GETACL3res"),
+            (&NFS4, "COMPOUND4args"), (&NFS4, "COMPOUND4res"), (&NFS4, "CB_COMPOUND4args"),
+            (&NFS3, "READDIRPLUS3res"), (&NFS3, "CREATE3args"), (&NFS3, "GETACL3res"),
         ][which];
         let whole = Whole { bytes: &bytes, length: bytes.len() as u64 + more, captured: &captured };
         let found = walk(language, language.named(name).unwrap(), whole, 0);

@@ -1,12 +1,12 @@
 //! A walk through a message by the types of its values, which makes a field of each.
 
 use super::Whole;
-use super::language::{Form, Language, Length, Member, Type};
 use crate::fields::{Field, with_name};
 use crate::names::Quoted;
 use crate::text::{Counted, HexBytes};
 use core::ops::Range;
 use rdmascope_wire::{Layer, Stop};
+use rdmascope_xdr::language::{Form, Language, Length, Member, Type};
 use std::borrow::Cow;
 
 /// Fields that are made of one message.

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 
 /// What a text defines.
 #[derive(Debug, Default)]
-pub(super) struct Language {
+pub struct Language {
     constants: HashMap<&'static str, i64>,
     /// [`Type::Named`], by their names.
     names: HashMap<&'static str, Type>,
@@ -17,24 +17,33 @@ pub(super) struct Language {
 
 /// An attribute of NFS version 4 (RFC 8881, section 5).
 #[derive(Clone, Debug)]
-pub(super) struct Attribute {
+pub struct Attribute {
     /// Its name in lower case.
-    pub(super) name: String,
-    pub(super) of: Type,
+    pub name: String,
+    /// The type of its value.
+    pub of: Type,
 }
 
 /// A type.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Type {
+pub enum Type {
+    /// Nothing.
     Void,
+    /// An integer of 32 bits.
     Int,
+    /// An unsigned integer of 32 bits.
     Unsigned,
+    /// An integer of 64 bits.
     Hyper,
+    /// An unsigned integer of 64 bits.
     UnsignedHyper,
+    /// A word that is 0 or 1.
     Bool,
     /// One that has a name: an index for [`Language::defined`].
     Named(usize),
+    /// Opaque data.
     Opaque(Length),
+    /// Text, with its length in front.
     String,
     /// An array.
     Array(Box<Type>, Length),
@@ -44,7 +53,8 @@ pub(super) enum Type {
 
 /// How long opaque data, or an array, is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Length {
+pub enum Length {
+    /// So long: bytes of opaque data, elements of an array.
     Fixed(u32),
     /// A length stands in front of it, which is at most so much.
     Most(u32),
@@ -52,21 +62,29 @@ pub(super) enum Length {
 
 /// A type with its name.
 #[derive(Debug)]
-pub(super) struct Defined {
-    pub(super) name: &'static str,
-    pub(super) form: Form,
+pub struct Defined {
+    /// Its name in the text.
+    pub name: &'static str,
+    /// What it is.
+    pub form: Form,
 }
 
 /// What is behind a name.
 #[derive(Debug)]
-pub(super) enum Form {
+pub enum Form {
+    /// Another name for a type.
     Alias(Type),
+    /// Values with their names, in the order of the values.
     Enumeration(Vec<(u32, &'static str)>),
+    /// One value behind the other.
     Structure(Vec<Member>),
+    /// A value that says what follows it.
     Union {
+        /// That value.
         switch: Member,
         /// For which values, and what follows then.
         arms: Vec<(Vec<u32>, Member)>,
+        /// What follows for other values; none may stand there where it is `None`.
         default: Option<Member>,
     },
     /// It is named, and stands further on in the text.
@@ -75,16 +93,20 @@ pub(super) enum Form {
 
 /// A name and its type.
 #[derive(Clone, Debug)]
-pub(super) struct Member {
-    pub(super) name: &'static str,
-    pub(super) of: Type,
+pub struct Member {
+    /// Its name; empty of nothing.
+    pub name: &'static str,
+    /// Its type.
+    pub of: Type,
 }
 
 /// What a procedure takes and gives.
 #[derive(Debug)]
-pub(super) struct Procedure {
-    pub(super) arguments: Type,
-    pub(super) results: Type,
+pub struct Procedure {
+    /// The type of its arguments.
+    pub arguments: Type,
+    /// The type of its results.
+    pub results: Type,
 }
 
 impl Language {
@@ -92,7 +114,7 @@ impl Language {
     ///
     /// # Panics
     /// Where it is not in the language.
-    pub(super) fn known(text: &'static str) -> Language {
+    pub fn known(text: &'static str) -> Language {
         let mut parser = Parser { words: words(text), at: 0, language: Language::default() };
         while parser.at < parser.words.len() {
             parser.definition();
@@ -103,22 +125,26 @@ impl Language {
         parser.language
     }
 
-    pub(super) fn procedure(&self, program: u32, version: u32, number: u32) -> Option<&Procedure> {
+    /// The procedure of a program, in a version of it.
+    pub fn procedure(&self, program: u32, version: u32, number: u32) -> Option<&Procedure> {
         self.procedures.get(&(program, version, number))
     }
 
-    pub(super) fn defined(&self, index: usize) -> &Defined {
+    /// What [`Type::Named`] has the index of.
+    ///
+    /// # Panics
+    /// Where the index is of another text.
+    pub fn defined(&self, index: usize) -> &Defined {
         &self.types[index]
     }
 
     /// The type of this name.
-    #[cfg(test)]
-    pub(super) fn named(&self, name: &str) -> Option<&Type> {
+    pub fn named(&self, name: &str) -> Option<&Type> {
         self.names.get(name)
     }
 
     /// The attribute of NFS version 4 that has this number.
-    pub(super) fn attribute(&self, number: u32) -> Option<&Attribute> {
+    pub fn attribute(&self, number: u32) -> Option<&Attribute> {
         self.attributes.get(&number)
     }
 }

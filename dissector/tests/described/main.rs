@@ -1,0 +1,257 @@
+//! The walks over arguments and results, against their description in the XDR language: random values of every procedure and operation, with each arm of each union.
+//!
+//! The description is that of the RFCs (`rdmascope-xdr`). The walks are written by hand, because they run on every message. Here each reads values that were
+//! made by the description, inline and reduced, and has to stop right behind their last byte, with the DDP-eligible items where the description has them.
+
+mod maker;
+
+use maker::{Leaf, Made, Maker, OPERATIONS, arms};
+use rdmascope_dissector::ulb::{self, Chunks, DdpEligible, Details, Operation, Payload, Place, Procedure};
+use rdmascope_wire::rpc::program;
+use rdmascope_wire::{Layer, Stop};
+use rdmascope_xdr::language::{Form, Language, Type};
+use rdmascope_xdr::{CALLBACK, NFS3, NFS4};
+use std::collections::BTreeSet;
+
+/// Values of each message that are made.
+const ROUNDS: u64 = 2000;
+
+/// The members that are DDP-eligible: RFC 8267, section 4 of version 3, section 6.1 of version 4.
+const ELIGIBLE: [(&str, &str); 8] = [
+    ("WRITE3args", "data"),
+    ("READ3resok", "data"),
+    ("READLINK3resok", "data"),
+    ("symlinkdata3", "symlink_data"),
+    ("WRITE4args", "data"),
+    ("READ4resok", "data"),
+    ("READLINK4resok", "link"),
+    ("createtype4", "linkdata"),
+];
+
+/// The arguments or the results of a procedure.
+struct Message {
+    language: &'static Language,
+    procedure: Procedure,
+    of_reply: bool,
+    of: &'static Type,
+}
+
+impl Message {
+    /// Those of all procedures that are described.
+    fn all() -> Vec<Message> {
+        let mut found = Vec::new();
+        let programs = [
+            (&*NFS3, program::NFS, 3),
+            (&NFS3, program::NFSACL, 3),
+            (&NFS4, program::NFS, 4),
+            (&NFS4, CALLBACK, 1),
+        ];
+        for (language, program, version) in programs {
+            for number in 0..32 {
+                let Some(described) = language.procedure(program, version, number) else { continue };
+                let procedure = Procedure { program, version, number };
+                for (of_reply, of) in [(false, &described.arguments), (true, &described.results)] {
+                    found.push(Message { language, procedure, of_reply, of });
+                }
+            }
+        }
+        // NULL to COMMIT, NULL to GETXATTRDIR of NFSACL, and NULL and COMPOUND twice.
+        assert_eq!(found.len(), 2 * (22 + 4 + 2 + 2));
+        found
+    }
+
+    fn name(&self) -> String {
+        let name = ulb::procedure_name(self.procedure).expect("it has a row");
+        format!(
+            "{}.{} {name} {}",
+            self.procedure.program,
+            self.procedure.version,
+            if self.of_reply { "results" } else { "arguments" }
+        )
+    }
+
+    fn read(&self, payload: &mut Payload<'_>) -> (ulb::Outcome, Details) {
+        let mut details = Details::default();
+        let outcome = match self.of_reply {
+            false => ulb::call(self.procedure, payload, &mut details),
+            true => ulb::reply(self.procedure, payload, &mut details).map(|_| ()),
+        };
+        (outcome, details)
+    }
+}
+
+#[test]
+fn walks_read_what_is_described() {
+    let mut eligible = BTreeSet::new();
+    for message in Message::all() {
+        let mut maker = Maker::new(message.language, 1);
+        for round in 0..ROUNDS {
+            let made = maker.value(message.of);
+            let place = || format!("{} round {round}: {:02x?}", message.name(), made.bytes);
+            let items = items(&made);
+            let chunks = Chunks::Read(&[]);
+            let mut payload =
+                Payload::new(&made.bytes, if message.of_reply { Chunks::Write(&[]) } else { chunks });
+            let (outcome, details) = message.read(&mut payload);
+            assert_eq!((outcome, payload.reader().rest().len()), (Ok(()), 0), "{}", place());
+            compare(&message, &made, &items, &details, &place);
+            for (operation, item) in details.operations.iter().zip(&items) {
+                let found = found(operation, message.of_reply);
+                let expected = item.as_ref().map(|(at, _)| Place::Inline(*at));
+                assert_eq!(found.map(|item| item.place), expected, "{} {}", operation.name(), place());
+                eligible.extend(item.is_some().then(|| format!("{:?}", operation.kind)));
+            }
+            reduced(&message, &made, &items, &place);
+        }
+        let (expected, arms) = (arms(message.language, message.of), maker.arms());
+        assert_eq!(
+            expected.difference(&arms).collect::<Vec<_>>(),
+            Vec::<&maker::Arm>::new(),
+            "{}",
+            message.name()
+        );
+    }
+    assert_eq!(eligible.len(), 8, "{eligible:?}");
+}
+
+/// The same value with its items in chunks.
+fn reduced(message: &Message, made: &Made, items: &[Option<(u32, u32)>], place: &impl Fn() -> String) {
+    let (mut stream, mut copied) = (Vec::new(), 0);
+    let (mut reads, mut writes) = (Vec::new(), Vec::new());
+    let mut places = Vec::new();
+    for item in items {
+        // Nobody sends a Read chunk without bytes.
+        let Some((at, length)) = item.filter(|(_, length)| message.of_reply || *length > 0) else {
+            places.push(None);
+            continue;
+        };
+        stream.extend(&made.bytes[copied..at as usize]);
+        copied = (at + length).next_multiple_of(4) as usize;
+        places.push(Some(if message.of_reply {
+            Place::WriteChunk(writes.len() as u16)
+        } else {
+            Place::ReadChunk(reads.len() as u16)
+        }));
+        reads.push((at, u64::from(length), reads.len() as u16));
+        writes.push(u64::from(length));
+    }
+    stream.extend(&made.bytes[copied..]);
+    let chunks = if message.of_reply { Chunks::Write(&writes) } else { Chunks::Read(&reads) };
+    let mut payload = Payload::new(&stream, chunks);
+    let (outcome, details) = message.read(&mut payload);
+    assert_eq!((outcome, payload.reader().rest().len()), (Ok(()), 0), "reduced {}", place());
+    assert_eq!(payload.position(), made.bytes.len() as u64, "reduced {}", place());
+    compare(message, made, items, &details, place);
+    for (operation, place) in details.operations.iter().zip(places) {
+        let found = found(operation, message.of_reply).map(|item| item.place);
+        assert!(place.is_none() || found == place, "{}: {found:?}, {place:?}", operation.name());
+    }
+}
+
+/// Operations with their numbers, and items with their positions and lengths, are those that were made.
+fn compare(
+    message: &Message,
+    made: &Made,
+    items: &[Option<(u32, u32)>],
+    details: &Details,
+    place: &impl Fn() -> String,
+) {
+    let is_compound = message.procedure.is_compound();
+    let codes = made.operations.iter().map(|at| match is_compound {
+        true => u32::from_be_bytes(made.bytes[*at..*at + 4].try_into().expect("four bytes")),
+        false => message.procedure.number,
+    });
+    let read: Vec<u32> = details.operations.iter().map(Operation::code).collect();
+    assert_eq!(read, codes.collect::<Vec<_>>(), "{}", place());
+    for (operation, item) in details.operations.iter().zip(items) {
+        let found = found(operation, message.of_reply).map(|item| (item.position, item.length));
+        assert_eq!(found, *item, "{} {}", operation.name(), place());
+        let side = if message.of_reply { DdpEligible::Result } else { DdpEligible::Argument };
+        assert!(item.is_none() || operation.kind.ddp_eligible() == side, "{}", operation.name());
+    }
+    if message.of_reply
+        && details.operations.iter().filter(|operation| operation.kind.is_readdir()).count() == 1
+    {
+        let kept =
+            details.entries.iter().map(|entry| (details.bytes(entry.name), details.bytes(entry.file_handle)));
+        assert_eq!(kept.collect::<Vec<_>>(), entries(made), "{}", place());
+    }
+}
+
+fn found(operation: &Operation, of_reply: bool) -> Option<ulb::Item> {
+    let (here, other) = match of_reply {
+        true => (operation.result_item, operation.argument_item),
+        false => (operation.argument_item, operation.result_item),
+    };
+    assert_eq!(other, None, "{}", operation.name());
+    here
+}
+
+/// The first byte and the length of the DDP-eligible item of each operation.
+fn items(made: &Made) -> Vec<Option<(u32, u32)>> {
+    let ends = made.operations.iter().skip(1).copied().chain([made.bytes.len() + 1]);
+    let of = |(start, end): (&usize, usize)| {
+        // An item without bytes begins where its operation ends, behind its count.
+        let eligible =
+            made.leaves.iter().filter(|leaf| ELIGIBLE.contains(&leaf.member)).map(|leaf| &leaf.range);
+        let mut items = eligible.filter(|range| (*start..end).contains(&(range.start - 4)));
+        let item = items.next().map(|range| (range.start as u32, range.len() as u32));
+        assert_eq!(items.next(), None, "no operation has more than one");
+        item
+    };
+    made.operations.iter().zip(ends).map(of).collect()
+}
+
+/// Directory entries that have a name and a file handle.
+fn entries(made: &Made) -> Vec<(&[u8], &[u8])> {
+    let (mut entries, mut name) = (Vec::new(), &[][..]);
+    for leaf in &made.leaves {
+        let bytes = &made.bytes[leaf.range.clone()];
+        match leaf.member {
+            ("entry4" | "entryplus3", "name") => name = bytes,
+            ("fattr4", "filehandle") | ("nfs_fh3", "data") if !name.is_empty() && !bytes.is_empty() => {
+                entries.push((name, bytes));
+                name = &[];
+            }
+            _ => {}
+        }
+    }
+    entries
+}
+
+/// A union without a default has no further arms: the walk stops at such a discriminant, as the description says.
+#[test]
+fn walks_stop_where_no_arm_is_described() {
+    let (mut expected, mut stopped) = (BTreeSet::new(), BTreeSet::new());
+    for message in Message::all() {
+        expected.extend(closed_unions(message.language, message.of));
+        let mut maker = Maker::new(message.language, 2);
+        for round in 0..ROUNDS {
+            let made = maker.wrong_value(message.of);
+            let Some(wrong) = made.wrong else { continue };
+            let chunks = if message.of_reply { Chunks::Write(&[]) } else { Chunks::Read(&[]) };
+            let (outcome, _) = message.read(&mut Payload::new(&made.bytes, chunks));
+            let is_there = |leaf: &&Leaf| leaf.range == (wrong..wrong + 4);
+            let member = made.leaves.iter().find(is_there).expect("it is a leaf").member;
+            let malformed = Err(Stop::malformed(Layer::UpperLayer, wrong));
+            let place =
+                || format!("{} round {round}: {member:?} at {wrong} of {:02x?}", message.name(), made.bytes);
+            assert_eq!(outcome, malformed, "{}", place());
+            stopped.insert(member.0);
+        }
+    }
+    assert_eq!(stopped, expected);
+    assert!(expected.contains("createhow4") && expected.contains("post_op_attr"), "{expected:?}");
+}
+
+/// The unions without a default, but for those of operations: one that has no number is told in another way.
+fn closed_unions(language: &'static Language, of: &'static Type) -> BTreeSet<&'static str> {
+    let is_closed = |union: &&str| match language.named(union) {
+        Some(Type::Named(index)) => {
+            matches!(language.defined(*index).form, Form::Union { default: None, .. })
+        }
+        _ => panic!("{union} is no union"),
+    };
+    let unions = arms(language, of).into_iter().map(|(union, _)| union);
+    unions.filter(is_closed).filter(|union| !OPERATIONS.contains(union)).collect()
+}
