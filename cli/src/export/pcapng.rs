@@ -3,6 +3,7 @@
 //! The first pass finds transactions with their steps; the second writes the packets. In between, memory is linear in the number of
 //! transactions and of their steps, and of the packets of which it becomes clear only later what they are. Without comments there is one pass.
 
+mod anonymized;
 mod comments;
 mod facts;
 mod slice;
@@ -13,6 +14,7 @@ use crate::filters::TransactionArguments;
 use crate::input::{self, Audience, Input};
 use crate::output::{self, Out, Status};
 use crate::table::expression_about;
+use anonymized::Anonymized;
 use anyhow::Result;
 use clap::Args;
 use comments::Comments;
@@ -65,6 +67,20 @@ pub(super) struct Pcapng {
     condition: Option<String>,
     #[command(flatten)]
     filter: TransactionArguments,
+    /// Replace addresses, names and uids, and leave out data, so that the capture can be given to others
+    ///
+    /// Ethernet and IP addresses, GUIDs, host names, names of files, of users and of clients, and uids are replaced by others of the same form and length, equal ones by equal
+    /// ones. File data, extended attributes, security tokens and all that is not understood become zeros, and so do other protocols. Lengths, times, file handles, stateids, XIDs,
+    /// memory and queue pair numbers stay: transactions, findings and latencies are the same. Checksums and ICRCs are computed again. No comments are written, and nothing that
+    /// the capture says beside packets. docs/sharing.md says what the capture still tells.
+    #[arg(long, help_heading = "Sharing")]
+    anonymize: bool,
+    /// Replace values under the key in this file, so that several captures have the same replacements
+    ///
+    /// The key is all of the file, at least 16 bytes: `head -c 32 /dev/urandom > FILE`. Whoever has it can find out what was replaced. Without this option the key is a random
+    /// one that is not kept.
+    #[arg(long, value_name = "FILE", requires = "anonymize", help_heading = "Sharing")]
+    key: Option<PathBuf>,
 }
 
 pub(super) const EXAMPLES: &str = "\
@@ -72,14 +88,17 @@ Examples:
   rdmascope export pcapng mount.pcap --output mount.pcapng
   rdmascope export pcapng mount.pcap0 mount.pcap1 --output - | tshark -r - -Y frame.comment
   rdmascope export pcapng mount.pcap --where 'op == READ && latency > 50ms' --output slow.pcapng
-  rdmascope export pcapng mount.pcap --cut-bulk --no-comments --output small.pcapng";
+  rdmascope export pcapng mount.pcap --cut-bulk --no-comments --output small.pcapng
+  rdmascope export pcapng mount.pcap --anonymize --output for-others.pcapng
+  rdmascope export pcapng mount.pcap --anonymize --key key --cut-bulk --connection 2 --output for-others.pcapng";
 
 /// Writes the capture.
 pub(super) fn run(command: &mut Pcapng, out: &mut Out) -> io::Result<Status> {
-    let Pcapng { input, output, cut_bulk, no_comments, condition, filter } = command;
-    let form = Form { cuts_bulk: *cut_bulk, has_comments: !*no_comments };
+    let Pcapng { input, output, cut_bulk, no_comments, condition, filter, anonymize, key } = command;
+    let form =
+        Form { cuts_bulk: *cut_bulk, has_comments: !*no_comments && !*anonymize, is_anonymous: *anonymize };
     let is_slice = condition.is_some() || !filter.is_empty();
-    if (form.has_comments || is_slice)
+    if (form.has_comments || is_slice || form.is_anonymous)
         && let Err(error) = input.keep()
     {
         return output::complain(&error, out);
@@ -88,7 +107,14 @@ pub(super) fn run(command: &mut Pcapng, out: &mut Out) -> io::Result<Status> {
         Ok(slice) => slice,
         Err(error) => return output::complain(&error, out),
     };
-    match pcapng_to(output, input, out, |out| write(input, form, slice, out))? {
+    let key = match anonymize.then(|| anonymized::key(key.as_deref())).transpose() {
+        Ok(key) => key,
+        Err(error) => return output::complain(&error, out),
+    };
+    match pcapng_to(output, input, out, |out| match key {
+        Some(key) => Anonymized::write(input, key, Packets::new(input, form, slice, out)),
+        None => write(input, form, slice, out),
+    })? {
         Ok(ending) => output::tell_of_ending(&ending, out),
         Err(error) => output::complain(&error, out),
     }
@@ -105,6 +131,7 @@ fn slice(input: &Input, filter: &TransactionArguments, condition: Option<&str>) 
 struct Form {
     cuts_bulk: bool,
     has_comments: bool,
+    is_anonymous: bool,
 }
 
 /// The outer error is one of the output, the inner one says what is no capture.
@@ -168,7 +195,8 @@ impl<W: Write> Packets<W> {
                 .cuts_bulk
                 .then(|| bulk::COMMENT.to_owned())
                 .into_iter()
-                .chain(slice.as_ref().map(|slice| comment_of(slice, input)))
+                .chain(form.is_anonymous.then(|| anonymized::COMMENT.to_owned()))
+                .chain(slice.as_ref().map(|slice| comment_of(slice, (!form.is_anonymous).then_some(input))))
                 .collect(),
             slice,
             writer: None,
@@ -187,12 +215,17 @@ impl<W: Write> Packets<W> {
     }
 
     fn write(&mut self, record: &Record<'_>, comment: &str) -> io::Result<()> {
+        self.write_in_place(record, record.data, comment)
+    }
+
+    /// Writes a record with other bytes, as many.
+    fn write_in_place(&mut self, record: &Record<'_>, data: &[u8], comment: &str) -> io::Result<()> {
         mem::replace(&mut self.noted, Ok(()))?;
         if self.slice.as_ref().is_some_and(|slice| !slice.has(record.number)) {
             return Ok(());
         }
-        let record = bulk::cut(&mut self.bulk, record);
-        self.writer()?.packet(&record, comment)
+        let kept = bulk::cut(&mut self.bulk, record).data.len();
+        self.writer()?.packet(&Record { data: &data[..kept], ..*record }, comment)
     }
 
     /// Copies what the capture says beside packets. What has notes is a capture.
@@ -208,10 +241,13 @@ impl<W: Write> Packets<W> {
     }
 }
 
-/// What the file says of itself where it holds a part of another one.
-fn comment_of(slice: &Slice, input: &Input) -> String {
-    let files: Vec<_> = input.files.iter().map(|path| path.to_string_lossy()).collect();
+/// What the file says of itself where it holds a part of another one, whose name may be told.
+fn comment_of(slice: &Slice, input: Option<&Input>) -> String {
     let transactions = Counted(slice.transactions as u64, "transaction");
+    let Some(input) = input else {
+        return format!("{transactions} of another capture, with the CM exchanges of their connections");
+    };
+    let files: Vec<_> = input.files.iter().map(|path| path.to_string_lossy()).collect();
     format!(
         "{transactions} of {}, with the CM exchanges of their connections; comments have the numbers of frames and transactions there",
         files.join(", ")
