@@ -41,7 +41,7 @@ enum Form {
     /// names its connection and transaction, and its role: a call, bytes of a chunk, a reply with its status and latency, an
     /// acknowledgement, or a retransmission with the frame that it repeats. The comment also names errors: a bad ICRC, a NAK,
     /// data that the capture lacks. Of a pcapng input file, what `rdmascope capture` noted of
-    /// connections and of the kernel is copied; comments and other blocks are not.
+    /// connections and of the kernel is copied; comments and other blocks are not. `--anonymize` writes a capture without names, addresses and data.
     ///
     /// The capture is read twice; standard input is kept in a temporary file. Memory use grows with the number of transactions,
     /// Sends and RDMA operations: a few hundred bytes each.

@@ -75,7 +75,7 @@ impl Carriers {
 
 /// The payload of the packets of a message of so many bytes in so many packets. All but the last are as long as the path MTU (IBTA volume 1, section 9.7.2), so there is one
 /// path MTU with which they are so many. `None`: with none.
-fn payload(length: u64, packets: u32) -> Option<u64> {
+pub(crate) fn payload(length: u64, packets: u32) -> Option<u64> {
     let packets = u64::from(packets);
     match packets {
         0 => None,

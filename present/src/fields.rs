@@ -2,7 +2,7 @@
 
 mod carriers;
 pub mod headers;
-mod nfs;
+pub(crate) mod nfs;
 pub mod rpc;
 
 use core::ops::Range;

@@ -41,6 +41,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod anonymize;
 pub mod carriers;
 pub mod check;
 pub mod cm_fields;

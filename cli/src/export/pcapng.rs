@@ -3,6 +3,7 @@
 //! The first pass finds transactions with their steps; the second writes the packets. In between, memory is linear in the number of
 //! transactions and of their steps, and of the packets of which it becomes clear only later what they are. Without comments there is one pass.
 
+mod anonymized;
 mod comments;
 mod facts;
 
@@ -11,6 +12,7 @@ use crate::bulk;
 use crate::input::{self, Audience, Input};
 use crate::output::{self, Out, Status};
 use crate::slice::{Records, Slice, SliceArguments};
+use anonymized::Anonymized;
 use anyhow::Result;
 use clap::Args;
 use comments::Comments;
@@ -22,7 +24,7 @@ use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::{Event, Packet};
 use rdmascope_dissector::frame;
 use rdmascope_dissector::observation::Observe;
-use rdmascope_dissector::record::Time;
+use rdmascope_dissector::record::{Record, Time};
 use rdmascope_dissector::role::Role;
 use rdmascope_present::ending::{Chosen, Ending};
 use rdmascope_present::findings::Findings;
@@ -55,6 +57,20 @@ pub(super) struct Pcapng {
     no_comments: bool,
     #[command(flatten)]
     slice: SliceArguments,
+    /// Replace addresses, names and uids, and leave out data, so that the capture can be given to others
+    ///
+    /// Ethernet and IP addresses, GUIDs, host names, names of files, of users and of clients, and uids are replaced by others of the same form and length, equal ones by equal
+    /// ones. File data, extended attributes, security tokens and all that is not understood become zeros, and so do other protocols. Lengths, times, file handles, stateids, XIDs,
+    /// memory and queue pair numbers stay: transactions, findings and latencies are the same. Checksums and ICRCs are computed again. No comments are written, and nothing that
+    /// the capture says beside packets. docs/sharing.md says what the capture still tells.
+    #[arg(long, help_heading = "Sharing")]
+    anonymize: bool,
+    /// Replace values under the key in this file, so that several captures have the same replacements
+    ///
+    /// The key is all of the file, at least 16 bytes: `head -c 32 /dev/urandom > FILE`. Whoever has it can find out what was replaced. Without this option the key is a random
+    /// one that is not kept.
+    #[arg(long, value_name = "FILE", requires = "anonymize", help_heading = "Sharing")]
+    key: Option<PathBuf>,
 }
 
 pub(super) const EXAMPLES: &str = "\
@@ -62,13 +78,16 @@ Examples:
   rdmascope export pcapng mount.pcap --output mount.pcapng
   rdmascope export pcapng mount.pcap0 mount.pcap1 --output - | tshark -r - -Y frame.comment
   rdmascope export pcapng mount.pcap --where 'op == READ && latency > 50ms' --output slow.pcapng
-  rdmascope export pcapng mount.pcap --cut-bulk --no-comments --output small.pcapng";
+  rdmascope export pcapng mount.pcap --cut-bulk --no-comments --output small.pcapng
+  rdmascope export pcapng mount.pcap --anonymize --output for-others.pcapng
+  rdmascope export pcapng mount.pcap --anonymize --key key --cut-bulk --connection 2 --output for-others.pcapng";
 
 /// Writes the capture.
 pub(super) fn run(command: &mut Pcapng, out: &mut Out) -> io::Result<Status> {
-    let Pcapng { input, output, cut_bulk, no_comments, slice } = command;
-    let form = Form { cuts_bulk: *cut_bulk, has_comments: !*no_comments };
-    if form.has_comments
+    let Pcapng { input, output, cut_bulk, no_comments, slice, anonymize, key } = command;
+    let form =
+        Form { cuts_bulk: *cut_bulk, has_comments: !*no_comments && !*anonymize, is_anonymous: *anonymize };
+    if (form.has_comments || form.is_anonymous)
         && let Err(error) = input.keep()
     {
         return output::complain(&error, out);
@@ -78,7 +97,14 @@ pub(super) fn run(command: &mut Pcapng, out: &mut Out) -> io::Result<Status> {
         Err(error) => return output::complain(&error, out),
     };
     let input = captured.input();
-    match pcapng_to(output, input, out, |out| write(input, form, slice, out))? {
+    let key = match anonymize.then(|| anonymized::key(key.as_deref())).transpose() {
+        Ok(key) => key,
+        Err(error) => return output::complain(&error, out),
+    };
+    match pcapng_to(output, input, out, |out| match key {
+        Some(key) => Anonymized::write(input, key, Packets::new(input, form, slice, out)),
+        None => write(input, form, slice, out),
+    })? {
         Ok(ending) => output::tell_of_ending(&ending, out),
         Err(error) => output::complain(&error, out),
     }
@@ -89,6 +115,7 @@ pub(super) fn run(command: &mut Pcapng, out: &mut Out) -> io::Result<Status> {
 struct Form {
     cuts_bulk: bool,
     has_comments: bool,
+    is_anonymous: bool,
 }
 
 /// The outer error is one of the output, the inner one says what is no capture.
@@ -152,7 +179,8 @@ impl<W: Write> Packets<W> {
                 .cuts_bulk
                 .then(|| bulk::COMMENT.to_owned())
                 .into_iter()
-                .chain(slice.chosen().map(|chosen| comment_of(chosen, input)))
+                .chain(form.is_anonymous.then(|| anonymized::COMMENT.to_owned()))
+                .chain(slice.chosen().map(|chosen| comment_of(chosen, (!form.is_anonymous).then_some(input))))
                 .collect(),
             slice,
             writer: None,
@@ -171,12 +199,17 @@ impl<W: Write> Packets<W> {
     }
 
     fn write(&mut self, packet: &Packet<'_>, comment: &str) -> io::Result<()> {
+        self.write_in_place(packet, packet.record.data, comment)
+    }
+
+    /// Writes the record of a packet with other bytes, as many.
+    fn write_in_place(&mut self, packet: &Packet<'_>, data: &[u8], comment: &str) -> io::Result<()> {
         mem::replace(&mut self.noted, Ok(()))?;
         if !self.slice.has_packet(packet) {
             return Ok(());
         }
-        let record = bulk::cut(&mut self.bulk, &packet.record);
-        self.writer()?.packet(&record, comment)
+        let kept = bulk::cut(&mut self.bulk, &packet.record).data.len();
+        self.writer()?.packet(&Record { data: &data[..kept], ..packet.record }, comment)
     }
 
     /// Copies what the capture says beside packets. What has notes is a capture.
@@ -192,10 +225,13 @@ impl<W: Write> Packets<W> {
     }
 }
 
-/// What the file says of itself where it holds a part of another one.
-fn comment_of(chosen: Chosen, input: &Input) -> String {
-    let files: Vec<_> = input.files.iter().map(|path| path.to_string_lossy()).collect();
+/// What the file says of itself where it holds a part of another one, whose name may be told.
+fn comment_of(chosen: Chosen, input: Option<&Input>) -> String {
     let transactions = Counted(chosen.transactions, "transaction");
+    let Some(input) = input else {
+        return format!("{transactions} of another capture, with the CM exchanges of their connections");
+    };
+    let files: Vec<_> = input.files.iter().map(|path| path.to_string_lossy()).collect();
     format!(
         "{transactions} of {}, with the CM exchanges of their connections; comments have the numbers of frames and transactions there",
         files.join(", ")

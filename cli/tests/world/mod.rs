@@ -1,5 +1,7 @@
 //! A session made by hand, packet by packet, and what `extract` makes of it.
 
+#![allow(dead_code)] // Each test file takes what it needs.
+
 use crate::binary::run;
 use rdmascope_wire::bth::{Bth, Extensions, Opcode};
 use rdmascope_wire::psn::Psn;

@@ -4,6 +4,7 @@
 //! A target panics where something does not hold, and takes any bytes at all.
 #![forbid(unsafe_code)]
 
+mod anonymize;
 mod bytes;
 mod capture_engine;
 mod engine;
@@ -15,6 +16,7 @@ mod kernel;
 mod peer;
 mod upper_layer;
 
+pub use anonymize::anonymize;
 pub use capture_engine::{capture_engine, records};
 pub use engine::{Frame, engine, frames};
 pub use frame::frame;
@@ -28,7 +30,7 @@ pub use upper_layer::upper_layer;
 pub type Target = fn(&[u8]);
 
 /// Every target with its name, which is that of its corpus.
-pub const TARGETS: [(&str, Target); 9] = [
+pub const TARGETS: [(&str, Target); 10] = [
     ("framing", framing),
     ("headers", headers),
     ("frame", frame),
@@ -38,4 +40,5 @@ pub const TARGETS: [(&str, Target); 9] = [
     ("peer", peer),
     ("trace", trace),
     ("inventory", inventory),
+    ("anonymize", anonymize),
 ];

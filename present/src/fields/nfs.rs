@@ -2,10 +2,13 @@
 //!
 //! What there is stands in the XDR language, as in the RFCs: `rdmascope-xdr` has it. `walk` goes through a message by it, and makes a field of each value.
 
+mod leaves;
 mod walk;
 
 use crate::fields::Field;
 use core::ops::Range;
+use leaves::Leaves;
+pub(crate) use leaves::{Leaf, LeafForm};
 use rdmascope_dissector::interval::Intervals;
 use rdmascope_dissector::transaction::{Security, Transaction};
 use rdmascope_wire::rpc::program;
@@ -15,13 +18,13 @@ use walk::Walk;
 
 /// A message as it was before reduction.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Whole<'a> {
+pub(crate) struct Whole<'a> {
     /// Its bytes, up to the last one that was captured.
-    pub(super) bytes: &'a [u8],
+    pub(crate) bytes: &'a [u8],
     /// How many there were.
-    pub(super) length: u64,
+    pub(crate) length: u64,
     /// Which of them were captured.
-    pub(super) captured: &'a Intervals,
+    pub(crate) captured: &'a Intervals,
 }
 
 /// The fields of the arguments, or of the results, that begin at byte `at` of the call or the reply; `None` where they are those of another program, or encrypted or
@@ -35,6 +38,26 @@ pub(super) fn fields(
     if !matches!(transaction.security, Some(Security::None | Security::Sys | Security::Gss)) {
         return None;
     }
+    let (language, of) = described(transaction, of_reply)?;
+    Some(walk(language, of, whole, at))
+}
+
+/// Tells of every value of the arguments, or of the results, that begin at byte `at` of the call or the reply, where it stands, as far as they can be read and are not
+/// encrypted.
+pub(crate) fn leaves(
+    transaction: &Transaction,
+    of_reply: bool,
+    whole: Whole<'_>,
+    at: usize,
+    tell: impl FnMut(Leaf<'_>, Range<usize>),
+) {
+    if let Some((language, of)) = described(transaction, of_reply) {
+        Leaves::new(language, whole, at, tell).all(of);
+    }
+}
+
+/// The type of the arguments or the results; `None` of another program.
+fn described(transaction: &Transaction, of_reply: bool) -> Option<(&'static Language, &'static Type)> {
     let called = transaction.procedure?;
     let (language, number) = match (called.program, called.version) {
         (program::NFS | program::NFSACL, 3) => (&*NFS3, called.program),
@@ -43,8 +66,7 @@ pub(super) fn fields(
         _ => return None,
     };
     let procedure = language.procedure(number, called.version, called.number)?;
-    let of = if of_reply { &procedure.results } else { &procedure.arguments };
-    Some(walk(language, of, whole, at))
+    Some((language, if of_reply { &procedure.results } else { &procedure.arguments }))
 }
 
 fn walk(language: &'static Language, of: &'static Type, whole: Whole<'_>, at: usize) -> Vec<Field> {

@@ -1,0 +1,92 @@
+//! `--anonymize`: the packets with other addresses and names, and without data.
+
+use super::{Packets, finish};
+use crate::input::{self, Audience, Input, listen};
+use crate::output::tell;
+use anyhow::{Context as _, Result, anyhow};
+use rdmascope_capture_agent::Note;
+use rdmascope_dissector::event::Event;
+use rdmascope_dissector::record::Time;
+use rdmascope_present::anonymize::{Anonymizer, Key};
+use rdmascope_present::ending::Ending;
+use rdmascope_present::text::Counted;
+use std::fs::File;
+use std::io::{self, Read as _, Write};
+use std::path::Path;
+
+/// What the comment on such a capture says.
+pub(super) const COMMENT: &str = "written by rdmascope --anonymize: addresses, names and uids are replaced, data and what is not understood is zeros. \
+Checksums and ICRCs are computed again.";
+
+/// The bytes of a key that are read.
+const LONGEST_KEY: u64 = 1 << 20;
+
+/// The key in a file, or a random one.
+pub(super) fn key(file: Option<&Path>) -> Result<Key> {
+    let Some(path) = file else {
+        let mut bytes = [0; 32];
+        getrandom::fill(&mut bytes)
+            .map_err(|error| anyhow!("the system gives no random numbers for a key: {error}"))?;
+        return Key::new(&bytes).context("a random key is long enough");
+    };
+    let mut bytes = Vec::new();
+    File::open(path)
+        .and_then(|file| file.take(LONGEST_KEY).read_to_end(&mut bytes))
+        .with_context(|| format!("--key {}: cannot be read", path.display()))?;
+    let shortest = Key::SHORTEST;
+    Key::new(&bytes).with_context(|| {
+        format!("--key {}: a key has at least {shortest} bytes, and this are {}", path.display(), bytes.len())
+    })
+}
+
+/// Writes what stands in the place of each packet.
+pub(super) struct Anonymized<W> {
+    anonymizer: Anonymizer,
+    /// What the capture says beside packets, and is not copied.
+    notes: u64,
+    packets: Packets<W>,
+}
+
+impl<W: Write> Anonymized<W> {
+    /// The outer error is one of the output, the inner one says what is no capture.
+    pub(super) fn write(input: &Input, key: Key, packets: Packets<W>) -> io::Result<Result<Ending>> {
+        let mut anonymizer = Anonymizer::new(key, input.port);
+        let learned = listen(input, Anonymizer::first_pass(), |event, _| {
+            anonymizer.learn(&event);
+            Ok(())
+        })?;
+        if let Err(error) = learned {
+            return Ok(Err(error));
+        }
+        let audience = Anonymized { anonymizer, notes: 0, packets };
+        finish(input, Anonymizer::second_pass(), audience, |audience| {
+            if audience.notes > 0 {
+                tell(format_args!(
+                    "left out: {} of connections and of the kernel",
+                    Counted(audience.notes, "note")
+                ));
+            }
+            audience.packets
+        })
+    }
+}
+
+impl<W: Write> Audience for Anonymized<W> {
+    const LISTS: bool = false;
+
+    fn event(&mut self, event: Event<'_>, _: Time) -> io::Result<()> {
+        let replaced = self.anonymizer.handle(&event);
+        match (event, replaced) {
+            (Event::Packet(packet), Some(replaced)) => self.packets.write_in_place(packet, replaced.data, ""),
+            _ => Ok(()),
+        }
+    }
+
+    fn note(&mut self, _: &Note) {
+        self.notes += 1;
+    }
+
+    fn wait(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,319 @@
+//! A capture that can be shown: addresses, names and uids are replaced under a key, data is left out, and what the analysis finds stays the same.
+//!
+//! What is not understood is not written. A payload begins as zeros, and only bytes of which it is known what they are come into it: numbers as they are, uids and
+//! names as others. So the capture is read twice. The first pass takes the messages of each transaction apart, value by value (`message`), and remembers what may be shown of its
+//! Sends and chunks; the second finds for each packet which bytes of which of them it carries. Headers are changed in place (`headers`), as are CM messages (`cm`); checksums
+//! and ICRCs are computed again. What stands for a value is a permutation that the key tells (`key`, `values`): equal values stay equal, and others different.
+//!
+//! What is remembered grows with the number of transactions and the bytes of their Sends, of what stands in chunks with names in it too, and not with data.
+
+mod cm;
+mod headers;
+mod key;
+mod message;
+mod values;
+
+pub use key::Key;
+
+use crate::carriers;
+use core::ops::Range;
+use foldhash::fast::FixedState;
+use headers::Place;
+use message::Runs;
+use rdmascope_dissector::engine;
+use rdmascope_dissector::event::{Content, Event, Packet};
+use rdmascope_dissector::exchange::{Keep, Step, StepKind};
+use rdmascope_dissector::frame::{self, Frame, Header, IcrcVerdict};
+use rdmascope_dissector::protocol::Protocol;
+use rdmascope_dissector::rdma::Position;
+use rdmascope_dissector::record::Record;
+use rdmascope_dissector::role::{Attributed, Role};
+use rdmascope_dissector::transaction::Part;
+use rdmascope_wire::bth::{Bth, Extensions, Opcode, Operation, PacketPosition};
+use rdmascope_wire::{Qpn, icrc, rpcrdma};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use values::Values;
+
+/// Replaces what tells whose a capture is.
+///
+/// First it [learns](Anonymizer::learn) from all events of an engine, then it is handed all events of a second one.
+#[derive(Debug)]
+pub struct Anonymizer {
+    frame: frame::Config,
+    values: Values,
+    /// By when they began.
+    transactions: HashMap<u64, Shown, FixedState>,
+    /// Of packets that had come by before it was clear.
+    late: HashMap<u64, Carried, FixedState>,
+    /// That of the current packet.
+    current: Option<Carried>,
+    recent: Recent,
+    record: Vec<u8>,
+    headers: Vec<Place>,
+}
+
+/// What may be shown of a transaction.
+#[derive(Debug)]
+struct Shown {
+    steps: Box<[Step]>,
+    parts: BTreeMap<(bool, Part), Runs>,
+}
+
+/// What a packet carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Carried {
+    /// A piece of this step: by when its transaction began, its index, and where the packet stands.
+    Piece(u64, u32, Position),
+    /// The beginning of a message of RPC-over-RDMA that is of no transaction.
+    Header,
+    Unknown,
+}
+
+impl Anonymizer {
+    /// Nothing is learned yet. `port` is the UDP port of RoCEv2.
+    pub fn new(key: Key, port: u16) -> Anonymizer {
+        Anonymizer {
+            frame: frame::Config { port, verify_icrc: true },
+            values: Values::new(key),
+            transactions: HashMap::default(),
+            late: HashMap::default(),
+            current: None,
+            recent: Recent::default(),
+            record: Vec::new(),
+            headers: Vec::new(),
+        }
+    }
+
+    /// What the engine of the first pass is to report.
+    pub fn first_pass() -> engine::Config {
+        let keep = Keep { steps: true, contents: true };
+        engine::Config { keep, attribute: true, ..engine::Config::default() }
+    }
+
+    /// What the engine of the second pass is to report.
+    pub fn second_pass() -> engine::Config {
+        engine::Config { attribute: true, report_packets: true, ..engine::Config::default() }
+    }
+
+    /// Takes in an event of the first pass.
+    pub fn learn(&mut self, event: &Event<'_>) {
+        match event {
+            Event::Transaction(transaction) => {
+                let Some(kept) = &transaction.exchange else { return };
+                let parts = message::parts(&mut self.values, transaction);
+                let shown = Shown { steps: kept.steps.as_slice().into(), parts };
+                self.transactions.insert(transaction.begun, shown);
+            }
+            Event::Attributed(attributed) if attributed.late => {
+                if let Some(carried) = Carried::of(attributed) {
+                    self.late.insert(attributed.seen.frame, carried);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes in an event of the second pass. Of a packet, the record to write in its place, as long as the original.
+    pub fn handle(&mut self, event: &Event<'_>) -> Option<Record<'_>> {
+        match event {
+            Event::Attributed(attributed) if !attributed.late => {
+                self.current = Carried::of(attributed);
+                None
+            }
+            Event::Packet(packet) => {
+                let carried = self.carried(packet);
+                self.recent.add(packet.record.number, carried);
+                self.replace(&packet.record, carried);
+                Some(Record { data: &self.record, ..packet.record })
+            }
+            _ => None,
+        }
+    }
+
+    fn carried(&mut self, packet: &Packet<'_>) -> Carried {
+        let known = self.current.take().or_else(|| self.late.get(&packet.record.number).copied());
+        // A copy must be equal to what it is a copy of.
+        let known = known.or_else(|| self.recent.of(packet.copy_of?.frame));
+        let is_header = |packet: &Packet<'_>| {
+            let is_sound = packet.frame.is_ok_and(|frame| frame.icrc != IcrcVerdict::Bad);
+            is_sound && packet.readable_headers().is_some_and(|it| matches!(it.content, Content::RpcRdma(_)))
+        };
+        known.unwrap_or(if is_header(packet) { Carried::Header } else { Carried::Unknown })
+    }
+
+    /// Makes the record that is written.
+    fn replace(&mut self, record: &Record<'_>, carried: Carried) {
+        self.headers.clear();
+        let found = |header, range| self.headers.push((header, range));
+        let dissected = frame::dissect_telling(record, &self.frame, found);
+        let headers = core::mem::take(&mut self.headers);
+        let mut data = core::mem::take(&mut self.record);
+        data.clear();
+        data.extend_from_slice(record.data);
+        for (header, range) in &headers {
+            headers::replace(&mut self.values, *header, &mut data[range.clone()]);
+        }
+        match &dissected {
+            Ok(frame) => {
+                self.replace_transport(frame, carried, &headers, &mut data);
+                self.replace_icrc(frame, record.data, &headers, &mut data);
+            }
+            Err(_) => headers::clear_others(&headers, &mut data),
+        }
+        headers::sum(&headers, &mut data);
+        (self.record, self.headers) = (data, headers);
+    }
+
+    /// The transport packet: its headers stay. What is behind it goes.
+    fn replace_transport(&mut self, frame: &Frame<'_>, carried: Carried, headers: &[Place], data: &mut [u8]) {
+        let Some((_, place)) = headers.iter().find(|(header, _)| *header == Header::Transport) else {
+            return data.fill(0);
+        };
+        let end = headers.last().map_or(place.end, |(_, range)| range.end.max(place.end));
+        data[end..].fill(0);
+        let Ok(bth) = Bth::parse(frame.transport) else { return data[place.clone()].fill(0) };
+        let length = Bth::LENGTH + Extensions::length(bth.opcode);
+        let transport = &mut data[place.clone()];
+        if transport.len() < length {
+            return transport[Bth::LENGTH..].fill(0);
+        }
+        let (extensions, payload) = transport.split_at_mut(length);
+        let operation = bth.opcode.operation();
+        // What stood in memory, or is to stand there.
+        let values = match operation {
+            Some(Operation::AtomicAcknowledge) => 8,
+            Some(Operation::CompareSwap | Operation::FetchAdd) => 16,
+            _ => 0,
+        };
+        extensions[length - values..].fill(0);
+        let on_wire = frame.transport_length.checked_sub(length as u32 + u32::from(bth.pad_count));
+        let there = on_wire.map_or(0, |on_wire| payload.len().min(on_wire as usize));
+        let (payload, padding) = payload.split_at_mut(there);
+        padding.fill(0);
+        if bth.opcode == Opcode::UD_SEND_ONLY && bth.destination_qp == Qpn(1) {
+            return cm::replace(&mut self.values, payload);
+        }
+        let original = &frame.transport[length..length + there];
+        payload.fill(0);
+        let (Some(operation), Some(on_wire)) = (operation, on_wire) else { return };
+        match carried {
+            Carried::Piece(begun, step, position) => {
+                self.piece(begun, step, position, operation, on_wire, original, payload);
+            }
+            Carried::Header => self.header(original, payload),
+            Carried::Unknown if operation.is_send() => known_by(original, on_wire, payload),
+            Carried::Unknown => {}
+        }
+    }
+
+    /// The bytes of a step that a packet carries, whose payload had this length on the wire.
+    #[allow(clippy::too_many_arguments)]
+    fn piece(
+        &mut self,
+        begun: u64,
+        step: u32,
+        position: Position,
+        operation: Operation,
+        on_wire: u32,
+        original: &[u8],
+        payload: &mut [u8],
+    ) {
+        let Some(shown) = self.transactions.get(&begun) else { return };
+        let Some(step) = shown.steps.get(step as usize) else { return };
+        if step.kind == StepKind::Done {
+            return self.header(original, payload);
+        }
+        let Ok(index) = u64::try_from(step.position.distance(position)) else { return };
+        // All packets of a message but the last are as long as the path MTU.
+        let size = match operation.position() {
+            PacketPosition::First | PacketPosition::Middle => Some(on_wire.into()),
+            PacketPosition::Last | PacketPosition::Only => carriers::payload(step.length, step.extent),
+        };
+        let offset = match (index, size) {
+            (0, _) => 0,
+            (_, Some(size)) => index * size,
+            (_, None) => return,
+        };
+        if let Some(runs) = shown.parts.get(&(step.of_reply, step.part)) {
+            runs.copy(step.offset.saturating_add(offset), payload);
+        }
+    }
+
+    /// The headers at the beginning of a Send that is of no transaction: those of RPC-over-RDMA and of RPC.
+    fn header(&mut self, original: &[u8], payload: &mut [u8]) {
+        let Ok(header) = rpcrdma::Header::parse(original) else { return };
+        if !message::begins_message(original) {
+            return;
+        }
+        let length = header.length.min(original.len());
+        let mut runs = Runs::default();
+        if matches!(header.procedure, rpcrdma::Procedure::Msg | rpcrdma::Procedure::Msgp) {
+            message::rpc(&mut self.values, &original[length..], &mut runs);
+        }
+        let (header, message) = payload.split_at_mut(length);
+        header.copy_from_slice(&original[..length]);
+        runs.copy(0, message);
+    }
+
+    /// An ICRC that was right is right, and one that was wrong is wrong. One of which that cannot be told is another one: it would tell something of what it covers.
+    fn replace_icrc(&self, frame: &Frame<'_>, original: &[u8], headers: &[Place], data: &mut [u8]) {
+        let Some((_, place)) = headers.iter().find(|(header, _)| *header == Header::Icrc) else { return };
+        let Some(found) = original[place.clone()].first_chunk::<{ icrc::LENGTH }>() else {
+            return data[place.clone()].fill(0);
+        };
+        let found = u32::from_le_bytes(*found);
+        let icrcs = headers::icrc(headers, original).zip(headers::icrc(headers, data));
+        let new = match icrcs.filter(|_| frame.icrc != IcrcVerdict::Unverifiable) {
+            Some((expected, new)) => new ^ self.values.difference(found ^ expected),
+            None => self.values.difference(found),
+        };
+        data[place.clone()].copy_from_slice(&new.to_le_bytes());
+    }
+}
+
+impl Carried {
+    fn of(attributed: &Attributed<'_>) -> Option<Carried> {
+        match attributed.role? {
+            Role::Part(of) | Role::Repetition(of) => {
+                Some(Carried::Piece(of.begun, of.step, attributed.position))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Keeps the bytes by which a Send that begins a connection of another protocol is known, which are the same for all.
+fn known_by(original: &[u8], on_wire: u32, payload: &mut [u8]) {
+    const PLACES: [Range<usize>; 2] = [0..12, 28..29];
+    if Protocol::of_first_send(original, on_wire).is_some() {
+        for place in PLACES {
+            if let Some(from) = original.get(place.clone()) {
+                payload[place].copy_from_slice(from);
+            }
+        }
+    }
+}
+
+/// What the latest packets carry.
+#[derive(Debug, Default)]
+struct Recent(VecDeque<(u64, Carried)>);
+
+impl Recent {
+    /// Packets that are remembered: more than those of which an engine recognizes copies.
+    const MOST: usize = 1 << 12;
+
+    fn add(&mut self, frame: u64, carried: Carried) {
+        if self.0.len() == Recent::MOST {
+            self.0.pop_front();
+        }
+        self.0.push_back((frame, carried));
+    }
+
+    fn of(&self, frame: u64) -> Option<Carried> {
+        let index = self.0.binary_search_by_key(&frame, |(frame, _)| *frame).ok()?;
+        Some(self.0[index].1)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,230 @@
+//! Headers below the transport: their addresses are replaced, their options go, their checksums are computed again.
+
+use super::values::Values;
+use core::ops::Range;
+use rdmascope_dissector::frame::Header;
+use rdmascope_dissector::protocol::Traffic;
+use rdmascope_wire::grh::Grh;
+use rdmascope_wire::icrc;
+use rdmascope_wire::lrh::Lrh;
+
+/// A header and its place in the record.
+pub(super) type Place = (Header, Range<usize>);
+
+/// Replaces what a header holds of addresses, and clears its options.
+pub(super) fn replace(values: &mut Values, header: Header, bytes: &mut [u8]) {
+    match header {
+        Header::Ethernet => {
+            replace_at(bytes, 0, |address| values.mac(address));
+            replace_at(bytes, 6, |address| values.mac(address));
+        }
+        Header::LinuxSll => link_layer_address(values, bytes, 5, 6),
+        Header::LinuxSll2 => link_layer_address(values, bytes, 11, 12),
+        Header::Ipv4 => {
+            replace_at(bytes, 12, |address| values.ipv4(address));
+            replace_at(bytes, 16, |address| values.ipv4(address));
+            clear(bytes, 20);
+        }
+        Header::Ipv6 | Header::Grh => {
+            replace_at(bytes, 8, |address| values.ipv6(address));
+            replace_at(bytes, 24, |address| values.ipv6(address));
+        }
+        // All of a fragment header is needed: offset and Identification.
+        Header::Ipv6Extension(FRAGMENT) => {}
+        // What follows, and the length. Options are zeros then: Pad1.
+        Header::Ipv6Extension(_) => clear(bytes, 2),
+        Header::Geneve => clear(bytes, 8),
+        // The platform subheader.
+        Header::Erspan3 => clear(bytes, 12),
+        Header::Erf => clear_extensions(bytes),
+        Header::VariantCrc => clear(bytes, 0),
+        Header::VlanTag
+        | Header::Loopback
+        | Header::Udp
+        | Header::Gre
+        | Header::Erspan2
+        | Header::Vxlan
+        | Header::Mpls
+        | Header::ControlWord
+        | Header::Pppoe
+        | Header::Lrh
+        | Header::Transport
+        | Header::Icrc => {}
+    }
+}
+
+/// The number of the fragment header of IPv6 (RFC 8200, section 4.5).
+const FRAGMENT: u8 = 44;
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+
+fn replace_at<const N: usize>(bytes: &mut [u8], at: usize, new: impl FnOnce([u8; N]) -> [u8; N]) {
+    if let Some(address) = bytes.get_mut(at..).and_then(|bytes| bytes.first_chunk_mut()) {
+        *address = new(*address);
+    }
+}
+
+fn clear(bytes: &mut [u8], from: usize) {
+    bytes.get_mut(from..).unwrap_or_default().fill(0);
+}
+
+/// The address of a cooked capture: eight bytes, of which so many are used as the byte at `length` says. Those of Ethernet are replaced.
+fn link_layer_address(values: &mut Values, bytes: &mut [u8], length: usize, at: usize) {
+    if bytes.get(length) == Some(&6) {
+        replace_at(bytes, at, |address| values.mac(address));
+        bytes.get_mut(at + 6..at + 8).unwrap_or_default().fill(0);
+    } else {
+        bytes.get_mut(at..at + 8).unwrap_or_default().fill(0);
+    }
+}
+
+/// Of an extension header of ERF, its type and whether there is a further one stay: others hold the names of hosts and adapters.
+fn clear_extensions(bytes: &mut [u8]) {
+    let mut at = 16;
+    let mut follows = bytes.get(8).is_some_and(|kind| kind & 0x80 != 0);
+    while let Some(extension) = bytes.get_mut(at..at + 8).filter(|_| follows) {
+        follows = extension[0] & 0x80 != 0;
+        extension[1..].fill(0);
+        at += 8;
+    }
+}
+
+/// What stays behind the last header of a record that holds no transport packet: the ports of TCP and UDP, and by what `Traffic` is known. All else is cleared.
+pub(super) fn clear_others(headers: &[Place], data: &mut [u8]) {
+    let end = headers.last().map_or(0, |(_, range)| range.end.min(data.len()));
+    let protocol = protocol_behind(headers, data);
+    let behind = &mut data[end..];
+    let kept = match protocol {
+        Some(UDP) if behind.len() >= 8 => {
+            behind[6..8].fill(0);
+            8
+        }
+        Some(TCP) if behind.len() >= 20 => {
+            // The checksum, and the urgent pointer.
+            behind[16..20].fill(0);
+            let payload = usize::from(behind[12] >> 4) * 4;
+            clear_segment(behind, payload.max(20));
+            return;
+        }
+        _ => 0,
+    };
+    clear(behind, kept);
+}
+
+/// Clears options and payload of a TCP segment. How an MPA connection or an RPC record begins, stays: 16 bytes that are the same for all, or XIDs.
+fn clear_segment(segment: &mut [u8], payload: usize) {
+    const KNOWN_BY: usize = 16;
+    let ports = [0, 2].map(|at| u16::from_be_bytes([segment[at], segment[at + 1]]));
+    let (headers, payload) = segment.split_at_mut(payload.min(segment.len()));
+    clear(headers, 20);
+    let traffic = Traffic::of(ports, payload);
+    clear(payload, KNOWN_BY);
+    let mut cleared = payload.to_vec();
+    clear(&mut cleared, 0);
+    if Traffic::of(ports, &cleared) == traffic {
+        clear(payload, 0);
+    }
+}
+
+/// The protocol of IP behind the last header, unless that is a later fragment.
+fn protocol_behind(headers: &[Place], data: &[u8]) -> Option<u8> {
+    let (header, range) = headers.last()?;
+    let bytes = data.get(range.clone())?;
+    match header {
+        Header::Ipv4 => (u16::from_be_bytes([bytes[6], bytes[7]]) & 0x1fff == 0).then_some(bytes[9]),
+        Header::Ipv6 => Some(bytes[6]),
+        Header::Ipv6Extension(FRAGMENT) => {
+            (u16::from_be_bytes([bytes[2], bytes[3]]) >> 3 == 0).then_some(bytes[0])
+        }
+        Header::Ipv6Extension(_) => Some(bytes[0]),
+        _ => None,
+    }
+}
+
+/// Computes the checksums of IPv4, UDP and GRE, the innermost first. One that is 0 is none and stays; what covers bytes that the capture lacks becomes 0.
+pub(super) fn sum(headers: &[Place], data: &mut [u8]) {
+    for (index, (header, range)) in headers.iter().enumerate().rev() {
+        match header {
+            Header::Ipv4 => {
+                let bytes = &mut data[range.clone()];
+                if bytes[10..12] != [0, 0] {
+                    bytes[10..12].fill(0);
+                    let checksum = !folded(ones(bytes));
+                    bytes[10..12].copy_from_slice(&checksum.to_be_bytes());
+                }
+            }
+            Header::Udp => {
+                let below = &headers[..index];
+                let checksum = udp_checksum(below, range, data).unwrap_or(0);
+                let field = &mut data[range.start + 6..range.start + 8];
+                if field != [0, 0] {
+                    field.copy_from_slice(&checksum.to_be_bytes());
+                }
+            }
+            Header::Gre if data[range.start] & 0x80 != 0 => {
+                let end = end_of_packet(&headers[..index], data).filter(|end| *end >= range.end);
+                data[range.start + 4..range.start + 6].fill(0);
+                let covered = end.and_then(|end| data.get(range.start..end));
+                let checksum = covered.map_or(0, |covered| !folded(ones(covered)));
+                data[range.start + 4..range.start + 6].copy_from_slice(&checksum.to_be_bytes());
+            }
+            _ => {}
+        }
+    }
+}
+
+/// That of the UDP packet whose header is here (RFC 768): never 0, which stands for none.
+fn udp_checksum(below: &[Place], header: &Range<usize>, data: &[u8]) -> Option<u16> {
+    let (_, ip) = below.iter().rev().find(|(header, _)| matches!(header, Header::Ipv4 | Header::Ipv6))?;
+    let length = u16::from_be_bytes([data[header.start + 4], data[header.start + 5]]);
+    let packet =
+        data.get(header.start..header.start + usize::from(length)).filter(|packet| packet.len() >= 8)?;
+    let addresses = if data[ip.start] >> 4 == 4 { 12..20 } else { 8..40 };
+    let addresses = data.get(ip.start + addresses.start..ip.start + addresses.end)?;
+    let all = ones(addresses) + u64::from(UDP) + u64::from(length) + ones(&packet[..6]) + ones(&packet[8..]);
+    Some(match !folded(all) {
+        0 => u16::MAX,
+        checksum => checksum,
+    })
+}
+
+/// Where the innermost IP packet ends, by its header.
+fn end_of_packet(headers: &[Place], data: &[u8]) -> Option<usize> {
+    let (header, ip) =
+        headers.iter().rev().find(|(header, _)| matches!(header, Header::Ipv4 | Header::Ipv6))?;
+    let length = |at: usize| usize::from(u16::from_be_bytes([data[ip.start + at], data[ip.start + at + 1]]));
+    let length = if *header == Header::Ipv4 { length(2) } else { length(4) + 40 };
+    Some(ip.start + length)
+}
+
+/// The sum of 16-bit words (RFC 1071).
+fn ones(bytes: &[u8]) -> u64 {
+    let (words, rest) = bytes.as_chunks::<2>();
+    let rest = rest.first().map_or(0, |byte| u64::from(*byte) << 8);
+    words.iter().map(|word| u64::from(u16::from_be_bytes(*word))).sum::<u64>() + rest
+}
+
+fn folded(mut sum: u64) -> u16 {
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    sum as u16
+}
+
+/// What the ICRC of the transport packet should be.
+pub(super) fn icrc(headers: &[Place], data: &[u8]) -> Option<u32> {
+    let last = |of: fn(Header) -> bool| headers.iter().rev().find(|(header, _)| of(*header));
+    let (_, transport) = last(|header| header == Header::Transport)?;
+    let transport = data.get(transport.clone())?;
+    // The header that carries the packet: the last of those that can.
+    let (header, range) = last(|header| matches!(header, Header::Udp | Header::Grh | Header::Lrh))?;
+    let bytes = data.get(range.clone())?;
+    match header {
+        Header::Udp => {
+            let (_, ip) = last(|header| matches!(header, Header::Ipv4 | Header::Ipv6))?;
+            icrc::roce_v2(data.get(ip.clone())?, bytes.first_chunk()?, transport)
+        }
+        Header::Grh => icrc::grh(bytes.first_chunk::<{ Grh::LENGTH }>()?, transport),
+        _ => icrc::lrh(bytes.first_chunk::<{ Lrh::LENGTH }>()?, transport),
+    }
+}

@@ -1,0 +1,151 @@
+use super::*;
+use rdmascope_dissector::engine::Engine;
+use rdmascope_dissector::frame::dissect;
+use rdmascope_dissector::record::LinkType;
+use rdmascope_tests::pcap::Capture;
+use rdmascope_tests::{samples, session};
+
+/// The records in the place of those of a capture.
+fn anonymized(capture: &Capture) -> Vec<Vec<u8>> {
+    let mut anonymizer = Anonymizer::new(Key::new(&[7; 32]).expect("it is long enough"), 4791);
+    let mut engine = Engine::new(Anonymizer::first_pass());
+    for record in session::records(capture) {
+        engine.handle(&record, &mut |event| anonymizer.learn(&event));
+    }
+    engine.finish(&mut |event| anonymizer.learn(&event));
+    let mut engine = Engine::new(Anonymizer::second_pass());
+    let mut written = Vec::new();
+    for record in session::records(capture) {
+        engine.handle(&record, &mut |event| {
+            written.extend(anonymizer.handle(&event).map(|record| record.data.to_vec()));
+        });
+    }
+    written
+}
+
+fn verdict(capture: &Capture, data: &[u8]) -> Option<IcrcVerdict> {
+    let record = Record {
+        number: 1,
+        time: Default::default(),
+        link: LinkType(capture.link),
+        original_length: data.len() as u32,
+        dropped: 0,
+        tap: Default::default(),
+        data,
+    };
+    dissect(&record, &frame::Config::default()).ok().map(|frame| frame.icrc)
+}
+
+#[test]
+fn equal_packets_stay_equal_and_bad_ones_bad() {
+    let mut capture = samples::capture("nfs3-lossy");
+    // Packets that are damaged in their payload or their ICRC, and copies of them and of others right behind them.
+    let packets = core::mem::take(&mut capture.packets);
+    for (index, mut packet) in packets.into_iter().take(600).enumerate() {
+        if index % 50 == 49 {
+            let at = packet.data.len() - 1 - index % 40;
+            packet.data[at] ^= 0x40;
+        }
+        let copies = if index % 10 == 9 { 2 } else { 1 };
+        capture.packets.extend((0..copies).map(|_| packet.clone()));
+    }
+    for (index, packet) in capture.packets.iter_mut().enumerate() {
+        packet.number = index as u64 + 1;
+    }
+    let written = anonymized(&capture);
+    assert_eq!(written.len(), capture.packets.len());
+    let (mut bad, mut equal) = (0, 0);
+    for (index, packet) in capture.packets.iter().enumerate() {
+        assert_eq!(verdict(&capture, &packet.data), verdict(&capture, &written[index]), "{index}");
+        bad += usize::from(verdict(&capture, &packet.data) == Some(IcrcVerdict::Bad));
+        let earlier = capture.packets[..index].iter().rposition(|other| other.data == packet.data);
+        if let Some(earlier) = earlier {
+            assert!(written[earlier] == written[index], "{earlier} and {index}");
+            equal += 1;
+        }
+    }
+    assert!(bad >= 12 && equal >= 60, "{bad} {equal}");
+}
+
+/// A capture of which a snap length left the beginning of each packet.
+#[test]
+fn packets_that_are_cut() {
+    let mut capture = samples::capture("nfs4.1-basic");
+    let whole = anonymized(&capture);
+    for packet in &mut capture.packets {
+        packet.data.truncate(120);
+    }
+    for (cut, whole) in anonymized(&capture).iter().zip(&whole) {
+        assert_eq!(cut.len(), whole.len().min(120));
+        // Headers are those of the whole packet, up to the UDP checksum. What cannot be understood is zeros.
+        assert_eq!(cut[..40], whole[..40]);
+        assert!(
+            cut.len() < 120
+                || cut[54..].iter().zip(&whole[54..]).all(|(cut, whole)| *cut == 0 || cut == whole)
+        );
+    }
+}
+
+#[test]
+fn other_traffic() {
+    let ethernet = |kind: [u8; 2], rest: &[u8]| [&[2; 6][..], &[6; 6], &kind, rest].concat();
+    let ip = |protocol: u8, rest: &[u8]| {
+        let mut header = vec![0x45, 0, 0, 0, 0, 7, 0, 0, 64, protocol, 1, 1, 10, 0, 0, 1, 10, 0, 0, 2];
+        header[2..4].copy_from_slice(&(20 + rest.len() as u16).to_be_bytes());
+        ethernet([8, 0], &[&header, rest].concat())
+    };
+    let tcp = |port: u16, payload: &[u8]| {
+        let ports = [&port.to_be_bytes()[..], &[0xc0, 0]].concat();
+        let header = [&ports[..], &[1; 8], &[0x60, 0x18, 9, 9, 8, 8, 0, 0], &[1; 4]].concat();
+        ip(6, &[&header[..], payload].concat())
+    };
+    let secret = b"secret secret secret";
+    let mut capture = samples::capture("connect-rejected");
+    let packet = capture.packets[0].clone();
+    for data in [
+        ethernet([8, 6], secret),
+        ip(1, secret),
+        ip(17, &[&[0, 53, 0xc0, 0, 0, 28, 5, 5][..], secret].concat()),
+        tcp(80, secret),
+        tcp(20_049, &[b"MPA ID Req Frame", &secret[..]].concat()),
+        tcp(2049, secret),
+        // A later fragment has no ports.
+        {
+            let mut data = ip(17, secret);
+            data[20] = 0x01;
+            data
+        },
+        secret.to_vec(),
+    ] {
+        capture.packets.push(rdmascope_tests::pcap::Packet {
+            original_length: data.len() as u32,
+            data,
+            ..packet.clone()
+        });
+    }
+    for (old, new) in capture.packets.iter().zip(anonymized(&capture)).skip(4) {
+        assert!(!new.windows(6).any(|window| window == b"secret"), "{new:?}");
+        let config = frame::Config::default();
+        let record = |data| Record { data, ..session::records(&capture).next().expect("there is one") };
+        let of = |data| dissect(&record(data), &config).map(drop);
+        assert!(of(&old.data) == of(&new) || old.data == secret, "{:?} {:?}", of(&old.data), of(&new));
+    }
+}
+
+#[test]
+fn bytes_at_their_places() {
+    let mut runs = Runs::default();
+    for (at, bytes) in [(2, &b"ab"[..]), (4, b"cd"), (10, b"xyz"), (11, b"nothing"), (13, b"")] {
+        runs.put(at, bytes);
+    }
+    let copied = |at, length| {
+        let mut bytes = vec![b'.'; length];
+        runs.copy(at, &mut bytes);
+        String::from_utf8(bytes).expect("it is ASCII")
+    };
+    assert_eq!(copied(0, 15), "..abcd....xyz..");
+    assert_eq!(
+        (copied(3, 2), copied(5, 6), copied(13, 3), copied(u64::MAX, 2)),
+        ("bc".into(), "d....x".into(), "...".into(), "..".into())
+    );
+}
