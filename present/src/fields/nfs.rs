@@ -1,9 +1,10 @@
 //! Every field of NFS: arguments and results of version 3 with NFSACL, and of version 4 with its callbacks.
 //!
 //! What there is stands in the XDR language, as in the RFCs: `nfs3.x`, and `nfs4.x`, which is the code of RFC 7863 with what later ones add. It is parsed once, when it is
-//! first asked for (`language`). `walk` goes through a message by it, and makes a field of each value.
+//! first asked for (`language`). `naming` says which constants of it are the flags of which field. `walk` goes through a message by it, and makes a field of each value.
 
 mod language;
+mod naming;
 mod walk;
 
 use crate::fields::Field;
@@ -15,8 +16,10 @@ use rdmascope_wire::rpc::program;
 use std::sync::LazyLock;
 use walk::Walk;
 
-static VERSION_3: LazyLock<Language> = LazyLock::new(|| Language::known(include_str!("nfs/nfs3.x")));
-static VERSION_4: LazyLock<Language> = LazyLock::new(|| Language::known(include_str!("nfs/nfs4.x")));
+static VERSION_3: LazyLock<Language> =
+    LazyLock::new(|| Language::known(include_str!("nfs/nfs3.x"), naming::VERSION_3));
+static VERSION_4: LazyLock<Language> =
+    LazyLock::new(|| Language::known(include_str!("nfs/nfs4.x"), naming::VERSION_4));
 
 /// A message as it was before reduction.
 #[derive(Clone, Copy, Debug)]

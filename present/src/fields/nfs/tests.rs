@@ -17,21 +17,21 @@ fn whole(bytes: &[u8]) -> Intervals {
     captured
 }
 
-fn of(language: &'static Language, name: &str, bytes: &[u8]) -> Vec<Field> {
+pub(super) fn of(language: &'static Language, name: &str, bytes: &[u8]) -> Vec<Field> {
     let captured = whole(bytes);
     let of = language.named(name).expect("it is there");
     walk(language, of, Whole { bytes, length: bytes.len() as u64, captured: &captured }, 0)
 }
 
 /// Each field as a line: what it is in, its name, its value, its bytes.
-fn lines(fields: &[Field]) -> Vec<String> {
+pub(super) fn lines(fields: &[Field]) -> Vec<String> {
     fn put(fields: &[Field], indent: usize, lines: &mut Vec<String>) {
         for field in fields {
             let range = field
                 .range
                 .clone()
                 .map_or(String::new(), |range| format!(" [{}..{}]", range.start, range.end));
-            let value = if field.value.is_empty() { String::new() } else { format!(": {}", field.value) };
+            let value = if field.shown().is_empty() { String::new() } else { format!(": {}", field.shown()) };
             lines.push(format!("{}{}{value}{range}", "  ".repeat(indent), field.name));
             put(&field.children, indent + 1, lines);
         }
@@ -114,7 +114,7 @@ status: NFS3ERR_NOENT (2) [0..4]
 dir_attributes [4..92]
   attributes_follow: yes [4..8]
   type: NF3DIR (2) [8..12]
-  mode: 0755 [12..16]
+  mode: 0755 (rwxr-xr-x) [12..16]
   nlink: 3 [16..20]
   uid: 0 [20..24]
   gid: 0 [24..28]
@@ -125,13 +125,13 @@ dir_attributes [4..92]
     specdata2: 0 [48..52]
   fsid: 5 [52..60]
   fileid: 7 [60..68]
-  atime: 10.000000001 s [68..76]
+  atime: 10.000000001 s (1970-01-01T00:00:10.000000001Z) [68..76]
     seconds: 10 [68..72]
     nseconds: 1 [72..76]
-  mtime: 20.000000002 s [76..84]
+  mtime: 20.000000002 s (1970-01-01T00:00:20.000000002Z) [76..84]
     seconds: 20 [76..80]
     nseconds: 2 [80..84]
-  ctime: 30.000000003 s [84..92]
+  ctime: 30.000000003 s (1970-01-01T00:00:30.000000003Z) [84..92]
     seconds: 30 [84..88]
     nseconds: 3 [88..92]";
     assert_eq!(lines(&of(&VERSION_3, "LOOKUP3res", &bytes)).join("\n"), expected);
