@@ -26,7 +26,19 @@ enum Kind {
     BitNumbers,
     /// The bits are those of a mode, and shown as `ls` does.
     Mode,
+    /// Of a mode that has the type of the file in it, as in NFS version 2; all ones: it is not to be set (RFC 1094, sections 2.3.5 and 2.3.6).
+    ModeAndType,
 }
+
+/// NFS version 2.
+pub(super) const VERSION_2: &[Row] = &[Row::all(&["mode"], Kind::ModeAndType, "-")];
+
+/// MOUNT.
+pub(super) const MOUNT: &[Row] =
+    &[Row::part(&["mountres3_ok.auth_flavors"], Kind::Number, "", "AUTH_NONE", "RPCSEC_GSS_KRB5P")];
+
+/// The port mapper and rpcbind.
+pub(super) const PORT_MAPPER: &[Row] = &[Row::all(&["mapping.prot"], Kind::Number, "PROTOCOL_")];
 
 /// NFS version 3 and NFSACL.
 pub(super) const VERSION_3: &[Row] = &[
@@ -175,7 +187,8 @@ impl Row {
             Some((constant.value as u32, name))
         };
         let values: Vec<(u32, &'static str)> = part.iter().filter_map(named).collect();
-        assert_eq!(values.is_empty(), self.kind == Kind::Mode, "{}", self.prefix);
+        let needs_none = matches!(self.kind, Kind::Mode | Kind::ModeAndType);
+        assert_eq!(values.is_empty(), needs_none, "{}", self.prefix);
         let masks = match self.kind {
             Kind::Bits(masks) => masks.iter().map(|mask| constants[at(mask)].value as u32).collect(),
             _ => Vec::new(),
@@ -194,13 +207,15 @@ pub(super) struct Names {
 
 impl Names {
     pub(super) fn is_mode(&self) -> bool {
-        self.kind == Kind::Mode
+        matches!(self.kind, Kind::Mode | Kind::ModeAndType)
     }
 
     /// What a number means; nothing where it is zero and zero has no name.
     pub(super) fn of(&self, number: u32) -> String {
         match self.kind {
             Kind::Mode => mode(number),
+            Kind::ModeAndType if number == u32::MAX => "not to be set".to_owned(),
+            Kind::ModeAndType => mode_and_type(number),
             Kind::Bits(_) if number != 0 => self.bits(number),
             _ => match self.exact(number) {
                 Some(name) => name,
@@ -280,5 +295,19 @@ fn mode(mode: u32) -> String {
     }
 }
 
+/// A mode as `ls` shows it, with the type of the file, if there is one.
+fn mode_and_type(number: u32) -> String {
+    let kind = match number & 0o170_000 {
+        0o020_000 => "c",
+        0o040_000 => "d",
+        0o060_000 => "b",
+        0o100_000 => "-",
+        0o120_000 => "l",
+        0o140_000 => "s",
+        _ => return mode(number),
+    };
+    format!("{kind}{}", mode(number & !0o170_000))
+}
+
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -40,7 +40,7 @@ pub(super) struct Walk<'a> {
     fields: Vec<Field>,
     made: usize,
     depth: usize,
-    /// What the bits are called of bitmaps in the array that is gone through.
+    /// What the entries are called of the array that is gone through, or the bits of bitmaps in them.
     within: Option<&'static Names>,
 }
 
@@ -67,15 +67,70 @@ impl<'a> Walk<'a> {
 
     /// Goes through a value that takes up all that is left. What is behind it is a field too.
     pub(super) fn all(&mut self, of: &'static Type) {
-        let read = self.inline("", of);
+        // Where it stopped, a field says so.
+        let _ = self.inline("", of).and_then(|()| self.rest());
+    }
+
+    /// What is behind the last field.
+    fn rest(&mut self) -> Result<(), Stopped> {
         let rest = usize::try_from(self.whole.length).unwrap_or(usize::MAX).saturating_sub(self.at);
-        if read.is_ok() && rest > 0 {
-            let range = self.at..self.at + rest;
-            self.fields.push(Field::new(
-                "rest",
-                format!("{} behind the last field", Counted(rest as u64, "byte")),
-                range,
-            ));
+        if rest == 0 {
+            return Ok(());
+        }
+        let range = self.at..self.at + rest;
+        let value = format!("{} behind the last field", Counted(rest as u64, "byte"));
+        self.push(Field::new("rest", value, range))
+    }
+
+    /// Goes through a value that RPCSEC_GSS protects the integrity of, with what is around it (RFC 2203, section 5.3.2.2).
+    pub(super) fn integrity(&mut self, of: &'static Type) {
+        if self.protected(of).is_ok() {
+            self.all(&Type::Void);
+        }
+    }
+
+    fn protected(&mut self, of: &'static Type) -> Result<(), Stopped> {
+        self.group("databody_integ", |walk| {
+            let start = walk.at;
+            let length = walk.word()? as usize;
+            let end = walk.at.saturating_add(length);
+            let there = usize::try_from(walk.whole.length).unwrap_or(usize::MAX);
+            if end > there {
+                return Err(walk.stop(Stop::short(Layer::UpperLayer, walk.at, length, there)));
+            }
+            walk.leaf("length", length.to_string(), start)?;
+            // The value ends where the body does.
+            walk.whole.length = end as u64;
+            let read = walk.in_body(of);
+            walk.whole.length = there as u64;
+            read?;
+            walk.at = end.saturating_add(length.wrapping_neg() % 4).min(there);
+            Ok(Counted(length as u64, "byte").to_string())
+        })?;
+        let start = self.at;
+        let checksum = self.opaque(Length::Most(u32::MAX), false)?;
+        self.leaf("checksum", checksum, start)
+    }
+
+    /// A sequence number, and the value.
+    fn in_body(&mut self, of: &'static Type) -> Result<(), Stopped> {
+        let start = self.at;
+        let number = self.word()?;
+        self.leaf("seq_num", number.to_string(), start)?;
+        self.inline("", of)?;
+        self.rest()
+    }
+
+    /// What RPCSEC_GSS encrypted (RFC 2203, section 5.3.2.3).
+    pub(super) fn privacy(&mut self) {
+        let start = self.at;
+        let Ok(length) = self.word() else { return };
+        self.at = start;
+        if self.opaque(Length::Most(u32::MAX), false).is_ok() {
+            let value = format!("{}, encrypted by RPCSEC_GSS", Counted(length.into(), "byte"));
+            // One field is never too many.
+            let _ = self.leaf("databody_priv", value, start);
+            self.all(&Type::Void);
         }
     }
 
@@ -266,8 +321,7 @@ impl<'a> Walk<'a> {
                             walk.inline("", of)?;
                             Ok(walk.summary(defined.name))
                         })?;
-                        if let ("nfstime3" | "nfstime4", Some(time)) = (defined.name, self.fields.last_mut())
-                        {
+                        if let (true, Some(time)) = (self.is_time(of), self.fields.last_mut()) {
                             time.meaning = date(time).unwrap_or_default();
                         }
                         Ok(())
@@ -305,13 +359,16 @@ impl<'a> Walk<'a> {
             Form::Alias(of) if matches!(of, Type::Named(_)) && defined.names.is_none() => {
                 self.inline(name, of)
             }
-            _ => self.value(name, of, As::default()),
+            _ => {
+                let name = if name.is_empty() { defined.name } else { name };
+                self.value(name, of, As::default())
+            }
         }
     }
 
     /// A time stays one field, also as an arm of a union.
     fn is_time(&self, of: &Type) -> bool {
-        matches!(of, Type::Named(index) if matches!(self.language.defined(*index).name, "nfstime3" | "nfstime4"))
+        matches!(of, Type::Named(index) if matches!(self.language.defined(*index).name, "nfstime3" | "nfstime4" | "timeval"))
     }
 
     fn boolean(&mut self) -> Result<bool, Stopped> {
@@ -387,7 +444,7 @@ impl<'a> Walk<'a> {
         };
         for index in 0..count {
             let name = self.label(of).map_or_else(|| index.to_string().into(), Cow::Borrowed);
-            self.value(name, of, As::default())?;
+            self.value(name, of, As { alias: "", names: self.within })?;
         }
         Ok(Counted(count.into(), "entry").to_string())
     }
@@ -438,6 +495,10 @@ impl<'a> Walk<'a> {
             ("nfstime3" | "nfstime4", [seconds, nanoseconds]) => {
                 format!("{}.{:0>9} s", seconds.value, nanoseconds.value)
             }
+            // Of version 2, with microseconds.
+            ("timeval", [seconds, microseconds]) => {
+                format!("{}.{:0>6} s", seconds.value, microseconds.value)
+            }
             ("nfs_fh3", [handle]) => handle.value.clone(),
             _ => String::new(),
         }
@@ -475,14 +536,16 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// When a point in time is, which has its seconds since 1970 and its nanoseconds in it (RFC 1813, section 2.5; RFC 8881, section 3.3.1). `None` where it is no date that can be
-/// written, or a duration.
+/// When a point in time is, which has its seconds since 1970 and its nanoseconds in it, or microseconds (RFC 1094, section 2.3.4; RFC 1813, section 2.5; RFC 8881, section 3.3.1).
+/// `None` where it is no date that can be written, or a duration.
 fn date(time: &Field) -> Option<String> {
-    let [seconds, nanoseconds] = &time.children[..] else { return None };
+    let [seconds, fraction] = &time.children[..] else { return None };
     if DURATIONS.contains(&&*time.name) {
         return None;
     }
-    let nanoseconds = nanoseconds.value.parse().ok().filter(|nanoseconds| *nanoseconds < 1_000_000_000)?;
+    let scale = if fraction.name == "useconds" { 1000 } else { 1 };
+    let nanoseconds = fraction.value.parse::<i64>().ok()?.checked_mul(scale)?;
+    let nanoseconds = Some(nanoseconds).filter(|nanoseconds| *nanoseconds < 1_000_000_000)?;
     let since = seconds.value.parse::<i64>().ok()?.checked_mul(1_000_000_000)?.checked_add(nanoseconds)?;
     Some(Rfc3339::from(Time(since)).as_str().to_owned())
 }
