@@ -71,6 +71,29 @@ fn calls_and_replies_name_each_other() {
     assert_eq!(calls, 265);
 }
 
+/// Where and how much is read and written, as `transactions` has it from another walk over the arguments; and what comments are not: long, or more than a line.
+#[test]
+fn calls_name_their_arguments() {
+    let mut found = 0;
+    for name in ["nfs3-basic.pcap", "nfs4.2-basic.pcap"] {
+        let comments = comments(&exported(&sample(name)));
+        for transaction in lines(&run(&["transactions", &sample(name), "--format", "jsonl"])) {
+            let frame = transaction["call"]["frame"].as_u64().expect("the sample has all calls") as usize;
+            let operation = transaction["operation_details"].as_array().into_iter().flatten();
+            let operation = operation.into_iter().find(|one| one["name"] == transaction["name"]);
+            let Some(offset) = operation.and_then(|operation| operation["offset"].as_u64()) else { continue };
+            let said = format!(", offset {offset}, ");
+            assert!(comments[frame - 1].contains(&said), "{}: {said}", comments[frame - 1]);
+            found += 1;
+        }
+        for comment in &comments {
+            assert!(!comment.contains(char::is_control), "{comment}");
+            assert!(comment.len() < 2048, "{comment}");
+        }
+    }
+    assert!(found > 40, "{found}");
+}
+
 /// Every byte of the chunk that xprtrdma_chunk_read shows in nfs3-basic.client.trace for this XID, once.
 #[test]
 fn each_byte_of_a_read_chunk_moves_once() {

@@ -18,6 +18,8 @@ pub struct Field {
     pub name: Cow<'static, str>,
     /// Its value, with the name that the value has.
     pub value: String,
+    /// What the value says, where it is a number of flags, or has another form that people read: names of flags, a date. Else empty.
+    pub meaning: String,
     /// Its bytes; `None` where it is known what it is, and not where it stands.
     pub range: Option<Range<usize>>,
     /// Which bits of its bytes are its own, where not all are.
@@ -48,6 +50,15 @@ impl Field {
             range: Some(at..at),
             stop: Some(stop),
             ..Field::default()
+        }
+    }
+
+    /// The value, with its meaning behind it in parentheses.
+    pub fn shown(&self) -> Cow<'_, str> {
+        match (&*self.value, &*self.meaning) {
+            (value, "") => value.into(),
+            ("", meaning) => meaning.into(),
+            (value, meaning) => format!("{value} ({meaning})").into(),
         }
     }
 

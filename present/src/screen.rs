@@ -55,11 +55,12 @@ fn branch(field: &Field, bytes: &[u8], depth: usize, screen: Screen, out: &mut i
     let left = 4 + 2 + column + 2 + indent;
     let name = &field.name;
     write!(out, "{start:4}  {digits:column$}  {:indent$}", "")?;
-    let separator = if field.value.is_empty() { "" } else { ": " };
+    let value = field.shown();
+    let separator = if value.is_empty() { "" } else { ": " };
     // A value has what is left of the line, and goes on below its beginning where that is too little. Its first word is not broken.
     let mut room = screen.width.saturating_sub(left + name.chars().count() + separator.len());
     let mut pieces = Vec::new();
-    let mut rest = field.value.as_str();
+    let mut rest = &*value;
     if room < rest.split(' ').next().unwrap_or_default().chars().count().max(8).min(rest.chars().count()) {
         pieces.push("");
         room = screen.width.saturating_sub(left + 2).max(8);

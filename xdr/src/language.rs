@@ -2,17 +2,27 @@
 //!
 //! A parser for text that the program brings with it: what is wrong there is found by tests, and panics. Names are those of the text.
 
+use crate::naming::{Names, Row};
 use std::collections::{BTreeMap, HashMap};
 
 /// What a text defines.
 #[derive(Debug, Default)]
 pub struct Language {
     constants: HashMap<&'static str, i64>,
+    /// The same in the order of the text.
+    in_order: Vec<Constant>,
     /// [`Type::Named`], by their names.
     names: HashMap<&'static str, Type>,
     types: Vec<Defined>,
     procedures: HashMap<(u32, u32, u32), Procedure>,
     attributes: BTreeMap<u32, Attribute>,
+}
+
+/// A constant, or a value of an enumeration.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Constant {
+    pub(crate) name: &'static str,
+    pub(crate) value: i64,
 }
 
 /// An attribute of NFS version 4 (RFC 8881, section 5).
@@ -67,6 +77,8 @@ pub struct Defined {
     pub name: &'static str,
     /// What it is.
     pub form: Form,
+    /// What its bits or numbers are called, of an alias.
+    pub names: Option<Box<Names>>,
 }
 
 /// What is behind a name.
@@ -98,6 +110,8 @@ pub struct Member {
     pub name: &'static str,
     /// Its type.
     pub of: Type,
+    /// What its bits or numbers are called, where its type does not tell.
+    pub names: Option<Box<Names>>,
 }
 
 /// What a procedure takes and gives.
@@ -110,19 +124,43 @@ pub struct Procedure {
 }
 
 impl Language {
-    /// What a text defines that the program brings with it.
+    /// What a text defines that the program brings with it; `rows` say what bits and numbers are called.
     ///
     /// # Panics
-    /// Where it is not in the language.
-    pub fn known(text: &'static str) -> Language {
+    /// Where it is not in the language, or a row names nothing of the text.
+    pub(crate) fn known(text: &'static str, rows: &[Row]) -> Language {
         let mut parser = Parser { words: words(text), at: 0, language: Language::default() };
         while parser.at < parser.words.len() {
             parser.definition();
         }
         let awaited = parser.language.types.iter().find(|defined| matches!(defined.form, Form::Awaited));
         assert!(awaited.is_none(), "{awaited:?} is not defined");
+        for row in rows {
+            parser.language.name(row);
+        }
         parser.language.attributes = parser.attributes();
         parser.language
+    }
+
+    /// Gives the types and members of a row their names.
+    fn name(&mut self, row: &Row) {
+        let names = Box::new(row.names(&self.in_order));
+        for place in row.places {
+            let found = match place.split_once('.') {
+                None => self.type_of_name(place).map(|defined| &mut defined.names),
+                Some((owner, name)) => self.type_of_name(owner).and_then(|defined| {
+                    let member = defined.members().find(|member| member.name == name)?;
+                    Some(&mut member.names)
+                }),
+            };
+            let found = found.unwrap_or_else(|| panic!("{place} is not defined"));
+            assert!(found.replace(names.clone()).is_none(), "{place} has two rows");
+        }
+    }
+
+    fn type_of_name(&mut self, name: &str) -> Option<&mut Defined> {
+        let Type::Named(index) = self.names.get(name)? else { return None };
+        self.types.get_mut(*index)
     }
 
     /// The procedure of a program, in a version of it.
@@ -146,6 +184,23 @@ impl Language {
     /// The attribute of NFS version 4 that has this number.
     pub fn attribute(&self, number: u32) -> Option<&Attribute> {
         self.attributes.get(&number)
+    }
+}
+
+impl Defined {
+    /// The member of a structure that has this name.
+    pub fn member(&self, name: &str) -> Option<&Member> {
+        let Form::Structure(members) = &self.form else { return None };
+        members.iter().find(|member| member.name == name)
+    }
+
+    fn members(&mut self) -> impl Iterator<Item = &mut Member> {
+        let (first, others): (&mut [Member], Option<&mut Member>) = match &mut self.form {
+            Form::Structure(members) => (members, None),
+            Form::Union { switch, .. } => (&mut [], Some(switch)),
+            _ => (&mut [], None),
+        };
+        first.iter_mut().chain(others)
     }
 }
 
@@ -216,10 +271,10 @@ impl Parser {
                 let name = self.next();
                 self.expect("=");
                 let value = self.value();
-                self.language.constants.insert(name, value);
+                self.constant(name, value);
             }
             "typedef" => {
-                if let Some(Member { name, of }) = self.declaration() {
+                if let Some(Member { name, of, .. }) = self.declaration() {
                     self.define(name, Form::Alias(of));
                 }
             }
@@ -249,6 +304,12 @@ impl Parser {
         self.expect(";");
     }
 
+    fn constant(&mut self, name: &'static str, value: i64) {
+        let known = self.language.constants.insert(name, value);
+        assert!(known.is_none(), "{name} is defined twice");
+        self.language.in_order.push(Constant { name, value });
+    }
+
     fn define(&mut self, name: &'static str, form: Form) {
         let index = self.index(name);
         let defined = &mut self.language.types[index];
@@ -261,7 +322,7 @@ impl Parser {
             return *index;
         }
         let index = self.language.types.len();
-        self.language.types.push(Defined { name, form: Form::Awaited });
+        self.language.types.push(Defined { name, form: Form::Awaited, names: None });
         self.language.names.insert(name, Type::Named(index));
         index
     }
@@ -289,23 +350,23 @@ impl Parser {
             "opaque" => {
                 let name = self.next();
                 let length = self.length().expect("opaque data has a length");
-                return Some(Member { name, of: Type::Opaque(length) });
+                return Some(Member { name, of: Type::Opaque(length), names: None });
             }
             "string" => {
                 let name = self.next();
                 let length = self.length();
                 assert!(matches!(length, Some(Length::Most(_))), "{name}");
-                return Some(Member { name, of: Type::String });
+                return Some(Member { name, of: Type::String, names: None });
             }
             word => self.basic(word),
         };
         if self.takes("*") {
-            return Some(Member { name: self.next(), of: Type::Optional(Box::new(of)) });
+            return Some(Member { name: self.next(), of: Type::Optional(Box::new(of)), names: None });
         }
         let name = self.next();
         match self.length() {
-            Some(length) => Some(Member { name, of: Type::Array(Box::new(of), length) }),
-            None => Some(Member { name, of }),
+            Some(length) => Some(Member { name, of: Type::Array(Box::new(of), length), names: None }),
+            None => Some(Member { name, of, names: None }),
         }
     }
 
@@ -348,7 +409,7 @@ impl Parser {
             let name = self.next();
             self.expect("=");
             let value = self.value();
-            self.language.constants.insert(name, value);
+            self.constant(name, value);
             values.push((value as u32, name));
             if !self.takes(",") {
                 break;
@@ -360,7 +421,7 @@ impl Parser {
     }
 
     fn union(&mut self) -> Form {
-        const VOID: Member = Member { name: "", of: Type::Void };
+        const VOID: Member = Member { name: "", of: Type::Void, names: None };
         self.expect("switch");
         self.expect("(");
         let switch = self.declaration().expect("a union has a discriminant");

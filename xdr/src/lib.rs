@@ -15,15 +15,27 @@
 #![forbid(unsafe_code)]
 
 pub mod language;
+pub mod naming;
 
 use language::Language;
 use std::sync::LazyLock;
 
+/// NFS version 2 (RFC 1094).
+pub static NFS2: LazyLock<Language> = LazyLock::new(|| Language::known(include_str!("nfs2.x"), naming::NFS2));
+
 /// NFS version 3 (RFC 1813), and NFSACL version 3.
-pub static NFS3: LazyLock<Language> = LazyLock::new(|| Language::known(include_str!("nfs3.x")));
+pub static NFS3: LazyLock<Language> = LazyLock::new(|| Language::known(include_str!("nfs3.x"), naming::NFS3));
 
 /// NFS version 4, minor versions 0 to 2 (RFC 7863, RFC 8275, RFC 8276, RFC 9754), and its callbacks.
-pub static NFS4: LazyLock<Language> = LazyLock::new(|| Language::known(include_str!("nfs4.x")));
+pub static NFS4: LazyLock<Language> = LazyLock::new(|| Language::known(include_str!("nfs4.x"), naming::NFS4));
+
+/// MOUNT, versions 1 and 3 (RFC 1094, appendix A; RFC 1813, appendix I).
+pub static MOUNT: LazyLock<Language> =
+    LazyLock::new(|| Language::known(include_str!("mount.x"), naming::MOUNT));
+
+/// The port mapper, and rpcbind versions 3 and 4 (RFC 1833).
+pub static PORT_MAPPER: LazyLock<Language> =
+    LazyLock::new(|| Language::known(include_str!("portmapper.x"), naming::PORT_MAPPER));
 
 /// The program number of callbacks in RFC 7863: clients choose others.
 pub const CALLBACK: u32 = 0x4000_0000;

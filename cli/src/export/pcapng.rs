@@ -4,6 +4,7 @@
 //! transactions and of their steps, and of the packets of which it becomes clear only later what they are. Without comments there is one pass.
 
 mod anonymized;
+mod brief;
 mod comments;
 mod facts;
 
@@ -22,6 +23,7 @@ use rdmascope_capture_agent::{Note, PcapngWriter, Section};
 use rdmascope_dissector::bulk::BulkCut;
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::{Event, Packet};
+use rdmascope_dissector::exchange::Keep;
 use rdmascope_dissector::frame;
 use rdmascope_dissector::observation::Observe;
 use rdmascope_dissector::record::{Record, Time};
@@ -130,7 +132,8 @@ fn write(input: &Input, form: Form, slice: Slice, out: impl Write) -> io::Result
         late: HashMap::default(),
         findings: Findings::new(Findings::ALL),
     };
-    let config = Config { attribute: true, observe: Observe::All, ..Config::default() };
+    let keep = Keep { steps: true, contents: true };
+    let config = Config { attribute: true, observe: Observe::All, keep, ..Config::default() };
     if let Err(error) = input::read(input, config, &mut first)? {
         return Ok(Err(error));
     }

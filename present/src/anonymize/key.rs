@@ -131,12 +131,12 @@ mod tests {
                 differ += usize::from(replaced != other);
                 assert!(found.insert(replaced), "{radix} {digits:?}");
                 count += 1;
-                for at in 0..length {
-                    if u16::from(digits[at]) + 1 < radix {
-                        digits[at] += 1;
+                for digit in &mut digits {
+                    if u16::from(*digit) + 1 < radix {
+                        *digit += 1;
                         continue 'all;
                     }
-                    digits[at] = 0;
+                    *digit = 0;
                 }
                 break;
             }

@@ -121,14 +121,7 @@ impl Values {
 
     /// By how much a wrong ICRC is wrong then. None that is right becomes wrong, and none that is wrong right.
     pub(super) fn difference(&self, difference: u32) -> u32 {
-        let mut bytes = difference.to_be_bytes();
-        while difference != 0 {
-            self.key.permute(Kind::Icrc, 256, &mut bytes);
-            if bytes != [0; 4] {
-                break;
-            }
-        }
-        u32::from_be_bytes(bytes)
+        u32::from_be_bytes(permuted(&self.key, Kind::Icrc, difference.to_be_bytes()))
     }
 
     fn address<const N: usize>(
@@ -181,14 +174,20 @@ fn class_of_ipv6(address: [u8; 16]) -> (u8, u32) {
 }
 
 fn new_identifier(key: &Key, identifier: u64) -> u64 {
-    let mut bytes = identifier.to_be_bytes();
-    while identifier != 0 {
-        key.permute(Kind::Identifier, 256, &mut bytes);
-        if bytes != [0; 8] {
-            break;
+    u64::from_be_bytes(permuted(key, Kind::Identifier, identifier.to_be_bytes()))
+}
+
+/// Another number; 0 for 0, and for no other. What takes this number to 0 takes 0 elsewhere: two steps are enough.
+fn permuted<const N: usize>(key: &Key, kind: Kind, mut bytes: [u8; N]) -> [u8; N] {
+    if bytes == [0; N] {
+        return bytes;
+    }
+    loop {
+        key.permute(kind, 256, &mut bytes);
+        if bytes != [0; N] {
+            return bytes;
         }
     }
-    u64::from_be_bytes(bytes)
 }
 
 /// The two bits of an Ethernet address that say what it is, and whether its first digit is one of those by which MPLS tells IP and pseudowires from Ethernet

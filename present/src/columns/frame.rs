@@ -97,6 +97,17 @@ pub static FIELD: Columns<FieldRow<'static>> = {
                 "The value for people: a number, decimal or after `0x`, with the name that it has. Programs take `bytes` and `mask`.",
             ),
             C::new(
+                "meaning",
+                Text(|row, see| {
+                    if !row.field.meaning.is_empty() {
+                        see(&row.field.meaning);
+                    }
+                }),
+                "What the value says: the names of flags, of bits in a bitmap and of numbers that have one, without what all of them begin with; bits that have no name, as `0x40 unknown`; \
+                 a mode as `ls` shows it; the date of a time. It is left out where `value` says all.",
+            )
+            .optional(),
+            C::new(
                 "offset",
                 U64(|row| row.field.range.as_ref().map(|range| range.start as u64)),
                 "Its first byte in the frame, in the Send, or in the message. It is left out where the value is known and not where it \

@@ -1,6 +1,7 @@
-//! Every field of NFS: arguments and results of version 3 with NFSACL, and of version 4 with its callbacks.
+//! Every field of NFS: arguments and results of version 2, of version 3 with NFSACL, and of version 4 with its callbacks; and of MOUNT and the port mapper, where they come by.
 //!
-//! What there is stands in the XDR language, as in the RFCs: `rdmascope-xdr` has it. `walk` goes through a message by it, and makes a field of each value.
+//! What there is stands in the XDR language, as in the RFCs: `rdmascope-xdr` has it, and says which constants are the flags of which field. `walk` goes through a message by
+//! it, and makes a field of each value.
 
 mod leaves;
 mod walk;
@@ -13,7 +14,7 @@ use rdmascope_dissector::interval::Intervals;
 use rdmascope_dissector::transaction::{Security, Transaction};
 use rdmascope_wire::rpc::program;
 use rdmascope_xdr::language::{Language, Type};
-use rdmascope_xdr::{CALLBACK, NFS3, NFS4};
+use rdmascope_xdr::{CALLBACK, MOUNT, NFS2, NFS3, NFS4, PORT_MAPPER};
 use walk::Walk;
 
 /// A message as it was before reduction.
@@ -27,19 +28,23 @@ pub(crate) struct Whole<'a> {
     pub(crate) captured: &'a Intervals,
 }
 
-/// The fields of the arguments, or of the results, that begin at byte `at` of the call or the reply; `None` where they are those of another program, or encrypted or
-/// protected by RPCSEC_GSS.
+/// The fields of the arguments, or of the results, that begin at byte `at` of the call or the reply; `None` where they are those of another program, or not those that the
+/// procedure has by itself.
 pub(super) fn fields(
     transaction: &Transaction,
     of_reply: bool,
     whole: Whole<'_>,
     at: usize,
 ) -> Option<Vec<Field>> {
-    if !matches!(transaction.security, Some(Security::None | Security::Sys | Security::Gss)) {
-        return None;
-    }
+    let protection = match transaction.security? {
+        Security::None | Security::Sys | Security::Gss => Protection::None,
+        Security::GssIntegrity => Protection::Integrity,
+        Security::GssPrivacy => return Some(encrypted(whole, at)),
+        // What sets up a context is no argument of the procedure.
+        Security::GssControl | Security::Other(_) => return None,
+    };
     let (language, of) = described(transaction, of_reply)?;
-    Some(walk(language, of, whole, at))
+    Some(walk(language, of, protection, whole, at))
 }
 
 /// Tells of every value of the arguments, or of the results, that begin at byte `at` of the call or the reply, where it stands, as far as they can be read and are not
@@ -51,7 +56,11 @@ pub(crate) fn leaves(
     at: usize,
     tell: impl FnMut(Leaf<'_>, Range<usize>),
 ) {
-    if let Some((language, of)) = described(transaction, of_reply) {
+    // Whoever shows values to others knows the types of these only.
+    let is_known =
+        |language: &'static Language| core::ptr::eq(language, &*NFS3) || core::ptr::eq(language, &*NFS4);
+    if let Some((language, of)) = described(transaction, of_reply).filter(|(language, _)| is_known(language))
+    {
         Leaves::new(language, whole, at, tell).all(of);
     }
 }
@@ -59,19 +68,45 @@ pub(crate) fn leaves(
 /// The type of the arguments or the results; `None` of another program.
 fn described(transaction: &Transaction, of_reply: bool) -> Option<(&'static Language, &'static Type)> {
     let called = transaction.procedure?;
-    let (language, number) = match (called.program, called.version) {
-        (program::NFS | program::NFSACL, 3) => (&*NFS3, called.program),
-        (program::NFS, 4) => (&*NFS4, called.program),
-        (program, 1) if program::is_callback(program) => (&*NFS4, CALLBACK),
+    let (language, number): (&'static Language, u32) = match (called.program, called.version) {
+        (program::NFS, 2) => (&NFS2, called.program),
+        (program::NFS | program::NFSACL, 3) => (&NFS3, called.program),
+        (program::NFS, 4) => (&NFS4, called.program),
+        (program::MOUNT, _) => (&MOUNT, called.program),
+        (program::PORTMAPPER, _) => (&PORT_MAPPER, called.program),
+        (program, 1) if program::is_callback(program) => (&NFS4, CALLBACK),
         _ => return None,
     };
     let procedure = language.procedure(number, called.version, called.number)?;
     Some((language, if of_reply { &procedure.results } else { &procedure.arguments }))
 }
 
-fn walk(language: &'static Language, of: &'static Type, whole: Whole<'_>, at: usize) -> Vec<Field> {
+/// What RPCSEC_GSS puts around arguments and results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Protection {
+    None,
+    Integrity,
+}
+
+fn walk(
+    language: &'static Language,
+    of: &'static Type,
+    protection: Protection,
+    whole: Whole<'_>,
+    at: usize,
+) -> Vec<Field> {
     let mut walk = Walk::new(language, whole, at);
-    walk.all(of);
+    match protection {
+        Protection::None => walk.all(of),
+        Protection::Integrity => walk.integrity(of),
+    }
+    walk.into_fields()
+}
+
+fn encrypted(whole: Whole<'_>, at: usize) -> Vec<Field> {
+    // No type of a text is asked for.
+    let mut walk = Walk::new(&NFS4, whole, at);
+    walk.privacy();
     walk.into_fields()
 }
 

@@ -199,8 +199,8 @@ fn message(stream: SendBytes<'_>, transaction: Option<&Transaction>, is_reduced:
     fields
 }
 
-/// The fields of arguments or results that begin at `at` of what is shown. What a chunk conveyed has no bytes there. `None` where the transaction has no contents, or is not
-/// of NFS.
+/// The fields of arguments or results that begin at `at` of what is shown. What a chunk conveyed has no bytes there. `None` where the transaction has no contents, or its
+/// procedure is none whose fields are known.
 fn every_field(
     transaction: &Transaction,
     of_reply: bool,

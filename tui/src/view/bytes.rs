@@ -85,7 +85,7 @@ fn flatten(state: &State, fields: &[Field], path: &mut Vec<usize>, lines: &mut V
         lines.push(Chosen {
             path: path.clone(),
             name: field.name.clone().into_owned(),
-            value: field.value.clone(),
+            value: field.shown().into_owned(),
             range: field.range.clone(),
             has_children: !field.children.is_empty(),
             is_stop: field.stop.is_some(),

@@ -1,7 +1,7 @@
 //! What is said of a packet, in one line: the connection, the transaction, what the packet is to it, what is wrong, and the findings whose
-//! evidence it is.
+//! evidence it is. The packet that completes a call or a reply has the main fields of it, too.
 //!
-//! Nothing of it is text from the capture.
+//! Texts from the capture are those of fields only: in quotes, escaped and bounded.
 
 use super::facts::{Facts, MessageFacts, TransactionFacts};
 use core::fmt::{self, Write as _};
@@ -185,6 +185,7 @@ impl<'a> Comments<'a> {
                     }
                     Outcome::NoCall => {}
                 }
+                fields(&transaction.call, parts)?;
                 lack(&transaction.call, parts)
             }
             StepKind::Reply if completed(&transaction.reply) => {
@@ -195,6 +196,7 @@ impl<'a> Comments<'a> {
                     }
                     _ => write!(parts.text, ", whose call was not captured")?,
                 }
+                fields(&transaction.reply, parts)?;
                 lack(&transaction.reply, parts)
             }
             _ => Ok(()),
@@ -241,6 +243,14 @@ fn index(step: &Step, packet: &Packet<'_>) -> u32 {
     let psn = packet.readable_headers().map(|headers| headers.bth.psn);
     let index = psn.and_then(|psn| u32::try_from(step.position.distance(psn.into())).ok()).unwrap_or(0);
     index.min(step.extent.saturating_sub(1))
+}
+
+/// The main fields of a message.
+fn fields(message: &Option<MessageFacts>, parts: &mut Parts<'_>) -> fmt::Result {
+    match message {
+        Some(message) if !message.fields.is_empty() => parts.add(format_args!("{}", message.fields)),
+        _ => Ok(()),
+    }
 }
 
 /// What the capture does not show moving of a message.

@@ -1,12 +1,13 @@
 //! What the first pass keeps, for the comments of the second.
 
+use super::brief::brief;
 use core::fmt;
 use foldhash::fast::FixedState;
 use rdmascope_dissector::connection::{Connection, ConnectionId, Endpoint};
 use rdmascope_dissector::event::{Event, Packet};
 use rdmascope_dissector::exchange::Step;
 use rdmascope_dissector::role::StepOf;
-use rdmascope_dissector::transaction::{Message, Missing, Outcome, Transaction};
+use rdmascope_dissector::transaction::{Missing, Outcome, Transaction};
 use rdmascope_present::names::{self, Failure, Label, Protocol};
 use rdmascope_wire::Xid;
 use std::collections::HashMap;
@@ -52,6 +53,8 @@ pub(super) struct MessageFacts {
     pub(super) missing: Box<[Missing]>,
     /// Further such ranges.
     pub(super) further_missing: usize,
+    /// Its main fields, in a line.
+    pub(super) fields: Box<str>,
 }
 
 impl Facts {
@@ -123,22 +126,25 @@ impl From<&Transaction> for TransactionFacts {
             outcome: transaction.outcome,
             ending: Ending::of(transaction),
             latency: transaction.latency(),
-            call: transaction.call.as_ref().map(MessageFacts::from),
-            reply: transaction.reply.as_ref().map(MessageFacts::from),
+            call: MessageFacts::of(transaction, false),
+            reply: MessageFacts::of(transaction, true),
             steps: transaction.exchange.as_ref().map(|kept| kept.steps.as_slice()).unwrap_or_default().into(),
         }
     }
 }
 
-impl From<&Message> for MessageFacts {
-    fn from(message: &Message) -> MessageFacts {
+impl MessageFacts {
+    fn of(transaction: &Transaction, of_reply: bool) -> Option<MessageFacts> {
         const MOST: usize = 4;
+        let message = if of_reply { &transaction.reply } else { &transaction.call };
+        let message = message.as_ref()?;
         let missing = &message.missing[..message.missing.len().min(MOST)];
-        MessageFacts {
+        Some(MessageFacts {
             frame: message.seen.frame,
             missing: missing.into(),
             further_missing: message.missing.len() - missing.len(),
-        }
+            fields: brief(transaction, of_reply),
+        })
     }
 }
 

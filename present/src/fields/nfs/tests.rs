@@ -1,6 +1,9 @@
-use super::{Whole, fields, walk};
+mod naming;
+
+use super::{MOUNT, NFS2, NFS3, NFS4, PORT_MAPPER, Protection, Whole, encrypted, fields, walk};
 use crate::fields::Field;
 use crate::names;
+use naming::{bytes, shown};
 use proptest::prelude::*;
 use rdmascope_capture_agent::Capture;
 use rdmascope_dissector::engine::{Config, Engine};
@@ -10,7 +13,6 @@ use rdmascope_dissector::interval::Intervals;
 use rdmascope_dissector::transaction::Transaction;
 use rdmascope_tests::samples;
 use rdmascope_xdr::language::{Form, Language, Type};
-use rdmascope_xdr::{NFS3, NFS4};
 
 fn whole(bytes: &[u8]) -> Intervals {
     let mut captured = Intervals::default();
@@ -18,21 +20,22 @@ fn whole(bytes: &[u8]) -> Intervals {
     captured
 }
 
-fn of(language: &'static Language, name: &str, bytes: &[u8]) -> Vec<Field> {
+pub(super) fn of(language: &'static Language, name: &str, bytes: &[u8]) -> Vec<Field> {
     let captured = whole(bytes);
     let of = language.named(name).expect("it is there");
-    walk(language, of, Whole { bytes, length: bytes.len() as u64, captured: &captured }, 0)
+    let whole = Whole { bytes, length: bytes.len() as u64, captured: &captured };
+    walk(language, of, Protection::None, whole, 0)
 }
 
 /// Each field as a line: what it is in, its name, its value, its bytes.
-fn lines(fields: &[Field]) -> Vec<String> {
+pub(super) fn lines(fields: &[Field]) -> Vec<String> {
     fn put(fields: &[Field], indent: usize, lines: &mut Vec<String>) {
         for field in fields {
             let range = field
                 .range
                 .clone()
                 .map_or(String::new(), |range| format!(" [{}..{}]", range.start, range.end));
-            let value = if field.value.is_empty() { String::new() } else { format!(": {}", field.value) };
+            let value = if field.shown().is_empty() { String::new() } else { format!(": {}", field.shown()) };
             lines.push(format!("{}{}{value}{range}", "  ".repeat(indent), field.name));
             put(&field.children, indent + 1, lines);
         }
@@ -115,7 +118,7 @@ status: NFS3ERR_NOENT (2) [0..4]
 dir_attributes [4..92]
   attributes_follow: yes [4..8]
   type: NF3DIR (2) [8..12]
-  mode: 0755 [12..16]
+  mode: 0755 (rwxr-xr-x) [12..16]
   nlink: 3 [16..20]
   uid: 0 [20..24]
   gid: 0 [24..28]
@@ -126,13 +129,13 @@ dir_attributes [4..92]
     specdata2: 0 [48..52]
   fsid: 5 [52..60]
   fileid: 7 [60..68]
-  atime: 10.000000001 s [68..76]
+  atime: 10.000000001 s (1970-01-01T00:00:10.000000001Z) [68..76]
     seconds: 10 [68..72]
     nseconds: 1 [72..76]
-  mtime: 20.000000002 s [76..84]
+  mtime: 20.000000002 s (1970-01-01T00:00:20.000000002Z) [76..84]
     seconds: 20 [76..80]
     nseconds: 2 [80..84]
-  ctime: 30.000000003 s [84..92]
+  ctime: 30.000000003 s (1970-01-01T00:00:30.000000003Z) [84..92]
     seconds: 30 [84..88]
     nseconds: 3 [88..92]";
     assert_eq!(lines(&of(&NFS3, "LOOKUP3res", &bytes)).join("\n"), expected);
@@ -205,7 +208,8 @@ reply [16..56]
     captured.insert(0, 20);
     captured.insert(24, 32);
     let read = NFS3.named("READ3res").unwrap();
-    let found = walk(&NFS3, read, Whole { bytes: &bytes, length: 32, captured: &captured }, 0);
+    let found =
+        walk(&NFS3, read, Protection::None, Whole { bytes: &bytes, length: 32, captured: &captured }, 0);
     let expected = "\
 status: NFS3_OK (0) [0..4]
 file_attributes [4..8]
@@ -240,7 +244,9 @@ fn nothing_of_version_4_is_missing() {
 /// The names of statuses are those by which transactions are listed and filtered.
 #[test]
 fn statuses_have_the_names_of_other_lines() {
-    for (language, version, name, least) in [(&NFS3, 3, "nfsstat3", 29), (&NFS4, 4, "nfsstat4", 100)] {
+    for (language, version, name, least) in
+        [(&NFS2, 2, "stat", 18), (&NFS3, 3, "nfsstat3", 29), (&NFS4, 4, "nfsstat4", 100)]
+    {
         let Some(Type::Named(index)) = language.named(name) else { panic!("{name}") };
         let Form::Enumeration(values) = &language.defined(*index).form else { panic!("{name}") };
         assert!(values.len() >= least, "{name}: {}", values.len());
@@ -250,12 +256,136 @@ fn statuses_have_the_names_of_other_lines() {
     }
 }
 
+/// Written by hand from RFC 1813, appendix I, section 5.2.1: MNT of a path, and a handle of four bytes with two flavors.
+#[test]
+fn mount() {
+    let path = [4, 0x2f65_7870];
+    assert_eq!(lines(&of(&MOUNT, "dirpath", &bytes(&path))), ["dirpath: \"/exp\" [0..8]"]);
+    let mounted = [0, 4, 0x0102_0304, 2, 1, 390_004];
+    let expected = "\
+fhs_status: MNT3_OK (0) [0..4]
+fhandle: 0x01020304 [4..12]
+auth_flavors: 2 entries [12..24]
+  0: 1 (AUTH_SYS) [16..20]
+  1: 390004 (RPCSEC_GSS_KRB5I) [20..24]";
+    assert_eq!(lines(&of(&MOUNT, "mountres3", &bytes(&mounted))).join("\n"), expected);
+    assert_eq!(shown(&MOUNT, "mountres3", &[13]), "fhs_status: MNT3ERR_ACCES (13)");
+    // EXPORT: one directory for two groups. DUMP: nobody has mounted anything.
+    let exported = [1, 1, 0x2f00_0000, 1, 1, 0x6100_0000, 1, 1, 0x6200_0000, 0, 0];
+    let expected = "\
+exports: 1 entry
+  0
+    ex_dir: \"/\"
+    ex_groups: 2 entries
+      0
+        gr_name: \"a\"
+      1
+        gr_name: \"b\"";
+    assert_eq!(shown(&MOUNT, "exports", &exported), expected);
+    assert_eq!(shown(&MOUNT, "mountlist", &[0]), "mountlist: 0 entries");
+    // Version 1 has a status of UNIX and handles of 32 bytes.
+    let mounted = [0, 1, 2, 3, 4, 5, 6, 7, 8];
+    assert_eq!(lines(&of(&MOUNT, "fhstatus", &bytes(&mounted)))[1].split(": ").next(), Some("directory"));
+    assert_eq!(lines(&of(&MOUNT, "fhstatus", &bytes(&[2]))), ["status: 2 [0..4]"]);
+}
+
+/// Written by hand from RFC 1833, sections 3.2 and 2.2.1: where NFS listens on RDMA.
+#[test]
+fn port_mapper() {
+    let mapping = [100_003, 3, 6, 0];
+    assert_eq!(shown(&PORT_MAPPER, "mapping", &mapping), "prog: 100003\nvers: 3\nprot: 6 (TCP)\nport: 0");
+    assert_eq!(shown(&PORT_MAPPER, "port", &[20_049]), "port: 20049");
+    let rpcb = [100_003, 3, 4, 0x7264_6d61, 0, 0];
+    assert_eq!(
+        shown(&PORT_MAPPER, "rpcb", &rpcb),
+        "r_prog: 100003\nr_vers: 3\nr_netid: \"rdma\"\nr_addr: \"\"\nr_owner: \"\""
+    );
+}
+
+/// Written by hand from RFC 1094, sections 2.2.5 and 2.3.5: a directory of mode 040755, with times in microseconds.
+#[test]
+fn a_lookup_of_version_2() {
+    let mut words = vec![0];
+    words.extend([7; 8]);
+    words.extend([2, 0o040_755, 3, 0, 0, 4096, 4096, 0, 8, 5, 77, 10, 1, 20, 2, 30, 3]);
+    let found = shown(&NFS2, "diropres", &words);
+    let expected = "\
+attributes
+  type: NFDIR (2)
+  mode: 040755 (drwxr-xr-x)
+  nlink: 3
+  uid: 0
+  gid: 0
+  size: 4096
+  blocksize: 4096
+  rdev: 0
+  blocks: 8
+  fsid: 5
+  fileid: 77
+  atime: 10.000001 s (1970-01-01T00:00:10.000001000Z)
+    seconds: 10
+    useconds: 1";
+    assert!(found.starts_with("status: NFS_OK (0)\nfile: 0x0000000700000007"), "{found}");
+    assert!(found.contains(expected), "{found}");
+    // What a SETATTR leaves alone is -1.
+    assert!(shown(&NFS2, "sattr", &[u32::MAX; 8]).starts_with("mode: 037777777777 (not to be set)\n"));
+    // The directory has as many procedures as the analysis knows.
+    for number in 0..18 {
+        assert!(NFS2.procedure(100_003, 2, number).is_some(), "{number}");
+    }
+}
+
+/// Written by hand from RFC 2203, section 5.3.2.2, around a GETATTR of RFC 1813: the body is counted and begins with the sequence number; a checksum is behind it.
+#[test]
+fn arguments_with_integrity() {
+    let words = [16, 9, 5, 0x0102_0304, 0x0500_0000, 5, 0x1112_1314, 0x1500_0000];
+    let of = |name: &str, bytes: &[u8]| {
+        let captured = whole(bytes);
+        let whole = Whole { bytes, length: bytes.len() as u64, captured: &captured };
+        let of = NFS3.named(name).expect("it is there");
+        lines(&walk(&NFS3, of, Protection::Integrity, whole, 0)).join("\n")
+    };
+    let expected = "\
+databody_integ: 16 bytes [0..20]
+  length: 16 [0..4]
+  seq_num: 9 [4..8]
+  object: 0x0102030405 [8..20]
+    data: 0x0102030405 [8..20]
+checksum: 0x1112131415 [20..32]";
+    assert_eq!(of("GETATTR3args", &bytes(&words)), expected);
+    // A body longer than the arguments, and one that they do not fit in: what is behind it is none of them.
+    let mut longer = words.to_vec();
+    longer[0] = 20;
+    longer.insert(5, 0);
+    let found = of("GETATTR3args", &bytes(&longer));
+    assert!(
+        found.contains("\n  rest: 4 bytes behind the last field [20..24]\nchecksum: 0x1112131415"),
+        "{found}"
+    );
+    let mut shorter = words.to_vec();
+    shorter[0] = 8;
+    let found = of("GETATTR3args", &bytes(&shorter));
+    assert!(found.contains("  stop: ") && !found.contains("checksum"), "{found}");
+    // A length beyond the message.
+    let found = of("GETATTR3args", &bytes(&[u32::MAX, 9]));
+    assert!(found.contains("  stop: ") && !found.contains("seq_num"), "{found}");
+}
+
+/// RFC 2203, section 5.3.2.3: nothing of it can be read but how long it is.
+#[test]
+fn arguments_with_privacy() {
+    let bytes = bytes(&[5, 0x1112_1314, 0x1500_0000]);
+    let captured = whole(&bytes);
+    let whole = Whole { bytes: &bytes, length: bytes.len() as u64, captured: &captured };
+    assert_eq!(lines(&encrypted(whole, 0)), ["databody_priv: 5 bytes, encrypted by RPCSEC_GSS [0..12]"]);
+}
+
 proptest! {
     /// Whatever the bytes are, and whichever of them are there, the walk ends, and every field lies in the message.
     #[test]
     fn any_bytes(
         bytes in proptest::collection::vec(prop_oneof![3 => 0u8..4, 1 => any::<u8>()], 0..400),
-        from in 0u64..400, length in 0u64..100, more in 0u64..100, which in 0usize..6,
+        from in 0u64..400, length in 0u64..100, more in 0u64..100, which in 0usize..10, is_protected in any::<bool>(),
     ) {
         let mut captured = Intervals::default();
         captured.insert(0, from.min(bytes.len() as u64));
@@ -263,9 +393,11 @@ proptest! {
         let (language, name) = [
             (&NFS4, "COMPOUND4args"), (&NFS4, "COMPOUND4res"), (&NFS4, "CB_COMPOUND4args"),
             (&NFS3, "READDIRPLUS3res"), (&NFS3, "CREATE3args"), (&NFS3, "GETACL3res"),
+            (&NFS2, "readdirres"), (&MOUNT, "exports"), (&MOUNT, "mountres3"), (&PORT_MAPPER, "rpcblist"),
         ][which];
+        let protection = if is_protected { Protection::Integrity } else { Protection::None };
         let whole = Whole { bytes: &bytes, length: bytes.len() as u64 + more, captured: &captured };
-        let found = walk(language, language.named(name).unwrap(), whole, 0);
+        let found = walk(language, language.named(name).unwrap(), protection, whole, 0);
         fn within(fields: &[Field], end: usize) -> bool {
             fields.iter().all(|field| {
                 field.range.as_ref().is_none_or(|range| range.start <= range.end && range.end <= end)

@@ -4,9 +4,12 @@ use super::Whole;
 use crate::fields::{Field, with_name};
 use crate::names::Quoted;
 use crate::text::{Counted, HexBytes};
+use crate::time::Rfc3339;
 use core::ops::Range;
+use rdmascope_dissector::record::Time;
 use rdmascope_wire::{Layer, Stop};
 use rdmascope_xdr::language::{Form, Language, Length, Member, Type};
+use rdmascope_xdr::naming::Names;
 use std::borrow::Cow;
 
 /// Fields that are made of one message.
@@ -15,6 +18,15 @@ const MOST: usize = 1 << 16;
 const DEEPEST: usize = 40;
 /// Bytes of opaque data that are shown.
 const SHOWN: usize = 32;
+/// Members whose nfstime3 or nfstime4 says how long, and not when.
+const DURATIONS: [&str; 6] = [
+    "time_delta",
+    "dir_notif_delay",
+    "dirent_notif_delay",
+    "cnr_lease_time",
+    "gdda_child_attr_delay",
+    "gdda_dir_attr_delay",
+];
 
 /// The walk cannot go on; its fields say why.
 #[derive(Clone, Copy, Debug)]
@@ -28,25 +40,97 @@ pub(super) struct Walk<'a> {
     fields: Vec<Field>,
     made: usize,
     depth: usize,
+    /// What the entries are called of the array that is gone through, or the bits of bitmaps in them.
+    within: Option<&'static Names>,
+}
+
+/// What is known of a value beside its type.
+#[derive(Clone, Copy, Default)]
+struct As {
+    /// The innermost alias of its type.
+    alias: &'static str,
+    /// What its bits or numbers are called.
+    names: Option<&'static Names>,
+}
+
+impl As {
+    fn of(member: &'static Member) -> As {
+        As { alias: "", names: member.names.as_deref() }
+    }
 }
 
 impl<'a> Walk<'a> {
     /// Begins at byte `at` of a message.
     pub(super) fn new(language: &'static Language, whole: Whole<'a>, at: usize) -> Walk<'a> {
-        Walk { language, whole, at, fields: Vec::new(), made: 0, depth: 0 }
+        Walk { language, whole, at, fields: Vec::new(), made: 0, depth: 0, within: None }
     }
 
     /// Goes through a value that takes up all that is left. What is behind it is a field too.
     pub(super) fn all(&mut self, of: &'static Type) {
-        let read = self.inline("", of);
+        // Where it stopped, a field says so.
+        let _ = self.inline("", of).and_then(|()| self.rest());
+    }
+
+    /// What is behind the last field.
+    fn rest(&mut self) -> Result<(), Stopped> {
         let rest = usize::try_from(self.whole.length).unwrap_or(usize::MAX).saturating_sub(self.at);
-        if read.is_ok() && rest > 0 {
-            let range = self.at..self.at + rest;
-            self.fields.push(Field::new(
-                "rest",
-                format!("{} behind the last field", Counted(rest as u64, "byte")),
-                range,
-            ));
+        if rest == 0 {
+            return Ok(());
+        }
+        let range = self.at..self.at + rest;
+        let value = format!("{} behind the last field", Counted(rest as u64, "byte"));
+        self.push(Field::new("rest", value, range))
+    }
+
+    /// Goes through a value that RPCSEC_GSS protects the integrity of, with what is around it (RFC 2203, section 5.3.2.2).
+    pub(super) fn integrity(&mut self, of: &'static Type) {
+        if self.protected(of).is_ok() {
+            self.all(&Type::Void);
+        }
+    }
+
+    fn protected(&mut self, of: &'static Type) -> Result<(), Stopped> {
+        self.group("databody_integ", |walk| {
+            let start = walk.at;
+            let length = walk.word()? as usize;
+            let end = walk.at.saturating_add(length);
+            let there = usize::try_from(walk.whole.length).unwrap_or(usize::MAX);
+            if end > there {
+                return Err(walk.stop(Stop::short(Layer::UpperLayer, walk.at, length, there)));
+            }
+            walk.leaf("length", length.to_string(), start)?;
+            // The value ends where the body does.
+            walk.whole.length = end as u64;
+            let read = walk.in_body(of);
+            walk.whole.length = there as u64;
+            read?;
+            walk.at = end.saturating_add(length.wrapping_neg() % 4).min(there);
+            Ok(Counted(length as u64, "byte").to_string())
+        })?;
+        let start = self.at;
+        let checksum = self.opaque(Length::Most(u32::MAX), false)?;
+        self.leaf("checksum", checksum, start)
+    }
+
+    /// A sequence number, and the value.
+    fn in_body(&mut self, of: &'static Type) -> Result<(), Stopped> {
+        let start = self.at;
+        let number = self.word()?;
+        self.leaf("seq_num", number.to_string(), start)?;
+        self.inline("", of)?;
+        self.rest()
+    }
+
+    /// What RPCSEC_GSS encrypted (RFC 2203, section 5.3.2.3).
+    pub(super) fn privacy(&mut self) {
+        let start = self.at;
+        let Ok(length) = self.word() else { return };
+        self.at = start;
+        if self.opaque(Length::Most(u32::MAX), false).is_ok() {
+            let value = format!("{}, encrypted by RPCSEC_GSS", Counted(length.into(), "byte"));
+            // One field is never too many.
+            let _ = self.leaf("databody_priv", value, start);
+            self.all(&Type::Void);
         }
     }
 
@@ -116,6 +200,17 @@ impl<'a> Walk<'a> {
         self.push(Field::new(name, value, start..self.at))
     }
 
+    /// A leaf whose value has a meaning, where `meaning` is not empty.
+    fn named(
+        &mut self,
+        name: impl Into<Cow<'static, str>>,
+        value: String,
+        meaning: String,
+        start: usize,
+    ) -> Result<(), Stopped> {
+        self.push(Field { meaning, ..Field::new(name, value, start..self.at) })
+    }
+
     /// Fields that belong together, of which `inside` says what they are.
     fn group(
         &mut self,
@@ -141,22 +236,25 @@ impl<'a> Walk<'a> {
         &mut self,
         name: impl Into<Cow<'static, str>>,
         of: &'static Type,
-        alias: &'static str,
+        known_as: As,
     ) -> Result<(), Stopped> {
         let start = self.at;
+        let As { alias, names } = known_as;
         match of {
             Type::Void => Ok(()),
             Type::Int => {
-                let number = self.word()? as i32;
-                self.leaf(name, number.to_string(), start)
+                let number = self.word()?;
+                let meaning = names.map_or(String::new(), |names| names.of(number));
+                self.named(name, (number as i32).to_string(), meaning, start)
             }
             Type::Unsigned => {
                 let number = self.word()?;
-                let shown = match alias {
-                    "mode3" | "mode4" => format!("0{number:o}"),
+                let shown = match names {
+                    Some(names) if names.is_mode() => format!("0{number:o}"),
                     _ => number.to_string(),
                 };
-                self.leaf(name, shown, start)
+                let meaning = names.map_or(String::new(), |names| names.of(number));
+                self.named(name, shown, meaning, start)
             }
             Type::Hyper => {
                 let number = self.hyper()? as i64;
@@ -181,19 +279,23 @@ impl<'a> Walk<'a> {
             Type::Array(_, _) if alias == "bitmap4" => {
                 let numbers = self.bitmap()?;
                 let name = name.into();
-                let shown = if name.contains("attr") {
-                    attributes(self.language, &numbers)
-                } else {
-                    listed(&numbers)
-                };
-                self.leaf(name, shown, start)
+                if name.contains("attr") {
+                    return self.leaf(name, attributes(self.language, &numbers), start);
+                }
+                let meaning = names.or(self.within).map_or(String::new(), |names| names.of_bits(&numbers));
+                self.named(name, listed(&numbers), meaning, start)
             }
-            Type::Array(of, length) => self.group(name, |walk| walk.array(of, *length)),
+            Type::Array(of, length) => {
+                let outer = core::mem::replace(&mut self.within, names);
+                let read = self.group(name, |walk| walk.array(of, *length));
+                self.within = outer;
+                read
+            }
             Type::Optional(of) => match self.list(of) {
                 Some(members) => self.group(name, |walk| walk.entries(members)),
                 None => self.group(name, |walk| {
                     if walk.boolean()? {
-                        walk.value("value", of, "")?;
+                        walk.value("value", of, As::default())?;
                         return Ok(String::new());
                     }
                     Ok("none".to_owned())
@@ -202,19 +304,28 @@ impl<'a> Walk<'a> {
             Type::Named(index) => {
                 let defined = self.language.defined(*index);
                 match &defined.form {
-                    Form::Alias(of) => {
-                        // The outermost name says how it is shown, but what text is, the innermost one.
-                        let is_known = matches!(alias, "mode3" | "mode4");
-                        self.value(name, of, if is_known { alias } else { defined.name })
-                    }
+                    // The innermost alias says what is text; the outermost names are those of the bits.
+                    Form::Alias(of) => self.value(
+                        name,
+                        of,
+                        As { alias: defined.name, names: names.or(defined.names.as_deref()) },
+                    ),
                     Form::Enumeration(values) => {
                         let number = self.word()?;
-                        self.leaf(name, with_name(number.into(), known(values, number)), start)
+                        let known = known(values, number);
+                        let meaning = if known.is_none() { "unknown".to_owned() } else { String::new() };
+                        self.named(name, with_name(number.into(), known), meaning, start)
                     }
-                    _ => self.group(name, |walk| {
-                        walk.inline("", of)?;
-                        Ok(walk.summary(defined.name))
-                    }),
+                    _ => {
+                        self.group(name, |walk| {
+                            walk.inline("", of)?;
+                            Ok(walk.summary(defined.name))
+                        })?;
+                        if let (true, Some(time)) = (self.is_time(of), self.fields.last_mut()) {
+                            time.meaning = date(time).unwrap_or_default();
+                        }
+                        Ok(())
+                    }
                 }
             }
         }
@@ -222,20 +333,21 @@ impl<'a> Walk<'a> {
 
     /// The members of a structure or a union, without a group around them; of anything else, the value.
     fn inline(&mut self, name: &'static str, of: &'static Type) -> Result<(), Stopped> {
-        let Type::Named(index) = of else { return self.value(name, of, "") };
+        let Type::Named(index) = of else { return self.value(name, of, As::default()) };
         let defined = self.language.defined(*index);
         match &defined.form {
             Form::Structure(_) if defined.name == "fattr4" => self.attributes(),
             Form::Structure(members) => {
-                members.iter().try_for_each(|member| self.value(member.name, &member.of, ""))
+                members.iter().try_for_each(|member| self.value(member.name, &member.of, As::of(member)))
             }
             Form::Union { switch, arms, default } => {
                 let start = self.at;
                 let number = self.word()?;
                 self.at = start;
-                self.value(switch.name, &switch.of, "")?;
+                self.value(switch.name, &switch.of, As::of(switch))?;
                 let arm = arms.iter().find(|(values, _)| values.contains(&number)).map(|(_, arm)| arm);
                 match arm.or(default.as_ref()) {
+                    Some(arm) if self.is_time(&arm.of) => self.value(arm.name, &arm.of, As::default()),
                     Some(arm) => self.inline(arm.name, &arm.of),
                     None => {
                         // The union has no such arm.
@@ -244,9 +356,19 @@ impl<'a> Walk<'a> {
                     }
                 }
             }
-            Form::Alias(of) if matches!(of, Type::Named(_)) => self.inline(name, of),
-            _ => self.value(name, of, ""),
+            Form::Alias(of) if matches!(of, Type::Named(_)) && defined.names.is_none() => {
+                self.inline(name, of)
+            }
+            _ => {
+                let name = if name.is_empty() { defined.name } else { name };
+                self.value(name, of, As::default())
+            }
         }
+    }
+
+    /// A time stays one field, also as an arm of a union.
+    fn is_time(&self, of: &Type) -> bool {
+        matches!(of, Type::Named(index) if matches!(self.language.defined(*index).name, "nfstime3" | "nfstime4" | "timeval"))
     }
 
     fn boolean(&mut self) -> Result<bool, Stopped> {
@@ -322,7 +444,7 @@ impl<'a> Walk<'a> {
         };
         for index in 0..count {
             let name = self.label(of).map_or_else(|| index.to_string().into(), Cow::Borrowed);
-            self.value(name, of, "")?;
+            self.value(name, of, As { alias: "", names: self.within })?;
         }
         Ok(Counted(count.into(), "entry").to_string())
     }
@@ -353,7 +475,7 @@ impl<'a> Walk<'a> {
         let mut count = 0u64;
         while self.boolean()? {
             self.group(format!("{count}"), |walk| {
-                members.iter().try_for_each(|member| walk.value(member.name, &member.of, ""))?;
+                members.iter().try_for_each(|member| walk.value(member.name, &member.of, As::of(member)))?;
                 Ok(walk.name_among())
             })?;
             count += 1;
@@ -372,6 +494,10 @@ impl<'a> Walk<'a> {
         match (name, &self.fields[..]) {
             ("nfstime3" | "nfstime4", [seconds, nanoseconds]) => {
                 format!("{}.{:0>9} s", seconds.value, nanoseconds.value)
+            }
+            // Of version 2, with microseconds.
+            ("timeval", [seconds, microseconds]) => {
+                format!("{}.{:0>6} s", seconds.value, microseconds.value)
             }
             ("nfs_fh3", [handle]) => handle.value.clone(),
             _ => String::new(),
@@ -402,12 +528,26 @@ impl<'a> Walk<'a> {
                     ))?;
                     break;
                 };
-                walk.value(&*attribute.name, &attribute.of, "")?;
+                walk.value(&*attribute.name, &attribute.of, As::default())?;
             }
             walk.at = end;
             Ok(Counted(length as u64, "byte").to_string())
         })
     }
+}
+
+/// When a point in time is, which has its seconds since 1970 and its nanoseconds in it, or microseconds (RFC 1094, section 2.3.4; RFC 1813, section 2.5; RFC 8881, section 3.3.1).
+/// `None` where it is no date that can be written, or a duration.
+fn date(time: &Field) -> Option<String> {
+    let [seconds, fraction] = &time.children[..] else { return None };
+    if DURATIONS.contains(&&*time.name) {
+        return None;
+    }
+    let scale = if fraction.name == "useconds" { 1000 } else { 1 };
+    let nanoseconds = fraction.value.parse::<i64>().ok()?.checked_mul(scale)?;
+    let nanoseconds = Some(nanoseconds).filter(|nanoseconds| *nanoseconds < 1_000_000_000)?;
+    let since = seconds.value.parse::<i64>().ok()?.checked_mul(1_000_000_000)?.checked_add(nanoseconds)?;
+    Some(Rfc3339::from(Time(since)).as_str().to_owned())
 }
 
 fn known(values: &[(u32, &'static str)], number: u32) -> Option<&'static str> {
