@@ -1,7 +1,7 @@
 //! `--anonymize`: the packets with other addresses and names, and without data.
 
 use super::{Packets, finish};
-use crate::input::{self, Audience, Input, listen};
+use crate::input::{Audience, Input, listen};
 use crate::output::tell;
 use anyhow::{Context as _, Result, anyhow};
 use rdmascope_capture_agent::Note;
@@ -35,7 +35,7 @@ pub(super) fn key(file: Option<&Path>) -> Result<Key> {
         .with_context(|| format!("--key {}: cannot be read", path.display()))?;
     let shortest = Key::SHORTEST;
     Key::new(&bytes).with_context(|| {
-        format!("--key {}: a key has at least {shortest} bytes, and this are {}", path.display(), bytes.len())
+        format!("--key {}: a key has at least {shortest} bytes, and this has {}", path.display(), bytes.len())
     })
 }
 
