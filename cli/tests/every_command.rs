@@ -145,11 +145,14 @@ impl Folder {
 const SAMPLE: &str = "nfs3-basic.pcap";
 const XID: &str = "0x1b396a62";
 
-/// Puts a trace of the sample, and a policy that it keeps to, where an example names one.
+/// Puts a trace of the sample, a policy that it keeps to, and a key where an example names one.
 fn copy_inputs(words: &[String], folder: &Folder) {
     for trace in words.iter().filter(|word| word.ends_with(".trace")) {
         let sample = sample(&SAMPLE.replace(".pcap", ".client.trace"));
         std::fs::copy(sample, folder.path().join(trace)).expect("the trace can be copied");
+    }
+    for key in words.iter().filter(|word| word.ends_with(".key")) {
+        std::fs::write(folder.path().join(key), [7; 32]).expect("the key can be written");
     }
     for policy in words.iter().filter(|word| word.ends_with(".toml")) {
         let policy = folder.path().join(policy);

@@ -11,12 +11,13 @@ use rdmascope_dissector::record::{Record, Time};
 use rdmascope_present::column::parquet::table;
 use rdmascope_present::column::{Fields, Kind, List, Output, Presence, Role, Value};
 use rdmascope_present::columns::{
-    CAPTURE, CAPTURED, CHECK, COMPARISON, CONNECTION, ComparisonRow, DEVIATION, DIFFERENCE, ERROR, EVENT,
-    EXCHANGE, EXTRACTED, EXTRACTION, ExchangeRow, FIELD, FINDING, FRAME, FindingRow, FrameRow, INTERVAL,
-    INTERVAL_CONNECTION, INTERVAL_OPERATION, KERNEL, KERNEL_DISAGREEMENT, KERNEL_STEP, KERNEL_TRANSACTION,
-    LISTS, MESSAGE, MessageRow, OPERATION_FIGURES, PACKET, POLICY, PROBLEM, RULE, STATE, TABLES, TRANSACTION,
-    VERDICT,
+    CAPTURE, CAPTURED, CHECK, COMPARISON, CONNECTION, COURSE, ComparisonRow, DEVIATION, DIFFERENCE, ERROR,
+    EVENT, EXCHANGE, EXTRACTED, EXTRACTION, ExchangeRow, FIELD, FINDING, FRAME, FindingRow, FrameRow,
+    INTERVAL, INTERVAL_CONNECTION, INTERVAL_OPERATION, KERNEL, KERNEL_DISAGREEMENT, KERNEL_STEP,
+    KERNEL_TRANSACTION, LISTS, MESSAGE, MessageRow, OPERATION_FIGURES, PACKET, POLICY, PROBLEM, RULE, STATE,
+    TABLES, TRANSACTION, VERDICT,
 };
+use rdmascope_present::course::{By, Course};
 use rdmascope_present::diff::{Comparison, Side, Thresholds};
 use rdmascope_present::ending::{Ending, FileEnding};
 use rdmascope_present::extract::{Digests, Extracted, Files, Limits, Summary};
@@ -291,6 +292,26 @@ fn compared(seen: &mut Seen) {
     }
 }
 
+/// The lines of `analyze --interval`.
+fn gone_through(seen: &mut Seen) {
+    let by = By { connection: true, client: true, server: true, operation: true };
+    let mut course = Course::new(1_000_000_000, by);
+    let mut engine = Engine::new(Config::default());
+    let mut start = None;
+    for record in session::records(&samples::capture("nfs3-basic")) {
+        let start = *start.get_or_insert(record.time);
+        engine.handle(&record, &mut |event| {
+            if let Event::Transaction(transaction) = event {
+                course.take(transaction, start).expect("there are few rows");
+            }
+        });
+    }
+    let ending = Ending { totals: *engine.totals(), ..Ending::default() };
+    for row in course.rows(&ending).expect("there are few rows") {
+        seen.object(&COURSE, &COURSE.of(&row), "course");
+    }
+}
+
 /// The lines of `regress`.
 fn expected(seen: &mut Seen) {
     let lines = |sample| {
@@ -470,6 +491,7 @@ fn values_of_all_samples() {
     exchanges(&mut seen);
     extracted(&mut seen);
     compared(&mut seen);
+    gone_through(&mut seen);
     expected(&mut seen);
     watched(&mut seen);
     witnessed(&mut seen);
@@ -477,6 +499,7 @@ fn values_of_all_samples() {
     // The other way round: nearly every column has a value in some sample. The others are of what these sessions do not show.
     const RARE: &[&str] = &[
         "capture.apart",
+        "capture.chosen",
         "capture.files.cut_short",
         "capture.files.interfaces",
         "capture.files.trouble",
