@@ -34,7 +34,7 @@ enum Form {
     /// columns.
     #[cfg(feature = "parquet")]
     #[command(after_help = parquet::EXAMPLES)]
-    Parquet(parquet::Parquet),
+    Parquet(Box<parquet::Parquet>),
     /// Write the packets as pcapng, with comments that Wireshark shows
     ///
     /// The output holds all packets in their order, with time stamps in nanoseconds and original lengths. The comment of a packet
@@ -65,7 +65,7 @@ enum Form {
     /// The capture is read twice; standard input is kept in a temporary file. The size of the page and the memory use do not grow
     /// with the length of the capture.
     #[command(after_help = html::EXAMPLES)]
-    Html(Html),
+    Html(Box<Html>),
 }
 
 pub(crate) const EXAMPLES: &str = "\

@@ -1,6 +1,6 @@
 //! What flags and numbers are called whose type in the XDR is no more than a number.
 //!
-//! The names and their values are constants of the texts. A [`Row`] says which of them belong to which type or member.
+//! The names and their values are constants of the texts. A row says which of them belong to which type or member.
 
 use crate::language::Constant;
 
