@@ -4,6 +4,7 @@ mod binary;
 mod world;
 
 use binary::{Pcap, Temporary, json_lines, refused, run, sample, text};
+use rdmascope_tests::samples;
 use rdmascope_wire::icrc;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -157,19 +158,9 @@ fn pass(name: &str, capture: &[u8]) -> (Pair, Replacements) {
     (pair, replacements)
 }
 
-const SAMPLES: [&str; 7] = [
-    "connect-rejected",
-    "nfs3-basic",
-    "nfs3-lossy",
-    "nfs4.1-backchannel-recall",
-    "nfs4.1-basic",
-    "nfs4.2-basic",
-    "nfs4.2-mtu4096-large-io",
-];
-
 #[test]
 fn samples_say_the_same() {
-    for name in SAMPLES {
+    for name in samples::ALL {
         let (pair, replacements) = pass(name, &file(&format!("{name}.pcap")));
         let bytes = pair.bytes();
         // The addresses of the samples, in any form, and what the clients call themselves.

@@ -6,7 +6,7 @@ use crate::fields::rpc::send_bytes;
 use core::ops::Range;
 use rdmascope_dissector::layout::Source;
 use rdmascope_dissector::transaction::{Part, Security, Transaction};
-use rdmascope_wire::rpc::flavor;
+use rdmascope_wire::rpc::{flavor, program};
 use rdmascope_wire::rpcrdma::Procedure;
 use rdmascope_wire::xdr::Reader;
 use rdmascope_wire::{Layer, Stop};
@@ -219,6 +219,9 @@ fn body(
     at: usize,
     out: &mut Runs,
 ) {
+    if !are_types_known(transaction) {
+        return;
+    }
     let word = |at: usize| front(whole).get(at..)?.first_chunk::<4>().copied();
     let keep_word = |at: usize, out: &mut Runs| {
         let word = word(at)?;
@@ -253,6 +256,15 @@ fn body(
         }
         _ => leaves(transaction, of_reply, whole, at, |leaf, range| replace(values, leaf, range, whole, out)),
     }
+}
+
+/// Whether [`Treatment`] knows the types of the arguments and results: those of other programs may hold uids and names under other ones, and stay away.
+fn are_types_known(transaction: &Transaction) -> bool {
+    transaction.procedure.is_some_and(|called| match (called.program, called.version) {
+        (program::NFS, version) => matches!(version, 3 | 4),
+        (program::NFSACL, version) => version == 3,
+        (number, _) => program::is_callback(number),
+    })
 }
 
 /// Where the token begins in an rpc_gss_init_res.

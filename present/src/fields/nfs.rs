@@ -56,11 +56,7 @@ pub(crate) fn leaves(
     at: usize,
     tell: impl FnMut(Leaf<'_>, Range<usize>),
 ) {
-    // Whoever shows values to others knows the types of these only.
-    let is_known =
-        |language: &'static Language| core::ptr::eq(language, &*NFS3) || core::ptr::eq(language, &*NFS4);
-    if let Some((language, of)) = described(transaction, of_reply).filter(|(language, _)| is_known(language))
-    {
+    if let Some((language, of)) = described(transaction, of_reply) {
         Leaves::new(language, whole, at, tell).all(of);
     }
 }
