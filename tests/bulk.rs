@@ -159,7 +159,16 @@ fn other_captures_give_the_same() {
         look(format!("{name}, captured twice"), &mutate::copy(&whole, |packet| packet.number % 3 > 0));
         let mut unnumbered = whole.clone();
         mutate::each(&mut unnumbered, |packet| packet.data[18..20].fill(0));
-        look(format!("{name}, no Identification"), &mutate::copy(&unnumbered, |_| true));
+        let mut copied = mutate::copy(&unnumbered, |_| true);
+        look(format!("{name}, no Identification"), &copied);
+        // At once, with other bytes: no copies.
+        mutate::each(&mut copied, |packet| {
+            if packet.is_rc() && packet.number % 2 == 0 && !packet.payload().is_empty() {
+                let last = packet.payload().end - 1;
+                packet.data[last] ^= 1;
+            }
+        });
+        look(format!("{name}, other bytes sent again"), &copied);
         // Every packet, every fifth, every packet of an end, and all before the 400th has a bad ICRC.
         let spoils: [fn(&Packet) -> bool; 4] =
             [|_| true, |it| it.number % 5 == 0, |it| it.source() == CLIENT, |it| it.number < 400];

@@ -8,11 +8,12 @@
 //!
 //! An engine that is handed the shortened records then goes through the same states as one that is handed the whole ones, and reports the same.
 //! What may not be certain yet stays whole: what waits behind a gap, what was sent again, what goes to memory that nobody was seen to
-//! advertise, and packets with a bad ICRC, because a shortened one has none that could be verified.
+//! advertise, and packets with a bad ICRC, because a shortened one has none that could be verified. So does a packet that, without its
+//! payload and its ICRC, would be taken for a copy of another one: a sender that does not number its packets sent other bytes again.
 
-use crate::engine::{Config, Engine, Need};
+use crate::engine::{Config, Copies, Engine, Need, Sighting};
 use crate::frame::{self, Frame, IcrcVerdict};
-use crate::record::Record;
+use crate::record::{Record, Seen};
 use crate::transport::{Dissected, Transport};
 use alloc::boxed::Box;
 use alloc::vec;
@@ -22,6 +23,8 @@ use alloc::vec;
 pub struct BulkCut {
     config: frame::Config,
     engine: Engine,
+    /// The packets as they were kept, as an engine that is handed them notes them.
+    copies: Copies,
     /// A bit for each of the last records, by its number: whether it was shortened.
     shortened: Box<[u64]>,
     /// A packet with a good ICRC was kept whole.
@@ -38,6 +41,7 @@ impl BulkCut {
         BulkCut {
             config,
             engine: Engine::new(Config { frame: config, ..Config::default() }),
+            copies: Copies::default(),
             shortened: vec![0; (REMEMBERED / 64) as usize].into_boxed_slice(),
             is_sound: false,
         }
@@ -57,15 +61,25 @@ impl BulkCut {
         let (Ok(frame), Some(Ok(transport))) = (&dissected.frame, &dissected.transport) else {
             return record.data.len();
         };
-        let is_shortened = match need {
-            Need::Nothing => self.may_lack_icrc(frame),
-            // Both are recognized as the same packet only if they are alike.
-            Need::OfCopy(first) => self.was_shortened(first, record.number),
-            Need::Something => false,
+        let seen = Seen { frame: record.number, time: record.time };
+        let sighting = |frame: &Frame<'_>| Sighting::new(frame.identity, &transport.bth, seen, record.tap());
+        let length = headers_length(record, transport);
+        let in_short = || {
+            let record = Record { data: &record.data[..length], ..*record };
+            frame::dissect(&record, &self.config).ok().map(|frame| sighting(&frame))
         };
-        self.remember(record.number, is_shortened);
-        self.is_sound |= frame.icrc == IcrcVerdict::Good && !is_shortened;
-        if is_shortened { headers_length(record, transport) } else { record.data.len() }
+        let shortened = match need {
+            Need::Nothing if self.may_lack_icrc(frame) => {
+                in_short().filter(|sighting| !self.copies.would_copy(*sighting))
+            }
+            // Both are recognized as the same packet only if they are alike.
+            Need::OfCopy(first) if self.was_shortened(first, record.number) => in_short(),
+            _ => None,
+        };
+        self.copies.note(shortened.unwrap_or_else(|| sighting(frame)));
+        self.remember(record.number, shortened.is_some());
+        self.is_sound |= frame.icrc == IcrcVerdict::Good && shortened.is_none();
+        if shortened.is_some() { length } else { record.data.len() }
     }
 
     /// The engine that decides, with what it knows of the capture by now.

@@ -7,15 +7,35 @@ use crate::frame::{Identity, Numbering};
 use crate::record::{Seen, Tap, Time};
 use alloc::boxed::Box;
 use alloc::vec;
-use rdmascope_wire::Qpn;
+use rdmascope_wire::bth::Bth;
 
 /// The packets seen last.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Copies {
-    /// A packet is noted in the set that its identity names. Empty before the first packet.
+pub(crate) struct Copies {
+    /// A packet is noted in the set that its BTH names: the same with its payload and without. Empty before the first packet.
     sets: Box<[Set]>,
     /// A bit for each of the queue pairs that packets with an Identification were for, by the low bits of its number.
     numbered: u64,
+}
+
+/// A packet, as a record shows it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sighting {
+    identity: Identity,
+    /// Of the destination queue pair and the PSN.
+    place: u32,
+    /// The bit of the destination queue pair.
+    flow: u64,
+    seen: Seen,
+    tap: Tap,
+}
+
+impl Sighting {
+    pub(crate) fn new(identity: Identity, bth: &Bth, seen: Seen, tap: Tap) -> Sighting {
+        let mixed = bth.psn.value().wrapping_add(bth.destination_qp.0 << 8).wrapping_mul(0x9e37_79b1);
+        let place = mixed >> (u32::BITS - SETS.ilog2());
+        Sighting { identity, place, flow: 1 << (bth.destination_qp.0 % u64::BITS), seen, tap }
+    }
 }
 
 /// Some packets. The one noted first gives way.
@@ -45,9 +65,23 @@ const NOT_NUMBERED: u64 = 10_000;
 /// Taps of a packet that are remembered: a capture on all interfaces shows it at a port, its bond, its VLAN and its bridge.
 const TAPS: usize = 4;
 
+impl Set {
+    /// Where a packet is noted that was not taken back since.
+    #[inline]
+    fn position(&self, identity: Identity) -> Option<usize> {
+        (0..WAYS).find(|at| self.identities[*at] == identity.hash() && self.seen[*at].is_some())
+    }
+}
+
 impl Shown {
     fn new(first: Seen, tap: Tap) -> Shown {
         Shown { first, taps: [Some((tap, first.time)), None, None, None] }
+    }
+
+    /// Notes that `tap` shows the same bytes `at` this time; returns whether that is a copy.
+    #[inline]
+    fn is_copy(&mut self, is_numbered: bool, tap: Tap, at: Time) -> bool {
+        if is_numbered { at.since(self.first.time) <= NUMBERED } else { self.is_copy_at(tap, at) }
     }
 
     /// Notes that `tap` shows the same bytes `at` this time, by a sender that does not number packets; returns whether that is a copy. One tap
@@ -74,49 +108,52 @@ impl Shown {
 impl Copies {
     /// Notes a packet, and returns the record that showed it first where this one is a copy.
     #[inline]
-    pub(super) fn note(
-        &mut self,
-        identity: Identity,
-        destination_qp: Qpn,
-        seen: Seen,
-        tap: Tap,
-    ) -> Option<Seen> {
+    pub(crate) fn note(&mut self, sighting: Sighting) -> Option<Seen> {
         if self.sets.is_empty() {
             self.sets = vec![Set::default(); SETS].into_boxed_slice();
         }
-        let hash = identity.hash();
-        let set = &mut self.sets[hash as usize % SETS];
-        let flow = 1 << (destination_qp.0 % u64::BITS);
-        let is_numbered = match identity.numbering {
-            Numbering::Numbered => {
-                self.numbered |= flow;
-                true
-            }
-            Numbering::Zero => self.numbered & flow != 0,
-            Numbering::None => false,
-        };
-        if let Some(at) = set.identities.iter().position(|noted| *noted == hash)
+        if sighting.identity.numbering == Numbering::Numbered {
+            self.numbered |= sighting.flow;
+        }
+        let is_numbered = self.is_numbered(sighting);
+        let Sighting { identity, seen, tap, .. } = sighting;
+        let set = &mut self.sets[sighting.place as usize];
+        if let Some(at) = set.position(identity)
             && let Some(shown) = &mut set.seen[at]
         {
-            let first = shown.first;
-            let is_copy = match is_numbered {
-                true => seen.time.since(first.time) <= NUMBERED,
-                false => shown.is_copy_at(tap, seen.time),
-            };
-            if is_copy {
-                return Some(first);
+            if shown.is_copy(is_numbered, tap, seen.time) {
+                return Some(shown.first);
             }
-            *shown = Shown::new(seen, tap);
-            return None;
+            // It was sent again, and is noted as any packet is. So packets give way in the same order whether they are told apart or not.
+            set.seen[at] = None;
         }
         let at = usize::from(set.next) % WAYS;
-        (set.identities[at], set.seen[at]) = (hash, Some(Shown::new(seen, tap)));
+        (set.identities[at], set.seen[at]) = (identity.hash(), Some(Shown::new(seen, tap)));
         set.next = set.next.wrapping_add(1);
         None
     }
 
+    /// Whether a packet would be a copy, if it were noted now.
+    pub(crate) fn would_copy(&self, sighting: Sighting) -> bool {
+        let Some(set) = self.sets.get(sighting.place as usize) else { return false };
+        let shown = set.position(sighting.identity).and_then(|at| set.seen[at]);
+        shown.is_some_and(|mut shown| {
+            shown.is_copy(self.is_numbered(sighting), sighting.tap, sighting.seen.time)
+        })
+    }
+
+    /// Whether the sender of a packet was seen to number packets, this one included.
+    #[inline]
+    fn is_numbered(&self, sighting: Sighting) -> bool {
+        match sighting.identity.numbering {
+            Numbering::Numbered => true,
+            Numbering::Zero => self.numbered & sighting.flow != 0,
+            Numbering::None => false,
+        }
+    }
+
     /// Bytes of memory that a clone takes up beside itself.
-    pub(super) fn footprint(&self) -> usize {
+    pub(crate) fn footprint(&self) -> usize {
         size_of_val(&*self.sets)
     }
 }

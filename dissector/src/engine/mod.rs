@@ -20,7 +20,7 @@ use crate::record::{Record, Time};
 use crate::rpcrdma::Transactions;
 use crate::transaction::Seen;
 use crate::transport::{Dissected, Transport};
-use copies::Copies;
+pub(crate) use copies::{Copies, Sighting};
 use known::KnownConnections;
 use rdmascope_wire::bth::{Bth, Opcode, Transport as Service};
 use sessions::{EndRef, Sessions};
@@ -150,7 +150,7 @@ impl Engine {
         let seen = Seen { frame: record.number, time: record.time };
         let copy_of = match (frame, transport) {
             (Ok(frame), Some(Ok(transport))) => {
-                copies.note(frame.identity, transport.bth.destination_qp, seen, record.tap())
+                copies.note(Sighting::new(frame.identity, &transport.bth, seen, record.tap()))
             }
             _ => None,
         };
