@@ -22,7 +22,7 @@ pub(crate) struct Copies {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sighting {
     identity: Identity,
-    /// Of the destination queue pair and the PSN.
+    /// The set it is noted in: by destination queue pair and PSN, multiplied with 2^32 over the golden ratio to spread those that differ little.
     place: u32,
     /// The bit of the destination queue pair.
     flow: u64,
@@ -78,7 +78,7 @@ impl Shown {
         Shown { first, taps: [Some((tap, first.time)), None, None, None] }
     }
 
-    /// Notes that `tap` shows the same bytes `at` this time; returns whether that is a copy.
+    /// Whether `tap` shows a copy `at` this time. Where the sender does not number packets, that it showed the bytes is noted.
     #[inline]
     fn is_copy(&mut self, is_numbered: bool, tap: Tap, at: Time) -> bool {
         if is_numbered { at.since(self.first.time) <= NUMBERED } else { self.is_copy_at(tap, at) }
@@ -153,7 +153,7 @@ impl Copies {
     }
 
     /// Bytes of memory that a clone takes up beside itself.
-    pub(crate) fn footprint(&self) -> usize {
+    pub(super) fn footprint(&self) -> usize {
         size_of_val(&*self.sets)
     }
 }
