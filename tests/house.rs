@@ -159,7 +159,7 @@ fn no_modules_in_a_circle() {
 }
 
 /// The modules of the dissector, lowest first, and what each may use. What is not listed is above it, or none of its business.
-const DISSECTOR: [(&str, &[&str]); 22] = [
+const DISSECTOR: [(&str, &[&str]); 23] = [
     ("roomy", &[]),
     ("record", &[]),
     ("waiting", &["record", "roomy"]),
@@ -170,6 +170,7 @@ const DISSECTOR: [(&str, &[&str]); 22] = [
     ("rdma", &["record"]),
     ("role", &["rdma", "record"]),
     ("rc", &["connection", "rdma", "record", "roomy", "waiting"]),
+    ("iwarp", &["connection", "frame", "rdma", "record", "roomy", "waiting"]),
     ("ulb", &[]),
     // A transaction holds its exchange, and an exchange names the parts of a transaction.
     ("transaction", &["connection", "exchange", "interval", "record", "ulb"]),
@@ -203,6 +204,7 @@ const DISSECTOR: [(&str, &[&str]); 22] = [
             "connection",
             "event",
             "frame",
+            "iwarp",
             "observation",
             "rc",
             "rdma",
@@ -219,6 +221,7 @@ const DISSECTOR: [(&str, &[&str]); 22] = [
             "event",
             "exchange",
             "frame",
+            "iwarp",
             "observation",
             "protocol",
             "rc",

@@ -60,7 +60,7 @@ fn part<'a>(
 
 #[test]
 fn every_marshalled_call_is_there_as_it_was_marshalled() {
-    for sample in samples::MOUNTS {
+    for sample in samples::whole_sessions() {
         let session = session::run(&samples::capture(sample));
         let trace = samples::client_trace(sample);
         let expected = trace.marshals.iter().map(|marshal| (marshal.xid, marshal));
@@ -127,7 +127,7 @@ fn every_forward_transaction_was_marshalled_and_is_reported_once() {
 
 #[test]
 fn every_reply_is_there_with_its_credits() {
-    for sample in samples::MOUNTS {
+    for sample in samples::whole_sessions() {
         let session = session::run(&samples::capture(sample));
         let trace = samples::client_trace(sample);
         for_each(
@@ -149,7 +149,7 @@ fn every_reply_is_there_with_its_credits() {
 
 #[test]
 fn callbacks_run_backward() {
-    for sample in samples::MOUNTS {
+    for sample in samples::whole_sessions() {
         let session = session::run(&samples::capture(sample));
         let trace = samples::client_trace(sample);
         let server = samples::server_trace(sample);
@@ -180,7 +180,7 @@ fn callbacks_run_backward() {
 
 #[test]
 fn the_server_received_what_is_reported() {
-    for sample in samples::MOUNTS {
+    for sample in samples::whole_sessions() {
         let session = session::run(&samples::capture(sample));
         let callbacks = samples::client_trace(sample).callbacks;
         let server = samples::server_trace(sample);
@@ -217,7 +217,7 @@ fn the_server_received_what_is_reported() {
 
 #[test]
 fn replies_return_the_segments_that_the_server_filled() {
-    for sample in samples::MOUNTS {
+    for sample in samples::whole_sessions() {
         let session = session::run(&samples::capture(sample));
         let mut expected: BTreeMap<u32, Vec<rpcrdma::Segment>> = BTreeMap::new();
         for returned in &samples::server_trace(sample).returned {
@@ -252,7 +252,7 @@ fn replies_return_the_segments_that_the_server_filled() {
 
 #[test]
 fn calls_with_read_chunks_moved_all_their_bytes_once() {
-    for sample in samples::MOUNTS {
+    for sample in samples::whole_sessions() {
         let trace = samples::client_trace(sample);
         let session = session::run(&samples::capture(sample));
         let mut differences = Differences::of(sample);

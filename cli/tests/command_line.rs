@@ -364,16 +364,16 @@ fn nothing_to_judge_is_no_success() {
     assert_eq!(run(&["check", none.path(), "--allow-empty"]).status.code(), Some(0));
 }
 
-/// iWARP is not decoded yet: whatever is asked, that is the answer, in the same words. Exit statuses are those of a capture without RoCE.
+/// Where nothing of iWARP can be followed, that is the answer to whatever is asked, in the same words. Exit statuses are those of a capture
+/// without RoCE.
 #[test]
 fn a_capture_of_iwarp_alone_says_so() {
     let pcap = Pcap::read("nfs3-basic.pcap");
-    // What MPA begins a connection with (RFC 5044, section 7.1.1), at a port of no name; an FPDU at the port of NFS over RDMA.
-    let frames =
-        [segment(50_001, b"MPA ID Req Frame\x40\x01\0\0"), segment(20_049, &[0, 20, 0x41, 0x40, 0, 0, 0, 0])];
+    // The middle of an FPDU at the port of NFS over RDMA, and an RDMA Write that claims to be untagged.
+    let frames = [segment(20_049, &[0xab; 64]), segment(20_049, &[0, 20, 0x41, 0x40, 0, 0, 0, 0])];
     let iwarp = Temporary::new("iwarp.pcap", &pcap.with(&frames));
     let none = Temporary::new("no-iwarp.pcap", &pcap.with(&[]));
-    let said = "there is no RoCE packet; 2 packets are of iWARP (TCP port 20049 or an MPA start frame; not decoded yet)";
+    let said = "there is no RoCE packet; 2 packets are of iWARP (TCP port 20049 or an MPA start frame; of no connection that could be followed)";
     let folder = tempfile::tempdir().expect("a folder");
     let to = |name: &str| folder.path().join(name).into_os_string().into_string().expect("a plain name");
     for (arguments, status) in [

@@ -32,9 +32,31 @@ pub(crate) struct Attribution {
 struct Waiting {
     from: End,
     seen: Seen,
-    operation: Operation,
-    psn: Psn,
-    extension: Extension,
+    what: What,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum What {
+    /// A packet of a reliable connection.
+    Packet { operation: Operation, psn: Psn, extension: Extension },
+    /// A TCP segment: where its payload begins, how many bytes it has, and the last byte of the other end that it acknowledges.
+    Segment { position: Position, length: u32, acknowledged: Option<Position> },
+}
+
+impl Waiting {
+    /// Whose numbers it has to wait for, and up to which: all that was sent there, and with it, has to be handed up.
+    fn awaited(&self) -> [Option<(End, Position)>; 2] {
+        match self.what {
+            What::Packet { operation, psn, .. } => {
+                let numbering = if operation.is_response() { self.from.other() } else { self.from };
+                [Some((numbering, psn.into())), None]
+            }
+            What::Segment { position, length, acknowledged } => {
+                let last = length.checked_sub(1).map(|last| (self.from, position.plus(last)));
+                [last, acknowledged.map(|position| (self.from.other(), position))]
+            }
+        }
+    }
 }
 
 /// How much is remembered of one connection.
@@ -57,7 +79,22 @@ impl Attribution {
     /// Takes a packet of end `from`, which waits.
     pub(crate) fn take(&mut self, from: End, packet: &Packet<'_>) {
         let Packet { seen, operation, psn, extension, .. } = *packet;
-        self.waiting.push_back(Waiting { from, seen, operation, psn, extension });
+        self.waiting.push_back(Waiting { from, seen, what: What::Packet { operation, psn, extension } });
+    }
+
+    /// Takes a TCP segment of end `from`, which waits: where its payload begins, its length, and the last byte that it acknowledges.
+    pub(crate) fn take_segment(
+        &mut self,
+        from: End,
+        seen: Seen,
+        (position, length): (Position, u32),
+        acknowledged: Option<Position>,
+    ) {
+        self.waiting.push_back(Waiting {
+            from,
+            seen,
+            what: What::Segment { position, length, acknowledged },
+        });
     }
 
     /// Takes a step that has become known, or that grew.
@@ -71,45 +108,102 @@ impl Attribution {
         &mut self,
         frame: u64,
         room: Room,
-        is_settled: impl Fn(Seen, End, Psn) -> bool,
+        is_settled: impl Fn(Seen, End, Position) -> bool,
         tell: &mut impl FnMut(&Attributed<'_>),
     ) {
         while let Some(packet) = self.waiting.front() {
-            let numbering = if packet.operation.is_response() { packet.from.other() } else { packet.from };
-            if self.waiting.len() <= room.packets && !is_settled(packet.seen, numbering, packet.psn) {
+            let mut awaited = packet.awaited().into_iter().flatten();
+            if self.waiting.len() <= room.packets
+                && !awaited.all(|(end, position)| is_settled(packet.seen, end, position))
+            {
                 return;
             }
             let Some(packet) = self.waiting.pop_front() else { return };
-            self.tell_of(&packet, frame, tell);
+            match packet.what {
+                What::Packet { operation, psn, extension } => {
+                    self.tell_of_packet(&packet, (operation, psn, extension), frame, tell);
+                }
+                What::Segment { position, length, acknowledged } => {
+                    self.tell_of_segment(&packet, (position, length), acknowledged, frame, tell);
+                }
+            }
         }
     }
 
-    fn tell_of(&mut self, packet: &Waiting, frame: u64, tell: &mut impl FnMut(&Attributed<'_>)) {
-        let Waiting { from, seen, operation, psn, extension } = *packet;
+    fn tell_of_segment(
+        &mut self,
+        packet: &Waiting,
+        (position, length): (Position, u32),
+        acknowledged: Option<Position>,
+        frame: u64,
+        tell: &mut impl FnMut(&Attributed<'_>),
+    ) {
+        let Waiting { from, seen, .. } = *packet;
+        self.acknowledged.clear();
+        let mut answer = None;
+        if let Some(last) = acknowledged {
+            for lane in &mut self.lanes[from.other()] {
+                lane.acknowledge(last, seen.frame, &mut self.acknowledged);
+            }
+            let requests = &self.lanes[from.other()][0];
+            answer = requests.at_or_before(last, seen.frame).map(Role::Acknowledgement);
+        }
+        let mut attributed = Attributed {
+            seen,
+            late: seen.frame != frame,
+            only_acknowledges: length == 0,
+            position,
+            reth: None,
+            aeth: None,
+            role: None,
+            acknowledged: &self.acknowledged,
+        };
+        for lane in &mut self.lanes[from] {
+            lane.take_all(position, length, seen.frame, &mut |position, role| {
+                tell(&Attributed { position, role: Some(role), ..attributed });
+                // The first of several has told what it acknowledges.
+                attributed.acknowledged = &[];
+                attributed.role = Some(role);
+            });
+        }
+        if attributed.role.is_none() && (answer.is_some() && length == 0 || !self.acknowledged.is_empty()) {
+            tell(&Attributed { role: answer.filter(|_| length == 0), ..attributed });
+        }
+    }
+
+    fn tell_of_packet(
+        &mut self,
+        packet: &Waiting,
+        (operation, psn, extension): (Operation, Psn, Extension),
+        frame: u64,
+        tell: &mut impl FnMut(&Attributed<'_>),
+    ) {
+        let Waiting { from, seen, .. } = *packet;
+        let position = Position::from(psn);
         let is_response = operation.is_response();
         let mut role = match operation {
             Operation::Acknowledge => None,
-            _ => self.lanes[from][usize::from(is_response)].take(psn, seen.frame),
+            _ => self.lanes[from][usize::from(is_response)].take(position, seen.frame),
         };
         self.acknowledged.clear();
         if is_response {
             let requests = &mut self.lanes[from.other()][0];
             let (answer, received) = match rc::response(extension.aeth()) {
                 Response::Acknowledged => {
-                    (requests.at_or_before(psn, seen.frame).map(Role::Acknowledgement), psn)
+                    (requests.at_or_before(position, seen.frame).map(Role::Acknowledgement), psn)
                 }
                 // What it names did not arrive; what was before it did.
-                _ => (requests.covering(psn, seen.frame).map(Role::Refusal), psn.minus(1)),
+                _ => (requests.covering(position, seen.frame).map(Role::Refusal), psn.minus(1)),
             };
             role = role.or(answer);
-            requests.acknowledge(received, seen.frame, &mut self.acknowledged);
+            requests.acknowledge(received.into(), seen.frame, &mut self.acknowledged);
         }
         if role.is_some() || !self.acknowledged.is_empty() {
             tell(&Attributed {
                 seen,
                 late: seen.frame != frame,
-                operation,
-                position: psn.into(),
+                only_acknowledges: operation == Operation::Acknowledge,
+                position,
                 reth: extension.reth(),
                 aeth: extension.aeth(),
                 role,
@@ -169,8 +263,6 @@ impl Entry {
 }
 
 impl Lane {
-    /// A step that is further off than this from the one before it begins another life of the queue pair, or may as well.
-    const WINDOW: i32 = 1 << 16;
     /// Steps looked at that cover the same position: there is one, unless a capture is made to confuse.
     const MOST: usize = 8;
 
@@ -184,7 +276,8 @@ impl Lane {
         }
         let ahead = self.last.map(|(at, position)| (at, position.distance(step.position)));
         let at = match ahead {
-            Some((at, ahead)) if ahead.abs() <= Lane::WINDOW => at + i64::from(ahead),
+            // What is further off begins another life of the queue pair, or may as well.
+            Some((at, ahead)) if ahead.abs() <= step.position.window() => at + i64::from(ahead),
             _ => {
                 *self = Lane::default();
                 0
@@ -213,10 +306,10 @@ impl Lane {
         }
     }
 
-    /// Where a PSN stands.
-    fn position(&self, psn: Psn) -> Option<i64> {
-        let (at, position) = self.last?;
-        Some(at + i64::from(position.distance(psn.into())))
+    /// Where a position stands.
+    fn place(&self, position: Position) -> Option<i64> {
+        let (at, last) = self.last?;
+        Some(at + i64::from(last.distance(position)))
     }
 
     /// The step that covers a position; where several do, the one that began last before this frame.
@@ -230,8 +323,8 @@ impl Lane {
         })
     }
 
-    fn take(&mut self, psn: Psn, frame: u64) -> Option<Role> {
-        let position = self.position(psn)?;
+    fn take(&mut self, position: Position, frame: u64) -> Option<Role> {
+        let position = self.place(position)?;
         let index = self.find(position, frame)?;
         let entry = &mut self.entries[index];
         let offset = (position - entry.at) as u64;
@@ -242,24 +335,45 @@ impl Lane {
         Some(if new { Role::Part(entry.of) } else { Role::Repetition(entry.of) })
     }
 
-    fn covering(&self, psn: Psn, frame: u64) -> Option<StepOf> {
-        let index = self.find(self.position(psn)?, frame)?;
+    /// Takes so many positions, and says what they are to each step that they are of: from which on.
+    fn take_all(&mut self, first: Position, count: u32, frame: u64, found: &mut impl FnMut(Position, Role)) {
+        let Some(place) = self.place(first) else { return };
+        let end = place + i64::from(count);
+        // Steps do not overlap but where bytes were sent anew.
+        let from = self.entries.partition_point(|entry| entry.end() <= place);
+        let memory = &mut self.bytes;
+        for entry in self.entries.iter_mut().skip(from).take_while(|entry| entry.at < end) {
+            let (begins, ends) = (place.max(entry.at), end.min(entry.end()));
+            if entry.frame > frame || begins >= ends {
+                continue;
+            }
+            let before = entry.seen.memory();
+            let offset = (begins - entry.at) as u64;
+            let new = entry.seen.insert(offset, (ends - entry.at) as u64) > 0;
+            *memory += entry.seen.memory() - before;
+            let role = if new { Role::Part(entry.of) } else { Role::Repetition(entry.of) };
+            found(first.plus((begins - place) as u32), role);
+        }
+    }
+
+    fn covering(&self, position: Position, frame: u64) -> Option<StepOf> {
+        let index = self.find(self.place(position)?, frame)?;
         Some(self.entries[index].of)
     }
 
-    fn at_or_before(&self, psn: Psn, frame: u64) -> Option<StepOf> {
-        let position = self.position(psn)?;
+    fn at_or_before(&self, last: Position, frame: u64) -> Option<StepOf> {
+        let position = self.place(last)?;
         let index = self.find(position, frame).or_else(|| {
             let before = self.entries.partition_point(|entry| entry.at <= position).checked_sub(1)?;
-            let near = position - self.entries[before].at <= i64::from(Lane::WINDOW);
+            let near = position - self.entries[before].at <= i64::from(last.window());
             near.then_some(before)
         })?;
         Some(self.entries[index].of)
     }
 
-    /// Notes that all up to a PSN was received, and lists the steps of which that was not known before.
-    fn acknowledge(&mut self, psn: Psn, frame: u64, steps: &mut Vec<StepOf>) {
-        let Some(position) = self.position(psn) else { return };
+    /// Notes that all up to a position was received, and lists the steps of which that was not known before.
+    fn acknowledge(&mut self, last: Position, frame: u64, steps: &mut Vec<StepOf>) {
+        let Some(position) = self.place(last) else { return };
         while let Some(entry) = self.entries.get_mut(self.acknowledged) {
             if !entry.is_acknowledged {
                 // What is not sent yet is not acknowledged, and who acknowledges the front of a step does not do so for its end.

@@ -4,6 +4,7 @@ use crate::frame::Address;
 use crate::protocol::Protocol;
 use crate::record::Time;
 use core::net::IpAddr;
+use rdmascope_wire::mpa::{ReadDepths, StartFrame};
 use rdmascope_wire::psn::Psn;
 use rdmascope_wire::{Qpn, private_data};
 
@@ -33,14 +34,14 @@ pub struct FlowKey {
     pub source: Address,
     /// Who receives.
     pub destination: Address,
-    /// The receiver's queue pair.
+    /// The receiver's queue pair; for iWARP its TCP port.
     pub destination_qp: Qpn,
 }
 
 /// How it is known that two half-flows are one connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Origin {
-    /// The CM exchange was captured.
+    /// The exchange by which it was established was captured: of CM, or for iWARP of MPA start frames.
     Cm,
     /// The CM exchange was not captured. The kernel of one of the hosts told of the connection: see [`KnownConnection`].
     Kernel,
@@ -88,13 +89,16 @@ pub struct Evidence {
 /// The state of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum State {
-    /// A REQ was seen, and no answer.
+    /// A REQ was seen, or an MPA request, and no answer.
     Requested,
-    /// A REP or traffic was seen.
+    /// A REP, an MPA reply or traffic was seen.
     Open,
     /// A REJ with this reason (IBTA volume 1, section 12.6.7.2) answered the REQ.
     Rejected(u16),
-    /// A DREQ was seen, or the queue pair was used for a new connection.
+    /// An MPA reply with R answered the request (RFC 5044, section 7.1.1), which gives no reason.
+    Refused,
+    /// A DREQ was seen, or the queue pair was used for a new connection; for iWARP both ends ended their streams, or one reset the
+    /// connection.
     Closed,
 }
 
@@ -105,8 +109,12 @@ pub struct Endpoint {
     pub address: Address,
     /// The IP address that the REQ gives it, where that is another one: packets carry a LID or a GID (IBTA volume 1, annex A11).
     pub ip: Option<IpAddr>,
-    /// Its queue pair; `None` where only packets *from* it were captured.
+    /// Its queue pair; `None` where only packets *from* it were captured, and for iWARP.
     pub qpn: Option<Qpn>,
+    /// For iWARP its TCP port.
+    pub tcp_port: Option<u16>,
+    /// For iWARP the start frame that it sent.
+    pub start: Option<Start>,
     /// The RFC 8797 private data that it sent.
     pub private_data: Option<PrivateData>,
     /// What it sent.
@@ -123,6 +131,17 @@ impl Endpoint {
         self.sent.packets + self.sent.bad_icrc == 0
             && (self.first_frames.cm_message.is_none() || other.sent.has_answered())
     }
+}
+
+/// The MPA start frame of an end (RFC 5044, section 7.1.1; RFC 6581).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Start {
+    /// The packet that has its first byte, by its number in the capture.
+    pub frame_number: u64,
+    /// What it says.
+    pub frame: StartFrame,
+    /// IRD and ORD, where it has them.
+    pub depths: Option<ReadDepths>,
 }
 
 /// Times from the last packet of a Send to the ACK that names it, seen from where the capture was made: to the receiver, its queue pair, and
@@ -202,7 +221,11 @@ pub struct Connection {
     pub responder: Endpoint,
     /// What it carries, where that is known to be another protocol than RPC-over-RDMA.
     pub protocol: Option<Protocol>,
-    /// The TCP port space port that the REQ names, for NFS/RDMA 20049.
+    /// Whether it is iWARP: RDMA over TCP.
+    pub is_iwarp: bool,
+    /// For iWARP whether FPDUs have CRCs, where that is known.
+    pub has_crc: Option<bool>,
+    /// The TCP port space port that the REQ names, for NFS/RDMA 20049; for iWARP the TCP port of the end that accepted.
     pub port: Option<u16>,
     /// Path MTU in bytes: from CM, else the largest payload seen in a packet that others follow.
     pub path_mtu: Option<u16>,

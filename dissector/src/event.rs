@@ -34,7 +34,7 @@ pub struct Packet<'a> {
     /// The record.
     pub record: Record<'a>,
     /// The transport packet in it, or why there is none.
-    pub frame: Result<Frame<'a>, Other>,
+    pub frame: Result<Frame<'a>, Other<'a>>,
     /// Its headers; where they could not be read, why.
     pub headers: Option<Result<Headers<'a>, Stop>>,
     /// Whether it is of a connection.

@@ -156,6 +156,11 @@ impl Traffic {
         ports.iter().find_map(of_port)
     }
 
+    /// Whether it is iWARP.
+    pub(crate) fn is_iwarp(self) -> bool {
+        self == Traffic::Iwarp
+    }
+
     /// Its name.
     pub const fn name(self) -> &'static str {
         match self {

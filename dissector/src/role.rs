@@ -2,7 +2,7 @@
 
 use crate::rdma::Position;
 use crate::record::Seen;
-use rdmascope_wire::bth::{Aeth, Operation, Reth};
+use rdmascope_wire::bth::{Aeth, Reth};
 
 /// A step of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -36,16 +36,17 @@ impl Role {
     }
 }
 
-/// A packet that is something to a transaction.
+/// A packet that is something to a transaction. A TCP segment that is something to several steps is told of once for each.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Attributed<'a> {
     /// The packet.
     pub seen: Seen,
     /// Whether this is told after the record of the packet was [handled](crate::engine::Engine::handle): not before was it clear.
     pub late: bool,
-    /// What it does.
-    pub operation: Operation,
-    /// Where it stands. Responses have positions among those of the end that asked.
+    /// It acknowledges, or refuses, and does nothing else.
+    pub only_acknowledges: bool,
+    /// Where it stands: of a TCP segment the first byte that is of the step. Responses of InfiniBand have positions among those of the end
+    /// that asked.
     pub position: Position,
     /// Its RETH, where it is a request with one.
     pub reth: Option<Reth>,

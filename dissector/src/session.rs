@@ -3,8 +3,10 @@
 mod acknowledged;
 mod early;
 mod ending;
+mod iwarp;
 mod pairing;
 mod told;
+mod transport;
 
 use crate::attribution::{Attribution, Room};
 use crate::connection::{
@@ -12,8 +14,9 @@ use crate::connection::{
 };
 use crate::event::{Event, Eviction};
 use crate::frame::Address;
+use crate::iwarp::IwarpConnection;
 use crate::observation::{Faulty, HalfFlow, Missing, Observed, Refused, Repeated, Spoiled};
-use crate::rc::{Packet, ReliableConnection};
+use crate::rc::Packet;
 use crate::rdma::{Delivery, End, Fault, Piece, Placement, Position, Repetition};
 use crate::record::Time;
 use crate::rpcrdma::{Kind, Peers, Transactions, asks_for};
@@ -28,6 +31,7 @@ use rdmascope_wire::cm::CommunicationId;
 use rdmascope_wire::private_data::{self, Negotiated};
 use rdmascope_wire::psn::Psn;
 pub(crate) use told::Told;
+pub(crate) use transport::TransportState;
 
 /// A connection: two ends, one of which may be unknown still.
 #[derive(Clone, Debug)]
@@ -37,7 +41,7 @@ pub(crate) struct Session {
     /// Which one it is in the order in which they were first seen.
     order: u32,
     /// The transport of both.
-    rc: ReliableConnection,
+    transport: TransportState,
     /// What packets are to transactions, where somebody asks.
     attribution: Option<Box<Attribution>>,
     /// The ends. Which one opened the connection is for [`Peers::requester`] to say.
@@ -62,6 +66,8 @@ pub(crate) struct Session {
     pub buffered: usize,
     /// Packets that the capture says it lost, as far as this connection was told.
     dropped: u64,
+    /// For iWARP the TCP port of each end.
+    pub tcp_ports: Option<[u16; 2]>,
     /// What the kernel told of it, of the half-flow that was seen first, until a packet of the second one has come.
     pub told: Option<Told>,
 }
@@ -122,7 +128,7 @@ impl Session {
         Session {
             peers: Peers::new(index),
             order,
-            rc: ReliableConnection::default(),
+            transport: TransportState::default(),
             attribution: None,
             ends: addresses.map(SessionEnd::new),
             origin: Origin::Inferred(Evidence::default()),
@@ -135,6 +141,7 @@ impl Session {
             recent: true,
             buffered: 0,
             dropped,
+            tcp_ports: None,
             told: None,
         }
     }
@@ -148,7 +155,7 @@ impl Session {
     #[inline]
     pub(crate) fn count_buffered(&mut self) -> usize {
         let early = self.ends.iter().map(|end| end.early.footprint());
-        self.buffered = self.rc.buffered() + early.sum::<usize>();
+        self.buffered = self.transport.buffered() + early.sum::<usize>();
         self.buffered
     }
 
@@ -159,7 +166,7 @@ impl Session {
             self.attribution.as_deref().map_or(0, |kept| size_of::<Attribution>() + kept.footprint());
         size_of::<Session>()
             + self.peers.footprint()
-            + self.rc.footprint()
+            + self.transport.footprint()
             + attribution
             + self.ends.iter().map(of).sum::<usize>()
     }
@@ -172,8 +179,8 @@ impl Session {
     ) {
         transactions.number(&mut self.peers);
         report(Event::Eviction(Eviction::HeldPackets { connection: self.peers.connection() }));
-        let Session { peers, rc, ends, .. } = self;
-        rc.give_up_buffered(&mut |from, delivery| {
+        let Session { peers, transport, ends, .. } = self;
+        transport.give_up_buffered(&mut |from, delivery| {
             hand_up(from, &delivery, ends, peers, transactions, report);
         });
         self.settle_early(None, transactions, report);
@@ -187,23 +194,23 @@ impl Session {
 
     /// Sets the PSN that the requests of end `side` begin at, as the CM exchange says.
     pub(crate) fn begin(&mut self, side: End, first: Psn) {
-        self.rc.begin(side, first, self.path_mtu.map(u32::from));
+        self.transport.begin(side, first, self.path_mtu.map(u32::from));
     }
 
     /// Sets how many RDMA READs end `side` may have outstanding.
     pub(crate) fn limit_reads(&mut self, side: End, resources: u8) {
-        self.rc.limit_reads(side, resources);
+        self.transport.limit_reads(side, resources);
     }
 
     /// Sets the path MTU that a REQ names.
     pub(crate) fn agree_on_path_mtu(&mut self, path_mtu: Option<u16>) {
         self.path_mtu = path_mtu;
-        self.rc.agree_on_path_mtu(path_mtu.map(u32::from));
+        self.transport.agree_on_path_mtu(path_mtu.map(u32::from));
     }
 
     /// Reports of both ends of what is repeated the packet seen first, and, where they are judged, all that breaks a rule.
     pub(crate) fn watch(&mut self, judged: bool) {
-        self.rc.watch(judged);
+        self.transport.watch(judged);
     }
 
     /// Takes in that the capture says it lost packets since the last one of this connection: any of them may have been of either end.
@@ -257,7 +264,7 @@ impl Session {
         transactions: &mut Transactions,
         report: &mut impl FnMut(Event<'_>),
     ) {
-        if let Some(fault) = self.rc.inspect(side, bth, packet, self.partition_key) {
+        if let Some(fault) = self.transport.inspect(side, bth, packet, self.partition_key) {
             let what = (packet.seen, packet.piece(), packet.psn.into(), fault);
             transactions.number(&mut self.peers);
             if transactions.is_judged() {
@@ -298,8 +305,8 @@ impl Session {
         if transactions.attributes() {
             self.attribution.get_or_insert_default().take(side, packet);
         }
-        let Session { peers, rc, ends, .. } = self;
-        rc.handle(side, packet, &mut |from, delivery| {
+        let Session { peers, transport, ends, .. } = self;
+        transport.handle(side, packet, &mut |from, delivery| {
             hand_up(from, &delivery, ends, peers, transactions, report);
         });
         self.note_acknowledged(side, packet, transactions);
@@ -321,12 +328,14 @@ impl Session {
     ) {
         /// Bytes of memory in which connections remember as much as they like.
         const AMPLE: usize = 16 << 20;
-        let Session { attribution: Some(attribution), peers, rc, ends, .. } = self else { return };
+        let Session { attribution: Some(attribution), peers, transport, ends, .. } = self else { return };
         let room = if transactions.attributed > AMPLE { Room::SCARCE } else { Room::AMPLE };
         transactions.take_noted().for_each(|step| attribution.note(&step, room));
         let early = ends.iter().filter_map(|end| end.early.since()).min();
-        let is_settled = |seen: Seen, end: End, psn: Psn| {
-            peers.paired && early.is_none_or(|early| seen.frame < early) && rc.is_settled(end, psn)
+        let is_settled = |seen: Seen, end: End, position: Position| {
+            peers.paired
+                && early.is_none_or(|early| seen.frame < early)
+                && transport.is_settled(end, position)
         };
         attribution.tell(frame, room, is_settled, &mut |attributed| report(Event::Attributed(attributed)));
         let now = attribution.footprint();
@@ -355,8 +364,8 @@ impl Session {
             if transactions.observes() {
                 self.note_half_flows();
             }
-            let Session { peers, rc, ends, .. } = self;
-            rc.handle_time(now, &mut |from, delivery| {
+            let Session { peers, transport, ends, .. } = self;
+            transport.handle_time(now, &mut |from, delivery| {
                 hand_up(from, &delivery, ends, peers, transactions, report);
             });
             // No frame has come by, so that nothing is too far behind one.
@@ -368,7 +377,7 @@ impl Session {
     /// When [`Session::handle_time`] has something to do.
     pub(crate) fn deadline(&self) -> Option<Time> {
         let early = self.ends.iter().filter(|_| self.peers.paired).filter_map(|end| end.early.deadline());
-        early.chain(self.rc.deadline()).min()
+        early.chain(self.transport.deadline()).min()
     }
 
     /// Notes for those who observe how far the capture shows both half-flows.
@@ -379,15 +388,15 @@ impl Session {
     /// Whether requests of an end wait: behind a gap, or for what they answer.
     #[inline]
     fn waits(&self, side: End) -> bool {
-        self.rc.waits(side) || self.ends[side].early.has_requests()
+        self.transport.waits(side) || self.ends[side].early.has_requests()
     }
 
     /// How far the capture shows what an end sends.
     fn half_flow(&self, side: End) -> HalfFlow {
         HalfFlow {
             waits: self.waits(side),
-            unsure: self.rc.unsure(side),
-            acknowledged: self.rc.acknowledged(side),
+            unsure: self.transport.unsure(side),
+            acknowledged: self.transport.acknowledged(side),
         }
     }
 
@@ -430,20 +439,20 @@ impl Session {
     fn release_first(&mut self, transactions: &mut Transactions, report: &mut impl FnMut(Event<'_>)) {
         let oldest = |side: End| self.ends[side].early.first().map_or(u64::MAX, |seen| seen.frame);
         let side = if oldest(End::Second) < oldest(End::First) { End::Second } else { End::First };
-        let Session { peers, rc, ends, .. } = self;
+        let Session { peers, transport, ends, .. } = self;
         let answer = ends[side].early.iter().next();
         let asked = answer.and_then(|answer| {
             let answer = answer.delivery();
-            rc.find_held_send(side.other(), |send| asks_for(send, &answer))
+            transport.find_held_send(side.other(), |send| asks_for(send, &answer))
         });
         let mut hand_up = |from: End, delivery: Delivery<'_>| {
             hand_up(from, &delivery, ends, peers, transactions, report);
         };
-        if rc.give_up_received(side.other(), &mut hand_up) {
+        if transport.give_up_received(side.other(), &mut hand_up) {
             return;
         }
         if let Some(asked) = asked {
-            return rc.give_up_before(side.other(), asked, &mut hand_up);
+            return transport.give_up_before(side.other(), asked, &mut hand_up);
         }
         if let Some(held) = ends[side].early.take_first() {
             deliver(side, held.delivery(), ends, peers, transactions, report);
@@ -453,15 +462,27 @@ impl Session {
     fn endpoint(&self, side: End) -> Endpoint {
         let end = &self.ends[side];
         let private_data = end.private_data.map(|(offset, data)| PrivateData::new(offset, &data));
-        let mut sent = self.rc.count(side, end.counts);
+        let mut sent = self.transport.count(side, end.counts);
         // Only RPC-over-RDMA tells in a way that is understood which memory may be touched.
         if self.peers.speaks_rpc != Some(true) {
             sent.unmatched_placements = 0;
         }
         let ip = end.ip.filter(|ip| end.address.ip() != Some(*ip));
-        let first_frames = self.rc.first_frames(side, end.first_frames);
+        let first_frames = self.transport.first_frames(side, end.first_frames);
         let round_trips = end.acknowledgements.round_trips();
-        Endpoint { address: end.address, ip, qpn: end.qpn, private_data, sent, first_frames, round_trips }
+        let tcp_port = self.tcp_ports.map(|ports| ports[side]);
+        let start = self.start(side);
+        Endpoint {
+            address: end.address,
+            ip,
+            qpn: end.qpn,
+            tcp_port,
+            start,
+            private_data,
+            sent,
+            first_frames,
+            round_trips,
+        }
     }
 
     /// What is known of the connection now.
@@ -469,7 +490,11 @@ impl Session {
         let caller = self.peers.forward_caller();
         let (requester, responder) = (&self.ends[caller], &self.ends[caller.other()]);
         // REQ and REP each name the ID of their sender.
-        let exchanged = self.ends.iter().all(|end| end.communication_id.is_some() && !end.private_data_cut);
+        let has_said = |side: End| match self.transport.iwarp() {
+            Some(iwarp) => iwarp.started(side).is_some(),
+            None => self.ends[side].communication_id.is_some(),
+        };
+        let exchanged = End::BOTH.into_iter().all(|side| has_said(side) && !self.ends[side].private_data_cut);
         let speaks_rpc = self.peers.speaks_rpc == Some(true);
         // What RFC 8166 says of inline thresholds holds for no other protocol.
         let says_nothing = self.ends.iter().all(|end| end.counts.packets == 0);
@@ -478,7 +503,7 @@ impl Session {
             let data = |end: &SessionEnd| end.private_data.map(|(_, data)| data);
             Negotiated::new(data(requester), data(responder))
         });
-        let seen = End::BOTH.into_iter().filter_map(|end| self.rc.path_mtu(end)).max();
+        let seen = End::BOTH.into_iter().filter_map(|end| self.transport.path_mtu(end)).max();
         Connection {
             id: self.peers.connection(),
             origin: self.origin,
@@ -487,6 +512,8 @@ impl Session {
             requester: self.endpoint(caller),
             responder: self.endpoint(caller.other()),
             protocol: if speaks_rpc { None } else { self.peers.protocol },
+            is_iwarp: self.tcp_ports.is_some(),
+            has_crc: self.transport.iwarp().and_then(IwarpConnection::has_crc),
             port: self.port,
             path_mtu: self.path_mtu.or(seen.and_then(|mtu| u16::try_from(mtu).ok())),
             call_inline_threshold: agreed.map(|agreed| agreed.call_inline_threshold),
@@ -547,7 +574,9 @@ fn is_early(
     const FIRST: u64 = 64;
     match delivery {
         _ if !peers.paired && ends[from].alone => false,
-        Delivery::ReadResponse(placement) => ends[from.other()].early.has_read_request(placement.first),
+        Delivery::ReadResponse(placement) => {
+            placement.request.is_some_and(|request| ends[from.other()].early.has_read_request(request))
+        }
         // The capture begins with an RDMA operation: whose memory that is, the other half-flow will say.
         Delivery::Write(_) | Delivery::ReadRequest(_) if peers.speaks_rpc.is_none() && !peers.paired => {
             ends[from].counts.packets <= FIRST

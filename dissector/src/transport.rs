@@ -13,7 +13,7 @@ use rdmascope_wire::{Layer, Qpn, Stop, cm, rpcrdma};
 #[derive(Clone, Copy, Debug)]
 pub struct Dissected<'a> {
     /// The transport packet, or the reason why there is none.
-    pub frame: Result<Frame<'a>, Other>,
+    pub frame: Result<Frame<'a>, Other<'a>>,
     /// Its headers, or where they stop; `None` if there is no such packet.
     pub transport: Option<Result<Transport<'a>, Stop>>,
 }

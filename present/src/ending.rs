@@ -63,10 +63,10 @@ impl Ending {
         }
     }
 
-    /// Why nothing can be decoded: the capture holds no packet of RoCE or InfiniBand. `None` where it does.
+    /// Why nothing can be decoded: the capture holds no packet of RoCE or InfiniBand, and no iWARP connection. `None` where it does.
     pub fn nothing_decoded(&self) -> Option<NothingDecoded> {
-        let Totals { packets, traffic, .. } = &self.totals;
-        (*packets == 0).then(|| NothingDecoded { iwarp: traffic[Traffic::Iwarp as usize] })
+        let Totals { packets, segments, traffic, .. } = &self.totals;
+        (*packets == 0 && *segments == 0).then(|| NothingDecoded { iwarp: traffic[Traffic::Iwarp as usize] })
     }
 
     /// Whether every file could be read on to its end.

@@ -7,7 +7,7 @@ use rdmascope_dissector::rdma::Position;
 use rdmascope_dissector::record::Time;
 use rdmascope_dissector::role::{Attributed, Role, StepOf};
 use rdmascope_dissector::transaction::{Part, Seen, Transaction};
-use rdmascope_wire::bth::{Acknowledgement, NakCode, Operation, rnr_timer};
+use rdmascope_wire::bth::{Acknowledgement, NakCode, rnr_timer};
 
 /// The rungs of one transaction.
 #[derive(Clone, Debug, Default)]
@@ -111,7 +111,7 @@ impl Ladder {
             extent: 1,
             piece: None,
         };
-        let acknowledges = attributed.operation == Operation::Acknowledge;
+        let acknowledges = attributed.only_acknowledges;
         match attributed.role {
             Some(Role::Repetition(of)) => {
                 if let Some(step) = own(of) {

@@ -3,6 +3,7 @@
 use core::fmt::{self, Display, Write as _};
 use rdmascope_dissector::connection::Endpoint;
 use rdmascope_dissector::engine::Totals;
+use rdmascope_dissector::frame::Address;
 use rdmascope_dissector::protocol::Traffic;
 
 /// Colours for a terminal, or none; and how wide it is. By default there are no colours, and lines have no limit.
@@ -188,20 +189,25 @@ fn significant(
     f.pad(text.as_str())
 }
 
-/// The address of an end, and in brackets the IP address that its connection's REQ gives it: `LID 2 (10.77.0.2)`.
+/// The address of an end, and in brackets the IP address that its connection's REQ gives it: `LID 2 (10.77.0.2)`. Of iWARP with its
+/// TCP port: `10.77.0.2:20049`.
 pub struct Named<'a>(pub &'a Endpoint);
 
 impl Display for Named<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.ip {
             Some(ip) => f.pad(&format!("{} ({ip})", self.0.address)),
-            None => self.0.address.fmt(f),
+            None => match (self.0.address, self.0.tcp_port) {
+                (Address::V6(address), Some(port)) => f.pad(&format!("[{address}]:{port}")),
+                (address, Some(port)) => f.pad(&format!("{address}:{port}")),
+                (address, None) => address.fmt(f),
+            },
         }
     }
 }
 
-/// How iWARP is known, and that no more is done with it: what stands in brackets behind its name.
-pub const IWARP: &str = "TCP port 20049 or an MPA start frame; not decoded yet";
+/// How iWARP is known that is of no connection that could be followed: what stands in brackets behind its name.
+pub const IWARP: &str = "TCP port 20049 or an MPA start frame; of no connection that could be followed";
 
 /// What other traffic has a name, behind its sum: `: 12 of NFS over TCP or UDP, 3 of iWARP (TCP port 20049 ...)`.
 pub struct OtherTraffic<'a>(pub &'a Totals);

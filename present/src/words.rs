@@ -32,7 +32,7 @@ pub const fn state(state: State) -> &'static str {
     match state {
         State::Requested => "requested",
         State::Open => "open",
-        State::Rejected(_) => "rejected",
+        State::Rejected(_) | State::Refused => "rejected",
         State::Closed => "closed",
     }
 }
@@ -65,8 +65,9 @@ pub const fn icrc(verdict: IcrcVerdict) -> &'static str {
 }
 
 /// Why a record holds no transport packet.
-pub const fn other(other: Other) -> &'static str {
+pub const fn other(other: Other<'_>) -> &'static str {
     match other {
+        Other::Tcp(_) => "tcp",
         Other::NotInfiniBand | Other::Traffic(_) => "not-infiniband",
         Other::UnknownLinkType => "unknown-link-type",
         Other::Fragment => "fragment",

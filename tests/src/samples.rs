@@ -3,7 +3,7 @@
 use crate::{mountstats, pcap, trace};
 use std::path::PathBuf;
 
-/// The sessions with an NFS mount in them: all samples but the one whose connect is rejected.
+/// The sessions with an NFS mount in them over RoCE: all such samples but the one whose connect is rejected.
 pub const MOUNTS: [&str; 6] = [
     "nfs3-basic",
     "nfs3-lossy",
@@ -13,10 +13,28 @@ pub const MOUNTS: [&str; 6] = [
     "nfs4.2-mtu4096-large-io",
 ];
 
+/// Sessions over iWARP that the capture shows from their connect on, with the traces of both kernels.
+pub const IWARP_MOUNTS: [&str; 3] = ["iwarp-nfs3", "iwarp-crc-lossy", "iwarp-nfs4.2-nconnect"];
+
+/// Sessions over iWARP that were open before the capture, with the traces of both kernels.
+pub const IWARP_MIDSTREAM: [&str; 3] = ["iwarp-nfs4.1-midstream", "iwarp-recall", "iwarp-reconnect"];
+
+/// All samples of iWARP.
+pub const IWARP: [&str; 8] = {
+    let [nfs3, lossy, nconnect] = IWARP_MOUNTS;
+    let [midstream, recall, reconnect] = IWARP_MIDSTREAM;
+    [nfs3, lossy, nconnect, midstream, recall, reconnect, "iwarp-rejected", "iwarp-scripted"]
+};
+
+/// The sessions that the capture shows from their connect on, over whatever transport.
+pub fn whole_sessions() -> impl Iterator<Item = &'static str> {
+    MOUNTS.into_iter().chain(IWARP_MOUNTS)
+}
+
 /// A connect to a port where nobody listens, tried twice.
 pub const REJECTED: &str = "connect-rejected";
 
-/// All samples.
+/// All samples of RoCE.
 pub const ALL: [&str; 7] = {
     let [basic, lossy, recall, basic41, basic42, large] = MOUNTS;
     [REJECTED, basic, lossy, recall, basic41, basic42, large]

@@ -34,7 +34,7 @@ pub struct PacketSeen {
     /// The frame's number.
     pub number: u64,
     /// The frame around the transport packet.
-    pub frame: Result<FrameSeen, Other>,
+    pub frame: Result<FrameSeen, Other<'static>>,
     /// The transport headers.
     pub headers: Option<Result<HeadersSeen, Stop>>,
     /// The connection.
@@ -159,12 +159,15 @@ impl Session {
         match event {
             Event::Packet(packet) => self.packets.push(PacketSeen {
                 number: packet.record.number,
-                frame: packet.frame.map(|frame| FrameSeen {
-                    source: frame.source,
-                    destination: frame.destination,
-                    carrier: frame.carrier,
-                    icrc: frame.icrc,
-                }),
+                frame: packet
+                    .frame
+                    .map(|frame| FrameSeen {
+                        source: frame.source,
+                        destination: frame.destination,
+                        carrier: frame.carrier,
+                        icrc: frame.icrc,
+                    })
+                    .map_err(Other::named),
                 headers: packet.headers.map(|headers| {
                     headers.map(|headers| HeadersSeen {
                         bth: headers.bth,

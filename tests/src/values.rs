@@ -185,6 +185,8 @@ pub fn connection() -> Connection {
         address: Address::V4(Ipv4Addr::new(10, 77, 0, last)),
         ip: None,
         qpn: Some(Qpn(qpn)),
+        tcp_port: None,
+        start: None,
         private_data: Some(PrivateData {
             offset: 0,
             version: 1,
@@ -220,6 +222,8 @@ pub fn connection() -> Connection {
         requester: end(1, 0x11, true, client),
         responder: end(2, 0x12, false, server),
         protocol: None,
+        is_iwarp: false,
+        has_crc: None,
         port: Some(20_049),
         path_mtu: Some(1024),
         call_inline_threshold: Some(4096),

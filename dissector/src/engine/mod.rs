@@ -4,6 +4,7 @@ mod clock;
 mod cm;
 mod copies;
 mod heard;
+mod iwarp;
 mod known;
 mod sessions;
 mod state;
@@ -11,7 +12,7 @@ mod state;
 use crate::connection::{FlowKey, KnownConnection};
 use crate::event::{Event, Packet};
 use crate::exchange::Keep;
-use crate::frame::{self, Carrier, Frame, IcrcVerdict, Other};
+use crate::frame::{self, Carrier, Checksum, Frame, IcrcVerdict, Other, Segment};
 use crate::observation::Observe;
 use crate::protocol::Traffic;
 use crate::rc;
@@ -53,6 +54,10 @@ pub struct Totals {
     pub packets: u64,
     /// Those of them that are native InfiniBand: all others are RoCE.
     pub native_packets: u64,
+    /// Records that hold a TCP segment of an iWARP connection.
+    pub segments: u64,
+    /// Those of them whose checksum is right.
+    pub sound_segments: u64,
     /// Records among them that show a packet once more, and that are left out of everything else.
     pub copies: u64,
     /// Records that hold something else.
@@ -146,6 +151,7 @@ impl Engine {
         let Dissected { frame, transport } = dissected;
         let Engine { config, totals, copies, known, sessions, transactions } = self;
         totals.count_record(record, dissected);
+        let segment = if let Err(Other::Tcp(segment)) = frame { Some(segment) } else { None };
         transactions.dropped += u64::from(record.dropped);
         let seen = Seen { frame: record.number, time: record.time };
         let copy_of = match (frame, transport) {
@@ -177,6 +183,19 @@ impl Engine {
             totals.connections = sessions.count(transactions.numbered());
             totals.contradicted_connections = known.contradicted;
             totals.first_contradiction = known.first_contradiction;
+        }
+        if let Some(segment) = segment {
+            // As with ICRCs: where no checksum was right, they say nothing.
+            let any_sound = totals.sound_segments > 0;
+            let mut counting = |event: Event<'_>| {
+                totals.count(&event);
+                report(event);
+            };
+            let mut stage = Stage { known, sessions, transactions, report: &mut counting };
+            let found = stage.handle_segment(segment, seen, any_sound);
+            place = found.map(|(place, _)| place);
+            totals.count_segment(segment, found.map(|(_, checksum)| checksum));
+            totals.connections = sessions.count(transactions.numbered());
         }
         if let Some(place) = place {
             sessions.session(place.session).files.add(record.tap.file);
@@ -362,9 +381,24 @@ impl Totals {
                 self.others += 1;
                 self.traffic[*traffic as usize] += 1;
             }
+            // What it is, its connection says.
+            Err(Other::Tcp(_)) => {}
             Err(Other::UnknownLinkType) => self.unknown_link += 1,
             Err(Other::Fragment) => self.fragments += 1,
             Err(Other::Stop(_)) => self.stops += 1,
+        }
+    }
+
+    /// Counts a TCP segment: of an iWARP connection, with the verdict on its checksum, or of something else.
+    fn count_segment(&mut self, segment: &Segment<'_>, checksum: Option<Checksum>) {
+        if let Some(checksum) = checksum {
+            self.segments += 1;
+            self.sound_segments += u64::from(checksum == Checksum::Good);
+            return;
+        }
+        self.others += 1;
+        if let Some(traffic) = segment.traffic() {
+            self.traffic[traffic as usize] += 1;
         }
     }
 

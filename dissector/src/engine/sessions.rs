@@ -1,6 +1,7 @@
 //! The table of connections, and the pairing of half-flows.
 
 use super::heard::Heard;
+use super::iwarp::TcpFlow;
 use crate::connection::{ConnectionId, Evidence, FlowKey, Origin, State};
 use crate::event::{Event, Eviction};
 use crate::frame::Address;
@@ -29,6 +30,8 @@ pub(super) struct Sessions {
     slots: Vec<Option<Box<Session>>>,
     free: Vec<u32>,
     flows: HashMap<FlowKey, EndRef, BuildHasher>,
+    /// What ends of iWARP connections send.
+    tcp: HashMap<TcpFlow, EndRef, BuildHasher>,
     /// Flows seen lately, by the low bits of their queue pairs: most packets are of one of these.
     recent: Recent,
     /// Connections with only one known half-flow, by its source and destination.
@@ -103,6 +106,18 @@ impl Sessions {
         Some(place)
     }
 
+    /// The end of an iWARP connection that sends this.
+    #[inline]
+    pub(super) fn find_tcp(&self, flow: &TcpFlow) -> Option<EndRef> {
+        self.tcp.get(flow).copied()
+    }
+
+    /// Makes segments of this flow those of an end, and those of the other direction those of the other end.
+    pub(super) fn claim_tcp(&mut self, flow: TcpFlow, place: EndRef) {
+        self.tcp.insert(flow, place);
+        self.tcp.insert(flow.reversed(), EndRef { end: place.end.other(), ..place });
+    }
+
     /// Notes that a host sent a CM message to another.
     pub(super) fn note_message(&mut self, source: Address, destination: Address) {
         self.heard.note(source, destination);
@@ -134,6 +149,7 @@ impl Sessions {
             + self.all().map(Session::footprint).sum::<usize>()
             + self.free.len() * size_of::<u32>()
             + self.flows.allocation_size()
+            + self.tcp.allocation_size()
             + self.unpaired.allocation_size()
             + unpaired.sum::<usize>()
             + self.exchanges.allocation_size()
@@ -435,6 +451,14 @@ impl Sessions {
         for key in session.peers.flows.into_iter().flatten() {
             if self.flows.get(&key).is_some_and(|place| place.session == index) {
                 self.flows.remove(&key);
+            }
+        }
+        if let Some(ports) = session.tcp_ports {
+            let flow = TcpFlow::new([0, 1].map(|end: usize| session.ends[end].address), ports);
+            for flow in [flow, flow.reversed()] {
+                if self.tcp.get(&flow).is_some_and(|place| place.session == index) {
+                    self.tcp.remove(&flow);
+                }
             }
         }
         for end in &session.ends {

@@ -13,7 +13,7 @@ use rdmascope_wire::{Layer, icrc};
 const VARIANT_CRC: usize = 2;
 
 /// A GRH in an Ethernet frame (Annex A16).
-pub(super) fn roce_v1<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> Result<Frame<'a>, Other> {
+pub(super) fn roce_v1<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> Result<Frame<'a>, Other<'a>> {
     let bytes = view.header::<{ Grh::LENGTH }>(Layer::Grh)?;
     let grh = Grh::parse(bytes).map_err(Other::Stop)?;
     walk.found(Header::Grh, &view, Grh::LENGTH);
@@ -22,7 +22,7 @@ pub(super) fn roce_v1<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> R
 }
 
 /// A packet as an InfiniBand link carries it. The variant CRC behind the ICRC may or may not have been captured.
-pub(super) fn native<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> Result<Frame<'a>, Other> {
+pub(super) fn native<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> Result<Frame<'a>, Other<'a>> {
     let bytes = view.header::<{ Lrh::LENGTH }>(Layer::Lrh)?;
     let lrh = Lrh::parse(bytes).map_err(Other::Stop)?;
     let length = usize::from(lrh.packet_length) * 4;
@@ -43,7 +43,7 @@ fn behind_lrh<'a, F: Found>(
     lrh: &Lrh,
     view: View<'a>,
     walk: &mut Walk<'_, F>,
-) -> Result<Frame<'a>, Other> {
+) -> Result<Frame<'a>, Other<'a>> {
     match lrh.next_header {
         NextHeader::RawEthertype | NextHeader::RawIpv6 => Err(Other::NotInfiniBand),
         NextHeader::Bth => {
@@ -81,7 +81,7 @@ fn behind_grh<'a, F: Found>(
     grh: &Grh,
     payload: View<'a>,
     walk: &mut Walk<'_, F>,
-) -> Result<Frame<'a>, Other> {
+) -> Result<Frame<'a>, Other<'a>> {
     if grh.next_header != Grh::NEXT_HEADER_BTH {
         return Err(Other::NotInfiniBand);
     }
@@ -123,7 +123,7 @@ pub(super) fn transport<'a, F: Found>(
     payload: View<'a>,
     walk: &mut Walk<'_, F>,
     expected: impl FnOnce(&'a [u8]) -> Option<u32>,
-) -> Result<Packet<'a>, Other> {
+) -> Result<Packet<'a>, Other<'a>> {
     if payload.wire < Bth::LENGTH + icrc::LENGTH {
         return Err(payload.stop(Layer::Bth, 0, Bth::LENGTH + icrc::LENGTH));
     }

@@ -20,7 +20,7 @@ pub(super) fn by_link_type<'a, F: Found>(
     link: LinkType,
     view: View<'a>,
     walk: &mut Walk<'_, F>,
-) -> Result<Frame<'a>, Other> {
+) -> Result<Frame<'a>, Other<'a>> {
     match link {
         LinkType::ETHERNET => ethernet(view, walk, 0),
         LinkType::LINUX_SLL => {
@@ -49,7 +49,7 @@ pub(super) fn ethernet<'a, F: Found>(
     view: View<'a>,
     walk: &mut Walk<'_, F>,
     depth: u8,
-) -> Result<Frame<'a>, Other> {
+) -> Result<Frame<'a>, Other<'a>> {
     let header = Ethernet2HeaderSlice::from_slice(view.data).map_err(|_| view.stop(Layer::Link, 0, 14))?;
     walk.found(Header::Ethernet, &view, 14);
     by_ether_type(header.ether_type().0.to_be_bytes(), view.skip(14), walk, depth)
@@ -62,7 +62,7 @@ pub(super) fn by_ether_type<'a, F: Found>(
     mut view: View<'a>,
     walk: &mut Walk<'_, F>,
     depth: u8,
-) -> Result<Frame<'a>, Other> {
+) -> Result<Frame<'a>, Other<'a>> {
     let mut ether_type = u16::from_be_bytes(ether_type);
     loop {
         match ether_type {
@@ -88,7 +88,7 @@ pub(super) fn by_ip_version<'a, F: Found>(
     view: View<'a>,
     walk: &mut Walk<'_, F>,
     depth: u8,
-) -> Result<Frame<'a>, Other> {
+) -> Result<Frame<'a>, Other<'a>> {
     let [first] = view.header(Layer::Network)?;
     match first >> 4 {
         4 => network::ipv4(view, walk, depth),
@@ -99,7 +99,7 @@ pub(super) fn by_ip_version<'a, F: Found>(
 
 /// Four bytes of address family: those of [`LinkType::NULL`] in the order of the host that captured, those of
 /// [`LinkType::LOOP`] in network order. No family fits both ways round, so both orders are tried for both.
-fn loopback<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> Result<Frame<'a>, Other> {
+fn loopback<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> Result<Frame<'a>, Other<'a>> {
     let family = u32::from_be_bytes(*view.header(Layer::Link)?);
     walk.found(Header::Loopback, &view, 4);
     let family = if family > 0xffff { family.swap_bytes() } else { family };
@@ -117,7 +117,7 @@ pub(super) fn is_understood(ether_type: u16) -> bool {
 }
 
 /// An Endace Extensible Record Format record. Stops within its extension headers count from its first byte.
-fn erf<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> Result<Frame<'a>, Other> {
+fn erf<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> Result<Frame<'a>, Other<'a>> {
     let short = |stop: Stop| view.stop(Layer::Link, stop.offset, stop.needed);
     let header = Erf::parse(view.data).map_err(short)?;
     let length = header.headers_length(view.data).map_err(short)?;

@@ -5,11 +5,13 @@ mod identity;
 mod infiniband;
 mod link;
 mod network;
+mod segment;
 mod tunnel;
 mod view;
 
 pub use headers::Header;
 pub use identity::{Identity, Numbering};
+pub use segment::{Checksum, Segment};
 
 use crate::protocol::Traffic;
 use crate::record::Record;
@@ -26,7 +28,7 @@ use view::View;
 /// Lengths are those that the headers tell, so that neither a snap length nor the padding of a short Ethernet frame
 /// changes them. Packets within GRE, ERSPAN, VXLAN, GENEVE, MPLS, PPPoE and IP are found too.
 #[inline]
-pub fn dissect<'a>(record: &Record<'a>, config: &Config) -> Result<Frame<'a>, Other> {
+pub fn dissect<'a>(record: &Record<'a>, config: &Config) -> Result<Frame<'a>, Other<'a>> {
     dissect_telling(record, config, |_, _| {})
 }
 
@@ -38,7 +40,7 @@ pub fn dissect_telling<'a>(
     record: &Record<'a>,
     config: &Config,
     found: impl FnMut(Header, Range<usize>),
-) -> Result<Frame<'a>, Other> {
+) -> Result<Frame<'a>, Other<'a>> {
     link::by_link_type(record.link, View::of(record), &mut Walk { config, tell: found })
 }
 
@@ -135,9 +137,11 @@ pub struct Frame<'a> {
 
 /// The reason why a record has no transport packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Other {
+pub enum Other<'a> {
     /// It is something else.
     NotInfiniBand,
+    /// It is a TCP segment, which carries iWARP or something else.
+    Tcp(Segment<'a>),
     /// It is something else that has a name.
     Traffic(Traffic),
     /// Its link type is not supported.
@@ -146,6 +150,20 @@ pub enum Other {
     Fragment,
     /// It ends before its BTH.
     Stop(Stop),
+}
+
+impl Other<'_> {
+    /// The same without what it borrows: of a TCP segment is left which traffic it is by its ports and first bytes.
+    pub fn named(self) -> Other<'static> {
+        match self {
+            Other::Tcp(segment) => segment.traffic().map_or(Other::NotInfiniBand, Other::Traffic),
+            Other::NotInfiniBand => Other::NotInfiniBand,
+            Other::Traffic(traffic) => Other::Traffic(traffic),
+            Other::UnknownLinkType => Other::UnknownLinkType,
+            Other::Fragment => Other::Fragment,
+            Other::Stop(stop) => Other::Stop(stop),
+        }
+    }
 }
 
 /// Which frames are taken for RoCEv2, and whether their ICRCs are verified.

@@ -4,7 +4,7 @@ use super::headers::{Found, Header, Walk};
 use super::infiniband::{self, Packet};
 use super::link::{self, MAXIMUM_DEPTH};
 use super::view::{View, malformed};
-use super::{Address, Carrier, Frame, Identity, Other, tunnel};
+use super::{Address, Carrier, Frame, Identity, Other, Segment, tunnel};
 use crate::protocol::Traffic;
 use etherparse::{Ipv4HeaderSlice, Ipv6HeaderSlice, err};
 use rdmascope_wire::{Layer, icrc};
@@ -48,7 +48,7 @@ pub(super) fn ipv4<'a, F: Found>(
     view: View<'a>,
     walk: &mut Walk<'_, F>,
     depth: u8,
-) -> Result<Frame<'a>, Other> {
+) -> Result<Frame<'a>, Other<'a>> {
     let header = Ipv4HeaderSlice::from_slice(view.data).map_err(|error| match error {
         err::ipv4::HeaderSliceError::Len(error) => view.stop(Layer::Network, 0, error.required_len),
         err::ipv4::HeaderSliceError::Content(_) => malformed(Layer::Network, 0),
@@ -81,7 +81,7 @@ pub(super) fn ipv6<'a, F: Found>(
     view: View<'a>,
     walk: &mut Walk<'_, F>,
     depth: u8,
-) -> Result<Frame<'a>, Other> {
+) -> Result<Frame<'a>, Other<'a>> {
     let header = Ipv6HeaderSlice::from_slice(view.data).map_err(|error| match error {
         err::ipv6::HeaderSliceError::Len(error) => view.stop(Layer::Network, 0, error.required_len),
         err::ipv6::HeaderSliceError::Content(_) => malformed(Layer::Network, 0),
@@ -145,9 +145,9 @@ fn upper<'a, F: Found>(
     below: &Below<'a>,
     walk: &mut Walk<'_, F>,
     depth: u8,
-) -> Result<Frame<'a>, Other> {
+) -> Result<Frame<'a>, Other<'a>> {
     match (protocol, below.fragment) {
-        (6, Fragment::Whole) => Err(tcp(view)),
+        (6, Fragment::Whole) => Err(tcp(view, below)),
         (17, Fragment::Later) => Err(Other::Fragment),
         (17, _) => udp(view, below, walk, depth),
         (47, Fragment::Whole) if depth < MAXIMUM_DEPTH => tunnel::gre(view, walk, depth + 1),
@@ -157,13 +157,20 @@ fn upper<'a, F: Found>(
     }
 }
 
-/// What a TCP packet is. Its data offset, in words of four bytes, says where its payload begins (RFC 9293, section 3.1).
-fn tcp(view: View<'_>) -> Other {
-    let Some(&[s0, s1, d0, d1]) = view.data.first_chunk() else { return Other::NotInfiniBand };
-    let offset = view.data.get(12).map_or(0, |byte| usize::from(byte >> 4) * 4);
-    let payload = view.data.get(offset.max(20)..).unwrap_or_default();
-    let ports = [u16::from_be_bytes([s0, s1]), u16::from_be_bytes([d0, d1])];
-    Traffic::of(ports, payload).map_or(Other::NotInfiniBand, Other::Traffic)
+/// A TCP segment; where its header cannot be read, what it is by its ports.
+fn tcp<'a>(view: View<'a>, below: &Below<'a>) -> Other<'a> {
+    let addresses = (below.source, below.destination);
+    match Segment::parse(addresses, view.data, view.at, view.wire) {
+        Ok(segment) => Other::Tcp(segment),
+        Err(_) => {
+            let ports = view
+                .data
+                .first_chunk()
+                .map(|&[s0, s1, d0, d1]| [u16::from_be_bytes([s0, s1]), u16::from_be_bytes([d0, d1])]);
+            let traffic = ports.and_then(|ports| Traffic::of(ports, &[]));
+            traffic.map_or(Other::NotInfiniBand, Other::Traffic)
+        }
+    }
 }
 
 /// Only the destination port decides. The source port spreads the flows over paths, and may be the port of another protocol.
@@ -173,7 +180,7 @@ fn udp<'a, F: Found>(
     below: &Below<'a>,
     walk: &mut Walk<'_, F>,
     depth: u8,
-) -> Result<Frame<'a>, Other> {
+) -> Result<Frame<'a>, Other<'a>> {
     let Some(&[s0, s1, d0, d1]) = view.data.first_chunk() else {
         return Err(view.stop(Layer::Udp, 0, 8));
     };

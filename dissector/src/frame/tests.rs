@@ -33,7 +33,7 @@ fn record(link: LinkType, data: &[u8]) -> Record<'_> {
     }
 }
 
-fn dissected(link: LinkType, data: &[u8]) -> Result<Frame<'_>, Other> {
+fn dissected(link: LinkType, data: &[u8]) -> Result<Frame<'_>, Other<'_>> {
     dissect(&record(link, data), &CONFIG)
 }
 
@@ -319,7 +319,7 @@ fn ipv4_fragments() {
         let mut data = SEND_ONLY.to_vec();
         data[20..22].copy_from_slice(&offset_field.to_be_bytes());
         edit(&mut data);
-        dissected(LinkType::ETHERNET, &data).map(|_| ()).unwrap_err()
+        dissected(LinkType::ETHERNET, &data).map(|_| ()).unwrap_err().named()
     };
     assert_eq!(fragment(0x2000, |_| ()), Other::Fragment);
     assert_eq!(fragment(0x2001, |_| ()), Other::Fragment);
@@ -355,7 +355,7 @@ fn ipv6_extension_headers() {
         let [high, low] = field.to_be_bytes();
         let mut data = ipv6(44, &[next, 0, high, low, 0, 0, 0, 1]);
         data[51] = port;
-        dissected(LinkType::RAW, &data).map(|_| ()).unwrap_err()
+        dissected(LinkType::RAW, &data).map(|_| ()).unwrap_err().named()
     };
     assert_eq!(fragment(17, 0x0001, 0xb7), Other::Fragment);
     assert_eq!(fragment(17, 0x0009, 0xb7), Other::Fragment);
@@ -430,7 +430,7 @@ fn lengths_of_native_packets() {
 
 #[test]
 fn what_is_something_else() {
-    let other = |link: u16, data: &[u8]| dissected(LinkType(link), data).map(|_| ()).unwrap_err();
+    let other = |link: u16, data: &[u8]| dissected(LinkType(link), data).map(|_| ()).unwrap_err().named();
     assert_eq!(other(147, SEND_ONLY), Other::UnknownLinkType);
     assert_eq!(other(1, &ethernet(0x0806, &[0; 46])), Other::NotInfiniBand);
     assert_eq!(other(1, &ethernet(0x0026, &[0; 46])), Other::NotInfiniBand);
@@ -454,7 +454,7 @@ fn what_is_something_else() {
     // Cut anywhere: a name, or none.
     for length in 34..request.len() {
         let cut = Record { data: &request[..length], ..record(LinkType::ETHERNET, &request) };
-        let found = dissect(&cut, &CONFIG).map(|_| ()).unwrap_err();
+        let found = dissect(&cut, &CONFIG).map(|_| ()).unwrap_err().named();
         assert_eq!(found == Other::Traffic(Traffic::Iwarp), length >= 34 + 20 + 16, "{length}");
     }
     // GRE version 1 is PPTP's; source routing in GRE is deprecated.

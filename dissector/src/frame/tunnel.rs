@@ -19,7 +19,7 @@ pub(super) fn vxlan<'a, F: Found>(
     view: View<'a>,
     walk: &mut Walk<'_, F>,
     depth: u8,
-) -> Result<Frame<'a>, Other> {
+) -> Result<Frame<'a>, Other<'a>> {
     let header = view.header::<8>(Layer::Link)?;
     if header[0] & 0x08 == 0 {
         return Err(Other::NotInfiniBand);
@@ -34,7 +34,7 @@ pub(super) fn geneve<'a, F: Found>(
     view: View<'a>,
     walk: &mut Walk<'_, F>,
     depth: u8,
-) -> Result<Frame<'a>, Other> {
+) -> Result<Frame<'a>, Other<'a>> {
     let header = view.header::<8>(Layer::Link)?;
     if header[0] >> 6 != 0 {
         return Err(Other::NotInfiniBand);
@@ -57,7 +57,7 @@ pub(super) fn mpls<'a, F: Found>(
     mut view: View<'a>,
     walk: &mut Walk<'_, F>,
     depth: u8,
-) -> Result<Frame<'a>, Other> {
+) -> Result<Frame<'a>, Other<'a>> {
     loop {
         let entry = view.header::<4>(Layer::Link)?;
         walk.found(Header::Mpls, &view, 4);
@@ -77,7 +77,11 @@ pub(super) fn mpls<'a, F: Found>(
 
 /// Ethernet over MPLS, that begins with four bits of zero: those of a control word (RFC 4448, section 4.6), or of an address. The Ethertype
 /// tells which.
-fn pseudowire<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>, depth: u8) -> Result<Frame<'a>, Other> {
+fn pseudowire<'a, F: Found>(
+    view: View<'a>,
+    walk: &mut Walk<'_, F>,
+    depth: u8,
+) -> Result<Frame<'a>, Other<'a>> {
     let header = view.header::<14>(Layer::Link)?;
     if link::is_understood(u16::from_be_bytes([header[12], header[13]])) {
         return link::ethernet(view, walk, depth);
@@ -92,7 +96,7 @@ pub(super) fn pppoe<'a, F: Found>(
     view: View<'a>,
     walk: &mut Walk<'_, F>,
     depth: u8,
-) -> Result<Frame<'a>, Other> {
+) -> Result<Frame<'a>, Other<'a>> {
     let header = view.header::<8>(Layer::Link)?;
     if header[..2] != [0x11, 0] {
         return Err(Other::NotInfiniBand);
@@ -117,7 +121,7 @@ pub(super) fn gre<'a, F: Found>(
     view: View<'a>,
     walk: &mut Walk<'_, F>,
     depth: u8,
-) -> Result<Frame<'a>, Other> {
+) -> Result<Frame<'a>, Other<'a>> {
     let header = view.header::<4>(Layer::Link)?;
     let checksum = header[0] & 0x80 != 0;
     let routing = header[0] & 0x40 != 0;
@@ -148,7 +152,7 @@ pub(super) fn gre<'a, F: Found>(
 }
 
 /// ERSPAN type III (draft-foschiano-erspan-03, section 4.3): 12 bytes, and 8 more where the last bit of them says so.
-fn erspan_3<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>, depth: u8) -> Result<Frame<'a>, Other> {
+fn erspan_3<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>, depth: u8) -> Result<Frame<'a>, Other<'a>> {
     let header = view.header::<12>(Layer::Link)?;
     let length = if header[11] & 1 == 0 { 12 } else { 20 };
     if view.data.len() < length {

@@ -56,13 +56,13 @@ impl<'a> View<'a> {
 
     /// The first `N` bytes, which are all of a header of `layer`.
     #[inline]
-    pub(super) fn header<const N: usize>(self, layer: Layer) -> Result<&'a [u8; N], Other> {
+    pub(super) fn header<const N: usize>(self, layer: Layer) -> Result<&'a [u8; N], Other<'a>> {
         self.data.first_chunk().ok_or_else(|| self.stop(layer, 0, N))
     }
 
     /// The stop of a header that begins with these bytes, and at `offset` in it needs `needed` bytes that are not there.
     #[cold]
-    pub(super) fn stop(self, layer: Layer, offset: usize, needed: usize) -> Other {
+    pub(super) fn stop(self, layer: Layer, offset: usize, needed: usize) -> Other<'static> {
         let cause = if self.cut && self.wire >= offset.saturating_add(needed) {
             Cause::TruncatedCapture
         } else {
@@ -73,6 +73,6 @@ impl<'a> View<'a> {
 }
 
 #[cold]
-pub(super) fn malformed(layer: Layer, offset: usize) -> Other {
+pub(super) fn malformed(layer: Layer, offset: usize) -> Other<'static> {
     Other::Stop(Stop::malformed(layer, offset))
 }

@@ -109,10 +109,10 @@ impl ReliableConnection {
         requests.latest().is_some_and(|next| RECENT.contains(&response.psn.distance(next)))
     }
 
-    /// Whether all was handed up that an end sent before a PSN, and with it.
+    /// Whether all was handed up that an end sent before a position, and with it.
     #[inline]
-    pub(crate) fn is_settled(&self, end: End, psn: Psn) -> bool {
-        self.halves[end].requests.is_settled(psn)
+    pub(crate) fn is_settled(&self, end: End, position: Position) -> bool {
+        self.halves[end].requests.is_settled(Psn::new(position.number()))
     }
 
     /// Whether requests of an end wait behind a gap.

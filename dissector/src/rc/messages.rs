@@ -336,6 +336,7 @@ fn placement<'a>(packet: &Packet<'a>, first: Psn, reth: Reth, offset: u64) -> Pl
         seen: packet.seen,
         position: packet.psn.into(),
         first: first.into(),
+        request: None,
         memory: memory(reth),
         address: reth.virtual_address.wrapping_add(offset),
         bytes: packet.payload,

@@ -124,6 +124,7 @@ impl Reads {
             seen: packet.seen,
             position: packet.psn.into(),
             first: request.first,
+            request: Some(request.first),
             memory: request.memory,
             address: request.memory.address.wrapping_add(offset),
             bytes: packet.payload,

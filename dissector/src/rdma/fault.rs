@@ -75,4 +75,15 @@ pub enum Fault {
         /// The frame of the last of them.
         last: u64,
     },
+    /// The CRC of an FPDU is wrong: its receiver ends the connection (RFC 5044, section 8).
+    Crc,
+    /// An FPDU carries no DDP segment that RFC 5041 and RFC 5040 allow.
+    Segment,
+    /// An untagged message is not the next one of its queue (RFC 5041, section 5.3).
+    MessageNumber {
+        /// Its number.
+        found: u32,
+        /// The one behind that of the message before it.
+        expected: u32,
+    },
 }

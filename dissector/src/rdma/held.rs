@@ -64,7 +64,7 @@ impl Send<'_> {
 impl Placement<'_> {
     /// It, without its bytes.
     pub(crate) fn without_bytes(&self) -> Placement<'static> {
-        let Placement { seen, position, first, memory, address, length, .. } = *self;
-        Placement { seen, position, first, memory, address, bytes: &[], length }
+        let Placement { seen, position, first, request, memory, address, length, .. } = *self;
+        Placement { seen, position, first, request, memory, address, bytes: &[], length }
     }
 }

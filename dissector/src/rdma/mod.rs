@@ -11,9 +11,9 @@
 //! - What is repeated or refused, and each [`Fault`]; of responses that is reported only where somebody watches.
 //! - A [`Position`] for each, with an extent: how many of its sender's numbers it takes up.
 //!
-//! `rc` does so for the reliable connections of InfiniBand and RoCE (IBTA volume 1, chapter 9). Over iWARP (RFC 5040, RFC 5041) the same
-//! words stand for Send and Send with Invalidate (an untagged DDP message), RDMA Write (tagged: STag and tagged offset), RDMA Read Request
-//! (which names source and sink) and RDMA Read Response (tagged, to the sink's STag).
+//! `rc` does so for the reliable connections of InfiniBand and RoCE (IBTA volume 1, chapter 9), `iwarp` for RDMA over TCP (RFC 5040). There
+//! the same words stand for Send and Send with Invalidate (an untagged DDP message), RDMA Write (tagged: STag and tagged offset), RDMA Read
+//! Request (which names source and sink) and RDMA Read Response (tagged, to the sink's STag).
 
 mod end;
 mod fault;
@@ -148,8 +148,11 @@ pub struct Placement<'a> {
     pub seen: Seen,
     /// Where it stands.
     pub position: Position,
-    /// Where the RDMA operation begins that it is part of: the first packet of an RDMA Write, or the RDMA Read request.
+    /// Where the RDMA operation begins that it is part of: the first packet of an RDMA Write, or of a response to an RDMA Read. For InfiniBand
+    /// that has the position of the request.
     pub first: Position,
+    /// Of an RDMA Read response: where the request stands among what the other end sent. For InfiniBand that is `first`.
+    pub request: Option<Position>,
     /// The registered memory that the whole operation is about: for an RDMA Read that of the responder.
     pub memory: MemoryRange,
     /// Where the bytes of this packet belong in it.
@@ -176,9 +179,9 @@ impl<'a> Placement<'a> {
 pub struct ReadRequest {
     /// The packet.
     pub seen: Seen,
-    /// Where it stands: where its first response does too.
+    /// Where it stands. For InfiniBand its first response stands there too.
     pub position: Position,
-    /// How many numbers its responses take up; `None` where that is not known yet.
+    /// How many numbers it takes up; for InfiniBand those of its responses. `None` where that is not known yet.
     pub extent: Option<u32>,
     /// The memory that it asks for.
     pub memory: MemoryRange,

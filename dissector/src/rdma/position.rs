@@ -2,55 +2,104 @@
 
 use rdmascope_wire::psn::Psn;
 
-/// Where something stands in the order of its sender, in the numbers that the transport gives it.
+/// Where something stands in the order of its sender, in the numbers that the transport gives it: PSNs, which count packets and wrap after
+/// 2^24 - 1, or the sequence numbers of TCP, which count bytes and wrap after 2^32 - 1.
 ///
 /// Who stands above the transport compares positions of one connection and one direction, and shows their [`number`](Position::number).
-/// Today every transport here numbers packets with PSNs, which wrap after 2^24 - 1. RDMAP over TCP will number otherwise.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct Position(Psn);
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Position {
+    /// The number in the highest bits, so that it wraps where it should.
+    value: u32,
+    /// How many bits it is away from the lowest.
+    shift: u8,
+}
 
 impl Position {
+    const PSN_SHIFT: u8 = 8;
+
     /// The position of the packet with this PSN.
     #[inline]
     pub const fn new(psn: Psn) -> Position {
-        Position(psn)
+        Position { value: psn.value() << Position::PSN_SHIFT, shift: Position::PSN_SHIFT }
+    }
+
+    /// The position of the byte with this sequence number of TCP.
+    #[inline]
+    pub const fn of_sequence(number: u32) -> Position {
+        Position { value: number, shift: 0 }
     }
 
     /// The number as the transport's headers carry it: for InfiniBand the PSN, 0 to 2^24 - 1.
     #[inline]
     pub const fn number(self) -> u32 {
-        self.0.value()
+        self.value >> self.shift
     }
 
     /// The position `count` numbers later.
     #[inline]
     #[must_use]
     pub const fn plus(self, count: u32) -> Position {
-        Position(self.0.plus(count))
+        Position { value: self.value.wrapping_add(count << self.shift), ..self }
     }
 
     /// How far `other` lies ahead of this one; negative where `other` is the earlier.
     #[inline]
     pub const fn distance(self, other: Position) -> i32 {
-        self.0.distance(other.0)
+        (other.value.wrapping_sub(self.value) as i32) >> self.shift
+    }
+
+    /// How far a sender gets ahead of what is acknowledged at most: what is further off belongs to another life of the queue pair.
+    #[inline]
+    pub const fn window(self) -> i32 {
+        // A window of TCP has less than 2^30 bytes (RFC 7323, section 2.3).
+        if self.counts_bytes() { 1 << 30 } else { 1 << 16 }
+    }
+
+    /// Whether the numbers count bytes. Else they count packets.
+    #[inline]
+    pub const fn counts_bytes(self) -> bool {
+        self.shift == 0
+    }
+}
+
+impl Default for Position {
+    fn default() -> Position {
+        Position::new(Psn::default())
     }
 }
 
 impl From<Psn> for Position {
     #[inline]
     fn from(psn: Psn) -> Position {
-        Position(psn)
+        Position::new(psn)
     }
 }
 
 impl core::fmt::Display for Position {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        self.0.fmt(f)
+        self.number().fmt(f)
     }
 }
 
 impl core::fmt::Debug for Position {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "Position({})", self.0)
+        write!(f, "Position({})", self.number())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn psns_wrap_at_24_bits_and_sequence_numbers_at_32() {
+        let psn = |number| Position::new(Psn::new(number));
+        let last = psn(0x00ff_ffff);
+        assert_eq!((last.plus(2), last.distance(psn(1)), psn(1).distance(last)), (psn(1), 2, -2));
+        let last = Position::of_sequence(u32::MAX);
+        assert_eq!(last.plus(2), Position::of_sequence(1));
+        assert_eq!((last.distance(last.plus(2)), last.plus(2).distance(last)), (2, -2));
+        assert_eq!((psn(5).number(), last.number()), (5, u32::MAX));
+        assert_eq!(psn(0x0080_0000).distance(psn(0)).abs(), 0x0080_0000);
     }
 }

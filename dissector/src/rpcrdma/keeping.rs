@@ -248,13 +248,16 @@ impl Keeping {
 
     /// Notes the RDMA operation that a placement is part of, or that it has one packet more.
     fn note_placement(&mut self, placed: &Placed, placement: &Placement<'_>, reading: bool, start: u64) {
-        let Placement { seen, position, first, memory, address, length, .. } = *placement;
+        let Placement { seen, position, first, request, memory, address, length, .. } = *placement;
         let kind = if reading { StepKind::ReadResponse } else { StepKind::Write };
-        let index = first.distance(position).unsigned_abs();
-        if let Some(index) = self.step(kind, if reading { position } else { first }) {
+        // Where numbers count bytes, it takes up as many as it has.
+        let own = if first.counts_bytes() { length.max(1) } else { 1 };
+        let behind = first.distance(position).unsigned_abs() + own;
+        let known = if reading && !first.counts_bytes() { position } else { first };
+        if let Some(index) = self.step(kind, known) {
             let step = &mut self.steps[index];
             let before = (step.extent, step.first);
-            step.extent = step.extent.max(step.position.distance(position).unsigned_abs() + 1);
+            step.extent = step.extent.max(step.position.distance(position).unsigned_abs() + own);
             step.first = if seen.frame < step.first.frame { seen } else { step.first };
             step.last = if seen.frame > step.last.frame { seen } else { step.last };
             if (step.extent, step.first) != before {
@@ -265,8 +268,15 @@ impl Keeping {
         let moved = address.wrapping_sub(memory.address);
         // Every packet but the last is as long as the path MTU.
         let is_last = moved.saturating_add(length.into()) >= memory.length.into();
-        let extent = if is_last { index + 1 } else { memory.length.div_ceil(length.max(1)).max(index + 1) };
-        if reading && let Some(index) = self.step(StepKind::ReadRequest, first) {
+        let extent = if is_last || first.counts_bytes() {
+            behind
+        } else {
+            memory.length.div_ceil(length.max(1)).max(behind)
+        };
+        if reading
+            && !first.counts_bytes()
+            && let Some(index) = request.and_then(|request| self.step(StepKind::ReadRequest, request))
+        {
             // Without a path MTU it was not known yet how many PSNs the request takes up.
             let request = &mut self.steps[index];
             if extent > request.extent {

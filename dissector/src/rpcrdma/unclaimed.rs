@@ -124,6 +124,7 @@ mod tests {
             seen: Seen { frame: number.into(), time: Time::default() },
             position: Position::default(),
             first: Position::default(),
+            request: None,
             memory: MemoryRange { rkey: Rkey(number), address: 0, length },
             address: 0,
             bytes,

@@ -38,13 +38,10 @@ struct Waiting {
     is_certain: bool,
 }
 
-/// A position that is further off than this belongs to another life of the queue pair.
-const WINDOW: i32 = 1 << 16;
-
 /// Whether what is acknowledged up to `acknowledged` has the Send whose last position this is.
 #[inline]
 fn covers(acknowledged: Position, last: Position) -> bool {
-    (0..=WINDOW).contains(&last.distance(acknowledged))
+    (0..=last.window()).contains(&last.distance(acknowledged))
 }
 
 impl Acknowledgements {
@@ -67,10 +64,11 @@ impl Acknowledgements {
             return;
         }
         if let Some(before) = self.waiting.back() {
+            let window = last.window();
             match before.last.distance(last) {
-                1..=WINDOW => {}
+                ahead if (1..=window).contains(&ahead) => {}
                 // One that comes late: what is behind it may have been acknowledged already.
-                ahead if (-WINDOW..=0).contains(&ahead) => return,
+                ahead if (-window..=0).contains(&ahead) => return,
                 _ => self.waiting.clear(),
             }
         }
@@ -122,22 +120,40 @@ impl Session {
         transactions: &mut Transactions,
     ) {
         let sender = if packet.operation.is_response() { side.other() } else { side };
-        let acknowledged = self.rc.acknowledged(sender);
+        let is_ack =
+            || packet.operation == Operation::Acknowledge && packet.response() == Response::Acknowledged;
+        self.note_acknowledged_of(sender, packet.seen, is_ack, transactions);
+    }
+
+    /// Notes which Sends of an end are acknowledged, with a packet that was taken; `is_ack`: it acknowledges, and does nothing else.
+    #[inline]
+    pub(super) fn note_acknowledged_of(
+        &mut self,
+        sender: End,
+        packet: Seen,
+        is_ack: impl Fn() -> bool,
+        transactions: &mut Transactions,
+    ) {
+        let acknowledged = self.transport.acknowledged(sender);
         if self.ends[sender].acknowledgements.is_covered(acknowledged) {
-            self.take_acknowledged(sender, packet, transactions);
+            self.take_acknowledged(sender, packet, is_ack(), transactions);
         }
         if self.waits(sender)
-            && let Some(acknowledged) = acknowledged.filter(|(_, seen)| *seen == packet.seen)
+            && let Some(acknowledged) = acknowledged.filter(|(_, seen)| *seen == packet)
         {
             self.ends[sender].acknowledgements.note_early(acknowledged);
         }
     }
 
-    fn take_acknowledged(&mut self, sender: End, packet: &Packet<'_>, transactions: &mut Transactions) {
-        let Some(acknowledged) = self.rc.acknowledged(sender) else { return };
-        let is_ack =
-            packet.operation == Operation::Acknowledge && packet.response() == Response::Acknowledged;
-        let disturbed = self.rc.disturbed(sender);
+    fn take_acknowledged(
+        &mut self,
+        sender: End,
+        packet: Seen,
+        is_ack: bool,
+        transactions: &mut Transactions,
+    ) {
+        let Some(acknowledged) = self.transport.acknowledged(sender) else { return };
+        let disturbed = self.transport.disturbed(sender);
         let kept = &mut self.ends[sender].acknowledgements;
         if core::mem::replace(&mut kept.disturbed, disturbed) != disturbed {
             kept.waiting.iter_mut().for_each(|waiting| waiting.is_certain = false);
@@ -145,7 +161,7 @@ impl Session {
         while kept.is_covered(Some(acknowledged)) {
             let (position, seen) = acknowledged;
             let Some(Waiting { last, sent, call, is_certain }) = kept.waiting.pop_front() else { return };
-            if is_ack && is_certain && last == position && seen == packet.seen {
+            if is_ack && is_certain && last == position && seen == packet {
                 kept.round_trips.get_or_insert_default().record(seen.time.since(sent));
             }
             if let Some(call) = call {

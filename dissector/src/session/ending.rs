@@ -10,20 +10,23 @@ use crate::rpcrdma::Transactions;
 use crate::transaction::Outcome;
 
 impl Session {
-    /// Notes that a CM message closes the connection. What is under way may still come.
+    /// Notes that a CM message closes the connection, or that both ends ended their TCP streams. What is under way may still come.
     pub(crate) fn close(&mut self, transactions: &mut Transactions, report: &mut impl FnMut(Event<'_>)) {
         transactions.number(&mut self.peers);
         self.note_dropped(transactions, report);
         if self.state != State::Closed && transactions.is_judged() {
-            let complete = End::BOTH.map(|side| self.rc.complete(side));
+            let complete = End::BOTH.map(|side| self.transport.complete(side));
             let route = |side: End| Route {
                 source: self.ends[side].address,
                 destination: self.ends[side.other()].address,
             };
             transactions.observe_outstanding(End::BOTH.map(route), complete, &self.peers, report);
         }
-        self.state = State::Closed;
-        self.rc.forget_recent_requests();
+        // That it was rejected says more.
+        if self.state != State::Refused {
+            self.state = State::Closed;
+        }
+        self.transport.forget_recent_requests();
     }
 
     /// By end: whether its host was heard to send to the other end's, and not left out where the other end answered it.
@@ -31,7 +34,7 @@ impl Session {
         End::BOTH.map(|side| {
             let (end, other) = (&self.ends[side], &self.ends[side.other()]);
             let is_left_out = end.counts.packets + end.counts.bad_icrc == 0
-                && self.rc.count(side.other(), other.counts).has_answered();
+                && self.transport.count(side.other(), other.counts).has_answered();
             holds(end.address, other.address) && !is_left_out
         })
     }
@@ -46,8 +49,8 @@ impl Session {
         transactions.number(&mut self.peers);
         self.note_dropped(transactions, report);
         // Nothing that is missing will come any more, so what was kept back can go on behind it.
-        let Session { peers, rc, ends, .. } = &mut self;
-        rc.finish(&mut |from, delivery| hand_up(from, &delivery, ends, peers, transactions, report));
+        let Session { peers, transport, ends, .. } = &mut self;
+        transport.finish(&mut |from, delivery| hand_up(from, &delivery, ends, peers, transactions, report));
         self.settle_early(None, transactions, report);
         let outcome = if self.state == State::Closed { Outcome::NoReply } else { Outcome::CutOff };
         if transactions.observes() {
@@ -61,12 +64,12 @@ impl Session {
 
     fn observe_ending(&self, heard: [bool; 2], report: &mut impl FnMut(Event<'_>)) {
         for from in End::BOTH {
-            if let Some(packets @ 1..) = self.rc.missing_at_the_end(from) {
+            if let Some(packets @ 1..) = self.transport.missing_at_the_end(from) {
                 let packets = packets.unsigned_abs();
                 self.peers.observe(Observed::Missing(Missing { from, packets }), report);
             }
         }
-        let complete = End::BOTH.map(|side| self.rc.complete(side));
+        let complete = End::BOTH.map(|side| self.transport.complete(side));
         self.peers.observe(Observed::Ending(Ending { complete, heard }), report);
     }
 }

@@ -15,7 +15,7 @@ impl Session {
         let none = Evidence::default();
         if packet.operation.is_response() {
             let is_new = self.span.0 <= since;
-            let matches = self.rc.fits(side, packet, is_new);
+            let matches = self.transport.fits(side, packet, is_new);
             return matches.then_some(Evidence { acknowledged_psn: true, ..none });
         }
         let side = &self.peers.sides[side];
@@ -39,7 +39,7 @@ impl Session {
         let [end, far_end] = other.ends;
         let (end, far_end, joined, far_joined) =
             if from == End::First { (end, far_end, first, second) } else { (far_end, end, second, first) };
-        self.rc.take(side, &mut other.rc, from);
+        self.transport.take(side, &mut other.transport, from);
         if let Some(attribution) = other.attribution {
             self.attribution.get_or_insert_default().join(side, *attribution, from);
         }

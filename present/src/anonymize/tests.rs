@@ -1,6 +1,6 @@
 use super::*;
 use rdmascope_dissector::engine::Engine;
-use rdmascope_dissector::frame::dissect;
+use rdmascope_dissector::frame::{Other, dissect};
 use rdmascope_dissector::record::LinkType;
 use rdmascope_tests::pcap::Capture;
 use rdmascope_tests::{samples, session};
@@ -127,7 +127,7 @@ fn other_traffic() {
         assert!(!new.windows(6).any(|window| window == b"secret"), "{new:?}");
         let config = frame::Config::default();
         let record = |data| Record { data, ..session::records(&capture).next().expect("there is one") };
-        let of = |data| dissect(&record(data), &config).map(drop);
+        let of = |data| dissect(&record(data), &config).map(drop).map_err(Other::named);
         assert!(of(&old.data) == of(&new) || old.data == secret, "{:?} {:?}", of(&old.data), of(&new));
     }
 }

@@ -69,6 +69,12 @@ pub static CAPTURE: Columns<Ending> = {
                 "The transactions that were chosen, where not all were. Lines behind this one are of them; what this one counts is of the whole capture.",
             )
             .optional(),
+            C::new(
+                "iwarp_segments",
+                U64(|it| Some(it.totals.segments).filter(|segments| *segments > 0)),
+                "TCP segments of iWARP connections.",
+            )
+            .optional(),
             C::new("others", U64(|it| Some(it.totals.others)), "Packets of other kinds."),
             C::new(
                 "traffic",
@@ -79,7 +85,7 @@ pub static CAPTURE: Columns<Ending> = {
                         counts.filter(|(_, count)| *count > 0).for_each(see);
                     },
                 }),
-                "Those of them that have a name. iWARP is not decoded yet.",
+                "Those of them that have a name. iWARP is here where it is of no connection that could be followed.",
             )
             .optional(),
             C::new(

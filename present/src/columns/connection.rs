@@ -2,11 +2,13 @@
 
 use super::shared::PRIVATE_DATA;
 use crate::column::Align::{Left, Right};
-use crate::column::Read::{Boolean, Nanoseconds, Object, Qpn, Shown, Time, U16, U32, U64, Word};
+use crate::column::Read::{Boolean, Nanoseconds, Object, Qpn, Shown, Time, U8, U16, U32, U64, Word};
 use crate::column::{Cell, Column, Columns, Role, Subject, Tint, Within, Words, explained, lend, word};
 use crate::text::{Bytes, Named, Number};
 use crate::words;
-use rdmascope_dissector::connection::{Connection, Counts, Endpoint, Evidence, Origin, RoundTrips, State};
+use rdmascope_dissector::connection::{
+    Connection, Counts, Endpoint, Evidence, Origin, RoundTrips, Start, State,
+};
 use rdmascope_wire::cm::reject_reason_name;
 
 impl Subject for Connection {
@@ -70,12 +72,12 @@ pub static CONNECTION: Columns<Connection> = {
                 "How far the connection came.",
             )
             .text(7, "state", Left(9))
-            .tint(|it| if matches!(it.state, State::Rejected(_)) { Tint::Red } else { Tint::Plain }),
+            .tint(|it| if matches!(it.state, State::Rejected(_) | State::Refused) { Tint::Red } else { Tint::Plain }),
             C::new(
                 "reject_reason",
                 U16(|it| match it.state {
                     State::Rejected(reason) => Some(reason),
-                    State::Requested | State::Open | State::Closed => None,
+                    State::Requested | State::Open | State::Refused | State::Closed => None,
                 }),
                 "The reason that a REJ gives (IBTA volume 1, section 12.6.7.2).",
             )
@@ -84,7 +86,7 @@ pub static CONNECTION: Columns<Connection> = {
                 "reject_reason_name",
                 Word(&[], |it| match it.state {
                     State::Rejected(reason) => reject_reason_name(reason),
-                    State::Requested | State::Open | State::Closed => None,
+                    State::Requested | State::Open | State::Refused | State::Closed => None,
                 }),
                 "The same in words.",
             )
@@ -114,6 +116,18 @@ pub static CONNECTION: Columns<Connection> = {
                 .text_only()
                 .text(5, "QP", Left(8)),
             C::new(
+                "transport",
+                Word(&[word("iwarp")], |it| it.is_iwarp.then_some("iwarp")),
+                "`iwarp` where the connection runs over TCP. It is not there for InfiniBand and RoCE.",
+            )
+            .optional(),
+            C::new(
+                "crc",
+                Boolean(|it| it.has_crc),
+                "For iWARP whether FPDUs have CRCs (RFC 5044, section 7.1.1), where the capture shows it.",
+            )
+            .optional(),
+            C::new(
                 "protocol",
                 Shown(|it, see| it.protocol.iter().for_each(|protocol| see(&protocol.name()))),
                 "What it carries, where that is another protocol than RPC-over-RDMA: `SMB Direct`, `NVMe-oF`, `iSER`, `SMC-R`, `IPoIB-CM` or \
@@ -126,7 +140,7 @@ pub static CONNECTION: Columns<Connection> = {
                 "What both ends did on a connection with a `protocol`.",
             )
             .optional(),
-            C::new("port", U16(|it| it.port), "The port that the REQ names. 20049 is NFS/RDMA.").or_null(),
+            C::new("port", U16(|it| it.port), "The port that the REQ names, or the TCP port of the end that accepted. 20049 is NFS/RDMA.").or_null(),
             C::new("path_mtu", U16(|it| it.path_mtu), "The path MTU in bytes.")
                 .or_null()
                 .text(8, "MTU", Right(4)),
@@ -294,6 +308,13 @@ pub static END: Columns<Endpoint> = {
             )
             .optional(),
             C::new("qpn", Qpn(|end| end.qpn.map(|qpn| qpn.0)), "Its queue pair.").or_null(),
+            C::new("tcp_port", U16(|end| end.tcp_port), "For iWARP its TCP port.").optional(),
+            C::new(
+                "start",
+                Object(&O { columns: &START, lend: |end, see| lend(end.start, see) }),
+                "For iWARP the MPA start frame that it sent (RFC 5044, section 7.1.1; RFC 6581).",
+            )
+            .optional(),
             C::new(
                 "round_trips",
                 Object(&O { columns: &ROUND_TRIPS, lend: |end, see| lend(end.round_trips, see) }),
@@ -313,6 +334,38 @@ pub static END: Columns<Endpoint> = {
                 "What it sent.",
             )
             .parquet(""),
+        ],
+    }
+};
+
+impl Subject for Start {
+    type Of<'a> = Start;
+}
+
+/// The MPA start frame of an end.
+static START: Columns<Start> = {
+    type C = Column<Start>;
+    Columns {
+        name: "start",
+        role: Role::Inner,
+        columns: &[
+            C::new("frame", U64(|it| Some(it.frame_number)), "The packet that has its first byte."),
+            C::new("revision", U8(|it| Some(it.frame.revision)), "Rev: 1, or 2 with RFC 6581."),
+            C::new("crc", Boolean(|it| Some(it.frame.crc)), "C: it wants CRCs."),
+            C::new("markers", Boolean(|it| Some(it.frame.markers)), "M: it wants to receive markers."),
+            C::new("rejected", Boolean(|it| Some(it.frame.rejected)), "R: it rejects the connection."),
+            C::new(
+                "inbound_reads",
+                U16(|it| it.depths.map(|depths| depths.inbound)),
+                "IRD: RDMA Reads that it serves at once (RFC 6581, section 9).",
+            )
+            .or_null(),
+            C::new(
+                "outbound_reads",
+                U16(|it| it.depths.map(|depths| depths.outbound)),
+                "ORD: RDMA Reads that it may have outstanding.",
+            )
+            .or_null(),
         ],
     }
 };

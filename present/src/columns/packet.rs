@@ -212,7 +212,7 @@ pub static PACKET: Columns<Packet<'static>> = {
             C::new(
                 "other",
                 Word(
-                    &[word("not-infiniband"), word("unknown-link-type"), word("fragment"), word("stop")],
+                    &[word("tcp"), word("not-infiniband"), word("unknown-link-type"), word("fragment"), word("stop")],
                     |it| it.frame.err().map(words::other),
                 ),
                 "Why there is no transport packet.",

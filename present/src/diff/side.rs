@@ -238,6 +238,7 @@ impl Connections {
                 State::Requested => "requested".to_owned(),
                 State::Open => "open".to_owned(),
                 State::Rejected(reason) => format!("rejected, {}", RejectReason(reason)),
+                State::Refused => "rejected by an MPA reply".to_owned(),
                 State::Closed => "closed".to_owned(),
             }),
             Some(switch(cm, ["from its traffic", "by CM"])),

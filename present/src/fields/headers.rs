@@ -42,6 +42,9 @@ pub fn frame(packet: &Packet<'_>, config: &frame::Config, transaction: Option<&T
         Ok(_) => {}
         Err(Other::Stop(stop)) => fields.push(Field::stop(stop, stop_base(&stop, &found))),
         Err(Other::NotInfiniBand) => fields.push(other("no InfiniBand packet", end, bytes)),
+        Err(Other::Tcp(segment)) => {
+            fields.push(other(segment.traffic().map_or("TCP", |traffic| traffic.name()), end, bytes));
+        }
         Err(Other::Traffic(traffic)) => fields.push(other(traffic.name(), end, bytes)),
         Err(Other::UnknownLinkType) => {
             fields.push(other("of a link type that is not understood", end, bytes))

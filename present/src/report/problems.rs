@@ -178,7 +178,7 @@ impl Problems {
             ends.iter().filter_map(|end| frame(&end.first_frames)).min()
         };
         match connection.state {
-            State::Rejected(_) => self.rejected.add(first(|end| end.reject)),
+            State::Rejected(_) | State::Refused => self.rejected.add(first(|end| end.reject)),
             State::Requested => self.unanswered.add(first(|end| end.cm_message)),
             State::Open | State::Closed => {}
         }

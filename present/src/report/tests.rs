@@ -398,7 +398,7 @@ fn iwarp_is_said_where_there_is_nothing_else() {
     let mut ending = Ending { port: 4791, ..Ending::default() };
     ending.totals.traffic[rdmascope_dissector::protocol::Traffic::Iwarp as usize] = 3;
     let said = Report::default().nothing_wrong(&ending);
-    let expected = "Nothing that can be seen: there is no RoCE packet; 3 packets are of iWARP (TCP port 20049 or an MPA start frame; not decoded yet).";
+    let expected = "Nothing that can be seen: there is no RoCE packet; 3 packets are of iWARP (TCP port 20049 or an MPA start frame; of no connection that could be followed).";
     assert_eq!(said.as_deref(), Some(expected));
     let nothing = Ending { port: 4791, ..Ending::default() };
     assert!(Report::default().nothing_wrong(&nothing).is_some_and(|said| !said.contains("iWARP")));

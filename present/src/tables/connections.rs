@@ -12,6 +12,7 @@ impl fmt::Display for StateName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             State::Requested => f.write_str("requested, and not answered"),
+            State::Refused => f.write_str("rejected by an MPA reply"),
             State::Rejected(reason) => write!(f, "rejected, {}", RejectReason(reason)),
             state => f.write_str(words::state(state)),
         }

@@ -4,24 +4,42 @@ use crate::names;
 use crate::text::{Bytes, Style};
 use core::fmt::{self, Write as _};
 use rdmascope_dissector::event::{Content, Headers, Packet};
-use rdmascope_dissector::frame::{IcrcVerdict, Other};
+use rdmascope_dissector::frame::{self, IcrcVerdict, Other};
 use rdmascope_dissector::record::Record;
 use rdmascope_wire::bth::Acknowledgement;
 use rdmascope_wire::rpcrdma::Header;
 
 /// Why a record holds no transport packet.
-pub struct NoPacket<'a>(pub Other, pub Record<'a>, pub Style);
+pub struct NoPacket<'a>(pub Other<'a>, pub Record<'a>, pub Style);
 
 impl fmt::Display for NoPacket<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let NoPacket(other, record, style) = self;
         match other {
             Other::NotInfiniBand => write!(f, "no transport packet, {} bytes", record.original_length),
+            Other::Tcp(segment) => write!(f, "{}", Segment(segment)),
             Other::Traffic(traffic) => write!(f, "{}, {} bytes", traffic.name(), record.original_length),
             Other::UnknownLinkType => write!(f, "link type {} is not understood", record.link.0),
             Other::Fragment => write!(f, "{}", style.yellow("fragment of an IP packet")),
             Other::Stop(stop) => write!(f, "{}", style.yellow(stop)),
         }
+    }
+}
+
+/// A TCP segment: what it is, its ports, and where its payload stands in the stream.
+struct Segment<'a>(&'a frame::Segment<'a>);
+
+impl fmt::Display for Segment<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let frame::Segment { ports: [from, to], sequence, payload_length, syn, fin, rst, .. } = *self.0;
+        let name = self.0.traffic().map_or("TCP", |traffic| traffic.name());
+        write!(f, "{name} {from} -> {to}, sequence {sequence}, {payload_length} bytes")?;
+        for (is_set, flag) in [(syn, "SYN"), (fin, "FIN"), (rst, "RST")] {
+            if is_set {
+                write!(f, ", {flag}")?;
+            }
+        }
+        Ok(())
     }
 }
 

@@ -1,0 +1,502 @@
+//! One iWARP connection: the segments of both ends in, what they come to out.
+
+use super::framing::{CrcUse, Framing, Unit};
+use super::messages::{Message, Messages};
+use super::stream::{Arrival, Next, Stream, Until};
+use super::{Run, SEGMENT};
+use crate::connection::{Counts, FirstFrames};
+use crate::frame::Segment;
+use crate::rdma::{
+    Delivery, End, Failure, MemoryRange, Placement, Position, ReadRequest, Refusal, Repetition,
+};
+use crate::record::{Seen, Time};
+use crate::waiting::{Held, Waiting};
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use rdmascope_wire::Rkey;
+use rdmascope_wire::mpa::StartFrame;
+
+/// The transport of a connection: both its streams.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct IwarpConnection {
+    halves: [Half; 2],
+    /// An end has reset it.
+    reset: bool,
+}
+
+/// What one end sends, and what is known of how it arrived.
+#[derive(Clone, Debug, Default)]
+struct Half {
+    stream: Stream,
+    framing: Framing,
+    messages: Messages,
+    /// RDMA Reads that this end asked for and whose responses have not ended, oldest first.
+    reads: VecDeque<Asked>,
+    /// Read responses of this end to what the other one was not seen to ask yet.
+    early: Waiting<HeldResponse>,
+    started: Option<Started>,
+    /// The other counters stay 0.
+    counts: Counts,
+    /// The other numbers stay empty.
+    first_frames: FirstFrames,
+    /// The last byte of it that was acknowledged, and the first packet that did so.
+    acknowledged: Option<(Position, Seen)>,
+    /// The last packet that named this byte.
+    confirmed: u64,
+    /// It has ended its stream.
+    finished: bool,
+}
+
+/// What comes next in the stream of an end.
+#[derive(Clone, Copy, Debug)]
+enum Input<'a> {
+    /// Bytes.
+    Run(Run<'a>),
+    /// Bytes that the capture lacks, from this sequence number on.
+    Missing { from: u32, bytes: u32 },
+    /// Nothing comes any more.
+    End,
+}
+
+/// The start frame of an end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Started {
+    /// The packet that has its first byte.
+    pub(crate) seen: Seen,
+    /// What it says.
+    pub(crate) frame: StartFrame,
+    /// The captured bytes of its private data.
+    pub(crate) data: Vec<u8>,
+    /// The sequence number behind it, where FPDUs begin.
+    behind: u32,
+}
+
+/// An RDMA Read that was asked for.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    position: Position,
+    sink: Rkey,
+    sink_offset: u64,
+    memory: MemoryRange,
+}
+
+impl Asked {
+    /// Where in its sink the bytes from this offset on belong, if it is what they answer.
+    fn offset(&self, sink: Rkey, offset: u64) -> Option<u64> {
+        let ahead = offset.wrapping_sub(self.sink_offset);
+        (self.sink == sink && (ahead < u64::from(self.memory.length).max(1))).then_some(ahead)
+    }
+}
+
+/// A piece of a read response that waits for its request, with its own copy of the bytes.
+#[derive(Clone, Debug)]
+struct HeldResponse {
+    placement: Placement<'static>,
+    ends: bool,
+    bytes: Vec<u8>,
+}
+
+impl Held for HeldResponse {
+    fn seen(&self) -> Option<Seen> {
+        Some(self.placement.seen)
+    }
+
+    fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+}
+
+impl IwarpConnection {
+    /// RDMA Reads of one end that are remembered: above the 2^14 - 1 of an ORD (RFC 6581, section 9) nobody asks.
+    const MOST_READS: usize = 1 << 14;
+
+    /// Takes a segment of end `from`.
+    pub(crate) fn handle(
+        &mut self,
+        from: End,
+        seen: Seen,
+        segment: &Segment<'_>,
+        deliver: &mut impl FnMut(End, Delivery<'_>),
+    ) {
+        if let Some(number) = segment.acknowledgement {
+            self.halves[from].counts.acknowledgements += u64::from(segment.payload_length == 0);
+            self.halves[from.other()].note_acknowledged(number, seen);
+        }
+        let sequence = segment.sequence.wrapping_add(segment.syn.into());
+        let run = Run { seen, sequence, bytes: segment.payload, length: segment.payload_length };
+        match self.halves[from].stream.take(run) {
+            Arrival::Next(run) => self.process(from, Input::Run(run), deliver),
+            Arrival::Repeated => deliver(
+                from,
+                Delivery::Repeated(Repetition {
+                    seen,
+                    first: None,
+                    piece: SEGMENT,
+                    position: Position::of_sequence(sequence),
+                    bytes: run.length,
+                }),
+            ),
+            Arrival::Held | Arrival::Nothing => {}
+        }
+        self.halves[from].finished |= segment.fin;
+        self.reset |= segment.rst;
+        self.settle(Until::Packet(seen), deliver);
+    }
+
+    /// Hands on what is held and may go on.
+    fn settle(&mut self, until: Until, deliver: &mut impl FnMut(End, Delivery<'_>)) {
+        for from in End::BOTH {
+            self.settle_end(from, until, deliver);
+        }
+        self.settle_early(until, deliver);
+    }
+
+    fn settle_end(&mut self, from: End, until: Until, deliver: &mut impl FnMut(End, Delivery<'_>)) {
+        while self.halves[from].stream.waits() {
+            let expected = self.halves[from].stream.expected().unwrap_or_default();
+            match self.halves[from].stream.next(until) {
+                Some(Next::Segment(held, seen_before)) => {
+                    let run = held.run().skip(seen_before);
+                    if run.length > 0 {
+                        self.process(from, Input::Run(run), deliver);
+                    }
+                }
+                Some(Next::Missing(bytes)) => {
+                    let packets = self.halves[from].stream.packets(bytes);
+                    deliver(from, Delivery::Missing { packets });
+                    self.process(from, Input::Missing { from: expected, bytes }, deliver);
+                }
+                None => return,
+            }
+        }
+    }
+
+    /// Makes messages of what comes next in the stream of an end.
+    fn process(&mut self, from: End, input: Input<'_>, deliver: &mut impl FnMut(End, Delivery<'_>)) {
+        let (sender, asker) = ends(&mut self.halves, from);
+        let Half { framing, messages, started, reads, counts, first_frames, early, .. } = sender;
+        let mut has_started = false;
+        let mut responses = Responses { from, reads, counts, first_frames, early, asker };
+        let mut found = |unit: Unit<'_>| match unit {
+            Unit::Start(seen, frame, data, behind) => {
+                has_started = true;
+                *started = Some(Started { seen, frame, data: data.to_vec(), behind });
+            }
+            Unit::Piece(piece) => {
+                messages.take(&piece, &mut |message| responses.take(message, deliver));
+            }
+            Unit::Lost => messages.lose(&mut |message| responses.take(message, deliver)),
+            Unit::Malformed(seen, sequence) => {
+                messages.lose(&mut |message| responses.take(message, deliver));
+                let (position, fault) = (Position::of_sequence(sequence), crate::rdma::Fault::Segment);
+                deliver(from, Delivery::Faulty { seen, piece: SEGMENT, position, fault });
+            }
+        };
+        match input {
+            Input::Run(run) => framing.take(run, &mut found),
+            Input::Missing { from, bytes } => framing.skip(from, bytes, &mut found),
+            Input::End => found(Unit::Lost),
+        }
+        if has_started {
+            self.agree();
+        }
+    }
+
+    /// Takes in what the start frames say of CRCs and markers (RFC 5044, section 7.1.1).
+    fn agree(&mut self) {
+        let frames = [0, 1].map(|end: usize| self.halves[end].started.as_ref().map(|it| it.frame));
+        let wanted = frames.iter().flatten().any(|frame| frame.crc);
+        if wanted || frames.iter().all(Option::is_some) {
+            let crc = if wanted { CrcUse::On } else { CrcUse::Off };
+            self.halves.iter_mut().for_each(|half| half.framing.crc = crc);
+        }
+        for end in End::BOTH {
+            // Each end tells what it wants to receive.
+            let wants = self.halves[end.other()].started.as_ref().is_some_and(|it| it.frame.markers);
+            let behind = self.halves[end].started.as_ref().map(|it| it.behind);
+            self.halves[end].framing.insert_markers(behind.filter(|_| wants));
+        }
+    }
+
+    /// Hands up read responses whose requests have come by, and counts those that have waited long enough.
+    fn settle_early(&mut self, until: Until, deliver: &mut impl FnMut(End, Delivery<'_>)) {
+        for from in End::BOTH {
+            loop {
+                let (sender, asker) = ends(&mut self.halves, from);
+                if sender.early.is_empty() {
+                    break;
+                }
+                let is_answer = |held: &HeldResponse| asker.find_asked(&held.placement).is_some();
+                let ready = sender.early.iter().position(is_answer);
+                let is_over = || match until {
+                    Until::End | Until::Received => true,
+                    Until::Packet(now) => sender.early.is_overdue(now),
+                    Until::Time(now) => sender.early.deadline().is_some_and(|deadline| deadline <= now),
+                };
+                let held = match ready {
+                    Some(index) => sender.early.take(index),
+                    None if sender.early.is_full() || is_over() || !asker.stream.waits() => {
+                        sender.early.take_first()
+                    }
+                    None => None,
+                };
+                let Some(held) = held else { break };
+                let placement = Placement { bytes: &held.bytes, ..held.placement };
+                let Half { reads, counts, first_frames, early, .. } = sender;
+                let mut responses = Responses { from, reads, counts, first_frames, early, asker };
+                responses.place(placement, held.ends, false, deliver);
+            }
+        }
+    }
+
+    /// The start frame of an end.
+    pub(crate) fn started(&self, end: End) -> Option<&Started> {
+        self.halves[end].started.as_ref()
+    }
+
+    /// Whether the FPDUs have CRCs, where that is known.
+    pub(crate) fn has_crc(&self) -> Option<bool> {
+        self.halves.iter().find_map(|half| match half.framing.crc {
+            CrcUse::On => Some(true),
+            CrcUse::Off => Some(false),
+            CrcUse::Unknown => None,
+        })
+    }
+
+    /// Whether both ends have ended their streams, or one has reset the connection.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.reset || self.halves.iter().all(|half| half.finished)
+    }
+
+    /// Gives up what waits longer than it is to by `now`.
+    pub(crate) fn handle_time(&mut self, now: Time, deliver: &mut impl FnMut(End, Delivery<'_>)) {
+        self.settle(Until::Time(now), deliver);
+    }
+
+    /// When [`IwarpConnection::handle_time`] has something to do.
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        let of = |half: &Half| half.stream.deadline().into_iter().chain(half.early.deadline()).min();
+        self.halves.iter().filter_map(of).min()
+    }
+
+    /// Gives up what is missing of an end although it was received. False where nothing is.
+    pub(crate) fn give_up_received(&mut self, end: End, deliver: &mut impl FnMut(End, Delivery<'_>)) -> bool {
+        let before = self.halves[end].stream.expected();
+        self.settle_end(end, Until::Received, deliver);
+        self.halves[end].stream.expected() != before
+    }
+
+    /// Hands up all that is held: nothing comes any more, or there is no room for it.
+    pub(crate) fn finish(&mut self, deliver: &mut impl FnMut(End, Delivery<'_>)) {
+        self.settle(Until::End, deliver);
+        for from in End::BOTH {
+            self.process(from, Input::End, deliver);
+        }
+    }
+
+    /// Gives up what is held, because all connections together hold back too much.
+    pub(crate) fn give_up_buffered(&mut self, deliver: &mut impl FnMut(End, Delivery<'_>)) {
+        self.settle(Until::End, deliver);
+        self.halves.iter_mut().for_each(|half| half.messages.forget());
+    }
+
+    /// Bytes of memory that are held back.
+    pub(crate) fn buffered(&self) -> usize {
+        let of = |half: &Half| {
+            half.stream.footprint()
+                + half.framing.footprint()
+                + half.messages.buffered()
+                + half.early.footprint()
+                + half.reads.len() * size_of::<Asked>()
+        };
+        self.halves.iter().map(of).sum()
+    }
+
+    /// Bytes of memory that a clone takes up, itself included.
+    pub(crate) fn footprint(&self) -> usize {
+        let started = |half: &Half| half.started.as_ref().map_or(0, |started| started.data.len());
+        size_of::<IwarpConnection>() + self.buffered() + self.halves.iter().map(started).sum::<usize>()
+    }
+
+    /// Whether all was handed up that an end sent before a position, and with it.
+    pub(crate) fn is_settled(&self, end: End, position: Position) -> bool {
+        let Half { stream, framing, messages, .. } = &self.halves[end];
+        let waiting = messages.open().or(framing.begun()).or(stream.expected());
+        waiting.is_none_or(|waiting| Position::of_sequence(waiting).distance(position) < 0)
+    }
+
+    /// Whether segments of an end wait behind a gap.
+    pub(crate) fn waits(&self, end: End) -> bool {
+        self.halves[end].stream.waits()
+    }
+
+    /// How often it was not known what an end sends next.
+    pub(crate) fn unsure(&self, end: End) -> u32 {
+        self.halves[end].framing.inferred
+    }
+
+    /// The last byte of an end that was acknowledged, and the first packet that did so.
+    pub(crate) fn acknowledged(&self, end: End) -> Option<(Position, Seen)> {
+        self.halves[end].acknowledged
+    }
+
+    /// How many segments of an end came again, or filled a gap.
+    pub(crate) fn disturbed(&self, end: End) -> u64 {
+        let stream = &self.halves[end].stream;
+        stream.repeated + stream.reordered
+    }
+
+    /// How many packets of an end were acknowledged and have not come by: behind all that did.
+    pub(crate) fn missing_at_the_end(&self, end: End) -> Option<i32> {
+        let Half { stream, acknowledged, finished, .. } = &self.halves[end];
+        let ((acknowledged, _), expected) = ((*acknowledged)?, stream.expected()?);
+        let bytes = Position::of_sequence(expected).distance(acknowledged) + 1;
+        // A FIN takes up a sequence number.
+        Some(match bytes - i32::from(*finished && bytes == 1) {
+            bytes @ 1.. => stream.packets(bytes.unsigned_abs()) as i32,
+            bytes => bytes,
+        })
+    }
+
+    /// Up to which frame nothing that an end sent is missing.
+    pub(crate) fn complete(&self, end: End) -> Option<u64> {
+        (self.missing_at_the_end(end) == Some(0)).then_some(self.halves[end].confirmed)
+    }
+
+    /// Adds to `counts` what was counted of an end here.
+    pub(crate) fn count(&self, end: End, counts: Counts) -> Counts {
+        let Half { stream, counts: of_messages, .. } = &self.halves[end];
+        Counts {
+            repeated_packets: stream.repeated,
+            reordered_packets: stream.reordered,
+            acknowledgements: of_messages.acknowledgements,
+            fatal_naks: of_messages.fatal_naks,
+            read_response_bytes: of_messages.read_response_bytes,
+            unmatched_responses: of_messages.unmatched_responses,
+            ..counts
+        }
+    }
+
+    /// Adds to `first_frames` what was seen first of an end here.
+    pub(crate) fn first_frames(&self, end: End, first_frames: FirstFrames) -> FirstFrames {
+        let Half { stream, first_frames: of_messages, .. } = &self.halves[end];
+        FirstFrames {
+            fatal_nak: of_messages.fatal_nak,
+            repeated_packet: stream.first_repeated,
+            reordered_packet: stream.first_reordered,
+            ..first_frames
+        }
+    }
+}
+
+impl Half {
+    /// Notes that the other end received all before a sequence number, as the packet at `seen` says.
+    fn note_acknowledged(&mut self, number: u32, seen: Seen) {
+        let last = Position::of_sequence(number.wrapping_sub(1));
+        let ahead = self.acknowledged.map_or(1, |(before, _)| before.distance(last));
+        if ahead > 0 {
+            self.acknowledged = Some((last, seen));
+        }
+        if ahead >= 0 {
+            self.confirmed = seen.frame;
+        }
+        self.stream.acknowledge(number, seen);
+    }
+
+    /// What of what this end asked for a piece of a response answers: where it stands, and where in its memory.
+    fn find_asked(&self, response: &Placement<'_>) -> Option<(usize, u64)> {
+        let offset = |asked: &Asked| asked.offset(response.memory.rkey, response.address);
+        self.reads.iter().enumerate().find_map(|(index, asked)| Some((index, offset(asked)?)))
+    }
+}
+
+/// What the messages of an end are handed to.
+struct Responses<'h> {
+    from: End,
+    reads: &'h mut VecDeque<Asked>,
+    counts: &'h mut Counts,
+    first_frames: &'h mut FirstFrames,
+    early: &'h mut Waiting<HeldResponse>,
+    asker: &'h mut Half,
+}
+
+impl Responses<'_> {
+    fn take(&mut self, message: Message<'_>, deliver: &mut impl FnMut(End, Delivery<'_>)) {
+        match message {
+            Message::Delivery(delivery) => deliver(self.from, delivery),
+            Message::ReadRequest(seen, position, extent, request) => {
+                let rdmascope_wire::rdmap::ReadRequest { size, source_stag, source_offset, .. } = request;
+                let memory = MemoryRange { rkey: source_stag, address: source_offset, length: size };
+                if self.reads.len() >= IwarpConnection::MOST_READS {
+                    self.reads.pop_front();
+                }
+                let (sink, sink_offset) = (request.sink_stag, request.sink_offset);
+                self.reads.push_back(Asked { position, sink, sink_offset, memory });
+                let extent = Some(extent);
+                let request = ReadRequest { seen, position, extent, memory, repeated: false, is_new: true };
+                deliver(self.from, Delivery::ReadRequest(request));
+            }
+            Message::ReadResponse(placement, ends) => {
+                self.counts.read_response_bytes += u64::from(placement.length);
+                self.place(placement, ends, true, deliver);
+            }
+            Message::Terminate(seen, terminate) => {
+                self.counts.fatal_naks += 1;
+                self.first_frames.fatal_nak.get_or_insert(seen.frame);
+                let name = terminate.reason().unwrap_or("Terminate with an unknown reason");
+                let refusal = Refusal::Failed(Failure::Other { name, code: None });
+                // It names no place in the stream: all that was received came before it.
+                let position = self.asker.acknowledged.map(|(position, _)| position);
+                let position = position.unwrap_or(Position::of_sequence(0));
+                deliver(self.from, Delivery::Refused { seen, position, refusal, request: None });
+            }
+        }
+    }
+
+    /// Hands up a piece of a read response as a placement in the memory that was read. If the request may yet turn up, it waits.
+    fn place(
+        &mut self,
+        placement: Placement<'_>,
+        ends: bool,
+        may_wait: bool,
+        deliver: &mut impl FnMut(End, Delivery<'_>),
+    ) {
+        let Some((index, offset)) = self.asker.find_asked(&placement) else {
+            if may_wait && self.asker.stream.waits() {
+                let bytes = placement.bytes.to_vec();
+                return self.early.keep(HeldResponse { placement: placement.without_bytes(), ends, bytes });
+            }
+            self.counts.unmatched_responses += u64::from(placement.position == placement.first);
+            if placement.length > 0 {
+                deliver(self.from, Delivery::Unplaced { bytes: placement.length });
+            }
+            return;
+        };
+        // Responses come in the order of their requests (RFC 5040, section 5.5): what was asked before has ended.
+        self.asker.reads.drain(..index);
+        let asked = self.asker.reads[0];
+        if placement.length > 0 {
+            deliver(
+                self.from,
+                Delivery::ReadResponse(Placement {
+                    request: Some(asked.position),
+                    memory: asked.memory,
+                    address: asked.memory.address.wrapping_add(offset),
+                    ..placement
+                }),
+            );
+        }
+        if ends {
+            self.asker.reads.pop_front();
+        }
+    }
+}
+
+/// The half of an end, and that of the other one.
+fn ends(halves: &mut [Half; 2], end: End) -> (&mut Half, &mut Half) {
+    let [first, second] = halves;
+    match end {
+        End::First => (first, second),
+        End::Second => (second, first),
+    }
+}

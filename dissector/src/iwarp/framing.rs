@@ -1,0 +1,466 @@
+//! FPDUs in the stream of one end (RFC 5044).
+//!
+//! The stream begins with a start frame, and behind it stands FPDU after FPDU. Each says how long it is, so the next one is found as long as
+//! no byte is missing, and also behind a gap that lies within one. Where the capture begins in the middle of a connection, or a gap is longer
+//! than the FPDU in which it begins, the next one is looked for: that it is one is inferred from its headers, its length and its CRC.
+//!
+//! An FPDU may lie in many segments, and a segment may hold many. What it carries is handed on piece by piece, without a copy.
+
+use super::Run;
+use crate::record::Seen;
+use alloc::vec::Vec;
+use rdmascope_wire::ddp::{Control, Header, Tagged, Untagged};
+use rdmascope_wire::mpa::{
+    CRC_LENGTH, Crc, LENGTH_FIELD, MARKER_INTERVAL, MARKER_LENGTH, StartFrame, fpdu_length, padding,
+};
+
+/// The FPDUs of one end.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Framing {
+    state: State,
+    /// Whether FPDUs have CRCs, as far as it is known.
+    pub(super) crc: CrcUse,
+    markers: Option<Markers>,
+    /// Begins of FPDUs that were inferred.
+    pub(super) inferred: u32,
+}
+
+#[derive(Clone, Debug, Default)]
+enum State {
+    /// Nothing of the stream was seen.
+    #[default]
+    Untouched,
+    /// A start frame has begun.
+    Starting { first: Seen, bytes: Vec<u8> },
+    /// It is not known where the next FPDU begins.
+    Searching,
+    /// An FPDU has begun, or is to begin with the next byte.
+    Fpdu(Fpdu),
+}
+
+/// Whether FPDUs have CRCs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum CrcUse {
+    /// It is not known: the start frames were not captured, and no FPDU has shown it.
+    #[default]
+    Unknown,
+    /// They have.
+    On,
+    /// The field is there, and says nothing.
+    Off,
+}
+
+/// Where the markers in a stream are.
+#[derive(Clone, Copy, Debug)]
+struct Markers {
+    /// The sequence number of the next one.
+    next: u32,
+    /// Bytes of one that has begun and not ended.
+    left: u32,
+}
+
+/// The FPDU that has begun.
+#[derive(Clone, Copy, Debug)]
+struct Fpdu {
+    /// The packet that has its first byte, and the sequence number of that.
+    first: Option<(Seen, u32)>,
+    /// Its length field and its headers, as far as they have come.
+    head: [u8; Fpdu::HEAD],
+    /// Bytes that have come, without markers.
+    done: u32,
+    /// What its length field and its headers say, once they have come.
+    parsed: Option<(u16, Header)>,
+    crc: Crc,
+    /// The bytes of the CRC field, as they come.
+    field: [u8; CRC_LENGTH],
+    /// All that the CRC covers was captured.
+    whole: bool,
+    /// Where it begins was told by the one before it, or by the start frame.
+    certain: bool,
+}
+
+impl Fpdu {
+    /// Bytes of the length field and the longest header.
+    const HEAD: usize = LENGTH_FIELD + Untagged::LENGTH;
+
+    fn new(certain: bool) -> Fpdu {
+        Fpdu {
+            first: None,
+            head: [0; Fpdu::HEAD],
+            done: 0,
+            parsed: None,
+            crc: Crc::default(),
+            field: [0; CRC_LENGTH],
+            whole: true,
+            certain,
+        }
+    }
+}
+
+/// What an FPDU says of itself.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Origin {
+    /// The packet that has its first byte.
+    pub(super) first: Seen,
+    /// The sequence number of that byte.
+    pub(super) sequence: u32,
+    /// The header of the segment that it carries.
+    pub(super) header: Header,
+    /// Bytes of data behind that header.
+    pub(super) length: u32,
+}
+
+/// A part of the data of an FPDU.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Piece<'a> {
+    /// The FPDU.
+    pub(super) of: Origin,
+    /// The packet.
+    pub(super) seen: Seen,
+    /// Where in the data of the FPDU it begins.
+    pub(super) offset: u32,
+    /// The bytes that were captured.
+    pub(super) bytes: &'a [u8],
+    /// Bytes on the wire.
+    pub(super) length: u32,
+    /// The capture lacks it.
+    pub(super) is_missing: bool,
+    /// The FPDU ends with it.
+    pub(super) end: Option<End>,
+}
+
+/// The end of an FPDU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct End {
+    /// The sequence number behind it.
+    pub(super) sequence: u32,
+    /// Its CRC is wrong.
+    pub(super) is_bad: bool,
+}
+
+/// What is found in the stream.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Unit<'a> {
+    /// A start frame, with the captured bytes of its private data, and the sequence number behind it.
+    Start(Seen, StartFrame, &'a [u8], u32),
+    /// A part of an FPDU.
+    Piece(Piece<'a>),
+    /// What had begun is not followed to its end.
+    Lost,
+    /// An FPDU whose length or headers cannot stand.
+    Malformed(Seen, u32),
+}
+
+impl Framing {
+    /// Bytes of memory that it takes up beside itself.
+    pub(super) fn footprint(&self) -> usize {
+        if let State::Starting { bytes, .. } = &self.state { bytes.capacity() } else { 0 }
+    }
+
+    /// Where the FPDU begins that has begun and not ended.
+    pub(super) fn begun(&self) -> Option<u32> {
+        if let State::Fpdu(fpdu) = &self.state { fpdu.first.map(|(_, sequence)| sequence) } else { None }
+    }
+
+    /// The other end has asked for markers.
+    pub(super) fn insert_markers(&mut self, from: Option<u32>) {
+        self.markers = from.map(|next| Markers { next, left: 0 });
+    }
+
+    /// Takes the next bytes of the stream.
+    pub(super) fn take(&mut self, mut run: Run<'_>, found: &mut impl FnMut(Unit<'_>)) {
+        while run.length > 0 {
+            let Some(markers) = &mut self.markers else { return self.take_plain(run, found) };
+            if markers.left > 0 {
+                let marker = run.limit(markers.left);
+                markers.left -= marker.length;
+                if let State::Fpdu(fpdu) = &mut self.state {
+                    fpdu.crc.update(marker.bytes);
+                    fpdu.whole &= marker.bytes.len() == marker.length as usize;
+                }
+                run = run.skip(marker.length);
+                continue;
+            }
+            let ahead = markers.next.wrapping_sub(run.sequence);
+            if ahead == 0 {
+                *markers =
+                    Markers { next: markers.next.wrapping_add(MARKER_INTERVAL), left: MARKER_LENGTH as u32 };
+                continue;
+            }
+            let before = run.limit(ahead);
+            run = run.skip(before.length);
+            self.take_plain(before, found);
+        }
+    }
+
+    /// Takes bytes without markers.
+    fn take_plain(&mut self, mut run: Run<'_>, found: &mut impl FnMut(Unit<'_>)) {
+        while run.length > 0 {
+            match &mut self.state {
+                State::Untouched => {
+                    let key = &run.bytes[..run.bytes.len().min(16)];
+                    self.state = if is_begun(key) {
+                        State::Starting { first: run.seen, bytes: Vec::new() }
+                    } else {
+                        State::Searching
+                    };
+                }
+                State::Starting { first, bytes } => {
+                    let first = *first;
+                    let needed = match bytes.first_chunk() {
+                        Some(header) => {
+                            StartFrame::LENGTH
+                                + usize::from(StartFrame::from_bytes(header).private_data_length)
+                        }
+                        None => StartFrame::LENGTH,
+                    };
+                    let piece = run.limit((needed - bytes.len()) as u32);
+                    bytes.extend_from_slice(piece.bytes);
+                    run = run.skip(piece.length);
+                    let is_cut = piece.bytes.len() < piece.length as usize;
+                    let is_whole = bytes.len() == needed && needed > StartFrame::LENGTH
+                        || bytes.first_chunk().is_some_and(|header| {
+                            bytes.len() == StartFrame::LENGTH
+                                && StartFrame::from_bytes(header).private_data_length == 0
+                        });
+                    if !is_cut && !is_whole {
+                        continue;
+                    }
+                    let bytes = core::mem::take(bytes);
+                    self.state = if is_cut { State::Searching } else { State::Fpdu(Fpdu::new(true)) };
+                    let Some((header, data)) = bytes.split_first_chunk() else { continue };
+                    let frame = StartFrame::from_bytes(header);
+                    if frame.private_data_length > StartFrame::MOST_PRIVATE_DATA
+                        || !StartFrame::is_begun_by(header)
+                    {
+                        self.state = State::Searching;
+                    }
+                    found(Unit::Start(first, frame, data, run.sequence));
+                }
+                State::Searching => {
+                    let Some(at) = find(&run, self.crc) else { return };
+                    run = run.skip(at);
+                    self.inferred = self.inferred.saturating_add(1);
+                    self.state = State::Fpdu(Fpdu::new(false));
+                }
+                State::Fpdu(_) => run = self.take_fpdu(run, found),
+            }
+        }
+    }
+
+    /// Takes the next bytes of an FPDU; returns what is left.
+    fn take_fpdu<'a>(&mut self, run: Run<'a>, found: &mut impl FnMut(Unit<'_>)) -> Run<'a> {
+        let State::Fpdu(fpdu) = &mut self.state else { return run };
+        let (first, sequence) = *fpdu.first.get_or_insert((run.seen, run.sequence));
+        let Some((ulpdu_length, header)) = fpdu.parsed else {
+            let done = fpdu.done as usize;
+            // The control fields say how long the header is.
+            let needed = match Control::parse(&fpdu.head[LENGTH_FIELD..done.max(LENGTH_FIELD)]) {
+                Ok(control) => LENGTH_FIELD + control.header_length(),
+                Err(_) => LENGTH_FIELD + Control::LENGTH,
+            };
+            let piece = run.limit((needed - done) as u32);
+            if piece.bytes.len() < piece.length as usize {
+                self.state = State::Searching;
+                found(Unit::Lost);
+                return run.skip(run.length);
+            }
+            fpdu.head[done..done + piece.bytes.len()].copy_from_slice(piece.bytes);
+            fpdu.crc.update(piece.bytes);
+            fpdu.done += piece.length;
+            if fpdu.done as usize == needed && needed > LENGTH_FIELD + Control::LENGTH {
+                let length = u16::from_be_bytes([fpdu.head[0], fpdu.head[1]]);
+                let header = Header::parse(&fpdu.head[LENGTH_FIELD..needed]);
+                let header = header.ok().filter(|header| usize::from(length) >= header.length());
+                let certain = fpdu.certain;
+                fpdu.parsed = header.filter(|header| certain || header.is_regular()).map(|it| (length, it));
+                if fpdu.parsed.is_none() {
+                    self.state = State::Searching;
+                    found(if certain { Unit::Malformed(run.seen, sequence) } else { Unit::Lost });
+                }
+            }
+            return run.skip(piece.length);
+        };
+        let of = Origin::new(first, sequence, ulpdu_length, header);
+        let (data_begins, data_ends) = (of.data_begins(), of.data_ends());
+        let crc_begins = data_ends + padding(ulpdu_length) as u32;
+        let all = crc_begins + CRC_LENGTH as u32;
+        // The data, as far as this run has them.
+        let data = run.limit(data_ends.saturating_sub(fpdu.done));
+        let offset = fpdu.done.min(data_ends) - data_begins;
+        fpdu.crc.update(data.bytes);
+        fpdu.whole &= data.bytes.len() == data.length as usize;
+        fpdu.done += data.length;
+        let mut rest = run.skip(data.length);
+        let mut end = None;
+        if fpdu.done >= data_ends {
+            let pad = rest.limit(crc_begins.saturating_sub(fpdu.done));
+            fpdu.crc.update(pad.bytes);
+            fpdu.whole &= pad.bytes.len() == pad.length as usize;
+            fpdu.done += pad.length;
+            rest = rest.skip(pad.length);
+            if fpdu.done >= crc_begins {
+                let field = rest.limit(all - fpdu.done);
+                let at = (fpdu.done - crc_begins) as usize;
+                fpdu.field[at..at + field.bytes.len()].copy_from_slice(field.bytes);
+                fpdu.whole &= field.bytes.len() == field.length as usize;
+                fpdu.done += field.length;
+                rest = rest.skip(field.length);
+            }
+            if fpdu.done == all {
+                let Fpdu { whole, crc, field, .. } = *fpdu;
+                let is_bad = whole && self.judge_crc(crc.finish(), field);
+                end = Some(End { sequence: rest.sequence, is_bad });
+                self.state = State::Fpdu(Fpdu::new(true));
+            }
+        }
+        if data.length > 0 || end.is_some() {
+            let Run { seen, bytes, length, .. } = data;
+            found(Unit::Piece(Piece { of, seen, offset, bytes, length, is_missing: false, end }));
+        }
+        rest
+    }
+
+    /// Whether a CRC is wrong. Where it is not known whether there are CRCs, the first FPDU shows it.
+    fn judge_crc(&mut self, computed: [u8; CRC_LENGTH], found: [u8; CRC_LENGTH]) -> bool {
+        match self.crc {
+            CrcUse::Off => false,
+            _ if computed == found => {
+                self.crc = CrcUse::On;
+                false
+            }
+            CrcUse::On => true,
+            CrcUse::Unknown => {
+                if found == [0; CRC_LENGTH] {
+                    self.crc = CrcUse::Off;
+                }
+                false
+            }
+        }
+    }
+
+    /// Goes on behind bytes that the capture lacks, from this sequence number on.
+    pub(super) fn skip(&mut self, from: u32, count: u32, found: &mut impl FnMut(Unit<'_>)) {
+        let bytes = self.markers.as_mut().map_or(count, |markers| markers.skip(from, count));
+        let State::Fpdu(fpdu) = &mut self.state else {
+            if matches!(self.state, State::Starting { .. }) {
+                self.state = State::Searching;
+            }
+            return;
+        };
+        let known = fpdu.parsed.zip(fpdu.first).filter(|((length, _), _)| {
+            // What is missing lies within it.
+            fpdu_length(*length) as u32 - fpdu.done >= bytes
+        });
+        let Some(((ulpdu_length, header), (first, sequence))) = known else {
+            self.state = State::Searching;
+            return found(Unit::Lost);
+        };
+        let of = Origin::new(first, sequence, ulpdu_length, header);
+        let offset = fpdu.done.min(of.data_ends()) - of.data_begins();
+        let length = (fpdu.done + bytes).min(of.data_ends()) - of.data_begins() - offset;
+        fpdu.done += bytes;
+        fpdu.whole = false;
+        let is_over = fpdu.done as usize == fpdu_length(ulpdu_length);
+        if is_over {
+            self.state = State::Fpdu(Fpdu::new(true));
+        }
+        let end = is_over.then_some(End { sequence: from.wrapping_add(count), is_bad: false });
+        found(Unit::Piece(Piece { of, seen: first, offset, bytes: &[], length, is_missing: true, end }));
+    }
+}
+
+impl Origin {
+    fn new(first: Seen, sequence: u32, ulpdu_length: u16, header: Header) -> Origin {
+        let length = u32::from(ulpdu_length) - header.length() as u32;
+        Origin { first, sequence, header, length }
+    }
+
+    /// Bytes of the FPDU in front of its data.
+    pub(super) fn data_begins(&self) -> u32 {
+        (LENGTH_FIELD + self.header.length()) as u32
+    }
+
+    /// Bytes of the FPDU up to its padding.
+    fn data_ends(&self) -> u32 {
+        self.data_begins() + self.length
+    }
+}
+
+impl Markers {
+    /// Goes on behind so many bytes of the stream; returns how many of them are not of markers.
+    fn skip(&mut self, from: u32, count: u32) -> u32 {
+        let begun = self.left.min(count);
+        self.left -= begun;
+        let ahead = self.next.wrapping_sub(from);
+        let Some(behind) = count.checked_sub(ahead).filter(|behind| *behind > 0) else {
+            return count - begun;
+        };
+        let last = (behind - 1) / MARKER_INTERVAL;
+        let of_last = (behind - last * MARKER_INTERVAL).min(MARKER_LENGTH as u32);
+        self.left = MARKER_LENGTH as u32 - of_last;
+        self.next = self.next.wrapping_add((last + 1).wrapping_mul(MARKER_INTERVAL));
+        count - begun - last * MARKER_LENGTH as u32 - of_last
+    }
+}
+
+/// Whether bytes may begin a start frame: they are as much of a key as there is of them.
+fn is_begun(bytes: &[u8]) -> bool {
+    !bytes.is_empty() && [StartFrame::REQUEST, StartFrame::REPLY].iter().any(|key| key.starts_with(bytes))
+}
+
+/// Whether a segment of TCP begins with an FPDU, as far as the segment tells by itself: headers that RFC 5040 and RFC 5041 allow, and a
+/// length that fits.
+pub(crate) fn is_fpdu(payload: &[u8], length: u32) -> bool {
+    let run =
+        Run { seen: Seen { frame: 0, time: crate::record::Time(0) }, sequence: 0, bytes: payload, length };
+    regular(payload).is_some_and(|(ulpdu_length, header)| match header {
+        // Its queue and its number make it unlikely that something else is taken for one.
+        Header::Untagged(_) => true,
+        Header::Tagged(_) => is_whole_at(&run, 0, ulpdu_length, CrcUse::Unknown),
+    })
+}
+
+/// The header that an FPDU at the beginning of `bytes` would have, where that is a regular one.
+fn regular(bytes: &[u8]) -> Option<(u16, Header)> {
+    let (length, rest) = bytes.split_first_chunk()?;
+    let length = u16::from_be_bytes(*length);
+    // Cheap, for this is asked at every byte.
+    if rest.first()? & 0x3f != Control::DDP_VERSION || usize::from(length) < Tagged::LENGTH {
+        return None;
+    }
+    let header = Header::parse(rest).ok()?;
+    (usize::from(length) >= header.length() && header.is_regular()).then_some((length, header))
+}
+
+/// Whether an FPDU lies at `at` in a run, whole, with a right CRC where there are CRCs, and nothing behind it that is no FPDU.
+fn is_whole_at(run: &Run<'_>, at: usize, ulpdu_length: u16, crc_use: CrcUse) -> bool {
+    let Some(fpdu) = run.bytes[at..].get(..fpdu_length(ulpdu_length)) else { return false };
+    let (covered, field) = fpdu.split_at(fpdu.len() - CRC_LENGTH);
+    let is_right = || {
+        let mut crc = Crc::default();
+        crc.update(covered);
+        crc.finish() == field
+    };
+    let fits = match crc_use {
+        CrcUse::Off => true,
+        CrcUse::On => is_right(),
+        CrcUse::Unknown => field == [0; CRC_LENGTH] || is_right(),
+    };
+    let behind = &run.bytes[at + fpdu.len()..];
+    fits && (behind.len() < Fpdu::HEAD || regular(behind).is_some())
+}
+
+/// Where the first FPDU begins in a run. At the beginning of a segment its headers are enough: there senders begin them. Elsewhere it has to
+/// be there whole.
+fn find(run: &Run<'_>, crc_use: CrcUse) -> Option<u32> {
+    if is_fpdu(run.bytes, run.length)
+        || regular(run.bytes).is_some_and(|(length, _)| fpdu_length(length) > run.bytes.len())
+    {
+        return Some(0);
+    }
+    (1..run.bytes.len()).find_map(|at| {
+        let (length, _) = regular(&run.bytes[at..])?;
+        is_whole_at(run, at, length, crc_use).then_some(at as u32)
+    })
+}

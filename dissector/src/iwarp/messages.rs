@@ -1,0 +1,281 @@
+//! RDMAP messages from the DDP segments of one end (RFC 5041, RFC 5040).
+//!
+//! An end sends the segments of a message one behind the other, and the last one says so. What is untagged is put together; what is tagged
+//! goes on piece by piece, with the address that its header names.
+
+use super::framing::{Origin, Piece};
+use super::piece;
+use crate::rdma::{Delivery, Fault, MemoryRange, Part, Placement, Position, Send};
+use crate::record::Seen;
+use crate::roomy::Roomy;
+use alloc::vec::Vec;
+use rdmascope_wire::Rkey;
+use rdmascope_wire::ddp::{Header, Tagged, Untagged};
+use rdmascope_wire::rdmap::{Opcode, ReadRequest, Terminate};
+
+/// The messages of one end: what has begun.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Messages {
+    open: Option<Open>,
+    /// The bytes of the untagged message that is open, from its first on without a hole.
+    bytes: Roomy<Vec<u8>>,
+    tagged: Option<OpenTagged>,
+    /// By queue: the number of the next message, where it is known.
+    numbers: [Option<u32>; 4],
+}
+
+/// An untagged message that has begun and not ended.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    first: Seen,
+    sequence: u32,
+    number: u32,
+    queue: u32,
+    opcode: Opcode,
+    /// Bytes on the wire so far.
+    length: u32,
+    /// Bytes that the capture lacks.
+    missing: Option<(u32, u32)>,
+    /// Nothing more can be appended: some is missing or was cut.
+    closed: bool,
+}
+
+/// A tagged message that has begun and not ended.
+#[derive(Clone, Copy, Debug)]
+struct OpenTagged {
+    opcode: Opcode,
+    stag: Rkey,
+    /// Where its first FPDU begins.
+    sequence: u32,
+    /// The offset that it begins at, and the one that comes next.
+    begins: u64,
+    next: u64,
+}
+
+/// What messages come to.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Message<'a> {
+    /// What is handed up as it is.
+    Delivery(Delivery<'a>),
+    /// An RDMA Read Request: where it stands and how many bytes of the stream it takes up.
+    ReadRequest(Seen, Position, u32, ReadRequest),
+    /// A piece of a response. Its memory is that of the end that asked, and the last piece says so.
+    ReadResponse(Placement<'a>, bool),
+    /// A Terminate, and the packet that ends it.
+    Terminate(Seen, Terminate),
+}
+
+impl Messages {
+    /// Bytes of one untagged message that are kept: inline thresholds end at 256 KiB (RFC 8797, section 4.2).
+    const LONGEST: usize = 512 << 10;
+
+    /// Bytes of memory that the open message takes up.
+    pub(super) fn buffered(&self) -> usize {
+        self.bytes.capacity()
+    }
+
+    /// Forgets the bytes of the open message, and gives back their memory.
+    pub(super) fn forget(&mut self) {
+        self.bytes = Roomy::default();
+        if let Some(open) = &mut self.open {
+            open.closed = true;
+        }
+    }
+
+    /// Where the untagged message begins that is open.
+    pub(super) fn open(&self) -> Option<u32> {
+        Some(self.open?.sequence)
+    }
+
+    /// What has begun is not followed to its end.
+    pub(super) fn lose(&mut self, found: &mut impl FnMut(Message<'_>)) {
+        self.close(found);
+        self.tagged = None;
+        // Nobody knows how many messages were lost.
+        self.numbers = [None; 4];
+    }
+
+    /// Hands up a Send although its end is not in the capture.
+    pub(super) fn close(&mut self, found: &mut impl FnMut(Message<'_>)) {
+        let Some(open) = self.open.take().filter(|open| open.opcode.is_send()) else { return };
+        found(Message::Delivery(Delivery::Send(Send {
+            first: open.first,
+            seen: open.first,
+            position: Position::of_sequence(open.sequence),
+            extent: open.length.max(1),
+            bytes: &self.bytes,
+            length: None,
+            missing: Some((open.missing.map_or(open.length, |range| range.0), None)),
+            invalidated: None,
+        })));
+    }
+
+    /// Takes a piece of a segment.
+    pub(super) fn take(&mut self, piece: &Piece<'_>, found: &mut impl FnMut(Message<'_>)) {
+        let header = piece.of.header;
+        if piece.offset == 0 && !header.is_regular() {
+            fault(piece, Fault::Segment, found);
+        }
+        if piece.end.is_some_and(|end| end.is_bad) {
+            fault(piece, Fault::Crc, found);
+            // A receiver takes nothing of it, and ends the connection (RFC 5044, section 8).
+            self.open = None;
+            self.tagged = None;
+            return;
+        }
+        match header {
+            Header::Untagged(header) => self.take_untagged(&header, piece, found),
+            Header::Tagged(header) => self.take_tagged(&header, piece, found),
+        }
+    }
+
+    fn take_untagged(&mut self, header: &Untagged, piece: &Piece<'_>, found: &mut impl FnMut(Message<'_>)) {
+        let Piece { of, offset, bytes, length, .. } = *piece;
+        if header.message_offset == 0 && offset == 0 {
+            self.close(found);
+            self.begin(header, &of, found, piece);
+        }
+        let is_of = |open: &Open| (open.queue, open.number) == (header.queue, header.message_number);
+        let Some(mut open) = self.open.filter(is_of) else {
+            if length > 0 {
+                found(Message::Delivery(Delivery::Unplaced { bytes: length }));
+            }
+            return;
+        };
+        let at = header.message_offset.wrapping_add(offset);
+        if at != open.length || piece.is_missing {
+            let until = at.saturating_add(if piece.is_missing { length } else { 0 });
+            let from = open.missing.map_or(open.length.min(at), |range| range.0);
+            open.missing = Some((from, until));
+            open.closed = true;
+            open.length = at;
+        }
+        let ends = piece.end.filter(|_| header.control.last);
+        let is_whole = ends.is_some() && open.length == 0 && open.missing.is_none();
+        if !is_whole && !open.closed {
+            open.closed = self.bytes.len() + bytes.len() > Messages::LONGEST || bytes.len() < length as usize;
+            if self.bytes.len() + bytes.len() <= Messages::LONGEST {
+                self.bytes.extend_from_slice(bytes);
+            }
+        }
+        open.length = open.length.saturating_add(length);
+        self.open = Some(open);
+        let Some(end) = ends else { return };
+        self.open = None;
+        let bytes = if is_whole { bytes } else { &self.bytes[..] };
+        let position = Position::of_sequence(open.sequence);
+        let extent = end.sequence.wrapping_sub(open.sequence);
+        match header.control.opcode {
+            opcode if opcode.is_send() => found(Message::Delivery(Delivery::Send(Send {
+                first: open.first,
+                seen: piece.seen,
+                position,
+                extent,
+                bytes,
+                length: Some(open.length),
+                missing: open.missing.map(|(from, to)| (from, Some(to))),
+                invalidated: opcode.invalidates().then_some(header.invalidate_stag),
+            }))),
+            Opcode::ReadRequest => {
+                if let Ok(request) = ReadRequest::parse(bytes) {
+                    found(Message::ReadRequest(piece.seen, position, extent, request));
+                }
+            }
+            Opcode::Terminate => {
+                if let Ok(terminate) = Terminate::parse(bytes) {
+                    found(Message::Terminate(piece.seen, terminate));
+                }
+            }
+            _ => fault(piece, Fault::Foreign, found),
+        }
+    }
+
+    fn begin(
+        &mut self,
+        header: &Untagged,
+        of: &Origin,
+        found: &mut impl FnMut(Message<'_>),
+        piece: &Piece<'_>,
+    ) {
+        let number = header.message_number;
+        if let Some(next) = self.numbers.get_mut(header.queue as usize) {
+            let expected = next.replace(number.wrapping_add(1));
+            if let Some(expected) = expected.filter(|expected| *expected != number) {
+                fault(piece, Fault::MessageNumber { found: number, expected }, found);
+            }
+        }
+        self.bytes.clear();
+        self.open = Some(Open {
+            first: of.first,
+            sequence: of.sequence,
+            number,
+            queue: header.queue,
+            opcode: header.control.opcode,
+            length: 0,
+            missing: None,
+            closed: false,
+        });
+    }
+
+    fn take_tagged(&mut self, header: &Tagged, piece: &Piece<'_>, found: &mut impl FnMut(Message<'_>)) {
+        let Piece { of, seen, offset, bytes, length, .. } = *piece;
+        let opcode = header.control.opcode;
+        if offset == 0 && piece.of.length > 0 || self.tagged.is_none() {
+            let goes_on = |open: &OpenTagged| {
+                open.opcode == opcode && open.stag == header.stag && open.next == header.offset
+            };
+            let next = header.offset.wrapping_add(of.length.into());
+            self.tagged = Some(match self.tagged.filter(goes_on) {
+                Some(open) => OpenTagged { next, ..open },
+                None => OpenTagged {
+                    opcode,
+                    stag: header.stag,
+                    sequence: of.sequence,
+                    begins: header.offset,
+                    next,
+                },
+            });
+        }
+        let Some(open) = self.tagged else { return };
+        let ends = piece.end.is_some() && header.control.last;
+        if ends {
+            self.tagged = None;
+        }
+        if piece.is_missing {
+            return;
+        }
+        let first = Position::of_sequence(open.sequence);
+        let is_first = offset == 0 && open.begins == header.offset;
+        let data = of.sequence.wrapping_add(of.data_begins()).wrapping_add(offset);
+        let placement = Placement {
+            seen,
+            position: if is_first { first } else { Position::of_sequence(data) },
+            first,
+            request: None,
+            memory: MemoryRange {
+                rkey: header.stag,
+                address: open.begins,
+                length: u32::try_from(open.next.wrapping_sub(open.begins)).unwrap_or(u32::MAX),
+            },
+            address: header.offset.wrapping_add(offset.into()),
+            bytes,
+            length,
+        };
+        match opcode {
+            Opcode::Write if length > 0 => found(Message::Delivery(Delivery::Write(placement))),
+            Opcode::ReadResponse if length > 0 || ends => found(Message::ReadResponse(placement, ends)),
+            _ => {}
+        }
+    }
+}
+
+fn fault(of: &Piece<'_>, fault: Fault, found: &mut impl FnMut(Message<'_>)) {
+    let control = of.of.header.control();
+    let part = if control.last { Part::Last } else { Part::Middle };
+    found(Message::Delivery(Delivery::Faulty {
+        seen: of.seen,
+        piece: piece(control.opcode, part),
+        position: Position::of_sequence(of.of.sequence),
+        fault,
+    }));
+}

@@ -1,0 +1,63 @@
+//! iWARP: RDMA over TCP, from segments to whole Sends and to placements in memory.
+//!
+//! The stream of each end goes through three stages: `stream` puts its TCP segments in order (RFC 9293), `framing` finds the FPDUs in it
+//! (RFC 5044), and `messages` makes of their DDP segments what the words of [`rdma`](crate::rdma) say (RFC 5041, RFC 5040). A read
+//! response names the memory of the end that asked, so `connection` looks up what was asked. Positions are sequence numbers of TCP.
+
+mod connection;
+mod framing;
+mod messages;
+mod stream;
+
+pub(crate) use connection::IwarpConnection;
+pub(crate) use framing::is_fpdu;
+
+use crate::rdma::{Operation, Part, Piece};
+use crate::record::Seen;
+use rdmascope_wire::rdmap::Opcode;
+
+/// Bytes that go on where the stream of an end was.
+#[derive(Clone, Copy, Debug)]
+struct Run<'a> {
+    /// The packet.
+    seen: Seen,
+    /// The sequence number of the first byte.
+    sequence: u32,
+    /// The bytes that were captured.
+    bytes: &'a [u8],
+    /// How many there were on the wire.
+    length: u32,
+}
+
+impl<'a> Run<'a> {
+    /// What is behind the first `count` bytes.
+    fn skip(self, count: u32) -> Run<'a> {
+        Run {
+            sequence: self.sequence.wrapping_add(count),
+            bytes: self.bytes.get(count as usize..).unwrap_or_default(),
+            length: self.length.saturating_sub(count),
+            ..self
+        }
+    }
+
+    /// The first `count` bytes.
+    fn limit(self, count: u32) -> Run<'a> {
+        let bytes = self.bytes.get(..count as usize).unwrap_or(self.bytes);
+        Run { bytes, length: self.length.min(count), ..self }
+    }
+}
+
+/// A message, or a part of one, as it is named to whoever watches.
+fn piece(opcode: Opcode, part: Part) -> Piece {
+    let operation = match opcode {
+        opcode if opcode.is_send() => Operation::Send,
+        Opcode::Write => Operation::Write,
+        Opcode::ReadRequest => Operation::ReadRequest,
+        Opcode::ReadResponse => Operation::ReadResponse,
+        _ => Operation::Other,
+    };
+    Piece { operation, part, name: opcode.name() }
+}
+
+/// A TCP segment of which nothing more is said.
+const SEGMENT: Piece = Piece { operation: Operation::Other, part: Part::Only, name: "TCP segment" };

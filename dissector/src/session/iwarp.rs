@@ -1,0 +1,116 @@
+//! Connections over TCP: what a session makes of segments and start frames.
+
+use super::{Session, TransportState, hand_up};
+use crate::connection::{FlowKey, Origin, Start, State};
+use crate::event::Event;
+use crate::frame::Segment;
+use crate::iwarp::IwarpConnection;
+use crate::rdma::{End, Position};
+use crate::record::Seen;
+use crate::rpcrdma::Transactions;
+use alloc::boxed::Box;
+use rdmascope_wire::Qpn;
+
+/// The port that RFC 8267, section 9, assigns to NFS over RDMA.
+const NFS_RDMA_PORT: u16 = 20049;
+
+impl Session {
+    /// Makes it one over TCP, between these ports.
+    pub(crate) fn use_tcp(&mut self, ports: [u16; 2]) {
+        self.transport = TransportState::Iwarp(Box::default());
+        self.tcp_ports = Some(ports);
+        self.peers.paired = true;
+        self.peers.flows = End::BOTH.map(|end| {
+            let [source, destination] = [end, end.other()].map(|end| self.ends[end].address);
+            Some(FlowKey { source, destination, destination_qp: Qpn(ports[end.other()].into()) })
+        });
+        // Who listens there was connected to.
+        let listener = End::BOTH.into_iter().find(|end| ports[*end] == NFS_RDMA_PORT);
+        if let Some(listener) = listener.filter(|end| ports[end.other()] != NFS_RDMA_PORT) {
+            self.peers.requester = Some(listener.other());
+            self.port = Some(NFS_RDMA_PORT);
+        }
+    }
+
+    /// Takes a segment of end `side`.
+    pub(crate) fn handle_segment(
+        &mut self,
+        side: End,
+        seen: Seen,
+        segment: &Segment<'_>,
+        transactions: &mut Transactions,
+        report: &mut impl FnMut(Event<'_>),
+    ) {
+        self.span.1 = self.span.1.max(seen.time);
+        self.recent = true;
+        if transactions.observes() {
+            self.note_half_flows();
+        }
+        let counts = &mut self.ends[side].counts;
+        counts.packets += 1;
+        counts.bytes += u64::from(segment.payload_length);
+        self.ends[side].first_frames.sound.get_or_insert(seen.frame);
+        if transactions.attributes() {
+            let sequence = segment.sequence.wrapping_add(segment.syn.into());
+            let acknowledged =
+                segment.acknowledgement.map(|next| Position::of_sequence(next.wrapping_sub(1)));
+            let payload = (Position::of_sequence(sequence), segment.payload_length);
+            self.attribution.get_or_insert_default().take_segment(side, seen, payload, acknowledged);
+        }
+        let Session { peers, transport, ends, .. } = self;
+        let Some(iwarp) = transport.iwarp_mut() else { return };
+        let had_started = iwarp.started(side).is_some();
+        iwarp.handle(side, seen, segment, &mut |from, delivery| {
+            hand_up(from, &delivery, ends, peers, transactions, report);
+        });
+        if !had_started {
+            self.note_start(side, seen, transactions);
+        }
+        // Each segment acknowledges what the other end sent, and may complete Sends that were acknowledged before.
+        let is_ack = || segment.payload_length == 0;
+        self.note_acknowledged_of(side.other(), seen, is_ack, transactions);
+        self.note_acknowledged_of(side, seen, || false, transactions);
+        if self.ends.iter().any(|end| !end.early.is_empty()) {
+            self.settle_early(Some(seen), transactions, report);
+        }
+        if transactions.attributes() {
+            self.attribute(seen.frame, transactions, report);
+        }
+    }
+
+    /// Takes in the start frame of an end, where one has come.
+    fn note_start(&mut self, side: End, seen: Seen, transactions: &mut Transactions) {
+        let Some(started) = self.transport.iwarp().and_then(|iwarp| iwarp.started(side)) else { return };
+        let (frame, is_cut) = (started.frame, started.data.len() < started.frame.private_data_length.into());
+        let (_, data) = frame.private_data(&started.data);
+        self.ends[side].note_private_data(data, is_cut);
+        self.origin = Origin::Cm;
+        let requester = if frame.is_request() { side } else { side.other() };
+        self.peers.requester = Some(requester);
+        self.port = self.tcp_ports.map(|ports| ports[requester.other()]);
+        let speaks = self.port == Some(NFS_RDMA_PORT) || self.ends[side].private_data.is_some();
+        self.peers.speaks_rpc = self.peers.speaks_rpc.or(speaks.then_some(true));
+        self.state = match (frame.is_request(), frame.rejected) {
+            (true, _) => State::Requested,
+            (false, false) => State::Open,
+            (false, true) => {
+                self.ends[side].first_frames.reject.get_or_insert(seen.frame);
+                State::Refused
+            }
+        };
+        self.ends[side].first_frames.cm_message.get_or_insert(seen.frame);
+        transactions.number(&mut self.peers);
+    }
+
+    /// The start frame that an end sent.
+    pub(super) fn start(&self, side: End) -> Option<Start> {
+        let started = self.transport.iwarp()?.started(side)?;
+        let (depths, _) = started.frame.private_data(&started.data);
+        Some(Start { frame_number: started.seen.frame, frame: started.frame, depths })
+    }
+
+    /// Whether both ends ended their streams.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.transport.iwarp().is_some_and(IwarpConnection::is_finished)
+    }
+}
