@@ -27,7 +27,7 @@ const UNCHECKED: Config = Config {
 };
 
 fn all_samples() -> impl Iterator<Item = &'static str> {
-    samples::ALL.into_iter()
+    samples::ALL.into_iter().chain(samples::IWARP)
 }
 
 /// Runs the engine, and the judge on what it reports, with gates and without.

@@ -1,10 +1,12 @@
 //! Sessions over iWARP against what the kernels at both ends recorded, where that is another question than over RoCE: `oracle.rs` has the
 //! others.
 
+use rdmascope_conformance::{Level, Verdict};
 use rdmascope_dissector::connection::{Connection, Origin, State};
-use rdmascope_dissector::transaction::{Direction, Outcome};
+use rdmascope_dissector::transaction::{Direction, Message, Outcome};
+use rdmascope_tests::pcap::Packet;
 use rdmascope_tests::session::{self, Session};
-use rdmascope_tests::{Differences, samples};
+use rdmascope_tests::{Differences, judged, samples};
 use std::collections::BTreeSet;
 
 fn run(sample: &str) -> Session {
@@ -96,4 +98,144 @@ fn a_scripted_peer() {
     let terminates = log.lines().filter(|line| line.contains(" op 7 ")).count() as u64;
     let sent: u64 = session.connections.iter().map(|connection| connection.responder.sent.fatal_naks).sum();
     assert_eq!((sent, terminates), (7, 7));
+}
+
+const TCP: usize = 14 + 20;
+
+/// Where the payload of an Ethernet frame's TCP segment begins.
+fn payload(data: &[u8]) -> usize {
+    TCP + usize::from(data[TCP + 12] >> 4) * 4
+}
+
+/// Sets the length of IP and the checksum of TCP to what the frame is.
+fn seal(data: &mut [u8]) {
+    let length = (data.len() - 14) as u16;
+    data[16..18].copy_from_slice(&length.to_be_bytes());
+    data[TCP + 16..TCP + 18].fill(0);
+    let pseudo = [&data[26..34], &[0, 6], &(length - 20).to_be_bytes()].concat();
+    let words = |bytes: &[u8]| -> u32 {
+        let word = |pair: &[u8]| u32::from(pair[0]) << 8 | pair.get(1).map_or(0, |low| u32::from(*low));
+        bytes.chunks(2).map(word).sum()
+    };
+    let mut sum = words(&pseudo) + words(&data[TCP..]);
+    while sum > 0xffff {
+        sum = (sum >> 16) + (sum & 0xffff);
+    }
+    data[TCP + 16..TCP + 18].copy_from_slice(&(!sum as u16).to_be_bytes());
+}
+
+/// The part of a segment from one byte of its payload to another.
+fn part(packet: &Packet, from: usize, to: usize) -> Packet {
+    let begins = payload(&packet.data);
+    let mut data = packet.data[..begins].to_vec();
+    data.extend(&packet.data[begins + from..begins + to]);
+    let sequence = u32::from_be_bytes(data[TCP + 4..TCP + 8].try_into().expect("four bytes"));
+    data[TCP + 4..TCP + 8].copy_from_slice(&sequence.wrapping_add(from as u32).to_be_bytes());
+    seal(&mut data);
+    Packet { original_length: data.len() as u32, data, ..packet.clone() }
+}
+
+/// What is said of a session, but for frames.
+fn said(session: &Session) -> Vec<String> {
+    let message = |message: &Option<Message>| {
+        message
+            .as_ref()
+            .map(|it| (it.credits, it.send_length, it.message_length, it.missing.clone(), it.invalidated))
+    };
+    let transactions = session.transactions.iter().map(|it| {
+        let moved = (it.timing.read_bytes, it.timing.written_bytes);
+        format!("{:?}", (it.direction, it.xid, it.outcome, moved, message(&it.call), message(&it.reply)))
+    });
+    let connections = session.connections.iter().map(|it| {
+        let sent = [&it.requester, &it.responder].map(|end| {
+            let sent = end.sent;
+            (sent.sends, sent.writes, sent.read_requests, sent.written_bytes, sent.read_response_bytes)
+        });
+        format!("{:?}", (it.id, it.origin, it.state, it.call_inline_threshold, it.has_crc, sent))
+    });
+    transactions.chain(connections).collect()
+}
+
+/// However the network cuts the streams, the session is the same.
+#[test]
+fn segments_cut_elsewhere() {
+    for sample in ["iwarp-nfs3", "iwarp-crc-lossy", "iwarp-nfs4.1-midstream"] {
+        let capture = samples::capture(sample);
+        let whole = said(&run(sample));
+        let mut random = fastrand::Rng::with_seed(5044);
+        for pieces in [2, 5] {
+            let mut cut = capture.clone();
+            cut.packets = Vec::new();
+            for packet in &capture.packets {
+                let length = packet.data.len() - payload(&packet.data);
+                // What a capture from the middle on begins with has to begin with an FPDU.
+                let mut places = vec![0, length];
+                // A segment that was damaged on the way stays so.
+                let mut sealed = packet.data.clone();
+                seal(&mut sealed);
+                let is_damaged = sample == "iwarp-crc-lossy" && sealed != packet.data;
+                if cut.packets.len() > 20 && length > 1 && !is_damaged {
+                    places.extend((1..pieces).map(|_| random.usize(1..length)));
+                    places.sort_unstable();
+                    places.dedup();
+                }
+                let ranges = places.windows(2).map(|pair| part(packet, pair[0], pair[1]));
+                if places.len() > 2 {
+                    cut.packets.extend(ranges);
+                } else {
+                    cut.packets.push(packet.clone());
+                }
+            }
+            cut.renumber();
+            let found = said(&session::run(&cut));
+            assert!(
+                found == whole,
+                "{sample} in {pieces}: {:?}",
+                found.iter().zip(&whole).find(|(a, b)| a != b)
+            );
+        }
+    }
+}
+
+/// What the capture lacks is no fault of an end, and costs no transaction but those that it belonged to.
+#[test]
+fn lost_segments_accuse_nobody() {
+    for sample in ["iwarp-nfs3", "iwarp-nfs4.1-midstream", "iwarp-nfs4.2-nconnect"] {
+        let capture = samples::capture(sample);
+        let all = run(sample).transactions.len();
+        let mut random = fastrand::Rng::with_seed(5041);
+        for _ in 0..40 {
+            let mut lossy = capture.clone();
+            let lost: Vec<usize> =
+                (0..random.usize(1..4)).map(|_| random.usize(0..capture.packets.len())).collect();
+            let mut at = 0..;
+            lossy.packets.retain(|_| !lost.contains(&at.next().expect("without end")));
+            let violations: Vec<String> = judged::findings(&lossy)
+                .iter()
+                .filter(|finding| {
+                    judged::rule(finding).level == Level::Violation && finding.verdict == Verdict::Stands
+                })
+                .map(judged::line)
+                .collect();
+            assert!(violations.is_empty(), "{sample} without {lost:?}: {violations:#?}");
+            let left = session::run(&lossy).transactions.len();
+            assert!(left + 2 * lost.len() >= all, "{sample} without {lost:?}: {left} of {all} transactions");
+        }
+    }
+}
+
+/// A capture that shows every segment twice shows no retransmission.
+#[test]
+fn segments_captured_twice() {
+    let capture = samples::capture("iwarp-nfs3");
+    let whole = run("iwarp-nfs3");
+    let mut twice = capture.clone();
+    twice.packets = capture.packets.iter().flat_map(|packet| [packet.clone(), packet.clone()]).collect();
+    twice.renumber();
+    let found = session::run(&twice);
+    let (once, again) = (said(&whole), said(&found));
+    assert_eq!(once.iter().zip(&again).find(|(once, again)| once != again), None);
+    assert_eq!(once.len(), again.len());
+    assert_eq!(found.totals.copies, whole.totals.segments);
+    assert!(found.connections.iter().all(|it| it.requester.sent.repeated_packets == 0));
 }

@@ -12,7 +12,7 @@ use rdmascope_tests::session::{ContentSeen, Session, records, run_with};
 use rdmascope_tests::{Differences, samples};
 use rdmascope_wire::bth::Operation;
 use rdmascope_wire::rpc;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 fn run(sample: &str) -> Session {
     let keep = Keep { steps: true, contents: true };
@@ -148,14 +148,17 @@ fn every_packet_belongs_to_a_transaction() {
         let session = run(sample);
         let mut roles = BTreeMap::new();
         let mut rest = Vec::new();
+        let mut responses = BTreeSet::new();
         let mut engine = Engine::new(Config { report_packets: true, attribute: true, ..Config::default() });
         let mut take = |event: Event<'_>| match event {
             Event::Attributed(attributed) => {
-                roles.extend(
-                    attributed.role.map(|role| (attributed.seen.frame, (role, attributed.operation))),
-                );
+                roles.extend(attributed.role.map(|role| (attributed.seen.frame, role)));
             }
             Event::Packet(packet) => {
+                let operation = packet.readable_headers().and_then(|headers| headers.bth.opcode.operation());
+                if operation.is_some_and(|operation| operation.is_response()) {
+                    responses.insert(packet.record.number);
+                }
                 let is_managing =
                     packet.readable_headers().is_none_or(|headers| matches!(headers.content, Content::Cm(_)));
                 let bad = packet.frame.is_ok_and(|frame| frame.icrc == IcrcVerdict::Bad);
@@ -169,11 +172,11 @@ fn every_packet_belongs_to_a_transaction() {
         records(&capture).for_each(|record| engine.handle(&record, &mut take));
         engine.finish(&mut take);
         let mut counted = [0u64; 6];
-        for (role, operation) in roles.values() {
+        for (frame, role) in &roles {
             let kind = match role {
                 Role::Part(_) => 0,
                 Role::Repetition(_) => {
-                    if operation.is_response() {
+                    if responses.contains(frame) {
                         2
                     } else {
                         1

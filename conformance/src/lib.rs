@@ -52,6 +52,7 @@ mod gss;
 mod header;
 mod inline;
 mod invalidation;
+mod iwarp;
 mod judge;
 mod judged;
 mod memory;

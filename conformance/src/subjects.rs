@@ -6,11 +6,14 @@ use super::rule::{Gate, Rule, Unseen};
 use super::sessions::table::SessionTable;
 use super::view::{Memory, View};
 use super::{
-    advice, body, chunks, credits, establishment, gss, header, inline, invalidation, memory, retries,
+    advice, body, chunks, credits, establishment, gss, header, inline, invalidation, iwarp, memory, retries,
     reverse, rpc, sessions, transport, unmatched,
 };
 use rdmascope_dissector::observation::Outstanding;
 use rdmascope_dissector::transaction::Transaction;
+
+/// Of a subject without rules about Sends and transactions.
+const SILENT: Gate = Gate { sent: |_, _| false, transaction: |_, _| false };
 
 /// All rules, subject by subject.
 pub const SUBJECTS: &[Subject] = &[
@@ -82,6 +85,7 @@ pub const SUBJECTS: &[Subject] = &[
         unseen: transport::UNSEEN,
         gate: &Gate::OPEN,
     },
+    Subject { name: "iWARP", rules: iwarp::RULES, unseen: iwarp::UNSEEN, gate: &SILENT },
     Subject { name: "Performance", rules: advice::RULES, unseen: advice::UNSEEN, gate: &Gate::OPEN },
 ];
 

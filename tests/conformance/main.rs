@@ -12,6 +12,7 @@ mod gss;
 mod header;
 mod inline;
 mod invalidation;
+mod iwarp;
 mod memory;
 mod page;
 mod retries;
@@ -122,6 +123,7 @@ fn triggers() -> impl Iterator<Item = &'static Trigger> {
         body::TRIGGERS,
         establishment::TRIGGERS,
         transport::TRIGGERS,
+        iwarp::TRIGGERS,
         advice::TRIGGERS,
     ]
     .into_iter()

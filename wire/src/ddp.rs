@@ -144,7 +144,6 @@ impl Header {
             Header::Tagged(_) => control.opcode.is_tagged(),
             Header::Untagged(header) => {
                 control.opcode.queue() == Some(header.queue)
-                    && header.message_number != 0
                     && (control.opcode.invalidates() || header.invalidate_stag == Rkey(0))
             }
         };
@@ -195,8 +194,7 @@ mod tests {
         let write = [0xc1, 0x40, 0xca, 0xfe, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0];
         let regular = |bytes: &[u8]| Header::parse(bytes).is_ok_and(|header| header.is_regular());
         assert!(regular(&send) && regular(&write));
-        for (at, value) in
-            [(0, 0x40), (0, 0x42), (0, 0x45), (1, 0x83), (1, 0x53), (1, 0x4a), (2, 1), (9, 1), (13, 0)]
+        for (at, value) in [(0, 0x40), (0, 0x42), (0, 0x45), (1, 0x83), (1, 0x53), (1, 0x4a), (2, 1), (9, 1)]
         {
             let mut bytes = send;
             bytes[at] = value;

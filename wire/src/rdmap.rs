@@ -191,6 +191,13 @@ impl Terminate {
         (length, if self.has_ddp_header { rest } else { &[] })
     }
 
+    /// The same with layer and type exchanged. The soft-iWARP of Linux writes them so: the bit field of its header has the layer in the low
+    /// half of the byte on machines that are little-endian.
+    #[must_use]
+    pub const fn exchanged(&self) -> Terminate {
+        Terminate { layer: self.error_type, error_type: self.layer, ..*self }
+    }
+
     /// The reason in the words of its specification; `None` where it has none for these numbers.
     pub const fn reason(&self) -> Option<&'static str> {
         Some(match (self.layer, self.error_type, self.code.0) {

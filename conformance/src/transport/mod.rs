@@ -8,6 +8,8 @@ mod event_log;
 mod faults;
 mod problems;
 
+pub(super) use problems::is_fatal;
+
 use super::rule::{Check, Document, Level, Rule, Source, Unseen};
 use super::view::{Known, Memory};
 use event_log::EventLog;

@@ -136,7 +136,7 @@ impl View {
 }
 
 /// Whether a NAK ends the connection.
-pub(super) fn is_fatal(refusal: Refusal) -> Option<Failure> {
+pub(crate) fn is_fatal(refusal: Refusal) -> Option<Failure> {
     match refusal {
         Refusal::ReceiverNotReady(_) | Refusal::OutOfSequence => None,
         Refusal::Failed(failure) => Some(failure),
@@ -144,7 +144,9 @@ pub(super) fn is_fatal(refusal: Refusal) -> Option<Failure> {
 }
 
 pub(super) fn fatal(refused: &Refused, _: &View, findings: &mut Findings<'_>) {
-    let Some(failure) = is_fatal(refused.refusal) else { return };
+    let Some(failure) = is_fatal(refused.refusal).filter(|_| !refused.position.counts_bytes()) else {
+        return;
+    };
     let request = refused.request.map(|request| request.frame);
     let what = match request {
         Some(frame) => format!("the request of frame {frame}"),

@@ -3,7 +3,7 @@
 //! A capture made on all interfaces of a host, on both ports of a switch, or at two places at once shows a packet more than once. A copy
 //! is no retransmission: it was sent once.
 
-use crate::frame::{Identity, Numbering};
+use crate::frame::{Identity, Numbering, Segment};
 use crate::record::{Seen, Tap, Time};
 use alloc::boxed::Box;
 use alloc::vec;
@@ -32,9 +32,18 @@ pub(crate) struct Sighting {
 
 impl Sighting {
     pub(crate) fn new(identity: Identity, bth: &Bth, seen: Seen, tap: Tap) -> Sighting {
-        let mixed = bth.psn.value().wrapping_add(bth.destination_qp.0 << 8).wrapping_mul(0x9e37_79b1);
+        Sighting::of(identity, bth.psn.value(), bth.destination_qp.0, seen, tap)
+    }
+
+    /// Of a TCP segment: its sequence number and port stand for PSN and queue pair.
+    pub(crate) fn of_segment(segment: &Segment<'_>, seen: Seen, tap: Tap) -> Sighting {
+        Sighting::of(segment.identity(), segment.sequence, segment.ports[1].into(), seen, tap)
+    }
+
+    fn of(identity: Identity, number: u32, receiver: u32, seen: Seen, tap: Tap) -> Sighting {
+        let mixed = number.wrapping_add(receiver << 8).wrapping_mul(0x9e37_79b1);
         let place = mixed >> (u32::BITS - SETS.ilog2());
-        Sighting { identity, place, flow: 1 << (bth.destination_qp.0 % u64::BITS), seen, tap }
+        Sighting { identity, place, flow: 1 << (receiver % u64::BITS), seen, tap }
     }
 }
 

@@ -18,6 +18,11 @@ impl TcpFlow {
         TcpFlow(addresses[0], ports[0], addresses[1], ports[1])
     }
 
+    /// What a segment is of.
+    pub(super) fn of(segment: &Segment<'_>) -> TcpFlow {
+        TcpFlow::new([segment.source, segment.destination], segment.ports)
+    }
+
     /// What the other end sends.
     pub(super) fn reversed(self) -> TcpFlow {
         TcpFlow(self.2, self.3, self.0, self.1)
@@ -34,7 +39,7 @@ impl<F: FnMut(Event<'_>)> Stage<'_, F> {
         seen: Seen,
         any_sound: bool,
     ) -> Option<(EndRef, Checksum)> {
-        let flow = TcpFlow::new([segment.source, segment.destination], segment.ports);
+        let flow = TcpFlow::of(segment);
         let place = match self.sessions.find_tcp(&flow) {
             // The ports are used again.
             Some(place) if segment.syn && segment.acknowledgement.is_none() => {

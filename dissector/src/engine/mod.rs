@@ -22,6 +22,7 @@ use crate::rpcrdma::Transactions;
 use crate::transaction::Seen;
 use crate::transport::{Dissected, Transport};
 pub(crate) use copies::{Copies, Sighting};
+use iwarp::TcpFlow;
 use known::KnownConnections;
 use rdmascope_wire::bth::{Bth, Opcode, Transport as Service};
 use sessions::{EndRef, Sessions};
@@ -154,11 +155,14 @@ impl Engine {
         let segment = if let Err(Other::Tcp(segment)) = frame { Some(segment) } else { None };
         transactions.dropped += u64::from(record.dropped);
         let seen = Seen { frame: record.number, time: record.time };
+        let is_followed = segment.is_some_and(|segment| sessions.find_tcp(&TcpFlow::of(segment)).is_some());
         let copy_of = match (frame, transport) {
             (Ok(frame), Some(Ok(transport))) => {
                 copies.note(Sighting::new(frame.identity, &transport.bth, seen, record.tap()))
             }
-            _ => None,
+            _ => segment
+                .filter(|_| is_followed)
+                .and_then(|segment| copies.note(Sighting::of_segment(segment, seen, record.tap()))),
         };
         totals.copies += u64::from(copy_of.is_some());
         let mut place = None;
@@ -184,7 +188,10 @@ impl Engine {
             totals.contradicted_connections = known.contradicted;
             totals.first_contradiction = known.first_contradiction;
         }
-        if let Some(segment) = segment {
+        if let (Some(segment), Some(_)) = (segment, copy_of) {
+            place = sessions.find_tcp(&TcpFlow::of(segment));
+            totals.segments += 1;
+        } else if let Some(segment) = segment {
             // As with ICRCs: where no checksum was right, they say nothing.
             let any_sound = totals.sound_segments > 0;
             let mut counting = |event: Event<'_>| {
@@ -195,6 +202,10 @@ impl Engine {
             let found = stage.handle_segment(segment, seen, any_sound);
             place = found.map(|(place, _)| place);
             totals.count_segment(segment, found.map(|(_, checksum)| checksum));
+            if found.is_some() && !is_followed {
+                // The first of its connection.
+                copies.note(Sighting::of_segment(segment, seen, record.tap()));
+            }
             totals.connections = sessions.count(transactions.numbered());
         }
         if let Some(place) = place {

@@ -29,6 +29,16 @@ pub enum Numbering {
     None,
 }
 
+impl Numbering {
+    fn of(identification: Option<u16>) -> Numbering {
+        match identification {
+            None => Numbering::None,
+            Some(0) => Numbering::Zero,
+            Some(_) => Numbering::Numbered,
+        }
+    }
+}
+
 impl Identity {
     /// Bytes that stand for a packet whose ICRC was not captured.
     const COMPARED: usize = 128;
@@ -55,12 +65,23 @@ impl Identity {
         let number = identification.unwrap_or(0);
         let spoiled = u64::from(verdict == IcrcVerdict::Bad);
         hasher.write_u64(spoiled << 48 | u64::from(number) << 32 | u64::from(check.unwrap_or(0)));
-        let numbering = match identification {
-            None => Numbering::None,
-            Some(0) => Numbering::Zero,
-            Some(_) => Numbering::Numbered,
-        };
-        Identity { hash: hasher.finish(), numbering }
+        Identity { hash: hasher.finish(), numbering: Numbering::of(identification) }
+    }
+
+    /// Of a TCP segment of these captured bytes, from its header on. Its checksum is left out: a host leaves it to its adapter to complete.
+    pub(super) fn of_segment(
+        segment: &[u8],
+        payload_length: u32,
+        addresses: [Address; 2],
+        identification: Option<u16>,
+    ) -> Identity {
+        let mut hasher = FixedState::with_seed(0).build_hasher();
+        addresses.hash(&mut hasher);
+        let (header, rest) = segment.split_at(segment.len().min(16));
+        hasher.write(header);
+        hasher.write(rest.get(2..rest.len().min(Identity::COMPARED)).unwrap_or_default());
+        hasher.write_u64(u64::from(payload_length) << 32 | u64::from(identification.unwrap_or(0)));
+        Identity { hash: hasher.finish(), numbering: Numbering::of(identification) }
     }
 
     /// A number that is spread evenly.

@@ -160,7 +160,7 @@ fn upper<'a, F: Found>(
 /// A TCP segment; where its header cannot be read, what it is by its ports.
 fn tcp<'a>(view: View<'a>, below: &Below<'a>) -> Other<'a> {
     let addresses = (below.source, below.destination);
-    match Segment::parse(addresses, view.data, view.at, view.wire) {
+    match Segment::parse(addresses, below.identification, view.data, view.at, view.wire) {
         Ok(segment) => Other::Tcp(segment),
         Err(_) => {
             let ports = view

@@ -1,6 +1,6 @@
 //! TCP segments: what may carry iWARP.
 
-use super::Address;
+use super::{Address, Identity};
 use crate::protocol::Traffic;
 use rdmascope_wire::{Layer, Stop};
 
@@ -30,6 +30,8 @@ pub struct Segment<'a> {
     pub payload_length: u32,
     /// Where the payload begins in the record.
     pub payload_offset: usize,
+    /// The Identification of the IPv4 header.
+    identification: Option<u16>,
     /// The captured bytes from the TCP header on.
     segment: &'a [u8],
 }
@@ -51,6 +53,7 @@ impl<'a> Segment<'a> {
     /// Reads a segment that begins with `bytes`, at `at` in its record, and has `length` bytes on the wire.
     pub(super) fn parse(
         (source, destination): (Address, Address),
+        identification: Option<u16>,
         bytes: &'a [u8],
         at: usize,
         length: usize,
@@ -77,6 +80,7 @@ impl<'a> Segment<'a> {
             payload,
             payload_length: u32::try_from(length - header_length).unwrap_or(u32::MAX),
             payload_offset: at.saturating_add(header_length),
+            identification,
             segment: bytes,
         })
     }
@@ -84,6 +88,12 @@ impl<'a> Segment<'a> {
     /// What it is, by its ports and its first bytes, where that has a name.
     pub fn traffic(&self) -> Option<Traffic> {
         Traffic::of(self.ports, self.payload)
+    }
+
+    /// What tells it from other segments.
+    pub(crate) fn identity(&self) -> Identity {
+        let addresses = [self.source, self.destination];
+        Identity::of_segment(self.segment, self.payload_length, addresses, self.identification)
     }
 
     /// The verdict on its checksum (RFC 9293, section 3.1; RFC 8200, section 8.1).
@@ -141,7 +151,7 @@ mod tests {
 
     fn parse(bytes: &[u8], length: usize) -> Result<Segment<'_>, Stop> {
         let address = |last| Address::V4(Ipv4Addr::new(192, 0, 2, last));
-        Segment::parse((address(1), address(2)), bytes, 34, length)
+        Segment::parse((address(1), address(2)), Some(7), bytes, 34, length)
     }
 
     #[test]

@@ -180,6 +180,7 @@ impl IwarpConnection {
         let mut found = |unit: Unit<'_>| match unit {
             Unit::Start(seen, frame, data, behind) => {
                 has_started = true;
+                messages.begin_numbers();
                 *started = Some(Started { seen, frame, data: data.to_vec(), behind });
             }
             Unit::Piece(piece) => {
@@ -350,10 +351,10 @@ impl IwarpConnection {
     pub(crate) fn missing_at_the_end(&self, end: End) -> Option<i32> {
         let Half { stream, acknowledged, finished, .. } = &self.halves[end];
         let ((acknowledged, _), expected) = ((*acknowledged)?, stream.expected()?);
-        let bytes = Position::of_sequence(expected).distance(acknowledged) + 1;
+        let bytes = Position::of_sequence(expected).distance(acknowledged).saturating_add(1);
         // A FIN takes up a sequence number.
         Some(match bytes - i32::from(*finished && bytes == 1) {
-            bytes @ 1.. => stream.packets(bytes.unsigned_abs()) as i32,
+            bytes @ 1.. => stream.packets(bytes.unsigned_abs()).min(i32::MAX as u32) as i32,
             bytes => bytes,
         })
     }
@@ -443,8 +444,9 @@ impl Responses<'_> {
             Message::Terminate(seen, terminate) => {
                 self.counts.fatal_naks += 1;
                 self.first_frames.fatal_nak.get_or_insert(seen.frame);
-                let name = terminate.reason().unwrap_or("Terminate with an unknown reason");
-                let refusal = Refusal::Failed(Failure::Other { name, code: None });
+                let reason = terminate.reason();
+                let exchanged = terminate.exchanged().reason().filter(|exchanged| reason != Some(*exchanged));
+                let refusal = Refusal::Failed(Failure::Terminated { reason, exchanged });
                 // It names no place in the stream: all that was received came before it.
                 let position = self.asker.acknowledged.map(|(position, _)| position);
                 let position = position.unwrap_or(Position::of_sequence(0));

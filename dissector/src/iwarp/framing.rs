@@ -430,7 +430,11 @@ fn regular(bytes: &[u8]) -> Option<(u16, Header)> {
         return None;
     }
     let header = Header::parse(rest).ok()?;
-    (usize::from(length) >= header.length() && header.is_regular()).then_some((length, header))
+    // Numbers begin with 1, and wrap to 0 after 2^32 messages.
+    let is_numbered =
+        |header: &Header| !matches!(header, Header::Untagged(header) if header.message_number == 0);
+    let is_likely = usize::from(length) >= header.length() && header.is_regular() && is_numbered(&header);
+    is_likely.then_some((length, header))
 }
 
 /// Whether an FPDU lies at `at` in a run, whole, with a right CRC where there are CRCs, and nothing behind it that is no FPDU.
@@ -464,3 +468,6 @@ fn find(run: &Run<'_>, crc_use: CrcUse) -> Option<u32> {
         is_whole_at(run, at, length, crc_use).then_some(at as u32)
     })
 }
+
+#[cfg(test)]
+mod tests;

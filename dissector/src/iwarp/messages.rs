@@ -87,6 +87,11 @@ impl Messages {
         Some(self.open?.sequence)
     }
 
+    /// The first message to each queue comes next (RFC 5041, section 4.3).
+    pub(super) fn begin_numbers(&mut self) {
+        self.numbers = [Some(1); 4];
+    }
+
     /// What has begun is not followed to its end.
     pub(super) fn lose(&mut self, found: &mut impl FnMut(Message<'_>)) {
         self.close(found);

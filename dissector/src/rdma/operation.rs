@@ -73,6 +73,13 @@ pub enum Failure {
     RemoteAccess,
     /// The receiver could not do what it was to do: its own fault.
     RemoteOperation,
+    /// A Terminate of iWARP (RFC 5040, section 4.8).
+    Terminated {
+        /// Its reason; `None` where its specification has none for its numbers.
+        reason: Option<&'static str>,
+        /// The reason where layer and type are exchanged, as the soft-iWARP of Linux writes them: where that is another one.
+        exchanged: Option<&'static str>,
+    },
     /// Another reason, as the transport names it.
     Other {
         /// Its name, or what its code is.
@@ -88,6 +95,15 @@ impl fmt::Display for Failure {
             Failure::InvalidRequest => "invalid request",
             Failure::RemoteAccess => "remote access error",
             Failure::RemoteOperation => "remote operational error",
+            Failure::Terminated { reason, exchanged } => {
+                const AS: &str = "where layer and type are exchanged, as soft-iWARP of Linux does";
+                return match (reason, exchanged) {
+                    (Some(reason), None) => f.write_str(reason),
+                    (Some(reason), Some(exchanged)) => write!(f, "{reason}; or {exchanged}, {AS}"),
+                    (None, Some(exchanged)) => write!(f, "{exchanged}, {AS}"),
+                    (None, None) => f.write_str("a reason that has no name"),
+                };
+            }
             Failure::Other { name, code: None } => name,
             Failure::Other { name, code: Some(code) } => return write!(f, "{name} {code}"),
         })

@@ -128,7 +128,7 @@ fn attribute<'a>(records: impl Iterator<Item = Record<'a>>) {
 struct Attributions {
     /// The record that is handled; 0 once the capture has ended.
     now: u64,
-    frames: HashSet<u64>,
+    told: HashSet<(u64, Option<StepOf>)>,
     named: HashSet<StepOf>,
     acknowledged: HashSet<StepOf>,
     /// How many steps each transaction had in the end.
@@ -150,7 +150,8 @@ impl Attributions {
     fn take_packet(&mut self, attributed: &Attributed<'_>) {
         assert_eq!(attributed.late, attributed.seen.frame != self.now);
         assert!(self.now == 0 || attributed.seen.frame <= self.now);
-        assert!(self.frames.insert(attributed.seen.frame), "each packet is told of once");
+        let of = attributed.role.map(|role| role.of());
+        assert!(self.told.insert((attributed.seen.frame, of)), "each packet is told of once for each step");
         assert!(attributed.role.is_some() || !attributed.acknowledged.is_empty());
         self.named.extend(attributed.role.map(|role| role.of()));
         for of in attributed.acknowledged {
@@ -174,7 +175,8 @@ fn run<'a>(records: impl Iterator<Item = Record<'a>>, config: Config) -> u64 {
 
     let totals = engine.totals();
     assert_eq!(totals.records, count);
-    let kinds = [totals.packets, totals.others, totals.unknown_link, totals.fragments, totals.stops];
+    let kinds =
+        [totals.packets, totals.segments, totals.others, totals.unknown_link, totals.fragments, totals.stops];
     assert_eq!(kinds.iter().sum::<u64>(), count);
     assert_eq!(totals.icrc.iter().sum::<u64>(), totals.packets);
     assert_eq!(totals.transactions.iter().sum::<u64>(), seen.transactions);

@@ -11,6 +11,7 @@ mod engine;
 mod frame;
 mod framing;
 mod headers;
+mod iwarp;
 mod judge;
 mod kernel;
 mod peer;
@@ -22,6 +23,7 @@ pub use engine::{Frame, engine, frames};
 pub use frame::frame;
 pub use framing::{ByHand, framing};
 pub use headers::headers;
+pub use iwarp::iwarp;
 pub use kernel::{inventory, trace};
 pub use peer::peer;
 pub use upper_layer::upper_layer;
@@ -30,12 +32,13 @@ pub use upper_layer::upper_layer;
 pub type Target = fn(&[u8]);
 
 /// Every target with its name, which is that of its corpus.
-pub const TARGETS: [(&str, Target); 10] = [
+pub const TARGETS: [(&str, Target); 11] = [
     ("framing", framing),
     ("headers", headers),
     ("frame", frame),
     ("upper_layer", upper_layer),
     ("engine", engine),
+    ("iwarp", iwarp),
     ("capture_engine", capture_engine),
     ("peer", peer),
     ("trace", trace),

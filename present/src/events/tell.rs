@@ -7,7 +7,7 @@ use crate::text::{Bytes, Counted, Duration};
 use foldhash::fast::FixedState;
 use rdmascope_dissector::connection::{ConnectionId, State};
 use rdmascope_dissector::frame::Address;
-use rdmascope_dissector::rdma::{End, Operation, Refusal};
+use rdmascope_dissector::rdma::{End, Failure, Operation, Refusal};
 use rdmascope_dissector::record::Time;
 use std::collections::HashMap;
 
@@ -303,6 +303,9 @@ fn refused(course: &Course, tell: &mut impl FnMut(SessionEvent)) {
             }
             Refusal::OutOfSequence => {
                 (Kind::Nak, format!("{} of the {who} for a PSN out of sequence", Counted(run.count, "NAK")))
+            }
+            Refusal::Failed(failure @ Failure::Terminated { .. }) => {
+                (Kind::Nak, format!("{} of the {who}: {failure}", Counted(run.count, "Terminate")))
             }
             Refusal::Failed(failure) => {
                 (Kind::Nak, format!("{} of the {who}: {failure}", Counted(run.count, "NAK")))

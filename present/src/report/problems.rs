@@ -267,7 +267,7 @@ impl Problems {
             (Transactions, "unreadable-body", self.unreadable_bodies, "transactions whose arguments or results could not be read to the end"),
             (Transport, "rejected-connection", self.rejected, "connections rejected"),
             (Transport, "unanswered-connection", self.unanswered, "connection requests without an answer"),
-            (Transport, "fatal-nak", seen(sent.fatal_naks, first.fatal_nak), "NAKs that end a connection"),
+            (Transport, "fatal-nak", seen(sent.fatal_naks, first.fatal_nak), "NAKs or Terminates that end a connection"),
             (Transport, "sequence-nak", seen(sent.sequence_naks, first.sequence_nak), "NAKs for a PSN out of sequence: packets were lost on the way"),
             (Transport, "rnr-nak", seen(sent.rnr_naks, first.rnr_nak), "RNR NAKs: no Receive was posted for a Send"),
             (Transport, "retransmission", seen(sent.repeated_packets, first.repeated_packet), "packets sent again"),

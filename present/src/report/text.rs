@@ -151,8 +151,13 @@ fn capture(ending: &Ending, style: Style, out: &mut impl Write) -> io::Result<()
     if let Some(chosen) = ending.chosen {
         row("chosen", &format_args!("{chosen}: operations and errors below are theirs"))?;
     }
+    if totals.segments > 0 {
+        row("iWARP", &Counted(totals.segments, "TCP segment"))?;
+    }
     if totals.packets == 0 {
-        row("RoCE", &format_args!("none; RoCEv2 was looked for at UDP port {} (--port)", ending.port))?;
+        if totals.segments == 0 {
+            row("RoCE", &format_args!("none; RoCEv2 was looked for at UDP port {} (--port)", ending.port))?;
+        }
     } else {
         let cm = Counted(totals.cm_messages, "CM message");
         let fabric = words::fabric(totals);
@@ -261,7 +266,7 @@ pub fn write_connection(connection: &Connection, style: Style, out: &mut impl Wr
     let state = StateName(connection.state);
     let length = Duration(connection.last.since(connection.first));
     let [forward, backward] = connection.transactions.map(Number);
-    writeln!(out, "\n       {state}; known from {}; seen for {length}", Known(connection.origin))?;
+    writeln!(out, "\n       {state}; known from {}; seen for {length}", Known(connection))?;
     if let Some(protocol) = connection.protocol {
         let [from, to] = [&requester.sent, &responder.sent];
         let sends = Counted(from.sends + to.sends, "Send");
@@ -273,7 +278,12 @@ pub fn write_connection(connection: &Connection, style: Style, out: &mut impl Wr
     }
     writeln!(out, "       transactions: {forward} forward, {backward} backward")?;
 
-    write!(out, "       path MTU {}, ", Maybe(connection.path_mtu))?;
+    if connection.is_iwarp {
+        let crc = connection.has_crc.map_or("not known", |has_crc| if has_crc { "on" } else { "off" });
+        write!(out, "       iWARP, CRCs {crc}, ")?;
+    } else {
+        write!(out, "       path MTU {}, ", Maybe(connection.path_mtu))?;
+    }
     match (connection.call_inline_threshold, connection.reply_inline_threshold) {
         (Some(call), Some(reply)) => write!(out, "inline thresholds: call {call}, reply {reply}")?,
         _ => write!(out, "inline thresholds unknown")?,
@@ -374,6 +384,7 @@ impl Display for Queue<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.qpn {
             Some(qpn) => write!(f, "{} QP {qpn}", Named(self.0)),
+            None if self.0.tcp_port.is_some() => Named(self.0).fmt(f),
             None => write!(f, "{} QP unknown", Named(self.0)),
         }
     }

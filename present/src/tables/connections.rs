@@ -20,11 +20,15 @@ impl fmt::Display for StateName {
 }
 
 /// How a connection is known.
-pub struct Known(pub Origin);
+pub struct Known<'a>(pub &'a Connection);
 
-impl fmt::Display for Known {
+impl fmt::Display for Known<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let evidence = match self.0 {
+        let evidence = match self.0.origin {
+            Origin::Cm if self.0.is_iwarp => return f.write_str("its MPA start frames"),
+            Origin::Inferred(_) if self.0.is_iwarp => {
+                return f.write_str("its traffic: it was open before the capture");
+            }
             Origin::Cm => return f.write_str("the CM exchange"),
             Origin::Kernel => return f.write_str("the kernel of a host"),
             Origin::Inferred(evidence) => evidence,

@@ -443,7 +443,7 @@ fn connection(connection: &Connection) -> Markup {
             }
             dl class="facts" {
                 (row("state", html! {
-                    (StateName(connection.state)) "; known from " (Known(connection.origin))
+                    (StateName(connection.state)) "; known from " (Known(connection))
                     "; seen for " (duration(connection.last.since(connection.first)))
                     @if !connection.roles_known { "; which end opened it is not known" }
                 }))

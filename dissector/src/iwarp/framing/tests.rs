@@ -1,0 +1,182 @@
+use super::*;
+use crate::record::Time;
+use alloc::vec;
+use rdmascope_wire::rdmap::Opcode;
+
+const START: u32 = u32::MAX - 100;
+
+/// What of a stream becomes known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Found {
+    /// By FPDU: its sequence number, its data as far as they were captured, and whether its CRC is wrong.
+    fpdus: Vec<(u32, Vec<u8>, bool)>,
+    data: Vec<u8>,
+    starts: Vec<(StartFrame, Vec<u8>)>,
+    lost: usize,
+    malformed: usize,
+}
+
+impl Found {
+    fn take(&mut self, unit: Unit<'_>) {
+        match unit {
+            Unit::Start(_, frame, data, _) => self.starts.push((frame, data.to_vec())),
+            Unit::Piece(piece) => {
+                assert!(piece.bytes.len() <= piece.length as usize);
+                self.data.extend_from_slice(piece.bytes);
+                if let Some(end) = piece.end {
+                    let data = core::mem::take(&mut self.data);
+                    self.fpdus.push((piece.of.sequence.wrapping_sub(START), data, end.is_bad));
+                }
+            }
+            Unit::Lost => self.lost += 1,
+            Unit::Malformed(..) => self.malformed += 1,
+        }
+    }
+}
+
+fn run(bytes: &[u8], at: usize) -> Run<'_> {
+    let seen = Seen { frame: 1, time: Time(0) };
+    Run { seen, sequence: START.wrapping_add(at as u32), bytes, length: bytes.len() as u32 }
+}
+
+/// Takes a stream in pieces of `size` bytes, from FPDU to FPDU; `missing`: what the capture lacks of it.
+fn take(mut framing: Framing, stream: &[u8], size: usize, missing: Option<core::ops::Range<usize>>) -> Found {
+    framing.state = State::Fpdu(Fpdu::new(true));
+    let mut found = Found::default();
+    let ranges = match missing.clone() {
+        Some(missing) => [0..missing.start, missing.end..stream.len()],
+        None => [0..stream.len(), stream.len()..stream.len()],
+    };
+    for (index, range) in ranges.into_iter().enumerate() {
+        if let Some(missing) = missing.clone().filter(|_| index == 1) {
+            let from = START.wrapping_add(missing.start as u32);
+            framing.skip(from, missing.len() as u32, &mut |unit| found.take(unit));
+        }
+        for at in range.clone().step_by(size) {
+            let bytes = &stream[at..range.end.min(at + size)];
+            framing.take(run(bytes, at), &mut |unit| found.take(unit));
+        }
+    }
+    found
+}
+
+fn send(number: u8, data: &[u8]) -> Vec<u8> {
+    let length = (18 + data.len()) as u16;
+    let mut fpdu = length.to_be_bytes().to_vec();
+    fpdu.extend([0x41, 0x43, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, number, 0, 0, 0, 0]);
+    fpdu.extend(data);
+    fpdu.extend(&[0; 3][..padding(length)]);
+    let mut crc = Crc::default();
+    crc.update(&fpdu);
+    fpdu.extend(crc.finish());
+    fpdu
+}
+
+/// RFC 5044, section 4.4: the FPDU of figure 6 begins 492 bytes behind the first marker, and has the second one in it. In front of it stands an
+/// FPDU of 488 bytes.
+fn with_markers() -> Vec<u8> {
+    let mut first = vec![0; 4];
+    first.extend((488u16 - 2 - 4).to_be_bytes());
+    first.extend([0x41, 0x43, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0]);
+    first.resize(488, 0xab);
+    let mut crc = Crc::default();
+    crc.update(&first);
+    first.extend(crc.finish());
+    assert_eq!(first.len(), 0x1ec);
+    let mut second = [0; 0x34];
+    (second[1], second[2], second[3], second[0xf], second[0x17]) = (0x2a, 0x41, 0x43, 2, 0x14);
+    second[0x30..].copy_from_slice(&[0x84, 0x92, 0x58, 0x98]);
+    first.extend(second);
+    first
+}
+
+#[test]
+fn markers_as_in_the_specification() {
+    let stream = with_markers();
+    for size in [1, 3, 7, 100, 492, stream.len()] {
+        let mut framing = Framing { crc: CrcUse::On, ..Framing::default() };
+        framing.insert_markers(Some(START));
+        let found = take(framing, &stream, size, None);
+        let expected = [(4, vec![0xab; 464], false), (0x1ec, vec![0; 24], false)];
+        assert_eq!(found.fpdus, expected, "{size}");
+    }
+}
+
+/// Wherever the hole is, the FPDU behind the one that has it is found, as long as the hole is within one.
+#[test]
+fn a_hole_with_a_marker_in_it() {
+    let mut stream = with_markers();
+    // A third FPDU behind the second; the next marker is further off.
+    stream.extend(send(3, b"third"));
+    for from in 0x1ec + 20..0x214 {
+        for to in from + 1..=0x220 {
+            let mut framing = Framing { crc: CrcUse::On, ..Framing::default() };
+            framing.insert_markers(Some(START));
+            let found = take(framing, &stream, 64, Some(from..to));
+            let third = found.fpdus.last().map(|(sequence, data, bad)| (*sequence, &data[..], *bad));
+            assert_eq!(third, Some((0x220, &b"third"[..], false)), "{from:#x}..{to:#x}");
+            assert_eq!((found.lost, found.malformed), (0, 0));
+        }
+    }
+}
+
+#[test]
+fn a_wrong_crc_is_told() {
+    let mut stream = [send(1, b"first"), send(2, b"second")].concat();
+    stream[22] ^= 1;
+    let found = take(Framing { crc: CrcUse::On, ..Framing::default() }, &stream, 9, None);
+    let bad: Vec<bool> = found.fpdus.iter().map(|(_, _, is_bad)| *is_bad).collect();
+    assert_eq!(bad, [true, false]);
+    let off = take(Framing { crc: CrcUse::Off, ..Framing::default() }, &stream, 9, None);
+    assert!(off.fpdus.iter().all(|(_, _, is_bad)| !is_bad));
+}
+
+/// The capture begins in the middle: the first FPDU that begins a segment is found, or one that is whole within a segment.
+#[test]
+fn fpdus_are_found_again() {
+    let stream = [send(1, b"first"), send(2, &[7; 300]), send(3, b"third")].concat();
+    let (second, third) = (send(1, b"first").len(), send(1, b"first").len() + send(2, &[7; 300]).len());
+    for begins in 1..third {
+        let mut framing = Framing { state: State::Searching, ..Framing::default() };
+        let mut found = Found::default();
+        framing.take(run(&stream[begins..], begins), &mut |unit| found.take(unit));
+        let expected = if begins <= second { second } else { third } as u32;
+        assert_eq!(found.fpdus.first().map(|(sequence, ..)| *sequence), Some(expected), "{begins}");
+        assert_eq!(found.fpdus.last().map(|(_, data, _)| &data[..]), Some(&b"third"[..]));
+        assert_eq!((framing.inferred, framing.crc), (1, CrcUse::On));
+    }
+    assert_eq!(regular(&stream).map(|(_, header)| header.control().opcode), Some(Opcode::Send));
+}
+
+#[test]
+fn start_frames_in_pieces() {
+    let mut stream = b"MPA ID Req Frame\x40\x02\0\x03abc".to_vec();
+    stream.extend(send(1, b"first"));
+    for size in 1..stream.len() {
+        let (mut framing, mut found) = (Framing::default(), Found::default());
+        for (index, bytes) in stream.chunks(size).enumerate() {
+            framing.take(run(bytes, index * size), &mut |unit| found.take(unit));
+        }
+        let [(frame, data)] = &found.starts[..] else { panic!("{size}: one start frame") };
+        assert!(frame.is_request() && frame.crc && data == b"abc");
+        assert_eq!(found.fpdus, [(23, b"first".to_vec(), false)], "{size}");
+    }
+}
+
+/// What is not MPA is left alone, and what is cut by a snap length is a hole.
+#[test]
+fn other_bytes() {
+    let (mut framing, mut found) = (Framing::default(), Found::default());
+    framing.take(run(b"GET / HTTP/1.1\r\nHost: example\r\n\r\n", 0), &mut |unit| found.take(unit));
+    assert_eq!(found, Found::default());
+    let stream = [send(1, &[1; 100]), send(2, b"second")].concat();
+    let mut framing = Framing { state: State::Fpdu(Fpdu::new(true)), crc: CrcUse::On, ..Framing::default() };
+    let length = stream.len() as u32;
+    let whole = run(&stream, 0);
+    framing.take(Run { bytes: &stream[..60], length: 100, ..whole }, &mut |unit| found.take(unit));
+    framing.take(Run { length: length - 100, ..whole.skip(100) }, &mut |unit| found.take(unit));
+    assert_eq!(
+        found.fpdus,
+        [(0, [&[1; 40][..], &[1; 20]].concat(), false), (124, b"second".to_vec(), false)]
+    );
+}
