@@ -277,6 +277,11 @@ impl Rung {
                 .is_ok_and(|ahead| ahead < self.extent.max(1))
     }
 
+    /// What its positions are called.
+    pub fn position_name(&self) -> &'static str {
+        if self.position.counts_bytes() { "sequence" } else { "PSN" }
+    }
+
     /// The last position that it takes up.
     pub fn last_position(&self) -> Position {
         self.position.plus(self.extent.saturating_sub(1))

@@ -524,7 +524,6 @@ fn values_of_all_samples() {
         // Tracepoints that were not on.
         "kernel_transaction.operation",
         "kernel_transaction.received_length",
-        "packet.copy_of",
         "packet.immediate",
         "packet.rpcrdma.error",
         "packet.rpcrdma.stop",

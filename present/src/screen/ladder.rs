@@ -223,7 +223,10 @@ fn text(rung: &Rung, transaction: &Transaction) -> String {
     let asks =
         matches!(rung.kind, RungKind::Step(StepKind::ReadRequest) | RungKind::Again(StepKind::ReadRequest));
     if rung.extent > 1 && !asks {
-        text.push_str(&format!(", {}", Counted(rung.extent.into(), "packet")));
+        // Positions of TCP count bytes, which is no number of packets.
+        if !rung.position.counts_bytes() {
+            text.push_str(&format!(", {}", Counted(rung.extent.into(), "packet")));
+        }
         let lasted = rung.last.time.since(rung.first.time);
         if lasted > 0 {
             text.push_str(&format!(" in {}", Duration(lasted)));
@@ -238,9 +241,10 @@ fn frames(rung: &Rung) -> String {
 }
 
 fn psns(rung: &Rung) -> String {
+    let name = rung.position_name();
     match rung.extent {
-        0 | 1 => format!("PSN {}", rung.position),
-        _ => format!("PSN {}-{}", rung.position, rung.last_position()),
+        0 | 1 => format!("{name} {}", rung.position),
+        _ => format!("{name} {}-{}", rung.position, rung.last_position()),
     }
 }
 

@@ -211,7 +211,7 @@ fn arrow(
         g class=(look.line) {
             title {
                 (Words(transaction, rung)) "\n"
-                "frames " (rung.first.frame) " to " (rung.last.frame) ", PSN " (rung.position)
+                "frames " (rung.first.frame) " to " (rung.last.frame) ", " (rung.position_name()) " " (rung.position)
                 @if rung.extent > 1 { " to " (rung.last_position()) }
                 "\n+" (Duration(rung.first.time.since(start))) " to +" (Duration(rung.last.time.since(start)))
                 @for (rule, verdict) in marks { "\n" (sign(*verdict)) " " (rule.id) }

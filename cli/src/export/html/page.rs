@@ -257,8 +257,13 @@ impl Page<'_> {
                 @if let Some(chosen) = self.ending.chosen {
                     (row("chosen", html! { (chosen.to_string()) ": operations, errors and drawings are theirs, and findings that name their packets" }))
                 }
+                @if totals.segments > 0 {
+                    (row("iWARP", html! { (Counted(totals.segments, "TCP segment")) }))
+                }
                 @if totals.packets == 0 {
-                    (row("RoCE", html! { "none; RoCEv2 was looked for at UDP port " (port) }))
+                    @if totals.segments == 0 {
+                        (row("RoCE", html! { "none; RoCEv2 was looked for at UDP port " (port) }))
+                    }
                 } @else {
                     (row(words::fabric(totals), html! {
                         (Counted(totals.packets, "packet")) ", with " (Counted(totals.cm_messages, "CM message"))
