@@ -62,8 +62,14 @@ impl States {
                 }
             }
             (Nfs4::DestroyClientid, Did::Done) => {
-                for number in named.and_then(|client| self.clients.remove(&client)).unwrap_or_default() {
-                    self.end_client(number, named.unwrap_or(0), (End::Destroyed, End::Abandoned), at, sink);
+                let Some(client) = named else { return };
+                if !self.clients.contains_key(&client) {
+                    // It is from before the capture, and nothing else has named it.
+                    let number = self.client(client, None, false, context, sink);
+                    self.seen_client(number, client, context);
+                }
+                for number in self.clients.remove(&client).unwrap_or_default() {
+                    self.end_client(number, client, (End::Destroyed, End::Abandoned), at, sink);
                 }
             }
             (Nfs4::DestroyClientid, Did::Unknown) => {

@@ -318,6 +318,10 @@ fn what_the_server_refuses_is_gone() {
     let ends = story.ends();
     assert_eq!(ends[..2], [(Kind::Client, End::Destroyed), (Kind::Session, End::Lost)]);
     assert_eq!(ends[2..], [(Kind::Open, End::Abandoned), (Kind::Delegation, End::Abandoned)]);
+    // DESTROY_CLIENTID of one that only it names: it was there before the capture.
+    let mut story = Story::new(1);
+    story.call("57 h7", "57 0").call("57 h8", "57 10022");
+    assert_eq!(story.ends(), [(Kind::Client, End::Destroyed)]);
     // SEQ4_STATUS_EXPIRED_ALL_STATE_REVOKED, once: what is opened behind it is not revoked.
     let flagged = SEQUENCED.replace("15 15 0", "15 15 8");
     let mut story = Story::new(1);

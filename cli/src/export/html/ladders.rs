@@ -135,9 +135,11 @@ fn draw(transaction: &Transaction, ladder: &Ladder, findings: &ByFrame<'_>) -> M
                 tspan class="time" { "+" (Duration(rung.first.time.since(ladder.start))) }
                 " " (if rung.from_requester { "\u{2192}" } else { "\u{2190}" }) " "
                 (Words(transaction, rung))
-                @for (rule, verdict) in &marks[index] {
+                @let fitting = fitting(&Words(transaction, rung), &marks[index]);
+                @for (rule, verdict) in &marks[index][..fitting] {
                     " " tspan class=(class(rule, *verdict)) { (sign(*verdict)) " " (rule.id) }
                 }
+                @if fitting < marks[index].len() { " +" (marks[index].len() - fitting) }
             }
         }
         @if texts.left_out() > 0 {
@@ -155,6 +157,19 @@ fn draw(transaction: &Transaction, ladder: &Ladder, findings: &ByFrame<'_>) -> M
 
 /// The rules of findings, with whether they stand.
 type Marks = Vec<(&'static Rule, Verdict)>;
+
+/// How many of the rules have room behind a text. Below the drawing stand all of them.
+fn fitting(words: &Words<'_>, marks: &[(&'static Rule, Verdict)]) -> usize {
+    // Characters from TEXTS to WIDTH, and those of the time and the arrow among them.
+    const ROOM: usize = 64;
+    const TIME: usize = 9;
+    let mut taken = TIME + words.to_string().chars().count();
+    let fits = |(rule, _): &&(&Rule, Verdict)| {
+        taken += 3 + rule.id.len();
+        taken <= ROOM
+    };
+    marks.iter().take_while(fits).count()
+}
 
 /// Of what the packets of a ladder are evidence: also those that are not drawn, or have no text.
 fn evidence(ladder: &Ladder, findings: &ByFrame<'_>) -> Markup {
@@ -262,7 +277,8 @@ impl Display for Words<'_> {
             rung.kind,
             RungKind::Step(StepKind::ReadRequest) | RungKind::Again(StepKind::ReadRequest)
         );
-        if rung.extent > 1 && !asks {
+        // Positions of TCP count bytes, which is no number of packets.
+        if rung.extent > 1 && !asks && !rung.position.counts_bytes() {
             write!(f, " \u{d7}{}", rung.extent)?;
         }
         if let Some(Piece { part, length, .. }) = rung.piece {
