@@ -177,7 +177,7 @@ const DISSECTOR: [(&str, &[&str]); 23] = [
     ("exchange", &["connection", "interval", "rdma", "record", "transaction"]),
     ("layout", &["exchange", "interval", "transaction", "ulb"]),
     ("observation", &["connection", "rdma", "record", "transaction", "ulb"]),
-    ("event", &["connection", "frame", "observation", "record", "role", "transaction"]),
+    ("event", &["connection", "frame", "iwarp", "observation", "record", "role", "transaction"]),
     ("transport", &["event", "frame", "record"]),
     (
         "rpcrdma",

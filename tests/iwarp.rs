@@ -6,7 +6,7 @@ use rdmascope_dissector::connection::{Connection, Origin, State};
 use rdmascope_dissector::transaction::{Direction, Message, Outcome};
 use rdmascope_tests::pcap::Packet;
 use rdmascope_tests::session::{self, Session};
-use rdmascope_tests::{Differences, judged, samples};
+use rdmascope_tests::{Differences, judged, mutate, samples};
 use std::collections::BTreeSet;
 
 fn run(sample: &str) -> Session {
@@ -107,23 +107,6 @@ fn payload(data: &[u8]) -> usize {
     TCP + usize::from(data[TCP + 12] >> 4) * 4
 }
 
-/// Sets the length of IP and the checksum of TCP to what the frame is.
-fn seal(data: &mut [u8]) {
-    let length = (data.len() - 14) as u16;
-    data[16..18].copy_from_slice(&length.to_be_bytes());
-    data[TCP + 16..TCP + 18].fill(0);
-    let pseudo = [&data[26..34], &[0, 6], &(length - 20).to_be_bytes()].concat();
-    let words = |bytes: &[u8]| -> u32 {
-        let word = |pair: &[u8]| u32::from(pair[0]) << 8 | pair.get(1).map_or(0, |low| u32::from(*low));
-        bytes.chunks(2).map(word).sum()
-    };
-    let mut sum = words(&pseudo) + words(&data[TCP..]);
-    while sum > 0xffff {
-        sum = (sum >> 16) + (sum & 0xffff);
-    }
-    data[TCP + 16..TCP + 18].copy_from_slice(&(!sum as u16).to_be_bytes());
-}
-
 /// The part of a segment from one byte of its payload to another.
 fn part(packet: &Packet, from: usize, to: usize) -> Packet {
     let begins = payload(&packet.data);
@@ -131,7 +114,7 @@ fn part(packet: &Packet, from: usize, to: usize) -> Packet {
     data.extend(&packet.data[begins + from..begins + to]);
     let sequence = u32::from_be_bytes(data[TCP + 4..TCP + 8].try_into().expect("four bytes"));
     data[TCP + 4..TCP + 8].copy_from_slice(&sequence.wrapping_add(from as u32).to_be_bytes());
-    seal(&mut data);
+    mutate::seal_segment(&mut data);
     Packet { original_length: data.len() as u32, data, ..packet.clone() }
 }
 
@@ -172,7 +155,7 @@ fn segments_cut_elsewhere() {
                 let mut places = vec![0, length];
                 // A segment that was damaged on the way stays so.
                 let mut sealed = packet.data.clone();
-                seal(&mut sealed);
+                mutate::seal_segment(&mut sealed);
                 let is_damaged = sample == "iwarp-crc-lossy" && sealed != packet.data;
                 if cut.packets.len() > 20 && length > 1 && !is_damaged {
                     places.extend((1..pieces).map(|_| random.usize(1..length)));

@@ -56,7 +56,8 @@ pub(crate) enum Command {
     Transactions(Transactions),
     /// List the packets
     ///
-    /// One line for each RoCE packet, with the RPC-over-RDMA header or the CM message that it carries.
+    /// One line for each packet of RoCE or InfiniBand, with the RPC-over-RDMA header or the CM message that it carries, and for each TCP segment of an iWARP
+    /// connection, with its FPDUs.
     #[command(after_help = packets::EXAMPLES)]
     Packets(Packets),
     /// List the events: connections made, rejected and closed, and loss of service

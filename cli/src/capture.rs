@@ -92,9 +92,6 @@ pub(crate) struct Capture {
     files: Option<u64>,
     #[command(flatten)]
     mirror: Mirror,
-    /// Capture TCP of this port too, as iWARP uses it
-    #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = "20049")]
-    iwarp: Option<u16>,
     /// UDP destination port of RoCEv2
     #[arg(long, value_name = "PORT", default_value_t = frame::Config::default().port)]
     port: u16,
@@ -199,7 +196,7 @@ fn capture(command: &Capture) -> Result<Status> {
     if command.files.is_some() && !rotates {
         bail!("--files is about files that rotate: say when, with --rotate-size or --rotate-time");
     }
-    let wanted = Wanted { iwarp: command.iwarp, ..command.mirror.wanted(command.port) };
+    let wanted = command.mirror.wanted(command.port);
     let mut tracing = if command.kernel { Some(Tracing::new()?) } else { None };
     let mut live = source::open(command, &wanted)?;
     // Before a file is made: so a link in a folder of this user leads to nothing that the user may not write.

@@ -243,7 +243,7 @@ pub(crate) struct PacketArguments {
     psns: Vec<PsnRange>,
     #[command(flatten)]
     span: SpanArguments,
-    /// Include records that hold no transport packet
+    /// Include records that hold neither a transport packet nor a segment of an iWARP connection
     #[arg(long)]
     all: bool,
 }

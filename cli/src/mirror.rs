@@ -33,6 +33,9 @@ pub(crate) struct Mirror {
     /// Capture tunnels too: VXLAN, GENEVE, GRE, IP in IP, MPLS, PPPoE, whatever is in them
     #[arg(long)]
     tunnels: bool,
+    /// Capture TCP of this port too, as iWARP uses it
+    #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = "20049")]
+    iwarp: Option<u16>,
     /// Memory in which the kernel keeps packets that were not looked at yet, in MiB
     #[arg(long, value_name = "SIZE", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=4096))]
     buffer: u64,
@@ -56,7 +59,8 @@ pub(crate) struct Mirror {
 
 impl Mirror {
     /// The names of these arguments.
-    const ALL: [&str; 7] = ["promiscuous", "incoming_only", "tunnels", "buffer", "threads", "filter", "user"];
+    const ALL: [&str; 8] =
+        ["promiscuous", "incoming_only", "tunnels", "iwarp", "buffer", "threads", "filter", "user"];
 
     /// Changes the arguments of `live` and `tui`, which may read a capture instead and have no use for these then. `requires("interfaces")` would say nothing: clap does not
     /// require what conflicts with an argument that is there.
@@ -72,7 +76,7 @@ impl Mirror {
 impl Mirror {
     /// What is captured, RoCEv2 at this port.
     pub(crate) fn wanted(&self, port: u16) -> Wanted {
-        Wanted { port, encapsulated: self.tunnels, ..Wanted::default() }
+        Wanted { port, encapsulated: self.tunnels, iwarp: self.iwarp, ..Wanted::default() }
     }
 
     /// Bytes that `--buffer` stands for.

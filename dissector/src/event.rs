@@ -1,11 +1,13 @@
 //! What the engine reports, in the order in which it happens.
 
 use crate::connection::{Connection, ConnectionId, FlowKey};
-use crate::frame::{Frame, Other};
+use crate::frame::{Frame, Other, Segment};
+use crate::iwarp::{Contents, Part as SegmentPart};
 use crate::observation::Observation;
 use crate::record::{Record, Seen};
 use crate::role::Attributed;
 use crate::transaction::{Direction, Part, Transaction};
+use alloc::vec::Vec;
 use rdmascope_wire::bth::{Bth, Extensions};
 use rdmascope_wire::{Stop, Xid, cm, rpcrdma};
 
@@ -43,12 +45,27 @@ pub struct Packet<'a> {
     pub connection: Option<ConnectionId>,
     /// The record that showed the same packet before: then this one says nothing new, and is counted for no connection.
     pub copy_of: Option<Seen>,
+    /// Whether its connection is known to carry RPC-over-RDMA.
+    pub speaks_rpc: bool,
+    /// What the payload holds, of a TCP segment of an iWARP connection.
+    pub contents: Option<&'a Contents>,
 }
 
 impl<'a> Packet<'a> {
     /// The headers, where they could be read.
     pub fn readable_headers(&self) -> Option<&Headers<'a>> {
         self.headers.as_ref()?.as_ref().ok()
+    }
+
+    /// The TCP segment that it is.
+    pub fn segment(&self) -> Option<&Segment<'a>> {
+        if let Err(Other::Tcp(segment)) = &self.frame { Some(segment) } else { None }
+    }
+
+    /// What the payload of a TCP segment of an iWARP connection holds.
+    pub fn parts(&self) -> Vec<SegmentPart> {
+        let of = self.contents.zip(self.segment());
+        of.map_or_else(Vec::new, |(contents, segment)| contents.parts(segment))
     }
 
     /// Where the packet could not be read on.

@@ -49,7 +49,7 @@ pub mod event;
 pub mod exchange;
 pub mod frame;
 pub mod interval;
-mod iwarp;
+pub mod iwarp;
 pub mod layout;
 pub mod observation;
 pub mod protocol;

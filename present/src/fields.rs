@@ -2,6 +2,7 @@
 
 mod carriers;
 pub mod headers;
+mod iwarp;
 pub(crate) mod nfs;
 pub mod rpc;
 

@@ -236,7 +236,7 @@ pub struct PacketFilter {
     pub psns: Vec<PsnRange>,
     /// Those captured in this span.
     pub span: Span,
-    /// Whether records that hold no transport packet are wanted too.
+    /// Whether records that hold neither a transport packet nor a segment of an iWARP connection are wanted too.
     pub all: bool,
 }
 
@@ -258,7 +258,7 @@ impl PacketFilter {
             _ => {
                 let asks_for_headers =
                     !(self.queue_pairs.is_empty() && self.opcodes.is_empty() && self.psns.is_empty());
-                !asks_for_headers && (self.all || packet.frame.is_ok())
+                !asks_for_headers && (self.all || packet.frame.is_ok() || packet.contents.is_some())
             }
         }
     }

@@ -3,7 +3,8 @@
 use rdmascope_conformance::{Level, Verdict};
 use rdmascope_dissector::connection::{CapturePoint, Origin, State};
 use rdmascope_dissector::engine::Totals;
-use rdmascope_dissector::frame::{Carrier, IcrcVerdict, Other};
+use rdmascope_dissector::frame::{Carrier, Checksum, IcrcVerdict, Other};
+use rdmascope_dissector::iwarp::CrcVerdict;
 use rdmascope_dissector::transaction::Part;
 use rdmascope_dissector::ulb::Place;
 use rdmascope_wire::Cause;
@@ -61,6 +62,26 @@ pub const fn icrc(verdict: IcrcVerdict) -> &'static str {
         IcrcVerdict::Good => "good",
         IcrcVerdict::Bad => "bad",
         IcrcVerdict::Unverifiable => "unverifiable",
+    }
+}
+
+/// The verdict on the checksum of a TCP segment.
+pub const fn checksum(verdict: Checksum) -> &'static str {
+    match verdict {
+        Checksum::Good => "good",
+        Checksum::Unfinished => "unfinished",
+        Checksum::Bad => "bad",
+        Checksum::Unverifiable => "unverifiable",
+    }
+}
+
+/// The verdict on the CRC of an FPDU.
+pub const fn crc(verdict: CrcVerdict) -> &'static str {
+    match verdict {
+        CrcVerdict::Good => "good",
+        CrcVerdict::Bad => "bad",
+        CrcVerdict::Unused => "unused",
+        CrcVerdict::Unverifiable => "unverifiable",
     }
 }
 

@@ -1,5 +1,5 @@
 //! Makes a large capture from a sample: copies of the session, each with clients, queue pairs, PSNs, XIDs, memory and times of its
-//! own, eight at a time side by side.
+//! own, eight at a time side by side. Copies of a session of iWARP differ in their clients and times.
 //!
 //!     enlarge SAMPLE MEGABYTES OUTPUT
 
@@ -60,6 +60,8 @@ fn copy_of(session: &pcap::Capture, index: u32) -> pcap::Capture {
     mutate::change_communication_ids(&mut copy, spread | 1);
     mutate::change_xids(&mut copy, |xid| xid ^ spread);
     mutate::rename_memory(&mut copy, |handle, offset| (handle ^ (spread & 0x00ff_ff00), offset));
-    mutate::readdress(&mut copy, CLIENT, Ipv4Addr::new(10, 78, (index >> 8) as u8, index as u8));
+    let client = Ipv4Addr::new(10, 78, (index >> 8) as u8, index as u8);
+    mutate::readdress(&mut copy, CLIENT, client);
+    mutate::readdress_segments(&mut copy, CLIENT, client);
     copy
 }

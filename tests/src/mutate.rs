@@ -374,6 +374,37 @@ pub fn readdress(capture: &mut Capture, old: Ipv4Addr, new: Ipv4Addr) {
     });
 }
 
+/// Gives a host another address in the IP headers of TCP segments.
+pub fn readdress_segments(capture: &mut Capture, old: Ipv4Addr, new: Ipv4Addr) {
+    const PROTOCOL: usize = IP + 9;
+    const TCP: u8 = 6;
+    for packet in capture.packets.iter_mut().filter(|packet| packet.data.get(PROTOCOL) == Some(&TCP)) {
+        for at in [IP + 12, IP + 16] {
+            if packet.u32(at) == u32::from(old) {
+                packet.set_u32(at, u32::from(new));
+            }
+        }
+        seal_segment(&mut packet.data);
+    }
+}
+
+/// Sets the length of IP and the checksum of TCP to what a frame of Ethernet and IPv4 is.
+pub fn seal_segment(data: &mut [u8]) {
+    let length = (data.len() - 14) as u16;
+    data[16..18].copy_from_slice(&length.to_be_bytes());
+    data[UDP + 16..UDP + 18].fill(0);
+    let pseudo = [&data[26..34], &[0, 6], &(length - 20).to_be_bytes()].concat();
+    let words = |bytes: &[u8]| -> u32 {
+        let word = |pair: &[u8]| u32::from(pair[0]) << 8 | pair.get(1).map_or(0, |low| u32::from(*low));
+        bytes.chunks(2).map(word).sum()
+    };
+    let mut sum = words(&pseudo) + words(&data[UDP..]);
+    while sum > 0xffff {
+        sum = (sum >> 16) + (sum & 0xffff);
+    }
+    data[UDP + 16..UDP + 18].copy_from_slice(&(!sum as u16).to_be_bytes());
+}
+
 /// Changes the communication IDs and MAD transaction IDs of all CM exchanges.
 pub fn change_communication_ids(capture: &mut Capture, mask: u32) {
     each(capture, |packet| {

@@ -13,6 +13,7 @@ use crate::connection::{FlowKey, KnownConnection};
 use crate::event::{Event, Packet};
 use crate::exchange::Keep;
 use crate::frame::{self, Carrier, Checksum, Frame, IcrcVerdict, Other, Segment};
+use crate::iwarp::Contents;
 use crate::observation::Observe;
 use crate::protocol::Traffic;
 use crate::rc;
@@ -155,7 +156,11 @@ impl Engine {
         let segment = if let Err(Other::Tcp(segment)) = frame { Some(segment) } else { None };
         transactions.dropped += u64::from(record.dropped);
         let seen = Seen { frame: record.number, time: record.time };
-        let is_followed = segment.is_some_and(|segment| sessions.find_tcp(&TcpFlow::of(segment)).is_some());
+        let followed = segment.and_then(|segment| Some((segment, sessions.find_tcp(&TcpFlow::of(segment))?)));
+        let is_followed = followed.is_some();
+        let contents = followed
+            .filter(|_| config.report_packets)
+            .and_then(|(segment, place)| sessions.session(place.session).contents(place.end, seen, segment));
         let copy_of = match (frame, transport) {
             (Ok(frame), Some(Ok(transport))) => {
                 copies.note(Sighting::new(frame.identity, &transport.bth, seen, record.tap()))
@@ -218,7 +223,20 @@ impl Engine {
                 transport.map(|transport| transport.and_then(|transport| transport.headers(speaks_rpc)));
             let (of_connection, connection) = (session.is_some(), session.and_then(|peers| peers.number()));
             let (record, frame) = (*record, *frame);
-            report(Event::Packet(&Packet { record, frame, headers, of_connection, connection, copy_of }));
+            // Of the first segment of a connection nothing was known before.
+            let first = Contents::default();
+            let contents =
+                contents.as_ref().or_else(|| (of_connection && segment.is_some()).then_some(&first));
+            report(Event::Packet(&Packet {
+                record,
+                frame,
+                headers,
+                of_connection,
+                connection,
+                copy_of,
+                speaks_rpc,
+                contents,
+            }));
         }
         let payload = transport.and_then(Result::ok).map_or(0, |transport| transport.payload_length);
         match copy_of {

@@ -85,6 +85,11 @@ impl<'a> Segment<'a> {
         })
     }
 
+    /// Bytes of its header, with options.
+    pub fn header_length(&self) -> usize {
+        usize::from(self.segment[12] >> 4) * 4
+    }
+
     /// What it is, by its ports and its first bytes, where that has a name.
     pub fn traffic(&self) -> Option<Traffic> {
         Traffic::of(self.ports, self.payload)

@@ -3,12 +3,10 @@
 use super::framing::{CrcUse, Framing, Unit};
 use super::messages::{Message, Messages};
 use super::stream::{Arrival, Next, Stream, Until};
-use super::{Run, SEGMENT};
+use super::{Contents, Run, SEGMENT, failure};
 use crate::connection::{Counts, FirstFrames};
 use crate::frame::Segment;
-use crate::rdma::{
-    Delivery, End, Failure, MemoryRange, Placement, Position, ReadRequest, Refusal, Repetition,
-};
+use crate::rdma::{Delivery, End, MemoryRange, Placement, Position, ReadRequest, Refusal, Repetition};
 use crate::record::{Seen, Time};
 use crate::waiting::{Held, Waiting};
 use alloc::collections::VecDeque;
@@ -122,8 +120,7 @@ impl IwarpConnection {
             self.halves[from].counts.acknowledgements += u64::from(segment.payload_length == 0);
             self.halves[from.other()].note_acknowledged(number, seen);
         }
-        let sequence = segment.sequence.wrapping_add(segment.syn.into());
-        let run = Run { seen, sequence, bytes: segment.payload, length: segment.payload_length };
+        let run = Run::of(seen, segment);
         match self.halves[from].stream.take(run) {
             Arrival::Next(run) => self.process(from, Input::Run(run), deliver),
             Arrival::Repeated => deliver(
@@ -132,7 +129,7 @@ impl IwarpConnection {
                     seen,
                     first: None,
                     piece: SEGMENT,
-                    position: Position::of_sequence(sequence),
+                    position: Position::of_sequence(run.sequence),
                     bytes: run.length,
                 }),
             ),
@@ -248,6 +245,12 @@ impl IwarpConnection {
                 responses.place(placement, held.ends, false, deliver);
             }
         }
+    }
+
+    /// How FPDUs lie in a segment of an end that was not handled yet.
+    pub(crate) fn contents(&self, end: End, seen: Seen, segment: &Segment<'_>) -> Contents {
+        let Half { stream, framing, .. } = &self.halves[end];
+        Contents::new(framing, stream.expected(), &Run::of(seen, segment))
     }
 
     /// The start frame of an end.
@@ -444,9 +447,7 @@ impl Responses<'_> {
             Message::Terminate(seen, terminate) => {
                 self.counts.fatal_naks += 1;
                 self.first_frames.fatal_nak.get_or_insert(seen.frame);
-                let reason = terminate.reason();
-                let exchanged = terminate.exchanged().reason().filter(|exchanged| reason != Some(*exchanged));
-                let refusal = Refusal::Failed(Failure::Terminated { reason, exchanged });
+                let refusal = Refusal::Failed(failure(terminate));
                 // It names no place in the stream: all that was received came before it.
                 let position = self.asker.acknowledged.map(|(position, _)| position);
                 let position = position.unwrap_or(Position::of_sequence(0));

@@ -108,6 +108,8 @@ pub(super) struct Origin {
     pub(super) header: Header,
     /// Bytes of data behind that header.
     pub(super) length: u32,
+    /// Where it begins was told by the one before it, or by the start frame.
+    pub(super) is_certain: bool,
 }
 
 /// A part of the data of an FPDU.
@@ -117,6 +119,8 @@ pub(super) struct Piece<'a> {
     pub(super) of: Origin,
     /// The packet.
     pub(super) seen: Seen,
+    /// The sequence number of its first byte.
+    pub(super) sequence: u32,
     /// Where in the data of the FPDU it begins.
     pub(super) offset: u32,
     /// The bytes that were captured.
@@ -134,8 +138,20 @@ pub(super) struct Piece<'a> {
 pub(super) struct End {
     /// The sequence number behind it.
     pub(super) sequence: u32,
-    /// Its CRC is wrong.
-    pub(super) is_bad: bool,
+    pub(super) crc: CrcVerdict,
+}
+
+/// The verdict on the CRC of an FPDU (RFC 5044, section 4.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CrcVerdict {
+    /// It is right.
+    Good,
+    /// It is wrong: a receiver takes nothing of the FPDU, and ends the connection.
+    Bad,
+    /// The ends agreed to use none: what stands in its place says nothing.
+    Unused,
+    /// The capture lacks bytes that it covers, or it is not known whether the ends use it.
+    Unverifiable,
 }
 
 /// What is found in the stream.
@@ -160,6 +176,29 @@ impl Framing {
     /// Where the FPDU begins that has begun and not ended.
     pub(super) fn begun(&self) -> Option<u32> {
         if let State::Fpdu(fpdu) = &self.state { fpdu.first.map(|(_, sequence)| sequence) } else { None }
+    }
+
+    /// The same as far as it is known of all that an end sends, where FPDUs are to be looked for.
+    pub(super) fn searching(&self) -> Framing {
+        Framing { state: State::Searching, crc: self.crc, ..Framing::default() }
+    }
+
+    /// Where the FPDU begins that has begun and not ended; its header, if all of that has come.
+    pub(super) fn unfinished(&self) -> Option<(u32, Option<Origin>)> {
+        let State::Fpdu(Fpdu { first, parsed, certain, .. }) = &self.state else { return None };
+        let (first, sequence) = (*first)?;
+        let of = parsed.map(|(length, header)| Origin::new(first, sequence, length, header, *certain));
+        Some((sequence, of))
+    }
+
+    /// The sequence numbers from which on markers stand in so many bytes of the stream, and how many bytes of each are there.
+    pub(super) fn markers(&self, from: u32, length: u32) -> impl Iterator<Item = (u32, u32)> {
+        let begun = self.markers.map_or(0, |markers| markers.left).min(length);
+        let first = self.markers.map_or(length, |markers| markers.next.wrapping_sub(from));
+        let begun = (begun > 0).then_some((from, begun));
+        let whole = (first..length).step_by(MARKER_INTERVAL as usize);
+        let marker = move |at: u32| (from.wrapping_add(at), (length - at).min(MARKER_LENGTH as u32));
+        begun.into_iter().chain(whole.map(marker))
     }
 
     /// The other end has asked for markers.
@@ -281,7 +320,7 @@ impl Framing {
             }
             return run.skip(piece.length);
         };
-        let of = Origin::new(first, sequence, ulpdu_length, header);
+        let of = Origin::new(first, sequence, ulpdu_length, header, fpdu.certain);
         let (data_begins, data_ends) = (of.data_begins(), of.data_ends());
         let crc_begins = data_ends + padding(ulpdu_length) as u32;
         let all = crc_begins + CRC_LENGTH as u32;
@@ -309,33 +348,32 @@ impl Framing {
             }
             if fpdu.done == all {
                 let Fpdu { whole, crc, field, .. } = *fpdu;
-                let is_bad = whole && self.judge_crc(crc.finish(), field);
-                end = Some(End { sequence: rest.sequence, is_bad });
+                let crc = if whole { self.judge_crc(crc.finish(), field) } else { CrcVerdict::Unverifiable };
+                end = Some(End { sequence: rest.sequence, crc });
                 self.state = State::Fpdu(Fpdu::new(true));
             }
         }
         if data.length > 0 || end.is_some() {
-            let Run { seen, bytes, length, .. } = data;
-            found(Unit::Piece(Piece { of, seen, offset, bytes, length, is_missing: false, end }));
+            let Run { seen, sequence, bytes, length } = data;
+            found(Unit::Piece(Piece { of, seen, sequence, offset, bytes, length, is_missing: false, end }));
         }
         rest
     }
 
-    /// Whether a CRC is wrong. Where it is not known whether there are CRCs, the first FPDU shows it.
-    fn judge_crc(&mut self, computed: [u8; CRC_LENGTH], found: [u8; CRC_LENGTH]) -> bool {
+    /// The verdict on a CRC. Where it is not known whether there are CRCs, the first FPDU shows it.
+    fn judge_crc(&mut self, computed: [u8; CRC_LENGTH], found: [u8; CRC_LENGTH]) -> CrcVerdict {
         match self.crc {
-            CrcUse::Off => false,
+            CrcUse::Off => CrcVerdict::Unused,
             _ if computed == found => {
                 self.crc = CrcUse::On;
-                false
+                CrcVerdict::Good
             }
-            CrcUse::On => true,
-            CrcUse::Unknown => {
-                if found == [0; CRC_LENGTH] {
-                    self.crc = CrcUse::Off;
-                }
-                false
+            CrcUse::On => CrcVerdict::Bad,
+            CrcUse::Unknown if found == [0; CRC_LENGTH] => {
+                self.crc = CrcUse::Off;
+                CrcVerdict::Unused
             }
+            CrcUse::Unknown => CrcVerdict::Unverifiable,
         }
     }
 
@@ -356,7 +394,7 @@ impl Framing {
             self.state = State::Searching;
             return found(Unit::Lost);
         };
-        let of = Origin::new(first, sequence, ulpdu_length, header);
+        let of = Origin::new(first, sequence, ulpdu_length, header, fpdu.certain);
         let offset = fpdu.done.min(of.data_ends()) - of.data_begins();
         let length = (fpdu.done + bytes).min(of.data_ends()) - of.data_begins() - offset;
         fpdu.done += bytes;
@@ -365,15 +403,17 @@ impl Framing {
         if is_over {
             self.state = State::Fpdu(Fpdu::new(true));
         }
-        let end = is_over.then_some(End { sequence: from.wrapping_add(count), is_bad: false });
-        found(Unit::Piece(Piece { of, seen: first, offset, bytes: &[], length, is_missing: true, end }));
+        let crc = if self.crc == CrcUse::Off { CrcVerdict::Unused } else { CrcVerdict::Unverifiable };
+        let end = is_over.then_some(End { sequence: from.wrapping_add(count), crc });
+        let (seen, sequence) = (first, from);
+        found(Unit::Piece(Piece { of, seen, sequence, offset, bytes: &[], length, is_missing: true, end }));
     }
 }
 
 impl Origin {
-    fn new(first: Seen, sequence: u32, ulpdu_length: u16, header: Header) -> Origin {
+    fn new(first: Seen, sequence: u32, ulpdu_length: u16, header: Header, is_certain: bool) -> Origin {
         let length = u32::from(ulpdu_length) - header.length() as u32;
-        Origin { first, sequence, header, length }
+        Origin { first, sequence, header, length, is_certain }
     }
 
     /// Bytes of the FPDU in front of its data.
@@ -470,4 +510,4 @@ fn find(run: &Run<'_>, crc_use: CrcUse) -> Option<u32> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

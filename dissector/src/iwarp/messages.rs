@@ -3,7 +3,7 @@
 //! An end sends the segments of a message one behind the other, and the last one says so. What is untagged is put together; what is tagged
 //! goes on piece by piece, with the address that its header names.
 
-use super::framing::{Origin, Piece};
+use super::framing::{CrcVerdict, Origin, Piece};
 use super::piece;
 use crate::rdma::{Delivery, Fault, MemoryRange, Part, Placement, Position, Send};
 use crate::record::Seen;
@@ -121,7 +121,7 @@ impl Messages {
         if piece.offset == 0 && !header.is_regular() {
             fault(piece, Fault::Segment, found);
         }
-        if piece.end.is_some_and(|end| end.is_bad) {
+        if piece.end.is_some_and(|end| end.crc == CrcVerdict::Bad) {
             fault(piece, Fault::Crc, found);
             // A receiver takes nothing of it, and ends the connection (RFC 5044, section 8).
             self.open = None;

@@ -5,16 +5,20 @@
 //! response names the memory of the end that asked, so `connection` looks up what was asked. Positions are sequence numbers of TCP.
 
 mod connection;
+mod contents;
 mod framing;
 mod messages;
 mod stream;
 
 pub(crate) use connection::IwarpConnection;
+pub use contents::{Contents, Fpdu, Part};
+pub use framing::CrcVerdict;
 pub(crate) use framing::is_fpdu;
 
-use crate::rdma::{Operation, Part, Piece};
+use crate::frame::Segment;
+use crate::rdma::{self, Failure, Operation, Piece};
 use crate::record::Seen;
-use rdmascope_wire::rdmap::Opcode;
+use rdmascope_wire::rdmap::{Opcode, Terminate};
 
 /// Bytes that go on where the stream of an end was.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +34,13 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
+    /// The payload of a segment.
+    fn of(seen: Seen, segment: &Segment<'a>) -> Run<'a> {
+        let Segment { payload: bytes, payload_length: length, .. } = *segment;
+        // A SYN takes up a sequence number (RFC 9293, section 3.4).
+        Run { seen, sequence: segment.sequence.wrapping_add(segment.syn.into()), bytes, length }
+    }
+
     /// What is behind the first `count` bytes.
     fn skip(self, count: u32) -> Run<'a> {
         Run {
@@ -48,7 +59,7 @@ impl<'a> Run<'a> {
 }
 
 /// A message, or a part of one, as it is named to whoever watches.
-fn piece(opcode: Opcode, part: Part) -> Piece {
+fn piece(opcode: Opcode, part: rdma::Part) -> Piece {
     let operation = match opcode {
         opcode if opcode.is_send() => Operation::Send,
         Opcode::Write => Operation::Write,
@@ -59,5 +70,12 @@ fn piece(opcode: Opcode, part: Part) -> Piece {
     Piece { operation, part, name: opcode.name() }
 }
 
+/// What a Terminate says.
+pub fn failure(terminate: Terminate) -> Failure {
+    let reason = terminate.reason();
+    let exchanged = terminate.exchanged().reason().filter(|exchanged| reason != Some(*exchanged));
+    Failure::Terminated { reason, exchanged }
+}
+
 /// A TCP segment of which nothing more is said.
-const SEGMENT: Piece = Piece { operation: Operation::Other, part: Part::Only, name: "TCP segment" };
+const SEGMENT: Piece = Piece { operation: Operation::Other, part: rdma::Part::Only, name: "TCP segment" };

@@ -4,7 +4,7 @@ use super::{Session, TransportState, hand_up};
 use crate::connection::{FlowKey, Origin, Start, State};
 use crate::event::Event;
 use crate::frame::Segment;
-use crate::iwarp::IwarpConnection;
+use crate::iwarp::{Contents, IwarpConnection};
 use crate::rdma::{End, Position};
 use crate::record::Seen;
 use crate::rpcrdma::Transactions;
@@ -30,6 +30,11 @@ impl Session {
             self.peers.requester = Some(listener.other());
             self.port = Some(NFS_RDMA_PORT);
         }
+    }
+
+    /// How FPDUs lie in a segment of end `side` that was not handled yet.
+    pub(crate) fn contents(&self, side: End, seen: Seen, segment: &Segment<'_>) -> Option<Contents> {
+        Some(self.transport.iwarp()?.contents(side, seen, segment))
     }
 
     /// Takes a segment of end `side`.

@@ -10,8 +10,10 @@ use crate::column::{Cell, Column, Columns, Role, Subject, Within, lend, word};
 use crate::tables::packets::{BadIcrc, Carried, Copy, NoPacket};
 use crate::words;
 use rdmascope_dissector::event::{Content, Headers, Packet};
-use rdmascope_dissector::frame::Frame;
+use rdmascope_dissector::frame::{Address, Frame, Segment};
+use rdmascope_dissector::iwarp::{Fpdu, Part};
 use rdmascope_wire::bth::{Aeth, Bth, Deth, Reth};
+use rdmascope_wire::ddp::{self, Tagged, Untagged};
 use rdmascope_wire::rpcrdma::{Chunk, Header, ReadSegment};
 
 impl Subject for Packet<'static> {
@@ -54,7 +56,7 @@ pub static PACKET: Columns<Packet<'static>> = {
             .optional(),
             C::new(
                 "source",
-                Shown(|it, see| lend(frame(it), |frame| see(&frame.source))),
+                Shown(|it, see| lend(addresses(it), |addresses| see(&addresses[0]))),
                 "The address of the sender, or `LID` and a number.",
             )
             .optional()
@@ -62,7 +64,7 @@ pub static PACKET: Columns<Packet<'static>> = {
             .gap(0),
             C::new(
                 "destination",
-                Shown(|it, see| lend(frame(it), |frame| see(&frame.destination))),
+                Shown(|it, see| lend(addresses(it), |addresses| see(&addresses[1]))),
                 "The address of the receiver, or `LID` and a number.",
             )
             .optional()
@@ -80,8 +82,8 @@ pub static PACKET: Columns<Packet<'static>> = {
                 "The protocol that carries the transport packet.",
             )
             .optional(),
-            C::new("source_port", U16(|it| Some(ports(it)?.0)), "The UDP source port of RoCEv2.").optional(),
-            C::new("destination_port", U16(|it| Some(ports(it)?.1)), "The UDP destination port of RoCEv2.")
+            C::new("source_port", U16(|it| Some(ports(it)?.0)), "The source port of UDP or TCP.").optional(),
+            C::new("destination_port", U16(|it| Some(ports(it)?.1)), "The destination port of UDP or TCP.")
                 .optional(),
             C::new("ecn", U8(|it| frame(it).map(|frame| frame.ecn)), "The ECN bits of the IP header.")
                 .optional(),
@@ -141,8 +143,20 @@ pub static PACKET: Columns<Packet<'static>> = {
             .optional(),
             C::new(
                 "payload_length",
-                U32(|it| it.readable_headers().map(|headers| headers.payload_length)),
+                U32(|it| {
+                    let of_tcp = it.segment().map(|segment| segment.payload_length);
+                    it.readable_headers().map(|headers| headers.payload_length).or(of_tcp)
+                }),
                 "Bytes behind the headers on the wire.",
+            )
+            .optional(),
+            C::new(
+                "tcp",
+                Object(&O {
+                    columns: &TCP,
+                    lend: |it, see| lend(it.segment(), |segment| see(InSegment(it, segment))),
+                }),
+                "A TCP segment.",
             )
             .optional(),
             C::new(
@@ -223,7 +237,7 @@ pub static PACKET: Columns<Packet<'static>> = {
                 "",
                 Left(0),
                 Cell::Shown(|it, setting, see| {
-                    lend(it.frame.err(), |other| see(&NoPacket(other, it.record, setting.style)))
+                    lend(it.frame.err(), |other| see(&NoPacket(it, other, setting.style)))
                 }),
             )
             .ends(|it| it.frame.is_err()),
@@ -255,8 +269,15 @@ fn frame<'a>(packet: &'a Packet<'_>) -> Option<&'a Frame<'a>> {
     packet.frame.as_ref().ok()
 }
 
+/// Source and destination.
+fn addresses(packet: &Packet<'_>) -> Option<[Address; 2]> {
+    let of_frame = frame(packet).map(|frame| [frame.source, frame.destination]);
+    of_frame.or_else(|| packet.segment().map(|segment| [segment.source, segment.destination]))
+}
+
 fn ports(packet: &Packet<'_>) -> Option<(u16, u16)> {
-    frame(packet)?.carrier.ports()
+    let of_tcp = packet.segment().map(|segment| (segment.ports[0], segment.ports[1]));
+    of_tcp.or_else(|| frame(packet)?.carrier.ports())
 }
 
 fn headers<'a>(packet: &'a Packet<'a>) -> Option<&'a Headers<'a>> {
@@ -280,6 +301,124 @@ fn header<'a>(packet: &'a Packet<'a>) -> Option<&'a Header<'a>> {
         Content::Cm(_) | Content::Other => None,
     }
 }
+
+/// A TCP segment, and the packet that it is.
+#[derive(Clone, Copy)]
+struct InSegment<'a>(&'a Packet<'a>, &'a Segment<'a>);
+
+impl Subject for InSegment<'static> {
+    type Of<'a> = InSegment<'a>;
+}
+
+static TCP: Columns<InSegment<'static>> = {
+    type C = Column<InSegment<'static>>;
+    type O<U> = Within<InSegment<'static>, U>;
+    Columns {
+        name: "tcp",
+        role: Role::Inner,
+        columns: &[
+            C::new("sequence", U32(|it| Some(it.1.sequence)), "Its sequence number."),
+            C::new(
+                "acknowledgement",
+                U32(|it| it.1.acknowledgement),
+                "The sequence number that its sender expects next.",
+            )
+            .or_null(),
+            C::new("syn", Boolean(|it| Some(it.1.syn)), "SYN."),
+            C::new("fin", Boolean(|it| Some(it.1.fin)), "FIN."),
+            C::new("rst", Boolean(|it| Some(it.1.rst)), "RST."),
+            C::new(
+                "checksum",
+                Word(&[word("good"), word("unfinished"), word("bad"), word("unverifiable")], |it| {
+                    Some(words::checksum(it.1.checksum()))
+                }),
+                "The verdict on its checksum; `unfinished`: the host left it to the network adapter.",
+            ),
+            C::new(
+                "fpdus",
+                Objects(&O {
+                    columns: &FPDU,
+                    lend: |it, see| {
+                        for part in it.0.parts() {
+                            if let Part::Fpdu(fpdu) = part {
+                                see(&fpdu);
+                            }
+                        }
+                    },
+                }),
+                "The FPDUs of iWARP in it, whole or in part.",
+            )
+            .json_only(),
+        ],
+    }
+};
+
+impl Subject for Fpdu {
+    type Of<'a> = &'a Fpdu;
+}
+
+static FPDU: Columns<Fpdu> = {
+    type C = Column<Fpdu>;
+    const fn tagged(fpdu: &Fpdu) -> Option<&Tagged> {
+        if let ddp::Header::Tagged(header) = &fpdu.header { Some(header) } else { None }
+    }
+    const fn untagged(fpdu: &Fpdu) -> Option<&Untagged> {
+        if let ddp::Header::Untagged(header) = &fpdu.header { Some(header) } else { None }
+    }
+    Columns {
+        name: "fpdu",
+        role: Role::Inner,
+        columns: &[
+            C::new(
+                "opcode",
+                Word(&[], |fpdu| Some(fpdu.header.control().opcode.name())),
+                "The opcode of RDMAP: `RDMA Write`.",
+            ),
+            C::new(
+                "last",
+                Boolean(|fpdu| Some(fpdu.header.control().last)),
+                "Whether its message ends with it.",
+            ),
+            C::new("length", U32(|fpdu| Some(fpdu.length)), "Bytes of data behind its header."),
+            C::new(
+                "data_offset",
+                U32(|fpdu| Some(fpdu.data_offset)),
+                "How many of them are in earlier segments.",
+            ),
+            C::new("begins", Boolean(|fpdu| Some(fpdu.begins)), "Whether it begins in this segment."),
+            C::new(
+                "inferred",
+                Boolean(|fpdu| Some(fpdu.is_inferred)),
+                "Whether where it begins is inferred from its headers, its length and its CRC.",
+            ),
+            C::new("handle", Key(|fpdu| Some(tagged(fpdu)?.stag.0)), "The STag of a tagged segment.")
+                .optional(),
+            C::new("offset", Offset(|fpdu| Some(tagged(fpdu)?.offset)), "Its tagged offset.").optional(),
+            C::new("queue", U32(|fpdu| Some(untagged(fpdu)?.queue)), "The queue of an untagged segment.")
+                .optional(),
+            C::new(
+                "message_number",
+                U32(|fpdu| Some(untagged(fpdu)?.message_number)),
+                "The number of its message in that queue.",
+            )
+            .optional(),
+            C::new(
+                "message_offset",
+                U32(|fpdu| Some(untagged(fpdu)?.message_offset)),
+                "Where in the message its data begin.",
+            )
+            .optional(),
+            C::new(
+                "crc",
+                Word(&[word("good"), word("bad"), word("unused"), word("unverifiable")], |fpdu| {
+                    Some(words::crc(fpdu.crc?))
+                }),
+                "The verdict on its CRC, where it ends in this segment.",
+            )
+            .optional(),
+        ],
+    }
+};
 
 impl Subject for Reth {
     type Of<'a> = Reth;

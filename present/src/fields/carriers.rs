@@ -219,6 +219,7 @@ fn carrier_value(name: &str, value: Value<'_>) -> Option<String> {
             let number = value.number?;
             let name = match number {
                 4 => Some("IPv4"),
+                6 => Some("TCP"),
                 17 => Some("UDP"),
                 41 => Some("IPv6"),
                 47 => Some("GRE"),

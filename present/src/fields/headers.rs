@@ -2,7 +2,7 @@
 
 use super::rpc::{self, SendBytes};
 use super::with_name;
-use super::{Field, Value, by_layout, carriers};
+use super::{Field, Value, by_layout, carriers, iwarp};
 use core::ops::Range;
 use rdmascope_dissector::event::{Content, Headers, Packet};
 use rdmascope_dissector::frame::{self, Header, IcrcVerdict, Other};
@@ -42,9 +42,7 @@ pub fn frame(packet: &Packet<'_>, config: &frame::Config, transaction: Option<&T
         Ok(_) => {}
         Err(Other::Stop(stop)) => fields.push(Field::stop(stop, stop_base(&stop, &found))),
         Err(Other::NotInfiniBand) => fields.push(other("no InfiniBand packet", end, bytes)),
-        Err(Other::Tcp(segment)) => {
-            fields.push(other(segment.traffic().map_or("TCP", |traffic| traffic.name()), end, bytes));
-        }
+        Err(Other::Tcp(segment)) => iwarp::segment(packet, &segment, transaction, &mut fields),
         Err(Other::Traffic(traffic)) => fields.push(other(traffic.name(), end, bytes)),
         Err(Other::UnknownLinkType) => {
             fields.push(other("of a link type that is not understood", end, bytes))
@@ -349,8 +347,14 @@ fn private_data_fields(message: &cm::Message<'_>, bytes: &[u8], start: usize) ->
             Err(stop) => fields.push(Field::stop(stop, start)),
         }
     }
-    let Some(found) = private_data::find(bytes.get(consumer..).unwrap_or_default()) else { return fields };
-    let at = consumer + found.offset;
+    fields.extend(consumer_data(bytes, consumer));
+    fields
+}
+
+/// What is known of the private data of the consumer, which begin at `start`: those of RFC 8797.
+pub(super) fn consumer_data(bytes: &[u8], start: usize) -> Option<Field> {
+    let found = private_data::find(bytes.get(start..).unwrap_or_default())?;
+    let at = start + found.offset;
     let end = bytes.len().min(at + PrivateData::LENGTH);
     let show = |name: &str, value: Value<'_>| {
         let number = value.number?;
@@ -369,10 +373,9 @@ fn private_data_fields(message: &cm::Message<'_>, bytes: &[u8], start: usize) ->
     };
     let mut children = by_layout(PrivateData::LAYOUT, bytes, at, show);
     if let Err(stop) = found.fields {
-        children.push(Field::stop(stop, consumer));
+        children.push(Field::stop(stop, start));
     }
-    fields.push(Field::new("RPC-over-RDMA version 1 private data", "RFC 8797", at..end).with(children));
-    fields
+    Some(Field::new("RPC-over-RDMA version 1 private data", "RFC 8797", at..end).with(children))
 }
 
 fn icrc(packet: &Packet<'_>, bytes: &[u8], place: &Range<usize>) -> Field {

@@ -5,21 +5,31 @@ use crate::text::{Bytes, Style};
 use core::fmt::{self, Write as _};
 use rdmascope_dissector::event::{Content, Headers, Packet};
 use rdmascope_dissector::frame::{self, IcrcVerdict, Other};
-use rdmascope_dissector::record::Record;
+use rdmascope_dissector::iwarp::{self, CrcVerdict, Fpdu, Part};
 use rdmascope_wire::bth::Acknowledgement;
-use rdmascope_wire::rpcrdma::Header;
+use rdmascope_wire::ddp::Header;
+use rdmascope_wire::rdmap::{Opcode, Terminate};
+use rdmascope_wire::rpcrdma;
 
-/// Why a record holds no transport packet.
-pub struct NoPacket<'a>(pub Other<'a>, pub Record<'a>, pub Style);
+/// Why a record holds no transport packet; of a TCP segment, what it holds.
+pub struct NoPacket<'a>(pub &'a Packet<'a>, pub Other<'a>, pub Style);
 
 impl fmt::Display for NoPacket<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let NoPacket(other, record, style) = self;
+        let NoPacket(packet, other, style) = self;
+        let length = packet.record.original_length;
         match other {
-            Other::NotInfiniBand => write!(f, "no transport packet, {} bytes", record.original_length),
-            Other::Tcp(segment) => write!(f, "{}", Segment(segment)),
-            Other::Traffic(traffic) => write!(f, "{}, {} bytes", traffic.name(), record.original_length),
-            Other::UnknownLinkType => write!(f, "link type {} is not understood", record.link.0),
+            Other::NotInfiniBand => write!(f, "no transport packet, {length} bytes"),
+            Other::Tcp(segment) => {
+                write!(f, "{}", Segment(segment))?;
+                let parts = packet.parts();
+                if !parts.is_empty() {
+                    write!(f, ": {}", Parts(&parts, packet, segment.payload, *style))?;
+                }
+                Ok(())
+            }
+            Other::Traffic(traffic) => write!(f, "{}, {length} bytes", traffic.name()),
+            Other::UnknownLinkType => write!(f, "link type {} is not understood", packet.record.link.0),
             Other::Fragment => write!(f, "{}", style.yellow("fragment of an IP packet")),
             Other::Stop(stop) => write!(f, "{}", style.yellow(stop)),
         }
@@ -41,6 +51,96 @@ impl fmt::Display for Segment<'_> {
         }
         Ok(())
     }
+}
+
+/// What the payload of a segment holds, separated by commas. FPDUs of one message that follow each other are one.
+struct Parts<'a>(&'a [Part], &'a Packet<'a>, &'a [u8], Style);
+
+impl fmt::Display for Parts<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Parts(parts, packet, payload, style) = *self;
+        let mut separator = "";
+        let mut rest = parts.iter().filter(|part| !matches!(part, Part::Marker(_))).peekable();
+        while let Some(part) = rest.next() {
+            f.write_str(core::mem::replace(&mut separator, ", "))?;
+            let first = match part {
+                Part::Start(_, frame) => {
+                    let kind = if frame.is_request() { "Request" } else { "Reply" };
+                    write!(f, "MPA {kind}, revision {}", frame.revision)?;
+                    if frame.rejected {
+                        write!(f, ", {}", style.red("rejected"))?;
+                    }
+                    continue;
+                }
+                Part::Begun(_) => {
+                    f.write_str("an FPDU begins")?;
+                    continue;
+                }
+                Part::Marker(_) => continue,
+                Part::Fpdu(fpdu) => fpdu,
+            };
+            let (mut count, mut bytes, mut is_bad) =
+                (1, first.data.len(), first.crc == Some(CrcVerdict::Bad));
+            while let Some(Part::Fpdu(next)) =
+                rest.next_if(|part| matches!(part, Part::Fpdu(next) if is_of_one(first, next)))
+            {
+                (count, bytes) = (count + 1, bytes + next.data.len());
+                is_bad |= next.crc == Some(CrcVerdict::Bad);
+            }
+            let name = first.header.control().opcode.name();
+            write!(f, "{name} {bytes} bytes")?;
+            if count > 1 {
+                write!(f, " in {count} FPDUs")?;
+            }
+            match first.header {
+                Header::Tagged(header) => {
+                    let offset = header.offset.wrapping_add(u64::from(first.data_offset));
+                    write!(f, " of {} at 0x{offset:016x}", header.stag)?;
+                }
+                Header::Untagged(header) => {
+                    write!(f, " msn {}", header.message_number)?;
+                    if header.message_offset > 0 || first.data_offset > 0 {
+                        f.write_str(" going on")?;
+                    } else if let Some(header) = rpcrdma_header(packet, first, payload) {
+                        write!(f, " {}", Summary(&header))?;
+                    } else if header.control.opcode == Opcode::Terminate
+                        && let Ok(terminate) = Terminate::parse(data(first, payload))
+                    {
+                        write!(f, ": {}", iwarp::failure(terminate))?;
+                    }
+                }
+            }
+            if is_bad {
+                write!(f, " {}", style.red("bad CRC"))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether an FPDU goes on with the message of another one.
+fn is_of_one(first: &Fpdu, next: &Fpdu) -> bool {
+    match (&first.header, &next.header) {
+        (Header::Tagged(first), Header::Tagged(next)) => {
+            (first.control.opcode, first.stag) == (next.control.opcode, next.stag)
+        }
+        (Header::Untagged(first), Header::Untagged(next)) => {
+            (first.queue, first.message_number) == (next.queue, next.message_number)
+        }
+        _ => false,
+    }
+}
+
+/// What of the data of an FPDU was captured of a segment.
+fn data<'a>(fpdu: &Fpdu, payload: &'a [u8]) -> &'a [u8] {
+    payload.get(fpdu.data.start..fpdu.data.end.min(payload.len())).unwrap_or_default()
+}
+
+/// The RPC-over-RDMA header at the front of a Send, as far as a segment holds it.
+fn rpcrdma_header<'a>(packet: &Packet<'_>, fpdu: &Fpdu, payload: &'a [u8]) -> Option<rpcrdma::Header<'a>> {
+    let Header::Untagged(header) = fpdu.header else { return None };
+    let is_front = header.message_offset == 0 && fpdu.data_offset == 0 && header.control.opcode.is_send();
+    rpcrdma::Header::parse(data(fpdu, payload)).ok().filter(|_| is_front && packet.speaks_rpc)
 }
 
 /// A bad ICRC, with a space in front.
@@ -109,7 +209,7 @@ impl fmt::Display for Carried<'_> {
 }
 
 /// An RPC-over-RDMA header.
-struct Summary<'a>(&'a Header<'a>);
+struct Summary<'a>(&'a rpcrdma::Header<'a>);
 
 impl fmt::Display for Summary<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -172,6 +172,8 @@ pub(crate) fn with_packets(mut see: impl FnMut(&Packet<'_>)) {
             of_connection: false,
             connection: None,
             copy_of: None,
+            speaks_rpc: true,
+            contents: None,
         });
     }
 }

@@ -3,7 +3,7 @@ use crate::record::Time;
 use alloc::vec;
 use rdmascope_wire::rdmap::Opcode;
 
-const START: u32 = u32::MAX - 100;
+pub(in crate::iwarp) const START: u32 = u32::MAX - 100;
 
 /// What of a stream becomes known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,7 +25,11 @@ impl Found {
                 self.data.extend_from_slice(piece.bytes);
                 if let Some(end) = piece.end {
                     let data = core::mem::take(&mut self.data);
-                    self.fpdus.push((piece.of.sequence.wrapping_sub(START), data, end.is_bad));
+                    self.fpdus.push((
+                        piece.of.sequence.wrapping_sub(START),
+                        data,
+                        end.crc == CrcVerdict::Bad,
+                    ));
                 }
             }
             Unit::Lost => self.lost += 1,
@@ -34,7 +38,7 @@ impl Found {
     }
 }
 
-fn run(bytes: &[u8], at: usize) -> Run<'_> {
+pub(in crate::iwarp) fn run(bytes: &[u8], at: usize) -> Run<'_> {
     let seen = Seen { frame: 1, time: Time(0) };
     Run { seen, sequence: START.wrapping_add(at as u32), bytes, length: bytes.len() as u32 }
 }
@@ -60,7 +64,7 @@ fn take(mut framing: Framing, stream: &[u8], size: usize, missing: Option<core::
     found
 }
 
-fn send(number: u8, data: &[u8]) -> Vec<u8> {
+pub(in crate::iwarp) fn send(number: u8, data: &[u8]) -> Vec<u8> {
     let length = (18 + data.len()) as u16;
     let mut fpdu = length.to_be_bytes().to_vec();
     fpdu.extend([0x41, 0x43, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, number, 0, 0, 0, 0]);
@@ -74,7 +78,7 @@ fn send(number: u8, data: &[u8]) -> Vec<u8> {
 
 /// RFC 5044, section 4.4: the FPDU of figure 6 begins 492 bytes behind the first marker, and has the second one in it. In front of it stands an
 /// FPDU of 488 bytes.
-fn with_markers() -> Vec<u8> {
+pub(in crate::iwarp) fn with_markers() -> Vec<u8> {
     let mut first = vec![0; 4];
     first.extend((488u16 - 2 - 4).to_be_bytes());
     first.extend([0x41, 0x43, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0]);

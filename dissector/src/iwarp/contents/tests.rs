@@ -1,0 +1,139 @@
+use super::*;
+use crate::iwarp::framing::tests::{START, run, send, with_markers};
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// A framing that knows where the stream begins: behind a start frame without private data.
+fn started(markers: bool) -> Framing {
+    let mut framing = Framing::default();
+    let frame = StartFrame { key: StartFrame::REQUEST, revision: 1, crc: true, ..StartFrame::default() };
+    framing.take(run(&frame.to_bytes(), 0usize.wrapping_sub(StartFrame::LENGTH)), &mut |_| {});
+    framing.insert_markers(markers.then_some(START));
+    framing
+}
+
+/// The parts of each segment of a stream that is cut at these places.
+fn cut(framing: &mut Framing, stream: &[u8], cuts: &[usize]) -> Vec<Vec<Part>> {
+    let mut begin = 0;
+    let ends = cuts.iter().copied().chain([stream.len()]);
+    let segment = |end: usize| {
+        let segment = run(&stream[begin..end], begin);
+        begin = end;
+        let parts = Contents::new(framing, Some(segment.sequence), &segment).parts_of(segment);
+        framing.take(segment, &mut |_| {});
+        parts
+    };
+    ends.map(segment).collect()
+}
+
+fn fpdu(part: &Part) -> &Fpdu {
+    let Part::Fpdu(fpdu) = part else { panic!("{part:?}") };
+    fpdu
+}
+
+#[test]
+fn a_segment_of_two_fpdus_by_hand() {
+    let stream = [send(1, b"first"), send(2, &[7; 300])].concat();
+    let parts = cut(&mut started(false), &stream, &[]).remove(0);
+    // Two bytes of length, 18 of header, 5 of data, 3 of padding, 4 of CRC.
+    let [first, second] = [fpdu(&parts[0]), fpdu(&parts[1])];
+    assert_eq!((parts.len(), &first.place, &first.data), (2, &(0..32), &(20..25)));
+    assert_eq!((first.begins, first.length, first.data_offset), (true, 5, 0));
+    assert_eq!((first.crc, first.is_inferred), (Some(CrcVerdict::Good), false));
+    // 2 + 18 + 300 is a multiple of four.
+    assert_eq!((&second.place, &second.data), (&(32..32 + 324), &(52..352)));
+    let Header::Untagged(header) = second.header else { panic!("a Send") };
+    assert_eq!(header.message_number, 2);
+}
+
+/// Wherever it is cut, each segment says what it has, and all of them together have all of it.
+#[test]
+fn an_fpdu_in_several_segments() {
+    let stream = [send(1, b"first"), send(2, &[7; 300]), send(3, b"third")].concat();
+    for from in 1..stream.len() - 1 {
+        for to in [from + 1, stream.len().min(from + 40), stream.len()] {
+            let segments = cut(&mut started(false), &stream, &[from, to]);
+            let mut verdicts = Vec::new();
+            let mut data: [Vec<u8>; 4] = Default::default();
+            for (parts, begin) in segments.iter().zip([0, from, to]) {
+                for (index, part) in parts.iter().enumerate() {
+                    if index > 0 {
+                        assert_eq!(parts[index - 1].place().end, part.place().start, "{from} {to}");
+                    }
+                    let Part::Fpdu(fpdu) = part else { continue };
+                    let Header::Untagged(header) = fpdu.header else { panic!("a Send") };
+                    let data = &mut data[header.message_number as usize];
+                    if !fpdu.data.is_empty() {
+                        assert_eq!(data.len(), fpdu.data_offset as usize, "{from} {to}");
+                    }
+                    data.extend(&stream[begin..][fpdu.data.clone()]);
+                    verdicts.extend(fpdu.crc);
+                }
+            }
+            assert_eq!(data[1..], [b"first".to_vec(), vec![7; 300], b"third".to_vec()], "{from} {to}");
+            assert_eq!(verdicts, [CrcVerdict::Good; 3], "{from} {to}");
+        }
+    }
+}
+
+#[test]
+fn a_header_in_two_segments() {
+    let stream = send(1, b"first");
+    let segments = cut(&mut started(false), &stream, &[19, 20]);
+    assert_eq!(segments[0], [Part::Begun(0..19)]);
+    // Its last byte.
+    let second = fpdu(&segments[1][0]);
+    assert_eq!((second.begins, &second.place, &second.data), (false, &(0..1), &(1..1)));
+    let third = fpdu(&segments[2][0]);
+    assert_eq!((third.begins, &third.place, &third.data), (false, &(0..12), &(0..5)));
+}
+
+/// RFC 5044, section 4.4: markers stand at every 512th byte.
+#[test]
+fn markers_have_their_places() {
+    let stream = with_markers();
+    let whole = cut(&mut started(true), &stream, &[]).remove(0);
+    let places: Vec<&Range<usize>> = whole.iter().map(Part::place).collect();
+    assert_eq!(places, [&(0..4), &(4..0x1ec), &(0x1ec..0x220), &(512..516)]);
+    assert_eq!((&whole[0], &whole[3]), (&Part::Marker(0..4), &Part::Marker(512..516)));
+    assert_eq!(fpdu(&whole[2]).data, 0x204..0x21c);
+    let parted = cut(&mut started(true), &stream, &[514]);
+    assert_eq!(parted[0].last(), Some(&Part::Marker(512..514)));
+    assert_eq!(parted[1][0], Part::Marker(0..2));
+    assert_eq!(fpdu(&parted[1][1]).crc, Some(CrcVerdict::Good));
+}
+
+#[test]
+fn a_start_frame_and_its_private_data() {
+    let frame = StartFrame {
+        key: StartFrame::REQUEST,
+        revision: 1,
+        crc: true,
+        private_data_length: 4,
+        ..StartFrame::default()
+    };
+    let stream = [&frame.to_bytes()[..], &[1, 2, 3, 4], &send(1, b"first")].concat();
+    let parts = cut(&mut Framing::default(), &stream, &[]).remove(0);
+    assert_eq!(parts[0], Part::Start(0..24, frame));
+    assert_eq!((parts.len(), &fpdu(&parts[1]).place), (2, &(24..56)));
+}
+
+/// What was seen before is of no part. Of a segment that came again, or came ahead, FPDUs are looked for.
+#[test]
+fn segments_out_of_order() {
+    let stream = [send(1, b"first"), send(2, b"second")].concat();
+    let mut framing = started(false);
+    framing.take(run(&stream[..32], 0), &mut |_| {});
+    let behind = Some(START.wrapping_add(32));
+    let overlapping = Contents::new(&framing, behind, &run(&stream, 0)).parts_of(run(&stream, 0));
+    assert_eq!((overlapping.len(), fpdu(&overlapping[0]).is_inferred), (1, false));
+    assert_eq!(fpdu(&overlapping[0]).place, 32..64);
+    let again = run(&stream[..32], 0);
+    let again = Contents::new(&framing, behind, &again).parts_of(again);
+    assert_eq!((again.len(), fpdu(&again[0]).is_inferred), (1, true));
+    let ahead = run(&stream[32..], 1000);
+    let ahead = Contents::new(&framing, behind, &ahead).parts_of(ahead);
+    assert_eq!((ahead.len(), fpdu(&ahead[0]).is_inferred), (1, true));
+    let nothing = run(&[], 32);
+    assert_eq!(Contents::new(&framing, behind, &nothing).parts_of(nothing), []);
+}

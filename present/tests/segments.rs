@@ -1,0 +1,56 @@
+//! What `packets` says of the TCP segments of iWARP.
+
+use rdmascope_dissector::engine::{Config, Engine};
+use rdmascope_dissector::event::Event;
+use rdmascope_dissector::record::Time;
+use rdmascope_present::column::{Setting, TextTable};
+use rdmascope_present::columns::PACKET;
+use rdmascope_present::text::Style;
+use rdmascope_tests::{samples, session};
+
+/// The lines of these frames, without number and time.
+fn lines(sample: &str, frames: &[u64]) -> Vec<String> {
+    let mut engine = Engine::new(Config { report_packets: true, ..Config::default() });
+    let setting = Setting { start: Time(0), style: Style::default() };
+    let mut lines = Vec::new();
+    for record in session::records(&samples::capture(sample)) {
+        engine.handle(&record, &mut |event| {
+            if let Event::Packet(packet) = event
+                && frames.contains(&packet.record.number)
+            {
+                let mut line = Vec::new();
+                TextTable::new(&PACKET).write_row(packet, setting, &mut line).expect("memory takes it");
+                let line = String::from_utf8(line).expect("it is text");
+                let what = line.find("iWARP").map_or(&*line, |at| &line[at..]);
+                lines.push(what.trim_end().to_owned());
+            }
+        });
+    }
+    lines
+}
+
+/// As tshark reads these frames, which calls no FPDU by its message.
+#[test]
+fn fpdus_are_named() {
+    assert_eq!(
+        lines("iwarp-nfs3", &[4, 6, 7, 8, 1568]),
+        [
+            "iWARP 52871 -> 20049, sequence 3698732728, 32 bytes: MPA Request, revision 2",
+            "iWARP 20049 -> 52871, sequence 1575873690, 32 bytes: MPA Reply, revision 2",
+            "iWARP 52871 -> 20049, sequence 3698732760, 0 bytes",
+            "iWARP 52871 -> 20049, sequence 3698732760, 92 bytes: Send 68 bytes msn 1 RDMA_MSG xid 0x3c46db1b credits 128",
+            "iWARP 20049 -> 52871, sequence 1576447118, 204 bytes: Send with Invalidate 180 bytes msn 183 RDMA_MSG xid 0xf246db1b credits 64 write 52 KiB",
+        ]
+    );
+}
+
+/// Frame 145 has a CRC that was made wrong on purpose, and frame 146 says so, with layer and type exchanged as Linux writes them.
+#[test]
+fn what_is_wrong_is_said() {
+    let found = lines("iwarp-scripted", &[145, 146]);
+    assert!(
+        found[0].ends_with("Send 68 bytes msn 2 RDMA_MSG xid 0x52000002 credits 32 bad CRC"),
+        "{found:?}"
+    );
+    assert!(found[1].contains("Terminate 4 bytes msn 1: ") && found[1].contains("MPA: CRC"), "{found:?}");
+}
