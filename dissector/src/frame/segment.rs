@@ -126,13 +126,15 @@ impl<'a> Segment<'a> {
     }
 }
 
-/// The sum of the 16-bit words of `bytes` in network order, the last one filled up with zero.
+/// The sum of the 16-bit words of `bytes` in network order, the last one filled up with zero; with its carries added in.
+///
+/// In whichever order of bytes it is taken, it is the same sum with its bytes in that order (RFC 1071, section 2).
 fn sum(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<4>();
-    let sum: u64 = words.iter().map(|word| u64::from(u32::from_be_bytes(*word))).sum();
+    let sum: u64 = words.iter().map(|word| u64::from(u32::from_ne_bytes(*word))).sum();
     let mut last = [0; 4];
     last[..rest.len()].copy_from_slice(rest);
-    sum + u64::from(u32::from_be_bytes(last))
+    u16::from_be(fold(sum + u64::from(u32::from_ne_bytes(last)))).into()
 }
 
 /// A sum with its carries added in (RFC 1071).

@@ -73,7 +73,7 @@ struct Fpdu {
     crc: Crc,
     /// The bytes of the CRC field, as they come.
     field: [u8; CRC_LENGTH],
-    /// All that the CRC covers was captured.
+    /// All that the CRC covers so far was captured and looked at.
     whole: bool,
     /// Where it begins was told by the one before it, or by the start frame.
     certain: bool,
@@ -93,6 +93,16 @@ impl Fpdu {
             field: [0; CRC_LENGTH],
             whole: true,
             certain,
+        }
+    }
+}
+
+impl Fpdu {
+    /// Takes bytes that the CRC covers. Where none is used, its verdict does not need them.
+    fn cover(&mut self, run: &Run<'_>, crc: CrcUse) {
+        self.whole &= run.bytes.len() == run.length as usize && crc != CrcUse::Off;
+        if self.whole {
+            self.crc.update(run.bytes);
         }
     }
 }
@@ -214,8 +224,7 @@ impl Framing {
                 let marker = run.limit(markers.left);
                 markers.left -= marker.length;
                 if let State::Fpdu(fpdu) = &mut self.state {
-                    fpdu.crc.update(marker.bytes);
-                    fpdu.whole &= marker.bytes.len() == marker.length as usize;
+                    fpdu.cover(&marker, self.crc);
                 }
                 run = run.skip(marker.length);
                 continue;
@@ -305,7 +314,7 @@ impl Framing {
                 return run.skip(run.length);
             }
             fpdu.head[done..done + piece.bytes.len()].copy_from_slice(piece.bytes);
-            fpdu.crc.update(piece.bytes);
+            fpdu.cover(&piece, self.crc);
             fpdu.done += piece.length;
             if fpdu.done as usize == needed && needed > LENGTH_FIELD + Control::LENGTH {
                 let length = u16::from_be_bytes([fpdu.head[0], fpdu.head[1]]);
@@ -327,15 +336,13 @@ impl Framing {
         // The data, as far as this run has them.
         let data = run.limit(data_ends.saturating_sub(fpdu.done));
         let offset = fpdu.done.min(data_ends) - data_begins;
-        fpdu.crc.update(data.bytes);
-        fpdu.whole &= data.bytes.len() == data.length as usize;
+        fpdu.cover(&data, self.crc);
         fpdu.done += data.length;
         let mut rest = run.skip(data.length);
         let mut end = None;
         if fpdu.done >= data_ends {
             let pad = rest.limit(crc_begins.saturating_sub(fpdu.done));
-            fpdu.crc.update(pad.bytes);
-            fpdu.whole &= pad.bytes.len() == pad.length as usize;
+            fpdu.cover(&pad, self.crc);
             fpdu.done += pad.length;
             rest = rest.skip(pad.length);
             if fpdu.done >= crc_begins {
@@ -348,7 +355,7 @@ impl Framing {
             }
             if fpdu.done == all {
                 let Fpdu { whole, crc, field, .. } = *fpdu;
-                let crc = if whole { self.judge_crc(crc.finish(), field) } else { CrcVerdict::Unverifiable };
+                let crc = self.judge_crc(whole.then(|| crc.finish()), field);
                 end = Some(End { sequence: rest.sequence, crc });
                 self.state = State::Fpdu(Fpdu::new(true));
             }
@@ -361,19 +368,21 @@ impl Framing {
     }
 
     /// The verdict on a CRC. Where it is not known whether there are CRCs, the first FPDU shows it.
-    fn judge_crc(&mut self, computed: [u8; CRC_LENGTH], found: [u8; CRC_LENGTH]) -> CrcVerdict {
-        match self.crc {
-            CrcUse::Off => CrcVerdict::Unused,
-            _ if computed == found => {
+    /// `computed`: `None` where not all bytes are there, or none are looked at.
+    fn judge_crc(&mut self, computed: Option<[u8; CRC_LENGTH]>, found: [u8; CRC_LENGTH]) -> CrcVerdict {
+        match (self.crc, computed) {
+            (CrcUse::Off, _) => CrcVerdict::Unused,
+            (_, None) => CrcVerdict::Unverifiable,
+            (_, Some(computed)) if computed == found => {
                 self.crc = CrcUse::On;
                 CrcVerdict::Good
             }
-            CrcUse::On => CrcVerdict::Bad,
-            CrcUse::Unknown if found == [0; CRC_LENGTH] => {
+            (CrcUse::On, _) => CrcVerdict::Bad,
+            (CrcUse::Unknown, _) if found == [0; CRC_LENGTH] => {
                 self.crc = CrcUse::Off;
                 CrcVerdict::Unused
             }
-            CrcUse::Unknown => CrcVerdict::Unverifiable,
+            (CrcUse::Unknown, _) => CrcVerdict::Unverifiable,
         }
     }
 
