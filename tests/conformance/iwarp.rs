@@ -1,5 +1,6 @@
 //! iWARP.
 
+use crate::transport::{found, slow_down};
 use crate::{By, Trigger, shown};
 use rdmascope_tests::pcap::{Capture, Packet};
 use rdmascope_tests::samples;
@@ -85,4 +86,32 @@ fn first_send(capture: &mut Capture, from: fn(u16) -> bool) -> &mut Packet {
 
 fn last_send(capture: &mut Capture, from: fn(u16) -> bool) -> &mut Packet {
     capture.packets.iter_mut().rfind(|packet| is_send(packet, from)).expect("there is one")
+}
+
+/// Of the client's MPA Request: how many RDMA Reads it serves at once (RFC 6581, section 9).
+fn set_inbound_reads(capture: &mut Capture, inbound: u16) {
+    let start = |packet: &&mut Packet| {
+        packet.data.get(payload(packet)..).is_some_and(|it| it.starts_with(b"MPA ID Req"))
+    };
+    let request = capture.packets.iter_mut().find(start).expect("there is one");
+    let at = payload(request) + 20;
+    request.data[at..at + 2].copy_from_slice(&inbound.to_be_bytes());
+}
+
+#[test]
+fn reads_within_the_limit_are_no_excess() {
+    let mut capture = samples::capture("iwarp-nfs3");
+    slow_down(&mut capture);
+    let with = |inbound: u16| {
+        let mut capture = capture.clone();
+        set_inbound_reads(&mut capture, inbound);
+        found(&capture, "read-depth")
+    };
+    assert_eq!(found(&capture, "read-depth").len(), 0, "128 are allowed");
+    let one = with(1);
+    assert_eq!(one.len(), 1, "once for each end: {one:?}");
+    assert_eq!(one[0].by_requester, Some(false), "{one:?}");
+    let most = (2..=128).find(|inbound| with(*inbound).is_empty()).expect("128 are enough");
+    assert_eq!(with(most - 1).len(), 1);
+    assert_eq!(with(0x3fff).len(), 0, "the ends agreed elsewhere");
 }

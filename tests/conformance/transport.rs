@@ -343,7 +343,7 @@ fn send_last_again(capture: &mut Capture, times: usize) {
 }
 
 /// Stretches time to a thousand times.
-fn slow_down(capture: &mut Capture) {
+pub(crate) fn slow_down(capture: &mut Capture) {
     let begin = capture.packets[0].time;
     capture.packets.iter_mut().for_each(|packet| packet.time = begin + 1000 * (packet.time - begin));
 }

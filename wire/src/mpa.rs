@@ -101,6 +101,11 @@ header! {
     }
 }
 
+impl ReadDepths {
+    /// IRD or ORD of which the ends agree elsewhere (RFC 6581, section 9.1).
+    pub const NOT_NEGOTIATED: u16 = 0x3fff;
+}
+
 /// Bytes of the field in front of a ULPDU that tells its length.
 pub const LENGTH_FIELD: usize = 2;
 /// Bytes of the CRC behind its padding.

@@ -131,9 +131,14 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "read-depth",
         level: Level::Violation,
-        sources: &[READ, Source { document: Document::Ibta, section: "12.7" }],
-        sentence: "An end has no more RDMA READs outstanding than the Responder Resources of the other end.",
-        explanation: "The limit is the Responder Resources of the other end's REQ or REP. A request counts once it has waited for its \
+        sources: &[
+            READ,
+            Source { document: Document::Ibta, section: "12.7" },
+            Source { document: Document::Rfc6581, section: "9.1" },
+        ],
+        sentence: "An end has no more RDMA READs outstanding than the other end serves at once.",
+        explanation: "The limit is the Responder Resources of the other end's REQ or REP; of iWARP the IRD of its MPA start frame, where it has \
+            one. A request counts once it has waited for its \
             response for 2 ms, which is longer than captures reorder packets. The finding is reported once for each end.",
         check: Check::Faulty(faults::reads),
     },

@@ -3,16 +3,19 @@
 use super::framing::{CrcUse, Framing, Unit};
 use super::messages::{Message, Messages};
 use super::stream::{Arrival, Next, Stream, Until};
-use super::{Contents, Run, SEGMENT, failure};
+use super::{Contents, Run, SEGMENT, failure, piece};
 use crate::connection::{Counts, FirstFrames};
 use crate::frame::Segment;
-use crate::rdma::{Delivery, End, MemoryRange, Placement, Position, ReadRequest, Refusal, Repetition};
-use crate::record::{Seen, Time};
+use crate::rdma::{
+    Delivery, End, Fault, MemoryRange, Part, Placement, Position, ReadRequest, Refusal, Repetition,
+};
+use crate::record::{REORDERING, Seen, Time};
 use crate::waiting::{Held, Waiting};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use rdmascope_wire::Rkey;
-use rdmascope_wire::mpa::StartFrame;
+use rdmascope_wire::mpa::{ReadDepths, StartFrame};
+use rdmascope_wire::rdmap::Opcode;
 
 /// The transport of a connection: both its streams.
 #[derive(Clone, Debug, Default)]
@@ -33,6 +36,8 @@ struct Half {
     /// Read responses of this end to what the other one was not seen to ask yet.
     early: Waiting<HeldResponse>,
     started: Option<Started>,
+    /// RDMA Reads of the other end that it serves at once (IRD: RFC 6581, section 9.1), until it was seen to be asked for more.
+    limit: Option<u32>,
     /// The other counters stay 0.
     counts: Counts,
     /// The other numbers stay empty.
@@ -72,6 +77,7 @@ pub(crate) struct Started {
 /// An RDMA Read that was asked for.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
+    seen: Seen,
     position: Position,
     sink: Rkey,
     sink_offset: u64,
@@ -171,9 +177,9 @@ impl IwarpConnection {
     /// Makes messages of what comes next in the stream of an end.
     fn process(&mut self, from: End, input: Input<'_>, deliver: &mut impl FnMut(End, Delivery<'_>)) {
         let (sender, asker) = ends(&mut self.halves, from);
-        let Half { framing, messages, started, reads, counts, first_frames, early, .. } = sender;
+        let Half { framing, messages, started, reads, limit, counts, first_frames, early, .. } = sender;
         let mut has_started = false;
-        let mut responses = Responses { from, reads, counts, first_frames, early, asker };
+        let mut responses = Responses { from, reads, limit, counts, first_frames, early, asker };
         let mut found = |unit: Unit<'_>| match unit {
             Unit::Start(seen, frame, data, behind) => {
                 has_started = true;
@@ -186,7 +192,7 @@ impl IwarpConnection {
             Unit::Lost => messages.lose(&mut |message| responses.take(message, deliver)),
             Unit::Malformed(seen, sequence) => {
                 messages.lose(&mut |message| responses.take(message, deliver));
-                let (position, fault) = (Position::of_sequence(sequence), crate::rdma::Fault::Segment);
+                let (position, fault) = (Position::of_sequence(sequence), Fault::Segment);
                 deliver(from, Delivery::Faulty { seen, piece: SEGMENT, position, fault });
             }
         };
@@ -212,7 +218,11 @@ impl IwarpConnection {
             // Each end tells what it wants to receive.
             let wants = self.halves[end.other()].started.as_ref().is_some_and(|it| it.frame.markers);
             let behind = self.halves[end].started.as_ref().map(|it| it.behind);
-            self.halves[end].framing.insert_markers(behind.filter(|_| wants));
+            let Half { framing, started, limit, .. } = &mut self.halves[end];
+            framing.insert_markers(behind.filter(|_| wants));
+            let depths = started.as_ref().and_then(|it| it.frame.private_data(&it.data).0);
+            let is_agreed = |inbound: &u16| *inbound != ReadDepths::NOT_NEGOTIATED;
+            *limit = depths.map(|depths| depths.inbound).filter(is_agreed).map(u32::from);
         }
     }
 
@@ -240,8 +250,8 @@ impl IwarpConnection {
                 };
                 let Some(held) = held else { break };
                 let placement = Placement { bytes: &held.bytes, ..held.placement };
-                let Half { reads, counts, first_frames, early, .. } = sender;
-                let mut responses = Responses { from, reads, counts, first_frames, early, asker };
+                let Half { reads, limit, counts, first_frames, early, .. } = sender;
+                let mut responses = Responses { from, reads, limit, counts, first_frames, early, asker };
                 responses.place(placement, held.ends, false, deliver);
             }
         }
@@ -418,6 +428,7 @@ impl Half {
 struct Responses<'h> {
     from: End,
     reads: &'h mut VecDeque<Asked>,
+    limit: &'h mut Option<u32>,
     counts: &'h mut Counts,
     first_frames: &'h mut FirstFrames,
     early: &'h mut Waiting<HeldResponse>,
@@ -435,7 +446,7 @@ impl Responses<'_> {
                     self.reads.pop_front();
                 }
                 let (sink, sink_offset) = (request.sink_stag, request.sink_offset);
-                self.reads.push_back(Asked { position, sink, sink_offset, memory });
+                self.reads.push_back(Asked { seen, position, sink, sink_offset, memory });
                 let extent = Some(extent);
                 let request = ReadRequest { seen, position, extent, memory, repeated: false, is_new: true };
                 deliver(self.from, Delivery::ReadRequest(request));
@@ -454,6 +465,24 @@ impl Responses<'_> {
                 deliver(self.from, Delivery::Refused { seen, position, refusal, request: None });
             }
         }
+    }
+
+    /// More requests than this end serves at once, as it begins to answer the first of them. Found once. Only those count that waited for
+    /// longer than a capture shifts packets.
+    fn excess(&mut self, now: Seen) -> Option<Fault> {
+        let allowed = (*self.limit)?;
+        let reads = &self.asker.reads;
+        if reads.len() <= allowed as usize {
+            return None;
+        }
+        let mut waiting = reads.iter().filter(|asked| now.time.since(asked.seen.time) > REORDERING.0);
+        let first = waiting.next()?.seen.frame;
+        let (outstanding, last) = waiting.fold((1, first), |(count, _), asked| (count + 1, asked.seen.frame));
+        if outstanding <= allowed {
+            return None;
+        }
+        *self.limit = None;
+        Some(Fault::Reads { outstanding, allowed, first, last })
     }
 
     /// Hands up a piece of a read response as a placement in the memory that was read. If the request may yet turn up, it waits.
@@ -477,6 +506,13 @@ impl Responses<'_> {
         };
         // Responses come in the order of their requests (RFC 5040, section 5.5): what was asked before has ended.
         self.asker.reads.drain(..index);
+        if placement.position == placement.first
+            && let Some(fault) = self.excess(placement.seen)
+        {
+            let Placement { seen, position, .. } = placement;
+            let piece = piece(Opcode::ReadResponse, Part::First);
+            deliver(self.from, Delivery::Faulty { seen, piece, position, fault });
+        }
         let asked = self.asker.reads[0];
         if placement.length > 0 {
             deliver(
