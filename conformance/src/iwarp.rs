@@ -5,7 +5,7 @@
 
 use super::finding::{Finding, Value};
 use super::rule::{Check, Document, Findings, Level, Rule, Source, Unseen};
-use super::transport::is_fatal;
+use super::transport::{damaged, is_fatal};
 use super::view::View;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -13,6 +13,7 @@ use rdmascope_dissector::observation::{Faulty, Refused};
 use rdmascope_dissector::rdma::Fault;
 
 const CRC: Source = Source { document: Document::Rfc5044, section: "4.4" };
+const CHECKSUM: Source = Source { document: Document::Rfc9293, section: "3.1" };
 const SEGMENTS: Source = Source { document: Document::Rfc5041, section: "4" };
 const OPCODES: Source = Source { document: Document::Rfc5040, section: "4.1" };
 const NUMBERS: Source = Source { document: Document::Rfc5041, section: "4.3" };
@@ -27,6 +28,16 @@ pub(super) const RULES: &[Rule] = &[
         explanation: "Whether CRCs are in use is told by the start frames, or by the first FPDU that is seen. A packet with a wrong TCP \
             checksum is not looked at: its receiver drops it. The receiver of a wrong CRC ends the connection.",
         check: Check::Faulty(crc),
+    },
+    Rule {
+        id: "iwarp-checksum",
+        level: Level::Warning,
+        sources: &[CHECKSUM],
+        sentence: "The checksum of TCP matches the segment.",
+        explanation: "Segments with another checksum are counted for each end and reported when the connection ends. A receiver drops such \
+            segments. What a host leaves to its network adapter is none, and until a segment of the capture has a matching checksum, \
+            checksums are taken as not computed.",
+        check: Check::Connection(damaged),
     },
     Rule {
         id: "iwarp-segment",

@@ -74,6 +74,7 @@ pub enum Document {
     Rfc8267,
     Rfc8797,
     Rfc8881,
+    Rfc9293,
     /// The draft "Improving the Performance and Reliability of RPC Replies on RPC-over-RDMA Transports".
     ReliableReply,
     /// InfiniBand Architecture Specification, volume 1.
@@ -210,6 +211,7 @@ impl fmt::Display for Document {
             Document::Rfc8267 => "RFC 8267",
             Document::Rfc8797 => "RFC 8797",
             Document::Rfc8881 => "RFC 8881",
+            Document::Rfc9293 => "RFC 9293",
             Document::ReliableReply => "reliable-reply draft",
             Document::Ibta => "IBTA volume 1",
             Document::RoceV2 => "IBTA volume 1, annex A17",

@@ -375,7 +375,7 @@ pub struct Counts {
     pub unmatched_placements: u64,
     /// Sends that are no RPC-over-RDMA message.
     pub other_sends: u64,
-    /// Packets with a bad ICRC: left out of everything else.
+    /// Packets with a bad ICRC, and of iWARP segments with a wrong TCP checksum: left out of everything else.
     pub bad_icrc: u64,
     /// Packets with the FECN or BECN bit, or ECN "congestion experienced".
     pub congestion_marks: u64,

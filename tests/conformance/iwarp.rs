@@ -3,7 +3,7 @@
 use crate::transport::{found, slow_down};
 use crate::{By, Trigger, shown};
 use rdmascope_tests::pcap::{Capture, Packet};
-use rdmascope_tests::samples;
+use rdmascope_tests::{mutate, samples};
 
 pub(crate) const TRIGGERS: &[Trigger] = &[
     Trigger {
@@ -19,6 +19,17 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         },
         also: &[],
         shows: shown(By::Requester, &[1326], "", ""),
+    },
+    Trigger {
+        rule: "iwarp-checksum",
+        alteration: "the window of the server's first acknowledgement is another one, and its checksum is not",
+        control: sealed,
+        alter: |capture| {
+            let acknowledgement = capture.packets.iter_mut().find(|packet| packet.number == 9);
+            acknowledgement.expect("the sample has it").data[14 + 20 + 14] ^= 1;
+        },
+        also: &[],
+        shows: shown(By::Responder, &[9], "1", ""),
     },
     Trigger {
         rule: "iwarp-segment",
@@ -61,6 +72,14 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         shows: shown(By::Requester, &[1738], "DDP: tagged buffer error, invalid STag", ""),
     },
 ];
+
+/// A session whose checksums are right: the host that captured it left them to its adapter.
+fn sealed() -> Capture {
+    let mut capture = samples::capture("iwarp-nfs3");
+    let segments = capture.packets.iter_mut().filter(|packet| packet.data[14 + 9] == 6);
+    segments.for_each(|packet| mutate::seal_segment(&mut packet.data));
+    capture
+}
 
 /// The source port of the server's segments.
 const SERVER: fn(u16) -> bool = |port| port == 20_049;

@@ -8,7 +8,7 @@ mod event_log;
 mod faults;
 mod problems;
 
-pub(super) use problems::is_fatal;
+pub(super) use problems::{damaged, is_fatal};
 
 use super::rule::{Check, Document, Level, Rule, Source, Unseen};
 use super::view::{Known, Memory};

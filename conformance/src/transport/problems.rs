@@ -15,7 +15,7 @@ use rdmascope_dissector::transaction::Seen;
 /// What went wrong with the packets of one end, or at it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DeliveryProblems {
-    /// Packets of it with a bad ICRC.
+    /// Packets of it with a bad ICRC, or segments with a wrong TCP checksum.
     spoiled: Tally,
     /// RNR NAKs that it sent.
     not_ready: Tally,
@@ -162,9 +162,23 @@ pub(super) fn fatal(refused: &Refused, _: &View, findings: &mut Findings<'_>) {
     );
 }
 
-pub(super) fn spoiled(_: &Connection, view: &View, findings: &mut Findings<'_>) {
+pub(super) fn spoiled(connection: &Connection, view: &View, findings: &mut Findings<'_>) {
+    if !connection.is_iwarp {
+        report_spoiled(["a packet with a bad ICRC", "packets with a bad ICRC"], view, findings);
+    }
+}
+
+/// The same of TCP.
+pub(crate) fn damaged(connection: &Connection, view: &View, findings: &mut Findings<'_>) {
+    if connection.is_iwarp {
+        let words = ["a segment with a wrong TCP checksum", "segments with a wrong TCP checksum"];
+        report_spoiled(words, view, findings);
+    }
+}
+
+fn report_spoiled([one, several]: [&'static str; 2], view: &View, findings: &mut Findings<'_>) {
     for (end, problems) in End::BOTH.into_iter().zip(&view.memories.transport.problems) {
-        problems.spoiled.report(end, "a packet with a bad ICRC", "packets with a bad ICRC", findings);
+        problems.spoiled.report(end, one, several, findings);
     }
 }
 

@@ -103,7 +103,7 @@ impl<'a> Segment<'a> {
 
     /// The verdict on its checksum (RFC 9293, section 3.1; RFC 8200, section 8.1).
     pub fn checksum(&self) -> Checksum {
-        let length = self.segment.len() as u64 + u64::from(self.payload_length) - self.payload.len() as u64;
+        let length = self.header_length() as u64 + u64::from(self.payload_length);
         if self.segment.len() as u64 != length {
             return Checksum::Unverifiable;
         }
@@ -188,5 +188,9 @@ mod tests {
         assert_eq!(verdict(0x0eb2), Checksum::Bad);
         let cut = bytes(0x0eb1);
         assert_eq!(parse(&cut[..21], 22).unwrap().checksum(), Checksum::Unverifiable);
+        // A header of 24 bytes, of which 22 are there.
+        let mut options = bytes(0);
+        options[12] = 0x60;
+        assert_eq!(parse(&options, 24).unwrap().checksum(), Checksum::Unverifiable);
     }
 }

@@ -459,7 +459,7 @@ static COUNTS: Columns<Counts> = {
             C::new(
                 "bad_icrc",
                 U64(|sent| Some(sent.bad_icrc)),
-                "Packets with a bad ICRC. No other field counts them.",
+                "Packets with a bad ICRC; of iWARP, segments with a wrong TCP checksum. No other field counts them.",
             ),
             C::new(
                 "congestion_marks",

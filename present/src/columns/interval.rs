@@ -77,7 +77,11 @@ pub static TRANSPORT: Columns<Transport> = {
                 U64(|sent| Some(sent.missing)),
                 "Request packets that the capture lacks.",
             ),
-            C::new("bad_icrc", U64(|sent| Some(sent.bad_icrc)), "Packets with a bad ICRC."),
+            C::new(
+                "bad_icrc",
+                U64(|sent| Some(sent.bad_icrc)),
+                "Packets with a bad ICRC; of iWARP, segments with a wrong TCP checksum.",
+            ),
             C::new(
                 "congestion_marks",
                 U64(|sent| Some(sent.congestion_marks)),

@@ -30,6 +30,8 @@ pub struct Problems {
     sealed: Tally,
     /// Packets with a bad ICRC, of ends that sent no other.
     spoiled: Tally,
+    /// Segments of iWARP connections with a wrong TCP checksum.
+    damaged: Tally,
     unreadable_headers: Tally,
     unreadable_bodies: Tally,
     /// Messages that the capture, not the sender, cut off.
@@ -184,10 +186,16 @@ impl Problems {
         }
         for end in ends {
             add(&mut self.sent, &end.sent);
-            note_first(&mut self.first_frames, &end.first_frames);
+            let damaged = Tally { count: end.sent.bad_icrc, first_frame: end.first_frames.bad_icrc };
+            if connection.is_iwarp {
+                self.damaged.absorb(damaged);
+            }
+            // Counted there.
+            let bad_icrc = damaged.first_frame.filter(|_| !connection.is_iwarp);
+            note_first(&mut self.first_frames, &FirstFrames { bad_icrc, ..end.first_frames });
         }
         let lacking = self.open.remove(&connection.id).unwrap_or_default();
-        for end in ends.into_iter().filter(|end| is_spoiled(end)) {
+        for end in ends.into_iter().filter(|end| is_spoiled(end) && !connection.is_iwarp) {
             self.spoiled.absorb(Tally { count: end.sent.bad_icrc, first_frame: end.first_frames.bad_icrc });
         }
         let [requester, responder] = ends;
@@ -273,6 +281,7 @@ impl Problems {
             (Transport, "retransmission", seen(sent.repeated_packets, first.repeated_packet), "packets sent again"),
             (Transport, "reordered-packet", seen(sent.reordered_packets, first.reordered_packet), "packets that came behind later ones: reordered, or lost before the capture and sent again"),
             (bad_icrc_group, "bad-icrc", bad_icrc, bad_icrc_words),
+            (Transport, "bad-checksum", self.damaged, "TCP segments with a wrong checksum, left out of everything else"),
             // A snap length may have cut off the chunks that advertise the memory.
             (if totals.cut_records > 0 { Capture } else { Transport }, "unmatched-placement", tally(self.unmatched_placements), "RDMA Reads and Writes of memory that no open transaction advertised"),
             (Transport, "unmatched-response", tally(self.unmatched_responses), "RDMA Read responses to no Read that was seen"),
