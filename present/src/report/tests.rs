@@ -252,6 +252,17 @@ fn bad_icrcs_are_said_as_they_were_taken() {
 }
 
 #[test]
+fn a_wrong_checksum_of_tcp_is_no_bad_icrc() {
+    let (report, ending) = of_capture(&samples_of("iwarp-crc-lossy"));
+    let problems = report.problems(&ending);
+    let named = |name: &str| problems.iter().find(|problem| problem.name == name);
+    // tshark finds these ten, too.
+    let damaged = named("bad-checksum").expect("the network broke some");
+    assert_eq!((damaged.group, damaged.count, damaged.first_frame), (Group::Transport, 10, Some(117)));
+    assert!(named("bad-icrc").is_none() && named("spoiled-end").is_none());
+}
+
+#[test]
 fn compounds_that_a_snap_length_cuts_are_not_counted_as_sequence() {
     let capture = samples_of("nfs4.1-basic");
     let counted = |capture: &Capture, name: &str| -> u64 {

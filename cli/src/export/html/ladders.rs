@@ -160,12 +160,13 @@ type Marks = Vec<(&'static Rule, Verdict)>;
 
 /// How many of the rules have room behind a text. Below the drawing stand all of them.
 fn fitting(words: &Words<'_>, marks: &[(&'static Rule, Verdict)]) -> usize {
-    // Characters from TEXTS to WIDTH, and those of the time and the arrow among them.
-    const ROOM: usize = 64;
-    const TIME: usize = 9;
-    let mut taken = TIME + words.to_string().chars().count();
+    // Small letters from TEXTS to WIDTH, in the widest of the fonts that browsers take; time, arrow and a count are among them.
+    const ROOM: usize = 57;
+    const TIME_AND_COUNT: usize = 13;
+    let width = |text: &str| text.chars().count() + text.chars().filter(char::is_ascii_uppercase).count() / 4;
+    let mut taken = TIME_AND_COUNT + width(&words.to_string());
     let fits = |(rule, _): &&(&Rule, Verdict)| {
-        taken += 3 + rule.id.len();
+        taken += 3 + width(rule.id);
         taken <= ROOM
     };
     marks.iter().take_while(fits).count()
