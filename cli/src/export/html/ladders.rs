@@ -4,6 +4,7 @@ use super::Drawing;
 use super::choice::{Reason, ReasonText};
 use super::plot::{Axis, Units, drawing};
 use core::fmt::{self, Display};
+use core::iter;
 use maud::{Markup, html};
 use rdmascope_conformance::{Level, Rule, Verdict};
 use rdmascope_dissector::exchange::StepKind;
@@ -105,12 +106,20 @@ fn draw(transaction: &Transaction, ladder: &Ladder, findings: &ByFrame<'_>) -> M
     let marks: Vec<Marks> = ladder.marks().iter().map(|frames| findings.rules(frames)).collect();
     let length = ladder.end().since(ladder.start);
     let texts = Ends::of(rungs.len(), MOST_TEXTS);
+    let beside: Vec<Beside<'_>> =
+        texts.indices().map(|index| Beside::of(transaction, &rungs[index], &marks[index])).collect();
     let least = if rungs.len() <= 4 { LOW } else { HEIGHT };
-    let height = least.max(LINE * texts.shown() as f64);
+    let height = least.max(LINE * beside.iter().map(Beside::lines).sum::<usize>() as f64);
     let axis = Axis::of_time(length as f64);
     let y = |time: Time| TOP + axis.place(time.since(ladder.start) as f64) * height;
     let arrows = Ends::of(rungs.len(), MOST_ARROWS);
-    let places = spread(texts.indices().map(|index| y(rungs[index].first.time)), TOP, TOP + height);
+    let wanted = beside.iter().flat_map(|text| iter::repeat_n(y(text.rung.first.time), text.lines()));
+    let lines = spread(wanted, TOP, TOP + height);
+    let first_lines = beside.iter().scan(0, |line, text| {
+        let place = lines[*line];
+        *line += text.lines();
+        Some(place)
+    });
     let bottom = TOP + height;
     let content = html! {
         g class="axis" {
@@ -127,19 +136,19 @@ fn draw(transaction: &Transaction, ladder: &Ladder, findings: &ByFrame<'_>) -> M
         @for index in arrows.indices() {
             (arrow(transaction, &rungs[index], &marks[index], ladder.start, &y))
         }
-        @for (place, index) in places.iter().zip(texts.indices()) {
-            @let rung = &rungs[index];
-            @let from = y(rung.first.time);
-            path class="lead" d={ "M" (Units(RESPONDER + 3.0)) " " (Units(from)) "L" (Units(TEXTS - 4.0)) " " (Units(*place)) } {}
+        @for (text, place) in beside.iter().zip(first_lines) {
+            @let rung = text.rung;
+            path class="lead" d={ "M" (Units(RESPONDER + 3.0)) " " (Units(y(rung.first.time))) "L" (Units(TEXTS - 4.0)) " " (Units(place)) } {}
             text class=(Look::of(rung).text) x=(Units(TEXTS)) y=(Units(place + 4.0)) {
                 tspan class="time" { "+" (Duration(rung.first.time.since(ladder.start))) }
                 " " (if rung.from_requester { "\u{2192}" } else { "\u{2190}" }) " "
-                (Words(transaction, rung))
-                @let fitting = fitting(&Words(transaction, rung), &marks[index]);
-                @for (rule, verdict) in &marks[index][..fitting] {
-                    " " tspan class=(class(rule, *verdict)) { (sign(*verdict)) " " (rule.id) }
+                (text.words)
+                @for (rule, verdict) in text.marks_of_line(0) { (mark(rule, *verdict)) }
+                @for line in 1..text.lines() {
+                    tspan x=(Units(TEXTS)) dy=(Units(LINE)) {
+                        @for (rule, verdict) in text.marks_of_line(line) { (mark(rule, *verdict)) }
+                    }
                 }
-                @if fitting < marks[index].len() { " +" (marks[index].len() - fitting) }
             }
         }
         @if texts.left_out() > 0 {
@@ -158,18 +167,50 @@ fn draw(transaction: &Transaction, ladder: &Ladder, findings: &ByFrame<'_>) -> M
 /// The rules of findings, with whether they stand.
 type Marks = Vec<(&'static Rule, Verdict)>;
 
-/// How many of the rules have room behind a text. Below the drawing stand all of them.
-fn fitting(words: &Words<'_>, marks: &[(&'static Rule, Verdict)]) -> usize {
-    // Small letters from TEXTS to WIDTH, in the widest of the fonts that browsers take; time, arrow and a count are among them.
-    const ROOM: usize = 57;
-    const TIME_AND_COUNT: usize = 13;
-    let width = |text: &str| text.chars().count() + text.chars().filter(char::is_ascii_uppercase).count() / 4;
-    let mut taken = TIME_AND_COUNT + width(&words.to_string());
-    let fits = |(rule, _): &&(&Rule, Verdict)| {
-        taken += 3 + width(rule.id);
-        taken <= ROOM
-    };
-    marks.iter().take_while(fits).count()
+/// What stands beside an arrow: what the packets are, and the rules of their findings, on as many lines as they need.
+struct Beside<'a> {
+    rung: &'a Rung,
+    words: String,
+    marks: &'a [(&'static Rule, Verdict)],
+    /// Behind the last of the marks of each line.
+    ends: Vec<usize>,
+}
+
+impl<'a> Beside<'a> {
+    fn of(transaction: &'a Transaction, rung: &'a Rung, marks: &'a [(&'static Rule, Verdict)]) -> Beside<'a> {
+        // Small letters from TEXTS to WIDTH, in the widest of the fonts that browsers take. Time and arrow stand before the words.
+        const ROOM: usize = 57;
+        const TIME: usize = 10;
+        let width =
+            |text: &str| text.chars().count() + text.chars().filter(char::is_ascii_uppercase).count() / 4;
+        let words = Words(transaction, rung).to_string();
+        let mut ends = vec![0];
+        let mut taken = TIME + width(&words);
+        for (index, (rule, _)) in marks.iter().enumerate() {
+            let mark = 3 + width(rule.id);
+            taken += mark;
+            if taken > ROOM {
+                ends.push(index);
+                taken = mark;
+            }
+            *ends.last_mut().expect("there is the first line") = index + 1;
+        }
+        Beside { rung, words, marks, ends }
+    }
+
+    fn lines(&self) -> usize {
+        self.ends.len()
+    }
+
+    fn marks_of_line(&self, line: usize) -> &[(&'static Rule, Verdict)] {
+        let from = if line == 0 { 0 } else { self.ends[line - 1] };
+        &self.marks[from..self.ends[line]]
+    }
+}
+
+/// A rule behind a text.
+fn mark(rule: &Rule, verdict: Verdict) -> Markup {
+    html! { " " tspan class=(class(rule, verdict)) { (sign(verdict)) " " (rule.id) } }
 }
 
 /// Of what the packets of a ladder are evidence: also those that are not drawn, or have no text.
