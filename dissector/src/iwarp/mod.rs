@@ -1,7 +1,7 @@
 //! iWARP: RDMA over TCP, from segments to whole Sends and to placements in memory.
 //!
 //! The stream of each end goes through three stages: `stream` puts its TCP segments in order (RFC 9293), `framing` finds the FPDUs in it
-//! (RFC 5044), and `messages` makes of their DDP segments what the words of [`rdma`](crate::rdma) say (RFC 5041, RFC 5040). A read
+//! (RFC 5044), and `messages` makes of their DDP segments what the words of [`crate::rdma`] say (RFC 5041, RFC 5040). A read
 //! response names the memory of the end that asked, so `connection` looks up what was asked. Positions are sequence numbers of TCP.
 
 mod connection;
