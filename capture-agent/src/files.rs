@@ -10,6 +10,7 @@ pub use spool::Spool;
 
 use crate::block::Blocks;
 use crate::capture::{Advance, Capture, Cut, Error};
+use crate::clock::Clock;
 use crate::framing::{Framed, Interface};
 use crate::note::Note;
 use crate::pipe::Interrupt;
@@ -34,6 +35,8 @@ pub struct Files {
 struct File {
     name: String,
     capture: Capture,
+    /// How its clock is told by that of the capture; `None`: it is that.
+    clock: Option<Clock>,
     /// The earliest and the latest time of the records that were given, where it is one of several files.
     span: Option<(Time, Time)>,
     /// The bytes that the next record needs, after [`Next::Idle`] was returned for them.
@@ -91,6 +94,11 @@ impl Files {
     pub fn of(captures: Vec<Capture>) -> Files {
         let file = |capture: Capture| File::new(capture.name().to_owned(), capture);
         Files { merge: Merge::new(captures.len()), files: captures.into_iter().map(file).collect() }
+    }
+
+    /// From here on the times of a file, counted from 0 as they were given, are told by `clock`.
+    pub fn tell_by(&mut self, file: usize, clock: Clock) {
+        self.files[file].clock = Some(clock);
     }
 
     /// Hands on every record, taken apart, in order, until the end or until `sink` breaks off, with a second thread where
@@ -158,7 +166,10 @@ impl Source for Files {
 fn next_of_several<'a>(files: &'a mut [File], merge: &mut Merge) -> Result<Next<'a>, Error> {
     while let Some(index) = merge.lacking() {
         match files[index].advance()? {
-            Found::Record(framed) => merge.found(index, framed),
+            Found::Record(framed) => {
+                let time = files[index].clock.as_ref().map_or(framed.time, |clock| clock.tell(framed.time));
+                merge.found(index, Framed { time, ..framed });
+            }
             Found::Note(note) => return Ok(Next::Note(note)),
             Found::Idle => return Ok(Next::Idle(None)),
             Found::End => merge.ended(index),
@@ -183,7 +194,7 @@ pub(crate) fn extend(span: &mut Option<(Time, Time)>, time: Time) {
 
 impl File {
     fn new(name: String, capture: Capture) -> File {
-        File { name, capture, span: None, awaited: None, trouble: None }
+        File { name, capture, clock: None, span: None, awaited: None, trouble: None }
     }
 
     fn is_worth_a_thread(&self) -> bool {

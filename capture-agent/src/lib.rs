@@ -42,6 +42,7 @@
 mod archive;
 mod block;
 mod capture;
+mod clock;
 mod compress;
 #[cfg(target_os = "linux")]
 pub mod confine;
@@ -72,6 +73,7 @@ mod unsafe_io;
 
 pub use archive::{Archive, Walk};
 pub use capture::{Advance, Capture, Cut, Error};
+pub use clock::{Clock, Line};
 pub use compress::{Compression, Compressor};
 pub use files::{FileEnding, Files, Spool};
 pub use framing::{Interface, Statistics};

@@ -19,7 +19,7 @@ use rdmascope_wire::{Qpn, private_data};
 pub struct ConnectionId(pub u32);
 
 /// From which host to which.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Route {
     /// Who sends.
     pub source: Address,

@@ -16,14 +16,16 @@ pub(crate) struct Copies {
     sets: Box<[Set]>,
     /// A bit for each of the queue pairs that packets with an Identification were for, by the low bits of its number.
     numbered: u64,
+    /// How long after one tap another may show a packet, where the capture is of places that far apart.
+    apart: Option<u64>,
 }
 
 /// A packet, as a record shows it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sighting {
     identity: Identity,
-    /// The set it is noted in: by destination queue pair and PSN, multiplied with 2^32 over the golden ratio to spread those that differ little.
-    place: u32,
+    /// Says which set it is noted in: destination queue pair and PSN, multiplied with 2^32 over the golden ratio to spread those that differ little.
+    mixed: u32,
     /// The bit of the destination queue pair.
     flow: u64,
     seen: Seen,
@@ -42,8 +44,13 @@ impl Sighting {
 
     fn of(identity: Identity, number: u32, receiver: u32, seen: Seen, tap: Tap) -> Sighting {
         let mixed = number.wrapping_add(receiver << 8).wrapping_mul(0x9e37_79b1);
-        let place = mixed >> (u32::BITS - SETS.ilog2());
-        Sighting { identity, place, flow: 1 << (receiver % u64::BITS), seen, tap }
+        Sighting { identity, mixed, flow: 1 << (receiver % u64::BITS), seen, tap }
+    }
+
+    /// Which of so many sets it is noted in.
+    #[inline]
+    fn place(&self, sets: usize) -> usize {
+        (self.mixed >> (u32::BITS - sets.ilog2())) as usize
     }
 }
 
@@ -64,6 +71,8 @@ struct Shown {
 }
 
 const SETS: usize = 64;
+/// The same where packets are on their way for longer than a copy takes within a host: 65,536 packets.
+const SETS_APART: usize = 8192;
 const WAYS: usize = 8;
 /// Nanoseconds within which the copy of a packet comes, where its sender numbers packets: more than clocks of two places that were set
 /// by PTP differ, less than a sender takes to use a number again.
@@ -87,15 +96,16 @@ impl Shown {
         Shown { first, taps: [Some((tap, first.time)), None, None, None] }
     }
 
-    /// Whether `tap` shows a copy `at` this time. Where the sender does not number packets, that it showed the bytes is noted.
+    /// Whether `tap` shows a copy `at` this time, `within` so many nanoseconds. Where the sender does not number packets, that it showed the bytes
+    /// is noted.
     #[inline]
-    fn is_copy(&mut self, is_numbered: bool, tap: Tap, at: Time) -> bool {
-        if is_numbered { at.since(self.first.time) <= NUMBERED } else { self.is_copy_at(tap, at) }
+    fn is_copy(&mut self, is_numbered: bool, tap: Tap, at: Time, within: u64) -> bool {
+        if is_numbered { at.since(self.first.time) <= within } else { self.is_copy_at(tap, at, within) }
     }
 
     /// Notes that `tap` shows the same bytes `at` this time, by a sender that does not number packets; returns whether that is a copy. One tap
     /// shows a packet again at once or not at all, so what it shows later was sent again.
-    fn is_copy_at(&mut self, tap: Tap, at: Time) -> bool {
+    fn is_copy_at(&mut self, tap: Tap, at: Time, within: u64) -> bool {
         for known in &mut self.taps {
             match known {
                 Some((other, last)) if *other == tap => {
@@ -110,27 +120,38 @@ impl Shown {
                 }
             }
         }
-        at.since(self.first.time) <= NUMBERED
+        at.since(self.first.time) <= within
     }
 }
 
 impl Copies {
+    /// Of a capture that may show a packet at one tap so many nanoseconds after another; `None`: only within a host or switch, or by clocks
+    /// that were set.
+    pub(crate) fn new(apart: Option<u64>) -> Copies {
+        Copies { apart, ..Copies::default() }
+    }
+
+    fn within(&self) -> u64 {
+        self.apart.map_or(NUMBERED, |apart| apart.max(NUMBERED))
+    }
+
     /// Notes a packet, and returns the record that showed it first where this one is a copy.
     #[inline]
     pub(crate) fn note(&mut self, sighting: Sighting) -> Option<Seen> {
         if self.sets.is_empty() {
-            self.sets = vec![Set::default(); SETS].into_boxed_slice();
+            let sets = if self.apart.is_some() { SETS_APART } else { SETS };
+            self.sets = vec![Set::default(); sets].into_boxed_slice();
         }
         if sighting.identity.numbering == Numbering::Numbered {
             self.numbered |= sighting.flow;
         }
-        let is_numbered = self.is_numbered(sighting);
+        let (is_numbered, within) = (self.is_numbered(sighting), self.within());
         let Sighting { identity, seen, tap, .. } = sighting;
-        let set = &mut self.sets[sighting.place as usize];
+        let set = &mut self.sets[sighting.place(self.sets.len())];
         if let Some(at) = set.position(identity)
             && let Some(shown) = &mut set.seen[at]
         {
-            if shown.is_copy(is_numbered, tap, seen.time) {
+            if shown.is_copy(is_numbered, tap, seen.time, within) {
                 return Some(shown.first);
             }
             // It was sent again, and is noted as any packet is. So packets give way in the same order whether they are told apart or not.
@@ -144,10 +165,13 @@ impl Copies {
 
     /// Whether a packet would be a copy, if it were noted now.
     pub(crate) fn would_copy(&self, sighting: Sighting) -> bool {
-        let Some(set) = self.sets.get(sighting.place as usize) else { return false };
+        if self.sets.is_empty() {
+            return false;
+        }
+        let set = &self.sets[sighting.place(self.sets.len())];
         let shown = set.position(sighting.identity).and_then(|at| set.seen[at]);
         shown.is_some_and(|mut shown| {
-            shown.is_copy(self.is_numbered(sighting), sighting.tap, sighting.seen.time)
+            shown.is_copy(self.is_numbered(sighting), sighting.tap, sighting.seen.time, self.within())
         })
     }
 

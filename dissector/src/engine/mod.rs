@@ -41,6 +41,9 @@ pub struct Config {
     pub observe: Observe,
     /// Whether what each packet is to which transaction is reported as [`Event::Attributed`]. Keeps [`Keep::steps`] as well.
     pub attribute: bool,
+    /// How long after one [tap](crate::record::Tap) another may show the same packet, in nanoseconds: where captures of places are joined that packets
+    /// take that long between. `None`: as long as within a host or a switch, 2 ms.
+    pub places_apart: Option<u64>,
 }
 
 /// What the engine counted over all connections.
@@ -127,6 +130,7 @@ impl Engine {
         Engine {
             config,
             transactions: Transactions::new(config.keep, config.observe, config.attribute),
+            copies: Copies::new(config.places_apart),
             ..Engine::default()
         }
     }

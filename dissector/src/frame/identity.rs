@@ -84,9 +84,9 @@ impl Identity {
         Identity { hash: hasher.finish(), numbering: Numbering::of(identification) }
     }
 
-    /// A number that is spread evenly.
+    /// A number that is spread evenly: the same wherever a packet is captured.
     #[inline]
-    pub(crate) fn hash(self) -> u64 {
+    pub fn hash(self) -> u64 {
         self.hash
     }
 }

@@ -96,7 +96,7 @@ impl<'a> Segment<'a> {
     }
 
     /// What tells it from other segments.
-    pub(crate) fn identity(&self) -> Identity {
+    pub fn identity(&self) -> Identity {
         let addresses = [self.source, self.destination];
         Identity::of_segment(self.segment, self.payload_length, addresses, self.identification)
     }
