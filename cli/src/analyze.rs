@@ -13,10 +13,12 @@ use course::CourseArguments;
 use rdmascope_capture_agent::Note;
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
+use rdmascope_dissector::exchange::Keep;
 use rdmascope_dissector::observation::Observe;
 use rdmascope_dissector::record::Time;
 use rdmascope_present::json;
 use rdmascope_present::kernel::{KernelTrace, Witness};
+use rdmascope_present::places::{Splits, Tally};
 use rdmascope_present::report::Report;
 use rdmascope_present::text::Style;
 use std::io::{self, Write as _};
@@ -31,6 +33,7 @@ Examples:
   tcpdump -i eth0 -w - udp port 4791 | rdmascope analyze -
   rdmascope analyze mount.pcap --where 'op in (READ, WRITE) && file ~ \"*.dat\"' --since 10 --until 20
   rdmascope analyze mount.pcap --interval 1s --by client,operation --format csv > course.csv
+  rdmascope analyze client.pcap --with server.pcap
   rdmascope analyze mount.pcap --kernel client.trace --kernel server.trace
   rdmascope analyze mount.pcap --format jsonl | jq 'select(.type == \"operation\")'";
 
@@ -123,20 +126,44 @@ fn report(
         Ok(part) => part,
         Err(error) => return complain(&error, out),
     };
-    let mut gathering =
-        Gathering { report: Report::default(), witnesses: Witnesses::new(traces), slice: &slice, course };
-    let config = Config { observe: Observe::Events, ..Config::default() };
+    let joint = match captured.input().joint() {
+        Ok(joint) => joint,
+        Err(error) => return complain(&error, out),
+    };
+    let tally = joint.map(|joint| joint.tally());
+    let is_joined = tally.is_some();
+    let mut gathering = Gathering {
+        report: Report::default(),
+        witnesses: Witnesses::new(traces),
+        slice: &slice,
+        course,
+        tally,
+        splits: Splits::default(),
+    };
+    let config = Config {
+        observe: Observe::Events,
+        report_packets: is_joined,
+        keep: Keep { steps: is_joined, contents: false },
+        ..Config::default()
+    };
     let mut ending = match input::read(captured.input(), config, &mut gathering)? {
         Ok(ending) => ending,
         Err(error) => return complain(&error, out),
     };
     ending.chosen = slice.chosen();
-    let Gathering { report, witnesses, course, .. } = gathering;
+    gathering.finish();
+    let Gathering { report, witnesses, course, tally, splits, .. } = gathering;
     let format = command.format;
     match format {
-        Format::Text => report.write_text(&ending, style, out)?,
+        Format::Text => {
+            let joined = tally.as_ref().map(|tally| (tally, &splits));
+            report.write_joined_text(joined, &ending, style, out)?;
+        }
         Format::Jsonl => json::write_report(&report, &ending, out)?,
         Format::Csv | Format::Tsv => {}
+    }
+    if let (Some(tally), Format::Jsonl) = (&tally, format) {
+        json::write_places(tally, &splits, out)?;
     }
     if let Some(course) = course
         && let Err(error) = course.write(&ending, format, style, out)?
@@ -161,6 +188,25 @@ struct Gathering<'a> {
     witnesses: Witnesses,
     slice: &'a Slice,
     course: Option<course::Gathering>,
+    /// Where packets were seen, if captures of several places are joined.
+    tally: Option<Tally>,
+    splits: Splits,
+}
+
+impl Gathering<'_> {
+    /// Nothing more comes.
+    fn finish(&mut self) {
+        if let Some(tally) = &mut self.tally {
+            tally.finish();
+        }
+        self.take_splits();
+    }
+
+    fn take_splits(&mut self) {
+        while let Some((transaction, split)) = self.tally.as_mut().and_then(Tally::ready) {
+            self.splits.count(&transaction, split);
+        }
+    }
 }
 
 impl Audience for Gathering<'_> {
@@ -171,7 +217,14 @@ impl Audience for Gathering<'_> {
         if self.slice.concerns(&event) {
             self.report.follow(&event);
         }
-        if self.slice.has(&event) {
+        let is_chosen = self.slice.has(&event);
+        if let Some(tally) = &mut self.tally
+            && (is_chosen || matches!(event, Event::Packet(_)))
+        {
+            tally.handle(&event);
+            self.take_splits();
+        }
+        if is_chosen {
             self.report.count(&event);
             self.witnesses.event(&event);
             if let Some(course) = &mut self.course {

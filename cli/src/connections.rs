@@ -2,10 +2,11 @@
 
 use crate::filters::ConnectionArguments;
 use crate::input::Input;
-use crate::list::list;
+use crate::list::{Wanted, list};
 use crate::output::{Out, Status};
 use crate::table::{FieldName, Table, expression_about};
 use clap::Args;
+use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
 use rdmascope_present::columns::CONNECTION;
 use rdmascope_present::text::Style;
@@ -42,9 +43,9 @@ pub(crate) fn run(command: &Connections, style: Style, out: &mut Out) -> io::Res
         (&command.table, &CONNECTION),
         style,
         out,
-        (false, command.filter.asked()),
-        |event, start, rows, out| match *event {
-            Event::Connection(connection) if filter.matches(connection, start) => {
+        Wanted { config: Config::default(), asked: command.filter.asked() },
+        |event, start, rows, out| match event {
+            Some(Event::Connection(connection)) if filter.matches(connection, start) => {
                 rows.row(connection, start, out)
             }
             _ => Ok(()),

@@ -1,6 +1,7 @@
 //! `rdmascope diff`: what differs between two captures of the same workload.
 
 use crate::input::{Input, listen};
+use crate::joined::With;
 use crate::output::{
     Format, Out, Output, Status, complain, complain_of_troubles, warn_of_cuts, warn_of_nothing,
 };
@@ -24,6 +25,7 @@ use std::path::Path;
     .value_names(["A", "B"])
     .help("The two captures: files, or folders whose captures are one; one of them can be `-`, standard input")
     .long_help(None)))]
+#[command(mut_args(With::never))]
 pub(crate) struct Diff {
     #[command(flatten)]
     pub(crate) input: Input,

@@ -2,9 +2,11 @@
 
 use crate::captures;
 use crate::interrupt;
+use crate::joined::{Joint, With};
 use crate::output::Status;
 use crate::progress::Progress;
 use clap::Args;
+
 use core::ops::ControlFlow;
 use rdmascope_capture_agent::{Files, Note, Sink, Source as _, Spool};
 use rdmascope_dissector::engine::{Config, Engine};
@@ -16,6 +18,7 @@ use rdmascope_present::ending::Ending;
 use rdmascope_present::together::Together;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
 /// What is read.
 #[derive(Args, Debug)]
@@ -28,6 +31,8 @@ pub(crate) struct Input {
     /// their names; folders in it and hidden files are left out. If files share no connection, a warning says so.
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) with: With,
     /// UDP destination port of RoCEv2
     #[arg(long, value_name = "PORT", default_value_t = frame::Config::default().port)]
     pub(crate) port: u16,
@@ -43,36 +48,61 @@ pub(crate) struct Input {
     /// Standard input, for commands that read it more than once.
     #[arg(skip)]
     pub(crate) spool: Option<Spool>,
+    /// The places of `with`, once they are tied.
+    #[arg(skip)]
+    pub(crate) joint: OnceLock<Arc<Joint>>,
 }
 
 impl Input {
     /// One file, read without showing progress.
     pub(crate) fn file(path: PathBuf, port: u16) -> Input {
-        Input { files: vec![path], port, no_icrc: false, quiet: true, spool: None }
+        Input {
+            files: vec![path],
+            with: With::default(),
+            port,
+            no_icrc: false,
+            quiet: true,
+            spool: None,
+            joint: OnceLock::new(),
+        }
     }
 
     /// One of the files by itself, or the captures of one folder as one.
     pub(crate) fn one(&self, path: &Path) -> Input {
+        self.of(vec![path.to_owned()])
+    }
+
+    /// Other files, read in the same way.
+    pub(crate) fn of(&self, files: Vec<PathBuf>) -> Input {
         Input {
-            files: vec![path.to_owned()],
+            files,
+            with: With::default(),
             port: self.port,
             no_icrc: self.no_icrc,
             quiet: self.quiet,
             spool: None,
+            joint: OnceLock::new(),
         }
     }
 
     /// The same once more, so that it can be read more than once. Errors are those of [`Input::keep`].
     pub(crate) fn twice(&self) -> anyhow::Result<Input> {
-        let mut input = Input {
-            files: self.files.clone(),
-            port: self.port,
-            no_icrc: self.no_icrc,
-            quiet: self.quiet,
-            spool: None,
-        };
+        let mut input = self.of(self.files.clone());
+        (input.with, input.joint) = (self.with.clone(), self.joint.clone());
         input.keep()?;
         Ok(input)
+    }
+
+    /// The places whose captures are read as one; `None`: there is one place.
+    pub(crate) fn joint(&self) -> anyhow::Result<Option<Arc<Joint>>> {
+        if self.with.is_empty() {
+            return Ok(None);
+        }
+        if let Some(joint) = self.joint.get() {
+            return Ok(Some(joint.clone()));
+        }
+        let joint = Arc::new(self.with.join(self)?);
+        Ok(Some(self.joint.get_or_init(|| joint).clone()))
     }
 
     /// Whether some of it is standard input, or another pipe: who reads it may have to wait for more.
@@ -115,7 +145,7 @@ pub(crate) struct Each {
     /// Take each file by itself, as a capture of its own
     ///
     /// The files, also those of a folder, are reported on one after the other, in their order. The exit status is the highest of all.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "others")]
     each: bool,
 }
 
@@ -158,6 +188,27 @@ pub(crate) trait Audience {
     fn wait(&mut self) -> io::Result<()>;
 }
 
+/// An [`Audience`] whose type does not matter: so the engine is compiled once, and not once more for each command.
+trait Listening {
+    fn event(&mut self, event: Event<'_>, start: Time) -> io::Result<()>;
+    fn note(&mut self, note: &Note);
+    fn wait(&mut self) -> io::Result<()>;
+}
+
+impl<A: Audience> Listening for A {
+    fn event(&mut self, event: Event<'_>, start: Time) -> io::Result<()> {
+        Audience::event(self, event, start)
+    }
+
+    fn note(&mut self, note: &Note) {
+        Audience::note(self, note);
+    }
+
+    fn wait(&mut self) -> io::Result<()> {
+        Audience::wait(self)
+    }
+}
+
 /// Reads the capture through the engine. The outer error is one of the output, the inner one says what is no capture.
 ///
 /// A file that cannot be read on after its first packet counts up to there.
@@ -168,15 +219,33 @@ pub(crate) fn read<A: Audience>(
     config: Config,
     audience: &mut A,
 ) -> io::Result<anyhow::Result<Ending>> {
-    let mut source = match Files::open(&input.files, input.spool.as_ref(), &interrupt::INPUTS) {
+    read_for(input, config, A::LISTS, audience)
+}
+
+fn read_for(
+    input: &Input,
+    config: Config,
+    lists: bool,
+    audience: &mut dyn Listening,
+) -> io::Result<anyhow::Result<Ending>> {
+    let joint = match input.joint() {
+        Ok(joint) => joint,
+        Err(error) => return Ok(Err(error)),
+    };
+    let files = joint.as_ref().map_or(&input.files, |joint| &joint.files);
+    let mut source = match Files::open(files, input.spool.as_ref(), &interrupt::INPUTS) {
         Ok(source) => source,
         Err(error) => return Ok(Err(error.into())),
     };
+    if let Some(joint) = &joint {
+        joint.tie(&mut source);
+    }
     let frame = frame::Config { port: input.port, verify_icrc: !input.no_icrc };
-    let engine = Engine::new(Config { frame, ..config });
+    let places_apart = joint.map(|joint| joint.places.apart());
+    let engine = Engine::new(Config { frame, places_apart, ..config });
     let mut reading =
         Reading { engine, start: None, written: Ok(()), together: Together::default(), audience };
-    let mut progress = Progress::on_terminal(source.size(), A::LISTS, input.quiet);
+    let mut progress = Progress::on_terminal(source.size(), lists, input.quiet);
     let read = source.for_each(&frame, &mut progress, &mut reading);
     drop(progress);
     reading.written?;
@@ -221,17 +290,17 @@ impl<F: FnMut(Event<'_>, Time) -> io::Result<()>> Audience for Listener<F> {
 }
 
 /// Records on their way through the engine.
-struct Reading<'a, A> {
+struct Reading<'a> {
     engine: Engine,
     /// When the capture starts.
     start: Option<Time>,
     /// What became of the output.
     written: io::Result<()>,
     together: Together,
-    audience: &'a mut A,
+    audience: &'a mut dyn Listening,
 }
 
-impl<A: Audience> Sink for Reading<'_, A> {
+impl Sink for Reading<'_> {
     #[inline]
     fn record(&mut self, record: &Record<'_>, dissected: &Dissected<'_>) -> ControlFlow<()> {
         let Reading { engine, start, written, together, audience } = self;

@@ -11,26 +11,38 @@ use rdmascope_present::column::{Columns, Subject};
 use rdmascope_present::text::Style;
 use std::io::{self, Write as _};
 
-/// Reads the capture and writes lines of `columns` as its events come: `write` hands the subject of a line to the rows.
+/// What is asked of the engine, and what of the capture is asked for.
+pub(crate) struct Wanted {
+    /// The engine's configuration.
+    pub(crate) config: Config,
+    /// The numbers and the time that filters name.
+    pub(crate) asked: Asked,
+}
+
+/// Reads the capture and writes lines of `columns` as its events come: `write` hands the subject of a line to the rows. It is called with `None` once
+/// there is no further event.
 pub(crate) fn list<S: Subject>(
     input: &Input,
     (table, columns): (&Table, &'static Columns<S>),
     style: Style,
     out: &mut Out,
-    (report_packets, mut asked): (bool, Asked),
-    mut write: impl FnMut(&Event<'_>, Time, &mut Rows<S>, &mut Out) -> io::Result<()>,
+    Wanted { config, mut asked }: Wanted,
+    mut write: impl FnMut(Option<&Event<'_>>, Time, &mut Rows<S>, &mut Out) -> io::Result<()>,
 ) -> io::Result<Status> {
     let rows = match table.rows(columns, style) {
         Ok(rows) => rows,
         Err(error) => return complain(&error, out),
     };
-    let write = |event: &Event<'_>, start, rows: &mut Rows<S>, out: &mut Out| {
-        asked.handle(event);
+    let write = |event: Option<&Event<'_>>, start, rows: &mut Rows<S>, out: &mut Out| {
+        if let Some(event) = event {
+            asked.handle(event);
+        }
         write(event, start, rows, out)
     };
-    let mut listing = Listing { rows, out, write };
-    match read(input, Config { report_packets, ..Config::default() }, &mut listing)? {
+    let mut listing = Listing { rows, out, start: Time::default(), write };
+    match read(input, config, &mut listing)? {
         Ok(ending) => {
+            (listing.write)(None, listing.start, &mut listing.rows, listing.out)?;
             listing.rows.end(listing.out)?;
             let status = tell_of_ending(&ending, out)?;
             match asked.check(&ending) {
@@ -46,18 +58,21 @@ pub(crate) fn list<S: Subject>(
 struct Listing<'a, S: Subject, W> {
     rows: Rows<S>,
     out: &'a mut Out,
+    /// When the capture starts.
+    start: Time,
     write: W,
 }
 
 impl<S: Subject, W> Audience for Listing<'_, S, W>
 where
-    W: FnMut(&Event<'_>, Time, &mut Rows<S>, &mut Out) -> io::Result<()>,
+    W: FnMut(Option<&Event<'_>>, Time, &mut Rows<S>, &mut Out) -> io::Result<()>,
 {
     const LISTS: bool = true;
 
     fn event(&mut self, event: Event<'_>, start: Time) -> io::Result<()> {
         self.rows.head(self.out)?;
-        (self.write)(&event, start, &mut self.rows, self.out)
+        self.start = start;
+        (self.write)(Some(&event), start, &mut self.rows, self.out)
     }
 
     /// Whoever watches a growing pipe sees all that was read before anybody waits for more.

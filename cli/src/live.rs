@@ -11,6 +11,7 @@ mod trigger;
 
 use crate::input::Input;
 use crate::interrupt;
+use crate::joined::With;
 use crate::least::Least;
 use crate::mirror::Mirror;
 use crate::output::{Format, Out, Output, Status, complain, tell, tell_of_ending};
@@ -53,6 +54,7 @@ Examples:
 #[derive(Args, Debug)]
 #[command(mut_arg("files", |files| files.required(false).required_unless_present("interfaces").conflicts_with("interfaces")))]
 #[command(mut_args(Mirror::of_interfaces))]
+#[command(mut_args(With::never))]
 #[cfg_attr(
     feature = "verbs",
     command(

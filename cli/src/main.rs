@@ -25,6 +25,7 @@ mod filters;
 mod html;
 mod input;
 mod interrupt;
+mod joined;
 mod least;
 mod list;
 mod live;

@@ -2,10 +2,11 @@
 
 use crate::filters::PacketArguments;
 use crate::input::Input;
-use crate::list::list;
+use crate::list::{Wanted, list};
 use crate::output::{Out, Status};
 use crate::table::{FieldName, Table, expression_about};
 use clap::Args;
+use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
 use rdmascope_present::columns::PACKET;
 use rdmascope_present::text::Style;
@@ -44,9 +45,12 @@ pub(crate) fn run(command: &Packets, style: Style, out: &mut Out) -> io::Result<
         (&command.table, &PACKET),
         style,
         out,
-        (true, command.filter.asked()),
-        |event, start, rows, out| match *event {
-            Event::Packet(packet) if filter.matches(packet, start) => rows.row(packet, start, out),
+        Wanted {
+            config: Config { report_packets: true, ..Config::default() },
+            asked: command.filter.asked(),
+        },
+        |event, start, rows, out| match event {
+            Some(Event::Packet(packet)) if filter.matches(packet, start) => rows.row(packet, start, out),
             _ => Ok(()),
         },
     )

@@ -2,12 +2,15 @@
 
 use crate::filters::TransactionArguments;
 use crate::input::Input;
-use crate::list::list;
-use crate::output::{Out, Status};
+use crate::list::{Wanted, list};
+use crate::output::{Out, Status, complain};
 use crate::paths;
-use crate::table::{FieldName, Table, expression_about};
+use crate::table::{FieldName, Rows, Table, expression_about};
 use clap::Args;
+use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
+use rdmascope_dissector::exchange::Keep;
+use rdmascope_dissector::transaction::Transaction;
 use rdmascope_present::columns::TRANSACTION;
 use rdmascope_present::paths::TransactionRow;
 use rdmascope_present::text::Style;
@@ -20,6 +23,7 @@ Examples:
   rdmascope transactions mount.pcap --status error
   rdmascope transactions mount.pcap --sort latency --reverse --top 10
   rdmascope transactions mount.pcap --where 'op == READ && latency > 5ms && file ~ \"*.dat\"'
+  rdmascope transactions client.pcap --with server.pcap --where 'split.there_ns > 5ms'
   rdmascope transactions mount.pcap --format csv --fields number,operation,latency > calls.csv
   tcpdump -i eth0 -U -w - udp port 4791 | rdmascope transactions - --latency-above 5ms
   rdmascope transactions mount.pcap --status NFS4ERR_DELAY --since 2025-11-21T09:30:00Z
@@ -44,22 +48,42 @@ pub(crate) struct Transactions {
 /// Runs the command.
 pub(crate) fn run(command: &Transactions, style: Style, out: &mut Out) -> io::Result<Status> {
     let filter = command.filter.filter();
+    let joint = match command.input.joint() {
+        Ok(joint) => joint,
+        Err(error) => return complain(&error, out),
+    };
     let mut paths = match command.table.has("file") {
         true => paths::follow(&command.input),
         false => paths::for_filter(&command.input, &filter),
+    };
+    let mut tally = joint.map(|joint| joint.tally());
+    let is_joined = tally.is_some();
+    let keep = Keep { steps: is_joined, contents: false };
+    let config = Config { report_packets: is_joined, keep, ..Config::default() };
+    let mut write = |transaction: &Transaction, split, start, rows: &mut Rows<Transaction>, out: &mut Out| {
+        let row = TransactionRow { split, ..TransactionRow::follow(transaction, &mut paths) };
+        if filter.matches(&row, start) { rows.row(row, start, out) } else { Ok(()) }
     };
     list(
         &command.input,
         (&command.table, &TRANSACTION),
         style,
         out,
-        (false, command.filter.asked()),
-        |event, start, rows, out| match *event {
-            Event::Transaction(transaction) => {
-                let row = TransactionRow::follow(transaction, &mut paths);
-                if filter.matches(&row, start) { rows.row(row, start, out) } else { Ok(()) }
+        Wanted { config, asked: command.filter.asked() },
+        |event, start, rows, out| match (&mut tally, event) {
+            (None, Some(Event::Transaction(transaction))) => write(transaction, None, start, rows, out),
+            (None, _) => Ok(()),
+            // Where a transaction's last packets were seen is known somewhat later.
+            (Some(tally), event) => {
+                match event {
+                    Some(event) => tally.handle(event),
+                    None => tally.finish(),
+                }
+                while let Some((transaction, split)) = tally.ready() {
+                    write(&transaction, split, start, rows, out)?;
+                }
+                Ok(())
             }
-            _ => Ok(()),
         },
     )
 }

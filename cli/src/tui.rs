@@ -3,6 +3,7 @@
 use crate::captures;
 use crate::input::Input;
 use crate::interrupt;
+use crate::joined::With;
 use crate::least::Least;
 use crate::mirror::Mirror;
 use crate::output::{Out, Status, complain};
@@ -36,6 +37,7 @@ Examples:
 #[derive(Args, Debug)]
 #[command(mut_arg("files", |files| files.required(false).conflicts_with("interfaces")))]
 #[command(mut_args(Mirror::of_interfaces))]
+#[command(mut_args(With::never))]
 pub(crate) struct Tui {
     #[command(flatten)]
     pub(crate) input: Input,
@@ -140,7 +142,7 @@ fn bench(_: &Tui) -> Result<Option<Bench>> {
 /// What can be read once more: files.
 fn again(input: &Input) -> Option<Input> {
     let is_file = !input.files.is_empty() && input.files.iter().all(|path| path.is_file());
-    is_file.then(|| Input { files: input.files.clone(), quiet: true, spool: None, ..*input })
+    is_file.then(|| Input { quiet: true, ..input.of(input.files.clone()) })
 }
 
 /// Writes the capture as `export html` does, to a file that is not there yet.

@@ -16,6 +16,7 @@ mod kernel;
 mod message;
 mod operation;
 mod packet;
+mod places;
 mod policy;
 mod regression;
 mod report;
@@ -42,6 +43,7 @@ pub use kernel::{KERNEL, KERNEL_DISAGREEMENT, KERNEL_STEP, KERNEL_TRANSACTION};
 pub use message::{MESSAGE, MessageRow};
 pub use operation::{OPERATION, OperationRow};
 pub use packet::PACKET;
+pub use places::{OPERATION_SPLIT, PLACE, SPLIT, WAY};
 pub use policy::{POLICY, PolicyRow};
 pub use regression::{DEVIATION, DeviationRow, VERDICT, VerdictRow};
 pub use report::{ERROR, OPERATION_FIGURES, PROBLEM};
@@ -68,6 +70,10 @@ pub static LISTS: &[&dyn List] = &[
     &OPERATION_FIGURES,
     &ERROR,
     &PROBLEM,
+    &PLACE,
+    &WAY,
+    &OPERATION_SPLIT,
+    &SPLIT,
     &COURSE,
     &EVENT,
     &STATE,

@@ -8,7 +8,7 @@ mod report;
 pub use crate::serialized::{Shown, write_line, write_value};
 pub use exchange::write_exchange;
 pub use kernel::write_witness;
-pub use report::write_report;
+pub use report::{write_places, write_report};
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,7 @@
 //! The exchange of a transaction between Requester and Responder, in the form of the diagrams of RFC 8166. This module gives the rungs;
 //! text and SVG are drawn elsewhere.
 
+use crate::places::Passes;
 use core::fmt::{self, Display};
 use rdmascope_dissector::exchange::{Exchange, Step, StepKind};
 use rdmascope_dissector::rdma::Position;
@@ -18,6 +19,8 @@ pub struct Ladder {
     pub rungs: Vec<Rung>,
     /// Steps and packets beyond [`Ladder::MOST_RUNGS`].
     pub left_out: u64,
+    /// Where its packets passed, if captures of several places are joined.
+    pub passes: Passes,
     /// Packets of the transaction that are to be pointed out.
     marked: Vec<Marked>,
 }
@@ -91,6 +94,7 @@ impl Ladder {
             start: first.map_or(Time::default(), |seen| seen.time),
             rungs: Vec::new(),
             left_out: transaction.exchange.as_ref().map_or(0, |kept| kept.steps_left_out),
+            passes: Passes::default(),
             marked: Vec::new(),
         };
         steps.iter().for_each(|step| ladder.add(Rung::from(step)));

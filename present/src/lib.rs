@@ -69,6 +69,7 @@ pub mod nearest;
 pub mod owner;
 pub mod paths;
 pub mod phases;
+pub mod places;
 pub mod policy;
 pub mod regress;
 pub mod report;

@@ -12,6 +12,7 @@ mod tests;
 
 pub use glob::FilePattern;
 
+use crate::places::Split;
 use core::ops::Deref;
 use rdmascope_dissector::frame::Address;
 use rdmascope_dissector::transaction::Transaction;
@@ -111,11 +112,13 @@ pub struct TransactionRow<'a> {
     pub transaction: &'a Transaction,
     /// The paths of files, where somebody follows them: it has taken this transaction last.
     pub paths: Option<&'a Paths>,
+    /// Where its time passed, if captures of both its ends are joined.
+    pub split: Option<Split>,
 }
 
 impl<'a> From<&'a Transaction> for TransactionRow<'a> {
     fn from(transaction: &'a Transaction) -> TransactionRow<'a> {
-        TransactionRow { transaction, paths: None }
+        TransactionRow { transaction, paths: None, split: None }
     }
 }
 
@@ -131,7 +134,7 @@ impl<'a> TransactionRow<'a> {
     /// The row of the next transaction: `paths` takes it.
     pub fn follow(transaction: &'a Transaction, paths: &'a mut Paths) -> TransactionRow<'a> {
         paths.take(transaction);
-        TransactionRow { transaction, paths: Some(paths) }
+        TransactionRow { transaction, paths: Some(paths), split: None }
     }
 
     /// Bytes that READ and WRITE operations moved, as their results say.

@@ -11,6 +11,7 @@ mod facts;
 use super::pcapng_to;
 use crate::bulk;
 use crate::input::{self, Audience, Input};
+use crate::joined::With;
 use crate::output::{self, Out, Status};
 use crate::slice::{Records, Slice, SliceArguments};
 use anonymized::Anonymized;
@@ -37,6 +38,7 @@ use std::mem;
 use std::path::PathBuf;
 
 #[derive(Args, Debug)]
+#[command(mut_args(With::never))]
 pub(super) struct Pcapng {
     #[command(flatten)]
     pub(super) input: Input,

@@ -11,6 +11,7 @@ use super::live::{Live, SocketArguments, local_address};
 use super::recording::{self, Read, Use};
 use crate::filters::TransactionArguments;
 use crate::input::Input;
+use crate::joined::With;
 use crate::output::{self, Format, Out, Output, Status};
 use anyhow::{Context as _, Result, anyhow};
 use clap::{Args, ValueEnum};
@@ -34,6 +35,7 @@ use std::time::Duration;
 
 /// The arguments of `peer replay`.
 #[derive(Args, Debug)]
+#[command(mut_args(With::never))]
 pub(super) struct Replay {
     #[command(flatten)]
     input: Input,

@@ -63,8 +63,16 @@ pub(super) fn run(command: &Show, screen: Screen, out: &mut Out) -> io::Result<S
     let mut ladder = Ladder::of(transaction);
     // The second time each file has its name at that moment.
     paths.rewind();
-    let config = Config { attribute: true, ..Config::default() };
+    let joint = match command.input.joint() {
+        Ok(joint) => joint,
+        Err(error) => return output::complain(&error, out),
+    };
+    if let Some(joint) = &joint {
+        ladder.passes = joint.passes(ladder.rungs.iter().map(|rung| rung.last.frame));
+    }
+    let config = Config { attribute: true, report_packets: joint.is_some(), ..Config::default() };
     let read = listen(&command.input, config, |event, _| {
+        ladder.passes.handle(&event);
         match event {
             Event::Attributed(attributed) => {
                 ladder.see(transaction, attributed);
@@ -85,7 +93,7 @@ pub(super) fn run(command: &Show, screen: Screen, out: &mut Out) -> io::Result<S
         is_about(finding, transaction) || finding.frames.iter().any(|frame| marked.contains(frame))
     };
     let concerned: Vec<&Finding> = findings.kept().filter(concerns).collect();
-    let row = TransactionRow { transaction, paths: Some(&paths) };
+    let row = TransactionRow { transaction, paths: Some(&paths), split: None };
     match command.output.format {
         Format::Text => {
             let connection = found.connection.as_ref();

@@ -2,6 +2,7 @@
 
 use super::message::{MESSAGE, MessageRow};
 use super::operation::{OPERATION, OperationRow};
+use super::places::SPLIT;
 use super::shared::{SEEN, SPAN, STOP};
 use crate::column::Align::{Left, Right};
 use crate::column::Read::{
@@ -208,6 +209,13 @@ pub static TRANSACTION: Columns<Transaction> = {
             C::new("phases", Object(&O { columns: &PHASES, lend: |it, see| lend(Phases::of(it.transaction), see) }), "Where the time went.")
                 .or_null(),
             C::new(
+                "split",
+                Object(&O { columns: &SPLIT, lend: |it, see| lend(it.split, see) }),
+                "Where the time went from end to end, by captures of both ends: with `--with`, if both show call and reply.",
+            )
+            .optional()
+            .json_only(),
+            C::new(
                 "read_bytes",
                 U64(|it| Some(it.timing.read_bytes)),
                 "Bytes moved by RDMA Read. Bytes that moved twice count once.",
@@ -309,7 +317,7 @@ fn reply(transaction: &Transaction) -> Option<MessageRow<'_>> {
 }
 
 fn operations(row: TransactionRow<'_>, see: &mut dyn FnMut(OperationRow<'_>)) {
-    let TransactionRow { transaction, paths } = row;
+    let TransactionRow { transaction, paths, .. } = row;
     for (index, operation) in transaction.details.operations.iter().enumerate() {
         see(OperationRow { transaction, paths, index, operation });
     }

@@ -7,7 +7,7 @@ use rdmascope_tests::values::{self, START};
 
 fn holds(text: &str, transaction: &Transaction) -> bool {
     let parsed = Where::parse(text, &TRANSACTION).unwrap_or_else(|mistake| panic!("{mistake}"));
-    parsed.matches(TransactionRow { transaction, paths: None }, START)
+    parsed.matches(TransactionRow::from(transaction), START)
 }
 
 /// A READ of 64 KiB that took 250 us, by a user.

@@ -1,8 +1,11 @@
 //! The report of `analyze`.
 
 use super::write_line;
-use crate::columns::{CAPTURE, CONNECTION, ERROR, EVENT, OPERATION_FIGURES, PROBLEM};
+use crate::columns::{
+    CAPTURE, CONNECTION, ERROR, EVENT, OPERATION_FIGURES, OPERATION_SPLIT, PLACE, PROBLEM, WAY,
+};
 use crate::ending::Ending;
+use crate::places::{Splits, Tally};
 use crate::report::Report;
 use std::io::{self, Write};
 
@@ -23,6 +26,20 @@ pub fn write_report(report: &Report, ending: &Ending, out: &mut impl Write) -> i
     }
     for event in report.events(ending) {
         write_line(out, &EVENT.of(&event))?;
+    }
+    Ok(())
+}
+
+/// Writes the lines of what several places tell together: the places, the ways between them, and the time of operations.
+pub fn write_places(tally: &Tally, splits: &Splits, out: &mut impl Write) -> io::Result<()> {
+    for place in tally.places().places.iter().enumerate() {
+        write_line(out, &PLACE.of(place))?;
+    }
+    for way in tally.ways() {
+        write_line(out, &WAY.of(way))?;
+    }
+    for (key, sum) in splits.by_time() {
+        write_line(out, &OPERATION_SPLIT.of((&key, &sum)))?;
     }
     Ok(())
 }

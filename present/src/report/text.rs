@@ -7,6 +7,7 @@ use crate::fold::Folding;
 use crate::grid::{Grid, Group as Columns, Row};
 use crate::names::FailureName;
 use crate::phases::{Phases, grouped};
+use crate::places::{Splits, Tally};
 use crate::tables::connections::{CapturedAt, Known, StateName};
 use crate::text::{Bytes, Counted, Duration, Left, Maybe, Named, Number, OtherTraffic, Plain, Style};
 use crate::time::Rfc3339;
@@ -19,11 +20,25 @@ use std::io::{self, Write};
 impl Report {
     /// Writes the report for people.
     pub fn write_text(&self, ending: &Ending, style: Style, out: &mut impl Write) -> io::Result<()> {
+        self.write_joined_text(None, ending, style, out)
+    }
+
+    /// The same, with what captures of several places tell together.
+    pub fn write_joined_text(
+        &self,
+        joined: Option<(&Tally, &Splits)>,
+        ending: &Ending,
+        style: Style,
+        out: &mut impl Write,
+    ) -> io::Result<()> {
         let out = &mut Folding::new(out, style);
         writeln!(out, "{}", style.bold(Heading(ending)))?;
         capture(ending, style, out)?;
         self.write_connections(style, out)?;
         self.write_operations(style, out)?;
+        if let Some((tally, splits)) = joined {
+            tally.write_text(splits, style, out)?;
+        }
         self.write_problems(ending, style, out)?;
         out.flush()
     }

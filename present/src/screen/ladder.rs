@@ -5,10 +5,12 @@ use crate::findings::ByFrame;
 use crate::ladder::{Ladder, Rung, RungKind};
 use crate::names::PartName;
 use crate::phases::Phases;
+use crate::places::Pass;
 use crate::text::{Bytes, Counted, Duration};
 use core::fmt::{self, Display};
 use rdmascope_conformance::{Rule, Verdict};
 use rdmascope_dissector::exchange::StepKind;
+use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::Transaction;
 use std::io::{self, Write};
 
@@ -109,7 +111,8 @@ fn draw(
         })?;
         let since = rung.first.time.since(ladder.start);
         let marks = findings.rules(&frames);
-        piece(to, Some(index), |out| drawing.rung(rung, since, gap, transaction, &marks, out))?;
+        let passes = (ladder.passes.of(rung.last.frame), ladder.start);
+        piece(to, Some(index), |out| drawing.rung(rung, (since, gap), transaction, passes, &marks, out))?;
         marked.extend(marks.into_iter().map(|(_, verdict)| verdict));
         before = rung.first.time;
     }
@@ -164,9 +167,9 @@ impl Drawing {
     fn rung(
         &self,
         rung: &Rung,
-        since: u64,
-        gap: u64,
+        (since, gap): (u64, u64),
         transaction: &Transaction,
+        (passes, start): (&[Pass], Time),
         marks: &[(&'static Rule, Verdict)],
         out: &mut impl Write,
     ) -> io::Result<()> {
@@ -191,6 +194,16 @@ impl Drawing {
             writeln!(out, "{:after$} {rail}{space}{right}", "")?;
             left.clear();
             right.clear();
+        }
+        for pass in passes {
+            let at = format!(
+                "last packet at {} {:>9}",
+                pass.place + 1,
+                Duration(pass.at.since(start)).to_string()
+            );
+            let padding = middle.saturating_sub(at.chars().count() + 2);
+            let (before, after) = if rung.from_requester { (0, padding) } else { (padding, 0) };
+            writeln!(out, "{:LEFT$}{rail} {:before$}{at}{:after$} {rail}", "", "", "")?;
         }
         for (rule, verdict) in marks {
             let mark = findings::mark(rule, *verdict);

@@ -62,7 +62,7 @@ impl OnScreen {
         };
         let Input { files, .. } = &self.input;
         Ok(Replay {
-            input: Input { files: files.clone(), spool: None, ..self.input },
+            input: self.input.of(files.clone()),
             to: self.to,
             from: self.from,
             timing: When::Fastest,

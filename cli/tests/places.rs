@@ -1,0 +1,245 @@
+//! Captures of both ends of a session, joined by `--with`. They are made of one sample, so everything is known of them: what packets took, which were lost,
+//! how far the clocks differ.
+
+mod binary;
+
+use binary::{Pcap, Temporary, json_lines, lines, refused, run, sample, text};
+use serde_json::Value;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Nanoseconds that packets take at least: from the client to the server, and back.
+const WAYS: [i64; 2] = [60_000, 20_000];
+/// Nanoseconds by which the clock of the server's capture is ahead, and by which part it is faster.
+const AHEAD: i64 = 7_200_500_000_000;
+const FASTER: f64 = 35e-6;
+
+static MADE: AtomicU32 = AtomicU32::new(0);
+
+/// A session at its two ends.
+struct Places {
+    client: Temporary,
+    server: Temporary,
+    /// Packets that the client sent and the server never got; and the other way round.
+    lost: [u64; 2],
+}
+
+/// A record with another time, in nanoseconds.
+fn at(record: &[u8], time: i64) -> Vec<u8> {
+    let mut record = record.to_vec();
+    record[..4].copy_from_slice(&((time / 1_000_000_000) as u32).to_le_bytes());
+    record[4..8].copy_from_slice(&((time % 1_000_000_000) as u32).to_le_bytes());
+    record
+}
+
+/// The sample was captured where the client is. Of packets with these numbers, from 0, the receiver's capture shows nothing.
+fn places(name: &str, is_lost: impl Fn(usize) -> bool) -> Places {
+    let mut pcap = Pcap::read(&format!("{name}.pcap"));
+    pcap.header[..4].copy_from_slice(&0xa1b2_3c4d_u32.to_le_bytes());
+    let time = |record: &[u8]| {
+        let (seconds, micros) = binary::time(record);
+        i64::from(seconds) * 1_000_000_000 + i64::from(micros) * 1_000
+    };
+    let start = time(&pcap.records[0]);
+    // Source addresses of IPv4 packets.
+    let source = |record: &[u8]| record[16 + 26..16 + 30].to_vec();
+    let client = source(&pcap.records[0]);
+    let (mut at_client, mut at_server, mut lost) = (Vec::new(), Vec::new(), [0; 2]);
+    for (index, record) in pcap.records.iter().enumerate() {
+        let is_from_client = source(record) == client;
+        // Some wait in a queue on the way.
+        let queued = (index as i64 * 7_919 % 13) * 1_000;
+        let there = time(record);
+        let here = if is_from_client { there + WAYS[0] + queued } else { there - WAYS[1] - queued };
+        let by_server = here + AHEAD + ((here - start) as f64 * FASTER) as i64;
+        let is_lost = is_lost(index);
+        lost[usize::from(!is_from_client)] += u64::from(is_lost);
+        if !is_lost || is_from_client {
+            at_client.push((there, at(record, there)));
+        }
+        if !is_lost || !is_from_client {
+            at_server.push((by_server, at(record, by_server)));
+        }
+    }
+    let file = |place: &str, mut records: Vec<(i64, Vec<u8>)>| {
+        records.sort_by_key(|(time, _)| *time);
+        Temporary::new(
+            // Tests run side by side.
+            &format!("{name}-{place}-{}.pcap", MADE.fetch_add(1, Ordering::Relaxed)),
+            &pcap.with(&records.into_iter().map(|(_, record)| record).collect::<Vec<_>>()),
+        )
+    };
+    Places { client: file("client", at_client), server: file("server", at_server), lost }
+}
+
+impl Places {
+    fn told(&self, command: &str) -> Vec<Value> {
+        let output = run(&[command, self.client.path(), "--with", self.server.path(), "--format", "jsonl"]);
+        // `check` found something.
+        assert!(matches!(output.status.code(), Some(0 | 1)), "{}", text(&output.stderr));
+        json_lines(text(&output.stdout))
+    }
+}
+
+fn of_type<'a>(lines: &'a [Value], kind: &str) -> Vec<&'a Value> {
+    lines.iter().filter(|line| line["type"] == kind).collect()
+}
+
+#[test]
+fn clocks_ways_and_losses_are_what_was_made() {
+    let places = places("nfs3-basic", |index| index > 60 && index % 97 == 0);
+    let told = places.told("analyze");
+    let [first, second] = of_type(&told, "place")[..] else { panic!("{told:?}") };
+    assert_eq!((&first["near"][0], &second["near"][0]), (&"10.77.0.2".into(), &"10.77.0.1".into()));
+    assert!(first["clock"].is_null());
+    assert_eq!(
+        (&second["clock"], &second["doubt"], &second["parts"]),
+        (&"ahead".into(), &"within".into(), &1.into())
+    );
+    let (clock, doubt) = (second["clock_ns"].as_i64().unwrap(), second["doubt_ns"].as_i64().unwrap());
+    // It is told for the first packet that both show, some milliseconds behind the first of all.
+    assert!((clock - AHEAD).abs() <= doubt + 1_000, "{} ns wrong, {doubt} stated", clock - AHEAD);
+    // The middle is wrong by half of what the ways differ, which nothing can tell. Half of the round trip is certain.
+    let half = (WAYS[0] + WAYS[1]) / 2;
+    assert!((half..half + 15_000).contains(&doubt), "{doubt}");
+    assert!((second["drift"].as_f64().unwrap() - FASTER * 1e6).abs() < 5.0, "{}", second["drift"]);
+    let ways = of_type(&told, "way");
+    assert_eq!(ways.len(), 2);
+    let mut both = 0;
+    for way in ways {
+        let is_there = way["source"] == "10.77.0.2";
+        assert_eq!(
+            (way["from"].as_u64(), way["to"].as_u64()),
+            if is_there { (Some(1), Some(2)) } else { (Some(2), Some(1)) }
+        );
+        assert_eq!(way["lost"]["packets"], places.lost[usize::from(!is_there)], "{way}");
+        assert_eq!(
+            way["lost"]["frames"].as_array().unwrap().len() as u64,
+            places.lost[usize::from(!is_there)].min(16)
+        );
+        for nothing in ["damaged", "doubled", "unseen"] {
+            assert_eq!(way[nothing]["packets"], 0, "{nothing}: {way}");
+        }
+        both += way["min_ns"].as_i64().unwrap();
+    }
+    // The figures have three significant digits.
+    assert!((2 * half - 200..2 * half + 1_000).contains(&both), "{both}");
+}
+
+/// What one place lacks, the other one has: the transactions are those of the whole session, and so are the findings. The parts of each are its latency at the
+/// client, where the sample was captured.
+#[test]
+fn together_they_are_the_whole_session() {
+    let places = places("nfs3-basic", |index| index > 60 && index % 97 == 0);
+    let whole = lines(&run(&["transactions", &sample("nfs3-basic.pcap"), "--format", "jsonl"]));
+    let told = places.told("transactions");
+    let client = lines(&run(&["transactions", places.client.path(), "--format", "jsonl"]));
+    let key = |line: &Value| {
+        format!("{} {} {} {}", line["xid"], line["operations"], line["outcome"], line["status_name"])
+    };
+    let sorted = |lines: &[Value]| {
+        let mut keys: Vec<String> = lines.iter().map(key).collect();
+        keys.sort();
+        keys
+    };
+    assert_eq!(sorted(&told), sorted(&whole));
+    assert_ne!(sorted(&client), sorted(&whole), "the client's capture alone lacks something");
+    let mut split = 0;
+    for line in told.iter().filter(|line| !line["split"].is_null()) {
+        let same = whole.iter().find(|other| other["xid"] == line["xid"] && key(other) == key(line)).unwrap();
+        let parts = ["client_ns", "there_ns", "server_ns", "back_ns"]
+            .map(|part| line["split"][part].as_u64().unwrap());
+        assert_eq!(Some(parts.iter().sum::<u64>()), same["latency_ns"].as_u64(), "{line}");
+        assert!(parts[1] + parts[3] >= (WAYS[0] + WAYS[1]) as u64, "{line}");
+        if line["read_bytes"] == 0 {
+            assert_eq!(parts[0], 0, "nothing was read: {line}");
+        }
+        split += 1;
+    }
+    assert!(split > 9 * told.len() / 10, "{split} of {}", told.len());
+    let rules = |lines: &[Value]| {
+        let mut rules: Vec<_> = of_type(lines, "finding")
+            .iter()
+            .filter(|finding| finding["verdict"] == "stands")
+            .map(|finding| finding["rule"].to_string())
+            .collect();
+        rules.sort();
+        rules
+    };
+    let judged = run(&["check", &sample("nfs3-basic.pcap"), "--format", "jsonl"]);
+    assert_eq!(rules(&places.told("check")), rules(&json_lines(text(&judged.stdout))));
+}
+
+/// Of three places the order is that of the way.
+#[test]
+fn a_place_between_is_known_as_such() {
+    let places = places("nfs4.1-basic", |_| false);
+    // What is between: a copy of the client's capture, 15 us behind it on the way there, and 15 us ahead on the way back.
+    let mut pcap = Pcap::read("nfs4.1-basic.pcap");
+    pcap.header[..4].copy_from_slice(&0xa1b2_3c4d_u32.to_le_bytes());
+    let client = pcap.records[0][16 + 26..16 + 30].to_vec();
+    let mut between: Vec<(i64, Vec<u8>)> = pcap
+        .records
+        .iter()
+        .map(|record| {
+            let (seconds, micros) = binary::time(record);
+            let time = i64::from(seconds) * 1_000_000_000 + i64::from(micros) * 1_000;
+            let time = if record[16 + 26..16 + 30] == client[..] { time + 15_000 } else { time - 15_000 };
+            (time, at(record, time))
+        })
+        .collect();
+    between.sort_by_key(|(time, _)| *time);
+    let between = Temporary::new(
+        "places-between.pcap",
+        &pcap.with(&between.into_iter().map(|(_, record)| record).collect::<Vec<_>>()),
+    );
+    let [client, server] = [places.client.path(), places.server.path()];
+    let told =
+        lines(&run(&["analyze", client, "--with", server, "--with", between.path(), "--format", "jsonl"]));
+    let mut ways: Vec<_> = of_type(&told, "way")
+        .iter()
+        .map(|way| {
+            (way["source"].as_str().unwrap(), way["from"].as_u64().unwrap(), way["to"].as_u64().unwrap())
+        })
+        .collect();
+    ways.sort_unstable();
+    assert_eq!(ways, [("10.77.0.1", 2, 3), ("10.77.0.1", 3, 1), ("10.77.0.2", 1, 3), ("10.77.0.2", 3, 2)]);
+}
+
+#[test]
+fn people_are_told_too() {
+    let places = places("nfs3-basic", |index| index == 200);
+    let with = ["--with", places.server.path()];
+    let report = run(&[&["analyze", places.client.path()][..], &with].concat());
+    let report = text(&report.stdout);
+    for part in [
+        "nearest to 10.77.0.2\n",
+        " ahead of that of 1, and gains 35.",
+        "wrong by at most ",
+        "1 packet seen at ",
+        "way there",
+    ] {
+        assert!(report.contains(part), "{part}:\n{report}");
+    }
+    assert!(report.trim_end().lines().last().unwrap().starts_with("Next: "), "{report}");
+    let shown = run(&[&["show", places.client.path(), "--transaction", "16"][..], &with].concat());
+    let shown = text(&shown.stdout);
+    assert!(shown.contains("last packet at 1") && shown.contains("last packet at 2"), "{shown}");
+}
+
+#[test]
+fn what_cannot_be_joined_is_refused() {
+    let [one, other] = [sample("nfs3-basic.pcap"), sample("nfs4.1-basic.pcap")];
+    refused(&run(&["analyze", &one, "--with", &other]), &["show no packet in common"]);
+    refused(&run(&["check", "-", "--with", &other]), &["-: --with reads captures twice, which takes files"]);
+    refused(&run(&["analyze", &one, "--with", "/nowhere"]), &["/nowhere"]);
+    let usage: [&[&str]; 3] = [
+        &["diff", &one, &other, "--with", &one],
+        &["export", "pcapng", &one, "--output", "-", "--with", &one],
+        &["analyze", "--each", &one, &other, "--with", &one],
+    ];
+    for arguments in usage {
+        let output = run(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(text(&output.stderr).contains("--with"), "{arguments:?}");
+    }
+}

@@ -1,0 +1,387 @@
+//! Where each packet was seen, and when.
+
+use super::split::Split;
+use super::{MOST_PLACES, Places};
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use hdrhistogram::Histogram;
+use rdmascope_dissector::connection::{FlowKey, Route};
+use rdmascope_dissector::event::{Event, Packet};
+use rdmascope_dissector::frame::IcrcVerdict;
+use rdmascope_dissector::record::{Seen, Time};
+use rdmascope_dissector::transaction::Transaction;
+use rdmascope_wire::Qpn;
+use std::collections::{BTreeMap, VecDeque};
+
+/// Takes down where packets were seen, for as long as one may be under way. Wants [`Event::Packet`], and of transactions their
+/// [steps](rdmascope_dissector::exchange::Keep::steps).
+#[derive(Debug)]
+pub struct Tally {
+    places: Places,
+    /// The place of each file.
+    files: Vec<usize>,
+    apart: u64,
+    /// The time of the latest record.
+    now: Time,
+    /// When each place showed its first packet, and its latest.
+    shown: [Option<(Time, Time)>; MOST_PLACES],
+    /// The latest packets, by their numbers.
+    sightings: VecDeque<Sighting>,
+    /// Those of them at the front of which it is decided where they passed.
+    decided: usize,
+    ways: BTreeMap<(Route, usize, usize), Way>,
+    /// The latest packet of each half-flow that came to a place.
+    arrived: HashMap<(FlowKey, usize), u64, FixedState>,
+    /// Transactions whose last packets may be under way.
+    waiting: VecDeque<(Time, Transaction)>,
+}
+
+/// A packet.
+#[derive(Clone, Copy, Debug)]
+struct Sighting {
+    frame: u64,
+    route: Route,
+    /// Its ICRC is wrong.
+    is_damaged: bool,
+    /// When each place showed it; `UNSEEN`: it did not.
+    at: [i64; MOST_PLACES],
+}
+
+const UNSEEN: i64 = i64::MIN;
+/// Packets that are remembered.
+const MOST_SIGHTINGS: usize = 1 << 18;
+/// Transactions that wait.
+const MOST_WAITING: usize = 1 << 14;
+/// Ways that are told apart.
+const MOST_WAYS: usize = 1 << 10;
+/// Half-flows of which the order of packets is looked at.
+const MOST_FLOWS: usize = 1 << 12;
+
+/// The way of packets from one place to the next.
+#[derive(Debug)]
+pub struct Way {
+    /// The packets that go it: from where to where.
+    pub route: Route,
+    /// The place that they pass first, as an index.
+    pub from: usize,
+    /// The place that they pass next.
+    pub to: usize,
+    /// Packets that both places show.
+    pub packets: u64,
+    /// What these took, in nanoseconds.
+    times: Histogram<u64>,
+    /// Packets that the first place shows and the next one does not.
+    pub lost: Located,
+    /// Packets with a wrong ICRC that only the next place shows: they were damaged on the way, and what they were counts as lost.
+    pub damaged: Located,
+    /// Packets that the next place shows twice.
+    pub doubled: Located,
+    /// Packets that came behind a later one of their half-flow.
+    pub reordered: Located,
+    /// Packets that the next place shows and the first does not: its capture lacks them.
+    pub unseen: Located,
+    /// Packets that one place shows before the other begins, or behind its end: whether they were lost cannot be told.
+    pub undecided: u64,
+    /// Lost and unseen packets behind the latest packet of the place that does not show them.
+    pending: [(Located, Time); 2],
+}
+
+/// Packets, by their frames.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Located {
+    /// How many.
+    pub count: u64,
+    /// The frames of the first ones.
+    pub frames: Vec<u64>,
+}
+
+impl Located {
+    /// Frames that are named.
+    pub const MOST: usize = 16;
+
+    fn add(&mut self, frame: u64) {
+        self.count += 1;
+        if self.frames.len() < Located::MOST {
+            self.frames.push(frame);
+        }
+    }
+
+    fn append(&mut self, other: &mut Located) {
+        let room = Located::MOST.saturating_sub(self.frames.len()).min(other.frames.len());
+        self.count += other.count;
+        self.frames.extend(other.frames.drain(..room));
+        *other = Located::default();
+    }
+}
+
+impl Way {
+    fn new(route: Route, from: usize, to: usize) -> Way {
+        Way {
+            route,
+            from,
+            to,
+            packets: 0,
+            times: Histogram::new(3).expect("three significant digits are possible"),
+            lost: Located::default(),
+            damaged: Located::default(),
+            doubled: Located::default(),
+            reordered: Located::default(),
+            unseen: Located::default(),
+            undecided: 0,
+            pending: [(Located::default(), Time::default()), (Located::default(), Time::default())],
+        }
+    }
+
+    /// The least that a packet took, the median, what 99 of 100 do not exceed, and the most, in nanoseconds; `None` without packets.
+    pub fn times(&self) -> Option<[u64; 4]> {
+        let times = &self.times;
+        (!times.is_empty()).then(|| {
+            let quantile = |part| times.value_at_quantile(part).clamp(times.min(), times.max());
+            [times.min(), quantile(0.5), quantile(0.99), times.max()]
+        })
+    }
+
+    /// Takes in a packet, that the two places showed at these times or not.
+    fn count(&mut self, sighting: &Sighting, shown: &[Option<(Time, Time)>; MOST_PLACES]) {
+        let [sent, came] = [sighting.at[self.from], sighting.at[self.to]];
+        match (sent, came) {
+            (UNSEEN, UNSEEN) => {}
+            (UNSEEN, _) if sighting.is_damaged => self.damaged.add(sighting.frame),
+            (UNSEEN, at) => self.lacks(1, Time(at), sighting.frame, shown[self.from]),
+            (at, UNSEEN) => self.lacks(0, Time(at), sighting.frame, shown[self.to]),
+            (sent, came) => {
+                self.packets += 1;
+                // It resizes itself, so that it takes any number.
+                let _ = self.times.record(Time(came).since(Time(sent)));
+            }
+        }
+    }
+
+    /// One place showed a packet at this time that the other, which showed others in this span, did not: `0`: the next one, `1`: the first.
+    fn lacks(&mut self, which: usize, at: Time, frame: u64, span: Option<(Time, Time)>) {
+        self.settle(which, span);
+        match span {
+            Some((first, last)) if first <= at && at < last => self.found(which).add(frame),
+            Some((first, _)) if first <= at => {
+                self.pending[which].0.add(frame);
+                self.pending[which].1 = at;
+            }
+            _ => self.undecided += 1,
+        }
+    }
+
+    /// What was open is decided once the place shows a later packet.
+    fn settle(&mut self, which: usize, span: Option<(Time, Time)>) {
+        if span.is_some_and(|(_, last)| self.pending[which].1 < last) {
+            let mut pending = core::mem::take(&mut self.pending[which].0);
+            self.found(which).append(&mut pending);
+        }
+    }
+
+    fn found(&mut self, which: usize) -> &mut Located {
+        if which == 0 { &mut self.lost } else { &mut self.unseen }
+    }
+
+    fn finish(&mut self, shown: &[Option<(Time, Time)>; MOST_PLACES]) {
+        for (which, place) in [(0, self.to), (1, self.from)] {
+            self.settle(which, shown[place]);
+            self.undecided += core::mem::take(&mut self.pending[which].0).count;
+        }
+    }
+}
+
+impl Tally {
+    /// Of places, with the place of each file that is read.
+    pub fn new(places: Places, files: Vec<usize>) -> Tally {
+        Tally {
+            apart: places.apart(),
+            places,
+            files,
+            now: Time(i64::MIN),
+            shown: [None; MOST_PLACES],
+            sightings: VecDeque::new(),
+            decided: 0,
+            ways: BTreeMap::new(),
+            arrived: HashMap::default(),
+            waiting: VecDeque::new(),
+        }
+    }
+
+    /// Takes the next event.
+    pub fn handle(&mut self, event: &Event<'_>) {
+        match event {
+            Event::Packet(packet) => self.packet(packet),
+            // It is told before the packet that completes it.
+            Event::Transaction(transaction) => {
+                let reply = transaction.reply.as_ref().map_or(self.now, |reply| reply.seen.time);
+                self.waiting.push_back((self.now.max(reply), (*transaction).clone()));
+            }
+            _ => {}
+        }
+    }
+
+    fn packet(&mut self, packet: &Packet<'_>) {
+        let (at, frame) = (packet.record.time, packet.record.number);
+        self.now = self.now.max(at);
+        let Some(&place) = self.files.get(packet.record.tap.file as usize) else { return };
+        let (first, last) = self.shown[place].unwrap_or((at, at));
+        self.shown[place] = Some((first.min(at), last.max(at)));
+        match (packet.copy_of, flow(packet)) {
+            (Some(first), Some(flow)) => self.again(first, &flow, place, at, frame),
+            (None, Some(flow)) if packet.of_connection => self.add(packet, &flow, place),
+            _ => {}
+        }
+        while let Some(sighting) = self.sightings.get(self.decided)
+            && sighting.first().plus(self.apart) < self.now
+        {
+            self.decide();
+        }
+    }
+
+    /// A packet that no place showed before.
+    fn add(&mut self, packet: &Packet<'_>, flow: &FlowKey, place: usize) {
+        let mut at = [UNSEEN; MOST_PLACES];
+        at[place] = packet.record.time.0;
+        let is_damaged = packet.frame.is_ok_and(|frame| frame.icrc == IcrcVerdict::Bad);
+        let route = Route { source: flow.source, destination: flow.destination };
+        self.sightings.push_back(Sighting { frame: packet.record.number, route, is_damaged, at });
+        if self.sightings.len() > MOST_SIGHTINGS {
+            if self.decided == 0 {
+                self.decide();
+            }
+            self.sightings.pop_front();
+            self.decided -= 1;
+        }
+        self.arrive(flow, place, packet.record.number);
+    }
+
+    /// A packet that was shown first in another record.
+    fn again(&mut self, first: Seen, flow: &FlowKey, place: usize, at: Time, frame: u64) {
+        let Some(index) = self.find(first.frame) else { return };
+        let sighting = &mut self.sightings[index];
+        if sighting.at[place] == UNSEEN {
+            sighting.at[place] = at.0;
+            self.arrive(flow, place, first.frame);
+        } else {
+            let route = sighting.route;
+            if let Some(way) = self.way_to(route, place) {
+                way.doubled.add(frame);
+            }
+        }
+    }
+
+    /// A packet, by the number of the record that showed it first, has come to a place.
+    fn arrive(&mut self, flow: &FlowKey, place: usize, frame: u64) {
+        let room = self.arrived.len() < MOST_FLOWS;
+        let latest = match self.arrived.get_mut(&(*flow, place)) {
+            Some(latest) => latest,
+            None if room => self.arrived.entry((*flow, place)).or_default(),
+            None => return,
+        };
+        let is_behind = frame < *latest;
+        *latest = frame.max(*latest);
+        if is_behind {
+            let route = Route { source: flow.source, destination: flow.destination };
+            if let Some(way) = self.way_to(route, place) {
+                way.reordered.add(frame);
+            }
+        }
+    }
+
+    /// The way on which packets come to a place.
+    fn way_to(&mut self, route: Route, place: usize) -> Option<&mut Way> {
+        let order = self.places.order(&route);
+        let index = order.iter().position(|one| *one == place)?;
+        let from = order[index.checked_sub(1)?];
+        way(&mut self.ways, route, from, place)
+    }
+
+    /// Decides where the next packet passed.
+    fn decide(&mut self) {
+        let Some(&sighting) = self.sightings.get(self.decided) else { return };
+        self.decided += 1;
+        for pair in self.places.order(&sighting.route).windows(2) {
+            if let Some(way) = way(&mut self.ways, sighting.route, pair[0], pair[1]) {
+                way.count(&sighting, &self.shown);
+            }
+        }
+    }
+
+    fn find(&self, frame: u64) -> Option<usize> {
+        self.sightings.binary_search_by_key(&frame, |sighting| sighting.frame).ok()
+    }
+
+    /// When a place showed a packet, by the number of the record that showed it first.
+    pub fn at(&self, frame: u64, place: usize) -> Option<Time> {
+        let at = self.sightings[self.find(frame)?].at[place];
+        (at != UNSEEN).then_some(Time(at))
+    }
+
+    /// The next transaction whose packets are where they go, with what the places say of it, if they show enough.
+    pub fn ready(&mut self) -> Option<(Transaction, Option<Split>)> {
+        let (told, _) = self.waiting.front()?;
+        if told.plus(self.apart) >= self.now && self.waiting.len() <= MOST_WAITING {
+            return None;
+        }
+        let (_, transaction) = self.waiting.pop_front()?;
+        let split = self.split(&transaction);
+        Some((transaction, split))
+    }
+
+    fn split(&self, transaction: &Transaction) -> Option<Split> {
+        let order = self.places.order(&transaction.route?);
+        let (caller, responder) = (*order.first()?, *order.last()?);
+        Split::of(transaction, |seen, of_caller| {
+            self.at(seen.frame, if of_caller { caller } else { responder })
+        })
+    }
+
+    /// Nothing more comes.
+    pub fn finish(&mut self) {
+        while self.decided < self.sightings.len() {
+            self.decide();
+        }
+        self.ways.values_mut().for_each(|way| way.finish(&self.shown));
+        self.now = Time(i64::MAX);
+    }
+
+    /// The places.
+    pub fn places(&self) -> &Places {
+        &self.places
+    }
+
+    /// The ways between places.
+    pub fn ways(&self) -> impl Iterator<Item = &Way> {
+        self.ways.values()
+    }
+}
+
+impl Sighting {
+    /// When a place showed it first.
+    fn first(&self) -> Time {
+        Time(self.at.into_iter().filter(|at| *at != UNSEEN).min().unwrap_or(UNSEEN))
+    }
+}
+
+fn way(
+    ways: &mut BTreeMap<(Route, usize, usize), Way>,
+    route: Route,
+    from: usize,
+    to: usize,
+) -> Option<&mut Way> {
+    let key = (route, from, to);
+    if ways.len() >= MOST_WAYS && !ways.contains_key(&key) {
+        return None;
+    }
+    Some(ways.entry(key).or_insert_with(|| Way::new(route, from, to)))
+}
+
+/// The half-flow of a packet; of a TCP segment the port stands for the queue pair.
+fn flow(packet: &Packet<'_>) -> Option<FlowKey> {
+    let of_segment = || {
+        let segment = packet.segment()?;
+        let (source, destination) = (segment.source, segment.destination);
+        Some(FlowKey { source, destination, destination_qp: Qpn(segment.ports[1].into()) })
+    };
+    packet.flow().or_else(of_segment)
+}

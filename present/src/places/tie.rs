@@ -1,0 +1,385 @@
+//! The clock of one place told by that of another, from packets that both show.
+//!
+//! A packet takes some time from one place to the other, never less than none. So each that both show bounds from one side what has to be added to a time of the
+//! other place:
+//!
+//! ```text
+//! reference   sent at r ------.                    .----> received at r
+//! other                        '--> received at t   sent at t ---'
+//!             offset >= r - t                       offset <= r - t
+//! ```
+//!
+//! Two clocks that each run at a constant rate differ by a straight line over time, which lies between all these bounds. The line that lies
+//! in the middle of the widest strip is taken: right where the fastest packet took as long in either direction. All lines that keep
+//! to the bounds say how wrong it may be, whatever the ways take. Where no line does, the clocks were set or
+//! slewed meanwhile: the time is divided until one suits each part.
+
+use rdmascope_capture_agent::{Clock, Line};
+use rdmascope_dissector::record::Time;
+
+/// What a packet says of the offset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Bound {
+    /// When the other place showed it, by that place's clock.
+    pub(super) at: i64,
+    /// Nanoseconds by which the reference's clock was ahead when it showed the packet.
+    pub(super) offset: i64,
+    /// The offset is at least this: the packet went from the reference to the other place. Else it is at most this.
+    pub(super) is_least: bool,
+}
+
+/// How the clock of a place is told by that of the reference.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Tie {
+    /// In the order of time; one where the clocks run at constant rates, none where nothing ties them.
+    pub parts: Vec<Part>,
+}
+
+/// How it is told for a part of the time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Part {
+    /// What is added to times of the place.
+    pub line: Line,
+    /// The last packet that it rests on, by the clock of the place.
+    pub until: Time,
+    /// Packets that it rests on: those that went away from the reference, and those that came.
+    pub packets: [u64; 2],
+    /// Nanoseconds by which it may be wrong.
+    pub doubt: Doubt,
+}
+
+/// How wrong a line may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Doubt {
+    /// At most so many nanoseconds.
+    Within(u64),
+    /// Packets went one way only: it is wrong by what the fastest of them took, which nothing tells.
+    OneWay,
+    /// No line suits all packets: by this one, some took less than no time, at most so many nanoseconds less.
+    Contradicted(u64),
+}
+
+/// The clocks of two computers gain at most so much on each other: 500 millionths, the most by which NTP slews one.
+const FASTEST: f64 = 500e-6;
+/// Intervals of time, of each of which the tightest bounds count.
+const INTERVALS: usize = 256;
+/// Bounds kept of an interval and side.
+const KEPT: usize = 4;
+/// One interval in so many may hold a bound that does not fit: of a packet that was sent twice with the same bytes.
+const TOLERATED: usize = 16;
+/// Parts with fewer packets are not divided further.
+const FEWEST: usize = 64;
+
+impl Tie {
+    /// Ties the clocks.
+    pub(super) fn new(mut bounds: Vec<Bound>) -> Tie {
+        bounds.sort_unstable_by_key(|bound| bound.at);
+        let mut tie = Tie::default();
+        if !bounds.is_empty() {
+            tie.add(&bounds);
+        }
+        tie
+    }
+
+    fn add(&mut self, bounds: &[Bound]) {
+        let mut strip = Strip::new(bounds);
+        let line = strip.fit();
+        if matches!(line.doubt, Doubt::Contradicted(_)) && bounds.len() >= 2 * FEWEST {
+            let (front, back) = bounds.split_at(bounds.len() / 2);
+            self.add(front);
+            self.add(back);
+        } else {
+            self.parts.push(line);
+        }
+    }
+
+    /// Tells times of the place.
+    pub fn clock(&self) -> Clock {
+        Clock::new(self.parts.iter().map(|part| part.line).collect())
+    }
+
+    /// The worst of what may be wrong with it.
+    pub fn doubt(&self) -> Option<Doubt> {
+        let rank = |doubt: &Doubt| match *doubt {
+            Doubt::Within(width) => (0, width),
+            Doubt::OneWay => (1, 0),
+            Doubt::Contradicted(by) => (2, by),
+        };
+        self.parts.iter().map(|part| part.doubt).max_by_key(rank)
+    }
+}
+
+/// The bounds that a line has to keep to.
+struct Strip {
+    /// The time that nanoseconds are counted from, and what is taken off offsets, so that both are small.
+    origin: (i64, i64),
+    until: i64,
+    packets: [u64; 2],
+    /// For each interval the tightest lower bounds and upper bounds, the tightest last.
+    intervals: Vec<[Vec<Point>; 2]>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Point {
+    at: f64,
+    offset: f64,
+}
+
+impl Point {
+    /// Where a line with this slope through it is at the origin.
+    fn intercept(self, rate: f64) -> f64 {
+        self.offset - rate * self.at
+    }
+}
+
+impl Strip {
+    /// Of some bounds, in the order of time.
+    fn new(bounds: &[Bound]) -> Strip {
+        let (first, last) = (bounds[0], bounds[bounds.len() - 1]);
+        let origin = (first.at, first.offset);
+        let span = last.at.abs_diff(first.at).max(1);
+        let mut strip = Strip {
+            origin,
+            until: last.at,
+            packets: [0; 2],
+            intervals: vec![<[Vec<Point>; 2]>::default(); INTERVALS],
+        };
+        for bound in bounds {
+            let index = u128::from(bound.at.abs_diff(first.at)) * (INTERVALS as u128 - 1) / u128::from(span);
+            let side = usize::from(!bound.is_least);
+            strip.packets[side] += 1;
+            let kept = &mut strip.intervals[index as usize][side];
+            let point = Point {
+                at: bound.at.abs_diff(origin.0) as f64,
+                offset: (i128::from(bound.offset) - i128::from(origin.1)) as f64,
+            };
+            let place = kept.partition_point(|other| match bound.is_least {
+                true => other.offset < point.offset,
+                false => other.offset > point.offset,
+            });
+            kept.insert(place, point);
+            if kept.len() > KEPT {
+                kept.remove(0);
+            }
+        }
+        strip
+    }
+
+    /// The tightest bounds of each interval on one side.
+    fn points(&self, side: usize) -> impl Iterator<Item = Point> {
+        self.intervals.iter().filter_map(move |sides| sides[side].last().copied())
+    }
+
+    /// Where all lines of a slope that keep to the lower bounds begin at the origin, and where those end that keep to the upper ones.
+    fn room(&self, rate: f64) -> (f64, f64) {
+        let intercepts = |side| self.points(side).map(move |point| point.intercept(rate));
+        (intercepts(0).fold(f64::NEG_INFINITY, f64::max), intercepts(1).fold(f64::INFINITY, f64::min))
+    }
+
+    fn width(&self, rate: f64) -> f64 {
+        let (least, most) = self.room(rate);
+        most - least
+    }
+
+    fn fit(&mut self) -> Part {
+        if self.packets.contains(&0) {
+            return self.one_way();
+        }
+        let mut tolerated = self.intervals.iter().filter(|sides| !sides[0].is_empty()).count() / TOLERATED;
+        loop {
+            let rate = peak(-FASTEST, FASTEST, |rate| self.width(rate));
+            let (least, most) = self.room(rate);
+            if most >= least {
+                let middle = f64::midpoint(least, most);
+                return self.part(middle, rate, Doubt::Within(self.doubt(middle, rate)));
+            }
+            if tolerated == 0 {
+                let by = (least - most) as u64;
+                return self.part(f64::midpoint(least, most), rate, Doubt::Contradicted(by));
+            }
+            tolerated -= 1;
+            self.drop_one(rate);
+        }
+    }
+
+    /// Drops the bound without which there is most room.
+    fn drop_one(&mut self, rate: f64) {
+        let (least, most) = self.room(rate);
+        let binding = [least, most].map(|at| move |point: &Point| point.intercept(rate) == at);
+        let mut best: Option<(f64, usize, usize)> = None;
+        for (side, is_binding) in binding.iter().enumerate() {
+            let found = self.intervals.iter().position(|sides| sides[side].last().is_some_and(is_binding));
+            let Some(index) = found else { continue };
+            let point = self.intervals[index][side].pop().expect("it has a last one");
+            let width = peak_value(-FASTEST, FASTEST, |rate| self.width(rate));
+            self.intervals[index][side].push(point);
+            if best.is_none_or(|(widest, ..)| width > widest) {
+                best = Some((width, index, side));
+            }
+        }
+        if let Some((_, index, side)) = best {
+            self.intervals[index][side].pop();
+        }
+    }
+
+    /// The most by which a line differs from another that keeps to all bounds, at any time.
+    fn doubt(&self, middle: f64, rate: f64) -> u64 {
+        let edge = |mut outside: f64| {
+            let mut inside = rate;
+            for _ in 0..60 {
+                let between = f64::midpoint(inside, outside);
+                if self.width(between) >= 0.0 { inside = between } else { outside = between }
+            }
+            inside
+        };
+        let (slowest, fastest) = (edge(-FASTEST), edge(FASTEST));
+        let mut widest = 0f64;
+        let end = self.until.abs_diff(self.origin.0) as f64;
+        // How far off it may be grows with the distance to where bounds are tight, so the ends count, and each bound.
+        let times = [0.0, end]
+            .into_iter()
+            .chain([0, 1].into_iter().flat_map(|side| self.points(side).map(|it| it.at)));
+        for at in times {
+            let line = middle + rate * at;
+            let most = peak_value(slowest, fastest, |rate| self.room(rate).1 + rate * at);
+            let least = -peak_value(slowest, fastest, |rate| -(self.room(rate).0 + rate * at));
+            widest = widest.max(most - line).max(line - least);
+        }
+        widest.ceil() as u64
+    }
+
+    /// Where packets went one way only, the fastest is taken to have taken no time, and the clocks to run alike.
+    fn one_way(&self) -> Part {
+        let (least, most) = self.room(0.0);
+        self.part(if least.is_finite() { least } else { most }, 0.0, Doubt::OneWay)
+    }
+
+    fn part(&self, intercept: f64, rate: f64, doubt: Doubt) -> Part {
+        let offset = self.origin.1.saturating_add(intercept.round() as i64);
+        let line = Line { from: Time(self.origin.0), offset, rate };
+        Part { line, until: Time(self.until), packets: self.packets, doubt }
+    }
+}
+
+/// Where a function that rises and then falls is highest.
+fn peak(mut from: f64, mut to: f64, value: impl Fn(f64) -> f64) -> f64 {
+    for _ in 0..80 {
+        let third = (to - from) / 3.0;
+        let (left, right) = (from + third, to - third);
+        if value(left) < value(right) { from = left } else { to = right }
+    }
+    f64::midpoint(from, to)
+}
+
+fn peak_value(from: f64, to: f64, value: impl Fn(f64) -> f64) -> f64 {
+    value(peak(from, to, &value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const SECOND: i64 = 1_000_000_000;
+
+    /// Packets between two places that are at least `ways` nanoseconds apart, in either direction, over some seconds: what they say of a clock with this
+    /// offset and rate. Each takes up to a hundred times longer than the fastest.
+    fn bounds(offset: i64, rate: f64, ways: [i64; 2], seconds: i64, seed: u64) -> Vec<Bound> {
+        let mut random = seed | 1;
+        let mut next = move |below: i64| {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            (random % below.max(1) as u64) as i64
+        };
+        let mut all = Vec::new();
+        for index in 0..2_000 {
+            let at = index * seconds * SECOND / 2_000 + next(100_000);
+            let truth = offset + (rate * at as f64) as i64;
+            let is_least = index % 2 == 0;
+            // One in sixteen is fast.
+            let queued = if next(16) == 0 { 0 } else { next(100 * ways[0]) };
+            let way = ways[usize::from(!is_least)] + queued;
+            all.push(Bound { at, offset: if is_least { truth - way } else { truth + way }, is_least });
+        }
+        all
+    }
+
+    #[track_caller]
+    fn check(tie: &Tie, offset: i64, rate: f64, seconds: i64) {
+        let Some(Doubt::Within(doubt)) = tie.doubt() else { panic!("{tie:?}") };
+        for at in (0..=8).map(|eighth| eighth * seconds * SECOND / 8) {
+            let truth = at + offset + (rate * at as f64) as i64;
+            let told = tie.clock().tell(Time(at)).0;
+            assert!(told.abs_diff(truth) <= doubt + 2, "at {at}: {} off, {doubt} stated", told - truth);
+        }
+    }
+
+    #[test]
+    fn the_fastest_packets_of_both_directions_bound_it() {
+        let tie = Tie::new(bounds(-3_600 * SECOND, 40e-6, [20_000, 20_000], 100, 7));
+        check(&tie, -3_600 * SECOND, 40e-6, 100);
+        let [part] = tie.parts[..] else { panic!("{tie:?}") };
+        assert!((part.line.rate - 40e-6).abs() < 1e-8, "{part:?}");
+        let Doubt::Within(doubt) = part.doubt else { panic!("{part:?}") };
+        // Half a round trip, and little more.
+        assert!((20_000..30_000).contains(&doubt), "{doubt}");
+        assert_eq!(part.packets, [1_000, 1_000]);
+    }
+
+    #[test]
+    fn one_packet_that_was_taken_for_another_is_tolerated() {
+        let mut all = bounds(SECOND, 0.0, [20_000, 20_000], 10, 3);
+        all[500].offset = SECOND + 40_000_000;
+        all[501].offset = SECOND - 40_000_000;
+        check(&Tie::new(all), SECOND, 0.0, 10);
+    }
+
+    #[test]
+    fn a_clock_that_was_set_has_a_line_for_each_part() {
+        let mut all = bounds(0, 0.0, [20_000, 20_000], 20, 5);
+        all.iter_mut().filter(|bound| bound.at > 10 * SECOND).for_each(|bound| bound.offset += 3 * SECOND);
+        let tie = Tie::new(all);
+        assert!(tie.parts.len() > 1);
+        let told = |at: i64| tie.clock().tell(Time(at)).0 - at;
+        assert!(told(SECOND).abs() < 100_000, "{}", told(SECOND));
+        assert!((told(19 * SECOND) - 3 * SECOND).abs() < 100_000, "{}", told(19 * SECOND));
+    }
+
+    #[test]
+    fn of_one_direction_it_says_so() {
+        let mut all = bounds(500, 0.0, [20_000, 20_000], 1, 9);
+        all.retain(|bound| bound.is_least);
+        let tie = Tie::new(all);
+        assert_eq!(tie.doubt(), Some(Doubt::OneWay));
+        assert_eq!(tie.clock().tell(Time(0)), Time(500 - 20_000));
+        assert_eq!(Tie::new(Vec::new()).doubt(), None);
+    }
+
+    /// Times of captures are whatever somebody wrote.
+    #[test]
+    fn bounds_may_lie_as_far_apart_as_numbers_go() {
+        let bound = |at, offset, is_least| Bound { at, offset, is_least };
+        let tie = Tie::new(vec![bound(i64::MIN, i64::MAX, true), bound(i64::MAX, i64::MIN, false)]);
+        tie.clock().tell(Time(i64::MAX));
+        assert_eq!(tie.parts.len(), 1);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+
+        /// Whatever the ways take, in each direction: what is stated holds.
+        #[test]
+        fn the_truth_lies_within_what_is_stated(
+            offset in -86_400 * SECOND..86_400 * SECOND,
+            parts_in_a_million in -400i32..400,
+            there in 1_000i64..5_000_000,
+            back in 1_000i64..5_000_000,
+            seconds in 1i64..600,
+            seed in any::<u64>(),
+        ) {
+            let rate = f64::from(parts_in_a_million) * 1e-6;
+            check(&Tie::new(bounds(offset, rate, [there, back], seconds, seed)), offset, rate, seconds);
+        }
+    }
+}
