@@ -156,8 +156,11 @@ fn report(
     let format = command.format;
     match format {
         Format::Text => {
-            let joined = tally.as_ref().map(|tally| (tally, &splits));
-            report.write_joined_text(joined, &ending, style, out)?;
+            let places = |mut out: &mut dyn io::Write| match &tally {
+                Some(tally) => tally.write_text(&splits, style, &mut out),
+                None => Ok(()),
+            };
+            report.write_text_with(places, &ending, style, out)?;
         }
         Format::Jsonl => json::write_report(&report, &ending, out)?,
         Format::Csv | Format::Tsv => {}

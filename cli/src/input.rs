@@ -101,7 +101,7 @@ impl Input {
         if let Some(joint) = self.joint.get() {
             return Ok(Some(joint.clone()));
         }
-        let joint = Arc::new(self.with.join(self)?);
+        let joint = Arc::new(self.with.join(&self.files, self.port)?);
         Ok(Some(self.joint.get_or_init(|| joint).clone()))
     }
 

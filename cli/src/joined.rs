@@ -1,7 +1,6 @@
 //! Captures that were made at other places at the same time: `--with`.
 
 use crate::captures;
-use crate::input::Input;
 use crate::interrupt;
 use anyhow::{Context as _, Result, ensure};
 use clap::{Arg, Args};
@@ -53,9 +52,9 @@ impl With {
         self.others.is_empty()
     }
 
-    /// Ties the places of `input`.
-    pub(crate) fn join(&self, input: &Input) -> Result<Joint> {
-        let mut rings = vec![input.files.clone()];
+    /// Ties these places to that of `files`. `port` is that of RoCEv2.
+    pub(crate) fn join(&self, files: &[PathBuf], port: u16) -> Result<Joint> {
+        let mut rings = vec![files.to_vec()];
         for other in &self.others {
             rings.push(captures::expand(core::slice::from_ref(other))?);
         }
@@ -68,7 +67,7 @@ impl With {
                     path.display()
                 );
             }
-            let sample = sample(ring, input)?;
+            let sample = sample(ring, port)?;
             samples.push((ring[0].display().to_string(), sample));
         }
         let place_of = rings.iter().enumerate().flat_map(|(place, ring)| ring.iter().map(move |_| place));
@@ -104,7 +103,7 @@ impl Joint {
 }
 
 /// Some packets of a place.
-fn sample(ring: &[PathBuf], input: &Input) -> Result<Sample> {
+fn sample(ring: &[PathBuf], port: u16) -> Result<Sample> {
     struct Taking(Sample);
     impl Sink for Taking {
         fn record(&mut self, record: &Record<'_>, dissected: &Dissected<'_>) -> ControlFlow<()> {
@@ -122,7 +121,7 @@ fn sample(ring: &[PathBuf], input: &Input) -> Result<Sample> {
     }
     let mut taking = Taking(Sample::default());
     // Whether an ICRC is right does not matter to where the packet was seen.
-    let config = frame::Config { port: input.port, verify_icrc: false };
+    let config = frame::Config { port, verify_icrc: false };
     Files::open(ring, None, &interrupt::INPUTS)?.for_each(&config, &mut (), &mut taking)?;
     Ok(taking.0)
 }

@@ -7,7 +7,6 @@ use crate::fold::Folding;
 use crate::grid::{Grid, Group as Columns, Row};
 use crate::names::FailureName;
 use crate::phases::{Phases, grouped};
-use crate::places::{Splits, Tally};
 use crate::tables::connections::{CapturedAt, Known, StateName};
 use crate::text::{Bytes, Counted, Duration, Left, Maybe, Named, Number, OtherTraffic, Plain, Style};
 use crate::time::Rfc3339;
@@ -20,13 +19,13 @@ use std::io::{self, Write};
 impl Report {
     /// Writes the report for people.
     pub fn write_text(&self, ending: &Ending, style: Style, out: &mut impl Write) -> io::Result<()> {
-        self.write_joined_text(None, ending, style, out)
+        self.write_text_with(|_| Ok(()), ending, style, out)
     }
 
-    /// The same, with what captures of several places tell together.
-    pub fn write_joined_text(
+    /// The same, with what `further` writes in front of what went wrong.
+    pub fn write_text_with(
         &self,
-        joined: Option<(&Tally, &Splits)>,
+        further: impl FnOnce(&mut dyn Write) -> io::Result<()>,
         ending: &Ending,
         style: Style,
         out: &mut impl Write,
@@ -36,9 +35,7 @@ impl Report {
         capture(ending, style, out)?;
         self.write_connections(style, out)?;
         self.write_operations(style, out)?;
-        if let Some((tally, splits)) = joined {
-            tally.write_text(splits, style, out)?;
-        }
+        further(out)?;
         self.write_problems(ending, style, out)?;
         out.flush()
     }
