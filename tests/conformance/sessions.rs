@@ -444,21 +444,23 @@ fn slots_of_large_tables_are_followed() {
     // Not `highest`, which counts from 0.
     set_call(&mut capture, ACCESS, SLOT, 2000);
     assert_eq!(verdicts(&capture, "session-slot"), [Verdict::Inconclusive]);
-    each_call(&mut capture, |call, at| call.set_word(at + SLOT, 1999));
+    set_call(&mut capture, ACCESS, SLOT, 0);
+    each_call(&mut capture, |call, at| call.set_word(at + SLOT, call.word(at + SLOT) + 1900));
     assert!(found(&capture, "session-s").is_empty());
     let mut wrong = capture.clone();
     add_to_call(&mut wrong, ACCESS, NUMBER, u32::MAX - 3);
     let found = found(&wrong, "session-s");
     let [finding] = &found[..] else { panic!("{found:?}") };
     assert_eq!((finding.verdict, &finding.frames[..]), (Verdict::Stands, &[970, 974, 976][..]));
-    assert_eq!(finding.message, "sequence ID 146 on slot 1999 behind 149");
-    // Slots 1999 and 463 take turns, and each has sequence IDs of its own: which of them was used before is not remembered.
-    let mut turns = [0; 2];
+    assert_eq!(finding.message, "sequence ID 146 on slot 1900 behind 149");
+    // Slots 1900 and 364 take turns, and each has sequence IDs of its own: which of them was used before is not remembered.
+    let mut calls = 0;
     each_call(&mut capture, |call, at| {
-        let slot = call.word(at + NUMBER) % 2;
-        turns[slot as usize] += 1;
-        call.set_word(at + SLOT, 1999 - slot * 3 * 512);
-        call.set_word(at + NUMBER, turns[slot as usize]);
+        if call.word(at + SLOT) == 1900 {
+            call.set_word(at + SLOT, if calls % 2 == 0 { 1900 } else { 364 });
+            call.set_word(at + NUMBER, calls / 2 + 1);
+            calls += 1;
+        }
     });
     assert!(self::found(&capture, "session-s").is_empty());
 }
