@@ -341,5 +341,6 @@ fn placement<'a>(packet: &Packet<'a>, first: Psn, reth: Reth, offset: u64) -> Pl
         address: reth.virtual_address.wrapping_add(offset),
         bytes: packet.payload,
         length: packet.payload_length,
+        repeated: false,
     }
 }
