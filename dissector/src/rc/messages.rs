@@ -146,6 +146,10 @@ impl Messages {
                 is_new: follows,
             };
             deliver(Delivery::ReadRequest(request));
+        } else if packet.operation == Operation::ReadRequest {
+            // Nor where the capture cut off how much it asks for.
+            next = None;
+            self.follows = false;
         }
         next
     }
