@@ -612,7 +612,9 @@ fn what_was_not_written_is_uncertain_where_segments_overlap() {
         let begins = [(first, 0x10_0000), (second, begin), (third, begin + second.2)];
         mutate::rename_memory(&mut capture, |handle, offset| {
             let of_it = begins.iter().find(|((known, ..), _)| *known == handle);
-            of_it.map_or((handle, offset), |((_, from, _), to)| (0x5eed, offset.wrapping_sub(*from).wrapping_add(*to)))
+            of_it.map_or((handle, offset), |((_, from, _), to)| {
+                (0x5eed, offset.wrapping_sub(*from).wrapping_add(*to))
+            })
         });
         mutate::remove_request(&mut capture, 1166);
         let found = findings(&capture);
