@@ -4,8 +4,8 @@ use rdmascope_dissector::connection::Connection;
 use rdmascope_dissector::engine::{Config, Engine, Totals};
 use rdmascope_dissector::record::{LinkType, Record, Tap, Time};
 use rdmascope_dissector::transaction::Direction;
-use rdmascope_tests::mutate::{self, CLIENT};
-use rdmascope_tests::pcap::Capture;
+use rdmascope_tests::mutate::{self, CLIENT, SERVER, opcode};
+use rdmascope_tests::pcap::{Capture, Packet};
 use rdmascope_tests::{samples, session};
 
 /// The session as it is captured on two interfaces: each packet once more, so many nanoseconds behind itself.
@@ -162,4 +162,48 @@ fn a_snap_length_hides_no_copy() {
     assert_eq!(found.totals.copies, session::run(&once).totals.packets);
     let expected = session::run(&once).of(Direction::Forward).len();
     assert_eq!(found.of(Direction::Forward).len(), expected);
+}
+
+/// Responses to an RDMA Read that come again behind the reply place nothing, and are no RDMA operation outside of advertised memory.
+#[test]
+fn read_responses_behind_the_reply_are_sent_again() {
+    let whole = samples::capture("nfs3-basic");
+    let responses: Vec<usize> = (0..whole.packets.len())
+        .filter(|at| whole.packets[*at].is_rc() && whole.packets[*at].is_response())
+        .filter(|at| whole.packets[*at].opcode() != opcode::ACKNOWLEDGE)
+        .take(5)
+        .collect();
+    let is_reply = |packet: &Packet| packet.source() == SERVER && packet.starts_message();
+    let reply =
+        responses[4] + whole.packets[responses[4]..].iter().position(is_reply).expect("it is answered");
+    let mut again = whole.clone();
+    for at in responses.iter().rev() {
+        let mut packet = whole.packets[*at].clone();
+        // Sent, and not captured, twice.
+        packet.data[18..20].copy_from_slice(&0x7777u16.to_be_bytes());
+        packet.time = whole.packets[reply].time;
+        packet.seal();
+        again.packets.insert(reply + 1, packet);
+    }
+    again.renumber();
+    let (expected, found) = (session::run(&whole), session::run(&again));
+    assert_eq!(found.totals.copies, 0);
+    let [before, after] = [&expected, &found].map(|session| &session.connections[0].requester);
+    assert_eq!(after.sent.repeated_packets, before.sent.repeated_packets + 5);
+    assert_eq!(after.first_frames.repeated_packet, Some(reply as u64 + 2));
+    let counts = rdmascope_dissector::connection::Counts { repeated_packets: 0, ..after.sent };
+    assert_eq!(
+        counts,
+        rdmascope_dissector::connection::Counts {
+            packets: before.sent.packets + 5,
+            bytes: after.sent.bytes,
+            ..before.sent
+        }
+    );
+    // The first response of a request that nobody saw is none that came again.
+    let request =
+        whole.packets[..responses[0]].iter().rposition(|packet| packet.opcode() == opcode::READ_REQUEST);
+    let number = whole.packets[request.expect("it was asked")].number;
+    let unasked = session::run(&mutate::keep(&whole, |packet| packet.number != number));
+    assert_eq!(unasked.connections[0].requester.sent.repeated_packets, 0);
 }

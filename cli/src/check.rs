@@ -317,7 +317,7 @@ impl<T: Taker> Audience for Checking<'_, T> {
             }
             Event::Observation(_) | Event::Attributed(_) => {}
             Event::Transaction(transaction) if slice.has(&event) => {
-                tally.transactions += 1;
+                tally.transaction(transaction);
                 if let Some(policy) = policy {
                     policy.transaction(transaction);
                 }

@@ -202,6 +202,7 @@ impl Judge {
             }
             Event::Connection(connection) => {
                 let Some(mut judged) = self.connections.remove(connection.id) else { return };
+                self.lasting.look_at_the_end(&mut judged.view);
                 judged.ask(&self.asked.connection, connection);
                 judged.close(report);
             }
@@ -238,6 +239,7 @@ impl Judge {
             + self.lasting.reconnections.footprint()
             + self.lasting.unanswered.footprint()
             + self.lasting.sessions.footprint()
+            + self.lasting.offloads.footprint()
             + self.lasting.contexts.footprint()
             + self.lasting.refused.footprint()
             + self.connections.connections.len() * size_of::<Option<Box<JudgedConnection>>>()

@@ -169,6 +169,8 @@ pub(crate) struct Lasting {
     pub(crate) unanswered: UnansweredCalls,
     /// Sessions and their slots.
     pub(crate) sessions: SessionTable,
+    /// Operations that go on behind their replies.
+    pub(crate) offloads: sessions::offloads::Offloads,
     /// RPCSEC_GSS contexts.
     pub(crate) contexts: gss::Contexts,
     /// Calls that were answered with ERR_CHUNK.
@@ -189,12 +191,20 @@ impl Lasting {
         if said.sequence.is_some() || said.created.is_some() {
             view.memories.sessions.faults = self.sessions.note(transaction, view);
         }
+        if said.offload.is_some() {
+            self.offloads.note(transaction);
+        }
         if let Some(gss) = transaction.gss {
             view.memories.gss = self.contexts.note(gss, transaction, view);
         }
         if transaction.error.is_some() {
             view.memories.retries = self.refused.note(transaction, view);
         }
+    }
+
+    /// Looks at a connection that ends, before the rules are asked about it.
+    pub(crate) fn look_at_the_end(&mut self, view: &mut View) {
+        view.memories.sessions.offloads = self.offloads.take(view.connection);
     }
 
     /// Takes a transaction that ended.

@@ -250,6 +250,8 @@ pub struct Repeated {
     pub position: Position,
     /// Bytes of its payload on the wire: none of an RDMA READ request.
     pub bytes: u32,
+    /// Bytes that an RDMA READ request asks for.
+    pub asked: u32,
 }
 
 /// A NAK.

@@ -5,6 +5,7 @@ mod early;
 mod ending;
 mod iwarp;
 mod pairing;
+mod replayed;
 mod told;
 mod transport;
 
@@ -30,6 +31,7 @@ use rdmascope_wire::bth::Bth;
 use rdmascope_wire::cm::CommunicationId;
 use rdmascope_wire::private_data::{self, Negotiated};
 use rdmascope_wire::psn::Psn;
+use replayed::Replayed;
 pub(crate) use told::Told;
 pub(crate) use transport::TransportState;
 
@@ -93,6 +95,7 @@ pub(crate) struct SessionEnd {
     /// More waited than there is room for, and the other half-flow was not seen: the capture may hold one direction only.
     alone: bool,
     counts: Counts,
+    replayed: Replayed,
     /// What of it was seen first, but for what the transport counts.
     pub first_frames: FirstFrames,
 }
@@ -110,6 +113,7 @@ impl SessionEnd {
             acknowledgements: Acknowledgements::default(),
             alone: false,
             counts: Counts::default(),
+            replayed: Replayed::default(),
             first_frames: FirstFrames::default(),
         }
     }
@@ -467,8 +471,12 @@ impl Session {
         if self.peers.speaks_rpc != Some(true) {
             sent.unmatched_placements = 0;
         }
+        let Replayed { packets, bytes, first } = end.replayed;
+        sent.repeated_packets += packets;
+        sent.read_response_bytes = sent.read_response_bytes.saturating_sub(bytes);
         let ip = end.ip.filter(|ip| end.address.ip() != Some(*ip));
-        let first_frames = self.transport.first_frames(side, end.first_frames);
+        let mut first_frames = self.transport.first_frames(side, end.first_frames);
+        first_frames.repeated_packet = first_frames.repeated_packet.into_iter().chain(first).min();
         let round_trips = end.acknowledgements.round_trips();
         let tcp_port = self.tcp_ports.map(|ports| ports[side]);
         let start = self.start(side);
@@ -652,8 +660,12 @@ fn deliver(
         }
         Delivery::ReadResponse(placement) => {
             if !transactions.place(&placement, true, from, peers, report) {
-                counts.unmatched_placements += 1;
-                note_foreign(&placement, peers, transactions);
+                if placement.repeated {
+                    ends[from].replayed.note(&placement);
+                } else {
+                    counts.unmatched_placements += 1;
+                    note_foreign(&placement, peers, transactions);
+                }
             }
         }
         Delivery::Missing { packets } => {
@@ -667,8 +679,8 @@ fn deliver(
         Delivery::Repeated(_) | Delivery::Refused { .. } | Delivery::Restarted
             if !transactions.observes() => {}
         Delivery::Faulty { .. } if !transactions.is_judged() => {}
-        Delivery::Repeated(Repetition { seen, first, piece, position, bytes }) => {
-            let repeated = Repeated { from, seen, first, piece, position, bytes };
+        Delivery::Repeated(Repetition { seen, first, piece, position, bytes, asked }) => {
+            let repeated = Repeated { from, seen, first, piece, position, bytes, asked };
             peers.observe(Observed::Repeated(repeated), report);
         }
         Delivery::Refused { seen, position, refusal, request } => {

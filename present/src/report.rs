@@ -11,8 +11,8 @@ pub use text::write_connection;
 pub use loss::Loss;
 pub(crate) use operations::payload_bytes;
 pub use operations::{Count, Key, Latency, Operations, Stats};
-pub(crate) use problems::is_sealed;
 pub use problems::{ErrorCount, ErrorKey, Group, Problem, Problems};
+pub(crate) use problems::{is_sealed, is_spoiled};
 
 use crate::ending::Ending;
 use crate::events::{Events, SessionEvent};

@@ -1,9 +1,11 @@
 //! What is counted of findings, and of what was judged.
 
 use crate::policy::Policed;
+use crate::report::is_spoiled;
 use foldhash::fast::FixedState;
 use rdmascope_conformance::{Finding, Level, Rule, SUBJECTS, Verdict};
 use rdmascope_dissector::connection::{Connection, Origin};
+use rdmascope_dissector::transaction::{Security, Transaction};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -19,8 +21,12 @@ pub struct Tally {
     pub inferred: u64,
     /// Those of which the capture shows one direction only.
     pub one_sided: u64,
+    /// Those of which all that an end sent has a bad ICRC, so that it was left out.
+    pub spoiled: u64,
     /// Transactions that ended.
     pub transactions: u64,
+    /// Those of them whose arguments and results are encrypted (krb5p).
+    pub sealed: u64,
     /// Request packets that the capture lacks.
     pub missing_packets: u64,
     /// What came of the policy, where there is one, when all is counted.
@@ -80,7 +86,9 @@ impl Tally {
             connections: 0,
             inferred: 0,
             one_sided: 0,
+            spoiled: 0,
             transactions: 0,
+            sealed: 0,
             missing_packets: 0,
             policy: None,
         }
@@ -102,6 +110,12 @@ impl Tally {
         Some(Place { rule: place, is_allowed, reason, count: *count })
     }
 
+    /// Takes in a transaction that ended.
+    pub fn transaction(&mut self, transaction: &Transaction) {
+        self.transactions += 1;
+        self.sealed += u64::from(transaction.security == Some(Security::GssPrivacy));
+    }
+
     /// Takes in a connection that ended.
     pub fn connection(&mut self, connection: &Connection) {
         let ends = [&connection.requester, &connection.responder];
@@ -111,6 +125,7 @@ impl Tally {
         let absent = requester.is_absent(responder) || responder.is_absent(requester);
         // A REQ that nobody answers is not of one direction: silence may be the answer.
         self.one_sided += u64::from(absent && ends.iter().any(|end| end.sent.packets > 0));
+        self.spoiled += u64::from(ends.iter().any(|end| is_spoiled(end)));
         self.missing_packets += ends.iter().map(|end| end.sent.missing_packets).sum::<u64>();
     }
 

@@ -232,6 +232,29 @@ fn service_is_lost_where_a_call_waits() {
     assert!(of_kind(&blind, Kind::ServiceLost).is_empty());
 }
 
+/// An RDMA Read is told with the bytes that it asks for.
+#[test]
+fn an_rdma_read_is_never_answered() {
+    let whole = basic();
+    let at = index_of(&whole, |packet| packet.is_rc() && packet.opcode() == opcode::READ_REQUEST);
+    let mut capture = whole.clone();
+    capture.packets.truncate(at + 1);
+    let request = capture.packets[at].clone();
+    assert_eq!(request.reth().map(|(_, _, length)| length), Some(20 << 10));
+    for nth in 1..7 {
+        let mut packet = request.clone();
+        packet.time += nth * 500_000_000;
+        capture.packets.push(packet);
+    }
+    let is_over = |packet: &&Packet| is_message(packet, attribute::DREQ);
+    let mut over = whole.packets.iter().find(is_over).expect("it has one").clone();
+    over.time = request.time + 4 * SECOND;
+    capture.packets.push(over);
+    capture.renumber();
+    let event = only(&capture, Kind::RetriesExhausted);
+    assert_eq!(event.text, "server's RDMA Read of 20 KiB sent 7 times in 3s, never answered; then DREQ");
+}
+
 /// The session up to its last call but one, which the server's host does not even acknowledge; what comes is up to the caller.
 fn stuck() -> (Capture, usize) {
     let mut capture = basic();

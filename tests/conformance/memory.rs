@@ -553,3 +553,72 @@ fn a_lost_packet_leaves_doubt() {
         assert_eq!(verdicts(&altered[1], "memory-advertised"), expected[1], "{sender}");
     }
 }
+
+/// Of several RDMA Writes, any one may be missing: what it would have written is counted.
+#[test]
+fn what_was_not_written_is_counted() {
+    for (sample, index, chunks, claimed, unwritten) in [
+        ("nfs4.1-basic", 1033, "the Reply chunk", 108, 100),
+        ("nfs4.1-basic", 1034, "the Reply chunk", 108, 8),
+        ("nfs4.2-mtu4096-large-io", 1035, "its chunks", 65536, 4096),
+        ("nfs3-basic", 1164, "the Reply chunk", 128, 120),
+        ("nfs3-basic", 1165, "the Reply chunk", 128, 5),
+        ("nfs3-basic", 1166, "the Reply chunk", 128, 3),
+    ] {
+        let mut capture = samples::capture(sample);
+        let packet = &capture.packets[index];
+        assert_eq!((packet.opcode(), packet.payload().len()), (opcode::WRITE_ONLY, unwritten));
+        mutate::remove_request(&mut capture, index);
+        let found = findings(&capture);
+        let about: Vec<&Finding> = of("memory-written", &found).collect();
+        let [finding] = about[..] else { panic!("{sample} {index}: {about:?}") };
+        let message = format!(
+            "the reply says that {claimed} bytes are in {chunks}, of which {unwritten} were not written"
+        );
+        assert_eq!((finding.verdict, &finding.message), (Verdict::Stands, &message), "{sample}");
+        let written = Value::Bytes(claimed - unwritten as u64);
+        assert_eq!((&finding.observed, &finding.allowed), (&Some(written), &Some(Value::Bytes(claimed))));
+        assert_eq!(finding.by_requester, Some(false), "{sample}");
+    }
+}
+
+/// A call that fails need not be read to its end.
+#[test]
+fn an_argument_of_a_call_that_fails_need_not_be_read() {
+    const WRITE: u32 = 0x49fc_0516;
+    let mut capture = bulk();
+    let read = index_of(&capture, |packet| packet.opcode() == opcode::READ_REQUEST);
+    mutate::remove_request(&mut capture, read);
+    assert_eq!(of("memory-read", &findings(&capture)).count(), 1);
+    // NFS4ERR_IO.
+    crate::chunks::change_reply(&mut capture, WRITE, |reply| {
+        reply.set_word(crate::chunks::results_at(reply), 5)
+    });
+    assert_eq!(of("memory-read", &findings(&capture)).count(), 0);
+}
+
+/// Where two segments overlap, a later RDMA Write may have overwritten what an earlier one wrote; where one begins behind the other, not.
+#[test]
+fn what_was_not_written_is_uncertain_where_segments_overlap() {
+    for (overlap, verdict) in [(0, Verdict::Stands), (1, Verdict::Inconclusive)] {
+        let mut capture = samples::capture("nfs3-basic");
+        let call = capture.packets[1162].clone();
+        let segments: Vec<(u32, u64, u64)> = mutate::segments(&call)
+            .into_iter()
+            .map(|at| (call.u32(at), call.u64(at + 8), u64::from(call.u32(at + 4))))
+            .collect();
+        let [first, second, third] = segments[..] else { panic!("{segments:?}") };
+        let begin = 0x10_0000 + first.2 - overlap;
+        let begins = [(first, 0x10_0000), (second, begin), (third, begin + second.2)];
+        mutate::rename_memory(&mut capture, |handle, offset| {
+            let of_it = begins.iter().find(|((known, ..), _)| *known == handle);
+            of_it.map_or((handle, offset), |((_, from, _), to)| {
+                (0x5eed, offset.wrapping_sub(*from).wrapping_add(*to))
+            })
+        });
+        mutate::remove_request(&mut capture, 1166);
+        let found = findings(&capture);
+        let verdicts: Vec<Verdict> = of("memory-written", &found).map(|finding| finding.verdict).collect();
+        assert_eq!(verdicts, [verdict], "{overlap}: {:?}", found.iter().map(line).collect::<Vec<_>>());
+    }
+}

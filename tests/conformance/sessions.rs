@@ -420,6 +420,51 @@ fn a_slot_that_the_server_gave_up_begins_anew() {
     assert_eq!(verdicts(&capture, "session-sequence"), [Verdict::Stands]);
 }
 
+/// Sets csr_fore_chan_attrs.ca_maxrequests in the result of CREATE_SESSION.
+fn set_most_requests(capture: &mut Capture, most: u32) {
+    let creates = |packet: &Packet| {
+        packet.source() == SERVER && packet.starts_message() && {
+            let reply = Message::of(packet);
+            // REPLY, no verifier, SUCCESS, NFS4_OK, no tag, one operation.
+            let is_it = [(4, 1), (24, 0), (28, 0), (32, 1), (36, 43)];
+            reply.payload.len() > 100 && is_it.into_iter().all(|(at, word)| reply.word(at) == word)
+        }
+    };
+    let at = capture.packets.iter().position(creates).expect("it creates a session");
+    mutate::change_message(&mut capture.packets[at], |reply| {
+        reply.set_word(results_at(reply) + 64, most);
+    });
+}
+
+/// Sessions may have more slots than are remembered: of those with the same remainder, the one that was used last.
+#[test]
+fn slots_of_large_tables_are_followed() {
+    let mut capture = basic();
+    set_most_requests(&mut capture, 2000);
+    // Not `highest`, which counts from 0.
+    set_call(&mut capture, ACCESS, SLOT, 2000);
+    assert_eq!(verdicts(&capture, "session-slot"), [Verdict::Inconclusive]);
+    set_call(&mut capture, ACCESS, SLOT, 0);
+    each_call(&mut capture, |call, at| call.set_word(at + SLOT, call.word(at + SLOT) + 1900));
+    assert!(found(&capture, "session-s").is_empty());
+    let mut wrong = capture.clone();
+    add_to_call(&mut wrong, ACCESS, NUMBER, u32::MAX - 3);
+    let found = found(&wrong, "session-s");
+    let [finding] = &found[..] else { panic!("{found:?}") };
+    assert_eq!((finding.verdict, &finding.frames[..]), (Verdict::Stands, &[970, 974, 976][..]));
+    assert_eq!(finding.message, "sequence ID 146 on slot 1900 behind 149");
+    // Slots 1900 and 364 take turns, and each has sequence IDs of its own: which of them was used before is not remembered.
+    let mut calls = 0;
+    each_call(&mut capture, |call, at| {
+        if call.word(at + SLOT) == 1900 {
+            call.set_word(at + SLOT, if calls % 2 == 0 { 1900 } else { 364 });
+            call.set_word(at + NUMBER, calls / 2 + 1);
+            calls += 1;
+        }
+    });
+    assert!(self::found(&capture, "session-s").is_empty());
+}
+
 /// The first request on a slot has sequence ID 1.
 #[test]
 fn the_first_request_of_a_session_has_sequence_id_1() {
@@ -468,6 +513,38 @@ fn an_offload_that_is_reported_or_given_up_is_over() {
     });
     change_reply(&mut alive, 0x158b_5ddc, |reply| reply.set_word(results_at(reply) + 12, 45));
     assert_eq!(verdicts(&alive, "session-offload"), [Verdict::Inconclusive]);
+}
+
+/// CB_OFFLOAD may come over another connection of the session.
+#[test]
+fn an_offload_may_be_reported_over_another_connection() {
+    let mut altered = large();
+    without_offload(&mut altered);
+    assert_eq!(verdicts(&altered, "session-offload"), [Verdict::Stands]);
+    let mut other = large();
+    [(SERVER, 0x701), (CLIENT, 0x702)]
+        .into_iter()
+        .for_each(|(host, qp)| mutate::renumber_qp(&mut other, host, qp));
+    mutate::change_communication_ids(&mut other, 0x5a00_0000);
+    let both = mutate::merge(&altered, &other);
+    assert!(found(&both, "session-offload").is_empty());
+    // It tells of no operation but the one that it names.
+    let mut unlike = both.clone();
+    let is_it = |packet: &Packet| {
+        packet.source() == SERVER && packet.starts_message() && packet.xid() == Some(OFFLOAD)
+    };
+    for packet in unlike.packets.iter_mut().filter(|packet| is_it(packet)) {
+        mutate::change_message(packet, |call| {
+            // CB_OFFLOAD, a file handle, and the stateid: seqid and other.
+            let mut words = (arguments_at(call)..call.payload.len() - 4).step_by(4);
+            let is_offload = |at: &usize| call.word(*at) == 15 && matches!(call.word(at + 4), 1..=128);
+            let at = words.find(is_offload).expect("it has CB_OFFLOAD");
+            let other = at + 8 + call.word(at + 4) as usize + 4;
+            call.set_word(other, !call.word(other));
+        });
+    }
+    let verdicts = verdicts(&unlike, "session-offload");
+    assert!(verdicts.contains(&Verdict::Stands), "{verdicts:?}");
 }
 
 /// What any host sent before or later may be why: where a packet of that is missing, it is not certain that there was no answer.

@@ -6,7 +6,7 @@
 //! caller sent in between. Even then some may have gone over a connection that was not captured: sequence IDs that are skipped and do not come
 //! later are no evidence.
 
-mod offloads;
+pub(crate) mod offloads;
 pub(crate) mod table;
 
 use super::finding::{Finding, Value};
@@ -14,7 +14,7 @@ use super::rule::{Check, Document, Findings, Gate, Level, Rule, Source, Unseen};
 use super::view::{Known, Memory, View};
 use alloc::format;
 use alloc::vec::Vec;
-use offloads::Offloads;
+use offloads::Offload;
 use rdmascope_dissector::connection::Connection;
 use rdmascope_dissector::rdma::End;
 use rdmascope_dissector::transaction::{Direction, Outcome, Transaction};
@@ -46,7 +46,7 @@ pub(crate) const RULES: &[Rule] = &[
             are compared by XID and operations. A sequence ID that goes back breaks it, and so does one that skips some, once the next request on the \
             slot goes back, or where the reply is NFS4ERR_SEQ_MISORDERED. Otherwise the requests between may have gone over a connection that was not \
             captured, and the finding is inconclusive: one for a slot. Nothing is found where the \
-            capture lacks a packet of the caller, or a call could not be read, between the two requests. Slots above 255 are not followed.",
+            capture lacks a packet of the caller, or a call could not be read, between the two requests. Of slots whose IDs are alike modulo 512, the one used last is followed.",
         check: Check::Transaction(misordered),
     },
     Rule {
@@ -90,8 +90,8 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "An operation is asynchronous where its result has a wr_callback_id. It is over with a CB_OFFLOAD, an OFFLOAD_CANCEL or \
             an OFFLOAD_STATUS with osr_complete that names this stateid. The rule is decided when the connection was closed. The finding \
             stands where the connection was accepted for the backchannel, a session was destroyed on it later, and the capture holds all that the \
-            server sent. Else the CB_OFFLOAD may have come over another connection, and the finding is inconclusive. A second connection that was bound \
-            to the backchannel and not captured cannot be told: so this is a warning.",
+            server sent. Else the CB_OFFLOAD may have come unseen, and the finding is inconclusive. A report over any connection of the capture \
+            counts. A second connection that was bound to the backchannel and not captured cannot be told: so this is a warning.",
         check: Check::Connection(offloads::unreported),
     },
 ];
@@ -111,7 +111,10 @@ pub(crate) struct SessionUse {
     pub(crate) faults: Vec<Fault>,
     /// Flags of SEQUENCE results, in the order in which they came first.
     flags: Vec<Flag>,
-    offloads: Offloads,
+    /// The last reply to a DESTROY_SESSION.
+    destroyed: Option<u64>,
+    /// Once it ends: operations that go on behind their replies, and whose end nothing reported on any connection.
+    pub(crate) offloads: Vec<Offload>,
 }
 
 /// What is wrong with the use of a slot.
@@ -141,7 +144,7 @@ impl Memory for SessionUse {
     fn footprint(&self) -> usize {
         let faults: usize =
             self.faults.iter().map(|fault| fault.finding.footprint() + size_of::<Kind>()).sum();
-        faults + size_of_val(&self.flags[..]) + self.offloads.footprint()
+        faults + size_of_val(&self.flags[..]) + size_of_val(&self.offloads[..])
     }
 
     fn transaction(&mut self, transaction: &Transaction, known: &Known) {
@@ -151,7 +154,7 @@ impl Memory for SessionUse {
         if let (Some(sequenced), Some(reply)) = (said.sequenced, &transaction.reply) {
             self.note_flags(sequenced.flags, reply.seen.frame);
         }
-        self.offloads.note(transaction);
+        self.destroyed = offloads::destruction(transaction).or(self.destroyed);
     }
 
     fn evicted(&mut self, caller: End) {

@@ -4,25 +4,26 @@ use crate::finding::Finding;
 use crate::rule::Findings;
 use crate::view::View;
 use alloc::collections::VecDeque;
-use rdmascope_dissector::connection::{Connection, State};
+use alloc::vec::Vec;
+use rdmascope_dissector::connection::{Connection, ConnectionId, State};
 use rdmascope_dissector::transaction::{Direction, Seen, Transaction};
 use rdmascope_dissector::ulb::{Nfs4, OperationKind, StateId};
 use rdmascope_wire::Xid;
 
-/// Operations whose end has not been reported.
+/// Operations whose end has not been reported, of all connections: the report may come over another connection of the session.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Offloads {
+pub(crate) struct Offloads {
+    /// Oldest first.
     open: VecDeque<Offload>,
     /// Stateids that CB_OFFLOAD named last: it may come before the reply that it is about (RFC 8881, section 2.10.6.3).
-    ended: [Option<StateId>; 8],
+    ended: [Option<StateId>; 32],
     next: usize,
-    /// The last reply to a DESTROY_SESSION.
-    destroyed: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Offload {
+pub(crate) struct Offload {
     id: StateId,
+    connection: ConnectionId,
     name: &'static str,
     xid: Xid,
     transaction: u64,
@@ -34,38 +35,32 @@ impl Offloads {
     /// Operations that are remembered.
     const MOST: usize = 64;
 
-    pub(super) fn footprint(&self) -> usize {
+    /// Bytes of memory that its lists take up.
+    pub(crate) fn footprint(&self) -> usize {
         self.open.len() * size_of::<Offload>()
     }
 
-    pub(super) fn note(&mut self, transaction: &Transaction) {
+    /// Takes a transaction that ended.
+    pub(crate) fn note(&mut self, transaction: &Transaction) {
         let details = &transaction.details;
-        let did = |wanted: Nfs4| {
-            let kind = OperationKind::Nfs4(wanted);
-            details.operations.iter().any(|operation| operation.kind == kind && operation.status == Some(0))
-        };
-        if let (Some(call), Some(reply)) = (&transaction.call, &transaction.reply)
-            && transaction.direction == Direction::Forward
-        {
-            if details.operations.len() <= 2 && did(Nfs4::DestroySession) {
-                self.destroyed = Some(reply.seen.frame);
-            }
-            let begun = [Nfs4::Copy, Nfs4::WriteSame].into_iter().find(|operation| did(*operation));
-            if let (Some(begun), Some(id)) = (begun, details.session.offload) {
-                if !self.ended.contains(&Some(id)) {
-                    if self.open.len() == Offloads::MOST {
-                        self.open.pop_front();
-                    }
-                    let (name, xid) = (OperationKind::Nfs4(begun).name(), transaction.xid);
-                    let (transaction, call, reply) = (transaction.number, call.seen, reply.seen);
-                    self.open.push_back(Offload { id, name, xid, transaction, call, reply });
-                }
-                return;
-            }
-        }
         let Some(id) = details.session.offload else { return };
+        let begun = [Nfs4::Copy, Nfs4::WriteSame].into_iter().find(|operation| did(transaction, *operation));
+        if let (Direction::Forward, Some(begun), Some(call), Some(reply)) =
+            (transaction.direction, begun, &transaction.call, &transaction.reply)
+        {
+            if !self.ended.contains(&Some(id)) {
+                if self.open.len() == Offloads::MOST {
+                    self.open.pop_front();
+                }
+                let (name, xid) = (OperationKind::Nfs4(begun).name(), transaction.xid);
+                let (connection, transaction) = (transaction.connection, transaction.number);
+                let (call, reply) = (call.seen, reply.seen);
+                self.open.push_back(Offload { id, connection, name, xid, transaction, call, reply });
+            }
+            return;
+        }
         let is_over = transaction.direction == Direction::Backward
-            || did(Nfs4::OffloadCancel)
+            || did(transaction, Nfs4::OffloadCancel)
             || details.session.offload_ended;
         if is_over {
             self.open.retain(|offload| offload.id != id);
@@ -73,17 +68,40 @@ impl Offloads {
             self.next = (self.next + 1) % self.ended.len();
         }
     }
+
+    /// Those that began on a connection that ends.
+    pub(crate) fn take(&mut self, connection: ConnectionId) -> Vec<Offload> {
+        let is_of_it = |offload: &Offload| offload.connection == connection;
+        let taken = self.open.iter().copied().filter(is_of_it).collect();
+        self.open.retain(|offload| !is_of_it(offload));
+        taken
+    }
+}
+
+/// Whether a transaction has this operation with status NFS4_OK.
+fn did(transaction: &Transaction, wanted: Nfs4) -> bool {
+    let kind = OperationKind::Nfs4(wanted);
+    let mut operations = transaction.details.operations.iter();
+    operations.any(|operation| operation.kind == kind && operation.status == Some(0))
+}
+
+/// Where a transaction destroys a session, the frame of its reply.
+pub(super) fn destruction(transaction: &Transaction) -> Option<u64> {
+    let is_it = transaction.details.operations.len() <= 2 && did(transaction, Nfs4::DestroySession);
+    let reply = transaction.reply.as_ref().filter(|_| is_it && transaction.call.is_some())?;
+    (transaction.direction == Direction::Forward).then_some(reply.seen.frame)
 }
 
 pub(super) fn unreported(connection: &Connection, view: &View, findings: &mut Findings<'_>) {
     if connection.state != State::Closed {
         return;
     }
-    let offloads = &view.memories.sessions.offloads;
+    let used = &view.memories.sessions;
     let server = view.requester.other();
-    for offload in &offloads.open {
+    for offload in &used.offloads {
         let is_certain = view.memories.reverse.is_accepted()
-            && offloads.destroyed.is_some_and(|destroyed| {
+            && !view.joined
+            && used.destroyed.is_some_and(|destroyed| {
                 destroyed > offload.reply.frame && view.is_complete(server, destroyed)
             });
         let message = alloc::format!("no CB_OFFLOAD came for an asynchronous {}", offload.name);

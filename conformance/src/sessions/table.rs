@@ -42,13 +42,14 @@ struct Channel {
     highest: Option<(u32, u64)>,
     /// The lowest of the highest slots that it named: it may have forgotten slots above that.
     lowest: Option<u32>,
-    /// By slot ID.
+    /// Slots at their remainders: of those with the same one, the one that was used last.
     slots: Vec<Option<Slot>>,
 }
 
 /// What happened on a slot last.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
+    id: u32,
     last: Use,
     /// The sequence ID after the last one may have been used, or not.
     unsure: bool,
@@ -92,8 +93,8 @@ struct History {
 impl SessionTable {
     /// Sessions that are remembered.
     const MOST: usize = 64;
-    /// Slots of a channel that are followed, from slot 0 on.
-    const MOST_SLOTS: u32 = 256;
+    /// Slots of a channel that are remembered.
+    const MOST_SLOTS: u32 = 512;
 
     /// Bytes of memory that its lists take up.
     pub(crate) fn footprint(&self) -> usize {
@@ -177,7 +178,7 @@ impl Session {
                 .values(Value::Count(sequence.slot.into()), Value::Count(highest.into()))
                 .unless(status != Some(BAD_SLOT));
             faults.push(Fault { kind: Kind::Slot, finding });
-        } else if sequence.slot < SessionTable::MOST_SLOTS {
+        } else {
             let history = History::of(transaction, caller, view);
             let request = Use {
                 number: sequence.number,
@@ -188,16 +189,20 @@ impl Session {
                 operations: transaction.details.operations.iter().fold(0, kinds),
                 history,
             };
-            let at = sequence.slot as usize;
+            let at = (sequence.slot % SessionTable::MOST_SLOTS) as usize;
             if channel.slots.len() <= at {
                 channel.slots.resize(at + 1, None);
             }
-            let known = channel.slots[at];
+            let there = channel.slots[at];
+            let known = there.filter(|slot| slot.id == sequence.slot);
             // Where a replier gives slots up and has them again, their sequence IDs begin anew.
             let regrown = channel.lowest.is_some_and(|lowest| sequence.slot > lowest);
+            // A slot that gave way to another one may have been used.
+            let is_unused = !regrown && there.is_none();
             let created =
-                self.created.filter(|_| !regrown).map(|created| created[transaction.direction as usize]);
+                self.created.filter(|_| is_unused).map(|created| created[transaction.direction as usize]);
             let first = created.map(|history| Slot {
+                id: sequence.slot,
                 last: Use {
                     number: 0,
                     call: Seen { frame: 0, ..call.first },
@@ -225,14 +230,15 @@ impl Session {
             let restarted = regrown && sequence.number == 1;
             match known.filter(|_| !restarted).or(first) {
                 Some(slot) if slot.last.call.frame < request.call.frame => {
-                    let next = slot.next(&request, status, transaction, view, &mut faults, sequence.slot);
+                    let next = slot.next(&request, status, transaction, view, &mut faults);
                     channel.slots[at] = Some(next);
                 }
                 // It was sent before one that ended before it.
                 Some(_) => {}
                 None => {
+                    let id = sequence.slot;
                     channel.slots[at] =
-                        Some(Slot { last: request, unsure: true, jump: None, elsewhere: false });
+                        Some(Slot { id, last: request, unsure: true, jump: None, elsewhere: false });
                 }
             }
         }
@@ -272,9 +278,8 @@ impl Slot {
         transaction: &Transaction,
         view: &View,
         faults: &mut Vec<Fault>,
-        slot: u32,
     ) -> Slot {
-        let Slot { last, unsure, jump, .. } = self;
+        let Slot { id: slot, last, unsure, jump, .. } = self;
         let is_known = last.history.goes_on(&request.history);
         let step = request.number.wrapping_sub(last.number) as i32;
         let busy = faults.iter().any(|fault| fault.kind == Kind::Busy);

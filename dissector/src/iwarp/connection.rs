@@ -137,6 +137,7 @@ impl IwarpConnection {
                     piece: SEGMENT,
                     position: Position::of_sequence(run.sequence),
                     bytes: run.length,
+                    asked: 0,
                 }),
             ),
             Arrival::Held | Arrival::Nothing => {}

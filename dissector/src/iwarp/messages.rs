@@ -265,6 +265,7 @@ impl Messages {
             address: header.offset.wrapping_add(offset.into()),
             bytes,
             length,
+            repeated: false,
         };
         match opcode {
             Opcode::Write if length > 0 => found(Message::Delivery(Delivery::Write(placement))),

@@ -146,6 +146,10 @@ impl Messages {
                 is_new: follows,
             };
             deliver(Delivery::ReadRequest(request));
+        } else if packet.operation == Operation::ReadRequest {
+            // Nor where the capture cut off how much it asks for.
+            next = None;
+            self.follows = false;
         }
         next
     }
@@ -341,5 +345,6 @@ fn placement<'a>(packet: &Packet<'a>, first: Psn, reth: Reth, offset: u64) -> Pl
         address: reth.virtual_address.wrapping_add(offset),
         bytes: packet.payload,
         length: packet.payload_length,
+        repeated: false,
     }
 }

@@ -37,6 +37,44 @@ struct Request {
     /// It was not asked before, nor for a part of what was.
     new: bool,
     asked: Seen,
+    answered: Answered,
+}
+
+/// Which responses to a request came by. A response that came late is none that came again: some that did not come yet are remembered as one
+/// range, with others in it that did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Answered {
+    /// Behind the last one, counted from the first.
+    end: u32,
+    /// The first that did not come, and behind the last that did not.
+    missing: (u32, u32),
+}
+
+impl Answered {
+    /// Notes a response, and returns whether it came before.
+    #[inline]
+    fn note(&mut self, index: u32) -> bool {
+        let (first, behind) = &mut self.missing;
+        if index >= self.end {
+            if index > self.end {
+                *first = if *first < *behind { *first } else { self.end };
+                *behind = index;
+            }
+            self.end = index.saturating_add(1);
+            return false;
+        }
+        let is_late = (*first..*behind).contains(&index);
+        *first += u32::from(is_late && index == *first);
+        *behind -= u32::from(is_late && index + 1 == *behind && index >= *first);
+        !is_late
+    }
+
+    /// What is known of the responses to a request for the rest, from here on.
+    fn from(self, index: u32) -> Answered {
+        let (first, behind) = self.missing;
+        let rest = |at: u32| at.saturating_sub(index);
+        Answered { end: rest(self.end), missing: (rest(first), rest(behind)) }
+    }
 }
 
 impl Reads {
@@ -54,8 +92,13 @@ impl Reads {
         if let Some(last) = self.requests.back_mut().filter(|last| last.packets.is_none()) {
             last.packets = u32::try_from(last.first.distance(first)).ok().filter(|packets| *packets > 0);
         }
+        let before = if new { None } else { self.find(first) };
+        let answered = before.map_or_else(Answered::default, |before| {
+            let Request { first: begun, answered, .. } = self.requests[before];
+            answered.from(begun.distance(first).unsigned_abs())
+        });
         self.unresolved |= packets.is_none();
-        self.requests.push_back(Request { first, packets, memory, step: None, new, asked });
+        self.requests.push_back(Request { first, packets, memory, step: None, new, asked, answered });
     }
 
     /// How many RDMA READs the other end takes at once, as the CM exchange says.
@@ -95,13 +138,13 @@ impl Reads {
 
     /// Whether a response with this PSN answers a request that is remembered.
     pub(super) fn expects(&self, psn: Psn) -> bool {
-        self.find(psn).is_some()
+        self.find(psn.into()).is_some()
     }
 
     /// Where the data of a response belongs; `None` where no request is known that it answers.
     #[inline]
     pub(super) fn answer<'a>(&mut self, packet: &Packet<'a>) -> Option<Placement<'a>> {
-        let found = self.find(packet.psn)?;
+        let found = self.find(packet.psn.into())?;
         self.last = found;
         let place = packet.operation.position();
         if self.unresolved && matches!(place, PacketPosition::First | PacketPosition::Middle) {
@@ -129,6 +172,7 @@ impl Reads {
             address: request.memory.address.wrapping_add(offset),
             bytes: packet.payload,
             length: packet.payload_length,
+            repeated: request.answered.note(index as u32),
         })
     }
 
@@ -143,7 +187,7 @@ impl Reads {
     ) -> Option<Fault> {
         let index = placement.first.distance(placement.position).unsigned_abs();
         let fault = fault::of_response(packet, index, placement.memory.length, path_mtu)?;
-        let mut requests = (0..self.requests.len()).filter(|index| self.covers(*index, packet.psn));
+        let mut requests = (0..self.requests.len()).filter(|index| self.covers(*index, packet.psn.into()));
         let is_certain =
             requests.next().is_some_and(|index| self.requests[index].new) && requests.next().is_none();
         is_certain.then_some(fault)
@@ -158,9 +202,9 @@ impl Reads {
     }
 
     #[inline]
-    fn covers(&self, index: usize, psn: Psn) -> bool {
+    fn covers(&self, index: usize, at: Position) -> bool {
         self.requests.get(index).is_some_and(|request| {
-            let index = request.first.distance(psn.into());
+            let index = request.first.distance(at);
             // 256 bytes is the smallest path MTU.
             let most = || request.memory.length.div_ceil(256).clamp(1, 1 << 16);
             index >= 0 && (index as u32) < request.packets.unwrap_or_else(most)
@@ -168,12 +212,12 @@ impl Reads {
     }
 
     #[inline]
-    fn find(&self, psn: Psn) -> Option<usize> {
-        if !self.unresolved && self.covers(self.last, psn) {
+    fn find(&self, at: Position) -> Option<usize> {
+        if !self.unresolved && self.covers(self.last, at) {
             return Some(self.last);
         }
         // The latest first: a repeated request answers for the one it repeats.
-        (0..self.requests.len()).rev().find(|index| self.covers(*index, psn))
+        (0..self.requests.len()).rev().find(|index| self.covers(*index, at))
     }
 }
 
@@ -277,6 +321,49 @@ mod tests {
         assert!(reads.expects(Psn::new(20)) && !reads.expects(Psn::new(21)), "one response without bytes");
         reads.ask(&request(30, memory(0x1000, 1 << 31), None));
         assert!(reads.expects(Psn::new(30 + 0xffff)));
+    }
+
+    #[test]
+    fn a_response_that_came_before_is_repeated_and_a_late_one_is_not() {
+        let mut answered = Answered::default();
+        let mut told =
+            |indexes: &[u32]| indexes.iter().map(|index| answered.note(*index)).collect::<Vec<_>>();
+        assert_eq!(told(&[0, 1, 0, 1]), [false, false, true, true]);
+        // 2 and 3 are missing; one after the other comes late, and then again.
+        assert_eq!(told(&[4, 1, 2, 2, 3, 3, 4, 5]), [false, true, false, true, false, true, true, false]);
+        // From behind.
+        assert_eq!(told(&[9, 8, 8, 6, 7, 7, 6]), [false, false, true, false, false, true, true]);
+        // What is missing in two places is one range, and what lies in it is taken for late.
+        assert_eq!(told(&[11, 13, 11, 10, 10, 12, 11]), [false, false, false, false, true, false, false]);
+        let mut rest = Answered { end: 14, missing: (6, 8) }.from(7);
+        assert_eq!(rest, Answered { end: 7, missing: (0, 1) });
+        assert_eq!([0, 0, 6, 7].map(|index| rest.note(index)), [false, true, true, false]);
+    }
+
+    #[test]
+    fn a_repeated_request_is_answered_again() {
+        let mut reads = Reads::default();
+        let repeated = |reads: &mut Reads, psn: u32| {
+            let packet = Packet {
+                seen: SEEN,
+                operation: Middle,
+                psn: Psn::new(psn),
+                extension: Extension::None,
+                payload: &[],
+                payload_length: 256,
+            };
+            reads.answer(&packet).map(|placement| placement.repeated)
+        };
+        reads.ask(&request(10, memory(0x1000, 1024), Some(4)));
+        assert_eq!([10, 11, 11].map(|psn| repeated(&mut reads, psn)), [false, false, true].map(Some));
+        // For the rest, from the second response on.
+        let again =
+            ReadRequest { repeated: true, is_new: false, ..request(11, memory(0x1100, 768), Some(3)) };
+        reads.ask(&again);
+        assert_eq!([11, 12, 10].map(|psn| repeated(&mut reads, psn)), [true, false, true].map(Some));
+        // Another one begins anew.
+        reads.ask(&request(14, memory(0x1000, 1024), Some(4)));
+        assert_eq!(repeated(&mut reads, 14), Some(false));
     }
 
     #[test]

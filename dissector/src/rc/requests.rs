@@ -292,7 +292,9 @@ impl Requests {
         let first = first.filter(|first| *first != packet.seen);
         let Packet { seen, psn, payload_length: bytes, .. } = *packet;
         let piece = packet.piece();
-        deliver(Delivery::Repeated(Repetition { seen, first, piece, position: psn.into(), bytes }));
+        let is_read = packet.operation == Operation::ReadRequest;
+        let asked = packet.extension.reth().filter(|_| is_read).map_or(0, |reth| reth.dma_length);
+        deliver(Delivery::Repeated(Repetition { seen, first, piece, position: psn.into(), bytes, asked }));
     }
 
     /// Takes what the other end acknowledged: all up to `psn` was received there.

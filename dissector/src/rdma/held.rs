@@ -64,7 +64,6 @@ impl Send<'_> {
 impl Placement<'_> {
     /// It, without its bytes.
     pub(crate) fn without_bytes(&self) -> Placement<'static> {
-        let Placement { seen, position, first, request, memory, address, length, .. } = *self;
-        Placement { seen, position, first, request, memory, address, bytes: &[], length }
+        Placement { bytes: &[], ..*self }
     }
 }

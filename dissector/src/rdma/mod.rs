@@ -161,6 +161,8 @@ pub struct Placement<'a> {
     pub bytes: &'a [u8],
     /// Bytes on the wire.
     pub length: u32,
+    /// It is a response to an RDMA Read that came before.
+    pub repeated: bool,
 }
 
 impl<'a> Placement<'a> {
@@ -204,4 +206,6 @@ pub struct Repetition {
     pub position: Position,
     /// Bytes of its payload on the wire: none of an RDMA Read request.
     pub bytes: u32,
+    /// Bytes that an RDMA Read request asks for.
+    pub asked: u32,
 }

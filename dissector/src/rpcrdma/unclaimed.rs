@@ -129,6 +129,7 @@ mod tests {
             address: 0,
             bytes,
             length,
+            repeated: false,
         }
     }
 

@@ -29,13 +29,14 @@ impl Session {
         self.transport.forget_recent_requests();
     }
 
-    /// By end: whether its host was heard to send to the other end's, and not left out where the other end answered it.
+    /// By end: whether its host was heard to send to the other end's, and not left out where the other end answered it. What it sent on this
+    /// connection tells, whether or not `holds` remembers its host.
     pub(crate) fn heard(&self, holds: impl Fn(Address, Address) -> bool) -> [bool; 2] {
         End::BOTH.map(|side| {
             let (end, other) = (&self.ends[side], &self.ends[side.other()]);
-            let is_left_out = end.counts.packets + end.counts.bad_icrc == 0
-                && self.transport.count(side.other(), other.counts).has_answered();
-            holds(end.address, other.address) && !is_left_out
+            let is_here = end.counts.packets + end.counts.bad_icrc > 0;
+            let is_left_out = || self.transport.count(side.other(), other.counts).has_answered();
+            is_here || (holds(end.address, other.address) && !is_left_out())
         })
     }
 

@@ -172,7 +172,7 @@ impl Page<'_> {
 
     /// What could not be judged, or not for certain.
     fn write_blind_spots(&self, out: &mut impl Write) -> io::Result<()> {
-        let Tally { inferred, one_sided, missing_packets, .. } = *self.tally;
+        let Tally { inferred, one_sided, spoiled, sealed, missing_packets, .. } = *self.tally;
         let totals = &self.ending.totals;
         let mut spots = Vec::new();
         if inferred > 0 {
@@ -183,6 +183,18 @@ impl Page<'_> {
         }
         if one_sided > 0 {
             spots.push(format!("{} captured in one direction only", were(one_sided, "connection")));
+        }
+        if spoiled > 0 {
+            spots.push(format!(
+                "of {}, all that an end sent has a bad ICRC and was left out (--no-icrc)",
+                Counted(spoiled, "connection")
+            ));
+        }
+        if sealed > 0 {
+            spots.push(format!(
+                "{} encrypted (krb5p): operations, statuses and slots of sessions in them are not judged",
+                were(sealed, "call")
+            ));
         }
         if missing_packets > 0 {
             let are = if missing_packets == 1 { "is" } else { "are" };

@@ -93,6 +93,11 @@ pub static CHECK: Columns<Judged> = {
                 "Transactions that were judged.",
             ),
             C::new(
+                "transactions_encrypted",
+                U64(|(tally, _)| Some(tally.sealed)),
+                "Those of them whose arguments and results are encrypted (krb5p): their operations, statuses and slots of sessions are not judged.",
+            ),
+            C::new(
                 "missing_packets",
                 U64(|(tally, _)| Some(tally.missing_packets)),
                 "Request packets that the capture lacks.",

@@ -73,7 +73,8 @@ pub(super) struct Call {
 pub(super) struct Retry {
     position: Position,
     pub(super) piece: Piece,
-    pub(super) bytes: u32,
+    /// Bytes that an RDMA Read request asks for.
+    pub(super) asked: u32,
     pub(super) run: Run,
 }
 
@@ -255,7 +256,7 @@ impl Course {
 
     /// Takes in a request that was sent again, where `acknowledged` is what its sender knows to have arrived.
     pub(super) fn repeated(&mut self, repeated: &Repeated, acknowledged: Option<Position>) {
-        let Repeated { from, seen, first, piece, position, bytes } = *repeated;
+        let Repeated { from, seen, first, piece, position, asked, .. } = *repeated;
         self.latest = seen.time;
         let retry = &mut self.retries[from as usize];
         if retry.is_some_and(|retry| retry.is_answered(acknowledged)) {
@@ -266,7 +267,7 @@ impl Course {
                 if seen.time.since(retry.run.last.time) >= TWICE {
                     retry.run.last = seen;
                     retry.run.count += 1;
-                    retry.bytes = bytes;
+                    retry.asked = asked;
                 }
             }
             // What stands behind the one that is waited for is sent again with it.
@@ -275,7 +276,7 @@ impl Course {
                 let first = first.unwrap_or(seen);
                 if seen.time.since(first.time) >= TWICE {
                     let run = Run { first, last: seen, count: 2 };
-                    *retry = Some(Retry { position, piece, bytes, run });
+                    *retry = Some(Retry { position, piece, asked, run });
                 }
             }
         }

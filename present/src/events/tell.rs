@@ -335,7 +335,7 @@ fn retried(one: &Known<'_>, end: Time, tell: &mut impl FnMut(SessionEvent)) {
         }
         let by_requester = from == course.requester;
         let what = match retry.piece.operation {
-            Operation::ReadRequest => format!("RDMA Read of {}", Bytes(u64::from(retry.bytes))),
+            Operation::ReadRequest => format!("RDMA Read of {}", Bytes(u64::from(retry.asked))),
             Operation::Write => "RDMA Write".to_owned(),
             Operation::Send => "Send".to_owned(),
             _ => retry.piece.name.to_owned(),

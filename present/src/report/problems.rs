@@ -318,7 +318,7 @@ pub(crate) fn is_sealed(transaction: &Transaction) -> bool {
 }
 
 /// Whether all that an end sent has a bad ICRC, so that it was left out.
-fn is_spoiled(end: &Endpoint) -> bool {
+pub(crate) fn is_spoiled(end: &Endpoint) -> bool {
     end.sent.bad_icrc > 0 && end.first_frames.sound.is_none()
 }
 

@@ -250,6 +250,17 @@ fn without_a_path_mtu_a_read_leaves_the_next_psn_open() {
     assert_eq!(feed.got.len(), 2);
 }
 
+/// A snap length of 68 bytes ends within the RETH.
+#[test]
+fn a_read_whose_reth_was_cut_leaves_the_next_psn_open() {
+    let mut feed = Feed::new();
+    feed.requests.begin(Psn::new(10), Some(1024));
+    feed.take(sent(Operation::ReadRequest, 10, 0, 0));
+    feed.take(sent(Operation::SendOnly, 13, 1, 1));
+    assert!(matches!(feed.got[..], [Got::Send { .. }]), "{:?}", feed.got);
+    assert_eq!(feed.requests.unsure, 1);
+}
+
 #[test]
 fn a_queue_pair_with_a_new_life() {
     let mut feed = Feed::new();
@@ -446,11 +457,11 @@ fn a_repeated_read_request_has_no_payload() {
         };
         requests.handle(&packet, &mut |delivery| {
             if let Delivery::Repeated(repetition) = delivery {
-                told.push((repetition.seen.frame, repetition.bytes));
+                told.push((repetition.seen.frame, repetition.bytes, repetition.asked));
             }
         });
     }
-    assert_eq!(told, [(2, 0)]);
+    assert_eq!(told, [(2, 0, 65_536)]);
 }
 
 #[test]

@@ -1,0 +1,36 @@
+//! Which change runs: `RDMASCOPE_MUTANT` has its number, or `reach:FILE`, which notes the sites that are reached. In the changed copy only.
+
+use std_of_mutants::env;
+use std_of_mutants::fs::OpenOptions;
+use std_of_mutants::io::Write;
+use std_of_mutants::string::String;
+use std_of_mutants::sync::OnceLock;
+use std_of_mutants::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+const NOTE: u32 = u32::MAX - 1;
+const UNASKED: u32 = u32::MAX;
+static CHOSEN: AtomicU32 = AtomicU32::new(UNASKED);
+static REACHED: [AtomicU64; 4096] = [const { AtomicU64::new(0) }; 4096];
+
+/// Which change of this site runs, from 0; another number for none.
+pub(crate) fn at(first: u32) -> u32 {
+    let chosen = CHOSEN.load(Relaxed);
+    if chosen < NOTE { chosen.wrapping_sub(first) } else { asked(first) }
+}
+
+#[cold]
+fn asked(first: u32) -> u32 {
+    static WHAT: OnceLock<String> = OnceLock::new();
+    let what = WHAT.get_or_init(|| env::var("RDMASCOPE_MUTANT").unwrap_or_default());
+    let Some(path) = what.strip_prefix("reach:") else {
+        CHOSEN.store(what.parse().unwrap_or(NOTE - 1), Relaxed);
+        return CHOSEN.load(Relaxed).wrapping_sub(first);
+    };
+    CHOSEN.store(NOTE, Relaxed);
+    let bit = 1 << (first % 64);
+    if REACHED[first as usize / 64].fetch_or(bit, Relaxed) & bit == 0 {
+        let mut file = OpenOptions::new().append(true).create(true).open(path).expect("the file of sites");
+        file.write_all(std_of_mutants::format!("{first}\n").as_bytes()).expect("the file of sites");
+    }
+    u32::MAX
+}
