@@ -20,6 +20,7 @@ mod reverse;
 mod rpc;
 mod samples;
 mod sessions;
+mod state;
 mod transport;
 
 use core::fmt::Write as _;
@@ -117,6 +118,7 @@ fn triggers() -> impl Iterator<Item = &'static Trigger> {
         invalidation::TRIGGERS,
         reverse::TRIGGERS,
         sessions::TRIGGERS,
+        state::TRIGGERS,
         rpc::TRIGGERS,
         gss::TRIGGERS,
         retries::TRIGGERS,
