@@ -14,6 +14,7 @@ use rdmascope_conformance::Finding;
 use rdmascope_dissector::connection::ConnectionId;
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::{Event, Packet};
+use rdmascope_dissector::iwarp::Part;
 use rdmascope_dissector::transaction::Transaction;
 use rdmascope_present::columns::TRANSACTION;
 use rdmascope_present::ending::Chosen;
@@ -201,17 +202,16 @@ impl Slice {
         }
     }
 
-    /// Whether a packet carries one of the transactions, belongs to a CM exchange of their connections, or shows such a packet a second time.
+    /// Whether a packet carries one of the transactions, belongs to a CM exchange of their connections or what iWARP has in its place, or shows such a packet a second time.
     pub(crate) fn has_packet(&self, packet: &Packet<'_>) -> bool {
         let is_near = || match &self.connections {
             Some(connections) => packet.connection.is_some_and(|id| connections.contains(&id)),
             None => true,
         };
         let Some(chosen) = &self.transactions else { return is_near() };
-        let is_cm = packet.readable_headers().is_some_and(|headers| headers.bth.destination_qp == Qpn(1));
         chosen.has(packet.record.number)
             || packet.copy_of.is_some_and(|first| chosen.has(first.frame))
-            || is_cm && is_near()
+            || is_near() && is_of_exchange(packet)
     }
 
     /// Whether a finding is about one of the transactions: it names one, or a packet that carries one.
@@ -221,6 +221,17 @@ impl Slice {
                 .transactions
                 .as_ref()
                 .is_none_or(|chosen| finding.frames.iter().any(|frame| chosen.has(*frame)))
+    }
+}
+
+/// Whether a packet of a connection establishes or ends it: a CM message, an MPA start frame, the end of a stream of TCP.
+fn is_of_exchange(packet: &Packet<'_>) -> bool {
+    match packet.segment() {
+        Some(segment) => {
+            let starts = || packet.parts().iter().any(|part| matches!(part, Part::Start(..)));
+            segment.fin || segment.rst || starts()
+        }
+        None => packet.readable_headers().is_some_and(|headers| headers.bth.destination_qp == Qpn(1)),
     }
 }
 

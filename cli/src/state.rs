@@ -3,6 +3,7 @@
 use crate::filters::{Asked, StateArguments};
 use crate::input::{Audience, Input, read};
 use crate::output::{Out, Status, complain, tell, tell_of_ending};
+use crate::paths;
 use crate::table::{FieldName, Format, Rows, Table, expression_about};
 use clap::Args;
 use rdmascope_dissector::engine::Config;
@@ -11,6 +12,7 @@ use rdmascope_dissector::observation::Observe;
 use rdmascope_dissector::record::Time;
 use rdmascope_present::columns::STATE;
 use rdmascope_present::fold::Folding;
+use rdmascope_present::paths::Paths;
 use rdmascope_present::state::{Lifetime, StateFilter, States, Summary};
 use rdmascope_present::text::{Counted, Left, Style};
 use std::io::{self, Write as _};
@@ -23,7 +25,7 @@ Examples:
   rdmascope state mount.pcap --kind delegation --recalled
   rdmascope state mount.pcap --end lost,revoked,abandoned
   rdmascope state mount.pcap --kind open --sort uses --reverse --top 10
-  rdmascope state mount.pcap --format jsonl | jq 'select(.end == \"open\") | .file_name'";
+  rdmascope state mount.pcap --format jsonl | jq 'select(.end == \"open\") | .file'";
 
 /// The arguments of `state`.
 #[derive(Args, Debug)]
@@ -50,6 +52,10 @@ pub(crate) fn run(command: &StateCommand, style: Style, out: &mut Out) -> io::Re
     let is_text = command.table.format() == Format::Text;
     let mut listing = Listing {
         states: States::default(),
+        paths: match command.table.has("file") {
+            true => paths::follow(&command.input),
+            false => Paths::new(),
+        },
         asked: command.filter.asked(),
         lines: Lines {
             rows,
@@ -66,9 +72,9 @@ pub(crate) fn run(command: &StateCommand, style: Style, out: &mut Out) -> io::Re
         Ok(ending) => ending,
         Err(error) => return complain(&error, out),
     };
-    let Listing { mut states, asked, mut lines } = listing;
+    let Listing { mut states, paths, asked, mut lines } = listing;
     let mut written = Ok(());
-    states.finish(&mut |lifetime| lines.take(lifetime, &mut written));
+    states.finish(&mut |lifetime| lines.take(lifetime, &paths, &mut written));
     written?;
     let summary = states.summary();
     let Lines { mut rows, start, kept, left_out, out, .. } = lines;
@@ -121,6 +127,7 @@ fn write_summary(summary: &Summary, style: Style, out: &mut Out) -> io::Result<(
 /// A capture on its way to lines.
 struct Listing<'a> {
     states: States,
+    paths: Paths,
     asked: Asked,
     lines: Lines<'a>,
 }
@@ -142,13 +149,15 @@ impl Lines<'_> {
     const MOST_KEPT: usize = 1 << 17;
 
     /// Takes one, unless one before it could not be written.
-    fn take(&mut self, lifetime: &Lifetime, written: &mut io::Result<()>) {
+    fn take(&mut self, lifetime: &Lifetime, paths: &Paths, written: &mut io::Result<()>) {
         if written.is_err() || !self.filter.matches(lifetime, self.start) {
             return;
         }
+        let mut lifetime = lifetime.clone();
+        lifetime.take_path(paths);
         match &mut self.kept {
-            None => *written = self.rows.row(lifetime, self.start, self.out),
-            Some(kept) if kept.len() < Lines::MOST_KEPT => kept.push(lifetime.clone()),
+            None => *written = self.rows.row(&lifetime, self.start, self.out),
+            Some(kept) if kept.len() < Lines::MOST_KEPT => kept.push(lifetime),
             Some(_) => self.left_out += 1,
         }
     }
@@ -158,11 +167,14 @@ impl Audience for Listing<'_> {
     const LISTS: bool = true;
 
     fn event(&mut self, event: Event<'_>, start: Time) -> io::Result<()> {
-        let Listing { states, asked, lines } = self;
+        let Listing { states, paths, asked, lines } = self;
         lines.start = start;
         asked.handle(&event);
+        if let Event::Transaction(transaction) = event {
+            paths.take(transaction);
+        }
         let mut written = Ok(());
-        states.handle(&event, &mut |lifetime| lines.take(lifetime, &mut written));
+        states.handle(&event, &mut |lifetime| lines.take(lifetime, paths, &mut written));
         written
     }
 

@@ -205,6 +205,8 @@ fn what_must_be_there() {
         ("transactions = 266", met(1, "failed")),
         ("operations = [\"WRITE\"]", met(0, "met")),
         ("operations = \"OPEN\"", met(1, "failed")),
+        ("rules = \"credit-limit\"", met(0, "met")),
+        ("rules = [\"connection-establishment\"]", met(0, "met")),
         ("conclusive = 1.0", met(0, "met")),
     ] {
         let policy = format!("[require]\n{required}\n");
@@ -213,7 +215,10 @@ fn what_must_be_there() {
     // In a COMPOUND every operation counts.
     assert_eq!(outcome("[require]\noperations = [\"SEQUENCE\"]", &[V41, "--allow", RULE]), met(0, "met"));
     // Without the CM exchange it is not known whether the first call is too long: one verdict is open.
-    let folder = Folder::new(&[], "[require]\nconclusive = 1.0\n");
+    let folder = Folder::new(
+        &[],
+        "[require]\nconclusive = 1.0\nrules = [\"inline-threshold\", \"connection-establishment\", \"credit-limit\"]\n",
+    );
     fs::write(folder.0.path().join("long.pcap"), pcap::write(&mutate::long_call()))
         .expect("it can be written");
     let (_, entries, check) = folder.entries(&["long.pcap"]);
@@ -223,6 +228,13 @@ fn what_must_be_there() {
     let asked = check["rules_asked"].as_u64().expect("a number");
     let words = format!("{} of {asked} rules", asked - open);
     assert!(entries[0]["message"].as_str().is_some_and(|message| message.contains(&words)), "{entries:?}");
+    // A rule without a verdict, rules that had nothing to judge, and one that had.
+    let outcomes = ["failed", "failed", "met"].map(|outcome| json!(outcome));
+    assert_eq!(
+        entries[1..].iter().map(|entry| entry["outcome"].clone()).collect::<Vec<_>>(),
+        outcomes,
+        "{entries:?}"
+    );
 }
 
 #[test]

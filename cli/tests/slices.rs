@@ -43,6 +43,33 @@ fn a_part_says_the_same_of_its_transactions() {
     }
 }
 
+/// A segment of TCP may hold messages of several transactions. Those that were chosen are there whole, on a connection whose beginning and end are there. The segment
+/// that acknowledges a call may be of another transaction, and then the phases of the call are told otherwise.
+#[test]
+fn a_part_of_iwarp_has_its_transactions_and_more() {
+    let without_phases = |mut lines: Vec<Value>| {
+        lines.iter_mut().filter_map(Value::as_object_mut).for_each(|line| {
+            line.retain(|name, _| !["acknowledged", "phases"].contains(&name.as_str()));
+        });
+        lines
+    };
+    for name in ["iwarp-nfs3", "iwarp-reconnect", "iwarp-nfs4.2-nconnect"] {
+        let capture = sample(&format!("{name}.pcap"));
+        let options = ["--operation", "READ,WRITE"];
+        let part = Temporary::new(&format!("{name}.pcapng"), &[]);
+        let arguments = [&["export", "pcapng", &capture, "--output", part.path()], &options[..]].concat();
+        assert!(run(&arguments).status.success(), "{name}");
+        let [expected, found] =
+            [capture.as_str(), part.path()].map(|capture| without_phases(transactions(capture, &options)));
+        assert!(!found.is_empty() && found == expected, "{name}");
+        let connections = lines(&run(&["connections", part.path(), "--format", "jsonl"]));
+        assert!(
+            connections.iter().all(|line| line["origin"] == "cm" && line["state"] == "closed"),
+            "{connections:?}"
+        );
+    }
+}
+
 #[test]
 fn nothing_chosen_is_an_error_and_leaves_no_file() {
     let folder = Temporary::new("slices-nothing", &[]);

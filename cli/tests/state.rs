@@ -84,3 +84,34 @@ fn filters_choose_and_the_summary_is_of_all() {
     let output = run(&["state", &sample("nfs3-basic.pcap")]);
     assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), "no state of NFSv4\n"));
 }
+
+/// An open is of the file that `transactions` names for its OPEN.
+#[test]
+fn files_have_their_paths() {
+    for name in NFS4 {
+        let path = sample(&format!("{name}.pcap"));
+        let transactions = lines(&["transactions", &path]);
+        let opened: BTreeMap<u64, &Value> = transactions
+            .iter()
+            .map(|line| (line["number"].as_u64().expect("a number"), &line["file"]))
+            .collect();
+        let state = lines(&["state", &path, "--kind", "open"]);
+        assert!(!state.is_empty());
+        for line in &state {
+            let file = opened[&line["first_transaction"].as_u64().expect("a number")];
+            assert!(!file.is_null(), "{name}: {line}");
+            // A file that is renamed behind its CLOSE may have its new path by the time its line is made.
+            let renamed = transactions.iter().any(|rename| {
+                rename["file"] == *file && rename["other_file"] == line["file"] && !line["file"].is_null()
+            });
+            assert!(line["file"] == *file || renamed, "{name}: {line} {file}");
+        }
+    }
+    let path = sample("nfs4.1-basic.pcap");
+    let output = run(&["state", &path, "--kind", "open"]);
+    let file = &lines(&["state", &path, "--kind", "open", "--top", "1"])[0]["file"];
+    assert!(text(&output.stdout).contains(file.as_str().expect("a path")), "{file}");
+    let all = lines(&["state", &path, "--kind", "open"]).len();
+    let some = lines(&["state", &path, "--where", "kind == open && file ~ \"*\""]).len();
+    assert_eq!(some, all);
+}

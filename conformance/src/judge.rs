@@ -240,6 +240,7 @@ impl Judge {
             + self.lasting.unanswered.footprint()
             + self.lasting.sessions.footprint()
             + self.lasting.offloads.footprint()
+            + self.lasting.states.footprint()
             + self.lasting.contexts.footprint()
             + self.lasting.refused.footprint()
             + self.connections.connections.len() * size_of::<Option<Box<JudgedConnection>>>()

@@ -62,6 +62,7 @@ mod reverse;
 mod rpc;
 mod rule;
 mod sessions;
+mod state;
 mod subjects;
 mod transport;
 mod unmatched;

@@ -4,10 +4,11 @@ use super::reconnection::Reconnections;
 use super::rpc::UnansweredCalls;
 use super::rule::{Gate, Rule, Unseen};
 use super::sessions::table::SessionTable;
+use super::state::table::StateTable;
 use super::view::{Memory, View};
 use super::{
     advice, body, chunks, credits, establishment, gss, header, inline, invalidation, iwarp, memory, retries,
-    reverse, rpc, sessions, transport, unmatched,
+    reverse, rpc, sessions, state, transport, unmatched,
 };
 use rdmascope_dissector::observation::Outstanding;
 use rdmascope_dissector::transaction::Transaction;
@@ -64,6 +65,7 @@ pub const SUBJECTS: &[Subject] = &[
         gate: &reverse::GATE,
     },
     Subject { name: "Sessions", rules: sessions::RULES, unseen: sessions::UNSEEN, gate: &sessions::GATE },
+    Subject { name: "State", rules: state::RULES, unseen: state::UNSEEN, gate: &state::GATE },
     Subject { name: "RPC", rules: rpc::RULES, unseen: rpc::UNSEEN, gate: &rpc::GATE },
     Subject { name: "GSS sequence numbers", rules: gss::RULES, unseen: gss::UNSEEN, gate: &gss::GATE },
     Subject {
@@ -112,6 +114,7 @@ pub(crate) struct Memories {
     pub(crate) invalidation: invalidation::InvalidationUse,
     pub(crate) reverse: reverse::Backchannel,
     pub(crate) sessions: sessions::SessionUse,
+    pub(crate) state: state::StateUse,
     pub(crate) rpc: rpc::EarlierCalls,
     pub(crate) gss: gss::GssUse,
     pub(crate) retries: retries::Retry,
@@ -131,6 +134,7 @@ impl Memories {
         tell(&mut self.invalidation);
         tell(&mut self.reverse);
         tell(&mut self.sessions);
+        tell(&mut self.state);
         tell(&mut self.rpc);
         tell(&mut self.gss);
         tell(&mut self.retries);
@@ -141,7 +145,7 @@ impl Memories {
 
     /// Bytes of memory that the lists of all of them take up.
     pub(crate) fn footprint(&self) -> usize {
-        let all: [&dyn Memory; 13] = [
+        let all: [&dyn Memory; 14] = [
             &self.credits,
             &self.unmatched,
             &self.binding,
@@ -149,6 +153,7 @@ impl Memories {
             &self.invalidation,
             &self.reverse,
             &self.sessions,
+            &self.state,
             &self.rpc,
             &self.gss,
             &self.retries,
@@ -171,6 +176,8 @@ pub(crate) struct Lasting {
     pub(crate) sessions: SessionTable,
     /// Operations that go on behind their replies.
     pub(crate) offloads: sessions::offloads::Offloads,
+    /// Stateids, and sessions that were destroyed.
+    pub(crate) states: StateTable,
     /// RPCSEC_GSS contexts.
     pub(crate) contexts: gss::Contexts,
     /// Calls that were answered with ERR_CHUNK.
@@ -193,6 +200,9 @@ impl Lasting {
         }
         if said.offload.is_some() {
             self.offloads.note(transaction);
+        }
+        if said.sequence.is_some() || !transaction.details.states.is_empty() {
+            view.memories.state.faults = self.states.note(transaction, view);
         }
         if let Some(gss) = transaction.gss {
             view.memories.gss = self.contexts.note(gss, transaction, view);

@@ -18,13 +18,23 @@ use rdmascope_wire::{Qpn, private_data};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ConnectionId(pub u32);
 
-/// From which host to which.
+/// From which host to which. Of transactions: by the IP addresses that the REQ gives them, where it was captured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Route {
     /// Who sends.
     pub source: Address,
     /// Who receives.
     pub destination: Address,
+}
+
+impl Route {
+    /// The same between IP addresses, where they are known.
+    pub(crate) fn with_ips(self, source: Option<IpAddr>, destination: Option<IpAddr>) -> Route {
+        Route {
+            source: source.map_or(self.source, Address::from),
+            destination: destination.map_or(self.destination, Address::from),
+        }
+    }
 }
 
 /// The key of a half-flow. A BTH names only the destination queue pair, so source and destination address are part of the key.

@@ -88,6 +88,13 @@ impl Paths {
         self.write(transaction, self.latest.get(index).and_then(|about| about.other), path)
     }
 
+    /// Writes to `path` the path that the file with this handle has now, at this server. Returns whether it is known.
+    pub fn of_handle(&self, server: Address, handle: &[u8], path: &mut Vec<u8>) -> bool {
+        path.clear();
+        let file = self.table.known(server, handle).filter(|_| !handle.is_empty());
+        file.is_some_and(|file| self.table.write(file, path))
+    }
+
     fn write(&self, transaction: &Transaction, place: Option<Place>, path: &mut Vec<u8>) -> bool {
         path.clear();
         match place {

@@ -20,6 +20,7 @@ pub(crate) use summary::Counts;
 pub use summary::Summary;
 
 use crate::filter::{Span, among};
+use crate::paths::Paths;
 use rdmascope_dissector::connection::ConnectionId;
 use rdmascope_dissector::frame::Address;
 use rdmascope_dissector::record::Time;
@@ -303,6 +304,8 @@ pub struct Lifetime {
     pub file_handle: Vec<u8>,
     /// The name that OPEN used.
     pub file_name: Vec<u8>,
+    /// The path of the file, where somebody follows paths: see [`Lifetime::take_path`].
+    pub path: Vec<u8>,
     /// What it allows.
     pub access: Option<Access>,
     /// What it denies others.
@@ -353,6 +356,18 @@ impl Lifetime {
         let ended =
             self.ended.filter(|_| self.is_begun && !matches!(self.end, End::Unknown | End::NotFollowed))?;
         Some(ended.time.since(self.first.time))
+    }
+
+    /// Takes the path that its file has now.
+    pub fn take_path(&mut self, paths: &Paths) {
+        if let Some(server) = self.server_address {
+            paths.of_handle(server, &self.file_handle, &mut self.path);
+        }
+    }
+
+    /// What people call its file: the path, where it is known, else the name that OPEN used; empty where there is neither.
+    pub fn file(&self) -> &[u8] {
+        if self.path.is_empty() { &self.file_name } else { &self.path }
     }
 
     /// What is locked, as first and last bytes; `None` of what is no lock, or where nothing is.

@@ -3,7 +3,7 @@
 use crate::policy::Policed;
 use crate::report::is_spoiled;
 use foldhash::fast::FixedState;
-use rdmascope_conformance::{Finding, Level, Rule, SUBJECTS, Verdict};
+use rdmascope_conformance::{Check, Finding, Level, Rule, SUBJECTS, Verdict};
 use rdmascope_dissector::connection::{Connection, Origin};
 use rdmascope_dissector::transaction::{Security, Transaction};
 use std::collections::HashMap;
@@ -46,6 +46,13 @@ pub struct RuleCount {
     pub allowed: u64,
     /// Findings that may not.
     pub inconclusive: u64,
+}
+
+impl RuleCount {
+    /// Whether something was found for certain, or nothing was found.
+    fn is_conclusive(&self) -> bool {
+        self.stands > 0 || self.inconclusive == 0
+    }
 }
 
 /// The counts of the rules of one level.
@@ -150,9 +157,21 @@ impl Tally {
         self.is_broken() || self.policy.as_ref().is_some_and(Policed::fails)
     }
 
+    /// Whether this rule was asked, has a conclusive verdict, and the capture shows something that it is about: transactions, connections, or the
+    /// CM messages of a connection.
+    pub fn has_judged(&self, id: &str) -> bool {
+        let Some(place) = self.places.get(id) else { return false };
+        let count = &self.rules[*place];
+        let there = match count.rule.check {
+            Check::Sent(_) | Check::Transaction(_) => self.transactions,
+            Check::Established(_) | Check::Managed(_) => self.connections - self.inferred,
+            _ => self.connections,
+        };
+        there > 0 && count.is_conclusive()
+    }
+
     /// The rules of which something was found for certain or nothing was found, and how many were asked.
     pub fn conclusive(&self) -> (usize, usize) {
-        let is_conclusive = |count: &&RuleCount| count.stands > 0 || count.inconclusive == 0;
-        (self.rules.iter().filter(is_conclusive).count(), self.rules.len())
+        (self.rules.iter().filter(|count| count.is_conclusive()).count(), self.rules.len())
     }
 }

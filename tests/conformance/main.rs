@@ -20,6 +20,7 @@ mod reverse;
 mod rpc;
 mod samples;
 mod sessions;
+mod state;
 mod transport;
 
 use core::fmt::Write as _;
@@ -131,6 +132,7 @@ subjects! {
     invalidation: invalidation,
     reverse: reverse,
     sessions: sessions,
+    state: state,
     rpc: rpc,
     gss: gss,
     retries: retries,

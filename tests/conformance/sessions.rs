@@ -130,7 +130,7 @@ const ACCESS: u32 = 0xcdfc_0516;
 const SLOW_READ: u32 = 0xfd8a_5ddc;
 const FAST_READ: u32 = 0xfe8a_5ddc;
 /// The callbacks of the recall session.
-const RECALL: u32 = 0x9822_c050;
+pub(crate) const RECALL: u32 = 0x9822_c050;
 const SECOND_RECALL: u32 = 0x9922_c050;
 /// The CB_OFFLOAD of the large session.
 const OFFLOAD: u32 = 0x7314_2bc3;
@@ -139,12 +139,12 @@ const OFFLOAD: u32 = 0x7314_2bc3;
 const NUMBER: usize = 16;
 const SLOT: usize = 20;
 
-fn recall() -> Capture {
+pub(crate) fn recall() -> Capture {
     samples::capture("nfs4.1-backchannel-recall")
 }
 
 /// Where the arguments of SEQUENCE begin: behind an empty tag, the minor version, the count and the operation.
-fn sequence_at(call: &Message) -> usize {
+pub(crate) fn sequence_at(call: &Message) -> usize {
     let at = arguments_at(call);
     assert_eq!((call.word(at), call.word(at + 12)), (0, 53), "it begins with SEQUENCE");
     at + 16

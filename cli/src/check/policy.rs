@@ -129,6 +129,8 @@ enum Required {
     Transactions(u64),
     /// A transaction with this operation.
     Operation(&'static str),
+    /// Rules with a conclusive verdict on something that the capture shows: the name as it was given, and their ids.
+    Rules(String, Vec<&'static str>),
     /// Of the rules, such a share with a conclusive verdict.
     Conclusive(f64),
 }

@@ -1,13 +1,14 @@
 //! `rdmascope export html`: a report in one page that opens without a network.
 //!
 //! The capture is read twice: once for the figures and to choose which transactions to draw, once more for the packets that answer
-//! them and that were sent again.
-//! Whatever the capture, there are at most so many connections, operations, kinds of errors, intervals, ladders and arrows in the
+//! them and that were sent again, and for the bytes of which their fields are made.
+//! Whatever the capture, there are at most so many connections, operations, kinds of errors, intervals, ladders, arrows and fields in the
 //! page; so neither it nor the memory that it takes grows with the length of the capture.
 
 mod charts;
 mod choice;
 mod credits;
+mod fields;
 mod findings;
 mod gather;
 mod kernel;
@@ -28,8 +29,10 @@ use crate::witness::{self, Witnesses};
 use anyhow::{Context as _, Result, ensure};
 use choice::Choice;
 use clap::Args;
+use fields::FieldLists;
 use foldhash::fast::FixedState;
 use gather::Gathered;
+use maud::Markup;
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::exchange::Keep;
@@ -155,7 +158,8 @@ fn report(
     let witnesses: Vec<Witness> = mem::take(&mut gathered.witnesses).join(&input.files[0], &ending).collect();
     let paths = mem::take(&mut gathered.paths);
     let mut drawing = Drawing::new(&gathered.choice, &gathered.findings, paths);
-    let config = Config { attribute: true, ..Config::default() };
+    let keep = Keep { steps: false, contents: true };
+    let config = Config { attribute: true, keep, ..Config::default() };
     if let Err(error) = input::read(input, config, &mut drawing)? {
         return Ok(Err(error));
     }
@@ -186,6 +190,9 @@ struct Drawing<'a> {
     paths: Paths,
     /// What is remarked of the chosen transactions, by their numbers.
     remarks: HashMap<u64, String, FixedState>,
+    /// Their fields, by their numbers.
+    fields: HashMap<u64, Markup, FixedState>,
+    lists: FieldLists,
 }
 
 impl<'a> Drawing<'a> {
@@ -198,7 +205,15 @@ impl<'a> Drawing<'a> {
             .collect();
         let mut order: Vec<_> = ladders.values().map(|(transaction, _)| *transaction).collect();
         order.sort_unstable_by_key(|transaction| transaction.number);
-        Drawing { ladders, order, findings: findings.by_frame(), paths, remarks: HashMap::default() }
+        Drawing {
+            ladders,
+            order,
+            findings: findings.by_frame(),
+            paths,
+            remarks: HashMap::default(),
+            fields: HashMap::default(),
+            lists: FieldLists::default(),
+        }
     }
 
     fn packet(&mut self, attributed: &Attributed<'_>) {
@@ -233,6 +248,11 @@ impl<'a> Drawing<'a> {
         remarks.unwrap_or_else(|| Remarks(transaction.into()).to_string())
     }
 
+    /// The fields of a chosen transaction.
+    fn fields(&self, transaction: &Transaction) -> Option<&Markup> {
+        self.fields.get(&transaction.number)
+    }
+
     /// The ladder of a chosen transaction.
     fn ladder(&self, transaction: &Transaction) -> Option<&Ladder> {
         self.ladders.get(&transaction.begun).map(|(_, ladder)| ladder)
@@ -246,10 +266,11 @@ impl Audience for Drawing<'_> {
         match event {
             Event::Attributed(attributed) => self.packet(attributed),
             Event::Transaction(transaction) => {
-                let Drawing { ladders, paths, remarks, .. } = self;
+                let Drawing { ladders, paths, remarks, fields, lists, .. } = self;
                 let row = TransactionRow::follow(transaction, paths);
                 if ladders.contains_key(&transaction.begun) {
                     remarks.insert(transaction.number, Remarks(row).to_string());
+                    fields.insert(transaction.number, lists.of(transaction));
                 }
             }
             _ => {}

@@ -134,6 +134,7 @@ fn requested<F: FnMut(Event<'_>)>(
     if let Some(Ok((header, _))) = request.rdma_cm_ip() {
         connection.ends[active.end].ip = header.source();
         connection.ends[passive.end].ip = header.destination();
+        connection.peers.ips = End::BOTH.map(|end| connection.ends[end].ip);
     }
     connection.ends[active.end].note_private_data(request.consumer_private_data(), is_cut);
     let protocol = Protocol::of_service(request.service_id);

@@ -66,6 +66,15 @@ impl Address {
     }
 }
 
+impl From<IpAddr> for Address {
+    fn from(address: IpAddr) -> Address {
+        match address {
+            IpAddr::V4(address) => Address::V4(address),
+            IpAddr::V6(address) => Address::V6(address),
+        }
+    }
+}
+
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -18,6 +18,7 @@ mod unclaimed;
 pub(crate) use crate::observation::{CallIdentity, Kind};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::net::IpAddr;
 pub(crate) use early::asks_for;
 pub(crate) use keeping::NotedStep;
 pub(crate) use memory::Memory;
@@ -106,6 +107,8 @@ pub(crate) struct Peers {
     pub sides: [Side; 2],
     /// The key of what each end sends, once known.
     pub flows: [Option<FlowKey>; 2],
+    /// The IP address that the REQ gives each end.
+    pub ips: [Option<IpAddr>; 2],
     /// The connection's number, once something was told of it: see [`Transactions::number`].
     number: Option<NonZeroU32>,
     /// Where the engine keeps it.
@@ -136,6 +139,7 @@ impl Peers {
         Peers {
             sides: Default::default(),
             flows: [None; 2],
+            ips: [None; 2],
             number: None,
             session,
             requester: None,
@@ -173,11 +177,13 @@ impl Peers {
         self.sides.iter().map(Side::footprint).sum::<usize>() + revoked
     }
 
-    /// From one end to the other, as far as any packet shows it.
+    /// From one end to the other, as far as any packet shows it. Packets may have LIDs or GIDs, where people know the hosts by their IP addresses.
     fn route(&self, from: End) -> Option<Route> {
         let route = |flow: &FlowKey| Route { source: flow.source, destination: flow.destination };
         let back = |flow: &FlowKey| Route { source: flow.destination, destination: flow.source };
-        self.flows[from].as_ref().map(route).or_else(|| self.flows[from.other()].as_ref().map(back))
+        let seen =
+            self.flows[from].as_ref().map(route).or_else(|| self.flows[from.other()].as_ref().map(back))?;
+        Some(seen.with_ips(self.ips[from], self.ips[from.other()]))
     }
 
     fn direction(&self, caller: End) -> Direction {

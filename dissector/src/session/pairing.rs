@@ -60,6 +60,7 @@ impl Session {
             ..end
         };
         self.peers.flows[side] = flows[from];
+        self.peers.ips = End::BOTH.map(|end| self.ends[end].ip);
         self.ends[side.other()].qpn = self.peers.flows[side].map(|flow| flow.destination_qp);
         self.ends[side].qpn = self.peers.flows[side.other()].map(|flow| flow.destination_qp);
         // What an end has open may have been noted before any packet of it was seen: replies that it is to pull.

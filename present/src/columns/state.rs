@@ -224,20 +224,26 @@ pub static STATE: Columns<Lifetime> = {
             )
             .or_null(),
             C::new(
-                "file_name",
-                Lossy(|state, see| lend(Some(&state.file_name[..]).filter(|name| !name.is_empty()), see)),
-                "The name that OPEN used. Bytes that are not UTF-8 are replaced by U+FFFD.",
+                "file",
+                Lossy(|state, see| lend(Some(state.path.as_slice()).filter(|path| !path.is_empty()), see)),
+                "The path of the file when the line was made, as in a transaction. It is null where the capture does not show it.",
             )
             .or_null()
             .cell(
                 9,
                 "file",
                 Left(0),
-                Cell::Shown(|state, _, see| match state.file_name.is_empty() {
-                    true => see(&"-"),
-                    false => see(&Quoted(&state.file_name)),
+                Cell::Shown(|state, _, see| match state.file() {
+                    [] => see(&"-"),
+                    file => see(&Quoted(file)),
                 }),
             ),
+            C::new(
+                "file_name",
+                Lossy(|state, see| lend(Some(&state.file_name[..]).filter(|name| !name.is_empty()), see)),
+                "The name that OPEN used. Bytes that are not UTF-8 are replaced by U+FFFD.",
+            )
+            .or_null(),
             C::new(
                 "open_number",
                 U64(|state| state.open),

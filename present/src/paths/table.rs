@@ -114,6 +114,12 @@ impl Table {
         Some(file)
     }
 
+    /// The same, of what is known already.
+    pub(super) fn known(&self, address: Address, handle: &[u8]) -> Option<File> {
+        let server = *self.servers.get(&address)?;
+        self.by_handle.find(hash((server, handle)), |file| self.is(*file, server, handle)).copied()
+    }
+
     /// The name in this directory.
     pub(super) fn entry(&mut self, directory: File, name: &[u8]) -> Option<Entry> {
         let hash = hash((directory.0, name));

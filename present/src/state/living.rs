@@ -24,6 +24,7 @@ impl States {
             last_connection: connection,
             file_handle: Vec::new(),
             file_name: Vec::new(),
+            path: Vec::new(),
             access: None,
             deny: None,
             ranges: Ranges::default(),

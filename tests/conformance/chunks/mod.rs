@@ -70,7 +70,7 @@ fn call_of(capture: &Capture, xid: u32) -> Message {
 }
 
 /// The one RDMA WRITE Only to this handle.
-fn write_to(capture: &Capture, handle: u32) -> usize {
+pub(crate) fn write_to(capture: &Capture, handle: u32) -> usize {
     let is_it = |packet: &Packet| {
         packet.is_rc()
             && packet.opcode() == opcode::WRITE_ONLY

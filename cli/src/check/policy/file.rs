@@ -261,7 +261,7 @@ impl<'a> Table<'a> {
     }
 
     fn requirements(&self) -> Result<Vec<Requirement>> {
-        self.keys(&["connections", "transactions", "operations", "conclusive"])?;
+        self.keys(&["connections", "transactions", "operations", "rules", "conclusive"])?;
         let mut found = Vec::new();
         for (name, what) in [
             ("connections", Required::Connections as fn(u64) -> Required),
@@ -276,6 +276,12 @@ impl<'a> Table<'a> {
             Ok(Requirement { line, what: Required::Operation(self.operation(value)?) })
         })?;
         found.extend(operations);
+        found.extend(self.several("rules", |value| {
+            let name = self.text(value)?;
+            let rules = super::super::ids(name).map_err(|error| self.wrong(value, error))?;
+            let what = Required::Rules(name.to_owned(), rules);
+            Ok(Requirement { line: self.source.line(&value.span()), what })
+        })?);
         if let Some(value) = self.find("conclusive") {
             let share = match value.get_ref() {
                 DeValue::Float(number) => number.as_str().parse().ok(),

@@ -192,15 +192,25 @@ fn required(requirement: &Requirement, seen: bool, tally: &Tally) -> PolicyEntry
         let message = format!("{} there ({} or more required)", Number(found), Number(least));
         (subject.to_owned(), found >= least, message, Value::Count(found), Value::Count(least))
     };
-    let (subject, is_met, message, observed, allowed) = match requirement.what {
-        Required::Connections(least) => count("connections", tally.connections, least),
-        Required::Transactions(least) => count("transactions", tally.transactions, least),
+    let (subject, is_met, message, observed, allowed) = match &requirement.what {
+        &Required::Connections(least) => count("connections", tally.connections, least),
+        &Required::Transactions(least) => count("transactions", tally.transactions, least),
         Required::Operation(name) => {
             let message = if seen { "there is one" } else { "there is none" };
             let [observed, allowed] = [u64::from(seen), 1].map(Value::Count);
             (format!("operation {name}"), seen, message.to_owned(), observed, allowed)
         }
-        Required::Conclusive(least) => {
+        Required::Rules(name, rules) => {
+            let met = rules.iter().filter(|id| tally.has_judged(id)).count();
+            let message = match rules.len() {
+                1 if met == 1 => "has a conclusive verdict".to_owned(),
+                1 => "has no conclusive verdict, or nothing to judge".to_owned(),
+                all => format!("{met} of {all} rules have a conclusive verdict on something"),
+            };
+            let [observed, allowed] = [met, rules.len()].map(|count| Value::Count(count as u64));
+            (format!("rules {name}"), met == rules.len(), message, observed, allowed)
+        }
+        &Required::Conclusive(least) => {
             let (conclusive, asked) = tally.conclusive();
             let share = if asked > 0 { conclusive as f64 / asked as f64 } else { 0.0 };
             let message = format!("{share:.3}, {conclusive} of {asked} rules ({least} or more required)");

@@ -58,6 +58,7 @@ fn mistakes_are_told_with_their_line() {
         ("[allow]\nrule = 1", 1, "[[allow]]"),
         ("allow = [1]", 1, "[[allow]]"),
         ("[[require]]\nconnections = 1", 1, "[require]"),
+        ("[require]\nrules = [\"credits\",\n\"credit-limt\"]", 3, "is it credit-limit?"),
         ("[require]\nconnections = \"1\"", 2, "a whole number"),
         ("[require]\nconections = 1", 2, "is it connections?"),
         ("[require]\nconclusive = 1.5", 2, "from 0 to 1"),
@@ -184,13 +185,13 @@ fn example() -> &'static str {
 #[test]
 fn the_example_of_the_document_is_a_policy() {
     let policy = read(example());
-    assert_eq!((policy.allows.len(), policy.latencies.len(), policy.requirements.len()), (2, 2, 5));
+    assert_eq!((policy.allows.len(), policy.latencies.len(), policy.requirements.len()), (2, 2, 7));
     // And the document has every key.
     for key in
         ["rule", "server", "client", "connection", "version", "reason", "expires", "operation", "operations"]
             .into_iter()
             .chain(Measure::ALL.map(|(name, _)| name))
-            .chain(["connections", "transactions", "conclusive"])
+            .chain(["connections", "transactions", "rules", "conclusive"])
     {
         assert!(DOCUMENT.contains(&format!("`{key}`")), "{key}");
     }

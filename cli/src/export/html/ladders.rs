@@ -46,6 +46,7 @@ pub(super) fn broken(
         figure class="ladder" id={ "transaction-" (transaction.number) } {
             figcaption { (caption(transaction, Some(reason), drawing.remarks(transaction))) }
             (draw(transaction, ladder, &drawing.findings))
+            @if let Some(fields) = drawing.fields(transaction) { (fields) }
         }
     }
 }
@@ -65,6 +66,7 @@ pub(super) fn slow(
                 p { a href={ "#transaction-" (transaction.number) } { "Drawn among the broken transactions" } }
             } @else {
                 (draw(transaction, ladder, &drawing.findings))
+                @if let Some(fields) = drawing.fields(transaction) { (fields) }
             }
         }
     }

@@ -134,7 +134,8 @@ fn is_harmless(page: &str) -> Element {
     let document = Element::parse(page);
     document.every(&mut |element| {
         const KNOWN: &str = "html head meta title style body header footer main nav section article figure figcaption h1 h2 h3 p a dl \
-                             div dt dd span strong code br data table thead tbody tr th td svg g rect path line text tspan";
+                             div dt dd span strong code br data table thead tbody tr th td svg g rect path line text tspan details \
+                             summary b i";
         let name = element.name.as_str();
         assert!(name.is_empty() || KNOWN.split_whitespace().any(|known| known == name), "{name}");
         for (key, value) in &element.attributes {
@@ -310,6 +311,46 @@ fn the_exchange_of_a_transaction_is_drawn() {
     assert_eq!(arrows("send"), 2);
     assert!(arrows("read") > 0 && arrows("again") > 0 && arrows("ack") > 0);
     assert_eq!(arrows("write"), 0);
+}
+
+/// Below each ladder stand all fields of the Sends, as `show` has them.
+#[test]
+fn the_fields_of_a_transaction_are_below_its_ladder() {
+    let input = sample("nfs4.1-basic");
+    let mut trees = std::collections::BTreeMap::new();
+    let keep = Keep { steps: false, contents: true };
+    let read = input::listen(&input, Config { keep, ..Config::default() }, |event, _| {
+        if let Event::Transaction(transaction) = event {
+            let names = [false, true].map(|of_reply| {
+                let (fields, _) = rdmascope_present::fields::rpc::of_send(transaction, of_reply);
+                let mut names = Vec::new();
+                fields.iter().for_each(|field| collect(field, &mut names));
+                names
+            });
+            trees.insert(format!("transaction-{}", transaction.number), names);
+        }
+        Ok(())
+    });
+    read.unwrap().unwrap();
+    let document = is_harmless(&sample_page("nfs4.1-basic"));
+    let (mut compared, mut deep) = (0, 0);
+    for figure in document.all("figure") {
+        let Some(names) = figure.attribute("id").and_then(|id| trees.get(id)) else { continue };
+        let lists = figure.all("details");
+        let sends = lists.iter().filter(|list| list.all("summary")[0].text.ends_with("Send"));
+        for (list, names) in sends.zip(names) {
+            let found: Vec<_> = list.all("b").into_iter().map(|name| name.text.clone()).collect();
+            assert_eq!(found, names[..names.len().min(500)], "{:?}", figure.attribute("id"));
+            compared += 1;
+            deep += list.all("div").iter().filter(|row| row.attribute("class") == Some("d3")).count();
+        }
+    }
+    assert!(compared > 20 && deep > 100, "{compared} {deep}");
+}
+
+fn collect(field: &rdmascope_present::fields::Field, names: &mut Vec<String>) {
+    names.push(field.name.to_string());
+    field.children.iter().for_each(|child| collect(child, names));
 }
 
 #[test]

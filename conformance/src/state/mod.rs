@@ -1,0 +1,179 @@
+//! State of NFS version 4.1 and later: stateids, sessions and client IDs behind their end, and reclaiming (RFC 8881, sections 8.2, 18.37, 18.50
+//! and 18.51).
+//!
+//! A capture may lack any operation, and with it a whole connection of a session. So a rule here rests on what two replies of the server say, and
+//! on nothing that lies between them: an old sequence number of a stateid stays old whatever happened meanwhile, and a server that lets a client complete its
+//! reclaims was not told so before. State is followed over all connections, in [`table::StateTable`]; what is wrong with a transaction is left with its
+//! connection for the rules.
+
+pub(crate) mod table;
+
+use super::finding::Finding;
+use super::rule::{Check, Document, Findings, Gate, Level, Rule, Source, Unseen};
+use super::view::{Known, Memory, View};
+use alloc::vec::Vec;
+use rdmascope_dissector::transaction::Transaction;
+
+const STRUCTURE: Source = Source { document: Document::Rfc8881, section: "8.2.2" };
+const LIFETIME: Source = Source { document: Document::Rfc8881, section: "8.2.4" };
+const CLOSE: Source = Source { document: Document::Rfc8881, section: "18.2" };
+const DELEGRETURN: Source = Source { document: Document::Rfc8881, section: "18.6" };
+const FREE_STATEID: Source = Source { document: Document::Rfc8881, section: "18.38" };
+const DESTROY_SESSION: Source = Source { document: Document::Rfc8881, section: "18.37" };
+const DESTROY_CLIENTID: Source = Source { document: Document::Rfc8881, section: "18.50" };
+const RECLAIM_COMPLETE: Source = Source { document: Document::Rfc8881, section: "18.51" };
+
+pub(crate) const RULES: &[Rule] = &[
+    Rule {
+        id: "state-ended-stateid",
+        level: Level::Violation,
+        sources: &[LIFETIME, CLOSE, DELEGRETURN, FREE_STATEID],
+        sentence: "A server refuses a stateid that was closed, returned or freed.",
+        explanation: "The server accepted CLOSE, DELEGRETURN or FREE_STATEID, and later an operation that names the same stateid: the same client \
+            sent it behind the reply, on the same slot, or further behind than captures reorder packets. A server may give out a stateid \
+            again for the same purpose, but its sequence number goes on then. So the finding stands where the operation names a number that was there before the end. With \
+            number 0, which stands for the latest one, the capture may lack where it was given out again, and the finding is inconclusive. \
+            TEST_STATEID and FREE_STATEID are not looked at. Nothing is found in a stateid whose end the capture does not show.",
+        check: Check::Transaction(ended),
+    },
+    Rule {
+        id: "state-stateid-sequence",
+        level: Level::Violation,
+        sources: &[STRUCTURE, LIFETIME],
+        sentence: "The sequence number of a stateid never goes back.",
+        explanation: "It counts the changes of what the stateid stands for, and goes on where a server gives out a stateid again. The rule looks at \
+            the stateids that OPEN, OPEN_DOWNGRADE, LOCK, LOCKU, LAYOUTGET, LAYOUTRETURN and the operations that give delegations return. The number is lower than the one that the same operation named, or than \
+            one in a reply in front of which the request was not sent: on the same slot, or further behind than captures reorder packets. Behind 4294967295 comes \
+            1. The same number twice is no finding.",
+        check: Check::Transaction(back),
+    },
+    Rule {
+        id: "state-session-destroyed",
+        level: Level::Violation,
+        sources: &[DESTROY_SESSION, DESTROY_CLIENTID],
+        sentence: "A server refuses a session that was destroyed, and destroys no client ID that has one.",
+        explanation: "The server accepted DESTROY_SESSION for the session, or DESTROY_CLIENTID for its client ID, and later SEQUENCE on it, with the \
+            sequence ID that comes next on its slot. So this is the session from before, and none that the capture does not show the creation of. Requests that came closer behind than captures \
+            reorder packets are not looked at. It is reported once for a session.",
+        check: Check::Transaction(destroyed),
+    },
+    Rule {
+        id: "state-reclaim-complete",
+        level: Level::Violation,
+        sources: &[RECLAIM_COMPLETE],
+        sentence: "A client with a new client ID sends RECLAIM_COMPLETE before it opens a file that it does not reclaim.",
+        explanation: "The finding stands where an OPEN with CLAIM_NULL or CLAIM_FH succeeded, and a RECLAIM_COMPLETE of the same session that was sent behind its reply succeeded too: \
+            the server would have refused a second one with NFS4ERR_COMPLETE_ALREADY. RECLAIM_COMPLETE of one file system (rca_one_fs) does not count. Where the session was created and destroyed and no RECLAIM_COMPLETE was seen, \
+            it may have gone over a connection that was not captured, and the finding is inconclusive. Where the capture lacks a packet of the client, nothing is found then.",
+        check: Check::Transaction(late),
+    },
+    Rule {
+        id: "state-reclaim-repeated",
+        level: Level::Violation,
+        sources: &[RECLAIM_COMPLETE],
+        sentence: "A server accepts one RECLAIM_COMPLETE for a client ID.",
+        explanation: "The second one is answered with NFS4ERR_COMPLETE_ALREADY. The rule is broken by two that succeeded in one session. A request that was sent again on its slot is the same one, and \
+            RECLAIM_COMPLETE of one file system (rca_one_fs) does not count.",
+        check: Check::Transaction(repeated),
+    },
+    Rule {
+        id: "state-recall-revoked",
+        level: Level::Warning,
+        sources: &[
+            Source { document: Document::Rfc8881, section: "10.4" },
+            Source { document: Document::Rfc8881, section: "15.1.5" },
+            Source { document: Document::Rfc8881, section: "20.2" },
+        ],
+        sentence: "A client returns a delegation or layout that was recalled before the server revokes it.",
+        explanation: "NFS4ERR_DELEG_REVOKED says that it did not. It is reported once for a stateid. The finding stands where the capture shows that the client accepted the recall. Else the recall may \
+            not have come to it, and the finding is inconclusive. How long a client has is up to the server, so this is a warning.",
+        check: Check::Transaction(revoked),
+    },
+];
+
+pub(crate) const UNSEEN: &[Unseen] = &[
+    Unseen {
+        source: LIFETIME,
+        requirement: "A client names no stateid behind its end.",
+        reason: "When the reply with which it ended came to the client is not seen where a packet was lost behind the place of the capture. The server's answer is judged.",
+    },
+    Unseen {
+        source: Source { document: Document::Rfc8881, section: "10.4" },
+        requirement: "A server gives no delegation that conflicts with what another client has.",
+        reason: "What the other client had may have been returned over a connection that was not captured, or revoked.",
+    },
+];
+
+/// What is wrong with the transaction that ends.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct StateUse {
+    pub(crate) faults: Vec<Fault>,
+}
+
+/// What is wrong with the use of state.
+#[derive(Clone, Debug)]
+pub(crate) struct Fault {
+    pub(crate) kind: Kind,
+    pub(crate) finding: Finding,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Ended,
+    Back,
+    Destroyed,
+    Late,
+    Repeated,
+    Revoked,
+}
+
+impl Memory for StateUse {
+    fn footprint(&self) -> usize {
+        self.faults.iter().map(|fault| fault.finding.footprint() + size_of::<Kind>()).sum()
+    }
+
+    fn transaction(&mut self, _: &Transaction, _: &Known) {
+        self.faults.clear();
+    }
+
+    fn joined(&mut self) {
+        self.faults.clear();
+    }
+}
+
+pub(crate) static GATE: Gate = Gate { sent: |_, _| false, transaction: may_break };
+
+/// True where something is wrong with the use of state.
+fn may_break(_: &Transaction, view: &View) -> bool {
+    !view.memories.state.faults.is_empty()
+}
+
+fn report(kind: Kind, view: &View, findings: &mut Findings<'_>) {
+    for fault in view.memories.state.faults.iter().filter(|fault| fault.kind == kind) {
+        findings.add(fault.finding.clone());
+    }
+}
+
+fn ended(_: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    report(Kind::Ended, view, findings);
+}
+
+fn back(_: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    report(Kind::Back, view, findings);
+}
+
+fn destroyed(_: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    report(Kind::Destroyed, view, findings);
+}
+
+fn late(_: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    report(Kind::Late, view, findings);
+}
+
+fn repeated(_: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    report(Kind::Repeated, view, findings);
+}
+
+fn revoked(_: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    report(Kind::Revoked, view, findings);
+}

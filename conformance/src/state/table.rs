@@ -1,0 +1,538 @@
+//! Stateids and sessions, over all connections.
+
+use super::{Fault, Kind};
+use crate::finding::{Finding, Value};
+use crate::reconnection::Place;
+use crate::view::View;
+use alloc::collections::VecDeque;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use hashbrown::HashMap;
+use rdmascope_dissector::BuildHasher;
+use rdmascope_dissector::record::REORDERING;
+use rdmascope_dissector::transaction::{Direction, Message, Seen, Transaction};
+use rdmascope_dissector::ulb::{
+    Callback, Nfs4, Operation, OperationKind, Said, Sequence, SessionId, StateFact, StateId,
+};
+use rdmascope_wire::rpc;
+
+/// NFS4ERR_DELEG_REVOKED.
+const DELEG_REVOKED: u32 = 10087;
+/// CLAIM_NULL and CLAIM_FH: opens that reclaim nothing, and rest on nothing that may have been reclaimed.
+const NEW_CLAIMS: [u32; 2] = [0, 4];
+
+/// The sessions and stateids that were used last, of all connections.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct StateTable {
+    /// Oldest first.
+    sessions: VecDeque<Session>,
+    stateids: HashMap<Key, Stateid, BuildHasher>,
+    /// The keys, oldest first.
+    order: VecDeque<Key>,
+    /// [`Session::scope`] of the last one.
+    scopes: u64,
+    /// The facts of the transaction that ends, by operation.
+    facts: Vec<StateFact>,
+}
+
+/// A stateid of a session's client: [`Session::scope`], and the twelve bytes that stay.
+type Key = (u64, [u8; 12]);
+
+/// A session.
+#[derive(Clone, Debug)]
+struct Session {
+    id: SessionId,
+    /// Two servers may give out the same ID.
+    place: Place,
+    /// A number of its own.
+    scope: u64,
+    /// Where the capture holds its creation: the client ID, and packets that the capture lacked of the client by then.
+    created: Option<(u64, u64)>,
+    /// By slot: the highest sequence ID that succeeded.
+    slots: Vec<u32>,
+    /// The first OPEN that succeeded and reclaimed nothing, before a RECLAIM_COMPLETE was seen.
+    opened: Option<Moment>,
+    /// RECLAIM_COMPLETE succeeded.
+    completed: Option<Moment>,
+    /// What destroyed it.
+    destroyed: Option<(&'static str, Moment)>,
+}
+
+/// What is known of a stateid.
+#[derive(Clone, Copy, Debug, Default)]
+struct Stateid {
+    /// The highest sequence number that it had, and the reply that says so; the number is 0 where none is known.
+    sequence: u32,
+    seen: Option<Moment>,
+    /// The operation that ended it.
+    ended: Option<(&'static str, Moment)>,
+    /// The packets of a recall that the client accepted.
+    recalled: Option<[u64; 2]>,
+    /// That it was revoked has been reported.
+    is_told: bool,
+}
+
+/// A request that the server answered.
+#[derive(Clone, Copy, Debug)]
+struct Moment {
+    /// The first packet of the call.
+    call: Seen,
+    /// The packet that completed the reply.
+    reply: Seen,
+    /// [`Session::scope`], slot and sequence ID.
+    slot: Option<(u64, u32, u32)>,
+}
+
+impl Moment {
+    fn of(call: &Message, reply: &Message, slot: Option<(u64, u32, u32)>) -> Moment {
+        Moment { call: call.first, reply: reply.seen, slot }
+    }
+
+    fn frames(&self) -> [u64; 2] {
+        [self.call.frame, self.reply.frame]
+    }
+
+    /// Whether the server had answered this one when it got `later`: both used one slot, or they are further apart than captures
+    /// reorder packets.
+    fn is_before(&self, later: &Moment) -> bool {
+        if self.reply.frame >= later.call.frame {
+            return false;
+        }
+        let is_same_slot = match (self.slot, later.slot) {
+            (Some((scope, slot, number)), Some((later_scope, later_slot, later_number))) => {
+                (scope, slot) == (later_scope, later_slot) && is_behind(later_number, number)
+            }
+            _ => false,
+        };
+        let (nanoseconds, packets) = REORDERING;
+        let is_close = later.call.time.since(self.reply.time) <= nanoseconds
+            || later.call.frame - self.reply.frame <= u64::from(packets);
+        is_same_slot || !is_close
+    }
+}
+
+/// Whether a number that wraps is behind another one.
+fn is_behind(number: u32, other: u32) -> bool {
+    number.wrapping_sub(other) as i32 > 0
+}
+
+/// What all operations of a transaction share.
+struct Context<'a> {
+    transaction: &'a Transaction,
+    view: &'a View,
+    now: Moment,
+}
+
+impl Context<'_> {
+    fn found(&self, message: impl Into<String>, by_client: bool) -> Finding {
+        let end = match by_client {
+            true => self.view.caller(Direction::Forward),
+            false => self.view.answerer(Direction::Forward),
+        };
+        Finding::new(message).by(end).of(self.transaction).frames(self.now.frames())
+    }
+}
+
+impl StateTable {
+    /// Sessions that are remembered.
+    const MOST: usize = 64;
+    /// Slots of a session that are followed, from slot 0 on.
+    const MOST_SLOTS: u32 = 256;
+    /// Stateids that are remembered.
+    const MOST_STATEIDS: usize = 4096;
+
+    /// Bytes of memory that its lists take up.
+    pub(crate) fn footprint(&self) -> usize {
+        let slots: usize = self.sessions.iter().map(|session| size_of_val(&session.slots[..])).sum();
+        self.sessions.len() * size_of::<Session>()
+            + slots
+            + self.stateids.allocation_size()
+            + self.order.len() * size_of::<Key>()
+            + size_of_val(&self.facts[..])
+    }
+
+    /// Takes a transaction that ended, and returns what is wrong with the state in it.
+    pub(crate) fn note(&mut self, transaction: &Transaction, view: &View) -> Vec<Fault> {
+        let mut faults = Vec::new();
+        let details = &transaction.details;
+        let (Some(call), Some(reply)) = (&transaction.call, &transaction.reply) else { return faults };
+        let is_newer = details.minor_version.is_some_and(|version| version > 0);
+        if !is_newer || transaction.rpc_status != Some(rpc::Status::Success) {
+            return faults;
+        }
+        let mut context = Context { transaction, view, now: Moment::of(call, reply, None) };
+        let scope = match details.session.sequence {
+            Some(sequence) => {
+                let status = details.operations.first().and_then(|operation| operation.status);
+                let direction = transaction.direction;
+                let at = match (status, self.find(sequence.session, view), direction) {
+                    (Some(0), Some(at), _) => at,
+                    (Some(0), None, Direction::Forward) => self.add(sequence.session, None, view),
+                    _ => return faults,
+                };
+                if direction == Direction::Backward {
+                    self.recalled(self.sessions[at].scope, &context);
+                    return faults;
+                }
+                // A request that comes again is answered with what was said the first time.
+                if !self.sessions[at].take(sequence, &mut context, &mut faults) {
+                    return faults;
+                }
+                Some(self.sessions[at].scope)
+            }
+            None => None,
+        };
+        if !details.states.is_empty() && transaction.direction == Direction::Forward {
+            self.compound(scope, &context, &mut faults);
+        }
+        faults
+    }
+
+    fn find(&self, id: SessionId, view: &View) -> Option<usize> {
+        let place = view.place(Direction::Forward);
+        self.sessions.iter().rposition(|session| (session.id, session.place) == (id, place))
+    }
+
+    fn add(&mut self, id: SessionId, created: Option<(u64, u64)>, view: &View) -> usize {
+        if self.sessions.len() == StateTable::MOST {
+            self.sessions.pop_front();
+        }
+        self.scopes += 1;
+        self.sessions.push_back(Session {
+            id,
+            place: view.place(Direction::Forward),
+            scope: self.scopes,
+            created,
+            slots: Vec::new(),
+            opened: None,
+            completed: None,
+            destroyed: None,
+        });
+        self.sessions.len() - 1
+    }
+
+    fn scoped(&mut self, scope: u64) -> Option<&mut Session> {
+        self.sessions.iter_mut().rev().find(|session| session.scope == scope)
+    }
+
+    /// What is known of a stateid, where nothing is yet, too.
+    fn stateid(&mut self, key: Key) -> &mut Stateid {
+        if !self.stateids.contains_key(&key) {
+            if self.order.len() == StateTable::MOST_STATEIDS
+                && let Some(oldest) = self.order.pop_front()
+            {
+                self.stateids.remove(&oldest);
+            }
+            self.order.push_back(key);
+        }
+        self.stateids.entry(key).or_default()
+    }
+
+    /// The recall of a delegation or a layout that the client accepted.
+    fn recalled(&mut self, scope: u64, context: &Context<'_>) {
+        let details = &context.transaction.details;
+        for fact in &details.states {
+            let operation = details.operations.get(usize::from(fact.operation));
+            if let (Said::Names(id), Some(operation)) = (fact.said, operation)
+                && matches!(
+                    operation.kind,
+                    OperationKind::Callback(Callback::Recall | Callback::Layoutrecall)
+                )
+                && operation.status == Some(0)
+                && let Some((other, _)) = parts(&id)
+            {
+                self.stateid((scope, other)).recalled = Some(context.now.frames());
+            }
+        }
+    }
+
+    /// Goes through the operations of a COMPOUND.
+    fn compound(&mut self, scope: Option<u64>, context: &Context<'_>, faults: &mut Vec<Fault>) {
+        let details = &context.transaction.details;
+        let mut facts = core::mem::take(&mut self.facts);
+        facts.clear();
+        facts.extend_from_slice(&details.states);
+        // Those of the arguments come before those of the results.
+        facts.sort_by_key(|fact| fact.operation);
+        for said in facts.chunk_by(|one, other| one.operation == other.operation) {
+            let Some(operation) = details.operations.get(usize::from(said[0].operation)) else { break };
+            let (OperationKind::Nfs4(kind), Some(status)) = (operation.kind, operation.status) else {
+                continue;
+            };
+            match (kind, status, scope) {
+                (Nfs4::CreateSession | Nfs4::DestroySession | Nfs4::DestroyClientid, 0, _) => {
+                    self.session_operation(kind, said, context, faults);
+                }
+                (Nfs4::ReclaimComplete | Nfs4::Open, 0, Some(scope)) => {
+                    self.reclaims(scope, kind, said, context, faults);
+                    self.stateids_of(scope, operation, kind, said, context, faults);
+                }
+                (_, 0, Some(scope)) => self.stateids_of(scope, operation, kind, said, context, faults),
+                (_, DELEG_REVOKED, Some(scope)) => self.revoked(scope, operation, said, context, faults),
+                _ => {}
+            }
+        }
+        self.facts = facts;
+    }
+
+    /// CREATE_SESSION, DESTROY_SESSION and DESTROY_CLIENTID.
+    fn session_operation(
+        &mut self,
+        kind: Nfs4,
+        said: &[StateFact],
+        context: &Context<'_>,
+        faults: &mut Vec<Fault>,
+    ) {
+        let Context { view, now, .. } = *context;
+        let client = said.iter().find_map(|fact| match fact.said {
+            Said::Client(client) => Some(client),
+            _ => None,
+        });
+        let lacks = view.losses(view.caller(Direction::Forward));
+        match kind {
+            Nfs4::CreateSession => {
+                let created = context.transaction.details.session.created;
+                let (Some((id, _)), Some(client)) = (created, client) else { return };
+                let place = view.place(Direction::Forward);
+                self.sessions.retain(|session| (session.id, session.place) != (id, place));
+                self.add(id, Some((client, lacks)), view);
+            }
+            Nfs4::DestroySession => {
+                let named = said.iter().find_map(|fact| match fact.said {
+                    Said::Session(id) => self.find(id, view),
+                    _ => None,
+                });
+                let Some(session) = named.map(|at| &mut self.sessions[at]) else { return };
+                session.destroyed = Some(("DESTROY_SESSION", now));
+                if let (Some(opened), None, Some((_, lacked))) =
+                    (&session.opened, session.completed, session.created)
+                    && lacked == lacks
+                {
+                    let words = "files were opened in a session for which no RECLAIM_COMPLETE was seen";
+                    let finding = context.found(words, true).frames(opened.frames()).unless(true);
+                    faults.push(Fault { kind: Kind::Late, finding });
+                }
+            }
+            _ => {
+                let place = view.place(Direction::Forward);
+                let is_of = |session: &&mut Session| {
+                    session.place == place && session.created.is_some_and(|(of, _)| Some(of) == client)
+                };
+                for session in self.sessions.iter_mut().filter(is_of) {
+                    session.destroyed.get_or_insert(("DESTROY_CLIENTID", now));
+                }
+            }
+        }
+    }
+
+    /// OPEN and RECLAIM_COMPLETE that succeeded.
+    fn reclaims(
+        &mut self,
+        scope: u64,
+        kind: Nfs4,
+        said: &[StateFact],
+        context: &Context<'_>,
+        faults: &mut Vec<Fault>,
+    ) {
+        let Some(session) = self.scoped(scope) else { return };
+        for fact in said {
+            match fact.said {
+                Said::Opens { claim, .. }
+                    if kind == Nfs4::Open && NEW_CLAIMS.contains(&claim) && session.completed.is_none() =>
+                {
+                    session.opened.get_or_insert(context.now);
+                }
+                Said::ReclaimComplete { one_fs: false } => {
+                    if let Some(first) = session.completed {
+                        let words = "RECLAIM_COMPLETE succeeds a second time in one session";
+                        let finding = context.found(words, false).frames(first.frames());
+                        faults.push(Fault { kind: Kind::Repeated, finding });
+                    } else if let Some(opened) =
+                        session.opened.filter(|opened| opened.is_before(&context.now))
+                    {
+                        let words = "a file was opened before the first RECLAIM_COMPLETE";
+                        let finding = context.found(words, true).frames(opened.frames());
+                        faults.push(Fault { kind: Kind::Late, finding });
+                    }
+                    session.completed = Some(context.now);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// What an operation that succeeded names and returns.
+    fn stateids_of(
+        &mut self,
+        scope: u64,
+        operation: &Operation,
+        kind: Nfs4,
+        said: &[StateFact],
+        context: &Context<'_>,
+        faults: &mut Vec<Fault>,
+    ) {
+        let ends = match kind {
+            Nfs4::Close | Nfs4::Delegreturn | Nfs4::FreeStateid => Some(operation.name()),
+            // It has a status for each.
+            Nfs4::TestStateid => return,
+            _ => None,
+        };
+        let is_judged = kind != Nfs4::FreeStateid;
+        let mut named = None;
+        for fact in said {
+            let (id, gives) = match fact.said {
+                Said::Names(id) => (id, false),
+                Said::Delegates { id, .. } => (id, true),
+                Said::Gives(id) if has_sequence(kind) => (id, true),
+                _ => continue,
+            };
+            let Some((other, number)) = parts(&id) else { continue };
+            let key = (scope, other);
+            if gives {
+                let before = named.filter(|(named, _)| *named == other).map(|(_, number)| number);
+                self.given(key, number, before, operation, context, faults);
+                continue;
+            }
+            named = Some((other, number));
+            let Some(known) = self.stateids.get_mut(&key) else {
+                if let Some(name) = ends {
+                    let ended = Some((name, context.now));
+                    *self.stateid(key) = Stateid { sequence: number, ended, ..Stateid::default() };
+                }
+                continue;
+            };
+            if let Some((name, at)) = known.ended.filter(|(_, at)| is_judged && at.is_before(&context.now)) {
+                let is_old = number > 0 && known.sequence > 0 && !is_behind(number, known.sequence);
+                if number == 0 || is_old {
+                    let words = format!("{} succeeds with a stateid that {name} ended", operation.name());
+                    let finding = context.found(words, false).frames(at.frames());
+                    let finding = finding.observed(Value::Name("NFS4_OK")).unless(!is_old);
+                    faults.push(Fault { kind: Kind::Ended, finding });
+                }
+                // It is told once, and what is newer was given out since.
+                known.ended = None;
+            }
+            if number > 0 && (known.sequence == 0 || is_behind(number, known.sequence)) {
+                (known.sequence, known.seen) = (number, None);
+            }
+            // What was given out while this was under way may be from behind it.
+            let is_newer = match number {
+                0 => known.seen.is_some_and(|seen| !seen.is_before(&context.now)),
+                number => is_behind(known.sequence, number),
+            };
+            if let Some(name) = ends.filter(|_| !is_newer) {
+                known.ended = Some((name, context.now));
+            }
+        }
+    }
+
+    /// A stateid that an operation returns. `before`: the number of the same stateid in its arguments.
+    fn given(
+        &mut self,
+        key: Key,
+        number: u32,
+        before: Option<u32>,
+        operation: &Operation,
+        context: &Context<'_>,
+        faults: &mut Vec<Fault>,
+    ) {
+        let now = context.now;
+        let known = self.stateid(key);
+        let earlier = known.seen.filter(|seen| seen.is_before(&now)).map(|seen| (known.sequence, Some(seen)));
+        let named = before.filter(|before| *before > 0).map(|before| (before, None));
+        let higher = named.into_iter().chain(earlier).find(|(before, _)| is_behind(*before, number));
+        if let Some((before, seen)) = higher.filter(|_| number > 0) {
+            let words = format!(
+                "{} returns a stateid with sequence number {number} behind {before}",
+                operation.name()
+            );
+            let finding =
+                context.found(words, false).frames(seen.into_iter().flat_map(|seen: Moment| seen.frames()));
+            let allowed = Value::Words(format!("{before} or more"));
+            let finding = finding.values(Value::Count(number.into()), allowed);
+            faults.push(Fault { kind: Kind::Back, finding });
+        }
+        if known.sequence == 0 || !is_behind(known.sequence, number) || higher.is_some() {
+            (known.sequence, known.seen) = (number, Some(now));
+        }
+        known.ended = None;
+    }
+
+    /// An operation is refused because what its stateid stands for was revoked.
+    fn revoked(
+        &mut self,
+        scope: u64,
+        operation: &Operation,
+        said: &[StateFact],
+        context: &Context<'_>,
+        faults: &mut Vec<Fault>,
+    ) {
+        let mut names = said.iter().filter_map(|fact| match fact.said {
+            Said::Names(id) => parts(&id),
+            _ => None,
+        });
+        let (Some((other, _)), None) = (names.next(), names.next()) else { return };
+        let known = self.stateid((scope, other));
+        if core::mem::replace(&mut known.is_told, true) {
+            return;
+        }
+        let recalled = known.recalled;
+        let words = match recalled {
+            Some(_) => {
+                format!("what was recalled was revoked before it was returned, {} is told", operation.name())
+            }
+            None => format!("what had to be returned was revoked, {} is told", operation.name()),
+        };
+        let finding = context.found(words, true).frames(recalled.into_iter().flatten());
+        let finding = finding.observed(Value::Name("NFS4ERR_DELEG_REVOKED")).unless(recalled.is_none());
+        faults.push(Fault { kind: Kind::Revoked, finding });
+    }
+}
+
+impl Session {
+    /// Takes a request that SEQUENCE accepted: false where it is not the first one on its slot, or where that is not known.
+    fn take(&mut self, sequence: Sequence, context: &mut Context<'_>, faults: &mut Vec<Fault>) -> bool {
+        let Sequence { slot, number, .. } = sequence;
+        if slot >= StateTable::MOST_SLOTS {
+            return false;
+        }
+        let at = slot as usize;
+        if self.slots.len() <= at {
+            self.slots.resize(at + 1, 0);
+        }
+        let last = self.slots[at];
+        if last > 0 && !is_behind(number, last) {
+            return false;
+        }
+        context.now.slot = Some((self.scope, slot, number));
+        if let Some((name, at)) = self.destroyed
+            && at.is_before(&context.now)
+            && last > 0
+            && number == last.wrapping_add(1)
+        {
+            let words = format!("SEQUENCE succeeds in a session that {name} ended");
+            let finding = context.found(words, false).frames(at.frames());
+            faults.push(Fault { kind: Kind::Destroyed, finding: finding.observed(Value::Name("NFS4_OK")) });
+            self.destroyed = None;
+        }
+        self.slots[at] = number;
+        true
+    }
+}
+
+/// Whether the rule of sequence numbers is about the stateid that an operation returns. What CLOSE returns stands for nothing.
+fn has_sequence(kind: Nfs4) -> bool {
+    matches!(
+        kind,
+        Nfs4::Open | Nfs4::OpenDowngrade | Nfs4::Lock | Nfs4::Locku | Nfs4::Layoutget | Nfs4::Layoutreturn
+    )
+}
+
+/// The twelve bytes of a stateid that stay, and its sequence number; `None` of those that stand for no state, and of the current one (RFC 8881,
+/// section 8.2.3).
+fn parts(id: &StateId) -> Option<([u8; 12], u32)> {
+    let (number, other) = id.split_first_chunk::<4>()?;
+    let other: [u8; 12] = *other.first_chunk()?;
+    (other != [0; 12] && other != [0xff; 12]).then_some((other, u32::from_be_bytes(*number)))
+}
