@@ -3,8 +3,11 @@
 
 use rdmascope_conformance::{Level, Verdict};
 use rdmascope_dissector::connection::{Connection, Origin, State};
-use rdmascope_dissector::transaction::{Direction, Message, Outcome};
-use rdmascope_tests::pcap::Packet;
+use rdmascope_dissector::engine::Config;
+use rdmascope_dissector::frame;
+use rdmascope_dissector::transaction::{Direction, Message, Outcome, Transaction};
+use rdmascope_tests::pcap::{Capture, Packet};
+use rdmascope_tests::segments::{Checksum, Segment};
 use rdmascope_tests::session::{self, Session};
 use rdmascope_tests::{Differences, judged, mutate, samples};
 use std::collections::BTreeSet;
@@ -221,4 +224,68 @@ fn segments_captured_twice() {
     assert_eq!(once.len(), again.len());
     assert_eq!(found.totals.copies, whole.totals.segments);
     assert!(found.connections.iter().all(|it| it.requester.sent.repeated_packets == 0));
+}
+
+/// The same ports again, whether the capture has the end of the first connection and the SYNs of the second one or not.
+#[test]
+fn ports_used_again() {
+    let first = samples::capture("iwarp-nfs3");
+    let all = run("iwarp-nfs3").transactions.len();
+    let mut second = first.clone();
+    let lasts = first.packets[first.packets.len() - 1].time - first.packets[0].time;
+    for packet in &mut second.packets {
+        packet.time += lasts + 1_000_000;
+        let Some(mut segment) = Segment::of(packet) else { continue };
+        segment.sequence = segment.sequence.wrapping_add(0x1234_5678);
+        segment.acknowledgement = segment.acknowledgement.wrapping_add(0x1234_5678);
+        segment.put(packet);
+    }
+    let is_syn = |packet: &Packet| Segment::of(packet).is_some_and(|segment| segment.syn);
+    let without_syns = mutate::keep(&second, |packet| !is_syn(packet));
+    // The capture lacks the Request, too.
+    let from_reply = mutate::keep(&second, |packet| packet.number > 4);
+    for (second, name) in
+        [(second, "whole"), (without_syns, "without SYNs"), (from_reply, "from the Reply on")]
+    {
+        let session = session::run(&mutate::merge(&first, &second));
+        assert_eq!((session.connections.len(), session.transactions.len()), (2, 2 * all), "{name}");
+        let unended = mutate::keep(&first, |packet| packet.number < 1600);
+        let session = session::run(&mutate::merge(&unended, &second));
+        let starts = session.connections.iter().filter(|it| it.responder.start.is_some()).count();
+        assert_eq!((session.connections.len(), starts), (2, 2), "{name}, and the first not ended");
+    }
+}
+
+/// Where checksums and CRCs are wrong for a reason of the capture, they can be overlooked.
+#[test]
+fn wrong_sums_can_be_overlooked() {
+    let overlook = frame::Config { verify_icrc: false, ..frame::Config::default() };
+    let run_with =
+        |capture: &Capture, frame| session::run_with(capture, Config { frame, ..Config::default() });
+    let whole = samples::capture("iwarp-crc-lossy");
+    let completed = |session: &Session| {
+        let is_completed = |it: &&Transaction| it.outcome == Outcome::Completed;
+        session.transactions.iter().filter(is_completed).count()
+    };
+    let all = completed(&run("iwarp-crc-lossy"));
+    for wrong_crcs in [false, true] {
+        let mut capture = whole.clone();
+        for packet in &mut capture.packets {
+            let Some(mut segment) = Segment::of(packet).filter(Segment::is_of_client) else { continue };
+            // What the network damaged stays away, or it would be taken.
+            if segment.checksum == Checksum::Wrong {
+                segment.payload.clear();
+            } else if !wrong_crcs {
+                segment.checksum = Checksum::Wrong;
+            } else if segment.payload.get(3) == Some(&0x43)
+                && let Some(last) = segment.payload.last_mut()
+            {
+                *last ^= 1;
+            }
+            segment.put(packet);
+        }
+        let verified = completed(&run_with(&capture, frame::Config::default()));
+        assert!(verified < all / 2, "{verified} of {all}: what is wrong is left out");
+        assert_eq!(completed(&run_with(&capture, overlook)), all, "wrong CRCs: {wrong_crcs}");
+    }
 }

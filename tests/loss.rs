@@ -6,11 +6,13 @@
 
 use core::fmt::Write as _;
 use rdmascope_conformance::{Finding, Level, Verdict};
-use rdmascope_dissector::transaction::{Direction, Message, Transaction};
+use rdmascope_dissector::transaction::{Direction, Message, Outcome, Transaction};
 use rdmascope_tests::judged::{self, rule};
 use rdmascope_tests::mutate::{self, CLIENT, SERVER, Variant};
 use rdmascope_tests::owners::owners;
 use rdmascope_tests::pcap::{self, Capture, Packet};
+use rdmascope_tests::segments::Dress;
+use rdmascope_tests::streams::{self, Flow};
 use rdmascope_tests::{samples, session};
 use rdmascope_wire::Xid;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -19,37 +21,67 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 struct Whole {
     name: String,
     capture: Capture,
-    owners: HashMap<u64, Xid>,
+    owners: Owners,
     transactions: BTreeMap<Key, Vec<String>>,
     accusations: HashSet<String>,
 }
 
 type Key = (bool, u32);
 
+/// Which transactions suffer where packets are missing.
+enum Owners {
+    /// Of RoCE: those that the packets are of.
+    Packets(HashMap<u64, Xid>),
+    /// Of iWARP: those of FPDUs that are not there, or not to be found.
+    Flows(Vec<Flow>),
+}
+
+impl Owners {
+    fn of(capture: &Capture) -> Owners {
+        let flows = streams::flows(capture);
+        if flows.is_empty() { Owners::Packets(owners(capture)) } else { Owners::Flows(flows) }
+    }
+
+    fn hurt(&self, lost: &HashSet<u64>) -> HashSet<Xid> {
+        match self {
+            Owners::Packets(owners) => lost.iter().filter_map(|lost| owners.get(lost)).copied().collect(),
+            Owners::Flows(flows) => flows.iter().flat_map(|flow| flow.hurt(lost)).collect(),
+        }
+    }
+}
+
 impl Whole {
     fn new(name: &str, capture: Capture) -> Whole {
         Whole {
             name: name.into(),
-            owners: owners(&capture),
+            owners: Owners::of(&capture),
             transactions: transactions(&capture),
             accusations: accusations(&capture).into_iter().map(|(id, _)| id).collect(),
             capture,
         }
     }
 
+    /// One over TCP, to be shown in a dress: in one of them, the server listens at a port that is not that of NFS.
+    fn over_tcp(name: &str) -> Whole {
+        let mut whole = Whole::new(name, samples::capture(name));
+        whole.accusations.insert("binding-port".into());
+        whole
+    }
+
     /// What is wrong with what comes of a variant.
-    fn complaints(&self, variant: &Variant) -> Vec<String> {
+    fn complaints(&self, variant: &Variant, dress: Dress) -> Vec<String> {
         let mut complaints = Vec::new();
         for (id, line) in accusations(&variant.capture) {
             if !self.accusations.contains(&id) {
                 complaints.push(line);
             }
         }
-        if !variant.kind.keeps_both_directions() {
+        // The header of an FPDU may have a marker in it, so that it is not found again.
+        let has_markers = dress == Dress::Markers && !variant.lost.is_empty();
+        if !variant.kind.keeps_both_directions() || has_markers {
             return complaints;
         }
-        let hurt: HashSet<Xid> =
-            variant.lost.iter().filter_map(|lost| self.owners.get(lost)).copied().collect();
+        let hurt = self.owners.hurt(&variant.lost);
         let found = transactions(&variant.capture);
         for (key, expected) in self.transactions.iter().filter(|((_, xid), _)| !hurt.contains(&Xid(*xid))) {
             let found = found.get(key);
@@ -73,15 +105,21 @@ fn accusations(capture: &Capture) -> Vec<(String, String)> {
 /// What of each transaction has to stay as it is: all but times, frames, and what rests on the connection as a whole.
 fn transactions(capture: &Capture) -> BTreeMap<Key, Vec<String>> {
     let mut all: BTreeMap<Key, Vec<String>> = BTreeMap::new();
-    for transaction in &session::run(capture).transactions {
+    let session = session::run(capture);
+    for transaction in &session.transactions {
         let key = (transaction.direction == Direction::Forward, transaction.xid.0);
-        all.entry(key).or_default().push(content(transaction));
+        all.entry(key).or_default().push(content(transaction, session.totals.segments > 0));
     }
     all
 }
 
-fn content(transaction: &Transaction) -> String {
-    let mut text = format!("{:?} status {:?}", transaction.outcome, transaction.status);
+fn content(transaction: &Transaction, over_tcp: bool) -> String {
+    // Of TCP, what ends a connection may be lost beside.
+    let outcome = match transaction.outcome {
+        Outcome::CutOff if over_tcp => Outcome::NoReply,
+        outcome => outcome,
+    };
+    let mut text = format!("{outcome:?} status {:?}", transaction.status);
     for name in session::names(transaction) {
         let _ = write!(text, " {name}");
     }
@@ -161,13 +199,52 @@ fn loss_is_no_misbehaviour_and_costs_only_what_was_lost() {
     for whole in &wholes {
         assert!(whole.transactions.len() > 20, "{}: {} transactions", whole.name, whole.transactions.len());
     }
+    let kinds = mutate::Kind::ALL.len() as u64;
+    judge(|seed| {
+        let whole = &wholes[(seed / kinds) as usize % wholes.len()];
+        (whole, Dress::Plain, mutate::variant(&whole.capture, seed))
+    });
+}
+
+/// The same over TCP, however the capture shows the segments.
+#[test]
+fn loss_over_tcp_costs_only_what_was_lost() {
+    let wholes = samples::IWARP.map(Whole::over_tcp);
+    let mut dressed = HashMap::new();
+    let kinds = mutate::Kind::ALL.len() as u64;
+    judge(|seed| {
+        let round = seed / kinds;
+        let at = round as usize % wholes.len();
+        // Another dress each time: there are not as many as there are samples.
+        let dress = Dress::ALL[(round as usize + round as usize / wholes.len()) % Dress::ALL.len()];
+        let whole = &wholes[at];
+        let shown = dressed.entry((at, dress)).or_insert_with(|| dress.on(&whole.capture));
+        (whole, dress, mutate::dressed_variant(&whole.capture, shown, seed))
+    });
+}
+
+/// A session is the same in every dress.
+#[test]
+fn a_session_over_tcp_is_the_same_in_every_dress() {
+    for sample in samples::IWARP {
+        let whole = Whole::over_tcp(sample);
+        for dress in Dress::ALL {
+            let capture = dress.on(&whole.capture);
+            let variant = Variant { kind: mutate::Kind::One, capture, lost: HashSet::new() };
+            let complaints = whole.complaints(&variant, dress);
+            assert!(complaints.is_empty(), "{sample}, {dress:?}: {complaints:#?}");
+        }
+    }
+}
+
+/// Complains of all variants that are judged wrongly. `variant`: that of a seed.
+fn judge<'w>(mut variant: impl FnMut(u64) -> (&'w Whole, Dress, Variant)) {
     let first = number("RDMASCOPE_FIRST_VARIANT", 0);
     let seeds = first..first + number("RDMASCOPE_VARIANTS", 500);
     let (mut wrong, mut count) = (String::new(), 0);
     for seed in seeds.clone() {
-        let whole = &wholes[(seed / mutate::Kind::ALL.len() as u64) as usize % wholes.len()];
-        let variant = mutate::variant(&whole.capture, seed);
-        let complaints = whole.complaints(&variant);
+        let (whole, dress, variant) = variant(seed);
+        let complaints = whole.complaints(&variant, dress);
         if complaints.is_empty() {
             continue;
         }
@@ -181,7 +258,7 @@ fn loss_is_no_misbehaviour_and_costs_only_what_was_lost() {
         lost.truncate(12);
         let _ = writeln!(
             wrong,
-            "\nvariant {seed}, {:?} of {}, {} lost: {lost:?}",
+            "\nvariant {seed}, {:?} of {}, {dress:?}, {} lost: {lost:?}",
             variant.kind,
             whole.name,
             variant.lost.len()

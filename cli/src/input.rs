@@ -36,8 +36,8 @@ pub(crate) struct Input {
     /// UDP destination port of RoCEv2
     #[arg(long, value_name = "PORT", default_value_t = frame::Config::default().port)]
     pub(crate) port: u16,
-    /// Do not verify the invariant CRC (ICRC) of packets
-    #[arg(long)]
+    /// Do not verify the invariant CRC (ICRC) of packets; of iWARP, checksums of TCP and CRCs of FPDUs
+    #[arg(long, visible_alias = "no-crc")]
     pub(crate) no_icrc: bool,
     /// Do not show progress
     ///

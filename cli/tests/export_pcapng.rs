@@ -237,7 +237,9 @@ fn what_can_be_read_once_only_is_refused() {
 /// What is left out with `--cut-bulk` changes nothing that commands say of transactions, connections, events and findings.
 #[test]
 fn without_bulk_the_same_is_found() {
-    for name in ["nfs3-basic", "nfs3-lossy", "nfs4.1-backchannel-recall", "nfs4.2-mtu4096-large-io"] {
+    for name in
+        ["nfs3-basic", "nfs3-lossy", "nfs4.1-backchannel-recall", "nfs4.2-mtu4096-large-io", "iwarp-nfs3"]
+    {
         let whole = sample(&format!("{name}.pcap"));
         let file = Temporary::new(&format!("small-{name}.pcapng"), b"");
         let arguments = ["export", "pcapng", &whole, "--cut-bulk", "--no-comments", "--output"];

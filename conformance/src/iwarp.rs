@@ -10,16 +10,56 @@ use super::view::View;
 use alloc::format;
 use alloc::string::{String, ToString};
 use rdmascope_dissector::observation::{Faulty, Refused};
-use rdmascope_dissector::rdma::Fault;
+use rdmascope_dissector::rdma::{Fault, StartFault};
 
 const CRC: Source = Source { document: Document::Rfc5044, section: "4.4" };
 const CHECKSUM: Source = Source { document: Document::Rfc9293, section: "3.1" };
 const SEGMENTS: Source = Source { document: Document::Rfc5041, section: "4" };
 const OPCODES: Source = Source { document: Document::Rfc5040, section: "4.1" };
 const NUMBERS: Source = Source { document: Document::Rfc5041, section: "4.3" };
+const ORDER: Source = Source { document: Document::Rfc5041, section: "5.3" };
 const TERMINATE: Source = Source { document: Document::Rfc5040, section: "5.4" };
+const MARKERS: Source = Source { document: Document::Rfc5044, section: "4.3" };
+const FRAMES: Source = Source { document: Document::Rfc5044, section: "7.1.1" };
+const FIRST: Source = Source { document: Document::Rfc5044, section: "7.1.2" };
+const ENHANCED: Source = Source { document: Document::Rfc6581, section: "6" };
+const DEPTHS: Source = Source { document: Document::Rfc6581, section: "9.1" };
 
 pub(super) const RULES: &[Rule] = &[
+    Rule {
+        id: "iwarp-start-frame",
+        level: Level::Violation,
+        sources: &[FRAMES, ENHANCED],
+        sentence: "An MPA start frame has zero in its reserved bits, at most 512 bytes of private data, and in a Request no R.",
+        explanation: "Bit S is reserved in revision 1. Receivers do not check reserved bits.",
+        check: Check::Faulty(start_frame),
+    },
+    Rule {
+        id: "iwarp-read-resources",
+        level: Level::Violation,
+        sources: &[DEPTHS],
+        sentence: "The ORD in an MPA Reply is at most the IRD in the Request.",
+        explanation: "Nothing is said where one of them is 0x3fff: the ends agree elsewhere then. read-depth counts the RDMA Reads.",
+        check: Check::Faulty(depth),
+    },
+    Rule {
+        id: "iwarp-first-message",
+        level: Level::Violation,
+        sources: &[FIRST],
+        sentence: "The end that sent the Reply sends no FPDU before it has received one.",
+        explanation: "What its first segment with FPDUs acknowledges says what it had received, in whatever order the capture shows the \
+            ends. Where the capture lacks that segment, nothing is said.",
+        check: Check::Faulty(early),
+    },
+    Rule {
+        id: "iwarp-markers",
+        level: Level::Violation,
+        sources: &[MARKERS, FRAMES],
+        sentence: "Markers are in the stream to an end if its start frame asks for them, and only then.",
+        explanation: "The first bytes behind the start frame show it: a marker begins with zeros, and an FPDU with its length. Both start \
+            frames have to be in the capture.",
+        check: Check::Faulty(markers),
+    },
     Rule {
         id: "iwarp-crc",
         level: Level::Violation,
@@ -35,8 +75,8 @@ pub(super) const RULES: &[Rule] = &[
         sources: &[CHECKSUM],
         sentence: "The checksum of TCP matches the segment.",
         explanation: "Segments with another checksum are counted for each end and reported when the connection ends. A receiver drops such \
-            segments. What a host leaves to its network adapter is none, and until a segment of the capture has a matching checksum, \
-            checksums are taken as not computed.",
+            segments. What a host leaves to its network adapter is none. Until a segment of the capture has a matching checksum, or one \
+            that was left so, checksums are taken as not computed.",
         check: Check::Connection(damaged),
     },
     Rule {
@@ -55,6 +95,23 @@ pub(super) const RULES: &[Rule] = &[
         sentence: "Each message to a queue has the next message sequence number.",
         explanation: "The first is 1. Numbers are compared within what the capture shows without a gap.",
         check: Check::Faulty(message_number),
+    },
+    Rule {
+        id: "iwarp-message-offset",
+        level: Level::Violation,
+        sources: &[ORDER],
+        sentence: "A segment of a message belongs right behind the segment before it.",
+        explanation: "Message offsets begin with 0 and go on where the segment before ended; so do the tagged offsets of one message. \
+            Compared is what the capture shows without a gap.",
+        check: Check::Faulty(message_offset),
+    },
+    Rule {
+        id: "iwarp-after-terminate",
+        level: Level::Violation,
+        sources: &[TERMINATE],
+        sentence: "An end sends nothing behind a Terminate.",
+        explanation: "The first segment behind it is reported.",
+        check: Check::Faulty(terminated),
     },
     Rule {
         id: "iwarp-terminate",
@@ -97,6 +154,49 @@ fn message_number(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
     let Fault::MessageNumber { found, expected } = faulty.fault else { return };
     let finding = about(faulty, &format!("message {found} where {expected} is the next"));
     findings.add(finding.values(Value::Count(found.into()), Value::Count(expected.into())));
+}
+
+fn message_offset(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
+    let Fault::MessageOffset { found, expected } = faulty.fault else { return };
+    let finding = about(faulty, &format!("offset {found} where the segment before ends at {expected}"));
+    findings.add(finding.values(Value::Count(found), Value::Count(expected)));
+}
+
+fn terminated(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
+    if faulty.fault == Fault::Terminated {
+        findings.add(about(faulty, "its sender has sent a Terminate before"));
+    }
+}
+
+fn start_frame(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
+    let Fault::StartFrame(fault) = faulty.fault else { return };
+    let what = match fault {
+        StartFault::Rejected => "a Request with R set".to_string(),
+        StartFault::Reserved(bits) => format!("reserved bits are set: {bits:#04x}"),
+        StartFault::PrivateData(bytes) => format!("{bytes} bytes of private data"),
+    };
+    let finding = Finding::new(format!("{}: {what}", faulty.piece.name)).by(faulty.from);
+    findings.add(finding.frames([faulty.seen.frame]).observed(Value::Words(what)));
+}
+
+fn depth(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
+    let Fault::Depth { outbound, inbound } = faulty.fault else { return };
+    let message = format!("MPA Reply: ORD {outbound}, and the Request has IRD {inbound}");
+    let finding = Finding::new(message).by(faulty.from).frames([faulty.seen.frame]);
+    findings.add(finding.values(Value::Count(outbound.into()), Value::Count(inbound.into())));
+}
+
+fn early(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
+    if faulty.fault == Fault::Early {
+        findings.add(about(faulty, "FPDUs, and the other end has sent none yet"));
+    }
+}
+
+fn markers(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
+    let Fault::Markers { found } = faulty.fault else { return };
+    let what =
+        if found { "markers that nobody asked for" } else { "no markers, which the other end asked for" };
+    findings.add(about(faulty, what));
 }
 
 fn terminate(refused: &Refused, _: &View, findings: &mut Findings<'_>) {

@@ -7,16 +7,22 @@
 //! engine decides here: a payload may be left out where handling its record needed nothing of it.
 //!
 //! An engine that is handed the shortened records then goes through the same states as one that is handed the whole ones, and reports the same.
+//! Of iWARP, a segment is shortened to what stands in front of the data that it ends with: `segments` says which.
+//!
 //! What may not be certain yet stays whole: what waits behind a gap, what was sent again, what goes to memory that nobody was seen to
 //! advertise, and packets with a bad ICRC, because a shortened one has none that could be verified. So does a packet that, without its
 //! payload and its ICRC, would be taken for a copy of another one: a sender that does not number its packets sent other bytes again.
 
+mod segments;
+
 use crate::engine::{Config, Copies, Engine, Need, Sighting};
-use crate::frame::{self, Frame, IcrcVerdict};
+use crate::frame::{self, Frame, IcrcVerdict, Other, Segment};
+use crate::iwarp::Contents;
 use crate::record::{Record, Seen};
 use crate::transport::{Dissected, Transport};
 use alloc::boxed::Box;
 use alloc::vec;
+use segments::Segments;
 
 /// Records in, how many bytes of each to keep out. It takes the memory of an engine: bounded, and small for few connections.
 #[derive(Clone, Debug)]
@@ -29,6 +35,7 @@ pub struct BulkCut {
     shortened: Box<[u64]>,
     /// A packet with a good ICRC was kept whole.
     is_sound: bool,
+    segments: Segments,
 }
 
 /// Records of which it is remembered whether they were shortened. A copy of a packet comes within a few hundred.
@@ -44,6 +51,7 @@ impl BulkCut {
             copies: Copies::default(),
             shortened: vec![0; (REMEMBERED / 64) as usize].into_boxed_slice(),
             is_sound: false,
+            segments: Segments::default(),
         }
     }
 
@@ -52,11 +60,17 @@ impl BulkCut {
     /// An engine takes a bad ICRC for a damaged packet only behind a good one. So each file needs one of these that is whole.
     pub fn begin_file(&mut self) {
         self.is_sound = false;
+        self.segments.begin_file();
     }
 
     /// How many bytes of the next record to keep: all, or those in front of the payload. Numbers of records grow.
     pub fn kept(&mut self, record: &Record<'_>) -> usize {
         let dissected = Dissected::new(record, &self.config);
+        if let Err(Other::Tcp(segment)) = &dissected.frame
+            && let Some(contents) = self.engine.contents(record, segment)
+        {
+            return self.kept_of_segment(record, &dissected, segment, &contents);
+        }
         let need = self.engine.handle_dissected(record, &dissected, &mut |_| {});
         let (Ok(frame), Some(Ok(transport))) = (&dissected.frame, &dissected.transport) else {
             return record.data.len();
@@ -80,6 +94,39 @@ impl BulkCut {
         self.remember(record.number, shortened.is_some());
         self.is_sound |= frame.icrc == IcrcVerdict::Good && shortened.is_none();
         if shortened.is_some() { length } else { record.data.len() }
+    }
+
+    /// The same of a segment of an iWARP connection that was known before.
+    fn kept_of_segment(
+        &mut self,
+        record: &Record<'_>,
+        dissected: &Dissected<'_>,
+        segment: &Segment<'_>,
+        contents: &Contents,
+    ) -> usize {
+        let need = self.engine.handle_dissected(record, dissected, &mut |_| {});
+        let seen = Seen { frame: record.number, time: record.time };
+        let length = |kept: usize| record.data.len().min(segment.payload_offset.saturating_add(kept));
+        let in_short = |kept: usize| {
+            let record = Record { data: &record.data[..length(kept)], ..*record };
+            match frame::dissect(&record, &self.config) {
+                Err(Other::Tcp(segment)) => Some((kept, Sighting::of_segment(&segment, seen, record.tap()))),
+                _ => None,
+            }
+        };
+        let shortened = match need {
+            Need::OfCopy(first) => self.segments.kept_of(first).and_then(in_short),
+            _ => {
+                let bulk = self.engine.bulk_of(record.number);
+                let kept = self.segments.kept(segment, contents, bulk).and_then(in_short);
+                kept.filter(|(_, sighting)| !self.copies.would_copy(*sighting))
+            }
+        };
+        let whole = || Sighting::of_segment(segment, seen, record.tap());
+        self.copies.note(shortened.map_or_else(whole, |(_, sighting)| sighting));
+        let kept = shortened.map(|(kept, _)| kept);
+        self.segments.note(record.number, segment, contents, kept);
+        kept.map_or(record.data.len(), length)
     }
 
     /// The engine that decides, with what it knows of the capture by now.

@@ -66,7 +66,9 @@ impl Ending {
     /// Why nothing can be decoded: the capture holds no packet of RoCE or InfiniBand, and no iWARP connection. `None` where it does.
     pub fn nothing_decoded(&self) -> Option<NothingDecoded> {
         let Totals { packets, segments, traffic, .. } = &self.totals;
-        (*packets == 0 && *segments == 0).then(|| NothingDecoded { iwarp: traffic[Traffic::Iwarp as usize] })
+        let is_cut = self.totals.cut_records > 0;
+        (*packets == 0 && *segments == 0)
+            .then(|| NothingDecoded { iwarp: traffic[Traffic::Iwarp as usize], is_cut })
     }
 
     /// Whether every file could be read on to its end.
@@ -87,6 +89,8 @@ fn is_plain(name: &str) -> bool {
 pub struct NothingDecoded {
     /// Packets of iWARP.
     pub iwarp: u64,
+    /// A snap length cut some.
+    pub is_cut: bool,
 }
 
 impl fmt::Display for NothingDecoded {
@@ -96,7 +100,11 @@ impl fmt::Display for NothingDecoded {
             0 => Ok(()),
             packets => {
                 let are = if packets == 1 { "is" } else { "are" };
-                write!(f, "; {} {are} of iWARP ({IWARP})", Counted(packets, "packet"))
+                write!(f, "; {} {are} of iWARP ({IWARP})", Counted(packets, "packet"))?;
+                match self.is_cut {
+                    true => f.write_str("; a snap length cut packets: start frames and FPDUs need 20 bytes behind the TCP header"),
+                    false => Ok(()),
+                }
             }
         }
     }

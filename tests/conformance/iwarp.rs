@@ -3,9 +3,48 @@
 use crate::transport::{found, slow_down};
 use crate::{By, Trigger, shown};
 use rdmascope_tests::pcap::{Capture, Packet};
+use rdmascope_tests::segments::Dress;
 use rdmascope_tests::{mutate, samples};
 
 pub(crate) const TRIGGERS: &[Trigger] = &[
+    Trigger {
+        rule: "iwarp-start-frame",
+        alteration: "a reserved bit of the client's MPA Request is set",
+        control: || samples::capture("iwarp-nfs3"),
+        alter: |capture| start_frame(capture, CLIENT)[16] |= 0x08,
+        also: &[],
+        shows: shown(By::Requester, &[4], "reserved bits are set: 0x08", ""),
+    },
+    Trigger {
+        rule: "iwarp-read-resources",
+        alteration: "the server's MPA Reply has an ORD one above the client's IRD",
+        control: || samples::capture("iwarp-nfs3"),
+        alter: |capture| start_frame(capture, SERVER)[23] += 1,
+        also: &[],
+        shows: shown(By::Responder, &[6], "129", "128"),
+    },
+    Trigger {
+        rule: "iwarp-first-message",
+        alteration: "the segment with the first reply acknowledges no more than the MPA Request",
+        control: || samples::capture("iwarp-nfs3"),
+        alter: |capture| {
+            const ACKNOWLEDGEMENT: usize = 14 + 20 + 8;
+            let place = ACKNOWLEDGEMENT..ACKNOWLEDGEMENT + 4;
+            let reply = capture.packets.iter().find(|packet| packet.number == 6).expect("the sample has it");
+            let of_request = reply.data[place.clone()].to_vec();
+            first_send(capture, SERVER).data[place].copy_from_slice(&of_request);
+        },
+        also: &[],
+        shows: shown(By::Responder, &[10], "", ""),
+    },
+    Trigger {
+        rule: "iwarp-markers",
+        alteration: "the client's MPA Request asks for markers",
+        control: || samples::capture("iwarp-nfs3"),
+        alter: |capture| start_frame(capture, CLIENT)[16] |= 0x80,
+        also: &[],
+        shows: shown(By::Responder, &[10], "", ""),
+    },
     Trigger {
         rule: "iwarp-crc",
         alteration: "two words of the last call are exchanged, which TCP's checksum does not notice",
@@ -56,18 +95,38 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         shows: shown(By::Requester, &[1737], "247", "246"),
     },
     Trigger {
-        rule: "iwarp-terminate",
-        alteration: "the last reply is a Terminate for an invalid STag",
+        rule: "iwarp-message-offset",
+        alteration: "the last reply begins with message offset 4",
         control: || samples::capture("iwarp-nfs3"),
         alter: |capture| {
             let reply = last_send(capture, SERVER);
-            let at = payload(reply);
-            reply.data[at + 3] = 0x47;
-            // Queue 2, message 1, and what it says.
-            reply.data[at + 11] = 2;
-            reply.data[at + 12..at + 16].copy_from_slice(&[0, 0, 0, 1]);
-            reply.data[at + 20..at + 24].copy_from_slice(&[0x11, 0, 0, 0]);
+            let at = payload(reply) + 19;
+            reply.data[at] = 4;
         },
+        also: &[],
+        shows: shown(By::Responder, &[1738], "4", "0"),
+    },
+    Trigger {
+        rule: "iwarp-after-terminate",
+        alteration: "the last reply but one is a Terminate, and the last one has its number",
+        control: || samples::capture("iwarp-nfs3"),
+        alter: |capture| {
+            let mut replies = capture.packets.iter_mut().filter(|packet| is_send(packet, SERVER));
+            let last = replies.next_back().expect("there is one");
+            let before = replies.next_back().expect("there is another");
+            let number = payload(last) + 12..payload(last) + 16;
+            let of_before = payload(before) + 12..payload(before) + 16;
+            last.data[number].copy_from_slice(&before.data[of_before]);
+            terminate(before);
+        },
+        also: &[],
+        shows: shown(By::Responder, &[1738], "", ""),
+    },
+    Trigger {
+        rule: "iwarp-terminate",
+        alteration: "the last reply is a Terminate for an invalid STag",
+        control: || samples::capture("iwarp-nfs3"),
+        alter: |capture| terminate(last_send(capture, SERVER)),
         also: &[],
         shows: shown(By::Requester, &[1738], "DDP: tagged buffer error, invalid STag", ""),
     },
@@ -107,14 +166,29 @@ fn last_send(capture: &mut Capture, from: fn(u16) -> bool) -> &mut Packet {
     capture.packets.iter_mut().rfind(|packet| is_send(packet, from)).expect("there is one")
 }
 
+/// Makes a Terminate for an invalid STag of a Send: queue 2, message 1, and what it says.
+fn terminate(send: &mut Packet) {
+    let at = payload(send);
+    send.data[at + 3] = 0x47;
+    send.data[at + 11] = 2;
+    send.data[at + 12..at + 16].copy_from_slice(&[0, 0, 0, 1]);
+    send.data[at + 20..at + 24].copy_from_slice(&[0x11, 0, 0, 0]);
+}
+
+/// The MPA start frame of an end.
+fn start_frame(capture: &mut Capture, from: fn(u16) -> bool) -> &mut [u8] {
+    let is_start = |packet: &&mut Packet| {
+        from(u16::from_be_bytes([packet.data[34], packet.data[35]]))
+            && packet.data.get(payload(packet)..).is_some_and(|it| it.starts_with(b"MPA ID Re"))
+    };
+    let packet = capture.packets.iter_mut().find(is_start).expect("there is one");
+    let at = payload(packet);
+    &mut packet.data[at..]
+}
+
 /// Of the client's MPA Request: how many RDMA Reads it serves at once (RFC 6581, section 9).
 fn set_inbound_reads(capture: &mut Capture, inbound: u16) {
-    let start = |packet: &&mut Packet| {
-        packet.data.get(payload(packet)..).is_some_and(|it| it.starts_with(b"MPA ID Req"))
-    };
-    let request = capture.packets.iter_mut().find(start).expect("there is one");
-    let at = payload(request) + 20;
-    request.data[at..at + 2].copy_from_slice(&inbound.to_be_bytes());
+    start_frame(capture, CLIENT)[20..22].copy_from_slice(&inbound.to_be_bytes());
 }
 
 #[test]
@@ -133,4 +207,15 @@ fn reads_within_the_limit_are_no_excess() {
     let most = (2..=128).find(|inbound| with(*inbound).is_empty()).expect("128 are enough");
     assert_eq!(with(most - 1).len(), 1);
     assert_eq!(with(0x3fff).len(), 0, "the ends agreed elsewhere");
+}
+
+/// Whoever asks for markers gets them, and whoever does not is told of those that come.
+#[test]
+fn markers_are_where_they_were_asked_for() {
+    let mut capture = Dress::Markers.on(&samples::capture("iwarp-nfs3"));
+    assert_eq!(found(&capture, "iwarp-markers").len(), 0);
+    start_frame(&mut capture, SERVER)[16] &= 0x7f;
+    let unasked = found(&capture, "iwarp-markers");
+    assert_eq!(unasked.len(), 1, "{unasked:?}");
+    assert_eq!(unasked[0].by_requester, Some(true), "the client sends what the server did not ask for");
 }

@@ -9,7 +9,9 @@ pub mod owners;
 pub mod pages;
 pub mod pcap;
 pub mod samples;
+pub mod segments;
 pub mod session;
+pub mod streams;
 pub mod trace;
 pub mod values;
 

@@ -4,14 +4,14 @@ use super::{EndRef, Stage};
 use crate::connection::State;
 use crate::event::Event;
 use crate::frame::{Address, Checksum, Segment};
-use crate::iwarp::is_fpdu;
+use crate::iwarp::begins_with_fpdu;
 use crate::rdma::End;
 use crate::transaction::Seen;
 use rdmascope_wire::mpa::StartFrame;
 
 /// What one end of a TCP connection sends: source, its port, destination, its port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct TcpFlow(Address, u16, Address, u16);
+pub(crate) struct TcpFlow(Address, u16, Address, u16);
 
 impl TcpFlow {
     pub(super) fn new(addresses: [Address; 2], ports: [u16; 2]) -> TcpFlow {
@@ -19,7 +19,7 @@ impl TcpFlow {
     }
 
     /// What a segment is of.
-    pub(super) fn of(segment: &Segment<'_>) -> TcpFlow {
+    pub(crate) fn of(segment: &Segment<'_>) -> TcpFlow {
         TcpFlow::new([segment.source, segment.destination], segment.ports)
     }
 
@@ -43,14 +43,17 @@ impl<F: FnMut(Event<'_>)> Stage<'_, F> {
         let place = match self.sessions.find_tcp(&flow) {
             // The ports are used again.
             Some(place) if segment.syn && segment.acknowledgement.is_none() => {
-                self.sessions.session(place.session).state = State::Closed;
-                self.sessions.end(place.session, self.transactions, self.report);
+                self.end_iwarp(place);
                 return None;
+            }
+            Some(place) if self.sessions.session(place.session).begins_anew(place.end, segment) => {
+                self.end_iwarp(place);
+                self.begin_iwarp(flow, segment, seen)?
             }
             Some(place) => place,
             None => self.begin_iwarp(flow, segment, seen)?,
         };
-        let checksum = segment.checksum();
+        let checksum = if self.verify { segment.checksum() } else { Checksum::Unverifiable };
         // A receiver drops what has a wrong one.
         if checksum == Checksum::Bad && any_sound {
             let session = self.sessions.session(place.session);
@@ -60,7 +63,7 @@ impl<F: FnMut(Event<'_>)> Stage<'_, F> {
         let session = self.sessions.session(place.session);
         session.note_dropped(self.transactions, self.report);
         let was_over = session.is_finished();
-        session.handle_segment(place.end, seen, segment, self.transactions, self.report);
+        session.handle_segment(place.end, seen, segment, checksum, self.transactions, self.report);
         if session.is_finished() && !was_over {
             self.sessions.close(place.session, self.transactions, self.report);
         }
@@ -68,17 +71,22 @@ impl<F: FnMut(Event<'_>)> Stage<'_, F> {
         Some((place, checksum))
     }
 
+    fn end_iwarp(&mut self, place: EndRef) {
+        self.sessions.session(place.session).state = State::Closed;
+        self.sessions.end(place.session, self.transactions, self.report);
+    }
+
     /// Begins a connection with a start frame; or, where the capture begins in the middle of one, with an FPDU.
     fn begin_iwarp(&mut self, flow: TcpFlow, segment: &Segment<'_>, seen: Seen) -> Option<EndRef> {
         let begins = StartFrame::is_begun_by(segment.payload)
-            || is_fpdu(segment.payload, segment.payload_length)
+            || begins_with_fpdu(segment.payload, segment.payload_length)
                 && segment.traffic().is_none_or(|it| it.is_iwarp());
         if !begins {
             return None;
         }
         let addresses = [segment.source, segment.destination];
         let session = self.sessions.add(addresses, seen.time, self.transactions, self.report);
-        self.sessions.session(session).use_tcp(segment.ports);
+        self.sessions.session(session).use_tcp(segment.ports, self.verify);
         let place = EndRef { session, end: End::First };
         self.sessions.claim_tcp(flow, place);
         Some(place)

@@ -23,7 +23,7 @@ use crate::rpcrdma::Transactions;
 use crate::transaction::Seen;
 use crate::transport::{Dissected, Transport};
 pub(crate) use copies::{Copies, Sighting};
-use iwarp::TcpFlow;
+pub(crate) use iwarp::TcpFlow;
 use known::KnownConnections;
 use rdmascope_wire::bth::{Bth, Opcode, Transport as Service};
 use sessions::{EndRef, Sessions};
@@ -61,7 +61,7 @@ pub struct Totals {
     pub native_packets: u64,
     /// Records that hold a TCP segment of an iWARP connection.
     pub segments: u64,
-    /// Those of them whose checksum is right.
+    /// Those of them whose checksum is right, or left to an adapter: where there are some, a wrong one says something.
     pub sound_segments: u64,
     /// Records among them that show a packet once more, and that are left out of everything else.
     pub copies: u64,
@@ -187,7 +187,8 @@ impl Engine {
                 totals.count(&event);
                 report(event);
             };
-            let mut stage = Stage { known, sessions, transactions, report: &mut counting };
+            let verify = config.frame.verify_icrc;
+            let mut stage = Stage { known, sessions, transactions, verify, report: &mut counting };
             place = match message {
                 Some(_) if dropped => None,
                 Some(message) => cm::handle(&mut stage, frame, &message, seen),
@@ -201,13 +202,14 @@ impl Engine {
             place = sessions.find_tcp(&TcpFlow::of(segment));
             totals.segments += 1;
         } else if let Some(segment) = segment {
-            // As with ICRCs: where no checksum was right, they say nothing.
+            // As with ICRCs: where no checksum was right, or left to an adapter, they say nothing.
             let any_sound = totals.sound_segments > 0;
             let mut counting = |event: Event<'_>| {
                 totals.count(&event);
                 report(event);
             };
-            let mut stage = Stage { known, sessions, transactions, report: &mut counting };
+            let verify = config.frame.verify_icrc;
+            let mut stage = Stage { known, sessions, transactions, verify, report: &mut counting };
             let found = stage.handle_segment(segment, seen, any_sound);
             place = found.map(|(place, _)| place);
             totals.count_segment(segment, found.map(|(_, checksum)| checksum));
@@ -216,6 +218,12 @@ impl Engine {
                 copies.note(Sighting::of_segment(segment, seen, record.tap()));
             }
             totals.connections = sessions.count(transactions.numbered());
+        }
+        if let Some(segment) = segment.filter(|_| record.data.len() < record.original_length as usize) {
+            // What is moved by a copy was told by the first.
+            let lacks_data = segment.lacks_data(copy_of.is_none().then(|| transactions.bulk_of(seen.frame)));
+            totals.records_without_payload += u64::from(lacks_data);
+            totals.cut_records += u64::from(!lacks_data);
         }
         if let Some(place) = place {
             sessions.session(place.session).files.add(record.tap.file);
@@ -250,6 +258,18 @@ impl Engine {
         }
     }
 
+    /// How FPDUs lie in a segment of a known iWARP connection that was not handled yet.
+    pub(crate) fn contents(&self, record: &Record<'_>, segment: &Segment<'_>) -> Option<Contents> {
+        let place = self.sessions.find_tcp(&TcpFlow::of(segment))?;
+        let seen = Seen { frame: record.number, time: record.time };
+        self.sessions.get(place.session)?.contents(place.end, seen, segment)
+    }
+
+    /// Of how many bytes that the last record moved it is known that nothing depends on them.
+    pub(crate) fn bulk_of(&self, frame: u64) -> u32 {
+        self.transactions.bulk_of(frame)
+    }
+
     /// Ends the capture: reports what is still open.
     pub fn finish(&mut self, report: &mut impl FnMut(Event<'_>)) {
         let Engine { totals, sessions, transactions, .. } = self;
@@ -279,6 +299,8 @@ struct Stage<'a, F> {
     known: &'a mut KnownConnections,
     sessions: &'a mut Sessions,
     transactions: &'a mut Transactions,
+    /// Whether checksums and CRCs are verified.
+    verify: bool,
     report: &'a mut F,
 }
 
@@ -394,7 +416,9 @@ impl Totals {
         self.bytes += u64::from(record.original_length);
         let (first, last) = self.span.unwrap_or((record.time, record.time));
         self.span = Some((first.min(record.time), last.max(record.time)));
-        if record.data.len() < record.original_length as usize {
+        if record.data.len() < record.original_length as usize
+            && !matches!(dissected.frame, Err(Other::Tcp(_)))
+        {
             let lacks_payload = dissected.transport.is_some_and(|it| it.is_ok_and(|it| it.lacks_payload()));
             self.records_without_payload += u64::from(lacks_payload);
             self.cut_records += u64::from(!lacks_payload);
@@ -426,7 +450,7 @@ impl Totals {
     fn count_segment(&mut self, segment: &Segment<'_>, checksum: Option<Checksum>) {
         if let Some(checksum) = checksum {
             self.segments += 1;
-            self.sound_segments += u64::from(checksum == Checksum::Good);
+            self.sound_segments += u64::from(checksum.is_sound());
             return;
         }
         self.others += 1;

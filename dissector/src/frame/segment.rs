@@ -2,6 +2,8 @@
 
 use super::{Address, Identity};
 use crate::protocol::Traffic;
+use rdmascope_wire::ddp::{Header, Tagged};
+use rdmascope_wire::mpa::CRC_LENGTH;
 use rdmascope_wire::{Layer, Stop};
 
 /// A TCP segment (RFC 9293, section 3.1). Numbers are in host order.
@@ -49,6 +51,13 @@ pub enum Checksum {
     Unverifiable,
 }
 
+impl Checksum {
+    /// Whether it is what the sender meant it to be.
+    pub fn is_sound(self) -> bool {
+        matches!(self, Checksum::Good | Checksum::Unfinished)
+    }
+}
+
 impl<'a> Segment<'a> {
     /// Reads a segment that begins with `bytes`, at `at` in its record, and has `length` bytes on the wire.
     pub(super) fn parse(
@@ -88,6 +97,24 @@ impl<'a> Segment<'a> {
     /// Bytes of its header, with options.
     pub fn header_length(&self) -> usize {
         usize::from(self.segment[12] >> 4) * 4
+    }
+
+    /// Whether nothing of it is missing but data, as [`crate::bulk`] leaves it out: that of the FPDU that it ends with. `moved`: bytes of data
+    /// of which only the number is needed, where that is known.
+    pub(crate) fn lacks_data(&self, moved: Option<u32>) -> bool {
+        /// Padding and CRC of an FPDU at most.
+        const BEHIND: u32 = 3 + CRC_LENGTH as u32;
+        let missing = self.payload_length.saturating_sub(self.payload.len() as u32);
+        match moved {
+            Some(moved) => moved > 0 && moved <= missing && missing <= moved + BEHIND,
+            None => {
+                let ends = |at: usize| {
+                    Tagged::parse(&self.payload[at..]).is_ok_and(|it| Header::Tagged(it).is_regular())
+                };
+                missing > 0
+                    && self.payload.len().checked_sub(Tagged::LENGTH).map_or(self.payload.is_empty(), ends)
+            }
+        }
     }
 
     /// What it is, by its ports and its first bytes, where that has a name.

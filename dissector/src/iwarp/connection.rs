@@ -2,6 +2,7 @@
 
 use super::framing::{CrcUse, Framing, Unit};
 use super::messages::{Message, Messages};
+use super::start::{Judged, Started};
 use super::stream::{Arrival, Next, Stream, Until};
 use super::{Contents, Run, SEGMENT, failure, piece};
 use crate::connection::{Counts, FirstFrames};
@@ -36,6 +37,7 @@ struct Half {
     /// Read responses of this end to what the other one was not seen to ask yet.
     early: Waiting<HeldResponse>,
     started: Option<Started>,
+    judged: Judged,
     /// RDMA Reads of the other end that it serves at once (IRD: RFC 6581, section 9.1), until it was seen to be asked for more.
     limit: Option<u32>,
     /// The other counters stay 0.
@@ -59,19 +61,6 @@ enum Input<'a> {
     Missing { from: u32, bytes: u32 },
     /// Nothing comes any more.
     End,
-}
-
-/// The start frame of an end.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Started {
-    /// The packet that has its first byte.
-    pub(crate) seen: Seen,
-    /// What it says.
-    pub(crate) frame: StartFrame,
-    /// The captured bytes of its private data.
-    pub(crate) data: Vec<u8>,
-    /// The sequence number behind it, where FPDUs begin.
-    behind: u32,
 }
 
 /// An RDMA Read that was asked for.
@@ -114,6 +103,13 @@ impl IwarpConnection {
     /// RDMA Reads of one end that are remembered: above the 2^14 - 1 of an ORD (RFC 6581, section 9) nobody asks.
     const MOST_READS: usize = 1 << 14;
 
+    /// One of which nothing was seen; `verify`: whether a wrong CRC is held against an FPDU.
+    pub(crate) fn new(verify: bool) -> IwarpConnection {
+        let mut connection = IwarpConnection::default();
+        connection.halves.iter_mut().for_each(|half| half.framing.overlooks_crc = !verify);
+        connection
+    }
+
     /// Takes a segment of end `from`.
     pub(crate) fn handle(
         &mut self,
@@ -127,6 +123,7 @@ impl IwarpConnection {
             self.halves[from.other()].note_acknowledged(number, seen);
         }
         let run = Run::of(seen, segment);
+        self.judge_first(from, &run, segment.acknowledgement, deliver);
         match self.halves[from].stream.take(run) {
             Arrival::Next(run) => self.process(from, Input::Run(run), deliver),
             Arrival::Repeated => deliver(
@@ -204,6 +201,37 @@ impl IwarpConnection {
         }
         if has_started {
             self.agree();
+            let started = self.halves[from].started.as_ref();
+            if let Some((started, fault)) = started.and_then(|it| Some((it, it.fault()?))) {
+                deliver(from, started.faulty(fault));
+            }
+        }
+        for end in End::BOTH {
+            let (half, other) = ends(&mut self.halves, end);
+            if !half.judged.is_over()
+                && let (Some(own), Some(other)) = (&half.started, &other.started)
+                && let Some(faulty) = half.judged.find(own, other, half.framing.shown)
+            {
+                deliver(end, faulty);
+            }
+        }
+    }
+
+    /// Looks whether the first FPDU of an end comes too early.
+    fn judge_first(
+        &mut self,
+        from: End,
+        run: &Run<'_>,
+        acknowledged: Option<u32>,
+        deliver: &mut impl FnMut(End, Delivery<'_>),
+    ) {
+        let (half, other) = ends(&mut self.halves, from);
+        if run.length > 0
+            && let (Some(own), Some(other)) = (&half.started, &other.started)
+            && half.judged.is_early(own, other, run.sequence, acknowledged)
+        {
+            let (seen, position) = (run.seen, Position::of_sequence(run.sequence));
+            deliver(from, Delivery::Faulty { seen, piece: SEGMENT, position, fault: Fault::Early });
         }
     }
 
@@ -217,11 +245,14 @@ impl IwarpConnection {
         }
         for end in End::BOTH {
             // Each end tells what it wants to receive.
-            let wants = self.halves[end.other()].started.as_ref().is_some_and(|it| it.frame.markers);
-            let behind = self.halves[end].started.as_ref().map(|it| it.behind);
+            let wants = self.halves[end.other()].started.as_ref().map(|it| it.frame.markers);
             let Half { framing, started, limit, .. } = &mut self.halves[end];
-            framing.insert_markers(behind.filter(|_| wants));
-            let depths = started.as_ref().and_then(|it| it.frame.private_data(&it.data).0);
+            match (wants, &started) {
+                (Some(false), _) => framing.insert_markers(None),
+                (Some(true), Some(started)) => framing.insert_markers(Some(started.behind)),
+                _ => {}
+            }
+            let depths = started.as_ref().and_then(Started::depths);
             let is_agreed = |inbound: &u16| *inbound != ReadDepths::NOT_NEGOTIATED;
             *limit = depths.map(|depths| depths.inbound).filter(is_agreed).map(u32::from);
         }
@@ -262,6 +293,19 @@ impl IwarpConnection {
     pub(crate) fn contents(&self, end: End, seen: Seen, segment: &Segment<'_>) -> Contents {
         let Half { stream, framing, .. } = &self.halves[end];
         Contents::new(framing, stream.expected(), &Run::of(seen, segment))
+    }
+
+    /// Whether a segment of an end with a start frame is of another connection: it is not the one that is known, sent again, and, of a
+    /// Request, not the first that the end sends.
+    pub(crate) fn begins_anew(&self, end: End, segment: &Segment<'_>) -> bool {
+        let Half { started, stream, .. } = &self.halves[end];
+        match started {
+            Some(started) => started.begins() != segment.sequence,
+            None => {
+                let is_request = segment.payload.starts_with(&StartFrame::REQUEST);
+                is_request && stream.expected().is_some_and(|expected| expected != segment.sequence)
+            }
+        }
     }
 
     /// The start frame of an end.

@@ -1,7 +1,7 @@
 //! What the payload of one segment holds, for whoever shows it: start frame, FPDUs, markers, and their places.
 
 use super::Run;
-use super::framing::{CrcVerdict, Framing, Origin, Unit};
+use super::framing::{CrcUse, CrcVerdict, Framing, Origin, Unit};
 use crate::frame::Segment;
 use crate::record::{Seen, Time};
 use alloc::vec::Vec;
@@ -64,6 +64,11 @@ impl Contents {
         } else {
             Contents { framing: framing.searching(), expected: None }
         }
+    }
+
+    /// Whether FPDUs have CRCs, as far as it is known.
+    pub(crate) fn crc(&self) -> CrcUse {
+        self.framing.crc
     }
 
     /// The parts of the payload of `segment`, in their order. What was seen before, and what no FPDU was found in, is of no part.

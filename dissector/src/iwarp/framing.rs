@@ -7,9 +7,10 @@
 //! An FPDU may lie in many segments, and a segment may hold many. What it carries is handed on piece by piece, without a copy.
 
 use super::Run;
+use super::search::{find, find_marker};
 use crate::record::Seen;
 use alloc::vec::Vec;
-use rdmascope_wire::ddp::{Control, Header, Tagged, Untagged};
+use rdmascope_wire::ddp::{Control, Header, Untagged};
 use rdmascope_wire::mpa::{
     CRC_LENGTH, Crc, LENGTH_FIELD, MARKER_INTERVAL, MARKER_LENGTH, StartFrame, fpdu_length, padding,
 };
@@ -20,7 +21,17 @@ pub(super) struct Framing {
     state: State,
     /// Whether FPDUs have CRCs, as far as it is known.
     pub(super) crc: CrcUse,
+    /// A wrong CRC says nothing.
+    pub(super) overlooks_crc: bool,
     markers: Option<Markers>,
+    /// What the first bytes behind the start frame show of markers: the packet, and whether there are some.
+    pub(super) shown: Option<(Seen, bool)>,
+    /// Where the first FPDU begins, until its first bytes have come.
+    first: Option<u32>,
+    /// It is known whether there are markers.
+    knows_markers: bool,
+    /// Where the first of the FPDUs begins that follow each other without a marker, as long as that is not known.
+    plain_since: Option<u32>,
     /// Begins of FPDUs that were inferred.
     pub(super) inferred: u32,
 }
@@ -190,7 +201,8 @@ impl Framing {
 
     /// The same as far as it is known of all that an end sends, where FPDUs are to be looked for.
     pub(super) fn searching(&self) -> Framing {
-        Framing { state: State::Searching, crc: self.crc, ..Framing::default() }
+        let Framing { crc, overlooks_crc, knows_markers, .. } = *self;
+        Framing { state: State::Searching, crc, overlooks_crc, knows_markers, ..Framing::default() }
     }
 
     /// Where the FPDU begins that has begun and not ended; its header, if all of that has come.
@@ -211,15 +223,48 @@ impl Framing {
         begun.into_iter().chain(whole.map(marker))
     }
 
-    /// The other end has asked for markers.
+    /// The other end has asked for markers from a sequence number on, or for none. What the stream shows goes before it.
     pub(super) fn insert_markers(&mut self, from: Option<u32>) {
-        self.markers = from.map(|next| Markers { next, left: 0 });
+        if self.shown.is_none() {
+            self.markers = from.map(|next| Markers { next, left: 0 });
+            self.knows_markers = true;
+        }
+    }
+
+    /// Takes the first bytes behind the start frame. They are those of a marker, or else a length, which is not 0.
+    fn look_for_markers(&mut self, run: &Run<'_>) {
+        if self.first.take() == Some(run.sequence)
+            && let Some(begun) = run.bytes.first_chunk::<LENGTH_FIELD>()
+        {
+            let are_there = *begun == [0; LENGTH_FIELD];
+            self.shown = Some((run.seen, are_there));
+            self.knows_markers = true;
+            self.markers = are_there.then_some(Markers { next: run.sequence, left: 0 });
+        }
+    }
+
+    /// Whether the next bytes are those of an FPDU, or it is not known what they are.
+    fn is_between_fpdus(&self) -> bool {
+        matches!(self.state, State::Untouched | State::Searching | State::Fpdu(Fpdu { first: None, .. }))
     }
 
     /// Takes the next bytes of the stream.
     pub(super) fn take(&mut self, mut run: Run<'_>, found: &mut impl FnMut(Unit<'_>)) {
         while run.length > 0 {
-            let Some(markers) = &mut self.markers else { return self.take_plain(run, found) };
+            if self.first.is_some() {
+                self.look_for_markers(&run);
+            }
+            if !self.knows_markers
+                && self.is_between_fpdus()
+                && let Some(marker) = find_marker(run.bytes)
+            {
+                self.knows_markers = true;
+                self.markers = Some(Markers { next: run.sequence.wrapping_add(marker), left: 0 });
+            }
+            let Some(markers) = &mut self.markers else {
+                run = self.take_plain(run, found);
+                continue;
+            };
             if markers.left > 0 {
                 let marker = run.limit(markers.left);
                 markers.left -= marker.length;
@@ -233,6 +278,13 @@ impl Framing {
             if ahead == 0 {
                 *markers =
                     Markers { next: markers.next.wrapping_add(MARKER_INTERVAL), left: MARKER_LENGTH as u32 };
+                if matches!(self.state, State::Untouched | State::Searching)
+                    && run.bytes.first_chunk() == Some(&[0; MARKER_LENGTH])
+                {
+                    // One that points no byte back stands in front of an FPDU (RFC 5044, section 4.3).
+                    self.inferred = self.inferred.saturating_add(1);
+                    self.state = State::Fpdu(Fpdu::new(true));
+                }
                 continue;
             }
             let before = run.limit(ahead);
@@ -241,8 +293,8 @@ impl Framing {
         }
     }
 
-    /// Takes bytes without markers.
-    fn take_plain(&mut self, mut run: Run<'_>, found: &mut impl FnMut(Unit<'_>)) {
+    /// Takes bytes without markers. Returns what is behind a start frame, because there may be some in it.
+    fn take_plain<'a>(&mut self, mut run: Run<'a>, found: &mut impl FnMut(Unit<'_>)) -> Run<'a> {
         while run.length > 0 {
             match &mut self.state {
                 State::Untouched => {
@@ -275,25 +327,31 @@ impl Framing {
                         continue;
                     }
                     let bytes = core::mem::take(bytes);
-                    self.state = if is_cut { State::Searching } else { State::Fpdu(Fpdu::new(true)) };
+                    self.state = State::Searching;
+                    // Where the frame ends is known even if its private data was cut.
                     let Some((header, data)) = bytes.split_first_chunk() else { continue };
                     let frame = StartFrame::from_bytes(header);
-                    if frame.private_data_length > StartFrame::MOST_PRIVATE_DATA
-                        || !StartFrame::is_begun_by(header)
+                    if frame.private_data_length <= StartFrame::MOST_PRIVATE_DATA
+                        && StartFrame::is_begun_by(header)
                     {
-                        self.state = State::Searching;
+                        self.state = State::Fpdu(Fpdu::new(true));
+                        self.first = Some(run.sequence);
                     }
                     found(Unit::Start(first, frame, data, run.sequence));
+                    return run;
                 }
                 State::Searching => {
-                    let Some(at) = find(&run, self.crc) else { return };
+                    let crc = if self.overlooks_crc { CrcUse::Off } else { self.crc };
+                    let Some(at) = find(&run, crc) else { return run.skip(run.length) };
                     run = run.skip(at);
                     self.inferred = self.inferred.saturating_add(1);
                     self.state = State::Fpdu(Fpdu::new(false));
+                    self.plain_since = Some(run.sequence);
                 }
                 State::Fpdu(_) => run = self.take_fpdu(run, found),
             }
         }
+        run
     }
 
     /// Takes the next bytes of an FPDU; returns what is left.
@@ -320,8 +378,11 @@ impl Framing {
                 let length = u16::from_be_bytes([fpdu.head[0], fpdu.head[1]]);
                 let header = Header::parse(&fpdu.head[LENGTH_FIELD..needed]);
                 let header = header.ok().filter(|header| usize::from(length) >= header.length());
-                let certain = fpdu.certain;
+                // A marker may stand where the next FPDU should, as long as nobody knows that there are none.
+                let certain = fpdu.certain && self.knows_markers;
                 fpdu.parsed = header.filter(|header| certain || header.is_regular()).map(|it| (length, it));
+                let ahead = self.plain_since.map(|since| sequence.wrapping_sub(since));
+                self.knows_markers |= fpdu.parsed.is_some() && ahead >= Some(MARKER_INTERVAL);
                 if fpdu.parsed.is_none() {
                     self.state = State::Searching;
                     found(if certain { Unit::Malformed(run.seen, sequence) } else { Unit::Lost });
@@ -377,6 +438,7 @@ impl Framing {
                 self.crc = CrcUse::On;
                 CrcVerdict::Good
             }
+            (CrcUse::On, _) if self.overlooks_crc || !self.knows_markers => CrcVerdict::Unverifiable,
             (CrcUse::On, _) => CrcVerdict::Bad,
             (CrcUse::Unknown, _) if found == [0; CRC_LENGTH] => {
                 self.crc = CrcUse::Off;
@@ -456,66 +518,6 @@ impl Markers {
 /// Whether bytes may begin a start frame: they are as much of a key as there is of them.
 fn is_begun(bytes: &[u8]) -> bool {
     !bytes.is_empty() && [StartFrame::REQUEST, StartFrame::REPLY].iter().any(|key| key.starts_with(bytes))
-}
-
-/// Whether a segment of TCP begins with an FPDU, as far as the segment tells by itself: headers that RFC 5040 and RFC 5041 allow, and a
-/// length that fits.
-pub(crate) fn is_fpdu(payload: &[u8], length: u32) -> bool {
-    let run =
-        Run { seen: Seen { frame: 0, time: crate::record::Time(0) }, sequence: 0, bytes: payload, length };
-    regular(payload).is_some_and(|(ulpdu_length, header)| match header {
-        // Its queue and its number make it unlikely that something else is taken for one.
-        Header::Untagged(_) => true,
-        Header::Tagged(_) => is_whole_at(&run, 0, ulpdu_length, CrcUse::Unknown),
-    })
-}
-
-/// The header that an FPDU at the beginning of `bytes` would have, where that is a regular one.
-fn regular(bytes: &[u8]) -> Option<(u16, Header)> {
-    let (length, rest) = bytes.split_first_chunk()?;
-    let length = u16::from_be_bytes(*length);
-    // Cheap, for this is asked at every byte.
-    if rest.first()? & 0x3f != Control::DDP_VERSION || usize::from(length) < Tagged::LENGTH {
-        return None;
-    }
-    let header = Header::parse(rest).ok()?;
-    // Numbers begin with 1, and wrap to 0 after 2^32 messages.
-    let is_numbered =
-        |header: &Header| !matches!(header, Header::Untagged(header) if header.message_number == 0);
-    let is_likely = usize::from(length) >= header.length() && header.is_regular() && is_numbered(&header);
-    is_likely.then_some((length, header))
-}
-
-/// Whether an FPDU lies at `at` in a run, whole, with a right CRC where there are CRCs, and nothing behind it that is no FPDU.
-fn is_whole_at(run: &Run<'_>, at: usize, ulpdu_length: u16, crc_use: CrcUse) -> bool {
-    let Some(fpdu) = run.bytes[at..].get(..fpdu_length(ulpdu_length)) else { return false };
-    let (covered, field) = fpdu.split_at(fpdu.len() - CRC_LENGTH);
-    let is_right = || {
-        let mut crc = Crc::default();
-        crc.update(covered);
-        crc.finish() == field
-    };
-    let fits = match crc_use {
-        CrcUse::Off => true,
-        CrcUse::On => is_right(),
-        CrcUse::Unknown => field == [0; CRC_LENGTH] || is_right(),
-    };
-    let behind = &run.bytes[at + fpdu.len()..];
-    fits && (behind.len() < Fpdu::HEAD || regular(behind).is_some())
-}
-
-/// Where the first FPDU begins in a run. At the beginning of a segment its headers are enough: there senders begin them. Elsewhere it has to
-/// be there whole.
-fn find(run: &Run<'_>, crc_use: CrcUse) -> Option<u32> {
-    if is_fpdu(run.bytes, run.length)
-        || regular(run.bytes).is_some_and(|(length, _)| fpdu_length(length) > run.bytes.len())
-    {
-        return Some(0);
-    }
-    (1..run.bytes.len()).find_map(|at| {
-        let (length, _) = regular(&run.bytes[at..])?;
-        is_whole_at(run, at, length, crc_use).then_some(at as u32)
-    })
 }
 
 #[cfg(test)]

@@ -22,6 +22,8 @@ pub(super) struct Messages {
     tagged: Option<OpenTagged>,
     /// By queue: the number of the next message, where it is known.
     numbers: [Option<u32>; 4],
+    /// A Terminate has come, and nothing behind it yet.
+    terminated: bool,
 }
 
 /// An untagged message that has begun and not ended.
@@ -121,6 +123,10 @@ impl Messages {
         if piece.offset == 0 && !header.is_regular() {
             fault(piece, Fault::Segment, found);
         }
+        // Found once.
+        if self.terminated && core::mem::take(&mut self.terminated) {
+            fault(piece, Fault::Terminated, found);
+        }
         if piece.end.is_some_and(|end| end.crc == CrcVerdict::Bad) {
             fault(piece, Fault::Crc, found);
             // A receiver takes nothing of it, and ends the connection (RFC 5044, section 8).
@@ -142,12 +148,22 @@ impl Messages {
         }
         let is_of = |open: &Open| (open.queue, open.number) == (header.queue, header.message_number);
         let Some(mut open) = self.open.filter(is_of) else {
+            // The next message of its queue, and not from its first byte on.
+            let next = self.numbers.get(header.queue as usize).copied().flatten();
+            if offset == 0 && next == Some(header.message_number) {
+                let fault_of = Fault::MessageOffset { found: header.message_offset.into(), expected: 0 };
+                fault(piece, fault_of, found);
+            }
             if length > 0 {
                 found(Message::Delivery(Delivery::Unplaced { bytes: length }));
             }
             return;
         };
         let at = header.message_offset.wrapping_add(offset);
+        if at != open.length && offset == 0 && open.missing.is_none() {
+            let found_at = header.message_offset.into();
+            fault(piece, Fault::MessageOffset { found: found_at, expected: open.length.into() }, found);
+        }
         if at != open.length || piece.is_missing {
             let until = at.saturating_add(if piece.is_missing { length } else { 0 });
             let from = open.missing.map_or(open.length.min(at), |range| range.0);
@@ -187,6 +203,7 @@ impl Messages {
                 }
             }
             Opcode::Terminate => {
+                self.terminated = true;
                 if let Ok(terminate) = Terminate::parse(bytes) {
                     found(Message::Terminate(piece.seen, terminate));
                 }
@@ -230,6 +247,13 @@ impl Messages {
                 open.opcode == opcode && open.stag == header.stag && open.next == header.offset
             };
             let next = header.offset.wrapping_add(of.length.into());
+            let goes_elsewhere = |open: &OpenTagged| {
+                (open.opcode, open.stag) == (opcode, header.stag) && open.next != header.offset
+            };
+            if let Some(open) = self.tagged.filter(goes_elsewhere) {
+                let fault_of = Fault::MessageOffset { found: header.offset, expected: open.next };
+                fault(piece, fault_of, found);
+            }
             self.tagged = Some(match self.tagged.filter(goes_on) {
                 Some(open) => OpenTagged { next, ..open },
                 None => OpenTagged {

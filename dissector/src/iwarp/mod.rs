@@ -1,19 +1,22 @@
 //! iWARP: RDMA over TCP, from segments to whole Sends and to placements in memory.
 //!
 //! The stream of each end goes through three stages: `stream` puts its TCP segments in order (RFC 9293), `framing` finds the FPDUs in it
-//! (RFC 5044), and `messages` makes of their DDP segments what the words of [`crate::rdma`] say (RFC 5041, RFC 5040). A read
+//! (RFC 5044; `search` where nothing tells of them), and `messages` makes of their DDP segments what the words of [`crate::rdma`] say (RFC 5041, RFC 5040). A read
 //! response names the memory of the end that asked, so `connection` looks up what was asked. Positions are sequence numbers of TCP.
 
 mod connection;
 mod contents;
 mod framing;
 mod messages;
+mod search;
+mod start;
 mod stream;
 
 pub(crate) use connection::IwarpConnection;
 pub use contents::{Contents, Fpdu, Part};
+pub(crate) use framing::CrcUse;
 pub use framing::CrcVerdict;
-pub(crate) use framing::is_fpdu;
+pub(crate) use search::begins_with_fpdu;
 
 use crate::frame::Segment;
 use crate::rdma::{self, Failure, Operation, Piece};
@@ -79,3 +82,5 @@ pub fn failure(terminate: Terminate) -> Failure {
 
 /// A TCP segment of which nothing more is said.
 const SEGMENT: Piece = Piece { operation: Operation::Other, part: rdma::Part::Only, name: "TCP segment" };
+/// An MPA start frame.
+const START: Piece = Piece { operation: Operation::Other, part: rdma::Part::Only, name: "MPA start frame" };

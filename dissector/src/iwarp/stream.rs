@@ -20,6 +20,8 @@ pub(super) struct Stream {
     /// Payload bytes held.
     held_bytes: usize,
     gap: Option<Gap>,
+    /// The sequence number up to which the other end was seen to have received all, and the packet that showed it first.
+    acknowledged: Option<(u32, Seen)>,
     /// The longest payload of a segment so far.
     longest: u32,
     /// Segments of which all was seen before.
@@ -35,7 +37,8 @@ pub(super) struct Stream {
 /// Bytes are missing before the first segment held.
 #[derive(Clone, Copy, Debug)]
 struct Gap {
-    since: Time,
+    /// The first segment that waits.
+    since: Seen,
     /// When the other end was first seen to have received what is missing.
     confirmed: Option<Seen>,
 }
@@ -156,18 +159,33 @@ impl Stream {
         let Some(expected) = self.expected else { return };
         let distance = |sequence: u32| sequence.wrapping_sub(expected);
         let index = self.held.partition_point(|held| distance(held.sequence) <= distance(run.sequence));
-        self.gap.get_or_insert(Gap { since: run.seen.time, confirmed: None });
+        self.gap.get_or_insert(Gap { since: run.seen, confirmed: None });
         self.held_bytes += run.bytes.len();
         let Run { seen, sequence, bytes, length } = run;
         self.held.insert(index, HeldSegment { seen, sequence, bytes: bytes.to_vec(), length });
+        self.confirm();
     }
 
     /// Notes that the other end has received all before this sequence number.
     pub(super) fn acknowledge(&mut self, number: u32, seen: Seen) {
         let Some(expected) = self.expected else { return };
-        let ahead = number.wrapping_sub(expected) as i32;
-        if let Some(gap) = self.gap.as_mut().filter(|_| (1..Stream::WINDOW).contains(&ahead)) {
-            gap.confirmed.get_or_insert(seen);
+        let ahead = |from: u32| number.wrapping_sub(from) as i32;
+        let is_new = self.acknowledged.is_none_or(|(before, _)| ahead(before) > 0);
+        if is_new && (1..Stream::WINDOW).contains(&ahead(expected)) {
+            self.acknowledged = Some((number, seen));
+            self.confirm();
+        }
+    }
+
+    /// Notes whether the other end has received all that is missing before what is held.
+    fn confirm(&mut self) {
+        if let (Some(gap), Some(first), Some((number, seen))) =
+            (&mut self.gap, self.held.front(), self.acknowledged)
+            && number.wrapping_sub(first.sequence) as i32 >= 0
+        {
+            // What was acknowledged before it came by may be about to come by, too.
+            let later = if seen.frame < gap.since.frame { gap.since } else { seen };
+            gap.confirmed.get_or_insert(later);
         }
     }
 
@@ -179,7 +197,8 @@ impl Stream {
         if ahead <= 0 {
             let held = self.held.pop_front()?;
             self.held_bytes -= held.bytes.len();
-            self.gap = self.held.front().map(|held| Gap { since: held.seen.time, confirmed: None });
+            self.gap = self.held.front().map(|held| Gap { since: held.seen, confirmed: None });
+            self.confirm();
             if self.held.is_empty() {
                 self.held = Roomy::default();
             }
@@ -202,7 +221,7 @@ impl Stream {
         let gap = self.gap?;
         Some(match gap.confirmed {
             Some(confirmed) => confirmed.time.plus(REORDERING.0 + 1),
-            None => gap.since.plus(Stream::RETRANSMISSION + 1),
+            None => gap.since.time.plus(Stream::RETRANSMISSION + 1),
         })
     }
 }
@@ -212,7 +231,7 @@ impl Gap {
     fn is_over(&self, until: Until) -> bool {
         let (nanoseconds, packets) = REORDERING;
         let by_time = |now: Time| {
-            now.since(self.since) > Stream::RETRANSMISSION
+            now.since(self.since.time) > Stream::RETRANSMISSION
                 || self.confirmed.is_some_and(|confirmed| now.since(confirmed.time) > nanoseconds)
         };
         match until {

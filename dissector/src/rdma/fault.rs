@@ -86,4 +86,40 @@ pub enum Fault {
         /// The one behind that of the message before it.
         expected: u32,
     },
+    /// Where in its message a DDP segment belongs is not where the one before it ended (RFC 5041, section 5.3).
+    MessageOffset {
+        /// Its message offset or tagged offset.
+        found: u64,
+        /// The one behind the segment before it.
+        expected: u64,
+    },
+    /// A message behind a Terminate (RFC 5040, section 5.4).
+    Terminated,
+    /// The receiver asked for markers and there are none, or it asked for none and there are some (RFC 5044, section 4.3).
+    Markers {
+        /// Whether there are markers.
+        found: bool,
+    },
+    /// A start frame that RFC 5044, section 7.1.1, does not allow.
+    StartFrame(StartFault),
+    /// A Reply whose sender will have more RDMA Reads outstanding than the other end serves at once (RFC 6581, section 9.1).
+    Depth {
+        /// Its ORD.
+        outbound: u16,
+        /// The IRD of the Request.
+        inbound: u16,
+    },
+    /// The first FPDU of the end that answered, sent before it had one of the other end (RFC 5044, section 7.1.2).
+    Early,
+}
+
+/// What is wrong with a start frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StartFault {
+    /// R is set in a Request.
+    Rejected,
+    /// Reserved bits are set: the four of them, or, in revision 1, S.
+    Reserved(u8),
+    /// Its private data is longer than 512 bytes.
+    PrivateData(u16),
 }

@@ -22,7 +22,7 @@ mod operation;
 mod position;
 
 pub use end::End;
-pub use fault::Fault;
+pub use fault::{Fault, StartFault};
 pub use held::HeldDelivery;
 pub use operation::{Failure, Operation, Part, Piece, Refusal};
 pub use position::Position;

@@ -3,21 +3,22 @@
 use super::{Session, TransportState, hand_up};
 use crate::connection::{FlowKey, Origin, Start, State};
 use crate::event::Event;
-use crate::frame::Segment;
+use crate::frame::{Checksum, Segment};
 use crate::iwarp::{Contents, IwarpConnection};
 use crate::rdma::{End, Position};
 use crate::record::Seen;
 use crate::rpcrdma::Transactions;
 use alloc::boxed::Box;
 use rdmascope_wire::Qpn;
+use rdmascope_wire::mpa::StartFrame;
 
 /// The port that RFC 8267, section 9, assigns to NFS over RDMA.
 const NFS_RDMA_PORT: u16 = 20049;
 
 impl Session {
-    /// Makes it one over TCP, between these ports.
-    pub(crate) fn use_tcp(&mut self, ports: [u16; 2]) {
-        self.transport = TransportState::Iwarp(Box::default());
+    /// Makes it one over TCP, between these ports; `verify`: whether a wrong CRC is held against an FPDU.
+    pub(crate) fn use_tcp(&mut self, ports: [u16; 2], verify: bool) {
+        self.transport = TransportState::Iwarp(Box::new(IwarpConnection::new(verify)));
         self.tcp_ports = Some(ports);
         self.peers.paired = true;
         self.peers.flows = End::BOTH.map(|end| {
@@ -28,6 +29,7 @@ impl Session {
         let listener = End::BOTH.into_iter().find(|end| ports[*end] == NFS_RDMA_PORT);
         if let Some(listener) = listener.filter(|end| ports[end.other()] != NFS_RDMA_PORT) {
             self.peers.requester = Some(listener.other());
+            self.peers.speaks_rpc = Some(true);
             self.port = Some(NFS_RDMA_PORT);
         }
     }
@@ -37,12 +39,19 @@ impl Session {
         Some(self.transport.iwarp()?.contents(side, seen, segment))
     }
 
-    /// Takes a segment of end `side`.
+    /// Whether a segment of end `side` begins another connection between the same ports, whose SYN the capture lacks.
+    pub(crate) fn begins_anew(&self, side: End, segment: &Segment<'_>) -> bool {
+        StartFrame::is_begun_by(segment.payload)
+            && self.transport.iwarp().is_some_and(|iwarp| iwarp.begins_anew(side, segment))
+    }
+
+    /// Takes a segment of end `side`, with the verdict on its checksum.
     pub(crate) fn handle_segment(
         &mut self,
         side: End,
         seen: Seen,
         segment: &Segment<'_>,
+        checksum: Checksum,
         transactions: &mut Transactions,
         report: &mut impl FnMut(Event<'_>),
     ) {
@@ -54,7 +63,9 @@ impl Session {
         let counts = &mut self.ends[side].counts;
         counts.packets += 1;
         counts.bytes += u64::from(segment.payload_length);
-        self.ends[side].first_frames.sound.get_or_insert(seen.frame);
+        if checksum != Checksum::Bad {
+            self.ends[side].first_frames.sound.get_or_insert(seen.frame);
+        }
         if transactions.attributes() {
             let sequence = segment.sequence.wrapping_add(segment.syn.into());
             let acknowledged =

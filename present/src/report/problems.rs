@@ -30,7 +30,9 @@ pub struct Problems {
     sealed: Tally,
     /// Packets with a bad ICRC, of ends that sent no other.
     spoiled: Tally,
-    /// Segments of iWARP connections with a wrong TCP checksum.
+    /// All segments of an end of an iWARP connection that had a wrong TCP checksum.
+    damaged_end: Tally,
+    /// Segments of other ends of iWARP connections with a wrong TCP checksum.
     damaged: Tally,
     unreadable_headers: Tally,
     unreadable_bodies: Tally,
@@ -187,17 +189,17 @@ impl Problems {
         for end in ends {
             add(&mut self.sent, &end.sent);
             let damaged = Tally { count: end.sent.bad_icrc, first_frame: end.first_frames.bad_icrc };
-            if connection.is_iwarp {
-                self.damaged.absorb(damaged);
+            match (connection.is_iwarp, is_spoiled(end)) {
+                (false, false) => {}
+                (false, true) => self.spoiled.absorb(damaged),
+                (true, false) => self.damaged.absorb(damaged),
+                (true, true) => self.damaged_end.absorb(damaged),
             }
             // Counted there.
             let bad_icrc = damaged.first_frame.filter(|_| !connection.is_iwarp);
             note_first(&mut self.first_frames, &FirstFrames { bad_icrc, ..end.first_frames });
         }
         let lacking = self.open.remove(&connection.id).unwrap_or_default();
-        for end in ends.into_iter().filter(|end| is_spoiled(end) && !connection.is_iwarp) {
-            self.spoiled.absorb(Tally { count: end.sent.bad_icrc, first_frame: end.first_frames.bad_icrc });
-        }
         let [requester, responder] = ends;
         let mut absent = None;
         for (end, other) in [(requester, responder), (responder, requester)] {
@@ -288,6 +290,7 @@ impl Problems {
             (Transport, "congestion-mark", tally(sent.congestion_marks), "packets marked as having met congestion"),
             (Transport, "congestion-notification", tally(totals.congestion_notifications), "congestion notification packets"),
             (Capture, "spoiled-end", self.spoiled, "packets with a bad ICRC, all that one end sent: computed after the capture? See --no-icrc"),
+            (Capture, "damaged-end", self.damaged_end, "TCP segments with a wrong checksum, all that one end sent: changed after the capture? See --no-icrc"),
             (Capture, "one-direction", one_way_calls, "calls: the capture shows only what their sender sent; replies are not in it"),
             (Capture, "one-direction-replies", one_way_replies, "replies: the capture shows only what their sender sent; calls are not in it"),
             (Capture, "sealed-reply", self.sealed, "replies that are encrypted (krb5p): their status is not known"),

@@ -11,6 +11,7 @@ use rdmascope_dissector::transaction::{Direction, Outcome, Security, Transaction
 use rdmascope_dissector::ulb::{Callback, Nfs4, Operation, OperationKind, Procedure};
 use rdmascope_tests::pcap::{Capture, Packet};
 use rdmascope_tests::samples::capture as samples_of;
+use rdmascope_tests::segments::{Checksum, Dress, Segment};
 use rdmascope_tests::values::{self as samples, START, after};
 use rdmascope_tests::{mutate, session};
 
@@ -262,6 +263,26 @@ fn a_wrong_checksum_of_tcp_is_no_bad_icrc() {
     assert!(named("bad-icrc").is_none() && named("spoiled-end").is_none());
 }
 
+/// All that one end sent: an adapter that completes checksums does not make them wrong.
+#[test]
+fn wrong_checksums_of_one_end_are_the_captures() {
+    let mut capture = Dress::Sealed.on(&samples_of("iwarp-nfs3"));
+    for packet in &mut capture.packets {
+        let Some(mut segment) = Segment::of(packet).filter(Segment::is_of_client) else { continue };
+        segment.checksum = Checksum::Wrong;
+        segment.put(packet);
+    }
+    let (report, ending) = of_capture(&capture);
+    let problems = report.problems(&ending);
+    let named = |name: &str| problems.iter().find(|problem| problem.name == name);
+    let end = named("damaged-end").expect("the client's are wrong");
+    assert_eq!(end.group, Group::Capture);
+    assert!(named("bad-checksum").is_none() && named("no-call").is_none());
+    assert!(
+        text(&report, &ending).contains("all that one end sent: changed after the capture? See --no-icrc")
+    );
+}
+
 #[test]
 fn compounds_that_a_snap_length_cuts_are_not_counted_as_sequence() {
     let capture = samples_of("nfs4.1-basic");
@@ -411,6 +432,9 @@ fn iwarp_is_said_where_there_is_nothing_else() {
     let said = Report::default().nothing_wrong(&ending);
     let expected = "Nothing that can be seen: there is no RoCE packet; 3 packets are of iWARP (TCP port 20049 or an MPA start frame; of no connection that could be followed).";
     assert_eq!(said.as_deref(), Some(expected));
+    ending.totals.cut_records = 3;
+    let said = Report::default().nothing_wrong(&ending).expect("nothing is wrong");
+    assert!(said.contains("a snap length cut packets: start frames and FPDUs need 20 bytes"), "{said}");
     let nothing = Ending { port: 4791, ..Ending::default() };
     assert!(Report::default().nothing_wrong(&nothing).is_some_and(|said| !said.contains("iWARP")));
 }

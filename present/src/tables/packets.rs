@@ -53,6 +53,16 @@ impl fmt::Display for Segment<'_> {
     }
 }
 
+/// What the payload of a TCP segment of iWARP holds: nothing where it holds nothing that was found.
+pub struct SegmentContents<'a>(pub &'a Packet<'a>);
+
+impl fmt::Display for SegmentContents<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Err(Other::Tcp(segment)) = self.0.frame else { return Ok(()) };
+        Parts(&self.0.parts(), self.0, segment.payload, Style::default()).fmt(f)
+    }
+}
+
 /// What the payload of a segment holds, separated by commas. FPDUs of one message that follow each other are one.
 struct Parts<'a>(&'a [Part], &'a Packet<'a>, &'a [u8], Style);
 

@@ -2,8 +2,9 @@
 
 use super::CLIENT;
 use crate::pcap::{Capture, Packet};
+use crate::segments::Segment;
 use fastrand::Rng;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 /// What a capture does to a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,9 +23,9 @@ pub enum Kind {
     Burst,
     /// One in twenty to one in two of the packets that one end sent is missing.
     Direction,
-    /// Every third packet of one opcode is missing.
+    /// Every third packet of one opcode, or of segments that begin with an FPDU of one, is missing.
     Opcode,
-    /// Every second packet within 12 of a CM message is missing, the CM message too.
+    /// Every second packet within 12 of a CM message, or of a SYN or a start frame, is missing; these, too.
     NearCm,
     /// The capture begins later.
     Head,
@@ -85,15 +86,26 @@ pub struct Variant {
 
 /// The variant of a session that belongs to a seed: the same every time.
 pub fn variant(session: &Capture, seed: u64) -> Variant {
+    dressed_variant(session, session, seed)
+}
+
+/// The same of a session whose packets `dressed` shows otherwise, by their numbers.
+pub fn dressed_variant(session: &Capture, dressed: &Capture, seed: u64) -> Variant {
     let mut rng = Rng::with_seed(seed);
     let kind = Kind::ALL[(seed % Kind::ALL.len() as u64) as usize];
     let mut packets = show(kind, session, &mut rng);
+    let shown: HashMap<u64, &Packet> = dressed.packets.iter().map(|packet| (packet.number, packet)).collect();
+    for packet in &mut packets {
+        let Packet { data, original_length, .. } = shown[&packet.number];
+        packet.data.clone_from(data);
+        packet.original_length = *original_length;
+    }
     // A capture has its packets in the order in which it saw them; equal times stay as they stood.
     packets.sort_by_key(|packet| packet.time);
     let shown: HashSet<u64> = packets.iter().map(|packet| packet.number).collect();
     let lost = session.packets.iter().map(|packet| packet.number).filter(|number| !shown.contains(number));
     let lost = lost.collect();
-    let mut capture = Capture { link: session.link, packets };
+    let mut capture = Capture { link: dressed.link, packets };
     capture.renumber();
     Variant { kind, capture, lost }
 }
@@ -121,13 +133,13 @@ fn show(kind: Kind, session: &Capture, rng: &mut Rng) -> Vec<Packet> {
             keep(all, |_, packet| (packet.source() == CLIENT) != of_client || rng.usize(..one_in) > 0)
         }
         Kind::Opcode => {
-            let opcode = all[rng.usize(..count)].opcode();
-            keep(all, |_, packet| packet.opcode() != opcode || rng.usize(..3) > 0)
+            let of_one = opcode(&all[rng.usize(..count)]);
+            keep(all, |_, packet| opcode(packet) != of_one || rng.usize(..3) > 0)
         }
         Kind::NearCm => {
             let near = |index: usize| {
                 let around = &all[index.saturating_sub(12)..count.min(index + 13)];
-                around.iter().any(|packet| packet.cm_attribute().is_some())
+                around.iter().any(connects)
             };
             keep(all, |index, _| !near(index) || rng.bool())
         }
@@ -135,14 +147,14 @@ fn show(kind: Kind, session: &Capture, rng: &mut Rng) -> Vec<Packet> {
         Kind::Tail => all[..rng.usize(1..count)].to_vec(),
         Kind::OneWay | Kind::OneWayTwice => {
             let of_client = rng.bool();
-            let shown = keep(all, |_, packet| (packet.source() == CLIENT) == of_client);
+            let shown = keep(all, |_, packet| is_of_client(packet) == of_client);
             if kind == Kind::OneWay { shown } else { [later(&shown, rng, 50_000), shown].concat() }
         }
         Kind::Jitter => later(all, rng, 100_000),
         Kind::Skew => {
             let (by, of_client) = (rng.i64(0..300_000), rng.bool());
             let mut packets = all.clone();
-            let skewed = packets.iter_mut().filter(|packet| (packet.source() == CLIENT) == of_client);
+            let skewed = packets.iter_mut().filter(|packet| is_of_client(packet) == of_client);
             skewed.for_each(|packet| packet.time += by);
             packets
         }
@@ -156,6 +168,25 @@ fn show(kind: Kind, session: &Capture, rng: &mut Rng) -> Vec<Packet> {
             [first, later(&second, rng, 50_000)].concat()
         }
     }
+}
+
+/// Whether the client of a sample sent it.
+fn is_of_client(packet: &Packet) -> bool {
+    Segment::of(packet).map_or_else(|| packet.source() == CLIENT, |segment| segment.is_of_client())
+}
+
+/// The opcode of RoCE, or that of the FPDU that a segment begins with.
+fn opcode(packet: &Packet) -> Option<u8> {
+    match Segment::of(packet) {
+        Some(segment) => segment.payload.get(3).copied(),
+        None => Some(packet.opcode()),
+    }
+}
+
+/// Whether it is of how connections begin and end.
+fn connects(packet: &Packet) -> bool {
+    let begins = |segment: Segment| segment.syn || segment.payload.starts_with(b"MPA ID");
+    Segment::of(packet).map_or_else(|| packet.cm_attribute().is_some(), begins)
 }
 
 /// One to eight different places in a range.

@@ -8,11 +8,12 @@ use core::fmt::{self, Write as _};
 use foldhash::fast::FixedState;
 use rdmascope_dissector::event::{Content, Packet};
 use rdmascope_dissector::exchange::{Step, StepKind};
-use rdmascope_dissector::frame::IcrcVerdict;
+use rdmascope_dissector::frame::{Checksum, IcrcVerdict, Other};
 use rdmascope_dissector::role::{Role, StepOf};
 use rdmascope_dissector::transaction::{Missing, Outcome, Part};
 use rdmascope_present::findings::{ByFrame, inconclusive};
 use rdmascope_present::names::{self, PartName};
+use rdmascope_present::tables::packets::SegmentContents;
 use rdmascope_present::text::{Counted, Duration, Plain};
 use rdmascope_wire::bth::Acknowledgement;
 use rdmascope_wire::cm;
@@ -26,6 +27,8 @@ pub(super) struct Comments<'a> {
     recent: Recent,
     /// A good ICRC was seen: bad ones are taken as such.
     good: bool,
+    /// The same of the checksum of TCP.
+    sound: bool,
 }
 
 impl<'a> Comments<'a> {
@@ -33,7 +36,7 @@ impl<'a> Comments<'a> {
     const MOST_FINDINGS: usize = 8;
 
     pub(super) fn new(facts: Facts, findings: &'a ByFrame<'a>) -> Comments<'a> {
-        Comments { facts, findings, recent: Recent::default(), good: false }
+        Comments { facts, findings, recent: Recent::default(), good: false, sound: false }
     }
 
     /// Puts the comment on the next packet into `text`, which is empty where there is nothing to say.
@@ -96,6 +99,9 @@ impl<'a> Comments<'a> {
                     Acknowledgement::Ack { .. } | Acknowledgement::Reserved(_) => {}
                 }
             }
+        }
+        if packet.contents.is_some_and(|_| !packet.parts().is_empty()) {
+            parts.add(format_args!("{}", SegmentContents(packet)))?;
         }
         self.troubles(packet, parts)?;
         self.findings(packet, parts)
@@ -225,6 +231,13 @@ impl<'a> Comments<'a> {
                     parts.add(format_args!("bad ICRC, as all so far: taken as not computed"))?;
                 }
                 IcrcVerdict::Good | IcrcVerdict::Unverifiable => {}
+            }
+        }
+        if let (Err(Other::Tcp(segment)), Some(_)) = (packet.frame, packet.contents) {
+            let checksum = segment.checksum();
+            self.sound |= checksum.is_sound();
+            if checksum == Checksum::Bad && self.sound {
+                parts.add(format_args!("wrong TCP checksum: its receiver drops it"))?;
             }
         }
         match packet.stop() {

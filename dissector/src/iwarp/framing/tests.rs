@@ -1,4 +1,5 @@
 use super::*;
+use crate::iwarp::search::regular;
 use crate::record::Time;
 use alloc::vec;
 use rdmascope_wire::rdmap::Opcode;
@@ -128,7 +129,9 @@ fn a_hole_with_a_marker_in_it() {
 fn a_wrong_crc_is_told() {
     let mut stream = [send(1, b"first"), send(2, b"second")].concat();
     stream[22] ^= 1;
-    let found = take(Framing { crc: CrcUse::On, ..Framing::default() }, &stream, 9, None);
+    let mut framing = Framing { crc: CrcUse::On, ..Framing::default() };
+    framing.insert_markers(None);
+    let found = take(framing, &stream, 9, None);
     let bad: Vec<bool> = found.fpdus.iter().map(|(_, _, is_bad)| *is_bad).collect();
     assert_eq!(bad, [true, false]);
     let off = take(Framing { crc: CrcUse::Off, ..Framing::default() }, &stream, 9, None);
@@ -183,4 +186,44 @@ fn other_bytes() {
         found.fpdus,
         [(0, [&[1; 40][..], &[1; 20]].concat(), false), (124, b"second".to_vec(), false)]
     );
+}
+
+/// In the middle of a connection, wherever the markers stand but in the header of the FPDU.
+#[test]
+fn markers_are_found_in_the_middle() {
+    let send = send(7, &[0xab; 600]);
+    for at in (0..512).step_by(4).filter(|at| *at == 0 || *at >= Fpdu::HEAD) {
+        // The first one, and those behind it, each in front of 508 bytes of FPDUs.
+        let mut stream = Vec::new();
+        for (index, byte) in send.iter().enumerate() {
+            if index >= at && (index - at).is_multiple_of(508) {
+                stream.extend((stream.len() as u32).to_be_bytes());
+            }
+            stream.push(*byte);
+        }
+        let mut framing = Framing { state: State::Searching, ..Framing::default() };
+        let mut found = Found::default();
+        framing.take(run(&stream, 0), &mut |unit| found.take(unit));
+        let [(_, data, false)] = &found.fpdus[..] else { panic!("{at}: {found:?}") };
+        assert_eq!(*data, [0xab; 600], "{at}");
+        assert!(framing.markers.is_some(), "{at}");
+    }
+}
+
+/// Where a marker may stand in the place of an FPDU, none is accused. Two FPDUs that are far apart show that there are none.
+#[test]
+fn nobody_is_accused_of_a_marker() {
+    let begun = |length: usize| {
+        let mut framing = Framing { state: State::Searching, ..Framing::default() };
+        let mut found = Found::default();
+        let segments = [send(1, &vec![7; length]), send(2, b"second"), vec![0xff; 40]];
+        let mut at = 0;
+        for segment in segments {
+            framing.take(run(&segment, at), &mut |unit| found.take(unit));
+            at += segment.len();
+        }
+        (found.fpdus.len(), found.lost, framing.unfinished().is_some())
+    };
+    assert_eq!(begun(100), (2, 1, false), "it is looked for anew");
+    assert_eq!(begun(600), (2, 0, true), "it is an FPDU, and a wrong one");
 }

@@ -1,0 +1,177 @@
+//! How a connection begins: the start frames of both ends, and what they make the ends keep to (RFC 5044, section 7.1; RFC 6581).
+
+use super::START;
+use crate::rdma::{Delivery, Fault, Position, StartFault};
+use crate::record::Seen;
+use alloc::vec::Vec;
+use rdmascope_wire::mpa::{ReadDepths, StartFrame};
+
+/// The start frame of an end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Started {
+    /// The packet that has its first byte.
+    pub(crate) seen: Seen,
+    /// What it says.
+    pub(crate) frame: StartFrame,
+    /// The captured bytes of its private data.
+    pub(crate) data: Vec<u8>,
+    /// The sequence number behind it, where FPDUs begin.
+    pub(super) behind: u32,
+}
+
+/// What was found of how an end begins, so that it is said once.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Judged {
+    markers: bool,
+    depth: bool,
+    first: bool,
+}
+
+impl Started {
+    /// How many RDMA Reads it offers to serve and wants to ask for, where it says so.
+    pub(super) fn depths(&self) -> Option<ReadDepths> {
+        self.frame.private_data(&self.data).0
+    }
+
+    /// The sequence number of its first byte.
+    pub(super) fn begins(&self) -> u32 {
+        self.behind.wrapping_sub(StartFrame::LENGTH as u32 + u32::from(self.frame.private_data_length))
+    }
+
+    /// What is wrong with it by itself.
+    pub(super) fn fault(&self) -> Option<Fault> {
+        let StartFrame { rejected, enhanced, reserved, revision, private_data_length, .. } = self.frame;
+        // S is one of the reserved bits where revision 2 has not given it a meaning (RFC 6581, section 6).
+        let reserved = reserved | u8::from(enhanced && revision < 2) << 4;
+        let fault = if rejected && self.frame.is_request() {
+            StartFault::Rejected
+        } else if private_data_length > StartFrame::MOST_PRIVATE_DATA {
+            StartFault::PrivateData(private_data_length)
+        } else if reserved != 0 {
+            StartFault::Reserved(reserved)
+        } else {
+            return None;
+        };
+        Some(Fault::StartFrame(fault))
+    }
+
+    /// What is wrong with it as the answer to a Request.
+    fn fault_behind(&self, request: &Started) -> Option<Fault> {
+        let (outbound, inbound) = (self.depths()?.outbound, request.depths()?.inbound);
+        let is_agreed = [outbound, inbound].iter().all(|it| *it != ReadDepths::NOT_NEGOTIATED);
+        (is_agreed && outbound > inbound).then_some(Fault::Depth { outbound, inbound })
+    }
+
+    /// A fault of it, as it is handed up.
+    pub(super) fn faulty(&self, fault: Fault) -> Delivery<'static> {
+        let position = Position::of_sequence(self.behind);
+        Delivery::Faulty { seen: self.seen, piece: START, position, fault }
+    }
+}
+
+impl Judged {
+    /// What is wrong with how an end begins that has begun as `own` says, once both start frames are known; `shown`: what its first
+    /// bytes behind that show of markers, and where.
+    pub(super) fn find(
+        &mut self,
+        own: &Started,
+        other: &Started,
+        shown: Option<(Seen, bool)>,
+    ) -> Option<Delivery<'static>> {
+        if !core::mem::replace(&mut self.depth, true)
+            && !own.frame.is_request()
+            && let Some(fault) = own.fault_behind(other)
+        {
+            return Some(own.faulty(fault));
+        }
+        let (seen, found) = shown?;
+        if core::mem::replace(&mut self.markers, true) || other.frame.markers == found {
+            return None;
+        }
+        let (position, fault) = (Position::of_sequence(own.behind), Fault::Markers { found });
+        Some(Delivery::Faulty { seen, piece: super::SEGMENT, position, fault })
+    }
+
+    /// Whether [`Judged::find`] has nothing more to say.
+    pub(super) fn is_over(&self) -> bool {
+        self.markers
+    }
+
+    /// Whether a segment is the first one with FPDUs of the end that answered, and shows that the other end had sent none: what it
+    /// acknowledges ends with the Request.
+    pub(super) fn is_early(
+        &mut self,
+        own: &Started,
+        other: &Started,
+        sequence: u32,
+        acknowledged: Option<u32>,
+    ) -> bool {
+        if own.frame.is_request() || sequence != own.behind || core::mem::replace(&mut self.first, true) {
+            return false;
+        }
+        acknowledged.is_some_and(|next| next.wrapping_sub(other.behind) as i32 <= 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Time;
+
+    fn started(key: [u8; 16], data: &[u8]) -> Started {
+        let frame = StartFrame {
+            key,
+            enhanced: true,
+            revision: 2,
+            private_data_length: data.len() as u16,
+            ..StartFrame::default()
+        };
+        Started { seen: Seen { frame: 7, time: Time(0) }, frame, data: data.to_vec(), behind: 1000 }
+    }
+
+    /// IRD in the first half, ORD in the second.
+    fn both(inbound: u8, outbound: u8) -> [Started; 2] {
+        [started(StartFrame::REQUEST, &[0, inbound, 0, 0]), started(StartFrame::REPLY, &[0, 0, 0, outbound])]
+    }
+
+    #[test]
+    fn frames_by_themselves() {
+        let [request, _] = both(1, 1);
+        assert_eq!(request.fault(), None);
+        let with = |change: fn(&mut StartFrame)| {
+            let mut started = request.clone();
+            change(&mut started.frame);
+            started.fault()
+        };
+        let fault = |fault| Some(Fault::StartFrame(fault));
+        assert_eq!(with(|it| it.rejected = true), fault(StartFault::Rejected));
+        assert_eq!(with(|it| it.reserved = 8), fault(StartFault::Reserved(8)));
+        assert_eq!(with(|it| it.revision = 1), fault(StartFault::Reserved(0x10)));
+        assert_eq!(with(|it| it.private_data_length = 512), None);
+        assert_eq!(with(|it| it.private_data_length = 513), fault(StartFault::PrivateData(513)));
+        // A Reply may reject.
+        assert_eq!(with(|it| (it.key, it.rejected) = (StartFrame::REPLY, true)), None);
+    }
+
+    #[test]
+    fn depths_within_each_other() {
+        let find = |inbound, outbound| {
+            let [request, reply] = both(inbound, outbound);
+            let found = Judged::default().find(&reply, &request, None);
+            found.map(|found| matches!(found, Delivery::Faulty { fault: Fault::Depth { .. }, .. }))
+        };
+        assert_eq!((find(4, 4), find(4, 5), find(0, 1)), (None, Some(true), Some(true)));
+        let [mut request, reply] = both(0, 5);
+        request.data = [0x3f, 0xff, 0, 0].to_vec();
+        assert!(Judged::default().find(&reply, &request, None).is_none(), "agreed elsewhere");
+    }
+
+    #[test]
+    fn the_first_fpdu_is_the_initiators() {
+        let [request, reply] = both(1, 1);
+        let early = |sequence, next| Judged::default().is_early(&reply, &request, sequence, next);
+        assert!(early(1000, Some(1000)) && early(1000, Some(980)));
+        assert!(!early(1000, Some(1001)) && !early(1000, None) && !early(1040, Some(1000)));
+        assert!(!Judged::default().is_early(&request, &reply, 1000, Some(1000)));
+    }
+}

@@ -1,0 +1,352 @@
+//! TCP segments in a capture of Ethernet, taken apart and put together again; and the same session as another network or another host
+//! shows it.
+
+use crate::pcap::{Capture, Packet};
+use crate::streams::{self, Flow, Fpdu};
+use core::ops::Range;
+use rdmascope_wire::mpa::{CRC_LENGTH, Crc, MARKER_INTERVAL, MARKER_LENGTH};
+use std::collections::HashMap;
+
+/// The port of NFS over RDMA, at which the server of each sample listens.
+pub const SERVER_PORT: u16 = 20_049;
+
+/// What the checksum of a segment is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Checksum {
+    /// That of the segment.
+    Right,
+    /// The sum of the pseudo-header, which a host leaves to its adapter to complete.
+    Unfinished,
+    /// Another one: the segment was damaged.
+    Wrong,
+}
+
+/// A whole segment of TCP over IPv4 or IPv6, taken apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Segment {
+    /// The header of IP.
+    network: Vec<u8>,
+    /// The header of TCP, with options.
+    header: Vec<u8>,
+    pub checksum: Checksum,
+    pub ports: [u16; 2],
+    pub sequence: u32,
+    pub acknowledgement: u32,
+    pub syn: bool,
+    pub payload: Vec<u8>,
+}
+
+impl Segment {
+    /// That of a packet of Ethernet without VLAN tag; `None` where it has none that is whole.
+    pub fn of(packet: &Packet) -> Option<Segment> {
+        let data = &packet.data;
+        let half = |at: usize| Some(u16::from_be_bytes(data.get(at..at + 2)?.try_into().ok()?));
+        let (network, end) = match half(12)? {
+            0x0800 if data.get(23) == Some(&6) => (20, 14 + usize::from(half(16)?)),
+            0x86dd if data.get(20) == Some(&6) => (40, 54 + usize::from(half(18)?)),
+            _ => return None,
+        };
+        let (network, rest) = data.get(14..end)?.split_at(network);
+        let (header, payload) = rest.split_at_checked(usize::from(rest.get(12)? >> 4) * 4)?;
+        let word =
+            |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+        let mut segment = Segment {
+            network: network.to_vec(),
+            header: header.to_vec(),
+            checksum: Checksum::Right,
+            ports: [(word(0) >> 16) as u16, word(0) as u16],
+            sequence: word(4),
+            acknowledgement: word(8),
+            syn: header[13] & 2 != 0,
+            payload: payload.to_vec(),
+        };
+        let found = [header[16], header[17]];
+        let is = |checksum: Checksum, segment: &mut Segment| {
+            segment.checksum = checksum;
+            segment.bytes()[network.len() + 16..network.len() + 18] == found
+        };
+        let known = [Checksum::Right, Checksum::Unfinished].into_iter().find(|it| is(*it, &mut segment));
+        segment.checksum = known.unwrap_or(Checksum::Wrong);
+        Some(segment)
+    }
+
+    /// Whether the client of a sample sent it.
+    pub fn is_of_client(&self) -> bool {
+        self.ports[1] == SERVER_PORT
+    }
+
+    /// The sequence number of its first byte of payload.
+    pub fn begins(&self) -> u32 {
+        self.sequence.wrapping_add(self.syn.into())
+    }
+
+    /// It as a packet of IP.
+    pub fn bytes(&self) -> Vec<u8> {
+        let mut network = self.network.clone();
+        let mut segment = [&self.header[..], &self.payload].concat();
+        segment[0..2].copy_from_slice(&self.ports[0].to_be_bytes());
+        segment[2..4].copy_from_slice(&self.ports[1].to_be_bytes());
+        segment[4..8].copy_from_slice(&self.sequence.to_be_bytes());
+        segment[8..12].copy_from_slice(&self.acknowledgement.to_be_bytes());
+        segment[16..18].fill(0);
+        let length = segment.len() as u16;
+        let addresses = if network.len() == 40 {
+            network[4..6].copy_from_slice(&length.to_be_bytes());
+            network[8..40].to_vec()
+        } else {
+            network[2..4].copy_from_slice(&(length + 20).to_be_bytes());
+            network[10..12].fill(0);
+            let sum = !sum(&network);
+            network[10..12].copy_from_slice(&sum.to_be_bytes());
+            network[12..20].to_vec()
+        };
+        let pseudo = [&addresses[..], &[0, 6], &length.to_be_bytes()].concat();
+        let checksum = match self.checksum {
+            Checksum::Unfinished => sum(&pseudo),
+            Checksum::Right => !sum(&[&pseudo[..], &segment].concat()),
+            Checksum::Wrong => !sum(&[&pseudo[..], &segment].concat()) ^ 0x5a5a,
+        };
+        segment[16..18].copy_from_slice(&checksum.to_be_bytes());
+        network.extend(segment);
+        network
+    }
+
+    /// Puts it into a packet of Ethernet.
+    pub fn put(&self, packet: &mut Packet) {
+        packet.data.truncate(14);
+        let kind: u16 = if self.network.len() == 40 { 0x86dd } else { 0x0800 };
+        packet.data[12..14].copy_from_slice(&kind.to_be_bytes());
+        packet.data.extend(self.bytes());
+        packet.original_length = packet.data.len() as u32;
+    }
+
+    /// The same over the other version of IP, between addresses made of its own.
+    fn over_the_other_ip(&mut self) {
+        self.network = if self.network.len() == 40 {
+            let host = |at: usize| [10, 9, self.network[at], self.network[at + 1]];
+            let mut header = vec![0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, 6, 0, 0];
+            header.extend([host(22), host(38)].concat());
+            header
+        } else {
+            let mut header = vec![0x60, 0, 0, 0, 0, 0, 6, 64];
+            for at in [12, 16] {
+                header.extend([0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+                header.extend(&self.network[at..at + 4]);
+            }
+            header
+        };
+    }
+}
+
+/// The sum of 16-bit words, with its carries added in (RFC 1071).
+fn sum(bytes: &[u8]) -> u16 {
+    let word = |pair: &[u8]| u32::from(pair[0]) << 8 | pair.get(1).map_or(0, |low| u32::from(*low));
+    let mut sum: u32 = bytes.chunks(2).map(word).sum();
+    while sum > 0xffff {
+        sum = (sum >> 16) + (sum & 0xffff);
+    }
+    sum as u16
+}
+
+/// How a session is shown: packet by packet the same one, in another dress.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Dress {
+    /// As it was captured.
+    Plain,
+    /// The sequence numbers of each end wrap in the middle of its stream.
+    Wrapped,
+    /// The host leaves each checksum to its adapter.
+    Unfinished,
+    /// Each checksum is there, and right where the segment was not damaged.
+    Sealed,
+    /// With a VLAN tag.
+    Vlan,
+    /// Over IPv6 instead of IPv4, or IPv4 instead of IPv6.
+    OtherIp,
+    /// As Linux shows it on all interfaces at once (LINKTYPE_LINUX_SLL2).
+    Sll2,
+    /// Without link layer.
+    Raw,
+    /// The server listens at another port.
+    OtherPort,
+    /// Both ends ask for markers (RFC 5044, section 4.3). What has no start frame stays as it is.
+    Markers,
+}
+
+impl Dress {
+    /// All of them.
+    pub const ALL: [Dress; 10] = [
+        Dress::Plain,
+        Dress::Wrapped,
+        Dress::Unfinished,
+        Dress::Sealed,
+        Dress::Vlan,
+        Dress::OtherIp,
+        Dress::Sll2,
+        Dress::Raw,
+        Dress::OtherPort,
+        Dress::Markers,
+    ];
+
+    /// A session of Ethernet in this dress: as many packets, with their numbers and times.
+    pub fn on(self, capture: &Capture) -> Capture {
+        let mut dressed = capture.clone();
+        let mut change = |change: &dyn Fn(&mut Segment)| {
+            for packet in &mut dressed.packets {
+                if let Some(mut segment) = Segment::of(packet) {
+                    change(&mut segment);
+                    segment.put(packet);
+                }
+            }
+        };
+        match self {
+            Dress::Plain => {}
+            Dress::Wrapped => {
+                let shifts: HashMap<[u16; 2], u32> = streams::flows(capture)
+                    .iter()
+                    .map(|flow| {
+                        let middle = flow.begins.wrapping_add(flow.bytes.len() as u32 / 2);
+                        (flow.ports, middle.wrapping_neg())
+                    })
+                    .collect();
+                change(&|segment| {
+                    let [from, to] = segment.ports;
+                    let shift = |ports| shifts.get(&ports).copied().unwrap_or(0);
+                    segment.sequence = segment.sequence.wrapping_add(shift([from, to]));
+                    segment.acknowledgement = segment.acknowledgement.wrapping_add(shift([to, from]));
+                });
+            }
+            Dress::Unfinished => change(&|segment| {
+                if segment.checksum == Checksum::Right {
+                    segment.checksum = Checksum::Unfinished;
+                }
+            }),
+            Dress::Sealed => change(&|segment| {
+                if segment.checksum == Checksum::Unfinished {
+                    segment.checksum = Checksum::Right;
+                }
+            }),
+            Dress::OtherIp => change(&|segment| segment.over_the_other_ip()),
+            Dress::OtherPort => change(&|segment| {
+                let other = |port: u16| if port == SERVER_PORT { 4420 } else { port };
+                segment.ports = segment.ports.map(other);
+            }),
+            Dress::Markers => {
+                let marked: Vec<Marked> = streams::flows(capture).iter().filter_map(Marked::new).collect();
+                change(&|segment| {
+                    let [from, to] = segment.ports;
+                    let of = |ports: [u16; 2]| marked.iter().find(|it| it.ports == ports);
+                    if let Some(of_other) = of([to, from]) {
+                        segment.acknowledgement = of_other.place(segment.acknowledgement);
+                    }
+                    if let Some(own) = of([from, to]) {
+                        own.mark(segment);
+                    }
+                });
+            }
+            Dress::Vlan => each(&mut dressed, |data| {
+                data.splice(12..12, [0x81, 0x00, 0x20, 0x07]);
+            }),
+            Dress::Raw => {
+                dressed.link = 101;
+                each(&mut dressed, |data| drop(data.drain(..14)));
+            }
+            Dress::Sll2 => {
+                dressed.link = 276;
+                each(&mut dressed, |data| {
+                    let header = [data[12], data[13], 0, 0, 0, 0, 0, 2, 0, 1, 0, 6];
+                    let address: Vec<u8> = data[6..12].iter().copied().chain([0, 0]).collect();
+                    data.splice(..14, header.into_iter().chain(address));
+                });
+            }
+        }
+        dressed
+    }
+}
+
+fn each(capture: &mut Capture, change: impl Fn(&mut Vec<u8>)) {
+    for packet in &mut capture.packets {
+        change(&mut packet.data);
+        packet.original_length = packet.data.len() as u32;
+    }
+}
+
+/// A stream with markers put into it.
+struct Marked {
+    ports: [u16; 2],
+    /// The sequence number of the first byte, and of that behind the start frame.
+    begins: u32,
+    behind: u32,
+    /// Bytes of the stream before.
+    length: u32,
+    bytes: Vec<u8>,
+}
+
+impl Marked {
+    /// Bytes of FPDUs between one marker and the next.
+    const BETWEEN: u32 = MARKER_INTERVAL - MARKER_LENGTH as u32;
+
+    /// Of a stream that begins with a start frame.
+    fn new(flow: &Flow) -> Option<Marked> {
+        let start = flow.start.filter(|_| !flow.fpdus.is_empty())?;
+        let mut bytes = flow.bytes[..start].to_vec();
+        // M.
+        bytes[16] |= 0x80;
+        let mut marked = Marked {
+            ports: flow.ports,
+            begins: flow.begins,
+            behind: flow.begins.wrapping_add(start as u32),
+            length: flow.bytes.len() as u32,
+            bytes: Vec::new(),
+        };
+        let put = |bytes: &mut Vec<u8>, range: Range<usize>, fpdu: usize| {
+            for at in range {
+                if ((at - start) as u32).is_multiple_of(Marked::BETWEEN) {
+                    // It points to the length field of the FPDU that it stands in; one in front of that says 0.
+                    let pointer = if fpdu == bytes.len() { 0 } else { bytes.len() - fpdu };
+                    bytes.extend([0, 0]);
+                    bytes.extend((pointer as u16).to_be_bytes());
+                }
+                bytes.push(flow.bytes[at]);
+            }
+        };
+        let mut end = start;
+        for Fpdu { range, .. } in &flow.fpdus {
+            let from = bytes.len();
+            // The CRC covers a marker in front of the length field, too; those behind it point to the field.
+            put(&mut bytes, range.start..range.start + 1, from);
+            let field = bytes.len() - 1;
+            put(&mut bytes, range.start + 1..range.end, field);
+            // FPDUs are of four bytes each, so no marker stands within a CRC.
+            let crc = bytes.len() - CRC_LENGTH;
+            if bytes[crc..] != [0; CRC_LENGTH] {
+                let mut sum = Crc::default();
+                sum.update(&bytes[from..crc]);
+                bytes[crc..].copy_from_slice(&sum.finish());
+            }
+            end = range.end;
+        }
+        put(&mut bytes, end..flow.bytes.len(), end);
+        marked.bytes = bytes;
+        Some(marked)
+    }
+
+    /// Where a sequence number lies with markers: in front of the marker, where one stands before that byte.
+    fn place(&self, sequence: u32) -> u32 {
+        let offset = sequence.wrapping_sub(self.behind) as i32;
+        // A FIN is behind all bytes.
+        let offset = offset.min((self.length - self.behind.wrapping_sub(self.begins)) as i32).max(0) as u32;
+        sequence.wrapping_add(offset.div_ceil(Marked::BETWEEN) * MARKER_LENGTH as u32)
+    }
+
+    fn mark(&self, segment: &mut Segment) {
+        let begins = self.place(segment.begins());
+        let ends = self.place(segment.begins().wrapping_add(segment.payload.len() as u32));
+        let at = |sequence: u32| sequence.wrapping_sub(self.begins) as usize;
+        if !segment.payload.is_empty() && at(ends) <= self.bytes.len() && begins != ends {
+            segment.payload = self.bytes[at(begins)..at(ends)].to_vec();
+        }
+        segment.sequence = begins.wrapping_sub(segment.syn.into());
+    }
+}

@@ -1,0 +1,194 @@
+//! What each end of an iWARP session sends: its stream, the FPDUs in it, and which transactions they are of. Told from the bytes alone, as
+//! RFC 5044, RFC 5041 and RFC 5040 have them, without the engine.
+
+use crate::pcap::Capture;
+use crate::segments::{Checksum, SERVER_PORT, Segment};
+use core::ops::Range;
+use rdmascope_wire::Xid;
+use std::collections::{BTreeMap, HashSet};
+
+/// What one end of a connection sends.
+#[derive(Clone, Debug, Default)]
+pub struct Flow {
+    /// Source and destination port.
+    pub ports: [u16; 2],
+    /// The sequence number of the first byte.
+    pub begins: u32,
+    /// The bytes, up to the first that the capture lacks.
+    pub bytes: Vec<u8>,
+    /// Bytes of the start frame, where the stream begins with one.
+    pub start: Option<usize>,
+    /// The FPDUs, by their places in the stream.
+    pub fpdus: Vec<Fpdu>,
+    /// The segments that are not damaged: frame, and the place of the payload.
+    segments: Vec<(u64, Range<usize>)>,
+}
+
+/// An FPDU.
+#[derive(Clone, Debug)]
+pub struct Fpdu {
+    /// Its bytes.
+    pub range: Range<usize>,
+    /// Bytes of its length field and headers.
+    header: usize,
+    /// It has a queue that goes with its opcode: one that has not is found by what is in front alone.
+    is_regular: bool,
+    /// The transactions that it may be of: of a Read Response all that read into the same memory.
+    xids: Vec<Xid>,
+}
+
+/// A segment: its frame, the sequence number of its first byte of payload, and the payload.
+type Payload = (u64, u32, Vec<u8>);
+
+/// The streams of a session of one host with another.
+pub fn flows(capture: &Capture) -> Vec<Flow> {
+    let mut all: BTreeMap<[u16; 2], Vec<Payload>> = BTreeMap::new();
+    for packet in &capture.packets {
+        let Some(segment) = Segment::of(packet).filter(|it| it.checksum != Checksum::Wrong) else { continue };
+        let part = (packet.number, segment.begins(), segment.payload);
+        all.entry(segment.ports).or_default().push(part);
+    }
+    let mut flows: Vec<Flow> = all.into_iter().map(|(ports, parts)| Flow::new(ports, &parts)).collect();
+    // The sink of an RDMA Read and its length name the request: of the client's memory, which has the XID in its addresses.
+    let mut reads = Vec::new();
+    flows.iter_mut().for_each(|flow| flow.name(&mut reads));
+    flows.iter_mut().for_each(|flow| flow.name(&mut reads));
+    flows
+}
+
+impl Flow {
+    fn new(ports: [u16; 2], parts: &[Payload]) -> Flow {
+        let first = parts.iter().map(|(_, sequence, _)| *sequence);
+        let begins = first.reduce(|least, it| if (it.wrapping_sub(least) as i32) < 0 { it } else { least });
+        let begins = begins.unwrap_or_default();
+        let mut flow = Flow { ports, begins, ..Flow::default() };
+        let mut sorted: Vec<_> = parts.iter().filter(|(_, _, payload)| !payload.is_empty()).collect();
+        sorted.sort_by_key(|(_, sequence, _)| sequence.wrapping_sub(begins));
+        for (frame, sequence, payload) in sorted {
+            let at = sequence.wrapping_sub(begins) as usize;
+            if at > flow.bytes.len() {
+                // A keep-alive may be all there is in front of it.
+                if flow.bytes.len() > 1 {
+                    break;
+                }
+                flow.bytes.resize(at, 0);
+            }
+            let end = at + payload.len();
+            if end > flow.bytes.len() {
+                let known = flow.bytes.len() - at;
+                flow.bytes.extend(&payload[known..]);
+            }
+            flow.segments.push((*frame, at..end));
+        }
+        flow.find_fpdus();
+        flow
+    }
+
+    fn find_fpdus(&mut self) {
+        let bytes = &self.bytes;
+        let half = |at: usize| Some(usize::from(u16::from_be_bytes(bytes.get(at..at + 2)?.try_into().ok()?)));
+        let mut at = if bytes.starts_with(b"MPA ID Re") {
+            self.start = half(18).map(|private_data| 20 + private_data);
+            self.start.unwrap_or_default()
+        } else {
+            // Version 1 of DDP, an opcode below 8 and version 0 or 1 of RDMAP; a queue below 3.
+            let is_fpdu = |at: usize| {
+                bytes.get(at + 2..at + 12).is_some_and(|it| {
+                    it[0] & 0x3f == 1
+                        && it[1] & 0xbf < 8
+                        && (it[0] & 0x80 != 0 || it[6..9] == [0; 3] && it[9] < 3)
+                })
+            };
+            let begins = self.segments.iter().map(|(_, range)| range.start);
+            begins.filter(|at| is_fpdu(*at)).min().unwrap_or(bytes.len())
+        };
+        while let (Some(length), Some(control)) = (half(at), bytes.get(at + 2)) {
+            let end = at + (2 + length).next_multiple_of(4) + 4;
+            if end > bytes.len() || length < 14 {
+                break;
+            }
+            let header = if control & 0x80 != 0 { 16 } else { 20 };
+            let is_regular = match bytes[at + 3] & 0x0f {
+                0 | 2 => header == 16,
+                opcode => header == 20 && bytes[at + 11] == [0, 1, 0, 0, 0, 0, 0, 2][usize::from(opcode & 7)],
+            };
+            self.fpdus.push(Fpdu { range: at..end, header, is_regular, xids: Vec::new() });
+            at = end;
+        }
+    }
+
+    /// Finds the transaction of each FPDU. `reads`: the STag and the range of each RDMA Read's sink, and what is read.
+    fn name(&mut self, reads: &mut Vec<(u32, Range<u64>, Xid)>) {
+        let Flow { bytes, fpdus, .. } = self;
+        let word = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+        let long = |at: usize| u64::from(word(at)) << 32 | u64::from(word(at + 4));
+        let in_address = |address: u64| Xid((address >> 32) as u32);
+        let mut send = Vec::new();
+        for fpdu in fpdus {
+            let at = fpdu.range.start;
+            let is_short = fpdu.range.len() < 20 + 28 + 4;
+            fpdu.xids = match bytes[at + 3] & 0x0f {
+                0 => vec![in_address(long(at + 8))],
+                1 if !is_short => {
+                    let (sink, offset, size) = (word(at + 20), long(at + 24), word(at + 32));
+                    let xid = in_address(long(at + 40));
+                    let read = (sink, offset..offset + u64::from(size), xid);
+                    if !reads.contains(&read) {
+                        reads.push(read);
+                    }
+                    vec![xid]
+                }
+                2 => {
+                    let (sink, offset) = (word(at + 4), long(at + 8));
+                    let into =
+                        reads.iter().filter(|(stag, range, _)| *stag == sink && range.contains(&offset));
+                    into.map(|(_, _, xid)| *xid).collect()
+                }
+                3..=6 => {
+                    if word(at + 16) == 0 && fpdu.range.len() >= 24 + 4 {
+                        send = vec![Xid(word(at + 20))];
+                    }
+                    send.clone()
+                }
+                _ => Vec::new(),
+            };
+        }
+    }
+
+    /// The transactions that suffer where the capture lacks some frames: those whose FPDUs are not whole, and those whose FPDUs nothing
+    /// shows the beginning of. That is told by the FPDU in front, by the beginning of a segment, or by an FPDU that is whole in one.
+    pub fn hurt(&self, lost: &HashSet<u64>) -> HashSet<Xid> {
+        let mut kept: Vec<&Range<usize>> =
+            self.segments.iter().filter(|(frame, _)| !lost.contains(frame)).map(|(_, range)| range).collect();
+        kept.sort_by_key(|range| (range.start, range.end));
+        let has = |wanted: Range<usize>| {
+            let mut at = wanted.start;
+            for range in &kept {
+                if range.start <= at {
+                    at = at.max(range.end);
+                }
+            }
+            at >= wanted.end
+        };
+        let mut hurt = HashSet::new();
+        let mut is_known = self.start.is_some_and(|start| has(0..start));
+        for Fpdu { range, header, is_regular, xids } in &self.fpdus {
+            let begins = kept.iter().any(|it| {
+                it.start == range.start && it.end >= range.start + header
+                    || it.start < range.start && it.end >= range.end
+            });
+            is_known |= begins;
+            // One that is not regular may be something else, as long as nobody knows whether there are markers.
+            if !is_known || !has(range.clone()) || !is_regular && !lost.is_empty() {
+                hurt.extend(xids);
+            }
+            is_known &= has(range.start..range.start + header);
+        }
+        hurt
+    }
+
+    /// Whether the client sends it.
+    pub fn is_of_client(&self) -> bool {
+        self.ports[1] == SERVER_PORT
+    }
+}
