@@ -3,9 +3,11 @@
 mod identity;
 mod merge;
 mod pipeline;
+mod ring;
 mod spool;
 
 pub(crate) use merge::Merge;
+pub use ring::Ring;
 pub use spool::Spool;
 
 use crate::block::Blocks;
@@ -63,7 +65,7 @@ pub struct FileEnding {
     pub trouble: Option<Error>,
     /// What it says of the interfaces that it was captured at; nothing where it is no pcapng file.
     pub interfaces: Vec<Interface>,
-    /// The earliest and the latest time of its packets, where [`Files`] read several.
+    /// The earliest and the latest time of its packets, where it is one of several.
     pub span: Option<(Time, Time)>,
 }
 

@@ -27,6 +27,7 @@
 //! ```
 //!
 //! - [`Files`] reads several files, or standard input, as one capture.
+//! - [`Ring`] reads the files that one program wrote one behind the other as the one capture that they are.
 //! - [`Interrupt`] ends pipes that are read.
 //! - `live::Live` captures from network interfaces, on Linux; `datalink::Datalink` outside Linux too, on Unix; `snoop::open` from an RDMA device, with
 //!   the cargo feature `verbs`. `LiveSource` is what they have in common.
@@ -75,7 +76,7 @@ pub use archive::{Archive, Walk};
 pub use capture::{Advance, Capture, Cut, Error};
 pub use clock::{Clock, Line};
 pub use compress::{Compression, Compressor};
-pub use files::{FileEnding, Files, Spool};
+pub use files::{FileEnding, Files, Ring, Spool};
 pub use framing::{Interface, Statistics};
 #[cfg(unix)]
 pub use live_source::{Counts, Host, LiveSource, State, now};

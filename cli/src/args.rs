@@ -189,7 +189,7 @@ impl Command {
         }
     }
 
-    /// What the command reads as one capture. `diff` reads two, and `regress` folders.
+    /// What the command reads as one capture. `diff` reads two, `regress` folders, and `export parquet` as many as there are.
     pub(crate) fn input(&mut self) -> Option<&mut Input> {
         match self {
             Command::Analyze(command) => Some(&mut command.input),
@@ -198,7 +198,7 @@ impl Command {
             Command::Packets(command) => Some(&mut command.input),
             Command::Events(command) => Some(&mut command.input),
             Command::State(command) => Some(&mut command.input),
-            Command::Export(command) => Some(command.input()),
+            Command::Export(command) => command.input(),
             Command::Extract(command) => Some(&mut command.input),
             Command::Show(command) => Some(&mut command.input),
             Command::Check(command) => Some(&mut command.input),

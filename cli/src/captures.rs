@@ -5,7 +5,7 @@ use rdmascope_capture_agent::{Capture, Error};
 use std::path::{Path, PathBuf};
 
 /// What the names of captures end with.
-const CAPTURES: [&str; 4] = ["pcap", "pcapng", "cap", "erf"];
+pub(crate) const CAPTURES: [&str; 4] = ["pcap", "pcapng", "cap", "erf"];
 /// What is behind that where they are compressed.
 const COMPRESSIONS: [&str; 2] = ["gz", "zst"];
 
@@ -17,7 +17,17 @@ pub(crate) fn is_capture_name(path: &Path) -> bool {
 /// Whether a file is one by its name or its content, such as `mount.pcap0` of a ring.
 pub(crate) fn is_capture(path: &Path) -> bool {
     // What cannot be opened may be one, and whoever reads it will say so.
-    is_capture_name(path) || matches!(Capture::open(path), Ok(_) | Err(Error::Open { .. }))
+    is_capture_name(path)
+        || is_numbered_name(path)
+        || matches!(Capture::open(path), Ok(_) | Err(Error::Open { .. }))
+}
+
+/// Whether tcpdump gave a file its name in a ring, such as `mount.pcap1`.
+fn is_numbered_name(path: &Path) -> bool {
+    let path = without_compression(path);
+    let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+    let kind = extension.trim_end_matches(|letter: char| letter.is_ascii_digit());
+    kind.len() < extension.len() && CAPTURES.iter().any(|one| kind.eq_ignore_ascii_case(one))
 }
 
 /// The path of a capture without what tells of its format, so that a capture can be compressed and stay the same.
@@ -59,7 +69,8 @@ pub(crate) fn of_folder(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     Ok(captures)
 }
 
-fn without_compression(path: &Path) -> PathBuf {
+/// The path without what tells that a file is compressed.
+pub(crate) fn without_compression(path: &Path) -> PathBuf {
     if ends_with_one_of(path, &COMPRESSIONS) { path.with_extension("") } else { path.to_owned() }
 }
 

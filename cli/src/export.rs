@@ -76,14 +76,14 @@ Examples:
   rdmascope export html mount.pcap --output mount.html";
 
 impl Export {
-    /// What is read.
-    pub(crate) fn input(&mut self) -> &mut Input {
+    /// What is read as one capture. Nothing where folders may be many: those are left to the command.
+    pub(crate) fn input(&mut self) -> Option<&mut Input> {
         match &mut self.form {
             #[cfg(feature = "parquet")]
-            Form::Parquet(parquet) => &mut parquet.input,
-            Form::Pcapng(pcapng) => &mut pcapng.input,
-            Form::Rpc(rpc) => &mut rpc.input,
-            Form::Html(html) => &mut html.input,
+            Form::Parquet(_) => None,
+            Form::Pcapng(pcapng) => Some(&mut pcapng.input),
+            Form::Rpc(rpc) => Some(&mut rpc.input),
+            Form::Html(html) => Some(&mut html.input),
         }
     }
 }

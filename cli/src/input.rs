@@ -6,9 +6,8 @@ use crate::joined::{Joint, With};
 use crate::output::Status;
 use crate::progress::Progress;
 use clap::Args;
-
 use core::ops::ControlFlow;
-use rdmascope_capture_agent::{Files, Note, Sink, Source as _, Spool};
+use rdmascope_capture_agent::{Error, FileEnding, Files, Note, Ring, Sink, Source as _, Spool};
 use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::frame;
@@ -51,6 +50,9 @@ pub(crate) struct Input {
     /// The places of `with`, once they are tied.
     #[arg(skip)]
     pub(crate) joint: OnceLock<Arc<Joint>>,
+    /// The files are rotated ones of one place: they are read one behind the other.
+    #[arg(skip)]
+    pub(crate) is_ring: bool,
 }
 
 impl Input {
@@ -64,6 +66,7 @@ impl Input {
             quiet: true,
             spool: None,
             joint: OnceLock::new(),
+            is_ring: false,
         }
     }
 
@@ -82,6 +85,7 @@ impl Input {
             quiet: self.quiet,
             spool: None,
             joint: OnceLock::new(),
+            is_ring: self.is_ring,
         }
     }
 
@@ -219,33 +223,44 @@ pub(crate) fn read<A: Audience>(
     config: Config,
     audience: &mut A,
 ) -> io::Result<anyhow::Result<Ending>> {
-    read_for(input, config, A::LISTS, audience)
+    read_for(input, config, A::LISTS, None, audience)
+}
+
+/// The same, as a part of what `progress` shows.
+#[cfg(feature = "parquet")]
+pub(crate) fn read_within<A: Audience>(
+    input: &Input,
+    config: Config,
+    audience: &mut A,
+    progress: Option<&Progress>,
+) -> io::Result<anyhow::Result<Ending>> {
+    read_for(input, config, A::LISTS, progress, audience)
 }
 
 fn read_for(
     input: &Input,
     config: Config,
     lists: bool,
+    whole: Option<&Progress>,
     audience: &mut dyn Listening,
 ) -> io::Result<anyhow::Result<Ending>> {
     let joint = match input.joint() {
         Ok(joint) => joint,
         Err(error) => return Ok(Err(error)),
     };
-    let files = joint.as_ref().map_or(&input.files, |joint| &joint.files);
-    let mut source = match Files::open(files, input.spool.as_ref(), &interrupt::INPUTS) {
+    let mut source = match Opened::new(input, joint.as_deref()) {
         Ok(source) => source,
         Err(error) => return Ok(Err(error.into())),
     };
-    if let Some(joint) = &joint {
-        joint.tie(&mut source);
-    }
     let frame = frame::Config { port: input.port, verify_icrc: !input.no_icrc };
     let places_apart = joint.map(|joint| joint.places.apart());
     let engine = Engine::new(Config { frame, places_apart, ..config });
     let mut reading =
         Reading { engine, start: None, written: Ok(()), together: Together::default(), audience };
-    let mut progress = Progress::on_terminal(source.size(), lists, input.quiet);
+    let mut progress = match whole {
+        Some(whole) => whole.share(),
+        None => Progress::on_terminal(source.size(), lists, input.quiet),
+    };
     let read = source.for_each(&frame, &mut progress, &mut reading);
     drop(progress);
     reading.written?;
@@ -263,6 +278,52 @@ fn read_for(
     written?;
     let totals = *engine.totals();
     Ok(Ok(Ending { totals, files: source.endings(), port: input.port, together, chosen: None }))
+}
+
+/// What is read, open.
+enum Opened {
+    Files(Files),
+    Ring(Ring),
+}
+
+impl Opened {
+    fn new(input: &Input, joint: Option<&Joint>) -> Result<Opened, Error> {
+        if input.is_ring {
+            return Ok(Opened::Ring(Ring::open(&input.files)?));
+        }
+        let files = joint.map_or(&input.files, |joint| &joint.files);
+        let mut files = Files::open(files, input.spool.as_ref(), &interrupt::INPUTS)?;
+        if let Some(joint) = joint {
+            joint.tie(&mut files);
+        }
+        Ok(Opened::Files(files))
+    }
+
+    fn size(&self) -> Option<u64> {
+        match self {
+            Opened::Files(files) => files.size(),
+            Opened::Ring(ring) => ring.size(),
+        }
+    }
+
+    fn for_each(
+        &mut self,
+        config: &frame::Config,
+        progress: &mut Progress,
+        sink: &mut impl Sink,
+    ) -> Result<(), Error> {
+        match self {
+            Opened::Files(files) => files.for_each(config, progress, sink),
+            Opened::Ring(ring) => ring.for_each(config, progress, sink),
+        }
+    }
+
+    fn endings(self) -> Vec<FileEnding> {
+        match self {
+            Opened::Files(files) => files.endings(),
+            Opened::Ring(ring) => ring.endings(),
+        }
+    }
 }
 
 /// Reads the capture once, for what shows nothing before the end. Errors are those of [`read`].

@@ -14,6 +14,8 @@ pub(crate) struct Progress {
     bar: Option<ProgressBar>,
     /// Where the line is drawn once patience is at its end.
     later: Option<(Instant, ProgressDrawTarget)>,
+    /// It is a part of another one.
+    is_part: bool,
 }
 
 impl Progress {
@@ -22,14 +24,35 @@ impl Progress {
         // On one terminal with the line, the listing would be torn apart; and it is progress to look at.
         let torn = listing && std::io::stdout().is_terminal();
         if quiet || torn || !std::io::stderr().is_terminal() {
-            return Progress { bar: None, later: None };
+            return Progress { bar: None, later: None, is_part: false };
         }
         Progress::on(ProgressDrawTarget::stderr(), size)
     }
 
+    /// Of exporting captures of `size` bytes in all, several at a time: those that [`Progress::share`] gives add to one line.
+    #[cfg(feature = "parquet")]
+    pub(crate) fn of_captures(size: u64, quiet: bool) -> Progress {
+        Progress::on_terminal(Some(size), false, quiet)
+    }
+
+    /// A part of it, which adds to the same line.
+    pub(crate) fn share(&self) -> Progress {
+        // The line is the whole's, which clears it.
+        Progress { bar: self.bar.clone(), later: None, is_part: true }
+    }
+
+    /// Does what writes to the same terminal, with the line out of its way.
+    #[cfg(feature = "parquet")]
+    pub(crate) fn suspend<T>(&self, write: impl FnOnce() -> T) -> T {
+        match &self.bar {
+            Some(bar) => bar.suspend(write),
+            None => write(),
+        }
+    }
+
     fn on(target: ProgressDrawTarget, size: Option<u64>) -> Progress {
         let bar = ProgressBar::with_draw_target(size, ProgressDrawTarget::hidden());
-        let mut progress = Progress { bar: None, later: None };
+        let mut progress = Progress { bar: None, later: None, is_part: false };
         match size {
             Some(..LONG) => return progress,
             Some(_) => {
@@ -59,7 +82,7 @@ impl rdmascope_capture_agent::Progress for Progress {
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        if let Some(bar) = &self.bar {
+        if let Some(bar) = self.bar.as_ref().filter(|_| !self.is_part) {
             bar.finish_and_clear();
         }
     }

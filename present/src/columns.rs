@@ -8,6 +8,7 @@ mod connection;
 mod course;
 mod event;
 mod exchange;
+mod exported;
 mod extract;
 mod finding;
 mod frame;
@@ -32,6 +33,7 @@ pub use connection::{CONNECTION, END};
 pub use course::COURSE;
 pub use event::EVENT;
 pub use exchange::{EXCHANGE, ExchangeRow, RUNG, UNREDUCED_MESSAGE, UnreducedMessage};
+pub use exported::{EXPORTED, Exported};
 pub use extract::{EXTRACTED, EXTRACTION};
 pub use finding::{FINDING, FindingRow, RULE, VALUE};
 pub use frame::{FIELD, FRAME, FrameRow};
@@ -111,7 +113,7 @@ pub static LISTS: &[&dyn List] = &[
 ];
 
 /// The tables of Parquet: what their folders are called, and what their rows are made of.
-pub static TABLES: [(&str, &dyn List); 7] = [
+pub static TABLES: [(&str, &dyn List); 8] = [
     ("transactions", &TRANSACTION),
     ("operations", &OPERATION),
     ("messages", &MESSAGE),
@@ -119,4 +121,5 @@ pub static TABLES: [(&str, &dyn List); 7] = [
     ("connections", &CONNECTION),
     ("findings", &FINDING),
     ("events", &EVENT),
+    ("captures", &EXPORTED),
 ];

@@ -165,3 +165,65 @@ fn two_threads_give_what_one_does() {
         .to_string();
     assert_eq!(error, format!("{}: given twice; all files together are one capture", paths[0].display()));
 }
+
+/// Tells number, second and file of each record, up to so many.
+struct Told(Vec<(u64, i64, u32)>, usize);
+
+impl Sink for Told {
+    fn record(&mut self, record: &Record<'_>, _: &Dissected<'_>) -> ControlFlow<()> {
+        self.0.push((record.number, record.time.0 / 1_000_000_000, record.tap.file));
+        if self.0.len() == self.1 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+
+    fn idle(&mut self, _: Option<Time>) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+}
+
+/// What a ring of files with these contents tells, up to so many records, and how its files end.
+fn ring(files: &[Vec<u8>], most: usize) -> (Result<Vec<(u64, i64, u32)>, Error>, Vec<FileEnding>) {
+    let folder = tempfile::tempdir().unwrap();
+    let paths: Vec<PathBuf> = (0..files.len()).map(|index| folder.path().join(index.to_string())).collect();
+    for (path, bytes) in paths.iter().zip(files) {
+        std::fs::write(path, bytes).unwrap();
+    }
+    let mut ring = Ring::open(&paths).unwrap();
+    assert_eq!(ring.size(), Some(files.iter().map(|file| file.len() as u64).sum()));
+    let mut told = Told(Vec::new(), most);
+    let read = ring.for_each(&frame::Config::default(), &mut (), &mut told);
+    (read.map(|()| told.0), ring.endings())
+}
+
+fn whole(seconds: &[u32]) -> Vec<u8> {
+    pieces(seconds).into_iter().flat_map(Result::unwrap).collect()
+}
+
+/// Also where the first packet of a file is older than the last one of the file before: nothing is reordered, as nothing would be in one file.
+#[test]
+fn a_ring_is_read_in_the_order_of_its_first_packets() {
+    let files = [whole(&[7, 8]), whole(&[]), whole(&[3, 6]), whole(&[5, 4])];
+    let (told, endings) = ring(&files, 99);
+    assert_eq!(told.unwrap(), [(1, 3, 0), (2, 6, 0), (3, 5, 0), (4, 4, 0), (5, 7, 0), (6, 8, 0)]);
+    let second = |second: i64| Time(second * 1_000_000_000);
+    let spans: Vec<_> = endings.iter().map(|ending| ending.span).collect();
+    let expected = [(3, 6), (4, 5), (7, 8)].map(|(first, last)| Some((second(first), second(last))));
+    assert_eq!(spans, [&expected[..], &[None]].concat());
+    let (told, endings) = ring(&files, 3);
+    assert_eq!((told.unwrap().len(), endings.len()), (3, 2), "no file is opened for nothing");
+}
+
+#[test]
+fn a_file_of_a_ring_that_cannot_be_read_leaves_the_others() {
+    let mut cut = whole(&[2, 3]);
+    cut.truncate(50);
+    let (told, endings) = ring(&[whole(&[4]), b"nothing of a capture".to_vec(), cut], 99);
+    assert_eq!(told.unwrap(), [(1, 2, 0), (2, 4, 0)]);
+    assert_eq!(endings[0].cut, Some(Cut { offset: 41, needed: 16, available: 9 }));
+    assert!(endings[1].trouble.is_none());
+    assert!(matches!(endings[2].trouble, Some(Error::Damaged { .. })));
+    // Of nothing that could be read nothing can be told.
+    let (told, _) = ring(&[b"nothing of a capture".to_vec(), Vec::new()], 99);
+    assert!(matches!(told, Err(Error::Damaged { .. })));
+    let (told, _) = ring(&[whole(&[]), whole(&[])], 99);
+    assert_eq!(told.unwrap(), []);
+}

@@ -23,6 +23,8 @@ pub struct Interface {
     pub description: Option<String>,
     /// if_filter, where it is the text that libpcap takes.
     pub filter: Option<String>,
+    /// if_os, or shb_os of its section: the system on which it was captured.
+    pub operating_system: Option<String>,
     /// The counts of its interface statistics blocks.
     pub statistics: Statistics,
     /// The sum of epb_dropcount over its packets, and of the drop counts of obsolete packet blocks: packets that were lost just
@@ -61,6 +63,7 @@ impl Interface {
             name: None,
             description: None,
             filter: None,
+            operating_system: None,
             statistics: Statistics::default(),
             dropped_before_packets: 0,
         }

@@ -60,6 +60,8 @@ pub(super) struct Section {
     dropped: u32,
     /// The custom block of ours that was found last.
     pub(super) note: Option<Box<Note>>,
+    /// shb_os.
+    operating_system: Option<String>,
 }
 
 /// A place in a section. Marks share a table of interfaces that is the same.
@@ -167,6 +169,8 @@ impl Section {
             changes: mark.changes,
             dropped: mark.dropped,
             note: None,
+            // What is told of interfaces was told before.
+            operating_system: None,
         }
     }
 
@@ -294,16 +298,20 @@ impl Section {
 
     #[cold]
     fn section_header(&mut self, bytes: &[u8]) -> Option<Result<Found, Trouble>> {
+        const OPERATING_SYSTEM: u16 = 3;
         // It is written in the order of its own section.
-        let section = Section {
+        let mut section = Section {
             order: self.own_order(bytes).ok()?,
             number: self.number + 1,
             dropped: self.dropped,
             ..Section::default()
         };
         let UnknownBlock { block_len1, data, .. } = section.framed(bytes)?;
-        let header = data.get(..16)?;
+        let (header, options) = data.split_at_checked(16)?;
         let found = (section.half(header, 4), section.half(header, 6));
+        // Options that cannot be read say nothing: no packet depends on them.
+        let told = Options::new(section.order, options).find(|option| option.code == OPERATING_SYSTEM);
+        section.operating_system = told.and_then(|option| interfaces::text(option.value?));
         *self = section;
         if found.0 != 1 {
             return Some(Err(Trouble::Fault { at: 12, fault: Fault::Version { expected: 1, found } }));
@@ -328,6 +336,7 @@ impl Section {
         const DESCRIPTION: u16 = 3;
         const TIME_RESOLUTION: u16 = 9;
         const FILTER: u16 = 11;
+        const OPERATING_SYSTEM: u16 = 12;
         const TIME_OFFSET: u16 = 14;
         /// Where the options begin.
         const OPTIONS: usize = 16;
@@ -336,6 +345,7 @@ impl Section {
         }
         let link = LinkType(self.half(header, 0));
         let mut shown = interfaces::Interface::new(self.number, self.interfaces.len() as u32, link);
+        shown.operating_system.clone_from(&self.operating_system);
         let mut clock = Clock::DEFAULT;
         for option in Options::new(self.order, options) {
             let Opt { at, code, length, value } = option;
@@ -353,6 +363,7 @@ impl Section {
                 NAME => shown.name = interfaces::text(value),
                 DESCRIPTION => shown.description = interfaces::text(value),
                 FILTER => shown.filter = interfaces::filter(value),
+                OPERATING_SYSTEM => shown.operating_system = interfaces::text(value),
                 _ => {}
             }
         }

@@ -1,33 +1,33 @@
 //! Tables for DuckDB, Polars, Spark and whoever else reads Parquet: docs/parquet.md.
 
+mod captures;
 mod cells;
 mod partition;
+mod rings;
+mod tables;
 mod writer;
 
-use crate::input::{self, Audience, Input};
+use crate::input::{self, Input};
 use crate::output::{self, Out, Status};
 use crate::paths;
-use crate::slice::{Records, Slice, SliceArguments};
+use crate::progress::Progress;
+use crate::slice::{Records, SliceArguments};
 use crate::whole::Staging;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow};
+use captures::Job;
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
-use rdmascope_conformance::Judge;
+use core::cmp::Reverse;
+use core::sync::atomic::{AtomicUsize, Ordering};
+use partition::Partition;
 use rdmascope_dissector::engine::Config;
-use rdmascope_dissector::event::Event;
 use rdmascope_dissector::observation::Observe;
-use rdmascope_dissector::record::Time;
-use rdmascope_present::columns::{
-    CONNECTION, EVENT, FINDING, FindingRow, MESSAGE, MessageRow, OPERATION, OperationRow, PACKET, TABLES,
-    TRANSACTION,
-};
 use rdmascope_present::ending::Ending;
-use rdmascope_present::events::Events;
-use rdmascope_present::paths::{Paths, TransactionRow};
-use std::borrow::Cow;
 use std::io;
-use std::path::{Path, PathBuf};
-use writer::TableWriter;
+use std::path::PathBuf;
+use std::sync::mpsc;
+use std::thread;
+use tables::{About, Writers};
 
 #[derive(Args, Debug)]
 pub(super) struct Parquet {
@@ -36,12 +36,24 @@ pub(super) struct Parquet {
     /// Folder for the tables; it is created if it does not exist
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
-    /// Name of the capture in the tables [default: the name of the file]
+    /// Name of the capture in the tables; all files are that one capture [default: each has the name of its file]
     ///
-    /// A capture that was exported before under this name is replaced. The option is required if the capture consists of several
-    /// files or is standard input.
+    /// A capture that was exported before under this name is replaced. Files that are named as a ring of rotated files are read one behind the other, in the order of their
+    /// first packets; other files are merged by time. The option is required for standard input.
+    ///
+    /// Without it, each file is a capture of its own, and so is each ring: `mount.pcap`, `mount.pcap1` and so on (tcpdump -C and -W), `mount_00001_20251121093000.pcapng`
+    /// (dumpcap -b) and `mount-00001.pcapng` (rdmascope) without their numbers. They are exported on all cores, the largest first.
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     capture: Option<String>,
+    /// Where it was captured, such as the name of the host: tables are partitioned by day, site and capture
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    site: Option<String>,
+    /// Take each folder in the folder that is named as a site of its name, with its captures
+    #[arg(long, conflicts_with_all = ["site", "capture"])]
+    sites: bool,
+    /// Read nothing: write the row of `captures` alone, with this as the error, for a capture that could not be fetched
+    #[arg(long, value_name = "REASON", requires = "capture")]
+    unread: Option<String>,
     #[command(flatten)]
     slice: SliceArguments,
 }
@@ -49,152 +61,113 @@ pub(super) struct Parquet {
 pub(super) const EXAMPLES: &str = "\
 Examples:
   rdmascope export parquet mount.pcap --output tables
+  rdmascope export parquet captures/ --output tables
+  rdmascope export parquet captures/ --site node17 --output dataset
+  rdmascope export parquet hosts/ --sites --output dataset
   rdmascope export parquet mount.pcap0 mount.pcap1 --capture mount --output tables
   tcpdump -i eth0 -w - udp port 4791 | rdmascope export parquet - --capture today --output tables";
 
-impl Parquet {
-    fn capture(&self) -> Result<Cow<'_, str>> {
-        match (&self.capture, self.input.files.as_slice()) {
-            (Some(name), _) => Ok(Cow::Borrowed(name)),
-            (None, [file]) if file != Path::new("-") => {
-                let name = file.file_name().with_context(|| format!("{}: is no file", file.display()))?;
-                Ok(name.to_string_lossy())
-            }
-            (None, _) => {
-                bail!("several files, or standard input, have no name together: choose one with --capture")
-            }
-        }
-    }
-}
-
 /// Writes the tables.
 pub(super) fn run(command: &Parquet, out: &mut Out) -> io::Result<Status> {
-    match write(command) {
-        Ok(ending) => output::tell_of_ending(&ending, out),
-        Err(error) => output::complain(&error, out),
+    let mut jobs = match captures::jobs(command) {
+        Ok(jobs) => jobs,
+        Err(error) => return output::complain(&error, out),
+    };
+    if let [job] = jobs.as_slice() {
+        return match write(command, job, job.site.is_some(), None) {
+            // Nothing was read that could be told of.
+            Ok(_) if command.unread.is_some() => Ok(Status::Done),
+            Ok(ending) => output::tell_of_ending(&ending, out),
+            Err(error) => output::complain(&error, out),
+        };
     }
+    // Else a large one begun late would keep one core at work alone.
+    jobs.sort_by_key(|job| Reverse(job.size));
+    write_all(command, &jobs, out)
 }
 
-fn write(command: &Parquet) -> Result<Ending> {
-    let capture = command.capture()?;
-    let cannot = || format!("{}: cannot be written to", command.output.display());
-    let (slice, captured) = command.slice.of(&command.input, Records::Known)?;
+/// Writes the tables of several captures at a time. Those that cannot be read are told of, and do not keep the others from being written.
+fn write_all(command: &Parquet, jobs: &[Job], out: &mut Out) -> io::Result<Status> {
+    let progress = Progress::of_captures(jobs.iter().filter_map(|job| job.size).sum(), command.input.quiet);
+    let threads = thread::available_parallelism().map_or(1, |threads| threads.get()).min(jobs.len());
+    let next = AtomicUsize::new(0);
+    let (next, progress) = (&next, &progress);
+    let mut worst = Status::Done;
+    thread::scope(|scope| {
+        let (done, results) = mpsc::channel();
+        for _ in 0..threads {
+            let done = done.clone();
+            scope.spawn(move || {
+                while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    // Where nobody listens any more, no further one is begun.
+                    if done.send(write(command, job, true, Some(progress))).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+        drop(done);
+        for result in results {
+            let told = progress.suspend(|| match result {
+                Ok(ending) => {
+                    output::warn_of_cuts(&ending, out)?;
+                    output::complain_of_troubles(&ending, out)
+                }
+                Err(error) => output::complain(&error, out),
+            });
+            worst = worst.max(told?);
+        }
+        Ok(worst)
+    })
+}
+
+/// Writes the tables of a capture. Where nothing of it can be read, that is an error; with `is_row` it is a row of `captures` besides.
+fn write(command: &Parquet, job: &Job, is_row: bool, progress: Option<&Progress>) -> Result<Ending> {
+    let output = &command.output;
+    let cannot = || format!("{}: cannot be written to", output.display());
+    let partition = Partition { capture: &job.name, site: job.site.as_deref() };
+    partition.check(output)?;
+    let about = |error: Option<String>| About {
+        partition,
+        output,
+        files: job.file_names(),
+        size: job.size,
+        error: error.map(|error| job.without_folders(error)),
+    };
+    let read = match &command.unread {
+        Some(reason) => Err(anyhow!("{reason}")),
+        None => command.slice.of(&job.input, Records::Known),
+    };
+    let failed = |error: anyhow::Error| {
+        if is_row || command.unread.is_some() {
+            let staging = Staging::in_folder(output).with_context(cannot)?;
+            let writers = Writers::create(&staging, Default::default()).with_context(cannot)?;
+            writers.finish(None, staging, &about(Some(format!("{error:#}")))).with_context(cannot)?;
+        }
+        if command.unread.is_some() { Ok(Ending::default()) } else { Err(error) }
+    };
+    let (slice, captured) = match read {
+        Ok(read) => read,
+        Err(error) => return failed(error),
+    };
     let input = captured.input();
-    let staging = Staging::in_folder(&command.output).with_context(cannot)?;
+    let staging = Staging::in_folder(output).with_context(cannot)?;
     let mut writers = Writers::create(&staging, slice).with_context(cannot)?;
     writers.paths = paths::follow(input);
     let config = Config { report_packets: true, observe: Observe::All, ..Config::default() };
-    let ending = input::read(input, config, &mut writers).with_context(cannot)??;
-    writers.finish(&ending, staging, &capture).with_context(cannot)?;
+    let ending = match input::read_within(input, config, &mut writers, progress).with_context(cannot)? {
+        Ok(ending) => ending,
+        Err(error) => {
+            drop(staging);
+            return failed(error);
+        }
+    };
+    let troubles = ending.files.iter().filter_map(|file| file.trouble.as_ref());
+    let troubles: Vec<String> = troubles.map(|trouble| trouble.to_string()).collect();
+    let about = about((!troubles.is_empty()).then(|| troubles.join("; ")));
+    let about = About { files: job.names_of(&ending), ..about };
+    writers.finish(Some(&ending), staging, &about).with_context(cannot)?;
     Ok(ending)
-}
-
-/// All tables.
-struct Writers {
-    transactions: TableWriter,
-    operations: TableWriter,
-    messages: TableWriter,
-    packets: TableWriter,
-    connections: TableWriter,
-    /// What is written.
-    slice: Slice,
-    /// The paths of files, as the whole capture tells them.
-    paths: Paths,
-    judge: Judge,
-    findings: TableWriter,
-    /// What happened is known when all was read.
-    gathered: Events,
-    events: TableWriter,
-}
-
-impl Writers {
-    fn create(staging: &Staging, slice: Slice) -> io::Result<Writers> {
-        let create = |table: usize| {
-            let (name, list) = TABLES[table];
-            TableWriter::create(staging.create(name)?, name, list)
-        };
-        Ok(Writers {
-            transactions: create(0)?,
-            operations: create(1)?,
-            messages: create(2)?,
-            packets: create(3)?,
-            connections: create(4)?,
-            slice,
-            paths: Paths::new(),
-            judge: Judge::default(),
-            findings: create(5)?,
-            gathered: Events::default(),
-            events: create(6)?,
-        })
-    }
-
-    /// Ends all files before any takes its place.
-    fn finish(self, ending: &Ending, staging: Staging, capture: &str) -> io::Result<()> {
-        let Writers { transactions, operations, messages, packets, connections, findings, .. } = self;
-        let mut events = self.events;
-        let span = self.slice.chosen().map(|chosen| chosen.span).unwrap_or_default();
-        let (first, last) = ending.totals.span.unzip();
-        for event in self.gathered.list(last) {
-            if event.is_within(span, first.unwrap_or_default()) {
-                events.row(&EVENT.of(&event))?;
-            }
-        }
-        for writer in [transactions, operations, messages, packets, connections, findings, events] {
-            writer.finish()?;
-        }
-        staging.place(TABLES.iter().map(|(name, _)| ((*name).to_owned(), partition::place(name, capture))))
-    }
-}
-
-impl Audience for Writers {
-    const LISTS: bool = false;
-
-    fn event(&mut self, event: Event<'_>, _: Time) -> io::Result<()> {
-        let Writers { judge, findings, slice, gathered, .. } = self;
-        if slice.concerns(&event) {
-            gathered.handle(&event);
-        }
-        let mut written = Ok(());
-        judge.handle(&event, &mut |finding| {
-            if written.is_ok() && slice.has_finding(finding) {
-                written = findings.row(&FINDING.of(FindingRow::new(finding, false)));
-            }
-        });
-        written?;
-        let is_wanted = slice.has(&event);
-        match event {
-            // What other transactions tell of paths counts too.
-            Event::Transaction(transaction) if !is_wanted => {
-                self.paths.take(transaction);
-                Ok(())
-            }
-            _ if !is_wanted => Ok(()),
-            Event::Packet(packet) => self.packets.row(&PACKET.of(packet)),
-            Event::Transaction(transaction) => {
-                let row = TransactionRow::follow(transaction, &mut self.paths);
-                for (index, operation) in transaction.details.operations.iter().enumerate() {
-                    self.operations.row(&OPERATION.of(OperationRow {
-                        transaction,
-                        paths: row.paths,
-                        index,
-                        operation,
-                    }))?;
-                }
-                let messages = [(&transaction.call, false), (&transaction.reply, true)];
-                for (message, is_reply) in messages {
-                    let Some(message) = message else { continue };
-                    self.messages.row(&MESSAGE.of(MessageRow { transaction, message, is_reply }))?;
-                }
-                self.transactions.row(&TRANSACTION.of(row))
-            }
-            Event::Connection(connection) => self.connections.row(&CONNECTION.of(connection)),
-            _ => Ok(()),
-        }
-    }
-
-    fn wait(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 #[cfg(test)]

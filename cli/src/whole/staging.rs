@@ -2,9 +2,12 @@
 
 use super::{PREFIX, begin, unfinished};
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, ErrorKind};
 use std::path::{Component, Path, PathBuf};
 use tempfile::TempDir;
+
+/// How often a file is given its place before an error is believed.
+const TRIES: usize = 8;
 
 /// Files that are being written below a folder, and appear there together. Dropped unfinished, it leaves nothing behind.
 pub(crate) struct Staging {
@@ -42,15 +45,30 @@ impl Staging {
     pub(crate) fn place(mut self, files: impl IntoIterator<Item = (String, PathBuf)>) -> io::Result<()> {
         let files: Vec<(String, PathBuf)> = files.into_iter().collect();
         for (_, place) in &files {
-            let folder = self.output.join(place.parent().unwrap_or(Path::new("")));
-            make_folders(&folder, &mut self.made)?;
+            make_folders(&self.folder_of(place), &mut self.made)?;
         }
-        let _unfinished = unfinished();
         for (name, place) in &files {
-            fs::rename(self.folder.path().join(name), self.output.join(place))?;
+            // Who fails beside this one removes the folders that it made, where they are empty.
+            let mut tries = 0;
+            while let Err(error) = self.rename(name, place) {
+                tries += 1;
+                if error.kind() != ErrorKind::NotFound || tries == TRIES {
+                    return Err(error);
+                }
+                make_folders(&self.folder_of(place), &mut self.made)?;
+            }
         }
         self.made.clear();
         Ok(())
+    }
+
+    fn folder_of(&self, place: &Path) -> PathBuf {
+        self.output.join(place.parent().unwrap_or(Path::new("")))
+    }
+
+    fn rename(&self, name: &str, place: &Path) -> io::Result<()> {
+        let _unfinished = unfinished();
+        fs::rename(self.folder.path().join(name), self.output.join(place))
     }
 }
 
@@ -71,8 +89,12 @@ fn make_folders(path: &Path, made: &mut Vec<PathBuf>) -> io::Result<()> {
         if !matches!(component, Component::Normal(_)) || folder.is_dir() {
             continue;
         }
-        begin(|| fs::create_dir(&folder), |()| folder.clone())?;
-        made.push(folder.clone());
+        match begin(|| fs::create_dir(&folder), |()| folder.clone()) {
+            Ok(()) => made.push(folder.clone()),
+            // Somebody else was faster.
+            Err(error) if error.kind() == ErrorKind::AlreadyExists && folder.is_dir() => {}
+            Err(error) => return Err(error),
+        }
     }
     Ok(())
 }

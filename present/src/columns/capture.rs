@@ -291,6 +291,12 @@ pub static INTERFACE: Columns<Interface> = {
             )
             .or_null(),
             C::new(
+                "operating_system",
+                Text(|it, see| lend(it.operating_system.as_deref(), see)),
+                "The system on which it was captured (if_os, or shb_os of the section): at most 256 bytes.",
+            )
+            .optional(),
+            C::new(
                 "link_type",
                 U16(|it| Some(it.link.0)),
                 "The link type, of the tcpdump.org registry. 1 is Ethernet.",

@@ -1,11 +1,110 @@
-//! Where the tables of a capture stand: `DIR/TABLE/capture=NAME/part-0.parquet`.
+//! Where the tables of a capture stand: `DIR/TABLE/capture=NAME/part-0.parquet`, or with a site
+//! `DIR/TABLE/day=2025-11-21/site=NAME/capture=NAME/part-0.parquet`.
 
+use anyhow::{Result, bail};
 use core::fmt::{self, Write as _};
+use rdmascope_dissector::record::Time;
+use rdmascope_present::columns::TABLES;
+use rdmascope_present::time::Rfc3339;
+use std::fs;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-/// The place of a table's file, below the folder of all tables.
-pub(super) fn place(table: &str, capture: &str) -> PathBuf {
-    Path::new(table).join(format!("capture={}", Escaped(capture))).join("part-0.parquet")
+/// What Hive calls the partition of what has no value: of a capture without a packet nobody knows the day.
+const NONE: &str = "__HIVE_DEFAULT_PARTITION__";
+
+/// The partition of a capture.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Partition<'a> {
+    /// The name of the capture.
+    pub(super) capture: &'a str,
+    /// Where it was captured, if captures are told apart by that.
+    pub(super) site: Option<&'a str>,
+}
+
+impl Partition<'_> {
+    /// The place of a table's file, below the folder of all tables. `first` is the time of the first packet.
+    pub(super) fn place(self, table: &str, first: Option<Time>) -> PathBuf {
+        let folder = Path::new(table);
+        match self.site {
+            Some(_) => folder.join(day(first)).join(self.within_day()),
+            None => folder.join(self.of_capture()),
+        }
+        .join("part-0.parquet")
+    }
+
+    /// Removes what was exported of the same capture when its first packet was one of another day: a ring had older packets then.
+    pub(super) fn remove_other_days(self, output: &Path, first: Option<Time>) -> io::Result<()> {
+        if self.site.is_none() {
+            return Ok(());
+        }
+        for (table, _) in TABLES {
+            for entry in fs::read_dir(output.join(table))? {
+                let entry = entry?;
+                if entry.file_name() == *day(first) || !is_day(&entry.file_name().to_string_lossy()) {
+                    continue;
+                }
+                let place = entry.path().join(self.within_day());
+                match fs::remove_dir_all(&place) {
+                    Ok(()) => {}
+                    // Also where somebody else removes it at the same time.
+                    Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                    Err(error) => return Err(error),
+                }
+                // The folders around it go where they are empty.
+                let _ = place.parent().map(fs::remove_dir);
+                let _ = fs::remove_dir(entry.path());
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses a folder whose tables are partitioned in the other way: readers would find neither.
+    pub(super) fn check(self, output: &Path) -> Result<()> {
+        let (table, _) = TABLES[0];
+        let Ok(entries) = fs::read_dir(output.join(table)) else { return Ok(()) };
+        for entry in entries {
+            let name = entry?.file_name();
+            let name = name.to_string_lossy();
+            match self.site {
+                Some(_) if name.starts_with("capture=") => {
+                    bail!(
+                        "{}: is partitioned by capture alone; choose another folder, or none of --site and --sites",
+                        output.display()
+                    );
+                }
+                None if is_day(&name) => {
+                    bail!(
+                        "{}: is partitioned by day, site and capture; name the site with --site",
+                        output.display()
+                    );
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn within_day(self) -> PathBuf {
+        let site = self.site.unwrap_or_default();
+        Path::new(&format!("site={}", Escaped(site))).join(self.of_capture())
+    }
+
+    fn of_capture(self) -> String {
+        format!("capture={}", Escaped(self.capture))
+    }
+}
+
+/// The folder of a day, UTC.
+fn day(first: Option<Time>) -> String {
+    match first {
+        Some(time) => format!("day={}", &Rfc3339::from(time).as_str()[.."2025-11-21".len()]),
+        None => format!("day={NONE}"),
+    }
+}
+
+fn is_day(name: &str) -> bool {
+    name.starts_with("day=")
 }
 
 /// A name as part of a path, as Hive, Spark, DuckDB and Polars read it: what is neither letter nor digit of any script, nor one of
@@ -29,6 +128,18 @@ impl fmt::Display for Escaped<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_day_is_one_of_utc() {
+        let partition = Partition { capture: "a b", site: Some("node/1") };
+        let place = |first| partition.place("events", first).display().to_string();
+        assert_eq!(place(Some(Time(0))), "events/day=1970-01-01/site=node%2F1/capture=a%20b/part-0.parquet");
+        assert!(place(Some(Time(-1))).contains("/day=1969-12-31/"));
+        assert!(place(Some(Time(1_763_769_599_999_999_999))).contains("/day=2025-11-21/"));
+        assert!(place(None).contains("/day=__HIVE_DEFAULT_PARTITION__/"));
+        let partition = Partition { site: None, ..partition };
+        assert_eq!(partition.place("events", None), Path::new("events/capture=a%20b/part-0.parquet"));
+    }
 
     #[test]
     fn names_cannot_leave_their_folder() {

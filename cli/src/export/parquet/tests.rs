@@ -242,17 +242,39 @@ fn a_table_without_rows_has_its_columns() {
     assert_eq!(rows(&file), [""; 0]);
 }
 
+/// What captures are called where the command line is this.
+fn names(arguments: &[&str]) -> Result<Vec<String>, String> {
+    let command = Parquet::augment_args(clap::Command::new("parquet"));
+    let words = ["parquet", "--output", "tables"].iter().chain(arguments);
+    let parquet = Parquet::from_arg_matches(&command.try_get_matches_from(words).unwrap()).unwrap();
+    let jobs = super::captures::jobs(&parquet).map_err(|error| error.to_string())?;
+    Ok(jobs.into_iter().map(|job| job.name).collect())
+}
+
 #[test]
 fn what_a_capture_is_called() {
-    let capture = |arguments: &[&str]| {
-        let command = Parquet::augment_args(clap::Command::new("parquet"));
-        let words = ["parquet", "--output", "tables"].iter().chain(arguments);
-        let parquet = Parquet::from_arg_matches(&command.try_get_matches_from(words).unwrap()).unwrap();
-        parquet.capture().map(|name| name.into_owned()).map_err(|error| error.to_string())
-    };
-    assert_eq!(capture(&["a/mount.pcap"]).unwrap(), "mount.pcap");
-    assert_eq!(capture(&["a/mount.pcap", "--capture", "a b"]).unwrap(), "a b");
-    for nameless in [&["-"][..], &["a", "b"], &["a", "-"]] {
-        assert!(capture(nameless).unwrap_err().contains("--capture"));
+    assert_eq!(names(&["a/mount.pcap"]).unwrap(), ["mount.pcap"]);
+    assert_eq!(names(&["a/mount.pcap", "--capture", "a b"]).unwrap(), ["a b"]);
+    // One of a ring, by itself.
+    assert_eq!(names(&["a/mount.pcap1"]).unwrap(), ["mount.pcap1"]);
+    assert_eq!(
+        names(&["a/mount.pcap1", "a/mount.pcap0", "a/other.pcap"]).unwrap(),
+        ["mount.pcap", "other.pcap"]
+    );
+    for nameless in [&["-"][..], &["a", "-"]] {
+        assert!(names(nameless).unwrap_err().contains("--capture"));
     }
+    assert!(
+        names(&["a/mount.pcap", "b/mount.pcap"]).unwrap_err().contains("second capture called mount.pcap")
+    );
+}
+
+/// Whoever reads a file can tell what its columns mean.
+#[test]
+fn a_file_tells_the_version_of_its_schema() {
+    let file = written(&PACKET, |_| {});
+    let entries = file.metadata().file_metadata().key_value_metadata().unwrap();
+    assert!(
+        entries.iter().any(|entry| entry.key == "rdmascope.schema" && entry.value.as_deref() == Some("1"))
+    );
 }

@@ -3,6 +3,7 @@
 use super::cells::{self, Waiting};
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::errors::{ParquetError, Result};
+use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::{Type, TypePtr};
@@ -16,6 +17,12 @@ const ROWS: usize = 1 << 16;
 /// Bytes of values that wait to be written, from which on a row group is full.
 const BYTES: usize = 16 << 20;
 
+/// The version of the schema of all tables. It grows where a column goes, or gets another name, type or meaning, and where the layout of folders changes; not where
+/// a column or a table is added.
+pub(super) const SCHEMA: u32 = 1;
+/// What it is called in the metadata of each file.
+pub(super) const SCHEMA_KEY: &str = "rdmascope.schema";
+
 /// Takes rows and writes a file. Memory does not grow with their number, but for the few bytes about each row group that
 /// stand at the end of the file.
 pub(super) struct TableWriter {
@@ -23,6 +30,8 @@ pub(super) struct TableWriter {
     waiting: Waiting,
     rows: usize,
     bytes: usize,
+    /// Rows in row groups that were written.
+    written: u64,
 }
 
 impl TableWriter {
@@ -30,10 +39,17 @@ impl TableWriter {
     pub(super) fn create(file: File, name: &str, list: &dyn List) -> io::Result<TableWriter> {
         let properties = WriterProperties::builder()
             .set_compression(Compression::ZSTD(ZstdLevel::default()))
-            .set_created_by(concat!("rdmascope version ", env!("CARGO_PKG_VERSION")).to_owned());
+            .set_created_by(concat!("rdmascope version ", env!("CARGO_PKG_VERSION")).to_owned())
+            .set_key_value_metadata(Some(vec![KeyValue::new(SCHEMA_KEY.to_owned(), SCHEMA.to_string())]));
         let schema = schema(name, list).map_err(plain)?;
         let file = SerializedFileWriter::new(file, schema, Arc::new(properties.build()));
-        Ok(TableWriter { file: file.map_err(plain)?, waiting: Waiting::of(list), rows: 0, bytes: 0 })
+        Ok(TableWriter {
+            file: file.map_err(plain)?,
+            waiting: Waiting::of(list),
+            rows: 0,
+            bytes: 0,
+            written: 0,
+        })
     }
 
     /// Takes a row.
@@ -41,6 +57,11 @@ impl TableWriter {
         self.bytes += self.waiting.take(row);
         self.rows += 1;
         if self.rows == ROWS || self.bytes >= BYTES { self.write_row_group().map_err(plain) } else { Ok(()) }
+    }
+
+    /// How many rows it took.
+    pub(super) fn rows(&self) -> u64 {
+        self.written + self.rows as u64
     }
 
     /// Ends the file: all of it is on the disk then.
@@ -59,6 +80,7 @@ impl TableWriter {
             column.close()?;
         }
         group.close()?;
+        self.written += self.rows as u64;
         (self.rows, self.bytes) = (0, 0);
         Ok(())
     }

@@ -1,0 +1,143 @@
+//! Which captures are exported, and what they are called.
+
+use super::Parquet;
+use super::rings::{Ring, rings};
+use crate::captures::{expand, of_folder};
+use crate::input::Input;
+use anyhow::{Context as _, Result, bail};
+use rdmascope_present::ending::Ending;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A capture that is exported.
+#[derive(Debug)]
+pub(super) struct Job {
+    /// Where it was captured.
+    pub(super) site: Option<String>,
+    /// What it is called.
+    pub(super) name: String,
+    /// What is read.
+    pub(super) input: Input,
+    /// Bytes of its files, if that is known.
+    pub(super) size: Option<u64>,
+}
+
+/// The captures that the command asks for.
+pub(super) fn jobs(command: &Parquet) -> Result<Vec<Job>> {
+    let input = &command.input;
+    let is_standard_input = |path: &PathBuf| path == Path::new("-");
+    let job = |site: &Option<String>, Ring { name, files }: Ring| {
+        let size = files.iter().map(|path| size(path)).sum();
+        let input = Input { is_ring: files.len() > 1, ..input.of(files) };
+        Job { site: site.clone(), name, input, size }
+    };
+    if !input.with.is_empty() {
+        // What other places show belongs to the one capture.
+        let name = match (&command.capture, input.files.as_slice()) {
+            (Some(name), _) => name.clone(),
+            (None, [file]) if !file.is_dir() => file_name(file),
+            _ => bail!("captures of several places have no name together: choose one with --capture"),
+        };
+        let files = expand(&input.files)?;
+        let input = Input { with: input.with.clone(), ..input.of(files) };
+        return Ok(vec![Job { site: command.site.clone(), name, input, size: None }]);
+    }
+    if let Some(name) = &command.capture {
+        let files = match command.unread {
+            Some(_) => input.files.clone(),
+            None => expand(&input.files)?,
+        };
+        let is_ring = rings(&files).len() == 1;
+        let mut job = job(&command.site, Ring { name: name.clone(), files });
+        job.input.is_ring &= is_ring;
+        return Ok(vec![job]);
+    }
+    if input.files.iter().any(is_standard_input) {
+        bail!("standard input has no name: choose one with --capture");
+    }
+    let mut jobs: Vec<Job> = match input.files.as_slice() {
+        folders if command.sites => {
+            let mut jobs = Vec::new();
+            for (site, folder) in sites(folders)? {
+                let site = Some(site);
+                jobs.extend(rings(&captures_of(&folder)?).into_iter().map(|ring| job(&site, ring)));
+            }
+            jobs
+        }
+        // One file is called as it is named, whatever it was part of.
+        [file] if !file.is_dir() => {
+            let name = file.file_name().with_context(|| format!("{}: is no file", file.display()))?;
+            let name = name.to_string_lossy().into_owned();
+            vec![job(&command.site, Ring { name, files: vec![file.clone()] })]
+        }
+        files => rings(&expand(files)?).into_iter().map(|ring| job(&command.site, ring)).collect(),
+    };
+    if jobs.is_empty() {
+        bail!("no capture there: no pcap, pcapng or ERF file in any folder");
+    }
+    let mut names = BTreeSet::new();
+    for Job { site, name, input, .. } in &jobs {
+        if !names.insert((site, name)) {
+            bail!(
+                "{}: a second capture called {name}: export one of them with another --capture or --site",
+                input.files[0].display()
+            );
+        }
+    }
+    // Of several at a time one line tells.
+    if jobs.len() > 1 {
+        jobs.iter_mut().for_each(|job| job.input.quiet = true);
+    }
+    Ok(jobs)
+}
+
+/// The folders in folders, with their names.
+fn sites(folders: &[PathBuf]) -> Result<Vec<(String, PathBuf)>> {
+    let mut sites = Vec::new();
+    for folder in folders {
+        let cannot = || format!("{}: cannot be read", folder.display());
+        for entry in fs::read_dir(folder).with_context(cannot)? {
+            let entry = entry.with_context(cannot)?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if !name.starts_with('.') && entry.path().is_dir() {
+                sites.push((name, entry.path()));
+            }
+        }
+    }
+    sites.sort();
+    Ok(sites)
+}
+
+fn captures_of(folder: &Path) -> Result<Vec<PathBuf>> {
+    of_folder(folder).with_context(|| format!("{}: cannot be read", folder.display()))
+}
+
+/// Bytes of a file; nothing where it is none, or not there.
+fn size(path: &Path) -> Option<u64> {
+    path.metadata().ok().filter(fs::Metadata::is_file).map(|metadata| metadata.len())
+}
+
+impl Job {
+    /// The names of its files, without folders.
+    pub(super) fn file_names(&self) -> Vec<String> {
+        self.input.files.iter().map(|path| file_name(path)).collect()
+    }
+
+    /// The same in the order in which they were read.
+    pub(super) fn names_of(&self, ending: &Ending) -> Vec<String> {
+        ending.files.iter().map(|file| file_name(Path::new(&file.name))).collect()
+    }
+
+    /// A message in which its files stand without their folders, so that tables do not depend on where a capture was copied to.
+    pub(super) fn without_folders(&self, message: String) -> String {
+        self.input
+            .files
+            .iter()
+            .fold(message, |message, path| message.replace(&path.display().to_string(), &file_name(path)))
+    }
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+}

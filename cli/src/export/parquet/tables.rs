@@ -1,0 +1,159 @@
+//! All tables of a capture, written as it is read.
+
+use super::partition::Partition;
+use super::writer::{SCHEMA, TableWriter};
+use crate::input::Audience;
+use crate::slice::Slice;
+use crate::whole::Staging;
+use rdmascope_conformance::Judge;
+use rdmascope_dissector::event::Event;
+use rdmascope_dissector::record::Time;
+use rdmascope_present::columns::{
+    CONNECTION, EVENT, EXPORTED, Exported, FINDING, FindingRow, MESSAGE, MessageRow, OPERATION, OperationRow,
+    PACKET, TABLES, TRANSACTION,
+};
+use rdmascope_present::ending::Ending;
+use rdmascope_present::events::Events;
+use rdmascope_present::paths::{Paths, TransactionRow};
+use std::io;
+use std::path::Path;
+
+/// All tables.
+pub(super) struct Writers {
+    transactions: TableWriter,
+    operations: TableWriter,
+    messages: TableWriter,
+    packets: TableWriter,
+    connections: TableWriter,
+    /// What is written.
+    slice: Slice,
+    /// The paths of files, as the whole capture tells them.
+    pub(super) paths: Paths,
+    judge: Judge,
+    findings: TableWriter,
+    /// What happened is known when all was read.
+    gathered: Events,
+    events: TableWriter,
+    captures: TableWriter,
+}
+
+/// What is known of a capture beside what is in it.
+pub(super) struct About<'a> {
+    pub(super) partition: Partition<'a>,
+    /// The folder of all tables.
+    pub(super) output: &'a Path,
+    /// The names of its files, without folders.
+    pub(super) files: Vec<String>,
+    /// Bytes of its files, if that is known.
+    pub(super) size: Option<u64>,
+    /// Why it could not be read, or not to its end.
+    pub(super) error: Option<String>,
+}
+
+impl Writers {
+    pub(super) fn create(staging: &Staging, slice: Slice) -> io::Result<Writers> {
+        let create = |table: usize| {
+            let (name, list) = TABLES[table];
+            TableWriter::create(staging.create(name)?, name, list)
+        };
+        Ok(Writers {
+            transactions: create(0)?,
+            operations: create(1)?,
+            messages: create(2)?,
+            packets: create(3)?,
+            connections: create(4)?,
+            slice,
+            paths: Paths::new(),
+            judge: Judge::default(),
+            findings: create(5)?,
+            gathered: Events::default(),
+            events: create(6)?,
+            captures: create(7)?,
+        })
+    }
+
+    /// Ends all files before any takes its place. `ending` is nothing where the capture could not be read at all.
+    pub(super) fn finish(
+        self,
+        ending: Option<&Ending>,
+        staging: Staging,
+        about: &About<'_>,
+    ) -> io::Result<()> {
+        let Writers { transactions, operations, messages, packets, connections, findings, .. } = self;
+        let (mut events, mut captures) = (self.events, self.captures);
+        let span = self.slice.chosen().map(|chosen| chosen.span).unwrap_or_default();
+        let (first, last) = ending.and_then(|ending| ending.totals.span).unzip();
+        for event in self.gathered.list(last) {
+            if event.is_within(span, first.unwrap_or_default()) {
+                events.row(&EVENT.of(&event))?;
+            }
+        }
+        let writers = [transactions, operations, messages, packets, connections, findings, events];
+        captures.row(&EXPORTED.of(Exported {
+            ending,
+            files: &about.files,
+            size: about.size,
+            rows: writers.iter().map(TableWriter::rows).sum(),
+            error: about.error.as_deref(),
+            version: env!("CARGO_PKG_VERSION"),
+            schema: SCHEMA,
+        }))?;
+        for writer in writers.into_iter().chain([captures]) {
+            writer.finish()?;
+        }
+        let place = |(name, _): &(&str, _)| ((*name).to_owned(), about.partition.place(name, first));
+        staging.place(TABLES.iter().map(place))?;
+        about.partition.remove_other_days(about.output, first)
+    }
+}
+
+impl Audience for Writers {
+    const LISTS: bool = false;
+
+    fn event(&mut self, event: Event<'_>, _: Time) -> io::Result<()> {
+        let Writers { judge, findings, slice, gathered, .. } = self;
+        if slice.concerns(&event) {
+            gathered.handle(&event);
+        }
+        let mut written = Ok(());
+        judge.handle(&event, &mut |finding| {
+            if written.is_ok() && slice.has_finding(finding) {
+                written = findings.row(&FINDING.of(FindingRow::new(finding, false)));
+            }
+        });
+        written?;
+        let is_wanted = slice.has(&event);
+        match event {
+            // What other transactions tell of paths counts too.
+            Event::Transaction(transaction) if !is_wanted => {
+                self.paths.take(transaction);
+                Ok(())
+            }
+            _ if !is_wanted => Ok(()),
+            Event::Packet(packet) => self.packets.row(&PACKET.of(packet)),
+            Event::Transaction(transaction) => {
+                let row = TransactionRow::follow(transaction, &mut self.paths);
+                for (index, operation) in transaction.details.operations.iter().enumerate() {
+                    self.operations.row(&OPERATION.of(OperationRow {
+                        transaction,
+                        paths: row.paths,
+                        index,
+                        operation,
+                    }))?;
+                }
+                let messages = [(&transaction.call, false), (&transaction.reply, true)];
+                for (message, is_reply) in messages {
+                    let Some(message) = message else { continue };
+                    self.messages.row(&MESSAGE.of(MessageRow { transaction, message, is_reply }))?;
+                }
+                self.transactions.row(&TRANSACTION.of(row))
+            }
+            Event::Connection(connection) => self.connections.row(&CONNECTION.of(connection)),
+            _ => Ok(()),
+        }
+    }
+
+    fn wait(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

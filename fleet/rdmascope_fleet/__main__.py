@@ -1,0 +1,147 @@
+"""`python -m rdmascope_fleet`, or the main file of spark-submit."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import os
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rdmascope_fleet import questions
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+EXAMPLES = """\
+examples:
+  python -m rdmascope_fleet export /captures --output /dataset
+  python -m rdmascope_fleet export hdfs:///captures/2025-11-21 --output hdfs:///dataset
+  python -m rdmascope_fleet ask slow_servers --dataset /dataset
+  python -m rdmascope_fleet ask --list
+  python -m rdmascope_fleet compact --dataset /dataset --output /compact --day 2025-11-21
+  spark-submit --py-files rdmascope_fleet.zip main.py export hdfs:///captures --output hdfs:///dataset --program ./rdmascope
+"""
+
+
+def arguments(words: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="rdmascope-fleet", description=__doc__, epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+
+    export = commands.add_parser("export", help="export captures to a dataset, each place's ring as a task of Spark")
+    export.add_argument("source", help="folder of captures, in any file system of Hadoop; the folder that holds a capture is its site")
+    export.add_argument("-o", "--output", required=True, help="folder of the dataset")
+    export.add_argument("--program", help="rdmascope, to be shipped with the job [default: the one on PATH]")
+    export.add_argument("--on-workers", metavar="PATH", help="where rdmascope is on every worker; it is not shipped then")
+    export.add_argument("--timeout", type=float, default=3600, metavar="SECONDS", help="ends the program on a capture [default: 3600]")
+    export.add_argument("--tries", type=int, default=2, metavar="NUMBER", help="how often a capture is tried in its task [default: 2]")
+    export.add_argument("--option", action="append", default=[], metavar="WORD", help="of `rdmascope export parquet`, such as --option=--no-icrc")
+    export.add_argument("--bill", metavar="FILE", help="write the bill and what became of each capture, as JSON")
+    export.add_argument("-q", "--quiet", action="store_true", help="show no progress")
+
+    ask = commands.add_parser("ask", help="ask a dataset a question")
+    ask.add_argument("question", nargs="?", help="name of a question, or a file of SQL")
+    ask.add_argument("--dataset", help="folder of the dataset, or of what compact wrote")
+    ask.add_argument("--engine", choices=["spark", "duckdb"], default="spark", help="who answers [default: spark]")
+    ask.add_argument("--list", action="store_true", help="list the questions")
+
+    compact = commands.add_parser("compact", help="write days of a dataset anew, in few files")
+    compact.add_argument("--dataset", required=True, help="folder of the dataset")
+    compact.add_argument("-o", "--output", required=True, help="folder for the compact one")
+    compact.add_argument("--day", action="append", default=[], metavar="DAY", help="day to be written [default: all]")
+
+    for command in (export, ask, compact):
+        command.add_argument("--master", help="master of Spark [default: that of spark-submit, or local[*]]")
+        command.add_argument("--conf", action="append", default=[], metavar="KEY=VALUE", help="setting of Spark")
+    return parser.parse_args(words)
+
+
+def settings_of(chosen: argparse.Namespace) -> dict[str, str]:
+    """The settings of Spark that were given."""
+    pairs = (setting.partition("=") for setting in chosen.conf)
+    return {key: value for key, _, value in pairs}
+
+
+def session(master: str | None, settings: dict[str, str]) -> SparkSession:
+    """Spark, as it is configured; on this machine where nothing says otherwise."""
+    from pyspark import SparkConf
+    from pyspark.sql import SparkSession
+
+    conf = SparkConf()
+    for key, value in settings.items():
+        conf.set(key, value)
+    if master is not None or not conf.contains("spark.master"):
+        conf.setMaster(master or "local[*]")
+    # The workers run the Python that this runs on, unless somebody says otherwise.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    conf.setIfMissing("spark.ui.showConsoleProgress", "false")
+    if conf.get("spark.master", "").startswith("local"):
+        conf.setIfMissing("spark.ui.enabled", "false")
+        conf.setIfMissing("spark.driver.bindAddress", "127.0.0.1")
+        conf.setIfMissing("spark.driver.host", "127.0.0.1")
+    spark = SparkSession.builder.appName("rdmascope-fleet").config(conf=conf).getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def export(chosen: argparse.Namespace) -> None:
+    from rdmascope_fleet.export import Settings, as_dict
+    from rdmascope_fleet.export import export as run
+
+    program = chosen.program or shutil.which("rdmascope")
+    if chosen.on_workers is not None:
+        program = None
+    elif program is None:
+        sys.exit("rdmascope is not on PATH: name it with --program, or with --on-workers where workers have it")
+    elif Path(program).name != "rdmascope":
+        sys.exit(f"{program}: a program that is shipped is called rdmascope")
+    with session(chosen.master, settings_of(chosen)) as spark:
+        hadoop = {name.removeprefix("spark.hadoop."): value for name, value in spark.sparkContext.getConf().getAll() if name.startswith("spark.hadoop.")}
+        settings = Settings(chosen.output, chosen.on_workers, chosen.timeout, chosen.tries, tuple(chosen.option), hadoop)
+        bill, done = run(spark, chosen.source, settings, program, not chosen.quiet)
+    for line in bill.lines():
+        print(line)
+    if chosen.bill:
+        told = {"bill": vars(bill), "captures": [as_dict(one) for one in done]}
+        Path(chosen.bill).write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+
+
+def ask(chosen: argparse.Namespace) -> None:
+    if chosen.list:
+        for name in questions.names():
+            print(f"{name:16} {questions.summary(name)}")
+        return
+    if chosen.question is None or chosen.dataset is None:
+        sys.exit("a question and --dataset are needed; --list lists the questions")
+    if chosen.engine == "duckdb":
+        columns, rows = questions.by_duckdb(chosen.dataset, chosen.question)
+    else:
+        with session(chosen.master, settings_of(chosen)) as spark:
+            columns, rows = questions.by_spark(spark, chosen.dataset, chosen.question)
+    table = csv.writer(sys.stdout, lineterminator="\n")
+    table.writerow(columns)
+    table.writerows(rows)
+
+
+def compact(chosen: argparse.Namespace) -> None:
+    from rdmascope_fleet.compact import compact as run
+
+    began = time.monotonic()
+    with session(chosen.master, settings_of(chosen)) as spark:
+        rows = run(spark, chosen.dataset, chosen.output, chosen.day)
+    print(f"{rows} rows in {time.monotonic() - began:.1f} s")
+
+
+def main(words: list[str] | None = None) -> int:
+    """Runs the command."""
+    chosen = arguments(words)
+    {"export": export, "ask": ask, "compact": compact}[chosen.command](chosen)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
