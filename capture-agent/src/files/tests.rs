@@ -166,8 +166,11 @@ fn two_threads_give_what_one_does() {
     assert_eq!(error, format!("{}: given twice; all files together are one capture", paths[0].display()));
 }
 
-/// Tells number, second and file of each record, up to so many.
-struct Told(Vec<(u64, i64, u32)>, usize);
+/// Number, second and file of a record.
+type Shown = (u64, i64, u32);
+
+/// Tells of each record, up to so many.
+struct Told(Vec<Shown>, usize);
 
 impl Sink for Told {
     fn record(&mut self, record: &Record<'_>, _: &Dissected<'_>) -> ControlFlow<()> {
@@ -181,7 +184,7 @@ impl Sink for Told {
 }
 
 /// What a ring of files with these contents tells, up to so many records, and how its files end.
-fn ring(files: &[Vec<u8>], most: usize) -> (Result<Vec<(u64, i64, u32)>, Error>, Vec<FileEnding>) {
+fn ring(files: &[Vec<u8>], most: usize) -> (Result<Vec<Shown>, Error>, Vec<FileEnding>) {
     let folder = tempfile::tempdir().unwrap();
     let paths: Vec<PathBuf> = (0..files.len()).map(|index| folder.path().join(index.to_string())).collect();
     for (path, bytes) in paths.iter().zip(files) {
