@@ -24,6 +24,7 @@ const UNCHECKED: Config = Config {
     keep: Keep { steps: true, contents: true },
     observe: Observe::All,
     attribute: true,
+    places_apart: None,
 };
 
 fn all_samples() -> impl Iterator<Item = &'static str> {

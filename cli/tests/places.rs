@@ -125,6 +125,22 @@ fn clocks_ways_and_losses_are_what_was_made() {
     assert!((2 * half - 200..2 * half + 1_000).contains(&both), "{both}");
 }
 
+/// A host that receives much acknowledges again and again with one sequence number: these segments are told apart, too.
+#[test]
+fn segments_of_iwarp_are_found_at_both_places() {
+    let told = places("iwarp-nfs3", |_| false).told("analyze");
+    let ways = of_type(&told, "way");
+    assert_eq!(ways.len(), 2);
+    for way in ways {
+        assert!(way["packets"].as_u64().unwrap() > 800, "{way}");
+        for nothing in ["lost", "damaged", "doubled", "unseen"] {
+            assert_eq!(way[nothing]["packets"], 0, "{nothing}: {way}");
+        }
+    }
+    let [_, second] = of_type(&told, "place")[..] else { panic!("{told:?}") };
+    assert_eq!((&second["near"][0], &second["doubt"]), (&"10.77.0.1".into(), &"within".into()));
+}
+
 /// What one place lacks, the other one has: the transactions are those of the whole session, and so are the findings. The parts of each are its latency at the
 /// client, where the sample was captured.
 #[test]

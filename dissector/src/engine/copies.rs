@@ -37,9 +37,11 @@ impl Sighting {
         Sighting::of(identity, bth.psn.value(), bth.destination_qp.0, seen, tap)
     }
 
-    /// Of a TCP segment: its sequence number and port stand for PSN and queue pair.
+    /// Of a TCP segment: its sequence number and port stand for PSN and queue pair. Segments without payload have all the same one, and differ in
+    /// what they acknowledge.
     pub(crate) fn of_segment(segment: &Segment<'_>, seen: Seen, tap: Tap) -> Sighting {
-        Sighting::of(segment.identity(), segment.sequence, segment.ports[1].into(), seen, tap)
+        let number = segment.sequence.wrapping_add(segment.acknowledgement.unwrap_or(0));
+        Sighting::of(segment.identity(), number, segment.ports[1].into(), seen, tap)
     }
 
     fn of(identity: Identity, number: u32, receiver: u32, seen: Seen, tap: Tap) -> Sighting {
