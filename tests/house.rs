@@ -233,7 +233,7 @@ const DISSECTOR: [(&str, &[&str]); 23] = [
             "transport",
         ],
     ),
-    ("bulk", &["engine", "frame", "record", "transport"]),
+    ("bulk", &["engine", "frame", "iwarp", "record", "transport"]),
 ];
 
 /// The modules of the peer, in the same way.

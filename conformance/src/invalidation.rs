@@ -145,9 +145,18 @@ impl Memory for InvalidationUse {
 }
 
 impl View {
-    /// Whether an end set R; `None` where the capture does not hold what it said.
+    /// Whether an end set R, as far as CM messages said by now.
     fn set_r(&self, end: End) -> Option<bool> {
-        let connection = self.established.as_ref()?;
+        self.set_r_on(end, self.established.as_deref()?)
+    }
+
+    /// The same of a connection that ends: what MPA start frames said is known then.
+    fn finally_set_r(&self, end: End, connection: &Connection) -> Option<bool> {
+        self.set_r_on(end, self.established.as_deref().unwrap_or(connection))
+    }
+
+    /// Whether an end of a connection set R; `None` where the capture does not hold what it said.
+    fn set_r_on(&self, end: End, connection: &Connection) -> Option<bool> {
         let endpoint = if end == self.requester { &connection.requester } else { &connection.responder };
         match endpoint.private_data {
             Some(data) => Some(data.version == private_data::VERSION && data.remote_invalidation),
@@ -156,8 +165,9 @@ impl View {
     }
 
     /// Whether the capture holds nothing that the receiver of an end's Sends sent, and neither end's flag is known.
-    fn hides_both_flags(&self, from: End) -> bool {
-        !self.is_heard(from.other()) && End::BOTH.into_iter().all(|end| self.set_r(end).is_none())
+    fn hides_both_flags(&self, from: End, connection: &Connection) -> bool {
+        !self.is_heard(from.other())
+            && End::BOTH.into_iter().all(|end| self.finally_set_r(end, connection).is_none())
     }
 }
 
@@ -174,21 +184,28 @@ fn may_break_in_transaction(transaction: &Transaction, _: &View) -> bool {
     transaction.done.is_some() || reply.invalidated.is_some_and(|rkey| !lists(call, rkey))
 }
 
-fn receiver_flag(_: &Connection, view: &View, findings: &mut Findings<'_>) {
-    End::BOTH.into_iter().for_each(|from| flag(from, from.other(), "receiver", view, findings));
+fn receiver_flag(connection: &Connection, view: &View, findings: &mut Findings<'_>) {
+    let mut judge = |from: End| flag((from, from.other()), "receiver", connection, view, findings);
+    End::BOTH.into_iter().for_each(&mut judge);
 }
 
-fn sender_flag(_: &Connection, view: &View, findings: &mut Findings<'_>) {
+fn sender_flag(connection: &Connection, view: &View, findings: &mut Findings<'_>) {
     // Where neither flag is known because the capture holds one direction, that is said once: of the receiver.
-    let asked = End::BOTH.into_iter().filter(|from| !view.hides_both_flags(*from));
-    asked.for_each(|from| flag(from, from, "sender", view, findings));
+    let asked = End::BOTH.into_iter().filter(|from| !view.hides_both_flags(*from, connection));
+    asked.for_each(|from| flag((from, from), "sender", connection, view, findings));
 }
 
-fn flag(from: End, end: End, whose: &str, view: &View, findings: &mut Findings<'_>) {
+fn flag(
+    (from, end): (End, End),
+    whose: &str,
+    connection: &Connection,
+    view: &View,
+    findings: &mut Findings<'_>,
+) {
     let Some(Used { sends, rkey, caller, xid, frames }) = view.memories.invalidation.used[from] else {
         return;
     };
-    let set = view.set_r(end);
+    let set = view.finally_set_r(end, connection);
     if set == Some(true) {
         return;
     }
@@ -200,7 +217,7 @@ fn flag(from: End, end: End, whose: &str, view: &View, findings: &mut Findings<'
     };
     let message = match set {
         Some(_) => format!("{what}, and {whose} left R clear"),
-        None if view.hides_both_flags(from) => {
+        None if view.hides_both_flags(from, connection) => {
             format!(
                 "{what}; the capture holds nothing that their receiver sent, and not whether either end set R"
             )

@@ -531,6 +531,11 @@ fn values_of_all_samples() {
         "state.deny",
         "state.open_number",
         "state.ranges",
+        // Of captures at several places: cli/tests/places.rs.
+        "operation_split",
+        "place",
+        "way",
+        "transaction.split",
         "transaction.call.invalidated",
         "transaction.call.stop",
         "transaction.done",

@@ -55,8 +55,11 @@ impl Started {
         Some(Fault::StartFrame(fault))
     }
 
-    /// What is wrong with it as the answer to a Request.
+    /// What is wrong with it as the answer to a Request. One that rejects says how much it would need (RFC 6581, section 9.1).
     fn fault_behind(&self, request: &Started) -> Option<Fault> {
+        if self.frame.rejected {
+            return None;
+        }
         let (outbound, inbound) = (self.depths()?.outbound, request.depths()?.inbound);
         let is_agreed = [outbound, inbound].iter().all(|it| *it != ReadDepths::NOT_NEGOTIATED);
         (is_agreed && outbound > inbound).then_some(Fault::Depth { outbound, inbound })
@@ -164,6 +167,9 @@ mod tests {
         let [mut request, reply] = both(0, 5);
         request.data = [0x3f, 0xff, 0, 0].to_vec();
         assert!(Judged::default().find(&reply, &request, None).is_none(), "agreed elsewhere");
+        let [request, mut reply] = both(4, 5);
+        reply.frame.rejected = true;
+        assert!(Judged::default().find(&reply, &request, None).is_none(), "says what it would need");
     }
 
     #[test]

@@ -9,6 +9,8 @@
 //! The changes are those of cargo-mutants: a comparison, an operator or a condition is another one, a match arm or its guard is gone, a
 //! function does nothing or returns a constant. Not changed: `const` functions, macros, tests, and what is not a function.
 
+#![forbid(unsafe_code)]
+
 use std::collections::HashSet;
 use std::env;
 use std::fs;
