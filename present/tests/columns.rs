@@ -529,6 +529,8 @@ fn values_of_all_samples() {
         "packet.rpcrdma.stop",
         "packet.stop",
         "state.deny",
+        // Known where paths are followed: cli/tests/state.rs.
+        "state.file",
         "state.open_number",
         "state.ranges",
         // Of captures at several places: cli/tests/places.rs.
