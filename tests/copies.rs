@@ -164,9 +164,10 @@ fn a_snap_length_hides_no_copy() {
     assert_eq!(found.of(Direction::Forward).len(), expected);
 }
 
-/// Responses to an RDMA Read that come again behind the reply place nothing, and are no RDMA operation outside of advertised memory.
+/// Responses to an RDMA Read that come again place nothing, and are no RDMA operation outside of advertised memory: neither behind the reply
+/// nor ahead of it.
 #[test]
-fn read_responses_behind_the_reply_are_sent_again() {
+fn read_responses_that_come_again_are_sent_again() {
     let whole = samples::capture("nfs3-basic");
     let responses: Vec<usize> = (0..whole.packets.len())
         .filter(|at| whole.packets[*at].is_rc() && whole.packets[*at].is_response())
@@ -176,30 +177,34 @@ fn read_responses_behind_the_reply_are_sent_again() {
     let is_reply = |packet: &Packet| packet.source() == SERVER && packet.starts_message();
     let reply =
         responses[4] + whole.packets[responses[4]..].iter().position(is_reply).expect("it is answered");
-    let mut again = whole.clone();
-    for at in responses.iter().rev() {
-        let mut packet = whole.packets[*at].clone();
-        // Sent, and not captured, twice.
-        packet.data[18..20].copy_from_slice(&0x7777u16.to_be_bytes());
-        packet.time = whole.packets[reply].time;
-        packet.seal();
-        again.packets.insert(reply + 1, packet);
-    }
-    again.renumber();
-    let (expected, found) = (session::run(&whole), session::run(&again));
-    assert_eq!(found.totals.copies, 0);
-    let [before, after] = [&expected, &found].map(|session| &session.connections[0].requester);
-    assert_eq!(after.sent.repeated_packets, before.sent.repeated_packets + 5);
-    assert_eq!(after.first_frames.repeated_packet, Some(reply as u64 + 2));
-    let counts = rdmascope_dissector::connection::Counts { repeated_packets: 0, ..after.sent };
-    assert_eq!(
-        counts,
-        rdmascope_dissector::connection::Counts {
-            packets: before.sent.packets + 5,
-            bytes: after.sent.bytes,
-            ..before.sent
+    let expected = session::run(&whole);
+    // Behind the reply, and ahead of it, behind the last response.
+    for at in [reply, responses[4]] {
+        let mut again = whole.clone();
+        for response in responses.iter().rev() {
+            let mut packet = whole.packets[*response].clone();
+            // Sent, and not captured, twice.
+            packet.data[18..20].copy_from_slice(&0x7777u16.to_be_bytes());
+            packet.time = whole.packets[at].time;
+            packet.seal();
+            again.packets.insert(at + 1, packet);
         }
-    );
+        again.renumber();
+        let found = session::run(&again);
+        assert_eq!(found.totals.copies, 0);
+        let [before, after] = [&expected, &found].map(|session| &session.connections[0].requester);
+        assert_eq!(after.sent.repeated_packets, before.sent.repeated_packets + 5);
+        assert_eq!(after.first_frames.repeated_packet, Some(at as u64 + 2));
+        let counts = rdmascope_dissector::connection::Counts { repeated_packets: 0, ..after.sent };
+        assert_eq!(
+            counts,
+            rdmascope_dissector::connection::Counts {
+                packets: before.sent.packets + 5,
+                bytes: after.sent.bytes,
+                ..before.sent
+            }
+        );
+    }
     // The first response of a request that nobody saw is none that came again.
     let request =
         whole.packets[..responses[0]].iter().rposition(|packet| packet.opcode() == opcode::READ_REQUEST);

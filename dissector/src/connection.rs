@@ -362,7 +362,7 @@ pub struct Counts {
     pub writes: u64,
     /// Bytes of RDMA WRITE payload, without repetitions of PSNs.
     pub written_bytes: u64,
-    /// Bytes of RDMA READ responses, without those that came again when their transaction was over.
+    /// Bytes of RDMA READ responses, without those that came again.
     pub read_response_bytes: u64,
     /// Acknowledgements.
     pub acknowledgements: u64,
@@ -372,7 +372,7 @@ pub struct Counts {
     pub fatal_naks: u64,
     /// RNR NAKs.
     pub rnr_naks: u64,
-    /// Request packets whose PSN was seen before, and RDMA READ responses that came again when their transaction was over.
+    /// Request packets whose PSN was seen before, and RDMA READ responses that came again.
     pub repeated_packets: u64,
     /// Request packets that filled a gap before packets seen earlier: the capture shows them out of order, or they were lost before it and
     /// sent again.

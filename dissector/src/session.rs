@@ -659,13 +659,12 @@ fn deliver(
             }
         }
         Delivery::ReadResponse(placement) => {
-            if !transactions.place(&placement, true, from, peers, report) {
-                if placement.repeated {
-                    ends[from].replayed.note(&placement);
-                } else {
-                    counts.unmatched_placements += 1;
-                    note_foreign(&placement, peers, transactions);
-                }
+            let placed = transactions.place(&placement, true, from, peers, report);
+            if placement.repeated {
+                ends[from].replayed.note(&placement);
+            } else if !placed {
+                counts.unmatched_placements += 1;
+                note_foreign(&placement, peers, transactions);
             }
         }
         Delivery::Missing { packets } => {

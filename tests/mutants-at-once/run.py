@@ -35,10 +35,10 @@ asked = options.parse_args()
 
 
 def sources(path):
-    """The Rust sources of a module, without those of its tests."""
+    """The Rust sources of a module, without those of its tests and without the root of a crate, which declares `mutant` here."""
     whole = PROJECT / path
     files = sorted(whole.rglob("*.rs")) if whole.is_dir() else [whole]
-    return [str(file.relative_to(PROJECT)) for file in files if file.name != "tests.rs" and "tests" not in file.parent.parts]
+    return [str(file.relative_to(PROJECT)) for file in files if file.name not in ("lib.rs", "tests.rs") and "tests" not in file.parent.parts]
 
 
 def copy(files):

@@ -1,4 +1,4 @@
-//! RDMA Read responses that come again when their transaction is over: they place nothing.
+//! RDMA Read responses that come again: they place nothing that was not placed.
 
 use crate::rdma::Placement;
 

@@ -429,7 +429,7 @@ static COUNTS: Columns<Counts> = {
             C::new(
                 "repeated_packets",
                 U64(|sent| Some(sent.repeated_packets)),
-                "Request packets whose PSN was seen before, and RDMA Read responses that came again when their transaction was over.",
+                "Request packets whose PSN was seen before, and RDMA Read responses that came again.",
             ),
             C::new(
                 "reordered_packets",
