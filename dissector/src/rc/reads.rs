@@ -40,40 +40,64 @@ struct Request {
     answered: Answered,
 }
 
-/// Which responses to a request came by. A response that came late is none that came again: some that did not come yet are remembered as one
-/// range, with others in it that did.
+/// Which responses to a request came by. A response that came late is none that came again. Between the first that did not come and the last,
+/// the nearest 64 are told apart; those behind them count as ones that did not come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Answered {
     /// Behind the last one, counted from the first.
     end: u32,
     /// The first that did not come, and behind the last that did not.
     missing: (u32, u32),
+    /// Which of those between came: a bit for each from the first missing one on.
+    between: u64,
 }
 
 impl Answered {
     /// Notes a response, and returns whether it came before.
     #[inline]
     fn note(&mut self, index: u32) -> bool {
-        let (first, behind) = &mut self.missing;
-        if index >= self.end {
-            if index > self.end {
-                *first = if *first < *behind { *first } else { self.end };
-                *behind = index;
-            }
+        if index == self.end {
             self.end = index.saturating_add(1);
             return false;
         }
-        let is_late = (*first..*behind).contains(&index);
-        *first += u32::from(is_late && index == *first);
-        *behind -= u32::from(is_late && index + 1 == *behind && index >= *first);
-        !is_late
+        self.note_apart(index)
+    }
+
+    #[cold]
+    fn note_apart(&mut self, index: u32) -> bool {
+        let (first, behind) = &mut self.missing;
+        if index > self.end {
+            if *first == *behind {
+                (*first, self.between) = (self.end, 0);
+            } else {
+                (*behind..self.end.min(first.saturating_add(64)))
+                    .for_each(|came| self.between |= 1 << (came - *first));
+            }
+            *behind = index;
+            self.end = index.saturating_add(1);
+            return false;
+        }
+        if !(*first..*behind).contains(&index) {
+            return true;
+        }
+        let bit = 1u64.checked_shl(index - *first).unwrap_or(0);
+        if self.between & bit != 0 {
+            return true;
+        }
+        self.between |= bit;
+        let came = self.between.trailing_ones().min(*behind - *first);
+        *first += came;
+        self.between = self.between.checked_shr(came).unwrap_or(0);
+        *behind -= u32::from(index + 1 == *behind && index >= *first);
+        false
     }
 
     /// What is known of the responses to a request for the rest, from here on.
     fn from(self, index: u32) -> Answered {
         let (first, behind) = self.missing;
         let rest = |at: u32| at.saturating_sub(index);
-        Answered { end: rest(self.end), missing: (rest(first), rest(behind)) }
+        let between = self.between.checked_shr(index.saturating_sub(first)).unwrap_or(0);
+        Answered { end: rest(self.end), missing: (rest(first), rest(behind)), between }
     }
 }
 
@@ -226,6 +250,7 @@ mod tests {
     use super::*;
     use crate::rc::Extension;
     use crate::record::Time;
+    use proptest::prelude::*;
     use rdmascope_wire::Rkey;
     use rdmascope_wire::bth::Operation;
 
@@ -333,11 +358,46 @@ mod tests {
         assert_eq!(told(&[4, 1, 2, 2, 3, 3, 4, 5]), [false, true, false, true, false, true, true, false]);
         // From behind.
         assert_eq!(told(&[9, 8, 8, 6, 7, 7, 6]), [false, false, true, false, false, true, true]);
-        // What is missing in two places is one range, and what lies in it is taken for late.
-        assert_eq!(told(&[11, 13, 11, 10, 10, 12, 11]), [false, false, false, false, true, false, false]);
-        let mut rest = Answered { end: 14, missing: (6, 8) }.from(7);
-        assert_eq!(rest, Answered { end: 7, missing: (0, 1) });
+        // In two places.
+        assert_eq!(
+            told(&[11, 13, 11, 10, 10, 12, 11, 12]),
+            [false, false, true, false, true, false, true, true]
+        );
+        let mut rest = Answered { end: 14, missing: (6, 9), between: 0b10 }.from(7);
+        assert_eq!(rest, Answered { end: 7, missing: (0, 2), between: 0b1 });
+        assert_eq!([0, 1, 1].map(|index| rest.note(index)), [true, false, true]);
+        let mut rest = Answered { end: 14, missing: (6, 8), between: 0 }.from(7);
+        assert_eq!(rest, Answered { end: 7, missing: (0, 1), between: 0 });
         assert_eq!([0, 0, 6, 7].map(|index| rest.note(index)), [false, true, true, false]);
+    }
+
+    proptest! {
+        #[test]
+        fn responses_within_64_are_told_apart(indexes in proptest::collection::vec(0u32..64, 0..100), from in 0u32..64) {
+            let mut answered = Answered::default();
+            let mut came = [false; 64];
+            for index in indexes {
+                prop_assert_eq!(answered.note(index), core::mem::replace(&mut came[index as usize], true), "{}", index);
+            }
+            let rest = answered.from(from);
+            for index in from..64 {
+                prop_assert_eq!({ rest }.note(index - from), came[index as usize], "{} from {}", index, from);
+            }
+        }
+
+        /// None is said to come again that did not.
+        #[test]
+        fn what_is_far_behind_a_missing_response_is_not_said_to_come_again(
+            indexes in proptest::collection::vec(0u32..1000, 0..300),
+        ) {
+            let mut answered = Answered::default();
+            let mut came = [false; 1000];
+            for index in indexes {
+                let before = core::mem::replace(&mut came[index as usize], true);
+                let told = answered.note(index);
+                prop_assert!(before || !told, "{}", index);
+            }
+        }
     }
 
     #[test]
