@@ -4,6 +4,7 @@
 mod binary;
 
 use binary::{Pcap, Temporary, json_lines, lines, refused, run, sample, text};
+use rdmascope_tests::{pcap, samples};
 use serde_json::Value;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -31,9 +32,13 @@ fn at(record: &[u8], time: i64) -> Vec<u8> {
     record
 }
 
-/// The sample was captured where the client is. Of packets with these numbers, from 0, the receiver's capture shows nothing.
+/// The ends of a sample.
 fn places(name: &str, is_lost: impl Fn(usize) -> bool) -> Places {
-    let mut pcap = Pcap::read(&format!("{name}.pcap"));
+    places_of(Pcap::read(&format!("{name}.pcap")), is_lost)
+}
+
+/// The session was captured where the client is. Of packets with these numbers, from 0, the receiver's capture shows nothing.
+fn places_of(mut pcap: Pcap, is_lost: impl Fn(usize) -> bool) -> Places {
     pcap.header[..4].copy_from_slice(&0xa1b2_3c4d_u32.to_le_bytes());
     let time = |record: &[u8]| {
         let (seconds, micros) = binary::time(record);
@@ -64,7 +69,7 @@ fn places(name: &str, is_lost: impl Fn(usize) -> bool) -> Places {
         records.sort_by_key(|(time, _)| *time);
         Temporary::new(
             // Tests run side by side.
-            &format!("{name}-{place}-{}.pcap", MADE.fetch_add(1, Ordering::Relaxed)),
+            &format!("places-{place}-{}.pcap", MADE.fetch_add(1, Ordering::Relaxed)),
             &pcap.with(&records.into_iter().map(|(_, record)| record).collect::<Vec<_>>()),
         )
     };
@@ -183,6 +188,63 @@ fn together_they_are_the_whole_session() {
     };
     let judged = run(&["check", &sample("nfs3-basic.pcap"), "--format", "jsonl"]);
     assert_eq!(rules(&places.told("check")), rules(&json_lines(text(&judged.stdout))));
+}
+
+/// Packets that were lost, and what their receiver dropped behind them, count when they are sent again: the time until then is that of their way.
+#[test]
+fn what_is_lost_and_sent_again_takes_longer_on_the_way() {
+    const AGAIN: i64 = 5_000_000;
+    let whole = samples::capture("nfs3-basic");
+    let before = places("nfs3-basic", |_| false).told("transactions");
+    // A call; and a Write with the reply behind it, of which the Write alone is lost.
+    for (name, part, lost) in [("SYMLINK", "there_ns", 1), ("GETACL", "back_ns", 2)] {
+        let of = |told: &[Value]| {
+            let is_it = |line: &&Value| {
+                line["operations"][0] == name
+                    && line["status"] == 0
+                    && line["call"]["frame"].as_u64() > Some(300)
+            };
+            told.iter().find(is_it).expect("there is one").clone()
+        };
+        let line = of(&before);
+        let first = whole
+            .packets
+            .iter()
+            .position(|packet| packet.xid() == line["xid"].as_str().map(xid))
+            .expect("the call");
+        let sent: Vec<usize> = if lost == 1 {
+            vec![first]
+        } else {
+            let server = whole.packets[first].destination();
+            let is_sent =
+                |at: &usize| whole.packets[*at].source() == server && !whole.packets[*at].is_response();
+            (first..).filter(is_sent).take(2).collect()
+        };
+        let mut capture = whole.clone();
+        let last = *sent.last().expect("there is one");
+        for packet in &mut capture.packets[last + 1..] {
+            packet.time += AGAIN;
+        }
+        for (behind, index) in sent.iter().enumerate() {
+            let mut again = whole.packets[*index].clone();
+            again.data[18..20].copy_from_slice(&0x7777u16.to_be_bytes());
+            again.time += AGAIN;
+            again.seal();
+            capture.packets.insert(last + 1 + behind, again);
+        }
+        let told = places_of(Pcap::of(&pcap::write(&capture)), |index| index == sent[0]).told("transactions");
+        let (one, other) = (&line["split"], &of(&told)["split"]);
+        for same in ["client_ns", "there_ns", "server_ns", "back_ns"] {
+            let [expected, found] = [one, other].map(|split| split[same].as_i64().expect("it is split"));
+            let expected = expected + if same == part { AGAIN } else { 0 };
+            // Packets have other queues before them.
+            assert!((expected - found).abs() < 30_000, "{name}, {same}: {expected} expected, {found} found");
+        }
+    }
+}
+
+fn xid(text: &str) -> u32 {
+    u32::from_str_radix(text.trim_start_matches("0x"), 16).expect("a number")
 }
 
 /// Of three places the order is that of the way.

@@ -142,7 +142,10 @@ pub struct Pcap {
 
 impl Pcap {
     pub fn read(name: &str) -> Pcap {
-        let bytes = std::fs::read(sample(name)).expect("the sample is there");
+        Pcap::of(&std::fs::read(sample(name)).expect("the sample is there"))
+    }
+
+    pub fn of(bytes: &[u8]) -> Pcap {
         let (header, mut rest) = bytes.split_at(24);
         assert_eq!(header[..4], [0xd4, 0xc3, 0xb2, 0xa1]);
         let mut records = Vec::new();

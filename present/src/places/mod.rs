@@ -5,6 +5,7 @@
 //! one clock, in which each packet counts once. Where it was seen and when, a [`Tally`] takes down: how long packets took between the places, which of them never came, and
 //! what of the time of each transaction passed on the way ([`Split`]).
 
+mod arrivals;
 mod passes;
 mod sample;
 mod split;

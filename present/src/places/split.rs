@@ -9,7 +9,7 @@ use rdmascope_dissector::record::{Seen, Time};
 use rdmascope_dissector::transaction::Transaction;
 
 /// Where the time of a transaction passed, in nanoseconds: from the last packet of the call, as the place nearest to the caller shows it, to the
-/// last packet of the reply there.
+/// last packet of the reply there. Where a packet was lost and sent again, all the time until its receiver took it is that of its way.
 ///
 /// While the server waits for an RDMA Read, the time is that of the Read: its request on the way back, the caller until its last response has
 /// left, and that response on the way there. All else between the arrival of the call and the departure of the reply is the server's, RDMA
@@ -40,15 +40,18 @@ impl Split {
         self.parts().into_iter().fold(0, u64::saturating_add)
     }
 
-    /// Splits a transaction; `at` tells when a packet passed the place at the caller's end, or else that at the responder's. `None`: it is not known of
-    /// call and reply at both.
-    pub(super) fn of(transaction: &Transaction, at: impl Fn(Seen, bool) -> Option<Time>) -> Option<Split> {
+    /// Splits a transaction; `sent` tells when a packet passed the place at its sender's end, `came` when its receiver's end took it. `None`: it is not
+    /// known of call and reply at both.
+    pub(super) fn of(
+        transaction: &Transaction,
+        sent: impl Fn(Seen) -> Option<Time>,
+        came: impl Fn(Seen) -> Option<Time>,
+    ) -> Option<Split> {
         let (call, reply) = (transaction.call.as_ref()?, transaction.reply.as_ref()?);
         let mut split = Split::default();
-        let mut now = at(call.seen, true)?;
-        let end = at(reply.seen, false)?;
-        let arrived = at(reply.seen, true)?;
-        advance(&mut now, at(call.seen, false)?, &mut split.there);
+        let mut now = sent(call.seen)?;
+        let (end, arrived) = (sent(reply.seen)?, came(reply.seen)?);
+        advance(&mut now, came(call.seen)?, &mut split.there);
         let steps = transaction.exchange.as_ref().map_or(&[][..], |kept| &kept.steps);
         let mut responses = steps.iter().filter(|step| step.kind == StepKind::ReadResponse);
         for request in steps.iter().filter(|step| step.kind == StepKind::ReadRequest) {
@@ -60,20 +63,15 @@ impl Split {
             if responses.clone().next().is_some_and(|next| is_answer(&next)) {
                 responses.next();
             }
-            let passed = (
-                at(request.last, false),
-                at(request.last, true),
-                at(response.last, true),
-                at(response.last, false),
-            );
-            let (Some(asked), Some(heard), Some(answered), Some(came)) = passed else { continue };
-            if came > end {
+            let passed = (sent(request.last), came(request.last), sent(response.last), came(response.last));
+            let (Some(asked), Some(heard), Some(answered), Some(brought)) = passed else { continue };
+            if brought > end {
                 continue;
             }
             advance(&mut now, asked, &mut split.server);
             advance(&mut now, heard, &mut split.back);
             advance(&mut now, answered, &mut split.client);
-            advance(&mut now, came, &mut split.there);
+            advance(&mut now, brought, &mut split.there);
         }
         advance(&mut now, end, &mut split.server);
         advance(&mut now, arrived, &mut split.back);

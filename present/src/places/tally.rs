@@ -1,5 +1,6 @@
 //! Where each packet was seen, and when.
 
+use super::arrivals::{Arrivals, Lane};
 use super::split::Split;
 use super::{MOST_PLACES, Places};
 use foldhash::fast::FixedState;
@@ -11,6 +12,7 @@ use rdmascope_dissector::frame::IcrcVerdict;
 use rdmascope_dissector::record::{Seen, Time};
 use rdmascope_dissector::transaction::Transaction;
 use rdmascope_wire::Qpn;
+use rdmascope_wire::psn::Psn;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Takes down where packets were seen, for as long as one may be under way. Wants [`Event::Packet`], and of transactions their
@@ -32,6 +34,7 @@ pub struct Tally {
     ways: BTreeMap<(Route, usize, usize), Way>,
     /// The latest packet of each half-flow that came to a place.
     arrived: HashMap<(FlowKey, usize), u64, FixedState>,
+    arrivals: Arrivals,
     /// Transactions whose last packets may be under way.
     waiting: VecDeque<(Time, Transaction)>,
 }
@@ -45,11 +48,17 @@ struct Sighting {
     is_damaged: bool,
     /// When each place showed it; `UNSEEN`: it did not.
     at: [i64; MOST_PLACES],
+    /// When the place at its receiver's end showed the transmission of it that the receiver took; `UNSEEN`: not yet.
+    taken: i64,
+    /// Whether that is looked for.
+    is_awaited: bool,
 }
 
 const UNSEEN: i64 = i64::MIN;
 /// Packets that are remembered.
 const MOST_SIGHTINGS: usize = 1 << 18;
+/// For how long a packet may be sent again until it comes.
+const SENT_AGAIN: u64 = 5_000_000_000;
 /// Transactions that wait.
 const MOST_WAITING: usize = 1 << 14;
 /// Ways that are told apart.
@@ -203,6 +212,7 @@ impl Tally {
             decided: 0,
             ways: BTreeMap::new(),
             arrived: HashMap::default(),
+            arrivals: Arrivals::default(),
             waiting: VecDeque::new(),
         }
     }
@@ -221,13 +231,13 @@ impl Tally {
     }
 
     fn packet(&mut self, packet: &Packet<'_>) {
-        let (at, frame) = (packet.record.time, packet.record.number);
+        let at = packet.record.time;
         self.now = self.now.max(at);
         let Some(&place) = self.files.get(packet.record.tap.file as usize) else { return };
         let (first, last) = self.shown[place].unwrap_or((at, at));
         self.shown[place] = Some((first.min(at), last.max(at)));
         match (packet.copy_of, flow(packet)) {
-            (Some(first), Some(flow)) => self.again(first, &flow, place, at, frame),
+            (Some(first), Some(flow)) => self.again(first, packet, &flow, place),
             (None, Some(flow)) if packet.of_connection => self.add(packet, &flow, place),
             _ => {}
         }
@@ -244,7 +254,13 @@ impl Tally {
         at[place] = packet.record.time.0;
         let is_damaged = packet.frame.is_ok_and(|frame| frame.icrc == IcrcVerdict::Bad);
         let route = Route { source: flow.source, destination: flow.destination };
-        self.sightings.push_back(Sighting { frame: packet.record.number, route, is_damaged, at });
+        let frame = packet.record.number;
+        let receiver = self.places.order(&route).last().copied();
+        // What was sent before the receiver's place shows anything came unseen.
+        let lane =
+            lane(packet, flow).filter(|_| !is_damaged && receiver.is_some_and(|it| self.shown[it].is_some()));
+        let is_awaited = lane.is_some_and(|(lane, psn)| self.arrivals.sent(lane, psn, frame));
+        self.sightings.push_back(Sighting { frame, route, is_damaged, at, taken: UNSEEN, is_awaited });
         if self.sightings.len() > MOST_SIGHTINGS {
             if self.decided == 0 {
                 self.decide();
@@ -252,20 +268,34 @@ impl Tally {
             self.sightings.pop_front();
             self.decided -= 1;
         }
-        self.arrive(flow, place, packet.record.number);
+        if receiver == Some(place) && lane.is_some() {
+            self.take(packet, flow);
+        }
+        self.arrive(flow, place, frame);
+    }
+
+    /// A packet has come to the place at its receiver's end.
+    fn take(&mut self, packet: &Packet<'_>, flow: &FlowKey) {
+        let taken = lane(packet, flow).and_then(|(lane, psn)| self.arrivals.came(lane, psn));
+        if let Some(index) = taken.and_then(|first| self.find(first)) {
+            self.sightings[index].taken = packet.record.time.0;
+        }
     }
 
     /// A packet that was shown first in another record.
-    fn again(&mut self, first: Seen, flow: &FlowKey, place: usize, at: Time, frame: u64) {
+    fn again(&mut self, first: Seen, packet: &Packet<'_>, flow: &FlowKey, place: usize) {
         let Some(index) = self.find(first.frame) else { return };
+        if self.places.order(&self.sightings[index].route).last() == Some(&place) {
+            self.take(packet, flow);
+        }
         let sighting = &mut self.sightings[index];
         if sighting.at[place] == UNSEEN {
-            sighting.at[place] = at.0;
+            sighting.at[place] = packet.record.time.0;
             self.arrive(flow, place, first.frame);
         } else {
             let route = sighting.route;
             if let Some(way) = self.way_to(route, place) {
-                way.doubled.add(frame);
+                way.doubled.add(packet.record.number);
             }
         }
     }
@@ -311,29 +341,38 @@ impl Tally {
         self.sightings.binary_search_by_key(&frame, |sighting| sighting.frame).ok()
     }
 
-    /// When a place showed a packet, by the number of the record that showed it first.
-    pub fn at(&self, frame: u64, place: usize) -> Option<Time> {
-        let at = self.sightings[self.find(frame)?].at[place];
-        (at != UNSEEN).then_some(Time(at))
-    }
-
     /// The next transaction whose packets are where they go, with what the places say of it, if they show enough.
     pub fn ready(&mut self) -> Option<(Transaction, Option<Split>)> {
-        let (told, _) = self.waiting.front()?;
-        if told.plus(self.apart) >= self.now && self.waiting.len() <= MOST_WAITING {
+        let (told, transaction) = self.waiting.front()?;
+        let is_under_way = told.plus(self.apart) >= self.now || self.is_awaited(transaction, *told);
+        if is_under_way && self.waiting.len() <= MOST_WAITING {
             return None;
         }
         let (_, transaction) = self.waiting.pop_front()?;
-        let split = self.split(&transaction);
+        let split = Split::of(&transaction, |seen| self.sent(seen), |seen| self.came(seen));
         Some((transaction, split))
     }
 
-    fn split(&self, transaction: &Transaction) -> Option<Split> {
-        let order = self.places.order(&transaction.route?);
-        let (caller, responder) = (*order.first()?, *order.last()?);
-        Split::of(transaction, |seen, of_caller| {
-            self.at(seen.frame, if of_caller { caller } else { responder })
+    /// Whether the reply may be sent again before its receiver takes it. No longer than the packets of the transaction are remembered.
+    fn is_awaited(&self, transaction: &Transaction, told: Time) -> bool {
+        let reply = transaction.reply.as_ref().and_then(|reply| self.find(reply.seen.frame));
+        reply.is_some_and(|index| {
+            let sighting = &self.sightings[index];
+            let is_recent = self.sightings.len() - index < MOST_SIGHTINGS / 2;
+            sighting.is_awaited && sighting.taken == UNSEEN && is_recent && told.plus(SENT_AGAIN) >= self.now
         })
+    }
+
+    /// When the place at the sender's end showed a packet.
+    fn sent(&self, seen: Seen) -> Option<Time> {
+        let sighting = &self.sightings[self.find(seen.frame)?];
+        time(sighting.at[*self.places.order(&sighting.route).first()?])
+    }
+
+    /// When the place at the receiver's end showed the transmission of a packet that the receiver took; or, where that is not known, the first one.
+    fn came(&self, seen: Seen) -> Option<Time> {
+        let sighting = &self.sightings[self.find(seen.frame)?];
+        time(sighting.taken).or_else(|| time(sighting.at[*self.places.order(&sighting.route).last()?]))
     }
 
     /// Nothing more comes.
@@ -374,6 +413,18 @@ fn way(
         return None;
     }
     Some(ways.entry(key).or_insert_with(|| Way::new(route, from, to)))
+}
+
+fn time(at: i64) -> Option<Time> {
+    (at != UNSEEN).then_some(Time(at))
+}
+
+/// In which order a packet of a reliable connection is sent, and where it stands in it. Of acknowledgements nothing is awaited.
+fn lane(packet: &Packet<'_>, flow: &FlowKey) -> Option<(Lane, Psn)> {
+    let bth = packet.readable_headers()?.bth;
+    let operation = bth.opcode.operation()?;
+    let is_response = operation.is_response();
+    (!is_response || operation.is_read_response()).then_some((Lane { flow: *flow, is_response }, bth.psn))
 }
 
 /// The half-flow of a packet; of a TCP segment the port stands for the queue pair.

@@ -1,0 +1,130 @@
+//! Which transmission of a packet its receiver takes.
+//!
+//! A receiver of a reliable connection takes packets in the order of their PSNs. What comes behind a lost packet it drops, and the sender sends it
+//! again (IBTA volume 1, sections 9.7.4.1.2 and 9.7.5.2). So the first transmission to come is not always the one that counts.
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use rdmascope_dissector::connection::FlowKey;
+use rdmascope_wire::psn::Psn;
+use std::collections::VecDeque;
+
+/// What an end of a connection sends that has PSNs of one order: its requests, or its responses to RDMA Reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Lane {
+    pub(super) flow: FlowKey,
+    pub(super) is_response: bool,
+}
+
+/// What is under way to its receiver.
+#[derive(Debug, Default)]
+pub(super) struct Arrivals(HashMap<Lane, VecDeque<Transmitted>, FixedState>);
+
+/// A packet, with the frame of its first transmission.
+#[derive(Clone, Copy, Debug)]
+struct Transmitted {
+    psn: Psn,
+    frame: u64,
+    /// A transmission of it came, and was dropped.
+    came: bool,
+}
+
+impl Arrivals {
+    /// Orders that are looked at.
+    const MOST_LANES: usize = 1 << 12;
+    /// Packets of each that are remembered. What makes them more was not lost: the capture at the receiver lacks it.
+    const MOST: usize = 1 << 12;
+
+    /// A packet was sent that no record showed before. False: it repeats another one.
+    pub(super) fn sent(&mut self, lane: Lane, psn: Psn, frame: u64) -> bool {
+        if self.0.len() >= Arrivals::MOST_LANES && !self.0.contains_key(&lane) {
+            return false;
+        }
+        let packets = self.0.entry(lane).or_default();
+        let is_new = packets.back().is_none_or(|last| last.psn.distance(psn) > 0);
+        if is_new {
+            if packets.len() >= Arrivals::MOST {
+                packets.pop_front();
+                while packets.pop_front_if(|packet| packet.came).is_some() {}
+            }
+            packets.push_back(Transmitted { psn, frame, came: false });
+        }
+        is_new
+    }
+
+    /// A transmission of a packet came to its receiver. Returns the frame of the first transmission, if the receiver takes this one.
+    pub(super) fn came(&mut self, lane: Lane, psn: Psn) -> Option<u64> {
+        let packets = self.0.get_mut(&lane)?;
+        let first = packets.front()?.psn;
+        let index =
+            packets.binary_search_by_key(&first.distance(psn), |packet| first.distance(packet.psn)).ok()?;
+        packets[index].came = true;
+        if index > 0 {
+            return None;
+        }
+        packets.pop_front().map(|packet| packet.frame)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rdmascope_dissector::frame::Address;
+    use rdmascope_wire::Qpn;
+    use std::net::Ipv4Addr;
+
+    const LANE: Lane = Lane {
+        flow: FlowKey {
+            source: Address::V4(Ipv4Addr::new(10, 0, 0, 1)),
+            destination: Address::V4(Ipv4Addr::new(10, 0, 0, 2)),
+            destination_qp: Qpn(17),
+        },
+        is_response: false,
+    };
+
+    fn psn(value: u32) -> Psn {
+        Psn::new(value)
+    }
+
+    #[test]
+    fn what_comes_behind_a_lost_packet_is_taken_when_it_is_sent_again() {
+        let mut arrivals = Arrivals::default();
+        for (frame, number) in (1..).zip([0xff_fffe, 0xff_ffff, 0, 1]) {
+            assert!(arrivals.sent(LANE, psn(number), frame));
+        }
+        assert_eq!(arrivals.came(LANE, psn(0xff_fffe)), Some(1));
+        // That in between is lost.
+        assert_eq!((arrivals.came(LANE, psn(0)), arrivals.came(LANE, psn(1))), (None, None));
+        for number in [0xff_ffff, 0, 1] {
+            assert!(!arrivals.sent(LANE, psn(number), 9), "it is sent again");
+        }
+        let came = [0xff_ffff, 0, 1, 1].map(|number| arrivals.came(LANE, psn(number)));
+        assert_eq!(came, [Some(2), Some(3), Some(4), None]);
+    }
+
+    /// What the receiver's capture lacks is not waited for without end.
+    #[test]
+    fn what_does_not_come_is_given_up() {
+        let mut arrivals = Arrivals::default();
+        arrivals.sent(LANE, psn(0), 0);
+        for number in 1..Arrivals::MOST as u32 {
+            arrivals.sent(LANE, psn(number), number.into());
+            assert_eq!(arrivals.came(LANE, psn(number)), None);
+        }
+        for number in Arrivals::MOST as u32.. {
+            arrivals.sent(LANE, psn(number), number.into());
+            if number > 2 * Arrivals::MOST as u32 {
+                break;
+            }
+            assert_eq!(arrivals.came(LANE, psn(number)), Some(number.into()));
+        }
+    }
+
+    #[test]
+    fn requests_and_responses_have_orders_of_their_own() {
+        let mut arrivals = Arrivals::default();
+        let responses = Lane { is_response: true, ..LANE };
+        assert!(arrivals.sent(LANE, psn(7), 1) && arrivals.sent(responses, psn(5), 2));
+        assert_eq!((arrivals.came(responses, psn(5)), arrivals.came(LANE, psn(7))), (Some(2), Some(1)));
+    }
+}
