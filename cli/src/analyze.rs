@@ -18,7 +18,7 @@ use rdmascope_dissector::observation::Observe;
 use rdmascope_dissector::record::Time;
 use rdmascope_present::json;
 use rdmascope_present::kernel::{KernelTrace, Witness};
-use rdmascope_present::places::{Splits, Tally};
+use rdmascope_present::places::EndToEnd;
 use rdmascope_present::report::Report;
 use rdmascope_present::text::Style;
 use std::io::{self, Write as _};
@@ -130,15 +130,14 @@ fn report(
         Ok(joint) => joint,
         Err(error) => return complain(&error, out),
     };
-    let tally = joint.map(|joint| joint.tally());
-    let is_joined = tally.is_some();
+    let joined = joint.map(|joint| EndToEnd::new(joint.tally()));
+    let is_joined = joined.is_some();
     let mut gathering = Gathering {
         report: Report::default(),
         witnesses: Witnesses::new(traces),
         slice: &slice,
         course,
-        tally,
-        splits: Splits::default(),
+        joined,
     };
     let config = Config {
         observe: Observe::Events,
@@ -151,13 +150,15 @@ fn report(
         Err(error) => return complain(&error, out),
     };
     ending.chosen = slice.chosen();
-    gathering.finish();
-    let Gathering { report, witnesses, course, tally, splits, .. } = gathering;
+    if let Some(joined) = &mut gathering.joined {
+        joined.finish();
+    }
+    let Gathering { report, witnesses, course, joined, .. } = gathering;
     let format = command.format;
     match format {
         Format::Text => {
-            let places = |mut out: &mut dyn io::Write| match &tally {
-                Some(tally) => tally.write_text(&splits, style, &mut out),
+            let places = |mut out: &mut dyn io::Write| match &joined {
+                Some(joined) => joined.write_text(style, &mut out),
                 None => Ok(()),
             };
             report.write_text_with(places, &ending, style, out)?;
@@ -165,8 +166,8 @@ fn report(
         Format::Jsonl => json::write_report(&report, &ending, out)?,
         Format::Csv | Format::Tsv => {}
     }
-    if let (Some(tally), Format::Jsonl) = (&tally, format) {
-        json::write_places(tally, &splits, out)?;
+    if let (Some(joined), Format::Jsonl) = (&joined, format) {
+        json::write_places(joined, out)?;
     }
     if let Some(course) = course
         && let Err(error) = course.write(&ending, format, style, out)?
@@ -191,25 +192,8 @@ struct Gathering<'a> {
     witnesses: Witnesses,
     slice: &'a Slice,
     course: Option<course::Gathering>,
-    /// Where packets were seen, if captures of several places are joined.
-    tally: Option<Tally>,
-    splits: Splits,
-}
-
-impl Gathering<'_> {
-    /// Nothing more comes.
-    fn finish(&mut self) {
-        if let Some(tally) = &mut self.tally {
-            tally.finish();
-        }
-        self.take_splits();
-    }
-
-    fn take_splits(&mut self) {
-        while let Some((transaction, split)) = self.tally.as_mut().and_then(Tally::ready) {
-            self.splits.count(&transaction, split);
-        }
-    }
+    /// What several places tell together, if their captures are joined.
+    joined: Option<EndToEnd>,
 }
 
 impl Audience for Gathering<'_> {
@@ -221,11 +205,10 @@ impl Audience for Gathering<'_> {
             self.report.follow(&event);
         }
         let is_chosen = self.slice.has(&event);
-        if let Some(tally) = &mut self.tally
+        if let Some(joined) = &mut self.joined
             && (is_chosen || matches!(event, Event::Packet(_)))
         {
-            tally.handle(&event);
-            self.take_splits();
+            joined.handle(&event);
         }
         if is_chosen {
             self.report.count(&event);

@@ -4,6 +4,17 @@ use anyhow::{Context as _, Result, bail};
 use rdmascope_capture_agent::{Capture, Error};
 use std::path::{Path, PathBuf};
 
+/// Lets the process have as many files open as it may: all files of a capture are, and a ring has more than the soft limit of most systems.
+/// Where that cannot be changed, the file that cannot be opened is told.
+pub(crate) fn allow_many() {
+    #[cfg(unix)]
+    {
+        use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+        let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+    }
+}
+
 /// What the names of captures end with.
 pub(crate) const CAPTURES: [&str; 4] = ["pcap", "pcapng", "cap", "erf"];
 /// What is behind that where they are compressed.

@@ -76,6 +76,7 @@ fn main() -> ExitCode {
             if !arguments.command.is_confined() {
                 interrupt::listen();
             }
+            captures::allow_many();
             run(&mut arguments.command, arguments.no_pager)
         }
         // Help that was asked for is output like any other.

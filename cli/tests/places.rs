@@ -305,6 +305,27 @@ fn people_are_told_too() {
 }
 
 #[test]
+fn the_page_has_what_the_report_has() {
+    let places = places("nfs3-basic", |index| index == 200);
+    let with = ["--with", places.server.path()];
+    let page = run(&[&["export", "html", places.client.path(), "--output", "-"][..], &with].concat());
+    let page = text(&page.stdout);
+    let part = |from: &str, to: &str| {
+        let behind = page.split_once(from).expect(from).1;
+        behind.split_once(to).expect(to).0.to_owned()
+    };
+    assert!(part("id=\"places\"", "</dl>").contains("nearest to 10.77.0.2"), "{page}");
+    let ways = part("id=\"ways\"", "</table>");
+    assert_eq!(ways.matches("class=\"number bad\"><data value=\"1\">").count(), 1, "one way has lost a packet: {ways}");
+    assert!(part("id=\"ways\"", "<h3>").contains("1 packet seen at "));
+    let told = places.told("analyze");
+    let rows = part("id=\"splits\"", "</table>").matches("<tr><th>").count();
+    assert_eq!(rows, of_type(&told, "operation_split").len());
+    let alone = run(&["export", "html", places.client.path(), "--output", "-"]);
+    assert!(!text(&alone.stdout).contains("id=\"places\""));
+}
+
+#[test]
 fn what_cannot_be_joined_is_refused() {
     let [one, other] = [sample("nfs3-basic.pcap"), sample("nfs4.1-basic.pcap")];
     refused(&run(&["analyze", &one, "--with", &other]), &["show no packet in common"]);

@@ -49,6 +49,34 @@ fn rotated_files_are_what_was_rotated() {
     }
 }
 
+/// A ring has more files than the soft limit lets a process open, which most systems set to 1,024.
+#[cfg(unix)]
+#[test]
+fn more_files_than_the_soft_limit() {
+    let name = "nfs3-basic.pcap";
+    let pcap = Pcap::read(name);
+    let files: Vec<Temporary> = pcap
+        .records
+        .chunks(pcap.records.len().div_ceil(100))
+        .enumerate()
+        .map(|(index, records)| Temporary::new(&format!("ring-{index:03}.pcap"), &pcap.with(records)))
+        .collect();
+    let limited = std::process::Command::new("sh")
+        .args([
+            "-c",
+            "ulimit -Sn 64; exec \"$@\"",
+            "sh",
+            env!("CARGO_BIN_EXE_rdmascope"),
+            "transactions",
+            "--format",
+            "jsonl",
+        ])
+        .args(files.iter().map(Temporary::path))
+        .output()
+        .expect("sh is there");
+    same("transactions", &run(&["transactions", &sample(name), "--format", "jsonl"]), &limited);
+}
+
 #[test]
 fn files_of_any_format_are_interleaved() {
     let name = "nfs4.1-backchannel-recall.pcap";

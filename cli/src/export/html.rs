@@ -14,6 +14,7 @@ mod gather;
 mod kernel;
 mod ladders;
 mod page;
+mod places;
 mod plot;
 mod repeats;
 #[cfg(test)]
@@ -45,6 +46,7 @@ use rdmascope_present::findings::{ByFrame, Findings};
 use rdmascope_present::kernel::{KernelTrace, Witness};
 use rdmascope_present::ladder::Ladder;
 use rdmascope_present::paths::{Paths, TransactionRow};
+use rdmascope_present::places::EndToEnd;
 use rdmascope_present::tables::transactions::Remarks;
 use rdmascope_present::text::is_hidden;
 use std::collections::HashMap;
@@ -148,6 +150,10 @@ fn report(
     let chosen = slice.chosen();
     let mut gathered = Gathered::new(ladders.into(), slice);
     gathered.witnesses = Witnesses::new(traces);
+    gathered.joined = match input.joint() {
+        Ok(joint) => joint.map(|joint| EndToEnd::new(joint.tally())),
+        Err(error) => return Ok(Err(error)),
+    };
     let keep = Keep { steps: true, contents: false };
     let config = Config { report_packets: true, keep, observe: Observe::All, ..Config::default() };
     let ending = match input::read(input, config, &mut gathered)? {

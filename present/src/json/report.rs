@@ -5,7 +5,7 @@ use crate::columns::{
     CAPTURE, CONNECTION, ERROR, EVENT, OPERATION_FIGURES, OPERATION_SPLIT, PLACE, PROBLEM, WAY,
 };
 use crate::ending::Ending;
-use crate::places::{Splits, Tally};
+use crate::places::EndToEnd;
 use crate::report::Report;
 use std::io::{self, Write};
 
@@ -31,7 +31,8 @@ pub fn write_report(report: &Report, ending: &Ending, out: &mut impl Write) -> i
 }
 
 /// Writes the lines of what several places tell together: the places, the ways between them, and the time of operations.
-pub fn write_places(tally: &Tally, splits: &Splits, out: &mut impl Write) -> io::Result<()> {
+pub fn write_places(told: &EndToEnd, out: &mut impl Write) -> io::Result<()> {
+    let EndToEnd { tally, splits } = told;
     for place in tally.places().places.iter().enumerate() {
         write_line(out, &PLACE.of(place))?;
     }

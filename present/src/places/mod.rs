@@ -6,6 +6,7 @@
 //! what of the time of each transaction passed on the way ([`Split`]).
 
 mod arrivals;
+mod end_to_end;
 mod passes;
 mod sample;
 mod split;
@@ -13,6 +14,7 @@ mod tally;
 mod text;
 mod tie;
 
+pub use end_to_end::EndToEnd;
 pub use passes::{Pass, Passes};
 pub use sample::Sample;
 pub use split::{Split, Splits, Sum};

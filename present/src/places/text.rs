@@ -1,16 +1,16 @@
 //! What several places tell, for people.
 
-use super::{Doubt, Located, Place, Split, Splits, Tally, Tie, Way};
+use super::{Doubt, EndToEnd, Located, Place, Split, Splits, Tie, Way};
 use crate::grid::{Grid, Group, Row};
 use crate::text::{Counted, Duration, Maybe, Number, Plain, Style};
 use core::fmt::{self, Display};
 use std::io::{self, Write};
 
-impl Tally {
-    /// Writes where the captures were made, how packets went between, and with `splits` where the time of operations passed.
-    pub fn write_text(&self, splits: &Splits, style: Style, out: &mut impl Write) -> io::Result<()> {
+impl EndToEnd {
+    /// Writes where the captures were made, how packets went between, and where the time of operations passed.
+    pub fn write_text(&self, style: Style, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "\n{}", style.bold("Captured at"))?;
-        for (index, place) in self.places().places.iter().enumerate() {
+        for (index, place) in self.tally.places().places.iter().enumerate() {
             write!(out, "  {}  {}", index + 1, Plain(&place.name))?;
             for (nth, host) in place.near.iter().take(4).enumerate() {
                 write!(out, "{}{host}", if nth == 0 { ", nearest to " } else { ", " })?;
@@ -21,11 +21,11 @@ impl Tally {
             }
         }
         self.write_ways(style, out)?;
-        write_splits(splits, style, out)
+        write_splits(&self.splits, style, out)
     }
 
     fn write_ways(&self, style: Style, out: &mut impl Write) -> io::Result<()> {
-        let ways: Vec<&Way> = self.ways().collect();
+        let ways: Vec<&Way> = self.tally.ways().collect();
         if ways.is_empty() {
             return Ok(());
         }
@@ -51,27 +51,12 @@ impl Tally {
             cells.extend([&way.lost, &way.damaged, &way.doubled, &way.reordered].map(count));
             cells
         };
-        let row = |way: &&Way| Row::Cells(WayName(way).to_string(), cells(way));
+        let row = |way: &&Way| Row::Cells(way.name(), cells(way));
         Grid { title: "Ways between", names: 38, groups, rows: ways.iter().map(row).collect() }
             .write(style, out)?;
         for way in ways {
-            let names = WayName(way);
-            for (located, what) in [
-                (&way.lost, format!("seen at {}, never at {}", way.from + 1, way.to + 1)),
-                (&way.damaged, format!("damaged when they came to {}", way.to + 1)),
-                (&way.unseen, format!("at {} only: the capture at {} lacks them", way.to + 1, way.from + 1)),
-            ] {
-                if located.count > 0 {
-                    let packets = Counted(located.count, "packet");
-                    writeln!(out, "  {names}: {packets} {what}; {}", FramesSaid(located))?;
-                }
-            }
-            if way.undecided > 0 {
-                let packets = Counted(way.undecided, "packet");
-                writeln!(
-                    out,
-                    "  {names}: {packets} outside of the time that one of the places shows: not judged"
-                )?;
+            for said in way.remarks() {
+                writeln!(out, "  {}: {said}", way.name())?;
             }
         }
         Ok(())
@@ -107,13 +92,32 @@ fn write_splits(splits: &Splits, style: Style, out: &mut impl Write) -> io::Resu
     Grid { title: "Time from end to end", names: 30, groups, rows: rows.collect() }.write(style, out)
 }
 
-/// `10.77.0.2 -> 10.77.0.1, 1 to 2`.
-struct WayName<'a>(&'a Way);
+impl Way {
+    /// `10.77.0.2 -> 10.77.0.1, 1 to 2`.
+    pub fn name(&self) -> String {
+        let Way { route, from, to, .. } = self;
+        format!("{} -> {}, {} to {}", route.source, route.destination, from + 1, to + 1)
+    }
 
-impl Display for WayName<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Way { route, from, to, .. } = self.0;
-        write!(f, "{} -> {}, {} to {}", route.source, route.destination, from + 1, to + 1)
+    /// What became of packets that one of the places does not show, in words.
+    pub fn remarks(&self) -> Vec<String> {
+        let located = [
+            (&self.lost, format!("seen at {}, never at {}", self.from + 1, self.to + 1)),
+            (&self.damaged, format!("damaged when they came to {}", self.to + 1)),
+            (&self.unseen, format!("at {} only: the capture at {} lacks them", self.to + 1, self.from + 1)),
+        ];
+        let mut remarks: Vec<String> = located
+            .into_iter()
+            .filter(|(located, _)| located.count > 0)
+            .map(|(located, what)| {
+                format!("{} {what}; {}", Counted(located.count, "packet"), FramesSaid(located))
+            })
+            .collect();
+        if self.undecided > 0 {
+            let packets = Counted(self.undecided, "packet");
+            remarks.push(format!("{packets} outside of the time that one of the places shows: not judged"));
+        }
+        remarks
     }
 }
 

@@ -16,6 +16,7 @@ use rdmascope_present::ending::Ending;
 use rdmascope_present::findings::Findings;
 use rdmascope_present::names::Failure;
 use rdmascope_present::paths::Paths;
+use rdmascope_present::places::EndToEnd;
 use rdmascope_present::report::{Key, Report};
 use rdmascope_wire::bth::Operation;
 use std::collections::HashMap;
@@ -47,6 +48,8 @@ pub(super) struct Gathered {
     pub(super) paths: Paths,
     /// Traces of the kernel.
     pub(super) witnesses: Witnesses,
+    /// What several places tell together, if their captures are joined.
+    pub(super) joined: Option<EndToEnd>,
 }
 
 /// What packets with a payload are.
@@ -95,6 +98,7 @@ impl Gathered {
             repeats: Repeats::default(),
             paths: Paths::new(),
             witnesses: Witnesses::default(),
+            joined: None,
         }
     }
 
@@ -106,6 +110,9 @@ impl Gathered {
         self.failures.at(end);
         self.latencies.iter_mut().for_each(|timeline| _ = timeline.at(end));
         self.credits.finish(end);
+        if let Some(joined) = &mut self.joined {
+            joined.finish();
+        }
     }
 
     fn packet(&mut self, packet: &Packet<'_>, start: Time) {
@@ -145,7 +152,7 @@ impl Audience for Gathered {
     const LISTS: bool = false;
 
     fn event(&mut self, event: Event<'_>, start: Time) -> io::Result<()> {
-        let Gathered { slice, findings, report, paths, .. } = self;
+        let Gathered { slice, findings, report, paths, joined, .. } = self;
         findings.handle_some(&event, |finding| slice.has_finding(finding));
         if slice.concerns(&event) {
             report.follow(&event);
@@ -153,7 +160,13 @@ impl Audience for Gathered {
         if let Event::Transaction(transaction) = event {
             paths.take(transaction);
         }
-        if !slice.has(&event) {
+        let is_chosen = slice.has(&event);
+        if let Some(joined) = joined
+            && (is_chosen || matches!(event, Event::Packet(_)))
+        {
+            joined.handle(&event);
+        }
+        if !is_chosen {
             return Ok(());
         }
         match event {

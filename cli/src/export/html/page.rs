@@ -8,6 +8,7 @@ use super::findings;
 use super::gather::Gathered;
 use super::kernel;
 use super::ladders;
+use super::places;
 use super::plot::{Sample, block, legend};
 use crate::html::head;
 use core::fmt::Display;
@@ -54,6 +55,7 @@ impl Page<'_> {
                             a href="#capture" { "Capture" }
                             a href="#connections" { "Connections" }
                             a href="#operations" { "Operations" }
+                            @if self.gathered.joined.is_some() { a href="#places" { "Places" } }
                             @if !self.witnesses.is_empty() { a href="#kernel" { "Kernel" } }
                             a href="#time" { "Over time" }
                             a href="#broken" { "Broken" }
@@ -72,6 +74,9 @@ impl Page<'_> {
                         section id="capture" { h2 { "What was captured" } (self.capture()) }
                         section id="connections" { h2 { "Connections" } (self.connections()) }
                         section id="operations" { h2 { "Operations" } (self.operations()) }
+                        @if let Some(joined) = &self.gathered.joined {
+                            section id="places" { h2 { "From end to end" } (places::section(joined)) }
+                        }
                         @if !self.witnesses.is_empty() {
                             section id="kernel" { h2 { "What the kernel says" } (kernel::section(self.witnesses)) }
                         }

@@ -1,0 +1,114 @@
+//! What captures at several places tell together, as `analyze` tells it.
+
+use super::page::{duration, number};
+use maud::{Markup, html};
+use rdmascope_present::places::{EndToEnd, Split, Way};
+
+/// Where the captures were made, how packets went between, and where the time of operations passed.
+pub(super) fn section(told: &EndToEnd) -> Markup {
+    html! {
+        dl class="facts" {
+            @for (index, place) in told.tally.places().places.iter().enumerate() {
+                div {
+                    dt { "place " (index + 1) }
+                    dd {
+                        (place.name)
+                        @for (nth, host) in place.near.iter().take(4).enumerate() {
+                            (if nth == 0 { ", nearest to " } else { ", " }) (host)
+                        }
+                        @if let Some(clock) = place.clock_said() { "; " (clock) }
+                    }
+                }
+            }
+        }
+        (ways(told))
+        (splits(told))
+    }
+}
+
+fn ways(told: &EndToEnd) -> Markup {
+    let ways: Vec<&Way> = told.tally.ways().collect();
+    if ways.is_empty() {
+        return html! {};
+    }
+    html! {
+        h3 { "Ways between" }
+        div class="scroll" {
+            table id="ways" {
+                thead {
+                    tr {
+                        th rowspan="2" { "way" }
+                        th rowspan="2" class="number" { "packets" }
+                        th colspan="4" class="group" { "time on the way" }
+                        th colspan="4" class="group" { "of packets" }
+                    }
+                    tr {
+                        @for name in ["min", "median", "p99", "max", "lost", "damaged", "doubled", "behind"] {
+                            th class="number" { (name) }
+                        }
+                    }
+                }
+                tbody {
+                    @for way in &ways {
+                        @let times = way.times();
+                        tr {
+                            th { (way.name()) }
+                            td class="number" { (number(way.packets)) }
+                            @for index in 0..4 {
+                                td class="number" { @match times { Some(times) => (duration(times[index])), None => "-" } }
+                            }
+                            @for located in [&way.lost, &way.damaged, &way.doubled, &way.reordered] {
+                                td class={ "number" (if located.count > 0 { " bad" } else { "" }) } { (number(located.count)) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        @for way in &ways {
+            @for said in way.remarks() { p class="note" { (way.name()) ": " (said) } }
+        }
+    }
+}
+
+fn splits(told: &EndToEnd) -> Markup {
+    let splits = told.splits.by_time();
+    if splits.is_empty() {
+        return html! {};
+    }
+    html! {
+        h3 { "Time from end to end" }
+        div class="scroll" {
+            table id="splits" {
+                thead {
+                    tr {
+                        th rowspan="2" { "operation" }
+                        @for name in ["count", "unknown", "mean"] { th rowspan="2" class="number" { (name) } }
+                        th colspan=(Split::NAMES.len()) class="group" { "share of the time, %" }
+                    }
+                    tr { @for name in Split::NAMES { th class="number" { (name) } } }
+                }
+                tbody {
+                    @for (key, sum) in &splits {
+                        @let whole = sum.split.whole();
+                        tr {
+                            th { (key) }
+                            td class="number" { (number(sum.count)) }
+                            td class="number" { (number(sum.unknown)) }
+                            td class="number" { @match whole.checked_div(sum.count) { Some(mean) => (duration(mean)), None => "-" } }
+                            @for part in sum.split.parts() {
+                                td class="number" {
+                                    @if whole == 0 { "-" } @else { (format!("{:.1}", 100.0 * part as f64 / whole as f64)) }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        p class="note" {
+            "From the last packet of the call to the last packet of the reply, where the caller is. The client has the time from an RDMA Read request "
+            "to the last of its responses; a way has what its packets took, and what passed until lost ones were sent again; the server has the rest."
+        }
+    }
+}
