@@ -75,6 +75,11 @@ impl FileEnding {
         self.interfaces.iter().fold(0, |sum, interface| sum.saturating_add(interface.dropped()))
     }
 
+    /// Whether it could be read to its end, and that is where a record ends.
+    pub fn is_whole(&self) -> bool {
+        self.trouble.is_none() && self.cut.is_none()
+    }
+
     /// What a person calls the file.
     pub fn title(&self) -> Cow<'_, str> {
         title(Path::new(&self.name))

@@ -316,7 +316,11 @@ fn the_page_has_what_the_report_has() {
     };
     assert!(part("id=\"places\"", "</dl>").contains("nearest to 10.77.0.2"), "{page}");
     let ways = part("id=\"ways\"", "</table>");
-    assert_eq!(ways.matches("class=\"number bad\"><data value=\"1\">").count(), 1, "one way has lost a packet: {ways}");
+    assert_eq!(
+        ways.matches("class=\"number bad\"><data value=\"1\">").count(),
+        1,
+        "one way has lost a packet: {ways}"
+    );
     assert!(part("id=\"ways\"", "<h3>").contains("1 packet seen at "));
     let told = places.told("analyze");
     let rows = part("id=\"splits\"", "</table>").matches("<tr><th>").count();

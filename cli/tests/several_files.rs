@@ -75,6 +75,22 @@ fn more_files_than_the_soft_limit() {
         .output()
         .expect("sh is there");
     same("transactions", &run(&["transactions", &sample(name), "--format", "jsonl"]), &limited);
+    // The report names those that do not end whole.
+    let mut cut = std::fs::read(files[50].path()).expect("it is there");
+    cut.pop();
+    std::fs::write(files[50].path(), cut).expect("it can be written");
+    let paths: Vec<&str> = files.iter().map(Temporary::path).collect();
+    let report = run(&[&["analyze"], &paths[..]].concat());
+    let ends: Vec<&str> = text(&report.stdout)
+        .lines()
+        .filter(|line| line.contains("ends where") || line.contains(".pcap: "))
+        .collect();
+    let whole = format!("{} others: whole: each ends where a packet ends", files.len() - 1);
+    assert_eq!(ends.len(), 2, "{ends:?}");
+    assert!(
+        ends[0].contains(&format!("{}: cut short at byte ", files[50].path())) && ends[1].ends_with(&whole),
+        "{ends:?}"
+    );
 }
 
 #[test]

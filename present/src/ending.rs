@@ -71,9 +71,41 @@ impl Ending {
             .then(|| NothingDecoded { iwarp: traffic[Traffic::Iwarp as usize], is_cut })
     }
 
+    /// How the files ended, for people: each of a few, and of a ring those that did not end whole.
+    pub fn files_told(&self) -> FilesTold<'_> {
+        const FEW: usize = 16;
+        let is_told = |file: &&FileEnding| self.files.len() <= FEW || !file.is_whole();
+        let told: Vec<_> = self.files.iter().filter(is_told).take(FEW).collect();
+        let broken = self.files.iter().filter(|file| !file.is_whole()).count();
+        let others = self.files.len() - told.len();
+        let broken = broken - told.iter().filter(|file| !file.is_whole()).count();
+        FilesTold { told, others: [others - broken, broken] }
+    }
+
     /// Whether every file could be read on to its end.
     pub fn is_readable(&self) -> bool {
         self.files.iter().all(|file| file.trouble.is_none())
+    }
+}
+
+/// How the files of a capture ended, as far as each is told by itself.
+#[derive(Debug)]
+pub struct FilesTold<'a> {
+    /// These are.
+    pub told: Vec<&'a FileEnding>,
+    /// Those that are not: how many ended whole, and how many did not.
+    pub others: [usize; 2],
+}
+
+impl FilesTold<'_> {
+    /// The others, in words.
+    pub fn others_said(&self) -> impl Iterator<Item = String> {
+        const ENDS: [&str; 2] =
+            ["whole: each ends where a packet ends", "cut short, or unreadable from some byte on"];
+        let said = |(count, ends): (usize, &str)| {
+            (count > 0).then(|| format!("{}: {ends}", Counted(count as u64, "other")))
+        };
+        self.others.into_iter().zip(ENDS).filter_map(said)
     }
 }
 

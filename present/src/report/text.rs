@@ -226,10 +226,13 @@ fn capture(ending: &Ending, style: Style, out: &mut impl Write) -> io::Result<()
     }
     match ending.files.as_slice() {
         [file] => row("end", &End(file, style)),
-        files => files.iter().enumerate().try_for_each(|(index, file)| {
-            let name = if index == 0 { "files" } else { "" };
-            row(name, &format_args!("{}: {}", Plain(file.title()), End(file, style)))
-        }),
+        _ => {
+            let files = ending.files_told();
+            let told = files.told.iter().map(|file| format!("{}: {}", Plain(file.title()), End(file, style)));
+            told.chain(files.others_said())
+                .enumerate()
+                .try_for_each(|(index, said)| row(if index == 0 { "files" } else { "" }, &said))
+        }
     }
 }
 

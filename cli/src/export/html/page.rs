@@ -162,7 +162,7 @@ impl Page<'_> {
         let problems = report.problems(self.ending);
         let losses = report.losses(self.ending);
         html! {
-            @for file in self.ending.files.iter().filter(|file| file.trouble.is_some() || file.cut.is_some()) {
+            @for file in self.ending.files_told().told.into_iter().filter(|file| !file.is_whole()) {
                 p class="bad" { (file.title()) ": " (FileEnd(file)) }
             }
             @if !losses.is_empty() {
@@ -233,17 +233,16 @@ impl Page<'_> {
 
     /// What was captured, and what is missing or cut.
     fn capture(&self) -> Markup {
-        let Ending { totals, files, port, .. } = self.ending;
+        let Ending { totals, port, .. } = self.ending;
+        let files = self.ending.files_told();
         let [good, bad, unverifiable] = totals.icrc;
         let row = |name: &str, value: Markup| html! { div { dt { (name) } dd { (value) } } };
         html! {
             dl class="facts" {
-                @for file in files {
-                    (row("file", html! {
-                        (file.title()) ": "
-                        span class=[(file.trouble.is_some() || file.cut.is_some()).then_some("bad")] { (FileEnd(file)) }
-                    }))
+                @for file in &files.told {
+                    (row("file", html! { (file.title()) ": " span class=[(!file.is_whole()).then_some("bad")] { (FileEnd(file)) } }))
                 }
+                @for said in files.others_said() { (row("files", html! { (said) })) }
                 @if let Some(apart) = self.ending.apart() {
                     (row("note", html! { span class="doubt" { (apart.to_string()) ": they are read as one capture" } }))
                 }
