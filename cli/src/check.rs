@@ -76,7 +76,7 @@ pub(crate) struct Check {
     /// lines of each rule. 0 shows all findings; as text at most 10,000 of each rule, because they are sorted. All findings are counted.
     #[arg(long, value_name = "N")]
     most: Option<usize>,
-    /// Accept a capture that shows no connection
+    /// Accept a capture that shows no connection, or none that carries RPC-over-RDMA
     ///
     /// By default that is a failure, because nothing was judged.
     #[arg(long)]
@@ -253,9 +253,12 @@ fn judge<T: Taker>(
     if complain_of_troubles(&ending, taker.out())? == Status::Failed {
         return Ok(Status::Failed);
     }
-    if asked.is_empty() && !command.allow_empty {
+    if (asked.is_empty() || tally.is_foreign()) && !tally.fails() && !command.allow_empty {
         let error = match ending.nothing_decoded() {
             Some(why) if why.iwarp > 0 => anyhow!("nothing to judge: {why} (--allow-empty)"),
+            _ if !asked.is_empty() => {
+                anyhow!("nothing to judge: no connection carries RPC-over-RDMA (--allow-empty)")
+            }
             _ => anyhow!("nothing to judge: the capture shows no connection (--allow-empty)"),
         };
         return complain(&error, taker.out());

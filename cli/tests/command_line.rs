@@ -3,6 +3,7 @@
 mod binary;
 
 use binary::{Pcap, Temporary, abandoned, lines, refused, root, run, sample, text, with_input};
+use rdmascope_tests::{pcap, samples};
 use serde_json::Value;
 
 #[test]
@@ -362,6 +363,29 @@ fn nothing_to_judge_is_no_success() {
     assert_eq!(found.status.code(), Some(2));
     assert!(text(&found.stderr).contains("nothing to judge: the capture shows no connection"));
     assert_eq!(run(&["check", none.path(), "--allow-empty"]).status.code(), Some(0));
+    // Nor is a connection that carries something else: without the CM exchange and with another version in each Send, nothing says that it is RPC-over-RDMA.
+    let mut other = samples::capture("nfs3-basic");
+    other.packets.retain(pcap::Packet::is_rc);
+    other.packets.iter_mut().filter(|packet| packet.starts_message()).for_each(|packet| {
+        let version = packet.payload().start + 4;
+        packet.set_u32(version, 7);
+        packet.seal();
+    });
+    let other = Temporary::new("other.pcap", &pcap::write(&other));
+    let found = run(&["check", other.path()]);
+    assert_eq!(found.status.code(), Some(2), "{}", text(&found.stdout));
+    assert!(text(&found.stdout).starts_with("Nothing to judge: no connection carries RPC-over-RDMA."));
+    assert!(
+        text(&found.stderr).contains("nothing to judge: no connection carries RPC-over-RDMA (--allow-empty)")
+    );
+    assert_eq!(run(&["check", other.path(), "--allow-empty"]).status.code(), Some(0));
+    let report = run(&["analyze", other.path()]);
+    assert!(
+        text(&report.stdout)
+            .contains("carries something else than RPC-over-RDMA: none of 530 Sends is such a message"),
+        "{}",
+        text(&report.stdout)
+    );
 }
 
 /// Where nothing of iWARP can be followed, that is the answer to whatever is asked, in the same words. Exit statuses are those of a capture

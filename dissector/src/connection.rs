@@ -231,6 +231,9 @@ pub struct Connection {
     pub responder: Endpoint,
     /// What it carries, where that is known to be another protocol than RPC-over-RDMA.
     pub protocol: Option<Protocol>,
+    /// Whether it carries something else than RPC-over-RDMA, as far as the capture shows: that protocol, or Sends of which none is an RPC-over-RDMA
+    /// message.
+    pub is_foreign: bool,
     /// Whether it is iWARP: RDMA over TCP.
     pub is_iwarp: bool,
     /// For iWARP whether FPDUs have CRCs, where that is known.

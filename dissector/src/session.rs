@@ -520,6 +520,7 @@ impl Session {
             requester: self.endpoint(caller),
             responder: self.endpoint(caller.other()),
             protocol: if speaks_rpc { None } else { self.peers.protocol },
+            is_foreign: !speaks_rpc && (self.peers.saw_other || self.peers.protocol.is_some()),
             is_iwarp: self.tcp_ports.is_some(),
             has_crc: self.transport.iwarp().and_then(IwarpConnection::has_crc),
             port: self.port,

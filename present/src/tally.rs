@@ -17,6 +17,8 @@ pub struct Tally {
     places: HashMap<&'static str, usize, FixedState>,
     /// Connections that ended.
     pub connections: u64,
+    /// Those of them that carry [something else](Connection::is_foreign) than RPC-over-RDMA.
+    pub foreign: u64,
     /// Those of them that were open before the capture began.
     pub inferred: u64,
     /// Those of which the capture shows one direction only.
@@ -91,6 +93,7 @@ impl Tally {
             rules,
             places,
             connections: 0,
+            foreign: 0,
             inferred: 0,
             one_sided: 0,
             spoiled: 0,
@@ -123,10 +126,16 @@ impl Tally {
         self.sealed += u64::from(transaction.security == Some(Security::GssPrivacy));
     }
 
+    /// Whether there are connections, and none may carry RPC-over-RDMA.
+    pub fn is_foreign(&self) -> bool {
+        self.connections > 0 && self.connections == self.foreign
+    }
+
     /// Takes in a connection that ended.
     pub fn connection(&mut self, connection: &Connection) {
         let ends = [&connection.requester, &connection.responder];
         self.connections += 1;
+        self.foreign += u64::from(connection.is_foreign);
         self.inferred += u64::from(connection.origin != Origin::Cm);
         let [requester, responder] = ends;
         let absent = requester.is_absent(responder) || responder.is_absent(requester);

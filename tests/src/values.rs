@@ -222,6 +222,7 @@ pub fn connection() -> Connection {
         requester: end(1, 0x11, true, client),
         responder: end(2, 0x12, false, server),
         protocol: None,
+        is_foreign: false,
         is_iwarp: false,
         has_crc: None,
         port: Some(20_049),

@@ -174,9 +174,12 @@ fn whole(command: &Check, tally: &Tally, ending: &Ending) -> Vec<Case> {
         result: error.map_or(Outcome::Passed, Outcome::Error),
         lines: Vec::new(),
     };
-    let is_empty = tally.connections == 0 && !command.allow_empty;
-    let nothing = is_empty.then(|| "nothing to judge: the capture shows no connection".to_owned());
-    let mut cases = vec![case("connections", nothing)];
+    let nothing = match tally {
+        _ if command.allow_empty => None,
+        Tally { connections: 0, .. } => Some("nothing to judge: the capture shows no connection"),
+        tally => tally.is_foreign().then_some("nothing to judge: no connection carries RPC-over-RDMA"),
+    };
+    let mut cases = vec![case("connections", nothing.map(str::to_owned))];
     let unreadable = ending.files.iter().filter(|file| file.trouble.is_some());
     cases.extend(unreadable.map(|file| case(&file.title(), Some(FileEnd(file).to_string()))));
     cases

@@ -4,7 +4,7 @@ use super::{Kind, Peers, Transactions, certain_kind, payload_of, plausible};
 use crate::protocol::Protocol;
 use crate::rdma::{Delivery, End, Send};
 use rdmascope_wire::Xid;
-use rdmascope_wire::rpcrdma::{Header, Segment, VERSION};
+use rdmascope_wire::rpcrdma::{Header, MINIMUM_LENGTH, Segment, VERSION};
 
 impl Peers {
     /// Notes what the connection speaks, RPC-over-RDMA or another protocol, where a Send is the first to say so.
@@ -21,6 +21,8 @@ impl Peers {
         {
             self.speaks_rpc = Some(true);
         } else if let Some(length) = send.length {
+            // Of what the capture cut, that cannot be said.
+            self.saw_other |= send.bytes.len() >= MINIMUM_LENGTH.min(length as usize);
             self.protocol = Protocol::of_first_send(send.bytes, length);
         }
     }

@@ -119,6 +119,8 @@ pub(crate) struct Peers {
     pub caller: Option<End>,
     /// Whether Sends are RPC-over-RDMA messages; `None` until something says so.
     pub speaks_rpc: Option<bool>,
+    /// A Send was no RPC-over-RDMA message, while nothing had said that Sends are.
+    pub saw_other: bool,
     /// What else the connection carries, once known.
     pub protocol: Option<Protocol>,
     /// Whether both half-flows are known.
@@ -145,6 +147,7 @@ impl Peers {
             requester: None,
             caller: None,
             speaks_rpc: None,
+            saw_other: false,
             protocol: None,
             paired: false,
             missing_packets: 0,

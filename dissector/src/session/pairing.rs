@@ -34,7 +34,8 @@ impl Session {
         let (side, from) = (self.known_side().other(), other.known_side());
         let requester = other.peers.requester.map(|end| if end == from { side } else { side.other() });
         let caller = other.peers.caller.map(|end| if end == from { side } else { side.other() });
-        let Peers { sides, flows, missing_packets, reported, speaks_rpc, protocol, .. } = other.peers;
+        let Peers { sides, flows, missing_packets, reported, speaks_rpc, saw_other, protocol, .. } =
+            other.peers;
         let [first, second] = sides;
         let [end, far_end] = other.ends;
         let (end, far_end, joined, far_joined) =
@@ -71,6 +72,7 @@ impl Session {
         self.peers.reported[0] += reported[0];
         self.peers.reported[1] += reported[1];
         self.peers.speaks_rpc = self.peers.speaks_rpc.or(speaks_rpc);
+        self.peers.saw_other |= saw_other;
         self.peers.protocol = self.peers.protocol.or(protocol);
         self.peers.requester = self.peers.requester.or(requester);
         self.peers.caller = self.peers.caller.or(caller);

@@ -76,6 +76,7 @@ fn what_has_no_name() {
     let connection = &report.connections[0];
     assert_eq!((connection.protocol, connection.call_inline_threshold), (None, None));
     assert_eq!(connection.responder.sent.unmatched_placements, 0);
+    assert!(connection.is_foreign);
 }
 
 /// The control: NFS on the same ports is NFS, because its private data or its port says so; and its strays are counted.
@@ -112,4 +113,18 @@ fn subnet_administration_is_not_cm() {
     world.connect();
     let report = world.run();
     assert_eq!((report.totals.cm_messages, report.totals.other_transports), (3, 1));
+}
+
+/// Nothing is said of Sends that the capture cut before the end of the shortest header, nor where the CM exchange says that Sends are RPC-over-RDMA
+/// messages.
+#[test]
+fn what_may_be_rpc_over_rdma_is_not_called_something_else() {
+    let other = b"hello, this is no RPC message";
+    let mut world = World::new();
+    operations(&mut world, other);
+    assert!(world.run().connections[0].is_foreign);
+    assert!(!run_cut(&world.frames, 66).connections[0].is_foreign, "of each Send 12 bytes are left");
+    let mut world = World::connected();
+    operations(&mut world, other);
+    assert!(!world.run().connections[0].is_foreign, "the private data says so");
 }

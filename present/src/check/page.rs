@@ -143,6 +143,9 @@ impl Page<'_> {
             0 if tally.connections == 0 => {
                 return writeln!(out, "Nothing to judge: there is no connection.");
             }
+            0 if tally.is_foreign() => {
+                return writeln!(out, "Nothing to judge: no connection carries RPC-over-RDMA.");
+            }
             0 => {
                 let doubt = counts.iter().any(|(_, count)| count.inconclusive > 0);
                 let nothing = if doubt { "Nothing found for certain" } else { "Nothing found" };

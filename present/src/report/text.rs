@@ -291,7 +291,12 @@ pub fn write_connection(connection: &Connection, style: Style, out: &mut impl Wr
         writeln!(out, "       path MTU {}", Maybe(connection.path_mtu))?;
         return write_ends(connection, out);
     }
-    writeln!(out, "       transactions: {forward} forward, {backward} backward")?;
+    if connection.is_foreign {
+        let sends = Counted(requester.sent.sends + responder.sent.sends, "Send");
+        writeln!(out, "       carries something else than RPC-over-RDMA: none of {sends} is such a message")?;
+    } else {
+        writeln!(out, "       transactions: {forward} forward, {backward} backward")?;
+    }
 
     if connection.is_iwarp {
         let crc = connection.has_crc.map_or("not known", |has_crc| if has_crc { "on" } else { "off" });
