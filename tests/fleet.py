@@ -237,6 +237,30 @@ def by_hadoop(spark, program, hosts, folder):
     print(f"by Hadoop: {bill.captures} captures, {bill.rows} rows")
 
 
+def by_spark_submit(program, hosts, folder):
+    """The commands of docs/fleet.md, on a cluster of one worker."""
+    import pyspark
+
+    home = Path(pyspark.__file__).parent
+    package = shutil.make_archive(folder / "rdmascope_fleet", "zip", ROOT / "fleet", "rdmascope_fleet")
+    shutil.copytree(hosts / "node05", folder / "submitted/node05")
+    command = [home / "bin/spark-submit", "--master", "local-cluster[1,1,1024]", "--py-files", package, ROOT / "fleet/main.py"]
+    command += ["export", folder / "submitted", "--output", folder / "by-submit", "--program", program]
+    environment = os.environ | {"SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable}
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    equal("status of spark-submit", (ran.returncode, ran.stderr[-2000:] if ran.returncode else ""), (0, ""))
+    subprocess.run([program, "export", "parquet", folder / "submitted", "--sites", "--output", folder / "alone"], check=False)
+    print(f"by spark-submit: {compare(folder / 'alone', folder / 'by-submit')} rows")
+
+
+def what_makes_no_sense_is_refused(folder):
+    """One line, and exit status 2."""
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "fleet")}
+    for words, said in [(["ask"], "--list"), (["ask", "slowest", "--dataset", folder], "slowest: no such question, and no file: --list")]:
+        ran = subprocess.run([sys.executable, "-m", "rdmascope_fleet", *words], env=environment, capture_output=True, text=True)
+        equal(words[-1], (ran.returncode, ran.stderr.count("\n"), said in ran.stderr), (2, 1, True))
+
+
 def by_a_program_that_dies(spark, program, hosts, folder):
     """A capture on which the program dies, and one on which it does not end, are rows like others."""
     from rdmascope_fleet.export import Settings, export
@@ -285,6 +309,8 @@ def main():
         subprocess.run(again, check=True)
         compare(one, fleet)
 
+        by_spark_submit(program, hosts, folder)
+        what_makes_no_sense_is_refused(folder)
         from rdmascope_fleet.__main__ import session
         from rdmascope_fleet.compact import compact
 

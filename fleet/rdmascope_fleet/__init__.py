@@ -2,3 +2,7 @@
 
 docs/fleet.md says how it is used.
 """
+
+
+class Refused(Exception):
+    """What was asked for makes no sense: one line, and exit status 2."""

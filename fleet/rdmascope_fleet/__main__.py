@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rdmascope_fleet import questions
+from rdmascope_fleet import Refused, questions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -96,9 +96,9 @@ def export(chosen: argparse.Namespace) -> None:
     if chosen.on_workers is not None:
         program = None
     elif program is None:
-        sys.exit("rdmascope is not on PATH: name it with --program, or with --on-workers where workers have it")
+        raise Refused("rdmascope is not on PATH: name it with --program, or with --on-workers where workers have it")
     elif Path(program).name != "rdmascope":
-        sys.exit(f"{program}: a program that is shipped is called rdmascope")
+        raise Refused(f"{program}: a program that is shipped is called rdmascope")
     with session(chosen.master, settings_of(chosen)) as spark:
         hadoop = {name.removeprefix("spark.hadoop."): value for name, value in spark.sparkContext.getConf().getAll() if name.startswith("spark.hadoop.")}
         settings = Settings(chosen.output, chosen.on_workers, chosen.timeout, chosen.tries, tuple(chosen.option), hadoop)
@@ -116,7 +116,11 @@ def ask(chosen: argparse.Namespace) -> None:
             print(f"{name:16} {questions.summary(name)}")
         return
     if chosen.question is None or chosen.dataset is None:
-        sys.exit("a question and --dataset are needed; --list lists the questions")
+        raise Refused("a question and --dataset are needed; --list lists the questions")
+    try:
+        questions.text(chosen.question)
+    except OSError as error:
+        raise Refused(f"{chosen.question}: no such question, and no file: --list lists the questions") from error
     if chosen.engine == "duckdb":
         columns, rows = questions.by_duckdb(chosen.dataset, chosen.question)
     else:
@@ -139,7 +143,11 @@ def compact(chosen: argparse.Namespace) -> None:
 def main(words: list[str] | None = None) -> int:
     """Runs the command."""
     chosen = arguments(words)
-    {"export": export, "ask": ask, "compact": compact}[chosen.command](chosen)
+    try:
+        {"export": export, "ask": ask, "compact": compact}[chosen.command](chosen)
+    except Refused as refused:
+        print(refused, file=sys.stderr)
+        return 2
     return 0
 
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from pyspark import SparkFiles
 
+from rdmascope_fleet import Refused
 from rdmascope_fleet.captures import Ring, listed, rings
 from rdmascope_fleet.places import Here, local, place_of
 
@@ -92,9 +93,9 @@ def export(spark: SparkSession, source: str, settings: Settings, program: str | 
     found = rings(listed(spark, source))
     twice = [f"{site}/{name}" for (site, name), count in Counter((ring.site, ring.name) for ring in found).items() if count > 1]
     if twice:
-        sys.exit(f"{twice[0]}: two folders called {twice[0].split('/')[0]} have a capture of this name")
+        raise Refused(f"{twice[0]}: two folders called {twice[0].split('/')[0]} have a capture of this name")
     if not found:
-        sys.exit(f"{source}: no capture there: no pcap, pcapng or ERF file, compressed or not")
+        raise Refused(f"{source}: no capture there: no pcap, pcapng or ERF file, compressed or not")
     ship(context, program)
     # One that is large and begun late would keep all others waiting.
     found.sort(key=lambda ring: ring.size, reverse=True)
@@ -132,8 +133,9 @@ def bill(spark: SparkSession, output: str, done: list[Done], seconds: float) -> 
 
 def ship(context: SparkContext, program: str | None) -> None:
     """Gives the workers this package, and the program where they do not have it."""
-    # Else spark-submit was given it as a file, and has shipped it.
-    if PACKAGE.is_dir():
+    # What spark-submit is given by --py-files it ships itself, and another file of that name is an error.
+    given = context.getConf().get("spark.submit.pyFiles", "") or ""
+    if PACKAGE.is_dir() and not any(file.endswith(f"{PACKAGE.name}.zip") for file in given.split(",")):
         context.addPyFile(str(archive()))
     if program is not None:
         context.addFile(program)
