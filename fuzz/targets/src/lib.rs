@@ -15,6 +15,7 @@ mod iwarp;
 mod judge;
 mod kernel;
 mod peer;
+mod places;
 mod upper_layer;
 
 pub use anonymize::anonymize;
@@ -26,13 +27,14 @@ pub use headers::headers;
 pub use iwarp::iwarp;
 pub use kernel::{inventory, trace};
 pub use peer::peer;
+pub use places::places;
 pub use upper_layer::upper_layer;
 
 /// A target.
 pub type Target = fn(&[u8]);
 
 /// Every target with its name, which is that of its corpus.
-pub const TARGETS: [(&str, Target); 11] = [
+pub const TARGETS: [(&str, Target); 12] = [
     ("framing", framing),
     ("headers", headers),
     ("frame", frame),
@@ -41,6 +43,7 @@ pub const TARGETS: [(&str, Target); 11] = [
     ("iwarp", iwarp),
     ("capture_engine", capture_engine),
     ("peer", peer),
+    ("places", places),
     ("trace", trace),
     ("inventory", inventory),
     ("anonymize", anonymize),

@@ -37,6 +37,8 @@ pub struct Tally {
     arrivals: Arrivals,
     /// Transactions whose last packets may be under way.
     waiting: VecDeque<(Time, Transaction)>,
+    /// Nothing more comes.
+    is_over: bool,
 }
 
 /// A packet.
@@ -214,6 +216,7 @@ impl Tally {
             arrived: HashMap::default(),
             arrivals: Arrivals::default(),
             waiting: VecDeque::new(),
+            is_over: false,
         }
     }
 
@@ -345,7 +348,7 @@ impl Tally {
     pub fn ready(&mut self) -> Option<(Transaction, Option<Split>)> {
         let (told, transaction) = self.waiting.front()?;
         let is_under_way = told.plus(self.apart) >= self.now || self.is_awaited(transaction, *told);
-        if is_under_way && self.waiting.len() <= MOST_WAITING {
+        if is_under_way && !self.is_over && self.waiting.len() <= MOST_WAITING {
             return None;
         }
         let (_, transaction) = self.waiting.pop_front()?;
@@ -381,7 +384,7 @@ impl Tally {
             self.decide();
         }
         self.ways.values_mut().for_each(|way| way.finish(&self.shown));
-        self.now = Time(i64::MAX);
+        self.is_over = true;
     }
 
     /// The places.

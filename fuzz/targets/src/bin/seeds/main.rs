@@ -36,7 +36,9 @@ fn main() -> io::Result<()> {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             (state >> 24) as u8
         });
-        seeds.insert(("engine", dice.collect()));
+        let dice: Vec<u8> = dice.collect();
+        seeds.insert(("places", dice.repeat(2)));
+        seeds.insert(("engine", dice));
     }
     for (number, (target, seed)) in seeds.into_iter().enumerate() {
         write(&corpora.join(target), number, &seed)?;
