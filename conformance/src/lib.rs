@@ -63,6 +63,7 @@ mod rpc;
 mod rule;
 mod sessions;
 mod state;
+mod statuses;
 mod subjects;
 mod transport;
 mod unmatched;

@@ -8,7 +8,7 @@ use super::state::table::StateTable;
 use super::view::{Memory, View};
 use super::{
     advice, body, chunks, credits, establishment, gss, header, inline, invalidation, iwarp, memory, retries,
-    reverse, rpc, sessions, state, transport, unmatched,
+    reverse, rpc, sessions, state, statuses, transport, unmatched,
 };
 use rdmascope_dissector::observation::Outstanding;
 use rdmascope_dissector::transaction::Transaction;
@@ -66,6 +66,7 @@ pub const SUBJECTS: &[Subject] = &[
     },
     Subject { name: "Sessions", rules: sessions::RULES, unseen: sessions::UNSEEN, gate: &sessions::GATE },
     Subject { name: "State", rules: state::RULES, unseen: state::UNSEEN, gate: &state::GATE },
+    Subject { name: "Statuses", rules: statuses::RULES, unseen: statuses::UNSEEN, gate: &statuses::GATE },
     Subject { name: "RPC", rules: rpc::RULES, unseen: rpc::UNSEEN, gate: &rpc::GATE },
     Subject { name: "GSS sequence numbers", rules: gss::RULES, unseen: gss::UNSEEN, gate: &gss::GATE },
     Subject {

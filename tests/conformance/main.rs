@@ -21,6 +21,7 @@ mod rpc;
 mod samples;
 mod sessions;
 mod state;
+mod statuses;
 mod transport;
 
 use core::fmt::Write as _;
@@ -133,6 +134,7 @@ subjects! {
     reverse: reverse,
     sessions: sessions,
     state: state,
+    statuses: statuses,
     rpc: rpc,
     gss: gss,
     retries: retries,

@@ -50,6 +50,8 @@ The reason of a policy is the `justification` of the suppression, and entries of
 `--format junit` writes JUnit XML: a test suite for each capture (with `--each` for each file), in it a test case for each rule that was asked, whose class is the subject of the rule. It fails where violations stand that are
 not allowed, with the findings and their frames as its text, and is skipped where all findings are inconclusive. Warnings, advice and what is allowed are the output of a case that passes, so a report fails where the exit status does. The entries
 of the policy are test cases of the class `policy`. A capture without connections and a file that cannot be read on are errors, of the class `capture`.
+The report is valid by the schema of Jenkins' xUnit plugin (`junit-10.xsd`). It is not by that of Ant's tasks (`JUnit.xsd` of Windy Road), which wants the host, the date and the duration of each run,
+so that two reports of one capture would differ, and has no place for the output of a test case.
 ";
 
 #[test]

@@ -19,11 +19,44 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         shows: shown(By::Responder, &[386, 388, 420, 422], "NFS4_OK", ""),
     },
     Trigger {
+        rule: "state-stateid-old",
+        alteration: "an OPEN returns a stateid with sequence number 5, and a WRITE behind it succeeds with number 4",
+        control: basic,
+        alter: |capture| {
+            number_first_open(capture, 5);
+            let stateid = closed(capture, 4);
+            name_in_write(capture, FIRST_WRITE, stateid);
+        },
+        also: &[],
+        shows: shown(By::Responder, &[376, 379, 382, 384], "4", "0, or 5 or more"),
+    },
+    Trigger {
+        rule: "state-stateid-file",
+        alteration: "a WRITE has another file handle than the CLOSE of the same stateid",
+        control: basic,
+        alter: |capture| {
+            change_call(capture, FIRST_WRITE, |call| {
+                let last = write_at(call) - 4;
+                call.set_word(last, !call.word(last));
+            });
+        },
+        also: &[],
+        shows: shown(By::Responder, &[382, 384, 386, 388], "", ""),
+    },
+    Trigger {
+        rule: "state-lock-conflict",
+        alteration: "two lock-owners lock the same bytes of a file for writing, and the first then unlocks them with the sequence number that it got",
+        control: basic,
+        alter: |capture| lock_and_unlock(capture, &Locking::default()),
+        also: &[],
+        shows: shown(By::Responder, &[390, 392, 406, 408, 410, 412], "NFS4_OK", "NFS4ERR_DENIED"),
+    },
+    Trigger {
         rule: "state-stateid-sequence",
         alteration: "an OPEN returns the stateid of an earlier OPEN, which had sequence number 5, with number 2",
         control: basic,
         alter: |capture| {
-            set_opened(capture, FIRST_OPEN, &[5]);
+            number_first_open(capture, 5);
             opens_again(capture, 2);
         },
         also: &[],
@@ -76,17 +109,21 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
 
 /// The OPEN of a file, its WRITE and its CLOSE, and the OPEN and WRITE of the next file.
 const FIRST_OPEN: u32 = 0x4cfc_0516;
+const FIRST_WRITE: u32 = 0x4dfc_0516;
 const FIRST_CLOSE: u32 = 0x4efc_0516;
 const SECOND_OPEN: u32 = 0x55fc_0516;
 const SECOND_WRITE: u32 = 0x56fc_0516;
 /// A GETATTR behind the first file.
 const GETATTR: u32 = 0x4ffc_0516;
+const LATER_GETATTR: u32 = 0x53fc_0516;
+const ACCESS: u32 = 0x54fc_0516;
 /// The first DELEGRETURN of the recall session.
 const RETURN: u32 = 0x344d_5b14;
 /// RECLAIM_COMPLETE of the session.
 const RECLAIM: u32 = 0x38fc_0516;
 
 // Operations.
+const PUTFH: u32 = 22;
 const DESTROY_SESSION: u32 = 44;
 const RECLAIM_COMPLETE: u32 = 58;
 
@@ -104,14 +141,84 @@ fn closed(capture: &Capture, number: u32) -> Stateid {
     [number, call.word(at + 4), call.word(at + 8), call.word(at + 12)]
 }
 
-/// Has the WRITE of the second file name this stateid: behind PUTFH.
+/// Has the WRITE of the second file be one of the first file, with this stateid.
 fn write_with(capture: &mut Capture, stateid: Stateid) {
+    let first = Message::of(&capture.packets[send_of(capture, CLIENT, FIRST_WRITE)]);
+    let handle = first.payload[putfh_at(&first)..write_at(&first)].to_vec();
     change_call(capture, SECOND_WRITE, |call| {
-        let putfh = sequence_at(call) + SEQUENCE_ARGUMENTS;
-        let write = putfh + 8 + call.word(putfh + 4).next_multiple_of(4) as usize;
-        assert_eq!((call.word(putfh), call.word(write)), (22, 38), "PUTFH and WRITE");
+        let at = putfh_at(call)..write_at(call);
+        call.payload[at].copy_from_slice(&handle);
+    });
+    name_in_write(capture, SECOND_WRITE, stateid);
+}
+
+/// Has a WRITE name this stateid.
+fn name_in_write(capture: &mut Capture, xid: u32, stateid: Stateid) {
+    change_call(capture, xid, |call| {
+        let write = write_at(call);
         set(call, write + 4, &stateid);
     });
+}
+
+/// Where the PUTFH behind SEQUENCE is.
+fn putfh_at(call: &Message) -> usize {
+    sequence_at(call) + SEQUENCE_ARGUMENTS
+}
+
+/// Where the WRITE behind PUTFH is.
+fn write_at(call: &Message) -> usize {
+    let putfh = putfh_at(call);
+    let write = putfh + 8 + call.word(putfh + 4).next_multiple_of(4) as usize;
+    assert_eq!((call.word(putfh), call.word(write)), (PUTFH, 38), "PUTFH and WRITE");
+    write
+}
+
+/// Has the first OPEN return a stateid with this number, and the CLOSE name it.
+fn number_first_open(capture: &mut Capture, number: u32) {
+    set_opened(capture, FIRST_OPEN, &[number]);
+    let stateid = closed(capture, number);
+    change_call(capture, FIRST_CLOSE, |call| {
+        let at = call.payload.len() - 16;
+        set(call, at, &stateid);
+    });
+}
+
+/// Two locks, and the LOCKU of the first.
+struct Locking {
+    /// nfs_lock_type4, offset and length of both.
+    ranges: [(u32, u64, u64); 2],
+    /// Lock-owners of four bytes.
+    owners: [u32; 2],
+    /// File handles of four bytes.
+    files: [u32; 2],
+    /// The sequence number that LOCKU names; that of the first lock is 1.
+    number: u32,
+}
+
+impl Default for Locking {
+    /// WRITE_LT of bytes 0 to 99, and of 50 to the end.
+    fn default() -> Locking {
+        Locking { ranges: [(2, 0, 100), (2, 50, u64::MAX)], owners: [1, 2], files: [7, 7], number: 1 }
+    }
+}
+
+fn lock_and_unlock(capture: &mut Capture, locking: &Locking) {
+    let [first, second] = [0, 1].map(|index| {
+        let ((kind, offset, length), file) = (locking.ranges[index], locking.files[index]);
+        let lock = [&[PUTFH, 4, file, 12, kind, 0], &words(offset)[..], &words(length)].concat();
+        // A new lock-owner: its open, and its name behind a client ID.
+        [&lock[..], &[1, 0, 1, 5, 5, file, 0, 0, 0, 4, locking.owners[index]]].concat()
+    });
+    behind(capture, GETATTR, 2, &first, &[PUTFH, 0, 12, 0, 1, 8, 8, 8]);
+    behind(capture, LATER_GETATTR, 2, &second, &[PUTFH, 0, 12, 0, 1, 9, 9, 9]);
+    let unlock =
+        [&[PUTFH, 4, locking.files[0], 14, 2, 0, locking.number, 8, 8, 8], &words(0)[..], &words(100)]
+            .concat();
+    behind(capture, ACCESS, 2, &unlock, &[PUTFH, 0, 14, 0, locking.number + 1, 8, 8, 8]);
+}
+
+fn words(number: u64) -> [u32; 2] {
+    [(number >> 32) as u32, number as u32]
 }
 
 /// Sets the stateid that an OPEN behind PUTFH returns, or the first words of it: in an RDMA Write, for its reply is conveyed by a Reply chunk.
@@ -144,15 +251,20 @@ fn session(capture: &Capture) -> [u32; 4] {
 
 /// Makes a call SEQUENCE and one other operation, with these arguments and results.
 fn behind_sequence(capture: &mut Capture, xid: u32, arguments: &[u32], results: &[u32]) {
+    behind(capture, xid, 1, arguments, results);
+}
+
+/// Makes a call SEQUENCE and so many other operations, with these arguments and results.
+fn behind(capture: &mut Capture, xid: u32, operations: u32, arguments: &[u32], results: &[u32]) {
     change_call(capture, xid, |call| {
         let count = arguments_at(call) + 8;
-        call.set_word(count, 2);
+        call.set_word(count, 1 + operations);
         let end = sequence_at(call) + SEQUENCE_ARGUMENTS;
         append(call, end, arguments);
     });
     change_reply(capture, xid, |reply| {
         let at = results_at(reply);
-        reply.set_word(at + 8, 2);
+        reply.set_word(at + 8, 1 + operations);
         append(reply, at + 12 + SEQUENCE_RESULTS, results);
     });
 }
@@ -238,7 +350,7 @@ fn a_stateid_whose_end_was_not_captured_is_no_finding() {
 fn sequence_numbers_that_go_on_are_no_finding() {
     for (before, number) in [(5, 5), (5, 6), (5, 500), (u32::MAX, 1), (u32::MAX - 1, 2)] {
         let mut capture = basic();
-        set_opened(&mut capture, FIRST_OPEN, &[before]);
+        number_first_open(&mut capture, before);
         opens_again(&mut capture, number);
         assert_eq!(verdicts(&capture), [], "{before}, {number}");
     }
@@ -277,4 +389,65 @@ fn what_was_revoked_without_a_recall_is_inconclusive() {
     let mut capture = recall();
     refuse_return(&mut capture, 10025);
     assert_eq!(verdicts(&capture), []);
+}
+
+/// Number 0 stands for the latest number, and one that was not there before may be newer.
+#[test]
+fn a_number_that_is_not_old_is_no_finding() {
+    for number in [0, 5, 6] {
+        let mut capture = basic();
+        number_first_open(&mut capture, 5);
+        let stateid = closed(&capture, number);
+        name_in_write(&mut capture, FIRST_WRITE, stateid);
+        assert_eq!(verdicts(&capture), [], "{number}");
+    }
+    // Nobody knows what the number was where the OPEN is not in the capture.
+    let mut capture = basic();
+    number_first_open(&mut capture, 5);
+    let stateid = closed(&capture, 4);
+    name_in_write(&mut capture, FIRST_WRITE, stateid);
+    let open = send_of(&capture, SERVER, FIRST_OPEN);
+    withhold(&mut capture, open);
+    assert_eq!(verdicts(&capture), []);
+}
+
+/// Locks that may be held side by side, and one of which nothing shows that it was held.
+#[test]
+fn locks_that_do_not_conflict_are_no_finding() {
+    let ordinary = Locking::default();
+    for (what, locking) in [
+        ("both only read", Locking { ranges: [(1, 0, 100), (3, 50, 100)], ..ordinary }),
+        ("they do not overlap", Locking { ranges: [(2, 0, 100), (2, 100, 1)], ..Locking::default() }),
+        ("one lock-owner, with two opens", Locking { owners: [1, 1], ..Locking::default() }),
+        ("two files", Locking { files: [7, 8], ..Locking::default() }),
+        ("something was locked or unlocked between", Locking { number: 2, ..Locking::default() }),
+        ("number 0 tells nothing", Locking { number: 0, ..Locking::default() }),
+    ] {
+        let mut capture = basic();
+        lock_and_unlock(&mut capture, &locking);
+        assert_eq!(verdicts(&capture), [], "{what}");
+    }
+}
+
+/// A lock that ends one byte behind where the other begins overlaps it, and a reader is kept out by a writer.
+#[test]
+fn locks_that_overlap_by_a_byte_conflict() {
+    for ranges in [[(2, 0, 100), (2, 99, 1)], [(1, 50, 1), (4, 0, 51)], [(4, 0, u64::MAX), (1, u64::MAX, 1)]]
+    {
+        let mut capture = basic();
+        lock_and_unlock(&mut capture, &Locking { ranges, ..Locking::default() });
+        assert_eq!(verdicts(&capture).len(), 1, "{ranges:?}");
+    }
+}
+
+/// Without any one of the three replies there is no finding.
+#[test]
+fn a_conflict_of_locks_rests_on_three_replies() {
+    for xid in [GETATTR, LATER_GETATTR, ACCESS] {
+        let mut capture = basic();
+        lock_and_unlock(&mut capture, &Locking::default());
+        let reply = send_of(&capture, SERVER, xid);
+        withhold(&mut capture, reply);
+        assert_eq!(verdicts(&capture), [], "{xid:#x}");
+    }
 }

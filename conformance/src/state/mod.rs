@@ -6,6 +6,7 @@
 //! reclaims was not told so before. State is followed over all connections, in [`table::StateTable`]; what is wrong with a transaction is left with its
 //! connection for the rules.
 
+mod locks;
 pub(crate) mod table;
 
 use super::finding::Finding;
@@ -46,6 +47,38 @@ pub(crate) const RULES: &[Rule] = &[
             one in a reply in front of which the request was not sent: on the same slot, or further behind than captures reorder packets. Behind 4294967295 comes \
             1. The same number twice is no finding.",
         check: Check::Transaction(back),
+    },
+    Rule {
+        id: "state-stateid-old",
+        level: Level::Violation,
+        sources: &[STRUCTURE],
+        sentence: "A server refuses an old sequence number of a stateid.",
+        explanation: "It answers with NFS4ERR_OLD_STATEID. The number is lower than one in a reply behind which the request was sent: on the same slot, or further behind than captures \
+            reorder packets. Number 0 stands for the latest one, and operations on layouts may name an old one; neither is looked at. Nor are TEST_STATEID and FREE_STATEID. It is reported \
+            once for a number.",
+        check: Check::Transaction(old),
+    },
+    Rule {
+        id: "state-stateid-file",
+        level: Level::Warning,
+        sources: &[STRUCTURE, LIFETIME],
+        sentence: "A server accepts a stateid with the file that it stands for only.",
+        explanation: "The same twelve bytes are never used again for another file of the client. The rule looks at operations of one session that succeed behind PUTFH: READ, WRITE, CLOSE, OPEN_DOWNGRADE, LOCK, LOCKU, DELEGRETURN, \
+            LAYOUTGET, LAYOUTCOMMIT and LAYOUTRETURN. It is a warning, because a server may have two file handles for one file (section 4.2.1), which a capture does not show.",
+        check: Check::Transaction(file),
+    },
+    Rule {
+        id: "state-lock-conflict",
+        level: Level::Violation,
+        sources: &[
+            Source { document: Document::Rfc8881, section: "9.1" },
+            Source { document: Document::Rfc8881, section: "18.10" },
+        ],
+        sentence: "A server grants no lock that conflicts with one of another lock-owner.",
+        explanation: "The finding stands where the capture shows three replies: one lock-owner is granted a lock, then another one that overlaps and is not only for reading is granted to another lock-owner of the same file handle, and then \
+            the server accepts the stateid of the first lock with the sequence number that came with it. LOCK and LOCKU increment that number (section 8.2.1), and what was revoked is refused: so the first lock was held all the time. Each request \
+            came behind the reply before it, on the same slot or further behind than captures reorder packets. Lock-owners are told apart by their bytes alone, so two clients with the same bytes are taken for one.",
+        check: Check::Transaction(conflict),
     },
     Rule {
         id: "state-session-destroyed",
@@ -121,6 +154,9 @@ pub(crate) struct Fault {
 pub(crate) enum Kind {
     Ended,
     Back,
+    Old,
+    File,
+    Conflict,
     Destroyed,
     Late,
     Repeated,
@@ -160,6 +196,18 @@ fn ended(_: &Transaction, view: &View, findings: &mut Findings<'_>) {
 
 fn back(_: &Transaction, view: &View, findings: &mut Findings<'_>) {
     report(Kind::Back, view, findings);
+}
+
+fn old(_: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    report(Kind::Old, view, findings);
+}
+
+fn file(_: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    report(Kind::File, view, findings);
+}
+
+fn conflict(_: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    report(Kind::Conflict, view, findings);
 }
 
 fn destroyed(_: &Transaction, view: &View, findings: &mut Findings<'_>) {

@@ -1,5 +1,6 @@
 //! Stateids and sessions, over all connections.
 
+use super::locks::{Locks, Range};
 use super::{Fault, Kind};
 use crate::finding::{Finding, Value};
 use crate::reconnection::Place;
@@ -8,6 +9,7 @@ use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::hash::BuildHasher as _;
 use hashbrown::HashMap;
 use rdmascope_dissector::BuildHasher;
 use rdmascope_dissector::record::REORDERING;
@@ -32,12 +34,13 @@ pub(crate) struct StateTable {
     order: VecDeque<Key>,
     /// [`Session::scope`] of the last one.
     scopes: u64,
+    locks: Locks,
     /// The facts of the transaction that ends, by operation.
     facts: Vec<StateFact>,
 }
 
 /// A stateid of a session's client: [`Session::scope`], and the twelve bytes that stay.
-type Key = (u64, [u8; 12]);
+pub(super) type Key = (u64, [u8; 12]);
 
 /// A session.
 #[derive(Clone, Debug)]
@@ -67,6 +70,8 @@ struct Stateid {
     seen: Option<Moment>,
     /// The operation that ended it.
     ended: Option<(&'static str, Moment)>,
+    /// A hash of the file handle with which it was used last, and the packets.
+    file: Option<(u64, [u64; 2])>,
     /// The packets of a recall that the client accepted.
     recalled: Option<[u64; 2]>,
     /// That it was revoked has been reported.
@@ -75,7 +80,7 @@ struct Stateid {
 
 /// A request that the server answered.
 #[derive(Clone, Copy, Debug)]
-struct Moment {
+pub(super) struct Moment {
     /// The first packet of the call.
     call: Seen,
     /// The packet that completed the reply.
@@ -95,7 +100,7 @@ impl Moment {
 
     /// Whether the server had answered this one when it got `later`: both used one slot, or they are further apart than captures
     /// reorder packets.
-    fn is_before(&self, later: &Moment) -> bool {
+    pub(super) fn is_before(&self, later: &Moment) -> bool {
         if self.reply.frame >= later.call.frame {
             return false;
         }
@@ -150,6 +155,7 @@ impl StateTable {
             + self.stateids.allocation_size()
             + self.order.len() * size_of::<Key>()
             + size_of_val(&self.facts[..])
+            + self.locks.footprint()
     }
 
     /// Takes a transaction that ended, and returns what is wrong with the state in it.
@@ -379,7 +385,9 @@ impl StateTable {
             _ => None,
         };
         let is_judged = kind != Nfs4::FreeStateid;
+        let file = file_of(kind, said[0].operation, context);
         let mut named = None;
+        let mut given = None;
         for fact in said {
             let (id, gives) = match fact.said {
                 Said::Names(id) => (id, false),
@@ -389,12 +397,24 @@ impl StateTable {
             };
             let Some((other, number)) = parts(&id) else { continue };
             let key = (scope, other);
+            self.one_file(key, file, operation, context, faults);
             if gives {
+                given = Some((key, number));
                 let before = named.filter(|(named, _)| *named == other).map(|(_, number)| number);
                 self.given(key, number, before, operation, context, faults);
                 continue;
             }
             named = Some((other, number));
+            if let Some((held, granted)) = self.locks.confirmed(key, number, &context.now) {
+                let words = format!(
+                    "{} with sequence number {number} shows that a lock was held while another lock-owner got one that conflicts with it",
+                    operation.name()
+                );
+                let finding =
+                    context.found(words, false).frames([held, granted].iter().flat_map(Moment::frames));
+                let finding = finding.values(Value::Name("NFS4_OK"), Value::Name("NFS4ERR_DENIED"));
+                faults.push(Fault { kind: Kind::Conflict, finding });
+            }
             let Some(known) = self.stateids.get_mut(&key) else {
                 if let Some(name) = ends {
                     let ended = Some((name, context.now));
@@ -412,6 +432,20 @@ impl StateTable {
                 }
                 // It is told once, and what is newer was given out since.
                 known.ended = None;
+            } else if let Some(seen) = known.seen.filter(|seen| seen.is_before(&context.now))
+                && number > 0
+                && is_behind(known.sequence, number)
+                && is_judged
+                && !is_of_layouts(kind)
+            {
+                let before = known.sequence;
+                let words = format!("{} succeeds with an old sequence number of a stateid", operation.name());
+                let allowed = Value::Words(format!("0, or {before} or more"));
+                let finding = context.found(words, false).frames(seen.frames());
+                let finding = finding.values(Value::Count(number.into()), allowed);
+                faults.push(Fault { kind: Kind::Old, finding });
+                // It is told once.
+                known.seen = None;
             }
             if number > 0 && (known.sequence == 0 || is_behind(number, known.sequence)) {
                 (known.sequence, known.seen) = (number, None);
@@ -424,6 +458,54 @@ impl StateTable {
             if let Some(name) = ends.filter(|_| !is_newer) {
                 known.ended = Some((name, context.now));
             }
+        }
+        match (kind, given) {
+            (Nfs4::Lock, Some((key, number))) => self.granted(key, number, operation, said, context),
+            (Nfs4::Locku, Some((key, _))) => self.locks.unlocked(key),
+            _ => {}
+        }
+    }
+
+    /// LOCK succeeded.
+    fn granted(
+        &mut self,
+        key: Key,
+        number: u32,
+        operation: &Operation,
+        said: &[StateFact],
+        context: &Context<'_>,
+    ) {
+        let locks = said.iter().find_map(|fact| match fact.said {
+            Said::Locks { kind, owner } => Some((kind, owner)),
+            _ => None,
+        });
+        if let (Some((kind, owner)), Some(file)) = (locks, current_file(said[0].operation, context))
+            && let (Some(offset), Some(length)) =
+                (operation.offset, operation.count.filter(|count| *count > 0))
+        {
+            let at = (context.view.place(Direction::Forward), file);
+            self.locks.granted(key, number, owner, Range::new(offset, length, kind), at, context.now);
+        }
+    }
+
+    /// A stateid is used with a file, where that is known.
+    fn one_file(
+        &mut self,
+        key: Key,
+        file: Option<u64>,
+        operation: &Operation,
+        context: &Context<'_>,
+        faults: &mut Vec<Fault>,
+    ) {
+        let Some(file) = file else { return };
+        let frames = context.now.frames();
+        let known = self.stateid(key);
+        let (first, seen) = *known.file.get_or_insert((file, frames));
+        if first != file {
+            // What is used with both in turn is told each time.
+            known.file = Some((file, frames));
+            let words = format!("{} succeeds with the stateid of another file", operation.name());
+            faults.push(Fault { kind: Kind::File, finding: context.found(words, false).frames(seen) });
         }
     }
 
@@ -527,6 +609,54 @@ fn has_sequence(kind: Nfs4) -> bool {
         kind,
         Nfs4::Open | Nfs4::OpenDowngrade | Nfs4::Lock | Nfs4::Locku | Nfs4::Layoutget | Nfs4::Layoutreturn
     )
+}
+
+/// Whether an operation names the stateid of layouts, with whatever number the client has come to (RFC 8881, section 12.5.3).
+fn is_of_layouts(kind: Nfs4) -> bool {
+    matches!(
+        kind,
+        Nfs4::Layoutget | Nfs4::Layoutcommit | Nfs4::Layoutreturn | Nfs4::Layouterror | Nfs4::Layoutstats
+    )
+}
+
+/// A hash of the file handle that an operation uses its stateid with.
+fn file_of(kind: Nfs4, operation: u16, context: &Context<'_>) -> Option<u64> {
+    use Nfs4::{
+        Close, Delegreturn, Layoutcommit, Layoutget, Layoutreturn, Lock, Locku, OpenDowngrade, Read, Write,
+    };
+    let is_of_file = matches!(
+        kind,
+        Close
+            | Delegreturn
+            | Layoutcommit
+            | Layoutget
+            | Layoutreturn
+            | Lock
+            | Locku
+            | OpenDowngrade
+            | Read
+            | Write
+    );
+    if !is_of_file {
+        return None;
+    }
+    current_file(operation, context).map(|handle| BuildHasher::default().hash_one(handle))
+}
+
+/// The current file handle of an operation, where it is that of a PUTFH.
+fn current_file<'a>(operation: u16, context: &Context<'a>) -> Option<&'a [u8]> {
+    let details = &context.transaction.details;
+    let before = details.operations.get(..usize::from(operation))?;
+    let keeps_file = |operation: &&Operation| {
+        use Nfs4::{Access, Close, Getattr, Lock, Locku, Read, Savefh, Write};
+        !matches!(
+            operation.kind,
+            OperationKind::Nfs4(Access | Close | Getattr | Lock | Locku | Read | Savefh | Write)
+        )
+    };
+    let setting = before.iter().rev().find(keeps_file)?;
+    let handle = setting.file_handle.filter(|_| setting.kind == OperationKind::Nfs4(Nfs4::Putfh))?;
+    Some(details.bytes(handle))
 }
 
 /// The twelve bytes of a stateid that stay, and its sequence number; `None` of those that stand for no state, and of the current one (RFC 8881,

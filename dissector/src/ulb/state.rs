@@ -78,8 +78,8 @@ pub enum Said {
     Locks {
         /// nfs_lock_type4.
         kind: u32,
-        /// Whether the lock-owner is a new one: then the stateid that is named is that of an OPEN.
-        is_new: bool,
+        /// A hash of the owner in the lock_owner4, where the lock-owner is a new one: then the stateid that is named is that of an OPEN.
+        owner: Option<u64>,
     },
     /// Arguments of TEST_STATEID, in whose order the results are: a status that is not success.
     Tested {
@@ -176,6 +176,12 @@ impl Walk<'_, '_> {
         let client = self.payload.u64()?;
         self.payload.opaque()?;
         Ok(client)
+    }
+
+    /// A `lock_owner4`; returns a hash of its owner.
+    pub(super) fn lock_owner(&mut self) -> Result<u64, Stop> {
+        self.payload.u64()?;
+        Ok(hash(&[self.payload.opaque()?]))
     }
 
     /// share_access and share_deny.

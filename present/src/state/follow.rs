@@ -520,7 +520,7 @@ impl States {
             }
             Nfs4::Lock => {
                 let locks = said.iter().find_map(|fact| match fact.said {
-                    Said::Locks { kind, is_new } => Some((kind, is_new)),
+                    Said::Locks { kind, owner } => Some((kind, owner.is_some())),
                     _ => None,
                 });
                 let Some((type_, is_new)) = locks else { return };
@@ -651,7 +651,7 @@ fn kind_named(kind: Nfs4, said: &[StateFact]) -> Kind {
     match kind {
         Nfs4::Close | Nfs4::OpenDowngrade | Nfs4::OpenConfirm => Kind::Open,
         Nfs4::Lock => {
-            let is_new = said.iter().any(|fact| matches!(fact.said, Said::Locks { is_new: true, .. }));
+            let is_new = said.iter().any(|fact| matches!(fact.said, Said::Locks { owner: Some(_), .. }));
             if is_new { Kind::Open } else { Kind::Lock }
         }
         Nfs4::Locku => Kind::Lock,

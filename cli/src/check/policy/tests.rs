@@ -34,6 +34,17 @@ fn every_entry_has_its_line() {
 }
 
 #[test]
+fn the_example_of_the_page_has_as_many_entries_as_the_page_says() {
+    let page = include_str!("../../../../docs/policy.md");
+    let example =
+        page.split("```").nth(1).and_then(|block| block.strip_prefix("toml\n")).expect("an example");
+    let Policy { allows, latencies, requirements, .. } = read(example);
+    let limits: usize = latencies.iter().map(|latency| latency.limits.len()).sum();
+    let entries = allows.len() + limits + requirements.len();
+    assert!(page.contains(&format!("({entries} entries)")), "{entries}");
+}
+
+#[test]
 fn mistakes_are_told_with_their_line() {
     let allow = "[[allow]]\nrule = \"credit-limit\"\nreason = \"r\"\n";
     for (text, line, part) in [

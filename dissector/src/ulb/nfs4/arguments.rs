@@ -31,17 +31,17 @@ pub(super) fn lock(walk: &mut Walk<'_, '_>) -> Outcome {
     let kind = walk.u32()?;
     walk.skip(4)?;
     walk.range()?;
-    let is_new = walk.bool()?;
-    if is_new {
+    let owner = if walk.bool()? {
         walk.skip(4)?;
         walk.names()?;
         walk.skip(4)?;
-        walk.owner()?;
+        Some(walk.lock_owner()?)
     } else {
         walk.names()?;
         walk.skip(4)?;
-    }
-    walk.facts.add(Said::Locks { kind, is_new });
+        None
+    };
+    walk.facts.add(Said::Locks { kind, owner });
     Ok(())
 }
 

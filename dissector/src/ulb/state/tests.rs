@@ -90,10 +90,13 @@ fn locks_and_what_uses_a_stateid() {
     use Said::*;
     let (one, two) = (id([1, 0, 0, 5]), id([2, 0, 0, 6]));
     let (arguments, results) = of("12 2 0 h0 h9 1 1 1 0 0 5 1 h7 'owner'", "0 2 0 0 6");
-    let [Names(open), Locks { kind: 2, is_new: true }] = arguments[..] else { panic!("{arguments:?}") };
+    let [Names(open), Locks { kind: 2, owner: Some(owner) }] = arguments[..] else { panic!("{arguments:?}") };
     assert_eq!((open, results), (one, vec![Gives(two)]));
+    let (again, _) = of("12 1 0 h8 h9 1 1 1 0 0 5 1 h7 'other'", "0 2 0 0 6");
+    let [_, Locks { kind: 1, owner: Some(other) }] = again[..] else { panic!("{again:?}") };
+    assert_ne!(owner, other);
     let (arguments, _) = of("12 1 0 h0 h9 0 2 0 0 6 1", "10010 h0 h9 2 h7 'owner'");
-    assert_eq!(arguments, [Names(two), Locks { kind: 1, is_new: false }]);
+    assert_eq!(arguments, [Names(two), Locks { kind: 1, owner: None }]);
     assert_eq!(of("14 1 1 2 0 0 6 h0 h9", "0 3 0 0 6"), (vec![Names(two)], vec![Gives(id([3, 0, 0, 6]))]));
     for (arguments, results) in [
         ("25 1 0 0 5 h0 5", "0 1 'bytes'"),

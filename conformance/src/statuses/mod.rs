@@ -1,0 +1,147 @@
+//! Statuses with which operations fail (RFC 1813, section 2.5; RFC 7530, section 13; RFC 8881, section 15; RFC 7862, section 11; RFC 8276,
+//! section 8.4.5).
+
+mod tables;
+
+#[cfg(test)]
+mod tests;
+
+use super::chunks::{self, binding};
+use super::finding::Value;
+use super::rule::{Check, Document, Findings, Gate, Level, Rule, Source, Unseen};
+use super::view::View;
+use alloc::format;
+use rdmascope_dissector::transaction::Transaction;
+use rdmascope_dissector::ulb::{Operation, OperationKind, status_name};
+
+pub(crate) const RULES: &[Rule] = &[
+    Rule {
+        id: "status-of-version",
+        level: Level::Violation,
+        sources: &[
+            Source { document: Document::Rfc1813, section: "2.5" },
+            Source { document: Document::Rfc4506, section: "4.3" },
+            Source { document: Document::Rfc8881, section: "15.1.16" },
+        ],
+        sentence: "An operation returns a status that its version of NFS has.",
+        explanation: "The rule is broken by a number that nfsstat3 does not have, or nfsstat4 of minor version 0 or 1, and by an operation of minor version 1 that fails \
+            with NFS4ERR_BAD_SEQID, NFS4ERR_LEASE_MOVED, NFS4ERR_NXIO, NFS4ERR_RESTOREFH or NFS4ERR_STALE_STATEID, in minor version 1 or 2. Numbers that are not known here \
+            are not looked at in minor version 2, which later documents extend.",
+        check: Check::Transaction(of_version),
+    },
+    Rule {
+        id: "status-of-operation",
+        level: Level::Warning,
+        sources: &[
+            Source { document: Document::Rfc7530, section: "13.2" },
+            Source { document: Document::Rfc7530, section: "13.3" },
+            Source { document: Document::Rfc8881, section: "15.2" },
+            Source { document: Document::Rfc8881, section: "15.3" },
+            Source { document: Document::Rfc7862, section: "11.2" },
+            Source { document: Document::Rfc7862, section: "11.3" },
+            Source { document: Document::Rfc8276, section: "8.4.5" },
+        ],
+        sentence: "An operation of NFS version 4 fails with an error that is listed for it.",
+        explanation: "The documents have tables of the valid errors of each operation, and clients are written by them. They do not say MUST NOT, so this is a warning. Errors count as \
+            listed, too, where the description of the operation names them (NFS4ERR_NXIO of SEEK), where the operation is OPTIONAL (NFS4ERR_NOTSUPP), and where they are about the request as a \
+            whole: NFS4ERR_BADXDR, NFS4ERR_DELAY, NFS4ERR_SERVERFAULT, in minor version 0 NFS4ERR_RESOURCE, and with sessions NFS4ERR_DEADSESSION, NFS4ERR_OP_NOT_IN_SESSION, \
+            NFS4ERR_REP_TOO_BIG, NFS4ERR_REP_TOO_BIG_TO_CACHE, NFS4ERR_REQ_TOO_BIG, NFS4ERR_RETRY_UNCACHED_REP and NFS4ERR_TOO_MANY_OPS. Operations of a later minor version than that of the \
+            COMPOUND are not looked at. What breaks status-of-version is found by that rule only.",
+        check: Check::Transaction(of_operation),
+    },
+];
+
+pub(crate) const UNSEEN: &[Unseen] = &[Unseen {
+    source: Source { document: Document::Rfc1813, section: "3" },
+    requirement: "A procedure of NFS version 3 fails with an error of its ERRORS section.",
+    reason: "These lists are a guide, and clients are to be prepared for other errors. Only the numbers are judged.",
+}];
+
+pub(crate) static GATE: Gate = Gate { sent: |_, _| false, transaction: may_break };
+
+/// True where an operation failed.
+fn may_break(transaction: &Transaction, _: &View) -> bool {
+    transaction.status.is_some_and(|status| status != 0)
+}
+
+/// The highest number of nfsstat4 in minor version 0 (RFC 7531) and 1 (RFC 5662).
+const HIGHEST: [u32; 2] = [10048, 10087];
+/// NFS4ERR_NXIO, NFS4ERR_STALE_STATEID, NFS4ERR_BAD_SEQID, NFS4ERR_RESTOREFH, NFS4ERR_LEASE_MOVED (RFC 8881, section 15.1.16).
+const OBSOLETE: [u32; 5] = [6, 10023, 10026, 10030, 10031];
+
+/// The operation that failed, and its status. That of a COMPOUND is the same (RFC 8881, section 16.2.3). Without the credential of the call it is
+/// not known whether RPCSEC_GSS protects the results.
+fn failed(transaction: &Transaction) -> Option<(&Operation, u32)> {
+    let is_failure = |status: &u32| *status != 0;
+    transaction.status.filter(is_failure)?;
+    if transaction.security.is_none() || binding::is_sealed(transaction) {
+        return None;
+    }
+    let mut operations = transaction.details.operations.iter();
+    operations.find_map(|operation| Some((operation, operation.status.filter(is_failure)?)))
+}
+
+/// The name of a status.
+fn name_of(transaction: &Transaction, status: u32) -> Option<&'static str> {
+    let procedure = transaction.procedure?;
+    status_name(procedure.program, procedure.version, status)
+}
+
+/// What is wrong with a number.
+enum Fault {
+    /// The version does not have it.
+    Undefined,
+    /// It has it, and operations MUST NOT return it.
+    Obsolete,
+}
+
+fn fault_of(operation: &Operation, status: u32, transaction: &Transaction) -> Option<Fault> {
+    let is_named = name_of(transaction, status).is_some();
+    let (since, version) = match operation.kind {
+        OperationKind::Nfs3(_) => return (!is_named).then_some(Fault::Undefined),
+        OperationKind::Nfs4(_) | OperationKind::Callback(_) => {
+            (operation.kind.minor_version()?, transaction.details.minor_version?)
+        }
+        _ => return None,
+    };
+    let highest = HIGHEST.get(version as usize);
+    if highest.is_some_and(|highest| !is_named || status > *highest) {
+        return Some(Fault::Undefined);
+    }
+    (matches!(version, 1 | 2) && since <= 1 && OBSOLETE.contains(&status)).then_some(Fault::Obsolete)
+}
+
+fn of_version(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    let Some((operation, status)) = failed(transaction) else { return };
+    let Some(fault) = fault_of(operation, status, transaction) else { return };
+    let version = match transaction.details.minor_version {
+        Some(minor) => format!("NFS version 4.{minor}"),
+        None => "NFS version 3".into(),
+    };
+    let words = match fault {
+        Fault::Undefined => format!("{} returns a status that {version} does not have", operation.name()),
+        Fault::Obsolete => format!("{} returns a status that is obsolete in {version}", operation.name()),
+    };
+    let observed = name_of(transaction, status).map_or(Value::Count(status.into()), Value::Name);
+    let finding = chunks::by_answerer(transaction, view, words).observed(observed);
+    findings.add(chunks::paired(transaction, view, finding));
+}
+
+fn of_operation(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    let (Some((operation, status)), Some(minor_version)) =
+        (failed(transaction), transaction.details.minor_version)
+    else {
+        return;
+    };
+    let is_newer = operation.kind.minor_version().is_none_or(|since| since > minor_version);
+    if is_newer || fault_of(operation, status, transaction).is_some() {
+        return;
+    }
+    let Some(name) = name_of(transaction, status) else { return };
+    let error = name.trim_start_matches("NFS4ERR_");
+    if let Some(table) = tables::excluding(operation.kind, minor_version, error) {
+        let words = format!("{} fails with an error that {table}, does not list for it", operation.name());
+        let finding = chunks::by_answerer(transaction, view, words).observed(Value::Name(name));
+        findings.add(chunks::paired(transaction, view, finding));
+    }
+}

@@ -1,0 +1,136 @@
+//! Statuses with which operations fail.
+
+use crate::chunks::{change_reply, plain_calls, results_at, send_of, version_3};
+use crate::header::{basic, found};
+use crate::sessions::{RECALL, recall, sequence_at};
+use crate::{By, Trigger, shown};
+use rdmascope_tests::judged::line;
+use rdmascope_tests::mutate::{self, CLIENT, Message};
+use rdmascope_tests::pcap::Capture;
+
+pub(crate) const TRIGGERS: &[Trigger] = &[
+    Trigger {
+        rule: "status-of-version",
+        alteration: "a GETATTR of version 3 fails with status 10012",
+        control: version_3,
+        alter: |capture| refuse_version_3(capture, 10012),
+        also: &[],
+        shows: shown(By::Responder, &[874, 876], "10012", ""),
+    },
+    Trigger {
+        rule: "status-of-version",
+        alteration: "a PUTFH of minor version 1 fails with NFS4ERR_WRONG_LFS",
+        control: basic,
+        alter: |capture| refuse(capture, PUTFH, 10092),
+        also: &[],
+        shows: shown(By::Responder, &[390, 392], "NFS4ERR_WRONG_LFS", ""),
+    },
+    Trigger {
+        rule: "status-of-version",
+        alteration: "a PUTFH of minor version 1 fails with NFS4ERR_STALE_STATEID",
+        control: basic,
+        alter: |capture| refuse(capture, PUTFH, 10023),
+        also: &[],
+        shows: shown(By::Responder, &[390, 392], "NFS4ERR_STALE_STATEID", ""),
+    },
+    Trigger {
+        rule: "status-of-operation",
+        alteration: "a PUTFH fails with NFS4ERR_EXIST",
+        control: basic,
+        alter: |capture| refuse(capture, PUTFH, 17),
+        also: &[],
+        shows: shown(By::Responder, &[390, 392], "NFS4ERR_EXIST", ""),
+    },
+    Trigger {
+        rule: "status-of-operation",
+        alteration: "a client answers CB_RECALL with NFS4ERR_NOENT",
+        control: recall,
+        alter: |capture| refuse_recall(capture, 2),
+        also: &[],
+        shows: shown(By::Requester, &[132, 134], "NFS4ERR_NOENT", ""),
+    },
+];
+
+/// A GETATTR of the session of version 4.1: SEQUENCE, PUTFH, GETATTR.
+const GETATTR: u32 = 0x4ffc_0516;
+const PUTFH: u32 = 22;
+const SEQUENCE: u32 = 53;
+const CB_RECALL: u32 = 4;
+
+/// Has a GETATTR of version 3 fail.
+fn refuse_version_3(capture: &mut Capture, status: u32) {
+    let xid = plain_calls(capture, 1)[2];
+    change_reply(capture, xid, |reply| {
+        let at = results_at(reply);
+        reply.payload.truncate(at + 4);
+        reply.set_word(at, status);
+    });
+}
+
+/// Has the operation behind SEQUENCE or CB_SEQUENCE fail.
+fn fail(reply: &mut Message, operation: u32, status: u32) {
+    let at = results_at(reply);
+    // Status, tag and count; sr_status_flags are in the result of SEQUENCE only.
+    let sequence = if reply.word(at + 12) == SEQUENCE { 44 } else { 40 };
+    let result = at + 12 + sequence;
+    assert_eq!(reply.word(result), operation);
+    reply.payload.truncate(result + 4);
+    reply.payload.extend(status.to_be_bytes());
+    reply.set_word(at, status);
+    reply.set_word(at + 8, 2);
+}
+
+fn refuse(capture: &mut Capture, operation: u32, status: u32) {
+    change_reply(capture, GETATTR, |reply| fail(reply, operation, status));
+}
+
+fn refuse_recall(capture: &mut Capture, status: u32) {
+    let answer = send_of(capture, CLIENT, RECALL);
+    mutate::change_message(&mut capture.packets[answer], |reply| fail(reply, CB_RECALL, status));
+}
+
+/// What is found of these rules.
+fn lines(capture: &Capture) -> Vec<String> {
+    found(capture, "status-").iter().map(line).collect()
+}
+
+/// Errors that RFC 8881 lists for PUTFH, and those that count for all.
+#[test]
+fn listed_errors_are_no_finding() {
+    for status in [70, 10001, 10016, 10019, 10008, 10006, 10036, 10066, 10070, 10078] {
+        let mut capture = basic();
+        refuse(&mut capture, PUTFH, status);
+        assert!(lines(&capture).is_empty(), "{status}: {:?}", lines(&capture));
+    }
+}
+
+/// RFC 7862, section 13: who does not support an OPTIONAL operation says so.
+#[test]
+fn what_the_text_names_and_the_table_lacks_is_no_finding() {
+    let mut capture = recall();
+    refuse_recall(&mut capture, 10004);
+    assert!(lines(&capture).is_empty(), "{:?}", lines(&capture));
+}
+
+/// The lists of RFC 1813 are a guide.
+#[test]
+fn a_procedure_of_version_3_may_fail_with_any_error_of_the_version() {
+    let mut capture = version_3();
+    refuse_version_3(&mut capture, 28);
+    assert!(lines(&capture).is_empty(), "{:?}", lines(&capture));
+}
+
+/// A later document may have defined the number.
+#[test]
+fn an_unknown_number_is_a_fault_in_a_minor_version_that_is_complete() {
+    for (minor_version, times) in [(0, 1), (1, 1), (2, 0), (3, 0)] {
+        let mut capture = basic();
+        refuse(&mut capture, PUTFH, 10200);
+        crate::chunks::change_call(&mut capture, GETATTR, |call| {
+            let version = sequence_at(call) - 12;
+            assert_eq!(call.word(version), 1, "the minor version");
+            call.set_word(version, minor_version);
+        });
+        assert_eq!(lines(&capture).len(), times, "{minor_version}: {:?}", lines(&capture));
+    }
+}
