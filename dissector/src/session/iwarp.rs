@@ -5,6 +5,7 @@ use crate::connection::{FlowKey, Origin, Start, State};
 use crate::event::Event;
 use crate::frame::{Checksum, Segment};
 use crate::iwarp::{Contents, IwarpConnection};
+use crate::observation::Observed;
 use crate::rdma::{End, Position};
 use crate::record::Seen;
 use crate::rpcrdma::Transactions;
@@ -80,7 +81,7 @@ impl Session {
             hand_up(from, &delivery, ends, peers, transactions, report);
         });
         if !had_started {
-            self.note_start(side, seen, transactions);
+            self.note_start(side, seen, transactions, report);
         }
         // Each segment acknowledges what the other end sent, and may complete Sends that were acknowledged before.
         let is_ack = || segment.payload_length == 0;
@@ -95,7 +96,13 @@ impl Session {
     }
 
     /// Takes in the start frame of an end, where one has come.
-    fn note_start(&mut self, side: End, seen: Seen, transactions: &mut Transactions) {
+    fn note_start(
+        &mut self,
+        side: End,
+        seen: Seen,
+        transactions: &mut Transactions,
+        report: &mut impl FnMut(Event<'_>),
+    ) {
         let Some(started) = self.transport.iwarp().and_then(|iwarp| iwarp.started(side)) else { return };
         let (frame, is_cut) = (started.frame, started.data.len() < started.frame.private_data_length.into());
         let (_, data) = frame.private_data(&started.data);
@@ -116,6 +123,10 @@ impl Session {
         };
         self.ends[side].first_frames.cm_message.get_or_insert(seen.frame);
         transactions.number(&mut self.peers);
+        if transactions.is_judged() {
+            let connection = self.summary();
+            self.peers.observe(Observed::Established(&connection), report);
+        }
     }
 
     /// The start frame that an end sent.
