@@ -2,7 +2,7 @@
 
 use super::{Session, TransportState, hand_up};
 use crate::connection::{FlowKey, Origin, Start, State};
-use crate::event::Event;
+use crate::event::{Event, InStream};
 use crate::frame::{Checksum, Segment};
 use crate::iwarp::{Contents, IwarpConnection};
 use crate::observation::Observed;
@@ -17,9 +17,10 @@ use rdmascope_wire::mpa::StartFrame;
 const NFS_RDMA_PORT: u16 = 20049;
 
 impl Session {
-    /// Makes it one over TCP, between these ports; `verify`: whether a wrong CRC is held against an FPDU.
-    pub(crate) fn use_tcp(&mut self, ports: [u16; 2], verify: bool) {
-        self.transport = TransportState::Iwarp(Box::new(IwarpConnection::new(verify)));
+    /// Makes it one over TCP, between these ports; `verify`: whether a wrong CRC is held against an FPDU; `gathers`: whether
+    /// [`Event::Framed`] is reported.
+    pub(crate) fn use_tcp(&mut self, ports: [u16; 2], verify: bool, gathers: bool) {
+        self.transport = TransportState::Iwarp(Box::new(IwarpConnection::new(verify, gathers)));
         self.tcp_ports = Some(ports);
         self.peers.paired = true;
         self.peers.flows = End::BOTH.map(|end| {
@@ -92,6 +93,24 @@ impl Session {
         }
         if transactions.attributes() {
             self.attribute(seen.frame, transactions, report);
+        }
+        self.report_framed(report);
+    }
+
+    /// Reports what the streams were found to consist of, where somebody asks. What comes before the connection has a number waits for that.
+    pub(super) fn report_framed(&mut self, report: &mut impl FnMut(Event<'_>)) {
+        let (Some(connection), Some(ports)) = (self.peers.number(), self.tcp_ports) else { return };
+        let Some(iwarp) = self.transport.iwarp_mut() else { return };
+        for (from, framed) in iwarp.take_framed() {
+            let [source, destination] = [from, from.other()].map(|end| self.ends[end].address);
+            report(Event::Framed(&InStream {
+                connection,
+                source,
+                destination,
+                ports: [from, from.other()].map(|end| ports[end]),
+                speaks_rpc: self.peers.speaks_rpc == Some(true),
+                framed: &framed,
+            }));
         }
     }
 
