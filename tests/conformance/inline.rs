@@ -52,7 +52,9 @@ fn of_small_sizes() -> Capture {
     let mut capture = samples::capture("iwarp-nfs3");
     for end in [iwarp::CLIENT, iwarp::SERVER] {
         // The private data end with two sizes, of which 0 stands for 1024 bytes (RFC 8797, section 4.2).
-        let [.., send, receive] = iwarp::start_frame(&mut capture, end) else { panic!("it has private data") };
+        let [.., send, receive] = iwarp::start_frame(&mut capture, end) else {
+            panic!("it has private data")
+        };
         (*send, *receive) = (0, 0);
     }
     capture
