@@ -24,6 +24,7 @@ const UNCHECKED: Config = Config {
     keep: Keep { steps: true, contents: true },
     observe: Observe::All,
     attribute: true,
+    report_framed: true,
     places_apart: None,
 };
 

@@ -3,14 +3,17 @@
 
 use rdmascope_conformance::{Finding, Level, Verdict};
 use rdmascope_dissector::connection::{Connection, Origin, State};
-use rdmascope_dissector::engine::Config;
+use rdmascope_dissector::engine::{Config, Engine};
+use rdmascope_dissector::event::Event;
 use rdmascope_dissector::frame;
+use rdmascope_dissector::iwarp::{CrcVerdict, FramedKind};
 use rdmascope_dissector::transaction::{Direction, Message, Outcome, Transaction};
 use rdmascope_tests::pcap::{Capture, Packet};
 use rdmascope_tests::segments::{Checksum, Segment};
 use rdmascope_tests::session::{self, Session};
-use rdmascope_tests::{Differences, judged, mutate, samples};
-use std::collections::BTreeSet;
+use rdmascope_tests::{Differences, judged, mutate, samples, streams};
+use rdmascope_wire::mpa;
+use std::collections::{BTreeMap, BTreeSet};
 
 fn run(sample: &str) -> Session {
     session::run(&samples::capture(sample))
@@ -179,6 +182,45 @@ fn segments_cut_elsewhere() {
                 "{sample} in {pieces}: {:?}",
                 found.iter().zip(&whole).find(|(a, b)| a != b)
             );
+        }
+    }
+}
+
+/// What a stream is told to consist of is what its bytes say by themselves.
+#[test]
+fn pieces_of_streams() {
+    for (sample, verdict) in [
+        ("iwarp-nfs3", CrcVerdict::Unused),
+        ("iwarp-crc-lossy", CrcVerdict::Good),
+        ("iwarp-nfs4.2-nconnect", CrcVerdict::Unused),
+    ] {
+        let capture = samples::capture(sample);
+        let (mut told, mut starts) = (BTreeMap::new(), 0);
+        let mut take = |event: Event<'_>| {
+            let Event::Framed(piece) = event else { return };
+            match &piece.framed.kind {
+                FramedKind::Fpdu(fpdu) => {
+                    assert_eq!(fpdu.crc, Some((verdict, 0)), "{sample}: {piece:?}");
+                    let length = mpa::fpdu_length(fpdu.header.length() as u16 + fpdu.length as u16);
+                    let of_stream: &mut Vec<_> = told.entry(piece.ports).or_default();
+                    of_stream.push((piece.framed.sequence, length));
+                }
+                FramedKind::Start(..) => starts += 1,
+                FramedKind::Malformed(_) => panic!("{sample}: {piece:?}"),
+            }
+        };
+        let mut engine = Engine::new(Config { report_framed: true, ..Config::default() });
+        session::records(&capture).for_each(|record| engine.handle(&record, &mut take));
+        engine.finish(&mut take);
+        let flows = streams::flows(&capture);
+        assert_eq!((told.len(), starts), (flows.len(), flows.len()), "{sample}");
+        for flow in flows {
+            let expected: Vec<_> = flow
+                .fpdus
+                .iter()
+                .map(|fpdu| (flow.begins.wrapping_add(fpdu.range.start as u32), fpdu.range.len()))
+                .collect();
+            assert!(expected.len() > 20 && told[&flow.ports] == expected, "{sample}, {:?}", flow.ports);
         }
     }
 }

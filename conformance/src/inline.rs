@@ -17,7 +17,7 @@ pub(crate) const RULES: &[Rule] = &[Rule {
         Source { document: Document::Rfc8167, section: "4.2" },
     ],
     sentence: "A Send is no longer than the inline threshold of its direction.",
-    explanation: "The threshold is the smaller of two sizes in the private data of the CM exchange: what the sender can send and what \
+    explanation: "The threshold is the smaller of two sizes in the private data of the CM exchange, or of the MPA start frames: what the sender can send and what \
         the receiver can receive. Where one end gave no size, it is 1024 bytes. Where the capture does not hold the exchange, a Send of \
         more than 1024 bytes is inconclusive.",
     check: Check::Sent(threshold),

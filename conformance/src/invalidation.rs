@@ -27,8 +27,8 @@ pub(crate) const RULES: &[Rule] = &[
         sources: &[R, DEFAULT, DONE],
         sentence: "No end uses Send with Invalidate towards a peer that left the R flag clear.",
         explanation: "An end that sends no valid private data leaves the R flag clear. Each end is reported once, when the connection ends, with the number of \
-            such Sends and the first of them. The finding is inconclusive where the capture does not hold the CM message of the receiver. Where it holds one \
-            direction only, and the CM message of neither end, this finding stands for that of invalidation-sender-flag too.",
+            such Sends and the first of them. The finding is inconclusive where the capture does not hold the CM message, or MPA start frame, of the receiver. Where it \
+            holds one direction only, and that of neither end, this finding stands for that of invalidation-sender-flag too.",
         check: Check::Connection(receiver_flag),
     },
     Rule {
@@ -39,8 +39,8 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Both ends have to set the R flag, not only the one whose memory is invalidated. Linux servers up to the newest leave \
             it clear and use Send with Invalidate towards clients that set it. A receiver that set it takes no harm, so this rule is \
             separate from invalidation-receiver-flag, and can be left out of the exit status with --allow invalidation-sender-flag. Each end is reported once, when the connection \
-            ends, with the number of such Sends and the first of them. The finding is inconclusive where the capture does not hold the CM message \
-            of the sender.",
+            ends, with the number of such Sends and the first of them. The finding is inconclusive where the capture does not hold the CM message, or \
+            MPA start frame, of the sender.",
         check: Check::Connection(sender_flag),
     },
     Rule {
@@ -145,18 +145,9 @@ impl Memory for InvalidationUse {
 }
 
 impl View {
-    /// Whether an end set R, as far as CM messages said by now.
+    /// Whether an end set R, as far as CM messages or MPA start frames said by now; `None` where the capture does not hold what it said.
     fn set_r(&self, end: End) -> Option<bool> {
-        self.set_r_on(end, self.established.as_deref()?)
-    }
-
-    /// The same of a connection that ends: what MPA start frames said is known then.
-    fn finally_set_r(&self, end: End, connection: &Connection) -> Option<bool> {
-        self.set_r_on(end, self.established.as_deref().unwrap_or(connection))
-    }
-
-    /// Whether an end of a connection set R; `None` where the capture does not hold what it said.
-    fn set_r_on(&self, end: End, connection: &Connection) -> Option<bool> {
+        let connection = self.established.as_deref()?;
         let endpoint = if end == self.requester { &connection.requester } else { &connection.responder };
         match endpoint.private_data {
             Some(data) => Some(data.version == private_data::VERSION && data.remote_invalidation),
@@ -165,9 +156,8 @@ impl View {
     }
 
     /// Whether the capture holds nothing that the receiver of an end's Sends sent, and neither end's flag is known.
-    fn hides_both_flags(&self, from: End, connection: &Connection) -> bool {
-        !self.is_heard(from.other())
-            && End::BOTH.into_iter().all(|end| self.finally_set_r(end, connection).is_none())
+    fn hides_both_flags(&self, from: End) -> bool {
+        !self.is_heard(from.other()) && End::BOTH.into_iter().all(|end| self.set_r(end).is_none())
     }
 }
 
@@ -184,28 +174,22 @@ fn may_break_in_transaction(transaction: &Transaction, _: &View) -> bool {
     transaction.done.is_some() || reply.invalidated.is_some_and(|rkey| !lists(call, rkey))
 }
 
-fn receiver_flag(connection: &Connection, view: &View, findings: &mut Findings<'_>) {
-    let mut judge = |from: End| flag((from, from.other()), "receiver", connection, view, findings);
+fn receiver_flag(_: &Connection, view: &View, findings: &mut Findings<'_>) {
+    let mut judge = |from: End| flag((from, from.other()), "receiver", view, findings);
     End::BOTH.into_iter().for_each(&mut judge);
 }
 
-fn sender_flag(connection: &Connection, view: &View, findings: &mut Findings<'_>) {
+fn sender_flag(_: &Connection, view: &View, findings: &mut Findings<'_>) {
     // Where neither flag is known because the capture holds one direction, that is said once: of the receiver.
-    let asked = End::BOTH.into_iter().filter(|from| !view.hides_both_flags(*from, connection));
-    asked.for_each(|from| flag((from, from), "sender", connection, view, findings));
+    let asked = End::BOTH.into_iter().filter(|from| !view.hides_both_flags(*from));
+    asked.for_each(|from| flag((from, from), "sender", view, findings));
 }
 
-fn flag(
-    (from, end): (End, End),
-    whose: &str,
-    connection: &Connection,
-    view: &View,
-    findings: &mut Findings<'_>,
-) {
+fn flag((from, end): (End, End), whose: &str, view: &View, findings: &mut Findings<'_>) {
     let Some(Used { sends, rkey, caller, xid, frames }) = view.memories.invalidation.used[from] else {
         return;
     };
-    let set = view.finally_set_r(end, connection);
+    let set = view.set_r(end);
     if set == Some(true) {
         return;
     }
@@ -217,7 +201,7 @@ fn flag(
     };
     let message = match set {
         Some(_) => format!("{what}, and {whose} left R clear"),
-        None if view.hides_both_flags(from, connection) => {
+        None if view.hides_both_flags(from) => {
             format!(
                 "{what}; the capture holds nothing that their receiver sent, and not whether either end set R"
             )

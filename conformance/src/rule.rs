@@ -113,7 +113,7 @@ pub enum Check {
     Sent(OnSent),
     /// Every transaction that ended, before it is taken into account.
     Transaction(On<Transaction>),
-    /// A connection about which a CM message said something new.
+    /// A connection about which a CM message or an MPA start frame said something new.
     Established(On<Connection>),
     /// A connection that ended.
     Connection(On<Connection>),

@@ -27,7 +27,7 @@ pub struct Known {
     pub roles_known: bool,
     /// How far the capture shows what each end sends.
     pub half_flows: [HalfFlow; 2],
-    /// The connection as the last CM message left it; `None` where no CM message was captured.
+    /// The connection as the last CM message or MPA start frame left it; `None` where none was captured.
     pub established: Option<Box<Connection>>,
     /// Packets that each end sent and the capture lacks, as far as is known by now.
     pub lost: [u64; 2],
@@ -58,7 +58,7 @@ pub(crate) trait Memory {
     /// A call of this end was given up although no reply was seen.
     fn evicted(&mut self, _caller: End) {}
 
-    /// A CM message added to what is known of the connection. The memory takes what [`Lasting`] has of earlier connections, before the rules
+    /// A CM message or an MPA start frame added to what is known of the connection. The memory takes what [`Lasting`] has of earlier connections, before the rules
     /// are asked.
     fn recall(&mut self, _connection: &Connection, _lasting: &mut Lasting) {}
 
@@ -82,9 +82,15 @@ impl Deref for View {
 }
 
 impl Known {
-    /// Whether the capture holds the connection from its beginning.
+    /// Whether the capture holds the connection from its beginning. A CM message says where what both ends send begins, an MPA start frame
+    /// says so of its sender alone.
     pub fn from_start(&self) -> bool {
-        !self.joined && self.established.as_ref().is_some_and(|connection| connection.origin == Origin::Cm)
+        let is_known = |connection: &Connection| {
+            let ends = [&connection.requester, &connection.responder];
+            connection.origin == Origin::Cm
+                && (!connection.is_iwarp || ends.iter().all(|end| end.start.is_some()))
+        };
+        !self.joined && self.established.as_deref().is_some_and(is_known)
     }
 
     /// Packets of this end that are missing, plus the number of times when missing packets would not have been noticed.
@@ -197,7 +203,7 @@ impl View {
         memories.each(|memory| memory.observed(observed, known));
     }
 
-    /// A CM message said something new of the connection.
+    /// A CM message or an MPA start frame said something new of the connection.
     pub(crate) fn note_established(&mut self, connection: &Connection, lasting: &mut Lasting) {
         match &mut self.known.established {
             Some(known) => (**known).clone_from(connection),

@@ -1,8 +1,8 @@
 //! What the engine reports, in the order in which it happens.
 
 use crate::connection::{Connection, ConnectionId, FlowKey};
-use crate::frame::{Frame, Other, Segment};
-use crate::iwarp::{Contents, Part as SegmentPart};
+use crate::frame::{Address, Frame, Other, Segment};
+use crate::iwarp::{Contents, Framed, Part as SegmentPart};
 use crate::observation::Observation;
 use crate::record::{Record, Seen};
 use crate::role::Attributed;
@@ -28,6 +28,26 @@ pub enum Event<'a> {
     /// It is clear what a packet is to which transaction. Reported only where [`crate::engine::Config::attribute`] asks for it, in the order
     /// of the capture within a connection, and not of packets that are nothing to any transaction.
     Attributed(&'a Attributed<'a>),
+    /// A piece of what an end of an iWARP connection sends. Reported only where [`crate::engine::Config::report_framed`] asks for it, for
+    /// each end in the order of its stream.
+    Framed(&'a InStream<'a>),
+}
+
+/// A piece of what an end of an iWARP connection sends.
+#[derive(Clone, Copy, Debug)]
+pub struct InStream<'a> {
+    /// The connection.
+    pub connection: ConnectionId,
+    /// Who sends it.
+    pub source: Address,
+    /// Who receives it.
+    pub destination: Address,
+    /// The TCP ports of both.
+    pub ports: [u16; 2],
+    /// Whether the connection is known to carry RPC-over-RDMA.
+    pub speaks_rpc: bool,
+    /// The piece.
+    pub framed: &'a Framed,
 }
 
 /// A record, as far as it could be understood.

@@ -44,7 +44,7 @@ pub struct Observation<'a> {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Observed<'a> {
-    /// A CM message added to what is known of the connection.
+    /// A CM message, or an MPA start frame, added to what is known of the connection.
     Established(&'a Connection),
     /// The program of a call shows which end opened the connection.
     RolesKnown,

@@ -11,6 +11,7 @@ mod cm;
 mod headers;
 mod key;
 mod message;
+mod streams;
 mod values;
 
 pub use key::Key;
@@ -23,7 +24,7 @@ use message::Runs;
 use rdmascope_dissector::engine;
 use rdmascope_dissector::event::{Content, Event, Packet};
 use rdmascope_dissector::exchange::{Keep, Step, StepKind};
-use rdmascope_dissector::frame::{self, Frame, Header, IcrcVerdict};
+use rdmascope_dissector::frame::{self, Frame, Header, IcrcVerdict, Other, Segment};
 use rdmascope_dissector::protocol::Protocol;
 use rdmascope_dissector::rdma::Position;
 use rdmascope_dissector::record::Record;
@@ -32,6 +33,7 @@ use rdmascope_dissector::transaction::Part;
 use rdmascope_wire::bth::{Bth, Extensions, Opcode, Operation, PacketPosition};
 use rdmascope_wire::{Qpn, icrc, rpcrdma};
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use streams::Streams;
 use values::Values;
 
 /// Replaces what tells whose a capture is.
@@ -50,6 +52,7 @@ pub struct Anonymizer {
     recent: Recent,
     record: Vec<u8>,
     headers: Vec<Place>,
+    streams: Streams,
 }
 
 /// What may be shown of a transaction.
@@ -81,13 +84,14 @@ impl Anonymizer {
             recent: Recent::default(),
             record: Vec::new(),
             headers: Vec::new(),
+            streams: Streams::default(),
         }
     }
 
     /// What the engine of the first pass is to report.
     pub fn first_pass() -> engine::Config {
         let keep = Keep { steps: true, contents: true };
-        engine::Config { keep, attribute: true, ..engine::Config::default() }
+        engine::Config { keep, attribute: true, report_framed: true, ..engine::Config::default() }
     }
 
     /// What the engine of the second pass is to report.
@@ -103,7 +107,9 @@ impl Anonymizer {
                 let parts = message::parts(&mut self.values, transaction);
                 let shown = Shown { steps: kept.steps.as_slice().into(), parts };
                 self.transactions.insert(transaction.begun, shown);
+                self.streams.note(transaction);
             }
+            Event::Framed(piece) => self.streams.add(&mut self.values, piece),
             Event::Attributed(attributed) if attributed.late => {
                 if let Some(carried) = Carried::of(attributed) {
                     self.late.insert(attributed.seen.frame, carried);
@@ -158,6 +164,9 @@ impl Anonymizer {
                 self.replace_transport(frame, carried, &headers, &mut data);
                 self.replace_icrc(frame, record.data, &headers, &mut data);
             }
+            Err(Other::Tcp(segment)) if self.streams.has(segment) => {
+                self.replace_segment((segment, record.number), record.data, &headers, &mut data);
+            }
             Err(_) => headers::clear_others(&headers, &mut data),
         }
         headers::sum(&headers, &mut data);
@@ -200,7 +209,7 @@ impl Anonymizer {
             Carried::Piece(begun, step, position) => {
                 self.piece(begun, step, position, operation, on_wire, original, payload);
             }
-            Carried::Header => self.header(original, payload),
+            Carried::Header => header(&mut self.values, original, payload),
             Carried::Unknown if operation.is_send() => known_by(original, on_wire, payload),
             Carried::Unknown => {}
         }
@@ -221,7 +230,7 @@ impl Anonymizer {
         let Some(shown) = self.transactions.get(&begun) else { return };
         let Some(step) = shown.steps.get(step as usize) else { return };
         if step.kind == StepKind::Done {
-            return self.header(original, payload);
+            return header(&mut self.values, original, payload);
         }
         let Ok(index) = u64::try_from(step.position.distance(position)) else { return };
         // All packets of a message but the last are as long as the path MTU.
@@ -234,25 +243,32 @@ impl Anonymizer {
             (_, Some(size)) => index * size,
             (_, None) => return,
         };
-        if let Some(runs) = shown.parts.get(&(step.of_reply, step.part)) {
-            runs.copy(step.offset.saturating_add(offset), payload);
-        }
+        shown.copy(step, offset, payload);
     }
 
-    /// The headers at the beginning of a Send that is of no transaction: those of RPC-over-RDMA and of RPC.
-    fn header(&mut self, original: &[u8], payload: &mut [u8]) {
-        let Ok(header) = rpcrdma::Header::parse(original) else { return };
-        if !message::begins_message(original) {
-            return;
-        }
-        let length = header.length.min(original.len());
-        let mut runs = Runs::default();
-        if matches!(header.procedure, rpcrdma::Procedure::Msg | rpcrdma::Procedure::Msgp) {
-            message::rpc(&mut self.values, &original[length..], &mut runs);
-        }
-        let (header, message) = payload.split_at_mut(length);
-        header.copy_from_slice(&original[..length]);
-        runs.copy(0, message);
+    /// A segment between the ports of an iWARP connection: its payload is replaced. Its checksum is right, left to an adapter or wrong as it was.
+    fn replace_segment(
+        &mut self,
+        (segment, frame): (&Segment<'_>, u64),
+        original: &[u8],
+        headers: &[Place],
+        data: &mut [u8],
+    ) {
+        let begins = segment.payload_offset - segment.header_length();
+        let ends = segment.payload_offset.min(data.len());
+        headers::clear_options(&mut data[begins..ends]);
+        let payload = &mut data[ends..];
+        payload.fill(0);
+        self.streams.settle(&self.transactions);
+        let payload = &mut payload[..segment.payload.len()];
+        self.streams.replace(&self.values, &self.transactions, (segment, frame), payload);
+        let length = segment.header_length() + segment.payload_length as usize;
+        let of = |data: &[u8]| headers::TcpChecksum::new(headers, data, begins, length);
+        let found = u16::from_be_bytes([original[begins + 16], original[begins + 17]]);
+        let new = of(data)
+            .zip(of(original))
+            .map_or(0, |(new, old)| new.as_was(&old, found, |difference| self.values.difference(difference)));
+        data[begins + 16..begins + 18].copy_from_slice(&new.to_be_bytes());
     }
 
     /// An ICRC that was right is right, and one that was wrong is wrong. One of which that cannot be told is another one: it would tell something of what it covers.
@@ -271,6 +287,15 @@ impl Anonymizer {
     }
 }
 
+impl Shown {
+    /// Puts into `payload`, which is zeros, what may be shown of the bytes of a step from `offset` on.
+    fn copy(&self, step: &Step, offset: u64, payload: &mut [u8]) {
+        if let Some(runs) = self.parts.get(&(step.of_reply, step.part)) {
+            runs.copy(step.offset.saturating_add(offset), payload);
+        }
+    }
+}
+
 impl Carried {
     fn of(attributed: &Attributed<'_>) -> Option<Carried> {
         match attributed.role? {
@@ -280,6 +305,22 @@ impl Carried {
             _ => None,
         }
     }
+}
+
+/// The headers at the beginning of a Send that is of no transaction: those of RPC-over-RDMA and of RPC.
+fn header(values: &mut Values, original: &[u8], payload: &mut [u8]) {
+    let Ok(header) = rpcrdma::Header::parse(original) else { return };
+    if !message::begins_message(original) {
+        return;
+    }
+    let length = header.length.min(original.len());
+    let mut runs = Runs::default();
+    if matches!(header.procedure, rpcrdma::Procedure::Msg | rpcrdma::Procedure::Msgp) {
+        message::rpc(values, &original[length..], &mut runs);
+    }
+    let (header, message) = payload.split_at_mut(length);
+    header.copy_from_slice(&original[..length]);
+    runs.copy(0, message);
 }
 
 /// Keeps the bytes by which a Send that begins a connection of another protocol is known, which are the same for all.

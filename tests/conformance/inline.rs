@@ -1,11 +1,16 @@
 //! Inline thresholds.
 
-use crate::{By, Trigger, shown};
+use crate::{By, Trigger, iwarp, shown};
 use rdmascope_tests::mutate::{self, CLIENT, EXTENSION, attribute, opcode};
 use rdmascope_tests::pcap::Capture;
 use rdmascope_tests::samples;
+use rdmascope_tests::segments::Segment;
+use rdmascope_wire::ddp::Untagged;
+use rdmascope_wire::mpa;
 
-pub(crate) const TRIGGERS: &[Trigger] = &[Trigger {
+pub(crate) const TRIGGERS: &[Trigger] = &[OF_CM, OF_START_FRAMES];
+
+const OF_CM: Trigger = Trigger {
     rule: "inline-threshold",
     alteration: "neither end sends private data, and a call is made 1028 bytes long",
     control: without_private_data,
@@ -22,7 +27,38 @@ pub(crate) const TRIGGERS: &[Trigger] = &[Trigger {
     // What makes it longer follows its arguments.
     also: &["rpc-arguments"],
     shows: shown(By::Requester, &[4], "1028 bytes", "1024 bytes"),
-}];
+};
+
+const OF_START_FRAMES: Trigger = Trigger {
+    rule: "inline-threshold",
+    alteration: "both MPA start frames name sizes of 1024 bytes, and a call is made 1028 bytes long",
+    control: of_small_sizes,
+    alter: |capture| {
+        const HEADERS: usize = mpa::LENGTH_FIELD + Untagged::LENGTH;
+        let call = iwarp::last_send(capture, iwarp::CLIENT);
+        let mut segment = Segment::of(call).expect("it is whole");
+        segment.payload.truncate(segment.payload.len() - mpa::CRC_LENGTH);
+        segment.payload.resize(HEADERS + 1028 + mpa::CRC_LENGTH, 0);
+        segment.payload[..mpa::LENGTH_FIELD].copy_from_slice(&(1028 + Untagged::LENGTH as u16).to_be_bytes());
+        segment.put(call);
+    },
+    // What makes it longer follows its arguments.
+    also: &["rpc-arguments"],
+    shows: shown(By::Requester, &[1737], "1028 bytes", "1024 bytes"),
+};
+
+/// A session over iWARP whose inline thresholds are 1024 bytes, because both ends say so.
+fn of_small_sizes() -> Capture {
+    let mut capture = samples::capture("iwarp-nfs3");
+    for end in [iwarp::CLIENT, iwarp::SERVER] {
+        // The private data end with two sizes, of which 0 stands for 1024 bytes (RFC 8797, section 4.2).
+        let [.., send, receive] = iwarp::start_frame(&mut capture, end) else {
+            panic!("it has private data")
+        };
+        (*send, *receive) = (0, 0);
+    }
+    capture
+}
 
 /// A session at a path MTU of 4096 whose inline thresholds are 1024 bytes.
 pub(crate) fn without_private_data() -> Capture {

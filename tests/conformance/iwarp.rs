@@ -4,7 +4,7 @@ use crate::transport::{found, slow_down};
 use crate::{By, Trigger, shown};
 use rdmascope_tests::pcap::{Capture, Packet};
 use rdmascope_tests::segments::Dress;
-use rdmascope_tests::{mutate, samples};
+use rdmascope_tests::{judged, mutate, samples};
 
 pub(crate) const TRIGGERS: &[Trigger] = &[
     Trigger {
@@ -49,13 +49,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         rule: "iwarp-crc",
         alteration: "two words of the last call are exchanged, which TCP's checksum does not notice",
         control: || samples::capture("iwarp-crc-lossy"),
-        alter: |capture| {
-            let call = last_send(capture, CLIENT);
-            // In the header of RPC, behind those of DDP and RPC-over-RDMA: the XID and the version of RPC.
-            let at = payload(call) + 20 + 28;
-            let words = [at + 2, at + 10];
-            (0..2).for_each(|byte| call.data.swap(words[0] + byte, words[1] + byte));
-        },
+        alter: |capture| exchange_words(last_send(capture, CLIENT)),
         also: &[],
         shows: shown(By::Requester, &[1326], "", ""),
     },
@@ -141,9 +135,9 @@ fn sealed() -> Capture {
 }
 
 /// The source port of the server's segments.
-const SERVER: fn(u16) -> bool = |port| port == 20_049;
+pub(crate) const SERVER: fn(u16) -> bool = |port| port == 20_049;
 /// That of the client's.
-const CLIENT: fn(u16) -> bool = |port| port != 20_049;
+pub(crate) const CLIENT: fn(u16) -> bool = |port| port != 20_049;
 
 /// Where the payload of TCP begins.
 fn payload(packet: &Packet) -> usize {
@@ -158,11 +152,19 @@ fn is_send(packet: &Packet, from: fn(u16) -> bool) -> bool {
         && packet.data.get(at + 2..at + 4) == Some(&[0x41, 0x43])
 }
 
+/// Exchanges two words of a Send, so that its CRC is wrong and the checksum of TCP right.
+fn exchange_words(send: &mut Packet) {
+    // In the header of RPC, behind those of DDP and RPC-over-RDMA: the XID and, of a call, the version of RPC.
+    let at = payload(send) + 20 + 28;
+    let words = [at + 2, at + 10];
+    (0..2).for_each(|byte| send.data.swap(words[0] + byte, words[1] + byte));
+}
+
 fn first_send(capture: &mut Capture, from: fn(u16) -> bool) -> &mut Packet {
     capture.packets.iter_mut().find(|packet| is_send(packet, from)).expect("there is one")
 }
 
-fn last_send(capture: &mut Capture, from: fn(u16) -> bool) -> &mut Packet {
+pub(crate) fn last_send(capture: &mut Capture, from: fn(u16) -> bool) -> &mut Packet {
     capture.packets.iter_mut().rfind(|packet| is_send(packet, from)).expect("there is one")
 }
 
@@ -176,7 +178,7 @@ fn terminate(send: &mut Packet) {
 }
 
 /// The MPA start frame of an end.
-fn start_frame(capture: &mut Capture, from: fn(u16) -> bool) -> &mut [u8] {
+pub(crate) fn start_frame(capture: &mut Capture, from: fn(u16) -> bool) -> &mut [u8] {
     let is_start = |packet: &&mut Packet| {
         from(u16::from_be_bytes([packet.data[34], packet.data[35]]))
             && packet.data.get(payload(packet)..).is_some_and(|it| it.starts_with(b"MPA ID Re"))
@@ -218,4 +220,25 @@ fn markers_are_where_they_were_asked_for() {
     let unasked = found(&capture, "iwarp-markers");
     assert_eq!(unasked.len(), 1, "{unasked:?}");
     assert_eq!(unasked[0].by_requester, Some(true), "the client sends what the server did not ask for");
+}
+
+/// What stands in an FPDU with a wrong CRC counts for nothing, neither its message nor the number of that.
+#[test]
+fn nobody_is_accused_of_what_a_wrong_crc_spoils() {
+    let capture = samples::capture("iwarp-crc-lossy");
+    for (from, by_requester) in [(CLIENT, true), (SERVER, false)] {
+        let of_end = capture.packets.iter().enumerate().filter(|(_, packet)| is_send(packet, from));
+        let sends: Vec<usize> = of_end.map(|(index, _)| index).collect();
+        for index in sends.into_iter().step_by(23) {
+            let mut altered = capture.clone();
+            exchange_words(&mut altered.packets[index]);
+            let found = judged::findings(&altered);
+            let accused: Vec<_> = found
+                .iter()
+                .filter(|finding| crate::samples::is_new_violation(finding))
+                .map(|finding| (judged::rule(finding).id, finding.by_requester))
+                .collect();
+            assert_eq!(accused, [("iwarp-crc", Some(by_requester))], "frame {}", index + 1);
+        }
+    }
 }

@@ -65,7 +65,7 @@ pub(super) struct Pcapng {
     ///
     /// Ethernet and IP addresses, GUIDs, host names, names of files, of users and of clients, and uids are replaced by others of the same form and length, equal ones by equal
     /// ones. File data, extended attributes, security tokens and all that is not understood become zeros, and so do other protocols. Lengths, times, file handles, stateids, XIDs,
-    /// memory and queue pair numbers stay: transactions, findings and latencies are the same. Checksums and ICRCs are computed again. No comments are written, and nothing that
+    /// memory and queue pair numbers stay: transactions, findings and latencies are the same. Checksums, ICRCs and CRCs are computed again. No comments are written, and nothing that
     /// the capture says beside packets. docs/sharing.md says what the capture still tells.
     #[arg(long, help_heading = "Sharing")]
     anonymize: bool,

@@ -21,8 +21,8 @@ impl Engine {
             totals.count(&event);
             report(event);
         };
-        let mut stage =
-            Stage { known, sessions, transactions, verify: config.frame.verify_icrc, report: &mut counting };
+        let (verify, gathers) = (config.frame.verify_icrc, config.report_framed);
+        let mut stage = Stage { known, sessions, transactions, verify, gathers, report: &mut counting };
         for index in stage.sessions.due(now) {
             stage.sessions.session(index).handle_time(now, stage.transactions, stage.report);
             stage.settle(index);

@@ -86,7 +86,7 @@ impl<F: FnMut(Event<'_>)> Stage<'_, F> {
         }
         let addresses = [segment.source, segment.destination];
         let session = self.sessions.add(addresses, seen.time, self.transactions, self.report);
-        self.sessions.session(session).use_tcp(segment.ports, self.verify);
+        self.sessions.session(session).use_tcp(segment.ports, self.verify, self.gathers);
         let place = EndRef { session, end: End::First };
         self.sessions.claim_tcp(flow, place);
         Some(place)

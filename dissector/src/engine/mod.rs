@@ -41,6 +41,8 @@ pub struct Config {
     pub observe: Observe,
     /// Whether what each packet is to which transaction is reported as [`Event::Attributed`]. Keeps [`Keep::steps`] as well.
     pub attribute: bool,
+    /// Whether what the streams of iWARP connections consist of is reported as [`Event::Framed`].
+    pub report_framed: bool,
     /// How long after one [tap](crate::record::Tap) another may show the same packet, in nanoseconds: where captures of places are joined that packets
     /// take that long between. `None`: as long as within a host or a switch, 2 ms.
     pub places_apart: Option<u64>,
@@ -188,7 +190,8 @@ impl Engine {
                 report(event);
             };
             let verify = config.frame.verify_icrc;
-            let mut stage = Stage { known, sessions, transactions, verify, report: &mut counting };
+            let gathers = config.report_framed;
+            let mut stage = Stage { known, sessions, transactions, verify, gathers, report: &mut counting };
             place = match message {
                 Some(_) if dropped => None,
                 Some(message) => cm::handle(&mut stage, frame, &message, seen),
@@ -209,7 +212,8 @@ impl Engine {
                 report(event);
             };
             let verify = config.frame.verify_icrc;
-            let mut stage = Stage { known, sessions, transactions, verify, report: &mut counting };
+            let gathers = config.report_framed;
+            let mut stage = Stage { known, sessions, transactions, verify, gathers, report: &mut counting };
             let found = stage.handle_segment(segment, seen, any_sound);
             place = found.map(|(place, _)| place);
             totals.count_segment(segment, found.map(|(_, checksum)| checksum));
@@ -301,6 +305,8 @@ struct Stage<'a, F> {
     transactions: &'a mut Transactions,
     /// Whether checksums and CRCs are verified.
     verify: bool,
+    /// Whether [`Event::Framed`] is reported.
+    gathers: bool,
     report: &'a mut F,
 }
 
@@ -472,7 +478,11 @@ impl Totals {
         match event {
             Event::Transaction(transaction) => self.transactions[transaction.outcome as usize] += 1,
             Event::Eviction(_) => self.evictions += 1,
-            Event::Packet(_) | Event::Connection(_) | Event::Observation(_) | Event::Attributed(_) => {}
+            Event::Packet(_)
+            | Event::Connection(_)
+            | Event::Observation(_)
+            | Event::Attributed(_)
+            | Event::Framed(_) => {}
         }
     }
 }

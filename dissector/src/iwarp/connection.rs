@@ -1,5 +1,6 @@
 //! One iWARP connection: the segments of both ends in, what they come to out.
 
+use super::framed::{Framed, Gathered};
 use super::framing::{CrcUse, Framing, Unit};
 use super::messages::{Message, Messages};
 use super::start::{Judged, Started};
@@ -24,6 +25,8 @@ pub(crate) struct IwarpConnection {
     halves: [Half; 2],
     /// An end has reset it.
     reset: bool,
+    /// What the streams consist of, where somebody asks.
+    gathered: Option<Gathered>,
 }
 
 /// What one end sends, and what is known of how it arrived.
@@ -103,9 +106,11 @@ impl IwarpConnection {
     /// RDMA Reads of one end that are remembered: above the 2^14 - 1 of an ORD (RFC 6581, section 9) nobody asks.
     const MOST_READS: usize = 1 << 14;
 
-    /// One of which nothing was seen; `verify`: whether a wrong CRC is held against an FPDU.
-    pub(crate) fn new(verify: bool) -> IwarpConnection {
-        let mut connection = IwarpConnection::default();
+    /// One of which nothing was seen; `verify`: whether a wrong CRC is held against an FPDU; `gathers`: whether
+    /// [`IwarpConnection::take_framed`] is asked.
+    pub(crate) fn new(verify: bool, gathers: bool) -> IwarpConnection {
+        let gathered = gathers.then(Gathered::default);
+        let mut connection = IwarpConnection { gathered, ..IwarpConnection::default() };
         connection.halves.iter_mut().for_each(|half| half.framing.overlooks_crc = !verify);
         connection
     }
@@ -174,24 +179,35 @@ impl IwarpConnection {
 
     /// Makes messages of what comes next in the stream of an end.
     fn process(&mut self, from: End, input: Input<'_>, deliver: &mut impl FnMut(End, Delivery<'_>)) {
-        let (sender, asker) = ends(&mut self.halves, from);
+        let IwarpConnection { halves, gathered, .. } = self;
+        let (sender, asker) = ends(halves, from);
         let Half { framing, messages, started, reads, limit, counts, first_frames, early, .. } = sender;
         let mut has_started = false;
         let mut responses = Responses { from, reads, limit, counts, first_frames, early, asker };
-        let mut found = |unit: Unit<'_>| match unit {
-            Unit::Start(seen, frame, data, behind) => {
-                has_started = true;
-                messages.begin_numbers();
-                *started = Some(Started { seen, frame, data: data.to_vec(), behind });
+        if let (Input::End, Some(gathered), Some((_, Some(of)))) =
+            (input, &mut *gathered, framing.unfinished())
+        {
+            gathered.begin(from, &of);
+        }
+        let mut found = |unit: Unit<'_>| {
+            if let Some(gathered) = gathered {
+                gathered.take(from, &unit);
             }
-            Unit::Piece(piece) => {
-                messages.take(&piece, &mut |message| responses.take(message, deliver));
-            }
-            Unit::Lost => messages.lose(&mut |message| responses.take(message, deliver)),
-            Unit::Malformed(seen, sequence) => {
-                messages.lose(&mut |message| responses.take(message, deliver));
-                let (position, fault) = (Position::of_sequence(sequence), Fault::Segment);
-                deliver(from, Delivery::Faulty { seen, piece: SEGMENT, position, fault });
+            match unit {
+                Unit::Start(seen, frame, data, behind) => {
+                    has_started = true;
+                    messages.begin_numbers();
+                    *started = Some(Started { seen, frame, data: data.to_vec(), behind });
+                }
+                Unit::Piece(piece) => {
+                    messages.take(&piece, &mut |message| responses.take(message, deliver));
+                }
+                Unit::Lost => messages.lose(&mut |message| responses.take(message, deliver)),
+                Unit::Malformed(seen, sequence, _) => {
+                    messages.lose(&mut |message| responses.take(message, deliver));
+                    let (position, fault) = (Position::of_sequence(sequence), Fault::Segment);
+                    deliver(from, Delivery::Faulty { seen, piece: SEGMENT, position, fault });
+                }
             }
         };
         match input {
@@ -306,6 +322,11 @@ impl IwarpConnection {
                 is_request && stream.expected().is_some_and(|expected| expected != segment.sequence)
             }
         }
+    }
+
+    /// What the streams were found to consist of since this was last asked.
+    pub(crate) fn take_framed(&mut self) -> Vec<(End, Framed)> {
+        self.gathered.as_mut().map(Gathered::told).unwrap_or_default()
     }
 
     /// The start frame of an end.

@@ -131,6 +131,8 @@ pub(super) struct Origin {
     pub(super) length: u32,
     /// Where it begins was told by the one before it, or by the start frame.
     pub(super) is_certain: bool,
+    /// The sequence number of a marker, where there are markers in the stream.
+    pub(super) marker: Option<u32>,
 }
 
 /// A part of the data of an FPDU.
@@ -160,6 +162,8 @@ pub(super) struct End {
     /// The sequence number behind it.
     pub(super) sequence: u32,
     pub(super) crc: CrcVerdict,
+    /// By which bits the CRC differs from that of the bytes that it covers, where these were looked at.
+    pub(super) difference: u32,
 }
 
 /// The verdict on the CRC of an FPDU (RFC 5044, section 4.4).
@@ -184,8 +188,8 @@ pub(super) enum Unit<'a> {
     Piece(Piece<'a>),
     /// What had begun is not followed to its end.
     Lost,
-    /// An FPDU whose length or headers cannot stand.
-    Malformed(Seen, u32),
+    /// An FPDU whose length or headers cannot stand: the packet, the sequence number of its first byte, its length and its control fields.
+    Malformed(Seen, u32, [u8; LENGTH_FIELD + Control::LENGTH]),
 }
 
 impl Framing {
@@ -207,10 +211,10 @@ impl Framing {
 
     /// Where the FPDU begins that has begun and not ended; its header, if all of that has come.
     pub(super) fn unfinished(&self) -> Option<(u32, Option<Origin>)> {
-        let State::Fpdu(Fpdu { first, parsed, certain, .. }) = &self.state else { return None };
-        let (first, sequence) = (*first)?;
-        let of = parsed.map(|(length, header)| Origin::new(first, sequence, length, header, *certain));
-        Some((sequence, of))
+        let State::Fpdu(fpdu) = &self.state else { return None };
+        let begin = fpdu.first?;
+        let of = fpdu.parsed.map(|parsed| Origin::new(fpdu, begin, parsed, self.markers));
+        Some((begin.1, of))
     }
 
     /// The sequence numbers from which on markers stand in so many bytes of the stream, and how many bytes of each are there.
@@ -357,8 +361,9 @@ impl Framing {
     /// Takes the next bytes of an FPDU; returns what is left.
     fn take_fpdu<'a>(&mut self, run: Run<'a>, found: &mut impl FnMut(Unit<'_>)) -> Run<'a> {
         let State::Fpdu(fpdu) = &mut self.state else { return run };
-        let (first, sequence) = *fpdu.first.get_or_insert((run.seen, run.sequence));
+        let begin = *fpdu.first.get_or_insert((run.seen, run.sequence));
         let Some((ulpdu_length, header)) = fpdu.parsed else {
+            let sequence = begin.1;
             let done = fpdu.done as usize;
             // The control fields say how long the header is.
             let needed = match Control::parse(&fpdu.head[LENGTH_FIELD..done.max(LENGTH_FIELD)]) {
@@ -384,13 +389,14 @@ impl Framing {
                 let ahead = self.plain_since.map(|since| sequence.wrapping_sub(since));
                 self.knows_markers |= fpdu.parsed.is_some() && ahead >= Some(MARKER_INTERVAL);
                 if fpdu.parsed.is_none() {
+                    let fields = core::array::from_fn(|at| fpdu.head[at]);
                     self.state = State::Searching;
-                    found(if certain { Unit::Malformed(run.seen, sequence) } else { Unit::Lost });
+                    found(if certain { Unit::Malformed(run.seen, sequence, fields) } else { Unit::Lost });
                 }
             }
             return run.skip(piece.length);
         };
-        let of = Origin::new(first, sequence, ulpdu_length, header, fpdu.certain);
+        let of = Origin::new(fpdu, begin, (ulpdu_length, header), self.markers);
         let (data_begins, data_ends) = (of.data_begins(), of.data_ends());
         let crc_begins = data_ends + padding(ulpdu_length) as u32;
         let all = crc_begins + CRC_LENGTH as u32;
@@ -416,8 +422,11 @@ impl Framing {
             }
             if fpdu.done == all {
                 let Fpdu { whole, crc, field, .. } = *fpdu;
-                let crc = self.judge_crc(whole.then(|| crc.finish()), field);
-                end = Some(End { sequence: rest.sequence, crc });
+                let computed = whole.then(|| crc.finish());
+                let of_field = |bytes: [u8; CRC_LENGTH]| u32::from_le_bytes(bytes);
+                let difference = computed.map_or(0, |computed| of_field(computed) ^ of_field(field));
+                let crc = self.judge_crc(computed, field);
+                end = Some(End { sequence: rest.sequence, crc, difference });
                 self.state = State::Fpdu(Fpdu::new(true));
             }
         }
@@ -461,11 +470,11 @@ impl Framing {
             // What is missing lies within it.
             fpdu_length(*length) as u32 - fpdu.done >= bytes
         });
-        let Some(((ulpdu_length, header), (first, sequence))) = known else {
+        let Some(((ulpdu_length, header), begin)) = known else {
             self.state = State::Searching;
             return found(Unit::Lost);
         };
-        let of = Origin::new(first, sequence, ulpdu_length, header, fpdu.certain);
+        let of = Origin::new(fpdu, begin, (ulpdu_length, header), self.markers);
         let offset = fpdu.done.min(of.data_ends()) - of.data_begins();
         let length = (fpdu.done + bytes).min(of.data_ends()) - of.data_begins() - offset;
         fpdu.done += bytes;
@@ -475,16 +484,23 @@ impl Framing {
             self.state = State::Fpdu(Fpdu::new(true));
         }
         let crc = if self.crc == CrcUse::Off { CrcVerdict::Unused } else { CrcVerdict::Unverifiable };
-        let end = is_over.then_some(End { sequence: from.wrapping_add(count), crc });
-        let (seen, sequence) = (first, from);
+        let end = is_over.then_some(End { sequence: from.wrapping_add(count), crc, difference: 0 });
+        let (seen, sequence) = (begin.0, from);
         found(Unit::Piece(Piece { of, seen, sequence, offset, bytes: &[], length, is_missing: true, end }));
     }
 }
 
 impl Origin {
-    fn new(first: Seen, sequence: u32, ulpdu_length: u16, header: Header, is_certain: bool) -> Origin {
+    /// That of an FPDU that begins with this byte, and has this length field and this header.
+    fn new(
+        fpdu: &Fpdu,
+        (first, sequence): (Seen, u32),
+        (ulpdu_length, header): (u16, Header),
+        markers: Option<Markers>,
+    ) -> Origin {
         let length = u32::from(ulpdu_length) - header.length() as u32;
-        Origin { first, sequence, header, length, is_certain }
+        let marker = markers.map(|markers| markers.next);
+        Origin { first, sequence, header, length, is_certain: fpdu.certain, marker }
     }
 
     /// Bytes of the FPDU in front of its data.

@@ -129,10 +129,12 @@ impl Messages {
         }
         if piece.end.is_some_and(|end| end.crc == CrcVerdict::Bad) {
             fault(piece, Fault::Crc, found);
-            // A receiver takes nothing of it, and ends the connection (RFC 5044, section 8).
+            // A receiver takes nothing of it, and ends the connection (RFC 5044, section 8): what it says counts no more than if the
+            // capture lacked it, the number of its message included.
             self.open = None;
             self.tagged = None;
-            return;
+            self.numbers = [None; 4];
+            return found(Message::Delivery(Delivery::Missing { packets: 1 }));
         }
         match header {
             Header::Untagged(header) => self.take_untagged(&header, piece, found),

@@ -6,6 +6,7 @@
 
 mod connection;
 mod contents;
+mod framed;
 mod framing;
 mod messages;
 mod search;
@@ -14,6 +15,7 @@ mod stream;
 
 pub(crate) use connection::IwarpConnection;
 pub use contents::{Contents, Fpdu, Part};
+pub use framed::{Framed, FramedFpdu, FramedKind};
 pub(crate) use framing::CrcUse;
 pub use framing::CrcVerdict;
 pub(crate) use search::begins_with_fpdu;

@@ -42,7 +42,7 @@ pub enum Delivery<'a> {
     ReadRequest(ReadRequest),
     /// One packet of the response to an RDMA Read request of the other end.
     ReadResponse(Placement<'a>),
-    /// Packets that the capture lacks.
+    /// Packets that the capture lacks, or that it holds damaged, so that nobody takes them.
     Missing {
         /// How many.
         packets: u32,

@@ -132,6 +132,9 @@ impl Transactions {
 
         open.transaction.error = header.error;
         open.transaction.reply = Some(message);
+        // Where the reply waited behind a gap, what acknowledges the call may be the reply itself: as if nothing did before it.
+        let timing = &mut open.transaction.timing;
+        timing.acknowledged = timing.acknowledged.filter(|seen| seen.frame < send.seen.frame);
         if let Some(payload) = payload {
             open.read_long_call();
             open.read_reply(payload, is_whole(send));

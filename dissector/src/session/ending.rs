@@ -60,6 +60,7 @@ impl Session {
         }
         transactions.end_all(outcome, &mut self.peers, report);
         self.attribute_all(transactions, report);
+        self.report_framed(report);
         report(Event::Connection(&self.summary()));
     }
 

@@ -2,9 +2,10 @@
 
 use super::{Session, TransportState, hand_up};
 use crate::connection::{FlowKey, Origin, Start, State};
-use crate::event::Event;
+use crate::event::{Event, InStream};
 use crate::frame::{Checksum, Segment};
 use crate::iwarp::{Contents, IwarpConnection};
+use crate::observation::Observed;
 use crate::rdma::{End, Position};
 use crate::record::Seen;
 use crate::rpcrdma::Transactions;
@@ -16,9 +17,10 @@ use rdmascope_wire::mpa::StartFrame;
 const NFS_RDMA_PORT: u16 = 20049;
 
 impl Session {
-    /// Makes it one over TCP, between these ports; `verify`: whether a wrong CRC is held against an FPDU.
-    pub(crate) fn use_tcp(&mut self, ports: [u16; 2], verify: bool) {
-        self.transport = TransportState::Iwarp(Box::new(IwarpConnection::new(verify)));
+    /// Makes it one over TCP, between these ports; `verify`: whether a wrong CRC is held against an FPDU; `gathers`: whether
+    /// [`Event::Framed`] is reported.
+    pub(crate) fn use_tcp(&mut self, ports: [u16; 2], verify: bool, gathers: bool) {
+        self.transport = TransportState::Iwarp(Box::new(IwarpConnection::new(verify, gathers)));
         self.tcp_ports = Some(ports);
         self.peers.paired = true;
         self.peers.flows = End::BOTH.map(|end| {
@@ -80,7 +82,7 @@ impl Session {
             hand_up(from, &delivery, ends, peers, transactions, report);
         });
         if !had_started {
-            self.note_start(side, seen, transactions);
+            self.note_start(side, seen, transactions, report);
         }
         // Each segment acknowledges what the other end sent, and may complete Sends that were acknowledged before.
         let is_ack = || segment.payload_length == 0;
@@ -92,10 +94,34 @@ impl Session {
         if transactions.attributes() {
             self.attribute(seen.frame, transactions, report);
         }
+        self.report_framed(report);
+    }
+
+    /// Reports what the streams were found to consist of, where somebody asks. What comes before the connection has a number waits for that.
+    pub(super) fn report_framed(&mut self, report: &mut impl FnMut(Event<'_>)) {
+        let (Some(connection), Some(ports)) = (self.peers.number(), self.tcp_ports) else { return };
+        let Some(iwarp) = self.transport.iwarp_mut() else { return };
+        for (from, framed) in iwarp.take_framed() {
+            let [source, destination] = [from, from.other()].map(|end| self.ends[end].address);
+            report(Event::Framed(&InStream {
+                connection,
+                source,
+                destination,
+                ports: [from, from.other()].map(|end| ports[end]),
+                speaks_rpc: self.peers.speaks_rpc == Some(true),
+                framed: &framed,
+            }));
+        }
     }
 
     /// Takes in the start frame of an end, where one has come.
-    fn note_start(&mut self, side: End, seen: Seen, transactions: &mut Transactions) {
+    fn note_start(
+        &mut self,
+        side: End,
+        seen: Seen,
+        transactions: &mut Transactions,
+        report: &mut impl FnMut(Event<'_>),
+    ) {
         let Some(started) = self.transport.iwarp().and_then(|iwarp| iwarp.started(side)) else { return };
         let (frame, is_cut) = (started.frame, started.data.len() < started.frame.private_data_length.into());
         let (_, data) = frame.private_data(&started.data);
@@ -116,6 +142,10 @@ impl Session {
         };
         self.ends[side].first_frames.cm_message.get_or_insert(seen.frame);
         transactions.number(&mut self.peers);
+        if transactions.is_judged() {
+            let connection = self.summary();
+            self.peers.observe(Observed::Established(&connection), report);
+        }
     }
 
     /// The start frame that an end sent.

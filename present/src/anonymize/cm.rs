@@ -1,7 +1,6 @@
 //! Management datagrams: addresses and GUIDs are replaced, private data goes but for what is understood of it.
 
 use super::values::Values;
-use core::ops::Range;
 use rdmascope_wire::cm::{self, Message};
 use rdmascope_wire::mad::{self, ManagementClass};
 use rdmascope_wire::private_data::{PrivateData, find_all};
@@ -73,10 +72,13 @@ fn private_data(values: &mut Values, is_request: bool, from: &[u8], to: &mut [u8
         consumer = Header::LENGTH;
         to[..consumer].copy_from_slice(&replaced.to_bytes());
     }
-    let places: Vec<Range<usize>> = find_all(&from[consumer..])
-        .map(|found| consumer + found.offset..(consumer + found.offset + PrivateData::LENGTH).min(from.len()))
-        .collect();
-    for place in places {
+    said_by_consumer(&from[consumer..], &mut to[consumer..]);
+}
+
+/// Copies what RPC-over-RDMA says in private data (RFC 8797), wherever it stands.
+pub(super) fn said_by_consumer(from: &[u8], to: &mut [u8]) {
+    for found in find_all(from) {
+        let place = found.offset..(found.offset + PrivateData::LENGTH).min(from.len());
         to[place.clone()].copy_from_slice(&from[place]);
     }
 }

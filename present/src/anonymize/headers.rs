@@ -111,6 +111,69 @@ pub(super) fn clear_others(headers: &[Place], data: &mut [u8]) {
     clear(behind, kept);
 }
 
+/// Clears the urgent pointer of a TCP header, and what its options hold but for numbers that are understood: segment size (RFC 9293, section 3.7.1), window scale and
+/// time stamps (RFC 7323), selective acknowledgements (RFC 2018). By these two acknowledgements may differ that are equal else.
+pub(super) fn clear_options(header: &mut [u8]) {
+    header[18..20].fill(0);
+    let mut at = 20;
+    while let Some([kind, rest @ ..]) = header.get(at..) {
+        let length = match (kind, rest) {
+            (0, _) | (_, []) => break,
+            (1, _) => 1,
+            (_, [length, ..]) => usize::from(*length),
+        };
+        let is_known =
+            matches!((kind, length), (1, _) | (2, 4) | (3, 3) | (4, 2) | (5, 10 | 18 | 26 | 34) | (8, 10));
+        let Some(option) = header.get_mut(at..at + length).filter(|_| length > 0) else { break };
+        if !is_known {
+            clear(option, 2);
+        }
+        at += length;
+    }
+    clear(header, at);
+}
+
+/// The checksums that a TCP segment may have (RFC 9293, section 3.1).
+pub(super) struct TcpChecksum {
+    right: u16,
+    /// What a host leaves to its adapter: the sum of the pseudo-header, with the length and without.
+    unfinished: [u16; 2],
+}
+
+impl TcpChecksum {
+    /// Those of the segment that begins at `begins` and has `length` bytes on the wire; `None` where the capture lacks some of them.
+    pub(super) fn new(headers: &[Place], data: &[u8], begins: usize, length: usize) -> Option<TcpChecksum> {
+        let (header, ip) =
+            headers.iter().rev().find(|(header, _)| matches!(header, Header::Ipv4 | Header::Ipv6))?;
+        let addresses = if *header == Header::Ipv4 { 12..20 } else { 8..40 };
+        let addresses = data.get(ip.start + addresses.start..ip.start + addresses.end)?;
+        let segment = data.get(begins..begins + length)?;
+        let without_length = ones(addresses) + u64::from(TCP);
+        let pseudo_header = without_length + length as u64;
+        let all = pseudo_header + ones(&segment[..16]) + ones(&segment[18..]);
+        Some(TcpChecksum { right: !folded(all), unfinished: [pseudo_header, without_length].map(folded) })
+    }
+
+    /// The checksum that is to this segment what `found` was to the `original` one. `differing`: what stands for the bits in which a wrong one differs.
+    pub(super) fn as_was(&self, original: &TcpChecksum, found: u16, differing: impl Fn(u32) -> u32) -> u16 {
+        let is_other = |checksum: &u16| !self.unfinished.contains(checksum) && *checksum != self.right;
+        match original.unfinished.iter().position(|unfinished| *unfinished == found) {
+            _ if is_same(found, original.right) => self.right,
+            Some(index) => self.unfinished[index],
+            None => {
+                let difference = differing(u32::from(found ^ original.right)) as u16;
+                let wrong = (1..=u16::MAX).map(|bits| self.right ^ (difference.wrapping_add(bits)));
+                wrong.into_iter().find(|it| is_other(it) && !is_same(*it, self.right)).unwrap_or(!self.right)
+            }
+        }
+    }
+}
+
+/// Whether two checksums are equal: 0 is both 0x0000 and 0xffff (RFC 1071).
+fn is_same(one: u16, other: u16) -> bool {
+    one == other || [one, other].iter().all(|it| matches!(*it, 0 | u16::MAX))
+}
+
 /// Clears options and payload of a TCP segment. How an MPA connection or an RPC record begins, stays: 16 bytes that are the same for all, or XIDs.
 fn clear_segment(segment: &mut [u8], payload: usize) {
     const KNOWN_BY: usize = 16;

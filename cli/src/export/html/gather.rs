@@ -10,6 +10,7 @@ use crate::witness::Witnesses;
 use foldhash::fast::FixedState;
 use rdmascope_capture_agent::Note;
 use rdmascope_dissector::event::{Event, Packet};
+use rdmascope_dissector::iwarp::Part;
 use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::{Direction, Transaction};
 use rdmascope_present::ending::Ending;
@@ -19,6 +20,7 @@ use rdmascope_present::paths::Paths;
 use rdmascope_present::places::EndToEnd;
 use rdmascope_present::report::{Key, Report};
 use rdmascope_wire::bth::Operation;
+use rdmascope_wire::rdmap::Opcode;
 use std::collections::HashMap;
 use std::io;
 
@@ -52,7 +54,7 @@ pub(super) struct Gathered {
     pub(super) joined: Option<EndToEnd>,
 }
 
-/// What packets with a payload are.
+/// What packets with a payload, or messages, are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Moved {
     /// Sends.
@@ -72,6 +74,16 @@ impl Moved {
             operation if operation.is_send() => Some(Moved::Sends),
             operation if operation.is_read_response() => Some(Moved::ReadResponses),
             operation if operation.is_write() => Some(Moved::Writes),
+            _ => None,
+        }
+    }
+
+    /// What messages of RDMAP are.
+    fn of_message(opcode: Opcode) -> Option<Moved> {
+        match opcode {
+            opcode if opcode.is_send() => Some(Moved::Sends),
+            Opcode::ReadResponse => Some(Moved::ReadResponses),
+            Opcode::Write => Some(Moved::Writes),
             _ => None,
         }
     }
@@ -116,17 +128,37 @@ impl Gathered {
     }
 
     fn packet(&mut self, packet: &Packet<'_>, start: Time) {
+        if packet.of_connection && packet.segment().is_some() {
+            return self.segment(packet, start);
+        }
         let Some(Ok(headers)) = &packet.headers else { return };
         let Some(operation) = headers.bth.opcode.operation() else { return };
         if !packet.of_connection {
             return;
         }
         if let Some(moved) = Moved::of(operation) {
-            let sums = self.moved.at(packet.record.time.since(start));
-            let sum = &mut sums[moved as usize];
-            *sum = sum.saturating_add(u64::from(headers.payload_length));
+            self.add(moved, headers.payload_length.into(), packet.record.time.since(start));
         }
         self.repeats.packet(packet, operation, headers.bth.psn);
+    }
+
+    /// Takes in a TCP segment of an iWARP connection: the data of the FPDUs in it, without the markers between.
+    fn segment(&mut self, packet: &Packet<'_>, start: Time) {
+        let parts = packet.parts();
+        for part in &parts {
+            let Part::Fpdu(fpdu) = part else { continue };
+            let Some(moved) = Moved::of_message(fpdu.header.control().opcode) else { continue };
+            let markers = parts.iter().filter(|part| matches!(part, Part::Marker(_))).map(Part::place);
+            let between =
+                markers.filter(|marker| fpdu.data.contains(&marker.start)).map(|marker| marker.len());
+            let bytes = fpdu.data.len() - between.sum::<usize>();
+            self.add(moved, bytes as u64, packet.record.time.since(start));
+        }
+    }
+
+    fn add(&mut self, moved: Moved, bytes: u64, time: u64) {
+        let sum = &mut self.moved.at(time)[moved as usize];
+        *sum = sum.saturating_add(bytes);
     }
 
     fn transaction(&mut self, transaction: &Transaction, start: Time) {
@@ -173,6 +205,7 @@ impl Audience for Gathered {
             Event::Packet(packet) => self.packet(packet, start),
             Event::Transaction(transaction) => self.transaction(transaction, start),
             Event::Connection(connection) => self.repeats.forget(connection.id),
+            Event::Observation(observation) => self.repeats.observe(observation),
             _ => {}
         }
         self.report.count(&event);
@@ -187,5 +220,56 @@ impl Audience for Gathered {
     /// Nothing is shown before the end.
     fn wait(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rdmascope_dissector::connection::Counts;
+    use rdmascope_dissector::engine::{Config, Engine};
+    use rdmascope_dissector::exchange::Keep;
+    use rdmascope_dissector::observation::Observe;
+    use rdmascope_tests::{samples, session};
+
+    /// What is drawn of a sample, what its ends sent, and how many of its transactions had packets sent again.
+    fn gathered(sample: &str) -> ([u64; 3], Vec<Counts>, usize) {
+        let config = Config { report_packets: true, observe: Observe::All, ..Config::default() };
+        let config = Config { keep: Keep { steps: true, contents: false }, ..config };
+        let (mut engine, mut gathered) = (Engine::new(config), Gathered::new(1, Slice::default()));
+        let (mut counts, mut again) = (Vec::new(), 0);
+        let mut take = |event: Event<'_>| {
+            gathered.event(event, Time(0)).expect("nothing is written");
+            match event {
+                Event::Connection(it) => counts.extend([it.requester.sent, it.responder.sent]),
+                Event::Transaction(it) => again += usize::from(gathered.repeats.any_of(it)),
+                _ => {}
+            }
+        };
+        for record in session::records(&samples::capture(sample)) {
+            engine.handle(&record, &mut take);
+        }
+        engine.finish(&mut take);
+        let mut moved = [0; 3];
+        for sums in gathered.moved.intervals() {
+            moved.iter_mut().zip(sums).for_each(|(all, sum)| *all += sum);
+        }
+        (moved, counts, again)
+    }
+
+    #[test]
+    fn what_segments_carry_is_drawn() {
+        let (moved, counts, again) = gathered("iwarp-nfs3");
+        let sum = |of: fn(&Counts) -> u64| counts.iter().map(of).sum::<u64>();
+        assert_eq!(moved[Moved::Writes as usize], sum(|it| it.written_bytes));
+        assert_eq!(moved[Moved::ReadResponses as usize], sum(|it| it.read_response_bytes));
+        assert!(moved[Moved::Sends as usize] > 60 * sum(|it| it.sends), "{moved:?}");
+        assert_eq!(again, 0);
+    }
+
+    #[test]
+    fn segments_that_were_sent_again_are_of_transactions() {
+        let (_, counts, again) = gathered("iwarp-crc-lossy");
+        assert!(counts.iter().any(|it| it.repeated_packets > 0) && again > 0, "{again}");
     }
 }

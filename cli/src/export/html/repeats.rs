@@ -1,11 +1,13 @@
-//! Which packets were sent again: those whose PSN was seen before.
+//! Which packets were sent again: those whose PSN was seen before, and segments of TCP of which all was.
 
 use core::fmt;
 use foldhash::fast::FixedState;
 use rdmascope_dissector::connection::{ConnectionId, FlowKey};
 use rdmascope_dissector::event::Packet;
 use rdmascope_dissector::exchange::StepKind;
-use rdmascope_dissector::transaction::Transaction;
+use rdmascope_dissector::observation::{Observation, Observed, Repeated};
+use rdmascope_dissector::rdma::Position;
+use rdmascope_dissector::transaction::{Direction, Transaction};
 use rdmascope_wire::bth::Operation;
 use rdmascope_wire::psn::Psn;
 use std::collections::{HashMap, VecDeque};
@@ -14,6 +16,16 @@ use std::collections::{HashMap, VecDeque};
 #[derive(Debug, Default)]
 pub(super) struct Repeats {
     streams: HashMap<Key, Stream, FixedState>,
+    /// Segments of iWARP connections, by connection and whether the end that opened it sent them.
+    segments: HashMap<(ConnectionId, bool), VecDeque<Again>, FixedState>,
+}
+
+/// A segment that was sent again.
+#[derive(Clone, Copy, Debug)]
+struct Again {
+    frame: u64,
+    position: Position,
+    bytes: u32,
 }
 
 /// Requests of a half-flow, or its RDMA READ responses, which have the PSNs of who asked. Another connection may use the same queue
@@ -43,15 +55,41 @@ impl Repeats {
         }
     }
 
+    /// Takes in that a segment of TCP was sent again.
+    pub(super) fn observe(&mut self, observation: &Observation<'_>) {
+        let Observed::Repeated(Repeated { from, seen, position, bytes, .. }) = observation.what else {
+            return;
+        };
+        let key = (observation.connection, from == observation.requester);
+        let has_room = self.segments.len() < Repeats::MOST_STREAMS || self.segments.contains_key(&key);
+        if position.counts_bytes() && has_room {
+            let segments = self.segments.entry(key).or_default();
+            if segments.len() == Stream::MOST_LATEST {
+                segments.pop_front();
+            }
+            segments.push_back(Again { frame: seen.frame, position, bytes });
+        }
+    }
+
     /// A connection ended, and all its transactions with it.
     pub(super) fn forget(&mut self, ended: ConnectionId) {
         self.streams.retain(|(connection, ..), _| *connection != ended);
+        self.segments.retain(|(connection, _), _| *connection != ended);
     }
 
     /// Whether some of it is of `transaction`.
     pub(super) fn any_of(&self, transaction: &Transaction) -> bool {
         let Some(kept) = &transaction.exchange else { return false };
         kept.steps.iter().any(|step| {
+            if step.position.counts_bytes() {
+                let by_requester = step.from_caller == (transaction.direction == Direction::Forward);
+                let segments = self.segments.get(&(transaction.connection, by_requester));
+                return segments.into_iter().flatten().any(|segment| {
+                    let ahead = i64::from(step.position.distance(segment.position));
+                    let overlaps = ahead < step.extent.into() && ahead + i64::from(segment.bytes) > 0;
+                    segment.frame > step.first.frame && overlaps
+                });
+            }
             let Some(flow) = kept.flows[usize::from(!step.from_caller)] else { return false };
             let key = (transaction.connection, flow, step.kind == StepKind::ReadResponse);
             let Some(stream) = self.streams.get(&key) else { return false };

@@ -16,7 +16,7 @@ use std::path::Path;
 
 /// What the comment on such a capture says.
 pub(super) const COMMENT: &str = "written by rdmascope --anonymize: addresses, names and uids are replaced, data and what is not understood is zeros. \
-Checksums and ICRCs are computed again.";
+Checksums, ICRCs and CRCs are computed again.";
 
 /// The bytes of a key that are read.
 const LONGEST_KEY: u64 = 1 << 20;
