@@ -426,7 +426,7 @@ fn space(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
         let Some(count) = operation.count.filter(|count| has_space_for_padding(*count, room)) else {
             continue;
         };
-        if operation.kind.is_read() && !binding::is_sealed(transaction) {
+        if !binding::is_sealed(transaction) {
             let message = format!("{} of {room} bytes for a READ of {count}", Which(Some(index)));
             let finding = by_caller(transaction, view, message);
             findings.add(finding.values(Value::Bytes(room), Value::Bytes(count)));
@@ -440,7 +440,7 @@ pub(super) fn out_of_order(
     call: &Message,
     reply: &Message,
 ) -> Option<(usize, usize)> {
-    if call.write_chunks.len() < 2 || call.write_chunks.len() != reply.write_chunks.len() {
+    if call.write_chunks.len() != reply.write_chunks.len() {
         return None;
     }
     let own = binding::unread_result(transaction)?;
@@ -518,7 +518,7 @@ fn room(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
     for (index, (operation, offered)) in results {
         let room = Segment::total(&offered.segments);
         let Some(count) = operation.count.filter(|count| *count > room) else { continue };
-        if offered.segments.is_empty() || !operation.kind.is_read() || binding::is_sealed(transaction) {
+        if offered.segments.is_empty() || binding::is_sealed(transaction) {
             continue;
         }
         if operation.result_item.is_some_and(|item| u64::from(item.length) > room) {
