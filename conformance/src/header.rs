@@ -342,11 +342,7 @@ pub(crate) static GATE: Gate = Gate { sent: may_break, transaction: may_break_in
 /// True unless the Send is an RDMA_MSG or RDMA_NOMSG of version 1 whose header was read to its end.
 fn may_break(sent: &Sent<'_>, _: &View) -> bool {
     let Some(header) = sent.header else { return true };
-    let is_message = match header.procedure {
-        Procedure::Msg => true,
-        Procedure::Nomsg => checks::holds_payload(sent, header),
-        _ => false,
-    };
+    let is_message = matches!(header.procedure, Procedure::Msg | Procedure::Nomsg);
     !is_message || header.version != VERSION || header.stop.is_some()
 }
 

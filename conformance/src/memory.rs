@@ -449,7 +449,7 @@ fn unadvertised(stray: &Stray, view: &View, findings: &mut Findings<'_>) {
     if !knows || view.memories.memory.former(owner, stray.memory.rkey, stray.address).is_some() {
         return;
     }
-    let lacks = !view.is_whole(owner) || view.losses(owner) > 0 || view.memories.memory.senders[owner].blind;
+    let lacks = !view.is_whole(owner) || view.memories.memory.senders[owner].blind;
     findings.add(
         about(stray, "no open transaction advertised it")
             .observed(Value::Hexadecimal(stray.memory.rkey.0.into()))

@@ -293,7 +293,7 @@ pub(super) fn is_read(transaction: &Transaction, reply: &Message) -> bool {
     is_bound(transaction) && reply.unread.is_none() && transaction.rpc_status == Some(rpc::Status::Success)
 }
 
-/// The operations that can have a DDP-eligible result (RFC 8267, sections 4 and 6.1), in their order.
+/// The operations that can have a DDP-eligible result (RFC 8267, sections 4 and 6.1), in their order: READ, which has a count, and READLINK.
 pub(super) fn results(transaction: &Transaction) -> impl Iterator<Item = &Operation> {
     let operations = transaction.details.operations.iter();
     operations.filter(|operation| operation.kind.ddp_eligible() == DdpEligible::Result)
@@ -378,9 +378,6 @@ fn argument_accepted(transaction: &Transaction, view: &View, findings: &mut Find
 
 fn result(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
     let Some((call, reply)) = both(transaction) else { return };
-    if reply.write_chunks.is_empty() || !is_bound(transaction) {
-        return;
-    }
     let own = |index: usize| {
         transaction.details.operations.iter().any(|operation| {
             operation

@@ -175,11 +175,9 @@ fn fault_in_order<'a>(call: &Message, chunks: impl Iterator<Item = (usize, &'a R
 
 /// Bytes of the reduced Payload stream of a call, where known.
 fn stream_length(call: &Message) -> Option<u64> {
-    let has_zero = call.read_chunks.iter().any(|chunk| chunk.position == 0);
     let reduced = call.read_chunks.iter().filter(|chunk| chunk.position != 0);
     let moved: u64 = reduced.map(|chunk| round_up(Segment::total(&chunk.segments))).sum();
-    let stream = call.message_length?.checked_sub(moved)?;
-    (call.procedure == Procedure::Msg || has_zero).then_some(stream)
+    call.message_length?.checked_sub(moved)
 }
 
 fn alignment(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {

@@ -80,12 +80,6 @@ pub(super) fn padded(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) 
     }
 }
 
-/// Whether a chunk of an RDMA_NOMSG may hold its Payload stream.
-pub(super) fn holds_payload(sent: &Sent<'_>, header: &Header<'_>) -> bool {
-    let is_reply = sent.kind == Kind::Reply;
-    (is_reply && header.reply.is_some()) || header.reads.clone().any(|read| read.position == 0)
-}
-
 pub(super) fn error_code(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
     if let Some(Error::Unknown(number)) = sent.header.and_then(|header| header.error) {
         let finding = sent.finding(view, format!("an RDMA_ERROR with rdma_err {number}"));
@@ -229,12 +223,7 @@ pub(super) fn error_range(transaction: &Transaction, view: &View, findings: &mut
 
 pub(super) fn error_chunk(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
     let (Some((call, _)), Some(Error::Chunk)) = (errored(transaction), transaction.error) else { return };
-    let is_known = call.missing.is_empty() && call.stop.is_none() && call.rpc_xid.is_some();
-    let is_right = faulty(transaction).is_none()
-        && is_known
-        && chunks::is_in_order(transaction, call)
-        && chunks::room::has_to_take(transaction, call);
-    if !is_right {
+    if !chunks::is_in_order(transaction, call) || !chunks::room::has_to_take(transaction, call) {
         return;
     }
     let finding = about(transaction, "ERR_CHUNK in answer to a call whose header is right");
