@@ -208,14 +208,15 @@ fn packets_seen_twice_count_once() {
             assert_eq!(once.written_bytes, twice.written_bytes, "{sample}: {what}");
             assert_eq!(once.sends, twice.sends, "{sample}: {what}");
             assert_eq!(once.read_requests, twice.read_requests, "{sample}: {what}");
-            let requests = capture
+            assert_eq!(once.read_response_bytes, twice.read_response_bytes, "{sample}: {what}");
+            let sent = capture
                 .packets
                 .iter()
-                .filter(|packet| data(packet) && !packet.is_response())
+                .filter(|packet| data(packet))
                 .filter(|packet| (packet.source() == CLIENT) == (what == "requester"));
             assert_eq!(
                 twice.repeated_packets,
-                once.repeated_packets + requests.count() as u64,
+                once.repeated_packets + sent.count() as u64,
                 "{sample}: {what}"
             );
         }
