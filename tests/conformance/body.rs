@@ -1,6 +1,7 @@
 //! Arguments and results.
 
-use crate::chunks::{change_call, change_reply, results_at, version_3};
+use crate::chunks::binding::fail_read;
+use crate::chunks::{READ_OF_SIX, change_call, change_reply, results_at, version_3};
 use crate::header::{basic, exchange, found};
 use crate::{By, Trigger, shown};
 use rdmascope_conformance::Verdict;
@@ -176,6 +177,32 @@ fn less_than_four_bytes_behind_a_body_are_no_fault() {
         let lines = with_more(call, reply);
         assert!(lines.len() == 1 && lines[0].contains(rule), "{lines:?}");
     }
+}
+
+/// What is wrong with a Write chunk is another finding; what is behind the results of a reply whose chunks are right is this one.
+#[test]
+fn results_are_judged_where_the_write_chunks_hold_what_they_should() {
+    let lengthened = |change: fn(&mut Message)| {
+        let mut capture = basic();
+        change_reply(&mut capture, READ_OF_SIX, |reply| {
+            change(reply);
+            reply.payload.extend([0; 8]);
+        });
+        standing(&capture).len()
+    };
+    assert_eq!(lengthened(|_| {}), 1, "the chunk has the six bytes of its READ");
+    assert_eq!(lengthened(|reply| reply.writes[0][0].length = 8), 1, "... and their padding");
+    assert_eq!(lengthened(|reply| reply.writes[0][0].length = 5), 0, "a byte is missing from the chunk");
+    let failed = |reply: &mut Message| {
+        fail_read(reply);
+        reply.writes[0][0].length = 0;
+    };
+    assert_eq!(lengthened(failed), 1, "the READ failed, and its chunk is unused");
+    let unused = |reply: &mut Message| {
+        fail_read(reply);
+        reply.writes[0][0].length = 6;
+    };
+    assert_eq!(lengthened(unused), 0, "the READ failed, and its chunk is used");
 }
 
 #[test]

@@ -88,6 +88,18 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         shows: shown(By::Requester, &[1, 2], "", ""),
     },
     Trigger {
+        rule: "private-data-one-sided",
+        alteration: "only the REQ has private data",
+        control: without_private_data,
+        alter: |capture| {
+            in_message(capture, attribute::REQ, |body| {
+                body[IN_REQ..IN_REQ + 8].copy_from_slice(&PRIVATE_DATA);
+            })
+        },
+        also: &[],
+        shows: shown(By::Responder, &[1, 2], "", ""),
+    },
+    Trigger {
         rule: "private-data-sizes",
         alteration: "the REQ announces Sends of 8192 bytes",
         control: basic,
@@ -295,6 +307,19 @@ fn a_request_with_an_rtu_was_answered() {
     capture.packets.push(packet);
     capture.renumber();
     assert_eq!(found(&capture, "connection-unanswered").len(), 0);
+}
+
+/// Sizes of private data of another version are not known.
+#[test]
+fn sizes_are_compared_where_both_ends_have_private_data_of_version_1() {
+    for invalid in [attribute::REQ, attribute::REP] {
+        let mut capture = basic();
+        in_message(&mut capture, attribute::REQ, |body| body[IN_REQ + 6] = 7);
+        assert_eq!(found(&capture, "private-data-sizes").len(), 1);
+        let at = if invalid == attribute::REQ { IN_REQ } else { IN_REP };
+        in_message(&mut capture, invalid, |body| body[at + 4] = 2);
+        assert_eq!(found(&capture, "private-data-sizes").len(), 0, "{invalid:#x}");
+    }
 }
 
 /// One fault, one finding: what the engine takes for a repetition is not held against the server.

@@ -1,7 +1,7 @@
 //! Headers.
 
-use crate::chunks::reply::{getattr, refuse};
-use crate::chunks::version_3;
+use crate::chunks::reply::{getattr, read_directory, refuse, with_refused_callback};
+use crate::chunks::{EXCHANGE_ID, change_call, large, plain_calls, send_of, version_3, write_to};
 use crate::{By, Trigger, shown};
 use core::net::Ipv4Addr;
 use core::ops::Range;
@@ -52,6 +52,14 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         shows: shown(By::Requester, &[382], "0x4dfc0517", "0x4dfc0516"),
     },
     Trigger {
+        rule: "header-xid",
+        alteration: "the XID of the RPC message in the Reply chunk of EXCHANGE_ID is another one",
+        control: large,
+        alter: |capture| long_reply_of(capture, 0xe88a_5ddc),
+        also: &[],
+        shows: shown(By::Responder, &[12], "0xe88a5ddc", "0xdd8a5ddc"),
+    },
+    Trigger {
         rule: "header-too-short",
         alteration: "a call is cut to 24 bytes, and the reply to it is not sent",
         control: basic,
@@ -79,6 +87,29 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         alter: |capture| spoil(capture, |call| set_word(call, 5, 2), Some(&[1, ERROR, ERR_CHUNK])),
         also: &[],
         shows: shown(By::Requester, &[382], "", ""),
+    },
+    Trigger {
+        rule: "header-unreadable",
+        alteration: "a call is cut to 28 bytes where its Read list has a segment, and is answered with ERR_CHUNK",
+        control: basic,
+        alter: |capture| {
+            let cut = |call: &mut Packet| {
+                set_word(call, 4, 1);
+                shorten(call, 28);
+            };
+            spoil(capture, cut, Some(&[1, ERROR, ERR_CHUNK]));
+        },
+        also: &[],
+        shows: shown(By::Requester, &[382], "", ""),
+    },
+    Trigger {
+        rule: "header-unreadable",
+        alteration: "a call is of version 9, and is answered with ERR_VERS without versions",
+        control: basic,
+        alter: |capture| spoil(capture, |call| set_word(call, 1, 9), Some(&[9, ERROR, ERR_VERS])),
+        // What is answered is at fault itself.
+        also: &["header-version"],
+        shows: shown(By::Responder, &[384], "", ""),
     },
     Trigger {
         rule: "header-procedure",
@@ -245,6 +276,30 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         alter: |capture| spoil(capture, |call| set_word(call, 3, 77), None),
         // What is answered is at fault itself.
         also: &["header-procedure"],
+        shows: shown(By::Responder, &[382, 384], "", ""),
+    },
+    Trigger {
+        rule: "header-fault-accepted",
+        alteration: "the word in front of a call's Write list is 2, and the call is answered as before",
+        control: basic,
+        alter: |capture| spoil(capture, |call| set_word(call, 5, 2), None),
+        // What is answered is at fault itself.
+        also: &["header-unreadable"],
+        shows: shown(By::Responder, &[382, 384], "", ""),
+    },
+    Trigger {
+        rule: "header-fault-accepted",
+        alteration: "a call is an RDMA_NOMSG without chunks, and is answered as before",
+        control: basic,
+        alter: |capture| {
+            let hollow = |call: &mut Packet| {
+                set_word(call, 3, NOMSG);
+                shorten(call, 28);
+            };
+            spoil(capture, hollow, None);
+        },
+        // What is answered is at fault itself.
+        also: &["long-message-chunk"],
         shows: shown(By::Responder, &[382, 384], "", ""),
     },
     Trigger {
@@ -541,6 +596,70 @@ fn a_header_that_the_capture_cut_is_no_violation() {
         let cut = mutate::cut(&basic(), snap_length);
         assert!(verdicts(&cut).0.is_empty(), "{snap_length}: {:?}", verdicts(&cut));
     }
+}
+
+/// Gives the RPC message in the Reply chunk of EXCHANGE_ID another XID.
+fn long_reply_of(capture: &mut Capture, xid: u32) {
+    let call = &capture.packets[send_of(capture, CLIENT, EXCHANGE_ID)];
+    let chunk = mutate::Message::of(call).reply.expect("it has a Reply chunk");
+    let written = write_to(capture, chunk[0].handle);
+    let at = capture.packets[written].payload().start;
+    capture.packets[written].set_u32(at, xid);
+    capture.packets[written].seal();
+}
+
+/// The XID of a call says nothing of that of its reply.
+#[test]
+fn call_and_reply_are_each_found_with_another_xid() {
+    let mut capture = basic();
+    let (call, reply) = exchange(&capture);
+    for index in [call, reply] {
+        set_word(&mut capture.packets[index], 7, 0xe88a_5ddc);
+    }
+    let found: Vec<(By, String)> = found(&capture, "header-xid")
+        .iter()
+        .map(|finding| (By::of(finding), finding.message.clone()))
+        .collect();
+    let says = |what| format!("a {what} with rdma_xid 0x4dfc0516 conveys an RPC message with XID 0xe88a5ddc");
+    assert_eq!(found, [(By::Requester, says("call")), (By::Responder, says("reply"))]);
+}
+
+/// What is in a chunk may be what an earlier call left there, where the capture lacks packets; what is in the Send is of this call.
+#[test]
+fn only_an_xid_in_a_chunk_may_be_an_old_one() {
+    let verdicts = |mut capture: Capture, lost: u64| -> Vec<Verdict> {
+        capture.packets.retain(|packet| packet.number != lost);
+        found(&capture, "header-xid").iter().map(|finding| finding.verdict).collect()
+    };
+    let mut long = large();
+    long_reply_of(&mut long, 0xe88a_5ddc);
+    let first = send_of(&long, CLIENT, long.packets.iter().find_map(|packet| packet.xid()).expect("a call"));
+    let first = long.packets[first].number;
+    assert_eq!(verdicts(long.clone(), 0), [Verdict::Stands]);
+    assert_eq!(verdicts(long, first), [Verdict::Inconclusive]);
+    let mut inline = large();
+    let xid = plain_calls(&inline, 1)[8];
+    change_call(&mut inline, xid, |call| call.set_word(0, xid ^ 1));
+    assert_eq!(verdicts(inline, first), [Verdict::Stands]);
+}
+
+/// Of a call whose reply may have no room nobody knows who is at fault: reply-chunk-too-small has its Requester in the forward direction.
+#[test]
+fn who_is_at_fault_for_err_chunk_depends_on_the_room_for_the_reply() {
+    let by =
+        |capture: &Capture| -> Vec<By> { found(capture, "header-error-chunk").iter().map(By::of).collect() };
+    let refused = |change: fn(&mut Capture, u32)| {
+        let mut capture = version_3();
+        let xid = getattr(&capture);
+        change(&mut capture, xid);
+        refuse(&mut capture, xid);
+        by(&capture)
+    };
+    assert_eq!(refused(|_, _| {}), [By::Responder]);
+    assert_eq!(refused(|capture, _| read_directory(capture, 4097)), [], "the Requester's, by another rule");
+    let unknown = |capture: &mut Capture, xid| change_call(capture, xid, |call| call.set_word(12, 300_000));
+    assert_eq!(refused(unknown), [By::Nobody], "a program without a binding");
+    assert_eq!(by(&with_refused_callback()), [By::Nobody], "a callback");
 }
 
 /// 28 bytes are enough, 27 are not.

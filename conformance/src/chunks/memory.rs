@@ -193,6 +193,13 @@ mod tests {
         assert!(!has_distinct_handles(&call));
     }
 
+    #[test]
+    fn a_segment_of_no_bytes_shares_nothing() {
+        let call =
+            Call { reads: vec![segment(7, 0x1000, 16)], writes: vec![segment(7, 0x1008, 0)] }.message();
+        assert!(!overlaps(&call) && has_distinct_handles(&call));
+    }
+
     struct Call {
         reads: Vec<Segment>,
         writes: Vec<Segment>,

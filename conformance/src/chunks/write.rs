@@ -343,9 +343,12 @@ pub(in super::super) fn holds_results(transaction: &Transaction, call: &Message,
             own == index && (bytes == u64::from(item.length) || bytes == round_up(item.length.into()))
         })
     };
+    // The data of a result that are not where they belong are missing from the stream only where its chunk has no room.
+    let has_room =
+        |own: usize| call.write_chunks.get(own).is_some_and(|chunk| Segment::total(&chunk.segments) > 0);
     let mut returned = reply.write_chunks.iter().enumerate();
     call.write_chunks.len() == reply.write_chunks.len()
-        && binding::unread_result(transaction).is_none_or(|own| own >= call.write_chunks.len())
+        && !binding::unread_result(transaction).is_some_and(has_room)
         && returned.all(|(index, chunk)| Segment::total(&chunk.segments) == 0 || is_own(index))
 }
 
@@ -559,9 +562,14 @@ mod tests {
         for right in [[0, 0, 0], [9, 0, 0], [10, 0, 0], [10, 20, 1], [10, 20, 30]] {
             assert_eq!(fault(&offered, &segments(&right)), None, "{right:?}");
         }
-        for (wrong, at) in
-            [([9, 1, 0], 0), ([0, 20, 0], 0), ([10, 0, 1], 1), ([10, 19, 30], 1), ([0, 0, 30], 0)]
-        {
+        for (wrong, at) in [
+            ([9, 1, 0], 0),
+            ([9, 1, 1], 0),
+            ([0, 20, 0], 0),
+            ([10, 0, 1], 1),
+            ([10, 19, 30], 1),
+            ([0, 0, 30], 0),
+        ] {
             assert_eq!(fault(&offered, &segments(&wrong)), Some(Fault::Gap(at)), "{wrong:?}");
         }
     }

@@ -6,6 +6,7 @@ use super::{
     plain_calls, results_at, send_of, stands, version_3,
 };
 use crate::{By, Trigger, shown};
+use rdmascope_conformance::Value;
 use rdmascope_tests::mutate::{self, CLIENT, Message, SERVER, Segment, attribute};
 use rdmascope_tests::pcap::Capture;
 
@@ -65,10 +66,18 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         shows: shown(By::Requester, &[68], "112 bytes", "0 bytes"),
     },
     Trigger {
+        rule: "binding-sealed",
+        alteration: "a READ whose data are in a Write chunk is sealed by RPCSEC_GSS integrity",
+        control: version_3,
+        alter: |capture| seal(capture, READ_3, 0),
+        also: &[],
+        shows: shown(By::Responder, &[1181, 1249], "65536 bytes", "0 bytes"),
+    },
+    Trigger {
         rule: "binding-gss-control",
         alteration: "a WRITE with a Read chunk has a credential that destroys an RPCSEC_GSS context",
         control: version_3,
-        alter: |capture| seal(capture, 3),
+        alter: |capture| seal(capture, WRITE_3, 3),
         also: &[],
         shows: shown(By::Requester, &[68], "112 bytes", "0 bytes"),
     },
@@ -126,8 +135,13 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
 ];
 
+/// A READ of the session of version 3 with a Write chunk.
+pub(super) const READ_3: u32 = 0xd339_6a62;
+/// A WRITE of the session of version 3 with a Read chunk at Position 112.
+const WRITE_3: u32 = 0x1b39_6a62;
+
 /// Has the reply to a COMPOUND that ends in READ say that the READ failed with NFS4ERR_IO.
-pub(super) fn fail_read(reply: &mut Message) {
+pub(crate) fn fail_read(reply: &mut Message) {
     // READ, its status, eof, count: the last words.
     let read = reply.payload.len() - 16;
     assert_eq!((reply.word(read), reply.word(read + 4)), (25, 0), "the READ is the last operation");
@@ -149,13 +163,12 @@ fn offer_segments(capture: &mut Capture, count: u32) {
 
 /// Makes the WRITE of the session of version 3 one with RPCSEC_GSS integrity (RFC 2203, section 5.3.2), its reply too.
 fn seal_write(capture: &mut Capture) {
-    seal(capture, 0);
+    seal(capture, WRITE_3, 0);
 }
 
-/// The same with another gss_proc.
-fn seal(capture: &mut Capture, procedure: u32) {
-    const WRITE_3: u32 = 0x1b39_6a62;
-    change_call(capture, WRITE_3, |call| {
+/// The same of any call, with any gss_proc.
+pub(super) fn seal(capture: &mut Capture, xid: u32, procedure: u32) {
+    change_call(capture, xid, |call| {
         let arguments = call.payload.split_off(arguments_at(call));
         let old = call.payload.len();
         call.payload.truncate(24);
@@ -171,7 +184,7 @@ fn seal(capture: &mut Capture, procedure: u32) {
         call.payload.extend(arguments);
         call.reads.iter_mut().for_each(|(position, _)| *position = *position + moved - old as u32);
     });
-    change_reply(capture, WRITE_3, |reply| {
+    change_reply(capture, xid, |reply| {
         let results = reply.payload.split_off(results_at(reply));
         for word in [results.len() as u32 + 4, 7] {
             reply.payload.extend(word.to_be_bytes());
@@ -213,6 +226,76 @@ fn a_second_read_chunk_behind_all_items_is_on_none() {
     let finding = found(large, alter, "binding-argument");
     assert!(stands(&finding), "{finding:?}");
     assert_eq!(finding.len(), 1, "the first chunk is where it belongs");
+    // RFC 8267, section 6.4.2: nor need a server take a second one.
+    let finding = found(large, alter, "binding-complexity");
+    let values = finding.iter().map(|finding| (finding.observed.clone(), finding.allowed.clone()));
+    assert_eq!(values.collect::<Vec<_>>(), [(Some(Value::Count(2)), Some(Value::Count(1)))]);
+}
+
+/// RFC 8166, section 6.1: a call that reduces what is not DDP-eligible is refused.
+#[test]
+fn an_error_for_a_call_that_reduces_what_is_not_eligible_is_right() {
+    let refused = |is_wrong: bool| {
+        let alter = |capture: &mut Capture| {
+            let xid = getattr(capture);
+            if is_wrong {
+                // A chunk of four bytes at the end of the arguments, which are whole without it.
+                change_call(capture, xid, |call| {
+                    call.reads.push((call.payload.len() as u32, Segment { length: 4, ..FOREIGN }));
+                });
+            }
+            refuse(capture, xid);
+        };
+        found(version_3, alter, "header-error-chunk").len()
+    };
+    assert_eq!([false, true].map(refused), [1, 0]);
+}
+
+/// Behind the last result that a call can have there is none, whether the reply can be read or not.
+#[test]
+fn a_used_chunk_beyond_all_results_holds_none_whatever_the_reply_says() {
+    let alter = |capture: &mut Capture| {
+        let xid = plain(capture);
+        change_call(capture, xid, |call| call.writes.push(vec![FOREIGN]));
+        change_reply(capture, xid, |reply| {
+            reply.writes.push(vec![FOREIGN]);
+            reply.payload.truncate(reply.payload.len() - 4);
+        });
+    };
+    assert!(stands(&found(large, alter, "binding-result")));
+}
+
+/// RDMA_DONE is no call, whatever its XID.
+#[test]
+fn done_is_no_retry() {
+    let mut capture = version_3();
+    let xid = getattr(&capture);
+    refuse(&mut capture, xid);
+    let answer = send_of(&capture, SERVER, xid);
+    let done = crate::header::words(&[xid, 1, 32, 3]);
+    crate::header::insert(&mut capture, answer, CLIENT, mutate::opcode::SEND_ONLY, &done);
+    assert!(crate::header::found(&capture, "binding-retry").is_empty());
+    assert_eq!(crate::header::found(&capture, "header-done").len(), 1);
+}
+
+/// Each call that was refused is remembered, not the last one alone.
+#[test]
+fn the_first_of_two_refused_calls_may_not_come_again() {
+    let alter = |capture: &mut Capture| {
+        let calls = plain_calls(capture, 1);
+        let (first, second, later) = (calls[0], calls[1], calls[calls.len() - 1]);
+        refuse(capture, first);
+        refuse(capture, second);
+        for sender in [CLIENT, SERVER] {
+            let index = send_of(capture, sender, later);
+            mutate::change_message(&mut capture.packets[index], |message| {
+                message.xid = first;
+                message.set_word(0, first);
+            });
+        }
+    };
+    let finding = found(version_3, alter, "binding-retry");
+    assert!(finding.len() == 1 && stands(&finding), "{finding:?}");
 }
 
 /// RFC 8267, section 6.4.2: a server need not process more than sixteen segments, and may answer GARBAGE_ARGS.

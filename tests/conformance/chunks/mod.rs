@@ -39,7 +39,7 @@ fn basic() -> Capture {
 }
 
 /// READ with a Write chunk of 4096 bytes, of which the reply returns 6.
-const READ_OF_SIX: u32 = 0xd4fc_0516;
+pub(crate) const READ_OF_SIX: u32 = 0xd4fc_0516;
 
 /// A session of NFS version 3 at a path MTU of 1024.
 pub(crate) fn version_3() -> Capture {

@@ -1,15 +1,17 @@
 //! Long Messages and the Reply chunk.
 
 use super::{
-    EXCHANGE_ID, FOREIGN, NOMSG, WRITE, arguments_at, change_call, change_reply, found, large, plain,
-    plain_calls, results_at, send_of, send_reply_inline, stands, version_3,
+    EXCHANGE_ID, FOREIGN, NOMSG, READ_OF_SIX, WRITE, arguments_at, basic, call_of, change_call, change_reply,
+    found, large, plain, plain_calls, results_at, send_of, send_reply_inline, set_written, stands, version_3,
+    write_to,
 };
 use crate::establishment::IN_REQ;
 use crate::transport::in_message;
 use crate::{By, Trigger, shown};
 use rdmascope_conformance::Value;
-use rdmascope_tests::mutate::{EXTENSION, Message, SERVER, Segment, attribute};
-use rdmascope_tests::pcap::Capture;
+use rdmascope_tests::mutate::{CLIENT, EXTENSION, Message, SERVER, Segment, attribute};
+use rdmascope_tests::pcap::{Capture, Packet};
+use rdmascope_tests::{judged, samples};
 
 pub(crate) const TRIGGERS: &[Trigger] = &[
     Trigger {
@@ -47,6 +49,14 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         alter: |capture| change_call(capture, WRITE, |call| call.payload.extend([0; 2])),
         also: &[],
         shows: shown(By::Requester, &[82], "194 bytes", "a multiple of 4"),
+    },
+    Trigger {
+        rule: "reduced-payload-padding",
+        alteration: "two bytes of padding are behind the reduced results of a READ",
+        control: basic,
+        alter: |capture| change_reply(capture, READ_OF_SIX, |reply| reply.payload.extend([0; 2])),
+        also: &[],
+        shows: shown(By::Responder, &[1021], "106 bytes", "a multiple of 4"),
     },
     Trigger {
         rule: "reply-chunk-returned",
@@ -140,8 +150,19 @@ pub(crate) fn refuse(capture: &mut Capture, xid: u32) {
     packet.set_behind_bth(&bytes);
 }
 
+/// Makes a GETATTR of version 3 a READ of so many bytes at the start of the file (RFC 1813, section 3.3.6).
+fn read_file(capture: &mut Capture, count: u32) {
+    let xid = getattr(capture);
+    change_call(capture, xid, |call| {
+        call.set_word(20, 6);
+        for word in [0, 0, count] {
+            call.payload.extend(word.to_be_bytes());
+        }
+    });
+}
+
 /// Makes a GETATTR of version 3 a READDIR (RFC 1813, section 3.3.16).
-fn read_directory(capture: &mut Capture, count: u32) {
+pub(crate) fn read_directory(capture: &mut Capture, count: u32) {
     let xid = getattr(capture);
     change_call(capture, xid, |call| {
         call.set_word(20, 16);
@@ -171,19 +192,27 @@ fn as_much_as_the_threshold_needs_no_reply_chunk() {
 /// A call that is wrong in another way may be refused for that: nothing is said of its Reply chunk.
 #[test]
 fn err_chunk_to_a_call_that_is_wrong_does_not_ask_for_a_reply_chunk() {
-    let refused = |is_wrong: bool| {
+    let refused = |change: fn(&mut Message)| {
         let alter = |capture: &mut Capture| {
             let xid = getattr(capture);
             read_directory(capture, 4097);
             refuse(capture, xid);
-            if is_wrong {
-                // The XID of the RPC message is not that of the header.
-                change_call(capture, xid, |call| call.set_word(0, xid ^ 1));
-            }
+            change_call(capture, xid, change);
         };
         found(version_3, alter, "reply-chunk-too-small").len()
     };
-    assert_eq!([false, true].map(refused), [1, 0]);
+    assert_eq!(refused(|call| call.credits += 1), 1, "nothing is wrong");
+    assert_eq!(refused(|call| call.set_word(0, 1)), 0, "the XID of another call");
+    assert_eq!(
+        refused(|call| call.reads.push((4096, FOREIGN))),
+        0,
+        "a Position behind the end of the stream"
+    );
+    let overlapping = |call: &mut Message| {
+        let small = Segment { length: 8, ..FOREIGN };
+        (call.writes, call.reply) = (vec![vec![FOREIGN]], Some(vec![small]));
+    };
+    assert_eq!(refused(overlapping), 0, "memory in two chunks");
 }
 
 /// Calls and replies have thresholds of their own: what the client sends, and what it receives.
@@ -216,6 +245,41 @@ fn a_long_call_without_its_read_chunk_is_found_though_nothing_lists_a_chunk() {
     let finding = found(large, alter, "long-message-chunk");
     assert!(stands(&finding), "{finding:?}");
     assert_eq!(finding[0].by_requester, Some(true));
+}
+
+/// A Long Call is in its Position Zero Read chunk: not in one at another Position, nor in the chunk for its reply.
+#[test]
+fn a_reply_chunk_holds_no_call() {
+    let alter = |capture: &mut Capture| {
+        change_call(capture, EXCHANGE_ID, |call| {
+            call.procedure = NOMSG;
+            call.payload.clear();
+            call.reads.push((4, FOREIGN));
+        });
+    };
+    let finding = found(large, alter, "long-message-chunk");
+    assert!(finding.iter().any(|finding| finding.by_requester == Some(true)), "{finding:?}");
+}
+
+/// Where a Long Reply has no length of a stream, long-message-padding says so, and nothing is said of its results.
+#[test]
+fn bytes_behind_the_results_of_a_long_reply_are_found() {
+    let results = |more: usize| {
+        let alter = |capture: &mut Capture| {
+            let handle = call_of(capture, EXCHANGE_ID).reply.expect("a Reply chunk")[0].handle;
+            let written = write_to(capture, handle);
+            let stream = capture.packets[written].data[capture.packets[written].payload()].to_vec();
+            set_written(&mut capture.packets[written], &[stream, vec![0; more]].concat());
+            change_reply(capture, EXCHANGE_ID, |reply| {
+                reply.reply.iter_mut().flatten().for_each(|segment| segment.length += more as u32);
+            });
+        };
+        let found = found(large, alter, "rpc-results");
+        found.iter().map(|finding| (finding.by_requester, finding.observed.clone())).collect::<Vec<_>>()
+    };
+    assert_eq!(results(0), []);
+    assert_eq!(results(8), [(Some(false), Some(Value::Bytes(8)))]);
+    assert_eq!(results(6), []);
 }
 
 #[test]
@@ -271,27 +335,74 @@ fn room_for_a_reply_is_counted_to_the_byte() {
     assert_eq!([room, room - 1].map(|chunk| too_small(5000, Some(chunk))), [0, 1]);
 }
 
-/// RFC 8167, section 5.3: a client need not support chunks, and a callback has a small reply.
+/// The data of a READ are in its Write chunk where they fit, and otherwise in the reply.
 #[test]
-fn an_error_for_a_callback_is_no_hint_at_its_reply() {
-    let mut capture = rdmascope_tests::samples::capture("nfs4.1-backchannel-recall");
-    let is_callback = |packet: &&rdmascope_tests::pcap::Packet| {
+fn room_for_the_reply_to_a_read_is_counted_to_the_byte() {
+    const AROUND: u32 = 12 + 408 + 4 + 140;
+    let refused = |count: u32, chunk: Option<u32>| {
+        let alter = |capture: &mut Capture| {
+            let xid = getattr(capture);
+            read_file(capture, count);
+            change_call(capture, xid, |call| {
+                call.writes.extend(chunk.map(|length| vec![Segment { length, ..FOREIGN }]));
+            });
+            refuse(capture, xid);
+        };
+        ["reply-chunk-too-small", "header-error-chunk"].map(|id| found(version_3, alter, id).len())
+    };
+    let inline = 4096 - 28 - AROUND;
+    assert_eq!([inline, inline + 1].map(|count| refused(count, None)), [[0, 1], [1, 0]]);
+    assert_eq!([65_536, 65_535].map(|chunk| refused(65_536, Some(chunk))), [[0, 1], [1, 0]]);
+}
+
+/// ERR_CHUNK is the Responder's fault where no reply to the call can be long, and the Requester's where one has no limit.
+#[test]
+fn what_a_call_can_return_is_told_by_its_operations() {
+    let refused = |control: fn() -> Capture, call: &dyn Fn(&Capture) -> u32, change: fn(&mut Message)| {
+        let alter = |capture: &mut Capture| {
+            let xid = call(capture);
+            change_call(capture, xid, change);
+            refuse(capture, xid);
+        };
+        ["reply-chunk-too-small", "header-error-chunk"].map(|id| found(control, alter, id).len())
+    };
+    let readlink = |call: &mut Message| call.set_word(20, 5);
+    assert_eq!(refused(version_3, &getattr, readlink), [1, 0], "READLINK has no limit");
+    assert_eq!(refused(large, &|capture| plain_calls(capture, 0)[0], |_| {}), [0, 1], "NULL has no results");
+    // RECLAIM_COMPLETE with its one argument is the last operation, behind SEQUENCE.
+    let last_operation = |call: &Message| call.word(call.payload.len() - 8);
+    let capture = large();
+    let reclaim =
+        plain_calls(&capture, 1).into_iter().find(|xid| last_operation(&call_of(&capture, *xid)) == 58);
+    let reclaim = reclaim.expect("the client says that it has reclaimed all");
+    assert_eq!(refused(large, &|_| reclaim, |_| {}), [0, 1], "no result of it is long");
+    let made_getattr = |call: &mut Message| call.set_word(call.payload.len() - 8, 9);
+    assert_eq!(refused(large, &|_| reclaim, made_getattr), [1, 0], "GETATTR has no limit");
+}
+
+/// A session with a CB_RECALL that is answered with ERR_CHUNK.
+pub(crate) fn with_refused_callback() -> Capture {
+    let mut capture = samples::capture("nfs4.1-backchannel-recall");
+    let is_callback = |packet: &&Packet| {
         packet.starts_message() && packet.source() == SERVER && packet.u32(packet.payload().start + 32) == 0
     };
     let callback = capture.packets.iter().find(is_callback).expect("the server recalls").xid();
-    let is_reply = |packet: &rdmascope_tests::pcap::Packet| {
-        packet.starts_message()
-            && packet.source() == rdmascope_tests::mutate::CLIENT
-            && packet.xid() == callback
-    };
+    let is_reply =
+        |packet: &Packet| packet.starts_message() && packet.source() == CLIENT && packet.xid() == callback;
     let reply = capture.packets.iter().position(is_reply).expect("it is answered");
     let packet = &mut capture.packets[reply];
     let words = [callback.expect("it is a message"), 1, packet.u32(packet.payload().start + 8), 4, 2, 0, 0];
     packet.set_behind_bth(&crate::header::words(&words));
-    let found: Vec<String> = rdmascope_tests::judged::findings(&capture)
+    capture
+}
+
+/// RFC 8167, section 5.3: a client need not support chunks, and a callback has a small reply.
+#[test]
+fn an_error_for_a_callback_is_no_hint_at_its_reply() {
+    let found: Vec<String> = judged::findings(&with_refused_callback())
         .iter()
-        .filter(|finding| rdmascope_tests::judged::rule(finding).id == "reply-chunk-too-small")
-        .map(rdmascope_tests::judged::line)
+        .filter(|finding| judged::rule(finding).id == "reply-chunk-too-small")
+        .map(judged::line)
         .collect();
     assert!(found.is_empty(), "{found:?}");
 }

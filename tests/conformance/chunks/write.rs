@@ -1,11 +1,12 @@
 //! Write chunks, and how replies return chunks.
 
+use super::binding::{READ_3, seal};
 use super::{
-    FOREIGN, READ, READ_OF_SIX, READ_OF_TWO, basic, call_of, change_call, change_reply, found, large, plain,
-    send_six_inline, set_written, stands, write_to,
+    EXCHANGE_ID, FOREIGN, READ, READ_OF_SIX, READ_OF_TWO, basic, call_of, change_call, change_reply, found,
+    large, plain, send_reply_inline, send_six_inline, set_written, stands, version_3, write_to,
 };
 use crate::{By, Trigger, shown};
-use rdmascope_tests::mutate::{Message, Segment};
+use rdmascope_tests::mutate::{Message, SERVER, Segment};
 use rdmascope_tests::pcap::Capture;
 
 pub(crate) const TRIGGERS: &[Trigger] = &[
@@ -32,6 +33,30 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             "0x00000ee4 at 0xf88a5ddc48ba6000",
             "0x00000ee5 at 0xf88a5ddc48ba6000",
         ),
+    },
+    Trigger {
+        rule: "returned-chunk-segments",
+        alteration: "the Write chunk of a READ of version 4 comes back with one segment of two",
+        control: large,
+        alter: |capture| {
+            change_reply(capture, READ_OF_TWO, |reply| {
+                reply.writes[0].pop();
+                shorten_result(reply, 131_072);
+            })
+        },
+        also: &[],
+        shows: shown(By::Responder, &[1076, 1153], "1", "2"),
+    },
+    Trigger {
+        rule: "returned-chunk-segments",
+        alteration: "a reply of version 4 is sent inline and returns its Reply chunk without segments",
+        control: large,
+        alter: |capture| {
+            send_reply_inline(capture, EXCHANGE_ID);
+            change_reply(capture, EXCHANGE_ID, |reply| reply.reply = Some(Vec::new()));
+        },
+        also: &[],
+        shows: shown(By::Responder, &[8, 12], "0", "1"),
     },
     Trigger {
         rule: "returned-chunk-length",
@@ -120,12 +145,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         rule: "write-chunk-order",
         alteration: "a READ is offered two Write chunks and its reply uses the second one",
         control: large,
-        alter: |capture| {
-            change_call(capture, READ, |call| call.writes.insert(0, vec![FOREIGN]));
-            change_reply(capture, READ, |reply| {
-                reply.writes.insert(0, vec![Segment { length: 0, ..FOREIGN }]);
-            });
-        },
+        alter: use_the_second,
         also: &[],
         shows: shown(By::Responder, &[1017, 1037], "Write chunk 2", "Write chunk 1"),
     },
@@ -139,6 +159,21 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         },
         also: &[],
         shows: shown(By::Responder, &[1017, 1037], "Write chunk 2", "Write chunk 1"),
+    },
+    Trigger {
+        rule: "write-chunk-order",
+        alteration: "a READ is offered three Write chunks and its reply uses the third one",
+        control: large,
+        alter: |capture| {
+            let second = Segment { handle: FOREIGN.handle + 1, ..FOREIGN };
+            change_call(capture, READ, |call| drop(call.writes.splice(0..0, [vec![FOREIGN], vec![second]])));
+            change_reply(capture, READ, |reply| {
+                let unused = |segment| vec![Segment { length: 0, ..segment }];
+                reply.writes.splice(0..0, [unused(FOREIGN), unused(second)]);
+            });
+        },
+        also: &[],
+        shows: shown(By::Responder, &[1017, 1037], "Write chunk 3", "Write chunk 1"),
     },
     Trigger {
         rule: "write-chunk-ignored",
@@ -220,10 +255,107 @@ fn an_empty_write_chunk_keeps_its_result_inline() {
         change_call(capture, READ_OF_SIX, |call| call.writes[0].clear());
         change_reply(capture, READ_OF_SIX, |reply| reply.writes[0].clear());
     };
-    for id in ["write-chunk-ignored", "write-chunk-too-small", "write-chunk-count", "returned-chunk-segments"]
-    {
+    for id in [
+        "write-chunk-ignored",
+        "write-chunk-too-small",
+        "write-chunk-room",
+        "write-chunk-count",
+        "returned-chunk-segments",
+    ] {
         assert!(found(basic, alter, id).is_empty(), "{id}");
     }
+}
+
+/// What is missing from the stream is no fault of a chunk that has no room, nor of one that did not come back.
+#[test]
+fn data_are_lost_only_where_their_chunk_has_room_and_came_back() {
+    let empty = |capture: &mut Capture| {
+        change_call(capture, READ_OF_SIX, |call| call.writes[0].clear());
+        change_reply(capture, READ_OF_SIX, |reply| reply.writes[0].clear());
+    };
+    assert!(found(basic, empty, "write-chunk-length").is_empty());
+    let results = found(basic, empty, "rpc-results");
+    assert!(stands(&results) && results[0].by_requester == Some(false), "{results:?}");
+    let one_of_two = |capture: &mut Capture| {
+        change_call(capture, READ_OF_SIX, |call| call.writes.push(vec![FOREIGN]));
+        change_reply(capture, READ_OF_SIX, |reply| reply.writes[0][0].length = 0);
+    };
+    assert!(found(basic, one_of_two, "write-chunk-length").is_empty());
+    assert!(stands(&found(basic, one_of_two, "write-chunk-count")));
+}
+
+/// Offers a READ two Write chunks, and has its reply use the second one.
+fn use_the_second(capture: &mut Capture) {
+    change_call(capture, READ, |call| call.writes.insert(0, vec![FOREIGN]));
+    change_reply(capture, READ, |reply| reply.writes.insert(0, vec![Segment { length: 0, ..FOREIGN }]));
+}
+
+/// Which result belongs to which chunk is known where the results can be read.
+#[test]
+fn the_order_of_results_is_known_where_they_are_read() {
+    assert!(stands(&found(large, use_the_second, "write-chunk-order")));
+    let unknown = |capture: &mut Capture| {
+        use_the_second(capture);
+        change_call(capture, READ, super::make_unknown);
+    };
+    assert!(found(large, unknown, "write-chunk-order").is_empty(), "a program without a binding");
+    let cut = |capture: &mut Capture| {
+        use_the_second(capture);
+        let reply = super::send_of(capture, SERVER, READ);
+        let packet = &mut capture.packets[reply];
+        packet.data.truncate(packet.payload().end - 4);
+    };
+    assert!(found(large, cut, "write-chunk-order").is_empty(), "the capture lacks the end of the reply");
+}
+
+/// A READ at the end of its file has nothing for its chunk.
+#[test]
+fn a_result_of_no_bytes_leaves_its_chunk_unused() {
+    let alter = |capture: &mut Capture| {
+        change_reply(capture, READ_OF_SIX, |reply| {
+            let count = reply.payload.len() - 4;
+            assert_eq!(reply.word(count), 6, "the count is the last word of the reply");
+            reply.set_word(count, 0);
+            reply.writes[0][0].length = 0;
+        })
+    };
+    for id in ["write-chunk-ignored", "write-chunk-length", "write-chunk-order", "rpc-results"] {
+        assert!(found(basic, alter, id).is_empty(), "{id}");
+    }
+}
+
+/// A result that is inline is the Responder's fault where the chunk has room for it, and the Requester's where it has none.
+#[test]
+fn room_for_an_inline_result_is_counted_to_the_byte() {
+    let inline = |room: u32| {
+        let alter = |capture: &mut Capture| {
+            change_call(capture, READ_OF_SIX, |call| call.writes[0][0].length = room);
+            send_six_inline(capture);
+        };
+        ["write-chunk-too-small", "write-chunk-ignored", "write-chunk-room"]
+            .map(|id| found(basic, alter, id).len())
+    };
+    assert_eq!([5, 6].map(inline), [[1, 0, 0], [0, 1, 1]], "the READ asks for 4096 bytes");
+}
+
+/// RFC 8267, section 5: nothing that RPCSEC_GSS seals is in a chunk, which is another rule.
+#[test]
+fn the_chunk_of_a_sealed_read_is_not_measured() {
+    let measured = |sealed: bool, more: i32| {
+        let alter = |capture: &mut Capture| {
+            change_call(capture, READ_3, |call| {
+                let room = call.writes[0].iter().map(|segment| segment.length).sum::<u32>();
+                let count = call.payload.len() - 4;
+                call.set_word(count, room.strict_add_signed(more));
+            });
+            if sealed {
+                seal(capture, READ_3, 0);
+            }
+        };
+        ["write-chunk-room", "write-chunk-space"].map(|id| found(version_3, alter, id).len())
+    };
+    assert_eq!([measured(false, 1), measured(false, -1)], [[1, 0], [0, 1]]);
+    assert_eq!([measured(true, 1), measured(true, -1)], [[0, 0]; 2]);
 }
 
 #[test]
@@ -247,7 +379,7 @@ fn a_chunk_of_version_4_without_a_result_may_come_back_empty_or_unused() {
 
 #[test]
 fn a_chunk_of_version_3_comes_back_with_its_segments() {
-    let alter = |capture: &mut Capture| change_reply(capture, 0xd339_6a62, |reply| reply.writes[0].clear());
+    let alter = |capture: &mut Capture| change_reply(capture, READ_3, |reply| reply.writes[0].clear());
     assert!(stands(&found(super::version_3, alter, "returned-chunk-segments")));
 }
 
