@@ -1,7 +1,7 @@
 //! Performance.
 
-use crate::{By, Trigger, shown};
-use rdmascope_tests::mutate::{self, CLIENT, EXTENSION, SERVER, attribute};
+use crate::{By, Trigger, chunks, credits, shown};
+use rdmascope_tests::mutate::{self, CLIENT, EXTENSION, Message, SERVER, attribute};
 use rdmascope_tests::pcap::{Capture, Packet};
 use rdmascope_tests::{judged, samples};
 
@@ -141,6 +141,23 @@ fn nth_with_chunk(capture: &Capture, has: fn(&Packet) -> bool, nth: usize) -> u3
     call.xid().expect("it begins a message")
 }
 
+/// The XID of a READ whose reply fills its Write chunk.
+fn full_read(capture: &Capture) -> u32 {
+    let room = |packet: &Packet| {
+        let message = Message::of(packet);
+        message.writes.iter().flatten().map(|segment| segment.length).sum::<u32>()
+    };
+    let messages = |host| {
+        let sent =
+            capture.packets.iter().filter(move |packet| packet.source() == host && packet.starts_message());
+        sent.filter(|packet| packet.opcode() != mutate::opcode::SEND_FIRST)
+    };
+    let fills = |call: &&Packet| {
+        room(call) > 0 && messages(SERVER).any(|reply| reply.xid() == call.xid() && room(reply) == room(call))
+    };
+    messages(CLIENT).find(fills).and_then(Packet::xid).expect("the session has one")
+}
+
 /// Has the last packets of the server that are requests come again, so much later, in front of the disconnect.
 fn repeat_last(capture: &mut Capture, count: usize, later: i64) {
     let is_request = |packet: &&Packet| packet.is_rc() && packet.source() == SERVER && !packet.is_response();
@@ -231,6 +248,63 @@ fn a_capture_that_shows_every_packet_twice_shows_no_retransmission() {
     let mut capture = recall();
     repeat_last(&mut capture, 15, 5_000_000);
     assert!(messages(&capture, "advice-retransmission").is_empty(), "15 are not worth a word");
+}
+
+/// Packets that came again are worth a word from 16 on, and so are RNR NAKs.
+#[test]
+fn sixteen_retransmissions_or_refusals_are_worth_a_word() {
+    let mut capture = recall();
+    repeat_last(&mut capture, 16, 5_000_000);
+    assert_eq!(messages(&capture, "advice-retransmission").len(), 1);
+    let refused = |count: usize| {
+        let mut capture = basic();
+        (0..count).for_each(|nth| credits::refuse(&mut capture, CLIENT, nth + 8));
+        let found = judged::findings(&capture).into_iter();
+        found.filter(|finding| judged::rule(finding).id == "advice-retransmission").collect::<Vec<_>>()
+    };
+    assert!(refused(15).is_empty());
+    let [finding] = &refused(16)[..] else { panic!("one finding") };
+    assert_eq!((By::of(finding), finding.frames.len()), (By::Requester, 16));
+    assert!(finding.message.contains("RNR NAKs: 16"), "{}", finding.message);
+}
+
+/// What half of the replies leave unused is said, what fewer do is not.
+#[test]
+fn advice_is_about_what_most_replies_do() {
+    let with = |wasteful: u32, useful: u32| {
+        let mut capture = samples::capture("nfs4.1-basic");
+        // Long enough that all others are little beside it.
+        let idle = chunks::READ_OF_SIX;
+        chunks::change_call(&mut capture, idle, |call| call.writes[0][0].length = 1 << 20);
+        mutate::again(&mut capture, idle, wasteful - 1);
+        let full = full_read(&capture);
+        mutate::again(&mut capture, full, useful - 1);
+        messages(&capture, "advice-write-chunk")
+    };
+    let said = with(20, 10);
+    assert!(said.len() == 1 && said[0].starts_with("20 of "), "{said:?}");
+    assert!(with(20, 40).is_empty());
+}
+
+/// Where a call was lost and sent again, the time until its reply is not the server's.
+#[test]
+fn what_was_sent_again_says_nothing_of_the_server() {
+    let mut capture = altered("advice-slow-server");
+    assert_eq!(messages(&capture, "advice-slow-server").len(), 1);
+    let is_call = |packet: &Packet| packet.starts_message() && packet.source() == CLIENT;
+    let calls: Vec<Packet> = capture.packets.iter().filter(|packet| is_call(packet)).cloned().collect();
+    for call in calls {
+        let is_reply = |packet: &Packet| packet.source() == SERVER && packet.xid() == call.xid();
+        let reply = capture.packets.iter().position(is_reply);
+        let Some(reply) = reply else { continue };
+        let mut again = Capture { link: capture.link, packets: vec![call] };
+        again = mutate::repeat(&again, |_| true);
+        let again = again.packets.pop().expect("it was repeated");
+        let time = capture.packets[reply].time - 1_000;
+        capture.packets.insert(reply, Packet { time, ..again });
+    }
+    capture.renumber();
+    assert_eq!(messages(&capture, "advice-slow-server").len(), 0);
 }
 
 #[test]

@@ -101,7 +101,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
 ];
 
 /// Makes an RNR NAK of the acknowledgement of the nth Send of a host.
-fn refuse(capture: &mut Capture, sender: core::net::Ipv4Addr, nth: usize) {
+pub(crate) fn refuse(capture: &mut Capture, sender: core::net::Ipv4Addr, nth: usize) {
     let send = nth_message(capture, sender, nth);
     let psn = capture.packets[send].psn();
     let is_acknowledgement = |packet: &&mut Packet| {

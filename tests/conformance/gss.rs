@@ -131,6 +131,21 @@ fn a_number_within_the_window_is_right() {
     assert!(found(&rest, "gss").is_empty());
 }
 
+/// What was found of a call is not said again of the next one, which has no sequence number.
+#[test]
+fn a_number_is_repeated_once() {
+    let mut capture = authenticated();
+    set_number(&mut capture, 30, 20);
+    let next =
+        capture.packets.iter_mut().filter(|packet| packet.starts_message() && packet.source() == CLIENT);
+    let next = next.skip_while(|packet| packet.number <= 402).nth(0).expect("the session goes on");
+    // AUTH_NONE, in the place of RPCSEC_GSS.
+    mutate::change_message(next, |call| call.set_word(24, 0));
+    // It is below the window, too.
+    assert_eq!(found(&capture, "gss-sequence-repeated").len(), 1);
+    assert_eq!(found(&capture, "gss-sequence-window").len(), 1);
+}
+
 /// RFC 2203, section 5.3.3.1: a call that is sent again has a new number, on the next connection as well, unless that has a new context.
 #[test]
 fn a_call_that_comes_again_on_the_next_connection_has_a_new_number() {

@@ -112,8 +112,11 @@ fn each_end_is_told_once_whose_flag_is_clear() {
         for (id, expected) in [("invalidation-receiver-flag", receiver), ("invalidation-sender-flag", sender)]
         {
             assert_eq!(verdicts(id, &capture), vec![Verdict::Stands; expected], "{id}, {flags:?}");
-            let unknown = vec![Verdict::Inconclusive; 1];
-            assert_eq!(verdicts(id, &mutate::without_cm(&capture)), unknown, "{id}, {flags:?}, without CM");
+            let unknown = mutate::without_cm(&capture);
+            assert_eq!(verdicts(id, &unknown), [Verdict::Inconclusive], "{id}, {flags:?}, without CM");
+            let found = findings(&unknown);
+            let finding = found.iter().find(|finding| rule(finding).id == id).expect("it was just counted");
+            assert!(finding.message.contains("it is not known whether"), "{}", finding.message);
         }
     }
 }
@@ -131,7 +134,11 @@ fn a_capture_of_one_direction_hides_the_flags_once() {
         // The REP says that the server left R clear. What the client said is not known.
         let expected = [(receiver, Verdict::Inconclusive), (sender, Verdict::Stands)];
         assert_eq!(judged(&half), expected, "{sample}");
-        assert_eq!(judged(&mutate::without_cm(&half)), [(receiver, Verdict::Inconclusive)], "{sample}");
+        let unknown = mutate::without_cm(&half);
+        assert_eq!(judged(&unknown), [(receiver, Verdict::Inconclusive)], "{sample}");
+        let found = findings(&unknown);
+        let finding = found.iter().find(|finding| rule(finding).id == receiver).expect("it was just judged");
+        assert!(finding.message.contains("holds nothing that their receiver sent"), "{}", finding.message);
         let other = mutate::keep(&capture, |packet| packet.source() == CLIENT);
         assert_eq!(judged(&other), [], "{sample}");
         assert_eq!(judged(&capture), [(sender, Verdict::Stands)], "{sample}");
@@ -179,6 +186,14 @@ fn a_handle_advertised_just_before_may_be_one_used_again() {
     let handle = capture.packets[middle].ieth().expect("it has one");
     mutate::rename_memory(&mut capture, |found, offset| (if found == slow { handle } else { found }, offset));
     assert_eq!(verdicts("invalidation-shared", &capture), [Verdict::Stands]);
+    // What is missing of either end may have ended the slow call before.
+    for host in [CLIENT, mutate::SERVER] {
+        let mut sent =
+            capture.packets.iter().filter(|packet| packet.starts_message() && packet.source() == host);
+        let lost = sent.nth(1).expect("each end sends several").number;
+        let rest = mutate::keep(&capture, |packet| packet.number != lost);
+        assert_eq!(verdicts("invalidation-shared", &rest), [Verdict::Inconclusive], "without {lost}");
+    }
     // All within two milliseconds: the capture may show the slow call before a reply that it came after.
     let first = capture.packets[0].time;
     (0..).zip(&mut capture.packets).for_each(|(index, packet)| packet.time = first + 10_000 * index);
@@ -197,10 +212,28 @@ fn done_invalidates_what_was_provided() {
     other.packets[done].set_ieth(PROVIDED.1 + 1);
     other.packets[done].seal();
     assert_eq!(verdicts("invalidation-handle", &other), [Verdict::Stands]);
+    // A reply that the capture lacks may have provided it.
+    let lost = index_of(&other, |packet| packet.starts_message() && packet.source() == mutate::SERVER);
+    let number = other.packets[lost].number;
+    let rest = mutate::keep(&other, |packet| packet.number != number);
+    assert_eq!(verdicts("invalidation-handle", &rest), [Verdict::Inconclusive]);
     // Without both flags a plain Send is what is asked for.
     set_r(&mut other, [true, false]);
     assert_eq!(verdicts("invalidation-sender-flag", &other), [Verdict::Stands], "the server's own replies");
     assert_eq!(verdicts("invalidation-receiver-flag", &other), [Verdict::Stands], "RDMA_DONE of the client");
+}
+
+/// RFC 8797, section 4.1: an end may invalidate only where both set R.
+#[test]
+fn done_goes_in_a_plain_send_unless_both_ends_set_r() {
+    for (flags, count) in [([true, true], 1), ([true, false], 0), ([false, true], 0)] {
+        let mut capture = pulled();
+        set_r(&mut capture, flags);
+        let done = index_of(&capture, is_done);
+        let like = capture.packets[done].clone();
+        capture.packets[done] = send(&like, None, &like.data[like.payload()]);
+        assert_eq!(verdicts("invalidation-done", &capture), vec![Verdict::Stands; count], "{flags:?}");
+    }
 }
 
 #[test]

@@ -267,6 +267,44 @@ fn standing(capture: &Capture) -> Vec<String> {
     about.filter(|finding| finding.verdict == Verdict::Stands).map(line).collect()
 }
 
+/// Messages that nobody can read may have advertised anything: one of them, or two.
+#[test]
+fn calls_that_cannot_be_read_may_have_advertised_what_is_written() {
+    let verdicts = |unread: usize| -> Vec<Verdict> {
+        let mut capture = basic();
+        write_again(&mut capture, 0, |(address, rkey, length)| (address, rkey + 0x10_0000, length));
+        let calls =
+            capture.packets.iter_mut().filter(|packet| packet.starts_message() && packet.source() == CLIENT);
+        calls.take(unread).for_each(|call| crate::header::set_word(call, 1, 9));
+        let found = findings(&capture);
+        of("memory-advertised", &found).map(|finding| finding.verdict).collect()
+    };
+    assert_eq!(verdicts(0), [Verdict::Stands]);
+    for unread in [1, 2] {
+        let found = verdicts(unread);
+        assert!(found.contains(&Verdict::Inconclusive) && !found.contains(&Verdict::Stands), "{found:?}");
+    }
+}
+
+/// A handle may have been advertised anew where the capture lacks packets, or shows them in another order.
+#[test]
+fn an_operation_after_invalidation_is_doubtful_where_its_handle_may_be_used_again() {
+    let verdicts = |capture: &Capture| -> Vec<Verdict> {
+        let found = findings(capture);
+        of("memory-after-invalidation", &found).map(|finding| finding.verdict).collect()
+    };
+    let trigger = TRIGGERS.iter().find(|trigger| trigger.rule == "memory-after-invalidation").unwrap();
+    let mut capture = (trigger.control)();
+    (trigger.alter)(&mut capture);
+    assert_eq!(verdicts(&capture), [Verdict::Stands]);
+    let lost = index_of(&capture, |packet| packet.starts_message() && packet.source() == CLIENT);
+    let lost = capture.packets[lost].number;
+    assert_eq!(verdicts(&mutate::keep(&capture, |packet| packet.number != lost)), [Verdict::Inconclusive]);
+    let first = capture.packets[0].time;
+    (0..).zip(&mut capture.packets).for_each(|(index, packet)| packet.time = first + 10_000 * index);
+    assert_eq!(verdicts(&capture), [Verdict::Inconclusive]);
+}
+
 #[test]
 fn the_last_byte_of_a_segment_may_be_written() {
     let write_up_to = |end: u64| {

@@ -53,6 +53,7 @@ fn twice() -> Capture {
 }
 
 /// Procedures of version 3.
+const ACCESS: u32 = 4;
 const CREATE: u32 = 8;
 const REMOVE: u32 = 12;
 
@@ -85,6 +86,40 @@ fn a_call_with_more_room_is_another_try() {
     let first = getattr(&capture);
     refuse(&mut capture, first);
     assert!(found(&capture, "retry").is_empty());
+}
+
+/// Calls are the same where all that they ask for was read, and is the same.
+#[test]
+fn another_call_or_one_that_cannot_be_read_is_no_retry() {
+    let retried = |change: fn(&mut Message)| {
+        let mut capture = version_3();
+        refuse_twice(&mut capture, None);
+        let calls = plain_calls(&capture, 1);
+        for xid in [getattr(&capture), calls[calls.len() - 1]] {
+            change_call(&mut capture, xid, change);
+        }
+        found(&capture, "retry").len()
+    };
+    assert_eq!(retried(|call| call.credits += 1), 1, "the same call");
+    assert_eq!(retried(|call| call.set_word(12, 300_000)), 0, "a program without a binding");
+    assert_eq!(retried(|call| call.payload.truncate(call.payload.len() - 8)), 0, "arguments that end early");
+    let mut capture = version_3();
+    let (first, other) = (getattr(&capture), plain_calls(&capture, ACCESS)[0]);
+    refuse(&mut capture, first);
+    refuse(&mut capture, other);
+    assert_eq!(found(&capture, "retry").len(), 0, "GETATTR and ACCESS");
+}
+
+/// A call is remembered though another one is refused before it comes again.
+#[test]
+fn a_refused_call_is_remembered_beside_others() {
+    let mut capture = version_3();
+    refuse_twice(&mut capture, None);
+    let first = send_of(&capture, CLIENT, getattr(&capture));
+    let between =
+        plain_calls(&capture, ACCESS).into_iter().find(|xid| send_of(&capture, CLIENT, *xid) > first);
+    refuse(&mut capture, between.expect("an ACCESS comes in between"));
+    assert_eq!(found(&capture, "retry").len(), 1);
 }
 
 /// What was created is there already where it is created again; what was removed is not there.

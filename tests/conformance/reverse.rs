@@ -367,6 +367,52 @@ fn without_all_that_the_client_sent_it_is_inconclusive_that_there_was_no_offer()
     assert!(found(&later, "reverse-before-offer").is_empty(), "nobody knows how it began");
 }
 
+/// The session without an offer, in which the client does not answer the callbacks.
+#[test]
+fn callbacks_that_are_not_answered_needed_an_offer_too() {
+    let mut capture = recall();
+    set_create_session(&mut capture, Side::Call, FLAGS, 0);
+    set_create_session(&mut capture, Side::Reply, FLAGS, 0);
+    for nth in 0..2 {
+        let answer = answer_of(&capture, nth_callback(&capture, nth));
+        crate::header::withhold(&mut capture, answer);
+    }
+    let found = found(&capture, "reverse-before-offer");
+    // What the client sent later shows that nothing is missing before.
+    assert_eq!(found.iter().map(|finding| finding.verdict).collect::<Vec<_>>(), [Verdict::Stands]);
+}
+
+/// A call that the capture lacks may have been an offer, even where it lacks the reply as well.
+#[test]
+fn a_lost_exchange_may_have_been_an_offer() {
+    let refused = TRIGGERS.iter().find(|trigger| trigger.rule == "reverse-after-refusal").unwrap();
+    let mut declined = (refused.control)();
+    (refused.alter)(&mut declined);
+    let mut capture = recall();
+    set_create_session(&mut capture, Side::Call, FLAGS, 0);
+    set_create_session(&mut capture, Side::Reply, FLAGS, 0);
+    for (capture, id) in [(capture, "reverse-before-offer"), (declined, "reverse-after-refusal")] {
+        let (call, reply) = crate::header::exchanges(&capture)[6];
+        let lost = [call, reply].map(|index| capture.packets[index].number);
+        let rest = mutate::keep(&capture, |packet| !lost.contains(&packet.number));
+        let verdicts: Vec<Verdict> = found(&rest, id).iter().map(|finding| finding.verdict).collect();
+        assert_eq!(verdicts, [Verdict::Inconclusive], "{id}");
+        assert!(found(&mutate::without_cm(&capture), id).is_empty(), "{id}: nobody knows how it began");
+    }
+}
+
+/// A client that takes callbacks as long as the inline threshold takes them inline; only longer ones need a chunk.
+#[test]
+fn a_long_callback_is_needed_above_the_inline_threshold() {
+    let long = |size: u32| {
+        let mut capture = recall();
+        set_backchannel(&mut capture, REQUEST, size);
+        make_long(&mut capture, 0, true);
+        found(&capture, "reverse-long-message").len()
+    };
+    assert_eq!([4096, 4097].map(long), [1, 0]);
+}
+
 #[test]
 fn an_offer_counts_from_when_it_is_sent() {
     // The first callback comes in front of the reply to CREATE_SESSION: late enough.
@@ -472,7 +518,8 @@ fn a_long_callback_that_the_client_takes_is_no_fault() {
     let lost = [capture.packets[callback + 1].number, capture.packets[callback + 2].number];
     let rest = mutate::keep(&capture, |packet| !lost.contains(&packet.number));
     let found = self::found(&rest, "reverse-chunks-unread");
-    assert!(found.iter().all(|finding| finding.verdict == Verdict::Inconclusive), "{found:#?}");
+    let verdicts: Vec<Verdict> = found.iter().map(|finding| finding.verdict).collect();
+    assert_eq!(verdicts, [Verdict::Inconclusive], "{found:#?}");
 }
 
 #[test]
