@@ -1,7 +1,7 @@
 //! Arguments and results.
 
-use crate::chunks::binding::fail_read;
-use crate::chunks::{READ_OF_SIX, change_call, change_reply, results_at, version_3};
+use crate::chunks::binding::{READ_3, fail_read};
+use crate::chunks::{READ_OF_SIX, change_call, change_reply, results_at, send_of, version_3};
 use crate::header::{basic, exchange, found};
 use crate::{By, Trigger, shown};
 use rdmascope_conformance::Verdict;
@@ -220,6 +220,41 @@ fn minor_versions_that_nobody_knows_have_arguments_of_their_own() {
         standing(&capture).iter().filter(|line| line.contains("rpc-arguments")).count()
     };
     assert_eq!([2, 3].map(behind), [1, 0]);
+}
+
+/// The arguments of a Long Call are in its Position Zero Read chunk.
+#[test]
+fn bytes_behind_the_arguments_of_a_long_call_are_found() {
+    let found = |more: usize| {
+        let mut capture = version_3();
+        let xid = getattr(&capture);
+        change_call(&mut capture, xid, |call| call.payload.extend(vec![0; more]));
+        let call = send_of(&capture, CLIENT, xid);
+        mutate::make_long_call(&mut capture, call, true);
+        standing(&capture)
+    };
+    assert!(found(0).is_empty(), "{:?}", found(0));
+    assert!(found(4).len() == 1 && found(4)[0].contains("rpc-arguments"), "{:?}", found(4));
+}
+
+/// Of what RPCSEC_GSS seals, and of operations that nobody knows, the end is not known.
+#[test]
+fn what_cannot_be_told_from_arguments_is_nothing_behind_them() {
+    let mut capture = version_3();
+    change_call(&mut capture, READ_3, |call| call.payload.extend([0; 8]));
+    let lines = standing(&capture);
+    assert!(lines.len() == 1 && lines[0].contains("rpc-arguments"), "{lines:?}");
+    crate::chunks::binding::seal(&mut capture, READ_3, 0);
+    assert!(standing(&capture).is_empty(), "{:?}", standing(&capture));
+
+    let mut capture = basic();
+    change_call(&mut capture, READ_OF_SIX, |call| {
+        // READ, its stateid, offset and count.
+        let read = call.payload.len() - 32;
+        assert_eq!(call.word(read), 25);
+        call.set_word(read, 200);
+    });
+    assert!(standing(&capture).is_empty(), "{:?}", standing(&capture));
 }
 
 /// The arguments of a WRITE do not need the data that its Read chunk brings.

@@ -147,13 +147,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         alter: |capture| {
             let (_, reply) = exchange(capture);
             withhold(capture, reply);
-            let second = of_second(capture);
-            let ((call, reply), (same, same_reply)) = (second[10], second[20]);
-            let xid = capture.packets[same].xid().expect("it is a message");
-            let other = capture.packets[call].xid().expect("it is a message");
-            for (index, xid) in [(call, xid), (reply, xid), (same, other), (same_reply, other)] {
-                set_xid(&mut capture.packets[index], xid);
-            }
+            exchange_xids(capture);
         },
         also: &[],
         shows: shown(By::Requester, &[382, 1676], "", ""),
@@ -198,6 +192,22 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         alter: |capture| set_denied(capture, &[1, 1, 15]),
         also: &[],
         shows: shown(By::Responder, &[382, 384], "15", ""),
+    },
+    Trigger {
+        rule: "rpc-reply-status",
+        alteration: "a call is answered with accept_stat 6",
+        control: basic,
+        alter: |capture| set_reply(capture, &[0, 0, 0, 6]),
+        also: &[],
+        shows: shown(By::Responder, &[382, 384], "6", ""),
+    },
+    Trigger {
+        rule: "rpc-reply-status",
+        alteration: "a call is denied with reject_stat 2",
+        control: basic,
+        alter: |capture| set_denied(capture, &[1, 2]),
+        also: &[],
+        shows: shown(By::Responder, &[382, 384], "2", ""),
     },
     Trigger {
         rule: "rpc-version-range",
@@ -250,6 +260,17 @@ fn of_second(capture: &Capture) -> Vec<(usize, usize)> {
 
 fn last_of_second(capture: &Capture) -> (usize, usize) {
     *of_second(capture).last().expect("it has some")
+}
+
+/// Has the 10th and the 20th exchange of the last connection exchange their XIDs.
+fn exchange_xids(capture: &mut Capture) {
+    let second = of_second(capture);
+    let ((call, reply), (same, same_reply)) = (second[10], second[20]);
+    let xid = capture.packets[same].xid().expect("it is a message");
+    let other = capture.packets[call].xid().expect("it is a message");
+    for (index, xid) in [(call, xid), (reply, xid), (same, other), (same_reply, other)] {
+        set_xid(&mut capture.packets[index], xid);
+    }
 }
 
 /// Puts words behind the msg_type of a reply.
@@ -395,6 +416,57 @@ fn a_reply_that_the_capture_lacks_was_not_left_out() {
     assert_eq!(inconclusive(&capture), ["rpc-call-unanswered"]);
     // The call comes again whatever became of the reply.
     assert_eq!(standing(&capture), ["rpc-replay"]);
+}
+
+/// A call that was left is known for certain where the capture has all of its connection: then another one may not have its XID.
+#[test]
+fn another_call_may_have_the_xid_of_one_that_was_perhaps_answered() {
+    let verdicts = |capture: &Capture| -> Vec<Verdict> {
+        found(capture, "rpc-replay-differs").iter().map(|finding| finding.verdict).collect()
+    };
+    let mut whole = twice();
+    let (_, reply) = exchange(&whole);
+    let number = whole.packets[reply].number;
+    let lost = {
+        let mut capture = whole.clone();
+        exchange_xids(&mut capture);
+        mutate::keep(&capture, |packet| packet.number != number)
+    };
+    assert_eq!(verdicts(&lost), [Verdict::Inconclusive], "the capture lacks the reply");
+    withhold(&mut whole, reply);
+    exchange_xids(&mut whole);
+    assert_eq!(verdicts(&whole), [Verdict::Stands]);
+    let start = whole.packets.iter().position(Packet::is_rc).expect("it has requests");
+    whole.packets.drain(..start);
+    assert_eq!(verdicts(&whole), [Verdict::Inconclusive], "the capture lacks the beginning");
+}
+
+/// All calls that were left may come again, those of the server as well.
+#[test]
+fn every_call_that_was_left_is_known_when_it_comes_again() {
+    let mut capture = twice();
+    for nth in [20, 30] {
+        let (_, reply) = of_first(&capture)[nth];
+        withhold(&mut capture, reply);
+    }
+    assert_eq!(found(&capture, "rpc-replay").len(), 2);
+
+    let first = samples::capture("nfs4.1-backchannel-recall");
+    let mut second = first.clone();
+    mutate::renumber_qp(&mut second, SERVER, 0x31);
+    mutate::renumber_qp(&mut second, CLIENT, 0x32);
+    mutate::change_communication_ids(&mut second, 0x0f0f_0f0f);
+    second.packets.iter_mut().for_each(|packet| packet.time += 60_000_000_000);
+    let mut capture = mutate::merge(&first, &second);
+    let is_callback = |packet: &&Packet| {
+        packet.starts_message() && packet.source() == SERVER && packet.u32(packet.payload().start + 32) == 0
+    };
+    let callback = capture.packets.iter().find(is_callback).expect("the server recalls").xid();
+    let is_answer = |packet: &Packet| packet.source() == CLIENT && packet.xid() == callback;
+    let answer = capture.packets.iter().position(is_answer).expect("it is answered");
+    withhold(&mut capture, answer);
+    let by: Vec<By> = found(&capture, "rpc-replay").iter().map(By::of).collect();
+    assert_eq!(by, [By::Responder]);
 }
 
 /// A reply and what acknowledges it may both be missing: behind the last exchange nothing tells.

@@ -7,7 +7,7 @@ use crate::{By, Trigger, shown};
 use rdmascope_conformance::Verdict;
 use rdmascope_tests::judged::line;
 use rdmascope_tests::mutate::{self, CLIENT, Message, SERVER};
-use rdmascope_tests::pcap::Capture;
+use rdmascope_tests::pcap::{Capture, Packet};
 
 pub(crate) const TRIGGERS: &[Trigger] = &[
     Trigger {
@@ -41,6 +41,17 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
                 &[&[DESTROY_SESSION], &session[..]].concat(),
                 &[DESTROY_SESSION, 0],
             );
+        },
+        also: &[],
+        shows: shown(By::Responder, &[390, 392, 394, 396], "NFS4_OK", ""),
+    },
+    Trigger {
+        rule: "state-session-destroyed",
+        alteration: "a GETATTR is DESTROY_CLIENTID, and a session of the client is used on",
+        control: basic,
+        alter: |capture| {
+            let client = client(capture);
+            destroy_client(capture, client);
         },
         also: &[],
         shows: shown(By::Responder, &[390, 392, 394, 396], "NFS4_OK", ""),
@@ -142,6 +153,30 @@ fn session(capture: &Capture) -> [u32; 4] {
     [0, 4, 8, 12].map(|at| call.word(sequence_at(&call) + at))
 }
 
+/// The client ID for which the session is created: behind tag, minor version, count and the operation.
+fn client(capture: &Capture) -> [u32; 2] {
+    const CREATE_SESSION: u32 = 43;
+    let creates = |packet: &&Packet| {
+        packet.starts_message()
+            && packet.source() == CLIENT
+            && packet.opcode() == mutate::opcode::SEND_ONLY
+            && {
+                let call = Message::of(packet);
+                call.payload.len() > 100
+                    && call.word(20) == 1
+                    && call.word(arguments_at(&call) + 12) == CREATE_SESSION
+            }
+    };
+    let call = Message::of(capture.packets.iter().find(creates).expect("the session is created"));
+    [16, 20].map(|at| call.word(arguments_at(&call) + at))
+}
+
+/// Makes a GETATTR one that destroys a client ID.
+fn destroy_client(capture: &mut Capture, client: [u32; 2]) {
+    const DESTROY_CLIENTID: u32 = 57;
+    behind_sequence(capture, GETATTR, &[DESTROY_CLIENTID, client[0], client[1]], &[DESTROY_CLIENTID, 0]);
+}
+
 /// Makes a call SEQUENCE and one other operation, with these arguments and results.
 fn behind_sequence(capture: &mut Capture, xid: u32, arguments: &[u32], results: &[u32]) {
     change_call(capture, xid, |call| {
@@ -220,6 +255,15 @@ fn what_lies_between_does_not_matter() {
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!(found[0].1, Verdict::Stands, "{found:?}");
     }
+}
+
+/// The sessions of another client go on.
+#[test]
+fn the_end_of_another_client_id_ends_no_session() {
+    let mut capture = basic();
+    let [high, low] = client(&capture);
+    destroy_client(&mut capture, [high, low ^ 1]);
+    assert_eq!(verdicts(&capture), []);
 }
 
 /// A stateid of which the capture does not show the end, and one that the server refuses.

@@ -136,7 +136,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
 ];
 
 /// A READ of the session of version 3 with a Write chunk.
-pub(super) const READ_3: u32 = 0xd339_6a62;
+pub(crate) const READ_3: u32 = 0xd339_6a62;
 /// A WRITE of the session of version 3 with a Read chunk at Position 112.
 const WRITE_3: u32 = 0x1b39_6a62;
 
@@ -167,7 +167,7 @@ fn seal_write(capture: &mut Capture) {
 }
 
 /// The same of any call, with any gss_proc.
-pub(super) fn seal(capture: &mut Capture, xid: u32, procedure: u32) {
+pub(crate) fn seal(capture: &mut Capture, xid: u32, procedure: u32) {
     change_call(capture, xid, |call| {
         let arguments = call.payload.split_off(arguments_at(call));
         let old = call.payload.len();

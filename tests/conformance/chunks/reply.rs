@@ -261,6 +261,19 @@ fn a_reply_chunk_holds_no_call() {
     assert!(finding.iter().any(|finding| finding.by_requester == Some(true)), "{finding:?}");
 }
 
+/// A reply whose Write chunk comes back unused reduces nothing.
+#[test]
+fn a_reply_that_reduces_nothing_may_end_anywhere() {
+    let alter = |capture: &mut Capture| {
+        change_reply(capture, READ_OF_SIX, |reply| {
+            super::binding::fail_read(reply);
+            reply.writes[0][0].length = 0;
+            reply.payload.extend([0; 2]);
+        });
+    };
+    assert!(found(basic, alter, "reduced-payload-padding").is_empty());
+}
+
 /// Where a Long Reply has no length of a stream, long-message-padding says so, and nothing is said of its results.
 #[test]
 fn bytes_behind_the_results_of_a_long_reply_are_found() {
