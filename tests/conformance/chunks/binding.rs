@@ -58,6 +58,20 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         shows: shown(By::Requester, &[36], "17", "16"),
     },
     Trigger {
+        rule: "binding-complexity",
+        alteration: "the Read chunk of a WRITE has thirteen more segments, without bytes",
+        control: large,
+        alter: |capture| {
+            change_call(capture, WRITE, |call| {
+                let position = call.reads[0].0;
+                let empty = |index: u32| Segment { handle: FOREIGN.handle + index, length: 0, ..FOREIGN };
+                call.reads.extend((0..13).map(|index| (position, empty(index))));
+            });
+        },
+        also: &[],
+        shows: shown(By::Requester, &[82], "17", "16"),
+    },
+    Trigger {
         rule: "binding-sealed",
         alteration: "a WRITE with a Read chunk is sealed by RPCSEC_GSS integrity",
         control: version_3,

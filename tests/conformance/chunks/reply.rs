@@ -23,6 +23,20 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         shows: shown(By::Responder, &[12], "0 bytes", "the Payload stream"),
     },
     Trigger {
+        rule: "long-message-chunk",
+        alteration: "a reply is an RDMA_NOMSG without chunks, as its call has none",
+        control: large,
+        alter: |capture| {
+            let xid = plain(capture);
+            change_reply(capture, xid, |reply| {
+                reply.procedure = NOMSG;
+                reply.payload.clear();
+            });
+        },
+        also: &[],
+        shows: shown(By::Responder, &[38], "0 bytes", "the Payload stream"),
+    },
+    Trigger {
         rule: "long-message-inline",
         alteration: "four bytes are behind the chunk lists of a Long Reply",
         control: large,
@@ -106,6 +120,19 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         },
         also: &[],
         shows: shown(By::Requester, &[36], "0 bytes in 0 segments", ""),
+    },
+    Trigger {
+        rule: "reply-chunk-empty",
+        alteration: "a call has a Reply chunk of one segment without bytes, which comes back",
+        control: large,
+        alter: |capture| {
+            let xid = plain(capture);
+            let chunk = || Some(vec![Segment { length: 0, ..FOREIGN }]);
+            change_call(capture, xid, |call| call.reply = chunk());
+            change_reply(capture, xid, |reply| reply.reply = chunk());
+        },
+        also: &[],
+        shows: shown(By::Requester, &[36], "0 bytes in 1 segment", ""),
     },
     Trigger {
         rule: "reply-chunk-needed",
