@@ -136,9 +136,10 @@ fn a_number_within_the_window_is_right() {
 fn a_number_is_repeated_once() {
     let mut capture = authenticated();
     set_number(&mut capture, 30, 20);
-    let next =
-        capture.packets.iter_mut().filter(|packet| packet.starts_message() && packet.source() == CLIENT);
-    let next = next.skip_while(|packet| packet.number <= 402).nth(0).expect("the session goes on");
+    let is_later_call = |packet: &&mut rdmascope_tests::pcap::Packet| {
+        packet.number > 402 && packet.starts_message() && packet.source() == CLIENT
+    };
+    let next = capture.packets.iter_mut().find(is_later_call).expect("the session goes on");
     // AUTH_NONE, in the place of RPCSEC_GSS.
     mutate::change_message(next, |call| call.set_word(24, 0));
     // It is below the window, too.
