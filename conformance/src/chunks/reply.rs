@@ -283,7 +283,8 @@ fn offered_empty(transaction: &Transaction, view: &View, findings: &mut Findings
     if let Some(chunk) = &call.reply_chunk
         && Segment::total(&chunk.segments) == 0
     {
-        let message = format!("a Reply chunk of {} segments and no bytes", chunk.segments.len());
+        let count = chunk.segments.len();
+        let message = format!("a Reply chunk of {count} segment{} and no bytes", plural(count));
         findings.add(by_caller(transaction, view, message).observed(segments_of(chunk)));
     }
 }
