@@ -196,7 +196,8 @@ impl Messages {
                 extent,
                 bytes,
                 length: Some(open.length),
-                missing: open.missing.map(|(from, to)| (from, Some(to))),
+                // A segment that goes back in its message leaves no hole: that is a fault, and what was gathered ends there.
+                missing: open.missing.filter(|(from, to)| from < to).map(|(from, to)| (from, Some(to))),
                 invalidated: opcode.invalidates().then_some(header.invalidate_stag),
             }))),
             Opcode::ReadRequest => {
