@@ -256,15 +256,17 @@ fn judge<T: Taker>(
     if (asked.is_empty() || tally.is_foreign()) && !tally.fails() && !command.allow_empty {
         let error = match ending.nothing_decoded() {
             Some(why) if why.iwarp > 0 => anyhow!("nothing to judge: {why} (--allow-empty)"),
-            _ if !asked.is_empty() => {
-                anyhow!("nothing to judge: no connection carries RPC-over-RDMA (--allow-empty)")
-            }
-            _ => anyhow!("nothing to judge: the capture shows no connection (--allow-empty)"),
+            _ if asked.is_empty() => anyhow!("{NO_CONNECTION} (--allow-empty)"),
+            _ => anyhow!("{NO_RPCRDMA} (--allow-empty)"),
         };
         return complain(&error, taker.out());
     }
     Ok(if tally.fails() { Status::Differs } else { Status::Done })
 }
+
+/// Why nothing was judged.
+const NO_CONNECTION: &str = "nothing to judge: the capture shows no connection";
+const NO_RPCRDMA: &str = "nothing to judge: no connection carries RPC-over-RDMA";
 
 /// Who takes what is found.
 trait Taker {

@@ -379,6 +379,10 @@ fn nothing_to_judge_is_no_success() {
         text(&found.stderr).contains("nothing to judge: no connection carries RPC-over-RDMA (--allow-empty)")
     );
     assert_eq!(run(&["check", other.path(), "--allow-empty"]).status.code(), Some(0));
+    let page = run(&["export", "html", other.path(), "--output", "-"]);
+    assert!(
+        text(&page.stdout).contains("something else than RPC-over-RDMA: none of 530 Sends is such a message")
+    );
     let report = run(&["analyze", other.path()]);
     assert!(
         text(&report.stdout)

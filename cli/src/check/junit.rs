@@ -1,7 +1,7 @@
 //! JUnit XML for CI systems: a test suite for each capture, a test case for each rule and for each entry of the policy.
 
 use super::text::SHOWN;
-use super::{Check, Taker};
+use super::{Check, NO_CONNECTION, NO_RPCRDMA, Taker};
 use crate::output::{Out, warn_of_cuts};
 use crate::xml::escaped;
 use rdmascope_conformance::{Finding, Level, SUBJECTS, Verdict};
@@ -176,8 +176,8 @@ fn whole(command: &Check, tally: &Tally, ending: &Ending) -> Vec<Case> {
     };
     let nothing = match tally {
         _ if command.allow_empty => None,
-        Tally { connections: 0, .. } => Some("nothing to judge: the capture shows no connection"),
-        tally => tally.is_foreign().then_some("nothing to judge: no connection carries RPC-over-RDMA"),
+        Tally { connections: 0, .. } => Some(NO_CONNECTION),
+        tally => tally.is_foreign().then_some(NO_RPCRDMA),
     };
     let mut cases = vec![case("connections", nothing.map(str::to_owned))];
     let unreadable = ending.files.iter().filter(|file| file.trouble.is_some());

@@ -109,6 +109,22 @@ pub struct Sum {
     pub split: Split,
 }
 
+impl Sum {
+    /// How long a transaction that was split took on average, in nanoseconds; `None` without one.
+    pub fn mean(&self) -> Option<u64> {
+        self.split.whole().checked_div(self.count)
+    }
+
+    /// The share of each part in the time, in percent with one digit behind the point, in the order of [`Split::NAMES`]; `-` where there is no time.
+    pub fn shares(&self) -> [String; 4] {
+        let whole = self.split.whole();
+        self.split.parts().map(|part| match whole {
+            0 => "-".to_owned(),
+            _ => format!("{:.1}", 100.0 * part as f64 / whole as f64),
+        })
+    }
+}
+
 impl Splits {
     /// Program and procedure numbers come from the wire, so there is a bound to how many are kept apart.
     const MOST: usize = 256;

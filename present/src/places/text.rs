@@ -78,15 +78,10 @@ fn write_splits(splits: &Splits, style: Style, out: &mut impl Write) -> io::Resu
         },
     ];
     let rows = all.iter().map(|(key, sum)| {
-        let whole = sum.split.whole();
-        let mean = Maybe((sum.count > 0).then(|| Duration(whole / sum.count)));
-        let share = |part: u64| match whole {
-            0 => "-".to_owned(),
-            _ => format!("{:.1}", 100.0 * part as f64 / whole as f64),
-        };
+        let mean = Maybe(sum.mean().map(Duration));
         let mut cells =
             vec![Number(sum.count).to_string(), Number(sum.unknown).to_string(), mean.to_string()];
-        cells.extend(sum.split.parts().map(share));
+        cells.extend(sum.shares());
         Row::Cells(key.to_string(), cells.into_iter().map(|cell| (cell, false)).collect())
     });
     Grid { title: "Time from end to end", names: 30, groups, rows: rows.collect() }.write(style, out)

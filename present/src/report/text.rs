@@ -7,7 +7,7 @@ use crate::fold::Folding;
 use crate::grid::{Grid, Group as Columns, Row};
 use crate::names::FailureName;
 use crate::phases::{Phases, grouped};
-use crate::tables::connections::{CapturedAt, Known, StateName};
+use crate::tables::connections::{CapturedAt, Known, StateName, carried_else};
 use crate::text::{Bytes, Counted, Duration, Left, Maybe, Named, Number, OtherTraffic, Plain, Style};
 use crate::time::Rfc3339;
 use crate::words;
@@ -291,11 +291,9 @@ pub fn write_connection(connection: &Connection, style: Style, out: &mut impl Wr
         writeln!(out, "       path MTU {}", Maybe(connection.path_mtu))?;
         return write_ends(connection, out);
     }
-    if connection.is_foreign {
-        let sends = Counted(requester.sent.sends + responder.sent.sends, "Send");
-        writeln!(out, "       carries something else than RPC-over-RDMA: none of {sends} is such a message")?;
-    } else {
-        writeln!(out, "       transactions: {forward} forward, {backward} backward")?;
+    match carried_else(connection) {
+        Some(carried) => writeln!(out, "       carries {carried}")?,
+        None => writeln!(out, "       transactions: {forward} forward, {backward} backward")?,
     }
 
     if connection.is_iwarp {

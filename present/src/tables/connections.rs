@@ -1,6 +1,7 @@
 //! Connections, in words.
 
 use crate::names::RejectReason;
+use crate::text::Counted;
 use crate::words;
 use core::fmt;
 use rdmascope_dissector::connection::{CapturePoint, Connection, Origin, State};
@@ -62,4 +63,16 @@ impl fmt::Display for CapturedAt<'_> {
         };
         write!(f, "{place} (an estimate from the times of ACKs)")
     }
+}
+
+/// What a connection carries, where that is something else than RPC-over-RDMA.
+pub fn carried_else(connection: &Connection) -> Option<String> {
+    let Connection { protocol, requester, responder, .. } = connection;
+    connection.is_foreign.then(|| match protocol {
+        Some(protocol) => protocol.name().to_owned(),
+        None => {
+            let sends = Counted(requester.sent.sends + responder.sent.sends, "Send");
+            format!("something else than RPC-over-RDMA: none of {sends} is such a message")
+        }
+    })
 }

@@ -19,7 +19,7 @@ use rdmascope_present::kernel::Witness;
 use rdmascope_present::names::FailureName;
 use rdmascope_present::phases::Phases;
 use rdmascope_present::report::{Group, Key, Stats};
-use rdmascope_present::tables::connections::{CapturedAt, Known, StateName};
+use rdmascope_present::tables::connections::{CapturedAt, Known, StateName, carried_else};
 use rdmascope_present::text::{Bytes, Counted, Duration, Maybe, Named, Number, OtherTraffic};
 use rdmascope_present::time::Rfc3339;
 use rdmascope_present::words;
@@ -456,7 +456,10 @@ fn connection(connection: &Connection) -> Markup {
                     "; seen for " (duration(connection.last.since(connection.first)))
                     @if !connection.roles_known { "; which end opened it is not known" }
                 }))
-                (row("transactions", html! { (number(forward)) " forward, " (number(backward)) " backward" }))
+                @match carried_else(connection) {
+                    Some(carried) => (row("carries", html! { (carried) })),
+                    None => (row("transactions", html! { (number(forward)) " forward, " (number(backward)) " backward" })),
+                }
                 (row("negotiated", html! {
                     "path MTU " (Maybe(connection.path_mtu)) ", "
                     @match (connection.call_inline_threshold, connection.reply_inline_threshold) {

@@ -90,17 +90,12 @@ fn splits(told: &EndToEnd) -> Markup {
                 }
                 tbody {
                     @for (key, sum) in &splits {
-                        @let whole = sum.split.whole();
                         tr {
                             th { (key) }
                             td class="number" { (number(sum.count)) }
                             td class="number" { (number(sum.unknown)) }
-                            td class="number" { @match whole.checked_div(sum.count) { Some(mean) => (duration(mean)), None => "-" } }
-                            @for part in sum.split.parts() {
-                                td class="number" {
-                                    @if whole == 0 { "-" } @else { (format!("{:.1}", 100.0 * part as f64 / whole as f64)) }
-                                }
-                            }
+                            td class="number" { @match sum.mean() { Some(mean) => (duration(mean)), None => "-" } }
+                            @for share in sum.shares() { td class="number" { (share) } }
                         }
                     }
                 }
