@@ -172,6 +172,8 @@ impl Messages {
             open.missing = Some((from, until));
             open.closed = true;
             open.length = at;
+            // A segment that goes back in its message contradicts what was gathered from there on.
+            self.bytes.truncate(at as usize);
         }
         let ends = piece.end.filter(|_| header.control.last);
         let is_whole = ends.is_some() && open.length == 0 && open.missing.is_none();
@@ -196,7 +198,7 @@ impl Messages {
                 extent,
                 bytes,
                 length: Some(open.length),
-                // A segment that goes back in its message leaves no hole: that is a fault, and what was gathered ends there.
+                // A segment that goes back leaves no hole.
                 missing: open.missing.filter(|(from, to)| from < to).map(|(from, to)| (from, Some(to))),
                 invalidated: opcode.invalidates().then_some(header.invalidate_stag),
             }))),
