@@ -1,4 +1,4 @@
-//! How connections come about: the CM exchange (IBTA volume 1, chapter 12) and its private data (RFC 8797).
+//! How connections come about: the CM exchange (IBTA volume 1, chapter 12), and the private data (RFC 8797) of that or of MPA's start frames.
 
 use super::finding::{Finding, Value, plural};
 use super::reconnection::Settings;
@@ -9,7 +9,7 @@ use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::String;
 use rdmascope_dissector::connection::{Connection, State};
-use rdmascope_dissector::observation::{Faulty, Managed, Observed, Sent};
+use rdmascope_dissector::observation::{Announced, Faulty, Managed, Observed, Sent};
 use rdmascope_dissector::rdma::{End, Fault, Position};
 use rdmascope_dissector::transaction::Seen;
 use rdmascope_wire::cm::{Message, reject_reason_name};
@@ -30,8 +30,9 @@ pub(crate) const RULES: &[Rule] = &[
         level: Level::Violation,
         sources: &[FORMAT],
         sentence: "The reserved bits of the private data are zero.",
-        explanation: "The rule looks at the first REQ and the first REP of a connection. Receivers ignore these bits.",
-        check: Check::Managed(reserved),
+        explanation: "The rule looks at the first REQ and the first REP of a connection, over iWARP at the MPA Request and Reply. Receivers \
+            ignore these bits.",
+        check: Check::Announced(reserved),
     },
     Rule {
         id: "private-data-version",
@@ -40,7 +41,7 @@ pub(crate) const RULES: &[Rule] = &[
         sentence: "The private data has version 1, the only one that is defined.",
         explanation: "A receiver that does not know the version uses the defaults: inline thresholds of 1024 bytes and no remote \
             invalidation.",
-        check: Check::Managed(version),
+        check: Check::Announced(version),
     },
     Rule {
         id: "private-data-offset",
@@ -49,8 +50,8 @@ pub(crate) const RULES: &[Rule] = &[
         sentence: "The private data begins with the first byte that the consumer sends.",
         explanation: "Other layers may put something in front of it, and a receiver searches for the identifier at any alignment, so \
             this is no violation. But a receiver that looks only at the front does not find it. In a REQ the bytes are counted from \
-            behind the header of the RDMA connection manager.",
-        check: Check::Managed(offset),
+            behind the header of the RDMA connection manager, in an MPA start frame of revision 2 from behind IRD and ORD.",
+        check: Check::Announced(offset),
     },
     Rule {
         id: "private-data-truncated",
@@ -58,7 +59,7 @@ pub(crate) const RULES: &[Rule] = &[
         sources: &[FORMAT, SEARCH],
         sentence: "The private data is long enough for all its fields behind the identifier.",
         explanation: "Otherwise a receiver uses the defaults. Nothing is reported for messages that the capture cut.",
-        check: Check::Managed(truncated),
+        check: Check::Announced(truncated),
     },
     Rule {
         id: "private-data-twice",
@@ -67,24 +68,24 @@ pub(crate) const RULES: &[Rule] = &[
         sentence: "A message has only one identifier of private data.",
         explanation: "A receiver uses the first one. Data of another layer that contains the identifier by chance changes what is \
             negotiated.",
-        check: Check::Managed(twice),
+        check: Check::Announced(twice),
     },
     Rule {
         id: "private-data-one-sided",
         level: Level::Advice,
         sources: &[SILENT],
         sentence: "Where only one end sends private data, the connection has inline thresholds of 1024 bytes and no remote invalidation.",
-        explanation: "The rule is decided where REQ and REP were captured whole.",
-        check: Check::Managed(one_sided),
+        explanation: "The rule is decided where REQ and REP, or MPA Request and Reply, were captured whole.",
+        check: Check::Announced(one_sided),
     },
     Rule {
         id: "private-data-sizes",
         level: Level::Advice,
         sources: &[SIZES],
         sentence: "Where an end announces a larger send size than its peer can receive, part of its buffers is never used.",
-        explanation: "The smaller of both sizes is the inline threshold. Each end takes it from what both announce, so neither is at fault. The rule is decided where REQ and REP were captured whole and \
-            both carry private data.",
-        check: Check::Managed(sizes),
+        explanation: "The smaller of both sizes is the inline threshold. Each end takes it from what both announce, so neither is at fault. The rule is decided where REQ and REP, or MPA \
+            Request and Reply, were captured whole and both carry private data.",
+        check: Check::Announced(sizes),
     },
     Rule {
         id: "private-data-changed",
@@ -167,11 +168,11 @@ pub(crate) const UNSEEN: &[Unseen] = &[
 pub(crate) struct CmExchange {
     /// The first REQ, how many there were, and the last.
     request: Option<(Seen, u32, Seen)>,
-    /// The first REP.
-    reply: Option<Seen>,
+    /// The first message that asks for the connection, and the first that accepts it.
+    announced: [Option<Seen>; 2],
     /// The private data of both, the end that opened the connection first; `None` where it is not known whether there is any.
     said: [Option<Option<PrivateData>>; 2],
-    /// What the same two ends agreed on last; set only when the REP was seen.
+    /// What the same two ends agreed on last; set only when the connection was seen accepted.
     pub(crate) before: Option<Settings>,
     /// By end: a first request without the PSN that was announced.
     starts: [Option<Start>; 2],
@@ -188,10 +189,10 @@ struct Start {
 }
 
 impl CmExchange {
-    /// The frame of the REP, and what came of the private data.
+    /// The frame that accepts the connection, and what came of the private data.
     pub(crate) fn agreed(&self) -> Option<(u64, Negotiated)> {
         let [Some(request), Some(reply)] = self.said else { return None };
-        Some((self.reply?.frame, Negotiated::new(request, reply)))
+        Some((self.announced[1]?.frame, Negotiated::new(request, reply)))
     }
 
     /// Notes who acknowledged what is before the PSN that it announced.
@@ -207,50 +208,28 @@ impl CmExchange {
     }
 
     fn frames(&self) -> impl Iterator<Item = u64> {
-        let requests = self.request.into_iter().flat_map(|(first, _, last)| [first, last]);
-        requests.chain(self.reply).map(|seen| seen.frame)
+        let last = self.request.map(|(_, _, last)| last);
+        let [asked, accepted] = self.announced;
+        [asked, last, accepted].into_iter().flatten().map(|seen| seen.frame)
     }
 }
 
-/// The bytes of a REQ or REP that may hold private data.
-struct Announcement<'a> {
-    managed: &'a Managed<'a>,
-    bytes: &'a [u8],
+/// Whether it is the first one of the connection that asks for it, or that accepts it.
+fn is_first(announced: &Announced<'_>, view: &View) -> bool {
+    view.memories.establishment.announced[usize::from(!announced.asks)].is_none()
 }
 
-impl<'a> Announcement<'a> {
-    fn of(managed: &'a Managed<'a>) -> Option<Announcement<'a>> {
-        let bytes = match managed.message {
-            Message::Request(request) => request.consumer_private_data(),
-            Message::Reply(reply) => reply.private_data,
-            _ => return None,
-        };
-        Some(Announcement { managed, bytes })
+/// The private data where it is whole; `None` where the capture may have cut it off.
+fn said(announced: &Announced<'_>) -> Option<Option<PrivateData>> {
+    match private_data::find(announced.private_data).map(|found| found.fields) {
+        Some(Ok(fields)) => Some(Some(fields)),
+        _ if announced.is_cut => None,
+        _ => Some(None),
     }
+}
 
-    /// The first REQ or the first REP of the connection.
-    fn new(managed: &'a Managed<'_>, view: &View) -> Option<Announcement<'a>> {
-        let is_repeated = match managed.message {
-            Message::Request(_) => view.memories.establishment.request.is_some(),
-            _ => view.memories.establishment.reply.is_some(),
-        };
-        Announcement::of(managed).filter(|_| !is_repeated)
-    }
-
-    /// The private data where it is whole; `None` where the capture may have cut it off.
-    fn said(&self) -> Option<Option<PrivateData>> {
-        match private_data::find(self.bytes).map(|found| found.fields) {
-            Some(Ok(fields)) => Some(Some(fields)),
-            _ if self.managed.message.is_cut() => None,
-            _ => Some(None),
-        }
-    }
-
-    fn finding(&self, message: String) -> Finding {
-        Finding::new(format!("{}: {message}", self.managed.message.name()))
-            .by(self.managed.from)
-            .frames([self.managed.seen.frame])
-    }
+fn about(announced: &Announced<'_>, message: &str) -> Finding {
+    Finding::new(format!("{}: {message}", announced.name)).by(announced.from).frames([announced.seen.frame])
 }
 
 impl Memory for CmExchange {
@@ -266,19 +245,17 @@ impl Memory for CmExchange {
             let (seen, position, announced) = (*seen, *position, *announced);
             self.starts[*from].get_or_insert(Start { seen, position, announced, is_taken: false });
         }
-        let Observed::Managed(managed) = observed else { return };
-        let Some(announcement) = Announcement::of(managed) else { return };
-        let said = announcement.said();
-        match managed.message {
-            Message::Request(_) => {
-                let (first, times, _) = self.request.unwrap_or((managed.seen, 0, managed.seen));
-                self.request = Some((first, times + 1, managed.seen));
-                self.said[0] = self.said[0].or(said);
+        match observed {
+            Observed::Announced(announced) => {
+                let place = usize::from(!announced.asks);
+                self.announced[place].get_or_insert(announced.seen);
+                self.said[place] = self.said[place].or(said(announced));
             }
-            _ => {
-                self.reply.get_or_insert(managed.seen);
-                self.said[1] = self.said[1].or(said);
+            Observed::Managed(Managed { seen, message: Message::Request(_), .. }) => {
+                let (first, times, _) = self.request.unwrap_or((*seen, 0, *seen));
+                self.request = Some((first, times + 1, *seen));
             }
+            _ => {}
         }
     }
     fn recall(&mut self, connection: &Connection, lasting: &mut Lasting) {
@@ -289,86 +266,73 @@ impl Memory for CmExchange {
     fn joined(&mut self) {}
 }
 
-fn reserved(managed: &Managed<'_>, view: &View, findings: &mut Findings<'_>) {
-    let Some(announcement) = Announcement::new(managed, view) else { return };
-    let Some(Some(fields)) = announcement.said().filter(|said| said.is_some_and(|fields| fields.is_valid()))
-    else {
-        return;
-    };
-    if fields.reserved != 0 {
-        let finding =
-            announcement.finding(format!("reserved bits 0x{:02x} in the private data", fields.reserved));
+fn reserved(announced: &Announced<'_>, view: &View, findings: &mut Findings<'_>) {
+    let Some(Some(fields)) = said(announced).filter(|_| is_first(announced, view)) else { return };
+    if fields.is_valid() && fields.reserved != 0 {
+        let message = format!("reserved bits 0x{:02x} in the private data", fields.reserved);
+        let finding = about(announced, &message);
         findings.add(finding.values(Value::Hexadecimal(fields.reserved.into()), Value::Hexadecimal(0)));
     }
 }
 
-fn version(managed: &Managed<'_>, view: &View, findings: &mut Findings<'_>) {
-    let Some(announcement) = Announcement::new(managed, view) else { return };
-    let Some(Some(fields)) = announcement.said() else { return };
+fn version(announced: &Announced<'_>, view: &View, findings: &mut Findings<'_>) {
+    let Some(Some(fields)) = said(announced).filter(|_| is_first(announced, view)) else { return };
     if fields.version != VERSION {
-        let finding = announcement.finding(format!("private data of version {}", fields.version));
+        let finding = about(announced, &format!("private data of version {}", fields.version));
         findings.add(finding.values(Value::Count(fields.version.into()), Value::Count(VERSION.into())));
     }
 }
 
-fn offset(managed: &Managed<'_>, view: &View, findings: &mut Findings<'_>) {
-    let Some(announcement) = Announcement::new(managed, view) else { return };
-    let Some(found) = private_data::find(announcement.bytes).filter(|found| found.offset > 0) else { return };
-    let words =
+fn offset(announced: &Announced<'_>, view: &View, findings: &mut Findings<'_>) {
+    let found = private_data::find(announced.private_data).filter(|_| is_first(announced, view));
+    let Some(found) = found.filter(|found| found.offset > 0) else { return };
+    let message =
         format!("private data behind {} byte{} of something else", found.offset, plural(found.offset));
-    let finding = announcement.finding(words);
+    let finding = about(announced, &message);
     findings.add(finding.values(Value::Bytes(found.offset as u64), Value::Bytes(0)));
 }
 
-fn truncated(managed: &Managed<'_>, view: &View, findings: &mut Findings<'_>) {
-    let Some(announcement) = Announcement::new(managed, view) else { return };
-    let Some(found) = private_data::find(announcement.bytes) else { return };
-    if found.fields.is_err() && !announcement.managed.message.is_cut() {
-        let room = (announcement.bytes.len() - found.offset) as u64;
-        let finding = announcement.finding(format!("room for {room} bytes of private data"));
-        findings.add(finding.values(Value::Bytes(room), Value::Bytes(PrivateData::LENGTH as u64)));
-    }
+fn truncated(announced: &Announced<'_>, view: &View, findings: &mut Findings<'_>) {
+    let found = private_data::find(announced.private_data).filter(|_| is_first(announced, view));
+    let Some(found) = found.filter(|found| found.fields.is_err() && !announced.is_cut) else { return };
+    let room = (announced.private_data.len() - found.offset) as u64;
+    let finding = about(announced, &format!("room for {room} bytes of private data"));
+    findings.add(finding.values(Value::Bytes(room), Value::Bytes(PrivateData::LENGTH as u64)));
 }
 
-fn twice(managed: &Managed<'_>, view: &View, findings: &mut Findings<'_>) {
-    let Some(announcement) = Announcement::new(managed, view) else { return };
-    let count = private_data::find_all(announcement.bytes).count() as u64;
-    if count > 1 {
-        let finding = announcement.finding(format!("{count} identifiers of private data"));
+fn twice(announced: &Announced<'_>, view: &View, findings: &mut Findings<'_>) {
+    let count = private_data::find_all(announced.private_data).count() as u64;
+    if count > 1 && is_first(announced, view) {
+        let finding = about(announced, &format!("{count} identifiers of private data"));
         findings.add(finding.values(Value::Count(count), Value::Count(1)));
     }
 }
 
-/// The REP, with the private data of both ends.
-fn both<'a>(managed: &'a Managed<'_>, view: &View) -> Option<(Announcement<'a>, [Option<PrivateData>; 2])> {
-    let announcement = Announcement::new(managed, view)?;
-    let Message::Reply(_) = announcement.managed.message else { return None };
-    let said = [view.memories.establishment.said[0]?, announcement.said()?];
-    Some((announcement, said))
+/// The private data of both ends, where this is the first message that accepts the connection.
+fn both(announced: &Announced<'_>, view: &View) -> Option<[Option<PrivateData>; 2]> {
+    if announced.asks || !is_first(announced, view) {
+        return None;
+    }
+    Some([view.memories.establishment.said[0]?, said(announced)?])
 }
 
-fn one_sided(managed: &Managed<'_>, view: &View, findings: &mut Findings<'_>) {
-    let Some((announcement, said)) = both(managed, view) else { return };
-    let (silent, message) = match said {
-        [Some(_), None] => {
-            (announcement.managed.from, "the Responder sends no private data, the Requester does")
-        }
-        [None, Some(_)] => {
-            (announcement.managed.from.other(), "the Requester sends no private data, the Responder does")
+fn one_sided(announced: &Announced<'_>, view: &View, findings: &mut Findings<'_>) {
+    let (silent, message) = match both(announced, view) {
+        Some([Some(_), None]) => (announced.from, "the Responder sends no private data, the Requester does"),
+        Some([None, Some(_)]) => {
+            (announced.from.other(), "the Requester sends no private data, the Responder does")
         }
         _ => return,
     };
-    findings.add(
-        announcement.finding(message.to_owned()).by(silent).frames(view.memories.establishment.frames()),
-    );
+    findings.add(about(announced, message).by(silent).frames(view.memories.establishment.frames()));
 }
 
-fn sizes(managed: &Managed<'_>, view: &View, findings: &mut Findings<'_>) {
-    let Some((announcement, [Some(request), Some(reply)])) = both(managed, view) else { return };
+fn sizes(announced: &Announced<'_>, view: &View, findings: &mut Findings<'_>) {
+    let Some([Some(request), Some(reply)]) = both(announced, view) else { return };
     if !request.is_valid() || !reply.is_valid() {
         return;
     }
-    let passive = announcement.managed.from;
+    let passive = announced.from;
     for (sender, sends, receives) in [
         (passive.other(), request.send_bytes(), reply.receive_bytes()),
         (passive, reply.send_bytes(), request.receive_bytes()),
@@ -379,7 +343,7 @@ fn sizes(managed: &Managed<'_>, view: &View, findings: &mut Findings<'_>) {
                 "the {} sends up to {sends} bytes inline, the {} receives up to {receives}",
                 names[0], names[1]
             );
-            let finding = announcement.finding(message).frames(view.memories.establishment.frames());
+            let finding = about(announced, &message).frames(view.memories.establishment.frames());
             let finding = finding.values(Value::Bytes(sends.into()), Value::Bytes(receives.into()));
             findings.add(Finding { by: None, ..finding });
         }
@@ -437,11 +401,11 @@ fn is_before(position: Position, announced: Position) -> bool {
 }
 
 fn path_mtu(managed: &Managed<'_>, view: &View, findings: &mut Findings<'_>) {
-    let Some(announcement) = Announcement::new(managed, view) else { return };
-    let Message::Request(request) = announcement.managed.message else { return };
-    if request.path_mtu_bytes().is_none() {
+    let Managed { from, seen, message: message @ Message::Request(request) } = managed else { return };
+    if view.memories.establishment.request.is_none() && request.path_mtu_bytes().is_none() {
         let encoded = request.path_packet_payload_mtu;
-        let finding = announcement.finding(format!("path MTU encoded as {encoded}"));
+        let finding = Finding::new(format!("{}: path MTU encoded as {encoded}", message.name()));
+        let finding = finding.by(*from).frames([seen.frame]);
         findings.add(finding.values(Value::Count(encoded.into()), Value::Words("1 to 5".to_owned())));
     }
 }

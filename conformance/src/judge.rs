@@ -2,7 +2,7 @@
 
 use super::credits::CreditState;
 use super::finding::{Basis, Finding, Verdict};
-use super::rule::{Check, Findings, Gate, On, OnManaged, OnSent, OpensTo, OpensToSent, Rule};
+use super::rule::{Check, Findings, Gate, On, OnAnnounced, OnManaged, OnSent, OpensTo, OpensToSent, Rule};
 use super::subjects::{Lasting, SUBJECTS, Subject};
 use super::view::View;
 use alloc::boxed::Box;
@@ -34,6 +34,7 @@ struct Asked {
     established: Vec<(&'static Rule, On<Connection>)>,
     connection: Vec<(&'static Rule, On<Connection>)>,
     managed: Vec<(&'static Rule, OnManaged)>,
+    announced: Vec<(&'static Rule, OnAnnounced)>,
     faulty: Vec<(&'static Rule, On<Faulty>)>,
     refused: Vec<(&'static Rule, On<Refused>)>,
     stray: Vec<(&'static Rule, On<Stray>)>,
@@ -66,6 +67,7 @@ impl Asked {
             + size_of_val(&self.established[..])
             + size_of_val(&self.connection[..])
             + size_of_val(&self.managed[..])
+            + size_of_val(&self.announced[..])
             + size_of_val(&self.faulty[..])
             + size_of_val(&self.refused[..])
             + size_of_val(&self.stray[..])
@@ -173,6 +175,7 @@ impl Judge {
                     Check::Established(check) => asked.established.push((rule, check)),
                     Check::Connection(check) => asked.connection.push((rule, check)),
                     Check::Managed(check) => asked.managed.push((rule, check)),
+                    Check::Announced(check) => asked.announced.push((rule, check)),
                     Check::Faulty(check) => asked.faulty.push((rule, check)),
                     Check::Refused(check) => asked.refused.push((rule, check)),
                     Check::Stray(check) => asked.stray.push((rule, check)),
@@ -292,6 +295,7 @@ impl JudgedConnection {
     fn observe(&mut self, what: &Observed<'_>, asked: &Asked, lasting: &mut Lasting) {
         match what {
             Observed::Managed(managed) => self.ask(&asked.managed, managed),
+            Observed::Announced(announced) => self.ask(&asked.announced, announced),
             Observed::Faulty(faulty) => self.ask(&asked.faulty, faulty),
             Observed::Refused(refused) => self.ask(&asked.refused, refused),
             Observed::Revoked(revoked) => self.ask(&asked.revoked, revoked),

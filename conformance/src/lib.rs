@@ -73,7 +73,8 @@ pub use credits::CreditState;
 pub use finding::{Basis, Finding, Value, Verdict};
 pub use judge::Judge;
 pub use rule::{
-    Check, Document, Findings, Gate, Level, On, OnManaged, OnSent, OpensTo, OpensToSent, Rule, Source, Unseen,
+    Check, Document, Findings, Gate, Level, On, OnAnnounced, OnManaged, OnSent, OpensTo, OpensToSent, Rule,
+    Source, Unseen,
 };
 pub use subjects::{SUBJECTS, Subject};
 pub use view::{Known, View};

@@ -5,7 +5,7 @@ use super::judge::PendingFindings;
 use super::view::View;
 use core::fmt;
 use rdmascope_dissector::connection::Connection;
-use rdmascope_dissector::observation::{Faulty, Managed, Refused, Revoked, Sent, Stray};
+use rdmascope_dissector::observation::{Announced, Faulty, Managed, Refused, Revoked, Sent, Stray};
 use rdmascope_dissector::transaction::Transaction;
 
 /// A requirement that a capture can show to be broken.
@@ -99,6 +99,8 @@ pub struct Unseen {
 pub type OnSent = fn(&Sent<'_>, &View, &mut Findings<'_>);
 /// Decides about a CM message.
 pub type OnManaged = fn(&Managed<'_>, &View, &mut Findings<'_>);
+/// Decides about a message that asks for a connection or accepts it.
+pub type OnAnnounced = fn(&Announced<'_>, &View, &mut Findings<'_>);
 /// Whether rules about Sends are asked about this one.
 pub type OpensToSent = fn(&Sent<'_>, &View) -> bool;
 /// Whether rules about a `T` are asked about this one.
@@ -119,6 +121,8 @@ pub enum Check {
     Connection(On<Connection>),
     /// Every CM message, before it is taken into account.
     Managed(OnManaged),
+    /// Every message that asks for a connection or accepts it, before it is taken into account.
+    Announced(OnAnnounced),
     /// Every packet at fault.
     Faulty(On<Faulty>),
     /// Every NAK.
@@ -170,6 +174,7 @@ impl fmt::Debug for Check {
             Check::Established(_) => "Established",
             Check::Connection(_) => "Connection",
             Check::Managed(_) => "Managed",
+            Check::Announced(_) => "Announced",
             Check::Faulty(_) => "Faulty",
             Check::Refused(_) => "Refused",
             Check::Stray(_) => "Stray",

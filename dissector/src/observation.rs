@@ -16,7 +16,7 @@ pub enum Observe {
     /// Nothing.
     #[default]
     Nothing,
-    /// All but that on which only rules rest: what a connection was established with, faults of packets, memory touched out of place,
+    /// All but that on which only rules rest: what ends announce, what a connection was established with, faults of packets, memory touched out of place,
     /// advertised twice or invalidated by another transaction, calls outstanding when the connection is closed, and [`Sent::earlier`].
     Events,
     /// All, for a judge.
@@ -58,6 +58,8 @@ pub enum Observed<'a> {
     Stray(Stray),
     /// A CM message, before what it adds is reported as [`Observed::Established`].
     Managed(&'a Managed<'a>),
+    /// An end asks for the connection or accepts it, before what that adds is reported as [`Observed::Established`].
+    Announced(&'a Announced<'a>),
     /// A request packet that was seen before.
     Repeated(Repeated),
     /// A NAK.
@@ -233,6 +235,23 @@ pub struct Managed<'a> {
     pub seen: Seen,
     /// The message.
     pub message: &'a cm::Message<'a>,
+}
+
+/// A message that asks for a connection or accepts it: a REQ or REP, or an MPA Request or Reply. It may be one that is sent again.
+#[derive(Clone, Copy, Debug)]
+pub struct Announced<'a> {
+    /// The end that sent it.
+    pub from: End,
+    /// The packet.
+    pub seen: Seen,
+    /// The message's name.
+    pub name: &'static str,
+    /// Whether it asks for the connection; else it accepts it.
+    pub asks: bool,
+    /// The captured bytes that its sender's consumer gave it.
+    pub private_data: &'a [u8],
+    /// Whether bytes that were sent are not in it.
+    pub is_cut: bool,
 }
 
 /// A request packet whose PSN was seen before: it was sent again, or the capture shows it twice.

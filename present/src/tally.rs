@@ -166,14 +166,16 @@ impl Tally {
         self.is_broken() || self.policy.as_ref().is_some_and(Policed::fails)
     }
 
-    /// Whether this rule was asked, has a conclusive verdict, and the capture shows something that it is about: transactions, connections, or the
-    /// CM messages of a connection.
+    /// Whether this rule was asked, has a conclusive verdict, and the capture shows something that it is about: transactions, connections, or how
+    /// a connection was established.
     pub fn has_judged(&self, id: &str) -> bool {
         let Some(place) = self.places.get(id) else { return false };
         let count = &self.rules[*place];
         let there = match count.rule.check {
             Check::Sent(_) | Check::Transaction(_) => self.transactions,
-            Check::Established(_) | Check::Managed(_) => self.connections - self.inferred,
+            Check::Established(_) | Check::Managed(_) | Check::Announced(_) => {
+                self.connections - self.inferred
+            }
             _ => self.connections,
         };
         there > 0 && count.is_conclusive()

@@ -4,7 +4,7 @@ use super::{EndRef, Stage};
 use crate::connection::{FlowKey, Origin, State};
 use crate::event::Event;
 use crate::frame::{Address, Frame};
-use crate::observation::{Managed, Observed};
+use crate::observation::{Announced, Managed, Observed};
 use crate::protocol::Protocol;
 use crate::rdma::End;
 use crate::record::Time;
@@ -61,6 +61,11 @@ pub(super) fn handle<F: FnMut(Event<'_>)>(
     session.ends[place.end].first_frames.cm_message.get_or_insert(seen.frame);
     if stage.transactions.observes() {
         session.peers.observe(Observed::Managed(&Managed { from: place.end, seen, message }), stage.report);
+        if let Some(announced) =
+            announced(place.end, seen, message).filter(|_| stage.transactions.is_judged())
+        {
+            session.peers.observe(Observed::Announced(&announced), stage.report);
+        }
         let says_more =
             !matches!(message, Message::ReadyToUse(_) | Message::MessageReceiptAcknowledgement(_));
         if says_more && stage.transactions.is_judged() {
@@ -69,6 +74,16 @@ pub(super) fn handle<F: FnMut(Event<'_>)>(
         }
     }
     Some(place)
+}
+
+/// What a REQ or REP says of its sender.
+fn announced<'a>(from: End, seen: Seen, message: &Message<'a>) -> Option<Announced<'a>> {
+    let (asks, private_data) = match message {
+        Message::Request(request) => (true, request.consumer_private_data()),
+        Message::Reply(reply) => (false, reply.private_data),
+        _ => return None,
+    };
+    Some(Announced { from, seen, name: message.name(), asks, private_data, is_cut: message.is_cut() })
 }
 
 /// An RTU says that the REP has come, whether the capture holds that or not: its own ID tells the connection, too.

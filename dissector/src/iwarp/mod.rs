@@ -19,6 +19,7 @@ pub use framed::{Framed, FramedFpdu, FramedKind};
 pub(crate) use framing::CrcUse;
 pub use framing::CrcVerdict;
 pub(crate) use search::begins_with_fpdu;
+pub(crate) use start::Started;
 
 use crate::frame::Segment;
 use crate::rdma::{self, Failure, Operation, Piece};

@@ -4,8 +4,8 @@ use super::{Session, TransportState, hand_up};
 use crate::connection::{FlowKey, Origin, Start, State};
 use crate::event::{Event, InStream};
 use crate::frame::{Checksum, Segment};
-use crate::iwarp::{Contents, IwarpConnection};
-use crate::observation::Observed;
+use crate::iwarp::{Contents, IwarpConnection, Started};
+use crate::observation::{Announced, Observed};
 use crate::rdma::{End, Position};
 use crate::record::Seen;
 use crate::rpcrdma::Transactions;
@@ -143,6 +143,10 @@ impl Session {
         self.ends[side].first_frames.cm_message.get_or_insert(seen.frame);
         transactions.number(&mut self.peers);
         if transactions.is_judged() {
+            let started = self.transport.iwarp().and_then(|iwarp| iwarp.started(side));
+            if let Some(announced) = started.and_then(|started| announced(side, started)) {
+                self.peers.observe(Observed::Announced(&announced), report);
+            }
             let connection = self.summary();
             self.peers.observe(Observed::Established(&connection), report);
         }
@@ -159,4 +163,18 @@ impl Session {
     pub(crate) fn is_finished(&self) -> bool {
         self.transport.iwarp().is_some_and(IwarpConnection::is_finished)
     }
+}
+
+/// What a start frame says of its sender, where it does not reject the connection.
+fn announced(from: End, started: &Started) -> Option<Announced<'_>> {
+    let Started { seen, frame, data, .. } = started;
+    let asks = frame.is_request();
+    (!frame.rejected).then_some(Announced {
+        from,
+        seen: *seen,
+        name: if asks { "MPA Request" } else { "MPA Reply" },
+        asks,
+        private_data: frame.private_data(data).1,
+        is_cut: data.len() < frame.private_data_length.into(),
+    })
 }
