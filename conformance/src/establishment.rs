@@ -9,7 +9,7 @@ use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::String;
 use rdmascope_dissector::connection::{Connection, State};
-use rdmascope_dissector::observation::{Announced, Faulty, Managed, Observed, Sent};
+use rdmascope_dissector::observation::{Announced, Faulty, Managed, Observed, Says, Sent};
 use rdmascope_dissector::rdma::{End, Fault, Position};
 use rdmascope_dissector::transaction::Seen;
 use rdmascope_wire::cm::{Message, reject_reason_name};
@@ -21,6 +21,7 @@ const SILENT: Source = Source { document: Document::Rfc8797, section: "5.1" };
 const SEARCH: Source = Source { document: Document::Rfc8797, section: "5.2" };
 const REQ: Source = Source { document: Document::Ibta, section: "12.6.5" };
 const REJ: Source = Source { document: Document::Ibta, section: "12.6.7" };
+const START: Source = Source { document: Document::Rfc5044, section: "7.1.1" };
 const REP: Source = Source { document: Document::Ibta, section: "12.6.8" };
 const FIELDS: Source = Source { document: Document::Ibta, section: "12.7" };
 
@@ -118,10 +119,11 @@ pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "connection-rejected",
         level: Level::Warning,
-        sources: &[REJ],
-        sentence: "A REQ is answered with a REP.",
-        explanation: "Each REJ that answers a captured REQ is reported, with its reason and with the events before it.",
-        check: Check::Managed(rejected),
+        sources: &[REJ, START],
+        sentence: "A REQ is answered with a REP, an MPA Request with a Reply that does not reject.",
+        explanation: "Each REJ that answers a captured REQ is reported, with its reason and with the events before it; over iWARP each MPA \
+            Reply with R set, which has no reason.",
+        check: Check::Announced(rejected),
     },
     Rule {
         id: "connection-unanswered",
@@ -214,9 +216,18 @@ impl CmExchange {
     }
 }
 
+/// Its place among what is remembered of the end that opened the connection and of the other one.
+fn place(announced: &Announced<'_>) -> Option<usize> {
+    match announced.says {
+        Says::Asks => Some(0),
+        Says::Accepts => Some(1),
+        Says::Rejects(_) => None,
+    }
+}
+
 /// Whether it is the first one of the connection that asks for it, or that accepts it.
 fn is_first(announced: &Announced<'_>, view: &View) -> bool {
-    view.memories.establishment.announced[usize::from(!announced.asks)].is_none()
+    place(announced).is_some_and(|place| view.memories.establishment.announced[place].is_none())
 }
 
 /// The private data where it is whole; `None` where the capture may have cut it off.
@@ -247,7 +258,7 @@ impl Memory for CmExchange {
         }
         match observed {
             Observed::Announced(announced) => {
-                let place = usize::from(!announced.asks);
+                let Some(place) = place(announced) else { return };
                 self.announced[place].get_or_insert(announced.seen);
                 self.said[place] = self.said[place].or(said(announced));
             }
@@ -310,7 +321,7 @@ fn twice(announced: &Announced<'_>, view: &View, findings: &mut Findings<'_>) {
 
 /// The private data of both ends, where this is the first message that accepts the connection.
 fn both(announced: &Announced<'_>, view: &View) -> Option<[Option<PrivateData>; 2]> {
-    if announced.asks || !is_first(announced, view) {
+    if announced.says != Says::Accepts || !is_first(announced, view) {
         return None;
     }
     Some([view.memories.establishment.said[0]?, said(announced)?])
@@ -410,15 +421,20 @@ fn path_mtu(managed: &Managed<'_>, view: &View, findings: &mut Findings<'_>) {
     }
 }
 
-fn rejected(managed: &Managed<'_>, view: &View, findings: &mut Findings<'_>) {
-    let Managed { from, seen, message: Message::Reject(reject) } = managed else { return };
-    let name = reject_reason_name(reject.reason).unwrap_or("a reason without a name");
+fn rejected(announced: &Announced<'_>, view: &View, findings: &mut Findings<'_>) {
+    let Says::Rejects(reason) = announced.says else { return };
+    let (name, number) = match reason {
+        Some(reason) => {
+            (reject_reason_name(reason).unwrap_or("a reason without a name"), format!(" (reason {reason})"))
+        }
+        None => ("the MPA Reply has R set", String::new()),
+    };
     let events = view.memories.transport.events.describe(view.requester);
     let led = if events.is_empty() { String::new() } else { format!(" after {events}") };
     findings.add(
-        Finding::new(format!("connection rejected: {name} (reason {}){led}", reject.reason))
-            .by(*from)
-            .frames(view.memories.establishment.frames().chain([seen.frame]))
+        Finding::new(format!("connection rejected: {name}{number}{led}"))
+            .by(announced.from)
+            .frames(view.memories.establishment.frames().chain([announced.seen.frame]))
             .observed(Value::Words(name.to_owned())),
     );
 }

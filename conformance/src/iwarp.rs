@@ -5,7 +5,7 @@
 
 use super::finding::{Finding, Value};
 use super::rule::{Check, Document, Findings, Level, Rule, Source, Unseen};
-use super::transport::{damaged, is_fatal};
+use super::transport::{about, damaged, is_fatal};
 use super::view::View;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -132,14 +132,6 @@ pub(super) const UNSEEN: &[Unseen] = &[Unseen {
     requirement: "An STag names memory of its receiver that may be touched so.",
     reason: "Registrations are not on the wire. memory-advertised compares with what RPC-over-RDMA advertised.",
 }];
-
-/// What is found about a message of an end.
-fn about(faulty: &Faulty, message: &str) -> Finding {
-    let at = faulty.position;
-    Finding::new(format!("{} at sequence number {at}: {message}", faulty.piece.name))
-        .by(faulty.from)
-        .frames([faulty.seen.frame])
-}
 
 fn crc(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
     if faulty.fault == Fault::Crc {

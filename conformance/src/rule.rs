@@ -99,7 +99,7 @@ pub struct Unseen {
 pub type OnSent = fn(&Sent<'_>, &View, &mut Findings<'_>);
 /// Decides about a CM message.
 pub type OnManaged = fn(&Managed<'_>, &View, &mut Findings<'_>);
-/// Decides about a message that asks for a connection or accepts it.
+/// Decides about a message that asks for a connection, accepts it or rejects it.
 pub type OnAnnounced = fn(&Announced<'_>, &View, &mut Findings<'_>);
 /// Whether rules about Sends are asked about this one.
 pub type OpensToSent = fn(&Sent<'_>, &View) -> bool;
@@ -121,7 +121,7 @@ pub enum Check {
     Connection(On<Connection>),
     /// Every CM message, before it is taken into account.
     Managed(OnManaged),
-    /// Every message that asks for a connection or accepts it, before it is taken into account.
+    /// Every message that asks for a connection, accepts it or rejects it, before it is taken into account.
     Announced(OnAnnounced),
     /// Every packet at fault.
     Faulty(On<Faulty>),

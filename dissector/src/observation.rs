@@ -58,7 +58,8 @@ pub enum Observed<'a> {
     Stray(Stray),
     /// A CM message, before what it adds is reported as [`Observed::Established`].
     Managed(&'a Managed<'a>),
-    /// An end asks for the connection or accepts it, before what that adds is reported as [`Observed::Established`].
+    /// An end asks for the connection, accepts it or rejects it, before the same is reported as [`Observed::Managed`] and
+    /// [`Observed::Established`].
     Announced(&'a Announced<'a>),
     /// A request packet that was seen before.
     Repeated(Repeated),
@@ -237,7 +238,8 @@ pub struct Managed<'a> {
     pub message: &'a cm::Message<'a>,
 }
 
-/// A message that asks for a connection or accepts it: a REQ or REP, or an MPA Request or Reply. It may be one that is sent again.
+/// A message that asks for a connection, accepts it or rejects it: a REQ, REP or REJ, or an MPA Request or Reply. It may be one that is
+/// sent again.
 #[derive(Clone, Copy, Debug)]
 pub struct Announced<'a> {
     /// The end that sent it.
@@ -246,12 +248,23 @@ pub struct Announced<'a> {
     pub seen: Seen,
     /// The message's name.
     pub name: &'static str,
-    /// Whether it asks for the connection; else it accepts it.
-    pub asks: bool,
+    /// What it says.
+    pub says: Says,
     /// The captured bytes that its sender's consumer gave it.
     pub private_data: &'a [u8],
     /// Whether bytes that were sent are not in it.
     pub is_cut: bool,
+}
+
+/// What a message says to a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Says {
+    /// It asks for it.
+    Asks,
+    /// It accepts it.
+    Accepts,
+    /// It rejects it, for this reason of a REJ (IBTA volume 1, section 12.6.7.2); an MPA Reply has none.
+    Rejects(Option<u16>),
 }
 
 /// A request packet whose PSN was seen before: it was sent again, or the capture shows it twice.

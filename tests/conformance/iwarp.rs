@@ -48,6 +48,14 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         shows: shown(By::Nobody, &[4, 6], "8192 bytes", "4096 bytes"),
     },
     Trigger {
+        rule: "connection-rejected",
+        alteration: "the server's MPA Reply has R set",
+        control: || samples::capture("iwarp-nfs3"),
+        alter: |capture| start_frame(capture, SERVER)[16] |= 0x20,
+        also: &[],
+        shows: shown(By::Responder, &[4, 6], "the MPA Reply has R set", ""),
+    },
+    Trigger {
         rule: "iwarp-read-resources",
         alteration: "the server's MPA Reply has an ORD one above the client's IRD",
         control: || samples::capture("iwarp-nfs3"),

@@ -104,9 +104,9 @@ impl LoggedEvent {
                 let reason = reject_reason_name(reason).map_or(format!("reason {reason}"), str::to_owned);
                 format!("ConnectReject by {}: {reason}", name(self.from))
             }
-            What::Repeated(psn) => format!("PSN {psn} sent again by {}", name(self.from)),
-            What::NotReady(psn) => format!("{} has no Receive for PSN {psn}", name(self.from)),
-            What::OutOfSequence(psn) => format!("{} waits for PSN {psn}", name(self.from)),
+            What::Repeated(at) => format!("{} {at} sent again by {}", at.unit(), name(self.from)),
+            What::NotReady(at) => format!("{} has no Receive for {} {at}", name(self.from), at.unit()),
+            What::OutOfSequence(at) => format!("{} waits for {} {at}", name(self.from), at.unit()),
             What::Fatal(code, Some(request)) => {
                 format!("{} refuses the request of frame {request}: {code}", name(self.from))
             }

@@ -5,15 +5,16 @@ use crate::rule::Findings;
 use crate::view::View;
 use alloc::borrow::ToOwned;
 use alloc::format;
-use alloc::string::String;
 use rdmascope_dissector::LONGEST_MESSAGE;
 use rdmascope_dissector::observation::Faulty;
 use rdmascope_dissector::rdma::{Fault, Operation, Part};
 
 /// What is found about a packet.
-fn about(faulty: &Faulty, message: String) -> Finding {
-    let message = format!("{} with PSN {}: {message}", faulty.piece.name, faulty.position);
-    Finding::new(message).by(faulty.from).frames([faulty.seen.frame])
+pub(crate) fn about(faulty: &Faulty, message: &str) -> Finding {
+    let (at, name) = (faulty.position, faulty.piece.name);
+    let preposition = if at.counts_bytes() { "at" } else { "with" };
+    let finding = Finding::new(format!("{name} {preposition} {} {at}: {message}", at.unit()));
+    finding.by(faulty.from).frames([faulty.seen.frame])
 }
 
 pub(super) fn length(faulty: &Faulty, view: &View, findings: &mut Findings<'_>) {
@@ -26,7 +27,7 @@ pub(super) fn length(faulty: &Faulty, view: &View, findings: &mut Findings<'_>) 
         Part::Only => "none".to_owned(),
     };
     findings.add(
-        about(faulty, format!("{length} bytes of payload"))
+        about(faulty, &format!("{length} bytes of payload"))
             .values(Value::Bytes(length.into()), Value::Words(allowed))
             .unless(path_mtu.is_some() && faulty.piece.operation.carries_payload() && !view.from_start()),
     );
@@ -34,19 +35,19 @@ pub(super) fn length(faulty: &Faulty, view: &View, findings: &mut Findings<'_>) 
 
 pub(super) fn padding(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
     let Fault::Padding { pad_count, expected } = faulty.fault else { return };
-    let finding = about(faulty, format!("a pad count of {pad_count}"));
+    let finding = about(faulty, &format!("a pad count of {pad_count}"));
     findings.add(finding.values(Value::Count(pad_count.into()), Value::Count(expected.into())));
 }
 
 pub(super) fn version(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
     let Fault::Version(version) = faulty.fault else { return };
-    let finding = about(faulty, format!("transport header version {version}"));
+    let finding = about(faulty, &format!("transport header version {version}"));
     findings.add(finding.values(Value::Count(version.into()), Value::Count(0)));
 }
 
 pub(super) fn partition_key(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
     let Fault::PartitionKey { found, agreed } = faulty.fault else { return };
-    let finding = about(faulty, format!("partition key 0x{found:04x} where the REQ names 0x{agreed:04x}"));
+    let finding = about(faulty, &format!("partition key 0x{found:04x} where the REQ names 0x{agreed:04x}"));
     findings.add(finding.values(Value::Hexadecimal(found.into()), Value::Hexadecimal(agreed.into())));
 }
 
@@ -59,20 +60,20 @@ pub(super) fn order(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
         match faulty.piece.part {
             Part::First | Part::Only => "it begins a message before the last one has ended",
             Part::Middle | Part::Last => "it goes on with a message that has not begun",
-        }
-        .to_owned(),
+        },
     ));
 }
 
 pub(super) fn written(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
     let Fault::Written { bytes, announced } = faulty.fault else { return };
-    let finding = about(faulty, format!("the message brought {bytes} bytes where its RETH says {announced}"));
+    let finding =
+        about(faulty, &format!("the message brought {bytes} bytes where its RETH says {announced}"));
     findings.add(finding.values(Value::Bytes(bytes), Value::Bytes(announced.into())));
 }
 
 pub(super) fn dma_length(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
     let Fault::DmaLength(length) = faulty.fault else { return };
-    let finding = about(faulty, format!("a DMA length of {length} bytes"));
+    let finding = about(faulty, &format!("a DMA length of {length} bytes"));
     findings.add(finding.values(Value::Bytes(length.into()), Value::Bytes(LONGEST_MESSAGE.into())));
 }
 
@@ -80,23 +81,25 @@ pub(super) fn foreign(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
     if faulty.fault != Fault::Foreign {
         return;
     }
-    let is_atomic = faulty.piece.operation == Operation::Other;
-    let what = if is_atomic { "an atomic operation" } else { "Immediate data" };
-    findings.add(about(faulty, what.to_owned()).observed(Value::Name(faulty.piece.name)));
+    let what = match faulty.piece.operation {
+        Operation::Other => "an operation that RPC-over-RDMA does not use",
+        _ => "Immediate data",
+    };
+    findings.add(about(faulty, what).observed(Value::Name(faulty.piece.name)));
 }
 
 pub(super) fn nothing(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
     if faulty.fault != Fault::Nothing {
         return;
     }
-    findings.add(about(faulty, "a DMA length of no bytes".to_owned()).observed(Value::Bytes(0)));
+    findings.add(about(faulty, "a DMA length of no bytes").observed(Value::Bytes(0)));
 }
 
 pub(super) fn response(faulty: &Faulty, view: &View, findings: &mut Findings<'_>) {
     let Fault::Response { left, index, length } = faulty.fault else { return };
     let message = format!("{length} bytes as response {index} to a request of which {left} bytes were left");
     findings.add(
-        about(faulty, message)
+        about(faulty, &message)
             .values(Value::Bytes(length.into()), Value::Bytes(left.into()))
             .unless(lacks_requests(faulty, view)),
     );
@@ -106,7 +109,7 @@ pub(super) fn unasked(faulty: &Faulty, view: &View, findings: &mut Findings<'_>)
     if faulty.fault != Fault::Unasked {
         return;
     }
-    let finding = about(faulty, "it answers no RDMA READ".to_owned());
+    let finding = about(faulty, "it answers no RDMA READ");
     findings.add(finding.unless(lacks_requests(faulty, view)));
 }
 
@@ -133,7 +136,7 @@ pub(super) fn reads(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
 
 pub(super) fn syndrome(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
     let Fault::Syndrome(syndrome) = faulty.fault else { return };
-    let finding = about(faulty, format!("a syndrome of 0x{syndrome:02x}"));
+    let finding = about(faulty, &format!("a syndrome of 0x{syndrome:02x}"));
     findings.add(finding.observed(Value::Hexadecimal(syndrome.into())));
 }
 
@@ -141,6 +144,6 @@ pub(super) fn unsent(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
     if faulty.fault != Fault::Unsent {
         return;
     }
-    let finding = about(faulty, "no request can have had that PSN".to_owned());
+    let finding = about(faulty, "no request can have had that PSN");
     findings.add(finding.rests_on(Basis::Silence(faulty.from.other())));
 }

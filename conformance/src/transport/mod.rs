@@ -8,6 +8,7 @@ mod event_log;
 mod faults;
 mod problems;
 
+pub(super) use faults::about;
 pub(super) use problems::{damaged, is_fatal};
 
 use super::rule::{Check, Document, Level, Rule, Source, Unseen};

@@ -206,8 +206,10 @@ pub(super) fn unacknowledged(_: &Connection, view: &View, findings: &mut Finding
         let Some(again) = view.in_vain(from) else { continue };
         let Retransmission { psn, times, original, first, last } = *again;
         let took = last.time.since(first.time) / 1_000_000;
-        let message =
-            format!("PSN {psn} was sent again {times} times within {took} ms and never acknowledged");
+        let message = format!(
+            "{} {psn} was sent again {times} times within {took} ms and never acknowledged",
+            psn.unit()
+        );
         findings.add(
             Finding::new(message)
                 .by(from.other())

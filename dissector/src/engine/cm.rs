@@ -4,7 +4,7 @@ use super::{EndRef, Stage};
 use crate::connection::{FlowKey, Origin, State};
 use crate::event::Event;
 use crate::frame::{Address, Frame};
-use crate::observation::{Announced, Managed, Observed};
+use crate::observation::{Announced, Managed, Observed, Says};
 use crate::protocol::Protocol;
 use crate::rdma::End;
 use crate::record::Time;
@@ -59,31 +59,29 @@ pub(super) fn handle<F: FnMut(Event<'_>)>(
     stage.transactions.number(&mut session.peers);
     session.note_dropped(stage.transactions, stage.report);
     session.ends[place.end].first_frames.cm_message.get_or_insert(seen.frame);
+    let is_judged = stage.transactions.is_judged();
+    if is_judged && let Some(announced) = announced(place.end, seen, message) {
+        session.peers.observe(Observed::Announced(&announced), stage.report);
+    }
     if stage.transactions.observes() {
         session.peers.observe(Observed::Managed(&Managed { from: place.end, seen, message }), stage.report);
-        if let Some(announced) =
-            announced(place.end, seen, message).filter(|_| stage.transactions.is_judged())
-        {
-            session.peers.observe(Observed::Announced(&announced), stage.report);
-        }
-        let says_more =
-            !matches!(message, Message::ReadyToUse(_) | Message::MessageReceiptAcknowledgement(_));
-        if says_more && stage.transactions.is_judged() {
-            let connection = session.summary();
-            session.peers.observe(Observed::Established(&connection), stage.report);
-        }
+    }
+    if is_judged && !matches!(message, Message::ReadyToUse(_) | Message::MessageReceiptAcknowledgement(_)) {
+        let connection = session.summary();
+        session.peers.observe(Observed::Established(&connection), stage.report);
     }
     Some(place)
 }
 
-/// What a REQ or REP says of its sender.
+/// What a REQ, REP or REJ says to the connection.
 fn announced<'a>(from: End, seen: Seen, message: &Message<'a>) -> Option<Announced<'a>> {
-    let (asks, private_data) = match message {
-        Message::Request(request) => (true, request.consumer_private_data()),
-        Message::Reply(reply) => (false, reply.private_data),
+    let (says, private_data) = match message {
+        Message::Request(request) => (Says::Asks, request.consumer_private_data()),
+        Message::Reply(reply) => (Says::Accepts, reply.private_data),
+        Message::Reject(reject) => (Says::Rejects(Some(reject.reason)), reject.private_data),
         _ => return None,
     };
-    Some(Announced { from, seen, name: message.name(), asks, private_data, is_cut: message.is_cut() })
+    Some(Announced { from, seen, name: message.name(), says, private_data, is_cut: message.is_cut() })
 }
 
 /// An RTU says that the REP has come, whether the capture holds that or not: its own ID tells the connection, too.

@@ -55,6 +55,11 @@ impl Position {
         if self.counts_bytes() { 1 << 30 } else { 1 << 16 }
     }
 
+    /// What the transport calls its numbers.
+    pub const fn unit(self) -> &'static str {
+        if self.counts_bytes() { "sequence number" } else { "PSN" }
+    }
+
     /// Whether the numbers count bytes. Else they count packets.
     #[inline]
     pub const fn counts_bytes(self) -> bool {

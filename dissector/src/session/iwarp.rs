@@ -5,7 +5,7 @@ use crate::connection::{FlowKey, Origin, Start, State};
 use crate::event::{Event, InStream};
 use crate::frame::{Checksum, Segment};
 use crate::iwarp::{Contents, IwarpConnection, Started};
-use crate::observation::{Announced, Observed};
+use crate::observation::{Announced, Observed, Says};
 use crate::rdma::{End, Position};
 use crate::record::Seen;
 use crate::rpcrdma::Transactions;
@@ -144,7 +144,7 @@ impl Session {
         transactions.number(&mut self.peers);
         if transactions.is_judged() {
             let started = self.transport.iwarp().and_then(|iwarp| iwarp.started(side));
-            if let Some(announced) = started.and_then(|started| announced(side, started)) {
+            if let Some(announced) = started.map(|started| announced(side, started)) {
                 self.peers.observe(Observed::Announced(&announced), report);
             }
             let connection = self.summary();
@@ -165,16 +165,15 @@ impl Session {
     }
 }
 
-/// What a start frame says of its sender, where it does not reject the connection.
-fn announced(from: End, started: &Started) -> Option<Announced<'_>> {
+/// What a start frame says to the connection.
+fn announced(from: End, started: &Started) -> Announced<'_> {
     let Started { seen, frame, data, .. } = started;
-    let asks = frame.is_request();
-    (!frame.rejected).then_some(Announced {
-        from,
-        seen: *seen,
-        name: if asks { "MPA Request" } else { "MPA Reply" },
-        asks,
-        private_data: frame.private_data(data).1,
-        is_cut: data.len() < frame.private_data_length.into(),
-    })
+    let (name, says) = match (frame.is_request(), frame.rejected) {
+        (true, _) => ("MPA Request", Says::Asks),
+        (false, false) => ("MPA Reply", Says::Accepts),
+        (false, true) => ("MPA Reply", Says::Rejects(None)),
+    };
+    let (_, private_data) = frame.private_data(data);
+    let is_cut = data.len() < frame.private_data_length.into();
+    Announced { from, seen: *seen, name, says, private_data, is_cut }
 }
