@@ -3,7 +3,8 @@
 //!
 //! [`Paths::take`] goes through the operations of a transaction, learns from what succeeded, and remembers which file each of them is about. A capture that
 //! begins in the middle uses file handles before it shows their names. So whoever can read it twice does: after [`Paths::rewind`] each file has the
-//! name again that the capture showed first, until a RENAME comes by.
+//! name again that the capture showed first, until a RENAME comes by. Whoever cannot, remembers where a path began, as [`Unnamed`], and asks
+//! [`Paths::learned`] later.
 
 mod glob;
 mod table;
@@ -33,6 +34,31 @@ struct About {
     file: Option<Place>,
     /// The new name of RENAME and LINK, and where COPY and CLONE write.
     other: Option<Place>,
+}
+
+/// What a path begins below: a file or directory that had no name when the path was told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Unnamed(table::File);
+
+/// What became known of an [`Unnamed`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Learned {
+    /// Of what.
+    pub of: Unnamed,
+    /// Its path, by the names that the capture showed first.
+    pub path: Box<[u8]>,
+    /// What that path begins below, if not at the root.
+    pub above: Option<Unnamed>,
+}
+
+impl Learned {
+    /// What `path` is now, which began below [`Learned::of`]; `None` is that itself. There is none where it has more directories than are followed: then it stays as it is.
+    pub fn join(&self, path: Option<&[u8]>) -> Option<Box<[u8]>> {
+        let (Some(path), [start @ .., last]) = (path, &*self.path) else { return Some(self.path.clone()) };
+        let start = if *last == b'/' { start } else { &self.path };
+        let slashes = |path: &[u8]| path.iter().filter(|byte| **byte == b'/').count();
+        (slashes(start) + slashes(path) + 1 < table::DEEPEST).then(|| [start, path].join(&b'/').into())
+    }
 }
 
 /// A file, or a name in a directory, which may have none.
@@ -93,6 +119,25 @@ impl Paths {
         path.clear();
         let file = self.table.known(server, handle).filter(|_| !handle.is_empty());
         file.is_some_and(|file| self.table.write(file, path))
+    }
+
+    /// What the path of the file that operation `index` of the transaction taken last is about begins below, if not at the root; of its second file, if `second`.
+    pub fn unnamed(&self, index: usize, second: bool) -> Option<Unnamed> {
+        let about = self.latest.get(index)?;
+        let (Place::File(file) | Place::Name(file, _)) = if second { about.other? } else { about.file? };
+        self.table.top(file).map(Unnamed)
+    }
+
+    /// What became known of it, where anything did.
+    pub fn learned(&self, of: Unnamed) -> Option<Learned> {
+        let mut path = Vec::new();
+        let is_known = self.table.is_shown(of.0) && self.table.write_first(of.0, &mut path);
+        is_known.then(|| Learned { of, path: path.into(), above: self.table.first_top(of.0).map(Unnamed) })
+    }
+
+    /// A number that grows whenever [`Paths::learned`] may tell more.
+    pub fn shown(&self) -> u64 {
+        self.table.shown
     }
 
     fn write(&self, transaction: &Transaction, place: Option<Place>, path: &mut Vec<u8>) -> bool {
@@ -159,6 +204,11 @@ impl<'a> TransactionRow<'a> {
     /// Lends the path of the second file of its principal operation: the new name of RENAME and LINK, and where COPY and CLONE write.
     pub fn other_file(&self, see: &mut dyn FnMut(&[u8])) {
         self.path(Paths::other_file, see);
+    }
+
+    /// What the path of [`TransactionRow::file`] begins below, if not at the root; that of [`TransactionRow::other_file`], if `second`.
+    pub fn unnamed(&self, second: bool) -> Option<Unnamed> {
+        self.paths?.unnamed(principal(&self.details)?, second)
     }
 
     fn path(&self, of: fn(&Paths, &Transaction, usize, &mut Vec<u8>) -> bool, see: &mut dyn FnMut(&[u8])) {

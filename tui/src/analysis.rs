@@ -255,6 +255,7 @@ impl Analysis {
         let latest = self.timeline.latest();
         let totals = self.ended.unwrap_or(*latest.totals());
         let mut batch = core::mem::take(&mut self.batch);
+        batch.learned = self.maker.learned();
         (batch.start, batch.totals, batch.dropped, batch.progress) =
             (self.start, totals, self.dropped, progress);
         if whole {

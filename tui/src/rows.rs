@@ -13,11 +13,12 @@ use rdmascope_present::column::{Align, Setting, TextTable, Tint, Value};
 use rdmascope_present::columns::TRANSACTION;
 use rdmascope_present::filter::Filtered;
 use rdmascope_present::names::{self, Failure, Label};
-use rdmascope_present::paths::{Paths, TransactionRow};
+use rdmascope_present::paths::{Learned, Paths, TransactionRow, Unnamed};
+use rdmascope_present::tables::transactions::FilesOf;
 use rdmascope_present::text::Style;
 use rdmascope_wire::Xid;
 pub use shared::Rows;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 /// What separates the cells of a row; it is hidden in what comes from the wire.
@@ -81,6 +82,8 @@ struct About {
     user: Option<(u32, Box<[u8]>)>,
     /// The file, and the second one.
     files: [Option<Box<[u8]>>; 2],
+    /// What their paths begin below, where that has no name yet.
+    unnamed: [Option<Unnamed>; 2],
 }
 
 /// What rows have in common is looked for among so many.
@@ -92,11 +95,16 @@ impl About {
         row.user(&mut |uid, machine| user = Some((uid, machine.into())));
         row.file(&mut |path| files[0] = Some(path.into()));
         row.other_file(&mut |path| files[1] = Some(path.into()));
-        About { client: row.client(), server: row.server(), user, files }
+        let unnamed = [false, true].map(|second| row.unnamed(second));
+        About { client: row.client(), server: row.server(), user, files, unnamed }
+    }
+
+    fn files(&self) -> FilesOf<'_> {
+        FilesOf(self.files.each_ref().map(|path| path.as_deref()))
     }
 
     /// The one that is kept already, or this one.
-    fn kept(self, subjects: &mut HashSet<Arc<About>>) -> Arc<About> {
+    fn kept(self, Subjects(subjects): &mut Subjects) -> Arc<About> {
         if let Some(kept) = subjects.get(&self) {
             return kept.clone();
         }
@@ -115,12 +123,26 @@ pub struct RowMaker {
     /// The paths of files, as far as they are known by now.
     paths: Paths,
     /// Of whom and of which file rows are, each once.
-    subjects: HashSet<Arc<About>>,
+    subjects: Subjects,
+    /// What paths of rows begin below.
+    waiting: BTreeSet<Unnamed>,
+    /// [`Paths::shown`] when that was looked at last.
+    shown: u64,
 }
+
+/// Of whom and of which file rows are, each once.
+#[derive(Debug, Default)]
+pub struct Subjects(HashSet<Arc<About>>);
 
 impl Default for RowMaker {
     fn default() -> RowMaker {
-        RowMaker { table: TextTable::new(&TRANSACTION), paths: Paths::new(), subjects: HashSet::new() }
+        RowMaker {
+            table: TextTable::new(&TRANSACTION),
+            paths: Paths::new(),
+            subjects: Subjects::default(),
+            waiting: BTreeSet::new(),
+            shown: 0,
+        }
     }
 }
 
@@ -144,6 +166,8 @@ impl RowMaker {
                 tint = of_cell;
             }
         }
+        let about = About::of(followed);
+        self.waiting.extend(about.unnamed.iter().flatten());
         Row {
             number: transaction.number,
             connection: transaction.connection,
@@ -164,11 +188,25 @@ impl RowMaker {
             last: last.max().unwrap_or(ended),
             ended,
             label: Label::of(transaction),
-            about: About::of(followed).kept(&mut self.subjects),
+            about: about.kept(&mut self.subjects),
             mark: None,
             tint,
             cells: cells.into(),
         }
+    }
+
+    /// What became known of that which paths of rows begin below. It is told once: rows that were made up to now take it in.
+    pub fn learned(&mut self) -> Vec<Learned> {
+        let RowMaker { paths, waiting, shown, .. } = self;
+        if core::mem::replace(shown, paths.shown()) == paths.shown() {
+            return Vec::new();
+        }
+        let learned: Vec<Learned> = waiting.iter().filter_map(|unnamed| paths.learned(*unnamed)).collect();
+        for one in &learned {
+            waiting.remove(&one.of);
+            waiting.extend(one.above);
+        }
+        learned
     }
 
     /// The headings of the cells.
@@ -186,6 +224,31 @@ impl Row {
     /// The colour of its status.
     pub fn tint(&self) -> Tint {
         self.tint
+    }
+
+    /// What the paths of its files begin below, where that has no name yet.
+    pub fn unnamed(&self) -> [Option<Unnamed>; 2] {
+        self.about.unnamed
+    }
+
+    /// Takes in what became known of that.
+    pub fn learn(&mut self, learned: &Learned, subjects: &mut Subjects) {
+        let mut about = About::clone(&self.about);
+        for (path, unnamed) in about.files.iter_mut().zip(&mut about.unnamed) {
+            if *unnamed == Some(learned.of) {
+                let joined = learned.join(path.as_deref());
+                *unnamed = learned.above.filter(|_| joined.is_some());
+                *path = joined.or(path.take());
+            }
+        }
+        // The last cell has the remarks, which begin with the files.
+        let start = self.cells.rfind(SEPARATOR).map_or(0, |at| at + SEPARATOR.len_utf8());
+        let (cells, remarks) = self.cells.split_at(start);
+        let before = self.about.files().to_string();
+        let rest = remarks.strip_prefix(before.trim()).unwrap_or(remarks);
+        let separator = if before.is_empty() && !rest.is_empty() { "; " } else { "" };
+        self.cells = format!("{cells}{}{separator}{rest}", about.files()).into();
+        self.about = about.kept(subjects);
     }
 
     /// Whether `finding` is about it; as [`is_about`](rdmascope_present::findings::is_about) decides it for transactions.
@@ -429,6 +492,7 @@ impl Sort {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::session::{Batch, Session};
     use rdmascope_present::column::Picked;
     use rdmascope_tests::{samples, session, values};
 
@@ -480,6 +544,41 @@ mod tests {
             Value::Lossy(bytes) => format!("{bytes:?}"),
             _ => panic!("no column of a row has such a value"),
         })
+    }
+
+    /// What is learned late is shown as if the capture had been read twice, however it was read.
+    #[test]
+    fn rows_get_the_paths_that_were_shown_later() {
+        let (mut named, mut longer) = (0, 0);
+        for sample in ["nfs3-basic", "nfs4.1-basic", "nfs4.2-basic"] {
+            for (part, step) in [(5, 1), (5, 50), (3, 7), (2, usize::MAX)] {
+                let mut capture = samples::capture(sample);
+                capture.packets.drain(..capture.packets.len() / part);
+                let transactions = session::run(&capture).transactions;
+                let (mut maker, mut twice) = (RowMaker::default(), RowMaker::default());
+                let mut session = Session::default();
+                let mut before = Vec::new();
+                for some in transactions.chunks(step.min(transactions.len())) {
+                    let rows: Vec<Row> =
+                        some.iter().map(|transaction| maker.row(transaction, Time(0), 1)).collect();
+                    before.extend(rows.iter().cloned());
+                    session.take(Batch { rows, learned: maker.learned(), ..Batch::default() });
+                }
+                transactions.iter().for_each(|transaction| twice.paths.take(transaction));
+                twice.paths.rewind();
+                for (index, transaction) in transactions.iter().enumerate() {
+                    let (was, row) = (&before[index], &session.rows[index]);
+                    let expected = twice.row(transaction, Time(0), 1);
+                    assert_eq!(row.about.files, expected.about.files, "{sample} {}", row.number);
+                    assert_eq!(row.cells, expected.cells, "{sample} {}", row.number);
+                    for (was, path) in was.about.files.iter().zip(&row.about.files) {
+                        named += usize::from(was.is_none() && path.is_some());
+                        longer += usize::from(was.is_some() && was != path);
+                    }
+                }
+            }
+        }
+        assert!(named > 0 && longer > 0, "{named} paths are shown late in these captures, {longer} grow");
     }
 
     /// A filter finds in a row what it would find in the columns of the transaction.

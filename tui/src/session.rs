@@ -1,13 +1,14 @@
 //! What is known of the capture by now: rows, findings, events. The analysis hands it over in batches.
 
 use crate::chart::Series;
-use crate::rows::{Row, Rows};
+use crate::rows::{Row, Rows, Subjects};
 use foldhash::fast::FixedState;
 use rdmascope_dissector::connection::{Connection, ConnectionId};
 use rdmascope_dissector::engine::Totals;
 use rdmascope_dissector::record::{Seen, Time};
 use rdmascope_dissector::transaction::Direction;
 use rdmascope_present::events::SessionEvent;
+use rdmascope_present::paths::{Learned, Unnamed};
 use rdmascope_present::timeline::Found;
 use rdmascope_wire::Xid;
 use std::collections::HashMap;
@@ -41,6 +42,8 @@ pub struct Session {
     pub progress: Progress,
     /// Findings of transactions that have not ended yet, by what they say of them.
     open: HashMap<(ConnectionId, Xid), Vec<usize>, FixedState>,
+    /// Rows with paths that begin below something that has no name yet: each row twice at most.
+    unnamed: HashMap<Unnamed, Vec<u32>, FixedState>,
 }
 
 /// How far the analysis has come.
@@ -71,6 +74,8 @@ pub struct Batch {
     pub rows: Vec<Row>,
     /// Transactions that ended and have no row.
     pub further_rows: u64,
+    /// What became known of that which paths of rows begin below, these and earlier ones.
+    pub learned: Vec<Learned>,
     /// What was found.
     pub findings: Vec<Found>,
     /// What was found and is not listed.
@@ -139,8 +144,8 @@ impl Session {
         Session { title, ..Session::default() }
     }
 
-    /// Takes in what has become known.
-    pub fn take(&mut self, batch: Batch) {
+    /// Takes in what has become known. Returns which rows got other paths, in no order.
+    pub fn take(&mut self, batch: Batch) -> Vec<u32> {
         if let Some(start) = batch.start {
             self.start = start;
         }
@@ -153,7 +158,21 @@ impl Session {
                     }
                 }
             }
+            self.wait(row.unnamed(), self.rows.len() as u32);
             self.rows.push(row);
+        }
+        let (mut renamed, mut subjects) = (Vec::new(), Subjects::default());
+        for learned in batch.learned {
+            for index in self.unnamed.remove(&learned.of).unwrap_or_default() {
+                if let Some(row) = self.rows.get_mut(index as usize) {
+                    let others = row.unnamed().map(|unnamed| unnamed.filter(|it| *it != learned.of));
+                    row.learn(&learned, &mut subjects);
+                    // What it waits for besides has it already.
+                    let now = row.unnamed().map(|unnamed| unnamed.filter(|it| !others.contains(&Some(*it))));
+                    self.wait(now, index);
+                    renamed.push(index);
+                }
+            }
         }
         for found in batch.findings {
             self.mark(&found);
@@ -167,6 +186,14 @@ impl Session {
         self.events = batch.events.unwrap_or_else(|| core::mem::take(&mut self.events));
         self.resent = batch.resent.or_else(|| self.resent.take());
         self.report = batch.report.unwrap_or_else(|| core::mem::take(&mut self.report));
+        renamed
+    }
+
+    /// The row at this place waits for names.
+    fn wait(&mut self, [one, other]: [Option<Unnamed>; 2], index: u32) {
+        for unnamed in one.into_iter().chain(other.filter(|other| Some(*other) != one)) {
+            self.unnamed.entry(unnamed).or_default().push(index);
+        }
     }
 
     /// Marks the row that a finding is about. Where there is none yet, it waits for it.

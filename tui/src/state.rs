@@ -320,6 +320,22 @@ impl State {
         *at = sort.insert(&session.rows, order, new.collect(), *reversed, *at);
     }
 
+    /// Lists rows anew that got other paths, where a filter may ask for them. What was chosen stays chosen, where it is still listed.
+    pub fn list_renamed(&mut self, mut renamed: Vec<u32>) {
+        if self.filter.is_empty() || renamed.is_empty() {
+            return;
+        }
+        renamed.sort_unstable();
+        renamed.dedup();
+        let chosen = self.order.get(self.cursors[Show::Transactions as usize].at).copied();
+        let State { session, filter, order, sort, reversed, cursors, .. } = self;
+        order.retain(|index| renamed.binary_search(index).is_err());
+        renamed.retain(|index| filter.matches(&session.rows[*index as usize], session.start));
+        let at = &mut cursors[Show::Transactions as usize].at;
+        sort.insert(&session.rows, order, renamed, *reversed, 0);
+        *at = order.iter().position(|index| Some(*index) == chosen).unwrap_or(*at);
+    }
+
     /// The latency of the slowest hundredth of the calls; `None` where no call has a latency.
     pub fn slow(&self) -> Option<u64> {
         let mut latencies: Vec<u64> = self.session.rows.iter().filter_map(|row| row.latency).collect();

@@ -113,7 +113,8 @@ pub fn update(state: &mut State, message: Message) -> Vec<Effect> {
 fn take(state: &mut State, mut batch: Batch) {
     let before = state.session.rows.len();
     let now = batch.now.take();
-    state.session.take(batch);
+    let renamed = state.session.take(batch);
+    state.list_renamed(renamed.into_iter().filter(|index| (*index as usize) < before).collect());
     state.list_from(before);
     if let Some(now) = now
         && state.follows

@@ -38,35 +38,75 @@ impl Key {
     /// A Feistel network of ten rounds, as in FF1 (NIST SP 800-38G): the digits of one half are added to what the key makes of the other. A single
     /// digit has no halves: it is replaced by its place among all digits, sorted by what the key makes of each.
     pub(super) fn permute(&self, kind: Kind, radix: u16, digits: &mut [u8]) {
-        const ROUNDS: u8 = 10;
         match digits {
             [] => {}
             [digit] => {
-                let order = |digit: u8| self.number(kind, &[radix.to_be_bytes()[0], radix as u8, digit]);
+                let order = |digit: u8| self.order(kind, radix, digit);
                 let own = (order(*digit), *digit);
                 let all = (0..radix).map(|digit| digit as u8);
                 *digit = all.filter(|other| (order(*other), *other) < own).count() as u8;
             }
-            _ => {
-                let length = digits.len();
-                let (left, right) = digits.split_at_mut(length / 2);
-                for round in 0..ROUNDS {
-                    let (changed, from) =
-                        if round % 2 == 0 { (&mut *left, &*right) } else { (&mut *right, &*left) };
-                    self.add(kind, radix, [round, (length % 2) as u8], changed, from);
-                }
-            }
+            _ => self.rounds(0..ROUNDS, Sign::Plus, kind, radix, digits),
         }
     }
 
-    /// Adds what the key makes of `from` to the digits of `changed`.
-    fn add(&self, kind: Kind, radix: u16, round: [u8; 2], changed: &mut [u8], from: &[u8]) {
+    /// The same, and nothing stands for itself: one after the other, all values follow in one circle, in the order of what [`Key::permute`] makes of them.
+    /// So where a value is replaced until it comes to one of a class of two or more, none of the class stands for itself either.
+    pub(super) fn replace(&self, kind: Kind, radix: u16, digits: &mut [u8]) {
+        self.permute(kind, radix, digits);
+        for digit in &mut *digits {
+            *digit = ((u16::from(*digit) + 1) % radix) as u8;
+            if *digit > 0 {
+                break;
+            }
+        }
+        self.restore(kind, radix, digits);
+    }
+
+    /// The inverse of [`Key::permute`].
+    fn restore(&self, kind: Kind, radix: u16, digits: &mut [u8]) {
+        match digits {
+            [] => {}
+            [place] => {
+                let mut all: Vec<u8> = (0..radix).map(|digit| digit as u8).collect();
+                all.sort_by_cached_key(|digit| (self.order(kind, radix, *digit), *digit));
+                *place = all[usize::from(*place)];
+            }
+            _ => self.rounds((0..ROUNDS).rev(), Sign::Minus, kind, radix, digits),
+        }
+    }
+
+    /// By what digits that stand alone are sorted.
+    fn order(&self, kind: Kind, radix: u16, digit: u8) -> u64 {
+        self.number(kind, &[radix.to_be_bytes()[0], radix as u8, digit])
+    }
+
+    /// These rounds of the Feistel network, on two digits or more.
+    fn rounds(
+        &self,
+        rounds: impl Iterator<Item = u8>,
+        sign: Sign,
+        kind: Kind,
+        radix: u16,
+        digits: &mut [u8],
+    ) {
+        let length = digits.len();
+        let (left, right) = digits.split_at_mut(length / 2);
+        for round in rounds {
+            let (changed, from) = if round % 2 == 0 { (&mut *left, &*right) } else { (&mut *right, &*left) };
+            self.add(kind, radix, ([round, (length % 2) as u8], sign), changed, from);
+        }
+    }
+
+    /// Adds what the key makes of `from` to the digits of `changed`, or takes it away from them.
+    fn add(&self, kind: Kind, radix: u16, (round, sign): ([u8; 2], Sign), changed: &mut [u8], from: &[u8]) {
         const BYTES: usize = 2;
         for (index, part) in changed.chunks_mut(32 / BYTES).enumerate() {
             let tweak = u16::from_be_bytes(round) ^ radix.rotate_left(4);
             let block = self.block(kind, tweak, index as u32, from);
             for (digit, random) in part.iter_mut().zip(block.chunks_exact(BYTES)) {
                 let random = u16::from_be_bytes([random[0], random[1]]) % radix;
+                let random = if sign == Sign::Plus { random } else { radix - random };
                 *digit = ((u16::from(*digit) + random) % radix) as u8;
             }
         }
@@ -80,6 +120,16 @@ impl Key {
         function.update(value);
         function.finalize().into_bytes().into()
     }
+}
+
+/// Rounds of the Feistel network.
+const ROUNDS: u8 = 10;
+
+/// Which way a round goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sign {
+    Plus,
+    Minus,
 }
 
 /// What is replaced. Each kind has permutations of its own.
@@ -145,6 +195,23 @@ mod tests {
                 count < 10 || (unchanged < count / 2 && differ > count / 2),
                 "{radix}, {length}: {unchanged} {differ}"
             );
+        }
+    }
+
+    /// All values of some small domains are in one circle, and none stands for itself.
+    #[test]
+    fn one_circle() {
+        for (radix, length) in [(2u16, 1), (10, 1), (256, 1), (10, 2), (65, 2), (10, 3), (2, 9), (3, 8)] {
+            let all = usize::from(radix).pow(length as u32);
+            let mut digits = vec![1u8; length];
+            let mut found = HashSet::new();
+            while found.insert(digits.clone()) {
+                let before = digits.clone();
+                key(1).replace(Kind::Text, radix, &mut digits);
+                assert_ne!(digits, before, "{radix}");
+                assert!(digits.iter().all(|digit| u16::from(*digit) < radix));
+            }
+            assert_eq!((found.len(), digits), (all, vec![1; length]), "{radix}");
         }
     }
 

@@ -264,7 +264,7 @@ fn new_text(key: &Key, part: &mut [u8]) {
     let mut digits: Vec<u8> =
         part.iter().map(|byte| alphabet.partition_point(|other| other < byte) as u8).collect();
     loop {
-        key.permute(kind, alphabet.len() as u16, &mut digits);
+        key.replace(kind, alphabet.len() as u16, &mut digits);
         for (byte, digit) in part.iter_mut().zip(&digits) {
             *byte = alphabet[usize::from(*digit)];
         }
@@ -414,6 +414,28 @@ mod tests {
             .map(|name| values.text(&name))
             .collect();
         assert_eq!(all.len(), plain.len() * plain.len());
+    }
+
+    /// Whatever the key is: a short name is another one, and no two become the same.
+    #[test]
+    fn no_name_stands_for_itself() {
+        let names: Vec<Vec<u8>> = (1..=u8::MAX)
+            .map(|byte| vec![byte])
+            .chain((10..100).map(|number: u32| number.to_string().into_bytes()))
+            .chain([b"ab".to_vec(), b"a.c".to_vec(), b"root".to_vec(), b"4294967295".to_vec()])
+            .filter(|name| Class::of(name) != Class::Fixed && !SEPARATORS.contains(&name[0]))
+            .collect();
+        for byte in 0..16 {
+            let mut values = Values::new(Key::new(&[byte; 16]).expect("it is long enough"));
+            let mut replaced = HashSet::new();
+            for name in &names {
+                let new = values.text(name);
+                assert_ne!(*new, **name);
+                assert_eq!((new.len(), Class::of(&new)), (name.len(), Class::of(name)));
+                assert_eq!(values.text(name), new);
+                assert!(replaced.insert(new), "{name:?}");
+            }
+        }
     }
 
     #[test]

@@ -10,10 +10,10 @@ const MOST: usize = 1 << 18;
 /// Bytes of their handles and names.
 const MOST_BYTES: usize = 32 << 20;
 /// Directories above a file. More than that is a circle, or nothing that a person reads.
-const DEEPEST: usize = 64;
+pub(super) const DEEPEST: usize = 64;
 
 /// Which file it is, with or without a known handle.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct File(u32);
 
 /// Which server a handle means something to.
@@ -33,6 +33,8 @@ pub(super) struct Table {
     servers: HashMap<Address, Server, FixedState>,
     /// Handles and names.
     bytes: Vec<u8>,
+    /// How often a file got its first name, or was shown to be a root.
+    pub(super) shown: u64,
     pub(super) left_out: u64,
 }
 
@@ -99,7 +101,7 @@ impl Table {
     /// The root of a server's name space.
     pub(super) fn root(&mut self, server: Server) -> Option<File> {
         let file = self.of_handle(server, &[])?;
-        self.files[file.0 as usize].is_root = true;
+        self.set_root(file);
         Some(file)
     }
 
@@ -166,16 +168,13 @@ impl Table {
 
     /// Gives a file a name.
     pub(super) fn name(&mut self, file: File, entry: Entry) {
-        let known = &mut self.files[file.0 as usize];
-        known.first.get_or_insert(entry);
-        known.now = Some(entry);
+        self.files[file.0 as usize].now = Some(entry);
         self.link(file, entry);
     }
 
     /// Lets a name lead to a file, which keeps the name that it has, if it has one.
     pub(super) fn link(&mut self, file: File, entry: Entry) {
-        let known = &mut self.files[file.0 as usize];
-        known.first.get_or_insert(entry);
+        self.show(file, entry);
         let name = &mut self.entries[entry.0 as usize];
         name.first.get_or_insert(file);
         name.now = Now::Has(file);
@@ -210,11 +209,14 @@ impl Table {
                 file
             }
         };
-        self.files[holder.0 as usize].is_root |= is_root;
+        if is_root {
+            self.set_root(holder);
+        }
         if own.length == 0 {
             // What was made for a name alone is that file, and had the names that it had.
-            let known = &mut self.files[holder.0 as usize];
-            known.first = known.first.or(first);
+            if let Some(first) = first {
+                self.show(holder, first);
+            }
             for entry in [first, now].into_iter().flatten() {
                 let name = &mut self.entries[entry.0 as usize];
                 name.first = name.first.map(|had| if had == file { holder } else { had });
@@ -227,10 +229,48 @@ impl Table {
 
     /// Writes the path of a file. Returns whether it has one.
     pub(super) fn write(&self, file: File, path: &mut Vec<u8>) -> bool {
+        self.write_by(|known| known.now.or(known.first), file, path)
+    }
+
+    /// The same with the names that were shown first.
+    pub(super) fn write_first(&self, file: File, path: &mut Vec<u8>) -> bool {
+        self.write_by(|known| known.first, file, path)
+    }
+
+    /// Where the path of a file begins, if that is not the root: the uppermost directory, or the file, whose name is not known.
+    pub(super) fn top(&self, file: File) -> Option<File> {
+        self.top_by(|known| known.now.or(known.first), file)
+    }
+
+    /// The same with the names that were shown first.
+    pub(super) fn first_top(&self, file: File) -> Option<File> {
+        self.top_by(|known| known.first, file)
+    }
+
+    /// Whether a file has a name, or is the root.
+    pub(super) fn is_shown(&self, file: File) -> bool {
+        let known = &self.files[file.0 as usize];
+        known.first.is_some() || known.is_root
+    }
+
+    fn top_by(&self, entry_of: impl Fn(&Known) -> Option<Entry>, file: File) -> Option<File> {
+        let mut at = file;
+        for _ in 0..DEEPEST {
+            let known = &self.files[at.0 as usize];
+            match entry_of(known) {
+                Some(entry) => at = self.entries[entry.0 as usize].directory,
+                None => return (!known.is_root).then_some(at),
+            }
+        }
+        None
+    }
+
+    fn write_by(&self, entry_of: impl Fn(&Known) -> Option<Entry>, file: File, path: &mut Vec<u8>) -> bool {
         let mut names = [None; DEEPEST];
         let mut at = file;
         let mut depth = 0;
-        while let (Some(name), true) = (self.name_of(at), depth < DEEPEST) {
+        while let (Some(entry), true) = (entry_of(&self.files[at.0 as usize]), depth < DEEPEST) {
+            let name = &self.entries[entry.0 as usize];
             names[depth] = Some(name.name);
             at = name.directory;
             depth += 1;
@@ -257,6 +297,21 @@ impl Table {
     fn name_of(&self, file: File) -> Option<&Name> {
         let known = &self.files[file.0 as usize];
         known.now.or(known.first).map(|entry| &self.entries[entry.0 as usize])
+    }
+
+    /// Gives a file a name, if it has none.
+    fn show(&mut self, file: File, entry: Entry) {
+        let Table { files, shown, .. } = self;
+        files[file.0 as usize].first.get_or_insert_with(|| {
+            *shown += 1;
+            entry
+        });
+    }
+
+    fn set_root(&mut self, file: File) {
+        let known = &mut self.files[file.0 as usize];
+        self.shown += u64::from(!known.is_root);
+        known.is_root = true;
     }
 
     fn is(&self, file: File, server: Server, handle: &[u8]) -> bool {

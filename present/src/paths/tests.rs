@@ -95,6 +95,71 @@ fn rename_moves_a_file_and_what_is_below_it() {
     assert_eq!(follow(&mut paths, "PUTFH=two CLOSE"), "/d/log");
 }
 
+fn unnamed(paths: &Paths, transaction: &Transaction, second: bool) -> Option<Unnamed> {
+    paths.unnamed(transaction.details.operations.len() - 1, second)
+}
+
+/// Whoever reads once is told what a path begins below, and later what that is called.
+#[test]
+fn what_a_path_begins_below_is_learned_later() {
+    let mut paths = Paths::new();
+    let read = compound("PUTFH=one READ");
+    assert_eq!(last(&mut paths, &read), "?");
+    let one = unnamed(&paths, &read, false).expect("it has no name");
+    let renamed = compound("PUTFH=d SAVEFH PUTFH=e RENAME:x:y");
+    assert_eq!(last(&mut paths, &renamed), "x y");
+    let [d, e] = [false, true].map(|second| unnamed(&paths, &renamed, second).expect("it has no name"));
+    let shown = paths.shown();
+    follow(&mut paths, "PUTFH=d READ");
+    assert_eq!((paths.shown(), paths.learned(one), paths.learned(d)), (shown, None, None));
+
+    follow(&mut paths, "PUTFH=d LOOKUP:a GETFH>one");
+    assert!(paths.shown() > shown);
+    let learned = paths.learned(one).expect("it has a name");
+    assert_eq!((&*learned.path, learned.above), (&b"a"[..], Some(d)));
+    assert_eq!(learned.join(None).as_deref(), Some(&b"a"[..]));
+    assert_eq!(learned.join(Some(b"b/c")).as_deref(), Some(&b"a/b/c"[..]));
+
+    // A later name is none that it had before.
+    follow(&mut paths, "PUTFH=d SAVEFH RENAME:a:b");
+    follow(&mut paths, "PUTROOTFH LOOKUP:export GETFH>d");
+    let learned = paths.learned(one).expect("it has a name");
+    assert_eq!((&*learned.path, learned.above), (&b"/export/a"[..], None));
+    assert_eq!(last(&mut paths, &read), "/export/b");
+    assert_eq!(unnamed(&paths, &read, false), None);
+
+    // What turns out to be the root.
+    follow(&mut paths, "PUTROOTFH GETFH>e");
+    let learned = paths.learned(e).expect("it is the root");
+    assert_eq!((&*learned.path, learned.above), (&b"/"[..], None));
+    assert_eq!(learned.join(Some(b"y")).as_deref(), Some(&b"/y"[..]));
+}
+
+/// Directories that are named late one above the other, or in a circle, make no path without an end.
+#[test]
+fn a_path_that_is_learned_late_is_bounded() {
+    let mut paths = Paths::new();
+    let read = compound("PUTFH=h0 READ");
+    last(&mut paths, &read);
+    let mut at = unnamed(&paths, &read, false);
+    let mut path: Option<Box<[u8]>> = None;
+    let mut grown = 0;
+    for depth in 0..200 {
+        follow(&mut paths, &format!("PUTFH=h{} LOOKUP:n GETFH>h{depth}", depth + 1));
+        let learned = at.and_then(|at| paths.learned(at)).expect("it has a name now");
+        at = learned.above;
+        let Some(joined) = learned.join(path.as_deref()) else { break };
+        path = Some(joined);
+        grown += 1;
+    }
+    assert_eq!(grown, table::DEEPEST);
+    let read = compound("PUTFH=c READ");
+    last(&mut paths, &read);
+    let circle = unnamed(&paths, &read, false).expect("it has no name");
+    follow(&mut paths, "PUTFH=c LOOKUP:n GETFH>c");
+    assert_eq!(paths.learned(circle).expect("it has a name").above, None);
+}
+
 /// What is learned late counts from the beginning; a RENAME counts from when it was.
 #[test]
 fn a_second_reading_knows_names_from_the_beginning() {

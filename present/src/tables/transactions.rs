@@ -32,6 +32,20 @@ impl fmt::Display for Ending<'_> {
     }
 }
 
+/// Files that it is about, as [`Remarks`] begin with them: the file, and the second one.
+pub struct FilesOf<'a>(pub [Option<&'a [u8]>; 2]);
+
+impl fmt::Display for FilesOf<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.map(|path| path.map(Quoted)) {
+            [None, None] => Ok(()),
+            [Some(file), None] => write!(f, "{file}"),
+            [None, Some(other)] => write!(f, "to {other}"),
+            [Some(file), Some(other)] => write!(f, "{file}; to {other}"),
+        }
+    }
+}
+
 /// What it is about, what chunks moved, what is missing, and the operations.
 pub struct Remarks<'a>(pub TransactionRow<'a>);
 
@@ -44,18 +58,13 @@ impl fmt::Display for Remarks<'_> {
             separator = "; ";
             written
         };
-        let (mut written, mut has_file) = (Ok(()), false);
-        self.0.file(&mut |path| {
-            has_file = true;
-            written = remark(f, format_args!("{}", Quoted(path)));
-        });
-        written?;
-        let (mut written, mut has_other) = (Ok(()), false);
-        self.0.other_file(&mut |path| {
-            has_other = true;
-            written = remark(f, format_args!("to {}", Quoted(path)));
-        });
-        written?;
+        let [mut file, mut other] = [None::<Vec<u8>>, None];
+        self.0.file(&mut |path| file = Some(path.into()));
+        self.0.other_file(&mut |path| other = Some(path.into()));
+        let (has_file, has_other) = (file.is_some(), other.is_some());
+        if has_file || has_other {
+            remark(f, format_args!("{}", FilesOf([file.as_deref(), other.as_deref()])))?;
+        }
         for (message, long) in [(&transaction.call, "Long Call"), (&transaction.reply, "Long Reply")] {
             if message.as_ref().is_some_and(|message| message.procedure == rpcrdma::Procedure::Nomsg) {
                 remark(f, format_args!("{long}"))?;
