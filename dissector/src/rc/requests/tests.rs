@@ -562,6 +562,7 @@ fn what_is_late_is_what_was_given_up() {
         feed.take(sent(Operation::SendOnly, psn, 7, 1));
         assert_eq!((feed.requests.repeated, feed.requests.reordered), (repeated, late), "{psn}");
         assert_eq!(feed.got.len(), late as usize, "{psn}: it stands for itself");
+        assert_eq!((feed.requests.unsure, feed.requests.expected()), (0, Some(Psn::new(17))));
     }
     // What is in the middle of a message does not.
     let mut feed = sends(&[10, 13]);
@@ -719,4 +720,32 @@ fn what_is_held_back_is_counted() {
     assert!((held..4 * held).contains(&(feed.requests.buffered() - before)));
     feed.requests.give_up_buffered(&mut |_| {});
     assert_eq!(feed.requests.buffered(), 0);
+}
+
+/// An RDMA WRITE of 600 bytes takes up three PSNs: what comes behind a gap within these goes on with it, and nothing else does.
+#[test]
+fn what_goes_on_with_a_write_behind_a_gap() {
+    use Operation::*;
+    let write = Got::Write { address: 0x1000, bytes: vec![4; 256] };
+    for (operation, psn, got) in [
+        (WriteLast, 12, Got::Write { address: 0x1200, bytes: vec![6; 88] }),
+        (WriteLast, 13, Got::Unplaced(88)),
+        (SendLast, 12, Got::Unplaced(88)),
+    ] {
+        let mut feed = sends(&[]);
+        feed.requests.watch();
+        feed.take(Sent { reth: reth(0x1000, 600), ..sent(WriteFirst, 10, 4, 256) });
+        feed.take(sent(operation, psn, 6, 88));
+        let mut faults = 0;
+        feed.requests.finish(&mut |delivery| match delivery {
+            Delivery::Faulty { .. } => faults += 1,
+            other => feed.got.extend(keep(other)),
+        });
+        assert_eq!(feed.got, [write.clone(), Got::Missing(psn - 11), got], "{operation:?} {psn}");
+        assert_eq!(faults, 0, "{operation:?} {psn}: what is missing may have ended it");
+    }
+    // Nothing is missing, and nothing comes.
+    let mut feed = sends(&[]);
+    feed.take(Sent { reth: reth(0x1000, 600), ..sent(WriteOnly, 10, 4, 0) });
+    assert_eq!(feed.got, []);
 }
