@@ -147,7 +147,7 @@ mod tests {
     }
 
     fn position() -> Position {
-        rdmascope_wire::psn::Psn::new(1).into()
+        Position::of_sequence(1)
     }
 
     #[test]
