@@ -402,3 +402,75 @@ impl Counts {
         self.acknowledgements + naks + self.read_response_bytes > 0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 64 files are told apart, and the last of these stands for all behind it.
+    #[test]
+    fn files_of_a_capture() {
+        let of = |numbers: &[u32]| {
+            let mut files = Files::default();
+            numbers.iter().for_each(|number| files.add(*number));
+            (0..80).filter(|number| files.has(*number)).collect::<Vec<_>>()
+        };
+        assert_eq!(of(&[]), []);
+        assert_eq!(of(&[0, 3, 3, 62]), [0, 3, 62]);
+        assert_eq!(of(&[70]), (63..80).collect::<Vec<_>>());
+        let [mut one, mut other, mut third] = [Files::default(); 3];
+        one.add(1);
+        other.add(2);
+        (1..=3).for_each(|number| third.add(number));
+        assert!(!one.meet(other) && one.meet(third) && third.meet(other) && !one.meet(Files::default()));
+        one.add_all(third);
+        assert!(one.has(1) && one.has(3) && one.meet(other));
+    }
+
+    #[test]
+    fn what_answers() {
+        let none = Counts::default();
+        assert!(!none.has_answered());
+        for counts in [
+            Counts { acknowledgements: 1, ..none },
+            Counts { sequence_naks: 1, ..none },
+            Counts { fatal_naks: 1, ..none },
+            Counts { rnr_naks: 1, ..none },
+            Counts { read_response_bytes: 1, ..none },
+            Counts {
+                acknowledgements: 2,
+                sequence_naks: 1,
+                fatal_naks: 2,
+                rnr_naks: 3,
+                read_response_bytes: 5,
+                ..none
+            },
+        ] {
+            assert!(counts.has_answered(), "{counts:?}");
+        }
+        let sends = Counts { packets: 9, sends: 9, missing_packets: 1, unmatched_responses: 1, ..none };
+        assert!(!sends.has_answered());
+    }
+
+    /// The end is near that is so many times as near, and 2 us at least; both are equally far at 10 us and more, where one takes half as long
+    /// again at most.
+    #[test]
+    fn which_end_is_nearer() {
+        use CapturePoint::{Between, Requester, Responder};
+        for (to_requester, to_responder, ratio, point) in [
+            (1_000, 4_000, 4, Some(Requester)),
+            (4_000, 1_000, 4, Some(Responder)),
+            (1_000, 3_999, 4, None),
+            (600, 2_599, 4, None),
+            (600, 2_600, 4, Some(Requester)),
+            (20_000, 80_000, 2, Some(Requester)),
+            (10_000, 10_000, 4, Some(Between)),
+            (9_999, 9_999, 4, None),
+            (10_000, 15_000, 4, Some(Between)),
+            (10_000, 15_003, 4, None),
+            (15_000, 10_000, 2, Some(Between)),
+        ] {
+            assert_eq!(nearer(to_requester, to_responder, ratio), point, "{to_requester} {to_responder}");
+        }
+    }
+}

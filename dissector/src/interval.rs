@@ -127,6 +127,43 @@ mod tests {
         assert_eq!(set.front(), 30);
     }
 
+    #[test]
+    fn its_ranges_and_its_length() {
+        let mut set = Intervals::default();
+        assert_eq!((set.length(), set.memory(), set.ranges().count()), (0, 0, 0));
+        for (start, end) in [(0, 10), (20, 30), (40, 50)] {
+            set.insert(start, end);
+        }
+        assert_eq!((set.length(), set.end()), (30, 50));
+        // Two ranges apart from the front, of two numbers each.
+        assert!((32..=256).contains(&set.memory()), "{}", set.memory());
+        let within = |start, end| set.within(start, end).collect::<Vec<_>>();
+        assert_eq!(within(0, u64::MAX), [(0, 10), (20, 30), (40, 50)]);
+        assert_eq!(within(5, 45), [(5, 10), (20, 30), (40, 45)]);
+        assert_eq!(within(10, 20), []);
+        assert_eq!(within(30, 41), [(40, 41)]);
+    }
+
+    #[test]
+    fn a_range_within_the_front_adds_nothing() {
+        let mut set = Intervals::default();
+        set.insert(0, 10);
+        set.insert(20, 30);
+        assert_eq!([set.insert(2, 8), set.insert(10, 10), set.insert(22, 28)], [0; 3]);
+        assert_eq!(set.holes(30).collect::<Vec<_>>(), [(10, 20)]);
+    }
+
+    /// Beyond its bound it takes what touches a range, and nothing else.
+    #[test]
+    fn its_ranges_are_bounded() {
+        let mut set = Intervals::default();
+        (1..=4096).for_each(|index| assert_eq!(set.insert(4 * index, 4 * index + 1), 1));
+        assert_eq!(set.insert(4 * 4097, 4 * 4097 + 1), 0);
+        assert_eq!((set.length(), set.insert(4 * 4096 + 1, 4 * 4096 + 3), set.length()), (4096, 2, 4098));
+        assert_eq!((set.insert(0, 4), set.front()), (4, 5), "what touches the front");
+        assert_eq!(set.insert(4 * 4097, 4 * 4097 + 1), 1, "there is room again");
+    }
+
     proptest! {
         #[test]
         fn it_agrees_with_a_plain_set(ranges in proptest::collection::vec((0u64..64, 0u64..16), 0..24)) {

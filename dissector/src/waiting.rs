@@ -97,3 +97,66 @@ impl<T: Held> Waiting<T> {
         Some(entry)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bytes, and where it was seen.
+    struct Entry(usize, Option<Seen>);
+
+    impl Held for Entry {
+        fn seen(&self) -> Option<Seen> {
+            self.1
+        }
+
+        fn bytes(&self) -> usize {
+            self.0
+        }
+    }
+
+    fn waiting(bytes: &[usize]) -> Waiting<Entry> {
+        let mut waiting = Waiting::default();
+        let seen = Some(Seen { frame: 100, time: Time(1_000) });
+        bytes.iter().for_each(|bytes| waiting.keep(Entry(*bytes, seen)));
+        waiting
+    }
+
+    /// 64 entries, and 2 MiB.
+    #[test]
+    fn its_bounds() {
+        for (bytes, is_full) in [
+            (vec![1; 64], false),
+            (vec![1; 65], true),
+            (vec![2 << 20], false),
+            (vec![(2 << 20) + 1], true),
+            (vec![1 << 20; 2], false),
+            (vec![1 << 20; 3], true),
+        ] {
+            let mut waiting = waiting(&bytes);
+            assert_eq!(waiting.is_full(), is_full, "{} entries", bytes.len());
+            assert!(waiting.footprint() > bytes.iter().sum());
+            waiting.take_first();
+            assert!(!waiting.is_full());
+            while waiting.take_first().is_some() {}
+            assert_eq!(waiting.footprint(), 0);
+        }
+    }
+
+    /// Longer than 2 ms, or more than 64 packets.
+    #[test]
+    fn when_it_is_overdue() {
+        let waiting = waiting(&[1]);
+        for (frame, time, is_overdue) in [
+            (164, 2_001_000, false),
+            (165, 1_000, true),
+            (100, 2_001_001, true),
+            (0, 2_001_000, false),
+            (0, 0, false),
+        ] {
+            assert_eq!(waiting.is_overdue(Seen { frame, time: Time(time) }), is_overdue, "{frame} {time}");
+        }
+        assert_eq!(waiting.deadline(), Some(Time(2_001_001)));
+        assert!(!Waiting::<Entry>::default().is_overdue(Seen { frame: 1_000, time: Time(i64::MAX) }));
+    }
+}

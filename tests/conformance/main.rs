@@ -3,6 +3,7 @@
 mod advice;
 mod body;
 mod chunks;
+mod compounds;
 mod controls;
 mod credits;
 mod drops;
@@ -23,6 +24,14 @@ mod sessions;
 mod state;
 mod statuses;
 mod transport;
+
+/// The scripted world of the dissector's scenarios, and what its hosts say.
+#[allow(dead_code)]
+#[path = "../../dissector/tests/scenarios/speech.rs"]
+mod speech;
+#[allow(dead_code)]
+#[path = "../../dissector/tests/scenarios/world.rs"]
+mod world;
 
 use core::fmt::Write as _;
 use rdmascope_conformance::{Finding, Value, Verdict};

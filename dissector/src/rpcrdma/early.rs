@@ -97,3 +97,125 @@ fn answered_xid_of(message: &[u8]) -> Option<Xid> {
     let kind = certain_kind(&header, payload_of(&header, message));
     matches!(kind, Some(Kind::Reply | Kind::Error)).then_some(header.xid)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rdma::{MemoryRange, Placement, Position, ReadRequest};
+    use crate::record::{Seen, Time};
+    use alloc::vec::Vec;
+    use rdmascope_wire::Rkey;
+
+    fn words(words: &[u32]) -> Vec<u8> {
+        words.iter().flat_map(|word| word.to_be_bytes()).collect()
+    }
+
+    /// XID, version 1, credits, RDMA_MSG, and lists; behind them an RPC message: XID, and 0 for a call, 1 for a reply.
+    fn message(xid: u32, lists: &[u32], kind: u32) -> Vec<u8> {
+        words(&[&[xid, 1, 32, 0], lists, &[xid, kind, 0, 0, 0, 0, 0, 0, 0, 0]].concat())
+    }
+
+    const NO_LISTS: [u32; 3] = [0; 3];
+    /// A Read segment at position 40: handle 7, 100 bytes at 0x1000; a Write chunk: handle 8, 100 bytes at 0x2000; a Reply chunk: handle 9.
+    const LISTS: [u32; 18] = [1, 40, 7, 100, 0, 0x1000, 0, 1, 1, 8, 100, 0, 0x2000, 0, 1, 1, 9, 100];
+    /// Where the Reply chunk is.
+    const REPLY_CHUNK: [u32; 2] = [0, 0x3000];
+
+    #[test]
+    fn a_reply_answers_a_call_with_its_xid() {
+        let replies = message(5, &NO_LISTS, 1);
+        let reply = send(&replies);
+        assert!(asks_for(&message(5, &NO_LISTS, 0), &reply));
+        assert!(!asks_for(&message(6, &NO_LISTS, 0), &reply));
+        assert!(!asks_for(&message(5, &NO_LISTS, 0)[..8], &reply), "a header that is cut");
+        let calls = message(5, &NO_LISTS, 0);
+        assert!(!asks_for(&message(5, &NO_LISTS, 0), &send(&calls)), "a call answers nothing");
+    }
+
+    fn send(bytes: &[u8]) -> Delivery<'_> {
+        let seen = Seen { frame: 1, time: Time(0) };
+        Delivery::Send(Send {
+            first: seen,
+            seen,
+            position: position(),
+            extent: 1,
+            bytes,
+            length: Some(bytes.len() as u32),
+            missing: None,
+            invalidated: None,
+        })
+    }
+
+    fn position() -> Position {
+        Position::of_sequence(1)
+    }
+
+    #[test]
+    fn an_operation_answers_what_advertises_its_memory() {
+        let call = message(5, &[&LISTS[..], &REPLY_CHUNK].concat(), 0);
+        for (rkey, address, is_asked) in [
+            (7, 0x1000, true),
+            (7, 0x1063, true),
+            (7, 0x1064, false),
+            (7, 0x0fff, false),
+            (7, 0x2000, false),
+            (8, 0x2000, true),
+            (8, 0x2063, true),
+            (8, 0x2064, false),
+            (9, 0x3000, true),
+            (9, 0x3064, false),
+            (10, 0x1000, false),
+        ] {
+            let memory = MemoryRange { rkey: Rkey(rkey), address, length: 1 };
+            let seen = Seen { frame: 1, time: Time(0) };
+            let placement = Placement {
+                seen,
+                position: position(),
+                first: position(),
+                request: None,
+                memory,
+                address,
+                bytes: &[],
+                length: 1,
+                repeated: false,
+            };
+            let request = ReadRequest {
+                seen,
+                position: position(),
+                extent: Some(1),
+                memory,
+                repeated: false,
+                is_new: true,
+            };
+            for delivery in [
+                Delivery::Write(placement),
+                Delivery::ReadResponse(placement),
+                Delivery::ReadRequest(request),
+            ] {
+                assert_eq!(asks_for(&call, &delivery), is_asked, "{rkey} {address:#x}");
+            }
+            assert!(!asks_for(&call, &Delivery::Missing { packets: 1 }));
+        }
+    }
+
+    /// The short way finds what the long one does.
+    #[test]
+    fn only_replies_and_errors_answer() {
+        let with_chunks = [&LISTS[..], &REPLY_CHUNK].concat();
+        for (bytes, is_bare, answers) in [
+            (message(5, &NO_LISTS, 0), true, false),
+            (message(5, &NO_LISTS, 1), false, true),
+            (message(5, &with_chunks, 0), false, false),
+            (message(5, &with_chunks, 1), false, true),
+            // ERR_VERS: versions 1 to 1; ERR_CHUNK.
+            (words(&[5, 1, 32, 4, 1, 1, 1]), false, true),
+            (words(&[5, 1, 32, 4, 2]), false, true),
+            // RDMA_DONE, and a version that nobody knows.
+            (words(&[5, 1, 32, 3]), false, false),
+            (words(&[5, 2, 32, 0, 0, 0, 0, 5, 0]), false, false),
+        ] {
+            assert_eq!(is_bare_call(&bytes), is_bare, "{bytes:?}");
+            assert_eq!(answered_xid(&bytes), answers.then_some(Xid(5)), "{bytes:?}");
+        }
+    }
+}

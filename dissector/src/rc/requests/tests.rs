@@ -1,3 +1,5 @@
+mod gaps;
+
 use super::*;
 use crate::rc::Extension;
 use proptest::prelude::*;

@@ -1,0 +1,279 @@
+//! Where a gap ends, and what is known of a PSN before, in and behind it: the bounds, each from both sides.
+
+use super::*;
+
+/// Single Sends at these PSNs, behind an announced PSN 10.
+fn sends(psns: &[u32]) -> Feed {
+    let mut feed = Feed::new();
+    feed.requests.begin(Psn::new(10), Some(256));
+    psns.iter().for_each(|psn| feed.take(sent(Operation::SendOnly, *psn, 1, 1)));
+    feed
+}
+
+/// What the capture shows, may show yet, and cannot show, of an end that has sent PSNs 10, 11 and 13 to 15, where 12 was given up.
+#[test]
+fn what_is_known_of_a_psn() {
+    let mut feed = sends(&[10, 11, 13, 14, 15]);
+    assert!(feed.requests.waits());
+    assert!(!feed.requests.give_up_received(&mut |_| {}), "nobody has acknowledged it");
+    feed.acknowledge(15);
+    assert!(feed.requests.give_up_received(&mut |_| {}));
+    assert!(!feed.requests.waits());
+    let shows: Vec<u32> = (5..20).filter(|psn| feed.requests.shows(Psn::new(*psn))).collect();
+    assert_eq!(shows, [10, 11, 13, 14, 15], "16 comes next");
+    let may: Vec<u32> = (5..20).filter(|psn| feed.requests.may_yet_show(Psn::new(*psn))).collect();
+    assert_eq!(may, [16, 17, 18, 19]);
+    let settled: Vec<u32> = (5..20).filter(|psn| feed.requests.is_settled(Psn::new(*psn))).collect();
+    assert_eq!(settled, (5..16).collect::<Vec<_>>());
+    // 65536 is as far as a sender may get ahead.
+    for (psn, cannot) in [(16 + 65_536, false), (16 + 65_537, true), (0xff_0010, false), (0xff_000f, true)] {
+        assert_eq!(feed.requests.cannot_have_sent(Psn::new(psn)), cannot, "{psn:#x}");
+    }
+    // A Send that has begun is not settled from its first packet on.
+    feed.take(sent(Operation::SendFirst, 16, 1, 256));
+    assert!(feed.requests.is_settled(Psn::new(15)) && !feed.requests.is_settled(Psn::new(16)));
+}
+
+/// Before anything begins a message, it is not known what comes; where nothing waits, nothing does.
+#[test]
+fn what_is_known_before_the_first_message() {
+    let mut feed = Feed::new();
+    assert!(!feed.requests.may_yet_show(Psn::new(5)) && feed.requests.is_settled(Psn::new(5)));
+    assert!(!feed.requests.cannot_have_sent(Psn::new(0x80_0000)));
+    feed.take(sent(Operation::SendLast, 10, 1, 1));
+    assert!(feed.requests.may_yet_show(Psn::new(5)) && !feed.requests.is_settled(Psn::new(5)));
+    // The same packet again, and another one of it.
+    feed.take(sent(Operation::SendLast, 10, 1, 1));
+    assert_eq!(feed.requests.repeated, 1);
+    feed.take(sent(Operation::SendMiddle, 9, 1, 1));
+    assert_eq!(feed.requests.repeated, 1);
+    // What begins at the PSN of one that waits takes its place: none of the two came before.
+    feed.take(sent(Operation::SendOnly, 10, 1, 1));
+    assert_eq!((feed.requests.repeated, feed.requests.expected()), (1, Some(Psn::new(11))));
+    assert!(!feed.requests.waits());
+}
+
+/// Of a message whose beginning does not come 64 packets are waited for.
+#[test]
+fn a_beginning_that_does_not_come_is_waited_for_in_vain() {
+    let mut feed = Feed::new();
+    (0..64).for_each(|psn| feed.take(sent(Operation::SendMiddle, psn, 1, 256)));
+    assert_eq!((feed.got.len(), feed.requests.expected()), (0, None));
+    feed.take(sent(Operation::SendMiddle, 64, 1, 256));
+    assert_eq!((&feed.got[..], feed.requests.expected()), (&[Got::Unplaced(256)][..], Some(Psn::new(65))));
+    assert!(!feed.requests.waits());
+}
+
+/// 65536 PSNs ahead is a gap; one more is another life of the queue pair, of which it is not known where it begins.
+#[test]
+fn a_gap_is_no_wider_than_a_sender_gets_ahead() {
+    for (psn, waits, unsure) in [(10 + 65_536, true, 0), (10 + 65_537, false, 1)] {
+        let feed = sends(&[psn]);
+        assert_eq!((feed.requests.waits(), feed.requests.unsure), (waits, unsure), "{psn}");
+    }
+    // Two lives later.
+    assert_eq!(sends(&[10, 0x30_0000, 0x60_0000]).requests.unsure, 2);
+    // Of a message that began before the announced PSN nothing follows, nor of one that is in another life.
+    let mut feed = sends(&[]);
+    feed.take(sent(Operation::SendMiddle, 9, 1, 256));
+    assert_eq!((feed.requests.expected(), feed.requests.repeated), (Some(Psn::new(10)), 1));
+}
+
+/// What was given up counts as late from its first to its last packet, and what is beside it as repeated.
+#[test]
+fn what_is_late_is_what_was_given_up() {
+    for (psn, repeated, late) in [(12, 1, 0), (13, 0, 1), (14, 0, 1), (15, 1, 0), (10, 1, 0)] {
+        let mut feed = sends(&[10, 11, 12, 15, 16]);
+        feed.acknowledge(16);
+        assert!(feed.requests.give_up_received(&mut |_| {}));
+        feed.got.clear();
+        feed.take(sent(Operation::SendOnly, psn, 7, 1));
+        assert_eq!((feed.requests.repeated, feed.requests.reordered), (repeated, late), "{psn}");
+        assert_eq!(feed.got.len(), late as usize, "{psn}: it stands for itself");
+        assert_eq!((feed.requests.unsure, feed.requests.expected()), (0, Some(Psn::new(17))));
+    }
+    // What is in the middle of a message does not.
+    let mut feed = sends(&[10, 13]);
+    feed.requests.finish(&mut |_| {});
+    feed.got.clear();
+    feed.take(sent(Operation::SendMiddle, 12, 7, 256));
+    assert_eq!((feed.got, feed.requests.reordered), (vec![], 1));
+    // How many PSNs a late READ takes up is not known without a path MTU.
+    let mut feed = Feed::new();
+    [10, 12].iter().for_each(|psn| feed.take(sent(Operation::SendOnly, *psn, 1, 1)));
+    feed.requests.finish(&mut |_| {});
+    feed.take(Sent { reth: reth(0, 3000), ..sent(Operation::ReadRequest, 11, 0, 0) });
+    assert_eq!((feed.requests.unsure, feed.requests.expected()), (1, Some(Psn::new(13))));
+}
+
+/// Sixteen gaps are remembered; behind more it is not known what was late.
+#[test]
+fn gaps_given_up_are_remembered_for_a_while() {
+    for (gaps, shows) in [(16, true), (17, false)] {
+        let mut feed = sends(&(0..=gaps).map(|index| 10 + 2 * index).collect::<Vec<_>>());
+        feed.requests.finish(&mut |_| {});
+        assert_eq!(feed.requests.lost.len(), 16);
+        assert_eq!(feed.requests.shows(Psn::new(10 + 2 * gaps)), shows, "{gaps} gaps");
+    }
+}
+
+/// The times and numbers at which a gap is given up.
+#[test]
+fn how_long_a_gap_is_waited_for() {
+    let later = |feed: &mut Feed, nanoseconds: u64| {
+        let now = feed.now().plus(nanoseconds);
+        let Feed { requests, got, .. } = feed;
+        requests.handle_time(now, &mut |delivery| got.extend(keep(delivery)));
+        !requests.waits()
+    };
+    // Nobody acknowledges: 64 packets behind it, and no time.
+    let mut feed = sends(&[10]);
+    for psn in 12..12 + 63 {
+        feed.take(sent(Operation::SendOnly, psn, 1, 1));
+    }
+    assert!(feed.requests.waits() && feed.requests.deadline().is_none());
+    assert!(!later(&mut feed, u64::from(u32::MAX)));
+    feed.take(sent(Operation::SendOnly, 12 + 63, 1, 1));
+    assert!(!feed.requests.waits());
+    // What came before it was acknowledged: a retransmission may take four seconds.
+    let mut feed = sends(&[10, 12]);
+    feed.acknowledge(10);
+    assert_eq!(feed.requests.deadline(), Some(feed.now().plus(4_000_000_001)));
+    assert!(!later(&mut feed, 4_000_000_000));
+    assert!(later(&mut feed, 4_000_000_001));
+    // It was acknowledged itself: two milliseconds.
+    let mut feed = sends(&[10, 12]);
+    feed.acknowledge(11);
+    assert_eq!(feed.requests.deadline(), Some(feed.now().plus(2_000_001)));
+    let (now, at) = (feed.now(), |feed: &mut Feed, by: u64, now: Time| {
+        feed.requests.acknowledge(Psn::new(11), now.plus(by), &mut |_| {});
+        !feed.requests.waits()
+    });
+    assert!(!at(&mut feed, 2_000_000, now));
+    assert!(at(&mut feed, 2_000_001, now));
+    // Packets count from then on.
+    let mut feed = sends(&[10, 12, 13, 14, 15]);
+    feed.acknowledge(11);
+    (16..16 + 63).for_each(|psn| feed.take(sent(Operation::SendOnly, psn, 1, 1)));
+    assert!(feed.requests.waits());
+    feed.take(sent(Operation::SendOnly, 16 + 63, 1, 1));
+    assert!(!feed.requests.waits());
+    // A second gap, of which the ACK says the same: it is looked at at once.
+    let mut feed = sends(&[10, 12, 14]);
+    let since = feed.now();
+    feed.acknowledge(14);
+    feed.take(sent(Operation::SendOnly, 11, 1, 1));
+    assert_eq!((feed.requests.waits(), feed.requests.deadline()), (true, Some(since)));
+}
+
+/// An RDMA READ that fills a gap takes up PSNs, of packets that came before it as well.
+#[test]
+fn a_packet_within_a_read_is_a_repetition() {
+    let mut feed = sends(&[12]);
+    feed.take(Sent { reth: reth(0, 1024), ..sent(Operation::ReadRequest, 10, 0, 0) });
+    assert_eq!(feed.got, [Got::Read { psn: 10, packets: Some(4), repeated: false }]);
+    assert_eq!((feed.requests.repeated, feed.requests.expected()), (1, Some(Psn::new(14))));
+}
+
+/// The last Send that begins among packets that wait, and what is given up so that it can go on.
+#[test]
+fn a_send_behind_gaps_is_found() {
+    let mut feed = sends(&[10, 12]);
+    feed.take(Sent { reth: reth(0, 1), ..sent(Operation::WriteOnly, 14, 4, 1) });
+    feed.take(sent(Operation::SendFirst, 16, 2, 256));
+    feed.take(sent(Operation::SendMiddle, 17, 3, 256));
+    let found = |fill: Option<u8>| {
+        feed.requests.find_held_send(|bytes| fill.is_none_or(|fill| bytes[0] == fill)).map(Psn::value)
+    };
+    assert_eq!((found(None), found(Some(1))), (Some(16), Some(12)));
+    assert_eq!(
+        (found(Some(3)), found(Some(4))),
+        (None, None),
+        "one that does not begin, and one that is no Send"
+    );
+    feed.got.clear();
+    let Feed { requests, got, .. } = &mut feed;
+    requests.give_up_before(Psn::new(14), &mut |delivery| got.extend(keep(delivery)));
+    assert_eq!(got.iter().filter(|got| matches!(got, Got::Missing(1))).count(), 2, "11 and 13");
+    assert!(requests.waits(), "15 may yet come");
+}
+
+/// A closed connection tells nothing of what was sent on it: its queue pair may be used again.
+#[test]
+fn what_is_forgotten_is_not_told() {
+    let mut feed = sends(&[]);
+    feed.requests.watch();
+    feed.take(sent(Operation::SendOnly, 10, 1, 1));
+    assert!(feed.requests.find_request(Psn::new(10)).is_some());
+    feed.requests.forget_recent_requests();
+    assert!(feed.requests.find_request(Psn::new(10)).is_none());
+}
+
+/// The path MTU is what CM agrees on, or else what packets carry that others follow.
+#[test]
+fn where_the_path_mtu_comes_from() {
+    let mut requests = Requests::default();
+    requests.note_path_mtu(1000);
+    requests.note_path_mtu(128);
+    assert_eq!(requests.path_mtu(), None);
+    requests.note_path_mtu(256);
+    requests.note_path_mtu(1024);
+    assert_eq!(requests.path_mtu(), Some(256));
+    requests.agree_on_path_mtu(None);
+    assert_eq!(requests.path_mtu(), Some(256));
+    requests.agree_on_path_mtu(Some(2048));
+    assert_eq!(requests.path_mtu(), Some(2048));
+}
+
+/// A READ of up to 256 bytes has one response, whatever the path MTU is.
+#[test]
+fn a_short_read_has_one_response() {
+    for (length, packets) in [(0, Some(1)), (1, Some(1)), (256, Some(1)), (257, None)] {
+        let mut feed = Feed::new();
+        feed.take(Sent { reth: reth(0, length), ..sent(Operation::ReadRequest, 10, 0, 0) });
+        assert_eq!(feed.got, [Got::Read { psn: 10, packets, repeated: false }]);
+    }
+}
+
+/// What waits takes up memory, and so does a Send that has begun.
+#[test]
+fn what_is_held_back_is_counted() {
+    let mut feed = sends(&[]);
+    assert_eq!(feed.requests.buffered(), 0);
+    feed.take(sent(Operation::SendFirst, 10, 1, 256));
+    assert!((256..1024).contains(&feed.requests.buffered()));
+    let before = feed.requests.buffered();
+    (12..22).for_each(|psn| feed.take(sent(Operation::SendMiddle, psn, 1, 256)));
+    let held = 10 * (256 + size_of::<HeldPacket>());
+    assert!((held..4 * held).contains(&(feed.requests.buffered() - before)));
+    feed.requests.give_up_buffered(&mut |_| {});
+    assert_eq!(feed.requests.buffered(), 0);
+}
+
+/// An RDMA WRITE of 600 bytes takes up three PSNs: what comes behind a gap within these goes on with it, and nothing else does.
+#[test]
+fn what_goes_on_with_a_write_behind_a_gap() {
+    use Operation::*;
+    let write = Got::Write { address: 0x1000, bytes: vec![4; 256] };
+    for (operation, psn, got) in [
+        (WriteLast, 12, Got::Write { address: 0x1200, bytes: vec![6; 88] }),
+        (WriteLast, 13, Got::Unplaced(88)),
+        (SendLast, 12, Got::Unplaced(88)),
+    ] {
+        let mut feed = sends(&[]);
+        feed.requests.watch();
+        feed.take(Sent { reth: reth(0x1000, 600), ..sent(WriteFirst, 10, 4, 256) });
+        feed.take(sent(operation, psn, 6, 88));
+        let mut faults = 0;
+        feed.requests.finish(&mut |delivery| match delivery {
+            Delivery::Faulty { .. } => faults += 1,
+            other => feed.got.extend(keep(other)),
+        });
+        assert_eq!(feed.got, [write.clone(), Got::Missing(psn - 11), got], "{operation:?} {psn}");
+        assert_eq!(faults, 0, "{operation:?} {psn}: what is missing may have ended it");
+    }
+    // Nothing is missing, and nothing comes.
+    let mut feed = sends(&[]);
+    feed.take(Sent { reth: reth(0x1000, 600), ..sent(WriteOnly, 10, 4, 0) });
+    assert_eq!(feed.got, []);
+}

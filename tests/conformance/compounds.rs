@@ -1,0 +1,553 @@
+//! COMPOUNDs of NFS version 4.1 as a client and a server send them, written by hand (RFC 8881, RFC 5662), and what is found in them.
+//!
+//! A script has a line for each request: its slot and sequence ID, and operations. Its call and its reply take a packet each, so that the
+//! first line behind the three packets that connect has packets 4 and 5.
+
+use crate::By;
+use crate::speech::{call_to, compound, message, msg, reply};
+use crate::world::{CLIENT, SERVER, World};
+use core::fmt::Write as _;
+use rdmascope_tests::judged::{findings, rule};
+use rdmascope_tests::pcap::{Capture, Packet};
+use std::collections::VecDeque;
+
+/// What a client and servers say.
+struct Talk {
+    world: World,
+    xid: u32,
+    /// Replies that wait, with the connection and the end that sends them.
+    waiting: VecDeque<(usize, usize, Vec<u8>)>,
+    /// How many packets of others the capture has in front of one.
+    others: Vec<(usize, u64)>,
+}
+
+/// Arguments and results of an operation.
+type Both = (String, String);
+
+/// A stateid `x` with number 3 is `x.3`.
+fn stateid(text: &str) -> String {
+    let (name, number) = text.split_once('.').expect("a name and a number");
+    match name {
+        "zero" => format!("{number} 0 0 0"),
+        name => format!("{number} {0} {0} {0}", u32::from(name.as_bytes()[0])),
+    }
+}
+
+/// An operation that succeeds.
+fn operation(text: &str) -> Both {
+    let (name, rest) = text.split_once(':').unwrap_or((text, ""));
+    let mut words = rest.split(',');
+    let mut next = || words.next().expect("another argument");
+    let both = |number: u32, arguments: String, results: String| {
+        (format!("{number} {arguments}"), format!("{number} 0 {results}"))
+    };
+    let none = String::new;
+    let range = "h0 h100";
+    let channel = "0 4096 4096 4096 8 8 0";
+    match name {
+        "putfh" => both(22, format!("'{}'", next()), none()),
+        "putrootfh" => both(24, none(), none()),
+        "access" => both(3, "1".into(), "1 1".into()),
+        "lookup" => both(15, "'n'".into(), none()),
+        "close" => {
+            let id = stateid(next());
+            both(4, format!("0 {id}"), id)
+        }
+        "delegreturn" => both(8, stateid(next()), none()),
+        "free" => both(45, stateid(next()), none()),
+        "test" => both(55, format!("1 {}", stateid(next())), "1 0".into()),
+        "write" => both(38, format!("{} h0 2 *4", stateid(next())), "4 2 h0".into()),
+        // The claim, and what is returned.
+        "open" => {
+            let (claim, id) = (next(), stateid(next()));
+            let claim = match claim {
+                "null" => "0 'n'",
+                "previous" => "1 0",
+                _ => "4",
+            };
+            both(18, format!("0 3 0 h1 'o' 0 {claim}"), format!("{id} 1 h0 h0 0 0 0"))
+        }
+        // An OPEN by file handle that gives a delegation for reading.
+        "delegate" => {
+            let (id, delegation) = (stateid(next()), stateid(next()));
+            both(18, "0 3 0 h1 'o' 0 4".into(), format!("{id} 1 h0 h0 0 0 1 {delegation} 0 0 0 0 ''"))
+        }
+        // What it names, what it returns.
+        "downgrade" => {
+            let (before, id) = (stateid(next()), stateid(next()));
+            both(21, format!("{before} 0 1 0"), id)
+        }
+        // WRITE_LT: the lock-owner, what is returned, offset and length.
+        "lock" => {
+            let (owner, id, offset, length) = (next(), stateid(next()), next(), next());
+            both(12, format!("2 0 h{offset} h{length} 1 0 1 5 5 5 0 h0 '{owner}'"), id)
+        }
+        "unlock" => {
+            let (before, id) = (stateid(next()), stateid(next()));
+            both(14, format!("2 0 {before} {range}"), id)
+        }
+        "layoutget" => {
+            let (before, id) = (stateid(next()), stateid(next()));
+            both(50, format!("0 1 1 h0 h100 h0 {before} 4096"), format!("0 {id} 0"))
+        }
+        "layoutcommit" => both(49, format!("h0 h100 0 {} 0 0 1 ''", stateid(next())), "0".into()),
+        "create" => {
+            let (client, session) = (next(), session(next()));
+            let back = format!("{channel} 1073741824 1 0");
+            both(43, format!("h{client} 1 0 {channel} {back}"), format!("{session} 1 0 {channel} {channel}"))
+        }
+        "destroy" => both(44, session(next()), none()),
+        "destroyclient" => both(57, format!("h{}", next()), none()),
+        "reclaim" => both(58, next().into(), none()),
+        other => panic!("no operation {other}"),
+    }
+}
+
+/// A session has one letter.
+fn session(name: &str) -> String {
+    format!("0 0 0 {}", u32::from(name.as_bytes()[0]))
+}
+
+impl Talk {
+    fn new() -> Talk {
+        let world = World::connected();
+        Talk { world, xid: 0, waiting: VecDeque::new(), others: Vec::new() }
+    }
+
+    /// A line of a script.
+    fn say(&mut self, line: &str) {
+        let mut words = line.split_whitespace();
+        match words.next().expect("a word") {
+            // Longer than captures reorder packets.
+            "later" => {
+                self.world.wait(3_000_000);
+                self.others.push((self.world.frames.len(), 100));
+            }
+            // The time alone, or the packets alone.
+            "time" => self.world.wait(words.next().expect("nanoseconds").parse().expect("a number")),
+            "packets" => {
+                let packets = words.next().expect("how many").parse().expect("a number");
+                self.others.push((self.world.frames.len(), packets));
+            }
+            // Another connection: to the same server, or to another one.
+            "connect" => {
+                let on = self.world.connections.len() as u32;
+                self.world.add([0x1000 + on, 0x2000 + on], [1_000_000 * on, 2_000_000 * on]);
+                if words.next() == Some("elsewhere") {
+                    self.world.end(SERVER).address = [192, 0, 2, 100].into();
+                }
+                self.world.connect();
+            }
+            "on" => self.world.on = words.next().expect("which").parse().expect("a number"),
+            "answer" => {
+                let (on, from, bytes) = self.waiting.pop_front().expect("a reply");
+                self.world.on = on;
+                self.world.send(from, &bytes);
+            }
+            // Only a call; its reply comes with `answer`.
+            "call" => self.exchange(words.next().expect("a slot"), &words.collect::<Vec<_>>(), false),
+            "recall" => self.recall(&words.collect::<Vec<_>>()),
+            slot => self.exchange(slot, &words.collect::<Vec<_>>(), true),
+        }
+    }
+
+    /// A COMPOUND; `at`: session, slot and sequence ID, or `-` without SEQUENCE.
+    fn exchange(&mut self, at: &str, operations: &[&str], is_answered: bool) {
+        self.xid += 1;
+        let xid = self.xid;
+        let mut status = "0";
+        let mut all: Vec<Both> = Vec::new();
+        if at != "-" {
+            let mut parts = at.split('.');
+            let mut next = || parts.next().expect("session, slot and sequence ID");
+            let (id, slot, number) = (session(next()), next(), next());
+            let results = format!("53 0 {id} {number} {slot} 7 7 0");
+            all.push((format!("53 {id} {number} {slot} 7 0"), results));
+        }
+        for word in operations {
+            // One that fails ends the COMPOUND.
+            let (text, failed) = word.split_once('=').unwrap_or((word, ""));
+            let (arguments, results) = operation(text);
+            if failed.is_empty() {
+                all.push((arguments, results));
+            } else {
+                status = failed;
+                let number = results.split(' ').next().expect("its number").to_string();
+                all.push((arguments, format!("{number} {failed}")));
+            }
+        }
+        let arguments: Vec<_> = all.iter().map(|(arguments, _)| &arguments[..]).collect();
+        let results: Vec<_> = all.iter().map(|(_, results)| &results[..]).collect();
+        let call = compound(xid, &format!("{} {}", all.len(), arguments.join(" ")));
+        let answer = reply(xid, &format!("{status} '' {} {}", all.len(), results.join(" ")));
+        self.world.send(CLIENT, &message(&msg(xid), &call));
+        let answer = (self.world.on, SERVER, message(&msg(xid), &answer));
+        if is_answered {
+            self.world.send(SERVER, &answer.2);
+        } else {
+            self.waiting.push_back(answer);
+        }
+    }
+
+    /// CB_RECALL of a stateid on a slot of the backchannel: session, slot and sequence ID, stateid, status.
+    fn recall(&mut self, words: &[&str]) {
+        self.xid += 1;
+        let [at, id, status] = words else { panic!("{words:?}") };
+        let mut parts = at.split('.');
+        let mut next = || parts.next().expect("session, slot and sequence ID");
+        let (session, slot, number) = (session(next()), next(), next());
+        let arguments = format!("'' 1 0 2 11 {session} {number} {slot} 7 0 0 4 {} 0 'f'", stateid(id));
+        let results = format!("{status} '' 2 11 0 {session} {number} {slot} 7 7 4 {status}");
+        let call = call_to(self.xid, [0x4000_0000, 1, 1], &arguments);
+        self.world.send(SERVER, &message(&msg(self.xid), &call));
+        self.world.send(CLIENT, &message(&msg(self.xid), &reply(self.xid, &results)));
+    }
+
+    fn capture(&self) -> Capture {
+        let packet = |(index, frame): (usize, &crate::world::Frame)| {
+            let before: u64 =
+                self.others.iter().filter(|(at, _)| *at <= index).map(|(_, packets)| packets).sum();
+            let number = index as u64 + 1 + before;
+            Packet {
+                number,
+                time: frame.time,
+                original_length: frame.data.len() as u32,
+                data: frame.data.clone(),
+            }
+        };
+        Capture { link: 1, packets: self.world.frames.iter().enumerate().map(packet).collect() }
+    }
+}
+
+/// What is found in a script of the rules whose names begin so: a line each, with rule, by whom, frames, what was seen and allowed, and
+/// whether it stands.
+fn found(prefix: &str, script: &str) -> Vec<String> {
+    let mut talk = Talk::new();
+    script.split('|').for_each(|line| talk.say(line));
+    let found = findings(&talk.capture());
+    let of_rules = found.iter().filter(|finding| rule(finding).id.starts_with(prefix));
+    of_rules
+        .map(|finding| {
+            let mut line =
+                format!("{} {:?} {:?}", &rule(finding).id[prefix.len()..], By::of(finding), finding.frames);
+            for value in [&finding.observed, &finding.allowed].into_iter().flatten() {
+                let _ = write!(line, " {value}");
+            }
+            let _ = write!(line, " {}", finding.verdict);
+            line
+        })
+        .collect()
+}
+
+/// Scripts, and what is found in each.
+#[track_caller]
+fn each(prefix: &str, cases: &[(&str, &[&str])]) {
+    let mut wrong = Vec::new();
+    for (script, expected) in cases {
+        let found = found(prefix, script);
+        if found != *expected {
+            wrong.push(format!("{script}: {expected:?}, but {found:?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// On the same slot, or further behind than captures reorder packets: 2 ms and 64 packets.
+#[test]
+fn a_stateid_behind_its_end() {
+    const ENDED: &str = "ended-stateid Responder [4, 5, 6, 7] NFS4_OK stands";
+    each(
+        "state-",
+        &[
+            ("s.0.1 putfh:f close:x.1 | s.0.2 putfh:f write:x.1", &[ENDED]),
+            ("s.0.1 putfh:f delegreturn:x.1 | s.0.2 putfh:f write:x.1", &[ENDED]),
+            ("s.0.1 free:x.1 | s.0.2 putfh:f write:x.1", &[ENDED]),
+            // It is told once.
+            ("s.0.1 putfh:f close:x.1 | s.0.2 putfh:f write:x.1 | s.0.3 putfh:f write:x.1", &[ENDED]),
+            ("s.0.1 putfh:f close:x.1 | s.0.2 putfh:f write:x.1 | - putrootfh", &[ENDED]),
+            // Another slot, whatever its sequence ID is.
+            ("s.0.1 putfh:f close:x.1 | s.1.1 putfh:f write:x.1", &[]),
+            ("s.0.1 putfh:f close:x.1 | s.1.2 putfh:f write:x.1", &[]),
+            ("s.0.1 putfh:f close:x.1 | time 3000000 | s.1.2 putfh:f write:x.1", &[]),
+            ("s.0.1 putfh:f close:x.1 | packets 100 | s.1.2 putfh:f write:x.1", &[]),
+            (
+                "s.0.1 putfh:f close:x.1 | later | s.1.2 putfh:f write:x.1",
+                &["ended-stateid Responder [4, 5, 106, 107] NFS4_OK stands"],
+            ),
+            // The call of the WRITE is frame 69 or 70, behind the reply in frame 5.
+            ("s.0.1 putfh:f close:x.1 | packets 63 | time 3000000 | s.1.2 putfh:f write:x.1", &[]),
+            (
+                "s.0.1 putfh:f close:x.1 | packets 64 | time 3000000 | s.1.2 putfh:f write:x.1",
+                &["ended-stateid Responder [4, 5, 70, 71] NFS4_OK stands"],
+            ),
+            // A packet comes 1 us behind the one before it.
+            ("s.0.1 putfh:f close:x.1 | packets 100 | time 1999000 | s.1.2 putfh:f write:x.1", &[]),
+            (
+                "s.0.1 putfh:f close:x.1 | packets 100 | time 1999001 | s.1.2 putfh:f write:x.1",
+                &["ended-stateid Responder [4, 5, 106, 107] NFS4_OK stands"],
+            ),
+            // It was under way when the stateid ended.
+            ("call s.1.1 putfh:f write:x.1 | s.0.1 putfh:f close:x.1 | later | answer", &[]),
+            // TEST_STATEID tells a status for each, and FREE_STATEID is for what ended.
+            ("s.0.1 putfh:f close:x.1 | s.0.2 test:x.1 | s.0.3 free:x.1", &[]),
+            // Another stateid; and the same one of another session, whose client may be another one.
+            ("s.0.1 putfh:f close:x.1 | s.0.2 putfh:f write:y.1", &[]),
+            ("s.0.1 putfh:f close:x.1 | later | t.0.1 putfh:f write:x.1", &[]),
+            // It was given out again, and then the number is old.
+            (
+                "s.0.1 putfh:f close:x.1 | s.0.2 putfh:f open:fh,x.2 | s.0.3 putfh:f write:x.1",
+                &["stateid-old Responder [6, 7, 8, 9] 1 0, or 2 or more stands"],
+            ),
+            // An operation that fails ends nothing, and uses nothing.
+            ("s.0.1 putfh:f close:x.1=10025 | s.0.2 putfh:f write:x.1", &[]),
+            ("s.0.1 putfh:f close:x.1 | s.0.2 putfh:f write:x.1=10025", &[]),
+        ],
+    );
+}
+
+#[test]
+fn sequence_numbers_of_stateids() {
+    each(
+        "state-",
+        &[
+            (
+                "s.0.1 putfh:f open:fh,x.5 | s.0.2 putfh:f open:fh,x.2",
+                &["stateid-sequence Responder [4, 5, 6, 7] 2 5 or more stands"],
+            ),
+            // It goes on from there.
+            (
+                "s.0.1 putfh:f open:fh,x.5 | s.0.2 putfh:f open:fh,x.2 | s.0.3 putfh:f open:fh,x.3",
+                &["stateid-sequence Responder [4, 5, 6, 7] 2 5 or more stands"],
+            ),
+            (
+                "s.0.1 putfh:f open:fh,x.5 | s.0.2 putfh:f open:fh,x.6 | s.0.3 putfh:f open:fh,x.5",
+                &["stateid-sequence Responder [6, 7, 8, 9] 5 6 or more stands"],
+            ),
+            // A lower number that may be from before the highest one takes nothing from it.
+            (
+                "s.0.1 putfh:f open:fh,x.5 | s.1.1 putfh:f open:fh,x.3 | s.0.2 putfh:f open:fh,x.4",
+                &["stateid-sequence Responder [4, 5, 8, 9] 4 5 or more stands"],
+            ),
+            // What one operation names and returns; what it returns of another stateid.
+            ("s.0.1 putfh:f downgrade:x.5,x.4", &["stateid-sequence Responder [4, 5] 4 5 or more stands"]),
+            ("s.0.1 putfh:f downgrade:x.5,x.6 | s.0.2 putfh:f downgrade:x.6,y.2", &[]),
+            ("s.0.1 putfh:f downgrade:x.0,x.4", &[]),
+            // A delegation.
+            (
+                "s.0.1 putfh:f delegate:x.1,d.5 | s.0.2 putfh:f delegate:x.1,d.2",
+                &["stateid-sequence Responder [4, 5, 6, 7] 2 5 or more stands"],
+            ),
+            (
+                "s.0.1 putfh:f open:fh,x.5 | s.0.2 putfh:f write:x.4 | s.0.3 putfh:f write:x.4",
+                &["stateid-old Responder [4, 5, 6, 7] 4 0, or 5 or more stands"],
+            ),
+            ("s.0.1 putfh:f open:fh,x.5 | s.1.1 putfh:f write:x.4", &[]),
+            ("s.0.1 putfh:f open:fh,x.5 | s.0.2 putfh:f write:x.0 | s.0.3 putfh:f write:x.6", &[]),
+            // Of layouts a client may name an old number (RFC 8881, section 12.5.3).
+            ("s.0.1 putfh:f layoutget:x.1,l.5 | s.0.2 putfh:f layoutcommit:l.4", &[]),
+            (
+                "s.0.1 putfh:f layoutget:x.1,l.5 | s.0.2 putfh:f layoutget:l.5,l.4",
+                &["stateid-sequence Responder [6, 7] 4 5 or more stands"],
+            ),
+            // A session between forgets nothing.
+            (
+                "s.0.1 putfh:f open:fh,x.5 | t.0.1 putrootfh | s.0.2 putfh:f write:x.4",
+                &["stateid-old Responder [4, 5, 8, 9] 4 0, or 5 or more stands"],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn stateids_and_files() {
+    const FILE: &str = "stateid-file Responder [4, 5, 6, 7] stands";
+    each(
+        "state-",
+        &[
+            ("s.0.1 putfh:f write:x.1 | s.0.2 putfh:g write:x.1", &[FILE]),
+            ("s.0.1 putfh:f write:x.1 | s.0.2 putfh:g close:x.1", &[FILE]),
+            ("s.0.1 putfh:f write:x.1 | s.0.2 putfh:f write:x.1", &[]),
+            ("s.0.1 putfh:f write:x.1 | s.0.2 putfh:g access write:x.1", &[FILE]),
+            // Another operation may have changed which file it is.
+            ("s.0.1 putfh:f write:x.1 | s.0.2 putfh:g lookup write:x.1", &[]),
+            ("s.0.1 putfh:f write:x.1 | s.0.2 putfh:g putrootfh write:x.1", &[]),
+            ("s.0.1 putfh:f write:x.1 | t.0.1 putfh:g write:x.1", &[]),
+        ],
+    );
+}
+
+#[test]
+fn locks_of_several_owners() {
+    each(
+        "state-lock-",
+        &[
+            (
+                "s.0.1 putfh:f lock:a,x.1,0,100 | s.0.2 putfh:f lock:b,y.1,99,1 | s.0.3 putfh:f unlock:x.1,x.2",
+                &["conflict Responder [4, 5, 6, 7, 8, 9] NFS4_OK NFS4ERR_DENIED stands"],
+            ),
+            // What is unlocked meanwhile is another lock.
+            (
+                "s.0.1 putfh:f lock:a,x.1,0,100 | s.0.2 putfh:g lock:b,y.1,0,100 | s.0.3 putfh:g unlock:y.1,y.2 \
+                 | s.0.4 putfh:f lock:c,z.1,0,1 | s.0.5 putfh:f write:x.1",
+                &["conflict Responder [4, 5, 10, 11, 12, 13] NFS4_OK NFS4ERR_DENIED stands"],
+            ),
+            (
+                "s.0.1 putfh:f lock:a,x.1,0,100 | s.0.2 putfh:f unlock:x.1,x.2 | s.0.3 putfh:f lock:b,y.1,0,1 \
+                 | s.0.4 putfh:f write:x.1",
+                &[],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn sessions_behind_their_end() {
+    const DESTROYED: &str = "session-destroyed Responder [4, 5, 6, 7] NFS4_OK stands";
+    each(
+        "state-",
+        &[
+            ("s.0.1 destroy:s | s.0.2 putrootfh", &[DESTROYED]),
+            ("s.0.1 destroy:s | s.0.2 putrootfh | s.0.3 putrootfh", &[DESTROYED]),
+            // A slot that was not used: it may be a session that was created again.
+            ("s.0.1 destroy:s | later | s.1.1 putrootfh", &[]),
+            ("s.0.1 destroy:s | s.0.5 putrootfh", &[]),
+            ("s.0.1 destroy:t | s.0.2 putrootfh", &[]),
+            ("s.0.1 destroy:s=10052 | s.0.2 putrootfh", &[]),
+            // It was created again.
+            ("s.0.1 destroy:s | - create:7,s | s.0.2 putrootfh", &[]),
+            // By its client ID.
+            (
+                "- create:7,s | s.0.1 putrootfh | s.0.2 destroyclient:7 | s.0.3 putrootfh",
+                &["session-destroyed Responder [8, 9, 10, 11] NFS4_OK stands"],
+            ),
+            ("- create:7,s | s.0.1 putrootfh | s.0.2 destroyclient:8 | s.0.3 putrootfh", &[]),
+            ("s.0.1 putrootfh | s.0.2 destroyclient:7 | s.0.3 putrootfh", &[]),
+            // Of another server.
+            ("s.0.1 putrootfh | connect elsewhere | s.0.1 destroy:s | on 0 | later | s.0.2 putrootfh", &[]),
+        ],
+    );
+}
+
+#[test]
+fn reclaims_of_a_session() {
+    each(
+        "state-",
+        &[
+            (
+                "s.0.1 putfh:f open:null,x.1 | s.0.2 reclaim:0",
+                &["reclaim-complete Requester [4, 5, 6, 7] stands"],
+            ),
+            (
+                "s.0.1 putfh:f open:fh,x.1 | s.0.2 reclaim:0",
+                &["reclaim-complete Requester [4, 5, 6, 7] stands"],
+            ),
+            ("s.0.1 putfh:f open:previous,x.1 | s.0.2 reclaim:0", &[]),
+            ("s.0.1 putfh:f open:fh,x.1 | s.0.2 reclaim:1", &[]),
+            ("s.0.1 putfh:f open:fh,x.1 | s.1.1 reclaim:0", &[]),
+            ("s.0.1 reclaim:0 | s.0.2 putfh:f open:fh,x.1", &[]),
+            ("s.0.1 reclaim:0 | s.0.2 reclaim:0", &["reclaim-repeated Responder [4, 5, 6, 7] stands"]),
+            ("s.0.1 reclaim:0 | s.0.2 reclaim:1", &[]),
+            ("s.0.1 reclaim:0 | t.0.1 reclaim:0", &[]),
+            // The session was destroyed: it may have gone over another connection.
+            (
+                "- create:7,s | s.0.1 putfh:f open:fh,x.1 | s.0.2 destroy:s",
+                &["reclaim-complete Requester [6, 7, 8, 9] inconclusive"],
+            ),
+            ("- create:7,s | s.0.1 reclaim:0 | s.0.2 putfh:f open:fh,x.1 | s.0.3 destroy:s", &[]),
+            ("s.0.1 putfh:f open:fh,x.1 | s.0.2 destroy:s", &[]),
+        ],
+    );
+}
+
+#[test]
+fn recalls_of_a_session() {
+    each(
+        "state-recall-",
+        &[
+            (
+                "s.0.1 putrootfh | recall s.0.1 d.1 0 | s.0.2 putfh:f delegreturn:d.1=10087",
+                &["revoked Requester [6, 7, 8, 9] NFS4ERR_DELEG_REVOKED stands"],
+            ),
+            (
+                "s.0.1 putrootfh | recall s.0.1 d.1 0 | s.0.2 putfh:f delegreturn:d.1=10087 | s.0.3 putfh:f write:d.1=10087",
+                &["revoked Requester [6, 7, 8, 9] NFS4ERR_DELEG_REVOKED stands"],
+            ),
+            // The client refuses the recall, or it is of another stateid.
+            (
+                "s.0.1 putrootfh | recall s.0.1 d.1 10025 | s.0.2 putfh:f delegreturn:d.1=10087",
+                &["revoked Requester [8, 9] NFS4ERR_DELEG_REVOKED inconclusive"],
+            ),
+            (
+                "s.0.1 putrootfh | recall s.0.1 e.1 0 | s.0.2 putfh:f delegreturn:d.1=10087",
+                &["revoked Requester [8, 9] NFS4ERR_DELEG_REVOKED inconclusive"],
+            ),
+        ],
+    );
+}
+
+/// RFC 8881, section 2.10.6.1: each request has the sequence ID behind that of the one before it on its slot.
+#[test]
+fn sequence_ids_of_a_slot() {
+    each(
+        "session-s",
+        &[
+            ("- create:7,s | s.0.1 putrootfh | s.0.2 putrootfh | s.1.1 putrootfh", &[]),
+            // Another request with the same one.
+            (
+                "s.0.1 putrootfh | s.0.2 putrootfh | s.0.2 putrootfh access",
+                &["equence Requester [6, 8, 9] 2 3 stands"],
+            ),
+            (
+                "s.0.1 putrootfh | s.0.2 putrootfh | s.0.2 putrootfh access | - putrootfh",
+                &["equence Requester [6, 8, 9] 2 3 stands"],
+            ),
+            ("s.0.1 putrootfh | s.0.2 putrootfh | s.0.2 putrootfh", &[]),
+            // Skipped ones may have gone another way, unless a lower one follows.
+            (
+                "s.0.1 putrootfh | s.0.2 putrootfh | s.0.5 putrootfh | s.0.6 putrootfh",
+                &["equence Requester [6, 8, 9] 5 3 inconclusive"],
+            ),
+            (
+                "s.0.1 putrootfh | s.0.2 putrootfh | s.0.5 putrootfh | s.0.3 putrootfh",
+                &["equence Requester [6, 8, 9, 10] 5 3 stands"],
+            ),
+            (
+                "s.0.1 putrootfh | s.0.2 putrootfh | s.0.1 putrootfh access",
+                &["equence Requester [6, 8, 9] 1 3 stands"],
+            ),
+            // The first of a session that is created is 1.
+            (
+                "- create:7,s | s.0.3 putrootfh | s.0.4 putrootfh",
+                &["equence Requester [6, 7] 3 1 inconclusive"],
+            ),
+            ("s.0.3 putrootfh | s.0.4 putrootfh", &[]),
+            // It begins anew where the session is created again.
+            ("- create:7,s | s.0.1 putrootfh | s.0.2 putrootfh | - create:7,s | s.0.1 putrootfh access", &[]),
+            // CREATE_SESSION granted eight requests at once.
+            ("- create:7,s | s.8.1 putrootfh", &["lot Requester [5, 6] 8 7 inconclusive"]),
+        ],
+    );
+}
+
+#[test]
+fn requests_at_once_on_a_slot() {
+    each(
+        "session-slot-",
+        &[
+            // The later one is answered first, or the earlier one much later.
+            (
+                "s.0.1 putrootfh | call s.0.2 putrootfh | s.0.3 putrootfh access | answer",
+                &["busy Requester [6, 7, 8, 9] 2 1 stands"],
+            ),
+            (
+                "s.0.1 putrootfh | call s.0.2 putrootfh | call s.0.3 putrootfh access | later | answer | answer",
+                &["busy Requester [6, 7, 108, 109] 2 1 stands"],
+            ),
+            (
+                "s.0.1 putrootfh | call s.0.2 putrootfh | call s.0.3 putrootfh access | answer | answer",
+                &["busy Requester [6, 7, 8, 9] 2 1 inconclusive"],
+            ),
+            ("s.0.1 putrootfh | call s.0.2 putrootfh | call s.1.1 putrootfh | answer | answer", &[]),
+        ],
+    );
+}
