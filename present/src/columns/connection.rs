@@ -135,6 +135,13 @@ pub static CONNECTION: Columns<Connection> = {
             )
             .optional(),
             C::new(
+                "foreign",
+                Boolean(|it| it.is_foreign.then_some(true)),
+                "True where it carries something else than RPC-over-RDMA, as far as the capture shows: that `protocol`, or Sends of which none is an \
+                 RPC-over-RDMA message. It is not there for other connections.",
+            )
+            .optional(),
+            C::new(
                 "operations",
                 Object(&O { columns: &OPERATIONS, lend: |it, see| it.protocol.iter().for_each(|_| see(it)) }),
                 "What both ends did on a connection with a `protocol`.",

@@ -6,7 +6,7 @@ use crate::tables::tests::with_packets;
 use crate::tally::Tally;
 use rdmascope_capture_agent::Interface;
 use rdmascope_conformance::{Finding, Level, Value as Measure, Verdict};
-use rdmascope_dissector::connection::State;
+use rdmascope_dissector::connection::{Connection, State};
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::record::LinkType;
 use rdmascope_dissector::transaction::{Outcome, Security};
@@ -156,6 +156,9 @@ fn connections() {
     let mut rejected = samples::connection();
     rejected.state = State::Rejected(8);
     assert_eq!(written(&CONNECTION.of(&rejected))["reject_reason"], 8);
+    assert_eq!(written(&CONNECTION.of(&rejected)).get("foreign"), None);
+    let foreign = Connection { is_foreign: true, ..samples::connection() };
+    assert_eq!(written(&CONNECTION.of(&foreign))["foreign"], true);
 }
 
 #[test]
