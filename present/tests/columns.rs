@@ -509,6 +509,7 @@ fn values_of_all_samples() {
         "capture.contradicted_connections",
         "capture.first_contradiction_frame",
         "capture.known_connections",
+        "connection.foreign",
         "connection.operations",
         "connection.protocol",
         "connection.requester.ip",
