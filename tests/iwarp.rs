@@ -85,7 +85,9 @@ fn rejected_requests() {
     let session = run("iwarp-rejected");
     let is_rejected = |connection: &Connection| {
         let reply = connection.responder.start.map(|start| (start.frame.rejected, start.frame.revision));
-        connection.state == State::Refused && reply == Some((true, 1))
+        connection.state == State::Refused
+            && reply == Some((true, 1))
+            && connection.call_inline_threshold.is_none()
     };
     assert_eq!(session.connections.len(), 83);
     assert!(session.connections.iter().all(is_rejected));

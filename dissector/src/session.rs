@@ -497,9 +497,9 @@ impl Session {
     pub(crate) fn summary(&self) -> Connection {
         let caller = self.peers.forward_caller();
         let (requester, responder) = (&self.ends[caller], &self.ends[caller.other()]);
-        // REQ and REP each name the ID of their sender.
+        // REQ and REP each name the ID of their sender. Who rejects agrees on nothing.
         let has_said = |side: End| match self.transport.iwarp() {
-            Some(iwarp) => iwarp.started(side).is_some(),
+            Some(iwarp) => iwarp.started(side).is_some_and(|started| !started.frame.rejected),
             None => self.ends[side].communication_id.is_some(),
         };
         let exchanged = End::BOTH.into_iter().all(|side| has_said(side) && !self.ends[side].private_data_cut);

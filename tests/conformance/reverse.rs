@@ -10,6 +10,14 @@ use rdmascope_tests::samples;
 
 pub(crate) const TRIGGERS: &[Trigger] = &[
     Trigger {
+        rule: "session-create-sequence",
+        alteration: "the result of CREATE_SESSION has the next sequence number",
+        control: recall,
+        alter: |capture| set_create_session(capture, Side::Reply, SEQUENCE, 2),
+        also: &[],
+        shows: shown(By::Responder, &[20, 22], "2", "1"),
+    },
+    Trigger {
         rule: "reverse-before-offer",
         alteration: "CREATE_SESSION asks for no backchannel, and is granted none",
         control: recall,
@@ -146,8 +154,9 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
 /// Offsets from csa_flags or csr_flags on: the flags; the attributes of the backchannel, behind those of the fore channel without
 /// ca_rdma_ird; in those, ca_maxrequestsize, ca_maxresponsesize, ca_maxoperations and ca_maxrequests; behind those of the call,
 /// csa_cb_program.
-const FLAGS: usize = 0;
-const BACK: usize = 4 + 7 * 4;
+const SEQUENCE: usize = 0;
+const FLAGS: usize = 4;
+const BACK: usize = FLAGS + 4 + 7 * 4;
 const REQUEST: usize = 4;
 const RESPONSE: usize = 8;
 const OPERATIONS: usize = 16;
@@ -203,8 +212,8 @@ fn arguments_of(packet: &Packet, rpc: usize) -> usize {
     32 + credential + 8 + verifier
 }
 
-/// Where csa_flags or csr_flags stands in a message without chunks: behind an empty tag, and operation 43.
-fn flags_of(packet: &Packet, side: Side) -> Option<usize> {
+/// Where csa_sequence or csr_sequence stands in a message without chunks: behind an empty tag, and operation 43.
+fn sequence_of(packet: &Packet, side: Side) -> Option<usize> {
     if !packet.starts_message() || packet.payload().len() < 28 + 80 {
         return None;
     }
@@ -222,13 +231,14 @@ fn flags_of(packet: &Packet, side: Side) -> Option<usize> {
     // Tag, then minor version or, in front, the status; the count; the operation; in a result its status.
     let words: Vec<u32> = (0..4).map(|word| packet.u32(at + 4 * word)).collect();
     match side {
-        Side::Call => (words == [0, 1, 1, 43]).then_some(at + 16 + 8 + 4),
-        Side::Reply => (words == [0, 0, 1, 43]).then_some(at + 20 + 16 + 4),
+        Side::Call => (words == [0, 1, 1, 43]).then_some(at + 16 + 8),
+        Side::Reply => (words == [0, 0, 1, 43]).then_some(at + 20 + 16),
     }
 }
 
 fn set_create_session(capture: &mut Capture, side: Side, offset: usize, value: u32) {
-    let found = capture.packets.iter_mut().find_map(|packet| flags_of(packet, side).map(|at| (packet, at)));
+    let found =
+        capture.packets.iter_mut().find_map(|packet| sequence_of(packet, side).map(|at| (packet, at)));
     let (packet, at) = found.expect("the session is created");
     packet.set_u32(at + offset, value);
     packet.seal();
@@ -417,8 +427,9 @@ fn a_long_callback_is_needed_above_the_inline_threshold() {
 fn an_offer_counts_from_when_it_is_sent() {
     // The first callback comes in front of the reply to CREATE_SESSION: late enough.
     let mut capture = recall();
-    let create =
-        |capture: &Capture, side| capture.packets.iter().position(|packet| flags_of(packet, side).is_some());
+    let create = |capture: &Capture, side| {
+        capture.packets.iter().position(|packet| sequence_of(packet, side).is_some())
+    };
     let callback = nth_callback(&capture, 0);
     let reply = create(&capture, Side::Reply).unwrap();
     let psn = capture.packets[reply].psn();
@@ -494,7 +505,7 @@ fn a_session_that_another_connection_may_have_created_has_no_limits() {
     set_backchannel(&mut capture, OPERATIONS, 1);
     // A call that cannot be read may be one that binds the connection to another session.
     assert!(!found(&capture, "reverse-operations").is_empty());
-    let create = capture.packets.iter().position(|packet| flags_of(packet, Side::Call).is_some()).unwrap();
+    let create = capture.packets.iter().position(|packet| sequence_of(packet, Side::Call).is_some()).unwrap();
     let next = capture.packets[create + 1..]
         .iter_mut()
         .find(|packet| packet.source() == CLIENT && packet.starts_message());

@@ -22,6 +22,7 @@ use rdmascope_dissector::ulb::STATUS_FLAGS;
 
 const SLOTS: Source = Source { document: Document::Rfc8881, section: "2.10.6.1" };
 const SEQUENCE: Source = Source { document: Document::Rfc8881, section: "18.46" };
+const CREATE: Source = Source { document: Document::Rfc8881, section: "18.36" };
 const CB_SEQUENCE: Source = Source { document: Document::Rfc8881, section: "20.9" };
 
 pub(crate) const RULES: &[Rule] = &[
@@ -58,6 +59,15 @@ pub(crate) const RULES: &[Rule] = &[
             slot. The finding stands where the replies came in another order than the requests, or where request and reply are further \
             apart than captures reorder packets. Else it is inconclusive.",
         check: Check::Transaction(busy),
+    },
+    Rule {
+        id: "session-create-sequence",
+        level: Level::Violation,
+        sources: &[CREATE],
+        sentence: "The result of CREATE_SESSION has the sequence number of its arguments.",
+        explanation: "csr_sequence is compared with csa_sequence. The rule is decided where both the call and the result were captured, and \
+            the COMPOUND has no other CREATE_SESSION.",
+        check: Check::Transaction(create_sequence),
     },
     Rule {
         id: "session-status-flags",
@@ -190,9 +200,10 @@ fn is_unread(transaction: &Transaction) -> bool {
 
 pub(crate) static GATE: Gate = Gate { transaction: may_break, ..Gate::OPEN };
 
-/// True where something is wrong with a slot, and for a callback without a reply.
+/// True where something is wrong with a slot or with the number of a CREATE_SESSION, and for a callback without a reply.
 fn may_break(transaction: &Transaction, view: &View) -> bool {
     !view.memories.sessions.faults.is_empty()
+        || disagreement(transaction).is_some()
         || (transaction.direction == Direction::Backward && transaction.outcome == Outcome::NoReply)
 }
 
@@ -212,6 +223,29 @@ fn misordered(_: &Transaction, view: &View, findings: &mut Findings<'_>) {
 
 fn busy(_: &Transaction, view: &View, findings: &mut Findings<'_>) {
     report(Kind::Busy, view, findings);
+}
+
+/// csr_sequence and csa_sequence of a CREATE_SESSION, where they differ.
+fn disagreement(transaction: &Transaction) -> Option<[u32; 2]> {
+    let said = &transaction.details.session;
+    let numbers = [said.created_sequence?, said.create_sequence?];
+    (numbers[0] != numbers[1]).then_some(numbers)
+}
+
+fn create_sequence(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    const CREATE_SESSION: u32 = 43;
+    let Some([given, asked]) = disagreement(transaction) else { return };
+    let operations = transaction.details.operations.iter();
+    if operations.filter(|operation| operation.code() == CREATE_SESSION).count() == 1 {
+        let frames = [&transaction.call, &transaction.reply].into_iter().flatten();
+        findings.add(
+            Finding::new(format!("CREATE_SESSION with sequence number {asked} was answered with {given}"))
+                .by(view.answerer(transaction.direction))
+                .of(transaction)
+                .frames(frames.map(|message| message.seen.frame))
+                .values(Value::Count(given.into()), Value::Count(asked.into())),
+        );
+    }
 }
 
 /// Whether a transaction is a callback of NFS (RFC 5531, section 13).

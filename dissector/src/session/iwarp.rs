@@ -125,10 +125,7 @@ impl Session {
         let Some(started) = self.transport.iwarp().and_then(|iwarp| iwarp.started(side)) else { return };
         let (frame, is_cut) = (started.frame, started.data.len() < started.frame.private_data_length.into());
         let (_, data) = frame.private_data(&started.data);
-        // What comes with a rejection settles nothing, as in a REJ.
-        if !frame.rejected {
-            self.ends[side].note_private_data(data, is_cut);
-        }
+        self.ends[side].note_private_data(data, is_cut);
         self.origin = Origin::Cm;
         let requester = if frame.is_request() { side } else { side.other() };
         self.peers.requester = Some(requester);

@@ -318,6 +318,10 @@ pub struct Session {
     pub sequenced: Option<Sequenced>,
     /// csr_sessionid and csr_fore_chan_attrs of CREATE_SESSION.
     pub created: Option<(SessionId, ChannelAttributes)>,
+    /// csa_sequence of CREATE_SESSION.
+    pub create_sequence: Option<u32>,
+    /// csr_sequence of its result.
+    pub created_sequence: Option<u32>,
     /// wr_callback_id of an asynchronous COPY or WRITE_SAME, coa_stateid of CB_OFFLOAD, or the stateid of OFFLOAD_CANCEL or OFFLOAD_STATUS.
     pub offload: Option<StateId>,
     /// Of OFFLOAD_STATUS: the operation has ended.

@@ -171,7 +171,7 @@ pub(super) fn exchange_id(walk: &mut Walk<'_, '_>) -> Outcome {
 
 pub(super) fn create_session(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.client()?;
-    walk.skip(4)?;
+    walk.session.create_sequence = Some(walk.u32()?);
     let flags = walk.u32()?;
     walk.backchannel().offered = Some(flags & CONN_BACK_CHAN != 0);
     walk.channel_attributes()?;

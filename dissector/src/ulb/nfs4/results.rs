@@ -111,7 +111,7 @@ pub(super) fn exchanged(walk: &mut Walk<'_, '_>) -> Outcome {
 
 pub(super) fn session_created(walk: &mut Walk<'_, '_>) -> Outcome {
     let session = walk.sixteen()?;
-    walk.skip(4)?;
+    walk.session.created_sequence = Some(walk.u32()?);
     let flags = walk.u32()?;
     walk.backchannel().taken = Some(flags & CONN_BACK_CHAN != 0);
     let fore = walk.channel_attributes()?;
