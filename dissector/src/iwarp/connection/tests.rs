@@ -335,6 +335,7 @@ fn a_response_before_its_request() {
     assert_eq!((talk.connection.buffered(), talk.counts(B).unmatched_responses), (0, 0));
     assert_eq!((talk.counts(B).read_response_bytes, talk.counts(A).reordered_packets), (8, 1));
     assert_eq!(talk.connection.first_frames(A, FirstFrames::default()).reordered_packet, Some(6));
+    assert_eq!(talk.connection.disturbed(A), 1);
     // Two milliseconds and 64 packets later it is not waited for.
     let deadline = 4 + 2_000_001;
     assert_eq!(before.connection.deadline(), Some(Time(deadline)));
@@ -376,6 +377,12 @@ fn responses_that_wait_are_bounded() {
     talk.tells([]);
     talk.say(B, &tagged(0x82, 5, 0x50, b"abcd"));
     talk.tells(["B unplaced 4"]);
+    // What waits has its bytes.
+    let mut talk = Talk::connected();
+    talk.lose(A, 28);
+    talk.say(A, &send(2, b"efgh"));
+    talk.say(B, &tagged(0x82, 5, 0x50, &vec![7; 40_000]));
+    assert!((40_000..80_000).contains(&talk.connection.buffered()));
 }
 
 /// RFC 6581, section 9.1: who serves so many RDMA Reads at once is asked for no more.
@@ -443,8 +450,13 @@ fn segments_of_both_ends() {
     assert_eq!(talk.connection.missing_at_the_end(A), Some(0));
     talk.cut(B, 21, FIN, Some(50), b"", 0);
     assert!(talk.connection.is_finished());
-    reset.cut(B, 21, RST, None, b"", 0);
-    assert!(reset.connection.is_finished());
+    // Said once more, it is as before.
+    talk.cut(B, 21, FIN, Some(50), b"", 0);
+    assert!(talk.connection.is_finished());
+    for _ in 0..2 {
+        reset.cut(B, 21, RST, None, b"", 0);
+        assert!(reset.connection.is_finished());
+    }
 }
 
 /// What B acknowledges tells what the capture has not shown of A.
@@ -562,6 +574,25 @@ fn what_start_frames_agree() {
         assert_eq!(talk.connection.started(B).is_some(), reply.is_some());
         talk.tells([]);
     }
+    // Half of one waits for the rest.
+    let mut talk = Talk::new();
+    talk.say(A, &start(A, 0, 1, b"")[..10]);
+    assert!((10..100).contains(&talk.connection.buffered()) && talk.connection.started(A).is_none());
+    talk.say(A, &start(A, 0, 1, b"")[10..]);
+    assert_eq!(
+        (talk.connection.buffered(), talk.connection.started(A).map(|it| it.seen.frame)),
+        (0, Some(1))
+    );
+    // Behind a gap at the first FPDU the markers that B asked for are where they belong: at 20, 532 (RFC 5044, section 4.3).
+    let mut talk = Talk::new();
+    talk.say(A, &start(A, 0, 1, b""));
+    talk.say(B, &start(B, 0x80, 1, b""));
+    talk.lose(A, 32);
+    let fpdu = send(2, &[b'x'; 600]);
+    let stream = [&fpdu[..480], &[0, 0, 1, 0xe0], &fpdu[480..]].concat();
+    stream.chunks(100).for_each(|segment| talk.say(A, segment));
+    talk.finish();
+    talk.tells(["A missing 1", "A send 52+628, [3, 9], 600 bytes of 600"]);
     // With CRCs a wrong one costs the FPDU, and the number of its message.
     for verify in [true, false] {
         let mut talk = Talk { connection: IwarpConnection::new(verify, false), ..Talk::new() };
@@ -583,15 +614,17 @@ fn what_start_frames_break() {
     talk.say(A, &start(A, 0x81, 1, b""));
     talk.say(B, &start(B, 0, 1, b""));
     talk.tells(["A faulty MPA start frame 20, #1, StartFrame(Reserved(1))"]);
-    // A asked for markers, B sends none, and sends before it has seen an FPDU.
+    // A asked for markers, B sends none, and sends before it has seen an FPDU. That it acknowledges the Request is no FPDU.
+    talk.acknowledge(B, 20);
+    talk.tells([]);
     talk.cut(B, 20, 0, Some(20), &send(1, b"abcd"), 28);
     talk.tells([
-        "B faulty TCP segment 20, #3, Early",
-        "B send 20+28, [3, 3], \"abcd\" of 4",
-        "B faulty TCP segment 20, #3, Markers { found: false }",
+        "B faulty TCP segment 20, #4, Early",
+        "B send 20+28, [4, 4], \"abcd\" of 4",
+        "B faulty TCP segment 20, #4, Markers { found: false }",
     ]);
     talk.say(B, &send(2, b"abcd"));
-    talk.tells(["B send 48+28, [4, 4], \"abcd\" of 4"]);
+    talk.tells(["B send 48+28, [5, 5], \"abcd\" of 4"]);
     // A Reply that goes beyond the Request's IRD, and what its sender wants of markers kept.
     let mut talk = Talk::new();
     talk.say(A, &start(A, 0x10, 2, &[0, 4, 0, 4]));
@@ -624,4 +657,10 @@ fn start_frames_of_another_connection() {
     assert!(!anew(&talk, B, 0), "its first");
     talk.say(B, &send(7, b"abcd"));
     assert!(!anew(&talk, B, 0), "no Request");
+    // Nothing told where its FPDUs begin.
+    assert_eq!((talk.connection.unsure(A), Talk::connected().connection.unsure(A)), (1, 0));
+    talk.lose(A, 4);
+    talk.say(A, &send(9, b"abcd"));
+    talk.finish();
+    assert_eq!(talk.connection.unsure(A), 2);
 }

@@ -120,6 +120,7 @@ fn offsets_of_messages() {
     // The next message of its queue has no beginning; of another one nobody knows.
     check(&[of(4)], ["A faulty Send 20, #3, MessageOffset { found: 4, expected: 0 }", "A unplaced 4"]);
     check(&[untagged(0x83, 0, 5, 4, b"efgh")], ["A unplaced 4"]);
+    check(&[untagged(0x83, 0, 5, 4, b"")], []);
     check(&[first(), untagged(0x83, 0, 9, 4, b"efgh")], ["A unplaced 4"]);
     check(
         &[first(), untagged(0x81, 1, 1, 4, b"efgh"), of(4)],
@@ -363,5 +364,19 @@ fn a_wrong_crc() {
         "A faulty Send 48, #4, Crc",
         "A missing 1",
         "A send 76+28, [5, 5], \"ijkl\" of 4",
+    ]);
+    // Behind a gap, too: the start frames say that no marker can stand where an FPDU is found.
+    let mut talk = Talk::new();
+    talk.say(A, &start(A, 0x40, 1, b""));
+    talk.say(B, &start(B, 0x40, 1, b""));
+    talk.lose(A, 28);
+    talk.say(A, &send_with_crc(2, b"abcd"));
+    talk.say(A, &wrong);
+    talk.finish();
+    talk.tells([
+        "A missing 1",
+        "A send 48+28, [3, 3], \"abcd\" of 4",
+        "A faulty Send 76, #4, Crc",
+        "A missing 1",
     ]);
 }
