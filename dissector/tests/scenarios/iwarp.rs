@@ -322,6 +322,8 @@ fn calls_and_replies() {
     let [transaction] = &heard.transactions[..] else { panic!("one transaction") };
     assert_eq!(transaction.outcome, Outcome::Completed);
     assert_eq!(transaction.timing.acknowledged.map(|seen| seen.frame), Some(4));
+    // Start frames without private data leave the default (RFC 8166, section 3.3.3).
+    assert_eq!(heard.one().call_inline_threshold, Some(1024));
     let [to_responder, to_requester] =
         [heard.one().requester, heard.one().responder].map(|end| (end.round_trips, end.sent.packets));
     assert_eq!(to_responder, (Some(RoundTrips { count: 1, minimum: 30_000, median: 30_000 }), 3));
