@@ -605,3 +605,6 @@ fn ends(halves: &mut [Half; 2], end: End) -> (&mut Half, &mut Half) {
         End::Second => (second, first),
     }
 }
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -122,3 +122,6 @@ impl Gathered {
         core::mem::take(&mut self.told)
     }
 }
+
+#[cfg(test)]
+mod tests;

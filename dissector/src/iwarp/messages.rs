@@ -314,3 +314,6 @@ fn fault(of: &Piece<'_>, fault: Fault, found: &mut impl FnMut(Message<'_>)) {
         fault,
     }));
 }
+
+#[cfg(test)]
+mod tests;

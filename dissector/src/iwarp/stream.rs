@@ -245,3 +245,6 @@ impl Gap {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,666 @@
+use super::*;
+use crate::frame::{self, Other};
+use crate::record::{LinkType, Record, Tap};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec;
+use rdmascope_wire::mpa::padding;
+
+pub(in crate::iwarp) const A: End = End::First;
+pub(in crate::iwarp) const B: End = End::Second;
+pub(in crate::iwarp) const FIN: u8 = 0x01;
+const SYN: u8 = 0x02;
+const RST: u8 = 0x04;
+const MILLISECOND: i64 = 1_000_000;
+
+/// An FPDU (RFC 5044, section 4.1) whose CRC says nothing.
+pub(in crate::iwarp) fn fpdu(ulpdu: &[u8]) -> Vec<u8> {
+    let mut fpdu = (ulpdu.len() as u16).to_be_bytes().to_vec();
+    fpdu.extend(ulpdu);
+    fpdu.resize(fpdu.len() + padding(ulpdu.len() as u16) + 4, 0);
+    fpdu
+}
+
+/// One with an untagged segment (RFC 5041, section 4.3): 28 bytes with four of data. The last one of its message if `opcode` has the bit 0x80.
+pub(in crate::iwarp) fn untagged(opcode: u8, queue: u32, number: u32, offset: u32, data: &[u8]) -> Vec<u8> {
+    let invalidate = if matches!(opcode & 15, 4 | 6) { 7u32 } else { 0 };
+    let mut ulpdu = vec![1 | (opcode & 0x80) >> 1, 0x40 | opcode & 15];
+    [invalidate, queue, number, offset].iter().for_each(|field| ulpdu.extend(field.to_be_bytes()));
+    ulpdu.extend(data);
+    fpdu(&ulpdu)
+}
+
+/// One with a tagged segment (RFC 5041, section 4.2): 24 bytes with four of data.
+pub(in crate::iwarp) fn tagged(opcode: u8, stag: u32, offset: u64, data: &[u8]) -> Vec<u8> {
+    let mut ulpdu = vec![0x81 | (opcode & 0x80) >> 1, 0x40 | opcode & 15];
+    ulpdu.extend(stag.to_be_bytes());
+    ulpdu.extend(offset.to_be_bytes());
+    ulpdu.extend(data);
+    fpdu(&ulpdu)
+}
+
+/// A Send of one segment: 28 bytes with four of data.
+pub(in crate::iwarp) fn send(number: u32, data: &[u8]) -> Vec<u8> {
+    untagged(0x83, 0, number, 0, data)
+}
+
+/// An RDMA Read Request (RFC 5040, section 4.4) of memory 9 from 0x900 on: 52 bytes.
+fn read(number: u32, sink: u32, sink_offset: u64, size: u32) -> Vec<u8> {
+    let mut header = sink.to_be_bytes().to_vec();
+    header.extend(sink_offset.to_be_bytes());
+    header.extend(size.to_be_bytes());
+    header.extend([0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 9, 0]);
+    untagged(0x81, 1, number, 0, &header)
+}
+
+/// A start frame (RFC 5044, section 7.1.1; RFC 6581, section 6): 20 bytes without private data. `flags`: M, C, R, S.
+pub(in crate::iwarp) fn start(of: End, flags: u8, revision: u8, data: &[u8]) -> Vec<u8> {
+    let key = if of == A { b"MPA ID Req Frame" } else { b"MPA ID Rep Frame" };
+    [&key[..], &[flags, revision], &(data.len() as u16).to_be_bytes(), data].concat()
+}
+
+/// Two ends, and what was told of them. Places count from the first byte that an end sends. A began the connection.
+#[derive(Clone)]
+pub(in crate::iwarp) struct Talk {
+    pub(in crate::iwarp) connection: IwarpConnection,
+    frame: u64,
+    time: i64,
+    /// What comes next of each end.
+    next: [u32; 2],
+    told: Vec<String>,
+}
+
+const BEGINS: [u32; 2] = [0u32.wrapping_sub(40), 5_000];
+
+/// What a delivery says: the end, what it is, and where its position lies in the stream that it is about.
+fn told(from: End, delivery: Delivery<'_>) -> String {
+    let place = |of: End, position: Position| position.number().wrapping_sub(BEGINS[of]);
+    let placed = |placement: Placement<'_>| {
+        let Placement { seen, position, first, memory, address, bytes, length, .. } = placement;
+        let (position, first, text) =
+            (place(from, position), place(from, first), String::from_utf8_lossy(bytes));
+        let MemoryRange { rkey, address: begins, length: all } = memory;
+        format!(
+            "{position} of {first}, #{}, {text:?} {length}, {address:x} in {}:{begins:x}+{all}",
+            seen.frame, rkey.0
+        )
+    };
+    let end = if from == A { "A" } else { "B" };
+    match delivery {
+        Delivery::Send(send) => {
+            let text = if send.bytes.len() > 20 {
+                format!("{} bytes", send.bytes.len())
+            } else {
+                format!("{:?}", String::from_utf8_lossy(send.bytes))
+            };
+            let of = send.length.map_or("?".into(), |length| format!("{length}"));
+            let missing = match send.missing {
+                Some((from, Some(to))) => format!(", lacks {from}..{to}"),
+                Some((from, None)) => format!(", lacks {from}.."),
+                None => String::new(),
+            };
+            let invalidates = send.invalidated.map_or(String::new(), |it| format!(", invalidates {}", it.0));
+            let (place, extent, frames) =
+                (place(from, send.position), send.extent, [send.first, send.seen].map(|it| it.frame));
+            format!("{end} send {place}+{extent}, {frames:?}, {text} of {of}{missing}{invalidates}")
+        }
+        Delivery::Write(placement) => format!("{end} write {}", placed(placement)),
+        Delivery::ReadResponse(placement) => {
+            let request = placement.request.map_or(u32::MAX, |request| place(from.other(), request));
+            format!("{end} answer {}, asked at {request}", placed(placement))
+        }
+        Delivery::ReadRequest(request) => {
+            let MemoryRange { rkey, address, length } = request.memory;
+            let (place, extent) = (place(from, request.position), request.extent.unwrap_or_default());
+            format!("{end} read {place}+{extent}, #{}, {}:{address:x}+{length}", request.seen.frame, rkey.0)
+        }
+        Delivery::Missing { packets } => format!("{end} missing {packets}"),
+        Delivery::Repeated(it) => {
+            format!("{end} repeated {}+{}, #{}", place(from, it.position), it.bytes, it.seen.frame)
+        }
+        Delivery::Faulty { seen, piece, position, fault } => {
+            format!("{end} faulty {} {}, #{}, {fault:?}", piece.name, place(from, position), seen.frame)
+        }
+        Delivery::Refused { seen, position, refusal: Refusal::Failed(failure), .. } => {
+            let crate::rdma::Failure::Terminated { reason, .. } = failure else { panic!("{failure:?}") };
+            let place = place(from.other(), position);
+            format!("{end} refuses {place}, #{}, {}", seen.frame, reason.unwrap_or_default())
+        }
+        Delivery::Unplaced { bytes } => format!("{end} unplaced {bytes}"),
+        other => panic!("{other:?}"),
+    }
+}
+
+impl Talk {
+    pub(in crate::iwarp) fn new() -> Talk {
+        let connection = IwarpConnection::new(true, true);
+        Talk { connection, frame: 0, time: 0, next: [0; 2], told: Vec::new() }
+    }
+
+    /// Behind start frames of revision 1 without CRCs, markers and private data: packets 1 and 2. FPDUs begin at 20.
+    pub(in crate::iwarp) fn connected() -> Talk {
+        let mut talk = Talk::new();
+        talk.say(A, &start(A, 0, 1, b""));
+        talk.say(B, &start(B, 0, 1, b""));
+        talk
+    }
+
+    /// The packet with a segment of TCP (RFC 9293, section 3.1) over IPv4.
+    fn packet(from: End, place: u32, flags: u8, next: Option<u32>, payload: &[u8]) -> Vec<u8> {
+        let mut packet = vec![0x45, 0, 0, 0, 0, 0, 0, 0, 64, 6, 0, 0];
+        let (ends, ports) = ([[10, 0, 0, 1], [10, 0, 0, 2]], [[0x80, 0], [0x4e, 0x51]]);
+        packet.extend([ends[from], ends[from.other()]].concat());
+        packet.extend([ports[from], ports[from.other()]].concat());
+        packet.extend(BEGINS[from].wrapping_add(place).to_be_bytes());
+        packet.extend(next.map_or(0, |next| BEGINS[from.other()].wrapping_add(next)).to_be_bytes());
+        packet.extend([0x50, flags | if next.is_some() { 0x10 } else { 0 }, 0, 0, 0, 0, 0, 0]);
+        packet.extend(payload);
+        let length = packet.len() as u16;
+        packet[2..4].copy_from_slice(&length.to_be_bytes());
+        packet
+    }
+
+    fn on_segment<T>(packet: &[u8], length: usize, then: impl FnOnce(&Segment<'_>) -> T) -> T {
+        let (link, tap) = (LinkType::IPV4, Tap::default());
+        let record = Record {
+            number: 1,
+            time: Time(0),
+            link,
+            original_length: length as u32,
+            dropped: 0,
+            tap,
+            data: packet,
+        };
+        match frame::dissect(&record, &frame::Config::default()) {
+            Err(Other::Tcp(segment)) => then(&segment),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// A packet, of which the capture has so many bytes of payload.
+    pub(in crate::iwarp) fn cut(
+        &mut self,
+        from: End,
+        place: u32,
+        flags: u8,
+        next: Option<u32>,
+        payload: &[u8],
+        kept: usize,
+    ) {
+        (self.frame, self.time) = (self.frame + 1, self.time + 1);
+        let seen = Seen { frame: self.frame, time: Time(self.time) };
+        let packet = Talk::packet(from, place, flags, next, payload);
+        let Talk { connection, told: all, .. } = self;
+        Talk::on_segment(&packet[..40 + kept], packet.len(), |segment| {
+            connection.handle(from, seen, segment, &mut |from, delivery| all.push(told(from, delivery)));
+        });
+        self.next[from] = place + payload.len() as u32;
+    }
+
+    /// A packet with payload at a place.
+    pub(in crate::iwarp) fn at(&mut self, from: End, place: u32, payload: &[u8]) {
+        self.cut(from, place, 0, None, payload, payload.len());
+    }
+
+    /// A packet with what comes next of an end.
+    pub(in crate::iwarp) fn say(&mut self, from: End, payload: &[u8]) {
+        self.at(from, self.next[from], payload);
+    }
+
+    /// What comes next of an end is not in the capture.
+    pub(in crate::iwarp) fn lose(&mut self, from: End, bytes: u32) {
+        self.next[from] += bytes;
+    }
+
+    /// A packet without payload that acknowledges all in front of a place.
+    pub(in crate::iwarp) fn acknowledge(&mut self, from: End, next: u32) {
+        self.cut(from, self.next[from], 0, Some(next), b"", 0);
+    }
+
+    pub(in crate::iwarp) fn finish(&mut self) {
+        let Talk { connection, told: all, .. } = self;
+        connection.finish(&mut |from, delivery| all.push(told(from, delivery)));
+    }
+
+    fn wait(&mut self, nanoseconds: i64) {
+        self.time += nanoseconds;
+    }
+
+    /// Time passes, and nothing comes.
+    fn time(&mut self, time: i64) {
+        let Talk { connection, told: all, .. } = self;
+        connection.handle_time(Time(time), &mut |from, delivery| all.push(told(from, delivery)));
+    }
+
+    /// What was told since this was last asked.
+    #[track_caller]
+    pub(in crate::iwarp) fn tells<const N: usize>(&mut self, expected: [&str; N]) {
+        assert_eq!(core::mem::take(&mut self.told), expected);
+    }
+
+    fn counts(&self, end: End) -> Counts {
+        self.connection.count(end, Counts::default())
+    }
+}
+
+/// RFC 5040, section 4.4: the response names sink STag and sink TO of the request, in the order of the requests (section 5.5).
+#[test]
+fn responses_belong_to_their_requests() {
+    let mut talk = Talk::connected();
+    talk.say(A, &[read(1, 5, 0x50, 8), read(2, 6, 0x60, 4), read(3, 5, 0x50, 0)].concat());
+    talk.tells(["A read 20+52, #3, 9:900+8", "A read 72+52, #3, 9:900+4", "A read 124+52, #3, 9:900+0"]);
+    talk.say(B, &tagged(2, 5, 0x50, b"abcd"));
+    talk.say(B, &tagged(0x82, 5, 0x54, b"efgh"));
+    talk.say(B, &tagged(0x82, 6, 0x60, b"ijkl"));
+    talk.tells([
+        "B answer 20 of 20, #4, \"abcd\" 4, 900 in 9:900+8, asked at 20",
+        "B answer 60 of 20, #5, \"efgh\" 4, 904 in 9:900+8, asked at 20",
+        "B answer 68 of 68, #6, \"ijkl\" 4, 900 in 9:900+4, asked at 72",
+    ]);
+    // One of no bytes ends its request, and nobody asks any more.
+    talk.say(B, &tagged(0x82, 5, 0x50, b""));
+    let counts = talk.counts(B);
+    assert_eq!((counts.read_response_bytes, counts.unmatched_responses), (12, 0));
+    talk.say(B, &tagged(0x82, 5, 0x50, b""));
+    talk.say(B, &tagged(2, 5, 0x50, b"abcd"));
+    talk.say(B, &tagged(0x82, 5, 0x54, b"efgh"));
+    talk.tells(["B unplaced 4", "B unplaced 4"]);
+    let counts = talk.counts(B);
+    assert_eq!((counts.read_response_bytes, counts.unmatched_responses), (20, 2));
+}
+
+/// What is answered of two requests ends those in front of it. A response lies within its sink.
+#[test]
+fn responses_that_fit_no_request() {
+    for (stag, offset, answer) in [
+        (5, 0x4f, None),
+        (5, 0x50, Some("900 in 9:900+8, asked at 72")),
+        (5, 0x57, Some("907 in 9:900+8, asked at 72")),
+        (5, 0x58, None),
+        (6, 0x50, None),
+        (4, 0x40, Some("900 in 9:900+8, asked at 20")),
+    ] {
+        let mut talk = Talk::connected();
+        talk.say(A, &[read(1, 4, 0x40, 8), read(2, 5, 0x50, 8)].concat());
+        talk.told.clear();
+        talk.say(B, &tagged(2, stag, offset, b"abcd"));
+        match answer {
+            Some(answer) => talk.tells([&format!("B answer 20 of 20, #4, \"abcd\" 4, {answer}")]),
+            None => talk.tells(["B unplaced 4"]),
+        }
+        let unmatched = u64::from(answer.is_none());
+        assert_eq!(talk.counts(B).unmatched_responses, unmatched, "{stag} {offset:x}");
+        // The first request is over once the second is answered.
+        talk.say(B, &tagged(0x82, 4, 0x44, b"efgh"));
+        let is_over = answer.is_some_and(|answer| answer.ends_with("72"));
+        assert_eq!(talk.told[0].contains("unplaced"), is_over, "{stag} {offset:x}");
+    }
+}
+
+/// Of 2^14 requests that nobody answers the oldest gives way.
+#[test]
+fn requests_that_are_remembered() {
+    for (more, is_known) in [(0, true), (1, false)] {
+        let mut talk = Talk::connected();
+        for number in 1..=(1 << 14) + more {
+            talk.say(A, &read(number, number, 0, 4));
+        }
+        talk.told.clear();
+        assert!(talk.connection.buffered() >= 1 << 14);
+        talk.say(B, &tagged(0x82, 1, 0, b"abcd"));
+        assert_eq!(talk.told[0].contains("asked at 20"), is_known, "{more}");
+    }
+}
+
+/// The capture shows a response before it shows its request.
+#[test]
+fn a_response_before_its_request() {
+    let mut talk = Talk::connected();
+    let missing = send(1, b"abcd");
+    talk.lose(A, 28);
+    talk.say(A, &read(1, 5, 0x50, 8));
+    talk.say(B, &tagged(2, 5, 0x50, b"abcd"));
+    talk.say(B, &tagged(0x82, 5, 0x54, b"efgh"));
+    talk.tells([]);
+    assert!(talk.connection.waits(A) && !talk.connection.waits(B));
+    assert!(talk.connection.buffered() > 8 + 52);
+    let before = talk.clone();
+    talk.at(A, 20, &missing);
+    let answers = [
+        "B answer 20 of 20, #4, \"abcd\" 4, 900 in 9:900+8, asked at 48",
+        "B answer 60 of 20, #5, \"efgh\" 4, 904 in 9:900+8, asked at 48",
+    ];
+    let [first, second] = answers;
+    talk.tells(["A send 20+28, [6, 6], \"abcd\" of 4", "A read 48+52, #3, 9:900+8", first, second]);
+    assert_eq!((talk.connection.buffered(), talk.counts(B).unmatched_responses), (0, 0));
+    assert_eq!((talk.counts(B).read_response_bytes, talk.counts(A).reordered_packets), (8, 1));
+    assert_eq!(talk.connection.first_frames(A, FirstFrames::default()).reordered_packet, Some(6));
+    assert_eq!(talk.connection.disturbed(A), 1);
+    // Two milliseconds and 64 packets later it is not waited for.
+    let deadline = 4 + 2_000_001;
+    assert_eq!(before.connection.deadline(), Some(Time(deadline)));
+    let mut talk = before.clone();
+    talk.time(deadline - 1);
+    talk.tells([]);
+    talk.time(deadline);
+    talk.tells(["B unplaced 4"]);
+    talk.time(deadline + 1);
+    talk.tells(["B unplaced 4"]);
+    assert_eq!(talk.counts(B).unmatched_responses, 1);
+    let mut talk = before.clone();
+    (0..63).for_each(|_| talk.acknowledge(B, 20));
+    talk.tells([]);
+    talk.acknowledge(B, 20);
+    talk.tells(["B unplaced 4"]);
+    // Nothing comes any more: the gap is given up, and the request found.
+    let mut talk = before.clone();
+    talk.finish();
+    talk.tells(["A missing 1", "A read 48+52, #3, 9:900+8", first, second]);
+    // The gap is filled by something else.
+    let mut talk = before;
+    talk.at(A, 20, &[send(1, b"abcd"), send(2, &[b'x'; 44])].concat());
+    talk.tells([
+        "A send 20+28, [6, 6], \"abcd\" of 4",
+        "A send 48+68, [6, 6], 44 bytes of 44",
+        "B unplaced 4",
+        "B unplaced 4",
+    ]);
+}
+
+/// A READ is over once the gap is, and more than 64 responses do not wait.
+#[test]
+fn responses_that_wait_are_bounded() {
+    let mut talk = Talk::connected();
+    talk.lose(A, 28);
+    talk.say(A, &send(2, b"efgh"));
+    (0..64).for_each(|_| talk.say(B, &tagged(0x82, 5, 0x50, b"abcd")));
+    talk.tells([]);
+    talk.say(B, &tagged(0x82, 5, 0x50, b"abcd"));
+    talk.tells(["B unplaced 4"]);
+    // What waits has its bytes.
+    let mut talk = Talk::connected();
+    talk.lose(A, 28);
+    talk.say(A, &send(2, b"efgh"));
+    talk.say(B, &tagged(0x82, 5, 0x50, &vec![7; 40_000]));
+    assert!((40_000..80_000).contains(&talk.connection.buffered()));
+}
+
+/// RFC 6581, section 9.1: who serves so many RDMA Reads at once is asked for no more.
+#[test]
+fn reads_beyond_the_depth() {
+    // IRD of the Reply, when its sender begins to answer, and what is found.
+    for (inbound, wait, is_found) in [
+        // The second one was asked for two packets, of 1 ns each, before that.
+        (1, 2 * MILLISECOND - 1, true),
+        (1, 2 * MILLISECOND - 2, false),
+        (2, 3 * MILLISECOND, false),
+        (0x3fff, 3 * MILLISECOND, false),
+    ] {
+        let mut talk = Talk::new();
+        talk.say(A, &start(A, 0x10, 2, &[0, 4, 0, 4]));
+        talk.say(B, &start(B, 0x10, 2, &[(inbound >> 8) as u8, inbound as u8, 0, 4]));
+        talk.say(A, &read(1, 5, 0x50, 4));
+        talk.say(A, &read(2, 6, 0x60, 4));
+        talk.told.clear();
+        talk.wait(wait);
+        talk.say(A, &read(3, 7, 0x70, 4));
+        talk.told.clear();
+        talk.say(B, &[tagged(2, 5, 0x50, b"ab"), tagged(0x82, 5, 0x52, b"cd")].concat());
+        let fault =
+            "B faulty RDMA Read Response 24, #6, Reads { outstanding: 2, allowed: 1, first: 3, last: 4 }";
+        assert_eq!(talk.told.contains(&fault.into()), is_found, "{inbound} {wait}: {:?}", talk.told);
+        assert_eq!(talk.told.len(), 2 + usize::from(is_found));
+        // Found once.
+        talk.told.clear();
+        talk.say(A, &read(4, 8, 0x80, 4));
+        talk.wait(3 * MILLISECOND);
+        talk.told.clear();
+        talk.say(B, &tagged(0x82, 6, 0x60, b"abcd"));
+        let is_found_now = talk.told.iter().any(|told| told.contains("Reads"));
+        assert_eq!(is_found_now, !is_found && inbound < 3, "{inbound} {wait}");
+    }
+}
+
+/// Segments that come again, keep-alives, and the ends of the streams (RFC 9293, sections 3.8.4 and 3.6).
+#[test]
+fn segments_of_both_ends() {
+    let mut talk = Talk::new();
+    talk.cut(A, 0, SYN, None, b"", 0);
+    talk.cut(B, 0, SYN, Some(1), b"", 0);
+    talk.at(A, 1, &start(A, 0, 1, b""));
+    talk.at(B, 1, &start(B, 0, 1, b""));
+    assert_eq!(talk.connection.started(A).map(|it| (it.seen.frame, it.begins())), Some((3, BEGINS[0] + 1)));
+    talk.at(A, 21, &send(1, b"abcd"));
+    talk.at(A, 21, &send(1, b"abcd"));
+    talk.cut(A, 48, 0, Some(21), b"\0", 1);
+    talk.tells(["A send 21+28, [5, 5], \"abcd\" of 4", "A repeated 21+28, #6"]);
+    talk.at(A, 22, b"gone");
+    talk.tells(["A repeated 22+4, #8"]);
+    talk.acknowledge(B, 49);
+    let (of_a, of_b) = (talk.counts(A), talk.counts(B));
+    assert_eq!((of_a.repeated_packets, of_a.acknowledgements, of_b.acknowledgements), (2, 0, 2));
+    assert_eq!(talk.connection.first_frames(A, FirstFrames::default()).repeated_packet, Some(6));
+    assert_eq!((talk.connection.disturbed(A), talk.connection.disturbed(B)), (2, 0));
+    let mut reset = talk.clone();
+    talk.cut(A, 49, FIN, None, b"", 0);
+    assert!(!talk.connection.is_finished());
+    talk.cut(B, 21, 0, Some(50), b"", 0);
+    assert!(!talk.connection.is_finished());
+    // The FIN takes up a sequence number (section 3.4).
+    assert_eq!(talk.connection.missing_at_the_end(A), Some(0));
+    talk.cut(B, 21, FIN, Some(50), b"", 0);
+    assert!(talk.connection.is_finished());
+    // Said once more, it is as before.
+    talk.cut(B, 21, FIN, Some(50), b"", 0);
+    assert!(talk.connection.is_finished());
+    for _ in 0..2 {
+        reset.cut(B, 21, RST, None, b"", 0);
+        assert!(reset.connection.is_finished());
+    }
+}
+
+/// What B acknowledges tells what the capture has not shown of A.
+#[test]
+fn what_was_acknowledged() {
+    let mut talk = Talk::connected();
+    talk.say(A, &send(1, b"abcd"));
+    talk.tells(["A send 20+28, [3, 3], \"abcd\" of 4"]);
+    let of = |talk: &Talk| {
+        let (position, seen) = talk.connection.acknowledged(A)?;
+        let missing = talk.connection.missing_at_the_end(A);
+        Some((position.number().wrapping_sub(BEGINS[0]), seen.frame, missing, talk.connection.complete(A)))
+    };
+    assert_eq!((of(&talk), talk.connection.missing_at_the_end(A)), (None, None));
+    for (next, expected) in [
+        (20, (19, 4, Some(-28), None)),
+        (48, (47, 5, Some(0), Some(5))),
+        (48, (47, 5, Some(0), Some(6))),
+        (30, (47, 5, Some(0), Some(6))),
+        (49, (48, 8, Some(1), None)),
+        (76, (75, 9, Some(1), None)),
+        (77, (76, 10, Some(2), None)),
+    ] {
+        talk.acknowledge(B, next);
+        assert_eq!(of(&talk), Some(expected), "{next}");
+    }
+    assert_eq!(talk.counts(B).acknowledgements, 7);
+}
+
+/// All in front of what has begun was handed up.
+#[test]
+fn what_is_settled() {
+    let settled = |talk: &Talk, places: [u32; 4]| {
+        let position = |place: u32| Position::of_sequence(BEGINS[0].wrapping_add(place));
+        places.map(|place| talk.connection.is_settled(A, position(place)))
+    };
+    let mut talk = Talk::connected();
+    assert_eq!(settled(&talk, [18, 19, 20, 48]), [true, true, false, false]);
+    talk.say(A, &send(1, b"abcd"));
+    assert_eq!(settled(&talk, [20, 47, 48, 49]), [true, true, false, false]);
+    let untold = Talk::new();
+    assert_eq!(settled(&untold, [0, 1, 2, 3]), [true; 4]);
+    // An FPDU has begun.
+    talk.say(A, &send(2, b"efgh")[..10]);
+    assert_eq!(settled(&talk, [47, 48, 57, 58]), [true, false, false, false]);
+    talk.say(A, &send(2, b"efgh")[10..]);
+    // A message has begun, and goes on in another FPDU.
+    talk.say(A, &untagged(3, 0, 3, 0, b"abcd"));
+    talk.say(A, &untagged(3, 0, 3, 4, b"efgh"));
+    assert_eq!(settled(&talk, [75, 76, 104, 131]), [true, false, false, false]);
+}
+
+/// Gaps are given up by the packet, by time, by what was received, and where there is no room.
+#[test]
+fn gaps_are_given_up() {
+    let mut talk = Talk::connected();
+    talk.lose(A, 57);
+    talk.say(A, &send(3, b"ijkl"));
+    let (ask, gone) = (talk.clone(), ["A missing 3", "A send 77+28, [3, 3], \"ijkl\" of 4"]);
+    talk.tells([]);
+    assert_eq!(talk.connection.deadline(), Some(Time(3 + 4_000_000_001)));
+    assert!(!talk.connection.give_up_received(A, &mut |_, _| panic!("nothing was received")));
+    talk.acknowledge(B, 105);
+    assert_eq!(talk.connection.deadline(), Some(Time(4 + 2_000_001)));
+    let mut later = talk.clone();
+    later.wait(1_999_999);
+    later.acknowledge(B, 105);
+    later.tells([]);
+    later.acknowledge(B, 105);
+    later.tells(gone);
+    let Talk { connection, told: all, .. } = &mut talk;
+    assert!(!connection.give_up_received(B, &mut |_, _| panic!("B lacks nothing")));
+    assert!(connection.give_up_received(A, &mut |from, delivery| all.push(told(from, delivery))));
+    talk.tells(gone);
+    assert!(!talk.connection.waits(A));
+    let mut by_time = ask.clone();
+    by_time.time(4_000_000_003);
+    by_time.tells([]);
+    by_time.time(4_000_000_004);
+    by_time.tells(gone);
+    let mut full = ask;
+    // B has begun a Send, of which the bytes are given up, too.
+    full.say(B, &untagged(3, 0, 1, 0, b"abcd"));
+    assert!(full.connection.buffered() >= 28 + 4);
+    let Talk { connection, told: all, .. } = &mut full;
+    connection.give_up_buffered(&mut |from, delivery| all.push(told(from, delivery)));
+    full.tells(gone);
+    assert_eq!(full.connection.buffered(), 0);
+    full.say(B, &untagged(0x83, 0, 1, 4, b"efgh"));
+    full.tells(["B send 20+56, [4, 5], \"\" of 8"]);
+}
+
+/// RFC 5044, section 7.1.1: if either end asks for CRCs both use them; each says whether it wants markers.
+#[test]
+fn what_start_frames_agree() {
+    for (request, reply, has_crc) in [
+        (0, None, None),
+        (0x40, None, Some(true)),
+        (0, Some(0), Some(false)),
+        (0x40, Some(0), Some(true)),
+        (0, Some(0x40), Some(true)),
+    ] {
+        let mut talk = Talk::new();
+        assert_eq!(talk.connection.has_crc(), None);
+        talk.say(A, &start(A, request, 1, b"hello"));
+        if let Some(reply) = reply {
+            talk.say(B, &start(B, reply, 1, b""));
+        }
+        assert_eq!(talk.connection.has_crc(), has_crc, "{request} {reply:?}");
+        let started = talk.connection.started(A).expect("a Request");
+        assert_eq!(
+            (&started.data[..], started.frame.crc, started.begins()),
+            (&b"hello"[..], request != 0, BEGINS[0])
+        );
+        assert_eq!(talk.connection.started(B).is_some(), reply.is_some());
+        talk.tells([]);
+    }
+    // Half of one waits for the rest.
+    let mut talk = Talk::new();
+    talk.say(A, &start(A, 0, 1, b"")[..10]);
+    assert!((10..100).contains(&talk.connection.buffered()) && talk.connection.started(A).is_none());
+    talk.say(A, &start(A, 0, 1, b"")[10..]);
+    assert_eq!(
+        (talk.connection.buffered(), talk.connection.started(A).map(|it| it.seen.frame)),
+        (0, Some(1))
+    );
+    // Behind a gap at the first FPDU the markers that B asked for are where they belong: at 20, 532 (RFC 5044, section 4.3).
+    let mut talk = Talk::new();
+    talk.say(A, &start(A, 0, 1, b""));
+    talk.say(B, &start(B, 0x80, 1, b""));
+    talk.lose(A, 32);
+    let fpdu = send(2, &[b'x'; 600]);
+    let stream = [&fpdu[..480], &[0, 0, 1, 0xe0], &fpdu[480..]].concat();
+    stream.chunks(100).for_each(|segment| talk.say(A, segment));
+    talk.finish();
+    talk.tells(["A missing 1", "A send 52+628, [3, 9], 600 bytes of 600"]);
+    // With CRCs a wrong one costs the FPDU, and the number of its message.
+    for verify in [true, false] {
+        let mut talk = Talk { connection: IwarpConnection::new(verify, false), ..Talk::new() };
+        talk.say(A, &start(A, 0x40, 1, b""));
+        talk.say(B, &start(B, 0, 1, b""));
+        talk.say(A, &send(1, b"abcd"));
+        if verify {
+            talk.tells(["A faulty Send 20, #3, Crc", "A missing 1"]);
+        } else {
+            talk.tells(["A send 20+28, [3, 3], \"abcd\" of 4"]);
+        }
+    }
+}
+
+/// Faults of start frames, and of what follows them (RFC 5044, sections 4.3 and 7.1).
+#[test]
+fn what_start_frames_break() {
+    let mut talk = Talk::new();
+    talk.say(A, &start(A, 0x81, 1, b""));
+    talk.say(B, &start(B, 0, 1, b""));
+    talk.tells(["A faulty MPA start frame 20, #1, StartFrame(Reserved(1))"]);
+    // A asked for markers, B sends none, and sends before it has seen an FPDU. That it acknowledges the Request is no FPDU.
+    talk.acknowledge(B, 20);
+    talk.tells([]);
+    talk.cut(B, 20, 0, Some(20), &send(1, b"abcd"), 28);
+    talk.tells([
+        "B faulty TCP segment 20, #4, Early",
+        "B send 20+28, [4, 4], \"abcd\" of 4",
+        "B faulty TCP segment 20, #4, Markers { found: false }",
+    ]);
+    talk.say(B, &send(2, b"abcd"));
+    talk.tells(["B send 48+28, [5, 5], \"abcd\" of 4"]);
+    // A Reply that goes beyond the Request's IRD, and what its sender wants of markers kept.
+    let mut talk = Talk::new();
+    talk.say(A, &start(A, 0x10, 2, &[0, 4, 0, 4]));
+    talk.say(B, &start(B, 0x90, 2, &[0, 4, 0, 5]));
+    talk.tells(["B faulty MPA start frame 24, #2, Depth { outbound: 5, inbound: 4 }"]);
+    talk.say(A, &[&[0; 4][..], &send(1, b"abcd")].concat());
+    talk.cut(B, 24, 0, Some(56), &send(1, b"abcd"), 28);
+    talk.tells(["A send 28+28, [3, 3], \"abcd\" of 4", "B send 24+28, [4, 4], \"abcd\" of 4"]);
+    // An empty FPDU where nothing else can stand.
+    let mut talk = Talk::connected();
+    talk.say(A, &[0, 1, 0x41, 0x43, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0]);
+    talk.tells(["A faulty TCP segment 20, #3, Segment"]);
+}
+
+/// A start frame between ports that were used before, without a SYN.
+#[test]
+fn start_frames_of_another_connection() {
+    let anew = |talk: &Talk, from: End, place: u32| {
+        let packet = Talk::packet(from, place, 0, None, &start(from, 0, 1, b"abc"));
+        Talk::on_segment(&packet, packet.len(), |segment| talk.connection.begins_anew(from, segment))
+    };
+    let talk = Talk::connected();
+    assert!(!anew(&talk, A, 0) && !anew(&talk, B, 0), "it comes again");
+    assert!(anew(&talk, A, 20) && anew(&talk, B, 1));
+    // From the middle on.
+    let mut talk = Talk::new();
+    assert!(!anew(&talk, A, 0));
+    talk.say(A, &send(7, b"abcd"));
+    assert!(anew(&talk, A, 0) && !anew(&talk, A, 28) && anew(&talk, A, 29));
+    assert!(!anew(&talk, B, 0), "its first");
+    talk.say(B, &send(7, b"abcd"));
+    assert!(!anew(&talk, B, 0), "no Request");
+    // Nothing told where its FPDUs begin.
+    assert_eq!((talk.connection.unsure(A), Talk::connected().connection.unsure(A)), (1, 0));
+    talk.lose(A, 4);
+    talk.say(A, &send(9, b"abcd"));
+    talk.finish();
+    assert_eq!(talk.connection.unsure(A), 2);
+}

@@ -1,0 +1,149 @@
+use super::*;
+use crate::iwarp::connection::tests::{A, B, Talk, send, start, tagged, untagged};
+use crate::iwarp::framing::tests::send as send_with_crc;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec;
+
+/// What is told of the streams: the end, the packet, the sequence number, what it is.
+fn taken(talk: &mut Talk, begins: [u32; 2]) -> Vec<String> {
+    let of = |(from, framed): (End, Framed)| {
+        let Framed { first, sequence, kind } = framed;
+        let what = match kind {
+            FramedKind::Start(frame, data) => {
+                format!("start, request {}, {:?}", frame.is_request(), String::from_utf8_lossy(&data))
+            }
+            FramedKind::Fpdu(FramedFpdu { header, length, front, marker, crc }) => {
+                assert_eq!(marker, None);
+                let front = String::from_utf8_lossy(&front);
+                format!("{} {front:?} of {length}, {crc:?}", header.control().opcode.name())
+            }
+            FramedKind::Malformed(fields) => format!("malformed {fields:x?}"),
+        };
+        format!("{from:?} {} #{}, {what}", sequence.wrapping_sub(begins[from]), first.frame)
+    };
+    talk.connection.take_framed().into_iter().map(of).collect()
+}
+
+/// Sequence numbers at which the ends of a [`Talk`] begin.
+const BEGINS: [u32; 2] = [0u32.wrapping_sub(40), 5_000];
+
+#[test]
+fn what_streams_consist_of() {
+    let unused = "Some((Unused, 0))";
+    let mut talk = Talk::new();
+    talk.say(A, &start(A, 0, 1, b"private"));
+    talk.say(B, &start(B, 0, 1, b""));
+    talk.say(A, &send(1, b"abcd"));
+    let fpdu = untagged(0x83, 0, 2, 0, b"efghijkl");
+    talk.say(A, &fpdu[..30]);
+    // B between two segments of an FPDU of A.
+    talk.say(B, &tagged(0x80, 7, 0x100, b"abcd"));
+    assert_eq!(
+        taken(&mut talk, BEGINS),
+        [
+            "First 0 #1, start, request true, \"private\"".into(),
+            "Second 0 #2, start, request false, \"\"".into(),
+            format!("First 27 #3, Send \"abcd\" of 4, {unused}"),
+            format!("Second 20 #5, RDMA Write \"\" of 4, {unused}"),
+        ]
+    );
+    assert!(taken(&mut talk, BEGINS).is_empty(), "told once");
+    talk.say(A, &[&fpdu[30..], &[0, 9, 0x41, 0x43, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0]].concat());
+    talk.finish();
+    assert_eq!(
+        taken(&mut talk, BEGINS),
+        [
+            format!("First 55 #4, Send \"efghijkl\" of 8, {unused}"),
+            "First 87 #6, malformed [0, 9, 41, 43]".into()
+        ]
+    );
+    let mut other = Talk::new();
+    other.connection = super::super::IwarpConnection::new(true, false);
+    other.say(A, &start(A, 0, 1, b""));
+    assert!(taken(&mut other, BEGINS).is_empty(), "nobody asks");
+}
+
+/// What is followed no further is told as far as it came.
+#[test]
+fn what_does_not_end() {
+    let fpdu = send(1, b"abcdefghijkl");
+    // Bytes that come, and what is told at the end. With less than 20 the headers have not come.
+    for (bytes, expected) in [
+        (19, None),
+        (20, Some("First 20 #3, Send \"\" of 12, None")),
+        (24, Some("First 20 #3, Send \"abcd\" of 12, None")),
+        (36, Some("First 20 #3, Send \"abcdefghijkl\" of 12, Some((Unused, 0))")),
+    ] {
+        let mut talk = Talk::connected();
+        talk.say(A, &fpdu[..bytes]);
+        talk.finish();
+        assert_eq!(
+            taken(&mut talk, BEGINS)[2..],
+            expected.map(String::from).into_iter().collect::<Vec<_>>(),
+            "{bytes}"
+        );
+    }
+    // A hole within it, and one that goes beyond it.
+    let mut talk = Talk::connected();
+    talk.say(A, &fpdu[..24]);
+    talk.lose(A, 4);
+    talk.say(A, &fpdu[28..]);
+    talk.finish();
+    assert_eq!(taken(&mut talk, BEGINS)[2..], ["First 20 #3, Send \"abcd\" of 12, Some((Unused, 0))"]);
+    let mut talk = Talk::connected();
+    talk.say(A, &fpdu[..24]);
+    talk.lose(A, 12 + 28);
+    talk.say(A, &send(3, b"mnop"));
+    talk.finish();
+    assert_eq!(
+        taken(&mut talk, BEGINS)[2..],
+        ["First 20 #3, Send \"abcd\" of 12, None", "First 84 #4, Send \"mnop\" of 4, Some((Unused, 0))"]
+    );
+}
+
+/// Of a long message the first 1,024 bytes are kept; a wrong CRC is told by its bits.
+#[test]
+fn fronts_and_crcs() {
+    for (lengths, kept) in
+        [(vec![1024], 1024), (vec![1025], 1024), (vec![1000, 1000], 1024), (vec![1000, 24, 9], 1024)]
+    {
+        let mut talk = Talk::connected();
+        let data = vec![b'x'; lengths.iter().sum()];
+        let fpdu = untagged(0x83, 0, 1, 0, &data);
+        let mut rest = &fpdu[..];
+        for (index, length) in lengths.iter().enumerate() {
+            let (segment, behind) = rest.split_at(if index == 0 { length + 20 } else { *length });
+            talk.say(A, segment);
+            rest = behind;
+        }
+        talk.say(A, rest);
+        let all = talk.connection.take_framed();
+        let FramedKind::Fpdu(fpdu) = &all[2].1.kind else { panic!("{all:?}") };
+        assert_eq!((fpdu.front.len(), fpdu.length as usize), (kept, data.len()));
+    }
+    let mut talk = Talk::new();
+    talk.say(A, &start(A, 0x40, 1, b""));
+    let mut wrong = send_with_crc(2, b"efgh");
+    wrong[24] ^= 0x10;
+    wrong[27] ^= 0x80;
+    talk.say(A, &[send_with_crc(1, b"abcd"), wrong].concat());
+    assert_eq!(
+        taken(&mut talk, BEGINS)[1..],
+        [
+            "First 20 #2, Send \"abcd\" of 4, Some((Good, 0))",
+            "First 48 #2, Send \"efgh\" of 4, Some((Bad, 2147483664))"
+        ]
+    );
+}
+
+/// No more than 2^16 pieces wait to be asked for.
+#[test]
+fn pieces_that_wait() {
+    let mut talk = Talk::connected();
+    let fpdus: Vec<u8> = (1..=1000).flat_map(|number| untagged(0x83, 0, number, 0, b"")).collect();
+    (0..66).for_each(|_| talk.say(A, &fpdus));
+    assert_eq!(talk.connection.take_framed().len(), 1 << 16);
+    talk.say(A, &fpdus);
+    assert_eq!(talk.connection.take_framed().len(), 1000);
+}

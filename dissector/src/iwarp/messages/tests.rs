@@ -1,0 +1,382 @@
+use super::*;
+use crate::iwarp::connection::tests::{A, B, Talk, send, start, tagged, untagged};
+use crate::iwarp::framing::tests::send as send_with_crc;
+use alloc::vec;
+
+/// What is told of FPDUs that A sends behind its start frame, each in a segment of its own: packets from 3 on, from byte 20 on.
+#[track_caller]
+fn check<const N: usize>(fpdus: &[Vec<u8>], expected: [&str; N]) {
+    let mut talk = Talk::connected();
+    fpdus.iter().for_each(|fpdu| talk.say(A, fpdu));
+    talk.tells(expected);
+}
+
+/// RFC 5040, section 5.1: four kinds of Send, of which two invalidate an STag.
+#[test]
+fn sends() {
+    let kinds: Vec<_> = [0x83, 0x84, 0x85, 0x86].into_iter().zip(1..).collect();
+    let fpdus = kinds.iter().map(|(opcode, number)| untagged(*opcode, 0, *number, 0, b"abcd"));
+    check(
+        &fpdus.collect::<Vec<_>>(),
+        [
+            "A send 20+28, [3, 3], \"abcd\" of 4",
+            "A send 48+28, [4, 4], \"abcd\" of 4, invalidates 7",
+            "A send 76+28, [5, 5], \"abcd\" of 4",
+            "A send 104+28, [6, 6], \"abcd\" of 4, invalidates 7",
+        ],
+    );
+    check(
+        &[
+            untagged(3, 0, 1, 0, b"abcd"),
+            untagged(3, 0, 1, 4, b"efgh"),
+            untagged(0x83, 0, 1, 8, b"ijkl"),
+            send(2, b""),
+        ],
+        ["A send 20+84, [3, 5], \"abcdefghijkl\" of 12", "A send 104+24, [6, 6], \"\" of 0"],
+    );
+}
+
+/// RFC 5041, section 5.3: in each queue the numbers count from 1.
+#[test]
+fn numbers_of_messages() {
+    let fault = "MessageNumber { found";
+    for (numbers, faulty) in [
+        (vec![1, 2, 3], None),
+        (vec![2, 3], Some((0, format_args(2, 1)))),
+        (vec![1, 3, 4], Some((1, format_args(3, 2)))),
+        (vec![1, 1, 2], Some((1, format_args(1, 2)))),
+    ] {
+        let mut talk = Talk::connected();
+        for (index, number) in numbers.iter().enumerate() {
+            talk.say(A, &send(*number, b"abcd"));
+            let place = 20 + 28 * index;
+            let frame = 3 + index;
+            let of = alloc::format!("A send {place}+28, [{frame}, {frame}], \"abcd\" of 4");
+            match &faulty {
+                Some((at, numbers)) if *at == index => {
+                    talk.tells([
+                        &alloc::format!("A faulty Send {place}, #{frame}, {fault}: {numbers} }}"),
+                        &of,
+                    ]);
+                }
+                _ => talk.tells([&of]),
+            }
+        }
+    }
+    // Each queue by itself, and behind a gap nobody knows. 2^32 - 1 is followed by 0.
+    let reading = untagged(0x81, 1, 1, 0, &[0; 28]);
+    let terminate = untagged(0x87, 2, 1, 0, &[0x02, 0x06, 0, 0]);
+    let mut talk = Talk::connected();
+    talk.say(A, &send(1, b"abcd"));
+    talk.say(A, &reading);
+    talk.lose(A, 28);
+    talk.say(A, &send(u32::MAX, b"efgh"));
+    talk.say(A, &send(0, b"ijkl"));
+    talk.say(A, &terminate);
+    talk.finish();
+    talk.tells([
+        "A send 20+28, [3, 3], \"abcd\" of 4",
+        "A read 48+52, #4, 0:0+0",
+        "A missing 1",
+        "A send 128+28, [5, 5], \"efgh\" of 4",
+        "A send 156+28, [6, 6], \"ijkl\" of 4",
+        "A refuses 4294962296, #7, RDMAP: remote operation error, unexpected opcode",
+    ]);
+}
+
+fn format_args(found: u32, expected: u32) -> alloc::string::String {
+    alloc::format!("{found}, expected: {expected}")
+}
+
+/// RFC 5041, section 5.3: the MO of a segment is that behind the segment before it.
+#[test]
+fn offsets_of_messages() {
+    let first = || untagged(3, 0, 1, 0, b"abcd");
+    let of = |offset: u32| untagged(0x83, 0, 1, offset, b"efgh");
+    // It goes back: what was gathered holds as far as it is not contradicted.
+    check(
+        &[first(), of(2)],
+        [
+            "A faulty Send 48, #4, MessageOffset { found: 2, expected: 4 }",
+            "A send 20+56, [3, 4], \"ab\" of 6",
+        ],
+    );
+    // It goes ahead: bytes are missing.
+    check(
+        &[first(), of(8)],
+        [
+            "A faulty Send 48, #4, MessageOffset { found: 8, expected: 4 }",
+            "A send 20+56, [3, 4], \"abcd\" of 12, lacks 4..8",
+        ],
+    );
+    // A second hole is told with the first one, and blamed on nobody.
+    check(
+        &[first(), untagged(3, 0, 1, 6, b"gh"), of(12)],
+        [
+            "A faulty Send 48, #4, MessageOffset { found: 6, expected: 4 }",
+            "A send 20+84, [3, 5], \"abcd\" of 16, lacks 4..12",
+        ],
+    );
+    // The next message of its queue has no beginning; of another one nobody knows.
+    check(&[of(4)], ["A faulty Send 20, #3, MessageOffset { found: 4, expected: 0 }", "A unplaced 4"]);
+    check(&[untagged(0x83, 0, 5, 4, b"efgh")], ["A unplaced 4"]);
+    check(&[untagged(0x83, 0, 5, 4, b"")], []);
+    check(&[first(), untagged(0x83, 0, 9, 4, b"efgh")], ["A unplaced 4"]);
+    check(
+        &[first(), untagged(0x81, 1, 1, 4, b"efgh"), of(4)],
+        [
+            "A faulty RDMA Read Request 48, #4, MessageOffset { found: 4, expected: 0 }",
+            "A unplaced 4",
+            "A send 20+84, [3, 5], \"abcdefgh\" of 8",
+        ],
+    );
+}
+
+/// Another message begins before one has ended.
+#[test]
+fn messages_without_an_end() {
+    check(
+        &[untagged(3, 0, 1, 0, b"abcd"), send(2, b"efgh")],
+        ["A send 20+4, [3, 3], \"abcd\" of ?, lacks 4..", "A send 48+28, [4, 4], \"efgh\" of 4"],
+    );
+    check(
+        &[untagged(3, 0, 1, 0, b""), send(2, b"efgh")],
+        ["A send 20+1, [3, 3], \"\" of ?, lacks 0..", "A send 44+28, [4, 4], \"efgh\" of 4"],
+    );
+    // What is no Send is not handed up.
+    check(&[untagged(1, 1, 1, 0, &[0; 20]), send(1, b"efgh")], ["A send 64+28, [4, 4], \"efgh\" of 4"]);
+    let mut talk = Talk::connected();
+    talk.say(A, &untagged(3, 0, 1, 0, b"abcd"));
+    talk.finish();
+    talk.tells(["A send 20+4, [3, 3], \"abcd\" of ?, lacks 4.."]);
+}
+
+/// What the capture lacks of a message is told as a range.
+#[test]
+fn messages_with_holes() {
+    // Of an FPDU with twelve bytes from 40 on: which are lost, and what is told.
+    let of_one = [
+        (40, 44, "\"\" of 12, lacks 0..4"),
+        (44, 48, "\"abcd\" of 12, lacks 4..8"),
+        (44, 52, "\"abcd\" of 12, lacks 4..12"),
+        (52, 56, "\"abcdefghijkl\" of 12"),
+    ];
+    for (from, to, expected) in of_one {
+        let mut talk = Talk::connected();
+        let stream = [send(1, b"abcdefghijkl"), send(2, b"mnop")].concat();
+        talk.at(A, 20, &stream[..from - 20]);
+        talk.at(A, to as u32, &stream[to - 20..]);
+        talk.finish();
+        // Where the CRC is lost, no later packet has anything of it.
+        let frame = if to == 56 { 3 } else { 4 };
+        let told = alloc::format!("A send 20+36, [3, {frame}], {expected}");
+        talk.tells(["A missing 1", &told, "A send 56+28, [4, 4], \"mnop\" of 4"]);
+    }
+    // The second of three FPDUs is lost: the message is followed no further.
+    let mut talk = Talk::connected();
+    talk.say(A, &untagged(3, 0, 1, 0, b"abcd"));
+    talk.lose(A, 28);
+    talk.say(A, &untagged(0x83, 0, 1, 8, b"ijkl"));
+    talk.finish();
+    talk.tells(["A missing 1", "A send 20+4, [3, 3], \"abcd\" of ?, lacks 4..", "A unplaced 4"]);
+    // A hole of two within one FPDU of several.
+    let mut talk = Talk::connected();
+    let second = untagged(3, 0, 1, 4, b"efghijkl");
+    talk.say(A, &untagged(3, 0, 1, 0, b"abcd"));
+    talk.say(A, &second[..24]);
+    talk.lose(A, 4);
+    talk.say(A, &second[28..]);
+    talk.say(A, &untagged(0x83, 0, 1, 12, b"mnop"));
+    talk.finish();
+    talk.tells(["A missing 1", "A send 20+88, [3, 6], \"abcdefgh\" of 16, lacks 8..12"]);
+    // A snap length cuts what nothing is appended to.
+    for (message, expected) in [
+        (vec![send(1, b"abcdefgh")], "A send 20+32, [3, 3], \"abcd\" of 8"),
+        (
+            vec![untagged(3, 0, 1, 0, b"abcdefgh"), untagged(0x83, 0, 1, 8, b"ijkl")],
+            "A send 20+60, [3, 4], \"abcd\" of 12",
+        ),
+    ] {
+        let mut talk = Talk::connected();
+        talk.cut(A, 20, 0, None, &message[0], 24);
+        message[1..].iter().for_each(|fpdu| talk.say(A, fpdu));
+        talk.tells([expected]);
+    }
+}
+
+/// Of a message 512 KiB are kept; one that is longer is told with its length.
+#[test]
+fn bytes_of_messages_that_are_kept() {
+    let of = |fpdus: &[(u32, u32)]| {
+        let mut talk = Talk::connected();
+        for (index, (offset, length)) in fpdus.iter().enumerate() {
+            let last = if index + 1 == fpdus.len() { 0x80 } else { 0 };
+            let fpdu = untagged(3 | last, 0, 1, *offset, &vec![7; *length as usize]);
+            fpdu.chunks(40_000).for_each(|segment| talk.say(A, segment));
+        }
+        assert!(talk.connection.buffered() >= 480_000);
+        talk
+    };
+    let eight = |length: u32| (0..8).map(|index| (index * length, length)).collect::<Vec<_>>();
+    let with = |mut fpdus: Vec<(u32, u32)>, last: &[u32]| {
+        for length in last {
+            let next = fpdus.last().map_or(0, |(offset, length)| offset + length);
+            fpdus.push((next, *length));
+        }
+        fpdus
+    };
+    // Each FPDU has 24 bytes beside its data, and is a multiple of four.
+    of(&with(eight(65_512), &[192])).tells(["A send 20+524504, [3, 19], 524288 bytes of 524288"]);
+    of(&with(eight(65_512), &[196])).tells(["A send 20+524508, [3, 19], 524096 bytes of 524292"]);
+    // Behind a piece for which there was no room nothing is appended.
+    let told = "A send 20+540272, [3, 22], 520000 bytes of 540008";
+    of(&with(with(eight(60_000), &[40_000]), &[20_000, 8])).tells([told]);
+}
+
+/// RFC 5040, sections 5.2 and 4.4.
+#[test]
+fn read_requests() {
+    let header: Vec<u8> =
+        [[0, 0, 0, 5], [0; 4], [0, 0, 0, 0x50], [0, 0, 0, 8], [0, 0, 0, 9], [0; 4], [0, 0, 9, 0]].concat();
+    let parts =
+        |at: usize| [untagged(1, 1, 1, 0, &header[..at]), untagged(0x81, 1, 1, at as u32, &header[at..])];
+    check(&[untagged(0x81, 1, 1, 0, &header)], ["A read 20+52, #3, 9:900+8"]);
+    check(&parts(20), ["A read 20+76, #4, 9:900+8"]);
+    check(&[untagged(0x81, 1, 1, 0, &header[..27])], []);
+}
+
+/// RFC 5040, section 5.4: nothing follows a Terminate.
+#[test]
+fn a_terminate_ends() {
+    let terminate = untagged(0x87, 2, 1, 0, &[0x01, 0x01, 0, 0]);
+    let mut talk = Talk::connected();
+    talk.say(B, &send(1, b"abcd"));
+    talk.acknowledge(A, 48);
+    talk.say(A, &terminate);
+    let told = "A refuses 47, #5, RDMAP: remote protection error, base or bounds violation";
+    talk.tells(["B send 20+28, [3, 3], \"abcd\" of 4", told]);
+    talk.say(A, &send(1, b"abcd"));
+    talk.say(A, &send(2, b"abcd"));
+    talk.tells([
+        "A faulty Send 48, #6, Terminated",
+        "A send 48+28, [6, 6], \"abcd\" of 4",
+        "A send 76+28, [7, 7], \"abcd\" of 4",
+    ]);
+    let (counts, first) = (Default::default(), Default::default());
+    assert_eq!(
+        (talk.connection.count(A, counts).fatal_naks, talk.connection.count(B, counts).fatal_naks),
+        (1, 0)
+    );
+    assert_eq!(talk.connection.first_frames(A, first).fatal_nak, Some(5));
+    // One that is cut says nothing, and ends all the same.
+    check(
+        &[untagged(0x87, 2, 1, 0, &[1]), send(1, b"abcd")],
+        ["A faulty Send 48, #4, Terminated", "A send 48+28, [4, 4], \"abcd\" of 4"],
+    );
+}
+
+/// What RPC-over-RDMA has no use for (RFC 7306, sections 5 and 6), and what RFC 5040, figure 4, does not allow.
+#[test]
+fn foreign_messages() {
+    check(&[untagged(0x88, 0, 1, 0, b"abcdefgh")], ["A faulty Immediate Data 20, #3, Foreign"]);
+    check(&[untagged(0x8a, 1, 1, 0, &[0; 52])], ["A faulty Atomic Request 20, #3, Foreign"]);
+    check(&[untagged(0x8b, 3, 1, 0, &[0; 12])], ["A faulty Atomic Response 20, #3, Foreign"]);
+    let fault = ["A faulty Send 20, #3, Segment", "A send 20+28, [3, 3], \"abcd\" of 4"];
+    check(&[untagged(0x83, 1, 1, 0, b"abcd")], fault);
+    let mut talk = Talk::connected();
+    let fpdu = untagged(0x83, 1, 1, 0, b"abcd");
+    talk.say(A, &fpdu[..22]);
+    talk.say(A, &fpdu[22..]);
+    talk.tells([fault[0], "A send 20+28, [3, 4], \"abcd\" of 4"]);
+    check(&[untagged(0x83, 9, 1, 0, b"abcd")], fault);
+}
+
+/// RFC 5041, section 5.2: the segments of a tagged message go to one STag, one TO behind the other.
+#[test]
+fn tagged_messages() {
+    let write = |offset: u64, data: &[u8]| tagged(0, 7, offset, data);
+    let last = |offset: u64, data: &[u8]| tagged(0x80, 7, offset, data);
+    let first = "A write 20 of 20, #3, \"abcd\" 4, 100 in 7:100+4";
+    let begins_anew = "A write 44 of 44, #4, \"efgh\" 4, 108 in 7:108+4";
+    check(
+        &[write(0x100, b"abcd"), write(0x104, b"efgh"), last(0x108, b"ijkl"), last(0x200, b"mnop")],
+        [
+            first,
+            "A write 60 of 20, #4, \"efgh\" 4, 104 in 7:100+8",
+            "A write 84 of 20, #5, \"ijkl\" 4, 108 in 7:100+12",
+            "A write 92 of 92, #6, \"mnop\" 4, 200 in 7:200+4",
+        ],
+    );
+    let fault = "A faulty RDMA Write 44, #4, MessageOffset { found: 264, expected: 260 }";
+    check(&[write(0x100, b"abcd"), last(0x108, b"efgh")], [first, fault, begins_anew]);
+    // Behind the last one a message begins, and so does one to another STag.
+    check(&[last(0x100, b"abcd"), last(0x108, b"efgh")], [first, begins_anew]);
+    check(
+        &[last(0x100, b"abcd"), last(0x104, b"efgh")],
+        [first, "A write 44 of 44, #4, \"efgh\" 4, 104 in 7:104+4"],
+    );
+    for other in [tagged(0x80, 8, 0x108, b"efgh"), tagged(0x80, 8, 0x104, b"efgh")] {
+        let offset = u16::from(other[15]);
+        let told = alloc::format!("A write 44 of 44, #4, \"efgh\" 4, 1{offset:02x} in 8:1{offset:02x}+4");
+        check(&[write(0x100, b"abcd"), other], [first, &told]);
+    }
+    check(&[write(0x100, b"abcd"), tagged(0x82, 7, 0x104, b"efgh")], [first, "A unplaced 4"]);
+    // One of no bytes writes nothing.
+    check(&[last(0x100, b"")], []);
+    // An FPDU in two segments, and a Send between two of a message: its offset goes on.
+    let mut talk = Talk::connected();
+    let fpdu = write(0x100, b"abcdefgh");
+    talk.say(A, &fpdu[..20]);
+    talk.say(A, &fpdu[20..]);
+    talk.tells([
+        "A write 20 of 20, #3, \"abcd\" 4, 100 in 7:100+8",
+        "A write 40 of 20, #4, \"efgh\" 4, 104 in 7:100+8",
+    ]);
+    // Its middle is lost: what follows has its place all the same.
+    let mut talk = Talk::connected();
+    let fpdu = write(0x100, b"abcdefghijkl");
+    talk.say(A, &fpdu[..20]);
+    talk.lose(A, 4);
+    talk.say(A, &fpdu[24..]);
+    talk.say(A, &last(0x10c, b"mnop"));
+    talk.finish();
+    talk.tells([
+        "A write 20 of 20, #3, \"abcd\" 4, 100 in 7:100+12",
+        "A missing 1",
+        "A write 44 of 20, #4, \"ijkl\" 4, 108 in 7:100+12",
+        "A write 68 of 20, #5, \"mnop\" 4, 10c in 7:100+16",
+    ]);
+}
+
+/// RFC 5044, section 8: of an FPDU with a wrong CRC nothing is taken.
+#[test]
+fn a_wrong_crc() {
+    let mut talk = Talk::new();
+    talk.say(A, &start(A, 0x40, 1, b""));
+    talk.say(B, &start(B, 0x40, 1, b""));
+    talk.say(A, &send_with_crc(1, b"abcd"));
+    let mut wrong = send_with_crc(2, b"efgh");
+    wrong[20] ^= 1;
+    talk.say(A, &wrong);
+    talk.say(A, &send_with_crc(4, b"ijkl"));
+    talk.tells([
+        "A send 20+28, [3, 3], \"abcd\" of 4",
+        "A faulty Send 48, #4, Crc",
+        "A missing 1",
+        "A send 76+28, [5, 5], \"ijkl\" of 4",
+    ]);
+    // Behind a gap, too: the start frames say that no marker can stand where an FPDU is found.
+    let mut talk = Talk::new();
+    talk.say(A, &start(A, 0x40, 1, b""));
+    talk.say(B, &start(B, 0x40, 1, b""));
+    talk.lose(A, 28);
+    talk.say(A, &send_with_crc(2, b"abcd"));
+    talk.say(A, &wrong);
+    talk.finish();
+    talk.tells([
+        "A missing 1",
+        "A send 48+28, [3, 3], \"abcd\" of 4",
+        "A faulty Send 76, #4, Crc",
+        "A missing 1",
+    ]);
+}

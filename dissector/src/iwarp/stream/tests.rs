@@ -1,0 +1,260 @@
+use super::*;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec;
+
+const MILLISECOND: i64 = 1_000_000;
+
+/// A stream whose first byte has this sequence number; places count from there.
+struct Told {
+    stream: Stream,
+    begin: u32,
+}
+
+fn seen(frame: u64, time: i64) -> Seen {
+    Seen { frame, time: Time(time) }
+}
+
+impl Told {
+    fn new(begin: u32) -> Told {
+        Told { stream: Stream::default(), begin }
+    }
+
+    /// Behind 100 bytes, which came in packet 1.
+    fn begun(begin: u32) -> Told {
+        let mut told = Told::new(begin);
+        assert_eq!(told.take(seen(1, 0), 0, 100), "next 0+100");
+        told
+    }
+
+    fn at(&self, place: i64) -> u32 {
+        self.begin.wrapping_add(place as u32)
+    }
+
+    fn take(&mut self, seen: Seen, place: i64, length: u32) -> String {
+        let bytes = vec![length as u8; length as usize];
+        let run = Run { seen, sequence: self.at(place), bytes: &bytes, length };
+        match self.stream.take(run) {
+            Arrival::Next(run) => {
+                assert_eq!(run.bytes.len(), run.length as usize);
+                format!("next {}+{}", run.sequence.wrapping_sub(self.begin), run.length)
+            }
+            Arrival::Held => "held".into(),
+            Arrival::Repeated => "repeated".into(),
+            Arrival::Nothing => "nothing".into(),
+        }
+    }
+
+    fn acknowledge(&mut self, place: i64, seen: Seen) {
+        self.stream.acknowledge(self.at(place), seen);
+    }
+
+    /// What can be handed on: what is missing, and of segments the packet, what they bring, and how much of it was there.
+    fn next(&mut self, until: Until) -> Option<String> {
+        Some(match self.stream.next(until)? {
+            Next::Missing(bytes) => format!("missing {bytes}"),
+            Next::Segment(held, before) => {
+                let Run { seen, sequence, length, bytes } = held.run();
+                assert_eq!(bytes, vec![length as u8; length as usize]);
+                format!("#{} {}+{length}, {before} known", seen.frame, sequence.wrapping_sub(self.begin))
+            }
+        })
+    }
+
+    fn all(&mut self, until: Until) -> Vec<String> {
+        core::iter::from_fn(|| self.next(until)).collect()
+    }
+
+    fn expected(&self) -> Option<u32> {
+        Some(self.stream.expected()?.wrapping_sub(self.begin))
+    }
+}
+
+/// RFC 9293, section 3.10.7.4: what lies before RCV.NXT is trimmed, what lies behind it waits. Sequence numbers wrap wherever they do.
+#[test]
+fn segments_where_they_belong() {
+    for begin in [1000, 0, 0u32.wrapping_sub(50), 0u32.wrapping_sub(100), 0u32.wrapping_sub(151), 1 << 31] {
+        let mut told = Told::new(begin);
+        assert_eq!((told.expected(), told.next(Until::End)), (None, None));
+        let rows = [
+            // An ACK without payload tells where the stream is.
+            (0, 0, "nothing"),
+            (0, 100, "next 0+100"),
+            (0, 100, "repeated"),
+            (40, 60, "repeated"),
+            (50, 100, "next 100+50"),
+            // A keep-alive has SEG.SEQ = SND.NXT - 1, and one byte or none (section 3.8.4).
+            (149, 1, "nothing"),
+            (149, 0, "nothing"),
+            (148, 1, "repeated"),
+            (148, 2, "repeated"),
+            (149, 2, "next 150+1"),
+            // More than a window away (RFC 7323, section 2.3).
+            (151 + (1 << 30), 1, "nothing"),
+            (150 - (1 << 30), 10, "nothing"),
+            (151 - (1 << 30), 10, "repeated"),
+            (150 + (1 << 30), 1, "held"),
+            (152, 1, "held"),
+        ];
+        for (frame, (place, length, expected)) in (1..).zip(rows) {
+            assert_eq!(told.take(seen(frame, 0), place, length), expected, "{begin}: {place}+{length}");
+        }
+        let Stream { repeated, first_repeated, reordered, first_reordered, .. } = told.stream;
+        assert_eq!((repeated, first_repeated, reordered, first_reordered), (5, Some(3), 0, None));
+        assert_eq!((told.expected(), told.stream.waits()), (Some(151), true));
+        // The longest has 100 bytes.
+        assert_eq!([0, 1, 100, 101, 200, 201].map(|bytes| told.stream.packets(bytes)), [1, 1, 1, 2, 2, 3]);
+    }
+    assert_eq!(Stream::default().packets(7), 7);
+}
+
+/// What waits goes on in the order of its sequence numbers, and of what is there twice the first counts.
+#[test]
+fn what_waits_is_put_in_order() {
+    for begin in [1000, 0u32.wrapping_sub(150), 0u32.wrapping_sub(320)] {
+        let mut told = Told::begun(begin);
+        for (frame, place, length) in [(2, 300, 50), (3, 200, 50), (4, 220, 100), (5, 200, 40), (6, 500, 1)] {
+            assert_eq!(told.take(seen(frame, 0), place, length), "held");
+        }
+        assert_eq!(told.next(Until::Packet(seen(6, 0))), None);
+        let mut first = Told { stream: told.stream.clone(), begin };
+        let behind =
+            ["#3 200+50, 0 known", "#5 200+40, 40 known", "#4 220+100, 30 known", "#2 300+50, 20 known"];
+        // The gap is filled.
+        assert_eq!(told.take(seen(7, 0), 90, 110), "next 100+100");
+        assert_eq!((told.stream.reordered, told.stream.first_reordered), (1, Some(7)));
+        assert_eq!(told.all(Until::Packet(seen(7, 0))), behind);
+        assert_eq!((told.expected(), told.stream.waits()), (Some(350), true));
+        assert_eq!(told.take(seen(8, 0), 350, 100), "next 350+100");
+        assert_eq!((told.stream.reordered, told.stream.first_reordered), (2, Some(7)));
+        assert_eq!(told.all(Until::End), ["missing 50", "#6 500+1, 0 known"]);
+        assert_eq!((told.expected(), told.stream.waits(), told.stream.footprint()), (Some(501), false, 0));
+        // Nothing fills it.
+        let all = first.all(Until::End);
+        assert_eq!((&all[0][..], &all[1..5]), ("missing 100", &behind.map(String::from)[..]));
+        assert_eq!(all[5..], ["missing 150", "#6 500+1, 0 known"]);
+        assert_eq!(first.stream.reordered, 0);
+    }
+}
+
+/// Nobody acknowledges what is missing: a retransmission may come within 4 s.
+#[test]
+fn a_gap_that_nobody_acknowledges() {
+    let mut told = Told::begun(1000);
+    assert_eq!(told.stream.deadline(), None);
+    let begin = 7 * MILLISECOND;
+    told.take(seen(2, begin), 200, 10);
+    told.take(seen(3, begin + 5), 210, 10);
+    let over = begin + 4_000_000_001;
+    assert_eq!(told.stream.deadline(), Some(Time(over)));
+    for until in [
+        Until::Packet(seen(100_000, over - 1)),
+        Until::Time(Time(over - 1)),
+        Until::Received,
+        Until::Time(Time(0)),
+    ] {
+        assert_eq!(told.next(until), None, "{until:?}");
+    }
+    for until in [Until::Packet(seen(3, over)), Until::Time(Time(over)), Until::End] {
+        let mut told = Told { stream: told.stream.clone(), ..told };
+        assert_eq!(told.next(until).as_deref(), Some("missing 100"), "{until:?}");
+        assert_eq!(told.all(until).len(), 2);
+        assert_eq!(told.stream.deadline(), None);
+    }
+}
+
+/// The other end has received what is missing: the capture may show it for 2 ms and 64 packets yet.
+#[test]
+fn a_gap_that_is_acknowledged() {
+    let (waits, time) = (seen(10, MILLISECOND), 3 * MILLISECOND);
+    // Whether it is, when packet 20 acknowledges so much.
+    for (place, is_confirmed) in [
+        (100, false),
+        (199, false),
+        (200, true),
+        (250, true),
+        (99, false),
+        (99 + (1 << 30), true),
+        (100 + (1 << 30), false),
+    ] {
+        let mut told = Told::begun(0u32.wrapping_sub(150));
+        told.take(waits, 200, 10);
+        told.acknowledge(place, seen(20, time));
+        let over = if is_confirmed { time + 2_000_001 } else { waits.time.0 + 4_000_000_001 };
+        assert_eq!(told.stream.deadline(), Some(Time(over)), "{place}");
+        // The first packet that says so counts.
+        told.acknowledge(if is_confirmed { place.max(201) } else { 201 }, seen(21, time + 5));
+        let over = if is_confirmed { over } else { time + 2_000_006 };
+        assert_eq!(told.stream.deadline(), Some(Time(over)), "{place}");
+    }
+    let mut told = Told::begun(1000);
+    told.take(waits, 200, 10);
+    told.acknowledge(200, seen(20, time));
+    for (until, is_over) in [
+        (Until::Packet(seen(84, time + 2_000_000)), false),
+        (Until::Packet(seen(85, time)), true),
+        (Until::Packet(seen(20, time + 2_000_001)), true),
+        (Until::Packet(seen(3, 0)), false),
+        (Until::Time(Time(time + 2_000_000)), false),
+        (Until::Time(Time(time + 2_000_001)), true),
+        (Until::Received, true),
+        (Until::End, true),
+    ] {
+        let mut told = Told { stream: told.stream.clone(), ..told };
+        assert_eq!(told.next(until).is_some(), is_over, "{until:?}");
+    }
+}
+
+/// The acknowledgement came by first: what is missing may come as late as what waits did. What it says holds for the gap behind, too.
+#[test]
+fn an_acknowledgement_in_front() {
+    let mut told = Told::new(1000);
+    told.acknowledge(400, seen(1, 0));
+    told.take(seen(1, 0), 0, 100);
+    told.acknowledge(400, seen(2, MILLISECOND));
+    told.acknowledge(400, seen(3, 2 * MILLISECOND));
+    told.acknowledge(350, seen(3, 2 * MILLISECOND));
+    told.take(seen(4, 3 * MILLISECOND), 200, 10);
+    assert_eq!(told.stream.deadline(), Some(Time(5 * MILLISECOND + 1)));
+    told.take(seen(5, 4 * MILLISECOND), 300, 10);
+    told.take(seen(6, 5 * MILLISECOND), 500, 10);
+    assert_eq!(told.stream.deadline(), Some(Time(5 * MILLISECOND + 1)));
+    let until = Until::Time(Time(5 * MILLISECOND + 1));
+    assert_eq!(told.all(until), ["missing 100", "#4 200+10, 0 known"]);
+    assert_eq!(told.stream.deadline(), Some(Time(6 * MILLISECOND + 1)));
+    // The first packet that acknowledged it counts, if it came behind what waits.
+    let mut later = Told::begun(1000);
+    later.take(seen(2, 0), 200, 10);
+    later.take(seen(3, 0), 300, 10);
+    later.acknowledge(400, seen(4, MILLISECOND));
+    later.acknowledge(400, seen(5, 2 * MILLISECOND));
+    assert_eq!(later.next(Until::Received).as_deref(), Some("missing 100"));
+    assert_eq!(later.next(Until::Received).as_deref(), Some("#2 200+10, 0 known"));
+    assert_eq!(later.stream.deadline(), Some(Time(3 * MILLISECOND + 1)));
+    assert_eq!(later.all(Until::Received).len(), 2);
+    // Behind 400 nothing is acknowledged.
+    let until = Until::Time(Time(10 * MILLISECOND));
+    assert_eq!(told.all(until), ["missing 90", "#5 300+10, 0 known"]);
+    assert_eq!(told.stream.deadline(), Some(Time(4_005 * MILLISECOND + 1)));
+}
+
+/// 1,024 segments, and 2 MiB of what was captured.
+#[test]
+fn bounds_of_what_waits() {
+    let mut told = Told::begun(1000);
+    (0..1024).for_each(|index| assert_eq!(told.take(seen(2, 0), 200 + index, 1), "held"));
+    let now = Until::Packet(seen(2, 0));
+    assert_eq!(told.next(now), None);
+    told.take(seen(2, 0), 2000, 1);
+    assert_eq!(told.next(now).as_deref(), Some("missing 100"));
+    let mut told = Told::begun(1000);
+    told.take(seen(2, 0), 200, 1 << 20);
+    told.take(seen(2, 0), 200, 1 << 20);
+    assert_eq!(told.next(now), None);
+    assert!(told.stream.footprint() > 2 << 20);
+    let cut = Run { seen: seen(2, 0), sequence: 1000 + 400, bytes: &[], length: 50 };
+    told.stream.take(cut);
+    assert_eq!(told.next(now), None, "nothing of it was captured");
+    told.take(seen(2, 0), 400, 1);
+    assert_eq!(told.next(now).as_deref(), Some("missing 100"));
+}
