@@ -250,8 +250,8 @@ fn a_rejected_request() {
     wire.say(SERVER, ACK, &start(SERVER, 0x20, 1, &reply));
     let heard = wire.run();
     let connection = heard.one();
-    assert_eq!((connection.state, connection.responder.private_data), (State::Refused, None));
-    assert!(connection.requester.private_data.is_some());
+    assert_eq!((connection.state, connection.call_inline_threshold), (State::Refused, None));
+    assert!(connection.requester.private_data.is_some() && connection.responder.private_data.is_some());
     let [requester, responder] =
         [connection.requester, connection.responder].map(|end| end.first_frames.reject);
     assert_eq!((requester, responder), (None, Some(2)));
