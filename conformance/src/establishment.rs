@@ -21,8 +21,8 @@ const SILENT: Source = Source { document: Document::Rfc8797, section: "5.1" };
 const SEARCH: Source = Source { document: Document::Rfc8797, section: "5.2" };
 const REQ: Source = Source { document: Document::Ibta, section: "12.6.5" };
 const REJ: Source = Source { document: Document::Ibta, section: "12.6.7" };
-const START: Source = Source { document: Document::Rfc5044, section: "7.1.1" };
 const REP: Source = Source { document: Document::Ibta, section: "12.6.8" };
+const START: Source = Source { document: Document::Rfc5044, section: "7.1.1" };
 const FIELDS: Source = Source { document: Document::Ibta, section: "12.7" };
 
 pub(crate) const RULES: &[Rule] = &[

@@ -186,15 +186,14 @@ fn executed_twice(transaction: &Transaction, view: &View, findings: &mut Finding
     let procedure = transaction.procedure;
     let status =
         procedure.and_then(|called| ulb::status_name(called.program, called.version, status)).unwrap_or("");
-    let ends =
-        [&transaction.call, &transaction.reply].into_iter().flatten().map(|message| message.seen.frame);
     findings.add(
         Finding::new(format!(
             "{name} that was sent again gives {status}: the server did not remember its first reply"
         ))
         .by(view.answerer(transaction.direction))
         .of(transaction)
-        .frames(ends.chain([first]))
+        .ends(transaction)
+        .frames([first])
         .observed(Value::Name(status)),
     );
 }

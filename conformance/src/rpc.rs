@@ -540,9 +540,7 @@ fn rpc_version(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
 
 /// What is found about a reply, with its evidence.
 fn about_reply(transaction: &Transaction, view: &View, message: String) -> Finding {
-    let frames =
-        [&transaction.call, &transaction.reply].into_iter().flatten().map(|message| message.seen.frame);
-    Finding::new(message).by(view.answerer(transaction.direction)).of(transaction).frames(frames)
+    Finding::new(message).by(view.answerer(transaction.direction)).of(transaction).ends(transaction)
 }
 
 fn reply_status(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {

@@ -83,12 +83,11 @@ pub(super) fn not_offered(transaction: &Transaction, view: &View, findings: &mut
     if (said.offered, said.taken) != (Some(false), Some(true)) {
         return;
     }
-    let frames = [&transaction.call, &transaction.reply].into_iter().flatten();
     findings.add(
         Finding::new("the server took a connection for the backchannel that the client did not offer")
             .by(view.answerer(transaction.direction))
             .of(transaction)
-            .frames(frames.map(|message| message.seen.frame)),
+            .ends(transaction),
     );
 }
 
@@ -105,12 +104,11 @@ pub(super) fn attributes(transaction: &Transaction, view: &View, findings: &mut 
     let changed = kept.into_iter().filter(|(_, asked, granted)| asked != granted);
     let raised = limited.into_iter().filter(|(_, asked, granted)| asked < granted);
     for (name, asked, granted) in changed.chain(raised) {
-        let frames = [&transaction.call, &transaction.reply].into_iter().flatten();
         findings.add(
             Finding::new(format!("{name} of the backchannel went from {asked} to {granted}"))
                 .by(view.answerer(transaction.direction))
                 .of(transaction)
-                .frames(frames.map(|message| message.seen.frame))
+                .ends(transaction)
                 .values(Value::Count(granted.into()), Value::Count(asked.into())),
         );
     }

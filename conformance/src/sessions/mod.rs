@@ -237,12 +237,11 @@ fn create_sequence(transaction: &Transaction, view: &View, findings: &mut Findin
     let Some([given, asked]) = disagreement(transaction) else { return };
     let operations = transaction.details.operations.iter();
     if operations.filter(|operation| operation.code() == CREATE_SESSION).count() == 1 {
-        let frames = [&transaction.call, &transaction.reply].into_iter().flatten();
         findings.add(
             Finding::new(format!("CREATE_SESSION with sequence number {asked} was answered with {given}"))
                 .by(view.answerer(transaction.direction))
                 .of(transaction)
-                .frames(frames.map(|message| message.seen.frame))
+                .ends(transaction)
                 .values(Value::Count(given.into()), Value::Count(asked.into())),
         );
     }
