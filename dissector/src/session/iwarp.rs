@@ -128,6 +128,10 @@ impl Session {
         self.ends[side].note_private_data(data, is_cut);
         self.origin = Origin::Cm;
         let requester = if frame.is_request() { side } else { side.other() };
+        // The port told who listens, and what is spoken there: a start frame that says otherwise refutes both.
+        if self.peers.requester == Some(requester.other()) {
+            self.peers.speaks_rpc = None;
+        }
         self.peers.requester = Some(requester);
         self.port = self.tcp_ports.map(|ports| ports[requester.other()]);
         let speaks = self.port == Some(NFS_RDMA_PORT) || self.ends[side].private_data.is_some();

@@ -275,6 +275,7 @@ fn who_opened_it() {
     // The Request says more than the port.
     let heard = Wire::connected([20_049, 40_000], [b"", b""]).run();
     assert_eq!((heard.one().port, heard.one().requester.tcp_port), (Some(40_000), Some(20_049)));
+    assert!(heard.framed.iter().all(|framed| framed.ends_with("false")), "{:?}", heard.framed);
     let mut wire = Wire::new([40_000, 7_777]);
     wire.say(SERVER, ACK, &start(SERVER, 0, 1, b""));
     let heard = wire.run();
