@@ -32,6 +32,8 @@ PROGRAM = "rdmascope"
 PACKAGE = Path(__file__).parent
 # The partitions of all days.
 DAYS = "day=*"
+# Bytes of small captures that a task exports at most: less than a second of work.
+SHARE = 16_000_000
 
 
 @dataclass(frozen=True)
@@ -109,9 +111,23 @@ def export(spark: SparkSession, source: str, settings: Settings, program: str | 
         return done
 
     with Progress(captures_done, bytes_done, len(found), sum(ring.size for ring in found), show):
-        done = context.parallelize(found, len(found)).map(run).collect()
+        shares = together(found)
+        done = context.parallelize(shares, len(shares)).flatMap(lambda share: [run(ring) for ring in share]).collect()
     seconds = time.monotonic() - began
     return bill(spark, settings.output, done, seconds), done
+
+
+def together(found: list[Ring]) -> list[list[Ring]]:
+    """What each task exports, of captures by size, the largest first: one that is large, or several that are small, so that a task is not more work than a capture."""
+    shares: list[list[Ring]] = []
+    size = SHARE
+    for ring in found:
+        if size + ring.size > SHARE:
+            shares.append([])
+            size = 0
+        shares[-1].append(ring)
+        size += ring.size
+    return shares
 
 
 def bill(spark: SparkSession, output: str, done: list[Done], seconds: float) -> Bill:

@@ -57,20 +57,30 @@ fn operation(text: &str) -> Both {
         "free" => both(45, stateid(next()), none()),
         "test" => both(55, format!("1 {}", stateid(next())), "1 0".into()),
         "write" => both(38, format!("{} h0 2 *4", stateid(next())), "4 2 h0".into()),
+        // No attribute.
+        "setattr" => both(34, format!("{} 0 0", stateid(next())), "0".into()),
         // The claim, and what is returned.
         "open" => {
             let (claim, id) = (next(), stateid(next()));
-            let claim = match claim {
-                "null" => "0 'n'",
-                "previous" => "1 0",
-                _ => "4",
-            };
+            let claim = open_claim(claim);
             both(18, format!("0 3 0 h1 'o' 0 {claim}"), format!("{id} 1 h0 h0 0 0 0"))
         }
         // An OPEN by file handle that gives a delegation for reading.
         "delegate" => {
             let (id, delegation) = (stateid(next()), stateid(next()));
             both(18, "0 3 0 h1 'o' 0 4".into(), format!("{id} 1 h0 h0 0 0 1 {delegation} 0 0 0 0 ''"))
+        }
+        "getfh" => both(10, none(), format!("'{}'", next())),
+        // An OPEN by file handle: share_access, claim, what is returned, and perhaps a delegation and its type.
+        "share" => {
+            let (access, claim, id) = (next(), next(), stateid(next()));
+            let delegation = match (words.next(), words.next()) {
+                (Some(id), Some("1")) => format!("1 {} 0 0 0 0 ''", stateid(id)),
+                (Some(id), _) => format!("2 {} 0 1 h1000 0 0 0 ''", stateid(id)),
+                _ => "0".into(),
+            };
+            let claim = open_claim(claim);
+            both(18, format!("0 {access} 0 h1 'o' 0 {claim}"), format!("{id} 1 h0 h0 0 0 {delegation}"))
         }
         // What it names, what it returns.
         "downgrade" => {
@@ -100,6 +110,16 @@ fn operation(text: &str) -> Both {
         "destroyclient" => both(57, format!("h{}", next()), none()),
         "reclaim" => both(58, next().into(), none()),
         other => panic!("no operation {other}"),
+    }
+}
+
+/// An open_claim4.
+fn open_claim(name: &str) -> &'static str {
+    match name {
+        "null" => "0 'n'",
+        "previous" => "1 0",
+        "fh" => "4",
+        other => panic!("no claim {other}"),
     }
 }
 
@@ -219,12 +239,17 @@ impl Talk {
     }
 }
 
+/// What a script says, captured.
+pub(crate) fn capture(script: &str) -> Capture {
+    let mut talk = Talk::new();
+    script.split('|').for_each(|line| talk.say(line));
+    talk.capture()
+}
+
 /// What is found in a script of the rules whose names begin so: a line each, with rule, by whom, frames, what was seen and allowed, and
 /// whether it stands.
 fn found(prefix: &str, script: &str) -> Vec<String> {
-    let mut talk = Talk::new();
-    script.split('|').for_each(|line| talk.say(line));
-    let found = findings(&talk.capture());
+    let found = findings(&capture(script));
     let of_rules = found.iter().filter(|finding| rule(finding).id.starts_with(prefix));
     of_rules
         .map(|finding| {
@@ -396,6 +421,106 @@ fn locks_of_several_owners() {
                  | s.0.4 putfh:f write:x.1",
                 &[],
             ),
+        ],
+    );
+}
+
+/// `s` and `t` are sessions of two clients. `x` and `y` are their opens, `d` and `e` their delegations.
+#[test]
+fn delegations_of_several_clients() {
+    const BOTH: &str = "create:1,s | - create:2,t";
+    const FOUND: &str = "conflict Responder [8, 9, 110, 111, 212, 213] NFS4_OK NFS4ERR_DELAY stands";
+    let first = |it: &str, other: &str, then: &str| {
+        format!(
+            "- {BOTH} | s.0.1 putfh:f {it} getfh:f | later | t.0.1 putfh:f {other} getfh:f | later | s.0.2 putfh:f {then}"
+        )
+    };
+    let cases: &[(&str, &str, &str, bool)] = &[
+        ("share:1,fh,x.1,d.1,1", "share:2,fh,y.1", "write:d.1", true),
+        ("share:1,fh,x.1,d.1,1", "share:3,null,y.1", "write:d.1", true),
+        // Two readers.
+        ("share:1,fh,x.1,d.1,1", "share:1,fh,y.1", "write:d.1", false),
+        ("share:1,fh,x.1,d.1,1", "share:1,fh,y.1,e.1,1", "write:d.1", false),
+        ("share:1,fh,x.1,d.1,1", "share:1,fh,y.1,e.1,2", "write:d.1", true),
+        ("share:2,fh,x.1,d.1,2", "share:1,fh,y.1", "write:d.1", true),
+        // Open before the delegation.
+        ("share:2,fh,x.1", "share:1,fh,y.1,e.1,1", "write:x.1", true),
+        ("share:2,fh,x.1", "share:1,fh,y.1,e.1,1", "close:x.1", true),
+        ("share:1,fh,x.1", "share:1,fh,y.1,e.1,1", "write:x.1", false),
+        ("share:1,fh,x.1", "share:1,fh,y.1,e.1,2", "write:x.1", true),
+        // Without a delegation.
+        ("share:3,fh,x.1", "share:3,fh,y.1", "write:x.1", false),
+        // Nothing that shows that it was held.
+        ("share:2,fh,x.1,d.1,2", "share:1,fh,y.1", "delegreturn:d.1", false),
+        ("share:2,fh,x.1,d.1,2", "share:1,fh,y.1", "write:d.0", false),
+        ("share:2,fh,x.1,d.1,2", "share:1,fh,y.1", "write:d.2", false),
+        ("share:2,fh,x.1,d.1,2", "share:1,fh,y.1", "write:x.1", false),
+        // Reclaims.
+        ("share:2,previous,x.1,d.1,2", "share:1,fh,y.1", "write:d.1", false),
+        ("share:2,fh,x.1,d.1,2", "share:1,previous,y.1", "write:d.1", false),
+    ];
+    for (it, other, then, is_found) in cases {
+        let script = first(it, other, then);
+        assert_eq!(
+            found("state-delegation-", &script),
+            if *is_found { vec![FOUND] } else { vec![] },
+            "{script}"
+        );
+    }
+    let reading = "putfh:f share:1,fh,x.1,d.1,1 getfh:f";
+    let writing = "putfh:f share:2,fh,y.1 getfh:f";
+    each(
+        "state-delegation-",
+        &[
+            // One client with two sessions.
+            (
+                &format!(
+                    "- create:1,s | - create:1,t | s.0.1 {reading} | later | t.0.1 {writing} | later | s.0.2 write:d.1"
+                ),
+                &[],
+            ),
+            // Another file, a file that is not known, another server.
+            (
+                &format!(
+                    "- {BOTH} | s.0.1 {reading} | later | t.0.1 putfh:f share:2,fh,y.1 getfh:g | later | s.0.2 write:d.1"
+                ),
+                &[],
+            ),
+            (
+                &format!(
+                    "- {BOTH} | s.0.1 {reading} | later | t.0.1 putfh:f share:2,fh,y.1 lookup:n getfh:f | later | s.0.2 write:d.1"
+                ),
+                &[],
+            ),
+            (
+                &format!(
+                    "- create:1,s | s.0.1 {reading} | later | connect elsewhere | - create:2,t | t.0.1 {writing} | on 0 | later | s.0.2 write:d.1"
+                ),
+                &[],
+            ),
+            (
+                &format!(
+                    "- create:1,s | s.0.1 {reading} | later | connect | - create:2,t | t.0.1 {writing} | on 0 | later | s.0.2 write:d.1"
+                ),
+                &["conflict Responder [6, 7, 113, 114, 215, 216] NFS4_OK NFS4ERR_DELAY stands"],
+            ),
+            // A client that is not known.
+            (
+                &format!(
+                    "- create:1,s | s.0.1 {reading} | later | t.0.1 {writing} | later | s.0.2 write:d.1"
+                ),
+                &[],
+            ),
+            // The file is known behind what keeps it; told once.
+            (
+                &format!(
+                    "- {BOTH} | s.0.1 {reading} | later | t.0.1 putfh:f share:2,fh,y.1 access getfh:f | later | s.0.2 putfh:f write:d.1 | s.0.3 putfh:f write:d.1"
+                ),
+                &["conflict Responder [8, 9, 110, 111, 212, 213] NFS4_OK NFS4ERR_DELAY stands"],
+            ),
+            // The server may have answered the one before it got the other.
+            (&format!("- {BOTH} | s.0.1 {reading} | t.0.1 {writing} | later | s.0.2 write:d.1"), &[]),
+            (&format!("- {BOTH} | s.0.1 {reading} | later | t.0.1 {writing} | s.0.2 write:d.1"), &[]),
         ],
     );
 }

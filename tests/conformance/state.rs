@@ -52,6 +52,14 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         shows: shown(By::Responder, &[390, 392, 406, 408, 410, 412], "NFS4_OK", "NFS4ERR_DENIED"),
     },
     Trigger {
+        rule: "state-delegation-conflict",
+        alteration: "a client gets a delegation for reading, another client opens the file for writing instead of for reading, and the server then accepts the delegation's stateid",
+        control: || crate::compounds::capture(&two_clients("1")),
+        alter: |capture| *capture = crate::compounds::capture(&two_clients("2")),
+        also: &[],
+        shows: shown(By::Responder, &[8, 9, 110, 111, 212, 213], "NFS4_OK", "NFS4ERR_DELAY"),
+    },
+    Trigger {
         rule: "state-stateid-sequence",
         alteration: "an OPEN returns the stateid of an earlier OPEN, which had sequence number 5, with number 2",
         control: basic,
@@ -117,6 +125,14 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         shows: shown(By::Requester, &[132, 134, 136, 138], "NFS4ERR_DELEG_REVOKED", ""),
     },
 ];
+
+/// A client with a delegation for reading that it uses, and another one that opens the file with `access` meanwhile.
+fn two_clients(access: &str) -> String {
+    format!(
+        "- create:1,s | - create:2,t | s.0.1 putfh:f share:1,fh,x.1,d.1,1 getfh:f | later \
+         | t.0.1 putfh:f share:{access},fh,y.1 getfh:f | later | s.0.2 putfh:f setattr:d.1"
+    )
+}
 
 /// The OPEN of a file, its WRITE and its CLOSE, and the OPEN and WRITE of the next file.
 const FIRST_OPEN: u32 = 0x4cfc_0516;

@@ -6,7 +6,7 @@
 //! reclaims was not told so before. State is followed over all connections, in [`table::StateTable`]; what is wrong with a transaction is left with its
 //! connection for the rules.
 
-mod locks;
+mod grants;
 pub(crate) mod table;
 
 use super::finding::Finding;
@@ -17,6 +17,7 @@ use rdmascope_dissector::transaction::Transaction;
 
 const STRUCTURE: Source = Source { document: Document::Rfc8881, section: "8.2.2" };
 const LIFETIME: Source = Source { document: Document::Rfc8881, section: "8.2.4" };
+const DELEGATIONS: Source = Source { document: Document::Rfc8881, section: "10.4" };
 const CLOSE: Source = Source { document: Document::Rfc8881, section: "18.2" };
 const DELEGRETURN: Source = Source { document: Document::Rfc8881, section: "18.6" };
 const FREE_STATEID: Source = Source { document: Document::Rfc8881, section: "18.38" };
@@ -78,7 +79,18 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The finding stands where the capture shows three replies: one lock-owner is granted a lock, then another one that overlaps and is not only for reading is granted to another lock-owner of the same file handle, and then \
             the server accepts the stateid of the first lock with the sequence number that came with it. LOCK and LOCKU increment that number (section 8.2.1), and what was revoked is refused: so the first lock was held all the time. Each request \
             came behind the reply before it, on the same slot or further behind than captures reorder packets. Lock-owners are told apart by their bytes alone, so two clients with the same bytes are taken for one.",
-        check: Check::Transaction(conflict),
+        check: Check::Transaction(lock_conflict),
+    },
+    Rule {
+        id: "state-delegation-conflict",
+        level: Level::Violation,
+        sources: &[DELEGATIONS, Source { document: Document::Rfc8881, section: "18.16" }],
+        sentence: "A server gives no delegation that conflicts with what another client has, and opens no file before such a delegation is back.",
+        explanation: "The finding stands where the capture shows three replies: OPEN gives a client a delegation, or the file open; then OPEN gives another client the same file open or a delegation of it, where one of the two is a delegation, and one \
+            of the two is for writing; and then the server accepts the first stateid with the sequence number that came with it, so that it was neither given back nor revoked. DELEGRETURN is no such evidence, because servers may accept it of a delegation \
+            that they revoked. Each request came behind the reply before it, on the same slot or further behind than captures reorder packets. Clients are told apart by their client IDs, so the capture has to show CREATE_SESSION of both; the file is known \
+            by the handle that GETFH returns behind OPEN. Delegations of WANT_DELEGATION, and OPENs that reclaim, are not looked at.",
+        check: Check::Transaction(delegation_conflict),
     },
     Rule {
         id: "state-session-destroyed",
@@ -113,7 +125,7 @@ pub(crate) const RULES: &[Rule] = &[
         id: "state-recall-revoked",
         level: Level::Warning,
         sources: &[
-            Source { document: Document::Rfc8881, section: "10.4" },
+            DELEGATIONS,
             Source { document: Document::Rfc8881, section: "15.1.5" },
             Source { document: Document::Rfc8881, section: "20.2" },
         ],
@@ -124,18 +136,11 @@ pub(crate) const RULES: &[Rule] = &[
     },
 ];
 
-pub(crate) const UNSEEN: &[Unseen] = &[
-    Unseen {
-        source: LIFETIME,
-        requirement: "A client names no stateid behind its end.",
-        reason: "When the reply with which it ended came to the client is not seen where a packet was lost behind the place of the capture. The server's answer is judged.",
-    },
-    Unseen {
-        source: Source { document: Document::Rfc8881, section: "10.4" },
-        requirement: "A server gives no delegation that conflicts with what another client has.",
-        reason: "What the other client had may have been returned over a connection that was not captured, or revoked.",
-    },
-];
+pub(crate) const UNSEEN: &[Unseen] = &[Unseen {
+    source: LIFETIME,
+    requirement: "A client names no stateid behind its end.",
+    reason: "When the reply with which it ended came to the client is not seen where a packet was lost behind the place of the capture. The server's answer is judged.",
+}];
 
 /// What is wrong with the transaction that ends.
 #[derive(Clone, Debug, Default)]
@@ -156,7 +161,8 @@ pub(crate) enum Kind {
     Back,
     Old,
     File,
-    Conflict,
+    LockConflict,
+    DelegationConflict,
     Destroyed,
     Late,
     Repeated,
@@ -206,8 +212,12 @@ fn file(_: &Transaction, view: &View, findings: &mut Findings<'_>) {
     report(Kind::File, view, findings);
 }
 
-fn conflict(_: &Transaction, view: &View, findings: &mut Findings<'_>) {
-    report(Kind::Conflict, view, findings);
+fn lock_conflict(_: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    report(Kind::LockConflict, view, findings);
+}
+
+fn delegation_conflict(_: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    report(Kind::DelegationConflict, view, findings);
 }
 
 fn destroyed(_: &Transaction, view: &View, findings: &mut Findings<'_>) {

@@ -1,6 +1,6 @@
 //! Stateids and sessions, over all connections.
 
-use super::locks::{Locks, Range};
+use super::grants::{Grants, Range, Share};
 use super::{Fault, Kind};
 use crate::finding::{Finding, Value};
 use crate::reconnection::Place;
@@ -34,7 +34,9 @@ pub(crate) struct StateTable {
     order: VecDeque<Key>,
     /// [`Session::scope`] of the last one.
     scopes: u64,
-    locks: Locks,
+    locks: Grants<Range>,
+    /// Opens and delegations, of clients whose client ID is known.
+    shares: Grants<Share>,
     /// The facts of the transaction that ends, by operation.
     facts: Vec<StateFact>,
 }
@@ -156,6 +158,7 @@ impl StateTable {
             + self.order.len() * size_of::<Key>()
             + size_of_val(&self.facts[..])
             + self.locks.footprint()
+            + self.shares.footprint()
     }
 
     /// Takes a transaction that ended, and returns what is wrong with the state in it.
@@ -405,16 +408,7 @@ impl StateTable {
                 continue;
             }
             named = Some((other, number));
-            if let Some((held, granted)) = self.locks.confirmed(key, number, &context.now) {
-                let words = format!(
-                    "{} with sequence number {number} shows that a lock was held while another lock-owner got one that conflicts with it",
-                    operation.name()
-                );
-                let finding =
-                    context.found(words, false).frames([held, granted].iter().flat_map(Moment::frames));
-                let finding = finding.values(Value::Name("NFS4_OK"), Value::Name("NFS4ERR_DENIED"));
-                faults.push(Fault { kind: Kind::Conflict, finding });
-            }
+            self.confirmed(key, number, operation, kind, context, faults);
             let Some(known) = self.stateids.get_mut(&key) else {
                 if let Some(name) = ends {
                     let ended = Some((name, context.now));
@@ -460,17 +454,85 @@ impl StateTable {
             }
         }
         match (kind, given) {
-            (Nfs4::Lock, Some((key, number))) => self.granted(key, number, operation, said, context),
-            (Nfs4::Locku, Some((key, _))) => self.locks.unlocked(key),
+            (Nfs4::Lock, Some(stateid)) => self.locked(stateid, operation, said, context),
+            (Nfs4::Locku, Some((key, _))) => self.locks.given_back(key),
+            (Nfs4::Open, _) => self.opened(scope, said, context),
             _ => {}
         }
     }
 
-    /// LOCK succeeded.
-    fn granted(
+    /// The server accepted a stateid: what conflicts with what it stands for.
+    fn confirmed(
         &mut self,
         key: Key,
         number: u32,
+        operation: &Operation,
+        kind: Nfs4,
+        context: &Context<'_>,
+        faults: &mut Vec<Fault>,
+    ) {
+        let mut found = |kind, what, moments: [Moment; 2], refusal| {
+            let name = operation.name();
+            let words = format!("{name} with sequence number {number} shows that {what}");
+            let finding = context.found(words, false).frames(moments.iter().flat_map(Moment::frames));
+            let finding = finding.values(Value::Name("NFS4_OK"), Value::Name(refusal));
+            faults.push(Fault { kind, finding });
+        };
+        if let Some((_, moments)) = self.locks.confirmed(key, number, &context.now) {
+            let what = "a lock was held while another lock-owner got one that conflicts with it";
+            found(Kind::LockConflict, what, moments, "NFS4ERR_DENIED");
+        }
+        // Some servers take back what they revoked.
+        if kind != Nfs4::Delegreturn
+            && let Some((share, moments)) = self.shares.confirmed(key, number, &context.now)
+        {
+            let what = match share.is_delegation {
+                true => {
+                    "a client had a delegation while another client opened the file, which conflicts with it"
+                }
+                false => {
+                    "a client had the file open while another client got a delegation that conflicts with it"
+                }
+            };
+            found(Kind::DelegationConflict, what, moments, "NFS4ERR_DELAY");
+        }
+    }
+
+    /// OPEN succeeded.
+    fn opened(&mut self, scope: u64, said: &[StateFact], context: &Context<'_>) {
+        let created = self.scoped(scope).and_then(|session| session.created);
+        let (Some((client, _)), Some(file)) = (created, opened_file(said[0].operation, context)) else {
+            return;
+        };
+        let (mut access, mut is_new) = (0, false);
+        for fact in said {
+            match fact.said {
+                Said::Shares { access: asked, .. } => access = asked,
+                Said::Opens { claim, .. } => is_new = NEW_CLAIMS.contains(&claim),
+                _ => {}
+            }
+        }
+        if !is_new {
+            return;
+        }
+        let at = (context.view.place(Direction::Forward), file);
+        for fact in said {
+            let (id, share) = match fact.said {
+                // OPEN4_SHARE_ACCESS_WRITE.
+                Said::Gives(id) => (id, Share { is_delegation: false, writes: access & 2 != 0 }),
+                Said::Delegates { id, writes } => (id, Share { is_delegation: true, writes }),
+                _ => continue,
+            };
+            if let Some((other, number)) = parts(&id) {
+                self.shares.granted(((scope, other), number), Some(client), share, at, context.now);
+            }
+        }
+    }
+
+    /// LOCK succeeded.
+    fn locked(
+        &mut self,
+        stateid: (Key, u32),
         operation: &Operation,
         said: &[StateFact],
         context: &Context<'_>,
@@ -484,7 +546,7 @@ impl StateTable {
                 (operation.offset, operation.count.filter(|count| *count > 0))
         {
             let at = (context.view.place(Direction::Forward), file);
-            self.locks.granted(key, number, owner, Range::new(offset, length, kind), at, context.now);
+            self.locks.granted(stateid, owner, Range::new(offset, length, kind), at, context.now);
         }
     }
 
@@ -643,18 +705,29 @@ fn file_of(kind: Nfs4, operation: u16, context: &Context<'_>) -> Option<u64> {
     current_file(operation, context).map(|handle| BuildHasher::default().hash_one(handle))
 }
 
+/// The handle of the file that an OPEN opens, where a GETFH behind it tells.
+fn opened_file<'a>(operation: u16, context: &Context<'a>) -> Option<&'a [u8]> {
+    let details = &context.transaction.details;
+    let mut behind = details.operations.get(usize::from(operation) + 1..)?.iter();
+    let told = behind.find(|operation| !keeps_file(operation))?;
+    let handle = told.result_file_handle.filter(|_| told.kind == OperationKind::Nfs4(Nfs4::Getfh))?;
+    Some(details.bytes(handle))
+}
+
+/// Whether the current file handle is surely the same behind an operation.
+fn keeps_file(operation: &Operation) -> bool {
+    use Nfs4::{Access, Close, Getattr, Lock, Locku, Read, Savefh, Write};
+    matches!(
+        operation.kind,
+        OperationKind::Nfs4(Access | Close | Getattr | Lock | Locku | Read | Savefh | Write)
+    )
+}
+
 /// The current file handle of an operation, where it is that of a PUTFH.
 fn current_file<'a>(operation: u16, context: &Context<'a>) -> Option<&'a [u8]> {
     let details = &context.transaction.details;
     let before = details.operations.get(..usize::from(operation))?;
-    let keeps_file = |operation: &&Operation| {
-        use Nfs4::{Access, Close, Getattr, Lock, Locku, Read, Savefh, Write};
-        !matches!(
-            operation.kind,
-            OperationKind::Nfs4(Access | Close | Getattr | Lock | Locku | Read | Savefh | Write)
-        )
-    };
-    let setting = before.iter().rev().find(keeps_file)?;
+    let setting = before.iter().rev().find(|operation| !keeps_file(operation))?;
     let handle = setting.file_handle.filter(|_| setting.kind == OperationKind::Nfs4(Nfs4::Putfh))?;
     Some(details.bytes(handle))
 }
