@@ -32,7 +32,7 @@ def arguments(words: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="rdmascope-fleet", description=__doc__, epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
 
-    export = commands.add_parser("export", help="export captures to a dataset, each place's ring as a task of Spark")
+    export = commands.add_parser("export", help="export captures to a dataset, by tasks of Spark")
     export.add_argument("source", help="folder of captures, in any file system of Hadoop; the folder that holds a capture is its site")
     export.add_argument("-o", "--output", required=True, help="folder of the dataset")
     export.add_argument("--program", help="rdmascope, to be shipped with the job [default: the one on PATH]")
@@ -79,7 +79,7 @@ def session(master: str | None, settings: dict[str, str]) -> SparkSession:
     # The workers run the Python that this runs on, unless somebody says otherwise.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     conf.setIfMissing("spark.ui.showConsoleProgress", "false")
-    # Over TCP a task waits some 40 ms for Python's acknowledgement (Nagle's algorithm), which is more than a small capture takes. Spark 4.0 does not know the setting.
+    # Over TCP a task waits some 40 ms for Python's acknowledgement (Nagle's algorithm), which is more than a small capture takes. Spark that does not know the setting goes on over TCP.
     conf.setIfMissing("spark.python.unix.domain.socket.enabled", "true")
     if conf.get("spark.master", "").startswith("local"):
         conf.setIfMissing("spark.ui.enabled", "false")

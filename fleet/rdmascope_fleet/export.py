@@ -1,4 +1,4 @@
-"""Captures become tables: each place's ring is a task of Spark, which runs the program."""
+"""Captures become tables: tasks of Spark run the program on them."""
 
 from __future__ import annotations
 
