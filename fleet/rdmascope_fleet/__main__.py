@@ -79,7 +79,8 @@ def session(master: str | None, settings: dict[str, str]) -> SparkSession:
     # The workers run the Python that this runs on, unless somebody says otherwise.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     conf.setIfMissing("spark.ui.showConsoleProgress", "false")
-    # Over TCP a task waits some 40 ms for Python's acknowledgement (Nagle's algorithm), which is more than a small capture takes. Spark that does not know the setting goes on over TCP.
+    # Over TCP a task waits some 40 ms for Python's acknowledgement (Nagle's algorithm), which is more than a small capture takes.
+    # Spark that does not know the setting goes on over TCP.
     conf.setIfMissing("spark.python.unix.domain.socket.enabled", "true")
     if conf.get("spark.master", "").startswith("local"):
         conf.setIfMissing("spark.ui.enabled", "false")

@@ -118,7 +118,10 @@ def export(spark: SparkSession, source: str, settings: Settings, program: str | 
 
 
 def together(found: list[Ring]) -> list[list[Ring]]:
-    """What each task exports, of captures by size, the largest first: one that is large, or several that are small, so that a task is not more work than a capture."""
+    """What each task exports, of captures by size, the largest first: one that is large, or several that are small.
+
+    A task costs some milliseconds, which is as much as a small capture takes.
+    """
     shares: list[list[Ring]] = []
     size = SHARE
     for ring in found:
