@@ -129,7 +129,7 @@ def compile_all(files):
 
 def tests_built():
     targets = [word for name in asked.tests.split(",") if name for word in ("--test", name)]
-    parts = [["-p", "rdmascope-dissector", "--lib", "--test", "scenarios"], ["-p", "rdmascope-conformance", "--lib"]]
+    parts = [["-p", "rdmascope-wire", "--lib"], ["-p", "rdmascope-dissector", "--lib", "--test", "scenarios"], ["-p", "rdmascope-conformance", "--lib"]]
     if targets:
         parts.append(["-p", "rdmascope-tests", *targets])
     built = []

@@ -136,6 +136,8 @@ mod tests {
         assert_eq!(roce_v2(&[0x45; 20], &[0; 8], &[0; 11]), None);
         assert_eq!(roce_v2(&[], &[0; 8], &[0; 16]), None);
         assert_eq!(roce_v2(&[0x45; 61], &[0; 8], &[0; 16]), None);
+        // All options that there can be.
+        assert!(roce_v2(&[0x4f; 60], &[0; 8], &[0; 16]).is_some());
     }
 
     /// The sample packet of IBTA volume 1, section 7.8: LRH, BTH, RETH, 14 bytes and their padding.

@@ -294,6 +294,9 @@ mod tests {
         assert_eq!(terminate.reason(), Some("DDP: tagged buffer error, invalid STag"));
         assert_eq!(terminate.terminated(&bytes[4..]), (Some(0x2e), &bytes[6..]));
         assert_eq!(terminate.to_bytes(), bytes[..4]);
+        // The length alone.
+        let length = Terminate { has_ddp_header: false, ..terminate };
+        assert_eq!(length.terminated(&bytes[4..]), (Some(0x2e), &[][..]));
         let crc = Terminate::parse(&[0x20, 0x02, 0, 0]).unwrap();
         assert_eq!(crc.reason(), Some("MPA: CRC does not match"));
         assert_eq!(crc.terminated(&[0, 0, 1]), (None, &[][..]));

@@ -28,6 +28,17 @@ fn every_truncation_is_located() {
     }
     let stop = Extensions::parse(Opcode::RC_READ_REQUEST, &[0; 10]).unwrap_err();
     assert_eq!((stop.offset, stop.needed, stop.available), (12, 16, 10));
+    // RD SEND Only: the DETH behind the RDETH.
+    let stop = Extensions::parse(Opcode(0x44), &[0; 11]).unwrap_err();
+    assert_eq!((stop.offset, stop.needed, stop.available), (16, 8, 7));
+}
+
+/// Byte 0 of the XRCETH and of the RDETH is reserved.
+#[test]
+fn what_is_reserved_is_no_number() {
+    let bytes = [0xff, 1, 2, 3, 0, 0, 0, 0, 0, 0, 0, 0];
+    assert_eq!(Extensions::parse(Opcode(0xa4), &bytes).unwrap().0.xrceth, Some(0x01_0203));
+    assert_eq!(Extensions::parse(Opcode(0x44), &bytes).unwrap().0.rdeth, Some(0x01_0203));
 }
 
 #[test]

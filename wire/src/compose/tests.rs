@@ -188,6 +188,31 @@ proptest! {
     }
 }
 
+/// The sum of all words of a header is all ones (RFC 1071), also where carries of the sum give another carry.
+#[test]
+fn checksums_of_ipv4() {
+    for identification in 0..=u16::MAX {
+        let ip = Ipv4 { identification, ..Ipv4::new([255, 255, 255, 255].into(), [255, 255, 0, 0].into()) };
+        let header = ip.to_bytes(0x4321);
+        let words = header.chunks(2).map(|word| u64::from(u16::from_be_bytes([word[0], word[1]])));
+        assert_eq!(words.sum::<u64>() % 0xffff, 0, "{identification}");
+    }
+}
+
+/// 65535 bytes with IP header and UDP header, and with the ICRC.
+#[test]
+fn the_longest_transport_packet() {
+    let (ip, udp) = (Ipv4::new([192, 0, 2, 1].into(), [192, 0, 2, 2].into()), Udp::from_port(50_000));
+    let carrier = Carrier::Ipv4(ip, udp);
+    let transport = vec![0; 65_504];
+    let mut out = Vec::new();
+    let error = carrier.enclose(&transport, &mut out).unwrap_err();
+    assert_eq!(error, Error::PayloadTooLong { length: 65_504, maximum: 65_503 });
+    assert_eq!(out, []);
+    carrier.enclose(&transport[1..], &mut out).unwrap();
+    assert_eq!(out.len(), 65_535);
+}
+
 #[test]
 fn a_transport_packet_as_it_is() {
     let (ip, udp) = (Ipv4::new([192, 0, 2, 1].into(), [192, 0, 2, 2].into()), Udp::from_port(50_000));

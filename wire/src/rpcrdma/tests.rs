@@ -55,6 +55,15 @@ fn every_list() -> Vec<u8> {
     ])
 }
 
+/// What RDMA_DONE has (draft, section 4.3): four words, whatever lists are given.
+#[test]
+fn a_done_is_four_words() {
+    let mut built = Vec::new();
+    let reply = Some(vec![segment(1, 2, 3)]);
+    Builder { reply, ..Builder::new(Xid(7), 3, Procedure::Done) }.build(&mut built);
+    assert_eq!(built, words(&[7, 1, 3, 3]));
+}
+
 #[test]
 fn lists_of_the_specifications_examples() {
     let message = every_list();
@@ -71,6 +80,12 @@ fn lists_of_the_specifications_examples() {
     );
     let writes: Vec<Vec<_>> = header.writes.map(|chunk| chunk.segments().collect()).collect();
     assert_eq!(writes, [vec![segment(0x10, 4096, 0x1000), segment(0x11, 100, 1 << 32)], vec![]]);
+    let counts = header.writes.map(|chunk| chunk.segment_count());
+    assert_eq!(counts.collect::<Vec<_>>(), [2, 0]);
+    let mut writes = header.writes;
+    assert!(!writes.is_empty());
+    writes.by_ref().for_each(drop);
+    assert!(writes.is_empty());
     assert_eq!(header.reply.unwrap().length(), 65_536);
 }
 
