@@ -18,14 +18,12 @@ const WRITE_POSITION: u32 = CALL_HEADER + 12 + 8 + 4 + 4 + 4;
 /// What a packet is: a word for its role, the XID of the transaction, what the step is.
 type Said = (&'static str, u32, Option<StepKind>);
 
-/// Returns what each packet is, and the steps that it acknowledges.
-fn attribute(frames: &[Frame]) -> Vec<(Said, Vec<(u32, StepKind)>)> {
+/// Tells what each packet is, and returns the transactions.
+fn tell(frames: &[Frame], mut tell: impl FnMut(&Attributed<'_>)) -> Vec<Transaction> {
     let mut engine = Engine::new(Config { attribute: true, ..Config::default() });
-    let (mut told, mut transactions) = (BTreeMap::new(), Vec::new());
+    let mut transactions = Vec::new();
     let mut take = |event: Event<'_>| match event {
-        Event::Attributed(Attributed { seen, role, acknowledged, .. }) => {
-            assert!(told.insert(seen.frame, (*role, acknowledged.to_vec())).is_none(), "told of once");
-        }
+        Event::Attributed(attributed) => tell(attributed),
         Event::Transaction(transaction) => transactions.push(transaction.clone()),
         _ => {}
     };
@@ -42,6 +40,17 @@ fn attribute(frames: &[Frame]) -> Vec<(Said, Vec<(u32, StepKind)>)> {
         engine.handle(&record, &mut take);
     }
     engine.finish(&mut take);
+    transactions
+}
+
+/// Returns what each packet is, and the steps that it acknowledges.
+fn attribute(frames: &[Frame]) -> Vec<(Said, Vec<(u32, StepKind)>)> {
+    let mut told = BTreeMap::new();
+    let transactions = tell(frames, |Attributed { seen, role, acknowledged, only_acknowledges, .. }| {
+        assert!(told.insert(seen.frame, (*role, acknowledged.to_vec())).is_none(), "told of once");
+        let is_part = matches!(role, Some(Role::Part(_) | Role::Repetition(_)));
+        assert_ne!(is_part, *only_acknowledges, "{seen:?}");
+    });
     let said = |frame: u64| {
         let (role, acknowledged) = told.remove(&frame).unwrap_or_default();
         let word = match role {
@@ -129,6 +138,21 @@ fn each_packet_of_a_write() {
             (10, vec![(1, StepKind::Reply)])
         ]
     );
+}
+
+/// The packets of a Send are told of when its last one has come.
+#[test]
+fn packets_that_wait() {
+    let mut world = World::connected();
+    let (call, answer) = getattr(1);
+    let long = message(&msg(2), &nfs3(2, 6, &format!("'{}' h0 1", "handle_".repeat(9))));
+    world.send(CLIENT, &call);
+    assert_eq!(world.send(CLIENT, &[long, data(MTU)].concat()).len(), 2);
+    world.ack(SERVER);
+    world.send(SERVER, &answer);
+    let mut late = Vec::new();
+    tell(&world.frames, |it| late.push((it.seen.frame, it.late)));
+    assert_eq!(late, [(4, false), (5, true), (6, false), (7, false), (8, false)]);
 }
 
 #[test]

@@ -45,6 +45,8 @@ struct Heard {
     framed: Vec<String>,
     /// Packets that are a part of a step, or acknowledge one.
     roles: Vec<String>,
+    /// The sequence numbers from which on, with the packets.
+    places: Vec<(u64, u32)>,
 }
 
 const ADDRESSES: [[u8; 4]; 2] = [[10, 0, 0, 1], [10, 0, 0, 2]];
@@ -103,6 +105,12 @@ impl Wire {
 
     /// A Send of one FPDU without CRC (RFC 5044, section 4.1; RFC 5041, section 4.3).
     fn send(&mut self, from: usize, message: &[u8]) {
+        let fpdu = self.fpdu(from, message);
+        self.say(from, ACK, &fpdu);
+    }
+
+    /// The FPDU of the Send that comes next of an end.
+    fn fpdu(&mut self, from: usize, message: &[u8]) -> Vec<u8> {
         let mut fpdu = ((18 + message.len()) as u16).to_be_bytes().to_vec();
         fpdu.extend([0x41, 0x43, 0, 0, 0, 0, 0, 0, 0, 0]);
         fpdu.extend(self.numbers[from].to_be_bytes());
@@ -110,7 +118,7 @@ impl Wire {
         fpdu.extend(message);
         fpdu.resize(fpdu.len().next_multiple_of(4) + 4, 0);
         self.numbers[from] += 1;
-        self.say(from, ACK, &fpdu);
+        fpdu
     }
 
     fn run(&self) -> Heard {
@@ -148,11 +156,16 @@ impl Wire {
             },
             Event::Attributed(it) => {
                 let frame = it.seen.frame;
-                match it.role {
-                    Some(Role::Part(_)) => heard.roles.push(format!("#{frame} part")),
-                    Some(Role::Acknowledgement(_)) => heard.roles.push(format!("#{frame} ack")),
-                    _ => heard.roles.push(format!("#{frame} other")),
-                }
+                let role = match it.role {
+                    Some(Role::Part(_)) => "part",
+                    Some(Role::Repetition(_)) => "again",
+                    Some(Role::Acknowledgement(_)) => "ack",
+                    _ => "other",
+                };
+                let late = if it.late { ", late" } else { "" };
+                let only = if it.only_acknowledges { ", only acknowledges" } else { "" };
+                heard.roles.push(format!("#{frame} {role}{late}{only}"));
+                heard.places.push((frame, it.position.number()));
                 if !it.acknowledged.is_empty() {
                     heard.roles.push(format!("#{frame} acknowledges {}", it.acknowledged.len()));
                 }
@@ -337,7 +350,14 @@ fn calls_and_replies() {
     assert_eq!((heard.one().requester.sent.sends, heard.one().requester.sent.acknowledgements), (1, 1));
     assert_eq!(
         heard.roles,
-        ["#3 part", "#4 ack", "#4 acknowledges 1", "#5 part", "#6 ack", "#6 acknowledges 1"]
+        [
+            "#3 part",
+            "#4 ack, only acknowledges",
+            "#4 acknowledges 1",
+            "#5 part",
+            "#6 ack, only acknowledges",
+            "#6 acknowledges 1"
+        ]
     );
     let kinds: Vec<_> = transaction.exchange.iter().flat_map(|it| &it.steps).map(|step| step.kind).collect();
     assert_eq!(kinds, [StepKind::Call, StepKind::Reply]);
@@ -351,6 +371,48 @@ fn calls_and_replies() {
     let acknowledged = |it: &Transaction| (it.xid.0, it.timing.acknowledged.map(|seen| seen.frame));
     assert_eq!(heard.transactions.iter().map(acknowledged).collect::<Vec<_>>(), [(1, None), (2, Some(5))]);
     assert_eq!(heard.one().requester.round_trips, None);
+}
+
+/// A segment may have the end of one message and the beginning of the next, and is told of once for each.
+#[test]
+fn segments_of_several_messages() {
+    let mut wire = Wire::connected([40_000, 20_049], [b"", b""]);
+    let [first, second] = [1, 2].map(|xid| wire.fpdu(CLIENT, &getattr(xid).0));
+    let begins = wire.next;
+    let (front, rest) = second.split_at(20);
+    wire.say(CLIENT, ACK, &[&first, front].concat());
+    wire.say(CLIENT, ACK, rest);
+    wire.say(SERVER, ACK, b"");
+    let replies = [1, 2].map(|xid| wire.fpdu(SERVER, &getattr(xid).1));
+    wire.say(SERVER, ACK, &replies.concat());
+    wire.say(CLIENT, ACK, b"");
+    // The second half once more: its FPDU is not of the end of the first message.
+    wire.next[CLIENT] = wire.next[CLIENT].wrapping_sub(rest.len() as u32);
+    wire.say(CLIENT, ACK, rest);
+    let heard = wire.run();
+    assert_eq!(
+        heard.roles,
+        [
+            "#3 part, late",
+            "#3 part, late",
+            "#4 part",
+            "#5 ack, only acknowledges",
+            "#5 acknowledges 2",
+            "#6 part",
+            "#6 part",
+            "#7 ack, only acknowledges",
+            "#7 acknowledges 2",
+            "#8 again",
+        ]
+    );
+    let places = [
+        (3, begins[CLIENT]),
+        (3, begins[CLIENT].wrapping_add(first.len() as u32)),
+        (4, begins[CLIENT].wrapping_add((first.len() + front.len()) as u32)),
+    ];
+    assert_eq!(heard.places[..3], places);
+    let of_replies = heard.places.iter().filter(|(frame, _)| *frame == 6).map(|(_, place)| *place);
+    assert_eq!(of_replies.collect::<Vec<_>>(), [7_000 + 20, 7_000 + 20 + replies[0].len() as u32]);
 }
 
 /// A wrong checksum says something where others are right: the receiver drops the segment.
