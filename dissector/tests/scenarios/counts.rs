@@ -4,9 +4,12 @@ use crate::speech::*;
 use crate::world::*;
 use rdmascope_dissector::connection::State;
 use rdmascope_dissector::engine::{Config, Engine, Totals};
+use rdmascope_dissector::event::Event;
+use rdmascope_dissector::observation::{Observation, Observe, Observed};
 use rdmascope_dissector::record::{LinkType, Record, Time};
 use rdmascope_dissector::transaction::Outcome;
 use rdmascope_wire::bth::Extensions;
+use rdmascope_wire::rpcrdma::Segment;
 
 /// Where the IP header and the BTH of a frame begin.
 const IP: usize = 14;
@@ -116,6 +119,64 @@ fn where_no_icrc_is_good_they_say_nothing() {
     assert_eq!(ends.map(|end| end.sent.bad_icrc), [0, 0]);
     assert_eq!(ends.map(|end| end.first_frames.sound), [None, None]);
     assert_eq!(report.totals.icrc, [0, 5, 0]);
+}
+
+/// Payload padded to words, packets of one message, RDMA Writes and what they write.
+#[test]
+fn bytes_of_both_ends() {
+    let mut world = World::connected();
+    let segment = segment(7, 700, 0x1000);
+    let mut call = msg(1);
+    call.writes = vec![vec![segment]];
+    let call = message(&call, &nfs3(1, 6, "'handle' h0 700"));
+    let answer = message(&msg(1), &reply(1, "0 0 700 1 700"));
+    world.send(CLIENT, &call);
+    world.write(SERVER, Segment { length: 300, ..segment }, &data(300));
+    world.write(SERVER, Segment { offset: 0x112c, length: 400, ..segment }, &data(400));
+    world.send(SERVER, &answer);
+    world.ack(CLIENT);
+    let connection = world.run().connections[0].clone();
+    let [client, server] = [connection.requester.sent, connection.responder.sent];
+    assert_eq!((client.bytes, client.packets, client.written_bytes), (call.len() as u64, 2, 0));
+    assert_eq!((server.bytes, server.packets), (700 + answer.len() as u64, 5));
+    assert_eq!((server.writes, server.written_bytes), (2, 700));
+}
+
+/// What a capture says that it lost may have been of any connection and of either end. Each connection takes it in with its next packet.
+#[test]
+fn packets_that_the_capture_lost() {
+    let mut world = World::connected();
+    let (call, answer) = getattr(1);
+    world.send(CLIENT, &call);
+    world.send(SERVER, &answer);
+    let lost = |dropped: [u32; 5]| {
+        let mut engine = Engine::new(Config { observe: Observe::All, ..Config::default() });
+        let mut told = Vec::new();
+        let mut take = |event: Event<'_>| {
+            if let Event::Observation(Observation { what: Observed::Missing(missing), .. }) = event {
+                told.push((missing.from as usize, missing.packets));
+            }
+        };
+        for ((number, frame), dropped) in (1..).zip(&world.frames).zip(dropped) {
+            let record = Record {
+                number,
+                time: Time(frame.time),
+                link: LinkType::ETHERNET,
+                original_length: frame.data.len() as u32,
+                dropped,
+                tap: Default::default(),
+                data: &frame.data,
+            };
+            engine.handle(&record, &mut take);
+        }
+        engine.finish(&mut take);
+        told
+    };
+    assert_eq!(lost([0; 5]), []);
+    // What was lost before its first packet is not the connection's.
+    assert_eq!(lost([9, 0, 0, 0, 0]), []);
+    assert_eq!(lost([0, 0, 0, 3, 0]), [(0, 3), (1, 3)]);
+    assert_eq!(lost([0, 0, 0, 3, 2]), [(0, 3), (1, 3), (0, 2), (1, 2)]);
 }
 
 #[test]
